@@ -1,0 +1,67 @@
+import type { Logger } from 'pino';
+import type { z } from 'zod';
+import type { Json } from '../../model/json.ts';
+import type { RunTrigger } from '../../model/run.ts';
+
+/** Code for a step type. */
+export interface StepHandler {
+  /** What a step's `type` names; exact. */
+  readonly type: string;
+  /** Resolved inputs are parsed with it before `run`; inputs that do not fit fail the step with the path. */
+  readonly inputs: z.ZodType;
+  /**
+   * Inputs whose `env:NAME` and `file:PATH` values are secrets, as paths with `*` for any key, such as `headers.*`.
+   * Their resolved values are masked in everything that is recorded.
+   */
+  readonly secretInputs: readonly string[];
+  run(context: StepContext): Promise<HandlerResult> | HandlerResult;
+}
+
+export interface StepContext<Inputs = unknown> {
+  readonly inputs: Inputs;
+  readonly runId: string;
+  readonly stepKey: string;
+  /** From 1. */
+  readonly attempt: number;
+  /** The same for every attempt of this step of this run: hand it to whatever must not act twice. */
+  readonly idempotencyKey: string;
+  /** Exact bytes and headers of what started the run. */
+  readonly trigger: () => Promise<RunTrigger>;
+  readonly logger: Logger;
+  /** Aborts when the step's time is up or the process stops waiting for it. */
+  readonly signal: AbortSignal;
+}
+
+export type HandlerResult =
+  | { readonly kind: 'succeeded'; readonly output: Json }
+  | {
+      readonly kind: 'failed';
+      /** snake_case, for machines. */
+      readonly code: string;
+      readonly message: string;
+      readonly retryable: boolean;
+      /** Earliest time of the next attempt, milliseconds from now, where the other side asked for one. */
+      readonly retryAfterMs?: number;
+      readonly output?: Json;
+    };
+
+/**
+ * Types a handler by its input schema.
+ *
+ * @example
+ * defineHandler({ type: 'Greet', inputs: z.object({ name: z.string() }), run: ({ inputs }) =>
+ *   ({ kind: 'succeeded', output: `hello ${inputs.name}` }) })
+ */
+export function defineHandler<Schema extends z.ZodType>(definition: {
+  type: string;
+  inputs: Schema;
+  secretInputs?: readonly string[];
+  run(context: StepContext<z.output<Schema>>): Promise<HandlerResult> | HandlerResult;
+}): StepHandler {
+  return {
+    type: definition.type,
+    inputs: definition.inputs,
+    secretInputs: definition.secretInputs ?? [],
+    run: (context) => definition.run(context as StepContext<z.output<Schema>>),
+  };
+}

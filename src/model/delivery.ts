@@ -1,0 +1,72 @@
+import type { EnforcementMode } from './manifest.ts';
+
+/** One webhook request as it arrived. */
+export interface Delivery {
+  /** UUID v7. */
+  readonly id: string;
+  /** Milliseconds since the Unix epoch. */
+  readonly receivedAt: number;
+  readonly method: string;
+  /** Path and query exactly as on the request line, still percent-encoded. */
+  readonly path: string;
+  /** The absolute URL that the publisher called, as far as a trusted proxy or the socket tells; never its query decoded. */
+  readonly requestUrl: string;
+  /** Lower-case name to value; several lines of one name are joined with ", ". Null prototype or plain: look up own keys only. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Exact bytes as sent: signatures cover these, never a re-serialised body. */
+  readonly body: Buffer;
+  /** Canonical text of the client's address, IPv4-mapped IPv6 as IPv4. */
+  readonly clientIp: string;
+}
+
+/** Why a delivery was refused, or would have been; contract, section 3. A closed list: metrics and stats use it as labels. */
+export type Reason =
+  | 'body_too_large'
+  | 'unknown_flow'
+  | 'flow_disabled'
+  | 'invalid_json'
+  | 'ip_not_allowed'
+  | 'ip_denied'
+  | 'rate_limited'
+  | 'signature_missing'
+  | 'signature_malformed'
+  | 'signature_mismatch'
+  | 'key_not_configured'
+  | 'sha1_not_allowed'
+  | 'verifier_error'
+  | 'timestamp_missing'
+  | 'timestamp_malformed'
+  | 'timestamp_skew'
+  | 'nonce_replayed'
+  | 'store_unavailable';
+
+/** What is kept of a delivery; contract, section 6. */
+export interface DeliveryRecord {
+  readonly id: string;
+  readonly flowId: string | null;
+  readonly triggerKey: string | null;
+  /** Milliseconds since the Unix epoch. */
+  readonly receivedAt: number;
+  readonly clientIp: string;
+  readonly mode: EnforcementMode;
+  /** The scheme's name, or null where no signature gate is configured. */
+  readonly scheme: string | null;
+  /** A gate failed, or the delivery was refused. */
+  readonly rejected: boolean;
+  /** The answer was a 4xx. */
+  readonly enforced: boolean;
+  readonly statusCode: number;
+  /** First failure in pipeline order; null when clean. */
+  readonly reason: Reason | null;
+  readonly violations: readonly Reason[];
+  /** What a person needs beside the reason; never a secret or an expected signature. */
+  readonly detail: string | null;
+  readonly bodyBytes: number;
+  /** Exact bytes; null where the run of the delivery holds them, or where none were read. */
+  readonly body: Uint8Array | null;
+  /** Credentials redacted. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly processingMs: number;
+  readonly runId: string | null;
+  readonly usedPreviousKey: boolean;
+}

@@ -1,0 +1,4 @@
+/** Any value that survives a round trip through JSON. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+
+export type JsonObject = { readonly [key: string]: Json };

@@ -1,0 +1,148 @@
+import type { Json, JsonObject } from './json.ts';
+
+/** The statuses of a step; contract, section 7. */
+export type StepStatus = 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Skipped';
+
+/** The statuses of a run; contract, section 7. */
+export type RunStatus = 'Running' | 'Succeeded' | 'Failed' | 'Skipped' | 'Cancelled' | 'TimedOut';
+
+export type EnforcementMode = 'Off' | 'Audit' | 'Enforce';
+
+export type TriggerType = 'manual' | 'cron' | 'webhook';
+
+/** One flow as its author wrote it, in canonical spelling. Immutable once loaded. */
+export interface Manifest {
+  /** Lower-case GUID: the join key of all stored data and routes. */
+  readonly id: string;
+  readonly name: string;
+  /** A label for people; decides nothing. */
+  readonly version: string;
+  /** In manifest order: a delivery to the flow's GUID goes to the first webhook trigger. */
+  readonly triggers: Readonly<Record<string, Trigger>>;
+  readonly steps: Graph;
+}
+
+export type Trigger = ManualTrigger | CronTrigger | WebhookTriggerDefinition;
+
+export interface ManualTrigger {
+  readonly type: 'manual';
+  readonly inputs: JsonObject;
+}
+
+export interface CronTrigger {
+  readonly type: 'cron';
+  readonly inputs: CronInputs;
+}
+
+export interface CronInputs {
+  /** Five or six fields, as croner reads them. */
+  readonly cronExpression: string;
+  /** IANA time zone; UTC where none is given. */
+  readonly timeZone?: string | undefined;
+  /** What a tick that was missed while the service was down does: fire once, or not at all. */
+  readonly onMissed?: 'fireOnce' | 'skip' | undefined;
+}
+
+export interface WebhookTriggerDefinition {
+  readonly type: 'webhook';
+  readonly inputs: WebhookInputs;
+}
+
+export type SignatureAlgorithm = 'sha1' | 'sha256' | 'sha384' | 'sha512';
+export type SignatureEncoding = 'hexLower' | 'hexUpper' | 'base64' | 'base64Url';
+export type SignedPayloadStrategy =
+  | 'RawBody'
+  | 'TimestampDotBody'
+  | 'ColonDelimited'
+  | 'UrlPlusSortedForm'
+  | 'UrlPlusBody'
+  | 'TimestampPlusToken'
+  | 'Custom';
+
+/** The `webhook*` fields of a webhook trigger; seed.md, "Webhook trigger inputs". */
+export interface WebhookInputs {
+  readonly webhookSlug?: string | undefined;
+  readonly webhookHmacKey?: string | undefined;
+  readonly webhookHmacKeyPrevious?: string | undefined;
+  readonly webhookSecret?: string | undefined;
+  readonly webhookSecretPrevious?: string | undefined;
+  readonly webhookSignatureScheme?: string | undefined;
+
+  readonly webhookSignatureHeader?: string | undefined;
+  readonly webhookSignatureAlgorithm?: SignatureAlgorithm | undefined;
+  readonly webhookSignatureEncoding?: SignatureEncoding | undefined;
+  readonly webhookSignaturePrefix?: string | undefined;
+  readonly webhookSignatureMultiValueDelimiter?: string | undefined;
+  readonly webhookSignatureKeyValueSeparator?: string | undefined;
+  readonly webhookSignatureValueKey?: string | undefined;
+  readonly webhookHeaderValuePrefix?: string | undefined;
+  readonly webhookAcceptMultipleSignatures?: boolean | undefined;
+  readonly webhookAcceptedVersions?: readonly string[] | undefined;
+  readonly webhookSignedPayloadStrategy?: SignedPayloadStrategy | undefined;
+  readonly webhookSignedPayloadDelimiter?: string | undefined;
+  readonly webhookSignedPayloadVersion?: string | undefined;
+  readonly webhookCustomStrategyName?: string | undefined;
+
+  readonly webhookTimestampHeader?: string | undefined;
+  readonly webhookTimestampValueKey?: string | undefined;
+  readonly webhookRequireTimestamp?: boolean | undefined;
+
+  readonly webhookReplayToleranceSeconds?: number | undefined;
+  readonly webhookNonceHeader?: string | undefined;
+  readonly webhookRateLimitPermitsPerSecond?: number | undefined;
+  readonly webhookRateLimitBurstSize?: number | undefined;
+  readonly webhookRateLimitPerIp?: boolean | undefined;
+  readonly webhookIpAllowList?: readonly string[] | undefined;
+  readonly webhookIpDenyList?: readonly string[] | undefined;
+  readonly webhookIpAllowListPreset?: string | undefined;
+  readonly webhookIpAllowListPresets?: readonly string[] | undefined;
+
+  readonly webhookEnforcementMode?: EnforcementMode | undefined;
+  readonly webhookPublicUrl?: string | undefined;
+  readonly webhookDuplicateResponse?: 'conflict' | 'acknowledge' | undefined;
+  readonly webhookResponse?: { readonly contentType: string; readonly body: string } | undefined;
+}
+
+/** Steps by key. */
+export type Graph = Readonly<Record<string, StepDefinition>>;
+
+export interface StepDefinition {
+  /** Names a handler. */
+  readonly type: string;
+  readonly inputs: JsonObject;
+  /** Upstream step key to what it must have ended in. All edges must be satisfied. */
+  readonly runAfter: Readonly<Record<string, Edge>>;
+  readonly retry?: RetryPolicy | undefined;
+  readonly timeoutSeconds?: number | undefined;
+}
+
+export interface Edge {
+  readonly statuses: readonly StepStatus[];
+  /** A CEL expression; `false` skips the step. */
+  readonly when?: string | undefined;
+}
+
+export interface RetryPolicy {
+  /** All tries counted, the first one too. */
+  readonly maxAttempts: number;
+  readonly backoffSeconds: number;
+  readonly factor: number;
+  readonly maxBackoffSeconds: number;
+  readonly jitter: boolean;
+}
+
+/** A webhook trigger of a loaded flow, its secrets resolved. Never serialised. */
+export interface WebhookTrigger {
+  readonly flowId: string;
+  readonly flowName: string;
+  readonly revision: number;
+  readonly triggerKey: string;
+  readonly inputs: WebhookInputs;
+  /** Resolved keys; an empty or missing key is undefined. */
+  readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
+  /** A legacy key field and its present name are both set; the present one won. */
+  readonly hasConflictingKeys: boolean;
+}
+
+/** A manifest as stored: `env:` and `file:` references kept, literal secrets masked. */
+export type ManifestSnapshot = Json;

@@ -1,0 +1,68 @@
+import type { Json } from './json.ts';
+import type { RunStatus, StepStatus, TriggerType } from './manifest.ts';
+
+/** One execution of a flow. Times are milliseconds since the Unix epoch. */
+export interface Run {
+  readonly id: string;
+  readonly flowId: string;
+  readonly flowName: string;
+  readonly flowVersion: string;
+  /** The revision whose graph this run follows to its end. */
+  readonly revision: number;
+  readonly status: RunStatus;
+  readonly triggerKey: string;
+  readonly triggerType: TriggerType;
+  readonly deliveryId: string | null;
+  readonly sourceRunId: string | null;
+  readonly startedAt: number;
+  readonly completedAt: number | null;
+}
+
+/** What a run was started with. */
+export interface RunTrigger {
+  readonly key: string;
+  /** Exact bytes of the body, empty where there was none. */
+  readonly body: Uint8Array;
+  readonly contentType: string | null;
+  /** Lower-case names, credentials redacted. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** A step that ended, failed for now, or never ran: the reason in words that a person can act on. */
+export interface StepError {
+  /** snake_case, for machines. */
+  readonly code: string;
+  readonly message: string;
+  /** Whether another attempt could end differently. */
+  readonly retryable: boolean;
+}
+
+/** One node of a run. */
+export interface Step {
+  readonly runId: string;
+  readonly stepKey: string;
+  readonly stepType: string;
+  readonly status: StepStatus;
+  /** Resolved inputs of the last attempt, secrets masked. */
+  readonly input: Json;
+  readonly output: Json;
+  readonly error: StepError | null;
+  readonly skipReason: string | null;
+  readonly evaluationTrace: Json;
+  readonly attemptCount: number;
+  /** When the step is to be started or looked at again; null when nothing is due. */
+  readonly dueAt: number | null;
+  readonly startedAt: number | null;
+  readonly completedAt: number | null;
+}
+
+/** One try of a step. */
+export interface Attempt {
+  readonly attempt: number;
+  readonly status: StepStatus;
+  readonly input: Json;
+  readonly output: Json;
+  readonly error: StepError | null;
+  readonly startedAt: number;
+  readonly completedAt: number | null;
+}

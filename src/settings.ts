@@ -1,0 +1,117 @@
+import ipaddr from 'ipaddr.js';
+import leven from 'leven';
+import type { z } from 'zod';
+import { describeSettings, type Settings, settingsSchema } from './settings-schema.ts';
+
+/** The environment as far as Sluice reads it. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export class SettingsError extends Error {
+  /** One line per wrong setting. */
+  readonly lines: readonly string[];
+  constructor(lines: readonly string[]) {
+    super(`The settings do not work:\n${lines.map((line) => `  ${line}`).join('\n')}`);
+    this.name = 'SettingsError';
+    this.lines = lines;
+  }
+}
+
+const SECRET_OPTIONS: ReadonlySet<string> = new Set(['storeKey', 'dashboardPassword', 'dashboardToken']);
+/** Read elsewhere: the path of the config module itself. */
+const CONFIG_VARIABLE = 'SLUICE_CONFIG';
+/** Honoured where ours are unset, because platforms set them. */
+const FALLBACKS: Readonly<Record<string, string>> = {
+  SLUICE_HOST: 'HOST',
+  SLUICE_PORT: 'PORT',
+};
+
+/** Reads the process' own environment; the one place that does. */
+export function processEnvironment(): Environment {
+  return process.env;
+}
+
+/** Merges environment over `config` and validates; throws `SettingsError` with every mistake, never the first only. */
+export function readSettings(environment: Environment, config: Readonly<Record<string, unknown>> = {}): Settings {
+  const given: Record<string, unknown> = { ...config };
+  const fromVariable = new Set<string>();
+  for (const { name, variable } of describeSettings()) {
+    const value = environment[variable] ?? (environment[FALLBACKS[variable] ?? ''] || undefined);
+    if (value === undefined) continue;
+    given[name] = value;
+    fromVariable.add(name);
+  }
+  const parsed = settingsSchema.safeParse(given);
+  const lines = [...unknownVariables(environment)];
+  if (!parsed.success) lines.push(...parsed.error.issues.flatMap((issue) => describe(issue, given, fromVariable)));
+  else lines.push(...contradictions(parsed.data));
+  if (lines.length > 0 || !parsed.success) throw new SettingsError([...new Set(lines)]);
+  return parsed.data;
+}
+
+/** Whether OpenTelemetry has somewhere to send traces to; its own variables are read by its SDK. */
+export function hasTraceExporter(environment: Environment): boolean {
+  return Boolean(environment.OTEL_EXPORTER_OTLP_ENDPOINT || environment.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT);
+}
+
+/** Path of the config module, where the operator names one. */
+export function configPath(environment: Environment): string | undefined {
+  return environment[CONFIG_VARIABLE] || undefined;
+}
+
+export function isLoopbackHost(host: string): boolean {
+  if (host.toLowerCase() === 'localhost') return true;
+  return ipaddr.isValid(host) && ipaddr.process(host).range() === 'loopback';
+}
+
+// A misspelt variable would leave a gate at its default unseen.
+function unknownVariables(environment: Environment): string[] {
+  const known = [CONFIG_VARIABLE, ...describeSettings().map((setting) => setting.variable)];
+  return Object.keys(environment)
+    .filter((name) => name.startsWith('SLUICE_') && !known.includes(name))
+    .map((name) => `${name}: no such setting; did you mean ${nearest(name, known)}?`);
+}
+
+function nearest(name: string, known: readonly string[]): string {
+  return known.reduce((best, candidate) => (leven(name, candidate) < leven(name, best) ? candidate : best));
+}
+
+function describe(
+  issue: z.core.$ZodIssue,
+  given: Readonly<Record<string, unknown>>,
+  fromVariable: ReadonlySet<string>,
+): string[] {
+  if (issue.code === 'unrecognized_keys') {
+    const names = describeSettings().map((setting) => setting.name);
+    return issue.keys.map((key) => `${key} (config module): no such option; did you mean ${nearest(key, names)}?`);
+  }
+  const name = String(issue.path[0]);
+  const setting = describeSettings().find((candidate) => candidate.name === name);
+  if (setting === undefined) return [issue.message];
+  const label = fromVariable.has(name) ? setting.variable : `${name} (config module)`;
+  const value = SECRET_OPTIONS.has(name) ? 'the value' : (JSON.stringify(given[name]) ?? typeof given[name]);
+  return [`${label}: ${value} is not accepted; expected ${setting.accepts}`];
+}
+
+function contradictions(settings: Settings): string[] {
+  const lines: string[] = [];
+  if (settings.forwardedHeaderDepth > 0 && settings.trustedProxies.length > 0) {
+    lines.push('SLUICE_TRUSTED_PROXIES: not together with SLUICE_FORWARDED_HEADER_DEPTH above 0; set one of the two');
+  }
+  if ((settings.dashboardUser === undefined) !== (settings.dashboardPassword === undefined)) {
+    lines.push('SLUICE_DASHBOARD_USER, SLUICE_DASHBOARD_PASSWORD: set both or neither');
+  }
+  if (settings.dashboardUser?.includes(':')) {
+    lines.push('SLUICE_DASHBOARD_USER: a colon ends the name in HTTP Basic; choose a name without one');
+  }
+  const hasCredentials = settings.dashboardPassword !== undefined || settings.dashboardToken !== undefined;
+  if (!hasCredentials && settings.dashboardAuth === undefined && !isLoopbackHost(settings.host)) {
+    lines.push(
+      `SLUICE_HOST: "${settings.host}" can be reached from other machines and the dashboard has no credentials; set ` +
+        'SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD, or say SLUICE_DASHBOARD_AUTH=none on purpose',
+    );
+  }
+  if (hasCredentials && settings.dashboardAuth !== undefined) {
+    lines.push('SLUICE_DASHBOARD_AUTH: none contradicts the dashboard credentials that are set; remove one of the two');
+  }
+  return lines;
+}

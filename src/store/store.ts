@@ -1,0 +1,261 @@
+import type { DeliveryRecord, Reason } from '../model/delivery.ts';
+import type { Json } from '../model/json.ts';
+import type { ManifestSnapshot, RunStatus, StepStatus } from '../model/manifest.ts';
+import type { Attempt, Run, RunTrigger, Step, StepError } from '../model/run.ts';
+
+/**
+ * What Sluice keeps, whatever keeps it.
+ *
+ * Every member is one transaction that is durable when its promise resolves; when it rejects, nothing of it remains.
+ * The contract is coarse so that a backend answers in one round trip, and asynchronous so that it may live in another
+ * thread or on another machine. Times are milliseconds since the Unix epoch, given by the caller: a store has no clock.
+ * `test/store/conformance.ts` says the same as a test suite that every backend passes.
+ */
+export interface Store extends FlowStore, DeliveryStore, RunStore, DispatchStore {
+  /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */
+  ping(): Promise<void>;
+  /** Finishes what was called before, then releases files and threads. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** Deployed flows and their revisions. */
+export interface FlowStore {
+  /** Keeps the manifest as a new revision unless its hash equals the newest one's; a first deploy enables the flow. */
+  deployFlow(deploy: FlowDeploy): Promise<FlowRecord>;
+  /** Yields undefined for an unknown flow. Setting what is already set changes nothing. */
+  setFlowEnabled(change: { flowId: string; isEnabled: boolean; at: number }): Promise<FlowRecord | undefined>;
+  /** Every flow ever deployed, by name. */
+  listFlows(): Promise<FlowRecord[]>;
+  findFlow(flowId: string): Promise<FlowRecord | undefined>;
+  findRevision(flowId: string, revision: number): Promise<RevisionRecord | undefined>;
+}
+
+export interface FlowDeploy {
+  readonly id: string;
+  readonly name: string;
+  readonly version: string;
+  /** SHA-256 of the snapshot, hex. */
+  readonly hash: string;
+  readonly snapshot: ManifestSnapshot;
+  readonly at: number;
+}
+
+export interface FlowRecord {
+  readonly id: string;
+  readonly name: string;
+  readonly version: string;
+  /** Number of the newest revision, from 1. */
+  readonly revision: number;
+  readonly isEnabled: boolean;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+export interface RevisionRecord {
+  readonly flowId: string;
+  readonly revision: number;
+  readonly version: string;
+  readonly hash: string;
+  readonly snapshot: ManifestSnapshot;
+  readonly createdAt: number;
+}
+
+/** Acceptance and the delivery log. */
+export interface DeliveryStore {
+  /** Inserts nonce, idempotency key, delivery, run and due steps, or nothing. */
+  accept(acceptance: Acceptance): Promise<AcceptResult>;
+  /** Keeps the record of a delivery that starts no run. */
+  recordDelivery(record: DeliveryRecord): Promise<void>;
+  /** Newest first. */
+  listDeliveries(query: DeliveryQuery): Promise<Page<DeliveryRecord>>;
+  findDelivery(id: string): Promise<DeliveryRecord | undefined>;
+  /** Counts over `receivedAt >= since`. */
+  deliveryStats(since: number): Promise<DeliveryStats>;
+  /** Deletes at most `limit` nonces that expired before `now`; yields how many. */
+  purgeNonces(purge: { now: number; limit: number }): Promise<number>;
+}
+
+export interface Acceptance {
+  /** Absent where no webhook started the run. Its `runId` is the run's. */
+  readonly delivery?: DeliveryRecord | undefined;
+  readonly nonce?: NonceClaim | undefined;
+  /** Scoped to the flow and the trigger. */
+  readonly idempotencyKey?: string | undefined;
+  readonly run: NewRun;
+}
+
+export interface NonceClaim {
+  readonly value: string;
+  /** Hex SHA-256 of the body, to tell an honest retry from a forgery. */
+  readonly bodySha256: string;
+  /** From this instant on the nonce counts as new again. */
+  readonly expiresAt: number;
+  /** Whether a known nonce refuses the delivery; else it is accepted and `nonce_replayed` joins its violations. */
+  readonly isEnforced: boolean;
+}
+
+export type AcceptResult =
+  /** All of it is durable. `isReplay`: the nonce was known and not enforced. */
+  | { readonly kind: 'accepted'; readonly runId: string; readonly isReplay: boolean }
+  /** The idempotency key was known: the delivery is kept, with the first run's id; no run was started. */
+  | { readonly kind: 'duplicate'; readonly runId: string; readonly isReplay: boolean }
+  /** The nonce was known and enforced: nothing was written. */
+  | { readonly kind: 'replayed'; readonly runId: string; readonly hasSameBody: boolean };
+
+/** A run and its entry steps, as the engine planned them. */
+export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
+  /** `Running`, or the end of a flow without steps. */
+  readonly status: RunStatus;
+  readonly completedAt: number | null;
+  readonly trigger: RunTrigger;
+  readonly timeoutAt: number | null;
+  /** W3C trace context of what started the run, so that its steps join the same trace. */
+  readonly traceparent: string | null;
+  readonly steps: readonly NewStep[];
+}
+
+export interface NewStep {
+  readonly stepKey: string;
+  readonly stepType: string;
+  readonly dueAt: number;
+}
+
+export interface PageQuery {
+  readonly skip: number;
+  readonly take: number;
+  /** Whether `total` is wanted: counting costs more than the page. */
+  readonly includeTotal?: boolean | undefined;
+}
+
+export interface Page<T> {
+  readonly items: T[];
+  /** Rows that match, paging aside; undefined unless asked for. */
+  readonly total: number | undefined;
+}
+
+export interface DeliveryQuery extends PageQuery {
+  readonly flowId?: string | undefined;
+  readonly reason?: Reason | undefined;
+  readonly rejectedOnly?: boolean | undefined;
+  readonly acceptedOnly?: boolean | undefined;
+  /** Part of an id, client address, scheme, reason, detail or run id, any case. */
+  readonly search?: string | undefined;
+}
+
+export interface DeliveryStats {
+  /** Deliveries by the reason that Enforce answers with. */
+  readonly counts: Readonly<Partial<Record<Reason, number>>>;
+  readonly accepted: number;
+  readonly rejected: number;
+  readonly total: number;
+}
+
+/** Reading runs. */
+export interface RunStore {
+  /** Newest first. */
+  listRuns(query: RunQuery): Promise<Page<Run>>;
+  findRun(runId: string): Promise<RunDetail | undefined>;
+  /** Steps that have a row: started, due or skipped; undefined for an unknown run. */
+  listSteps(runId: string): Promise<StepDetail[] | undefined>;
+  /** What expressions and `forwardBody` read; outputs of ended steps only. */
+  readRunInput(runId: string): Promise<RunInput | undefined>;
+}
+
+export interface RunQuery extends PageQuery {
+  readonly flowId?: string | undefined;
+  readonly status?: RunStatus | undefined;
+  /** Part of a run id, flow name, trigger key or delivery id, any case. */
+  readonly search?: string | undefined;
+}
+
+export interface RunDetail extends Run {
+  readonly trigger: RunTrigger;
+  readonly timeoutAt: number | null;
+  readonly idempotencyKey: string | null;
+}
+
+export interface StepDetail extends Step {
+  /** Oldest first. */
+  readonly attempts: readonly Attempt[];
+}
+
+export interface RunInput {
+  readonly trigger: RunTrigger;
+  readonly steps: Readonly<Record<string, { status: StepStatus; output: Json; error: StepError | null }>>;
+}
+
+/** The queue: a due step is claimed under a lease, tried, and advanced. */
+export interface DispatchStore {
+  /**
+   * Leases the steps that are due, oldest first, and marks them Running. A lease that has run out is due again, so that
+   * the step of a dead process is taken up by whoever asks next.
+   */
+  claimDue(request: ClaimRequest): Promise<ClaimBatch>;
+  /** Extends leases that are still held; yields the tokens of those that are not. */
+  renewLeases(renewal: { tokens: readonly string[]; leasedUntil: number }): Promise<string[]>;
+  /**
+   * Ends an attempt, plans what follows with the pure planner, and makes it due, in one transaction. An outcome under a
+   * lease that was lost changes nothing and yields undefined: whoever holds the step now decides.
+   */
+  advance(outcome: StepOutcome): Promise<Advance | undefined>;
+  /** Makes every leased step due now. Only for a start that knows it is the only process on this store. */
+  recover(now: number): Promise<number>;
+}
+
+export interface ClaimRequest {
+  readonly now: number;
+  readonly leasedUntil: number;
+  readonly limit: number;
+}
+
+export interface ClaimBatch {
+  readonly claims: Claim[];
+  /** When the next step falls due that this batch did not take; null when none waits. */
+  readonly nextDueAt: number | null;
+}
+
+/** A worker's lease on one attempt of a step. */
+export interface Claim {
+  /** Names this lease; an outcome is only taken from its holder. */
+  readonly token: string;
+  readonly runId: string;
+  readonly flowId: string;
+  readonly revision: number;
+  readonly stepKey: string;
+  readonly stepType: string;
+  /** From 1. */
+  readonly attempt: number;
+  /** How often a process died while it ran this step. */
+  readonly interruptions: number;
+  readonly triggerKey: string;
+  readonly traceparent: string | null;
+  /** When it fell due, to measure the queue. */
+  readonly dueAt: number;
+  readonly startedAt: number;
+}
+
+export interface StepOutcome {
+  readonly token: string;
+  readonly runId: string;
+  readonly stepKey: string;
+  readonly at: number;
+  /** Resolved inputs with secrets masked. */
+  readonly input: Json;
+  readonly result: StepResult;
+}
+
+export type StepResult =
+  | { readonly kind: 'succeeded'; readonly output: Json }
+  | { readonly kind: 'failed'; readonly error: StepError; readonly output?: Json }
+  /** The attempt failed and another is due. */
+  | { readonly kind: 'retry'; readonly error: StepError; readonly output?: Json; readonly dueAt: number };
+
+/** What an outcome led to. */
+export interface Advance {
+  readonly runStatus: RunStatus;
+  /** Set when this outcome ended the run. */
+  readonly endedRun: { readonly flowId: string; readonly startedAt: number; readonly completedAt: number } | null;
+  /** Keys of steps made due, and the earliest time one of them is. */
+  readonly dispatched: readonly string[];
+  readonly skipped: readonly { readonly stepKey: string; readonly reason: string }[];
+}

@@ -1,0 +1,33 @@
+import type { Logger } from 'pino';
+
+/**
+ * Every numbered log event. Ids are stable, so that alerts may match on them; 4000, 4004, 4006 and 4009 are reserved and
+ * are never emitted.
+ */
+const EVENTS = {
+  RunStarted: { eventId: 1000, level: 'info' },
+  RunCompleted: { eventId: 1001, level: 'info' },
+  TriggerRejectedDisabledFlow: { eventId: 1010, level: 'warn' },
+  StepStarted: { eventId: 2000, level: 'debug' },
+  StepCompleted: { eventId: 2001, level: 'debug' },
+  StepFailed: { eventId: 2002, level: 'warn' },
+  StepSkipped: { eventId: 2003, level: 'info' },
+  WhenEvaluationFailed: { eventId: 2005, level: 'warn' },
+  DispatchEnqueued: { eventId: 3000, level: 'debug' },
+  WebhookSignatureRejected: { eventId: 4001, level: 'warn' },
+  WebhookReplayRejected: { eventId: 4002, level: 'warn' },
+  WebhookRateLimited: { eventId: 4003, level: 'warn' },
+  WebhookIpDenied: { eventId: 4005, level: 'warn' },
+  WebhookDeliveryAccepted: { eventId: 4007, level: 'info' },
+  WebhookRejectionStoreFailed: { eventId: 4008, level: 'error' },
+  WebhookSecretRotationUsedPrevious: { eventId: 4010, level: 'warn' },
+  WebhookConflictingKeyFields: { eventId: 4011, level: 'warn' },
+} as const;
+
+export type EventName = keyof typeof EVENTS;
+
+/** Writes one line with `eventId`, `eventName` and the fields given; never pass a secret or a whole header map. */
+export function logEvent(logger: Logger, eventName: EventName, fields: Readonly<Record<string, unknown>>): void {
+  const { eventId, level } = EVENTS[eventName];
+  if (logger.isLevelEnabled(level)) logger[level]({ eventId, eventName, ...fields }, eventName);
+}

@@ -1,0 +1,85 @@
+import type { Clock } from '../model/clock.ts';
+import type { Delivery, Reason } from '../model/delivery.ts';
+import type { JsonObject } from '../model/json.ts';
+import type { WebhookTrigger } from '../model/manifest.ts';
+
+/** One check of a delivery, prepared once per trigger and revision, then only run. It judges and changes nothing. */
+export interface Gate {
+  readonly name: string;
+  /** `evidence` is what the gates before it found. A fault is thrown; an answer never is. */
+  check(delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict>;
+}
+
+/** Makes the gate of a trigger, or nothing where the trigger does not configure it: then it is not in the chain at all. */
+export interface GatePlugin<Settings> {
+  readonly name: string;
+  /** Throws `GateConfigurationError` where the trigger's fields make no sense. */
+  prepare(trigger: WebhookTrigger, settings: Settings): Gate | undefined;
+}
+
+/** What one gate said about one delivery. */
+export type Verdict = Passed | Failed;
+
+export interface Passed {
+  readonly passed: true;
+  readonly evidence?: Evidence;
+}
+
+export interface Failed {
+  readonly passed: false;
+  readonly reason: Reason;
+  /** For a person; never a secret nor the signature that would have been right. */
+  readonly detail?: string;
+  readonly evidence?: Evidence;
+}
+
+/** What gates find on their way and later gates, the acceptance and the record need. Each gate adds its own fields. */
+export interface Evidence {
+  /** Name of the scheme that the signature gate used. */
+  readonly scheme?: string;
+  readonly usedPreviousKey?: boolean;
+  /** Whether the signature was verified. */
+  readonly isVerified?: boolean;
+  /** The timestamp that the scheme signs, milliseconds; absent where the scheme signs none or it is not there. */
+  readonly signedTimestamp?: SignedTimestamp;
+  readonly replaySkewMs?: number;
+  readonly retryAfterMs?: number;
+  readonly nonce?: NonceEvidence;
+  /** Facts of single gates for the story of a delivery, by gate name. */
+  readonly facts?: Readonly<Record<string, JsonObject>>;
+}
+
+export interface SignedTimestamp {
+  /** Exactly as sent. */
+  readonly text: string;
+  /** Milliseconds since the Unix epoch; NaN where the text is no number. */
+  readonly ms: number;
+}
+
+export interface NonceEvidence {
+  readonly value: string;
+  readonly expiresAt: number;
+}
+
+/** What every gate may know beside its trigger: the global defaults and the clock. */
+export interface GateSettings {
+  readonly clock: Clock;
+  readonly replayToleranceSeconds: number;
+  readonly nonceTtlSeconds: number;
+  readonly rateLimitPermitsPerSecond: number | undefined;
+  readonly rateLimitBurstSize: number | undefined;
+  readonly rateLimitPerIp: boolean | undefined;
+  readonly allowLegacySha1: boolean;
+  /** Absolute base URL that publishers call. */
+  readonly publicUrl: string | undefined;
+}
+
+/** A field of a webhook trigger that no gate can work with. The loader adds the file and the trigger's JSON path. */
+export class GateConfigurationError extends Error {
+  readonly field: string;
+  constructor(field: string, message: string) {
+    super(message);
+    this.name = 'GateConfigurationError';
+    this.field = field;
+  }
+}

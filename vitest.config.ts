@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config';
+
+// `fast` is `npm test`; `proof` holds the long ones: crash points, floods, a browser.
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { name: 'fast', include: ['test/**/*.test.ts'], testTimeout: 20_000 } },
+      { test: { name: 'proof', include: ['test/**/*.proof.ts'], testTimeout: 600_000, hookTimeout: 60_000 } },
+    ],
+    coverage: { provider: 'v8', include: ['src/**'], reporter: ['text-summary', 'html'] },
+  },
+});
