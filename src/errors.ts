@@ -1,7 +1,83 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+
 /** The store cannot take or give anything now: answered 503, so that the publisher tries again. */
 export class StoreUnavailableError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = 'StoreUnavailableError';
   }
+}
+
+/** A manifest folder that cannot be served; `lines` has one line per mistake. */
+export class ManifestsError extends Error {
+  readonly lines: readonly string[];
+  constructor(lines: readonly string[]) {
+    super(`The manifests cannot be loaded:\n${lines.map((line) => `  ${line}`).join('\n')}`);
+    this.name = 'ManifestsError';
+    this.lines = lines;
+  }
+}
+
+const PHRASES: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  409: 'Conflict',
+  413: 'Payload Too Large',
+  415: 'Unsupported Media Type',
+  429: 'Too Many Requests',
+  503: 'Service Unavailable',
+};
+
+/** An answer that a route gives by throwing; `reason` is for machines. */
+export class HttpError extends Error {
+  readonly statusCode: number;
+  readonly reason: string | undefined;
+  constructor(statusCode: number, message: string, reason?: string) {
+    super(message);
+    this.name = 'HttpError';
+    this.statusCode = statusCode;
+    this.reason = reason;
+  }
+}
+
+/** Writes every error in one shape. What nobody foresaw is logged whole and answered without a word of it. */
+export function errorHandler(
+  error: FastifyError | HttpError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  if (error instanceof StoreUnavailableError) {
+    request.log.error({ err: error }, 'the store is unavailable');
+    return send(reply, {
+      statusCode: 503,
+      message: 'The store is unavailable; try again',
+      reason: 'store_unavailable',
+    });
+  }
+  const statusCode = error.statusCode ?? 500;
+  if (statusCode >= 500) {
+    request.log.error({ err: error, method: request.method, url: request.routeOptions.url }, 'a request failed');
+    return send(reply, { statusCode: 500, message: 'Something went wrong here; the log has it' });
+  }
+  return send(reply, {
+    statusCode,
+    message: error.message,
+    reason: error instanceof HttpError ? error.reason : undefined,
+  });
+}
+
+/** Answers a route that does not exist in the same shape. */
+export function notFoundHandler(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  return send(reply, { statusCode: 404, message: `There is no ${request.method} ${request.url.split('?')[0]}` });
+}
+
+function send(
+  reply: FastifyReply,
+  { statusCode, message, reason }: { statusCode: number; message: string; reason?: string | undefined },
+): FastifyReply {
+  const error = PHRASES[statusCode] ?? (statusCode >= 500 ? 'Internal Server Error' : 'Bad Request');
+  return reply.code(statusCode).send({ statusCode, error, message, ...(reason === undefined ? {} : { reason }) });
 }

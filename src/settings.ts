@@ -1,6 +1,8 @@
+import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import leven from 'leven';
 import type { z } from 'zod';
+import type { DashboardAccess } from './dashboard/services.ts';
 import { describeSettings, type Settings, settingsSchema } from './settings-schema.ts';
 
 /** The environment as far as Sluice reads it. */
@@ -114,4 +116,18 @@ function contradictions(settings: Settings): string[] {
     lines.push('SLUICE_DASHBOARD_AUTH: none contradicts the dashboard credentials that are set; remove one of the two');
   }
   return lines;
+}
+
+/** The file of the SQLite store, or `:memory:`. */
+export function databasePath({ databaseUrl }: Settings, folder: string): string {
+  const path = databaseUrl.slice('sqlite:'.length);
+  return path === ':memory:' ? path : resolve(folder, path);
+}
+
+/** Who may use the dashboard; `contradictions` made sure that an open one was said on purpose. */
+export function dashboardAccess(settings: Settings): DashboardAccess {
+  const { dashboardUser: user, dashboardPassword: password, dashboardToken: token } = settings;
+  const basic = user === undefined || password === undefined ? undefined : { user, password };
+  if (basic !== undefined || token !== undefined) return { kind: 'credentials', basic, token };
+  return { kind: settings.dashboardAuth === 'none' ? 'open' : 'loopback' };
 }

@@ -1,4 +1,4 @@
-import type { Graph, RunStatus, StepStatus } from '../model/manifest.ts';
+import type { Edge, Graph, RunStatus, StepStatus } from '../model/manifest.ts';
 
 /** Statuses of the steps that have been reached; a step that is not in it has not. */
 export type StepStates = ReadonlyMap<string, StepStatus>;
@@ -17,6 +17,21 @@ export interface SkippedStep {
   readonly reason: string;
 }
 
+/** A graph as planning walks it. */
+interface Wiring {
+  /** In manifest order. */
+  readonly steps: readonly WiredStep[];
+  /** Keys of steps that no other runs after. */
+  readonly leaves: readonly string[];
+}
+
+interface WiredStep {
+  readonly stepKey: string;
+  readonly upstream: readonly (readonly [string, Edge])[];
+  /** Steps that run after this one, with the edge between. */
+  readonly downstream: readonly (readonly [string, Edge])[];
+}
+
 /**
  * Says what follows from where a run stands. Pure: the same graph and states give the same plan, whatever order the
  * states were reached in, so that the engine, the store's transaction, recovery and the page agree.
@@ -25,64 +40,80 @@ export interface SkippedStep {
  * in the same plan, because a skipped step may satisfy an edge that lists Skipped or break one that does not.
  */
 export function planNext(graph: Graph, states: StepStates): Plan {
+  const wiring = wiringOf(graph);
   const known = new Map(states);
   const skip: SkippedStep[] = [];
   for (let isSettled = false; !isSettled; ) {
     isSettled = true;
-    for (const stepKey of Object.keys(graph)) {
-      if (known.has(stepKey)) continue;
-      const reason = brokenEdge(graph, known, stepKey);
+    for (const step of wiring.steps) {
+      if (known.has(step.stepKey)) continue;
+      const reason = brokenEdge(step, known);
       if (reason === undefined) continue;
-      known.set(stepKey, 'Skipped');
-      skip.push({ stepKey, reason });
+      known.set(step.stepKey, 'Skipped');
+      skip.push({ stepKey: step.stepKey, reason });
       isSettled = false;
     }
   }
-  const start = Object.keys(graph).filter((stepKey) => !known.has(stepKey) && isSatisfied(graph, known, stepKey));
-  return { start, skip, end: start.length === 0 ? runEnd(graph, known) : null };
+  const start = wiring.steps.filter((step) => !known.has(step.stepKey) && isReady(step, known));
+  return {
+    start: start.map(({ stepKey }) => stepKey),
+    skip,
+    end: start.length === 0 ? runEnd(wiring, known) : null,
+  };
 }
 
-function isSatisfied(graph: Graph, known: StepStates, stepKey: string): boolean {
-  return edgesOf(graph, stepKey).every(([upstream, edge]) => {
-    const status = known.get(upstream);
+function isReady({ upstream }: WiredStep, known: StepStates): boolean {
+  return upstream.every(([stepKey, edge]) => {
+    const status = known.get(stepKey);
     return status !== undefined && edge.statuses.includes(status);
   });
 }
 
-function brokenEdge(graph: Graph, known: StepStates, stepKey: string): string | undefined {
-  for (const [upstream, edge] of edgesOf(graph, stepKey)) {
-    const status = known.get(upstream);
+function brokenEdge({ upstream }: WiredStep, known: StepStates): string | undefined {
+  for (const [stepKey, edge] of upstream) {
+    const status = known.get(stepKey);
     if (status !== undefined && hasEnded(status) && !edge.statuses.includes(status)) {
-      return `"${upstream}" ended ${status}; this step runs after ${edge.statuses.join(' or ')}`;
+      return `"${stepKey}" ended ${status}; this step runs after ${edge.statuses.join(' or ')}`;
     }
   }
   return undefined;
 }
 
-function runEnd(graph: Graph, known: StepStates): RunStatus | null {
-  const keys = Object.keys(graph);
-  if (!keys.every((stepKey) => hasEnded(known.get(stepKey) ?? 'Pending'))) return null;
-  if (keys.some((stepKey) => known.get(stepKey) === 'Failed' && !isHandled(graph, known, stepKey))) return 'Failed';
-  const leaves = keys.filter((stepKey) => downstreamOf(graph, stepKey).length === 0);
+function runEnd({ steps, leaves }: Wiring, known: StepStates): RunStatus | null {
+  if (!steps.every(({ stepKey }) => hasEnded(known.get(stepKey) ?? 'Pending'))) return null;
+  if (steps.some((step) => known.get(step.stepKey) === 'Failed' && !isHandled(step, known))) return 'Failed';
   return leaves.length > 0 && leaves.every((stepKey) => known.get(stepKey) === 'Skipped') ? 'Skipped' : 'Succeeded';
 }
 
 /** A failure is handled by a downstream step that listed Failed and succeeded. */
-function isHandled(graph: Graph, known: StepStates, failedKey: string): boolean {
-  return downstreamOf(graph, failedKey).some(
-    (stepKey) =>
-      known.get(stepKey) === 'Succeeded' && graph[stepKey]?.runAfter[failedKey]?.statuses.includes('Failed') === true,
-  );
-}
-
-function downstreamOf(graph: Graph, stepKey: string): string[] {
-  return Object.keys(graph).filter((other) => Object.hasOwn(graph[other]?.runAfter ?? {}, stepKey));
-}
-
-function edgesOf(graph: Graph, stepKey: string) {
-  return Object.entries(graph[stepKey]?.runAfter ?? {});
+function isHandled({ downstream }: WiredStep, known: StepStates): boolean {
+  return downstream.some(([stepKey, edge]) => known.get(stepKey) === 'Succeeded' && edge.statuses.includes('Failed'));
 }
 
 function hasEnded(status: StepStatus): boolean {
   return status === 'Succeeded' || status === 'Failed' || status === 'Skipped';
+}
+
+// A revision's graph never changes and is planned once for every step of every run.
+const wirings = new WeakMap<Graph, Wiring>();
+
+function wiringOf(graph: Graph): Wiring {
+  const known = wirings.get(graph);
+  if (known !== undefined) return known;
+  const steps = Object.entries(graph).map(([stepKey, { runAfter }]) => ({
+    stepKey,
+    upstream: Object.entries(runAfter),
+    downstream: downstreamOf(graph, stepKey),
+  }));
+  const leaves = steps.filter(({ downstream }) => downstream.length === 0).map(({ stepKey }) => stepKey);
+  const wiring = { steps, leaves };
+  wirings.set(graph, wiring);
+  return wiring;
+}
+
+function downstreamOf(graph: Graph, upstreamKey: string): [string, Edge][] {
+  return Object.entries(graph).flatMap(([stepKey, { runAfter }]): [string, Edge][] => {
+    const edge = Object.hasOwn(runAfter, upstreamKey) ? runAfter[upstreamKey] : undefined;
+    return edge === undefined ? [] : [[stepKey, edge]];
+  });
 }

@@ -66,7 +66,7 @@ export interface DeliveryStore {
   accept(acceptance: Acceptance): Promise<AcceptResult>;
   /** Keeps the record of a delivery that starts no run. */
   recordDelivery(record: DeliveryRecord): Promise<void>;
-  /** Newest first. */
+  /** Newest first. Of a body its first 64 KiB are in a list, for a page of whole ones could fill the memory. */
   listDeliveries(query: DeliveryQuery): Promise<Page<DeliveryRecord>>;
   findDelivery(id: string): Promise<DeliveryRecord | undefined>;
   /** Counts over `receivedAt >= since`. */
@@ -255,7 +255,7 @@ export interface Advance {
   readonly runStatus: RunStatus;
   /** Set when this outcome ended the run. */
   readonly endedRun: { readonly flowId: string; readonly startedAt: number; readonly completedAt: number } | null;
-  /** Keys of steps made due, and the earliest time one of them is. */
+  /** Keys of steps made due, a step that is to be tried again included. */
   readonly dispatched: readonly string[];
   readonly skipped: readonly { readonly stepKey: string; readonly reason: string }[];
 }

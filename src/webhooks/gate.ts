@@ -42,6 +42,11 @@ export interface Evidence {
   readonly isVerified?: boolean;
   /** The timestamp that the scheme signs, milliseconds; absent where the scheme signs none or it is not there. */
   readonly signedTimestamp?: SignedTimestamp;
+  /**
+   * Hex SHA-256 of the signed bytes of a verified delivery, where the body is not among them for certain: all that tells
+   * such a delivery from a replay with another body.
+   */
+  readonly signedBytesSha256?: string;
   readonly replaySkewMs?: number;
   readonly retryAfterMs?: number;
   readonly nonce?: NonceEvidence;
@@ -66,12 +71,12 @@ export interface GateSettings {
   readonly clock: Clock;
   readonly replayToleranceSeconds: number;
   readonly nonceTtlSeconds: number;
-  readonly rateLimitPermitsPerSecond: number | undefined;
-  readonly rateLimitBurstSize: number | undefined;
-  readonly rateLimitPerIp: boolean | undefined;
+  readonly rateLimitPermitsPerSecond?: number | undefined;
+  readonly rateLimitBurstSize?: number | undefined;
+  readonly rateLimitPerIp?: boolean | undefined;
   readonly allowLegacySha1: boolean;
   /** Absolute base URL that publishers call. */
-  readonly publicUrl: string | undefined;
+  readonly publicUrl?: string | undefined;
 }
 
 /** A field of a webhook trigger that no gate can work with. The loader adds the file and the trigger's JSON path. */

@@ -28,7 +28,10 @@ export interface StepContext<Inputs = unknown> {
   /** Exact bytes and headers of what started the run. */
   readonly trigger: () => Promise<RunTrigger>;
   readonly logger: Logger;
-  /** Aborts when the step's time is up or the process stops waiting for it. */
+  /**
+   * Aborts when the step's time is up or the process stops waiting for it. A handler that goes on regardless is no
+   * longer listened to, and may find another attempt beside it.
+   */
   readonly signal: AbortSignal;
 }
 

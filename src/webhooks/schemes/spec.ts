@@ -1,35 +1,74 @@
 import type { Delivery } from '../../model/delivery.ts';
 import type { SignatureAlgorithm, SignatureEncoding, SignedPayloadStrategy } from '../../model/manifest.ts';
+import type { AcceptedResponse, Handshake } from './handshake.ts';
 
 /**
  * How one publisher signs, as data. The verifier reads it one way and the signer of `sluice send` the other, so the two
  * cannot drift apart. A publisher whose form data cannot say is a `SignatureVerifier` instead.
  */
-export interface SignatureSpec {
+export interface SignatureSpec extends Conversation {
   /** Canonical spelling; matched in any case. */
   readonly name: string;
-  /** Headers that may carry the signature, first one found wins; the first is what the signer sends. */
-  readonly headers: readonly string[];
+  /** Other names of the same scheme. */
+  readonly aliases?: readonly string[] | undefined;
+  /**
+   * The first family whose signature header is there is read, and only its headers; the first of all is what the signer
+   * sends. Empty where the body carries the signature.
+   */
+  readonly headers: readonly HeaderFamily[];
+  /** Fields of the body that carry signatures, each a candidate. */
+  readonly signatureFields?: readonly BodyField[] | undefined;
   readonly algorithm: SignatureAlgorithm;
   readonly encoding: SignatureEncoding;
   /** In front of the digest; a value without it is malformed. */
   readonly prefix?: string | undefined;
   /** Whether a digest without the prefix is accepted too. */
   readonly isPrefixOptional?: boolean | undefined;
+  /** Other algorithms that the publisher may choose, each told by its own prefix. */
+  readonly alternatives?: readonly PrefixedAlgorithm[] | undefined;
   /** In front of the whole header line, such as "HMAC ". Compared in any case. */
   readonly headerValuePrefix?: string | undefined;
   /** A header of several segments, such as `t=1,v1=ab,v1=cd`. */
   readonly multiValue?: MultiValue | undefined;
+  /** The asymmetric variant beside the HMAC, chosen by the prefix of the key. */
+  readonly ed25519?: Ed25519Variant | undefined;
   readonly payload: PayloadLayout;
-  /** Where the timestamp stands that the signature covers. */
+  /** Where the timestamp stands that the signature covers; absent where it covers none. */
   readonly timestamp?: TimestampSource | undefined;
-  /** A signed timestamp that is absent is `timestamp_missing` even without a tolerance. */
+  /** A signed timestamp that is absent is `timestamp_missing` even where the signed bytes could be built without it. */
   readonly requiresTimestamp?: boolean | undefined;
   readonly keyEncoding?: KeyEncoding | undefined;
-  /** Header of the publisher's delivery id, for the docs and the signer. */
-  readonly deliveryIdHeader?: string | undefined;
   /** Where these facts were read, and when. */
   readonly source: string;
+}
+
+/** What a scheme says to its publisher beside "accepted". */
+export interface Conversation {
+  readonly handshakes?: readonly Handshake[] | undefined;
+  /** What the publisher wants to read when a delivery was accepted. */
+  readonly acceptedResponse?: AcceptedResponse | undefined;
+}
+
+/** Names of headers that belong together, in the publisher's spelling. */
+export interface HeaderFamily {
+  readonly signature: string;
+  readonly timestamp?: string | undefined;
+  readonly deliveryId?: string | undefined;
+}
+
+/** A text or number in the body: of a JSON object by its path, of a form by the field's name. */
+export interface BodyField {
+  readonly path: readonly string[];
+  readonly formField?: string | undefined;
+  /** Number of characters; any other is malformed. */
+  readonly length?: number | undefined;
+  /** Whether the signer writes it into JSON as a number; a reader takes both. */
+  readonly isNumber?: boolean | undefined;
+}
+
+export interface PrefixedAlgorithm {
+  readonly algorithm: SignatureAlgorithm;
+  readonly prefix: string;
 }
 
 /** UTF-8 text as it is; base64; base64 behind an optional `whsec_`. */
@@ -40,31 +79,52 @@ export interface MultiValue {
   readonly delimiter: string;
   /** Between a segment's key and its value. */
   readonly keyValueSeparator: string;
-  /** Keys of segments that carry signatures. */
+  /** Keys of segments that carry signatures; the first is what the signer sends. */
   readonly valueKeys: readonly string[];
   /** Whether every matching segment is a candidate, or only the first. */
   readonly acceptsMultiple: boolean;
 }
 
+export interface Ed25519Variant {
+  /** Key of the segments that carry these signatures. */
+  readonly valueKey: string;
+  /** In front of the base64 of the raw 32 bytes that verify. */
+  readonly publicKeyPrefix: string;
+  /** In front of the base64 of the 32-byte seed, or of seed and public key, that sign. */
+  readonly privateKeyPrefix: string;
+}
+
 export interface PayloadLayout {
   readonly strategy: SignedPayloadStrategy;
-  /** Between version, timestamp and body; the strategy's own where absent. */
+  /** Between version, delivery id, timestamp and body; the strategy's own where absent. */
   readonly delimiter?: string | undefined;
   /** The version literal of ColonDelimited. */
   readonly version?: string | undefined;
-  /** The registered byte builder of strategy Custom. */
+  /** Whether TimestampDotBody has the delivery id and the delimiter in front. */
+  readonly startsWithDeliveryId?: boolean | undefined;
+  /** Whether the publisher may have signed its URL with or without the port. */
+  readonly hasPortVariants?: boolean | undefined;
+  /** The token of TimestampPlusToken. */
+  readonly token?: BodyField | undefined;
+  /** The registered byte builder of strategy Custom, and its name. */
   readonly customName?: string | undefined;
+  readonly builder?: PayloadBuilder | undefined;
 }
 
 export type TimestampSource = {
   /** Milliseconds or seconds since the Unix epoch, as the publisher sends. */
   readonly unit: 'seconds' | 'milliseconds' | 'detect';
 } & (
-  | { readonly in: 'header'; readonly header: string }
-  /** The value of this key in the multi-value signature header. */
-  | { readonly in: 'signature'; readonly valueKey: string }
-  /** Path of property names in the JSON body. */
-  | { readonly in: 'body'; readonly path: readonly string[] }
+  | {
+      /** The timestamp header of the family that carries the signature. */
+      readonly in: 'header';
+    }
+  | {
+      /** The value of this key in the multi-value signature header. */
+      readonly in: 'signature';
+      readonly valueKey: string;
+    }
+  | { readonly in: 'body'; readonly field: BodyField }
 );
 
 /** What a verifier is asked with. Keys are the trigger's, as configured; either may be absent. */
@@ -82,12 +142,15 @@ export type VerificationResult =
   | { readonly outcome: 'refused'; readonly reason: string };
 
 /** A scheme as code: an operator's own, may be asymmetric, remote, read the query string, or need no key. */
-export interface SignatureVerifier {
+export interface SignatureVerifier extends Conversation {
   readonly name: string;
   verify(request: VerificationRequest): VerificationResult | Promise<VerificationResult>;
 }
 
-/** Builds the bytes that a signature covers, for strategy Custom. */
+/**
+ * Builds the bytes that a signature covers, for strategy Custom. The timestamp that it is given has to be among them: the
+ * age of the delivery is judged by it.
+ */
 export type PayloadBuilder = (context: {
   readonly delivery: Delivery;
   readonly timestamp: string | undefined;

@@ -1,0 +1,228 @@
+import type { AddressInfo } from 'node:net';
+import { relative, resolve } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import Fastify, { type FastifyInstance } from 'fastify';
+import pino, { type Logger } from 'pino';
+import { v7 as newId } from 'uuid';
+import { dashboard } from './dashboard/dashboard.ts';
+import { errorHandler, ManifestsError } from './errors.ts';
+import { type Catalog, createCatalog } from './flows/catalog.ts';
+import { createRuntime, type Runtime } from './flows/runtime.ts';
+import { formatIssue } from './manifest/issues.ts';
+import { type LoadedFlow, loadManifests } from './manifest/load.ts';
+import type { Clock } from './model/clock.ts';
+import { dashboardAccess, databasePath, type Environment, readSettings } from './settings.ts';
+import type { Settings, SettingsInput } from './settings-schema.ts';
+import { openSqliteStore } from './store/sqlite/client.ts';
+import type { Store } from './store/store.ts';
+import { logEvent } from './telemetry/events.ts';
+import { createMetrics, type Metrics } from './telemetry/metrics.ts';
+import { createToolbox, type Extensions, type Toolbox } from './toolbox.ts';
+import { version } from './version.ts';
+import { clientAddressReader } from './webhooks/client-address.ts';
+import { ingress } from './webhooks/ingress.ts';
+import { describeSchemes } from './webhooks/schemes/description.ts';
+import { createTriggerTable, type TriggerTable } from './webhooks/triggers.ts';
+
+export { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
+export type { Settings, SettingsInput } from './settings-schema.ts';
+export type { Extensions } from './toolbox.ts';
+export type { Gate, GatePlugin, Verdict } from './webhooks/gate.ts';
+export type { PayloadBuilder, SignatureSpec, SignatureVerifier, VerificationResult } from './webhooks/schemes/spec.ts';
+
+/** What a config module exports as its default: options of the settings by name, and extensions. */
+export type Config = SettingsInput & Extensions;
+
+/** Types a config module. */
+export function defineConfig(config: Config): Config {
+  return config;
+}
+
+export interface AppOptions {
+  readonly settings?: SettingsInput;
+  readonly extensions?: Extensions;
+  /** Where settings and `env:` secrets are read from; empty where not given, never the process' own. */
+  readonly environment?: Environment;
+  /** Relative paths start here; the working directory where not given. */
+  readonly folder?: string;
+  readonly clock?: Clock;
+  readonly logger?: Logger;
+  /** Called once when the store is lost for good; nothing can be taken any more. */
+  readonly onFatal?: (error: Error) => void;
+}
+
+export interface SluiceApp {
+  readonly fastify: FastifyInstance;
+  /** One line for each doubt that the manifests raised at load. */
+  readonly warnings: readonly string[];
+  triggers(): TriggerTable;
+  /** Takes up what the last process left, then listens; yields the address as a URL. */
+  listen(): Promise<string>;
+  /** Stops accepting, answers what was taken, lets steps finish for the grace period, closes the store. Idempotent. */
+  close(): Promise<void>;
+}
+
+const SYSTEM_CLOCK: Clock = { now: () => Date.now(), monotonic: () => performance.now() };
+
+/**
+ * All bodies in flight together. Each may be as large as its own cap, so that a few hundred slow senders would
+ * otherwise hold gigabytes.
+ */
+const BODIES_IN_FLIGHT_BYTES = 268_435_456;
+
+const IDLE_SWEEP_MS = 50;
+
+/** Builds a service from its settings: loads and deploys the manifests, opens the store, wires the rooms. Throws
+ * `SettingsError`, `ManifestsError` or `StoreUnavailableError`; then nothing is left open. */
+export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
+  const { extensions = {}, environment = {}, folder = process.cwd(), clock = SYSTEM_CLOCK } = options;
+  const settings = readSettings(environment, options.settings);
+  const logger = options.logger ?? pino({ level: settings.logLevel });
+  const toolbox = createToolbox({ settings, extensions, environment, clock, folder });
+  const { flows, warnings } = await load(relative(process.cwd(), resolve(folder, settings.manifests)) || '.', toolbox);
+  const store = await openSqliteStore({
+    path: databasePath(settings, folder),
+    ...(options.onFatal === undefined ? {} : { onFatal: options.onFatal }),
+  });
+  try {
+    return await assemble({ settings, logger, clock, toolbox, flows, warnings, store });
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+interface Parts {
+  readonly settings: Settings;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly toolbox: Toolbox;
+  readonly flows: readonly LoadedFlow[];
+  readonly warnings: readonly string[];
+  readonly store: Store;
+}
+
+async function load(folder: string, toolbox: Toolbox) {
+  const { flows, issues } = await loadManifests(folder, toolbox.rules);
+  const errors = issues.filter((issue) => issue.severity === 'error');
+  if (errors.length > 0) throw new ManifestsError(errors.map(formatIssue));
+  return { flows, warnings: issues.map(formatIssue) };
+}
+
+async function assemble(parts: Parts): Promise<SluiceApp> {
+  const { settings, logger, clock, toolbox, store } = parts;
+  const metrics = createMetrics();
+  const catalog = createCatalog(store, clock);
+  for (const flow of parts.flows) await catalog.deploy(flow);
+  const triggers = createTriggerTable({
+    flows: catalog.list(),
+    settings: toolbox.gateSettings,
+    defaultMode: settings.enforcementMode,
+    plugins: toolbox.gates,
+  });
+  announceConflicts(triggers, logger);
+  const { readSecret } = toolbox.rules;
+  const runtime = createRuntime({ store, catalog, handlers: toolbox.handlers, readSecret, clock, logger, metrics });
+  let closing: Promise<void> | undefined;
+  const isStopping = () => closing !== undefined;
+  const fastify = createServer({ ...parts, metrics, catalog, triggers, runtime, isStopping });
+  const stop = async () => {
+    await closeServer(fastify);
+    await runtime.stop(settings.shutdownGraceSeconds * 1000);
+    await store.close();
+  };
+  return {
+    fastify,
+    warnings: parts.warnings,
+    triggers: () => triggers,
+    async listen() {
+      await runtime.start();
+      await fastify.listen({ host: settings.host, port: settings.port });
+      return urlOf(fastify.server.address() as AddressInfo);
+    },
+    close() {
+      closing ??= stop();
+      return closing;
+    },
+  };
+}
+
+interface ServerParts extends Parts {
+  readonly metrics: Metrics;
+  readonly catalog: Catalog;
+  readonly triggers: TriggerTable;
+  readonly runtime: Runtime;
+  readonly isStopping: () => boolean;
+}
+
+function createServer(parts: ServerParts): FastifyInstance {
+  const { settings, logger, clock, store, metrics, catalog, toolbox } = parts;
+  const { engine } = parts.runtime;
+  const fastify = Fastify({
+    loggerInstance: logger,
+    logController: new Fastify.LogController({ disableRequestLogging: true }),
+    // A request that trickles in is cut: Fastify's own limits would let it hold its socket for ever.
+    requestTimeout: 30_000,
+    http: { headersTimeout: 10_000, connectionsCheckingInterval: 2000 },
+    keepAliveTimeout: 72_000,
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 256 },
+  }) as unknown as FastifyInstance;
+  fastify.setErrorHandler(errorHandler);
+  void fastify.register(ingress, {
+    store,
+    engine,
+    catalog,
+    triggers: () => parts.triggers,
+    defaultMode: settings.enforcementMode,
+    newId,
+    clock,
+    logger,
+    metrics,
+    clientAddress: clientAddressReader(settings),
+    maxBodyBytes: settings.maxBodyBytes,
+    maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
+  });
+  void fastify.register(
+    dashboard({
+      ...{ store, engine, catalog, metrics, clock, version },
+      wait: (ms) => wait(ms, undefined, { ref: false }),
+      isStopping: parts.isStopping,
+      access: dashboardAccess(settings),
+      listener: settings,
+      publicUrl: settings.publicUrl,
+      triggers: () => parts.triggers,
+      handlers: [...toolbox.handlers.values()],
+      schemes: describeSchemes(toolbox.gateSettings.schemes),
+    }),
+  );
+  return fastify;
+}
+
+/**
+ * Resolves when every request that was taken is answered. A connection that was busy when the stop began would outlive its
+ * last answer for as long as keep-alive lets it, so idle ones are closed again and again.
+ */
+async function closeServer(fastify: FastifyInstance): Promise<void> {
+  const sweep = setInterval(() => fastify.server.closeIdleConnections(), IDLE_SWEEP_MS);
+  try {
+    await fastify.close();
+  } finally {
+    clearInterval(sweep);
+  }
+}
+
+// Once per flow: that a legacy key is ignored matters at the first delivery as much as at the last.
+function announceConflicts(triggers: TriggerTable, logger: Logger): void {
+  const announced = new Set<string>();
+  for (const { trigger } of triggers.list()) {
+    if (!trigger.hasConflictingKeys || announced.has(trigger.flowId)) continue;
+    announced.add(trigger.flowId);
+    const { flowId, triggerKey } = trigger;
+    logEvent(logger, 'WebhookConflictingKeyFields', { flowId, triggerKey });
+  }
+}
+
+function urlOf({ address, family, port }: AddressInfo): string {
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+}

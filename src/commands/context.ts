@@ -1,0 +1,46 @@
+import { loadConfigModule } from '../config-module.ts';
+import { ManifestsError, StoreUnavailableError } from '../errors.ts';
+import type { ManifestIssue } from '../manifest/issues.ts';
+import { type LoadedFlow, loadManifests } from '../manifest/load.ts';
+import { configPath, processEnvironment, readSettings, SettingsError } from '../settings.ts';
+import type { Settings } from '../settings-schema.ts';
+import { createToolbox, type Toolbox } from '../toolbox.ts';
+
+/** What a command works with: the same settings, extensions and manifests as the service. */
+export interface CommandContext {
+  readonly settings: Settings;
+  readonly toolbox: Toolbox;
+  readonly flows: readonly LoadedFlow[];
+  readonly issues: readonly ManifestIssue[];
+}
+
+/** Reads the folder given, else the one that the settings name. */
+export async function openContext(folder?: string): Promise<CommandContext> {
+  const environment = processEnvironment();
+  const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
+  const settings = readSettings(environment, folder === undefined ? options : { ...options, manifests: folder });
+  const clock = { now: () => Date.now(), monotonic: () => performance.now() };
+  const toolbox = createToolbox({ settings, extensions, environment, clock, folder: process.cwd() });
+  const loaded = await loadManifests(folder ?? settings.manifests, toolbox.rules);
+  return { settings, toolbox, ...loaded };
+}
+
+/** A mistake of whoever typed the command: its message is the whole story. */
+export class CommandError extends Error {}
+
+/** Runs a command's action; what the user can mend ends in its message and code 2, the rest in a stack. */
+export function reporting<Args extends unknown[]>(action: (...args: Args) => Promise<void>) {
+  return async (...args: Args): Promise<void> => {
+    try {
+      await action(...args);
+    } catch (error) {
+      if (!isExpected(error)) throw error;
+      process.stderr.write(`${error.message}\n`);
+      process.exitCode = 2;
+    }
+  };
+}
+
+function isExpected(error: unknown): error is Error {
+  return [CommandError, SettingsError, ManifestsError, StoreUnavailableError].some((kind) => error instanceof kind);
+}

@@ -1,0 +1,41 @@
+import { Command } from 'commander';
+import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/description.ts';
+import { openContext, reporting } from './context.ts';
+
+export function schemesCommand(): Command {
+  return new Command('schemes')
+    .description('List the signature schemes that a trigger may name, and what each signature covers')
+    .option('--json', 'print everything that is known of each, as JSON')
+    .action(reporting(schemes));
+}
+
+async function schemes(options: { json?: true }): Promise<void> {
+  const { toolbox } = await openContext();
+  const descriptions = describeSchemes(toolbox.gateSettings.schemes);
+  process.stdout.write(options.json ? `${JSON.stringify(descriptions, null, 2)}\n` : table(descriptions));
+}
+
+function table(descriptions: readonly SchemeDescription[]): string {
+  const head = ['SCHEME', 'HEADER', 'ALGORITHM', 'TIMESTAMP', 'HANDSHAKE', 'COVERS'];
+  const rows = [head, ...descriptions.map(row)];
+  const widths = head.map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)));
+  const line = (cells: readonly string[]) => cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
+  return `${rows.map((cells) => line(cells).trimEnd()).join('\n')}\n`;
+}
+
+function row(scheme: SchemeDescription): string[] {
+  const { timestamp, coverage } = scheme;
+  return [
+    [scheme.name, ...scheme.aliases].join(', '),
+    scheme.headers.join(', ') || (scheme.kind === 'builtIn' ? 'in the body' : '-'),
+    [scheme.algorithm, scheme.encoding].filter((part) => part !== null).join(' ') || '-',
+    timestamp === null ? '-' : `${timestamp.in} ${timestamp.name} (${timestamp.unit})`,
+    scheme.handshakes.map(({ name, method }) => `${method} ${name}`).join(', ') || '-',
+    coverage === null ? '?' : covered(coverage),
+  ];
+}
+
+function covered(coverage: NonNullable<SchemeDescription['coverage']>): string {
+  const parts = Object.entries(coverage).filter(([, isCovered]) => isCovered);
+  return parts.map(([part]) => part).join(' + ') || 'nothing';
+}

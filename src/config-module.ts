@@ -1,0 +1,43 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { createJiti } from 'jiti';
+import { SettingsError } from './settings.ts';
+import type { Extensions } from './toolbox.ts';
+
+/** What a config module says: options of the environment by name, and what only code can say. */
+export interface ConfigModule {
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly extensions: Extensions;
+}
+
+const NAMES = ['sluice.config.ts', 'sluice.config.mts', 'sluice.config.js', 'sluice.config.mjs'];
+const EXTENSION_NAMES = ['handlers', 'verifiers', 'signatureSpecs', 'payloadStrategies', 'gates'] as const;
+
+/** Loads the module at `path`, or the first of the usual names in `folder`; none at all is an empty config. */
+export async function loadConfigModule(path: string | undefined, folder: string): Promise<ConfigModule> {
+  const file = path === undefined ? NAMES.map((name) => resolve(folder, name)).find(existsSync) : resolve(folder, path);
+  if (file === undefined) return { options: {}, extensions: {} };
+  if (!existsSync(file)) throw new SettingsError([`SLUICE_CONFIG: there is no file "${path}"`]);
+  return splitConfig(await importConfig(file), file);
+}
+
+async function importConfig(file: string): Promise<unknown> {
+  try {
+    return await createJiti(import.meta.url).import(file, { default: true });
+  } catch (error) {
+    throw new SettingsError([`${file} does not load: ${error instanceof Error ? error.message : String(error)}`]);
+  }
+}
+
+function splitConfig(config: unknown, file: string): ConfigModule {
+  if (typeof config !== 'object' || config === null || Array.isArray(config)) {
+    throw new SettingsError([`${file}: the default export is no object; expected { port: 3000, handlers: [...] }`]);
+  }
+  const options: Record<string, unknown> = { ...config };
+  const extensions: Record<string, unknown> = {};
+  for (const name of EXTENSION_NAMES) {
+    if (name in options) extensions[name] = options[name];
+    delete options[name];
+  }
+  return { options, extensions: extensions as Extensions };
+}

@@ -1,0 +1,50 @@
+import { z } from 'zod';
+import type { Run } from '../../model/run.ts';
+import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
+import { stepSchema } from './step-view.ts';
+
+export const runStatusSchema = z.enum(['Running', 'Succeeded', 'Failed', 'Skipped', 'Cancelled', 'TimedOut']);
+
+export const runSchema = z
+  .object({
+    id: id(),
+    flowId: id(),
+    flowName: z.string(),
+    flowVersion: z.string(),
+    revision: integer(),
+    status: runStatusSchema,
+    triggerKey: z.string(),
+    triggerType: z.enum(['manual', 'cron', 'webhook']),
+    deliveryId: id().nullable(),
+    sourceRunId: id().nullable(),
+    startedAt: time(),
+    completedAt: time().nullable(),
+  })
+  .meta({ id: 'Run' });
+
+export const runDetailSchema = runSchema
+  .extend({
+    triggerBody: json().describe(
+      'What expressions read as trigger.body: JSON, form fields, text, or { base64 } for other bytes.',
+    ),
+    triggerHeaders: z.record(z.string(), z.string()).describe('Credentials redacted.'),
+    steps: z.array(stepSchema),
+  })
+  .meta({ id: 'RunDetail' });
+
+export function runView(run: Run): z.output<typeof runSchema> {
+  return {
+    id: run.id,
+    flowId: run.flowId,
+    flowName: run.flowName,
+    flowVersion: run.flowVersion,
+    revision: run.revision,
+    status: run.status,
+    triggerKey: run.triggerKey,
+    triggerType: run.triggerType,
+    deliveryId: run.deliveryId,
+    sourceRunId: run.sourceRunId,
+    startedAt: isoTime(run.startedAt),
+    completedAt: isoTimeOrNull(run.completedAt),
+  };
+}

@@ -1,0 +1,158 @@
+import { z } from 'zod';
+import { parseBody } from '../../expressions/trigger-body.ts';
+import type { RunDetail } from '../../store/store.ts';
+import { redactHeaders } from '../../webhooks/deliveries.ts';
+import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
+import { freeText, guid, NO_QUERY, oneOf, optionalGuid, PAGING } from '../input.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { id, isoTimeOrNull, listOf, time, toList } from './formats.ts';
+import { runDetailSchema, runSchema, runStatusSchema, runView } from './run-view.ts';
+import { stepSchema, stepViews } from './step-view.ts';
+
+/** More than a store can hold in flight: a page that ends early would let a drain end early. */
+const ALL = 2_147_483_647;
+
+const tags = ['runs'];
+const params = z.object({ id: guid() });
+
+const listQuery = z.strictObject({
+  flowId: optionalGuid(),
+  status: oneOf(runStatusSchema.options),
+  search: freeText(200),
+  ...PAGING,
+});
+
+const controlSchema = z.object({
+  runId: id(),
+  idempotencyKey: z.string().nullable(),
+  timeoutAt: time().nullable(),
+  cancelRequested: z.boolean(),
+  cancelReason: z.string().nullable(),
+  cancelRequestedAt: time().nullable(),
+  timedOutAt: time().nullable(),
+});
+
+/** Runs and their steps. */
+export const runRoutes: ApiRoutes = (app, services) => {
+  const { store } = services;
+
+  app.get(
+    '/flows/api/runs',
+    {
+      schema: {
+        tags,
+        operationId: 'listRuns',
+        summary: 'Runs, newest first',
+        querystring: listQuery,
+        response: { 200: listOf(runSchema), ...REFUSALS },
+      },
+    },
+    async ({ query }) => {
+      const page = await store.listRuns(query);
+      return toList(page.items.map(runView), page.total, query);
+    },
+  );
+
+  app.get(
+    '/flows/api/runs/active',
+    {
+      schema: {
+        tags,
+        operationId: 'listActiveRuns',
+        summary: 'Every run in flight, newest first',
+        querystring: NO_QUERY,
+        response: { 200: z.array(runSchema), ...REFUSALS },
+      },
+    },
+    async () => {
+      const { items } = await store.listRuns({ status: 'Running', skip: 0, take: ALL });
+      return items.map(runView);
+    },
+  );
+
+  oneRunRoutes(app, services);
+};
+
+const oneRunRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/runs/:id',
+    {
+      schema: {
+        tags,
+        operationId: 'getRun',
+        summary: 'One run with what started it and its steps',
+        params,
+        querystring: NO_QUERY,
+        response: { 200: runDetailSchema, ...REFUSALS, 404: errorSchema },
+      },
+    },
+    async (request) => {
+      const run = await findRun(request.params.id, services);
+      const { body, contentType, headers } = run.trigger;
+      const parsed = parseBody(body, contentType ?? undefined);
+      // A body that was accepted parses; one that no longer does is shown as bytes rather than not at all.
+      const triggerBody = 'value' in parsed ? parsed.value : { base64: Buffer.from(body).toString('base64') };
+      return {
+        ...runView(run),
+        triggerBody,
+        triggerHeaders: redactHeaders(headers),
+        steps: await stepsOf(run, services),
+      };
+    },
+  );
+
+  app.get(
+    '/flows/api/runs/:id/steps',
+    {
+      schema: {
+        tags,
+        operationId: 'listSteps',
+        summary: 'The steps of a run in manifest order, those not reached yet included',
+        params,
+        querystring: NO_QUERY,
+        response: { 200: z.array(stepSchema), ...REFUSALS, 404: errorSchema },
+      },
+    },
+    async (request) => stepsOf(await findRun(request.params.id, services), services),
+  );
+
+  app.get(
+    '/flows/api/runs/:id/control',
+    {
+      schema: {
+        tags,
+        operationId: 'getRunControl',
+        summary: 'Deadline, cancellation and idempotency key of a run',
+        params,
+        querystring: NO_QUERY,
+        response: { 200: controlSchema, ...REFUSALS, 404: errorSchema },
+      },
+    },
+    async (request) => controlView(await findRun(request.params.id, services)),
+  );
+};
+
+async function findRun(runId: string, { store }: DashboardServices): Promise<RunDetail> {
+  const run = await store.findRun(runId);
+  if (run === undefined) throw unknownId('run', runId);
+  return run;
+}
+
+async function stepsOf(run: RunDetail, { store, catalog }: DashboardServices) {
+  const [rows, graph] = await Promise.all([store.listSteps(run.id), catalog.graph(run.flowId, run.revision)]);
+  return stepViews(run.id, rows ?? [], graph);
+}
+
+/** Of a cancellation or a time-out the run row keeps the end that it led to. */
+function controlView(run: RunDetail): z.output<typeof controlSchema> {
+  const isCancelled = run.status === 'Cancelled';
+  return {
+    runId: run.id,
+    idempotencyKey: run.idempotencyKey,
+    timeoutAt: isoTimeOrNull(run.timeoutAt),
+    cancelRequested: isCancelled,
+    cancelReason: null,
+    cancelRequestedAt: isCancelled ? isoTimeOrNull(run.completedAt) : null,
+    timedOutAt: run.status === 'TimedOut' ? isoTimeOrNull(run.completedAt) : null,
+  };
+}

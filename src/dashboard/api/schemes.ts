@@ -1,0 +1,49 @@
+import { z } from 'zod';
+import { REFUSALS } from '../error-responses.ts';
+import { NO_QUERY } from '../input.ts';
+import type { ApiRoutes } from '../services.ts';
+
+const text = () => z.string().nullable();
+
+const schemeSchema = z
+  .object({
+    name: z.string(),
+    aliases: z.array(z.string()),
+    kind: z.enum(['builtIn', 'spec', 'verifier', 'custom']),
+    headers: z.array(z.string()).describe('Signature headers, the one that is sent today first.'),
+    algorithm: text(),
+    encoding: text(),
+    prefix: text(),
+    keyEncoding: text(),
+    strategy: text(),
+    timestamp: z.object({ in: z.string(), name: z.string(), unit: z.string() }).nullable(),
+    handshakes: z.array(z.object({ name: z.string(), method: z.string(), needsVerification: z.boolean() })),
+    deliveryIdHeader: text(),
+    coverage: z.object({ body: z.boolean(), timestamp: z.boolean(), id: z.boolean() }).nullable(),
+    source: z.string(),
+  })
+  .meta({ id: 'Scheme' });
+
+/** The signature schemes that webhook triggers may name. */
+export const schemeRoutes: ApiRoutes = (app, services) => {
+  const schemes = services.schemes.map((scheme) => ({
+    ...scheme,
+    aliases: [...scheme.aliases],
+    headers: [...scheme.headers],
+    handshakes: [...scheme.handshakes],
+  }));
+
+  app.get(
+    '/flows/api/schemes',
+    {
+      schema: {
+        tags: ['deliveries'],
+        operationId: 'listSchemes',
+        summary: 'Signature schemes',
+        querystring: NO_QUERY,
+        response: { 200: z.array(schemeSchema), ...REFUSALS },
+      },
+    },
+    async () => schemes,
+  );
+};

@@ -1,0 +1,88 @@
+import { z } from 'zod';
+import { HttpError } from '../../errors.ts';
+import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
+import { flag, freeText, guid, NO_QUERY, oneOf, optionalGuid, PAGING, wholeNumber } from '../input.ts';
+import type { ApiRoutes } from '../services.ts';
+import { deliverySchema, deliveryView, reasonSchema } from './delivery-view.ts';
+import { integer, listOf, toList } from './formats.ts';
+
+const HOUR_MS = 3_600_000;
+const MAX_WINDOW_HOURS = 720;
+
+const recentQuery = z.strictObject({
+  flowId: optionalGuid(),
+  reason: oneOf(reasonSchema.options),
+  rejectedOnly: flag(),
+  acceptedOnly: flag(),
+  search: freeText(200),
+  ...PAGING,
+});
+
+const statsSchema = z.object({
+  windowHours: integer(),
+  counts: z.partialRecord(reasonSchema, integer()),
+  accepted: integer(),
+  rejected: integer(),
+  total: integer(),
+});
+
+/** The delivery log. */
+export const webhookRoutes: ApiRoutes = (app, { store, clock }) => {
+  const tags = ['deliveries'];
+
+  app.get(
+    '/flows/api/webhooks/recent',
+    {
+      schema: {
+        tags,
+        operationId: 'listDeliveries',
+        summary: 'Deliveries that were kept, newest first',
+        querystring: recentQuery,
+        response: { 200: listOf(deliverySchema), ...REFUSALS },
+      },
+    },
+    async ({ query }) => {
+      if (query.rejectedOnly && query.acceptedOnly) {
+        throw new HttpError(400, 'rejectedOnly, acceptedOnly: only one of the two can be true');
+      }
+      const page = await store.listDeliveries(query);
+      return toList(page.items.map(deliveryView), page.total, query);
+    },
+  );
+
+  app.get(
+    '/flows/api/webhooks/stats',
+    {
+      schema: {
+        tags,
+        operationId: 'deliveryStats',
+        summary: 'Counts by reason over the last hours',
+        querystring: z.strictObject({ hours: wholeNumber({ min: 1, max: MAX_WINDOW_HOURS, fallback: 24 }) }),
+        response: { 200: statsSchema, ...REFUSALS },
+      },
+    },
+    async ({ query }) => {
+      const stats = await store.deliveryStats(clock.now() - query.hours * HOUR_MS);
+      return { ...stats, windowHours: query.hours };
+    },
+  );
+
+  app.get(
+    '/flows/api/webhooks/:deliveryId',
+    {
+      schema: {
+        tags,
+        operationId: 'getDelivery',
+        summary: 'One delivery with its body',
+        params: z.object({ deliveryId: guid() }),
+        querystring: NO_QUERY,
+        response: { 200: deliverySchema, ...REFUSALS, 404: errorSchema },
+      },
+    },
+    async ({ params }) => {
+      const record = await store.findDelivery(params.deliveryId);
+      if (record === undefined) throw unknownId('delivery', params.deliveryId);
+      return deliveryView(record);
+    },
+  );
+};

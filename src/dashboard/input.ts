@@ -1,0 +1,106 @@
+import type { FastifySchemaCompiler } from 'fastify';
+import leven from 'leven';
+import { z } from 'zod';
+import { HttpError } from '../errors.ts';
+
+/*
+ * The parts that schemas of queries and paths are made of. Their text comes from people, so each says what it was given
+ * and what it accepts. A blank parameter counts as absent: forms send them so. The `meta` is what the OpenAPI document
+ * shows, where the text is a number or a boolean.
+ */
+
+const MAX_WHOLE_NUMBER = 2_147_483_647;
+const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+const text = () => z.string({ error: 'was given more than once; give it once' });
+
+function refuse(context: z.RefinementCtx, given: string, accepted: string): never {
+  context.addIssue({ code: 'custom', message: `${JSON.stringify(cut(given))} is not accepted; expected ${accepted}` });
+  return z.NEVER;
+}
+
+const cut = (given: string) => (given.length > 80 ? `${given.slice(0, 80)}…` : given);
+
+/** An optional parameter; `read` yields its value, or refuses it. */
+const parameter = <T>(read: (given: string, context: z.RefinementCtx) => T) =>
+  text()
+    .optional()
+    .transform((given, context) => (given === undefined || given.trim() === '' ? undefined : read(given, context)));
+
+const readGuid = (given: string, context: z.RefinementCtx) => {
+  const guid = given.toLowerCase();
+  return GUID.test(guid) ? guid : refuse(context, given, 'a GUID such as 0f0c5a52-7d0e-4f6a-9d53-8c4f1d2e3b4a');
+};
+
+/** A GUID in a path, in any case; lower-case from here on. */
+export const guid = () => text().transform(readGuid).meta({ format: 'uuid' });
+
+export const optionalGuid = () => parameter(readGuid).meta({ format: 'uuid' });
+
+export const wholeNumber = (range: { min: number; max?: number; fallback: number }) => {
+  const { min, max = MAX_WHOLE_NUMBER, fallback } = range;
+  const accepted = max === MAX_WHOLE_NUMBER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`;
+  return parameter((given, context) => {
+    const value = /^\d{1,10}$/.test(given) ? Number(given) : Number.NaN;
+    return value >= min && value <= max ? value : refuse(context, given, accepted);
+  })
+    .transform((value) => value ?? fallback)
+    .meta({ type: 'integer', minimum: min, maximum: max, description: `${fallback} by default.` });
+};
+
+export const flag = () =>
+  parameter((given, context) => {
+    const word = given.toLowerCase();
+    if (word === 'true' || word === '1') return true;
+    if (word === 'false' || word === '0') return false;
+    return refuse(context, given, 'true or false');
+  })
+    .transform((value) => value ?? false)
+    .meta({ type: 'boolean', description: 'false by default.' });
+
+/** One of a closed list of names, in any case. */
+export const oneOf = <Name extends string>(names: readonly Name[]) =>
+  parameter(
+    (given, context) =>
+      names.find((name) => name.toLowerCase() === given.toLowerCase()) ??
+      refuse(context, given, `one of ${names.join(', ')}`),
+  ).meta({ enum: [...names] });
+
+/** Free text of at most `maxLength` characters. */
+export const freeText = (maxLength: number) =>
+  parameter((given, context) =>
+    given.length <= maxLength ? given : refuse(context, given, `at most ${maxLength} characters`),
+  ).meta({ maxLength });
+
+export const NO_QUERY = z.strictObject({});
+
+export const PAGING = {
+  skip: wholeNumber({ min: 0, fallback: 0 }),
+  take: wholeNumber({ min: 1, max: 500, fallback: 50 }),
+  includeTotal: flag(),
+};
+
+/** Parses a part of a request with its zod schema; a mistake is a 400 that names each field. */
+export const compileValidator: FastifySchemaCompiler<z.ZodType> = ({ schema }) => {
+  const names = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+  return (data: unknown) => {
+    const parsed = schema.safeParse(data);
+    if (parsed.success) return { value: parsed.data };
+    return {
+      error: new HttpError(400, parsed.error.issues.flatMap((issue) => describe(issue, names)).join('; ')),
+    };
+  };
+};
+
+function describe(issue: z.core.$ZodIssue, names: readonly string[]): string[] {
+  if (issue.code !== 'unrecognized_keys') return [`${issue.path.join('.')}: ${issue.message}`];
+  return issue.keys.map(cut).map((key) => {
+    if (names.length === 0) return `${key}: there is no such query parameter; this operation takes none`;
+    return `${key}: there is no such query parameter; did you mean ${nearest(key, names)}? Known are ${names.join(', ')}`;
+  });
+}
+
+function nearest(name: string, names: readonly string[]): string {
+  const distance = (candidate: string) => leven(name.toLowerCase(), candidate.toLowerCase());
+  return names.reduce((best, candidate) => (distance(candidate) < distance(best) ? candidate : best));
+}

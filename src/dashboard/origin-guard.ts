@@ -1,0 +1,87 @@
+import type { FastifyRequest } from 'fastify';
+import { HttpError } from '../errors.ts';
+import { isLoopbackHost } from '../settings.ts';
+import type { DashboardServices } from './services.ts';
+
+type GuardServices = Pick<DashboardServices, 'access' | 'listener' | 'publicUrl'>;
+
+const READING_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+const HOW_TO_OPEN = 'set SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD';
+
+/**
+ * An `onRequest` hook against requests that a browser sends for somebody else's page.
+ *
+ * Without credentials a loopback listener trusts whoever is on this machine. Two ways lead around that: a page whose
+ * host name is made to resolve to 127.0.0.1 (DNS rebinding), and a proxy or tunnel on this machine that brings in
+ * strangers. With credentials a browser still sends a stored login along with another site's form, so that requests that
+ * change something must come from our own pages in either case.
+ */
+export function guardOrigin(services: GuardServices) {
+  return async (request: FastifyRequest): Promise<void> => {
+    if (services.access.kind !== 'credentials' && isLoopbackHost(services.listener.host)) {
+      refuseForeignHost(request, services);
+      if (services.access.kind === 'loopback') refuseForwarded(request);
+    }
+    if (!READING_METHODS.has(request.method)) refuseCrossSite(request, services);
+  };
+}
+
+function refuseForeignHost(request: FastifyRequest, services: GuardServices): void {
+  const host = request.headers.host ?? '';
+  if (isLoopbackHost(withoutPort(host))) return;
+  if (services.access.kind === 'open' && isSameHost(host, publicHost(services))) return;
+  throw new HttpError(
+    403,
+    `The dashboard has no credentials and answers only to localhost, 127.0.0.1 or [::1], not to the host ${shown(host)}; ` +
+      `to use it under another name ${HOW_TO_OPEN}`,
+    'host_not_allowed',
+  );
+}
+
+function refuseForwarded(request: FastifyRequest): void {
+  const header = ['forwarded', 'x-forwarded-for', 'x-forwarded-host'].find((name) => name in request.headers);
+  if (header === undefined) return;
+  throw new HttpError(
+    403,
+    `The dashboard has no credentials and this request came through a proxy (it carries ${header}); to use it behind ` +
+      `one ${HOW_TO_OPEN}`,
+    'proxy_not_allowed',
+  );
+}
+
+function refuseCrossSite(request: FastifyRequest, services: GuardServices): void {
+  const site = request.headers['sec-fetch-site'];
+  const { origin } = request.headers;
+  const isOwnSite = site === undefined || site === 'same-origin' || site === 'none';
+  if (isOwnSite && (origin === undefined || isOwnOrigin(origin, request, services))) return;
+  throw new HttpError(
+    403,
+    "This changes something and was sent by another site's page; behind a proxy that changes the Host header set " +
+      'SLUICE_PUBLIC_URL',
+    'cross_site',
+  );
+}
+
+function isOwnOrigin(origin: string, request: FastifyRequest, services: GuardServices): boolean {
+  if (!URL.canParse(origin)) return false;
+  const { host } = new URL(origin);
+  return isSameHost(host, request.headers.host) || isSameHost(host, publicHost(services));
+}
+
+// The schemes may differ, for a proxy in front may speak TLS; the ports that they imply are left out.
+function isSameHost(host: string, other: string | undefined): boolean {
+  const normalised = (name: string) => name.toLowerCase().replace(/:(80|443)$/, '');
+  return other !== undefined && normalised(host) === normalised(other);
+}
+
+function publicHost({ publicUrl }: GuardServices): string | undefined {
+  return publicUrl === undefined ? undefined : new URL(publicUrl).host;
+}
+
+function withoutPort(host: string): string {
+  return host.replace(/:\d*$/, '').replace(/^\[(.*)\]$/, '$1');
+}
+
+function shown(host: string): string {
+  return JSON.stringify(host.slice(0, 80));
+}

@@ -1,0 +1,64 @@
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify';
+import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { Catalog } from '../flows/catalog.ts';
+import type { Engine } from '../flows/engine.ts';
+import type { StepHandler } from '../flows/handlers/handler.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Store } from '../store/store.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { SchemeDescription } from '../webhooks/schemes/description.ts';
+import type { TriggerTable } from '../webhooks/triggers.ts';
+
+/** What the dashboard needs of the rest of the process. */
+export interface DashboardServices {
+  readonly store: Store;
+  readonly catalog: Pick<Catalog, 'find' | 'list' | 'setEnabled' | 'graph'>;
+  readonly engine: Pick<Engine, 'triggerFlow'>;
+  readonly metrics: Pick<Metrics, 'registry'>;
+  readonly clock: Clock;
+  /** Resolves after so many milliseconds; slows failed logins down. */
+  readonly wait: (ms: number) => Promise<void>;
+  /** From the moment a stop begins the process takes no new work: it is not ready. */
+  readonly isStopping: () => boolean;
+  readonly access: DashboardAccess;
+  /** What the process listens on; with port 0 the port in use is read from the socket. */
+  readonly listener: { readonly host: string; readonly port: number };
+  /** Absolute base URL that publishers call, without a slash at its end. */
+  readonly publicUrl: string | undefined;
+  /** The table in force; a deploy puts a new one in its place. */
+  readonly triggers: () => TriggerTable;
+  readonly handlers: readonly Pick<StepHandler, 'type' | 'inputs' | 'secretInputs'>[];
+  readonly schemes: readonly SchemeDescription[];
+  /** Version of Sluice itself. */
+  readonly version: string;
+}
+
+/** A Fastify instance whose routes are typed by their zod schemas. */
+export type DashboardApp = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  ZodTypeProvider
+>;
+
+/** Adds the routes of one resource. */
+export type ApiRoutes = (app: DashboardApp, services: DashboardServices) => void;
+
+/** Who may use the dashboard. */
+export type DashboardAccess =
+  | {
+      readonly kind: 'credentials';
+      readonly basic?: { readonly user: string; readonly password: string } | undefined;
+      readonly token?: string | undefined;
+    }
+  /** No credentials: whoever is on this machine, for the listener is on a loopback address. */
+  | { readonly kind: 'loopback' }
+  /** No credentials, on purpose: whoever reaches the listener. */
+  | { readonly kind: 'open' };

@@ -1,0 +1,128 @@
+import type { Json } from '../model/json.ts';
+import { type CelData, type CompiledExpression, compileExpression, prepareContext } from './compile.ts';
+import type { ExpressionContext, Root } from './context.ts';
+import { ExpressionError, TemplateError } from './errors.ts';
+import type { JsonPath } from './json-path.ts';
+import { isJsonArray } from './map-strings.ts';
+import type { Reference } from './references.ts';
+import { findClosingBrace } from './scan.ts';
+
+/** A JSON value whose strings may hold `${ expression }`. */
+export interface CompiledTemplate {
+  readonly roots: ReadonlySet<Root>;
+  readonly references: readonly TemplateReference[];
+  /** No placeholder anywhere: it renders to the same value in every context. */
+  readonly isConstant: boolean;
+  /** Throws `ExpressionError`, with the path inside the value, for the first expression that fails. */
+  render(context: ExpressionContext): Json;
+}
+
+/** What an expression of a template reads, and where in the value that expression stands. */
+export interface TemplateReference extends Reference {
+  readonly at: JsonPath;
+}
+
+type Render = (data: CelData) => Json;
+type Part = string | CompiledExpression;
+
+/**
+ * Compiles every placeholder in the strings of a value; keys are left alone.
+ *
+ * A string that is one placeholder keeps the value's type. Inside longer text a string stands as it is, null as
+ * nothing and everything else as JSON. `$${` is a literal `${`. Throws `TemplateError` with all that does not compile.
+ */
+export function compileTemplate(value: Json): CompiledTemplate {
+  const references: TemplateReference[] = [];
+  const errors: ExpressionError[] = [];
+  let isConstant = true;
+
+  const compileText = (text: string, at: JsonPath): Render => {
+    const parts = splitText(text, at, errors);
+    for (const part of parts) {
+      if (typeof part === 'string') continue;
+      isConstant = false;
+      references.push(...part.references.map((reference) => ({ ...reference, at })));
+    }
+    return renderParts(parts, at);
+  };
+  const compileValue = (inner: Json, at: JsonPath): Render => {
+    if (typeof inner === 'string') return compileText(inner, at);
+    if (typeof inner !== 'object' || inner === null) return () => inner;
+    if (isJsonArray(inner)) {
+      const items = inner.map((item, index) => compileValue(item, [...at, index]));
+      return (data) => items.map((render) => render(data));
+    }
+    const entries = Object.entries(inner).map(([key, item]) => [key, compileValue(item, [...at, key])] as const);
+    return (data) => Object.fromEntries(entries.map(([key, render]) => [key, render(data)]));
+  };
+
+  const render = compileValue(value, []);
+  if (errors.length > 0) throw new TemplateError(errors);
+  return {
+    roots: new Set(references.map((reference) => reference.root)),
+    references,
+    isConstant,
+    render: (context) => render(prepareContext(context)),
+  };
+}
+
+/** Whether a string holds a placeholder, escaped ones aside. */
+export function hasPlaceholder(text: string): boolean {
+  return text.replaceAll('$${', ' ').includes('${');
+}
+
+function splitText(text: string, at: JsonPath, errors: ExpressionError[]): Part[] {
+  const parts: Part[] = [];
+  let literal = '';
+  for (let index = 0; index < text.length; ) {
+    if (text.startsWith('$${', index)) {
+      literal += '${';
+      index += 3;
+    } else if (text.startsWith('${', index)) {
+      const end = findClosingBrace(text, index + 2);
+      const expression = text.slice(index + 2, end);
+      if (literal !== '') parts.push(literal);
+      literal = '';
+      const compiled = compilePart(expression, end !== undefined, at);
+      if (compiled instanceof ExpressionError) errors.push(compiled);
+      else parts.push(compiled);
+      index = end === undefined ? text.length : end + 1;
+    } else {
+      literal += text[index];
+      index += 1;
+    }
+  }
+  if (literal !== '') parts.push(literal);
+  return parts;
+}
+
+function compilePart(expression: string, isClosed: boolean, at: JsonPath): CompiledExpression | ExpressionError {
+  if (!isClosed) return new ExpressionError({ expression, reason: 'the placeholder is not closed with }', path: at });
+  try {
+    return compileExpression(expression);
+  } catch (error) {
+    if (error instanceof ExpressionError) return error.at(at);
+    throw error;
+  }
+}
+
+function renderParts(parts: readonly Part[], at: JsonPath): Render {
+  const [first, ...others] = parts;
+  if (first === undefined) return () => '';
+  if (others.length === 0) return (data) => renderPart(first, data, at);
+  return (data) => parts.map((part) => asText(renderPart(part, data, at))).join('');
+}
+
+function renderPart(part: Part, data: CelData, at: JsonPath): Json {
+  if (typeof part === 'string') return part;
+  try {
+    return part.evaluateIn(data);
+  } catch (error) {
+    throw error instanceof ExpressionError ? error.at(at) : error;
+  }
+}
+
+function asText(value: Json): string {
+  if (value === null) return '';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

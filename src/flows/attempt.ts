@@ -1,0 +1,130 @@
+import { SpanStatusCode } from '@opentelemetry/api';
+import type { Logger } from 'pino';
+import type { Clock } from '../model/clock.ts';
+import type { Claim, StepResult, Store } from '../store/store.ts';
+import { inSpan } from '../telemetry/tracing.ts';
+import { LEASE_MS, type Lease } from './leases.ts';
+import type { Report } from './report.ts';
+import { type Backoff, backoffMs } from './retry.ts';
+import type { RanStep, RunStep } from './run-step.ts';
+
+/** What an attempt led to. */
+export interface Followed {
+  /** When a step that it made due is to be claimed, 0 for now; infinity where it made none due. */
+  readonly nextDueAt: number;
+}
+
+export interface AttemptServices {
+  readonly store: Pick<Store, 'advance' | 'ping'>;
+  readonly runStep: RunStep;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly report: Report;
+  /** A number from 0 up to 1. */
+  readonly random: () => number;
+}
+
+const STORE_BACKOFF: Backoff = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
+
+/**
+ * Makes the function that takes a claimed step through its attempt and stores the outcome. It never rejects; it yields
+ * undefined where the outcome was given up, because the lease was lost, the process stops, or the store refuses it. Then
+ * the step is run again when its lease has run out.
+ */
+export function createAttempt(services: AttemptServices): (lease: Lease) => Promise<Followed | undefined> {
+  const { report, logger } = services;
+  return async (lease) => {
+    report.stepStarted(lease.claim);
+    try {
+      return await runAndStore(lease, services);
+    } catch (error) {
+      const { runId, stepKey } = lease.claim;
+      logger.error({ err: error, runId, stepKey }, 'the outcome of a step was given up; the step will run again');
+      return undefined;
+    } finally {
+      report.stepLeft();
+    }
+  };
+}
+
+async function runAndStore(lease: Lease, services: AttemptServices): Promise<Followed | undefined> {
+  const { store, clock, report } = services;
+  const { claim } = lease;
+  const startedAt = clock.monotonic();
+  const ran = await withStore(lease, services, () => traced(claim, () => services.runStep(claim, lease.signal)));
+  if (ran === undefined) throw lease.signal.reason;
+  const durationMs = clock.monotonic() - startedAt;
+  const { token, runId, stepKey } = claim;
+  const outcome = { token, runId, stepKey, at: clock.now(), ...ran };
+  const advance = await withStore(lease, services, () => store.advance(outcome));
+  if (advance === undefined) throw new Error('its lease was lost');
+  report.stepEnded({ claim, result: ran.result, advance, durationMs });
+  if (ran.result.kind === 'retry') return { nextDueAt: ran.result.dueAt };
+  return { nextDueAt: advance.dispatched.length > 0 ? 0 : Number.POSITIVE_INFINITY };
+}
+
+/**
+ * Calls until the store answers. An outage is waited out for as long as the lease is ours; where the store works again
+ * and refuses this call alone, for longer than a lease lasts, no try will help. Rejects when it gives up.
+ */
+async function withStore<T>(lease: Lease, services: AttemptServices, call: () => Promise<T>): Promise<T> {
+  const { store, clock, logger, random } = services;
+  const { runId, stepKey } = lease.claim;
+  let failingSince: number | undefined;
+  for (let failures = 1, isRefused = false; ; failures += 1) {
+    try {
+      return await call();
+    } catch (error) {
+      failingSince ??= clock.monotonic();
+      const waitMs = backoffMs(STORE_BACKOFF, failures, random);
+      if (!lease.signal.aborted && !isRefused) {
+        logger.error({ err: error, runId, stepKey, waitMs }, 'the store failed while a step runs; trying again');
+        await pause(waitMs, lease.signal);
+      }
+      if (lease.signal.aborted || isRefused) throw error;
+      isRefused = clock.monotonic() - failingSince >= LEASE_MS && (await answers(store));
+    }
+  }
+}
+
+async function answers(store: Pick<Store, 'ping'>): Promise<boolean> {
+  try {
+    await store.ping();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function traced(claim: Claim, run: () => Promise<RanStep | undefined>): Promise<RanStep | undefined> {
+  const attributes = {
+    'flow.id': claim.flowId,
+    'flow.run.id': claim.runId,
+    'flow.step.key': claim.stepKey,
+    'flow.step.type': claim.stepType,
+    'flow.step.attempt': claim.attempt,
+  };
+  return inSpan({ name: 'flow.step', parent: claim.traceparent, attributes }, async (span) => {
+    const ran = await run();
+    const code = ran === undefined ? 'interrupted' : errorCode(ran.result);
+    if (code !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: code });
+    return ran;
+  });
+}
+
+function errorCode(result: StepResult): string | undefined {
+  return result.kind === 'succeeded' ? undefined : result.error.code;
+}
+
+/** Resolves after `ms`, or as soon as the signal aborts. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener('abort', end);
+  });
+}

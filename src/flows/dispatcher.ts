@@ -1,0 +1,158 @@
+import type { Claim, Store } from '../store/store.ts';
+import { type AttemptServices, createAttempt, type Followed } from './attempt.ts';
+import { createLeases, LEASE_MS, type Lease, type Leases } from './leases.ts';
+import { type Backoff, backoffMs } from './retry.ts';
+
+/** Claims due steps and sees each through to its stored outcome. */
+export interface Dispatcher {
+  start(): void;
+  /** Says that a step may be due: it is claimed as soon as there is room. */
+  nudge(): void;
+  /**
+   * Claims nothing more, lets running steps finish for `graceMs`, then aborts them: what did not finish is taken up
+   * again when its lease has run out, or by recovery. Resolves when nothing of the dispatcher runs any more.
+   */
+  stop(graceMs: number): Promise<void>;
+}
+
+export interface DispatcherServices extends AttemptServices {
+  readonly store: Pick<Store, 'claimDue' | 'renewLeases' | 'advance' | 'ping'>;
+  /** Steps that run at once. */
+  readonly concurrency: number;
+}
+
+const RENEWAL_MS = LEASE_MS / 3;
+/** Due steps that this process was not told of are found at the latest after this time. */
+const LONGEST_SLEEP_MS = 60_000;
+const CLAIM_BACKOFF: Backoff = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 10, jitter: true };
+
+export function createDispatcher(services: DispatcherServices): Dispatcher {
+  return new StepDispatcher(services);
+}
+
+class StepDispatcher implements Dispatcher {
+  readonly #services: DispatcherServices;
+  readonly #leases: Leases;
+  readonly #attempt: (lease: Lease) => Promise<Followed | undefined>;
+  readonly #working = new Set<Promise<void>>();
+  #isActive = false;
+  /** When to claim next, as far as is known; 0 is now. */
+  #nextDueAt = 0;
+  /** No claim before this, after the store failed. */
+  #claimAgainAt = 0;
+  #failures = 0;
+  #claiming: Promise<void> | undefined;
+  #renewing: Promise<void> | undefined;
+  #stopping: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #timerAt = 0;
+  #renewal: NodeJS.Timeout | undefined;
+
+  constructor(services: DispatcherServices) {
+    this.#services = services;
+    this.#leases = createLeases(services);
+    this.#attempt = createAttempt(services);
+  }
+
+  start(): void {
+    if (this.#isActive || this.#stopping !== undefined) return;
+    this.#isActive = true;
+    this.#renewal = setInterval(() => this.#renewLeases(), RENEWAL_MS).unref();
+    this.nudge();
+  }
+
+  nudge(): void {
+    this.#nextDueAt = 0;
+    this.#pump();
+  }
+
+  stop(graceMs: number): Promise<void> {
+    this.#stopping ??= this.#finish(graceMs);
+    return this.#stopping;
+  }
+
+  /** Claims now, sleeps until it is time, or leaves it to the claim or the step that is under way. */
+  #pump(): void {
+    if (!this.#isActive || this.#claiming !== undefined) return;
+    const room = this.#services.concurrency - this.#leases.size;
+    if (room <= 0) return;
+    const claimAt = Math.max(this.#nextDueAt, this.#claimAgainAt);
+    if (claimAt > this.#services.clock.now()) {
+      this.#sleepUntil(claimAt);
+      return;
+    }
+    this.#claiming = this.#claim(room).finally(() => {
+      this.#claiming = undefined;
+      this.#pump();
+    });
+  }
+
+  #sleepUntil(at: number): void {
+    const now = this.#services.clock.now();
+    const delayMs = Math.min(at - now, LONGEST_SLEEP_MS);
+    // A timer that rings early costs one claim; setting it anew for every step would cost more.
+    if (this.#timer !== undefined && this.#timerAt <= now + delayMs) return;
+    clearTimeout(this.#timer);
+    this.#timerAt = now + delayMs;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.nudge();
+    }, delayMs).unref();
+  }
+
+  async #claim(limit: number): Promise<void> {
+    const { store, clock, logger, random } = this.#services;
+    // From here on only what is learnt after the claim was sent counts.
+    this.#nextDueAt = Number.POSITIVE_INFINITY;
+    try {
+      // Else the store would hand out a step that still runs here, after an outage or a long pause of the process.
+      if (this.#leases.hasLapsed(clock.now())) await this.#leases.renew();
+      const now = clock.now();
+      const leasedUntil = now + LEASE_MS;
+      const { claims, nextDueAt } = await store.claimDue({ now, leasedUntil, limit });
+      this.#failures = 0;
+      if (nextDueAt !== null) this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
+      for (const claim of claims) this.#work(claim, leasedUntil);
+    } catch (error) {
+      this.#failures += 1;
+      const waitMs = backoffMs(CLAIM_BACKOFF, this.#failures, random);
+      this.#claimAgainAt = clock.now() + waitMs;
+      this.#nextDueAt = 0;
+      logger.error({ err: error, waitMs }, 'due steps could not be claimed; trying again');
+    }
+  }
+
+  #work(claim: Claim, leasedUntil: number): void {
+    const lease = this.#leases.hold(claim, leasedUntil);
+    const working = this.#attempt(lease).then((followed) => {
+      this.#leases.release(lease);
+      this.#working.delete(working);
+      if (followed !== undefined) this.#nextDueAt = Math.min(this.#nextDueAt, followed.nextDueAt);
+      this.#pump();
+    });
+    this.#working.add(working);
+  }
+
+  #renewLeases(): void {
+    this.#renewing ??= this.#leases
+      .renew()
+      .catch((error: unknown) => {
+        this.#services.logger.warn({ err: error }, 'leases of running steps could not be renewed; trying again');
+      })
+      .finally(() => {
+        this.#renewing = undefined;
+      });
+  }
+
+  async #finish(graceMs: number): Promise<void> {
+    this.#isActive = false;
+    clearTimeout(this.#timer);
+    const grace = setTimeout(() => this.#leases.abort('the process stops'), graceMs);
+    // What the claim under way yields is ours by lease, so it is run too.
+    await this.#claiming;
+    await Promise.all(this.#working);
+    clearTimeout(grace);
+    clearInterval(this.#renewal);
+    await this.#renewing;
+  }
+}

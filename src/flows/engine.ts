@@ -1,0 +1,145 @@
+import type { Clock } from '../model/clock.ts';
+import type { Graph, TriggerType } from '../model/manifest.ts';
+import type { RunTrigger } from '../model/run.ts';
+import type { NewRun, NewStep, Store } from '../store/store.ts';
+import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
+import type { Catalog, DeployedFlow } from './catalog.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import { type Plan, planNext } from './planner.ts';
+import type { Report } from './report.ts';
+
+/** What a run is planned from. */
+export interface RunRequest {
+  /** UUID v7. */
+  readonly runId: string;
+  readonly flow: DeployedFlow;
+  readonly triggerType: TriggerType;
+  readonly trigger: RunTrigger;
+  readonly deliveryId: string | null;
+  /** The run that this one repeats. */
+  readonly sourceRunId: string | null;
+  readonly traceparent: string | null;
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+}
+
+export interface TriggerRequest {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly triggerType: TriggerType;
+  /** Exact bytes, empty where there is no body. */
+  readonly body: Uint8Array;
+  readonly contentType: string | null;
+  /** Lower-case names, credentials redacted. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly idempotencyKey?: string | undefined;
+}
+
+export type TriggerResult =
+  | { readonly kind: 'started'; readonly runId: string }
+  /** The idempotency key was known; the id is the first run's. */
+  | { readonly kind: 'duplicate'; readonly runId: string }
+  | { readonly kind: 'disabled' }
+  | { readonly kind: 'unknown' };
+
+/** Starts runs. */
+export interface Engine {
+  /** The run and its entry steps, for whoever stores them together with more; pure. */
+  planRun(request: RunRequest): NewRun;
+  /** Says that a planned run is durable: its steps start. */
+  announce(run: NewRun): void;
+  /** Plans a run of the newest revision and makes it durable; rejects with `StoreUnavailableError`. */
+  triggerFlow(request: TriggerRequest): Promise<TriggerResult>;
+}
+
+export interface EngineServices {
+  readonly store: Pick<Store, 'accept'>;
+  readonly catalog: Pick<Catalog, 'find'>;
+  readonly dispatcher: Pick<Dispatcher, 'nudge'>;
+  readonly clock: Clock;
+  /** UUID v7. */
+  readonly newId: () => string;
+  readonly report: Report;
+}
+
+export function createEngine({ store, catalog, dispatcher, clock, newId, report }: EngineServices): Engine {
+  const announce = (run: NewRun) => {
+    report.runStarted(run);
+    if (run.steps.length > 0) dispatcher.nudge();
+  };
+
+  const start = (flow: DeployedFlow, request: TriggerRequest): Promise<TriggerResult> => {
+    const { triggerKey, triggerType, body, contentType, headers, idempotencyKey } = request;
+    const attributes = { 'flow.id': request.flowId, 'flow.trigger': triggerKey };
+    return inSpan({ name: 'flow.trigger', parent: null, attributes }, async (span) => {
+      const run = planRun({
+        runId: newId(),
+        flow,
+        triggerType,
+        trigger: { key: triggerKey, body, contentType, headers },
+        deliveryId: null,
+        sourceRunId: null,
+        traceparent: traceparentOf(span),
+        at: clock.now(),
+      });
+      const result = await store.accept({ run, idempotencyKey });
+      if (result.kind !== 'accepted') return { kind: 'duplicate', runId: result.runId };
+      announce(run);
+      return { kind: 'started', runId: run.id };
+    });
+  };
+
+  return {
+    planRun,
+    announce,
+    async triggerFlow(request) {
+      const flow = catalog.find(request.flowId);
+      if (flow === undefined || !mayTrigger(flow, request)) return { kind: 'unknown' };
+      if (flow.record.isEnabled) return start(flow, request);
+      report.triggerDisabled(request.flowId, request.triggerKey);
+      return { kind: 'disabled' };
+    },
+  };
+}
+
+/** By hand every flow can be started, whether or not its manifest names a manual trigger. */
+function mayTrigger({ loaded }: DeployedFlow, { triggerKey, triggerType }: TriggerRequest): boolean {
+  return triggerType === 'manual' || Object.hasOwn(loaded.manifest.triggers, triggerKey);
+}
+
+/** Plans a run of a flow's newest revision. Pure; a flow without steps yields a run that has ended. */
+export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): NewRun {
+  const { record, loaded } = flow;
+  const graph = loaded.manifest.steps;
+  const { start, end } = entryPlan(graph);
+  return {
+    id: runId,
+    flowId: record.id,
+    flowName: record.name,
+    flowVersion: record.version,
+    revision: record.revision,
+    status: end ?? 'Running',
+    startedAt: at,
+    completedAt: end === null ? null : at,
+    timeoutAt: null,
+    triggerKey: trigger.key,
+    trigger,
+    ...origin,
+    steps: start.map((stepKey) => newStep(graph, stepKey, at)),
+  };
+}
+
+const entryPlans = new WeakMap<Graph, Plan>();
+
+/** Every run of a revision starts with the same steps. */
+function entryPlan(graph: Graph): Plan {
+  const planned = entryPlans.get(graph) ?? planNext(graph, new Map());
+  entryPlans.set(graph, planned);
+  return planned;
+}
+
+function newStep(graph: Graph, stepKey: string, dueAt: number): NewStep {
+  const step = graph[stepKey];
+  if (step === undefined) throw new Error(`the plan names the step "${stepKey}", which the graph does not have`);
+  return { stepKey, stepType: step.type, dueAt };
+}

@@ -1,0 +1,119 @@
+import { z } from 'zod';
+import type { Json } from '../../model/json.ts';
+
+export interface StatusRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
+export type HttpMethod = (typeof METHODS)[number];
+
+// The connection's own business: set by hand they would let a step smuggle a second request.
+const CONNECTION_HEADERS: ReadonlySet<string> = new Set(
+  'connection content-length expect host keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(' '),
+);
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+// Visible Latin-1 and blanks: what a header line can carry, and no line break.
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+const scalar = z.union([z.string(), z.number(), z.boolean()], 'expected a string, number or boolean').transform(String);
+
+// Rendered inputs are JSON already; walking a large body once more would cost milliseconds.
+const json = z.custom<Json>((value) => value !== undefined);
+
+const url = z.string().transform((text, context) => {
+  const parsed = URL.canParse(text) ? new URL(text) : undefined;
+  const problem = problemOfUrl(parsed);
+  if (parsed !== undefined && problem === undefined) return parsed;
+  // Never the text itself: a URL may be a secret.
+  context.addIssue({ code: 'custom', message: problem ?? '' });
+  return z.NEVER;
+});
+
+/** What is wrong with a URL to call; undefined where nothing is. */
+export function problemOfUrl(parsed: URL | undefined): string | undefined {
+  if (parsed === undefined) return 'expected an absolute URL such as https://api.example.com/orders';
+  if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') return 'expected a URL of scheme http or https';
+  if (parsed.username !== '' || parsed.password !== '') {
+    return 'expected a URL without user name and password; send an authorization header instead';
+  }
+  return undefined;
+}
+
+const headers = z.record(z.string(), scalar).transform((given, context) => {
+  const byName = new Map<string, string>();
+  for (const [key, value] of Object.entries(given)) {
+    const name = key.toLowerCase();
+    const problem = byName.has(name) ? 'is given twice' : problemOfHeader(name, value);
+    if (problem !== undefined) context.addIssue({ code: 'custom', path: [key], message: problem });
+    byName.set(name, value);
+  }
+  return byName;
+});
+
+function problemOfHeader(name: string, value: string): string | undefined {
+  if (!HEADER_NAME.test(name)) return 'is no header name';
+  if (CONNECTION_HEADERS.has(name)) return 'is set by the connection itself';
+  return HEADER_VALUE.test(value) ? undefined : 'expected a value without line breaks and characters beyond Latin-1';
+}
+
+const query = z
+  .record(z.string(), z.union([scalar, z.array(scalar), z.null()]))
+  .transform((given) =>
+    Object.entries(given).flatMap(([name, value]) =>
+      (value === null ? [] : [value].flat()).map((single): [string, string] => [name, single]),
+    ),
+  );
+
+const STATUS_FORMS = 'expected a status such as 404, a class such as "2xx" or a range such as "200-299"';
+
+const statusRange = z.union([z.number(), z.string()], STATUS_FORMS).transform((given, context): StatusRange => {
+  const range = parseStatusRange(String(given));
+  if (range !== undefined) return range;
+  context.addIssue({ code: 'custom', message: STATUS_FORMS });
+  return z.NEVER;
+});
+
+function parseStatusRange(text: string): StatusRange | undefined {
+  const [, hundreds, from, to] = /^(?:([1-5])xx|([1-5]\d\d)(?:-([1-5]\d\d))?)$/i.exec(text.trim()) ?? [];
+  if (hundreds !== undefined) return { from: Number(hundreds) * 100, to: Number(hundreds) * 100 + 99 };
+  if (from === undefined || Number(to ?? from) < Number(from)) return undefined;
+  return { from: Number(from), to: Number(to ?? from) };
+}
+
+/** Inputs of `HttpRequest`, parsed into what the request is made of. */
+export const httpRequestInputs = z
+  .strictObject({
+    url: url.describe('Absolute, http or https, without credentials; may be a secret.'),
+    method: z
+      .string()
+      .transform((method) => method.toUpperCase())
+      .pipe(z.enum(METHODS))
+      .default('GET')
+      .describe(`${METHODS.join(', ')}, in any case; GET by default.`),
+    headers: headers.default(new Map()).describe('By name; values may be secrets.'),
+    query: query.default([]).describe('Joins the query of the URL; values may be secrets.'),
+    body: json.optional().describe('Sent as JSON; a text under another content type is sent as it is.'),
+    forwardBody: z.boolean().default(false).describe('Sends the exact bytes and content type that started the run.'),
+    expectedStatuses: z
+      .union([z.array(statusRange).min(1), statusRange.transform((range) => [range])])
+      .default([{ from: 200, to: 299 }])
+      .describe('Statuses such as 404, classes such as "2xx", ranges such as "200-299"; "2xx" by default.'),
+    timeoutSeconds: z.number().positive().max(3600).default(30).describe('For the whole answer, redirects included.'),
+  })
+  .superRefine((inputs, context) => {
+    const isBodyGiven = inputs.body !== undefined;
+    if (isBodyGiven && inputs.forwardBody) {
+      context.addIssue({ code: 'custom', path: ['forwardBody'], message: 'cannot be true beside a body' });
+    }
+    if ((isBodyGiven || inputs.forwardBody) && (inputs.method === 'GET' || inputs.method === 'HEAD')) {
+      context.addIssue({
+        code: 'custom',
+        path: ['method'],
+        message: `${inputs.method} carries no body; name a method such as POST`,
+      });
+    }
+  });
+
+export type HttpRequestInputs = z.output<typeof httpRequestInputs>;

@@ -1,0 +1,22 @@
+import type { StepHandler } from './handler.ts';
+import { createHttpRequestHandler, type HttpRequestSettings } from './http-request.ts';
+import { logMessage } from './log-message.ts';
+import { noOp } from './no-op.ts';
+
+export type HandlerTable = ReadonlyMap<string, StepHandler>;
+
+/** The step types that every installation has. */
+export function builtInHandlers(settings: HttpRequestSettings): readonly StepHandler[] {
+  return [noOp, logMessage, createHttpRequestHandler(settings)];
+}
+
+/** Handlers by the type they serve. Throws where two serve one type: which of them runs must never be a matter of order. */
+export function handlerTable(handlers: readonly StepHandler[]): HandlerTable {
+  const table = new Map<string, StepHandler>();
+  for (const handler of handlers) {
+    if (table.has(handler.type))
+      throw new Error(`Two handlers serve the step type "${handler.type}"; rename one of them.`);
+    table.set(handler.type, handler);
+  }
+  return table;
+}

@@ -1,0 +1,66 @@
+import type { Clock } from '../model/clock.ts';
+import type { Claim, Store } from '../store/store.ts';
+
+/** What a step of a dead process waits at most for another; renewed three times before it runs out. */
+export const LEASE_MS = 30_000;
+
+/** This process' hold on one attempt. */
+export interface Lease {
+  readonly claim: Claim;
+  /** Aborts when the lease is lost or the process stops waiting. */
+  readonly signal: AbortSignal;
+  /** As far as this process knows; milliseconds since the Unix epoch. */
+  leasedUntil: number;
+}
+
+/** The attempts that run in this process. */
+export interface Leases {
+  readonly size: number;
+  hold(claim: Claim, leasedUntil: number): Lease;
+  release(lease: Lease): void;
+  /** Extends all of them in one call and aborts those that the store gave to someone else; rejects as the store does. */
+  renew(): Promise<void>;
+  /** Whether one has run out unrenewed: a claim could yield a step that still runs here. */
+  hasLapsed(now: number): boolean;
+  /** Aborts what runs, and whatever is held from now on. */
+  abort(reason: string): void;
+}
+
+export function createLeases({ store, clock }: { store: Pick<Store, 'renewLeases'>; clock: Clock }): Leases {
+  const held = new Map<Lease, AbortController>();
+  let abortReason: Error | undefined;
+
+  return {
+    get size() {
+      return held.size;
+    },
+    hold(claim, leasedUntil) {
+      const controller = new AbortController();
+      const lease: Lease = { claim, signal: controller.signal, leasedUntil };
+      held.set(lease, controller);
+      if (abortReason !== undefined) controller.abort(abortReason);
+      return lease;
+    },
+    release(lease) {
+      held.delete(lease);
+    },
+    async renew() {
+      const leases = [...held.keys()];
+      if (leases.length === 0) return;
+      const leasedUntil = clock.now() + LEASE_MS;
+      const lost = new Set(await store.renewLeases({ tokens: leases.map(({ claim }) => claim.token), leasedUntil }));
+      for (const lease of leases) {
+        if (lost.has(lease.claim.token)) held.get(lease)?.abort(new Error('its lease was lost'));
+        else lease.leasedUntil = leasedUntil;
+      }
+    },
+    hasLapsed(now) {
+      for (const lease of held.keys()) if (lease.leasedUntil <= now) return true;
+      return false;
+    },
+    abort(reason) {
+      abortReason = new Error(reason);
+      for (const controller of held.values()) controller.abort(abortReason);
+    },
+  };
+}

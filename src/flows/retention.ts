@@ -1,0 +1,54 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Clock } from '../model/clock.ts';
+import type { Store } from '../store/store.ts';
+
+/** Deletes what has expired, in the background. */
+export interface Retention {
+  start(): void;
+  /** Resolves when no sweep runs any more. */
+  stop(): Promise<void>;
+}
+
+export interface RetentionServices {
+  readonly store: Pick<Store, 'purgeNonces'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const SWEEP_EVERY_MS = 60_000;
+// 100 rows hold the writer for 1.3 ms, at 1e7 rows too; 500 held it for up to 47 ms.
+const ROWS_A_CHUNK = 100;
+
+export function createRetention({ store, clock, logger }: RetentionServices): Retention {
+  let timer: NodeJS.Timeout | undefined;
+  let sweeping: Promise<void> | undefined;
+  let isStopping = false;
+
+  const sweep = async () => {
+    const now = clock.now();
+    while (!isStopping && (await store.purgeNonces({ now, limit: ROWS_A_CHUNK })) === ROWS_A_CHUNK) {
+      // Whatever else waits for the writer goes first.
+      await setImmediate();
+    }
+  };
+  // A sweep that fails leaves rows that expired: nothing relies on their being gone, and the next sweep takes them.
+  const sweepOnce = () => {
+    sweeping ??= sweep()
+      .catch((error: unknown) => logger.warn({ err: error }, 'expired nonces could not be deleted'))
+      .finally(() => {
+        sweeping = undefined;
+      });
+  };
+
+  return {
+    start() {
+      timer ??= setInterval(sweepOnce, SWEEP_EVERY_MS).unref();
+    },
+    async stop() {
+      isStopping = true;
+      clearInterval(timer);
+      await sweeping;
+    },
+  };
+}

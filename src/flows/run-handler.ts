@@ -1,0 +1,141 @@
+import type { Logger } from 'pino';
+import { StoreUnavailableError } from '../errors.ts';
+import { formatPath } from '../expressions/json-path.ts';
+import type { StepDefinition } from '../model/manifest.ts';
+import type { Claim, RunInput } from '../store/store.ts';
+import type { HandlerResult, StepContext, StepHandler } from './handlers/handler.ts';
+import { findNonJson } from './non-json.ts';
+import { StepFailure } from './step-failure.ts';
+import type { ResolvedInputs } from './step-inputs.ts';
+import { startTimeLimit } from './time-limit.ts';
+
+export interface HandlerTask {
+  readonly handler: StepHandler;
+  readonly step: StepDefinition;
+  readonly resolved: ResolvedInputs;
+  readonly claim: Claim;
+  readonly signal: AbortSignal;
+  readonly readRunInput: () => Promise<RunInput>;
+  readonly logger: Logger;
+}
+
+const MAX_OUTPUT_BYTES = 1_048_576;
+/** No handler can yield it. */
+const ABORTED = Symbol('aborted');
+
+/**
+ * Parses the inputs and runs the handler under the step's time limit. Yields undefined where the signal aborts first.
+ * A handler that goes on after its signal aborted is no longer listened to. Throws `StepFailure`, and what the store
+ * throws.
+ */
+export async function runHandler(task: HandlerTask): Promise<HandlerResult | undefined> {
+  const { signal, step } = task;
+  const inputs = parseInputs(task.handler, task.resolved);
+  if (signal.aborted) return undefined;
+  const limit = step.timeoutSeconds === undefined ? undefined : startTimeLimit(step.timeoutSeconds, signal);
+  try {
+    const own = limit?.signal ?? signal;
+    const running = start(task, inputs, own);
+    // A handler that does not wait is not waited for.
+    if (!isPromise(running)) return checked(running);
+    const result = await Promise.race([running, whenAborted(own)]);
+    if (result !== ABORTED) return checked(result);
+    return signal.aborted ? undefined : timedOut(step);
+  } finally {
+    limit?.end();
+  }
+}
+
+function parseInputs(handler: StepHandler, { value }: ResolvedInputs): unknown {
+  const parsed = handler.inputs.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map(({ path, message }) => {
+    const keys = path.map((key) => (typeof key === 'number' ? key : String(key)));
+    return `${formatPath(['inputs', ...keys])}: ${message}`;
+  });
+  throw new StepFailure('invalid_input', problems.join('; '));
+}
+
+function start(task: HandlerTask, inputs: unknown, signal: AbortSignal): Promise<HandlerResult> | HandlerResult {
+  try {
+    const running = task.handler.run(contextOf(task, inputs, signal));
+    return isPromise(running) ? running.catch(thrown) : running;
+  } catch (error) {
+    return thrown(error);
+  }
+}
+
+function isPromise(running: Promise<HandlerResult> | HandlerResult): running is Promise<HandlerResult> {
+  return running instanceof Promise;
+}
+
+function contextOf({ claim, readRunInput, logger }: HandlerTask, inputs: unknown, signal: AbortSignal): StepContext {
+  const { flowId, runId, stepKey, attempt } = claim;
+  let own: Logger | undefined;
+  return {
+    inputs,
+    runId,
+    stepKey,
+    attempt,
+    idempotencyKey: `${runId}:${stepKey}`,
+    trigger: async () => (await readRunInput()).trigger,
+    // Most handlers log nothing, and a child logger costs as much as the rest of a small step.
+    get logger() {
+      own ??= logger.child({ flowId, runId, stepKey });
+      return own;
+    },
+    signal,
+  };
+}
+
+function thrown(error: unknown): HandlerResult {
+  // The handler asked for the trigger's body and the store had no answer: the step is not to blame.
+  if (error instanceof StoreUnavailableError) throw error;
+  const message = error instanceof Error ? error.message : `the handler threw a ${typeof error}`;
+  return { kind: 'failed', code: 'handler_error', message, retryable: true };
+}
+
+function timedOut({ timeoutSeconds }: StepDefinition): HandlerResult {
+  const message = `the step took longer than its ${timeoutSeconds} s`;
+  return { kind: 'failed', code: 'timeout', message, retryable: true };
+}
+
+function whenAborted(signal: AbortSignal): Promise<typeof ABORTED> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(ABORTED);
+    else signal.addEventListener('abort', () => resolve(ABORTED));
+  });
+}
+
+/** What a handler yields is code's word, not a type's: what cannot be kept fails the step. */
+function checked(result: HandlerResult): HandlerResult {
+  const given: Partial<HandlerResult> | undefined = result;
+  if (given?.kind === 'failed') return checkedFailure(result as Extract<HandlerResult, { kind: 'failed' }>);
+  if (given?.kind !== 'succeeded') {
+    throw new StepFailure('handler_error', 'the handler yielded neither a success nor a failure');
+  }
+  const problem = problemOfOutput(given.output);
+  if (problem !== undefined) throw problem;
+  return result;
+}
+
+/** The failure is what matters: it stays as it is, and says so where its output is not kept. */
+function checkedFailure({ output, ...given }: Extract<HandlerResult, { kind: 'failed' }>): HandlerResult {
+  const problem = output === undefined ? undefined : problemOfOutput(output);
+  const message =
+    problem === undefined ? given.message : `${given.message} (its output is not kept: ${problem.message})`;
+  const failure = { ...given, code: String(given.code), message: String(message), retryable: given.retryable === true };
+  return problem === undefined && output !== undefined ? { ...failure, output } : failure;
+}
+
+function problemOfOutput(output: unknown): StepFailure | undefined {
+  if (output === null) return undefined;
+  const nonJson = findNonJson(output, 'output');
+  if (nonJson !== undefined) return new StepFailure('output_not_json', `${nonJson}, which JSON cannot hold`);
+  const bytes = Buffer.byteLength(JSON.stringify(output));
+  if (bytes <= MAX_OUTPUT_BYTES) return undefined;
+  return new StepFailure(
+    'output_too_large',
+    `the output has ${bytes} bytes as JSON; at most ${MAX_OUTPUT_BYTES} are kept`,
+  );
+}

@@ -1,0 +1,61 @@
+import type { Logger } from 'pino';
+import { v7 } from 'uuid';
+import type { SecretReader } from '../manifest/read-secret.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Store } from '../store/store.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { Catalog } from './catalog.ts';
+import { createDispatcher, type Dispatcher } from './dispatcher.ts';
+import { createEngine, type Engine } from './engine.ts';
+import type { HandlerTable } from './handlers/index.ts';
+import { recoverSteps } from './recovery.ts';
+import { createReport } from './report.ts';
+import { createRetention } from './retention.ts';
+import { createRunStep } from './run-step.ts';
+
+/** Everything that runs flows. */
+export interface Runtime {
+  readonly engine: Engine;
+  readonly dispatcher: Dispatcher;
+  /** Takes up what the last process left, then dispatches. Rejects with `StoreUnavailableError`. */
+  start(): Promise<void>;
+  /** Lets running steps finish for `graceMs`; resolves when nothing of the runtime runs any more. */
+  stop(graceMs: number): Promise<void>;
+}
+
+export interface RuntimeServices {
+  readonly store: Store;
+  readonly catalog: Catalog;
+  readonly handlers: HandlerTable;
+  readonly readSecret: SecretReader;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** UUID v7, each above the last. */
+  readonly newId?: (() => string) | undefined;
+  /** Steps that run at once; 16 where not given. */
+  readonly concurrency?: number | undefined;
+  /** A number from 0 up to 1. */
+  readonly random?: (() => number) | undefined;
+}
+
+export function createRuntime(services: RuntimeServices): Runtime {
+  const { store, catalog, clock, logger, newId = v7, concurrency = 16, random = Math.random } = services;
+  const report = createReport(services);
+  const runStep = createRunStep({ ...services, random });
+  const dispatcher = createDispatcher({ store, runStep, clock, logger, report, concurrency, random });
+  const engine = createEngine({ store, catalog, dispatcher, clock, newId: () => newId(), report });
+  const retention = createRetention({ store, clock, logger });
+  return {
+    engine,
+    dispatcher,
+    async start() {
+      await recoverSteps({ store, clock, logger });
+      dispatcher.start();
+      retention.start();
+    },
+    async stop(graceMs) {
+      await Promise.all([dispatcher.stop(graceMs), retention.stop()]);
+    },
+  };
+}

@@ -1,0 +1,102 @@
+import type { ExpressionContext } from '../expressions/context.ts';
+import { ExpressionError } from '../expressions/errors.ts';
+import { formatPath } from '../expressions/json-path.ts';
+import { type CompiledTemplate, compileTemplate } from '../expressions/template.ts';
+import { parseBody } from '../expressions/trigger-body.ts';
+import { MASK } from '../manifest/mask-secrets.ts';
+import type { SecretReader } from '../manifest/read-secret.ts';
+import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
+import type { Json, JsonObject } from '../model/json.ts';
+import type { RunTrigger } from '../model/run.ts';
+import type { RunInput } from '../store/store.ts';
+import type { StepHandler } from './handlers/handler.ts';
+import { findNonJson } from './non-json.ts';
+import { StepFailure } from './step-failure.ts';
+
+export interface ResolvedInputs {
+  readonly value: Json;
+  /** What is masked in everything that is recorded. */
+  readonly secrets: readonly string[];
+}
+
+export interface InputRequest {
+  /** As the manifest has them. */
+  readonly written: JsonObject;
+  readonly handler: StepHandler;
+  readonly readSecret: SecretReader;
+  /** Called only where an expression needs it. */
+  readonly readRunInput: () => Promise<RunInput>;
+}
+
+/** Renders the expressions of a step's inputs and puts its secrets in. Throws `StepFailure`, and what the store throws. */
+export async function resolveInputs({
+  written,
+  handler,
+  readSecret,
+  readRunInput,
+}: InputRequest): Promise<ResolvedInputs> {
+  const rendered = await render(written, readRunInput);
+  const { secretInputs } = handler;
+  const secrets = secretInputs.length === 0 ? [] : stepSecrets(written, secretInputs);
+  if (secrets.length === 0) return { value: rendered, secrets: [] };
+  const lost = secrets.find(({ text }) => text === MASK);
+  if (lost !== undefined) {
+    // A stored revision keeps references to secrets and no secret that was written out.
+    throw new StepFailure(
+      'secret_not_kept',
+      `${formatPath(['inputs', ...lost.path])} was written out in a manifest that is no longer loaded, and is not kept; ` +
+        'load the manifest again, or name the secret by env:NAME or file:PATH',
+    );
+  }
+  const resolved = resolveStepSecrets({ written, rendered, secretInputs, readSecret });
+  if ('error' in resolved) throw new StepFailure('secret_unavailable', resolved.error, true);
+  return { value: resolved.inputs, secrets: resolved.secrets };
+}
+
+// The inputs of a revision never change, so their template is compiled once and goes with them.
+const templates = new WeakMap<
+  JsonObject,
+  { readonly template: CompiledTemplate; readonly constant: Json | undefined }
+>();
+const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {}, key: '' }, steps: {} };
+
+async function render(written: JsonObject, readRunInput: () => Promise<RunInput>): Promise<Json> {
+  const { template, constant } = templateOf(written);
+  if (constant !== undefined) return constant;
+  const context = template.roots.size === 0 ? NO_CONTEXT : contextOf(await readRunInput(), template);
+  return renderIn(context, template);
+}
+
+function templateOf(written: JsonObject) {
+  const known = templates.get(written);
+  if (known !== undefined) return known;
+  const template = compileTemplate(written);
+  const made = { template, constant: template.isConstant ? template.render(NO_CONTEXT) : undefined };
+  templates.set(written, made);
+  return made;
+}
+
+function contextOf({ trigger, steps }: RunInput, { roots }: CompiledTemplate): ExpressionContext {
+  const body = roots.has('trigger') ? bodyOf(trigger) : null;
+  return { trigger: { body, headers: trigger.headers, key: trigger.key }, steps };
+}
+
+function bodyOf({ body, contentType }: RunTrigger): Json {
+  const parsed = parseBody(body, contentType ?? undefined);
+  if ('error' in parsed) throw new StepFailure('expression_failed', `trigger.body: ${parsed.error}`);
+  return parsed.value;
+}
+
+function renderIn(context: ExpressionContext, template: CompiledTemplate): Json {
+  let value: Json;
+  try {
+    value = template.render(context);
+  } catch (error) {
+    if (!(error instanceof ExpressionError)) throw error;
+    const path = formatPath(['inputs', ...(error.problem.path ?? [])]);
+    throw new StepFailure('expression_failed', `${path}: ${error.messageWithoutPath}`);
+  }
+  const problem = findNonJson(value, 'inputs');
+  if (problem !== undefined) throw new StepFailure('expression_failed', problem);
+  return value;
+}

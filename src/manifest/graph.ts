@@ -1,0 +1,65 @@
+import type { Graph } from '../model/manifest.ts';
+import { errorAt, type Problem } from './issues.ts';
+import { didYouMean } from './nearest.ts';
+
+/** Upstream keys that no step has. `stepKeys` are all steps of the file, those that do not parse included. */
+export function unknownUpstreams(graph: Graph, stepKeys: readonly string[]): Problem[] {
+  const known = new Set(stepKeys);
+  return Object.entries(graph).flatMap(([stepKey, step]) =>
+    Object.keys(step.runAfter)
+      .filter((upstream) => !known.has(upstream))
+      .map((upstream) => {
+        const others = stepKeys.filter((key) => key !== stepKey);
+        return errorAt(
+          ['steps', stepKey, 'runAfter', upstream],
+          `there is no such step${didYouMean(upstream, others)}`,
+        );
+      }),
+  );
+}
+
+/** Every edge that closes a cycle, with the cycle in the order in which its steps wait for each other. */
+export function cycles(graph: Graph): Problem[] {
+  const problems: Problem[] = [];
+  const left = new Set<string>();
+  for (const start of Object.keys(graph)) {
+    if (left.has(start)) continue;
+    // Depth first, without recursion: a chain of steps may be longer than the call stack.
+    const walk = [{ stepKey: start, upstreams: upstreamKeys(graph, start) }];
+    const isOnWalk = new Set([start]);
+    for (let step = walk.at(-1); step !== undefined; step = walk.at(-1)) {
+      const upstream = step.upstreams.shift();
+      if (upstream === undefined) {
+        walk.pop();
+        isOnWalk.delete(step.stepKey);
+        left.add(step.stepKey);
+      } else if (isOnWalk.has(upstream)) {
+        const keys = walk.map(({ stepKey }) => stepKey);
+        const cycle = [...keys.slice(keys.indexOf(upstream)), upstream].join(' → ');
+        problems.push(errorAt(['steps', step.stepKey, 'runAfter', upstream], `closes a cycle: ${cycle}`));
+      } else if (!left.has(upstream)) {
+        walk.push({ stepKey: upstream, upstreams: upstreamKeys(graph, upstream) });
+        isOnWalk.add(upstream);
+      }
+    }
+  }
+  return problems;
+}
+
+/** Every step that has ended before this one starts. */
+export function upstreamsOf(graph: Graph, stepKey: string): ReadonlySet<string> {
+  const found = new Set<string>();
+  const waiting = [stepKey];
+  for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
+    for (const upstream of upstreamKeys(graph, key)) {
+      if (found.has(upstream)) continue;
+      found.add(upstream);
+      waiting.push(upstream);
+    }
+  }
+  return found;
+}
+
+function upstreamKeys(graph: Graph, stepKey: string): string[] {
+  return Object.hasOwn(graph, stepKey) ? Object.keys(graph[stepKey]?.runAfter ?? {}) : [];
+}

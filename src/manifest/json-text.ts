@@ -1,0 +1,83 @@
+import { type ParseErrorCode, printParseErrorCode, visit } from 'jsonc-parser';
+import { errorAt, type Problem } from './issues.ts';
+
+const MAX_DEPTH = 100;
+const MAX_SYNTAX_ERRORS = 20;
+
+/** A text as JSON. `value` is undefined where it is none; a key given twice is a problem and its last value stands. */
+export interface JsonText {
+  readonly value: unknown;
+  readonly problems: readonly Problem[];
+}
+
+/** Reads strict JSON: no comments, no trailing commas; a byte order mark in front is dropped. */
+export function readJson(text: string): JsonText {
+  const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
+  const { syntaxErrors, duplicates, deepest } = inspect(content);
+  if (deepest > MAX_DEPTH) return noJson(`is nested deeper than ${MAX_DEPTH} levels`);
+  if (syntaxErrors.length > 0) return { value: undefined, problems: syntaxErrors.slice(0, MAX_SYNTAX_ERRORS) };
+  try {
+    return { value: JSON.parse(content), problems: duplicates };
+  } catch {
+    // The engine's own message quotes the text, and with it perhaps a secret.
+    return noJson('is no JSON');
+  }
+}
+
+function noJson(message: string): JsonText {
+  return { value: undefined, problems: [errorAt([], message)] };
+}
+
+function inspect(text: string) {
+  const syntaxErrors: Problem[] = [];
+  const duplicates: Problem[] = [];
+  const keysOfOpenObjects: Set<string>[] = [];
+  let depth = 0;
+  let deepest = 0;
+  const begin = () => {
+    depth += 1;
+    deepest = Math.max(deepest, depth);
+  };
+  const end = () => {
+    depth -= 1;
+  };
+  try {
+    visit(
+      text,
+      {
+        onError: (...[code, , , line, column]) => {
+          syntaxErrors.push(errorAt([], `line ${line + 1}, column ${column + 1}: ${syntaxMessage(code)}`));
+        },
+        onObjectBegin: () => {
+          begin();
+          keysOfOpenObjects.push(new Set());
+        },
+        onObjectEnd: () => {
+          end();
+          keysOfOpenObjects.pop();
+        },
+        onArrayBegin: begin,
+        onArrayEnd: end,
+        onObjectProperty: (...[key, , , line, , pathOfObject]) => {
+          const keys = keysOfOpenObjects.at(-1);
+          if (keys?.has(key))
+            duplicates.push(errorAt([...pathOfObject(), key], `is given twice, again in line ${line + 1}`));
+          keys?.add(key);
+        },
+      },
+      { disallowComments: true, allowTrailingComma: false, allowEmptyContent: false },
+    );
+  } catch (error) {
+    // The parser is recursive: only nesting exhausts the call stack.
+    if (!(error instanceof RangeError)) throw error;
+    deepest = Number.POSITIVE_INFINITY;
+  }
+  return { syntaxErrors, duplicates, deepest };
+}
+
+/** `CommaExpected` reads "comma expected". */
+function syntaxMessage(code: ParseErrorCode): string {
+  const name = printParseErrorCode(code);
+  if (name === 'InvalidCommentToken') return 'comments are not accepted';
+  return name.replace(/(?<=[a-z])[A-Z]/g, ' $&').toLowerCase();
+}

@@ -1,0 +1,86 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { formatPath } from '../expressions/json-path.ts';
+import type { ManifestIssue } from './issues.ts';
+import { type LoadedFlow, type ManifestRules, type ReadManifest, readManifest } from './parse.ts';
+
+export { type LoadedFlow, type ManifestCheck, type ManifestRules, parseManifest } from './parse.ts';
+
+/**
+ * Reads every `*.json` directly in the folder but `*.schema.json`, by name. All issues of all files are reported; a flow
+ * is there for each file that has no error, whatever the others have.
+ */
+export async function loadManifests(
+  folder: string,
+  rules: ManifestRules,
+): Promise<{ flows: LoadedFlow[]; issues: ManifestIssue[] }> {
+  const files = await listFiles(folder);
+  if ('error' in files) return { flows: [], issues: [files.error] };
+  const manifests: ReadManifest[] = [];
+  const issues: ManifestIssue[] = [];
+  for (const file of files.names) {
+    try {
+      manifests.push(readManifest(await readFile(file, 'utf8'), file, rules));
+    } catch (error) {
+      issues.push(unreadable(file, error));
+    }
+  }
+  const clashes = [...sharedIds(manifests), ...sharedSlugs(manifests)];
+  const clashing = new Set(clashes.map((issue) => issue.file));
+  const flows = manifests.flatMap(({ flow, isFit }) => (flow !== undefined && isFit ? [flow] : []));
+  return {
+    flows: flows.filter((flow) => !clashing.has(flow.file)),
+    issues: [...issues, ...manifests.flatMap((manifest) => manifest.issues), ...clashes],
+  };
+}
+
+async function listFiles(folder: string): Promise<{ names: string[] } | { error: ManifestIssue }> {
+  try {
+    const entries = await readdir(folder, { withFileTypes: true });
+    const names = entries
+      .filter(({ name }) => name.endsWith('.json') && !name.endsWith('.schema.json'))
+      .filter((entry) => !entry.isDirectory())
+      .map(({ name }) => join(folder, name));
+    return { names: names.sort() };
+  } catch (error) {
+    return { error: unreadable(folder, error) };
+  }
+}
+
+function unreadable(file: string, error: unknown): ManifestIssue {
+  if (!(error instanceof Error && 'code' in error)) throw error;
+  return { severity: 'error', file, path: '', message: `cannot be read: ${String(error.code)}` };
+}
+
+/** A value that only one flow or trigger may have, and where it stands. */
+interface Claim {
+  readonly value: string;
+  readonly file: string;
+  readonly path: string;
+}
+
+function sharedIds(manifests: readonly ReadManifest[]): ManifestIssue[] {
+  const claims = manifests.flatMap(({ flow, spell }) =>
+    flow === undefined ? [] : [{ value: flow.manifest.id, file: flow.file, path: spell('id') }],
+  );
+  return clashesOf(claims, (other) => `is the id of ${other.file} too`);
+}
+
+function sharedSlugs(manifests: readonly ReadManifest[]): ManifestIssue[] {
+  const claims = manifests.flatMap(({ flow, spell }) => {
+    if (flow === undefined) return [];
+    return flow.webhooks.flatMap(({ inputs: { webhookSlug }, triggerKey }) => {
+      const path = spell(formatPath(['triggers', triggerKey, 'inputs', 'webhookSlug']));
+      return webhookSlug === undefined ? [] : [{ value: webhookSlug.toLowerCase(), file: flow.file, path }];
+    });
+  });
+  return clashesOf(claims, (other) => `is the slug of ${other.file} ${other.path} too`);
+}
+
+function clashesOf(claims: readonly Claim[], message: (other: Claim) => string): ManifestIssue[] {
+  return claims.flatMap((claim) => {
+    const other = claims.find((each) => each !== claim && each.value === claim.value);
+    const { file, path } = claim;
+    return other === undefined ? [] : [{ severity: 'error' as const, file, path, message: message(other) }];
+  });
+}

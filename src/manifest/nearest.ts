@@ -1,0 +1,20 @@
+import leven from 'leven';
+
+/** The known name that is written most like this one, whatever its case; undefined where none is known. */
+export function nearestName(name: string, known: Iterable<string>): string | undefined {
+  let nearest: string | undefined;
+  let shortest = Number.POSITIVE_INFINITY;
+  for (const candidate of known) {
+    const distance = leven(name.toLowerCase(), candidate.toLowerCase());
+    if (distance >= shortest) continue;
+    shortest = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+/** `; did you mean "webhookSlug"?`, or nothing where no name is known. */
+export function didYouMean(name: string, known: Iterable<string>): string {
+  const nearest = nearestName(name, known);
+  return nearest === undefined ? '' : `; did you mean "${nearest}"?`;
+}

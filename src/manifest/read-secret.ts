@@ -1,0 +1,43 @@
+import { readFileSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+
+/** Resolves `env:NAME` or `file:PATH`. The error names the variable or the path, never a value. */
+export type SecretReader = (reference: string) => { readonly value: string } | { readonly error: string };
+
+const MAX_FILE_BYTES = 65_536;
+
+export function secretReader(options: {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Relative paths start here. */
+  readonly baseFolder: string;
+}): SecretReader {
+  return (reference) => {
+    const [, kind = '', place = ''] = /^(env|file):(.*)$/is.exec(reference) ?? [];
+    if (place === '') return { error: 'names no secret; env:NAME and file:PATH do' };
+    return kind.toLowerCase() === 'env' ? readVariable(place, options.env) : readFile(place, options.baseFolder);
+  };
+}
+
+function readVariable(name: string, env: Readonly<Record<string, string | undefined>>) {
+  const value = Object.hasOwn(env, name) ? env[name] : undefined;
+  if (value === undefined) return { error: `the environment variable ${name} is not set` };
+  return value === '' ? { error: `the environment variable ${name} is empty` } : { value };
+}
+
+function readFile(path: string, baseFolder: string) {
+  const file = resolve(baseFolder, path);
+  try {
+    const stats = statSync(file);
+    if (!stats.isFile()) return { error: `${path} is no file` };
+    if (stats.size > MAX_FILE_BYTES) return { error: `the file ${path} has more than ${MAX_FILE_BYTES} bytes` };
+    // A key that is not text would be read as something else; it has to be encoded.
+    const value = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file)).replace(/\r?\n$/, '');
+    return value === '' ? { error: `the file ${path} is empty` } : { value };
+  } catch (error) {
+    return { error: `the file ${path} cannot be read: ${codeOf(error)}` };
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+}

@@ -1,0 +1,126 @@
+import { CronPattern } from 'croner';
+import { z } from 'zod';
+import type { Json } from '../model/json.ts';
+import type { CronInputs, RetryPolicy, StepDefinition, StepStatus, TriggerType } from '../model/manifest.ts';
+import { anyCase, guid, webhookInputsSchema } from './webhook-inputs.ts';
+
+const ENDED = ['Succeeded', 'Failed', 'Skipped'] as const satisfies readonly StepStatus[];
+// setTimeout takes at most 2^31 - 1 milliseconds and fires at once beyond.
+const MAX_TIMEOUT_SECONDS = 2_147_483;
+
+const jsonObject = z.record(z.string(), z.unknown() as z.ZodType<Json>);
+
+export const triggerTypeSchema = anyCase(['manual', 'cron', 'webhook']) satisfies z.ZodType<TriggerType>;
+
+const cronInputsSchema = z.strictObject({
+  cronExpression: z.string().superRefine(refuseBadCron).describe('Five fields, or six with seconds first.'),
+  timeZone: z
+    .string()
+    .refine(isTimeZone, { error: 'is no IANA time zone, such as Europe/Berlin' })
+    .default('UTC')
+    .describe('IANA time zone.'),
+  onMissed: anyCase(['fireOnce', 'skip'])
+    .optional()
+    .describe('What becomes of a tick that was missed while the service was down.'),
+}) satisfies z.ZodType<CronInputs>;
+
+/** Inputs of each type of trigger. */
+export const triggerInputsSchemas = {
+  manual: jsonObject,
+  cron: cronInputsSchema,
+  webhook: webhookInputsSchema,
+} satisfies Record<TriggerType, z.ZodType>;
+
+const statusSchema = anyCase(ENDED, (input) =>
+  typeof input === 'string' && /^(pending|running)$/i.test(input)
+    ? `is ${input}: a step that runs after another waits for its end, so only ${ENDED.join(', ')} are accepted`
+    : undefined,
+);
+
+const statusesSchema = z
+  .array(statusSchema)
+  .min(1)
+  .transform((statuses) => [...new Set(statuses)]);
+
+const edgeSchema = z.union([
+  statusesSchema.transform((statuses) => ({ statuses })),
+  z.strictObject({
+    statuses: statusesSchema.default(['Succeeded']).describe('Statuses that satisfy the edge; Succeeded by default.'),
+    when: z.string().optional().describe('A CEL expression; false skips the step.'),
+  }),
+]);
+
+const retrySchema = z.strictObject({
+  maxAttempts: z.int().min(1).default(1).describe('All tries counted, the first one too.'),
+  backoffSeconds: z.number().min(0).default(1),
+  factor: z.number().min(1).default(2),
+  maxBackoffSeconds: z.number().min(0).default(300),
+  jitter: z.boolean().default(true),
+}) satisfies z.ZodType<RetryPolicy>;
+
+export const stepSchema = z.strictObject({
+  type: z.string().min(1).describe('Names a handler.'),
+  inputs: jsonObject.default({}).describe('Strings may hold CEL expressions as placeholders.'),
+  runAfter: z.record(z.string(), edgeSchema).default({}).describe('Upstream step to what it must have ended in.'),
+  retry: retrySchema.optional(),
+  timeoutSeconds: z.number().positive().max(MAX_TIMEOUT_SECONDS).optional(),
+}) satisfies z.ZodType<StepDefinition>;
+
+export const headerSchema = z.strictObject({
+  $schema: z.string().optional(),
+  id: guid.describe('GUID; never changes once deployed.'),
+  name: z.string().min(1).optional().describe('The file’s name by default.'),
+  version: z.string().min(1).describe('A label for people.'),
+});
+
+export const STEP_KEY = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** The whole file. The loader parses it part by part, so that a mistake in one part hides none in another. */
+export const manifestSchema = z.strictObject({
+  ...headerSchema.shape,
+  triggers: z
+    .record(
+      z.string(),
+      z.discriminatedUnion('type', [
+        z.strictObject({ type: z.literal('manual'), inputs: triggerInputsSchemas.manual.optional() }),
+        z.strictObject({ type: z.literal('cron'), inputs: triggerInputsSchemas.cron }),
+        z.strictObject({ type: z.literal('webhook'), inputs: triggerInputsSchemas.webhook.optional() }),
+      ]),
+    )
+    .default({}),
+  steps: z.record(z.string().regex(STEP_KEY), stepSchema).default({}),
+});
+
+/** Names of the structural keys, by the object that holds them. */
+export const STRUCTURAL_KEYS = {
+  manifest: Object.keys(manifestSchema.shape),
+  trigger: ['type', 'inputs'],
+  step: Object.keys(stepSchema.shape),
+  edge: Object.keys(edgeSchema.options[1].shape),
+  retry: Object.keys(retrySchema.shape),
+} as const;
+
+function refuseBadCron(expression: string, context: z.RefinementCtx): void {
+  // croner also takes seven fields and names such as @daily.
+  if (!/^\s*\S+(\s+\S+){4,5}\s*$/.test(expression)) {
+    context.addIssue({ code: 'custom', message: 'is no cron expression of 5 or 6 fields, such as 0 2 * * *' });
+    return;
+  }
+  try {
+    new CronPattern(expression);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.replace(/^CronPattern: /, '') : String(error);
+    context.addIssue({ code: 'custom', message: `is no cron expression: ${reason}` });
+  }
+}
+
+function isTimeZone(name: string): boolean {
+  // Intl also takes offsets such as +02:00, which know no daylight saving time.
+  if (!/^[A-Za-z]/.test(name)) return false;
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name });
+    return true;
+  } catch {
+    return false;
+  }
+}

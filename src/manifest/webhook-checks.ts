@@ -1,0 +1,88 @@
+import type { JsonPath } from '../expressions/json-path.ts';
+import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
+import { errorAt, gateWarningAt, type Problem, warningAt } from './issues.ts';
+import type { SecretReader } from './read-secret.ts';
+import { isReference, resolveSecret } from './secrets.ts';
+import { SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
+
+type SecretField = (typeof SECRET_WEBHOOK_FIELDS)[number];
+type Keys = Pick<WebhookTrigger, 'keys' | 'hasConflictingKeys'>;
+
+/** Reads the keys of a webhook trigger. The present name of a key wins over its legacy name, whatever either holds. */
+export function resolveKeys(
+  inputs: WebhookInputs,
+  path: JsonPath,
+  readSecret: SecretReader,
+): Keys & { readonly problems: readonly Problem[] } {
+  const problems: Problem[] = [];
+  const values = new Map<SecretField, string>();
+  for (const field of SECRET_WEBHOOK_FIELDS) {
+    const text = inputs[field];
+    if (text === undefined) continue;
+    const fieldPath = [...path, field];
+    const secret = resolveSecret(text, readSecret);
+    if ('error' in secret) problems.push(errorAt(fieldPath, secret.error));
+    else values.set(field, secret.value);
+    if (text === '') problems.push(warningAt(fieldPath, 'is empty: that is no key'));
+    else if (!isReference(text)) problems.push(plainTextSecret(fieldPath));
+  }
+  let hasConflictingKeys = false;
+  for (const [field, legacy] of KEY_NAMES) {
+    if (inputs[field] === undefined || inputs[legacy] === undefined) continue;
+    hasConflictingKeys = true;
+    problems.push(warningAt([...path, legacy], `is not read: "${field}" is set too, and wins`));
+  }
+  const keyOf = (field: SecretField, legacy: SecretField) =>
+    (inputs[field] === undefined ? values.get(legacy) : values.get(field)) || undefined;
+  const [[current, legacyCurrent], [previous, legacyPrevious]] = KEY_NAMES;
+  const keys = { current: keyOf(current, legacyCurrent), previous: keyOf(previous, legacyPrevious) };
+  return { keys, hasConflictingKeys, problems };
+}
+
+const KEY_NAMES = [
+  ['webhookHmacKey', 'webhookSecret'],
+  ['webhookHmacKeyPrevious', 'webhookSecretPrevious'],
+] as const satisfies readonly (readonly [SecretField, SecretField])[];
+
+export function plainTextSecret(path: JsonPath): Problem {
+  return warningAt(path, 'holds a secret in plain text; env:NAME or file:PATH keeps it out of the manifest');
+}
+
+/** Fields that need each other, and what looks like a gate but is none. */
+export function checkGates(inputs: WebhookInputs, path: JsonPath): Problem[] {
+  const problems: Problem[] = [];
+  const at = (field: keyof WebhookInputs) => [...path, field];
+  const { webhookSignatureScheme: scheme } = inputs;
+
+  if (scheme?.toLowerCase() === 'custom' && inputs.webhookSignatureHeader === undefined) {
+    problems.push(errorAt(at('webhookSignatureHeader'), 'is missing; scheme Custom needs it'));
+  }
+  if (inputs.webhookSignedPayloadStrategy === 'Custom' && inputs.webhookCustomStrategyName === undefined) {
+    problems.push(errorAt(at('webhookCustomStrategyName'), 'is missing; strategy Custom needs it'));
+  }
+  const keyField = SECRET_WEBHOOK_FIELDS.find((field) => inputs[field] !== undefined);
+  if (scheme === undefined && keyField !== undefined) {
+    const reason = 'webhookSignatureScheme is not set: the signature gate is not configured';
+    problems.push(gateWarningAt(at(keyField), `no signature is checked with it, because ${reason}`));
+  }
+  const ipField = IP_FIELDS.find((field) => inputs[field] !== undefined);
+  if (ipField !== undefined && OTHER_GATE_FIELDS.every((field) => !inputs[field])) {
+    problems.push(gateWarningAt(at(ipField), 'is the only gate: whoever can send from these addresses is trusted'));
+  }
+  return problems;
+}
+
+const IP_FIELDS = [
+  'webhookIpAllowList',
+  'webhookIpAllowListPreset',
+  'webhookIpAllowListPresets',
+  'webhookIpDenyList',
+] as const satisfies readonly (keyof WebhookInputs)[];
+
+/** Any of them, set and not 0, configures a gate beside the IP gate. */
+const OTHER_GATE_FIELDS = [
+  'webhookSignatureScheme',
+  'webhookRateLimitPermitsPerSecond',
+  'webhookReplayToleranceSeconds',
+  'webhookNonceHeader',
+] as const satisfies readonly (keyof WebhookInputs)[];

@@ -1,0 +1,125 @@
+import { z } from 'zod';
+import type { WebhookInputs } from '../model/manifest.ts';
+
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const GUID = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
+const SLUG = /^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$/;
+const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+( *;[\t\x20-\x7e]*)?$/;
+
+/** A closed list whose values are read in any case. */
+export function anyCase<const Values extends readonly string[]>(
+  values: Values,
+  error?: (input: unknown) => string | undefined,
+) {
+  const canonical = (given: unknown) =>
+    typeof given === 'string' ? (values.find((value) => value.toLowerCase() === given.toLowerCase()) ?? given) : given;
+  return z.preprocess(canonical, z.enum(values, { error: (issue) => error?.(issue.input) }));
+}
+
+/** A flow id: lower-case, whatever case it is written in. */
+export const guid = z
+  .string()
+  .regex(GUID, { error: 'is no GUID; the form 01234567-89ab-cdef-0123-456789abcdef is accepted' })
+  .transform((text) => text.toLowerCase());
+
+const text = z.string().min(1);
+const header = text.regex(HEADER_NAME, { error: 'is no header name' });
+
+const slug = z
+  .string()
+  .regex(SLUG, {
+    error: 'is no slug; 1 to 128 letters, digits, ".", "_", "~" and "-" are accepted, a letter or digit first',
+  })
+  .refine((given) => !GUID.test(given), { error: 'has the form of a GUID: it would stand in the way of a flow id' });
+
+const listEntry = z.string().trim().min(1, { error: 'is an empty entry' });
+// An empty list is refused: whether it lets nobody or everybody in is not for a reader to guess.
+const textList = z.union([
+  z.array(listEntry).min(1),
+  z
+    .string()
+    .transform((given) => given.split(','))
+    .pipe(z.array(listEntry)),
+]);
+
+const publicUrl = z.string().refine(isHttpUrl, {
+  error: 'is no absolute http or https URL, such as https://hooks.example.com/flows/api/webhook/orders',
+});
+
+const response = z.strictObject({
+  contentType: z.string().regex(MEDIA_TYPE, { error: 'is no media type, such as text/xml' }),
+  body: z.string(),
+});
+
+/** A field per input; the type makes a field that the model does not have, or has in another form, an error here. */
+const fields = {
+  webhookSlug: slug.describe('Last segment of the URL that publishers call; any case.'),
+  webhookHmacKey: z.string().describe('Current HMAC key: env:NAME, file:PATH, or plain text.'),
+  webhookHmacKeyPrevious: z.string().describe('Rotated-out HMAC key, accepted in parallel.'),
+  webhookSecret: z.string().describe('Legacy name of webhookHmacKey.'),
+  webhookSecretPrevious: z.string().describe('Legacy name of webhookHmacKeyPrevious.'),
+  webhookSignatureScheme: text.describe('Name of a signature scheme, any case; `sluice schemes` lists them.'),
+
+  webhookSignatureHeader: header.describe('Custom scheme: header that carries the digest.'),
+  webhookSignatureAlgorithm: anyCase(['sha1', 'sha256', 'sha384', 'sha512']).describe(
+    'Custom scheme: hash of the HMAC; sha256 by default.',
+  ),
+  webhookSignatureEncoding: anyCase(['hexLower', 'hexUpper', 'base64', 'base64Url']).describe(
+    'Custom scheme: encoding of the digest; hexLower by default.',
+  ),
+  webhookSignaturePrefix: z.string().describe('Custom scheme: text in front of the digest.'),
+  webhookSignatureMultiValueDelimiter: text.describe('Custom scheme: separator of the segments of the header.'),
+  webhookSignatureKeyValueSeparator: text.describe('Custom scheme: separator inside a segment; "=" by default.'),
+  webhookSignatureValueKey: text.describe('Custom scheme: key of the segment that holds the signature.'),
+  webhookHeaderValuePrefix: z.string().describe('Custom scheme: text in front of the whole header line.'),
+  webhookAcceptMultipleSignatures: z.boolean().describe('Custom scheme: every matching segment is a candidate.'),
+  webhookAcceptedVersions: z.array(text).min(1).describe('Custom scheme: keys of the segments that are read.'),
+  webhookSignedPayloadStrategy: anyCase([
+    'RawBody',
+    'TimestampDotBody',
+    'ColonDelimited',
+    'UrlPlusSortedForm',
+    'UrlPlusBody',
+    'TimestampPlusToken',
+    'Custom',
+  ]).describe('Custom scheme: what the signature covers; RawBody by default.'),
+  webhookSignedPayloadDelimiter: z.string().describe('Custom scheme: delimiter between timestamp and body.'),
+  webhookSignedPayloadVersion: z.string().describe('Custom scheme: version literal of ColonDelimited.'),
+  webhookCustomStrategyName: text.describe('Name of a registered payload strategy, for strategy Custom.'),
+
+  webhookTimestampHeader: header.describe('Header that carries the publisher’s timestamp.'),
+  webhookTimestampValueKey: text.describe('Key of the segment that holds the timestamp.'),
+  webhookRequireTimestamp: z.boolean().describe('A missing timestamp fails the delivery.'),
+
+  webhookReplayToleranceSeconds: z.int().min(0).describe('Greatest clock skew in seconds; 0 turns the check off.'),
+  webhookNonceHeader: header.describe('Header that names a delivery; a hash of it where absent.'),
+  webhookRateLimitPermitsPerSecond: z.number().positive().describe('Steady rate of deliveries.'),
+  webhookRateLimitBurstSize: z.number().min(1).describe('Greatest burst of deliveries.'),
+  webhookRateLimitPerIp: z.boolean().describe('One bucket for each client address.'),
+  webhookIpAllowList: textList.describe('CIDRs, ranges, wildcards and addresses that may deliver.'),
+  webhookIpDenyList: textList.describe('CIDRs, ranges, wildcards and addresses that may not deliver.'),
+  webhookIpAllowListPreset: text.describe('Name of a list of a publisher’s addresses.'),
+  webhookIpAllowListPresets: textList.describe('Names of lists of publishers’ addresses.'),
+
+  webhookEnforcementMode: anyCase(['Off', 'Audit', 'Enforce']).describe('Mode of this trigger alone.'),
+  webhookPublicUrl: publicUrl.describe('URL that the publisher calls, for schemes that sign it.'),
+  webhookDuplicateResponse: anyCase(['conflict', 'acknowledge']).describe(
+    'Answer to a delivery that was accepted before.',
+  ),
+  webhookResponse: response.describe('Answer to an accepted delivery.'),
+} satisfies { readonly [Field in keyof WebhookInputs]-?: z.ZodType<NonNullable<WebhookInputs[Field]>> };
+
+export const WEBHOOK_FIELDS: readonly string[] = Object.keys(fields);
+
+export const SECRET_WEBHOOK_FIELDS = [
+  'webhookHmacKey',
+  'webhookHmacKeyPrevious',
+  'webhookSecret',
+  'webhookSecretPrevious',
+] as const satisfies readonly (keyof WebhookInputs)[];
+
+export const webhookInputsSchema = z.strictObject(fields).partial() satisfies z.ZodType<WebhookInputs>;
+
+function isHttpUrl(given: string): boolean {
+  return /^https?:\/\//i.test(given) && URL.canParse(given);
+}

@@ -1,0 +1,76 @@
+import closeWithGrace from 'close-with-grace';
+import pino, { type Logger } from 'pino';
+import { buildApp, type SluiceApp } from './app.ts';
+import { loadConfigModule } from './config-module.ts';
+import { ManifestsError, StoreUnavailableError } from './errors.ts';
+import { configPath, hasTraceExporter, processEnvironment, readSettings, SettingsError } from './settings.ts';
+import type { Settings } from './settings-schema.ts';
+import { startTracing } from './telemetry/tracing.ts';
+import { enforcementSummary } from './webhooks/checks.ts';
+
+/** What the stop may take beyond the grace period of steps: closing sockets, the store and the trace exporter. */
+const STOP_MARGIN_MS = 15_000;
+
+/** Runs the service until a signal stops it. A mistake of the operator ends the start with one line per error and code 1. */
+export async function serve(): Promise<void> {
+  try {
+    await start();
+  } catch (error) {
+    const isExpected =
+      error instanceof SettingsError || error instanceof ManifestsError || error instanceof StoreUnavailableError;
+    process.stderr.write(`${isExpected ? error.message : String(error instanceof Error ? error.stack : error)}\n`);
+    process.exit(1);
+  }
+}
+
+async function start(): Promise<void> {
+  const environment = processEnvironment();
+  const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
+  const settings = readSettings(environment, options);
+  const { logger, flush } = createLogger(settings);
+  const stopTracing = await startTracing(hasTraceExporter(environment), logger);
+  const app = await buildApp({
+    settings,
+    extensions,
+    environment,
+    logger,
+    onFatal: (error) => die(error, logger, flush),
+  });
+  const address = await app.listen();
+  greet(app, address);
+  closeWithGrace(
+    { delay: settings.shutdownGraceSeconds * 1000 + STOP_MARGIN_MS, logger: false },
+    async ({ signal, err }) => {
+      if (err) logger.fatal({ err }, 'stopping: something failed that nothing caught');
+      else logger.info({ signal }, 'stopping');
+      await app.close();
+      await stopTracing();
+      logger.info('stopped');
+      flush();
+    },
+  );
+}
+
+/** Lines leave in the background, several to a write: a log line must not hold a delivery up. */
+function createLogger(settings: Settings): { logger: Logger; flush: () => void } {
+  const destination = pino.destination({ dest: 1, sync: false });
+  return { logger: pino({ level: settings.logLevel }, destination), flush: () => destination.flushSync() };
+}
+
+// Without its store the process can take nothing; a supervisor starts it anew and recovery goes on from the file.
+function die(error: Error, logger: Logger, flush: () => void): void {
+  logger.fatal({ err: error }, 'the store stopped; exiting');
+  flush();
+  process.exit(1);
+}
+
+function greet(app: SluiceApp, address: string): void {
+  const lines = [`Sluice listens on ${address}`, ...app.warnings, ...enforcementSummary(app.triggers().list())];
+  const sample = app.triggers().list()[0];
+  if (sample !== undefined) {
+    const to = address === 'http://127.0.0.1:3000' ? '' : ` --to ${address}`;
+    const name = sample.trigger.inputs.webhookSlug ?? sample.trigger.flowId;
+    lines.push('Send it a signed sample delivery:', `  npx sluice send ${name}${to}`);
+  }
+  process.stdout.write(`${lines.join('\n')}\n`);
+}

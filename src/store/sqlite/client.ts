@@ -1,0 +1,60 @@
+import type { AcceptResult, Store } from '../store.ts';
+import { acceptanceValues } from './accept.ts';
+import { deliveryValues } from './deliveries.ts';
+import { inMemory } from './messages.ts';
+import { type OperationName, operationNames, operations } from './operations.ts';
+import { StoreThread } from './thread.ts';
+
+export interface SqliteStoreOptions {
+  /** A file, made with its folders where there is none, or `:memory:`. */
+  readonly path: string;
+  /** Called once when a thread of the store has ended by itself; every call rejects from then on. */
+  readonly onFatal?: (error: Error) => void;
+}
+
+/**
+ * Opens the store on a SQLite database: one thread that writes and one that reads, so that neither a slow disk nor a
+ * slow query holds the event loop, and no query holds a commit. Rejects with an error that names the path where the
+ * database cannot be opened, is another program's, is newer than this release or is in use by another process.
+ */
+export async function openSqliteStore({ path, onFatal }: SqliteStoreOptions): Promise<Store> {
+  let isOpen = false;
+  const die = (error: Error) => {
+    void abandon(error);
+    if (isOpen) onFatal?.(error);
+    isOpen = false;
+  };
+  const writer = new StoreThread('writer', { onDeath: die, onLogGrown: () => reader.post({ kind: 'checkpoint' }) });
+  const reader =
+    path === inMemory
+      ? writer
+      : new StoreThread('reader', { onDeath: die, onCheckpointed: () => writer.post({ kind: 'checkpointed' }) });
+  const abandon = (error: Error) => Promise.all([writer.abandon(error), reader.abandon(error)]);
+
+  try {
+    await writer.open(path);
+    if (reader !== writer) await reader.open(path);
+    isOpen = true;
+  } catch (error) {
+    await abandon(error instanceof Error ? error : new Error(String(error)));
+    throw error;
+  }
+
+  const threads = { writer, reader };
+  const members = Object.fromEntries(
+    operationNames.map((name) => [name, (...args: unknown[]) => threads[operations[name].thread].call(name, args)]),
+  );
+  return {
+    // Messages have no type; the table of operations types both their ends.
+    ...(members as Pick<Store, OperationName>),
+    accept: (acceptance) =>
+      writer.call('accept', [acceptanceValues(acceptance)], acceptance.run.trigger.body) as Promise<AcceptResult>,
+    recordDelivery: (record) => writer.call('recordDelivery', [deliveryValues(record)], record.body) as Promise<void>,
+    async close() {
+      writer.refuse();
+      await reader.close();
+      // The writer goes last: it tidies the files up, which it can only do alone.
+      await writer.close();
+    },
+  };
+}

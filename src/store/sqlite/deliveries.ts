@@ -1,0 +1,134 @@
+import type { Database } from 'better-sqlite3';
+import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
+import type { DeliveryQuery, DeliveryStats, Page } from '../store.ts';
+import { contains, equals, holds, preparePages, where } from './paging.ts';
+import type { SqlValue } from './sql-value.ts';
+
+/** So much of a body is in a list; a page of whole ones could fill the memory. */
+const listedBodyBytes = 64 * 1024;
+
+interface DeliveryRow
+  extends Omit<DeliveryRecord, 'rejected' | 'enforced' | 'violations' | 'headers' | 'usedPreviousKey'> {
+  readonly rejected: number;
+  readonly enforced: number;
+  readonly violations: string;
+  readonly headers: string;
+  readonly usedPreviousKey: number;
+}
+
+const columns = `
+  d.id, d.flow_id AS flowId, d.trigger_key AS triggerKey, d.received_at AS receivedAt, d.client_ip AS clientIp, d.mode,
+  d.scheme, d.rejected, d.enforced, d.status_code AS statusCode, d.reason, d.violations, d.detail,
+  d.body_bytes AS bodyBytes, d.headers, d.processing_ms AS processingMs, d.run_id AS runId,
+  d.used_previous_key AS usedPreviousKey`;
+
+/** The body of a delivery that started a run is stored with the run. */
+const withRun = 'LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id';
+
+/** A delivery as the values of its row, body apart; see `AcceptanceValues`. */
+export interface DeliveryValues {
+  /** What the store itself may change stands apart. */
+  readonly rejected: 0 | 1;
+  readonly reason: Reason | null;
+  readonly violations: readonly Reason[];
+  readonly runId: string | null;
+  /** The other columns, in the order of the statement that inserts them. */
+  readonly rest: readonly SqlValue[];
+}
+
+export function deliveryValues(record: DeliveryRecord): DeliveryValues {
+  return {
+    rejected: record.rejected ? 1 : 0,
+    reason: record.reason,
+    violations: record.violations,
+    runId: record.runId,
+    rest: [
+      record.id,
+      record.flowId,
+      record.triggerKey,
+      record.receivedAt,
+      record.clientIp,
+      record.mode,
+      record.scheme,
+      Number(record.enforced),
+      record.statusCode,
+      record.detail,
+      record.bodyBytes,
+      record.processingMs,
+      Number(record.usedPreviousKey),
+      JSON.stringify(record.headers),
+    ],
+  };
+}
+
+export function prepareInsertDelivery(db: Database): (delivery: DeliveryValues, body?: Uint8Array) => void {
+  const insert = db.prepare<unknown[]>(`
+    INSERT INTO deliveries (
+      id, flow_id, trigger_key, received_at, client_ip, mode, scheme, enforced, status_code, detail, body_bytes,
+      processing_ms, used_previous_key, headers, rejected, reason, violations, run_id, body
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  return ({ rejected, reason, violations, runId, rest }, body) => {
+    insert.run(rest, rejected, reason, JSON.stringify(violations), runId, body ?? null);
+  };
+}
+
+export function prepareListDeliveries(db: Database): (query: DeliveryQuery) => Page<DeliveryRecord> {
+  const pages = preparePages<DeliveryRow, DeliveryRecord>(db, {
+    page: `
+      SELECT ${columns}, substr(coalesce(d.body, r.trigger_body), 1, ${listedBodyBytes}) AS body
+      FROM (SELECT id FROM deliveries %where% ORDER BY id DESC LIMIT ? OFFSET ?) page
+      JOIN deliveries d ON d.id = page.id ${withRun}
+      ORDER BY d.id DESC`,
+    count: 'SELECT count(*) AS total FROM deliveries %where%',
+    toItem: toDelivery,
+  });
+  return (query) =>
+    pages(
+      query,
+      where([
+        equals('flow_id', query.flowId),
+        equals('reason', query.reason),
+        holds('rejected = 1', query.rejectedOnly),
+        holds('rejected = 0', query.acceptedOnly),
+        contains(['id', 'client_ip', 'scheme', 'reason', 'detail', 'run_id'], query.search),
+      ]),
+    );
+}
+
+export function prepareFindDelivery(db: Database): (id: string) => DeliveryRecord | undefined {
+  const find = db.prepare<[string], DeliveryRow>(
+    `SELECT ${columns}, coalesce(d.body, r.trigger_body) AS body FROM deliveries d ${withRun} WHERE d.id = ?`,
+  );
+  return (id) => {
+    const row = find.get(id);
+    return row && toDelivery(row);
+  };
+}
+
+export function prepareDeliveryStats(db: Database): (since: number) => DeliveryStats {
+  const count = db.prepare<[number], { reason: Reason | null; rejected: number; count: number }>(
+    'SELECT reason, rejected, count(*) AS count FROM deliveries WHERE received_at >= ? GROUP BY reason, rejected',
+  );
+  return (since) => {
+    const counts: Partial<Record<Reason, number>> = {};
+    let accepted = 0;
+    let rejected = 0;
+    for (const row of count.iterate(since)) {
+      if (row.reason !== null) counts[row.reason] = (counts[row.reason] ?? 0) + row.count;
+      if (row.rejected === 1) rejected += row.count;
+      else accepted += row.count;
+    }
+    return { counts, accepted, rejected, total: accepted + rejected };
+  };
+}
+
+function toDelivery(row: DeliveryRow): DeliveryRecord {
+  return {
+    ...row,
+    rejected: row.rejected === 1,
+    enforced: row.enforced === 1,
+    violations: JSON.parse(row.violations),
+    headers: JSON.parse(row.headers),
+    usedPreviousKey: row.usedPreviousKey === 1,
+  };
+}

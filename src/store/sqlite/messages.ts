@@ -1,0 +1,42 @@
+import type { OperationName, ThreadRole } from './operations.ts';
+
+/** The path of a store that is gone when it is closed. */
+export const inMemory = ':memory:';
+
+/** One call of a member of the store. */
+export interface Call {
+  /** Names the call in its answer. */
+  readonly id: number;
+  readonly name: OperationName;
+  readonly args: readonly unknown[];
+  /** Length of its body among the message's bytes, which is one more argument; undefined where it has none. */
+  readonly bodyBytes: number | undefined;
+}
+
+export type Answer =
+  | { readonly id: number; readonly value: unknown }
+  | { readonly id: number; readonly failure: Failure };
+
+/** An error as it crosses threads: a clone would lose SQLite's code. */
+export interface Failure {
+  readonly message: string;
+  readonly code: string | undefined;
+}
+
+export type ToThread =
+  | { readonly kind: 'open'; readonly path: string; readonly role: ThreadRole }
+  | { readonly kind: 'calls'; readonly calls: readonly Call[]; readonly bytes: Uint8Array }
+  /** To the reader: move the log into the database file, beside the writer's commits. */
+  | { readonly kind: 'checkpoint' }
+  /** To the writer: the reader has done so. */
+  | { readonly kind: 'checkpointed' }
+  /** Finish what came before, then let go of everything. */
+  | { readonly kind: 'close' };
+
+export type FromThread =
+  | { readonly kind: 'opened' }
+  | { readonly kind: 'notOpened'; readonly failure: Failure }
+  | { readonly kind: 'answers'; readonly answers: readonly Answer[] }
+  /** From the writer: the log has grown enough for a checkpoint. */
+  | { readonly kind: 'logGrown' }
+  | { readonly kind: 'checkpointed' };

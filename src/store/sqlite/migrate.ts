@@ -1,0 +1,42 @@
+import type { Database } from 'better-sqlite3';
+import type { Migration } from './migrations/migration.ts';
+
+/**
+ * Brings the schema up to the newest migration, each in a transaction of its own; what is applied already stays.
+ * Throws, and changes nothing, where the database is newer than the list or belongs to another program.
+ */
+export function migrate(db: Database, migrations: readonly Migration[]): void {
+  const newest = migrations.at(-1)?.version ?? 0;
+  const current = schemaVersion(db);
+  if (current > newest) {
+    throw new Error(
+      `its schema version is ${current} and the newest that this release knows is ${newest}; start a newer release, or use another database`,
+    );
+  }
+  for (const migration of migrations.filter(({ version }) => version > current)) apply(db, migration);
+}
+
+function schemaVersion(db: Database): number {
+  const tables = db.prepare<[], { name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
+  if (tables.some(({ name }) => name === 'schema_migrations')) {
+    const row = db
+      .prepare<[], { version: number | null }>('SELECT max(version) AS version FROM schema_migrations')
+      .get();
+    return row?.version ?? 0;
+  }
+  if (tables.length > 0) throw new Error(`it is a database of another program (it has a table "${tables[0]?.name}")`);
+  return 0;
+}
+
+function apply(db: Database, { version, name, sql }: Migration): void {
+  db.transaction(() => {
+    db.exec(`CREATE TABLE IF NOT EXISTS schema_migrations (
+      version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL)`);
+    db.exec(sql);
+    db.prepare('INSERT INTO schema_migrations (version, name, applied_at) VALUES (?, ?, ?)').run(
+      version,
+      name,
+      Date.now(),
+    );
+  }).immediate();
+}

@@ -1,0 +1,166 @@
+import { hash } from 'node:crypto';
+import type { Database, Statement } from 'better-sqlite3';
+
+/** The parts that the hash space is indexed in, one after the other; a part fits into a few pages. */
+const buckets = 1024;
+const hashBits = 48;
+const bucketSize = 2 ** hashBits / buckets;
+
+/** So many nonces wait in memory before they are indexed: enough that each index page takes several at once. */
+const defaultTailSize = 65_536;
+
+interface Round {
+  /** The newest row that this round indexes. */
+  readonly lastSeq: number;
+  /** The first bucket that is not done. */
+  bucket: number;
+}
+
+/** One batch's share of indexing: `run` inside the transaction, `committed` when that is durable. */
+export interface IndexStep {
+  run(): void;
+  committed(): void;
+}
+
+/**
+ * Finds the rows of a nonce by its hash, without touching a page at random for each acceptance.
+ *
+ * Nonces are random, so a plain index of them dirties a page of its own for every new row: with one an acceptance cost
+ * 76 µs, without any 47, with this 54. Rows are only appended; the newest are found in memory, and when enough have come
+ * together they enter the index in the order of their hashes, a few pages with each batch.
+ *
+ * What it yields are hints: whoever asks compares the row itself. So a row that was rolled back, purged or has the same
+ * hash does no harm; all that counts is that no row is missing. One is either newer than `indexed_to`, and then read
+ * into memory at the start and held there from its insertion on, or it is in the index, which is raised in the same
+ * transaction as `indexed_to`.
+ */
+export class NonceIndex {
+  readonly #tail: Map<number, number[]>[] = Array.from({ length: buckets }, () => new Map());
+  readonly #tailSize: number;
+  readonly #readIndex: Statement<[hash: number], number>;
+  readonly #writeBucket: (bucket: number, lastSeq: number) => number;
+  readonly #finish: (lastSeq: number) => void;
+  #held = 0;
+  #lastSeq: number;
+  /** Hashes of the rows that the batch under way has added. */
+  #added: number[] = [];
+  #round: Round | undefined;
+
+  constructor(db: Database, tailSize = defaultTailSize) {
+    this.#tailSize = tailSize;
+    const { indexedTo, newest } = readState(db);
+    this.#lastSeq = Math.max(indexedTo, newest);
+    const tail = db.prepare<[number], { hash: number; seq: number }>('SELECT hash, seq FROM nonces WHERE seq > ?');
+    for (const row of tail.iterate(indexedTo)) this.#hold(row.hash, row.seq);
+    this.#readIndex = db.prepare<[number], number>('SELECT seq FROM nonce_index WHERE hash = ?').pluck();
+    const write = prepareWrite(db);
+    this.#writeBucket = (bucket, lastSeq) => write(bucket, this.#entriesOf(bucket, lastSeq));
+    const finish = db.prepare('UPDATE nonce_index_state SET indexed_to = ?');
+    this.#finish = (lastSeq) => void finish.run(lastSeq);
+  }
+
+  /** The number of a new row, which is findable from now on. No number is given twice. */
+  add(nonceHash: number): number {
+    this.#lastSeq += 1;
+    this.#hold(nonceHash, this.#lastSeq);
+    this.#added.push(nonceHash);
+    return this.#lastSeq;
+  }
+
+  /** Numbers of rows that may be of this nonce. */
+  find(nonceHash: number): readonly number[] {
+    const indexed = this.#readIndex.all(nonceHash);
+    const recent = this.#tail[bucketOf(nonceHash)]?.get(nonceHash);
+    return recent === undefined ? indexed : [...indexed, ...recent];
+  }
+
+  /** Starts a batch of `count` calls; yields what is to be indexed beside them, if anything is. */
+  begin(count: number): IndexStep | undefined {
+    this.#added = [];
+    if (this.#round === undefined && this.#held < this.#tailSize) return undefined;
+    this.#round ??= { lastSeq: this.#lastSeq, bucket: 0 };
+    const round = this.#round;
+    let next = round.bucket;
+    return {
+      run: () => {
+        next = this.#index(round, 2 * count);
+      },
+      committed: () => this.#forget(round, next),
+    };
+  }
+
+  /** Nothing of the batch is stored. Keeps a disk that stays full from filling the memory too. */
+  rolledBack(): void {
+    const firstSeq = this.#lastSeq - this.#added.length + 1;
+    for (const nonceHash of this.#added) this.#drop(bucketOf(nonceHash), nonceHash, (seq) => seq >= firstSeq);
+    this.#added = [];
+  }
+
+  /** Indexes whole buckets until `wanted` rows are done, faster than rows are added; yields the first bucket not done. */
+  #index({ lastSeq, bucket: first }: Round, wanted: number): number {
+    let bucket = first;
+    for (let done = 0; bucket < buckets && done <= wanted; bucket += 1) done += this.#writeBucket(bucket, lastSeq);
+    if (bucket === buckets) this.#finish(lastSeq);
+    return bucket;
+  }
+
+  #forget(round: Round, next: number): void {
+    for (; round.bucket < next; round.bucket += 1) {
+      const hashes = this.#tail[round.bucket]?.keys() ?? [];
+      for (const nonceHash of hashes) this.#drop(round.bucket, nonceHash, (seq) => seq <= round.lastSeq);
+    }
+    if (round.bucket === buckets) this.#round = undefined;
+  }
+
+  #drop(bucket: number, nonceHash: number, isGone: (seq: number) => boolean): void {
+    const seqs = this.#tail[bucket]?.get(nonceHash) ?? [];
+    const left = seqs.filter((seq) => !isGone(seq));
+    this.#held -= seqs.length - left.length;
+    if (left.length > 0) this.#tail[bucket]?.set(nonceHash, left);
+    else this.#tail[bucket]?.delete(nonceHash);
+  }
+
+  #entriesOf(bucket: number, lastSeq: number): [hash: number, seq: number][] {
+    const entries: [number, number][] = [];
+    for (const [nonceHash, seqs] of this.#tail[bucket] ?? []) {
+      for (const seq of seqs) if (seq <= lastSeq) entries.push([nonceHash, seq]);
+    }
+    return entries.sort(([a], [b]) => a - b);
+  }
+
+  #hold(nonceHash: number, seq: number): void {
+    const tail = this.#tail[bucketOf(nonceHash)];
+    const seqs = tail?.get(nonceHash);
+    if (seqs === undefined) tail?.set(nonceHash, [seq]);
+    else seqs.push(seq);
+    this.#held += 1;
+  }
+}
+
+/** A number that SQLite stores in six bytes. Cryptographic, so that nobody can make nonces meet in one bucket. */
+export function hashOfNonce(flowId: string, triggerKey: string, nonce: string): number {
+  return Number.parseInt(hash('sha256', `${flowId}\n${triggerKey}\n${nonce}`).slice(0, hashBits / 4), 16);
+}
+
+function bucketOf(nonceHash: number): number {
+  return Math.floor(nonceHash / bucketSize);
+}
+
+function readState(db: Database): { indexedTo: number; newest: number } {
+  const find = db.prepare<[], { indexedTo: number; newest: number }>(`
+    SELECT indexed_to AS indexedTo, (SELECT coalesce(max(seq), 0) FROM nonces) AS newest FROM nonce_index_state`);
+  return find.get() ?? { indexedTo: 0, newest: 0 };
+}
+
+/** Puts entries into a bucket of the index and clears out what was purged, on the same pages. */
+function prepareWrite(db: Database): (bucket: number, entries: readonly [hash: number, seq: number][]) => number {
+  const insert = db.prepare('INSERT OR IGNORE INTO nonce_index (hash, seq) VALUES (?, ?)');
+  const clear = db.prepare(`
+    DELETE FROM nonce_index
+    WHERE hash >= ? AND hash < ? AND seq < (SELECT min(seq) FROM nonces)`);
+  return (bucket, entries) => {
+    clear.run(bucket * bucketSize, (bucket + 1) * bucketSize);
+    for (const [nonceHash, seq] of entries) insert.run(nonceHash, seq);
+    return entries.length;
+  };
+}

@@ -1,0 +1,80 @@
+import type { Database } from 'better-sqlite3';
+import type { Store } from '../store.ts';
+import { type AcceptanceValues, prepareAccept } from './accept.ts';
+import { prepareAdvance } from './advance.ts';
+import {
+  type DeliveryValues,
+  prepareDeliveryStats,
+  prepareFindDelivery,
+  prepareInsertDelivery,
+  prepareListDeliveries,
+} from './deliveries.ts';
+import { prepareClaimDue, prepareRecover, prepareRenewLeases } from './dispatch.ts';
+import {
+  prepareDeployFlow,
+  prepareFindFlow,
+  prepareFindRevision,
+  prepareListFlows,
+  prepareSetFlowEnabled,
+} from './flows.ts';
+import type { NonceIndex } from './nonce-index.ts';
+import { preparePurgeNonces } from './nonces.ts';
+import { preparePing } from './ping.ts';
+import { prepareFindRun, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
+
+/** The members of the store that are one transaction each. */
+export type OperationName = Exclude<keyof Store, 'close'>;
+
+/** What members are called with in their thread, where that is not what the caller gave. */
+interface Sent {
+  accept: [acceptance: AcceptanceValues, body: Uint8Array];
+  recordDelivery: [delivery: DeliveryValues, body?: Uint8Array];
+}
+
+type Args<Name extends OperationName> = Name extends keyof Sent ? Sent[Name] : Parameters<Store[Name]>;
+
+/** What a member does inside its transaction. It may run twice (see `prepareBatch`), so it changes nothing else. */
+type Run<Name extends OperationName> = (...args: Args<Name>) => Awaited<ReturnType<Store[Name]>>;
+
+/** Names the thread that runs a member, and prepares its statements, once for each connection. */
+type Operation<Name extends OperationName> =
+  | { readonly thread: 'writer'; prepare(db: Database, index: NonceIndex): Run<Name> }
+  | { readonly thread: 'reader'; prepare(db: Database): Run<Name> };
+
+export type ThreadRole = 'writer' | 'reader';
+
+export const operations: { readonly [Name in OperationName]: Operation<Name> } = {
+  ping: { thread: 'writer', prepare: preparePing },
+
+  deployFlow: { thread: 'writer', prepare: prepareDeployFlow },
+  setFlowEnabled: { thread: 'writer', prepare: prepareSetFlowEnabled },
+  listFlows: { thread: 'reader', prepare: prepareListFlows },
+  findFlow: { thread: 'reader', prepare: prepareFindFlow },
+  findRevision: { thread: 'reader', prepare: prepareFindRevision },
+
+  accept: { thread: 'writer', prepare: prepareAccept },
+  recordDelivery: { thread: 'writer', prepare: prepareInsertDelivery },
+  listDeliveries: { thread: 'reader', prepare: prepareListDeliveries },
+  findDelivery: { thread: 'reader', prepare: prepareFindDelivery },
+  deliveryStats: { thread: 'reader', prepare: prepareDeliveryStats },
+  purgeNonces: { thread: 'writer', prepare: preparePurgeNonces },
+
+  listRuns: { thread: 'reader', prepare: prepareListRuns },
+  findRun: { thread: 'reader', prepare: prepareFindRun },
+  listSteps: { thread: 'reader', prepare: prepareListSteps },
+  readRunInput: { thread: 'reader', prepare: prepareReadRunInput },
+
+  claimDue: { thread: 'writer', prepare: prepareClaimDue },
+  renewLeases: { thread: 'writer', prepare: prepareRenewLeases },
+  advance: { thread: 'writer', prepare: prepareAdvance },
+  recover: { thread: 'writer', prepare: prepareRecover },
+};
+
+export const operationNames = Object.keys(operations) as OperationName[];
+
+/** Prepared members by name; absent where this connection does not run the member. */
+export type Runs = Readonly<Partial<Record<OperationName, (...args: never[]) => unknown>>>;
+
+export function prepareRuns(prepare: (name: OperationName) => Runs[OperationName]): Runs {
+  return Object.fromEntries(operationNames.map((name) => [name, prepare(name)]));
+}

@@ -1,0 +1,71 @@
+import type { Database } from 'better-sqlite3';
+import type { Page, PageQuery } from '../store.ts';
+
+/** A condition in SQL with the values that its question marks stand for. */
+export interface Condition {
+  readonly sql: string;
+  readonly values: readonly string[];
+}
+
+/** Joins conditions to a WHERE clause, or to nothing where there are none. */
+export function where(conditions: readonly (Condition | undefined)[]): Condition {
+  const given = conditions.filter((condition) => condition !== undefined);
+  if (given.length === 0) return { sql: '', values: [] };
+  return {
+    sql: `WHERE ${given.map(({ sql }) => `(${sql})`).join(' AND ')}`,
+    values: given.flatMap(({ values }) => values),
+  };
+}
+
+export function equals(column: string, value: string | undefined): Condition | undefined {
+  return value === undefined ? undefined : { sql: `${column} = ?`, values: [value] };
+}
+
+export function holds(sql: string, isWanted: boolean | undefined): Condition | undefined {
+  return isWanted === true ? { sql, values: [] } : undefined;
+}
+
+/** The text stands somewhere in one of the columns, in any case. */
+export function contains(columns: readonly string[], text: string | undefined): Condition | undefined {
+  if (text === undefined || text === '') return undefined;
+  const pattern = `%${text.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
+  // LIKE folds ASCII by itself, several times faster than a call back into JavaScript for each value.
+  const isAscii = /^[\x20-\x7e]*$/.test(text);
+  return {
+    sql: columns.map((column) => `${isAscii ? column : `fold(${column})`} LIKE ? ESCAPE '\\'`).join(' OR '),
+    values: columns.map(() => pattern),
+  };
+}
+
+/** What a list reads: `page` has a `%where%` in it and takes a limit and an offset after the conditions' values. */
+export interface Listing<Row, Item> {
+  readonly page: string;
+  readonly count: string;
+  toItem(row: Row): Item;
+}
+
+/** Makes the function that reads one page; each combination of conditions is prepared once. */
+export function preparePages<Row, Item>(
+  db: Database,
+  { page, count, toItem }: Listing<Row, Item>,
+): (query: PageQuery, condition: Condition) => Page<Item> {
+  const prepare = <Result>(sql: string) =>
+    memoized((clause) => db.prepare<unknown[], Result>(sql.replace('%where%', clause)));
+  const pages = prepare<Row>(page);
+  const counts = prepare<{ total: number }>(count);
+  return ({ skip, take, includeTotal }, { sql, values }) => ({
+    items: pages(sql)
+      .all(...values, take, skip)
+      .map(toItem),
+    total: includeTotal === true ? counts(sql).get(...values)?.total : undefined,
+  });
+}
+
+function memoized<Value>(make: (key: string) => Value): (key: string) => Value {
+  const made = new Map<string, Value>();
+  return (key) => {
+    const value = made.get(key) ?? make(key);
+    made.set(key, value);
+    return value;
+  };
+}

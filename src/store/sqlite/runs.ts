@@ -1,0 +1,130 @@
+import type { Database } from 'better-sqlite3';
+import type { StepStatus } from '../../model/manifest.ts';
+import type { Attempt, Run, RunTrigger, Step, StepError } from '../../model/run.ts';
+import type { Page, RunDetail, RunInput, RunQuery, StepDetail } from '../store.ts';
+import { fromJson } from './json-column.ts';
+import { contains, equals, holds, preparePages, where } from './paging.ts';
+
+const columns = `
+  id, flow_id AS flowId, flow_name AS flowName, flow_version AS flowVersion, revision, status,
+  trigger_key AS triggerKey, trigger_type AS triggerType, delivery_id AS deliveryId, source_run_id AS sourceRunId,
+  started_at AS startedAt, completed_at AS completedAt`;
+
+const triggerColumns =
+  'trigger_key AS triggerKey, trigger_content_type AS contentType, trigger_headers AS headers, trigger_body AS body';
+
+interface TriggerRow extends Pick<RunTrigger, 'contentType' | 'body'> {
+  readonly triggerKey: string;
+  readonly headers: string;
+}
+
+interface StepRow extends Omit<Step, 'runId' | 'input' | 'output' | 'error' | 'evaluationTrace'> {
+  readonly input: string | null;
+  readonly output: string | null;
+  readonly error: string | null;
+  readonly evaluationTrace: string | null;
+}
+
+interface AttemptRow extends Omit<Attempt, 'input' | 'output' | 'error'> {
+  readonly stepKey: string;
+  readonly input: string | null;
+  readonly output: string | null;
+  readonly error: string | null;
+}
+
+export function prepareListRuns(db: Database): (query: RunQuery) => Page<Run> {
+  const pages = preparePages<Run, Run>(db, {
+    // Of runs started in the same millisecond the one stored last is the newest.
+    page: `SELECT ${columns} FROM runs %where% ORDER BY started_at DESC, rowid DESC LIMIT ? OFFSET ?`,
+    count: 'SELECT count(*) AS total FROM runs %where%',
+    toItem: (row) => row,
+  });
+  return (query) =>
+    pages(
+      query,
+      where([
+        equals('flow_id', query.flowId),
+        equals('status', query.status),
+        // Says in the index's own words that the index of all other statuses has the answer.
+        holds("status <> 'Succeeded'", query.status !== undefined && query.status !== 'Succeeded'),
+        contains(['id', 'flow_name', 'trigger_key', 'delivery_id'], query.search),
+      ]),
+    );
+}
+
+export function prepareFindRun(db: Database): (runId: string) => RunDetail | undefined {
+  type Row = Run & TriggerRow & Pick<RunDetail, 'timeoutAt' | 'idempotencyKey'>;
+  const find = db.prepare<[string], Row>(`
+    SELECT ${columns}, ${triggerColumns}, timeout_at AS timeoutAt, idempotency_key AS idempotencyKey
+    FROM runs WHERE id = ?`);
+  return (runId) => {
+    const row = find.get(runId);
+    if (row === undefined) return undefined;
+    const { contentType, headers, body, ...run } = row;
+    return { ...run, trigger: toTrigger(row) };
+  };
+}
+
+export function prepareListSteps(db: Database): (runId: string) => StepDetail[] | undefined {
+  const isKnown = db.prepare('SELECT 1 FROM runs WHERE id = ?');
+  const listSteps = db.prepare<[string], StepRow>(`
+    SELECT step_key AS stepKey, step_type AS stepType, status, input, output, error, skip_reason AS skipReason,
+      evaluation_trace AS evaluationTrace, attempt_count AS attemptCount, due_at AS dueAt, started_at AS startedAt,
+      completed_at AS completedAt
+    FROM steps WHERE run_id = ? ORDER BY coalesce(started_at, completed_at, due_at), step_key`);
+  const listAttempts = db.prepare<[string], AttemptRow>(`
+    SELECT step_key AS stepKey, attempt, status, input, output, error, started_at AS startedAt,
+      completed_at AS completedAt
+    FROM attempts WHERE run_id = ? ORDER BY step_key, attempt`);
+
+  return (runId) => {
+    if (isKnown.get(runId) === undefined) return undefined;
+    const attempts = new Map<string, Attempt[]>();
+    for (const { stepKey, ...row } of listAttempts.iterate(runId)) {
+      const attempt = { ...row, ...jsonOf(row) };
+      const earlier = attempts.get(stepKey);
+      if (earlier === undefined) attempts.set(stepKey, [attempt]);
+      else earlier.push(attempt);
+    }
+    return listSteps.all(runId).map((row) => ({
+      ...row,
+      ...jsonOf(row),
+      runId,
+      evaluationTrace: fromJson(row.evaluationTrace),
+      attempts: attempts.get(row.stepKey) ?? [],
+    }));
+  };
+}
+
+export function prepareReadRunInput(db: Database): (runId: string) => RunInput | undefined {
+  const findTrigger = db.prepare<[string], TriggerRow>(`SELECT ${triggerColumns} FROM runs WHERE id = ?`);
+  const listEnded = db.prepare<
+    [string],
+    { stepKey: string; status: StepStatus; output: string | null; error: string | null }
+  >(`
+    SELECT step_key AS stepKey, status, output, error FROM steps
+    WHERE run_id = ? AND status IN ('Succeeded', 'Failed', 'Skipped')`);
+  return (runId) => {
+    const trigger = findTrigger.get(runId);
+    if (trigger === undefined) return undefined;
+    const steps = listEnded
+      .all(runId)
+      .map(
+        ({ stepKey, status, output, error }) =>
+          [stepKey, { status, output: fromJson(output), error: toError(error) }] as const,
+      );
+    return { trigger: toTrigger(trigger), steps: Object.fromEntries(steps) };
+  };
+}
+
+function toTrigger({ triggerKey, contentType, headers, body }: TriggerRow): RunTrigger {
+  return { key: triggerKey, contentType, headers: JSON.parse(headers), body };
+}
+
+function jsonOf(row: { input: string | null; output: string | null; error: string | null }) {
+  return { input: fromJson(row.input), output: fromJson(row.output), error: toError(row.error) };
+}
+
+function toError(text: string | null): StepError | null {
+  return text === null ? null : JSON.parse(text);
+}

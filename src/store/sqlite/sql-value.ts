@@ -1,0 +1,2 @@
+/** What a column takes; bytes travel apart. */
+export type SqlValue = string | number | null;

@@ -1,0 +1,183 @@
+import { createRequire } from 'node:module';
+import { Worker } from 'node:worker_threads';
+import { StoreUnavailableError } from '../../errors.ts';
+import type { Answer, Call, Failure, FromThread, ToThread } from './messages.ts';
+import type { OperationName, ThreadRole } from './operations.ts';
+
+export interface ThreadEvents {
+  /** The log has grown enough for a checkpoint. */
+  onLogGrown?(): void;
+  /** The checkpoint that was asked for has ended. */
+  onCheckpointed?(): void;
+  /** The thread ended by itself; nothing that it was asked will be answered. */
+  onDeath(error: Error): void;
+}
+
+interface Waiting {
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+}
+
+interface OutgoingCall extends Call {
+  readonly body: Uint8Array | null;
+}
+
+/** The main thread's end of a thread that holds one connection. */
+export class StoreThread {
+  readonly #role: ThreadRole;
+  readonly #events: ThreadEvents;
+  readonly #worker: Worker;
+  readonly #hasExited: Promise<void>;
+  readonly #waiting = new Map<number, Waiting>();
+  #opening: Waiting | undefined;
+  #calls: OutgoingCall[] = [];
+  #lastId = 0;
+  #isClosing = false;
+  /** Why calls are refused. */
+  #end: Error | undefined;
+
+  constructor(role: ThreadRole, events: ThreadEvents) {
+    this.#role = role;
+    this.#events = events;
+    // A thread starts from a file: the built one, also where this module runs from source.
+    const entry = createRequire(import.meta.url).resolve('#sqlite-worker');
+    this.#worker = new Worker(entry, { name: `sqlite-${role}` });
+    this.#worker.on('message', (message: FromThread) => this.#take(message));
+    this.#worker.on('error', (error) => this.#die(error));
+    this.#hasExited = new Promise((resolve) => {
+      this.#worker.on('exit', (code) => {
+        const error = new Error(`the thread ended with exit code ${code}`);
+        this.#die(error);
+        this.#rejectAll(error);
+        resolve();
+      });
+    });
+  }
+
+  /** Rejects with an error that names the path. */
+  open(path: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#opening = { resolve: () => resolve(), reject };
+      this.post({ kind: 'open', path, role: this.#role });
+    });
+  }
+
+  /** Calls of one turn of the event loop travel in one message. */
+  call(name: OperationName, args: readonly unknown[], body: Uint8Array | null = null): Promise<unknown> {
+    if (this.#end !== undefined) return Promise.reject(unavailable(this.#end));
+    return new Promise((resolve, reject) => {
+      this.#lastId += 1;
+      this.#waiting.set(this.#lastId, { resolve, reject });
+      if (this.#calls.length === 0) setImmediate(() => this.#flush());
+      this.#calls.push({ id: this.#lastId, name, args, bodyBytes: body?.byteLength, body });
+    });
+  }
+
+  post(message: ToThread): void {
+    this.#worker.postMessage(message);
+  }
+
+  /** Takes no more calls. */
+  refuse(): void {
+    this.#end ??= new Error('the store is closed');
+  }
+
+  /** Resolves when all that was called is answered and the thread has ended. */
+  async close(): Promise<void> {
+    this.refuse();
+    if (!this.#isClosing) {
+      this.#isClosing = true;
+      this.#flush();
+      this.post({ kind: 'close' });
+    }
+    await this.#hasExited;
+  }
+
+  /** Rejects all that waits and all that comes, and ends the thread. */
+  async abandon(error: Error): Promise<void> {
+    this.#isClosing = true;
+    this.#end = error;
+    this.#rejectAll(error);
+    await this.#worker.terminate();
+  }
+
+  #rejectAll(error: Error): void {
+    this.#opening?.reject(unavailable(error));
+    for (const { reject } of this.#waiting.values()) reject(unavailable(error));
+    this.#waiting.clear();
+  }
+
+  #flush(): void {
+    const calls = this.#calls;
+    this.#calls = [];
+    if (calls.length > 0) this.#send(calls);
+  }
+
+  #send(calls: readonly OutgoingCall[]): void {
+    try {
+      const bytes = joinBodies(calls);
+      const message: ToThread = { kind: 'calls', calls: calls.map(({ body, ...call }) => call), bytes };
+      this.#worker.postMessage(message, [bytes.buffer]);
+    } catch (error) {
+      // What cannot be cloned must not cost the calls beside it.
+      if (calls.length > 1) for (const call of calls) this.#send([call]);
+      else for (const { id } of calls) this.#settle({ id, failure: { message: String(error), code: undefined } });
+    }
+  }
+
+  #take(message: FromThread): void {
+    switch (message.kind) {
+      case 'opened':
+        this.#opening?.resolve(undefined);
+        break;
+      case 'notOpened':
+        this.#isClosing = true;
+        this.#opening?.reject(unavailable(toError(message.failure)));
+        break;
+      case 'answers':
+        for (const answer of message.answers) this.#settle(answer);
+        break;
+      case 'logGrown':
+        this.#events.onLogGrown?.();
+        break;
+      case 'checkpointed':
+        this.#events.onCheckpointed?.();
+        break;
+    }
+  }
+
+  #settle(answer: Answer): void {
+    const waiting = this.#waiting.get(answer.id);
+    this.#waiting.delete(answer.id);
+    if ('failure' in answer) waiting?.reject(unavailable(toError(answer.failure)));
+    else waiting?.resolve(answer.value);
+  }
+
+  #die(error: Error): void {
+    if (!this.#isClosing)
+      this.#events.onDeath(new Error(`the store's ${this.#role} stopped: ${error.message}`, { cause: error }));
+  }
+}
+
+/**
+ * One buffer of exactly these bytes, to be transferred: bodies are slices of the pool of Node's Buffers or of a socket's,
+ * and a clone of a slice would take all of it along.
+ */
+function joinBodies(calls: readonly OutgoingCall[]): Uint8Array<ArrayBuffer> {
+  const joined = new Uint8Array(calls.reduce((sum, { body }) => sum + (body?.byteLength ?? 0), 0));
+  let offset = 0;
+  for (const { body } of calls) {
+    if (body === null) continue;
+    joined.set(body, offset);
+    offset += body.byteLength;
+  }
+  return joined;
+}
+
+function unavailable(cause: Error): StoreUnavailableError {
+  return new StoreUnavailableError(cause.message, { cause });
+}
+
+function toError({ message, code }: Failure): Error {
+  return Object.assign(new Error(message), code === undefined ? {} : { code });
+}

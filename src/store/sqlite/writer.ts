@@ -1,0 +1,51 @@
+import { type Job, prepareBatch, type Settled } from './batch.ts';
+import { CallQueue } from './call-queue.ts';
+import { watchLog } from './checkpoint.ts';
+import { openWriter } from './connection.ts';
+import { inMemory } from './messages.ts';
+import { NonceIndex } from './nonce-index.ts';
+import { operations, prepareRuns } from './operations.ts';
+import type { Send, Service } from './service.ts';
+
+/** A batch holds no more, so that its first caller waits for a commit of a bounded size. */
+const maxCalls = 512;
+const maxBytes = 8 * 1024 * 1024;
+
+/** Answers what writes, in batches; where the store is in memory all that reads too, for no other connection sees it. */
+export function openWriterService(path: string, send: Send): Service {
+  const { db, close } = openWriter(path);
+  const isAlone = path === inMemory;
+  const index = new NonceIndex(db);
+  const runs = prepareRuns((name) => {
+    const operation = operations[name];
+    if (operation.thread === 'writer') return operation.prepare(db, index);
+    return isAlone ? operation.prepare(db) : undefined;
+  });
+  const log = isAlone ? undefined : watchLog(db, () => send({ kind: 'logGrown' }));
+  const runIndexed = withIndexing(prepareBatch(db, 'BEGIN IMMEDIATE'), index);
+  const runBatch = (jobs: readonly Job[]) => {
+    const settled = runIndexed(jobs);
+    log?.committed();
+    return settled;
+  };
+  const queue = new CallQueue({ runs, runBatch, send, maxCalls, maxBytes });
+  return {
+    take: (calls, bytes) => queue.take(calls, bytes),
+    checkpointed: () => log?.checkpointed(),
+    close() {
+      queue.drain();
+      close();
+    },
+  };
+}
+
+/** Gives each batch its share of the indexing of nonces, and tells the index how the batch ended. */
+function withIndexing(runBatch: (jobs: readonly Job[]) => Settled[], index: NonceIndex): typeof runBatch {
+  return (jobs) => {
+    const step = index.begin(jobs.length);
+    const settled = runBatch(step === undefined ? jobs : [...jobs, step.run]);
+    if (settled.every(({ isFulfilled }) => !isFulfilled)) index.rolledBack();
+    else if (settled.at(jobs.length)?.isFulfilled) step?.committed();
+    return settled.slice(0, jobs.length);
+  };
+}

@@ -1,0 +1,54 @@
+import { resolve } from 'node:path';
+import type { StepHandler } from './flows/handlers/handler.ts';
+import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
+import type { ManifestRules } from './manifest/load.ts';
+import { secretReader } from './manifest/read-secret.ts';
+import type { Clock } from './model/clock.ts';
+import type { Environment } from './settings.ts';
+import type { Settings } from './settings-schema.ts';
+import { webhookChecks } from './webhooks/checks.ts';
+import { type GateChain, gateChain } from './webhooks/gates/index.ts';
+import type { SignatureSettings } from './webhooks/gates/signature.ts';
+import { createSchemeRegistry, type SchemeOptions } from './webhooks/schemes/resolve.ts';
+
+/** What only code can say: an operator's own handlers, gates and ways to sign. */
+export interface Extensions {
+  readonly handlers?: readonly StepHandler[];
+  readonly verifiers?: SchemeOptions['verifiers'];
+  readonly signatureSpecs?: SchemeOptions['specs'];
+  /** Byte builders for the strategy Custom, by the name that manifests use. */
+  readonly payloadStrategies?: SchemeOptions['payloadBuilders'];
+  /** Judge after the built-in gates, in this order. */
+  readonly gates?: GateChain;
+}
+
+/** Everything that manifests are read and judged with, before anything runs. */
+export interface Toolbox {
+  readonly handlers: HandlerTable;
+  readonly gateSettings: SignatureSettings;
+  readonly gates: GateChain;
+  readonly rules: ManifestRules;
+}
+
+export interface ToolboxOptions {
+  readonly settings: Settings;
+  readonly extensions: Extensions;
+  readonly environment: Environment;
+  readonly clock: Clock;
+  /** Relative paths of the settings start here. */
+  readonly folder: string;
+}
+
+export function createToolbox({ settings, extensions, environment, clock, folder }: ToolboxOptions): Toolbox {
+  const handlers = handlerTable([...builtInHandlers(settings), ...(extensions.handlers ?? [])]);
+  const schemes = createSchemeRegistry({
+    verifiers: extensions.verifiers,
+    specs: extensions.signatureSpecs,
+    payloadBuilders: extensions.payloadStrategies,
+  });
+  const gateSettings = { ...settings, clock, schemes };
+  const gates = gateChain(extensions.gates);
+  const readSecret = secretReader({ env: environment, baseFolder: resolve(folder, settings.manifests) });
+  const checks = [webhookChecks({ settings: gateSettings, plugins: gates })];
+  return { handlers, gateSettings, gates, rules: { strict: settings.strictManifests, handlers, readSecret, checks } };
+}

@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto';
+import type { AcceptResult, NonceClaim } from '../store/store.ts';
+import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
+import { recordOf, redactHeaders } from './deliveries.ts';
+import type { ReceiverServices, TriggeredReception } from './receive.ts';
+
+/**
+ * Commits an accepted delivery: nonce, idempotency key, record, run and entry steps, all of it or nothing. What the
+ * store says is durable when the promise resolves, and only then may a 200 leave.
+ */
+export function acceptDelivery(reception: TriggeredReception, services: ReceiverServices): Promise<AcceptResult> {
+  const { delivery, trigger, judgement, span } = reception;
+  const { flow, trigger: definition } = trigger;
+  const parent = span === undefined ? null : traceparentOf(span);
+  const attributes = { 'flow.id': flow.record.id, 'flow.trigger': definition.triggerKey };
+  return inSpan({ name: 'flow.trigger', parent, attributes }, async (triggerSpan) => {
+    const run = services.engine.planRun({
+      runId: services.newId(),
+      flow,
+      triggerType: 'webhook',
+      trigger: {
+        key: definition.triggerKey,
+        body: delivery.body,
+        contentType: delivery.headers['content-type'] ?? null,
+        headers: redactHeaders(delivery.headers),
+      },
+      deliveryId: delivery.id,
+      sourceRunId: null,
+      traceparent: traceparentOf(triggerSpan),
+      at: services.clock.now(),
+    });
+    const result = await services.store.accept({
+      delivery: recordOf(reception, { statusCode: 200, reason: judgement.reason, runId: run.id }, services),
+      nonce: nonceClaim(reception),
+      idempotencyKey: idempotencyKey(delivery.headers['idempotency-key']),
+      run,
+    });
+    if (result.kind === 'accepted') services.engine.announce(run);
+    return result;
+  });
+}
+
+function nonceClaim({ delivery, trigger, judgement }: TriggeredReception): NonceClaim | undefined {
+  const { nonce } = judgement.evidence;
+  if (nonce === undefined) return undefined;
+  const bodySha256 = createHash('sha256').update(delivery.body).digest('hex');
+  return { ...nonce, bodySha256, isEnforced: trigger.mode === 'Enforce' };
+}
+
+// A key of any length is honoured; a very long one is kept as its digest.
+function idempotencyKey(sent: string | undefined): string | undefined {
+  if (sent === undefined || sent.trim() === '') return undefined;
+  const key = sent.trim();
+  return key.length <= 255 ? key : `sha256:${createHash('sha256').update(key).digest('hex')}`;
+}

@@ -1,0 +1,35 @@
+import type { Reason } from '../model/delivery.ts';
+import { REASONS } from './reasons.ts';
+import type { AcceptedResponse } from './schemes/handshake.ts';
+
+/** What goes back to the publisher. */
+export interface Answer {
+  readonly statusCode: number;
+  readonly contentType: string;
+  readonly body: string;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+
+/** Publishers that want to read something of their own get that; everybody else gets the ids. */
+export function accepted(
+  ids: { readonly runId: string; readonly deliveryId: string; readonly isDuplicate: boolean },
+  response: AcceptedResponse | undefined,
+): Answer {
+  if (response !== undefined) return { statusCode: 200, ...response };
+  const { runId, deliveryId } = ids;
+  const body = JSON.stringify(ids.isDuplicate ? { runId, deliveryId, duplicate: true } : { runId, deliveryId });
+  return { statusCode: 200, contentType: JSON_TYPE, body };
+}
+
+/** An error as Fastify writes them, with the reason beside it. */
+export function refused(reason: Reason): Answer {
+  const { statusCode, error, message } = REASONS[reason];
+  return { statusCode, contentType: JSON_TYPE, body: JSON.stringify({ statusCode, error, message, reason }) };
+}
+
+export function methodNotAllowed(): Answer {
+  const error = { statusCode: 405, error: 'Method Not Allowed', message: 'Deliveries are sent with POST' };
+  return { statusCode: 405, contentType: JSON_TYPE, body: JSON.stringify(error), headers: { allow: 'POST' } };
+}

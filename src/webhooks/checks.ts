@@ -1,0 +1,155 @@
+import type { JsonPath } from '../expressions/json-path.ts';
+import { errorAt, gateWarningAt, type Problem, warningAt } from '../manifest/issues.ts';
+import type { ManifestCheck } from '../manifest/load.ts';
+import { didYouMean } from '../manifest/nearest.ts';
+import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
+import { GateConfigurationError } from './gate.ts';
+import type { GateChain } from './gates/index.ts';
+import type { SignatureSettings } from './gates/signature.ts';
+import { findPreset, presetConcern } from './networks/presets.ts';
+import { describeSchemes } from './schemes/description.ts';
+import { coversBody } from './schemes/hmac-verifier.ts';
+import { isKnownScheme, resolveScheme, type SchemeRegistry } from './schemes/resolve.ts';
+import type { SignatureSpec } from './schemes/spec.ts';
+import type { PreparedTrigger } from './triggers.ts';
+
+type Field = keyof WebhookInputs;
+type Report = (field: Field, message: string) => void;
+
+/** Where findings about one trigger go. */
+interface Reports {
+  readonly error: (field: string, message: string) => void;
+  /** Something that weakens a gate. */
+  readonly weakness: Report;
+  readonly warning: Report;
+}
+
+/**
+ * Prepares the gates of every webhook trigger when a manifest loads, so that a field that no gate can work with stops the
+ * load instead of the first delivery, and says what each scheme leaves open.
+ */
+export function webhookChecks({
+  settings,
+  plugins,
+}: {
+  readonly settings: SignatureSettings;
+  readonly plugins: GateChain;
+}): ManifestCheck {
+  return ({ webhooks }) =>
+    webhooks.flatMap((webhook) => {
+      const trigger = { ...webhook, revision: 0 };
+      const problems: Problem[] = [];
+      const at = (field: string): JsonPath => ['triggers', webhook.triggerKey, 'inputs', field];
+      const reports: Reports = {
+        error: (field, message) => problems.push(errorAt(at(field), message)),
+        weakness: (field, message) => problems.push(gateWarningAt(at(field), message)),
+        warning: (field, message) => problems.push(warningAt(at(field), message)),
+      };
+      const isFit = preparesAll(trigger, { settings, plugins, reports });
+      checkSchemeName(webhook.inputs, settings.schemes, reports);
+      if (isFit) checkCoverage(trigger, settings, reports);
+      if (isFit) checkPresets(webhook.inputs, settings.clock.now(), reports);
+      return problems;
+    });
+}
+
+/** One line that says which webhook triggers let pass what they should refuse, or have nothing to refuse it by. */
+export function enforcementSummary(triggers: readonly PreparedTrigger[]): string[] {
+  if (triggers.length === 0) return ['There are no webhook triggers'];
+  const open = triggers
+    .map((trigger) => ({ trigger, why: whyNotEnforced(trigger) }))
+    .filter(({ why }) => why.length > 0);
+  if (open.length === 0) return [`All webhook triggers are enforced (${triggers.length})`];
+  const named = open.map(
+    ({ trigger: { trigger }, why }) => `${trigger.flowName}/${trigger.triggerKey}: ${why.join(', ')}`,
+  );
+  return [`Webhook triggers that are not enforced (${open.length} of ${triggers.length}): ${named.join('; ')}`];
+}
+
+function whyNotEnforced({ trigger, mode, schemeName, lacksKey }: PreparedTrigger): string[] {
+  const named = trigger.inputs.webhookSignatureScheme;
+  const why: string[] = [];
+  if (mode !== 'Enforce') why.push(`mode ${mode}`);
+  if (schemeName === null) why.push(named === undefined ? 'no signature scheme' : `unrecognised scheme "${named}"`);
+  if (lacksKey) why.push('no key');
+  return why;
+}
+
+/** Asks every gate, so that all mistakes are heard of at once; yields whether there was none. */
+function preparesAll(
+  trigger: WebhookTrigger,
+  { settings, plugins, reports }: { settings: SignatureSettings; plugins: GateChain; reports: Reports },
+): boolean {
+  let isFit = true;
+  for (const plugin of plugins) {
+    try {
+      plugin.prepare(trigger, settings);
+    } catch (error) {
+      if (!(error instanceof GateConfigurationError)) throw error;
+      reports.error(error.field, error.message);
+      isFit = false;
+    }
+  }
+  return isFit;
+}
+
+function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { weakness }: Reports): void {
+  const name = inputs.webhookSignatureScheme;
+  if (name === undefined || isKnownScheme(schemes, name)) return;
+  const known = describeSchemes(schemes).flatMap((scheme) => [scheme.name, ...scheme.aliases]);
+  weakness(
+    'webhookSignatureScheme',
+    `"${name}" is no known scheme: the signature gate will be skipped${didYouMean(name, known)}`,
+  );
+}
+
+/** What the scheme does not sign, whoever holds one delivery can change. What a verifier signs, its code alone knows. */
+function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, reports: Reports): void {
+  const scheme = resolveScheme(settings.schemes, trigger.inputs);
+  if (scheme?.kind !== 'spec') return;
+  checkTimestampHeader(trigger.inputs, scheme.spec, reports);
+  checkNonceHeader(trigger.inputs, scheme.spec, reports);
+  const toleranceSeconds = trigger.inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
+  const hasNonce = toleranceSeconds > 0 || trigger.inputs.webhookNonceHeader !== undefined;
+  if (hasNonce || scheme.spec.payload.strategy !== 'TimestampPlusToken') return;
+  const message = `${scheme.spec.name} does not sign the body: without webhookReplayToleranceSeconds one captured signature passes with any body, for ever`;
+  reports.weakness('webhookSignatureScheme', message);
+}
+
+function checkTimestampHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: Reports): void {
+  const header = inputs.webhookTimestampHeader;
+  if (header === undefined) return;
+  if (spec.timestamp === undefined) {
+    weakness('webhookTimestampHeader', `is not signed by ${spec.name}: an old delivery passes with a new time in it`);
+    return;
+  }
+  const isSigned =
+    spec.timestamp.in === 'header' && spec.headers.some(({ timestamp }) => isSameName(timestamp, header));
+  if (!isSigned) warning('webhookTimestampHeader', `is not read: ${spec.name} signs a timestamp of its own`);
+}
+
+function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: Reports): void {
+  const header = inputs.webhookNonceHeader;
+  if (header === undefined) return;
+  const isIdSigned = spec.payload.startsWithDeliveryId === true;
+  if (isIdSigned && spec.headers.some(({ deliveryId }) => isSameName(deliveryId, header))) return;
+  const report = coversBody(spec) ? warning : weakness;
+  report(
+    'webhookNonceHeader',
+    `is not signed by ${spec.name}: a captured delivery passes again with another value in it`,
+  );
+}
+
+function checkPresets(inputs: WebhookInputs, now: number, { warning }: Reports): void {
+  const { webhookIpAllowListPreset: one, webhookIpAllowListPresets: several = [] } = inputs;
+  const report = (name: string, field: Field) => {
+    const concern = presetConcern(findPreset(name, field), now);
+    if (concern !== undefined) warning(field, concern);
+  };
+  if (one !== undefined) report(one, 'webhookIpAllowListPreset');
+  for (const name of several) report(name, 'webhookIpAllowListPresets');
+}
+
+function isSameName(a: string | undefined, b: string): boolean {
+  return a?.toLowerCase() === b.trim().toLowerCase();
+}

@@ -1,0 +1,89 @@
+import type { Clock } from '../model/clock.ts';
+import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
+import type { Judgement } from './pipeline.ts';
+import type { PreparedTrigger } from './triggers.ts';
+
+/** A delivery and what is known about it when its record is made. */
+export interface RecordSource {
+  readonly delivery: Delivery;
+  readonly trigger: PreparedTrigger | undefined;
+  readonly judgement: Judgement;
+  /** Monotonic milliseconds. */
+  readonly startedAt: number;
+}
+
+export interface RecordedAnswer {
+  readonly statusCode: number;
+  /** Why the delivery was refused, by a gate or otherwise; null where it was accepted clean. */
+  readonly reason: Reason | null;
+  /** The run that holds the body. */
+  readonly runId: string | null;
+}
+
+const MAX_BODY_BYTES = 65_536;
+const MAX_HEADERS = 100;
+const MAX_HEADER_LENGTH = 8192;
+
+const REDACTED = '[redacted]';
+const CREDENTIAL = /auth|cookie|token|secret|passw|credential|api-?key|(^|-)key$/;
+const NO_CREDENTIAL = /signature|idempotency/;
+
+/** What is kept of a delivery. Its reason is the first failure in pipeline order, whatever the answer was given for. */
+export function recordOf(
+  { delivery, trigger, judgement, startedAt }: RecordSource,
+  { statusCode, reason, runId }: RecordedAnswer,
+  { clock, defaultMode }: { readonly clock: Clock; readonly defaultMode: EnforcementMode },
+): DeliveryRecord {
+  const isKnown = reason === null || judgement.violations.includes(reason);
+  const violations = isKnown ? judgement.violations : [...judgement.violations, reason];
+  return {
+    id: delivery.id,
+    flowId: trigger?.trigger.flowId ?? null,
+    triggerKey: trigger?.trigger.triggerKey ?? null,
+    receivedAt: delivery.receivedAt,
+    clientIp: delivery.clientIp,
+    mode: trigger?.mode ?? defaultMode,
+    scheme: trigger?.schemeName ?? null,
+    rejected: violations.length > 0,
+    enforced: statusCode >= 400 && statusCode < 500,
+    statusCode,
+    reason: violations[0] ?? null,
+    violations,
+    detail: judgement.detail,
+    bodyBytes: reason === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
+    body: runId === null && reason !== 'body_too_large' ? headOf(delivery.body) : null,
+    headers: redactHeaders(delivery.headers),
+    processingMs: clock.monotonic() - startedAt,
+    runId,
+    usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
+  };
+}
+
+/**
+ * Headers as they may be kept and shown: values of credentials replaced, long values cut, at most a hundred. Signatures
+ * stay, for whoever has to find out why one did not match, but for the one that a publisher sends as Authorization.
+ */
+export function redactHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  const kept = Object.entries(headers).slice(0, MAX_HEADERS);
+  return Object.fromEntries(kept.map(([name, value]) => [name, isCredential(name) ? REDACTED : cut(value)]));
+}
+
+function isCredential(name: string): boolean {
+  return CREDENTIAL.test(name) && !NO_CREDENTIAL.test(name);
+}
+
+function cut(value: string): string {
+  return value.length <= MAX_HEADER_LENGTH ? value : `${value.slice(0, MAX_HEADER_LENGTH)}…`;
+}
+
+/** A part is copied: a view would keep the whole body in memory, and carry it to another thread. */
+function headOf(body: Buffer): Buffer {
+  return body.byteLength <= MAX_BODY_BYTES ? body : Buffer.from(body.subarray(0, MAX_BODY_BYTES));
+}
+
+/** What the sender said it would send; nothing of it was read. */
+function announcedBytes({ headers }: Delivery): number {
+  const announced = headers['content-length'] ?? '';
+  return /^\d{1,15}$/.test(announced) ? Number(announced) : 0;
+}

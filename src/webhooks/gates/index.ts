@@ -1,0 +1,22 @@
+import type { WebhookTrigger } from '../../model/manifest.ts';
+import type { Gate, GatePlugin } from '../gate.ts';
+import { ipGate } from './ip.ts';
+import { rateLimitGate } from './rate-limit.ts';
+import { replayGate } from './replay.ts';
+import { type SignatureSettings, signatureGate } from './signature.ts';
+
+/** Every kind of gate, in the order in which they judge. */
+export type GateChain = readonly GatePlugin<SignatureSettings>[];
+
+/**
+ * The built-in gates, the cheap before the dear, then the operator's own. A chain remembers rate limits: the process has
+ * one, which outlives every deploy.
+ */
+export function gateChain(operatorGates: GateChain = []): GateChain {
+  return [ipGate, rateLimitGate(), signatureGate, replayGate, ...operatorGates];
+}
+
+/** The gates that a trigger configures; throws `GateConfigurationError` where its fields make no sense. */
+export function prepareGates(chain: GateChain, trigger: WebhookTrigger, settings: SignatureSettings): Gate[] {
+  return chain.map((plugin) => plugin.prepare(trigger, settings)).filter((gate) => gate !== undefined);
+}

@@ -1,0 +1,74 @@
+import type { WebhookInputs } from '../../model/manifest.ts';
+import { type Gate, GateConfigurationError, type GatePlugin, type GateSettings, type Verdict } from '../gate.ts';
+import { parseAddress } from '../networks/address.ts';
+import { type AddressMatcher, compileAddresses } from '../networks/address-matcher.ts';
+import { findPreset, noFixedAddresses } from '../networks/presets.ts';
+
+/** Lets the addresses of the allow list pass but for those of the deny list; without an allow list, all but those. */
+export const ipGate: GatePlugin<GateSettings> = {
+  name: 'ip',
+  prepare({ inputs }): Gate | undefined {
+    const allow = allowMatcher(inputs);
+    const deny = denyMatcher(inputs);
+    if (allow === undefined && deny === undefined) return undefined;
+    return { name: 'ip', check: ({ clientIp }) => judge(clientIp, { allow, deny }) };
+  },
+};
+
+function judge(
+  clientIp: string,
+  { allow, deny }: { allow: AddressMatcher | undefined; deny: AddressMatcher | undefined },
+): Verdict {
+  // A deny list cannot tell whether a client without an address is on it.
+  if (parseAddress(clientIp) === undefined) {
+    return { passed: false, reason: 'ip_not_allowed', detail: 'the address of the client is not known' };
+  }
+  const allowed = allow?.match(clientIp);
+  if (allow !== undefined && allowed === undefined) {
+    return { passed: false, reason: 'ip_not_allowed', detail: `${clientIp} is not in the allow list` };
+  }
+  const denied = deny?.match(clientIp);
+  if (denied !== undefined) {
+    return {
+      passed: false,
+      reason: 'ip_denied',
+      detail: `${clientIp} is in the deny list, under ${denied}`,
+      evidence: { facts: { ip: { matchedEntry: denied } } },
+    };
+  }
+  return { passed: true, evidence: { facts: { ip: { matchedEntry: allowed ?? null } } } };
+}
+
+/** The list and the presets are one list. An empty one is refused: who meant to allow nobody must not allow everybody. */
+function allowMatcher(inputs: WebhookInputs): AddressMatcher | undefined {
+  const { webhookIpAllowList: list, webhookIpAllowListPreset: preset, webhookIpAllowListPresets: presets } = inputs;
+  if (list === undefined && preset === undefined && presets === undefined) return undefined;
+  const entries = [
+    ...notEmpty(list, 'webhookIpAllowList'),
+    ...presetEntries(preset === undefined ? undefined : [preset], 'webhookIpAllowListPreset'),
+    ...presetEntries(presets, 'webhookIpAllowListPresets'),
+  ];
+  if (entries.length === 0) throw withoutAddresses(inputs);
+  return compileAddresses(entries, 'webhookIpAllowList');
+}
+
+/** An empty list denies nobody, as it says. */
+function denyMatcher({ webhookIpDenyList: list = [] }: WebhookInputs): AddressMatcher | undefined {
+  return list.length === 0 ? undefined : compileAddresses(list, 'webhookIpDenyList');
+}
+
+function notEmpty(list: readonly string[] | undefined, field: string): readonly string[] {
+  if (list?.length === 0) throw new GateConfigurationError(field, 'is an empty list; leave it out, or name an entry');
+  return list ?? [];
+}
+
+function presetEntries(names: readonly string[] | undefined, field: string): readonly string[] {
+  return notEmpty(names, field).flatMap((name) => findPreset(name, field).entries);
+}
+
+function withoutAddresses({ webhookIpAllowListPreset, webhookIpAllowListPresets }: WebhookInputs): Error {
+  const field = webhookIpAllowListPreset === undefined ? 'webhookIpAllowListPresets' : 'webhookIpAllowListPreset';
+  const names = [webhookIpAllowListPreset, ...(webhookIpAllowListPresets ?? [])].filter((name) => name !== undefined);
+  const concerns = names.map((name) => noFixedAddresses(findPreset(name, field)));
+  return new GateConfigurationError(field, `leaves the allow list empty: ${concerns.join('; ')}`);
+}

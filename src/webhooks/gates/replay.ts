@@ -1,0 +1,156 @@
+import { createHash } from 'node:crypto';
+import type { Delivery } from '../../model/delivery.ts';
+import type { WebhookInputs } from '../../model/manifest.ts';
+import {
+  type Evidence,
+  type Failed,
+  type Gate,
+  GateConfigurationError,
+  type GatePlugin,
+  type GateSettings,
+  type SignedTimestamp,
+  type Verdict,
+} from '../gate.ts';
+import { timestampMs } from '../schemes/timestamp.ts';
+
+/** The part of a trigger's fields and of the global defaults that this gate works with. */
+interface ReplayRule {
+  /** 0 for no skew check. */
+  readonly toleranceMs: number;
+  readonly nonceTtlMs: number;
+  readonly requiresTimestamp: boolean;
+  /** Lower case, as headers are. */
+  readonly timestampHeader: string | undefined;
+  readonly nonceHeader: string | undefined;
+  /** Whether deliveries are told apart at all, or the timestamp alone is looked at. */
+  readonly namesNonce: boolean;
+}
+
+/** A timestamp and whether the signature vouches for it. */
+interface FoundTimestamp extends SignedTimestamp {
+  readonly isSigned: boolean;
+}
+
+/** Longer values of a nonce header are kept as their digest. */
+const MAX_NONCE_LENGTH = 512;
+
+/** A row outlives the last instant at which its timestamp passes by this much, for clocks that are set back a little. */
+const MARGIN_MS = 1000;
+
+/**
+ * Checks how old a delivery is, and names it, so that the acceptance can tell whether it was accepted before. The gate
+ * asks no store: a nonce counts as used only when a run was committed with it.
+ */
+export const replayGate: GatePlugin<GateSettings> = {
+  name: 'replay',
+  prepare({ inputs }, settings): Gate | undefined {
+    const rule = ruleOf(inputs, settings);
+    if (!rule.namesNonce && !rule.requiresTimestamp) return undefined;
+    return { name: 'replay', check: (delivery, evidence) => judge(delivery, evidence, rule) };
+  },
+};
+
+function ruleOf(inputs: WebhookInputs, settings: GateSettings): ReplayRule {
+  const toleranceSeconds = inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
+  if (!Number.isFinite(toleranceSeconds) || toleranceSeconds < 0) {
+    throw new GateConfigurationError('webhookReplayToleranceSeconds', 'must be a number of seconds, 0 for no check');
+  }
+  const nonceHeader = headerName(inputs.webhookNonceHeader, 'webhookNonceHeader');
+  return {
+    toleranceMs: toleranceSeconds * 1000,
+    nonceTtlMs: settings.nonceTtlSeconds * 1000,
+    requiresTimestamp: inputs.webhookRequireTimestamp ?? false,
+    timestampHeader: headerName(inputs.webhookTimestampHeader, 'webhookTimestampHeader'),
+    nonceHeader,
+    namesNonce: toleranceSeconds > 0 || nonceHeader !== undefined,
+  };
+}
+
+function headerName(name: string | undefined, field: string): string | undefined {
+  if (name?.trim() === '') throw new GateConfigurationError(field, 'is empty; leave it out, or name a header');
+  return name?.trim().toLowerCase();
+}
+
+function judge(delivery: Delivery, evidence: Evidence, rule: ReplayRule): Verdict {
+  const timestamp = findTimestamp(delivery, evidence, rule);
+  const skewMs =
+    timestamp === undefined || !Number.isFinite(timestamp.ms) ? undefined : delivery.receivedAt - timestamp.ms;
+  const found: Evidence = {
+    ...(skewMs === undefined ? {} : { replaySkewMs: skewMs }),
+    ...(rule.namesNonce ? { nonce: nonceOf(delivery, { evidence, timestamp, rule }) } : {}),
+  };
+  const failure = timestampFailure(timestamp, skewMs, rule);
+  return failure === undefined ? { passed: true, evidence: found } : { ...failure, evidence: found };
+}
+
+/** The timestamp that the signature covers; only where there is none the header that the trigger names. */
+function findTimestamp(delivery: Delivery, evidence: Evidence, rule: ReplayRule): FoundTimestamp | undefined {
+  if (evidence.signedTimestamp !== undefined) return { ...evidence.signedTimestamp, isSigned: true };
+  const text = headerValue(delivery, rule.timestampHeader);
+  return text === undefined ? undefined : { text, ms: timestampMs(text, 'detect'), isSigned: false };
+}
+
+function timestampFailure(
+  timestamp: FoundTimestamp | undefined,
+  skewMs: number | undefined,
+  rule: ReplayRule,
+): Failed | undefined {
+  if (timestamp === undefined) {
+    if (!rule.requiresTimestamp) return undefined;
+    return { passed: false, reason: 'timestamp_missing', detail: 'the delivery has no timestamp' };
+  }
+  if (skewMs === undefined) {
+    return { passed: false, reason: 'timestamp_malformed', detail: 'the timestamp is not written in digits alone' };
+  }
+  if (rule.toleranceMs === 0 || Math.abs(skewMs) <= rule.toleranceMs) return undefined;
+  const distance = `${Math.abs(skewMs) / 1000} s ${skewMs > 0 ? 'behind' : 'ahead of'} this clock`;
+  const detail = `the timestamp is ${distance}; the tolerance is ${rule.toleranceMs / 1000} s`;
+  return { passed: false, reason: 'timestamp_skew', detail };
+}
+
+function nonceOf(
+  delivery: Delivery,
+  { evidence, timestamp, rule }: { evidence: Evidence; timestamp: FoundTimestamp | undefined; rule: ReplayRule },
+): { value: string; expiresAt: number } {
+  const sent = headerValue(delivery, rule.nonceHeader);
+  const expiresAt = expiryOf(delivery.receivedAt, timestamp, rule);
+  if (sent !== undefined) return { value: sent.length <= MAX_NONCE_LENGTH ? sent : sha256(sent), expiresAt };
+  return { value: digestOf(delivery, evidence, timestamp), expiresAt };
+}
+
+/**
+ * The SHA-256 of timestamp and body. A timestamp that a verified signature does not cover stays out of it: whoever holds
+ * one captured delivery could write a new one into the header, and so make a new nonce of the same delivery. Where the
+ * signature does not cover the body either, what it does cover is the nonce, for the same reason.
+ */
+function digestOf({ body }: Delivery, evidence: Evidence, timestamp: FoundTimestamp | undefined): string {
+  if (evidence.signedBytesSha256 !== undefined) return evidence.signedBytesSha256;
+  const counts = timestamp?.isSigned === true || evidence.isVerified !== true;
+  return sha256(counts && timestamp !== undefined ? timestamp.text : '', body);
+}
+
+/**
+ * A nonce is kept until its delivery would fail the skew check anyway. Where the signature does not cover the timestamp,
+ * the check can be passed at any time, and the nonce is kept for its own span of time. A timestamp further ahead than
+ * the tolerance is refused, and keeps no row longer than one that passes.
+ */
+function expiryOf(receivedAt: number, timestamp: FoundTimestamp | undefined, rule: ReplayRule): number {
+  const { toleranceMs, nonceTtlMs } = rule;
+  const untilTtl = receivedAt + nonceTtlMs;
+  if (timestamp === undefined || !Number.isFinite(timestamp.ms) || toleranceMs === 0) return untilTtl;
+  const latest = Math.min(Math.max(receivedAt, timestamp.ms), receivedAt + toleranceMs);
+  const untilStale = latest + toleranceMs + MARGIN_MS;
+  return timestamp.isSigned ? untilStale : Math.max(untilTtl, untilStale);
+}
+
+/** Trimmed; undefined where the header is not named, not there or empty. */
+function headerValue({ headers }: Delivery, name: string | undefined): string | undefined {
+  if (name === undefined || !Object.hasOwn(headers, name)) return undefined;
+  const value = headers[name]?.trim();
+  return value === '' ? undefined : value;
+}
+
+function sha256(text: string, body?: Buffer): string {
+  const hash = createHash('sha256').update(text);
+  return (body === undefined ? hash : hash.update(body)).digest('hex');
+}

@@ -1,0 +1,169 @@
+import type { Delivery, Reason } from '../../model/delivery.ts';
+import type { WebhookInputs, WebhookTrigger } from '../../model/manifest.ts';
+import {
+  type Evidence,
+  type Gate,
+  GateConfigurationError,
+  type GatePlugin,
+  type GateSettings,
+  type SignedTimestamp,
+  type Verdict,
+} from '../gate.ts';
+import { extract } from '../schemes/extract.ts';
+import { type KeyPair, type Verification, verifyWithSpec } from '../schemes/hmac-verifier.ts';
+import { readVerificationKey } from '../schemes/keys.ts';
+import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
+import { publicUrlOf } from '../schemes/signed-url.ts';
+import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
+
+export type SignatureSettings = GateSettings & { readonly schemes: SchemeRegistry };
+
+type UrlReader = (delivery: Delivery) => string;
+
+// A reason is a sentence; more than this is a dump of something.
+const MAX_REASON_LENGTH = 200;
+
+/**
+ * Whether the delivery was signed by who holds the trigger's key. A trigger that names no scheme, or one that nobody
+ * knows, has no such gate; the loader warns of the latter.
+ */
+export const signatureGate: GatePlugin<SignatureSettings> = {
+  name: 'signature',
+  prepare(trigger, settings) {
+    const scheme = resolveScheme(settings.schemes, trigger.inputs);
+    if (scheme === undefined) return undefined;
+    const readUrl = urlReader(trigger.inputs, settings);
+    if (scheme.kind === 'verifier') return verifierGate(scheme.verifier, trigger, readUrl);
+    const { spec } = scheme;
+    if (usesSha1(spec) && !settings.allowLegacySha1) {
+      return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is switched off`);
+    }
+    const keys = readKeys(spec, trigger);
+    if (keys === undefined) return refusingGate(spec, 'key_not_configured', 'the trigger has no webhookHmacKey');
+    return specGate(spec, keys, { readUrl, requiresTimestamp: trigger.inputs.webhookRequireTimestamp === true });
+  },
+};
+
+function usesSha1(spec: SignatureSpec): boolean {
+  return [spec, ...(spec.alternatives ?? [])].some(({ algorithm }) => algorithm === 'sha1');
+}
+
+/** Undefined without a current key: a previous one alone is what a rotation forgot, not a configuration. */
+function readKeys(spec: SignatureSpec, { keys, inputs }: WebhookTrigger): KeyPair | undefined {
+  if (keys.current === undefined) return undefined;
+  const current = inputs.webhookHmacKey === undefined ? 'webhookSecret' : 'webhookHmacKey';
+  const previous = inputs.webhookHmacKeyPrevious === undefined ? 'webhookSecretPrevious' : 'webhookHmacKeyPrevious';
+  return {
+    current: readVerificationKey(spec, keys.current, current),
+    previous: keys.previous === undefined ? undefined : readVerificationKey(spec, keys.previous, previous),
+  };
+}
+
+function urlReader({ webhookPublicUrl }: WebhookInputs, { publicUrl }: SignatureSettings): UrlReader {
+  if (webhookPublicUrl !== undefined && !URL.canParse(webhookPublicUrl)) {
+    throw new GateConfigurationError('webhookPublicUrl', 'is no absolute URL, such as https://hooks.example.com/in');
+  }
+  return ({ path, requestUrl }) =>
+    publicUrlOf({ configuredUrl: webhookPublicUrl, baseUrl: publicUrl, path, requestUrl });
+}
+
+/** Refuses everything, because the trigger or the service is not set up to verify: never lets pass what it cannot judge. */
+function refusingGate(spec: SignatureSpec, reason: Reason, detail: string): Gate {
+  return {
+    name: signatureGate.name,
+    check: (delivery) => failed(reason, detail, evidenceOf(spec.name, extract(spec, delivery).timestamp)),
+  };
+}
+
+function specGate(
+  spec: SignatureSpec,
+  keys: KeyPair,
+  { readUrl, requiresTimestamp }: { readUrl: UrlReader; requiresTimestamp: boolean },
+): Gate {
+  const isTimestampRequired = spec.timestamp !== undefined && (requiresTimestamp || spec.requiresTimestamp === true);
+  return {
+    name: signatureGate.name,
+    check(delivery) {
+      try {
+        const verification = verifyWithSpec(spec, keys, { delivery, publicUrl: readUrl(delivery) });
+        return verdictOf(spec.name, verification, isTimestampRequired);
+      } catch (error) {
+        // A payload builder of the operator's failed; whatever it is, this delivery was not verified.
+        return failed('verifier_error', failureOf(spec.name, error), evidenceOf(spec.name));
+      }
+    },
+  };
+}
+
+function verdictOf(scheme: string, verification: Verification, isTimestampRequired: boolean): Verdict {
+  const evidence = evidenceOf(scheme, verification.timestamp);
+  if (!verification.isVerified) return failed(verification.reason, verification.detail, evidence);
+  const problem = timestampProblem(verification.timestamp, isTimestampRequired);
+  if (problem !== undefined) return failed(problem.reason, problem.detail, evidence);
+  const { usedPreviousKey, signedBytesSha256 } = verification;
+  const verified = { ...evidence, isVerified: true, usedPreviousKey };
+  return { passed: true, evidence: signedBytesSha256 === undefined ? verified : { ...verified, signedBytesSha256 } };
+}
+
+function verifierGate(verifier: SignatureVerifier, { keys }: WebhookTrigger, readUrl: UrlReader): Gate {
+  return {
+    name: signatureGate.name,
+    async check(delivery) {
+      try {
+        return answerOf(verifier, await verifier.verify({ delivery, keys, publicUrl: readUrl(delivery) }));
+      } catch (error) {
+        // The fault is the verifier's; whatever it is, this delivery was not verified.
+        return failed('verifier_error', failureOf(verifier.name, error), evidenceOf(verifier.name));
+      }
+    },
+  };
+}
+
+function answerOf({ name }: SignatureVerifier, result: VerificationResult): Verdict {
+  switch (result.outcome) {
+    case 'refused':
+      return failed('signature_mismatch', String(result.reason).slice(0, MAX_REASON_LENGTH), evidenceOf(name));
+    case 'verified':
+    case 'verifiedWithPreviousKey': {
+      const ms = result.signedTimestampMs;
+      const timestamp = ms === undefined ? undefined : { text: String(ms), ms };
+      const evidence = evidenceOf(name, timestamp);
+      const problem = timestampProblem(timestamp, false);
+      if (problem !== undefined) return failed(problem.reason, problem.detail, evidence);
+      const usedPreviousKey = result.outcome === 'verifiedWithPreviousKey';
+      return { passed: true, evidence: { ...evidence, isVerified: true, usedPreviousKey } };
+    }
+    default:
+      // Plain JavaScript may return anything, `true` for one: no known outcome, no access.
+      return failed('verifier_error', `verifier "${name}" gave no known outcome`, evidenceOf(name));
+  }
+}
+
+function timestampProblem(
+  timestamp: SignedTimestamp | undefined,
+  isRequired: boolean,
+): { reason: Reason; detail: string } | undefined {
+  if (timestamp === undefined) {
+    return isRequired ? { reason: 'timestamp_missing', detail: 'the signed timestamp is absent' } : undefined;
+  }
+  if (Number.isFinite(timestamp.ms)) return undefined;
+  return { reason: 'timestamp_malformed', detail: 'the signed timestamp is no number as the scheme has it' };
+}
+
+function evidenceOf(scheme: string, signedTimestamp?: SignedTimestamp): Evidence {
+  const evidence = { scheme, isVerified: false, usedPreviousKey: false };
+  return signedTimestamp === undefined ? evidence : { ...evidence, signedTimestamp };
+}
+
+function failed(reason: Reason, detail: string, evidence: Evidence): Verdict {
+  return { passed: false, reason, detail, evidence };
+}
+
+/** Name and code of an error, where they look like such; its message may quote a key or a signature. */
+function failureOf(name: string, error: unknown): string {
+  if (!(error instanceof Error)) return `verifier "${name}" failed`;
+  const code =
+    'code' in error && typeof error.code === 'string' && /^[A-Z0-9_]{1,40}$/.test(error.code) ? error.code : '';
+  const kind = /^[A-Za-z]{1,40}$/.test(error.name) ? error.name : 'Error';
+  return `verifier "${name}" failed: ${kind}${code === '' ? '' : ` ${code}`}`;
+}

@@ -1,0 +1,70 @@
+import { GateConfigurationError } from '../gate.ts';
+import { parseAddress } from './address.ts';
+import { type AddressRange, readRanges } from './address-ranges.ts';
+
+/** A list of addresses, compiled. */
+export interface AddressMatcher {
+  /** The entry that covers the address, as written; undefined where none does, or where the text is no address. */
+  match(ip: string): string | undefined;
+}
+
+/**
+ * Compiles a list of CIDRs, addresses, ranges `a-b` and octet wildcards. Throws `GateConfigurationError` for an entry
+ * that is none of them: a list that is shorter than what was written would open or close a gate unseen.
+ *
+ * Ranges are sorted and made disjoint: a look-up among 10 000 entries takes less than a microsecond.
+ */
+export function compileAddresses(entries: readonly string[], field: string): AddressMatcher {
+  const ranges = entries.flatMap((entry) => read(entry, field));
+  const byFamily = { 4: disjoint(ranges, 4), 6: disjoint(ranges, 6) };
+  return {
+    match(ip) {
+      const address = parseAddress(ip);
+      return address === undefined ? undefined : find(byFamily[address.family], address.value)?.entry;
+    },
+  };
+}
+
+function read(entry: string, field: string): AddressRange[] {
+  const ranges = readRanges(entry.trim());
+  if (typeof ranges !== 'string') return ranges;
+  throw new GateConfigurationError(
+    field,
+    `"${entry}" ${ranges}; an entry is an address (192.0.2.1, 2001:db8::1), a CIDR (192.0.2.0/24, 2001:db8::/32), ` +
+      'a range (192.0.2.1-192.0.2.9) or an octet wildcard (10.0.*.*)',
+  );
+}
+
+/** In order and without overlap. Each piece keeps the entry it came from; of two that cover it, the one that starts first. */
+function disjoint(ranges: readonly AddressRange[], family: 4 | 6): AddressRange[] {
+  const sorted = ranges
+    .filter((range) => range.family === family)
+    .sort((a, b) => compare(a.first, b.first) || compare(b.last, a.last));
+  const pieces: AddressRange[] = [];
+  let covered = -1n;
+  for (const range of sorted) {
+    if (range.last <= covered) continue;
+    pieces.push(range.first > covered ? range : { ...range, first: covered + 1n });
+    covered = range.last;
+  }
+  return pieces;
+}
+
+/** Binary search for the one piece that may hold the value. */
+function find(pieces: readonly AddressRange[], value: bigint): AddressRange | undefined {
+  let low = 0;
+  let high = pieces.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >>> 1;
+    const piece = pieces[middle];
+    if (piece === undefined) return undefined;
+    if (value < piece.first) high = middle - 1;
+    else if (value > piece.last) low = middle + 1;
+    else return piece;
+  }
+  return undefined;
+}
+
+function compare(a: bigint, b: bigint): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,60 @@
+import type { Delivery, Reason } from '../model/delivery.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
+import type { Evidence, Failed, Gate, Passed, Verdict } from './gate.ts';
+import { isReason } from './reasons.ts';
+
+/** What all gates of a trigger said about one delivery. */
+export interface Judgement {
+  /** What Enforce answers with; null under every other mode, and where nothing failed. */
+  readonly refusal: Reason | null;
+  /** The first failure in pipeline order, the one that Enforce would answer with; null when clean. */
+  readonly reason: Reason | null;
+  /** Every failure found, in pipeline order. Under Enforce there is one at most. */
+  readonly violations: readonly Reason[];
+  readonly detail: string | null;
+  readonly evidence: Evidence;
+}
+
+/**
+ * Runs a trigger's gates in order and says what Enforce would answer.
+ *
+ * The mode is known here and nowhere else: a gate only says whether the delivery passes. Enforce stops at the first
+ * failure, so that later gates spend nothing on a refused delivery; Off and Audit go on, so that an operator sees
+ * every gate's opinion before switching. A gate that throws is a fault of the service and rejects: never a pass.
+ */
+export async function runGates(gates: readonly Gate[], delivery: Delivery, mode: EnforcementMode): Promise<Judgement> {
+  const isEnforced = mode === 'Enforce';
+  const failures: Failed[] = [];
+  let evidence: Evidence = {};
+  for (const gate of gates) {
+    const verdict = await gate.check(delivery, evidence);
+    if (verdict.evidence !== undefined) evidence = merge(evidence, verdict.evidence);
+    if (isPass(verdict, gate)) continue;
+    failures.push(verdict);
+    if (isEnforced) break;
+  }
+  const violations = failures.map((failure) => failure.reason);
+  const reason = violations[0] ?? null;
+  return { refusal: isEnforced ? reason : null, reason, violations, detail: detailOf(failures), evidence };
+}
+
+// Operators write gates in plain JavaScript too: what is neither a pass nor a known reason must not count as either.
+function isPass(verdict: Verdict, gate: Gate): verdict is Passed {
+  if (verdict.passed === true) return true;
+  if (verdict.passed === false && isReason(verdict.reason)) return false;
+  throw new TypeError(`gate "${gate.name}" gave no verdict: neither a pass nor a failure with a known reason`);
+}
+
+function merge(evidence: Evidence, found: Evidence): Evidence {
+  const merged = { ...evidence, ...found };
+  if (evidence.facts === undefined || found.facts === undefined) return merged;
+  return { ...merged, facts: { ...evidence.facts, ...found.facts } };
+}
+
+/** One failure speaks for itself; of several each is named. */
+function detailOf(failures: readonly Failed[]): string | null {
+  const spoken = failures.filter((failure) => failure.detail !== undefined);
+  if (spoken.length === 0) return null;
+  if (failures.length === 1) return spoken[0]?.detail ?? null;
+  return spoken.map((failure) => `${failure.reason}: ${failure.detail}`).join('; ');
+}

@@ -1,0 +1,213 @@
+import type { Span } from '@opentelemetry/api';
+import type { Logger } from 'pino';
+import type { Catalog } from '../flows/catalog.ts';
+import type { Engine } from '../flows/engine.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Delivery, Reason } from '../model/delivery.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
+import type { AcceptResult, Store } from '../store/store.ts';
+import { logEvent } from '../telemetry/events.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { acceptDelivery } from './acceptance.ts';
+import { type Answer, accepted, methodNotAllowed, refused } from './answers.ts';
+import { isMalformedJson } from './body.ts';
+import { type RecordedAnswer, recordOf } from './deliveries.ts';
+import { type Judgement, runGates } from './pipeline.ts';
+import { REASONS } from './reasons.ts';
+import { report } from './report.ts';
+import { type RecognisedHandshake, recogniseHandshake } from './schemes/handshake.ts';
+import type { PreparedTrigger, TriggerTable } from './triggers.ts';
+
+export interface ReceiverServices {
+  readonly store: Store;
+  readonly engine: Engine;
+  readonly catalog: Pick<Catalog, 'find'>;
+  /** The table in force; a deploy puts a new one in its place. */
+  readonly triggers: () => TriggerTable;
+  /** The mode of what belongs to no trigger. */
+  readonly defaultMode: EnforcementMode;
+  readonly newId: () => string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+export interface Receiver {
+  /** Judges a delivery, accepts or refuses it, and says what to answer. */
+  delivery(delivery: Delivery, idOrSlug: string, span: Span): Promise<Answer>;
+  /** The body did not fit: refused before any gate, in every mode. */
+  tooLarge(delivery: Delivery, idOrSlug: string): Promise<Answer>;
+  /** No memory is left for another body: nothing was read, so nothing can be kept. */
+  overloaded(): Answer;
+}
+
+/** One delivery on its way and what was found about it so far. */
+export interface Reception {
+  readonly delivery: Delivery;
+  readonly trigger: PreparedTrigger | undefined;
+  readonly span: Span | undefined;
+  readonly judgement: Judgement;
+  /** Monotonic milliseconds. */
+  readonly startedAt: number;
+}
+
+/** A reception whose delivery found its trigger. */
+export type TriggeredReception = Reception & { readonly trigger: PreparedTrigger };
+
+/** How the walk ended. */
+interface End {
+  /** Why the answer is an error; null where it is a 200. */
+  readonly refusal: Reason | null;
+  readonly violations: readonly Reason[];
+  readonly runId: string | null;
+}
+
+const UNJUDGED: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {} };
+
+/**
+ * The walk of a delivery: find the trigger, run its gates, read the body, plan the run, commit it all at once, answer.
+ * Each stage either hands the delivery on or refuses it; nothing is written before the one commit.
+ */
+export function receiver(services: ReceiverServices): Receiver {
+  return {
+    async delivery(delivery, idOrSlug, span) {
+      const startedAt = services.clock.monotonic();
+      const trigger = services.triggers().find(idOrSlug);
+      const arrived: Reception = { delivery, trigger, span, judgement: UNJUDGED, startedAt };
+      if (trigger === undefined) return refuse(arrived, 'unknown_flow', services);
+      if (!isEnabled(trigger, services)) return refuse(arrived, 'flow_disabled', services);
+      const judgement = await runGates(trigger.gates, delivery, trigger.mode);
+      const judged = { ...arrived, trigger, judgement };
+      const handshake = findHandshake(judged);
+      if (handshake !== undefined) return shakeHands(judged, handshake, services);
+      if (delivery.method !== 'POST') return methodNotAllowed();
+      if (judgement.refusal !== null) return refuse(judged, judgement.refusal, services);
+      if (isMalformedJson(delivery.body, delivery.headers['content-type']))
+        return refuse(judged, 'invalid_json', services);
+      return accept(judged, services);
+    },
+    tooLarge(delivery, idOrSlug) {
+      const trigger = services.triggers().find(idOrSlug);
+      const startedAt = services.clock.monotonic();
+      const reception = { delivery, trigger, span: undefined, judgement: UNJUDGED, startedAt };
+      return refuse(reception, 'body_too_large', services);
+    },
+    overloaded() {
+      services.metrics.webhookRejected.inc({ flow: 'none', reason: 'store_unavailable' });
+      return refused('store_unavailable');
+    },
+  };
+}
+
+/** Asked anew each time: the flow may have been disabled since its triggers were prepared. */
+function isEnabled({ trigger: { flowId } }: PreparedTrigger, { catalog }: ReceiverServices): boolean {
+  return catalog.find(flowId)?.record.isEnabled === true;
+}
+
+/** A publisher's test of the endpoint; one that it does not sign passes without a signature. */
+function findHandshake({ delivery, trigger, judgement }: TriggeredReception): RecognisedHandshake | undefined {
+  const { refusal, evidence } = judgement;
+  if (trigger.handshakes.length === 0 || (refusal !== null && !isUnverified(refusal))) return undefined;
+  return recogniseHandshake(trigger.handshakes, {
+    method: delivery.method,
+    headers: delivery.headers,
+    query: new URLSearchParams(delivery.path.split('?')[1] ?? ''),
+    body: delivery.body,
+    isVerified: evidence.isVerified === true,
+    usedPreviousKey: evidence.usedPreviousKey,
+    keys: trigger.trigger.keys,
+  });
+}
+
+/**
+ * A handshake is kept in the log; it starts no run and uses no nonce. One that must not be answered is refused under every
+ * mode: it is no delivery that a lenient mode could let in, and its answer would be made with the key.
+ */
+async function shakeHands(
+  reception: TriggeredReception,
+  { name, answer }: RecognisedHandshake,
+  services: ReceiverServices,
+): Promise<Answer> {
+  const { judgement } = reception;
+  if (answer === undefined) {
+    return refuse(reception, judgement.violations.find(isUnverified) ?? 'signature_malformed', services);
+  }
+  const clean = { ...UNJUDGED, detail: `handshake ${name}`, evidence: judgement.evidence };
+  const greeted = { ...reception, judgement: clean };
+  await keep(greeted, { statusCode: answer.statusCode, reason: null, runId: null }, services);
+  end(greeted, { refusal: null, violations: [], runId: null }, services);
+  return answer;
+}
+
+function isUnverified(reason: Reason): boolean {
+  return REASONS[reason].event === 'WebhookSignatureRejected';
+}
+
+async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<Answer> {
+  const { delivery, trigger, judgement } = reception;
+  let result: AcceptResult;
+  try {
+    result = await acceptDelivery(reception, services);
+  } catch (error) {
+    // 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted.
+    services.logger.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be stored');
+    end(reception, { refusal: 'store_unavailable', violations: judgement.violations, runId: null }, services);
+    return refused('store_unavailable');
+  }
+  if (result.kind === 'replayed') return answerReplay(reception, result, services);
+  const violations = result.isReplay ? [...judgement.violations, 'nonce_replayed' as const] : judgement.violations;
+  end(reception, { refusal: null, violations, runId: result.runId }, services);
+  const isDuplicate = result.kind === 'duplicate';
+  return accepted({ runId: result.runId, deliveryId: delivery.id, isDuplicate }, trigger.acceptedResponse);
+}
+
+/** A nonce that was accepted before: 409, or the first run's id where the trigger acknowledges honest retries. */
+async function answerReplay(
+  reception: TriggeredReception,
+  replay: Extract<AcceptResult, { kind: 'replayed' }>,
+  services: ReceiverServices,
+): Promise<Answer> {
+  const { delivery, trigger } = reception;
+  const isAcknowledged = trigger.trigger.inputs.webhookDuplicateResponse === 'acknowledge' && replay.hasSameBody;
+  if (!isAcknowledged) return refuse(reception, 'nonce_replayed', services);
+  const { runId } = replay;
+  await keep(reception, { statusCode: 200, reason: 'nonce_replayed', runId }, services);
+  end(reception, { refusal: null, violations: ['nonce_replayed'], runId: null }, services);
+  return accepted({ runId, deliveryId: delivery.id, isDuplicate: true }, trigger.acceptedResponse);
+}
+
+async function refuse(reception: Reception, reason: Reason, services: ReceiverServices): Promise<Answer> {
+  const answer = refused(reason);
+  await keep(reception, { statusCode: answer.statusCode, reason, runId: null }, services);
+  end(reception, { refusal: reason, violations: reception.judgement.violations, runId: null }, services);
+  return answer;
+}
+
+/** Keeps what started no run. The answer stands even where the log cannot be written: refusing needs no disk. */
+async function keep(reception: Reception, answer: RecordedAnswer, services: ReceiverServices): Promise<void> {
+  try {
+    await services.store.recordDelivery(recordOf(reception, answer, services));
+  } catch (error) {
+    const about = { deliveryId: reception.delivery.id, reason: answer.reason };
+    logEvent(services.logger, 'WebhookRejectionStoreFailed', { err: error, ...about });
+  }
+}
+
+function end(reception: Reception, ending: End, services: ReceiverServices): void {
+  const { delivery, span, trigger, judgement } = reception;
+  report(
+    {
+      ...ending,
+      delivery,
+      span,
+      flowId: trigger?.flow.record.id ?? null,
+      triggerKey: trigger?.trigger.triggerKey ?? null,
+      mode: trigger?.mode ?? services.defaultMode,
+      scheme: trigger?.schemeName ?? null,
+      evidence: judgement.evidence,
+      detail: judgement.detail,
+      processingMs: services.clock.monotonic() - reception.startedAt,
+    },
+    services,
+  );
+}

@@ -1,0 +1,12 @@
+import type { SignatureSpec } from './spec.ts';
+
+/** The name of GitHub's old header, the algorithm of its new one. */
+export const bitbucket: SignatureSpec = {
+  name: 'Bitbucket',
+  headers: [{ signature: 'X-Hub-Signature', deliveryId: 'X-Request-UUID' }],
+  algorithm: 'sha256',
+  encoding: 'hexLower',
+  prefix: 'sha256=',
+  payload: { strategy: 'RawBody' },
+  source: 'https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/, read 2026-11',
+};

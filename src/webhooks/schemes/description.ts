@@ -1,0 +1,114 @@
+import type { SignedPayloadStrategy } from '../../model/manifest.ts';
+import { coversBody } from './hmac-verifier.ts';
+import { BUILT_IN_SCHEMES } from './index.ts';
+import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './resolve.ts';
+import type { Conversation, KeyEncoding, SignatureSpec, SignatureVerifier } from './spec.ts';
+
+/** What an operator wants to know about a scheme. What only a trigger or a verifier's code knows is null. */
+export interface SchemeDescription {
+  readonly name: string;
+  readonly aliases: readonly string[];
+  readonly kind: 'builtIn' | 'spec' | 'verifier' | 'custom';
+  /** Signature headers, the one that is sent today first; empty where the body carries the signature. */
+  readonly headers: readonly string[];
+  readonly algorithm: string | null;
+  readonly encoding: string | null;
+  readonly prefix: string | null;
+  readonly keyEncoding: KeyEncoding | null;
+  readonly strategy: SignedPayloadStrategy | null;
+  /** The signed timestamp; `name` is that of the header, the segment or the body's field. */
+  readonly timestamp: { readonly in: string; readonly name: string; readonly unit: string } | null;
+  readonly handshakes: readonly {
+    readonly name: string;
+    readonly method: string;
+    readonly needsVerification: boolean;
+  }[];
+  readonly deliveryIdHeader: string | null;
+  /** What cannot be changed without breaking the signature: only that tells a replay. */
+  readonly coverage: { readonly body: boolean; readonly timestamp: boolean; readonly id: boolean } | null;
+  readonly source: string;
+}
+
+/** Every scheme that a trigger may name; a registered spec stands in for the built-in one that it shadows. */
+export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
+  return [
+    ...[...registry.verifiers.values()].map(describeVerifier),
+    ...[...registry.specs.values()].map(describeRegistered),
+    ...BUILT_IN_SCHEMES.filter(({ name }) => !registry.specs.has(name.toLowerCase())).map((spec) =>
+      describeSpec(spec, 'builtIn'),
+    ),
+    { ...unknown('Custom', 'custom'), source: 'the webhookSignature… fields of the trigger' },
+  ];
+}
+
+export function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): SchemeDescription {
+  return {
+    name: spec.name,
+    aliases: spec.aliases ?? [],
+    kind,
+    headers: spec.headers.map(({ signature }) => signature),
+    algorithm: [spec.algorithm, ...(spec.alternatives ?? []).map((it) => it.algorithm)].join(' or '),
+    encoding: spec.encoding,
+    prefix: spec.prefix ?? null,
+    keyEncoding: spec.keyEncoding ?? 'utf8',
+    strategy: spec.payload.strategy,
+    timestamp: describeTimestamp(spec),
+    handshakes: describeHandshakes(spec),
+    deliveryIdHeader: spec.headers[0]?.deliveryId ?? null,
+    coverage: {
+      body: coversBody(spec),
+      timestamp: spec.timestamp !== undefined,
+      id: spec.payload.startsWithDeliveryId === true || spec.payload.token !== undefined,
+    },
+    source: spec.source,
+  };
+}
+
+function describeRegistered(registered: RegisteredSpec): SchemeDescription {
+  if (registered.kind === 'full') return describeSpec(registered.spec, 'spec');
+  const { name, headerName, algorithm, encoding, prefix, signedPayloadStrategy } = registered.spec;
+  return {
+    ...unknown(name, 'spec'),
+    headers: [headerName],
+    algorithm,
+    encoding,
+    prefix: prefix ?? null,
+    keyEncoding: 'utf8',
+    strategy: signedPayloadStrategy,
+  };
+}
+
+function describeVerifier(verifier: SignatureVerifier): SchemeDescription {
+  return { ...unknown(verifier.name, 'verifier'), handshakes: describeHandshakes(verifier) };
+}
+
+function unknown(name: string, kind: SchemeDescription['kind']): SchemeDescription {
+  return {
+    name,
+    aliases: [],
+    kind,
+    headers: [],
+    algorithm: null,
+    encoding: null,
+    prefix: null,
+    keyEncoding: null,
+    strategy: null,
+    timestamp: null,
+    handshakes: [],
+    deliveryIdHeader: null,
+    coverage: null,
+    source: REGISTERED,
+  };
+}
+
+function describeTimestamp({ timestamp, headers }: SignatureSpec): SchemeDescription['timestamp'] {
+  if (timestamp === undefined) return null;
+  const { unit } = timestamp;
+  if (timestamp.in === 'header') return { in: 'header', name: headers[0]?.timestamp ?? '', unit };
+  if (timestamp.in === 'signature') return { in: 'signature', name: timestamp.valueKey, unit };
+  return { in: 'body', name: timestamp.field.path.join('.'), unit };
+}
+
+function describeHandshakes({ handshakes }: Conversation): SchemeDescription['handshakes'] {
+  return (handshakes ?? []).map(({ name, method, needsVerification }) => ({ name, method, needsVerification }));
+}

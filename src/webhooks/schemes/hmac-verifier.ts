@@ -1,0 +1,147 @@
+import { createHash, createHmac, timingSafeEqual, verify as verifyAsymmetric } from 'node:crypto';
+import type { Delivery, Reason } from '../../model/delivery.ts';
+import type { SignatureAlgorithm } from '../../model/manifest.ts';
+import type { SignedTimestamp } from '../gate.ts';
+import { DIGEST_BYTES, decodeDigest } from './digest.ts';
+import { type CandidateText, type Extraction, extract } from './extract.ts';
+import type { SchemeKey } from './keys.ts';
+import { type SignedBytes, signedPayload } from './signed-payload.ts';
+import { displayUrl } from './signed-url.ts';
+import type { PrefixedAlgorithm, SignatureSpec } from './spec.ts';
+
+/** What a spec and its keys say about one delivery. The timestamp is given whenever it is there, verified or not. */
+export type Verification = {
+  readonly timestamp: SignedTimestamp | undefined;
+} & (
+  | {
+      readonly isVerified: true;
+      readonly usedPreviousKey: boolean;
+      /** Hex SHA-256 of the signed bytes, where the body is not among them for certain. */
+      readonly signedBytesSha256: string | undefined;
+    }
+  | { readonly isVerified: false; readonly reason: Reason; readonly detail: string }
+);
+
+export interface KeyPair {
+  readonly current: SchemeKey;
+  readonly previous: SchemeKey | undefined;
+}
+
+/** A candidate in bytes, as long as its algorithm's signatures are. */
+type Candidate =
+  | { readonly kind: 'hmac'; readonly algorithm: SignatureAlgorithm; readonly bytes: Buffer }
+  | { readonly kind: 'ed25519'; readonly bytes: Buffer };
+
+const ED25519_BYTES = 64;
+
+/** Verifies a delivery as the spec describes. Throws only what a payload builder of the operator's throws. */
+export function verifyWithSpec(
+  spec: SignatureSpec,
+  keys: KeyPair,
+  request: { readonly delivery: Delivery; readonly publicUrl: string },
+): Verification {
+  const extraction = extract(spec, request.delivery);
+  const { timestamp, signature } = extraction;
+  if (signature.kind !== 'found') {
+    const reason = signature.kind === 'missing' ? 'signature_missing' : 'signature_malformed';
+    return { isVerified: false, reason, detail: signature.detail, timestamp };
+  }
+  const candidates = signature.texts.map((text) => decodeCandidate(spec, text)).filter((it) => it !== undefined);
+  if (candidates.length === 0) {
+    return { isVerified: false, reason: 'signature_malformed', detail: `no signature is ${formOf(spec)}`, timestamp };
+  }
+  const payload = signedPayload(spec.payload, payloadInput(extraction, request));
+  if (!payload.isComplete) {
+    return { isVerified: false, reason: payload.reason, detail: payload.detail, timestamp };
+  }
+  // Both keys are compared to the end, whatever the first one says.
+  const matchesCurrent = matchesAny(keys.current, candidates, payload.variants);
+  const matchesPrevious = keys.previous !== undefined && matchesAny(keys.previous, candidates, payload.variants);
+  if (!matchesCurrent && !matchesPrevious) {
+    return { isVerified: false, reason: 'signature_mismatch', detail: mismatchOf(spec, request.publicUrl), timestamp };
+  }
+  const signedBytesSha256 = coversBody(spec) ? undefined : sha256(payload.variants[0] ?? []);
+  return { isVerified: true, usedPreviousKey: !matchesCurrent, signedBytesSha256, timestamp };
+}
+
+/** Whether a change of the body is certain to break the signature; an operator's own builder promises nothing. */
+export function coversBody({ payload }: SignatureSpec): boolean {
+  return payload.strategy !== 'TimestampPlusToken' && payload.strategy !== 'Custom';
+}
+
+/** The digests that the spec accepts; the first is what the publisher sends today. */
+export function acceptedDigests(spec: SignatureSpec): readonly PrefixedAlgorithm[] {
+  return [{ algorithm: spec.algorithm, prefix: spec.prefix ?? '' }, ...(spec.alternatives ?? [])];
+}
+
+function payloadInput(
+  { timestamp, deliveryId, token }: Extraction,
+  { delivery, publicUrl }: { readonly delivery: Delivery; readonly publicUrl: string },
+) {
+  return { delivery, publicUrl, timestamp: timestamp?.text, deliveryId, token };
+}
+
+function decodeCandidate(spec: SignatureSpec, { text, isEd25519 }: CandidateText): Candidate | undefined {
+  if (isEd25519) {
+    const bytes = decodeDigest(text, spec.encoding, ED25519_BYTES);
+    return bytes === undefined ? undefined : { kind: 'ed25519', bytes };
+  }
+  // The publisher's word for the algorithm is taken from the spec's own list only: no header can ask for a weaker one.
+  for (const { algorithm, prefix } of acceptedDigests(spec)) {
+    const isPrefixed = text.startsWith(prefix);
+    if (!isPrefixed && spec.isPrefixOptional !== true) continue;
+    const bytes = decodeDigest(isPrefixed ? text.slice(prefix.length) : text, spec.encoding, DIGEST_BYTES[algorithm]);
+    if (bytes !== undefined) return { kind: 'hmac', algorithm, bytes };
+  }
+  return undefined;
+}
+
+function matchesAny(key: SchemeKey, candidates: readonly Candidate[], variants: readonly SignedBytes[]): boolean {
+  let hasMatch = false;
+  for (const signedBytes of variants) {
+    const digests = new Map<SignatureAlgorithm, Buffer>();
+    for (const candidate of candidates) {
+      if (matches(key, candidate, { signedBytes, digests })) hasMatch = true;
+    }
+  }
+  return hasMatch;
+}
+
+function matches(
+  key: SchemeKey,
+  candidate: Candidate,
+  { signedBytes, digests }: { signedBytes: SignedBytes; digests: Map<SignatureAlgorithm, Buffer> },
+): boolean {
+  if (key.kind === 'ed25519') {
+    return candidate.kind === 'ed25519' && verifyAsymmetric(null, Buffer.concat(signedBytes), key.key, candidate.bytes);
+  }
+  if (candidate.kind !== 'hmac') return false;
+  const digest = digests.get(candidate.algorithm) ?? hmac(candidate.algorithm, key.bytes, signedBytes);
+  digests.set(candidate.algorithm, digest);
+  return timingSafeEqual(digest, candidate.bytes);
+}
+
+export function hmac(algorithm: SignatureAlgorithm, key: Buffer, signedBytes: SignedBytes): Buffer {
+  const digest = createHmac(algorithm, key);
+  for (const part of signedBytes) digest.update(part);
+  return digest.digest();
+}
+
+function sha256(signedBytes: SignedBytes): string {
+  const digest = createHash('sha256');
+  for (const part of signedBytes) digest.update(part);
+  return digest.digest('hex');
+}
+
+function formOf(spec: SignatureSpec): string {
+  const digests = acceptedDigests(spec).map(
+    ({ algorithm, prefix }) => `${prefix === '' ? '' : `"${prefix}" and `}${DIGEST_BYTES[algorithm]} bytes`,
+  );
+  return `${digests.join(', or ')} in ${spec.encoding}`;
+}
+
+function mismatchOf(spec: SignatureSpec, publicUrl: string): string {
+  const isUrlSigned = spec.payload.strategy === 'UrlPlusBody' || spec.payload.strategy === 'UrlPlusSortedForm';
+  const over = isUrlSigned ? ` over the URL ${displayUrl(publicUrl)}` : '';
+  return `no signature${over} matches a configured key`;
+}

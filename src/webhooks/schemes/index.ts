@@ -1,0 +1,39 @@
+import { atlassian } from './atlassian.ts';
+import { bitbucket } from './bitbucket.ts';
+import { calendly } from './calendly.ts';
+import { dropbox } from './dropbox.ts';
+import { generic } from './generic.ts';
+import { gitHub } from './github.ts';
+import { gitHubLegacy } from './github-legacy.ts';
+import { linear } from './linear.ts';
+import { mailgun } from './mailgun.ts';
+import { microsoftTeams } from './microsoft-teams.ts';
+import { shopify } from './shopify.ts';
+import { slack } from './slack.ts';
+import type { SignatureSpec } from './spec.ts';
+import { square } from './square.ts';
+import { standardWebhooks } from './standard-webhooks.ts';
+import { stripe } from './stripe.ts';
+import { twilio } from './twilio.ts';
+import { zoom } from './zoom.ts';
+
+/** The built-in schemes. `Custom` is none of them: a trigger's own fields describe it. */
+export const BUILT_IN_SCHEMES: readonly SignatureSpec[] = [
+  gitHub,
+  gitHubLegacy,
+  bitbucket,
+  stripe,
+  slack,
+  shopify,
+  twilio,
+  square,
+  zoom,
+  linear,
+  dropbox,
+  mailgun,
+  microsoftTeams,
+  atlassian,
+  calendly,
+  generic,
+  standardWebhooks,
+];

@@ -1,0 +1,76 @@
+import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
+import { GateConfigurationError } from '../gate.ts';
+import type { Ed25519Variant, SignatureSpec } from './spec.ts';
+
+/** A key in the form that the signature functions take. */
+export type SchemeKey =
+  | { readonly kind: 'hmac'; readonly bytes: Buffer }
+  | { readonly kind: 'ed25519'; readonly key: KeyObject };
+
+// What stands in front of the raw 32 bytes in DER: RFC 8410, sections 4 and 7.
+const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
+const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
+
+/**
+ * Reads a configured key for verifying; `field` is where it was configured. A public key is never taken for an HMAC
+ * secret: everybody who knows it could sign.
+ */
+export function readVerificationKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
+  const variant = spec.ed25519;
+  if (variant !== undefined && text.startsWith(variant.privateKeyPrefix)) {
+    const message = `is a private key; ${spec.name} verifies with the public key, which starts with "${variant.publicKeyPrefix}"`;
+    throw new GateConfigurationError(field, message);
+  }
+  if (variant !== undefined && text.startsWith(variant.publicKeyPrefix)) {
+    return { kind: 'ed25519', key: publicKey(variant, text, field) };
+  }
+  return { kind: 'hmac', bytes: secretBytes(spec, text, field) };
+}
+
+/** Reads a key for signing; `field` is what an error calls it. */
+export function readSigningKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
+  const variant = spec.ed25519;
+  if (variant !== undefined && text.startsWith(variant.publicKeyPrefix)) {
+    throw new GateConfigurationError(
+      field,
+      `is a public key; signing takes the private key, which starts with "${variant.privateKeyPrefix}"`,
+    );
+  }
+  if (variant !== undefined && text.startsWith(variant.privateKeyPrefix)) {
+    return { kind: 'ed25519', key: privateKey(variant, text, field) };
+  }
+  return { kind: 'hmac', bytes: secretBytes(spec, text, field) };
+}
+
+function secretBytes(spec: SignatureSpec, text: string, field: string): Buffer {
+  const encoding = spec.keyEncoding ?? 'utf8';
+  if (encoding === 'utf8') return Buffer.from(text, 'utf8');
+  const bytes = decodeKeyBase64(encoding === 'whsec' && text.startsWith('whsec_') ? text.slice('whsec_'.length) : text);
+  if (bytes !== undefined && bytes.length > 0) return bytes;
+  const accepted = encoding === 'whsec' ? 'standard base64, "whsec_" in front of it or not' : 'standard base64';
+  throw new GateConfigurationError(field, `is no key of ${spec.name}, which is ${accepted}`);
+}
+
+function publicKey(variant: Ed25519Variant, text: string, field: string): KeyObject {
+  const bytes = decodeKeyBase64(text.slice(variant.publicKeyPrefix.length));
+  if (bytes?.length !== 32) {
+    throw new GateConfigurationError(field, `must hold the base64 of 32 bytes after "${variant.publicKeyPrefix}"`);
+  }
+  return createPublicKey({ key: Buffer.concat([SPKI_PREFIX, bytes]), format: 'der', type: 'spki' });
+}
+
+function privateKey(variant: Ed25519Variant, text: string, field: string): KeyObject {
+  const bytes = decodeKeyBase64(text.slice(variant.privateKeyPrefix.length));
+  if (bytes?.length !== 32 && bytes?.length !== 64) {
+    const message = `must hold the base64 of 32 bytes, or of 64 with the public key, after "${variant.privateKeyPrefix}"`;
+    throw new GateConfigurationError(field, message);
+  }
+  return createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, bytes.subarray(0, 32)]), format: 'der', type: 'pkcs8' });
+}
+
+/** The standard alphabet; padding may be left out, as consoles do when they show a key. */
+function decodeKeyBase64(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64');
+  const canonical = bytes.toString('base64');
+  return text === canonical || text === canonical.replace(/=+$/, '') ? bytes : undefined;
+}

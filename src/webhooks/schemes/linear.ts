@@ -1,0 +1,13 @@
+import type { SignatureSpec } from './spec.ts';
+
+/** The header linear-timestamp is not signed; the one that counts is in the body. */
+export const linear: SignatureSpec = {
+  name: 'Linear',
+  headers: [{ signature: 'Linear-Signature', deliveryId: 'Linear-Delivery' }],
+  algorithm: 'sha256',
+  encoding: 'hexLower',
+  payload: { strategy: 'RawBody' },
+  timestamp: { in: 'body', field: { path: ['webhookTimestamp'], isNumber: true }, unit: 'milliseconds' },
+  requiresTimestamp: true,
+  source: 'https://linear.app/developers/webhooks and @linear/sdk 98.0.0, read 2026-11',
+};

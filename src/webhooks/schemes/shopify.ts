@@ -1,0 +1,15 @@
+import type { SignatureSpec } from './spec.ts';
+
+/** X-Shopify-Triggered-At is not signed, so it is no timestamp here. Events deliveries have names without X-. */
+export const shopify: SignatureSpec = {
+  name: 'Shopify',
+  headers: [
+    { signature: 'X-Shopify-Hmac-SHA256', deliveryId: 'X-Shopify-Webhook-Id' },
+    { signature: 'Shopify-Hmac-SHA256', deliveryId: 'Shopify-Webhook-Id' },
+  ],
+  algorithm: 'sha256',
+  encoding: 'base64',
+  payload: { strategy: 'RawBody' },
+  source:
+    'https://shopify.dev/docs/apps/build/webhooks/verify-deliveries and @shopify/shopify-api 13.1.0, read 2026-11',
+};

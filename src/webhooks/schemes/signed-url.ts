@@ -1,0 +1,65 @@
+const DEFAULT_PORTS: Readonly<Record<string, string>> = { https: '443', wss: '443', http: '80', ws: '80' };
+
+/** The URL without its fragment, which is never sent and so never signed. Nothing is normalised: every byte counts. */
+export function withoutFragment(url: string): string {
+  return url.split('#', 1).join('');
+}
+
+/**
+ * The URL as it is, and as a publisher may have signed it that leaves the port out or writes the default one.
+ * https://www.twilio.com/docs/usage/webhooks/webhooks-security, and twilio-node's validateRequest, read 2026-11.
+ */
+export function portVariants(url: string): string[] {
+  const schemeEnd = url.indexOf('://');
+  if (schemeEnd === -1) return [url];
+  const start = schemeEnd + 3;
+  const authorityLength = url.slice(start).search(/[/?]/);
+  const end = authorityLength === -1 ? url.length : start + authorityLength;
+  const authority = url.slice(start, end);
+  const port = /:\d*$/.exec(authority)?.[0];
+  if (port !== undefined) return [url, `${url.slice(0, end - port.length)}${url.slice(end)}`];
+  const defaultPort = DEFAULT_PORTS[url.slice(0, schemeEnd).toLowerCase()];
+  return defaultPort === undefined ? [url] : [url, `${url.slice(0, end)}:${defaultPort}${url.slice(end)}`];
+}
+
+/** The URL that a publisher called, from what is configured or else from what the request tells. */
+export function publicUrlOf({
+  configuredUrl,
+  baseUrl,
+  path,
+  requestUrl,
+}: {
+  /** The trigger's own; absolute. */
+  readonly configuredUrl: string | undefined;
+  /** The service's base URL; the request's path is put behind it. */
+  readonly baseUrl: string | undefined;
+  /** Path and query as on the request line. */
+  readonly path: string;
+  readonly requestUrl: string;
+}): string {
+  if (configuredUrl !== undefined) return withQuery(withoutFragment(configuredUrl), queryOf(path));
+  if (baseUrl !== undefined) return `${baseUrl.replace(/\/$/, '')}${path}`;
+  return withoutFragment(requestUrl);
+}
+
+/**
+ * A configured query is the publisher's own and stays as it is, unless the request continues it: Twilio adds its
+ * parameters to the ones that are configured.
+ */
+function withQuery(url: string, query: string): string {
+  const configured = queryOf(url);
+  if (configured === '') return `${url.replace(/\?$/, '')}${query === '' ? '' : `?${query}`}`;
+  if (!query.startsWith(`${configured}&`)) return url;
+  return `${url.slice(0, url.length - configured.length)}${query}`;
+}
+
+function queryOf(url: string): string {
+  const at = url.indexOf('?');
+  return at === -1 ? '' : url.slice(at + 1);
+}
+
+/** Scheme, host and path, for a person: a query or user information may hold a secret. */
+export function displayUrl(url: string): string {
+  const match = /^([a-z]+:\/\/)(?:[^/?#]*@)?([^?#]*)/i.exec(url);
+  return match === null ? 'a URL that is not absolute' : `${match[1]}${match[2]}`;
+}

@@ -1,0 +1,48 @@
+import { bodyReader, isObject, mediaTypeOf, parseJson } from './body-fields.ts';
+import { URL_ENCODED_FORM } from './form.ts';
+import type { Handshake } from './handshake.ts';
+import type { SignatureSpec } from './spec.ts';
+
+/** Sent once, signed, when the URL of an app's events is saved. */
+const urlVerification: Handshake = {
+  name: 'url_verification',
+  method: 'POST',
+  needsVerification: true,
+  recognises({ body }) {
+    const json = parseJson(body);
+    return isObject(json) && json.type === 'url_verification';
+  },
+  answer({ body }) {
+    const json = parseJson(body);
+    if (!isObject(json) || typeof json.challenge !== 'string') return undefined;
+    return { statusCode: 200, contentType: 'application/json', body: JSON.stringify({ challenge: json.challenge }) };
+  },
+};
+
+/**
+ * Sent unsigned now and then to test the certificate of a command's URL. Other fields beside `ssl_check` are no work to
+ * do, whoever put them there, so that the answer is the same and empty.
+ */
+const sslCheck: Handshake = {
+  name: 'ssl_check',
+  method: 'POST',
+  needsVerification: false,
+  recognises({ headers, body }) {
+    if (mediaTypeOf(headers) !== URL_ENCODED_FORM) return false;
+    return bodyReader(headers, body)({ path: [], formField: 'ssl_check' }) === '1';
+  },
+  answer: () => ({ statusCode: 200, contentType: 'text/plain', body: '' }),
+};
+
+/** The key looks like hex and is used as text. */
+export const slack: SignatureSpec = {
+  name: 'Slack',
+  headers: [{ signature: 'X-Slack-Signature', timestamp: 'X-Slack-Request-Timestamp' }],
+  algorithm: 'sha256',
+  encoding: 'hexLower',
+  prefix: 'v0=',
+  payload: { strategy: 'ColonDelimited', version: 'v0' },
+  timestamp: { in: 'header', unit: 'seconds' },
+  handshakes: [urlVerification, sslCheck],
+  source: 'https://docs.slack.dev/authentication/verifying-requests-from-slack, read 2026-11',
+};

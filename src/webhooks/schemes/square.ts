@@ -1,0 +1,11 @@
+import type { SignatureSpec } from './spec.ts';
+
+/** The URL is the one in Square's console, byte for byte. */
+export const square: SignatureSpec = {
+  name: 'Square',
+  headers: [{ signature: 'X-Square-HmacSha256-Signature' }],
+  algorithm: 'sha256',
+  encoding: 'base64',
+  payload: { strategy: 'UrlPlusBody' },
+  source: 'https://developer.squareup.com/docs/webhooks/step3validate, read 2026-11',
+};

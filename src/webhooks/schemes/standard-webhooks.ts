@@ -1,0 +1,19 @@
+import type { SignatureSpec } from './spec.ts';
+
+/** Svix, GitLab's signing tokens, OpenAI, Clerk, Resend and others. Id and timestamp are signed with the body. */
+export const standardWebhooks: SignatureSpec = {
+  name: 'StandardWebhooks',
+  aliases: ['Svix'],
+  headers: [
+    { signature: 'webhook-signature', timestamp: 'webhook-timestamp', deliveryId: 'webhook-id' },
+    { signature: 'svix-signature', timestamp: 'svix-timestamp', deliveryId: 'svix-id' },
+  ],
+  algorithm: 'sha256',
+  encoding: 'base64',
+  multiValue: { delimiter: ' ', keyValueSeparator: ',', valueKeys: ['v1'], acceptsMultiple: true },
+  ed25519: { valueKey: 'v1a', publicKeyPrefix: 'whpk_', privateKeyPrefix: 'whsk_' },
+  payload: { strategy: 'TimestampDotBody', startsWithDeliveryId: true },
+  timestamp: { in: 'header', unit: 'seconds' },
+  keyEncoding: 'whsec',
+  source: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, read 2026-11',
+};

@@ -1,0 +1,86 @@
+import type { DeployedFlow } from '../flows/catalog.ts';
+import type { EnforcementMode, WebhookTrigger } from '../model/manifest.ts';
+import type { Gate } from './gate.ts';
+import { type GateChain, prepareGates } from './gates/index.ts';
+import type { SignatureSettings } from './gates/signature.ts';
+import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
+import { resolveScheme } from './schemes/resolve.ts';
+
+/** A webhook trigger of the deployed revision, ready to judge deliveries. */
+export interface PreparedTrigger {
+  readonly trigger: WebhookTrigger;
+  readonly flow: DeployedFlow;
+  readonly gates: readonly Gate[];
+  readonly mode: EnforcementMode;
+  /** Canonical name of the scheme that verifies; null where there is no signature gate. */
+  readonly schemeName: string | null;
+  /** The scheme verifies with a key, and the trigger has none: nothing can be verified. */
+  readonly lacksKey: boolean;
+  readonly handshakes: readonly Handshake[];
+  /** What the trigger or its publisher wants to read instead of the ids; undefined for the ids. */
+  readonly acceptedResponse: AcceptedResponse | undefined;
+}
+
+export interface TriggerTable {
+  /** By slug or by the flow's GUID, in any case; a GUID means the flow's first webhook trigger in manifest order. */
+  find(idOrSlug: string): PreparedTrigger | undefined;
+  /** Flow by flow, in manifest order. */
+  list(): readonly PreparedTrigger[];
+}
+
+export interface TriggerTableOptions {
+  readonly flows: readonly DeployedFlow[];
+  readonly settings: SignatureSettings;
+  /** The mode of triggers that set none of their own. */
+  readonly defaultMode: EnforcementMode;
+  readonly plugins: GateChain;
+}
+
+/** Prepares every webhook trigger once. Throws where two of them answer to one name: neither may get the other's deliveries. */
+export function createTriggerTable({ flows, ...options }: TriggerTableOptions): TriggerTable {
+  const byFlow = flows.map((flow) => flow.loaded.webhooks.map((webhook) => prepare(flow, webhook, options)));
+  const byName = new Map<string, PreparedTrigger>();
+  for (const [first] of byFlow) {
+    if (first !== undefined) register(byName, first.trigger.flowId, first);
+  }
+  const triggers = byFlow.flat();
+  for (const prepared of triggers) {
+    const slug = prepared.trigger.inputs.webhookSlug;
+    if (slug !== undefined) register(byName, slug, prepared);
+  }
+  return {
+    find: (idOrSlug) => byName.get(idOrSlug.toLowerCase()),
+    list: () => triggers,
+  };
+}
+
+function register(byName: Map<string, PreparedTrigger>, name: string, prepared: PreparedTrigger): void {
+  const known = byName.get(name.toLowerCase());
+  if (known !== undefined) {
+    throw new Error(
+      `webhooks of "${known.trigger.flowName}" and "${prepared.trigger.flowName}" share the name "${name}"`,
+    );
+  }
+  byName.set(name.toLowerCase(), prepared);
+}
+
+function prepare(
+  flow: DeployedFlow,
+  webhook: Omit<WebhookTrigger, 'revision'>,
+  { settings, defaultMode, plugins }: Omit<TriggerTableOptions, 'flows'>,
+): PreparedTrigger {
+  const trigger: WebhookTrigger = { ...webhook, revision: flow.record.revision };
+  const { inputs } = trigger;
+  const resolved = resolveScheme(settings.schemes, inputs);
+  const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
+  return {
+    trigger,
+    flow,
+    gates: prepareGates(plugins, trigger, settings),
+    mode: inputs.webhookEnforcementMode ?? defaultMode,
+    schemeName: scheme?.name ?? null,
+    lacksKey: resolved?.kind === 'spec' && trigger.keys.current === undefined,
+    handshakes: scheme?.handshakes ?? [],
+    acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,
+  };
+}

@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import type { Store } from '../../src/store/store.ts';
+import { ORDERS_ID, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+
+let dashboard: TestDashboard;
+
+beforeAll(async () => {
+  dashboard = await startDashboard();
+});
+afterAll(() => dashboard.close());
+
+const lists = ['/flows/api/webhooks/recent', '/flows/api/runs', '/flows/api/flows'];
+const paging: [query: string, message: string][] = [
+  ['skip=-1', 'skip: "-1" is not accepted; expected a whole number from 0'],
+  ['skip=1.5', 'skip: "1.5" is not accepted'],
+  ['skip=99999999999', 'skip: "99999999999" is not accepted'],
+  ['take=0', 'take: "0" is not accepted; expected a whole number from 1 to 500'],
+  ['take=501', 'take: "501" is not accepted'],
+  ['take=ten', 'take: "ten" is not accepted'],
+  ['take=1e2', 'take: "1e2" is not accepted'],
+  ['take=5&take=6', 'take: was given more than once'],
+  ['includeTotal=yes', 'includeTotal: "yes" is not accepted; expected true or false'],
+  ['tkae=5', 'tkae: there is no such query parameter; did you mean take?'],
+];
+const filters: [path: string, query: string, message: string][] = [
+  ['/flows/api/webhooks/recent', 'flowId=42', 'flowId: "42" is not accepted; expected a GUID'],
+  ['/flows/api/webhooks/recent', 'reason=bad', 'reason: "bad" is not accepted; expected one of body_too_large, '],
+  ['/flows/api/webhooks/recent', 'rejectedOnly=2', 'rejectedOnly: "2" is not accepted'],
+  ['/flows/api/webhooks/recent', 'rejectedOnly=true&acceptedOnly=true', 'rejectedOnly, acceptedOnly: only one'],
+  ['/flows/api/webhooks/recent', `search=${'x'.repeat(201)}`, `search: "${'x'.repeat(80)}…" is not accepted`],
+  ['/flows/api/webhooks/recent', 'FlowID=', 'FlowID: there is no such query parameter; did you mean flowId?'],
+  ['/flows/api/webhooks/stats', 'hours=0', 'hours: "0" is not accepted; expected a whole number from 1 to 720'],
+  ['/flows/api/webhooks/stats', 'hours=721', 'hours: "721" is not accepted'],
+  ['/flows/api/webhooks/stats', 'hour=3', 'hour: there is no such query parameter; did you mean hours?'],
+  ['/flows/api/runs', 'flowId=x', 'flowId: "x" is not accepted'],
+  ['/flows/api/runs', 'status=Done', 'status: "Done" is not accepted; expected one of Running, Succeeded, '],
+  ['/flows/api/runs', 'skip=-1&take=0', 'skip: "-1" is not accepted; expected a whole number from 0; take: "0"'],
+  [
+    '/flows/api/runs/active',
+    `flowId=${ORDERS_ID}`,
+    'flowId: there is no such query parameter; this operation takes none',
+  ],
+  ['/flows/api/handlers', 'take=5', 'take: there is no such query parameter'],
+  ['/flows/api/schemes', 'name=x', 'name: there is no such query parameter'],
+  [`/flows/api/flows/${ORDERS_ID}`, 'x=1', 'x: there is no such query parameter'],
+];
+const badIds: [path: string, field: string][] = [
+  ['/flows/api/webhooks/42', 'deliveryId'],
+  ['/flows/api/runs/42', 'id'],
+  ['/flows/api/runs/42/steps', 'id'],
+  ['/flows/api/runs/42/control', 'id'],
+  ['/flows/api/flows/orders', 'id'],
+];
+const posts = ['enable', 'disable', 'trigger'];
+
+describe('bad input is a 400 that names the field', () => {
+  const rows = lists.flatMap((path) => paging.map(([query, message]) => [path, query, message] as const));
+  it.each([...rows, ...filters])('%s?%s', async (path, query, message) => {
+    const response = await dashboard.app.inject(`${path}?${query}`);
+    expect(response.json()).toEqual({
+      statusCode: 400,
+      error: 'Bad Request',
+      message: expect.stringContaining(message),
+    });
+    expect(response.statusCode).toBe(400);
+  });
+
+  it.each(badIds)('GET %s', async (url, field) => {
+    const { statusCode, message } = (await dashboard.app.inject(url)).json();
+    expect(statusCode).toBe(400);
+    expect(message).toMatch(new RegExp(`^${field}: "(42|orders)" is not accepted; expected a GUID such as `));
+  });
+
+  it.each(posts)('POST /flows/api/flows/42/%s', async (verb) => {
+    const { statusCode, message } = (
+      await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/42/${verb}` })
+    ).json();
+    expect({ statusCode, message }).toEqual({ statusCode: 400, message: expect.stringContaining('id: "42"') });
+  });
+});
+
+describe('an unknown id is a 404 that names kind and id', () => {
+  it.each([
+    ['GET', `/flows/api/webhooks/${UNKNOWN_ID}`, 'delivery'],
+    ['GET', `/flows/api/runs/${UNKNOWN_ID}`, 'run'],
+    ['GET', `/flows/api/runs/${UNKNOWN_ID}/steps`, 'run'],
+    ['GET', `/flows/api/runs/${UNKNOWN_ID}/control`, 'run'],
+    ['GET', `/flows/api/flows/${UNKNOWN_ID}`, 'flow'],
+    ['POST', `/flows/api/flows/${UNKNOWN_ID}/enable`, 'flow'],
+    ['POST', `/flows/api/flows/${UNKNOWN_ID}/disable`, 'flow'],
+    ['POST', `/flows/api/flows/${UNKNOWN_ID}/trigger`, 'flow'],
+  ] as const)('%s %s', async (method, url, kind) => {
+    const response = await dashboard.app.inject({ method, url });
+    expect(response.json()).toEqual({
+      statusCode: 404,
+      error: 'Not Found',
+      message: `There is no ${kind} with the id ${UNKNOWN_ID}`,
+      reason: `unknown_${kind}`,
+    });
+    expect(response.statusCode).toBe(404);
+  });
+});
+
+describe('other errors have the same shape', () => {
+  it.each([
+    ['GET', '/nope?x=1', 'There is no GET /nope'],
+    ['DELETE', '/flows/api/runs', 'There is no DELETE /flows/api/runs'],
+    ['POST', '/', 'There is no POST /'],
+  ] as const)('%s %s: a route that nobody has', async (method, url, message) => {
+    const response = await dashboard.app.inject({ method, url });
+    expect(response.json()).toEqual({ statusCode: 404, error: 'Not Found', message });
+  });
+
+  it.each([
+    [new StoreUnavailableError('disk /secret/path is full'), 503, 'store_unavailable'],
+    [new Error('SELECT secret FROM internals'), 500, undefined],
+  ])('a fault behind the dashboard shows nothing of itself and is logged: %s', async (error, statusCode, reason) => {
+    const store = faultyStore(dashboard.store, error);
+    const broken = await startDashboard({ store });
+    const response = await broken.app.inject('/flows/api/runs');
+    expect(response.statusCode).toBe(statusCode);
+    expect(response.json().reason).toBe(reason);
+    expect(response.body).not.toMatch(/secret/);
+    expect(broken.logged).toContainEqual(
+      expect.objectContaining({ level: 50, err: expect.objectContaining({ message: error.message }) }),
+    );
+    await broken.app.close();
+  });
+});
+
+/** The store, but for its list of runs. */
+function faultyStore(store: Store, error: Error): Store {
+  return { ...store, listRuns: () => Promise.reject(error) };
+}

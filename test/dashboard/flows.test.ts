@@ -1,0 +1,182 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { HOOK_ONLY_ID, NOW, ORDERS_ID, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+
+let dashboard: TestDashboard;
+const get = async (url: string) => (await dashboard.app.inject(url)).json();
+const post = (url: string, request: object = {}) => dashboard.app.inject({ method: 'POST', url, ...request });
+const triggerUrl = `/flows/api/flows/${ORDERS_ID}/trigger`;
+const json = { 'content-type': 'application/json' };
+
+beforeAll(async () => {
+  dashboard = await startDashboard();
+});
+afterAll(() => dashboard.close());
+
+const orders = {
+  id: ORDERS_ID,
+  name: 'orders',
+  version: '1.2.0',
+  revision: 1,
+  isEnabled: true,
+  createdAt: '2026-11-21T12:00:00.000Z',
+  updatedAt: '2026-11-21T12:00:00.000Z',
+  triggers: [
+    { key: 'byHand', type: 'manual' },
+    { key: 'hourly', type: 'cron' },
+    {
+      key: 'shop',
+      type: 'webhook',
+      slug: 'orders',
+      url: 'http://127.0.0.1:3000/flows/api/webhook/orders',
+      scheme: 'GitHub',
+      mode: 'Enforce',
+    },
+    { key: 'unreachable', type: 'webhook', slug: null, url: null, scheme: null, mode: 'Audit' },
+  ],
+};
+
+const hookOnlyTrigger = {
+  key: 'hook',
+  type: 'webhook',
+  slug: null,
+  url: `http://127.0.0.1:3000/flows/api/webhook/${HOOK_ONLY_ID}`,
+  scheme: null,
+  mode: 'Audit',
+};
+
+describe('flows', () => {
+  it('shows each webhook as it is in force: where it is reached, the scheme that verifies, the mode', async () => {
+    const [hookOnly, listed] = await get('/flows/api/flows');
+    expect(hookOnly).toMatchObject({ id: HOOK_ONLY_ID, triggers: [hookOnlyTrigger] });
+    expect(listed).toEqual(orders);
+  });
+
+  it('pages them', async () => {
+    const page = await get('/flows/api/flows?includeTotal=true&skip=1&take=1');
+    expect(page).toEqual({ items: [orders], total: 2, skip: 1, take: 1 });
+  });
+
+  it('shows one with its manifest, secrets masked', async () => {
+    const { manifest, ...flow } = await get(`/flows/api/flows/${ORDERS_ID.toUpperCase()}`);
+    expect(flow).toEqual(orders);
+    expect(manifest).toMatchObject({ id: ORDERS_ID, steps: { validate: { type: 'NoOp' } } });
+    expect(manifest.triggers.shop.inputs).toMatchObject({ webhookSlug: 'orders', webhookHmacKey: '***' });
+  });
+
+  it.each([
+    ['https://hooks.example.com/base', 'https://hooks.example.com/base/flows/api/webhook/orders'],
+    [undefined, /^http:\/\/127\.0\.0\.1:[1-9]\d*\/flows\/api\/webhook\/orders$/],
+  ])('names the public URL %s, else the socket that listens, in a webhook', async (publicUrl, expected) => {
+    const other = await startDashboard({ publicUrl, listener: { host: '127.0.0.1', port: 0 } });
+    try {
+      await other.app.listen({ host: '127.0.0.1', port: 0 });
+      const { triggers } = (await other.app.inject(`/flows/api/flows/${ORDERS_ID}`)).json();
+      expect(triggers[2].url).toMatch(expected);
+      expect(triggers[2].url).not.toContain(':0/');
+    } finally {
+      await other.close();
+    }
+  });
+});
+
+describe('disable and enable', () => {
+  it('answer the flow as it is then, and again the same, without a body or a content type', async () => {
+    dashboard.clock.advance(60_000);
+    const url = `/flows/api/flows/${HOOK_ONLY_ID}`;
+    const disabled = (await post(`${url}/disable`)).json();
+    expect(disabled).toMatchObject({
+      id: HOOK_ONLY_ID,
+      isEnabled: false,
+      updatedAt: new Date(NOW + 60_000).toISOString(),
+      triggers: [hookOnlyTrigger],
+    });
+    dashboard.clock.advance(60_000);
+    expect((await post(`${url.toUpperCase().replace('/FLOWS/API/FLOWS', '/flows/api/flows')}/disable`)).json()).toEqual(
+      disabled,
+    );
+    expect(await get(url)).toMatchObject({ isEnabled: false });
+    expect((await post(`${url}/enable`, { headers: json })).json()).toMatchObject({ isEnabled: true });
+    expect((await post(`${url}/enable`, { headers: json, body: '{}' })).statusCode).toBe(200);
+    expect(await get(url)).toMatchObject({ isEnabled: true });
+  });
+});
+
+describe('a run by hand', () => {
+  it.each([
+    ['an object', '{"order":7}', { order: 7 }],
+    ['a number', '7', 7],
+    ['null', 'null', null],
+    ['nothing', undefined, null],
+  ])('gets %s as its body', async (_rule, body, expected) => {
+    const response = await post(triggerUrl, { headers: json, body });
+    expect(response.statusCode).toBe(200);
+    const { runId } = response.json();
+    expect(response.json()).toEqual({ runId });
+    expect(await get(`/flows/api/runs/${runId}`)).toMatchObject({
+      flowId: ORDERS_ID,
+      triggerKey: 'byHand',
+      triggerType: 'manual',
+      triggerBody: expected,
+      status: 'Running',
+    });
+  });
+
+  it('needs no content type, and keeps the exact bytes', async () => {
+    const { runId } = (await post(triggerUrl, { body: Buffer.from('{"id": 12345678901234567890}') })).json();
+    const run = await dashboard.store.findRun(runId);
+    expect(Buffer.from(run?.trigger.body ?? []).toString()).toBe('{"id": 12345678901234567890}');
+  });
+
+  it('is started once for an idempotency key', async () => {
+    const headers = { ...json, 'idempotency-key': 'order-7' };
+    const first = (await post(triggerUrl, { headers, body: '{}' })).json();
+    expect((await post(triggerUrl, { headers, body: '{}' })).json()).toEqual({ runId: first.runId, duplicate: true });
+    const other = (
+      await post(triggerUrl, { headers: { ...headers, 'idempotency-key': 'order-8' }, body: '{}' })
+    ).json();
+    expect(other.runId).not.toBe(first.runId);
+    expect(await get(`/flows/api/runs/${first.runId}/control`)).toMatchObject({ idempotencyKey: 'order-7' });
+  });
+
+  it('can name the trigger', async () => {
+    const { runId } = (await post(`${triggerUrl}?triggerKey=hourly`)).json();
+    expect(await get(`/flows/api/runs/${runId}`)).toMatchObject({ triggerKey: 'hourly', triggerType: 'manual' });
+  });
+
+  it('is possible for a flow without a manual trigger', async () => {
+    const response = await post(`/flows/api/flows/${HOOK_ONLY_ID}/trigger`);
+    expect(response.statusCode).toBe(200);
+    expect(await get(`/flows/api/runs/${response.json().runId}`)).toMatchObject({ triggerKey: 'manual' });
+  });
+
+  it('is refused while the flow is disabled', async () => {
+    await post(`/flows/api/flows/${ORDERS_ID}/disable`);
+    const response = await post(triggerUrl, { headers: json, body: '{}' });
+    expect(response.statusCode).toBe(403);
+    expect(response.json()).toMatchObject({ statusCode: 403, error: 'Forbidden', reason: 'flow_disabled' });
+    await post(`/flows/api/flows/${ORDERS_ID}/enable`);
+  });
+
+  it.each([
+    ['JSON that is none', json, '{"a":', 400, 'invalid_json', 'body: '],
+    ['a body that is no UTF-8', json, Buffer.from([0xff]), 400, 'invalid_json', 'body: '],
+    ['another content type', { 'content-type': 'text/plain' }, '{}', 415, undefined, 'content-type: "text/plain"'],
+    ['a body over 1 MiB', json, `"${'x'.repeat(1_048_576)}"`, 413, undefined, ''],
+    ['a long idempotency key', { 'idempotency-key': 'k'.repeat(256) }, undefined, 400, undefined, 'idempotency-key: '],
+  ])('refuses %s', async (_rule, headers, body, statusCode, reason, message) => {
+    const response = await post(triggerUrl, { headers, body });
+    expect(response.json()).toMatchObject({ statusCode, message: expect.stringContaining(message) });
+    expect(response.json().reason).toBe(reason);
+    expect(response.statusCode).toBe(statusCode);
+  });
+
+  it('is refused for a trigger that the flow does not have, and says which it has', async () => {
+    const { statusCode, message } = (await post(`${triggerUrl}?triggerKey=toString`)).json();
+    expect(statusCode).toBe(400);
+    expect(message).toMatch(/^triggerKey: "toString" .* byHand, hourly, shop, unreachable$/);
+  });
+
+  it('is refused for a flow that does not exist', async () => {
+    expect((await post(`/flows/api/flows/${UNKNOWN_ID}/trigger`)).statusCode).toBe(404);
+  });
+});

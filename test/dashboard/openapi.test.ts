@@ -1,0 +1,147 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { ORDERS_ID, orderDelivery, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+
+type JsonSchema = Parameters<typeof z.fromJSONSchema>[0];
+interface Document {
+  openapi: string;
+  info: { version: string };
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, object> };
+}
+interface Operation {
+  operationId: string;
+  summary: string;
+  parameters?: { name: string; in: string; schema: object }[];
+  responses: Record<string, { description: string; content: Record<string, { schema: object }> }>;
+}
+
+let dashboard: TestDashboard;
+let document: Document;
+let ids: { runId: string; deliveryId: string };
+
+beforeAll(async () => {
+  dashboard = await startDashboard();
+  document = (await dashboard.app.inject('/flows/api/openapi.json')).json();
+  ids = (await dashboard.app.inject(orderDelivery('{"order":1}'))).json();
+  await dashboard.app.inject(orderDelivery('{"order":2}', { key: 'wrong' }));
+  const { claims } = await dashboard.store.claimDue({ now: Date.now(), leasedUntil: Date.now() + 1000, limit: 10 });
+  for (const { token, runId, stepKey } of claims) {
+    const error = { code: 'refused', message: 'no', retryable: false };
+    await dashboard.store.advance({
+      token,
+      runId,
+      stepKey,
+      at: Date.now(),
+      input: {},
+      result: { kind: 'failed', error },
+    });
+  }
+});
+afterAll(() => dashboard.close());
+
+/** A schema of the document as a validator that refuses fields it does not name. */
+function validator(schema: object): z.ZodType {
+  const inlined = JSON.parse(
+    JSON.stringify({ ...schema, $defs: document.components.schemas }).replaceAll('#/components/schemas/', '#/$defs/'),
+  );
+  return z.fromJSONSchema(inlined as JsonSchema);
+}
+
+describe('the OpenAPI document', () => {
+  it('is OpenAPI 3.1 of this release and names every operation once', () => {
+    expect(document.openapi).toBe('3.1.0');
+    expect(document.info.version).toBe('9.9.9');
+    const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods));
+    const names = operations.map(({ operationId }) => operationId);
+    expect(new Set(names).size).toBe(names.length);
+    for (const operation of operations) expect(operation.summary).not.toBe('');
+  });
+
+  it('refers to nothing that it does not hold, and holds nothing that it does not refer to', () => {
+    const text = JSON.stringify(document);
+    const names = [...text.matchAll(/#\/components\/schemas\/(\w+)/g)].map(([, name]) => name);
+    expect([...new Set(names)].sort()).toEqual(Object.keys(document.components.schemas).sort());
+  });
+
+  it('says what a query accepts', () => {
+    const parameters = document.paths['/flows/api/webhooks/recent']?.get?.parameters ?? [];
+    expect(parameters).toContainEqual(
+      expect.objectContaining({
+        name: 'take',
+        in: 'query',
+        required: false,
+        schema: { type: 'integer', minimum: 1, maximum: 500 },
+      }),
+    );
+    const reason = parameters.find(({ name }) => name === 'reason');
+    expect(reason?.schema).toMatchObject({ enum: expect.arrayContaining(['nonce_replayed']) });
+  });
+
+  it.each([
+    ['GET', '/health/live', '/health/live', 200],
+    ['GET', '/health/ready', '/health/ready', 200],
+    ['GET', '/flows/api/webhooks/recent', '/flows/api/webhooks/recent', 200],
+    ['GET', '/flows/api/webhooks/recent', '/flows/api/webhooks/recent?includeTotal=true', 200],
+    ['GET', '/flows/api/webhooks/recent', '/flows/api/webhooks/recent?take=0', 400],
+    ['GET', '/flows/api/webhooks/stats', '/flows/api/webhooks/stats', 200],
+    ['GET', '/flows/api/webhooks/{deliveryId}', '/flows/api/webhooks/DELIVERY', 200],
+    ['GET', '/flows/api/webhooks/{deliveryId}', `/flows/api/webhooks/${UNKNOWN_ID}`, 404],
+    ['GET', '/flows/api/runs', '/flows/api/runs', 200],
+    ['GET', '/flows/api/runs', '/flows/api/runs?includeTotal=true', 200],
+    ['GET', '/flows/api/runs/active', '/flows/api/runs/active', 200],
+    ['GET', '/flows/api/runs/{id}', '/flows/api/runs/RUN', 200],
+    ['GET', '/flows/api/runs/{id}/steps', '/flows/api/runs/RUN/steps', 200],
+    ['GET', '/flows/api/runs/{id}/control', '/flows/api/runs/RUN/control', 200],
+    ['GET', '/flows/api/flows', '/flows/api/flows', 200],
+    ['GET', '/flows/api/flows/{id}', `/flows/api/flows/${ORDERS_ID}`, 200],
+    ['POST', '/flows/api/flows/{id}/disable', `/flows/api/flows/${ORDERS_ID}/disable`, 200],
+    ['POST', '/flows/api/flows/{id}/trigger', `/flows/api/flows/${ORDERS_ID}/trigger`, 403],
+    ['POST', '/flows/api/flows/{id}/enable', `/flows/api/flows/${ORDERS_ID}/enable`, 200],
+    ['POST', '/flows/api/flows/{id}/trigger', `/flows/api/flows/${ORDERS_ID}/trigger`, 200],
+    ['GET', '/flows/api/handlers', '/flows/api/handlers', 200],
+    ['GET', '/flows/api/schemes', '/flows/api/schemes', 200],
+  ] as const)('%s %s describes the answer of %s', async (method, path, url, statusCode) => {
+    const response = await dashboard.app.inject({
+      method,
+      url: url.replace('RUN', ids.runId).replace('DELIVERY', ids.deliveryId),
+    });
+    expect(response.statusCode).toBe(statusCode);
+    const schema =
+      document.paths[path]?.[method.toLowerCase()]?.responses[statusCode]?.content['application/json']?.schema;
+    expect(validator(schema ?? { not: {} }).safeParse(response.json()).error).toBeUndefined();
+  });
+
+  it('refuses, as used here, an answer with a field too many or too few', () => {
+    const control = validator(
+      document.paths['/flows/api/runs/{id}/control']?.get?.responses[200]?.content['application/json']?.schema ?? {},
+    );
+    expect(control.safeParse({ runId: ORDERS_ID }).success).toBe(false);
+    const live = validator(
+      document.paths['/health/live']?.get?.responses[200]?.content['application/json']?.schema ?? {},
+    );
+    expect(live.safeParse({ status: 'live', more: 1 }).success).toBe(false);
+  });
+});
+
+describe('the page of the API', () => {
+  it('lists every operation, with no script and nothing from elsewhere', async () => {
+    const response = await dashboard.app.inject('/flows/api/docs');
+    expect(response.headers['content-type']).toBe('text/html; charset=utf-8');
+    for (const [path, methods] of Object.entries(document.paths)) {
+      for (const method of Object.keys(methods))
+        expect(response.body).toContain(`<b>${method.toUpperCase()}</b> ${path}<`);
+    }
+    expect(response.body).not.toMatch(/<script|\son\w+=|style=|(src|href)="(?!openapi\.json")|url\(|@import/i);
+  });
+
+  it('may use its own style and nothing else', async () => {
+    const { headers, body } = await dashboard.app.inject('/flows/api/docs');
+    const style = /<style>([^<]*)<\/style>/.exec(body)?.[1] ?? '';
+    const hash = createHash('sha256').update(style).digest('base64');
+    expect(headers['content-security-policy']).toBe(
+      `default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; style-src 'sha256-${hash}'`,
+    );
+  });
+});

@@ -1,0 +1,212 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { NewRun } from '../../src/store/store.ts';
+import { CANARIES, HOOK_ONLY_ID, NOW, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+
+let dashboard: TestDashboard;
+const get = async (url: string) => (await dashboard.app.inject(url)).json();
+
+beforeAll(async () => {
+  dashboard = await startDashboard();
+});
+afterAll(() => dashboard.close());
+
+const runId = (number: number) => `01990000-0000-7000-8000-${String(number).padStart(12, '0')}`;
+
+/** A run as the engine plans it, stored. */
+async function store(number: number, trigger: Partial<NewRun['trigger']> = {}, overrides: Partial<NewRun> = {}) {
+  const flow = dashboard.catalog.find(overrides.flowId ?? ORDERS_ID);
+  if (flow === undefined) throw new Error('no such flow');
+  const run = dashboard.engine.planRun({
+    runId: runId(number),
+    flow,
+    triggerType: 'manual',
+    trigger: { key: 'byHand', body: Buffer.from('{}'), contentType: 'application/json', headers: {}, ...trigger },
+    deliveryId: null,
+    sourceRunId: null,
+    traceparent: null,
+    at: NOW + number,
+  });
+  await dashboard.store.accept({ run: { ...run, ...overrides }, idempotencyKey: `key-${number}` });
+  return run.id;
+}
+
+/** Claims the one due step and ends it. */
+async function finish(number: number, at: number) {
+  const { claims } = await dashboard.store.claimDue({ now: at, leasedUntil: at + 1000, limit: 100 });
+  for (const claim of claims.filter((each) => each.runId === runId(number))) {
+    await dashboard.store.advance({
+      token: claim.token,
+      runId: claim.runId,
+      stepKey: claim.stepKey,
+      at: at + 5,
+      input: { message: 'hello' },
+      result: { kind: 'succeeded', output: 42 },
+    });
+  }
+}
+
+describe('a list of runs', () => {
+  it('is newest first, in the shape of a run and without what one run adds', async () => {
+    await store(1);
+    await store(2, {}, { flowId: HOOK_ONLY_ID, flowName: 'hook only' });
+    expect(await get('/flows/api/runs')).toMatchObject([{ id: runId(2) }, { id: runId(1) }]);
+    expect(await get(`/flows/api/runs?flowId=${ORDERS_ID}&status=running&search=ORDERS`)).toEqual([
+      {
+        id: runId(1),
+        flowId: ORDERS_ID,
+        flowName: 'orders',
+        flowVersion: '1.2.0',
+        revision: 1,
+        status: 'Running',
+        triggerKey: 'byHand',
+        triggerType: 'manual',
+        deliveryId: null,
+        sourceRunId: null,
+        startedAt: '2026-11-21T12:00:00.001Z',
+        completedAt: null,
+      },
+    ]);
+    expect(await get('/flows/api/runs?includeTotal=true&take=1')).toMatchObject({
+      items: [{ id: runId(2) }],
+      total: 2,
+      skip: 0,
+      take: 1,
+    });
+  });
+
+  it('of active ones is a bare array of every run in flight, more than a page holds', async () => {
+    const other = await startDashboard();
+    try {
+      expect((await other.app.inject('/flows/api/runs/active')).json()).toEqual([]);
+      const flow = other.catalog.find(ORDERS_ID);
+      if (flow === undefined) throw new Error('no such flow');
+      const trigger = { key: 'byHand', body: Buffer.alloc(0), contentType: null, headers: {} };
+      const origin = { flow, triggerType: 'manual', deliveryId: null, sourceRunId: null, traceparent: null } as const;
+      const runs = Array.from({ length: 501 }, (_, number) =>
+        other.engine.planRun({ ...origin, runId: runId(number), trigger, at: NOW + number }),
+      );
+      await Promise.all(runs.map((run) => other.store.accept({ run })));
+      await other.store.accept({
+        run: { ...runs[0]!, id: runId(900), status: 'Succeeded', completedAt: NOW, steps: [] },
+      });
+      const active: { id: string }[] = (await other.app.inject('/flows/api/runs/active')).json();
+      expect(new Set(active.map(({ id }) => id))).toEqual(new Set(runs.map(({ id }) => id)));
+    } finally {
+      await other.close();
+    }
+  });
+});
+
+describe('one run', () => {
+  it.each([
+    ['JSON as its value', Buffer.from('{"a":[1]}'), 'application/json', { a: [1] }],
+    [
+      'a form as its fields',
+      Buffer.from('a=1&a=2&b=x'),
+      'application/x-www-form-urlencoded',
+      { a: ['1', '2'], b: 'x' },
+    ],
+    ['text as text', Buffer.from('hello'), 'text/plain', 'hello'],
+    ['other bytes as base64', Buffer.from([0xff, 0xfe]), 'application/octet-stream', { base64: '//4=' }],
+    ['nothing as null', Buffer.alloc(0), null, null],
+  ])('shows a trigger body of %s', async (rule, body, contentType, expected) => {
+    const id = await store(100 + rule.length, { body, contentType });
+    expect(await get(`/flows/api/runs/${id}`)).toMatchObject({ id, triggerBody: expected });
+  });
+
+  it('shows the headers of its trigger without credentials', async () => {
+    const id = await store(200, { headers: { authorization: CANARIES.authorization, 'x-shop': 'a' } });
+    const { triggerHeaders } = await get(`/flows/api/runs/${id}`);
+    expect(triggerHeaders).toEqual({ authorization: '[redacted]', 'x-shop': 'a' });
+  });
+
+  it('has every step of its graph in manifest order, those not reached yet as Pending without times', async () => {
+    const id = await store(300);
+    await finish(300, NOW + 1000);
+    const steps = await get(`/flows/api/runs/${id.toUpperCase()}/steps`);
+    expect((await get(`/flows/api/runs/${id}`)).steps).toEqual(steps);
+    expect(steps.map(({ stepKey, status }: Record<string, unknown>) => [stepKey, status])).toEqual([
+      ['validate', 'Succeeded'],
+      ['announce', 'Pending'],
+      ['charge', 'Pending'],
+    ]);
+    expect(steps[0]).toEqual({
+      runId: id,
+      stepKey: 'validate',
+      stepType: 'NoOp',
+      status: 'Succeeded',
+      input: { message: 'hello' },
+      output: 42,
+      error: null,
+      skipReason: null,
+      evaluationTrace: null,
+      attemptCount: 1,
+      attempts: [
+        {
+          attempt: 1,
+          status: 'Succeeded',
+          input: { message: 'hello' },
+          output: 42,
+          error: null,
+          startedAt: '2026-11-21T12:00:01.000Z',
+          completedAt: '2026-11-21T12:00:01.005Z',
+        },
+      ],
+      dueAt: null,
+      startedAt: '2026-11-21T12:00:01.000Z',
+      completedAt: '2026-11-21T12:00:01.005Z',
+    });
+  });
+
+  it('shows a step that has no row yet as Pending', async () => {
+    const id = await store(400);
+    const [, announce] = await get(`/flows/api/runs/${id}/steps`);
+    expect(announce).toEqual({
+      runId: id,
+      stepKey: 'announce',
+      stepType: 'LogMessage',
+      status: 'Pending',
+      input: null,
+      output: null,
+      error: null,
+      skipReason: null,
+      evaluationTrace: null,
+      attemptCount: 0,
+      attempts: [],
+      dueAt: null,
+      startedAt: null,
+      completedAt: null,
+    });
+  });
+
+  it('puts rows that the graph does not name behind the step they belong to, in the order of a loop', async () => {
+    const rows = ['validate', 'charge.10.pay', 'charge.2.pay', 'gone'].map((stepKey) => ({
+      stepKey,
+      stepType: 'NoOp',
+      dueAt: NOW + 5_000_000,
+    }));
+    const id = await store(500, {}, { steps: rows });
+    const steps: { stepKey: string }[] = await get(`/flows/api/runs/${id}/steps`);
+    expect(steps.map(({ stepKey }) => stepKey)).toEqual([
+      'validate',
+      'announce',
+      'charge',
+      'charge.2.pay',
+      'charge.10.pay',
+      'gone',
+    ]);
+  });
+
+  it('has a control record', async () => {
+    const id = await store(600, {}, { timeoutAt: NOW + 60_000 });
+    expect(await get(`/flows/api/runs/${id}/control`)).toEqual({
+      runId: id,
+      idempotencyKey: 'key-600',
+      timeoutAt: '2026-11-21T12:01:00.000Z',
+      cancelRequested: false,
+      cancelReason: null,
+      cancelRequestedAt: null,
+      timedOutAt: null,
+    });
+  });
+});

@@ -1,0 +1,149 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { afterEach, expect, it } from 'vitest';
+import {
+  createWorkspace,
+  eventually,
+  GITHUB_SECRET,
+  getJson,
+  githubManifest,
+  type Service,
+  startService,
+  type Workspace,
+} from './service.ts';
+
+const ROUNDS = 12;
+const CONNECTIONS = 16;
+
+interface Listed {
+  id: string;
+  status: string;
+  triggerBody?: { delivery: string };
+}
+
+const workspaces: Workspace[] = [];
+afterEach(async () => {
+  for (const workspace of workspaces.splice(0)) await workspace.remove();
+});
+
+/** Sends from all connections until the service is gone; yields the run by delivery id, undefined where no 200 came. */
+async function sendUntilGone(service: Service, onSend: () => void): Promise<Map<string, string | undefined>> {
+  const answers = new Map<string, string | undefined>();
+  await Promise.all(
+    Array.from({ length: CONNECTIONS }, async () => {
+      for (;;) {
+        const delivery = randomUUID();
+        onSend();
+        const runId = await send(service, delivery).catch(() => undefined);
+        answers.set(delivery, runId);
+        if (runId === undefined) return;
+      }
+    }),
+  );
+  return answers;
+}
+
+/** The run's id where the answer is a 200. */
+async function send(service: Service, delivery: string): Promise<string | undefined> {
+  const response = await post(service, delivery);
+  if (response.status !== 200) return undefined;
+  return ((await response.json()) as { runId: string }).runId;
+}
+
+function post(service: Service, delivery: string): Promise<Response> {
+  const body = JSON.stringify({ delivery });
+  const signature = createHmac('sha256', GITHUB_SECRET).update(body).digest('hex');
+  return fetch(`${service.url}/flows/api/webhook/push`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      'x-hub-signature-256': `sha256=${signature}`,
+      'x-github-delivery': delivery,
+    },
+    body,
+  });
+}
+
+async function allRuns(service: Service): Promise<Listed[]> {
+  const runs: Listed[] = [];
+  for (let skip = 0; ; skip += 500) {
+    const page = await getJson<Listed[]>(`${service.url}/flows/api/runs?take=500&skip=${skip}`);
+    runs.push(...page);
+    if (page.length < 500) return runs;
+  }
+}
+
+it('loses no answered delivery and starts none twice, wherever the process is killed', async () => {
+  const workspace = await createWorkspace();
+  workspaces.push(workspace);
+  await workspace.writeManifest('push.json', githubManifest());
+  const env = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_LOG_LEVEL: 'warn' };
+  const answered = new Map<string, string>();
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const service = await startService(workspace, env);
+    // Killed after a number of answers, not after a time: each round dies at another point of the same walk.
+    let count = 0;
+    const limit = 40 + round * 23;
+    const answers = await sendUntilGone(service, () => {
+      count += 1;
+      if (count === limit) service.child.kill('SIGKILL');
+    });
+    await service.stop('SIGKILL');
+    const again = await startService(workspace, env);
+    for (const [delivery, runId] of answers) {
+      if (runId !== undefined) {
+        expect((await post(again, delivery)).status, 'the nonce of an answered delivery is refused').toBe(409);
+        answered.set(delivery, runId);
+        continue;
+      }
+      // Not answered: it may have been committed just before the kill (then it is a replay) or not (then it is new).
+      const first = await post(again, delivery);
+      expect([200, 409]).toContain(first.status);
+      expect((await post(again, delivery)).status, 'sent once more it is known').toBe(409);
+    }
+    await eventually(
+      () => getJson<Listed[]>(`${again.url}/flows/api/runs/active`),
+      (active) => active.length === 0,
+    );
+    await again.stop('SIGKILL');
+  }
+  const service = await startService(workspace, env);
+  const runs = await allRuns(service);
+  const statuses = new Set(runs.map((run) => run.status));
+  expect(statuses).toEqual(new Set(['Succeeded']));
+  const ids = new Set(runs.map((run) => run.id));
+  expect(ids.size).toBe(runs.length);
+  for (const runId of answered.values()) expect(ids.has(runId)).toBe(true);
+  const bodies = await Promise.all(
+    runs.map(async (run) => (await getJson<Listed>(`${service.url}/flows/api/runs/${run.id}`)).triggerBody?.delivery),
+  );
+  expect(new Set(bodies).size, 'every delivery has exactly one run').toBe(runs.length);
+  await service.stop('SIGTERM');
+});
+
+it('answers everything it took when it is told to stop under load, and loses nothing', async () => {
+  const workspace = await createWorkspace();
+  workspaces.push(workspace);
+  await workspace.writeManifest('push.json', githubManifest());
+  const env = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_LOG_LEVEL: 'warn' };
+  const service = await startService(workspace, env);
+  let count = 0;
+  let stopped: ReturnType<Service['stop']> | undefined;
+  const answers = await sendUntilGone(service, () => {
+    count += 1;
+    if (count === 300) stopped = service.stop('SIGTERM');
+  });
+  expect(await stopped).toEqual({ code: 0, signal: null });
+  const again = await startService(workspace, env);
+  for (const [delivery, runId] of answers) {
+    if (runId === undefined) continue;
+    expect((await post(again, delivery)).status).toBe(409);
+  }
+  await eventually(
+    () => getJson<Listed[]>(`${again.url}/flows/api/runs/active`),
+    (active) => active.length === 0,
+  );
+  const committed = (await allRuns(again)).length;
+  const acknowledged = [...answers.values()].filter((runId) => runId !== undefined).length;
+  expect(committed, 'nothing was taken without an answer').toBe(acknowledged);
+  await again.stop('SIGTERM');
+});

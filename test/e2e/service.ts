@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+
+export const GITHUB_SECRET = "It's a Secret to Everybody";
+export const FLOW_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
+
+/** A manifest with one GitHub trigger whose key is literal, and the steps given. */
+export function githubManifest(overrides: { inputs?: object; steps?: object } = {}): object {
+  return {
+    id: FLOW_ID,
+    name: 'push',
+    version: '1',
+    triggers: {
+      github: {
+        type: 'webhook',
+        inputs: {
+          webhookSlug: 'push',
+          webhookSignatureScheme: 'GitHub',
+          webhookHmacKey: GITHUB_SECRET,
+          webhookNonceHeader: 'X-GitHub-Delivery',
+          ...overrides.inputs,
+        },
+      },
+    },
+    steps: overrides.steps ?? {
+      first: { type: 'NoOp' },
+      second: { type: 'LogMessage', inputs: { message: 'seen' }, runAfter: { first: ['Succeeded'] } },
+    },
+  };
+}
+
+/** A folder of its own for one service: manifests and database. */
+export interface Workspace {
+  readonly folder: string;
+  writeManifest(name: string, manifest: object): Promise<void>;
+  remove(): Promise<void>;
+}
+
+export async function createWorkspace(): Promise<Workspace> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-'));
+  await mkdir(join(folder, 'manifests'));
+  return {
+    folder,
+    writeManifest: (name, manifest) => writeFile(join(folder, 'manifests', name), JSON.stringify(manifest, null, 2)),
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+/** The built service as a child process. */
+export interface Service {
+  readonly url: string;
+  readonly child: ChildProcess;
+  /** Everything written so far, both streams. */
+  output(): string;
+  /** Sends the signal and yields exit code and signal once the process is gone. */
+  stop(signal: NodeJS.Signals): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+}
+
+const MAIN = resolve(import.meta.dirname, '../../dist/main.js');
+
+export async function startService(workspace: Workspace, env: Record<string, string> = {}): Promise<Service> {
+  const child = spawn(process.execPath, [MAIN], {
+    cwd: workspace.folder,
+    env: { PATH: process.env.PATH ?? '', SLUICE_PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const lines: string[] = [];
+  const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
+  const url = await new Promise<string>((found, failed) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface({ input: stream }).on('line', (line) => {
+        lines.push(line);
+        const match = /^Sluice listens on (http:\S+)$/.exec(line);
+        if (match?.[1] !== undefined) found(match[1]);
+      });
+    }
+    void exited.then(([code]) => failed(new Error(`the service ended with ${code}:\n${lines.join('\n')}`)));
+  });
+  return {
+    url,
+    child,
+    output: () => lines.join('\n'),
+    async stop(signal) {
+      child.kill(signal);
+      const [code, by] = await exited;
+      return { code, signal: by };
+    },
+  };
+}
+
+/** Asks until `isThere` likes the answer; bounded by the test's own time limit. */
+export async function eventually<T>(ask: () => Promise<T>, isThere: (answer: T) => boolean): Promise<T> {
+  for (;;) {
+    const answer = await ask();
+    if (isThere(answer)) return answer;
+    await new Promise((again) => setTimeout(again, 25));
+  }
+}
+
+export async function getJson<T>(url: string): Promise<T> {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`);
+  return (await response.json()) as T;
+}

@@ -1,0 +1,235 @@
+import fc from 'fast-check';
+import { describe, expect, it, test } from 'vitest';
+import { compileExpression } from '../../src/expressions/compile.ts';
+import { ExpressionError } from '../../src/expressions/errors.ts';
+import type { Json } from '../../src/model/json.ts';
+import { context, loopContext } from './context.ts';
+
+describe('what an expression gives', () => {
+  test.each<[string, Json]>([
+    ['trigger.body.amount > 100', true],
+    ['100 < trigger.body.amount', true],
+    ['trigger.body.n == 3', true],
+    ['3 == trigger.body.n', true],
+    ['trigger.body.n != 3', false],
+    ['trigger.body.n == "3"', false],
+    ['trigger.body.amount / 100', 19.99],
+    ['trigger.body.n + 1', 4],
+    ['10 - trigger.body.n', 7],
+    ['trigger.body.n * 1.5', 4.5],
+    ['size(trigger.body.items) * 1.5', 3],
+    ['trigger.body.n % 2', 1],
+    ['trigger.body.n % trigger.body.numbers[1]', 1],
+    ['7 % 4', 3],
+    ['-trigger.body.n', -3],
+    ['trigger.body.n in [1, 2, 3]', true],
+    ['"sku" in trigger.body.items[0]', true],
+    ['size(trigger.body.items) > 0', true],
+    ['size(trigger.body.items)', 2],
+    ['trigger.body.items[trigger.body.n - 2].sku', 'b'],
+    ['trigger.body.items.exists(item, item.count == 0)', true],
+    ['trigger.body.items.map(item, item.sku)', ['a', 'b']],
+    ['trigger.body.numbers.map(n, n * 2)', [2, 4]],
+    ['trigger.body.items.filter(item, item.count > 0)', [{ sku: 'a', count: 2 }]],
+    ['trigger.body.items.map(item, item.sku).join("+")', 'a+b'],
+    ['trigger.body.numbers == [1, 2]', true],
+    ['[2, 1] == trigger.body.numbers', false],
+    ['trigger.body.mixed == [1, "a", null]', true],
+    ['trigger.body.items[0] == {"sku": "a", "count": 2}', true],
+    ['trigger.body.nothing == null', true],
+    ['null == trigger.body.n', false],
+    ['has(trigger.body.missing)', false],
+    ['has(trigger.body.amount) ? trigger.body.amount : 0', 1999],
+    ['trigger.body.name.startsWith("Ada")', true],
+    ['trigger.body.name.matches("^[A-Z]")', true],
+    ['string(trigger.body.n) + " items"', '3 items'],
+    ['trigger.key', 'orders'],
+    ['trigger.headers["x-event"]', 'order.paid'],
+    ['steps.fetch.output.status == 200', true],
+    ['steps.fetch.output', { status: 200, body: { id: 7 } }],
+    ['steps["my-step"].status', 'Failed'],
+    ['steps["my-step"].error.code', 'http_status'],
+    ['steps["my-step"].output', null],
+    ['trigger.body.loop', 'a property'],
+    ['trigger.body. loop', 'a property'],
+    ['trigger.body["constructor"]', 'own'],
+    ['"loop"', 'loop'],
+    ['9223372036854775807', '9223372036854775807'],
+    ['9007199254740991', 9007199254740991],
+    ['3u', 3],
+    ['timestamp("2026-01-02T03:04:05Z")', '2026-01-02T03:04:05.000Z'],
+    ['duration("90s")', '90s'],
+    ['b"abc"', 'YWJj'],
+    ['{"a": trigger.body.n, "b": [1, "x"]}', { a: 3, b: [1, 'x'] }],
+    ['cel.bind(first, trigger.body.items[0], first.count)', 2],
+    ['trigger.body.isPaid // a comment with loop and }', true],
+  ])('%s', (source, expected) => {
+    expect(compileExpression(source).evaluate(context)).toEqual(expected);
+  });
+
+  test.each<[string, Json]>([
+    ['loop.item.sku', 'c'],
+    ['loop.index + 1', 3],
+    ['loop["index"]', 2],
+    ['[loop.index, loop.index]', [2, 2]],
+    ['loop', { item: { sku: 'c' }, index: 2 }],
+  ])('%s inside a loop', (source, expected) => {
+    expect(compileExpression(source).evaluate(loopContext)).toEqual(expected);
+  });
+});
+
+describe('what does not compile', () => {
+  test.each([
+    ['', 'is empty', undefined],
+    ['  ', 'is empty', undefined],
+    ['trigger.body.n >', 'Unexpected token: EOF', 16],
+    ['trigger.body.n = 3', 'Unexpected character: =', 15],
+    ['foo.bar == 1', '"foo" is not known; expressions read trigger, steps and loop', 0],
+    ['1 == l0op.item', '"l0op" is not known', 5],
+    ['request.body', '"request" is not known', 0],
+    ['trigger.boddy', 'trigger has no "boddy"; it has body, headers, key', 0],
+    ['trigger["boddy"]', 'trigger has no "boddy"', 0],
+    ['steps.fetch.result', 'a step has no "result"; it has status, output, error', 0],
+    ['loop.key', 'loop has no "key"; it has item, index', 0],
+    ['trigger.headers["X-Event"]', 'header names are lower-case: "x-event"', 0],
+    ['steps.my-step.status', '"step" is not known; expressions read trigger, steps and loop; a key with a dash', 9],
+    ['1 + "a"', 'no such overload: int + string', 0],
+    ['trigger.body.isPaid ? 1 : "a"', 'Ternary branches must have the same type', 0],
+    ['trigger.body.items.exists(trigger, true)', 'a variable hides a root', 26],
+    ['cel.bind(steps, 1, steps)', 'a variable hides a root', 9],
+    ['import', 'Reserved identifier: import', 0],
+    ['1 '.repeat(3000), '6000 characters; at most 4096 are accepted', undefined],
+    [`${'('.repeat(100)}1${')'.repeat(100)}`, 'Exceeded maxDepth', 64],
+    [`[${'1,'.repeat(600)}1]`, 'Exceeded maxListElements', undefined],
+  ])('%.40s', (source, reason, position) => {
+    const error = compileErrorOf(source);
+    expect(error.message).toContain(reason);
+    if (position !== undefined) expect(error.problem.position).toBe(position);
+  });
+
+  it('yields an ExpressionError or an expression for any text', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string({ maxLength: 80 }), expressionLike()), (source) => {
+        try {
+          compileExpression(source);
+        } catch (error) {
+          expect(error).toBeInstanceOf(ExpressionError);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe('what fails when it is evaluated', () => {
+  test.each([
+    ['trigger.body.missing', 'there is no trigger.body.missing'],
+    ['trigger.body.missing.deeper', 'there is no trigger.body.missing'],
+    ['steps.later.output', 'there is no steps.later'],
+    ['trigger.body[trigger.body.name]', 'there is no trigger.body[trigger.body.name]'],
+    ['trigger.body.numbers[5]', 'index out of bounds'],
+    ['loop.item', 'loop is known inside a loop only'],
+    ['1 / (1 - 1)', 'division by zero'],
+    ['trigger.body.n / 0', 'Infinity, which JSON cannot hold'],
+    ['trigger.body.n && true', "got 'double'"],
+    ['trigger.body.name + 1', 'no such overload'],
+    ['type(trigger.body.n)', 'a type or namespace'],
+    ['timestamp("2026-01-02T03:04:05Z").getHours(trigger.body.name)', 'RangeError'],
+  ])('%s', (source, reason) => {
+    expect(() => compileExpression(source).evaluate(context)).toThrow(reason);
+  });
+
+  test.each(['bool(trigger.body.name)', 'duration(trigger.body.name)', '"a".matches(trigger.body.name + "(")'])(
+    '%s without quoting the data',
+    (source) => {
+      const error = caught(() => compileExpression(source).evaluate(context));
+      expect(error).toBeInstanceOf(ExpressionError);
+      expect(String(error)).not.toContain('Ada');
+    },
+  );
+
+  test.each([
+    '__proto__',
+    'trigger.__proto__',
+    'trigger.body.__proto__',
+    'trigger.body["__proto__"]',
+    'trigger.body.items[0].constructor',
+    'trigger.body.items.constructor',
+    'trigger.body.name.constructor',
+    'trigger.body.n.constructor.constructor',
+    'trigger.body.items.map(i, i.constructor)',
+    'steps.constructor',
+    'steps.toString.output',
+    '{"a": 1}.constructor',
+    'trigger.body.items.length',
+  ])('%s: there is no way to a prototype', (source) => {
+    expect(() => compileExpression(source).evaluate(context)).toThrow(ExpressionError);
+  });
+
+  it('stops a pattern that backtracks without end', () => {
+    const hostile = { ...context, trigger: { ...context.trigger, body: `${'a'.repeat(60)}!` } };
+    const expression = compileExpression('trigger.body.matches("^(a+)+$")');
+    expect(() => expression.evaluate(hostile)).toThrow('takes longer than');
+    expect(expression.evaluate({ ...context, trigger: { ...context.trigger, body: 'aaa' } })).toBe(true);
+  });
+
+  it('stops a loop inside a loop over more data than was meant', () => {
+    const hostile = { ...context, trigger: { ...context.trigger, body: new Array<number>(200_000).fill(0) } };
+    const expression = compileExpression('trigger.body.all(a, trigger.body.all(b, a == b))');
+    expect(() => expression.evaluate(hostile)).toThrow('takes longer than');
+  });
+
+  it('refuses data that is nested beyond the call stack', () => {
+    const body: Json = JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`);
+    const deep = { ...context, trigger: { ...context.trigger, body } };
+    expect(() => compileExpression('trigger.key').evaluate(deep)).toThrow('nested deeper than 256 levels');
+    expect(compileExpression('steps.fetch.status').evaluate(deep)).toBe('Succeeded');
+  });
+});
+
+it('knows the roots and constant paths that it reads', () => {
+  const expression = compileExpression(
+    'has(trigger.body.a) && steps["my-step"].output[0] == trigger.body.list[steps.fetch.output.i] || loop.index > 0',
+  );
+  expect([...expression.roots].sort()).toEqual(['loop', 'steps', 'trigger']);
+  expect(expression.references.map((reference) => reference.path)).toEqual([
+    ['trigger', 'body', 'a'],
+    ['steps', 'my-step', 'output', 0],
+    ['trigger', 'body', 'list'],
+    ['steps', 'fetch', 'output', 'i'],
+    ['loop', 'index'],
+  ]);
+});
+
+it('gives any JSON back as it was', () => {
+  const body = compileExpression('trigger.body');
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 5, noUnicodeString: false }), (value) => {
+      const json: Json = JSON.parse(JSON.stringify(value));
+      expect(body.evaluate({ ...context, trigger: { ...context.trigger, body: json } })).toEqual(json);
+    }),
+  );
+});
+
+function compileErrorOf(source: string): ExpressionError {
+  const error = caught(() => compileExpression(source));
+  if (error instanceof ExpressionError) return error;
+  throw new Error(`compiled, or failed otherwise: ${source}: ${String(error)}`);
+}
+
+function caught(work: () => unknown): unknown {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}
+
+function expressionLike() {
+  const token = fc.constantFrom(
+    ...['trigger', 'steps', 'loop', '.', 'body', '[', ']', '(', ')', '"', "'", '{', '}', '1', '2.5', '+', '==', '&&'],
+    ...['!', '?', ':', ',', ' ', 'has', 'size', 'map', 'x', '//', '\n', '\\', 'null', '-', 'b', 'r', '"""'],
+  );
+  return fc.array(token, { maxLength: 25 }).map((tokens) => tokens.join(''));
+}

@@ -1,0 +1,91 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseBody } from '../../src/expressions/trigger-body.ts';
+
+const BYTES = Buffer.from([0xff, 0xfe, 0x00, 0x80]);
+const BASE64 = { base64: '//4AgA==' };
+const FORM = 'application/x-www-form-urlencoded';
+
+describe('parseBody', () => {
+  it.each([
+    ['application/json', '{"a":1}', { a: 1 }],
+    ['Application/JSON; charset=UTF-8', '[1]', [1]],
+    ['application/vnd.github+json', 'null', null],
+    ['application/cloudevents+json;v=1', '"x"', 'x'],
+    ['application/json', '\uFEFF{"a":1}', { a: 1 }],
+    ['application/json', '', null],
+    ['text/plain', '', null],
+    [undefined, '', null],
+    [undefined, '{"a":1}', { a: 1 }],
+    ['text/plain', '{"a":1}', { a: 1 }],
+    [FORM, '{"a":1}', { a: 1 }],
+    [FORM, 'a=1&b=x+y&c=%C3%A9', { a: '1', b: 'x y', c: 'é' }],
+    [`${FORM}; charset=utf-8`, 'a=1&a=2&a=3&b=', { a: ['1', '2', '3'], b: '' }],
+    [FORM, '?a=1', { '?a': '1' }],
+    ['text/plain', 'hello', 'hello'],
+    [undefined, 'a=1', 'a=1'],
+    ['multipart/form-data; boundary=x', '--x--', '--x--'],
+    ['', 'hello', 'hello'],
+    [';;;', 'hello', 'hello'],
+    ['json', '{"a":', '{"a":'],
+    ['+json', '{"a":', '{"a":'],
+    ['application/jsonx', '{"a":', '{"a":'],
+    ['\u0000/\u0000', 'hello', 'hello'],
+  ])('reads %o with the body %o', (contentType, body, value) => {
+    expect(parseBody(Buffer.from(body), contentType)).toEqual({ value });
+  });
+
+  it.each([undefined, 'text/plain', FORM, 'image/png'])(
+    'keeps bytes that are no text as base64 under %o',
+    (contentType) => {
+      expect(parseBody(BYTES, contentType)).toEqual({ value: BASE64 });
+    },
+  );
+
+  it.each([
+    ['application/json', '{"a":'],
+    ['application/problem+json', 'hello'],
+    ['APPLICATION/JSON ;charset=x', "{'a':1}"],
+    ['application/json', ' '],
+  ])('refuses %s with the body %o', (contentType, body) => {
+    expect(parseBody(Buffer.from(body), contentType)).toEqual({ error: expect.stringContaining('says JSON') });
+  });
+
+  it('refuses bytes that are no UTF-8 where the content type says JSON', () => {
+    expect(parseBody(BYTES, 'application/json')).toEqual({ error: expect.stringContaining('not UTF-8') });
+  });
+
+  it('quotes nothing of a body that it refuses', () => {
+    const parsed = parseBody(Buffer.from('{"password": hunter2hunter2}'), 'application/json');
+    expect(JSON.stringify(parsed)).not.toMatch(/hunter|password/);
+  });
+
+  it('lets no field reach a prototype', () => {
+    const form = parseBody(Buffer.from('__proto__=1&constructor=2'), FORM);
+    const json = parseBody(Buffer.from('{"__proto__":"1","constructor":"2"}'), 'application/json');
+    for (const parsed of [form, json]) {
+      const value = 'value' in parsed ? parsed.value : undefined;
+      expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
+      expect(Object.entries(value ?? {})).toEqual([
+        ['__proto__', '1'],
+        ['constructor', '2'],
+      ]);
+    }
+  });
+
+  it('throws for no body and no content type whatever', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 64 }), fc.option(fc.string(), { nil: undefined }), (body, contentType) => {
+        expect(() => parseBody(body, contentType)).not.toThrow();
+      }),
+    );
+  });
+
+  it('gives back any JSON value, whatever its content type says', () => {
+    fc.assert(
+      fc.property(fc.json(), fc.constantFrom(undefined, 'application/json', FORM), (text, contentType) => {
+        expect(parseBody(Buffer.from(text), contentType)).toEqual({ value: JSON.parse(text) });
+      }),
+    );
+  });
+});

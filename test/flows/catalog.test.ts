@@ -1,0 +1,91 @@
+import { describe, expect, it, vi } from 'vitest';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import { createCatalog } from '../../src/flows/catalog.ts';
+import { FLOW_ID, fakeClock, loadedFlow, manifestOf, openStore, stepOf } from './fixture.ts';
+import { graphOf } from './graphs.ts';
+
+const one = loadedFlow(manifestOf(graphOf({ a: [], b: ['a'] })));
+const two = loadedFlow(manifestOf({ a: stepOf('NoOp', { inputs: { n: 2 } }) }, { version: '2.0' }));
+
+async function open() {
+  const store = await openStore();
+  const findRevision = vi.fn(store.findRevision);
+  return { store, findRevision, catalog: createCatalog({ ...store, findRevision }, fakeClock()) };
+}
+
+describe('a deploy', () => {
+  it('makes a new revision of what changed and none of what did not', async () => {
+    const { catalog } = await open();
+    expect((await catalog.deploy(one)).record).toMatchObject({ revision: 1, isEnabled: true, version: '1.0' });
+    expect((await catalog.deploy(one)).record).toMatchObject({ revision: 1 });
+    expect((await catalog.deploy(two)).record).toMatchObject({ revision: 2, version: '2.0' });
+    expect(catalog.find(FLOW_ID)).toMatchObject({ record: { revision: 2 }, loaded: two });
+    expect(catalog.list()).toHaveLength(1);
+  });
+
+  it('changes nothing where the store fails', async () => {
+    const { store, catalog } = await open();
+    await catalog.deploy(one);
+    await store.close();
+    await expect(catalog.deploy(two)).rejects.toBeInstanceOf(StoreUnavailableError);
+    expect(catalog.find(FLOW_ID)?.loaded).toBe(one);
+  });
+});
+
+describe('disabling', () => {
+  it('is in force and stored when it resolves, and outlasts a deploy', async () => {
+    const { store, catalog } = await open();
+    await catalog.deploy(one);
+    expect(await catalog.setEnabled(FLOW_ID, false)).toMatchObject({ isEnabled: false });
+    expect(catalog.find(FLOW_ID)?.record.isEnabled).toBe(false);
+    expect(await store.findFlow(FLOW_ID)).toMatchObject({ isEnabled: false });
+    await catalog.deploy(two);
+    expect(catalog.find(FLOW_ID)?.record.isEnabled).toBe(false);
+    await catalog.setEnabled(FLOW_ID, true);
+    expect(catalog.find(FLOW_ID)?.record.isEnabled).toBe(true);
+  });
+
+  it('yields undefined for an unknown flow', async () => {
+    const { catalog } = await open();
+    expect(await catalog.setEnabled(FLOW_ID, false)).toBeUndefined();
+  });
+});
+
+describe('a pinned revision', () => {
+  it('keeps its graph, read from the store once', async () => {
+    const { catalog, findRevision } = await open();
+    await catalog.deploy(one);
+    expect(await catalog.graph(FLOW_ID, 1)).toBe(one.manifest.steps);
+    await catalog.deploy(two);
+    expect(await catalog.graph(FLOW_ID, 1)).toEqual(one.manifest.steps);
+    expect(await catalog.graph(FLOW_ID, 1)).toEqual(one.manifest.steps);
+    expect(await catalog.graph(FLOW_ID, 2)).toBe(two.manifest.steps);
+    expect(findRevision).toHaveBeenCalledTimes(1);
+  });
+
+  it('takes the inputs of the newest, and its own where the step is gone', async () => {
+    const { catalog } = await open();
+    await catalog.deploy(one);
+    await catalog.deploy(two);
+    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toEqual({ n: 2 });
+    expect(await catalog.inputsOf(FLOW_ID, 'b', 1)).toEqual({});
+    await expect(catalog.inputsOf(FLOW_ID, 'toString', 1)).rejects.toThrow('no step "toString"');
+  });
+
+  it('is found where the manifest is not loaded', async () => {
+    const { store, catalog } = await open();
+    await catalog.deploy(one);
+    await catalog.deploy(two);
+    const other = createCatalog(store, fakeClock());
+    expect(await other.graph(FLOW_ID, 1)).toEqual(one.manifest.steps);
+    expect(await other.inputsOf(FLOW_ID, 'a', 1)).toEqual({ n: 2 });
+    expect(other.find(FLOW_ID)).toBeUndefined();
+  });
+
+  it('that is not stored is said so', async () => {
+    const { catalog } = await open();
+    await catalog.deploy(one);
+    await expect(catalog.graph(FLOW_ID, 9)).rejects.toThrow(`revision 9 of the flow ${FLOW_ID}`);
+    await expect(catalog.inputsOf('other', 'a', 1)).rejects.toThrow('the flow other');
+  });
+});

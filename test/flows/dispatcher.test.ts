@@ -1,0 +1,298 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { z } from 'zod';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import { defineHandler, type HandlerResult, type StepContext } from '../../src/flows/handlers/handler.ts';
+import type { Store } from '../../src/store/store.ts';
+import { openHouse, openStore, stepOf, until } from './fixture.ts';
+import { graphOf } from './graphs.ts';
+
+// The store's thread needs no timers, so these stand still while it works.
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const DONE: HandlerResult = { kind: 'succeeded', output: null };
+
+/** A handler whose steps wait until they are let go, one by one. */
+function gate() {
+  const waiting: { context: StepContext; end: (result?: HandlerResult) => void }[] = [];
+  const handler = defineHandler({
+    type: 'Gate',
+    inputs: z.unknown(),
+    run: (context) =>
+      new Promise<HandlerResult>((resolve) => waiting.push({ context, end: (result = DONE) => resolve(result) })),
+  });
+  return { handler, waiting };
+}
+
+/** The store with some members in other hands. */
+function altered(store: Store, change: Partial<Store>): Store {
+  return { ...store, ...change };
+}
+
+function wide(count: number) {
+  return Object.fromEntries(Array.from({ length: count }, (_, index) => [`s${index}`, stepOf('Gate')]));
+}
+
+describe('claiming', () => {
+  it('runs no more steps at once than it may, and all in the end', async () => {
+    const { handler, waiting } = gate();
+    const store = await openStore();
+    const limits: number[] = [];
+    let calls = 0;
+    const watched = altered(store, {
+      claimDue: async (request) => {
+        limits.push(request.limit);
+        calls += 1;
+        expect(calls).toBe(1);
+        const batch = await store.claimDue(request);
+        calls -= 1;
+        return batch;
+      },
+    });
+    const house = await openHouse({ store: watched, own: [handler], concurrency: 3 });
+    await house.deploy(wide(8));
+    await house.runtime.start();
+    const runId = await house.trigger();
+    for (let ended = 0; ended < 8; ended += 1) {
+      const running = Math.min(3, 8 - ended);
+      await until(() => waiting.length === running);
+      expect(house.log.events('StepStarted').length - ended).toBe(running);
+      waiting.shift()?.end();
+    }
+    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(Math.max(...limits)).toBe(3);
+  });
+
+  it('asks nothing of the store while there is nothing to do', async () => {
+    const store = await openStore();
+    const claimDue = vi.fn(store.claimDue);
+    const house = await openHouse({ store: altered(store, { claimDue }) });
+    await house.deploy(graphOf({ a: [] }));
+    await house.runtime.start();
+    await house.ended(await house.trigger());
+    const calls = claimDue.mock.calls.length;
+    await house.store.ping();
+    expect(claimDue.mock.calls.length).toBe(calls);
+    expect(vi.getTimerCount()).toBeGreaterThan(0);
+  });
+
+  it('looks at least once a minute for steps that it was not told of', async () => {
+    const { handler, waiting } = gate();
+    const house = await openHouse({ own: [handler] });
+    await house.deploy(wide(1));
+    await house.runtime.start();
+    await house.store.ping();
+    const flow = house.catalog.list()[0];
+    if (flow === undefined) throw new Error('the flow is not deployed');
+    const run = house.runtime.engine.planRun({
+      runId: 'elsewhere',
+      flow,
+      triggerType: 'manual',
+      trigger: { key: 'manual', body: Buffer.alloc(0), contentType: null, headers: {} },
+      deliveryId: null,
+      sourceRunId: null,
+      traceparent: null,
+      at: house.clock.now(),
+    });
+    await house.store.accept({ run });
+    house.clock.pass(60_000);
+    vi.advanceTimersByTime(60_000);
+    await until(() => waiting.length === 1);
+    waiting[0]?.end();
+    await house.ended('elsewhere');
+  });
+
+  it('tries a failed step again when it is due, and not before', async () => {
+    let tries = 0;
+    const handler = defineHandler({
+      type: 'Flaky',
+      inputs: z.unknown(),
+      run: () => {
+        tries += 1;
+        return tries < 3 ? { kind: 'failed', code: 'down', message: 'is down', retryable: true } : DONE;
+      },
+    });
+    const house = await openHouse({ own: [handler] });
+    const retry = { maxAttempts: 3, backoffSeconds: 30, factor: 2, maxBackoffSeconds: 300, jitter: false };
+    await house.deploy({ a: stepOf('Flaky', { retry }) });
+    await house.runtime.start();
+    const runId = await house.trigger();
+    for (const [failures, waitMs] of [
+      [1, 30_000],
+      [2, 60_000],
+    ] as const) {
+      await until(() => house.log.events('StepFailed').length === failures);
+      house.clock.pass(waitMs - 1);
+      house.runtime.dispatcher.nudge();
+      await house.store.ping();
+      expect(tries).toBe(failures);
+      house.clock.pass(1);
+      vi.advanceTimersByTime(waitMs);
+    }
+    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect((await house.steps(runId)).a).toMatchObject({ attemptCount: 3, error: null });
+    expect(house.log.events('StepFailed')[0]).toHaveProperty('nextAttemptAt');
+  });
+
+  it('goes on when the store is back, and does not press it until then', async () => {
+    const store = await openStore();
+    let isDown = true;
+    const claimDue = vi.fn<Store['claimDue']>((request) =>
+      isDown ? Promise.reject(new StoreUnavailableError('the disk is full')) : store.claimDue(request),
+    );
+    const house = await openHouse({ store: altered(store, { claimDue }) });
+    await house.deploy(graphOf({ a: ['b'], b: [] }));
+    await house.runtime.start();
+    await until(() => house.log.lines.length > 0);
+    const runId = await house.trigger();
+    house.runtime.dispatcher.nudge();
+    await house.store.ping();
+    expect(claimDue).toHaveBeenCalledTimes(1);
+    for (let failures = 2; failures < 12; failures += 1) {
+      house.clock.pass(10_000);
+      vi.advanceTimersByTime(10_000);
+      await until(() => claimDue.mock.calls.length === failures);
+      await house.store.ping();
+    }
+    isDown = false;
+    house.clock.pass(10_000);
+    vi.advanceTimersByTime(10_000);
+    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded' });
+  });
+});
+
+describe('leases', () => {
+  it('of all running steps are extended in one call every ten seconds', async () => {
+    const { handler, waiting } = gate();
+    const store = await openStore();
+    const renewLeases = vi.fn(store.renewLeases);
+    const house = await openHouse({ store: altered(store, { renewLeases }), own: [handler] });
+    await house.deploy(wide(3));
+    await house.runtime.start();
+    const runId = await house.trigger();
+    await until(() => waiting.length === 3);
+    for (let renewals = 1; renewals <= 5; renewals += 1) {
+      house.clock.pass(10_000);
+      vi.advanceTimersByTime(10_000);
+      await until(
+        () =>
+          renewLeases.mock.settledResults.length === renewals &&
+          renewLeases.mock.settledResults[renewals - 1]?.type === 'fulfilled',
+      );
+      expect(renewLeases.mock.calls[renewals - 1]?.[0]).toMatchObject({ leasedUntil: house.clock.now() + 30_000 });
+      expect(renewLeases.mock.calls[renewals - 1]?.[0].tokens).toHaveLength(3);
+    }
+    expect(
+      await store.claimDue({ now: house.clock.now(), leasedUntil: house.clock.now() + 1, limit: 9 }),
+    ).toMatchObject({ claims: [] });
+    for (const { end } of waiting) end();
+    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(await house.steps(runId)).toMatchObject({ s0: { attemptCount: 1 }, s1: { attemptCount: 1 } });
+  });
+
+  it('that were lost abort their step, and its outcome is dropped', async () => {
+    const { handler, waiting } = gate();
+    const house = await openHouse({ own: [handler] });
+    await house.deploy(wide(1));
+    await house.runtime.start();
+    const runId = await house.trigger();
+    await until(() => waiting.length === 1);
+    const later = house.clock.now() + 31_000;
+    const { claims } = await house.store.claimDue({ now: later, leasedUntil: later + 30_000, limit: 1 });
+    expect(claims).toMatchObject([{ attempt: 2, interruptions: 1 }]);
+    vi.advanceTimersByTime(10_000);
+    await until(() => waiting[0]?.context.signal.aborted === true);
+    await until(() => house.log.lines.some(({ level, runId: id }) => level === 50 && id === runId));
+    waiting[0]?.end();
+    await house.store.ping();
+    expect((await house.steps(runId)).s0).toMatchObject({ status: 'Running', attemptCount: 2, output: null });
+    expect(house.log.events('StepCompleted')).toEqual([]);
+  });
+
+  it('that lapsed while the process stood still are extended before anything is claimed', async () => {
+    const { handler, waiting } = gate();
+    const house = await openHouse({ own: [handler] });
+    await house.deploy(wide(1));
+    await house.runtime.start();
+    const runId = await house.trigger();
+    await until(() => waiting.length === 1);
+    house.clock.pass(100_000);
+    house.runtime.dispatcher.nudge();
+    await house.store.ping();
+    await house.store.ping();
+    expect(waiting).toHaveLength(1);
+    waiting[0]?.end();
+    await house.ended(runId);
+    expect((await house.steps(runId)).s0).toMatchObject({ status: 'Succeeded', attemptCount: 1 });
+  });
+});
+
+describe('an outcome', () => {
+  const counting = () => {
+    let runs = 0;
+    const handler = defineHandler({ type: 'Count', inputs: z.unknown(), run: () => ({ ...DONE, output: ++runs }) });
+    return { handler, runs: () => runs };
+  };
+
+  it('outlasts an outage of the store that is longer than its lease, and its step is not run twice', async () => {
+    const store = await openStore();
+    const { handler, runs } = counting();
+    let isDown = true;
+    const down = () => Promise.reject(new StoreUnavailableError('the disk is full'));
+    const advance = vi.fn<Store['advance']>((outcome) => (isDown ? down() : store.advance(outcome)));
+    const house = await openHouse({
+      own: [handler],
+      store: altered(store, {
+        advance,
+        claimDue: (request) => (isDown && advance.mock.calls.length > 0 ? down() : store.claimDue(request)),
+        renewLeases: (renewal) => (isDown ? down() : store.renewLeases(renewal)),
+        ping: () => (isDown ? down() : store.ping()),
+      }),
+    });
+    await house.deploy({ a: stepOf('Count') });
+    await house.runtime.start();
+    const runId = await house.trigger();
+    for (let tries = 1; tries < 20; tries += 1) {
+      await until(() => advance.mock.calls.length === tries);
+      await store.ping();
+      house.clock.pass(5_000);
+      vi.advanceTimersByTime(5_000);
+    }
+    isDown = false;
+    while (house.log.events('RunCompleted').length === 0) {
+      house.clock.pass(100);
+      vi.advanceTimersByTime(100);
+      await store.ping();
+    }
+    expect(runs()).toBe(1);
+    expect((await house.steps(runId)).a).toMatchObject({ status: 'Succeeded', output: 1, attemptCount: 1 });
+  });
+
+  it('that a working store refuses is given up after a lease, said so, and its step is run again', async () => {
+    const store = await openStore();
+    const { handler, runs } = counting();
+    const house = await openHouse({
+      own: [handler],
+      store: altered(store, {
+        advance: (outcome) =>
+          runs() === 1 ? Promise.reject(new StoreUnavailableError('no such revision')) : store.advance(outcome),
+      }),
+    });
+    await house.deploy({ a: stepOf('Count') });
+    await house.runtime.start();
+    const runId = await house.trigger();
+    while (house.log.events('RunCompleted').length === 0) {
+      house.clock.pass(200);
+      vi.advanceTimersByTime(200);
+      // Time goes on only as fast as the store answers: no lease may run out because the test ran ahead.
+      await store.ping();
+      await store.ping();
+    }
+    expect((await house.steps(runId)).a).toMatchObject({ status: 'Succeeded', output: 2, attemptCount: 2 });
+    expect(house.log.lines.some(({ msg }) => String(msg).includes('given up'))).toBe(true);
+  });
+});

@@ -1,0 +1,136 @@
+import { describe, expect, it } from 'vitest';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import { planRun, type TriggerRequest } from '../../src/flows/engine.ts';
+import type { Graph } from '../../src/model/manifest.ts';
+import { FLOW_ID, loadedFlow, manifestOf, openHouse, openStore, START } from './fixture.ts';
+import { graphOf } from './graphs.ts';
+
+function plan(steps: Graph) {
+  const record = {
+    id: FLOW_ID,
+    name: 'Orders',
+    version: '1.0',
+    revision: 7,
+    isEnabled: true,
+    createdAt: 1,
+    updatedAt: 2,
+  };
+  return planRun({
+    runId: 'r',
+    flow: { record, loaded: loadedFlow(manifestOf(steps)) },
+    triggerType: 'webhook',
+    trigger: { key: 'hook', body: Buffer.from('x'), contentType: null, headers: {} },
+    deliveryId: 'd',
+    sourceRunId: null,
+    traceparent: '00-1-2-01',
+    at: START,
+  });
+}
+
+describe('planRun', () => {
+  it('pins the run to the newest revision and makes its entry steps due', () => {
+    expect(plan(graphOf({ a: [], b: ['a'], c: [] }))).toEqual({
+      id: 'r',
+      flowId: FLOW_ID,
+      flowName: 'Orders',
+      flowVersion: '1.0',
+      revision: 7,
+      status: 'Running',
+      startedAt: START,
+      completedAt: null,
+      timeoutAt: null,
+      triggerKey: 'hook',
+      triggerType: 'webhook',
+      trigger: { key: 'hook', body: Buffer.from('x'), contentType: null, headers: {} },
+      deliveryId: 'd',
+      sourceRunId: null,
+      traceparent: '00-1-2-01',
+      steps: [
+        { stepKey: 'a', stepType: 'NoOp', dueAt: START },
+        { stepKey: 'c', stepType: 'NoOp', dueAt: START },
+      ],
+    });
+  });
+
+  it('ends a run of a flow without steps at once', () => {
+    expect(plan({})).toMatchObject({ status: 'Succeeded', completedAt: START, steps: [] });
+  });
+});
+
+describe('triggerFlow', () => {
+  const request = {
+    flowId: FLOW_ID,
+    triggerKey: 'manual',
+    triggerType: 'manual',
+    body: Buffer.from('{"a":1}'),
+    contentType: 'application/json',
+    headers: { accept: '*/*' },
+  } as const;
+
+  it('keeps what the run was started with', async () => {
+    const house = await openHouse();
+    await house.deploy(graphOf({ a: [] }));
+    const result = await house.runtime.engine.triggerFlow(request);
+    if (result.kind !== 'started') throw new Error(result.kind);
+    const run = await house.store.findRun(result.runId);
+    expect(run).toMatchObject({ triggerKey: 'manual', triggerType: 'manual', status: 'Running', startedAt: START });
+    expect(run?.trigger).toMatchObject({ contentType: 'application/json', headers: { accept: '*/*' } });
+    expect(Buffer.from(run?.trigger.body ?? []).toString()).toBe('{"a":1}');
+  });
+
+  it('starts one run for one idempotency key', async () => {
+    const house = await openHouse();
+    await house.deploy(graphOf({ a: [] }));
+    const keyed = { ...request, idempotencyKey: 'k' };
+    const [first, second] = await Promise.all([
+      house.runtime.engine.triggerFlow(keyed),
+      house.runtime.engine.triggerFlow(keyed),
+    ]);
+    expect(first).toMatchObject({ kind: 'started' });
+    expect(second).toEqual({ kind: 'duplicate', runId: 'runId' in first ? first.runId : '' });
+    expect(house.log.events('RunStarted')).toHaveLength(1);
+  });
+
+  it('starts nothing of a disabled flow, and says so', async () => {
+    const house = await openHouse();
+    await house.deploy(graphOf({ a: [] }));
+    await house.catalog.setEnabled(FLOW_ID, false);
+    expect(await house.runtime.engine.triggerFlow(request)).toEqual({ kind: 'disabled' });
+    expect((await house.store.listRuns({ skip: 0, take: 1 })).items).toEqual([]);
+    expect(house.log.events('TriggerRejectedDisabledFlow')).toMatchObject([{ eventId: 1010, flowId: FLOW_ID }]);
+  });
+
+  it.each<[string, Partial<TriggerRequest>]>([
+    ['flow', { flowId: '0b7c9d10-0000-4000-8000-00000000dead' }],
+    ['trigger', { triggerKey: 'toString', triggerType: 'cron' }],
+  ])('knows no %s that is not deployed', async (_what, change) => {
+    const house = await openHouse();
+    await house.deploy(graphOf({ a: [] }));
+    expect(await house.runtime.engine.triggerFlow({ ...request, ...change })).toEqual({ kind: 'unknown' });
+  });
+
+  it('starts a flow by hand under any key', async () => {
+    const house = await openHouse();
+    await house.deploy(graphOf({ a: [] }), { triggers: {} });
+    expect(await house.runtime.engine.triggerFlow({ ...request, triggerKey: 'dashboard' })).toMatchObject({
+      kind: 'started',
+    });
+  });
+
+  it('says nothing of a run that could not be stored', async () => {
+    const store = await openStore();
+    const error = new StoreUnavailableError('the disk is full');
+    const house = await openHouse({ store: { ...store, accept: () => Promise.reject(error) } });
+    await house.deploy(graphOf({ a: [] }));
+    await expect(house.runtime.engine.triggerFlow(request)).rejects.toBe(error);
+    expect(house.log.events('RunStarted', 'DispatchEnqueued')).toEqual([]);
+  });
+
+  it('gives its runs ids that grow', async () => {
+    const house = await openHouse();
+    await house.deploy({});
+    const ids: string[] = [];
+    for (let runs = 0; runs < 20; runs += 1) ids.push(await house.trigger());
+    expect(ids).toEqual(ids.toSorted());
+  });
+});

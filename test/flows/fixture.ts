@@ -1,0 +1,150 @@
+import { setImmediate } from 'node:timers/promises';
+import { pino } from 'pino';
+import { onTestFinished } from 'vitest';
+import { type Catalog, createCatalog } from '../../src/flows/catalog.ts';
+import type { StepHandler } from '../../src/flows/handlers/handler.ts';
+import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { createRuntime, type Runtime, type RuntimeServices } from '../../src/flows/runtime.ts';
+import type { LoadedFlow } from '../../src/manifest/load.ts';
+import { hashOf, snapshotOf } from '../../src/manifest/secrets.ts';
+import type { Clock } from '../../src/model/clock.ts';
+import type { Json } from '../../src/model/json.ts';
+import type { Graph, Manifest, StepDefinition } from '../../src/model/manifest.ts';
+import { openSqliteStore } from '../../src/store/sqlite/client.ts';
+import type { RunDetail, StepDetail, Store } from '../../src/store/store.ts';
+import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+
+export const FLOW_ID = '0b7c9d10-0000-4000-8000-000000000001';
+export const START = Date.parse('2026-03-01T12:00:00Z');
+
+export interface FakeClock extends Clock {
+  /** Moves both clocks on. */
+  pass(ms: number): void;
+}
+
+export function fakeClock(): FakeClock {
+  let now = START;
+  return {
+    now: () => now,
+    monotonic: () => now - START,
+    pass: (ms) => {
+      now += ms;
+    },
+  };
+}
+
+/** A logger that keeps its lines. */
+export function recordingLogger() {
+  const lines: Record<string, unknown>[] = [];
+  const logger = pino({ level: 'trace' }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const events = (...names: string[]) => lines.filter(({ eventName }) => names.includes(String(eventName)));
+  return { lines, logger, events };
+}
+
+/** Lets the store's thread and all promises go on until something is true. */
+export async function until(isTrue: () => boolean): Promise<void> {
+  while (!isTrue()) await setImmediate();
+}
+
+export function manifestOf(steps: Graph, change: Partial<Manifest> = {}): Manifest {
+  const triggers = { manual: { type: 'manual', inputs: {} } } as const;
+  return { id: FLOW_ID, name: 'Orders', version: '1.0', triggers, steps, ...change };
+}
+
+export function stepOf(type: string, change: Partial<StepDefinition> = {}): StepDefinition {
+  return { type, inputs: {}, runAfter: {}, ...change };
+}
+
+/** A manifest as the loader hands it on. */
+export function loadedFlow(manifest: Manifest, handlers: readonly StepHandler[] = []): LoadedFlow {
+  const table = handlerTable(handlers);
+  const snapshot = snapshotOf(manifest, (type) => table.get(type)?.secretInputs ?? []);
+  return { file: 'orders.json', manifest, snapshot, hash: hashOf(snapshot), webhooks: [] };
+}
+
+/** An empty store in memory, closed when the test ends. */
+export async function openStore(): Promise<Store> {
+  const store = await openSqliteStore({ path: ':memory:' });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+export interface House {
+  readonly store: Store;
+  readonly catalog: Catalog;
+  readonly runtime: Runtime;
+  readonly metrics: Metrics;
+  readonly clock: FakeClock;
+  readonly log: ReturnType<typeof recordingLogger>;
+  /** Deploys a flow of these steps. */
+  deploy(steps: Graph, change?: Partial<Manifest>): Promise<void>;
+  /** Starts a run and yields its id. */
+  trigger(body?: Json): Promise<string>;
+  ended(runId: string): Promise<RunDetail>;
+  /** Steps that have a row, by key. */
+  steps(runId: string): Promise<Record<string, StepDetail>>;
+}
+
+export interface HouseOptions extends Partial<Pick<RuntimeServices, 'store' | 'readSecret' | 'concurrency'>> {
+  /** Handlers beside the built-in ones. */
+  readonly own?: readonly StepHandler[];
+  readonly egressAllow?: readonly string[];
+}
+
+/** A whole runtime on a real store; the clock is the test's. It is stopped when the test ends. */
+export async function openHouse(options: HouseOptions = {}): Promise<House> {
+  const store = options.store ?? (await openStore());
+  const clock = fakeClock();
+  const log = recordingLogger();
+  const metrics = createMetrics();
+  const catalog = createCatalog(store, clock);
+  const handlers = [...builtInHandlers({ egressAllow: options.egressAllow ?? [] }), ...(options.own ?? [])];
+  const runtime = createRuntime({
+    store,
+    catalog,
+    handlers: handlerTable(handlers),
+    readSecret: () => ({ error: 'there are no secrets' }),
+    clock,
+    logger: log.logger,
+    metrics,
+    random: () => 0.5,
+    ...options,
+  });
+  onTestFinished(() => runtime.stop(0));
+  return {
+    store,
+    catalog,
+    runtime,
+    metrics,
+    clock,
+    log,
+    deploy: async (steps, change) => {
+      await catalog.deploy(loadedFlow(manifestOf(steps, change), handlers));
+    },
+    trigger: async (body = null) => {
+      const result = await runtime.engine.triggerFlow({
+        flowId: FLOW_ID,
+        triggerKey: 'manual',
+        triggerType: 'manual',
+        body: Buffer.from(JSON.stringify(body)),
+        contentType: 'application/json',
+        headers: { 'x-a': 'b' },
+      });
+      if (result.kind !== 'started') throw new Error(`the run was not started: ${result.kind}`);
+      return result.runId;
+    },
+    ended: async (runId) => {
+      for (;;) {
+        const run = await store.findRun(runId);
+        if (run !== undefined && run.status !== 'Running') return run;
+      }
+    },
+    steps: async (runId) => {
+      const steps = (await store.listSteps(runId)) ?? [];
+      return Object.fromEntries(steps.map((step) => [step.stepKey, step]));
+    },
+  };
+}
+
+/** A placeholder of a template. */
+export const cel = (expression: string): string => `\${${expression}}`;

@@ -1,0 +1,299 @@
+import { describe, expect, it } from 'vitest';
+import { createHttpRequestHandler } from '../../../src/flows/handlers/http-request.ts';
+import { call } from './call.ts';
+import { serve } from './loopback-server.ts';
+
+const NOW = Date.parse('2026-03-01T12:00:00Z');
+const open = createHttpRequestHandler({ egressAllow: ['127.0.0.0/8'], now: () => NOW });
+const closed = createHttpRequestHandler({ egressAllow: [] });
+
+describe('the request', () => {
+  it('is a GET with the idempotency key of the step', async () => {
+    const { origin, received } = await serve((_request, response) => response.end());
+    await call(open, { url: `${origin}/path?a=1%20b` });
+    expect(received).toMatchObject([
+      { method: 'GET', url: '/path?a=1%20b', headers: { 'idempotency-key': 'run:step', 'user-agent': 'sluice' } },
+    ]);
+    expect(received[0]?.body.length).toBe(0);
+  });
+
+  it('adds the query to that of the URL and leaves what stands there as it was written', async () => {
+    const { origin, received } = await serve((_request, response) => response.end());
+    await call(open, { url: `${origin}/?sig=a%20b`, query: { n: 1, tag: ['x', 'y&z'], flag: true, none: null } });
+    expect(received[0]?.url).toBe('/?sig=a%20b&n=1&tag=x&tag=y%26z&flag=true');
+  });
+
+  it('sends a body as JSON', async () => {
+    const { origin, received } = await serve((_request, response) => response.end());
+    await call(open, { url: origin, method: 'post', body: { a: [1, null] }, headers: { 'X-Count': 3 } });
+    expect(received[0]).toMatchObject({
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-count': '3' },
+    });
+    expect(received[0]?.body.toString()).toBe('{"a":[1,null]}');
+  });
+
+  it.each([
+    ['a text as JSON too', {}, '"a=b"'],
+    ['a text as it is under another content type', { 'content-type': 'application/x-www-form-urlencoded' }, 'a=b'],
+  ])('sends %s', async (_what, headers, sent) => {
+    const { origin, received } = await serve((_request, response) => response.end());
+    await call(open, { url: origin, method: 'POST', body: 'a=b', headers });
+    expect(received[0]?.body.toString()).toBe(sent);
+  });
+
+  it('forwards the exact bytes and the content type of the trigger', async () => {
+    const { origin, received } = await serve((_request, response) => response.end());
+    const body = Buffer.from([0x7b, 0x20, 0xff, 0x00, 0x7d]);
+    const trigger = { key: 'hook', body, contentType: 'application/x-odd; v=1', headers: {} };
+    await call(open, { url: origin, method: 'POST', forwardBody: true }, { trigger: async () => trigger });
+    expect(received[0]?.headers['content-type']).toBe('application/x-odd; v=1');
+    expect(received[0]?.body.equals(body)).toBe(true);
+  });
+
+  it('lets the author set the idempotency key and the user agent', async () => {
+    const { origin, received } = await serve((_request, response) => response.end());
+    await call(open, { url: origin, headers: { 'Idempotency-Key': 'mine', 'User-Agent': 'me' } });
+    expect(received[0]?.headers).toMatchObject({ 'idempotency-key': 'mine', 'user-agent': 'me' });
+  });
+});
+
+describe('inputs', () => {
+  it.each([
+    ['no URL', { url: 'api.example.com' }, 'url'],
+    ['a scheme other than http and https', { url: 'file:///etc/passwd' }, 'url'],
+    ['credentials in the URL', { url: 'https://me:secret@example.com' }, 'url'],
+    ['a method that opens a tunnel', { method: 'CONNECT' }, 'method'],
+    ['a header that frames the message', { headers: { 'Transfer-Encoding': 'chunked' } }, 'headers.Transfer-Encoding'],
+    ['a header value with a line break', { headers: { a: 'secret\r\nb: c' } }, 'headers.a'],
+    ['a header given twice', { headers: { a: '1', A: '2' } }, 'headers.A'],
+    ['a body without a method for it', { body: {} }, 'method'],
+    ['two bodies', { method: 'POST', body: {}, forwardBody: true }, 'forwardBody'],
+    ['a status that is none', { expectedStatuses: [999] }, 'expectedStatuses'],
+    ['a range that runs backwards', { expectedStatuses: '299-200' }, 'expectedStatuses'],
+    ['no time at all', { timeoutSeconds: 0 }, 'timeoutSeconds'],
+    ['a misspelt name', { mehtod: 'POST' }, ''],
+  ])('refuse %s', (_what, inputs, path) => {
+    const parsed = open.inputs.safeParse({ url: 'https://example.com', ...inputs });
+    expect(parsed.success).toBe(false);
+    expect(parsed.error?.issues[0]?.path.join('.')).toContain(path);
+    expect(JSON.stringify(parsed.error?.issues)).not.toContain('secret');
+  });
+});
+
+describe('the answer', () => {
+  it.each([
+    ['JSON', 'application/json; charset=utf-8', '{"ok":true}', { ok: true }],
+    ['JSON of a vendor', 'application/vnd.api+json', '[1]', [1]],
+    ['text where JSON does not parse', 'application/json', '{', '{'],
+    ['text', 'text/plain', 'ü', 'ü'],
+    ['text in its own charset', 'text/plain; charset=iso-8859-1', Buffer.from([0xfc]), 'ü'],
+    ['text without a content type', undefined, '{"a":1}', '{"a":1}'],
+    ['base64 of what is no text', 'image/png', Buffer.from([0x89, 0x50, 0xff]), 'iVD/'],
+    ['null for no bytes', 'application/json', '', null],
+  ])('is %s', async (_what, contentType, sent, body) => {
+    const { origin } = await serve((_request, response) => {
+      if (contentType !== undefined) response.setHeader('Content-Type', contentType);
+      response.setHeader('X-Twice', ['a', 'b']);
+      response.end(sent);
+    });
+    const result = await call(open, { url: origin });
+    expect(result).toMatchObject({
+      kind: 'succeeded',
+      output: { status: 200, body, headers: { 'x-twice': 'a, b' } },
+    });
+  });
+
+  it.each([
+    [404, undefined, false],
+    [400, undefined, false],
+    [408, undefined, true],
+    [425, undefined, true],
+    [429, undefined, true],
+    [500, undefined, true],
+    [503, undefined, true],
+    [204, '200', false],
+    [201, '200-200', false],
+  ])('fails with an unexpected %i where %s is expected; retryable: %s', async (status, expectedStatuses, retryable) => {
+    const { origin } = await serve((_request, response) => response.writeHead(status).end());
+    const result = await call(open, { url: origin, ...(expectedStatuses && { expectedStatuses }) });
+    expect(result).toMatchObject({ kind: 'failed', code: 'unexpected_status', retryable, output: { status } });
+    expect(result).not.toHaveProperty('retryAfterMs');
+  });
+
+  it.each([
+    [404, [404]],
+    [404, '4xx'],
+    [503, ['2xx', '500-599']],
+    [302, [302]],
+  ])('succeeds with %i where %j is expected', async (status, expectedStatuses) => {
+    const { origin } = await serve((_request, response) => response.writeHead(status, { location: '/x' }).end());
+    expect(await call(open, { url: origin, expectedStatuses })).toMatchObject({
+      kind: 'succeeded',
+      output: { status },
+    });
+  });
+
+  it.each([
+    ['seconds', '120', 120_000],
+    ['a date', 'Sun, 01 Mar 2026 12:00:30 GMT', 30_000],
+    ['a date that has passed', 'Sun, 01 Mar 2026 11:00:00 GMT', 0],
+  ])('passes on a Retry-After of %s', async (_what, header, retryAfterMs) => {
+    const { origin } = await serve((_request, response) => response.writeHead(429, { 'retry-after': header }).end());
+    expect(await call(open, { url: origin })).toMatchObject({ kind: 'failed', retryable: true, retryAfterMs });
+  });
+
+  it('is no Retry-After where the header says neither', async () => {
+    const { origin } = await serve((_request, response) => response.writeHead(503, { 'retry-after': '-1' }).end());
+    expect(await call(open, { url: origin })).not.toHaveProperty('retryAfterMs');
+  });
+
+  it.each([
+    ['announced', { 'content-length': 1_048_577 }],
+    ['not announced', {}],
+  ])('fails where it is larger than 1 MiB, %s', async (_what, headers) => {
+    const { origin } = await serve((_request, response) =>
+      response.writeHead(200, headers).end(Buffer.alloc(1_048_577, 'a')),
+    );
+    expect(await call(open, { url: origin })).toMatchObject({
+      kind: 'failed',
+      code: 'response_too_large',
+      retryable: false,
+    });
+  });
+
+  it('passes with exactly 1 MiB', async () => {
+    const { origin } = await serve((_request, response) => response.end(Buffer.alloc(1_048_576, 'a')));
+    expect(await call(open, { url: origin })).toMatchObject({ kind: 'succeeded' });
+  });
+
+  it('fails retryably where none comes in time', async () => {
+    const { origin } = await serve(() => {});
+    const result = await call(open, { url: `${origin}/?token=secret`, timeoutSeconds: 0.0505 });
+    expect(result).toMatchObject({ kind: 'failed', code: 'timeout', retryable: true });
+    expect(JSON.stringify(result)).not.toContain('secret');
+  });
+
+  it('fails retryably where its body stops coming', async () => {
+    const { origin } = await serve((_request, response) =>
+      response.writeHead(200, { 'content-length': 10 }).write('a'),
+    );
+    expect(await call(open, { url: origin, timeoutSeconds: 0.05 })).toMatchObject({ code: 'timeout', retryable: true });
+  });
+
+  it('fails retryably where nobody listens, and shows neither path nor query', async () => {
+    const { origin } = await serve((request) => request.socket.destroy());
+    const result = await call(open, { url: `${origin}/hidden?token=secret` });
+    expect(result).toMatchObject({ kind: 'failed', code: 'network_error', retryable: true });
+    expect(JSON.stringify(result)).not.toMatch(/hidden|secret/);
+  });
+
+  it('is not waited for when the step is aborted', async () => {
+    const aborted = new AbortController();
+    const { origin } = await serve(() => aborted.abort());
+    expect(await call(open, { url: origin }, { signal: aborted.signal })).toMatchObject({ kind: 'failed' });
+  });
+});
+
+describe('egress', () => {
+  it.each([
+    'http://127.0.0.1:PORT',
+    'http://2130706433:PORT',
+    'http://[::ffff:127.0.0.1]:PORT',
+    'http://localhost:PORT',
+  ])('refuses %s without connecting', async (template) => {
+    const { origin, received } = await serve((_request, response) => response.end());
+    const result = await call(closed, { url: template.replace('PORT', new URL(origin).port) });
+    expect(result).toMatchObject({ kind: 'failed', code: 'egress_refused', retryable: false });
+    expect(JSON.stringify(result)).toContain('SLUICE_EGRESS_ALLOW');
+    expect(received).toEqual([]);
+  });
+
+  it('reaches a host name that is allowed', async () => {
+    const handler = createHttpRequestHandler({ egressAllow: ['localhost'] });
+    const { origin } = await serve((_request, response) => response.end());
+    const url = origin.replace('127.0.0.1', 'localhost');
+    expect(await call(handler, { url })).toMatchObject({ kind: 'succeeded' });
+    expect(await call(handler, { url: origin })).toMatchObject({ code: 'egress_refused' });
+  });
+
+  it('refuses to start with an allow list it cannot read', () => {
+    expect(() => createHttpRequestHandler({ egressAllow: ['10.0.0.0/99'] })).toThrow('10.0.0.0/99');
+  });
+});
+
+describe('redirects', () => {
+  const SECRETS = { authorization: 'Bearer secret', cookie: 'a=secret', 'x-api-key': 'secret' };
+  const BODY = { url: '', method: 'POST', body: { a: 1 } };
+
+  it('are followed within an origin, with all headers', async () => {
+    const { origin, received } = await serve((request, response) =>
+      request.url === '/' ? response.writeHead(302, { location: '/there?x=1' }).end() : response.end('done'),
+    );
+    expect(await call(open, { url: origin, headers: SECRETS })).toMatchObject({
+      output: { status: 200, body: 'done' },
+    });
+    expect(received.map(({ url }) => url)).toEqual(['/', '/there?x=1']);
+    expect(received[1]?.headers).toMatchObject(SECRETS);
+  });
+
+  it('carry no header that could hold a credential to another origin', async () => {
+    const other = await serve((_request, response) => response.end());
+    const { origin } = await serve((_request, response) => response.writeHead(307, { location: other.origin }).end());
+    await call(open, { ...BODY, url: origin, headers: SECRETS });
+    expect(other.received[0]).toMatchObject({ method: 'POST', headers: { 'idempotency-key': 'run:step' } });
+    expect(other.received[0]?.body.toString()).toBe('{"a":1}');
+    expect(JSON.stringify(other.received[0]?.headers)).not.toContain('secret');
+  });
+
+  it.each([
+    [301, 'POST', 'GET'],
+    [302, 'POST', 'GET'],
+    [303, 'POST', 'GET'],
+    [303, 'PUT', 'GET'],
+    [301, 'PUT', 'PUT'],
+    [307, 'POST', 'POST'],
+    [308, 'DELETE', 'DELETE'],
+  ])('of status %i turn a %s into a %s', async (status, method, next) => {
+    const { origin, received } = await serve((request, response) =>
+      request.url === '/' ? response.writeHead(status, { location: '/next' }).end() : response.end(),
+    );
+    await call(open, { ...BODY, url: origin, method });
+    expect(received[1]?.method).toBe(next);
+    expect(received[1]?.body.length).toBe(next === 'GET' ? 0 : 7);
+    expect('content-type' in (received[1]?.headers ?? {})).toBe(next !== 'GET');
+  });
+
+  it.each(['http://127.0.0.2:1/', 'http://[::1]:1/', 'http://localhost:1/', 'http://169.254.169.254/latest/meta-data'])(
+    'to %s are refused where only the first host is allowed',
+    async (location) => {
+      const handler = createHttpRequestHandler({ egressAllow: ['127.0.0.1'] });
+      const { origin } = await serve((_request, response) => response.writeHead(302, { location }).end());
+      const result = await call(handler, { url: origin });
+      // The name "localhost" has the allowed address too: there nobody listens on port 1.
+      expect(result).toMatchObject({ code: location.includes('localhost') ? 'network_error' : 'egress_refused' });
+    },
+  );
+
+  it.each([
+    ['another scheme', 'file:///etc/passwd'],
+    ['a URL that is none', 'http://['],
+    ['a URL with credentials', 'http://a:b@127.0.0.1/'],
+  ])('to %s are refused', async (_what, location) => {
+    const { origin } = await serve((_request, response) => response.writeHead(302, { location }).end());
+    expect(await call(open, { url: origin })).toMatchObject({ code: 'redirect_refused', retryable: false });
+  });
+
+  it('are followed five times and no more', async () => {
+    const { origin, received } = await serve((request, response) =>
+      response.writeHead(302, { location: `${request.url}x` }).end(),
+    );
+    expect(await call(open, { url: origin })).toMatchObject({ code: 'redirect_refused' });
+    expect(received).toHaveLength(6);
+  });
+
+  it('without a location are an answer', async () => {
+    const { origin } = await serve((_request, response) => response.writeHead(302).end());
+    expect(await call(open, { url: origin })).toMatchObject({ code: 'unexpected_status', output: { status: 302 } });
+  });
+});

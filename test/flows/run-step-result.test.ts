@@ -1,0 +1,166 @@
+import { describe, expect, it } from 'vitest';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import type { StepHandler } from '../../src/flows/handlers/handler.ts';
+import type { StepDefinition } from '../../src/model/manifest.ts';
+import type { Claim } from '../../src/store/store.ts';
+import { cel, FLOW_ID, START } from './fixture.ts';
+import { fail, handlerOf, retry, succeed, tryStep } from './try-step.ts';
+
+describe('the result', () => {
+  const cyclic: unknown[] = [];
+  cyclic.push({ cyclic });
+
+  it.each([
+    ['a function', { output: { a: [() => 1] } }, 'output_not_json', 'output.a[0] is a function'],
+    ['a date', { output: new Date(0) }, 'output_not_json', 'output is an instance of Date'],
+    ['a number that JSON does not have', { output: { n: Number.NaN } }, 'output_not_json', 'output.n is NaN'],
+    ['a big integer', { output: 1n }, 'output_not_json', 'output is a bigint'],
+    ['a hole', { output: [undefined] }, 'output_not_json', 'output[0] is undefined'],
+    ['nothing', {}, 'output_not_json', 'output is undefined'],
+    ['a value that contains itself', { output: cyclic }, 'output_not_json', 'nested deeper than 500 levels'],
+    ['more than 1 MiB', { output: 'a'.repeat(1_048_575) }, 'output_too_large', '1048577 bytes'],
+  ])('fails the step where its output is %s', async (_what, output, code, message) => {
+    const { ran } = await tryStep({ handler: handlerOf(() => ({ kind: 'succeeded', ...output })), step: { retry } });
+    expect(ran?.result).toMatchObject({
+      kind: 'failed',
+      error: { code, message: expect.stringContaining(message), retryable: false },
+    });
+  });
+
+  it('may be 1 MiB', async () => {
+    const output = 'a'.repeat(1_048_574);
+    const { ran } = await tryStep({ handler: handlerOf(() => ({ kind: 'succeeded', output })) });
+    expect(ran?.result.kind).toBe('succeeded');
+  });
+
+  it('may have properties that are undefined', async () => {
+    const { ran } = await tryStep({
+      handler: handlerOf(() => ({ kind: 'succeeded', output: { a: undefined, b: 1 } })),
+    });
+    expect(ran?.result).toMatchObject({ kind: 'succeeded', output: { b: 1 } });
+  });
+
+  it('of a failure keeps the failure where the output cannot be kept', async () => {
+    const { ran } = await tryStep({ handler: fail({ output: () => 1 }) });
+    expect(ran?.result).toEqual({
+      kind: 'failed',
+      error: {
+        code: 'down',
+        message: 'is down (its output is not kept: output is a function, which JSON cannot hold)',
+        retryable: true,
+      },
+    });
+  });
+
+  it.each([
+    ['undefined', undefined],
+    ['a text', 'ok'],
+    ['another kind', { kind: 'done' }],
+  ])('fails the step where the handler yields %s', async (_what, yielded) => {
+    const { ran } = await tryStep({ handler: handlerOf(async () => yielded) });
+    expect(ran?.result).toMatchObject({ kind: 'failed', error: { code: 'handler_error' } });
+  });
+});
+
+describe('a failed attempt', () => {
+  const rows: [string, StepHandler, Partial<StepDefinition>, Partial<Claim>, number | undefined][] = [
+    ['is not tried again without a policy', fail(), {}, {}, undefined],
+    ['is tried again after the back-off', fail(), { retry }, { attempt: 2 }, 6_000],
+    ['is tried again as late as the handler says', fail({ retryAfterMs: 90_000 }), { retry }, {}, 90_000],
+    ['ignores a wait that is no number', fail({ retryAfterMs: Number.NaN }), { retry }, {}, 2_000],
+    ['is not tried again after the last', fail(), { retry }, { attempt: 3 }, undefined],
+    ['is not tried again where it would end the same', fail({ retryable: false }), { retry }, {}, undefined],
+    ['does not count the attempts that were interrupted', fail(), { retry }, { attempt: 4, interruptions: 2 }, 6_000],
+    ['is tried again where the handler threw', handlerOf(() => Promise.reject(new Error('x'))), { retry }, {}, 2_000],
+  ];
+  it.each(rows)('%s', async (_rule, handler, step, claim, waitMs) => {
+    const { ran } = await tryStep({ handler, step, claim });
+    expect(ran?.result).toMatchObject(
+      waitMs === undefined ? { kind: 'failed' } : { kind: 'retry', dueAt: START + waitMs },
+    );
+  });
+
+  it('is tried again where a secret could not be read', async () => {
+    const { ran } = await tryStep({ handler: succeed, step: { inputs: { token: 'env:OTHER' }, retry } });
+    expect(ran?.result).toMatchObject({ kind: 'retry', error: { code: 'secret_unavailable' } });
+  });
+});
+
+describe('an attempt', () => {
+  it('has an idempotency key that does not change', async () => {
+    const handler = handlerOf(({ idempotencyKey, attempt }) => ({
+      kind: 'succeeded',
+      output: { idempotencyKey, attempt },
+    }));
+    const { ran } = await tryStep({ handler, claim: { attempt: 7 } });
+    expect(ran?.result).toMatchObject({ output: { idempotencyKey: 'run-1:only', attempt: 7 } });
+  });
+
+  it('logs with the ids of its run and step', async () => {
+    const handler = handlerOf(({ logger }) => {
+      logger.info('here');
+      return { kind: 'succeeded', output: null };
+    });
+    const { log } = await tryStep({ handler });
+    expect(log.lines).toMatchObject([{ msg: 'here', runId: 'run-1', stepKey: 'only', flowId: FLOW_ID }]);
+  });
+
+  it('fails retryably when its time is up, and its handler is told', async () => {
+    let aborted: AbortSignal | undefined;
+    const handler = handlerOf(({ signal }) => {
+      aborted = signal;
+      return new Promise(() => {});
+    });
+    const { ran } = await tryStep({ handler, step: { timeoutSeconds: 0.01 } });
+    expect(ran?.result).toMatchObject({ kind: 'failed', error: { code: 'timeout', retryable: true } });
+    expect(aborted?.aborted).toBe(true);
+  });
+
+  it.each([undefined, 60])('yields nothing when it is aborted, with a time limit of %s s', async (timeoutSeconds) => {
+    const controller = new AbortController();
+    const handler = handlerOf(({ signal }) => {
+      controller.abort(new Error('the process stops'));
+      expect(signal.aborted).toBe(true);
+      return new Promise(() => {});
+    });
+    const { ran } = await tryStep({ handler, step: { timeoutSeconds }, signal: controller.signal });
+    expect(ran).toBeUndefined();
+  });
+
+  it('does not begin once it is aborted', async () => {
+    const handler = handlerOf(() => {
+      throw new Error('it began');
+    });
+    expect((await tryStep({ handler, signal: AbortSignal.abort() })).ran).toBeUndefined();
+  });
+
+  it('of a type that nobody serves any more fails the step', async () => {
+    const { ran } = await tryStep({ handler: succeed, claim: { stepType: 'Gone' } });
+    expect(ran).toMatchObject({
+      input: null,
+      result: { kind: 'failed', error: { code: 'unknown_handler', message: expect.stringContaining('"Gone"') } },
+    });
+  });
+
+  it('of a revision that is not stored fails the step', async () => {
+    const { ran } = await tryStep({ handler: succeed, claim: { revision: 999 } });
+    expect(ran?.result).toMatchObject({ kind: 'failed', error: { code: 'internal_error', retryable: false } });
+  });
+
+  it.each([
+    [4, 'succeeded'],
+    [5, 'failed'],
+  ])('that follows %i interruptions has %s', async (interruptions, kind) => {
+    const { ran } = await tryStep({ handler: succeed, claim: { attempt: interruptions + 1, interruptions } });
+    expect(ran?.result.kind).toBe(kind);
+    if (ran?.result.kind === 'failed') expect(ran.result.error.code).toBe('interrupted_too_often');
+  });
+
+  it.each([
+    ['its inputs', succeed, { inputs: { a: cel('trigger.body') } }],
+    ['its handler', handlerOf(({ trigger }) => trigger()), {}],
+  ])('is no failure of the step where the store has no answer for %s', async (_what, handler, step) => {
+    const runInput = new StoreUnavailableError('the disk is full');
+    await expect(tryStep({ handler, step, runInput })).rejects.toBe(runInput);
+  });
+});

@@ -1,0 +1,182 @@
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { defineHandler } from '../../src/flows/handlers/handler.ts';
+import { cel, openHouse, stepOf } from './fixture.ts';
+import { graphOf } from './graphs.ts';
+import { serve } from './handlers/loopback-server.ts';
+
+const fails = defineHandler({
+  type: 'Fails',
+  inputs: z.unknown(),
+  run: () => ({ kind: 'failed', code: 'no_luck', message: 'no luck', retryable: false }),
+});
+
+describe('a run', () => {
+  it('goes through its graph to the end', async () => {
+    const house = await openHouse();
+    await house.deploy(graphOf({ a: [], b: ['a'], c: ['a'], d: ['b', 'c'] }));
+    await house.runtime.start();
+    const runId = await house.trigger();
+    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded', revision: 1, flowName: 'Orders' });
+    const steps = Object.values(await house.steps(runId));
+    expect(steps.map(({ stepKey, status, attemptCount }) => ({ stepKey, status, attemptCount }))).toEqual(
+      ['a', 'b', 'c', 'd'].map((stepKey) => ({ stepKey, status: 'Succeeded', attemptCount: 1 })),
+    );
+  });
+
+  it('hands a step what the steps before it left and what started the run', async () => {
+    const house = await openHouse();
+    await house.deploy({
+      greet: stepOf('LogMessage', { inputs: { message: `hello ${cel('trigger.body.name')}` } }),
+      relay: stepOf('LogMessage', {
+        inputs: { message: { said: cel('steps.greet.output'), of: cel('trigger.headers["x-a"]') } },
+        runAfter: { greet: { statuses: ['Succeeded'] } },
+      }),
+    });
+    await house.runtime.start();
+    const runId = await house.trigger({ name: 'Ada' });
+    await house.ended(runId);
+    expect((await house.steps(runId)).relay).toMatchObject({ output: { said: 'hello Ada', of: 'b' } });
+  });
+
+  it('fails with its step, and skips what was to come after it', async () => {
+    const house = await openHouse({ own: [fails] });
+    await house.deploy({ ...graphOf({ b: ['a'] }), a: stepOf('Fails') });
+    await house.runtime.start();
+    const runId = await house.trigger();
+    expect(await house.ended(runId)).toMatchObject({ status: 'Failed' });
+    expect(await house.steps(runId)).toMatchObject({
+      a: { status: 'Failed', error: { code: 'no_luck', message: 'no luck', retryable: false } },
+      b: { status: 'Skipped', skipReason: '"a" ended Failed; this step runs after Succeeded' },
+    });
+  });
+
+  it('emits its events and counts', async () => {
+    const house = await openHouse({ own: [fails] });
+    await house.deploy({
+      ...graphOf({ b: ['a'] }),
+      a: stepOf('NoOp'),
+      c: stepOf('Fails'),
+      ...graphOf({ d: ['c'], b: ['a'] }),
+    });
+    await house.runtime.start();
+    const runId = await house.trigger();
+    await house.ended(runId);
+    await house.runtime.stop(0);
+    const { lines, events } = house.log;
+    expect(events('RunStarted')).toMatchObject([{ eventId: 1000, runId, triggerType: 'manual', revision: 1 }]);
+    expect(events('DispatchEnqueued').map(({ eventId, stepKey }) => [eventId, stepKey])).toEqual(
+      expect.arrayContaining([
+        [3000, 'a'],
+        [3000, 'b'],
+        [3000, 'c'],
+      ]),
+    );
+    expect(events('StepStarted')).toHaveLength(3);
+    expect(events('StepCompleted')).toMatchObject([
+      { eventId: 2001, stepKey: 'a' },
+      { eventId: 2001, stepKey: 'b' },
+    ]);
+    expect(events('StepFailed')).toMatchObject([{ eventId: 2002, stepKey: 'c', error: { code: 'no_luck' } }]);
+    expect(events('StepSkipped')).toMatchObject([{ eventId: 2003, stepKey: 'd' }]);
+    expect(events('RunCompleted')).toMatchObject([{ eventId: 1001, runId, status: 'Failed' }]);
+    expect(lines.filter(({ eventId }) => eventId === 1010)).toEqual([]);
+
+    const text = await house.metrics.registry.metrics();
+    expect(text).toMatch(/sluice_runs_started_total\{[^}]*trigger="manual"\} 1/);
+    expect(text).toMatch(/sluice_runs_completed_total\{[^}]*status="Failed"\} 1/);
+    expect(text).toContain('sluice_steps_completed_total{type="NoOp",status="Succeeded"} 2');
+    expect(text).toContain('sluice_steps_completed_total{type="Fails",status="Failed"} 1');
+    expect(text).toContain('sluice_steps_in_flight 0');
+  });
+
+  it('of a flow without steps has ended at once', async () => {
+    const house = await openHouse();
+    await house.deploy({});
+    await house.runtime.start();
+    const runId = await house.trigger();
+    expect(await house.store.findRun(runId)).toMatchObject({ status: 'Succeeded', completedAt: house.clock.now() });
+    expect(house.log.events('RunCompleted')).toMatchObject([{ runId, status: 'Succeeded' }]);
+  });
+});
+
+describe('an HttpRequest', () => {
+  const TOKEN = 'Bearer t0p-s3cret-token';
+
+  it.each([
+    [200, 'Succeeded'],
+    [500, 'Failed'],
+  ])('that is answered %i records no secret, though the other side tells it back', async (status, expected) => {
+    const { origin, received } = await serve((request, response) => {
+      response.setHeader('x-echo', request.headers.authorization ?? '');
+      response.writeHead(status).end(JSON.stringify(request.headers));
+    });
+    const house = await openHouse({
+      egressAllow: ['127.0.0.0/8'],
+      readSecret: (reference) => (reference === 'env:TOKEN' ? { value: TOKEN } : { error: 'unknown' }),
+    });
+    const inputs = { url: origin, method: 'POST', forwardBody: true, headers: { Authorization: 'env:TOKEN' } };
+    await house.deploy({ call: stepOf('HttpRequest', { inputs }) });
+    await house.runtime.start();
+    const runId = await house.trigger({ a: 1 });
+    expect(await house.ended(runId)).toMatchObject({ status: expected });
+    const { call } = await house.steps(runId);
+    expect(received[0]?.headers.authorization).toBe(TOKEN);
+    expect(received[0]?.headers['idempotency-key']).toBe(`${runId}:call`);
+    expect(received[0]?.body.toString()).toBe('{"a":1}');
+    expect(call).toMatchObject({
+      input: { url: origin, headers: { Authorization: '***' } },
+      output: { status, headers: { 'x-echo': '***' } },
+    });
+    expect(JSON.stringify([call, house.log.lines])).not.toContain('t0p-s3cret');
+  });
+});
+
+describe('a deploy while a run is in flight', () => {
+  const gated = () => {
+    let open: () => void = () => {};
+    const opened = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const gate = defineHandler({
+      type: 'Gate',
+      inputs: z.unknown(),
+      run: async () => {
+        await opened;
+        return { kind: 'succeeded', output: null };
+      },
+    });
+    return { gate, open: () => open() };
+  };
+  const behind = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
+
+  it('changes its inputs and neither its graph nor its types', async () => {
+    const { gate, open } = gated();
+    const house = await openHouse({ own: [gate] });
+    await house.deploy({ a: stepOf('Gate'), b: stepOf('LogMessage', { inputs: { message: 'old' }, ...behind('a') }) });
+    await house.runtime.start();
+    const runId = await house.trigger();
+    await house.deploy({
+      a: stepOf('Gate'),
+      b: stepOf('NoOp', { inputs: { message: 'new' }, ...behind('between') }),
+      between: stepOf('NoOp', behind('a')),
+    });
+    open();
+    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded', revision: 1 });
+    const steps = await house.steps(runId);
+    expect(Object.keys(steps)).toEqual(['a', 'b']);
+    expect(steps.b).toMatchObject({ stepType: 'LogMessage', output: 'new' });
+  });
+
+  it('leaves a step that it removed its own inputs', async () => {
+    const { gate, open } = gated();
+    const house = await openHouse({ own: [gate] });
+    await house.deploy({ a: stepOf('Gate'), b: stepOf('LogMessage', { inputs: { message: 'old' }, ...behind('a') }) });
+    await house.runtime.start();
+    const runId = await house.trigger();
+    await house.deploy({ a: stepOf('Gate') });
+    open();
+    await house.ended(runId);
+    expect((await house.steps(runId)).b).toMatchObject({ status: 'Succeeded', output: 'old' });
+  });
+});

@@ -1,0 +1,100 @@
+import { afterAll, beforeAll } from 'vitest';
+import { z } from 'zod';
+import { createCatalog } from '../../src/flows/catalog.ts';
+import {
+  defineHandler,
+  type HandlerResult,
+  type StepContext,
+  type StepHandler,
+} from '../../src/flows/handlers/handler.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
+import { createRunStep, type RunStepServices } from '../../src/flows/run-step.ts';
+import type { JsonObject } from '../../src/model/json.ts';
+import type { StepDefinition } from '../../src/model/manifest.ts';
+import { openSqliteStore } from '../../src/store/sqlite/client.ts';
+import type { Claim, RunInput, Store } from '../../src/store/store.ts';
+import { FLOW_ID, fakeClock, loadedFlow, manifestOf, recordingLogger, START, stepOf } from './fixture.ts';
+
+export const SECRET = 'p4ssw0rd-of-the-api';
+
+/** A handler whose input `token` is secret, and whatever else is given. */
+export function handlerOf(run: (context: StepContext<JsonObject>) => unknown, secretInputs = ['token']): StepHandler {
+  return defineHandler({
+    type: 'Own',
+    inputs: z.looseObject({ count: z.number().optional() }),
+    secretInputs,
+    run: run as (context: StepContext) => HandlerResult,
+  });
+}
+
+let store: Store;
+beforeAll(async () => {
+  store = await openSqliteStore({ path: ':memory:' });
+});
+afterAll(() => store.close());
+
+interface Given {
+  readonly handler: StepHandler;
+  readonly step?: Partial<StepDefinition>;
+  readonly claim?: Partial<Claim>;
+  readonly runInput?: RunInput | Error;
+  readonly signal?: AbortSignal;
+}
+
+export const RUN_INPUT: RunInput = {
+  trigger: {
+    key: 'hook',
+    body: Buffer.from('{"name":"Ada","ref":"env:TOKEN"}'),
+    contentType: 'application/json',
+    headers: { a: 'b' },
+  },
+  steps: { first: { status: 'Succeeded', output: { n: 3 }, error: null } },
+};
+
+/** Tries a step of a flow that is really deployed; only reading the run is given. */
+export async function tryStep({ handler, step, claim, runInput = RUN_INPUT, signal }: Given) {
+  const clock = fakeClock();
+  const catalog = createCatalog(store, clock);
+  const { record } = await catalog.deploy(loadedFlow(manifestOf({ only: stepOf('Own', step) }), [handler]));
+  let reads = 0;
+  const log = recordingLogger();
+  const services: RunStepServices = {
+    store: {
+      readRunInput: async () => {
+        reads += 1;
+        if (runInput instanceof Error) throw runInput;
+        return runInput;
+      },
+    },
+    catalog,
+    handlers: handlerTable([handler]),
+    readSecret: (reference) => (reference === 'env:TOKEN' ? { value: SECRET } : { error: 'the variable is not set' }),
+    clock,
+    logger: log.logger,
+    random: () => 0.5,
+  };
+  const ran = await createRunStep(services)(
+    {
+      token: 't',
+      runId: 'run-1',
+      flowId: FLOW_ID,
+      revision: record.revision,
+      stepKey: 'only',
+      stepType: 'Own',
+      attempt: 1,
+      interruptions: 0,
+      triggerKey: 'hook',
+      traceparent: null,
+      dueAt: START,
+      startedAt: START,
+      ...claim,
+    },
+    signal ?? new AbortController().signal,
+  );
+  return { ran, reads, log };
+}
+
+export const succeed = handlerOf(({ inputs }) => ({ kind: 'succeeded', output: inputs }));
+export const fail = (more: object = {}) =>
+  handlerOf(() => ({ kind: 'failed', code: 'down', message: 'is down', retryable: true, ...more }));
+export const retry = { maxAttempts: 3, backoffSeconds: 2, factor: 3, maxBackoffSeconds: 60, jitter: false };

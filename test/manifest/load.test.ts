@@ -1,0 +1,106 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { formatIssue } from '../../src/manifest/issues.ts';
+import { loadManifests } from '../../src/manifest/load.ts';
+import { FLOW_ID, goodManifest, rules } from './rules.ts';
+
+const OTHER_ID = '7c9e6679-7425-40de-944b-e07fc1f90ae7';
+
+let folder = '';
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-manifests-'));
+});
+
+afterEach(() => rm(folder, { recursive: true }));
+
+async function load(files: Record<string, unknown>) {
+  for (const [name, content] of Object.entries(files)) {
+    await writeFile(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content));
+  }
+  const { flows, issues } = await loadManifests(folder, rules);
+  const lines = issues.map((issue) => formatIssue(issue).replaceAll(`${folder}/`, ''));
+  return { flows, lines, names: flows.map((flow) => flow.manifest.name) };
+}
+
+function hook(slug: string) {
+  return { type: 'webhook', inputs: { webhookSlug: slug } };
+}
+
+describe('a folder', () => {
+  it('gives its manifests by name, and what each of them lacks', async () => {
+    const { names, lines, flows } = await load({
+      'b.json': goodManifest(),
+      'a.json': { id: OTHER_ID, version: '1' },
+      'broken.json': '{',
+      'c.json': { version: '1' },
+    });
+    expect(names).toEqual(['a', 'Orders']);
+    expect(flows[0]?.file).toBe(join(folder, 'a.json'));
+    expect(lines).toEqual([
+      expect.stringContaining('error broken.json: line 1, column 2'),
+      'error c.json id: is missing; a string is accepted',
+    ]);
+  });
+
+  it('skips what is no manifest: schemas, other files and folders', async () => {
+    await mkdir(join(folder, 'folder.json'));
+    await mkdir(join(folder, 'deeper'));
+    await writeFile(join(folder, 'deeper', 'flow.json'), '{');
+    const { names, lines } = await load({ 'manifest.schema.json': '{', 'notes.txt': '{', 'flow.jsonc': '{' });
+    expect({ names, lines }).toEqual({ names: [], lines: [] });
+  });
+
+  it('that is not there is an error', async () => {
+    const { flows, issues } = await loadManifests(join(folder, 'nope'), rules);
+    expect(flows).toEqual([]);
+    expect(issues.map(formatIssue)).toEqual([`error ${join(folder, 'nope')}: cannot be read: ENOENT`]);
+  });
+
+  it('that is a file is an error', async () => {
+    await writeFile(join(folder, 'file'), '');
+    const { issues } = await loadManifests(join(folder, 'file'), rules);
+    expect(issues.map(formatIssue)).toEqual([`error ${join(folder, 'file')}: cannot be read: ENOTDIR`]);
+  });
+});
+
+describe('two manifests', () => {
+  it('may not have one id, whatever its case, even where one has other errors', async () => {
+    const { names, lines } = await load({
+      'a.json': { Id: FLOW_ID.toUpperCase(), version: '1' },
+      'b.json': { id: FLOW_ID, version: '1', steps: { a: {} } },
+      'c.json': { id: OTHER_ID, version: '1' },
+    });
+    expect(names).toEqual(['c']);
+    expect(lines).toEqual([
+      'error b.json steps.a.type: is missing; a string is accepted',
+      'error a.json Id: is the id of b.json too',
+      'error b.json id: is the id of a.json too',
+    ]);
+  });
+
+  it('may not have one slug, whatever its case', async () => {
+    const { names, lines } = await load({
+      'a.json': { id: FLOW_ID, version: '1', triggers: { one: hook('Orders'), 'o t': hook('other') } },
+      'b.json': { id: OTHER_ID, version: '1', Triggers: { two: hook('orders') } },
+    });
+    expect(names).toEqual([]);
+    expect(lines).toEqual([
+      'error a.json triggers.one.inputs.webhookSlug: is the slug of b.json Triggers.two.inputs.webhookSlug too',
+      'error b.json Triggers.two.inputs.webhookSlug: is the slug of a.json triggers.one.inputs.webhookSlug too',
+    ]);
+  });
+
+  it('nor may two triggers of one manifest', async () => {
+    const { names, lines } = await load({
+      'a.json': { id: FLOW_ID, version: '1', triggers: { one: hook('orders'), two: hook('ORDERS') } },
+    });
+    expect(names).toEqual([]);
+    expect(lines).toEqual([
+      'error a.json triggers.one.inputs.webhookSlug: is the slug of a.json triggers.two.inputs.webhookSlug too',
+      'error a.json triggers.two.inputs.webhookSlug: is the slug of a.json triggers.one.inputs.webhookSlug too',
+    ]);
+  });
+});

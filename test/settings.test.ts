@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest';
+import { readSettings, SettingsError } from '../src/settings.ts';
+import { describeSettings } from '../src/settings-schema.ts';
+
+function linesOf(environment: Record<string, string>, config: Record<string, unknown> = {}): readonly string[] {
+  try {
+    readSettings(environment, config);
+  } catch (error) {
+    if (error instanceof SettingsError) return error.lines;
+    throw error;
+  }
+  return [];
+}
+
+describe('settings', () => {
+  it('have safe defaults for everything', () => {
+    expect(readSettings({})).toMatchObject({
+      host: '127.0.0.1',
+      port: 3000,
+      databaseUrl: 'sqlite:data/sluice.db',
+      manifests: 'manifests',
+      enforcementMode: 'Off',
+      maxBodyBytes: 1_048_576,
+      forwardedHeaderDepth: 0,
+      trustedProxies: [],
+      nonceTtlSeconds: 86_400,
+      allowLegacySha1: false,
+      strictManifests: false,
+    });
+  });
+
+  it.each([
+    ['SLUICE_PORT', 'abc', 'port'],
+    ['SLUICE_PORT', '65536', 'port'],
+    ['SLUICE_PORT', '-1', 'port'],
+    ['SLUICE_PORT', '', 'port'],
+    ['SLUICE_ENFORCEMENT_MODE', 'Enforced', 'mode'],
+    ['SLUICE_ENFORCEMENT_MODE', '', 'mode'],
+    ['SLUICE_MAX_BODY_BYTES', '1MB', 'cap'],
+    ['SLUICE_MAX_BODY_BYTES', '0', 'cap'],
+    ['SLUICE_FORWARDED_HEADER_DEPTH', '1.5', 'depth'],
+    ['SLUICE_TRUSTED_PROXIES', '10.0.0.0/33', 'proxies'],
+    ['SLUICE_TRUSTED_PROXIES', '10.1', 'proxies'],
+    ['SLUICE_TRUSTED_PROXIES', '10.0.0.1,,10.0.0.2', 'proxies'],
+    ['SLUICE_PUBLIC_URL', 'hooks.example.com', 'url'],
+    ['SLUICE_PUBLIC_URL', 'https://hooks.example.com/?a=1', 'url'],
+    ['SLUICE_ALLOW_LEGACY_SHA1', 'yes', 'switch'],
+    ['SLUICE_RATE_LIMIT_PERMITS_PER_SECOND', '0', 'rate'],
+    ['SLUICE_RATE_LIMIT_PER_IP', 'maybe', 'rate'],
+    ['SLUICE_DATABASE_URL', 'mysql://x', 'database'],
+    ['SLUICE_EGRESS_ALLOW', 'http://internal', 'egress'],
+    ['SLUICE_DELIVERY_RETENTION_DAYS', '0', 'days'],
+    ['SLUICE_LOG_LEVEL', 'loud', 'level'],
+    ['SLUICE_DASHBOARD_AUTH', 'off', 'auth'],
+  ])('refuse %s=%s with one line that names the variable, the value and what is accepted', (variable, value) => {
+    const lines = linesOf({ [variable]: value });
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(
+      new RegExp(
+        `^${variable}: ${JSON.stringify(value).replace(/[.*+?^${}()|[\]\\/]/g, '\\$&')} is not accepted; expected .+`,
+      ),
+    );
+  });
+
+  it('report every mistake at once', () => {
+    expect(linesOf({ SLUICE_PORT: 'x', SLUICE_MAX_BODY_BYTES: 'y', SLUICE_ENFORCEMENT_MODE: 'z' })).toHaveLength(3);
+  });
+
+  it('refuse a misspelt variable, because the setting it meant would stay at its default unseen', () => {
+    expect(linesOf({ SLUICE_ENFORCMENT_MODE: 'Enforce' })).toEqual([
+      'SLUICE_ENFORCMENT_MODE: no such setting; did you mean SLUICE_ENFORCEMENT_MODE?',
+    ]);
+  });
+
+  it('refuse a misspelt option of the config module', () => {
+    expect(linesOf({}, { enforcmentMode: 'Enforce' })).toEqual([
+      'enforcmentMode (config module): no such option; did you mean enforcementMode?',
+    ]);
+  });
+
+  it('never print the value of a secret', () => {
+    const lines = linesOf({ SLUICE_DASHBOARD_PASSWORD: '' }, { storeKey: 4711, dashboardToken: ['hunter2'] });
+    expect(lines).toHaveLength(3);
+    expect(lines.join()).not.toMatch(/4711|hunter2/);
+  });
+
+  it('take the environment over the config module', () => {
+    const config = { port: 1, enforcementMode: 'Audit', publicUrl: 'https://a.example/' };
+    const settings = readSettings({ SLUICE_PORT: '2' }, config);
+    expect(settings).toMatchObject({ port: 2, enforcementMode: 'Audit', publicUrl: 'https://a.example' });
+  });
+
+  it.each(['enforce', 'ENFORCE', 'Enforce'])('read the mode in any case: %s', (mode) => {
+    expect(readSettings({ SLUICE_ENFORCEMENT_MODE: mode }).enforcementMode).toBe('Enforce');
+  });
+
+  it('honour HOST and PORT only where ours are unset', () => {
+    expect(readSettings({ PORT: '8080', HOST: 'localhost' })).toMatchObject({ port: 8080, host: 'localhost' });
+    expect(readSettings({ PORT: '8080', SLUICE_PORT: '9090' }).port).toBe(9090);
+  });
+
+  it.each(['0.0.0.0', '::', '10.0.0.1', 'sluice.internal'])(
+    'stop a start on %s without credentials, and say how to set them',
+    (host) => {
+      const [line] = linesOf({ SLUICE_HOST: host });
+      expect(line).toMatch(/SLUICE_DASHBOARD_TOKEN.*SLUICE_DASHBOARD_AUTH=none/);
+      expect(linesOf({ SLUICE_HOST: host, SLUICE_DASHBOARD_TOKEN: 't' })).toEqual([]);
+      expect(linesOf({ SLUICE_HOST: host, SLUICE_DASHBOARD_USER: 'u', SLUICE_DASHBOARD_PASSWORD: 'p' })).toEqual([]);
+      expect(linesOf({ SLUICE_HOST: host, SLUICE_DASHBOARD_AUTH: 'none' })).toEqual([]);
+    },
+  );
+
+  it.each(['127.0.0.1', '127.8.9.1', '::1', 'localhost', '::ffff:127.0.0.1'])('open on loopback %s without', (host) => {
+    expect(linesOf({ SLUICE_HOST: host })).toEqual([]);
+  });
+
+  it.each([
+    [{ SLUICE_TRUSTED_PROXIES: '10.0.0.1', SLUICE_FORWARDED_HEADER_DEPTH: '1' }, /set one of the two/],
+    [{ SLUICE_DASHBOARD_USER: 'u' }, /set both or neither/],
+    [{ SLUICE_DASHBOARD_USER: 'u:v', SLUICE_DASHBOARD_PASSWORD: 'p' }, /colon/],
+    [{ SLUICE_DASHBOARD_TOKEN: 't', SLUICE_DASHBOARD_AUTH: 'none' }, /contradicts/],
+  ])('refuse %o because the parts contradict each other', (environment, expected) => {
+    expect(linesOf(environment).join()).toMatch(expected);
+  });
+
+  it('are each described by a variable and by what it accepts', () => {
+    for (const { variable, accepts } of describeSettings()) {
+      expect(variable).toMatch(/^SLUICE_[A-Z0-9_]+$/);
+      expect(accepts).not.toBe('');
+    }
+  });
+});

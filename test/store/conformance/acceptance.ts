@@ -1,0 +1,137 @@
+import { describe, expect, test } from 'vitest';
+import { StoreUnavailableError } from '../../../src/errors.ts';
+import type { OpenStore } from '../conformance.ts';
+import {
+  acceptanceOf,
+  aDelivery,
+  aNonce,
+  aRun,
+  claimAll,
+  deliveryIds,
+  flowId,
+  id,
+  minute,
+  runIds,
+  T0,
+} from '../samples.ts';
+
+export function acceptance(open: OpenStore): void {
+  describe('acceptance', () => {
+    test('stores delivery, run and due steps together', async () => {
+      const store = await open();
+      const body = Buffer.from('{"order":1}');
+      const trigger = { key: 'github', body, contentType: 'application/json', headers: { 'x-a': 'b' } };
+      const run = aRun({
+        deliveryId: id(1),
+        sourceRunId: id(7),
+        timeoutAt: T0 + minute,
+        traceparent: '00-a-b-01',
+        trigger,
+        steps: [
+          { stepKey: 'left', stepType: 'NoOp', dueAt: T0 },
+          { stepKey: 'right', stepType: 'LogMessage', dueAt: T0 + 1 },
+        ],
+      });
+      const delivery = aDelivery({ runId: run.id, bodyBytes: body.length });
+      const result = await store.accept({ delivery, run, idempotencyKey: 'key-1' });
+      expect(result).toEqual({ kind: 'accepted', runId: run.id, isReplay: false });
+
+      const { steps, traceparent, ...kept } = run;
+      const storedTrigger = { ...trigger, body: new Uint8Array(body) };
+      expect(await store.findRun(run.id)).toEqual({ ...kept, trigger: storedTrigger, idempotencyKey: 'key-1' });
+      expect(await store.findDelivery(id(1))).toEqual({ ...delivery, body: new Uint8Array(body) });
+      const unstarted = { status: 'Pending', input: null, output: null, error: null, skipReason: null };
+      const rest = { evaluationTrace: null, attemptCount: 0, startedAt: null, completedAt: null, attempts: [] };
+      expect(await store.listSteps(run.id)).toEqual(
+        steps.map((step) => ({ runId: run.id, ...step, ...unstarted, ...rest })),
+      );
+    });
+
+    test('needs no delivery', async () => {
+      const store = await open();
+      await store.accept({ run: aRun({ triggerType: 'manual', triggerKey: 'manual' }) });
+      expect(await runIds(store)).toEqual([id(100)]);
+      expect(await deliveryIds(store)).toEqual([]);
+    });
+
+    test('a run of a flow without steps has ended', async () => {
+      const store = await open();
+      await store.accept({ run: aRun({ status: 'Succeeded', completedAt: T0, steps: [] }) });
+      expect(await store.findRun(id(100))).toMatchObject({ status: 'Succeeded', completedAt: T0 });
+      expect(await store.listSteps(id(100))).toEqual([]);
+    });
+
+    test.each([
+      ['every byte', Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))],
+      ['no byte', Buffer.alloc(0)],
+      ['what is no UTF-8', Buffer.from([0xff, 0xfe, 0x00, 0xc3, 0x28])],
+      ['a slice of a large buffer', Buffer.alloc(1 << 20, 'x').subarray(777, 1777)],
+      ['1 MiB', Buffer.alloc(1 << 20, 'payload ')],
+    ])('keeps the exact bytes of a body: %s', async (_name, body) => {
+      const store = await open();
+      const trigger = { key: 'github', body, contentType: null, headers: {} };
+      const delivery = aDelivery({ runId: id(100), bodyBytes: body.length });
+      await store.accept({ delivery, run: aRun({ deliveryId: delivery.id, trigger }) });
+      for (const kept of [
+        (await store.findRun(id(100)))?.trigger.body,
+        (await store.readRunInput(id(100)))?.trigger.body,
+        (await store.findDelivery(id(1)))?.body,
+      ]) {
+        expect(kept?.byteLength).toBe(body.length);
+        expect(body.equals(kept ?? Buffer.alloc(1))).toBe(true);
+      }
+    });
+
+    test('the bytes given are the caller’s again at once', async () => {
+      const store = await open();
+      const body = Buffer.from('before');
+      await store.accept({ run: aRun({ trigger: { key: 'github', body, contentType: null, headers: {} } }) });
+      expect(body.toString()).toBe('before');
+    });
+
+    test('the stored delivery names the run that it started, whatever its record says', async () => {
+      const store = await open();
+      await store.accept({ delivery: aDelivery({ runId: null }), run: aRun({ deliveryId: id(1) }) });
+      expect((await store.findDelivery(id(1)))?.runId).toBe(id(100));
+    });
+
+    test('an acceptance that fails leaves nothing behind', async () => {
+      const store = await open();
+      await store.accept(acceptanceOf(1));
+      const steps = Array.from({ length: 2 }, () => ({ stepKey: 'same', stepType: 'NoOp', dueAt: T0 }));
+      const broken = { ...acceptanceOf(2, { nonce: aNonce(), idempotencyKey: 'key-2' }), run: aRun({ steps }) };
+      await expect(store.accept(broken)).rejects.toThrow(StoreUnavailableError);
+
+      expect(await runIds(store)).toEqual([id(1001)]);
+      expect(await deliveryIds(store)).toEqual([id(1)]);
+      expect((await claimAll(store)).map(({ runId }) => runId)).toEqual([id(1001)]);
+      const again = acceptanceOf(2, { nonce: aNonce(), idempotencyKey: 'key-2' });
+      expect(await store.accept(again)).toEqual({ kind: 'accepted', runId: id(1002), isReplay: false });
+    });
+
+    test('an error names its cause', async () => {
+      const store = await open();
+      await store.recordDelivery(aDelivery());
+      const error = await store.recordDelivery(aDelivery()).catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(StoreUnavailableError);
+      expect((error as Error).cause).toBeInstanceOf(Error);
+      expect((error as Error).message).not.toBe('');
+    });
+
+    test('calls of one turn succeed and fail each for itself', async () => {
+      const store = await open();
+      await store.recordDelivery(aDelivery({ id: id(3) }));
+      const calls = [1, 2, 3, 4, 5].map((n) => store.recordDelivery(aDelivery({ id: id(n) })));
+      const statuses = (await Promise.allSettled(calls)).map(({ status }) => status);
+      expect(statuses).toEqual(['fulfilled', 'fulfilled', 'rejected', 'fulfilled', 'fulfilled']);
+      expect(await deliveryIds(store)).toEqual([5, 4, 3, 2, 1].map(id));
+    });
+
+    test('hundreds of callers at once are all served', async () => {
+      const store = await open();
+      const results = await Promise.all(Array.from({ length: 700 }, (_, n) => store.accept(acceptanceOf(n))));
+      expect(new Set(results.map(({ runId }) => runId)).size).toBe(700);
+      expect((await store.listRuns({ flowId, skip: 0, take: 1, includeTotal: true })).total).toBe(700);
+    });
+  });
+}

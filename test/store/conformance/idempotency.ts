@@ -1,0 +1,80 @@
+import { describe, expect, test } from 'vitest';
+import type { OpenStore } from '../conformance.ts';
+import { acceptanceOf, aDelivery, aNonce, aRun, claimAll, id, runIds } from '../samples.ts';
+
+const idempotencyKey = 'order-1';
+
+export function idempotency(open: OpenStore): void {
+  describe('idempotency keys', () => {
+    test('a known key starts no run; its delivery is kept under the first run', async () => {
+      const store = await open();
+      await store.accept(acceptanceOf(1, { idempotencyKey }));
+      const second = acceptanceOf(2, { idempotencyKey });
+      expect(await store.accept(second)).toEqual({ kind: 'duplicate', runId: id(1001), isReplay: false });
+      expect(await runIds(store)).toEqual([id(1001)]);
+      expect(await store.findDelivery(id(2))).toMatchObject({ runId: id(1001), rejected: false, reason: null });
+      expect(await claimAll(store)).toHaveLength(1);
+    });
+
+    test('the delivery of a known key keeps its own bytes', async () => {
+      const store = await open();
+      await store.accept(acceptanceOf(1, { idempotencyKey }));
+      const trigger = { key: 'github', body: Buffer.from('other bytes'), contentType: null, headers: {} };
+      await store.accept({ delivery: aDelivery({ id: id(2) }), run: aRun({ id: id(1002), trigger }), idempotencyKey });
+      expect((await store.findDelivery(id(1)))?.body).toEqual(new TextEncoder().encode('{}'));
+      expect((await store.findDelivery(id(2)))?.body).toEqual(new TextEncoder().encode('other bytes'));
+    });
+
+    test('a key counts for its flow and trigger alone', async () => {
+      const store = await open();
+      await store.accept(acceptanceOf(1, { idempotencyKey }));
+      for (const [n, scope] of [
+        [2, { flowId: 'another flow' }],
+        [3, { triggerKey: 'another trigger' }],
+      ] as const) {
+        const run = aRun({ id: id(1000 + n), ...scope });
+        expect(await store.accept({ run, idempotencyKey })).toMatchObject({ kind: 'accepted' });
+        const again = { ...run, id: id(99) };
+        expect(await store.accept({ run: again, idempotencyKey })).toMatchObject({ kind: 'duplicate', runId: run.id });
+      }
+    });
+
+    test('of many calls with one key at once exactly one starts a run', async () => {
+      const store = await open();
+      const calls = Array.from({ length: 30 }, (_, n) => store.accept(acceptanceOf(n, { idempotencyKey })));
+      const results = await Promise.all(calls);
+      expect(results.filter(({ kind }) => kind === 'accepted')).toHaveLength(1);
+      expect(results.filter(({ kind }) => kind === 'duplicate')).toHaveLength(29);
+      expect(await runIds(store)).toEqual([results[0]?.runId]);
+    });
+
+    test('a new nonce with a known key is kept and names the first run', async () => {
+      const store = await open();
+      await store.accept(acceptanceOf(1, { idempotencyKey, nonce: aNonce({ value: 'n1' }) }));
+      const nonce = aNonce({ value: 'n2' });
+      await store.accept(acceptanceOf(2, { idempotencyKey, nonce }));
+      expect(await store.accept(acceptanceOf(3, { nonce }))).toEqual({
+        kind: 'replayed',
+        runId: id(1001),
+        hasSameBody: true,
+      });
+    });
+
+    test('the nonce is asked before the key', async () => {
+      const store = await open();
+      const nonce = aNonce();
+      await store.accept(acceptanceOf(1, { idempotencyKey, nonce }));
+      expect(await store.accept(acceptanceOf(2, { idempotencyKey, nonce }))).toMatchObject({ kind: 'replayed' });
+      expect(await store.findDelivery(id(2))).toBeUndefined();
+    });
+
+    test('a known key under a known nonce that is not enforced is a duplicate and a replay', async () => {
+      const store = await open();
+      const nonce = aNonce({ isEnforced: false });
+      await store.accept(acceptanceOf(1, { idempotencyKey, nonce }));
+      const again = acceptanceOf(2, { idempotencyKey, nonce });
+      expect(await store.accept(again)).toEqual({ kind: 'duplicate', runId: id(1001), isReplay: true });
+      expect(await store.findDelivery(id(2))).toMatchObject({ reason: 'nonce_replayed', runId: id(1001) });
+    });
+  });
+}

@@ -1,0 +1,207 @@
+import { describe, expect, it } from 'vitest';
+import type { LoadedFlow } from '../../src/manifest/load.ts';
+import type { EnforcementMode, WebhookInputs } from '../../src/model/manifest.ts';
+import { enforcementSummary, webhookChecks } from '../../src/webhooks/checks.ts';
+import type { GatePlugin } from '../../src/webhooks/gate.ts';
+import { gateChain } from '../../src/webhooks/gates/index.ts';
+import type { SignatureSettings } from '../../src/webhooks/gates/signature.ts';
+import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
+import { createTriggerTable } from '../../src/webhooks/triggers.ts';
+import { deployedFlow, sampleSettings, sampleTrigger } from './samples.ts';
+
+const PATH = 'triggers.webhook.inputs.';
+
+function loaded(inputs: WebhookInputs): LoadedFlow {
+  return deployedFlow({ webhooks: [sampleTrigger(inputs)] }).loaded;
+}
+
+function check(inputs: WebhookInputs, given: Partial<SignatureSettings> = {}) {
+  return webhookChecks({ settings: sampleSettings(given), plugins: gateChain() })(loaded(inputs));
+}
+
+const KEY = { webhookHmacKey: 'k' };
+
+describe('webhookChecks', () => {
+  it.each([
+    {},
+    { ...KEY, webhookSignatureScheme: 'github' },
+    { ...KEY, webhookSignatureScheme: 'Stripe', webhookReplayToleranceSeconds: 300 },
+    { ...KEY, webhookSignatureScheme: 'Slack', webhookTimestampHeader: 'x-slack-request-timestamp' },
+    { webhookSignatureScheme: 'StandardWebhooks', webhookNonceHeader: 'Webhook-Id' },
+    { ...KEY, webhookSignatureScheme: 'mailgun', webhookReplayToleranceSeconds: 600 },
+    { webhookIpAllowListPreset: 'private' },
+    { webhookRateLimitPermitsPerSecond: 5, webhookRateLimitPerIp: true },
+  ] as WebhookInputs[])('find nothing wrong with %o', (inputs) => {
+    expect(check(inputs)).toEqual([]);
+  });
+
+  it.each([
+    ['webhookIpAllowList', { webhookIpAllowList: ['10.0.0.0/40'] }, '"10.0.0.0/40" is no CIDR'],
+    ['webhookIpDenyList', { webhookIpDenyList: ['10.0.0.9-10.0.0.1'] }, 'ends before it starts'],
+    ['webhookIpAllowListPreset', { webhookIpAllowListPreset: 'githib' }, 'did you mean "github"?'],
+    ['webhookIpAllowListPreset', { webhookIpAllowListPreset: 'slack' }, 'rely on the signature'],
+    ['webhookRateLimitBurstSize', { webhookRateLimitBurstSize: 5 }, 'limits nothing'],
+    ['webhookSignatureHeader', { ...KEY, webhookSignatureScheme: 'Custom' }, 'is required'],
+    [
+      'webhookCustomStrategyName',
+      {
+        ...KEY,
+        webhookSignatureScheme: 'Custom',
+        webhookSignatureHeader: 'X-Sig',
+        webhookSignedPayloadStrategy: 'Custom',
+        webhookCustomStrategyName: 'mine',
+      },
+      'is not registered',
+    ],
+  ] as [string, WebhookInputs, string][])('refuse a %s that no gate can work with: %o', (field, inputs, message) => {
+    const errors = check(inputs).filter(({ severity }) => severity === 'error');
+    expect(errors).toEqual([{ severity: 'error', path: PATH + field, message: expect.stringContaining(message) }]);
+  });
+
+  it('report the mistakes of all gates at once', () => {
+    const inputs = { webhookIpDenyList: ['x'], webhookRateLimitBurstSize: 5 };
+    expect(check(inputs).map(({ path }) => path)).toEqual([
+      `${PATH}webhookIpDenyList`,
+      `${PATH}webhookRateLimitBurstSize`,
+    ]);
+  });
+
+  it.each([
+    [
+      'webhookSignatureScheme',
+      { ...KEY, webhookSignatureScheme: 'Stirpe' },
+      'the signature gate will be skipped; did you mean "Stripe"?',
+    ],
+    [
+      'webhookTimestampHeader',
+      { ...KEY, webhookSignatureScheme: 'GitHub', webhookTimestampHeader: 'X-Timestamp' },
+      'is not signed by GitHub',
+    ],
+    [
+      'webhookTimestampHeader',
+      {
+        ...KEY,
+        webhookSignatureScheme: 'Custom',
+        webhookSignatureHeader: 'X-Sig',
+        webhookTimestampHeader: 'X-Timestamp',
+      },
+      'is not signed by Custom',
+    ],
+    [
+      'webhookSignatureScheme',
+      { ...KEY, webhookSignatureScheme: 'Mailgun' },
+      'one captured signature passes with any body',
+    ],
+    [
+      'webhookNonceHeader',
+      { ...KEY, webhookSignatureScheme: 'Mailgun', webhookNonceHeader: 'X-Id' },
+      'is not signed by Mailgun',
+    ],
+  ] as [string, WebhookInputs, string][])('warn that a gate is weak at %s of %o', (field, inputs, message) => {
+    expect(check(inputs)).toEqual([
+      { severity: 'warning', path: PATH + field, message: expect.stringContaining(message), weakensGate: true },
+    ]);
+  });
+
+  it.each([
+    [
+      'webhookNonceHeader',
+      { ...KEY, webhookSignatureScheme: 'GitHub', webhookNonceHeader: 'X-GitHub-Delivery' },
+      'a captured delivery passes again with another value',
+    ],
+    [
+      'webhookTimestampHeader',
+      { ...KEY, webhookSignatureScheme: 'Stripe', webhookTimestampHeader: 'X-Timestamp' },
+      'signs a timestamp of its own',
+    ],
+    ['webhookIpAllowListPresets', { webhookIpAllowListPresets: ['private', 'slack'] }, 'holds no addresses'],
+  ] as [string, WebhookInputs, string][])(
+    'warn of a %s that does not do what it seems to: %o',
+    (field, inputs, message) => {
+      expect(check(inputs)).toEqual([
+        { severity: 'warning', path: PATH + field, message: expect.stringContaining(message) },
+      ]);
+    },
+  );
+
+  it('warn of a preset older than 90 days', () => {
+    const at = (now: number) =>
+      check({ webhookIpAllowListPreset: 'github' }, { clock: { now: () => now, monotonic: () => 0 } });
+    expect(at(Date.parse('2026-11-01'))).toEqual([]);
+    expect(at(Date.parse('2027-11-01'))).toEqual([
+      {
+        severity: 'warning',
+        path: `${PATH}webhookIpAllowListPreset`,
+        message: expect.stringContaining('368 days ago'),
+      },
+    ]);
+  });
+
+  it('know the operator’s own schemes', () => {
+    const verifier = { name: 'Acme', verify: () => ({ outcome: 'verified' as const }) };
+    const schemes = createSchemeRegistry({ verifiers: [verifier] });
+    expect(
+      check({ webhookSignatureScheme: 'acme', webhookTimestampHeader: 'X-T', webhookNonceHeader: 'X-N' }, { schemes }),
+    ).toEqual([]);
+  });
+
+  it('let a fault of an operator’s gate through: it is no mistake of the manifest', () => {
+    const own: GatePlugin<SignatureSettings> = {
+      name: 'own',
+      prepare() {
+        throw new TypeError('broken');
+      },
+    };
+    const run = () => webhookChecks({ settings: sampleSettings(), plugins: gateChain([own]) })(loaded({}));
+    expect(run).toThrow('broken');
+  });
+
+  it('never quote a key', () => {
+    const inputs = {
+      webhookHmacKey: 'hunter2hunter2',
+      webhookSignatureScheme: 'MicrosoftTeams',
+      webhookNonceHeader: 'X',
+    };
+    const problems = check(inputs);
+    expect(problems.length).toBeGreaterThan(0);
+    expect(JSON.stringify(problems)).not.toContain('hunter2');
+  });
+});
+
+describe('enforcementSummary', () => {
+  const summary = (inputs: WebhookInputs[], defaultMode: EnforcementMode = 'Enforce') => {
+    const webhooks = inputs.map((each, index) => sampleTrigger(each, { triggerKey: `hook${index}` }));
+    const table = createTriggerTable({
+      flows: [deployedFlow({ webhooks })],
+      settings: sampleSettings(),
+      defaultMode,
+      plugins: gateChain(),
+    });
+    return enforcementSummary(table.list());
+  };
+  const good = { ...KEY, webhookSignatureScheme: 'GitHub' };
+
+  it('is one line, that all is well', () => {
+    expect(summary([good, good])).toEqual(['All webhook triggers are enforced (2)']);
+    expect(summary([])).toEqual(['There are no webhook triggers']);
+  });
+
+  it.each([
+    [good, 'Off', 'mode Off'],
+    [good, 'Audit', 'mode Audit'],
+    [{ ...good, webhookEnforcementMode: 'Audit' }, 'Enforce', 'mode Audit'],
+    [{}, 'Enforce', 'no signature scheme'],
+    [{ webhookIpAllowListPreset: 'private' }, 'Enforce', 'no signature scheme'],
+    [{ ...KEY, webhookSignatureScheme: 'GitHob' }, 'Enforce', 'unrecognised scheme "GitHob"'],
+    [{ webhookSignatureScheme: 'GitHub' }, 'Enforce', 'no key'],
+    [{ webhookSignatureScheme: 'GitHub' }, 'Off', 'mode Off, no key'],
+  ] as [WebhookInputs, EnforcementMode, string][])('says of %o under %s: %s', (inputs, mode, why) => {
+    expect(summary([inputs], mode)).toEqual([`Webhook triggers that are not enforced (1 of 1): Orders/hook0: ${why}`]);
+  });
+
+  it('names those that are open and not the others', () => {
+    expect(summary([good, {}, { webhookSignatureScheme: 'GitHub' }])).toEqual([
+      'Webhook triggers that are not enforced (2 of 3): Orders/hook1: no signature scheme; Orders/hook2: no key',
+    ]);
+  });
+});

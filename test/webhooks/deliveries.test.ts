@@ -1,0 +1,188 @@
+import { describe, expect, it } from 'vitest';
+import type { Reason } from '../../src/model/delivery.ts';
+import { type RecordedAnswer, type RecordSource, recordOf, redactHeaders } from '../../src/webhooks/deliveries.ts';
+import { gateChain } from '../../src/webhooks/gates/index.ts';
+import type { Judgement } from '../../src/webhooks/pipeline.ts';
+import { createTriggerTable } from '../../src/webhooks/triggers.ts';
+import { deployedFlow, FakeClock, FLOW_ID, NOW, sampleDelivery, sampleSettings, sampleTrigger } from './samples.ts';
+
+const CLEAN: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {} };
+const ACCEPTED: RecordedAnswer = { statusCode: 200, reason: null, runId: 'run-1' };
+
+const [trigger] = createTriggerTable({
+  flows: [deployedFlow({ webhooks: [sampleTrigger({ webhookSignatureScheme: 'github', webhookHmacKey: 'k' })] })],
+  settings: sampleSettings(),
+  defaultMode: 'Enforce',
+  plugins: gateChain(),
+}).list();
+
+function record(given: Partial<RecordSource> = {}, answer: Partial<RecordedAnswer> = {}) {
+  const clock = new FakeClock();
+  clock.advance(12.5);
+  const source = { delivery: sampleDelivery(), trigger, judgement: CLEAN, startedAt: 10, ...given };
+  return recordOf(source, { ...ACCEPTED, ...answer }, { clock, defaultMode: 'Off' });
+}
+
+const violated = (...violations: Reason[]): Judgement => ({
+  ...CLEAN,
+  reason: violations[0] ?? null,
+  violations,
+  detail: 'why',
+});
+
+describe('recordOf', () => {
+  it('of a clean delivery holds no body: the run has it', () => {
+    const delivery = sampleDelivery({ headers: { authorization: 'Basic x', 'x-event': 'push' } });
+    const judgement = { ...CLEAN, evidence: { usedPreviousKey: true } };
+    expect(record({ delivery, judgement })).toEqual({
+      id: delivery.id,
+      flowId: FLOW_ID,
+      triggerKey: 'webhook',
+      receivedAt: NOW,
+      clientIp: '203.0.113.9',
+      mode: 'Enforce',
+      scheme: 'GitHub',
+      rejected: false,
+      enforced: false,
+      statusCode: 200,
+      reason: null,
+      violations: [],
+      detail: null,
+      bodyBytes: 8,
+      body: null,
+      headers: { authorization: '[redacted]', 'x-event': 'push' },
+      processingMs: 2.5,
+      runId: 'run-1',
+      usedPreviousKey: true,
+    });
+  });
+
+  it.each([
+    {
+      is: 'refused by a gate',
+      judgement: violated('signature_mismatch'),
+      answer: { statusCode: 401, reason: 'signature_mismatch', runId: null },
+      expected: { rejected: true, enforced: true, reason: 'signature_mismatch', violations: ['signature_mismatch'] },
+    },
+    {
+      is: 'let pass by Audit',
+      judgement: violated('ip_denied', 'signature_missing'),
+      answer: { statusCode: 200, reason: 'ip_denied', runId: 'run-1' },
+      expected: {
+        rejected: true,
+        enforced: false,
+        reason: 'ip_denied',
+        violations: ['ip_denied', 'signature_missing'],
+      },
+    },
+    {
+      is: 'let pass by Audit and refused for its body',
+      judgement: violated('ip_denied'),
+      answer: { statusCode: 400, reason: 'invalid_json', runId: null },
+      expected: { rejected: true, enforced: true, reason: 'ip_denied', violations: ['ip_denied', 'invalid_json'] },
+    },
+    {
+      is: 'refused before any gate',
+      judgement: CLEAN,
+      answer: { statusCode: 403, reason: 'flow_disabled', runId: null },
+      expected: { rejected: true, enforced: true, reason: 'flow_disabled', violations: ['flow_disabled'] },
+    },
+    {
+      is: 'acknowledged as a repetition',
+      judgement: CLEAN,
+      answer: { statusCode: 200, reason: 'nonce_replayed', runId: 'run-0' },
+      expected: { rejected: true, enforced: false, reason: 'nonce_replayed', runId: 'run-0' },
+    },
+    {
+      is: 'not stored',
+      judgement: CLEAN,
+      answer: { statusCode: 503, reason: 'store_unavailable', runId: null },
+      expected: { rejected: true, enforced: false, reason: 'store_unavailable' },
+    },
+  ] as const)('of a delivery that was $is', ({ judgement, answer, expected }) => {
+    expect(record({ judgement }, answer)).toMatchObject(expected);
+  });
+
+  it('of a delivery to nobody has no flow, and the default mode', () => {
+    expect(record({ trigger: undefined }, { statusCode: 404, reason: 'unknown_flow', runId: null })).toMatchObject({
+      flowId: null,
+      triggerKey: null,
+      scheme: null,
+      mode: 'Off',
+    });
+  });
+
+  it('keeps the first 64 KiB of a refused body, exactly, and its whole length', () => {
+    const refused = { statusCode: 401, reason: 'signature_missing', runId: null } as const;
+    const small = Buffer.from([0, 255, 13, 10]);
+    expect(record({ delivery: sampleDelivery({ body: small }) }, refused)).toMatchObject({ bodyBytes: 4, body: small });
+    const large = Buffer.alloc(65_537, 'ab');
+    const kept = record({ delivery: sampleDelivery({ body: large }) }, refused);
+    expect(kept.bodyBytes).toBe(65_537);
+    expect(kept.body).toEqual(large.subarray(0, 65_536));
+    expect(kept.body?.buffer).not.toBe(large.buffer);
+  });
+
+  it.each([
+    ['1048577', 1_048_577],
+    ['1e9', 0],
+    ['', 0],
+  ])(
+    'of a body that did not fit, with the announced length "%s", holds %i bytes and nothing else',
+    (announced, bodyBytes) => {
+      const delivery = sampleDelivery({ body: Buffer.alloc(0), headers: { 'content-length': announced } });
+      const tooLarge = { statusCode: 413, reason: 'body_too_large', runId: null } as const;
+      expect(record({ delivery }, tooLarge)).toMatchObject({ bodyBytes, body: null });
+    },
+  );
+});
+
+describe('redactHeaders', () => {
+  it.each([
+    'authorization',
+    'proxy-authorization',
+    'cookie',
+    'set-cookie',
+    'x-api-key',
+    'x-apikey',
+    'apikey',
+    'x-auth-user',
+    'x-gitlab-token',
+    'x-telegram-bot-api-secret-token',
+    'x-hook-secret',
+    'x-password',
+    'x-credentials',
+    'x-webhook-key',
+    'ocp-apim-subscription-key',
+  ])('hides the value of %s', (name) => {
+    expect(redactHeaders({ [name]: 'hunter2' })).toEqual({ [name]: '[redacted]' });
+  });
+
+  it.each([
+    'x-hub-signature-256',
+    'stripe-signature',
+    'x-auth-signature',
+    'i-twilio-idempotency-token',
+    'idempotency-key',
+    'content-type',
+    'x-github-delivery',
+    'webhook-id',
+    'x-monkey',
+    'user-agent',
+  ])('keeps the value of %s', (name) => {
+    expect(redactHeaders({ [name]: 'value' })).toEqual({ [name]: 'value' });
+  });
+
+  it('cuts long values and keeps a hundred headers', () => {
+    expect(redactHeaders({ a: 'x'.repeat(8192) }).a).toHaveLength(8192);
+    expect(redactHeaders({ a: 'x'.repeat(8193) }).a).toBe(`${'x'.repeat(8192)}…`);
+    const many = Object.fromEntries(Array.from({ length: 150 }, (_, i) => [`h${i}`, 'v']));
+    expect(Object.keys(redactHeaders(many))).toEqual(Object.keys(many).slice(0, 100));
+  });
+
+  it('lets no header reach a prototype', () => {
+    const kept = redactHeaders(JSON.parse('{"__proto__":"x"}'));
+    expect(Object.getPrototypeOf(kept)).toBe(Object.prototype);
+    expect(Object.keys(kept)).toEqual(['__proto__']);
+  });
+});

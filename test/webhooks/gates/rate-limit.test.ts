@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest';
+import type { WebhookInputs } from '../../../src/model/manifest.ts';
+import type { Gate, GatePlugin, GateSettings } from '../../../src/webhooks/gate.ts';
+import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
+import { rateLimitGate } from '../../../src/webhooks/gates/rate-limit.ts';
+import { FakeClock, sampleDelivery, sampleSettings, sampleTrigger } from '../samples.ts';
+
+const ONE_A_SECOND: WebhookInputs = { webhookRateLimitPermitsPerSecond: 1, webhookRateLimitBurstSize: 2 };
+
+function prepare(
+  inputs: WebhookInputs,
+  given: { plugin?: GatePlugin<GateSettings>; settings?: GateSettings; flowId?: string } = {},
+): Gate {
+  const { plugin = rateLimitGate(), settings = sampleSettings(), flowId } = given;
+  const gate = plugin.prepare(sampleTrigger(inputs, flowId === undefined ? {} : { flowId }), settings);
+  if (gate === undefined) throw new Error('no gate');
+  return gate;
+}
+
+async function passes(gate: Gate, clientIp = '203.0.113.9'): Promise<boolean> {
+  return (await gate.check(sampleDelivery({ clientIp }), {})).passed;
+}
+
+async function countPasses(gate: Gate, tries: number, clientIp?: string): Promise<number> {
+  let passed = 0;
+  for (let i = 0; i < tries; i += 1) if (await passes(gate, clientIp)) passed += 1;
+  return passed;
+}
+
+describe('rateLimitGate', () => {
+  it('is no gate at all where no rate is configured', () => {
+    expect(rateLimitGate().prepare(sampleTrigger({}), sampleSettings())).toBeUndefined();
+    expect(
+      rateLimitGate().prepare(
+        sampleTrigger({ webhookRateLimitPerIp: false }),
+        sampleSettings({ rateLimitBurstSize: 9 }),
+      ),
+    ).toBeUndefined();
+  });
+
+  it('refuses when the bucket is empty, says when to come back, and passes then', async () => {
+    const clock = new FakeClock();
+    const gate = prepare(ONE_A_SECOND, { settings: sampleSettings({ clock }) });
+    expect(await countPasses(gate, 2)).toBe(2);
+    clock.advance(250);
+    expect(await gate.check(sampleDelivery(), {})).toMatchObject({
+      passed: false,
+      reason: 'rate_limited',
+      evidence: { retryAfterMs: 750 },
+    });
+    clock.advance(750);
+    expect(await passes(gate)).toBe(true);
+  });
+
+  it.each([
+    { permits: 0.5, burst: 1 },
+    { permits: 1, burst: 1 },
+    { permits: 2.5, burst: 3 },
+  ])('lets $burst pass at once by default at $permits a second', async ({ permits, burst }) => {
+    expect(await countPasses(prepare({ webhookRateLimitPermitsPerSecond: permits }), 10)).toBe(burst);
+  });
+
+  it('lets each field of the flow override the global value by itself', async () => {
+    const settings = sampleSettings({ rateLimitPermitsPerSecond: 1, rateLimitBurstSize: 5, rateLimitPerIp: true });
+    expect(await countPasses(prepare({}, { settings }), 10)).toBe(5);
+    expect(await countPasses(prepare({ webhookRateLimitBurstSize: 3 }, { settings }), 10)).toBe(3);
+    const shared = prepare({ webhookRateLimitPerIp: false }, { settings });
+    expect(await countPasses(shared, 5, '192.0.2.1')).toBe(5);
+    expect(await passes(shared, '192.0.2.2')).toBe(false);
+  });
+
+  it('gives each client address its own bucket where asked to, so that a flood starves nobody else', async () => {
+    const gate = prepare({ ...ONE_A_SECOND, webhookRateLimitPerIp: true });
+    expect(await countPasses(gate, 1000, '192.0.2.66')).toBe(2);
+    expect(await countPasses(gate, 3, '203.0.113.9')).toBe(2);
+  });
+
+  it('remembers the latest hundred thousand addresses, so that a flood from new ones takes no more memory', async () => {
+    const gate = prepare({ webhookRateLimitPermitsPerSecond: 0.001, webhookRateLimitPerIp: true });
+    const address = (i: number) => `10.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`;
+    for (let i = 0; i <= 100_000; i += 1) await gate.check(sampleDelivery({ clientIp: address(i) }), {});
+    expect(await passes(gate, address(0))).toBe(true);
+    expect(await passes(gate, address(100_000))).toBe(false);
+  });
+
+  it('shares a bucket between the triggers of a flow, not between flows nor between different limits', async () => {
+    const plugin = rateLimitGate();
+    const settings = sampleSettings();
+    expect(await countPasses(prepare(ONE_A_SECOND, { plugin, settings }), 2)).toBe(2);
+    expect(await passes(prepare(ONE_A_SECOND, { plugin, settings }))).toBe(false);
+    expect(await passes(prepare(ONE_A_SECOND, { plugin, settings, flowId: 'another' }))).toBe(true);
+    expect(await passes(prepare({ ...ONE_A_SECOND, webhookRateLimitBurstSize: 1 }, { plugin, settings }))).toBe(true);
+  });
+
+  it('does not refill a bucket at a deploy', async () => {
+    const plugin = rateLimitGate();
+    const settings = sampleSettings();
+    expect(await countPasses(prepare(ONE_A_SECOND, { plugin, settings }), 5)).toBe(2);
+    const redeployed = plugin.prepare(sampleTrigger(ONE_A_SECOND, { revision: 2 }), settings);
+    expect((await redeployed?.check(sampleDelivery(), {}))?.passed).toBe(false);
+  });
+
+  it.each([
+    ['webhookRateLimitBurstSize', { webhookRateLimitBurstSize: 5 }],
+    ['webhookRateLimitPerIp', { webhookRateLimitPerIp: true }],
+    ['webhookRateLimitPermitsPerSecond', { webhookRateLimitPermitsPerSecond: 0 }],
+    ['webhookRateLimitPermitsPerSecond', { webhookRateLimitPermitsPerSecond: Number.NaN }],
+    ['webhookRateLimitBurstSize', { webhookRateLimitPermitsPerSecond: 1, webhookRateLimitBurstSize: 0.5 }],
+  ])('refuses a %s that would limit nothing, or let nothing pass: %o', (field, inputs) => {
+    const prepareIt = () => rateLimitGate().prepare(sampleTrigger(inputs), sampleSettings());
+    expect(prepareIt).toThrow(GateConfigurationError);
+    expect(prepareIt).toThrow(expect.objectContaining({ field }));
+  });
+});

@@ -1,0 +1,257 @@
+import { createHash } from 'node:crypto';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { WebhookInputs } from '../../../src/model/manifest.ts';
+import { type Evidence, GateConfigurationError, type GateSettings } from '../../../src/webhooks/gate.ts';
+import { replayGate } from '../../../src/webhooks/gates/replay.ts';
+import { NOW, sampleDelivery, sampleSettings, sampleTrigger } from '../samples.ts';
+
+const SECONDS = NOW / 1000;
+const TOLERANT: WebhookInputs = { webhookReplayToleranceSeconds: 300 };
+const VERIFIED: Evidence = { isVerified: true };
+const BODY = Buffer.from('{"id":1}');
+
+const sha256 = (...parts: (string | Buffer)[]) =>
+  parts.reduce((hash, part) => hash.update(part), createHash('sha256')).digest('hex');
+
+function prepare(inputs: WebhookInputs, settings?: Partial<GateSettings>) {
+  const gate = replayGate.prepare(sampleTrigger(inputs), sampleSettings(settings));
+  if (gate === undefined) throw new Error('no gate');
+  return gate;
+}
+
+interface Given {
+  readonly inputs?: WebhookInputs;
+  readonly headers?: Record<string, string>;
+  readonly evidence?: Evidence;
+  readonly body?: Buffer;
+  readonly receivedAt?: number;
+  readonly settings?: Partial<GateSettings>;
+}
+
+async function check({
+  inputs = TOLERANT,
+  headers = {},
+  evidence = {},
+  body = BODY,
+  receivedAt = NOW,
+  settings,
+}: Given) {
+  return prepare(inputs, settings).check(sampleDelivery({ headers, body, receivedAt }), evidence);
+}
+
+async function outcome(given: Given): Promise<string> {
+  const verdict = await check(given);
+  return verdict.passed ? 'passed' : verdict.reason;
+}
+
+async function nonce(given: Given): Promise<string> {
+  return (await check(given)).evidence?.nonce?.value ?? 'none';
+}
+
+async function lifetimeMs(given: Given): Promise<number> {
+  return ((await check(given)).evidence?.nonce?.expiresAt ?? Number.NaN) - NOW;
+}
+
+const signedAt = (ms: number): Evidence => ({ ...VERIFIED, signedTimestamp: { text: String(ms / 1000), ms } });
+
+describe('replayGate', () => {
+  it.each([
+    [{}, {}, false],
+    [{ webhookTimestampHeader: 'X-Timestamp' }, {}, false],
+    [{ webhookReplayToleranceSeconds: 0 }, { replayToleranceSeconds: 300 }, false],
+    [{}, { replayToleranceSeconds: 300 }, true],
+    [TOLERANT, {}, true],
+    [{ webhookNonceHeader: 'X-Id' }, {}, true],
+    [{ webhookRequireTimestamp: true }, {}, true],
+  ] as [WebhookInputs, Partial<GateSettings>, boolean][])(
+    'with %o and the global %o is configured: %s',
+    (inputs, settings, isConfigured) => {
+      expect(replayGate.prepare(sampleTrigger(inputs), sampleSettings(settings)) !== undefined).toBe(isConfigured);
+    },
+  );
+
+  it.each([
+    ['webhookReplayToleranceSeconds', { webhookReplayToleranceSeconds: -1 }],
+    ['webhookReplayToleranceSeconds', { webhookReplayToleranceSeconds: Number.NaN }],
+    ['webhookNonceHeader', { webhookNonceHeader: ' ' }],
+    ['webhookTimestampHeader', { ...TOLERANT, webhookTimestampHeader: '' }],
+  ] as [string, WebhookInputs][])('refuses a %s that means nothing: %o', (field, inputs) => {
+    expect(() => prepare(inputs)).toThrow(GateConfigurationError);
+    expect(() => prepare(inputs)).toThrow(expect.objectContaining({ field }));
+  });
+});
+
+describe('the timestamp', () => {
+  it.each([
+    [0, 'passed'],
+    [300_000, 'passed'],
+    [-300_000, 'passed'],
+    [300_001, 'timestamp_skew'],
+    [-300_001, 'timestamp_skew'],
+  ])('%i ms behind this clock, with a tolerance of 300 s: %s', async (skewMs, expected) => {
+    const evidence = signedAt(NOW - skewMs);
+    expect(await outcome({ evidence })).toBe(expected);
+    expect((await check({ evidence })).evidence?.replaySkewMs).toBe(skewMs);
+  });
+
+  it('that is refused tells how far it is off, and in which direction', async () => {
+    const detail = async (ms: number) => JSON.stringify(await check({ evidence: signedAt(ms) }));
+    expect(await detail(NOW - 400_000)).toContain('400 s behind this clock; the tolerance is 300 s');
+    expect(await detail(NOW + 400_000)).toContain('400 s ahead of this clock');
+  });
+
+  it('that the signature covers wins over the header, which anybody can write', async () => {
+    const inputs = { ...TOLERANT, webhookTimestampHeader: 'X-Timestamp' };
+    const headers = { 'x-timestamp': String(SECONDS) };
+    expect(await outcome({ inputs, headers, evidence: signedAt(NOW - 301_000) })).toBe('timestamp_skew');
+  });
+
+  it('is read from no header but the one that the trigger names', async () => {
+    const headers = { 'x-webhook-timestamp': String(SECONDS - 9999), 'x-timestamp': String(SECONDS - 9999) };
+    expect(await outcome({ headers, evidence: VERIFIED })).toBe('passed');
+    const inputs = { ...TOLERANT, webhookTimestampHeader: 'X-Timestamp' };
+    expect(await outcome({ inputs, headers, evidence: VERIFIED })).toBe('timestamp_skew');
+  });
+
+  it.each([
+    [String(SECONDS), 'passed'],
+    [String(NOW), 'passed'],
+    [` ${SECONDS} `, 'passed'],
+    [String(SECONDS - 301), 'timestamp_skew'],
+    [String(NOW - 301_000), 'timestamp_skew'],
+    ['0', 'timestamp_skew'],
+    ['99999999999', 'timestamp_skew'],
+    ['2026-11-21T12:00:00Z', 'timestamp_malformed'],
+    [`${SECONDS}.5`, 'timestamp_malformed'],
+    [`+${SECONDS}`, 'timestamp_malformed'],
+    ['1.8e9', 'timestamp_malformed'],
+    ['0x6920', 'timestamp_malformed'],
+    [`${SECONDS}, ${SECONDS}`, 'timestamp_malformed'],
+    ['9'.repeat(400), 'timestamp_malformed'],
+    ['Infinity', 'timestamp_malformed'],
+    ['', 'passed'],
+  ])('"%s" in the named header: %s', async (text, expected) => {
+    const inputs = { ...TOLERANT, webhookTimestampHeader: 'X-Timestamp' };
+    expect(await outcome({ inputs, headers: { 'x-timestamp': text } })).toBe(expected);
+  });
+
+  it.each([Number.NaN, Number.POSITIVE_INFINITY])('that is signed and is %d is malformed', async (ms) => {
+    expect(await outcome({ evidence: { ...VERIFIED, signedTimestamp: { text: 'x', ms } } })).toBe(
+      'timestamp_malformed',
+    );
+  });
+
+  it('that is absent fails only where one is required', async () => {
+    expect(await outcome({ evidence: VERIFIED })).toBe('passed');
+    expect(await outcome({ inputs: { ...TOLERANT, webhookRequireTimestamp: true } })).toBe('timestamp_missing');
+    expect(await outcome({ inputs: { webhookRequireTimestamp: true } })).toBe('timestamp_missing');
+  });
+
+  it('may be of any age at tolerance 0', async () => {
+    const inputs = { webhookNonceHeader: 'X-Id' };
+    expect(await outcome({ inputs, evidence: signedAt(1000) })).toBe('passed');
+  });
+});
+
+describe('the nonce', () => {
+  it('is the named header’s value, trimmed, and a digest where it is very long', async () => {
+    const inputs = { webhookNonceHeader: 'X-Delivery' };
+    const named = (value: string) => nonce({ inputs, headers: { 'x-delivery': value } });
+    expect(await named(' abc-1 ')).toBe('abc-1');
+    expect(await named('a'.repeat(512))).toBe('a'.repeat(512));
+    expect(await named('a'.repeat(513))).toBe(sha256('a'.repeat(513)));
+  });
+
+  it.each([undefined, '', '  '])('is the digest of the body where the named header is %o', async (value) => {
+    const headers: Record<string, string> = value === undefined ? {} : { 'x-delivery': value };
+    expect(await nonce({ inputs: { webhookNonceHeader: 'X-Delivery' }, headers })).toBe(sha256(BODY));
+  });
+
+  it('is the SHA-256 of signed timestamp and body', async () => {
+    const evidence = signedAt(NOW);
+    expect(await nonce({ evidence })).toBe(sha256(String(SECONDS), BODY));
+  });
+
+  it('stays the same when a replay brings a new timestamp in a header that the verified signature does not cover', async () => {
+    const inputs = { ...TOLERANT, webhookTimestampHeader: 'X-Webhook-Timestamp' };
+    const at = (seconds: number) =>
+      nonce({ inputs, headers: { 'x-webhook-timestamp': String(seconds) }, evidence: VERIFIED });
+    expect(await at(SECONDS)).toBe(sha256(BODY));
+    expect(await at(SECONDS + 1)).toBe(await at(SECONDS));
+  });
+
+  it('of an honest retry is the same where the publisher signs no timestamp', async () => {
+    const first = await nonce({ evidence: VERIFIED, receivedAt: NOW });
+    expect(await nonce({ evidence: VERIFIED, receivedAt: NOW + 60_000 })).toBe(first);
+  });
+
+  it('holds the header’s timestamp where no signature was verified, because then nothing can be forged that was not open', async () => {
+    const inputs = { ...TOLERANT, webhookTimestampHeader: 'X-Timestamp' };
+    const headers = { 'x-timestamp': String(SECONDS) };
+    expect(await nonce({ inputs, headers })).toBe(sha256(String(SECONDS), BODY));
+  });
+
+  it('is what the signature covers where that is not the body: one captured triple passes with one body only', async () => {
+    const evidence = { ...signedAt(NOW), signedBytesSha256: 'ab'.repeat(32) };
+    expect(await nonce({ evidence, body: Buffer.from('{"event":"delivered"}') })).toBe('ab'.repeat(32));
+    expect(await nonce({ evidence, body: Buffer.from('{"event":"forged"}') })).toBe('ab'.repeat(32));
+  });
+
+  it('is told even where the timestamp fails, for Off and Audit', async () => {
+    expect(await outcome({ evidence: signedAt(0) })).toBe('timestamp_skew');
+    expect(await nonce({ evidence: signedAt(0) })).toBe(sha256('0', BODY));
+  });
+
+  it('is not named where a timestamp is all that the trigger asks for', async () => {
+    expect(await nonce({ inputs: { webhookRequireTimestamp: true }, evidence: signedAt(NOW) })).toBe('none');
+  });
+});
+
+describe('the nonce is kept', () => {
+  const TTL_MS = 86_400_000;
+  const header = { ...TOLERANT, webhookTimestampHeader: 'X-Timestamp' };
+  const sent = (seconds: number) => ({ 'x-timestamp': String(seconds) });
+
+  it.each([
+    ['a signed timestamp of now', { evidence: signedAt(NOW) }, 301_000],
+    ['a signed timestamp of the past', { evidence: signedAt(NOW - 200_000) }, 301_000],
+    ['a signed timestamp of the future', { evidence: signedAt(NOW + 200_000) }, 501_000],
+    ['a signed timestamp far ahead', { evidence: signedAt(NOW + 9e12) }, 601_000],
+    [
+      'a signed timestamp and a nonce header',
+      { inputs: { ...TOLERANT, webhookNonceHeader: 'X-Id' }, headers: { 'x-id': '1' }, evidence: signedAt(NOW) },
+      301_000,
+    ],
+    [
+      'a signed timestamp without a tolerance',
+      { inputs: { webhookNonceHeader: 'X-Id' }, evidence: signedAt(NOW) },
+      TTL_MS,
+    ],
+    ['no timestamp', { evidence: VERIFIED }, TTL_MS],
+    ['an unsigned timestamp', { inputs: header, headers: sent(SECONDS), evidence: VERIFIED }, TTL_MS],
+    [
+      'an unsigned timestamp, the tolerance longer than the time to live',
+      { inputs: header, headers: sent(SECONDS + 100), evidence: VERIFIED, settings: { nonceTtlSeconds: 60 } },
+      401_000,
+    ],
+    ['a malformed timestamp', { inputs: header, headers: { 'x-timestamp': 'soon' } }, TTL_MS],
+  ] as [string, Given, number][])('with %s', async (_case, given, expected) => {
+    expect(await lifetimeMs(given)).toBe(expected);
+  });
+
+  it('until a replay of a delivery that passed cannot pass the skew check any more', async () => {
+    const skews = fc.integer({ min: -400_000, max: 400_000 });
+    await fc.assert(
+      fc.asyncProperty(skews, fc.boolean(), async (skewMs, isSigned) => {
+        const ms = NOW - skewMs - ((NOW - skewMs) % 1000);
+        const given: Given = isSigned
+          ? { evidence: signedAt(ms) }
+          : { inputs: header, headers: sent(ms / 1000), evidence: VERIFIED, settings: { nonceTtlSeconds: 1 } };
+        const verdict = await check(given);
+        const expiresAt = verdict.evidence?.nonce?.expiresAt ?? 0;
+        if (verdict.passed) expect(await outcome({ ...given, receivedAt: expiresAt })).toBe('timestamp_skew');
+      }),
+    );
+  });
+});

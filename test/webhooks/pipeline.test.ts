@@ -1,0 +1,107 @@
+import { describe, expect, it } from 'vitest';
+import type { Reason } from '../../src/model/delivery.ts';
+import type { EnforcementMode } from '../../src/model/manifest.ts';
+import type { Evidence, Gate, Verdict } from '../../src/webhooks/gate.ts';
+import { runGates } from '../../src/webhooks/pipeline.ts';
+import { sampleDelivery } from './samples.ts';
+
+const MODES: EnforcementMode[] = ['Off', 'Audit', 'Enforce'];
+
+function recordingGates(verdicts: Verdict[]): { gates: Gate[]; asked: string[]; seen: Evidence[] } {
+  const asked: string[] = [];
+  const seen: Evidence[] = [];
+  const gates = verdicts.map((verdict, index): Gate => {
+    const name = `gate${index}`;
+    return {
+      name,
+      check(_delivery, evidence) {
+        asked.push(name);
+        seen.push(evidence);
+        return index % 2 === 0 ? verdict : Promise.resolve(verdict);
+      },
+    };
+  });
+  return { gates, asked, seen };
+}
+
+const pass: Verdict = { passed: true };
+const fail = (reason: Reason, detail?: string): Verdict => ({
+  passed: false,
+  reason,
+  ...(detail === undefined ? {} : { detail }),
+});
+
+describe('runGates', () => {
+  it.each([
+    { mode: 'Off', refusal: null, asked: ['gate0', 'gate1', 'gate2'], violations: ['ip_denied', 'signature_missing'] },
+    {
+      mode: 'Audit',
+      refusal: null,
+      asked: ['gate0', 'gate1', 'gate2'],
+      violations: ['ip_denied', 'signature_missing'],
+    },
+    { mode: 'Enforce', refusal: 'ip_denied', asked: ['gate0'], violations: ['ip_denied'] },
+  ] as const)('under $mode asks $asked and refuses with $refusal', async ({ mode, refusal, asked, violations }) => {
+    const run = recordingGates([fail('ip_denied'), pass, fail('signature_missing')]);
+    const judgement = await runGates(run.gates, sampleDelivery(), mode);
+    expect(run.asked).toEqual(asked);
+    expect(judgement).toMatchObject({ refusal, reason: 'ip_denied', violations });
+  });
+
+  it.each(MODES)('finds nothing wrong under %s where every gate passes, and where there is none', async (mode) => {
+    const clean = { refusal: null, reason: null, violations: [], detail: null };
+    expect(await runGates([], sampleDelivery(), mode)).toEqual({ ...clean, evidence: {} });
+    expect(await runGates(recordingGates([pass, pass]).gates, sampleDelivery(), mode)).toEqual({
+      ...clean,
+      evidence: {},
+    });
+  });
+
+  it('hands each gate what the gates before it found, failed ones too', async () => {
+    const facts = (name: string) => ({ facts: { [name]: { found: true } } });
+    const run = recordingGates([
+      { ...fail('ip_denied'), evidence: { ...facts('a'), retryAfterMs: 5 } },
+      { ...pass, evidence: { ...facts('b'), scheme: 'Stripe' } },
+      pass,
+    ]);
+    const { evidence } = await runGates(run.gates, sampleDelivery(), 'Audit');
+    const all = { facts: { a: { found: true }, b: { found: true } }, retryAfterMs: 5, scheme: 'Stripe' };
+    expect(run.seen).toEqual([{}, { ...facts('a'), retryAfterMs: 5 }, all]);
+    expect(evidence).toEqual(all);
+  });
+
+  it('keeps the detail of a single failure, and names each of several', async () => {
+    const detail = async (mode: EnforcementMode) =>
+      (
+        await runGates(
+          recordingGates([fail('ip_denied', 'from afar'), fail('rate_limited', 'too fast')]).gates,
+          sampleDelivery(),
+          mode,
+        )
+      ).detail;
+    expect(await detail('Enforce')).toBe('from afar');
+    expect(await detail('Audit')).toBe('ip_denied: from afar; rate_limited: too fast');
+  });
+
+  it.each(MODES)('rejects under %s where a gate throws: a fault is never a pass', async (mode) => {
+    const broken: Gate = {
+      name: 'broken',
+      check() {
+        throw new Error('disk on fire');
+      },
+    };
+    await expect(runGates([broken], sampleDelivery(), mode)).rejects.toThrow('disk on fire');
+  });
+
+  it.each([
+    undefined,
+    {},
+    { passed: 'yes' },
+    { passed: false },
+    { passed: false, reason: 'bad_mood' },
+    { reason: 'ip_denied' },
+  ])("rejects where an operator's gate answers %o, which is no verdict", async (answer) => {
+    const gate: Gate = { name: 'own', check: () => answer as unknown as Verdict };
+    await expect(runGates([gate], sampleDelivery(), 'Enforce')).rejects.toThrow(TypeError);
+  });
+});

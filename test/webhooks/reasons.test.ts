@@ -1,0 +1,46 @@
+import { STATUS_CODES } from 'node:http';
+import { describe, expect, it } from 'vitest';
+import type { Reason } from '../../src/model/delivery.ts';
+import { isReason, REASONS } from '../../src/webhooks/reasons.ts';
+
+const EXPECTED: Record<Reason, readonly [statusCode: number, event: string | undefined]> = {
+  body_too_large: [413, undefined],
+  unknown_flow: [404, undefined],
+  flow_disabled: [403, 'TriggerRejectedDisabledFlow'],
+  invalid_json: [400, undefined],
+  ip_not_allowed: [403, 'WebhookIpDenied'],
+  ip_denied: [403, 'WebhookIpDenied'],
+  rate_limited: [429, 'WebhookRateLimited'],
+  signature_missing: [401, 'WebhookSignatureRejected'],
+  signature_malformed: [401, 'WebhookSignatureRejected'],
+  signature_mismatch: [401, 'WebhookSignatureRejected'],
+  key_not_configured: [401, 'WebhookSignatureRejected'],
+  sha1_not_allowed: [401, 'WebhookSignatureRejected'],
+  verifier_error: [401, 'WebhookSignatureRejected'],
+  timestamp_missing: [401, 'WebhookReplayRejected'],
+  timestamp_malformed: [401, 'WebhookReplayRejected'],
+  timestamp_skew: [401, 'WebhookReplayRejected'],
+  nonce_replayed: [409, 'WebhookReplayRejected'],
+  store_unavailable: [503, undefined],
+};
+
+describe('reasons', () => {
+  it.each(Object.entries(EXPECTED))('answers %s with %o', (reason, [statusCode, event]) => {
+    const refusal = REASONS[reason as Reason];
+    expect(refusal.statusCode).toBe(statusCode);
+    expect(refusal.error).toBe(STATUS_CODES[statusCode]);
+    expect(refusal.event).toBe(event);
+    expect(refusal.message.length).toBeGreaterThan(20);
+  });
+
+  it('is a closed list', () => {
+    expect(Object.keys(REASONS).sort()).toEqual(Object.keys(EXPECTED).sort());
+    expect(isReason('rate_limited')).toBe(true);
+    expect(isReason('toString')).toBe(false);
+    expect(isReason(undefined)).toBe(false);
+  });
+
+  it('tells a client on the deny list nothing that a client outside the allow list does not hear', () => {
+    expect(REASONS.ip_denied.message).toBe(REASONS.ip_not_allowed.message);
+  });
+});

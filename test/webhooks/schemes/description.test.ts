@@ -1,0 +1,94 @@
+import { expect, it } from 'vitest';
+import { describeSchemes } from '../../../src/webhooks/schemes/description.ts';
+import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
+
+const NAMES = [
+  'GitHub',
+  'GitHubLegacy',
+  'Bitbucket',
+  'Stripe',
+  'Slack',
+  'Shopify',
+  'Twilio',
+  'Square',
+  'Zoom',
+  'Linear',
+  'Dropbox',
+  'Mailgun',
+  'MicrosoftTeams',
+  'Atlassian',
+  'Calendly',
+  'Generic',
+  'StandardWebhooks',
+];
+
+const find = (name: string) => describeSchemes(createSchemeRegistry()).find((scheme) => scheme.name === name);
+
+it('lists every built-in scheme and Custom, each with its source', () => {
+  const schemes = describeSchemes(createSchemeRegistry());
+  expect(schemes.map(({ name }) => name)).toEqual([...NAMES, 'Custom']);
+  for (const { name, source } of schemes) expect(source, name).not.toBe('');
+});
+
+it.each([
+  ['GitHub', { body: true, timestamp: false, id: false }],
+  ['Stripe', { body: true, timestamp: true, id: false }],
+  ['Linear', { body: true, timestamp: true, id: false }],
+  ['Twilio', { body: true, timestamp: false, id: false }],
+  ['Mailgun', { body: false, timestamp: true, id: true }],
+  ['StandardWebhooks', { body: true, timestamp: true, id: true }],
+])('says what the signature of %s covers', (name, coverage) => {
+  expect(find(name)?.coverage).toEqual(coverage);
+});
+
+it.each([
+  ['Stripe', { in: 'signature', name: 't', unit: 'seconds' }],
+  ['Slack', { in: 'header', name: 'X-Slack-Request-Timestamp', unit: 'seconds' }],
+  ['Linear', { in: 'body', name: 'webhookTimestamp', unit: 'milliseconds' }],
+  ['Mailgun', { in: 'body', name: 'signature.timestamp', unit: 'seconds' }],
+  ['GitHub', null],
+])('says where the timestamp of %s stands', (name, timestamp) => {
+  expect(find(name)?.timestamp).toEqual(timestamp);
+});
+
+it('tells names, keys, handshakes and ids', () => {
+  expect(find('StandardWebhooks')).toMatchObject({
+    aliases: ['Svix'],
+    kind: 'builtIn',
+    headers: ['webhook-signature', 'svix-signature'],
+    keyEncoding: 'whsec',
+    deliveryIdHeader: 'webhook-id',
+  });
+  expect(find('Atlassian')?.algorithm).toBe('sha256 or sha384 or sha512');
+  expect(find('Slack')?.handshakes).toEqual([
+    { name: 'url_verification', method: 'POST', needsVerification: true },
+    { name: 'ssl_check', method: 'POST', needsVerification: false },
+  ]);
+  expect(find('Mailgun')).toMatchObject({ headers: [], deliveryIdHeader: null });
+});
+
+it('lists what the operator registered, in place of the built-in that it shadows', () => {
+  const schemes = describeSchemes(
+    createSchemeRegistry({
+      verifiers: [{ name: 'Remote', verify: () => ({ outcome: 'refused', reason: '' }) }],
+      specs: [
+        {
+          name: 'github',
+          headerName: 'X-Mine',
+          algorithm: 'Sha384',
+          encoding: 'Base64',
+          signedPayloadStrategy: 'RawBody',
+        },
+      ],
+    }),
+  );
+  expect(schemes.filter(({ name }) => name.toLowerCase() === 'github')).toEqual([
+    expect.objectContaining({ kind: 'spec', headers: ['X-Mine'], algorithm: 'sha384', encoding: 'base64' }),
+  ]);
+  expect(schemes.find(({ name }) => name === 'Remote')).toMatchObject({ kind: 'verifier', coverage: null });
+});
+
+it('survives a round trip through JSON', () => {
+  const schemes = describeSchemes(createSchemeRegistry());
+  expect(JSON.parse(JSON.stringify(schemes))).toEqual(schemes);
+});

@@ -1,0 +1,99 @@
+import type { Delivery } from '../../../src/model/delivery.ts';
+import type { WebhookInputs, WebhookTrigger } from '../../../src/model/manifest.ts';
+import type { Evidence, Verdict } from '../../../src/webhooks/gate.ts';
+import { type SignatureSettings, signatureGate } from '../../../src/webhooks/gates/signature.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
+import { createSchemeRegistry, type SchemeOptions } from '../../../src/webhooks/schemes/resolve.ts';
+import type { SignedDelivery } from '../../../src/webhooks/schemes/sign.ts';
+import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
+
+export const NOW = 1_700_000_000_000;
+
+export function deliveryOf(parts: Partial<Omit<Delivery, 'body'>> & { body?: Buffer | string } = {}): Delivery {
+  const path = parts.path ?? '/flows/api/webhook/test';
+  return {
+    id: '0190a000-0000-7000-8000-000000000000',
+    receivedAt: NOW,
+    method: 'POST',
+    path,
+    requestUrl: `http://127.0.0.1:3000${path}`,
+    clientIp: '127.0.0.1',
+    ...parts,
+    headers: lowerCase(parts.headers ?? {}),
+    body: Buffer.from(parts.body ?? ''),
+  };
+}
+
+/** A signed delivery as it arrives. */
+export function received({ headers, body, url }: SignedDelivery): Delivery {
+  const { pathname, search } = new URL(url);
+  return deliveryOf({ headers, body, path: `${pathname}${search}`, requestUrl: url });
+}
+
+export function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+export function triggerOf(inputs: WebhookInputs, keys: { current?: string; previous?: string } = {}): WebhookTrigger {
+  return {
+    flowId: '11111111-1111-4111-8111-111111111111',
+    flowName: 'test',
+    revision: 1,
+    triggerKey: 'webhook',
+    inputs,
+    keys: { current: keys.current, previous: keys.previous },
+    hasConflictingKeys: false,
+  };
+}
+
+export function settingsOf(schemes: SchemeOptions = {}, others: Partial<SignatureSettings> = {}): SignatureSettings {
+  return {
+    clock: { now: () => NOW, monotonic: () => 0 },
+    replayToleranceSeconds: 0,
+    nonceTtlSeconds: 86_400,
+    rateLimitPermitsPerSecond: undefined,
+    rateLimitBurstSize: undefined,
+    rateLimitPerIp: undefined,
+    allowLegacySha1: true,
+    publicUrl: undefined,
+    schemes: createSchemeRegistry(schemes),
+    ...others,
+  };
+}
+
+export interface Case {
+  readonly inputs: WebhookInputs;
+  readonly key?: string | undefined;
+  readonly previousKey?: string | undefined;
+  readonly settings?: SignatureSettings;
+}
+
+/** What the signature gate of such a trigger says. */
+export async function judge({ inputs, key, previousKey, settings }: Case, delivery: Delivery): Promise<Verdict> {
+  const trigger = triggerOf(inputs, {
+    ...(key === undefined ? {} : { current: key }),
+    ...(previousKey === undefined ? {} : { previous: previousKey }),
+  });
+  const gate = signatureGate.prepare(trigger, settings ?? settingsOf());
+  if (gate === undefined) throw new Error('the trigger has no signature gate');
+  return gate.check(delivery, {} satisfies Evidence);
+}
+
+export function builtIn(name: string): SignatureSpec {
+  const spec = BUILT_IN_SCHEMES.find((it) => it.name === name);
+  if (spec === undefined) throw new Error(`no scheme ${name}`);
+  return spec;
+}
+
+/** A key that fits each scheme, made of public bytes. */
+export const KEYS: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(BUILT_IN_SCHEMES.map(({ name }) => [name, `key of ${name}`])),
+  MicrosoftTeams: Buffer.alloc(32, 7).toString('base64'),
+  StandardWebhooks: `whsec_${Buffer.alloc(24, 7).toString('base64')}`,
+};
+
+export const OTHER_KEYS: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(BUILT_IN_SCHEMES.map(({ name }) => [name, `another key of ${name}`])),
+  MicrosoftTeams: Buffer.alloc(32, 8).toString('base64'),
+  StandardWebhooks: `whsec_${Buffer.alloc(24, 8).toString('base64')}`,
+};

@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import type { NamedSignatureSpec } from '../../../src/webhooks/schemes/check-spec.ts';
+import { checkSpec } from '../../../src/webhooks/schemes/check-spec.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
+import {
+  createSchemeRegistry,
+  isKnownScheme,
+  registerVerifiers,
+  resolveScheme,
+  type SchemeOptions,
+} from '../../../src/webhooks/schemes/resolve.ts';
+import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
+import type { SignatureSpec, SignatureVerifier } from '../../../src/webhooks/schemes/spec.ts';
+import { builtIn, judge, NOW, received, settingsOf } from './fixtures.ts';
+
+const verifier = (name: string): SignatureVerifier => ({ name, verify: () => ({ outcome: 'verified' }) });
+const short = (name: string, rest: Partial<NamedSignatureSpec> = {}): NamedSignatureSpec => ({
+  name,
+  headerName: 'X-Named',
+  algorithm: 'sha256',
+  encoding: 'base64',
+  signedPayloadStrategy: 'RawBody',
+  ...rest,
+});
+
+function resolvedName(options: SchemeOptions, name: string): string {
+  const scheme = resolveScheme(createSchemeRegistry(options), {
+    webhookSignatureScheme: name,
+    webhookSignatureHeader: 'X-Custom',
+  });
+  if (scheme === undefined) return 'nothing';
+  if (scheme.kind === 'verifier') return `verifier ${scheme.verifier.name}`;
+  return `spec ${scheme.spec.name} in ${scheme.spec.headers[0]?.signature}`;
+}
+
+describe('a name means', () => {
+  it.each<[string, SchemeOptions, string, string]>([
+    [
+      'a registered verifier before a registered spec',
+      { verifiers: [verifier('Mine')], specs: [short('Mine')] },
+      'mine',
+      'verifier Mine',
+    ],
+    ['a registered spec before a built-in', { specs: [short('GitHub')] }, 'GITHUB', 'spec GitHub in X-Named'],
+    ['a registered spec before an alias of a built-in', { specs: [short('Svix')] }, 'svix', 'spec Svix in X-Named'],
+    ['a built-in', {}, ' github ', 'spec GitHub in X-Hub-Signature-256'],
+    ['a built-in by its alias', {}, 'SVIX', 'spec StandardWebhooks in webhook-signature'],
+    ['the fields of the trigger', {}, 'custom', 'spec Custom in X-Custom'],
+    ['nothing when nobody knows it', {}, 'GitHubb', 'nothing'],
+    ['nothing when it is empty', {}, '', 'nothing'],
+    ['nothing when it is a property of every object', {}, '__proto__', 'nothing'],
+  ])('%s', (_, options, name, expected) => {
+    expect(resolvedName(options, name)).toBe(expected);
+    expect(isKnownScheme(createSchemeRegistry(options), name)).toBe(expected !== 'nothing');
+  });
+
+  it('nothing without a name', () => {
+    expect(resolveScheme(createSchemeRegistry(), {})).toBeUndefined();
+  });
+});
+
+describe('a registration is refused', () => {
+  it.each(['GitHub', 'github', 'SVIX', 'Custom', 'cUSTOM', 'standardwebhooks'])(
+    'for a verifier with the built-in name %s',
+    (name) => {
+      expect(() => registerVerifiers([verifier(name)])).toThrow(TypeError);
+    },
+  );
+
+  it.each<[string, SchemeOptions]>([
+    ['for two verifiers of one name', { verifiers: [verifier('a'), verifier('A')] }],
+    ['for two specs of one name', { specs: [short('a'), short('A')] }],
+    ['for a verifier without a name', { verifiers: [verifier(' ')] }],
+    ['for a spec whose header is no header name', { specs: [short('a', { headerName: 'X Named' })] }],
+    ['for an algorithm that is not known', { specs: [short('a', { algorithm: 'md5' as 'sha1' })] }],
+    ['for an encoding that is not known', { specs: [short('a', { encoding: 'hex' as 'hexLower' })] }],
+    ['for a strategy that is not known', { specs: [short('a', { signedPayloadStrategy: 'Body' as 'RawBody' })] }],
+    ['for a full spec without a place for the signature', { specs: [{ ...builtIn('GitHub'), headers: [] }] }],
+    ['for a full spec without a place for its timestamp', { specs: [{ ...builtIn('Slack'), timestamp: undefined }] }],
+    [
+      'for a full spec whose timestamp header is not named',
+      { specs: [{ ...builtIn('Slack'), headers: [{ signature: 'X-Slack-Signature' }] }] },
+    ],
+    [
+      'for a full spec whose timestamp is in a list that it does not take apart',
+      { specs: [{ ...builtIn('Stripe'), multiValue: undefined }] },
+    ],
+    [
+      'for a full spec without its token',
+      { specs: [{ ...builtIn('Mailgun'), payload: { strategy: 'TimestampPlusToken' } }] },
+    ],
+    [
+      'for a full spec whose builder is not registered',
+      { specs: [{ ...builtIn('GitHub'), payload: { strategy: 'Custom', customName: 'none' } }] },
+    ],
+    [
+      'for a full spec with an empty delimiter',
+      {
+        specs: [
+          {
+            ...builtIn('GitHub'),
+            multiValue: { delimiter: '', keyValueSeparator: '=', valueKeys: ['a'], acceptsMultiple: false },
+          },
+        ],
+      },
+    ],
+  ])('%s', (_, options) => {
+    expect(() => createSchemeRegistry(options)).toThrow(TypeError);
+  });
+
+  it('for no built-in scheme', () => {
+    for (const spec of BUILT_IN_SCHEMES) expect(() => checkSpec(spec), spec.name).not.toThrow();
+  });
+});
+
+describe('a registered spec', () => {
+  const request = {
+    key: 'key',
+    body: Buffer.from('{"a":1}'),
+    url: 'http://a.example/',
+    timestampMs: NOW,
+    deliveryId: 'x',
+  };
+
+  it('in short takes what it does not say from the trigger', async () => {
+    const settings = settingsOf({
+      specs: [
+        short('Mine', {
+          algorithm: 'Sha512',
+          encoding: 'HexLower',
+          prefix: 'sig=',
+          signedPayloadStrategy: 'TimestampDotBody',
+        }),
+      ],
+    });
+    const inputs = { webhookSignatureScheme: 'mine', webhookTimestampHeader: 'X-Time' };
+    const scheme = resolveScheme(settings.schemes, inputs);
+    if (scheme?.kind !== 'spec') throw new Error('no spec');
+    const signed = signDelivery({ ...request, spec: scheme.spec });
+    expect(signed.headers['X-Named']).toMatch(/^sig=[0-9a-f]{128}$/);
+    expect(await judge({ inputs, key: 'key', settings }, received(signed))).toMatchObject({
+      passed: true,
+      evidence: { scheme: 'Mine', signedTimestamp: { ms: NOW } },
+    });
+  });
+
+  it('in full may use a registered builder', async () => {
+    const spec: SignatureSpec = {
+      ...builtIn('GitHub'),
+      name: 'Reversed',
+      payload: { strategy: 'Custom', customName: 'reversed' },
+    };
+    const settings = settingsOf({
+      specs: [spec],
+      payloadBuilders: { reversed: ({ delivery }) => Buffer.from(delivery.body).reverse() },
+    });
+    const inputs = { webhookSignatureScheme: 'Reversed' };
+    const scheme = resolveScheme(settings.schemes, inputs);
+    if (scheme?.kind !== 'spec') throw new Error('no spec');
+    const signed = signDelivery({ ...request, spec: scheme.spec });
+    expect(signed.headers).not.toEqual(signDelivery({ ...request, spec: builtIn('GitHub') }).headers);
+    expect(await judge({ inputs, key: 'key', settings }, received(signed))).toMatchObject({ passed: true });
+  });
+
+  it('with SHA-1 needs the switch too', async () => {
+    const settings = settingsOf({ specs: [short('Old', { algorithm: 'Sha1' })] }, { allowLegacySha1: false });
+    const delivery = received({ headers: {}, body: Buffer.alloc(0), url: 'http://a.example/' });
+    expect(await judge({ inputs: { webhookSignatureScheme: 'Old' }, key: 'key', settings }, delivery)).toMatchObject({
+      reason: 'sha1_not_allowed',
+    });
+  });
+});

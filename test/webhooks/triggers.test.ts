@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest';
+import type { DeployedFlow } from '../../src/flows/catalog.ts';
+import type { WebhookInputs } from '../../src/model/manifest.ts';
+import { GateConfigurationError } from '../../src/webhooks/gate.ts';
+import { gateChain } from '../../src/webhooks/gates/index.ts';
+import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
+import { createTriggerTable } from '../../src/webhooks/triggers.ts';
+import { deployedFlow, FLOW_ID, sampleSettings, sampleTrigger } from './samples.ts';
+
+const OTHER_ID = '7d9e4a52-6f0e-4b7e-9a38-5d5c0b5a9c22';
+
+function flowOf(hooks: Record<string, WebhookInputs>, id = FLOW_ID): DeployedFlow {
+  const webhooks = Object.entries(hooks).map(([triggerKey, inputs]) =>
+    sampleTrigger(inputs, { triggerKey, flowId: id }),
+  );
+  return deployedFlow({ id, webhooks });
+}
+
+const tableOf = (...flows: DeployedFlow[]) =>
+  createTriggerTable({ flows, settings: sampleSettings(), defaultMode: 'Audit', plugins: gateChain() });
+
+const only = (inputs: WebhookInputs) => tableOf(flowOf({ hook: inputs })).list()[0];
+
+describe('createTriggerTable', () => {
+  const table = tableOf(
+    flowOf({ second: { webhookSlug: 'Orders-In' }, first: { webhookSlug: 'refunds' }, bare: {} }),
+    flowOf({ hook: {} }, OTHER_ID),
+    flowOf({}, '00000000-0000-4000-8000-000000000000'),
+  );
+  const keyOf = (idOrSlug: string) => table.find(idOrSlug)?.trigger.triggerKey;
+
+  it.each([
+    ['orders-in', 'second'],
+    ['ORDERS-IN', 'second'],
+    ['refunds', 'first'],
+    [FLOW_ID, 'second'],
+    [FLOW_ID.toUpperCase(), 'second'],
+    [OTHER_ID, 'hook'],
+    ['bare', undefined],
+    ['orders', undefined],
+    ['', undefined],
+    ['__proto__', undefined],
+    ['00000000-0000-4000-8000-000000000000', undefined],
+  ])('finds by slug or GUID in any case, a GUID meaning the first webhook trigger: "%s" is %s', (idOrSlug, key) => {
+    expect(keyOf(idOrSlug)).toBe(key);
+  });
+
+  it('lists every webhook trigger in order, with its flow and the deployed revision', () => {
+    expect(table.list().map(({ trigger }) => trigger.triggerKey)).toEqual(['second', 'first', 'bare', 'hook']);
+    expect(table.list().every(({ trigger, flow }) => trigger.revision === flow.record.revision)).toBe(true);
+  });
+
+  it('refuses two triggers that answer to one name', () => {
+    const first = flowOf({ a: { webhookSlug: 'orders' } });
+    expect(() => tableOf(first, flowOf({ b: { webhookSlug: 'ORDERS' } }, OTHER_ID))).toThrow('share the name "ORDERS"');
+    expect(() => tableOf(first, flowOf({ b: { webhookSlug: FLOW_ID } }, OTHER_ID))).toThrow('share the name');
+  });
+
+  it('has each trigger’s own mode, or the default', () => {
+    expect(only({ webhookEnforcementMode: 'Enforce' })?.mode).toBe('Enforce');
+    expect(only({})?.mode).toBe('Audit');
+  });
+
+  it.each([
+    [{}, []],
+    [{ webhookIpAllowList: ['10.0.0.0/8'] }, ['ip']],
+    [{ webhookSignatureScheme: 'Nobody', webhookHmacKey: 'k' }, []],
+    [{ webhookSignatureScheme: 'github', webhookHmacKey: 'k' }, ['signature']],
+    [
+      {
+        webhookNonceHeader: 'X-Id',
+        webhookSignatureScheme: 'github',
+        webhookHmacKey: 'k',
+        webhookRateLimitPermitsPerSecond: 1,
+        webhookIpDenyList: ['10.0.0.0/8'],
+      },
+      ['ip', 'rateLimit', 'signature', 'replay'],
+    ],
+  ] as [WebhookInputs, string[]][])('prepares the gates of %o, and those alone, in order: %o', (inputs, names) => {
+    expect(only(inputs)?.gates.map(({ name }) => name)).toEqual(names);
+  });
+
+  it('puts an operator’s own gates behind the built-in ones', () => {
+    const own = { name: 'own', prepare: () => ({ name: 'own', check: () => ({ passed: true as const }) }) };
+    const options = { flows: [flowOf({ hook: { webhookNonceHeader: 'X-Id' } })], defaultMode: 'Off' as const };
+    const [prepared] = createTriggerTable({ ...options, settings: sampleSettings(), plugins: gateChain([own]) }).list();
+    expect(prepared?.gates.map(({ name }) => name)).toEqual(['replay', 'own']);
+  });
+
+  it('stops at a field that no gate can work with', () => {
+    expect(() => only({ webhookIpAllowList: ['nowhere'] })).toThrow(GateConfigurationError);
+  });
+
+  it.each([
+    [{}, null, false],
+    [{ webhookSignatureScheme: 'Nobody' }, null, false],
+    [{ webhookSignatureScheme: ' GITHUB ', webhookHmacKey: 'k' }, 'GitHub', false],
+    [{ webhookSignatureScheme: 'github' }, 'GitHub', true],
+    [{ webhookSignatureScheme: 'acme' }, 'Acme', false],
+  ] as [WebhookInputs, string | null, boolean][])(
+    'of %o the scheme is %s, and it lacks a key: %s',
+    (inputs, name, lacksKey) => {
+      const verifier = { name: 'Acme', verify: () => ({ outcome: 'verified' as const }) };
+      const settings = sampleSettings({ schemes: createSchemeRegistry({ verifiers: [verifier] }) });
+      const [prepared] = createTriggerTable({
+        flows: [flowOf({ hook: inputs })],
+        settings,
+        defaultMode: 'Off',
+        plugins: gateChain(),
+      }).list();
+      expect(prepared).toMatchObject({ schemeName: name, lacksKey });
+    },
+  );
+
+  it('answers an accepted delivery as the trigger says, else as the publisher wants it, else with the ids', () => {
+    const own = { contentType: 'text/plain', body: 'thanks' };
+    const twilio = { webhookSignatureScheme: 'Twilio', webhookHmacKey: 'k' };
+    expect(only({ ...twilio, webhookResponse: own })?.acceptedResponse).toEqual(own);
+    expect(only(twilio)?.acceptedResponse?.contentType).toContain('xml');
+    expect(only({})?.acceptedResponse).toBeUndefined();
+  });
+
+  it('knows the handshakes of the trigger’s publisher', () => {
+    expect(only({ webhookSignatureScheme: 'Slack', webhookHmacKey: 'k' })?.handshakes.length).toBeGreaterThan(0);
+    expect(only({})?.handshakes).toEqual([]);
+  });
+});
