@@ -92,12 +92,19 @@ class StepDispatcher implements Dispatcher {
     const delayMs = Math.min(at - now, LONGEST_SLEEP_MS);
     // A timer that rings early costs one claim; setting it anew for every step would cost more.
     if (this.#timer !== undefined && this.#timerAt <= now + delayMs) return;
-    clearTimeout(this.#timer);
+    this.#endSleep();
     this.#timerAt = now + delayMs;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
+      // A wall clock that was set back must not stretch the back-off.
+      this.#claimAgainAt = 0;
       this.nudge();
     }, delayMs).unref();
+  }
+
+  #endSleep(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 
   async #claim(limit: number): Promise<void> {
@@ -118,6 +125,7 @@ class StepDispatcher implements Dispatcher {
       const waitMs = backoffMs(CLAIM_BACKOFF, this.#failures, random);
       this.#claimAgainAt = clock.now() + waitMs;
       this.#nextDueAt = 0;
+      this.#endSleep();
       logger.error({ err: error, waitMs }, 'due steps could not be claimed; trying again');
     }
   }
@@ -146,7 +154,7 @@ class StepDispatcher implements Dispatcher {
 
   async #finish(graceMs: number): Promise<void> {
     this.#isActive = false;
-    clearTimeout(this.#timer);
+    this.#endSleep();
     const grace = setTimeout(() => this.#leases.abort('the process stops'), graceMs);
     // What the claim under way yields is ours by lease, so it is run too.
     await this.#claiming;

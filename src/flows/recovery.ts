@@ -12,7 +12,6 @@ export async function recoverSteps(services: {
   logger: Logger;
 }): Promise<number> {
   const steps = await services.store.recover(services.clock.now());
-  if (steps > 0)
-    services.logger.info({ steps }, 'steps that were running when the last process ended are taken up again');
+  if (steps > 0) services.logger.info({ steps }, 'steps that the last process left running are taken up again');
   return steps;
 }

@@ -9,11 +9,13 @@ import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { RunTrigger } from '../model/run.ts';
 import type { RunInput } from '../store/store.ts';
+import { freezeJson } from './freeze-json.ts';
 import type { StepHandler } from './handlers/handler.ts';
 import { findNonJson } from './non-json.ts';
 import { StepFailure } from './step-failure.ts';
 
 export interface ResolvedInputs {
+  /** Frozen: it is recorded, and may be shared by every run, so no handler may change it. */
   readonly value: Json;
   /** What is masked in everything that is recorded. */
   readonly secrets: readonly string[];
@@ -50,7 +52,7 @@ export async function resolveInputs({
   }
   const resolved = resolveStepSecrets({ written, rendered, secretInputs, readSecret });
   if ('error' in resolved) throw new StepFailure('secret_unavailable', resolved.error, true);
-  return { value: resolved.inputs, secrets: resolved.secrets };
+  return { value: freezeJson(resolved.inputs), secrets: resolved.secrets };
 }
 
 // The inputs of a revision never change, so their template is compiled once and goes with them.
@@ -71,7 +73,7 @@ function templateOf(written: JsonObject) {
   const known = templates.get(written);
   if (known !== undefined) return known;
   const template = compileTemplate(written);
-  const made = { template, constant: template.isConstant ? template.render(NO_CONTEXT) : undefined };
+  const made = { template, constant: template.isConstant ? freezeJson(template.render(NO_CONTEXT)) : undefined };
   templates.set(written, made);
   return made;
 }
@@ -98,5 +100,5 @@ function renderIn(context: ExpressionContext, template: CompiledTemplate): Json 
   }
   const problem = findNonJson(value, 'inputs');
   if (problem !== undefined) throw new StepFailure('expression_failed', problem);
-  return value;
+  return freezeJson(value);
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createRetention } from '../../src/flows/retention.ts';
 import type { Store } from '../../src/store/store.ts';
-import { fakeClock, recordingLogger, START, until } from './fixture.ts';
+import { fakeClock, openHouse, recordingLogger, START, until } from './fixture.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
@@ -24,15 +24,40 @@ function open(rows: number) {
 }
 
 describe('retention', () => {
-  it('deletes expired nonces every minute, in chunks, until none is left', async () => {
-    const { retention, purgeNonces, left } = open(250);
+  it('deletes expired nonces every minute, in chunks, and no others', async () => {
+    const house = await openHouse();
+    await house.deploy({});
+    const flow = house.catalog.list()[0];
+    if (flow === undefined) throw new Error('the flow is not deployed');
+    const keep = (nonce: string, expiresAt: number) =>
+      house.store.accept({
+        run: house.runtime.engine.planRun({
+          runId: nonce,
+          flow,
+          triggerType: 'webhook',
+          trigger: { key: 'hook', body: Buffer.alloc(0), contentType: null, headers: {} },
+          deliveryId: null,
+          sourceRunId: null,
+          traceparent: null,
+          at: START,
+        }),
+        nonce: { value: nonce, bodySha256: '', expiresAt, isEnforced: true },
+      });
+    await Promise.all(Array.from({ length: 250 }, (_, index) => keep(`old-${index}`, START - 1)));
+    await keep('live', START + 1);
+
+    const purgeNonces = vi.fn(house.store.purgeNonces);
+    const { logger } = recordingLogger();
+    const retention = createRetention({ store: { purgeNonces }, clock: fakeClock(), logger });
     retention.start();
     vi.advanceTimersByTime(59_999);
     expect(purgeNonces).not.toHaveBeenCalled();
     vi.advanceTimersByTime(1);
-    await until(() => left() === 0);
+    await until(() => purgeNonces.mock.settledResults.filter(({ type }) => type === 'fulfilled').length === 3);
     await retention.stop();
     expect(purgeNonces.mock.calls).toEqual(Array.from({ length: 3 }, () => [{ now: START, limit: 100 }]));
+    expect(await house.store.purgeNonces({ now: START, limit: 1000 })).toBe(0);
+    expect(await house.store.purgeNonces({ now: START + 2, limit: 1000 })).toBe(1);
   });
 
   it('goes on after the store failed', async () => {

@@ -43,6 +43,20 @@ describe('inputs', () => {
     expect(ran?.result).toMatchObject({ kind: 'failed', error: { retryable: false } });
   });
 
+  it.each([
+    ['written out', { list: [2, 1] }],
+    ['rendered', { list: cel('[2, 1]') }],
+    ['beside a secret', { list: [2, 1], token: 'env:TOKEN' }],
+  ])('that are %s cannot be changed by the handler', async (_what, inputs) => {
+    const handler = handlerOf(({ inputs: { list } }) => {
+      (list as number[]).sort();
+      return { kind: 'succeeded', output: null };
+    });
+    const { ran } = await tryStep({ handler, step: { inputs } });
+    expect(ran?.result).toMatchObject({ kind: 'failed', error: { code: 'handler_error' } });
+    expect(ran?.input).toMatchObject({ list: [2, 1] });
+  });
+
   it('nested deeper than can be kept fail the step', async () => {
     const depth = 2_000;
     const body = Buffer.from('['.repeat(depth) + ']'.repeat(depth));

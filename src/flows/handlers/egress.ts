@@ -8,7 +8,7 @@ type Network = readonly [Address, number];
 /** A step asked for an address that is not public and that the operator did not open. */
 export class EgressRefusedError extends Error {
   constructor(host: string, refused: readonly string[]) {
-    const where = refused.map((address) => `${address} (${rangeOf(address) ?? 'public'})`).join(', ');
+    const where = refused.map((address) => `${address} (${rangeOf(address)})`).join(', ');
     super(
       `"${host}" is at ${where}; steps reach public addresses only. ` +
         'Add the host name, the address or its CIDR to SLUICE_EGRESS_ALLOW to open it.',
@@ -51,12 +51,9 @@ export function createEgress(allow: readonly string[]): Egress {
   const permitted = (host: string, addresses: readonly LookupAddress[]) => {
     if (hosts.has(canonicalHost(host))) return [...addresses];
     const passed = addresses.filter(({ address }) => isPermitted(address));
-    if (passed.length === 0)
-      throw new EgressRefusedError(
-        host,
-        addresses.map(({ address }) => address),
-      );
-    return passed;
+    if (passed.length > 0) return passed;
+    const refused = addresses.map(({ address }) => address);
+    throw new EgressRefusedError(host, refused);
   };
 
   return {

@@ -75,12 +75,13 @@ function send({ url, method, headers, body }: HttpRequest, { agent, signal }: Ex
   });
 }
 
-/** The next request, by the rules of fetch: fetch.spec.whatwg.org/#http-redirect-fetch, read 2026-01. */
+/** The next request, by the rules of fetch: fetch.spec.whatwg.org/#http-redirect-fetch. */
 function redirected(request: HttpRequest, status: number, location: string): HttpRequest {
   const url = URL.canParse(location, request.url.href) ? new URL(location, request.url) : undefined;
   const problem = problemOfUrl(url);
-  if (url === undefined || problem !== undefined)
+  if (url === undefined || problem !== undefined) {
     throw new RedirectRefusedError(`redirected with a bad Location: ${problem}`);
+  }
   const becomesGet = (status === 303 && request.method !== 'HEAD') || (status <= 302 && request.method === 'POST');
   const isSameOrigin = url.origin === request.url.origin;
   const headers = [...request.headers].filter(

@@ -27,11 +27,11 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now }: HttpRe
     secretInputs: ['headers.*', 'query.*', 'url'],
     run: async (context) => {
       const { inputs } = context;
+      const request = await requestOf(context);
       const limit = startTimeLimit(inputs.timeoutSeconds, context.signal);
       const isExpected = (status: number) =>
         inputs.expectedStatuses.some((range) => status >= range.from && status <= range.to);
       try {
-        const request = await requestOf(context);
         const response = await exchange(request, { agent, egress, signal: limit.signal, isExpected });
         return judged(response, { isExpected: isExpected(response.status), label: labelOf(inputs), now: now() });
       } catch (error) {
