@@ -34,7 +34,7 @@ const STORE_BACKOFF: Backoff = { backoffSeconds: 0.1, factor: 2, maxBackoffSecon
 export function createAttempt(services: AttemptServices): (lease: Lease) => Promise<Followed | undefined> {
   const { report, logger } = services;
   return async (lease) => {
-    report.stepStarted(lease.claim);
+    report.stepTaken(lease.claim);
     try {
       return await runAndStore(lease, services);
     } catch (error) {
@@ -51,7 +51,15 @@ async function runAndStore(lease: Lease, services: AttemptServices): Promise<Fol
   const { store, clock, report } = services;
   const { claim } = lease;
   const startedAt = clock.monotonic();
-  const ran = await withStore(lease, services, () => traced(claim, () => services.runStep(claim, lease.signal)));
+  let isStarted = false;
+  // An outage of the store may take a step to its start more than once.
+  const started = () => {
+    if (!isStarted) report.stepStarted(claim);
+    isStarted = true;
+  };
+  const ran = await withStore(lease, services, () =>
+    traced(claim, () => services.runStep(claim, lease.signal, started)),
+  );
   if (ran === undefined) throw lease.signal.reason;
   const durationMs = clock.monotonic() - startedAt;
   const { token, runId, stepKey } = claim;
@@ -113,7 +121,7 @@ function traced(claim: Claim, run: () => Promise<RanStep | undefined>): Promise<
 }
 
 function errorCode(result: StepResult): string | undefined {
-  return result.kind === 'succeeded' ? undefined : result.error.code;
+  return 'error' in result ? result.error.code : undefined;
 }
 
 /** Resolves after `ms`, or as soon as the signal aborts. */

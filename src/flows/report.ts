@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { StepStatus } from '../model/manifest.ts';
 import type { Run } from '../model/run.ts';
 import type { Advance, Claim, NewRun, StepResult } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
@@ -8,6 +9,8 @@ import type { Metrics } from '../telemetry/metrics.ts';
 export interface Report {
   runStarted(run: NewRun): void;
   triggerDisabled(flowId: string, triggerKey: string): void;
+  /** A claimed step is looked at: conditions first, so that it may yet be skipped. */
+  stepTaken(claim: Claim): void;
   stepStarted(claim: Claim): void;
   stepEnded(ended: EndedAttempt): void;
   /** Whatever became of it, the step runs no more. */
@@ -28,6 +31,13 @@ export function createReport({ logger, metrics }: { logger: Logger; metrics: Met
     metrics.runsCompleted.inc({ flow: run.flowId, status: run.status });
     metrics.runDurationMs.observe({ flow: run.flowId, status: run.status }, durationMs);
   };
+  const stepFailed = (about: { runId: string; stepKey: string }, result: FailedResult) => {
+    const { error } = result;
+    if (error.code === 'when_failed') {
+      logEvent(logger, 'WhenEvaluationFailed', { ...about, reason: error.message });
+    }
+    logEvent(logger, 'StepFailed', { ...about, error, ...retryTime(result) });
+  };
   return {
     runStarted(run) {
       const { id: runId, flowId, flowName, revision, triggerKey, triggerType, deliveryId } = run;
@@ -39,8 +49,10 @@ export function createReport({ logger, metrics }: { logger: Logger; metrics: Met
     triggerDisabled(flowId, triggerKey) {
       logEvent(logger, 'TriggerRejectedDisabledFlow', { flowId, triggerKey });
     },
-    stepStarted({ runId, flowId, stepKey, stepType, attempt, dueAt, startedAt }) {
+    stepStarted({ runId, flowId, stepKey, stepType, attempt }) {
       logEvent(logger, 'StepStarted', { runId, flowId, stepKey, stepType, attempt });
+    },
+    stepTaken({ dueAt, startedAt }) {
       metrics.stepsInFlight.inc();
       metrics.queueWaitMs.observe(Math.max(0, startedAt - dueAt));
     },
@@ -51,15 +63,24 @@ export function createReport({ logger, metrics }: { logger: Logger; metrics: Met
       const { runId, flowId, stepKey, stepType, attempt } = claim;
       const about = { runId, flowId, stepKey, stepType, attempt, durationMs };
       if (result.kind === 'succeeded') logEvent(logger, 'StepCompleted', about);
-      else logEvent(logger, 'StepFailed', { ...about, error: result.error, ...retryTime(result) });
+      else if (result.kind === 'skipped')
+        logEvent(logger, 'StepSkipped', { runId, flowId, stepKey, reason: result.reason });
+      else stepFailed(about, result);
       for (const skipped of advance.skipped) logEvent(logger, 'StepSkipped', { runId, flowId, ...skipped });
       for (const next of advance.dispatched) logEvent(logger, 'DispatchEnqueued', { runId, flowId, stepKey: next });
-      metrics.stepsCompleted.inc({ type: stepType, status: result.kind === 'succeeded' ? 'Succeeded' : 'Failed' });
-      metrics.stepDurationMs.observe({ type: stepType }, durationMs);
+      metrics.stepsCompleted.inc({ type: stepType, status: statusOf(result) });
+      if (result.kind !== 'skipped') metrics.stepDurationMs.observe({ type: stepType }, durationMs);
       const ended = advance.endedRun;
       if (ended !== null) runEnded({ ...ended, id: runId, status: advance.runStatus }, ended.completedAt);
     },
   };
+}
+
+type FailedResult = Extract<StepResult, { error: unknown }>;
+
+function statusOf({ kind }: StepResult): StepStatus {
+  if (kind === 'succeeded') return 'Succeeded';
+  return kind === 'skipped' ? 'Skipped' : 'Failed';
 }
 
 function retryTime(result: StepResult): { nextAttemptAt?: string } {

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
+import type { Root } from '../expressions/context.ts';
 import { maskSecrets } from '../manifest/mask-secrets.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
@@ -8,6 +9,8 @@ import type { StepDefinition } from '../model/manifest.ts';
 import type { StepError } from '../model/run.ts';
 import type { Claim, RunInput, StepResult, Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
+import { hasConditions, type Judgement, judgeConditions } from './conditions.ts';
+import { expressionContext } from './expression-context.ts';
 import type { HandlerResult, StepHandler } from './handlers/handler.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { nextAttemptAt } from './retry.ts';
@@ -18,14 +21,17 @@ import { type ResolvedInputs, resolveInputs } from './step-inputs.ts';
 /** How one attempt ended, as it is recorded: secrets masked. */
 export interface RanStep {
   readonly input: Json;
+  /** Absent where the step has no condition, or passed its conditions at an earlier attempt. */
+  readonly evaluationTrace?: Json;
   readonly result: StepResult;
 }
 
 /**
- * Tries a claimed step once. Yields undefined where the signal aborts first; rejects with `StoreUnavailableError` where
- * the store cannot be read, which is no fault of the step. Whatever else happens is the step's result.
+ * Judges the conditions of a claimed step, then tries it once. Yields undefined where the signal aborts first; rejects
+ * with `StoreUnavailableError` where the store cannot be read, which is no fault of the step. Whatever else happens is
+ * the step's result. `started` is called unless a condition skips the step.
  */
-export type RunStep = (claim: Claim, signal: AbortSignal) => Promise<RanStep | undefined>;
+export type RunStep = (claim: Claim, signal: AbortSignal, started?: () => void) => Promise<RanStep | undefined>;
 
 export interface RunStepServices {
   readonly store: Pick<Store, 'readRunInput'>;
@@ -40,7 +46,6 @@ export interface RunStepServices {
 
 interface PreparedStep {
   readonly handler: StepHandler;
-  readonly step: StepDefinition;
   readonly resolved: ResolvedInputs;
 }
 
@@ -48,15 +53,25 @@ interface PreparedStep {
 const MAX_INTERRUPTIONS = 5;
 /** A message is for people; an error may hold a whole document. */
 const MAX_MESSAGE_CHARACTERS = 4_000;
+const ALL_ROOTS: ReadonlySet<Root> = new Set(['trigger', 'steps', 'loop']);
 
 export function createRunStep(services: RunStepServices): RunStep {
-  return async (claim, signal) => {
+  return async (claim, signal, started) => {
     const readRunInput = runInputReader(claim, services.store);
+    let judgement: Judgement | undefined;
     let prepared: PreparedStep | undefined;
     let ended: HandlerResult | undefined;
     try {
+      const step = await definitionOf(claim, services);
+      judgement = await judge(step, claim, readRunInput);
+      if (judgement?.kind === 'skip') {
+        const { reason, trace } = judgement;
+        return { input: null, evaluationTrace: trace, result: { kind: 'skipped', reason } };
+      }
+      started?.();
+      if (judgement?.kind === 'failed') throw new StepFailure('when_failed', judgement.message);
       prepared = await prepare(claim, readRunInput, services);
-      ended = await runHandler({ ...prepared, claim, signal, readRunInput, logger: services.logger });
+      ended = await runHandler({ ...prepared, step, claim, signal, readRunInput, logger: services.logger });
     } catch (error) {
       if (error instanceof StoreUnavailableError) throw error;
       ended = failed(error);
@@ -64,11 +79,32 @@ export function createRunStep(services: RunStepServices): RunStep {
     if (ended === undefined) return undefined;
     const { value, secrets } = prepared?.resolved ?? { value: null, secrets: [] };
     const mask = (recorded: Json) => (secrets.length === 0 ? recorded : maskSecrets(recorded, secrets));
-    return { input: mask(value), result: await toStepResult(ended, { claim, mask, services }) };
+    const result = await toStepResult(ended, { claim, mask, services });
+    return { input: mask(value), ...(judgement === undefined ? {} : { evaluationTrace: judgement.trace }), result };
   };
 }
 
-/** Type, retry and time limit come from the revision that the run is pinned to, inputs from the newest. */
+/** Type, conditions, retry and time limit come from the revision that the run is pinned to. */
+async function definitionOf(
+  { flowId, revision, stepKey }: Claim,
+  { catalog }: RunStepServices,
+): Promise<StepDefinition> {
+  const step = (await catalog.graph(flowId, revision))[stepKey];
+  if (step === undefined) throw new Error(`revision ${revision} of the flow ${flowId} has no step "${stepKey}"`);
+  return step;
+}
+
+/** A step that was tried before has passed its conditions: they say whether it starts, not whether it goes on. */
+async function judge(
+  step: StepDefinition,
+  { attempt, interruptions }: Claim,
+  readRunInput: () => Promise<RunInput>,
+): Promise<Judgement | undefined> {
+  if (attempt - interruptions > 1 || !hasConditions(step)) return undefined;
+  return judgeConditions(step, expressionContext(await readRunInput(), ALL_ROOTS));
+}
+
+/** The inputs come from the newest revision. */
 async function prepare(
   claim: Claim,
   readRunInput: () => Promise<RunInput>,
@@ -88,10 +124,8 @@ async function prepare(
       `no handler serves the step type "${stepType}"; there are ${[...handlers.keys()].join(', ')}`,
     );
   }
-  const step = (await catalog.graph(flowId, revision))[stepKey];
-  if (step === undefined) throw new Error(`revision ${revision} of the flow ${flowId} has no step "${stepKey}"`);
   const written = await catalog.inputsOf(flowId, stepKey, revision);
-  return { handler, step, resolved: await resolveInputs({ written, handler, readSecret, readRunInput }) };
+  return { handler, resolved: await resolveInputs({ written, handler, readSecret, readRunInput }) };
 }
 
 /** Reads what started the run and what its steps left, at most once an attempt. */

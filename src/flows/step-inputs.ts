@@ -2,13 +2,12 @@ import type { ExpressionContext } from '../expressions/context.ts';
 import { ExpressionError } from '../expressions/errors.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import { type CompiledTemplate, compileTemplate } from '../expressions/template.ts';
-import { parseBody } from '../expressions/trigger-body.ts';
 import { MASK } from '../manifest/mask-secrets.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import type { RunTrigger } from '../model/run.ts';
 import type { RunInput } from '../store/store.ts';
+import { expressionContext } from './expression-context.ts';
 import { freezeJson } from './freeze-json.ts';
 import type { StepHandler } from './handlers/handler.ts';
 import { findNonJson } from './non-json.ts';
@@ -65,7 +64,7 @@ const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {}, key:
 async function render(written: JsonObject, readRunInput: () => Promise<RunInput>): Promise<Json> {
   const { template, constant } = templateOf(written);
   if (constant !== undefined) return constant;
-  const context = template.roots.size === 0 ? NO_CONTEXT : contextOf(await readRunInput(), template);
+  const context = template.roots.size === 0 ? NO_CONTEXT : expressionContext(await readRunInput(), template.roots);
   return renderIn(context, template);
 }
 
@@ -76,17 +75,6 @@ function templateOf(written: JsonObject) {
   const made = { template, constant: template.isConstant ? freezeJson(template.render(NO_CONTEXT)) : undefined };
   templates.set(written, made);
   return made;
-}
-
-function contextOf({ trigger, steps }: RunInput, { roots }: CompiledTemplate): ExpressionContext {
-  const body = roots.has('trigger') ? bodyOf(trigger) : null;
-  return { trigger: { body, headers: trigger.headers, key: trigger.key }, steps };
-}
-
-function bodyOf({ body, contentType }: RunTrigger): Json {
-  const parsed = parseBody(body, contentType ?? undefined);
-  if ('error' in parsed) throw new StepFailure('expression_failed', `trigger.body: ${parsed.error}`);
-  return parsed.value;
 }
 
 function renderIn(context: ExpressionContext, template: CompiledTemplate): Json {

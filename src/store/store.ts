@@ -241,12 +241,16 @@ export interface StepOutcome {
   readonly at: number;
   /** Resolved inputs with secrets masked. */
   readonly input: Json;
+  /** What the conditions of the step's edges said; kept from before where absent. */
+  readonly evaluationTrace?: Json | undefined;
   readonly result: StepResult;
 }
 
 export type StepResult =
   | { readonly kind: 'succeeded'; readonly output: Json }
   | { readonly kind: 'failed'; readonly error: StepError; readonly output?: Json }
+  /** A condition said no before the handler was called: there was no attempt. */
+  | { readonly kind: 'skipped'; readonly reason: string }
   /** The attempt failed and another is due. */
   | { readonly kind: 'retry'; readonly error: StepError; readonly output?: Json; readonly dueAt: number };
 

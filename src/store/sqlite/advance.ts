@@ -43,15 +43,37 @@ function prepareEndAttempt(db: Database): (outcome: StepOutcome, attempt: number
   const endAttempt = db.prepare(`
     UPDATE attempts SET status = ?, input = ?, output = ?, error = ?, completed_at = ?
     WHERE run_id = ? AND step_key = ? AND attempt = ?`);
+  const keepTrace = db.prepare('UPDATE steps SET evaluation_trace = ? WHERE run_id = ? AND step_key = ?');
   const endStep = db.prepare(`
     UPDATE steps SET status = ?, due_at = ?, lease_token = NULL, input = ?, output = ?, error = ?, completed_at = ?
     WHERE run_id = ? AND step_key = ?`);
-  return ({ runId, stepKey, at, input, result }, attempt, retryAt) => {
+  const skipStep = prepareSkipStep(db);
+  return ({ runId, stepKey, at, input, evaluationTrace, result }, attempt, retryAt) => {
+    if (evaluationTrace !== undefined) keepTrace.run(toJson(evaluationTrace), runId, stepKey);
+    if (result.kind === 'skipped') {
+      skipStep({ runId, stepKey, attempt, at, reason: result.reason });
+      return;
+    }
     const status: StepStatus = result.kind === 'succeeded' ? 'Succeeded' : 'Failed';
     const record = [toJson(input), toJson(result.output), result.kind === 'succeeded' ? null : toJson(result.error)];
     endAttempt.run(status, ...record, at, runId, stepKey, attempt);
     const step = retryAt === null ? { status, completedAt: at } : { status: 'Pending', completedAt: null };
     endStep.run(step.status, retryAt, ...record, step.completedAt, runId, stepKey);
+  };
+}
+
+/** Ends a step that its condition skipped, and takes the attempt back that was claimed for it. */
+function prepareSkipStep(
+  db: Database,
+): (skip: { runId: string; stepKey: string; attempt: number; at: number; reason: string }) => void {
+  const dropAttempt = db.prepare('DELETE FROM attempts WHERE run_id = ? AND step_key = ? AND attempt = ?');
+  const skipStep = db.prepare(`
+    UPDATE steps SET status = 'Skipped', due_at = NULL, lease_token = NULL, skip_reason = ?, completed_at = ?,
+      attempt_count = attempt_count - 1, started_at = CASE WHEN attempt_count = 1 THEN NULL ELSE started_at END
+    WHERE run_id = ? AND step_key = ?`);
+  return ({ runId, stepKey, attempt, at, reason }) => {
+    dropAttempt.run(runId, stepKey, attempt);
+    skipStep.run(reason, at, runId, stepKey);
   };
 }
 
