@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import type { Claim, StepResult, Store } from '../store/store.ts';
 import { inSpan } from '../telemetry/tracing.ts';
-import { LEASE_MS, type Lease } from './leases.ts';
+import { LEASE_MS, type Lease, RunStopped } from './leases.ts';
 import type { Report } from './report.ts';
 import { type Backoff, backoffMs } from './retry.ts';
 import type { RanStep, RunStep } from './run-step.ts';
@@ -57,10 +57,9 @@ async function runAndStore(lease: Lease, services: AttemptServices): Promise<Fol
     if (!isStarted) report.stepStarted(claim);
     isStarted = true;
   };
-  const ran = await withStore(lease, services, () =>
-    traced(claim, () => services.runStep(claim, lease.signal, started)),
-  );
-  if (ran === undefined) throw lease.signal.reason;
+  const run = () => services.runStep(claim, lease.signal, started);
+  const tried = claim.stop === null ? await withStore(lease, services, () => traced(claim, run)) : undefined;
+  const ran = tried ?? stopped(lease);
   const durationMs = clock.monotonic() - startedAt;
   const { token, runId, stepKey } = claim;
   const outcome = { token, runId, stepKey, at: clock.now(), ...ran };
@@ -68,7 +67,22 @@ async function runAndStore(lease: Lease, services: AttemptServices): Promise<Fol
   if (advance === undefined) throw new Error('its lease was lost');
   report.stepEnded({ claim, result: ran.result, advance, durationMs });
   if (ran.result.kind === 'retry') return { nextDueAt: ran.result.dueAt };
+  if (ran.result.kind === 'waiting') {
+    // A signal may have come before the step waited for it, so that only a claim tells when it is due.
+    return { nextDueAt: ran.result.signalName === null ? (ran.result.dueAt ?? Number.POSITIVE_INFINITY) : 0 };
+  }
   return { nextDueAt: advance.dispatched.length > 0 ? 0 : Number.POSITIVE_INFINITY };
+}
+
+/** The end of a step whose run was told to stop. Throws where it was another thing that aborted it. */
+function stopped({ claim, signal }: Lease): RanStep {
+  const stop = claim.stop ?? (signal.reason instanceof RunStopped ? signal.reason.stop : undefined);
+  if (stop === undefined) throw signal.reason;
+  const error =
+    stop === 'timedOut'
+      ? { code: 'run_timed_out', message: 'the time of the run was up', retryable: false }
+      : { code: 'cancelled', message: 'the run was cancelled', retryable: false };
+  return { input: null, result: { kind: 'failed', error } };
 }
 
 /**

@@ -110,7 +110,7 @@ function mayTrigger({ loaded }: DeployedFlow, { triggerKey, triggerType }: Trigg
 /** Plans a run of a flow's newest revision. Pure; a flow without steps yields a run that has ended. */
 export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): NewRun {
   const { record, loaded } = flow;
-  const graph = loaded.manifest.steps;
+  const { steps: graph, timeoutSeconds } = loaded.manifest;
   const { start, end } = entryPlan(graph);
   return {
     id: runId,
@@ -121,7 +121,7 @@ export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): Ne
     status: end ?? 'Running',
     startedAt: at,
     completedAt: end === null ? null : at,
-    timeoutAt: null,
+    timeoutAt: end !== null || timeoutSeconds === undefined ? null : at + Math.ceil(timeoutSeconds * 1000),
     triggerKey: trigger.key,
     trigger,
     ...origin,

@@ -1,13 +1,15 @@
 import type { Logger } from 'pino';
-import type { StepStatus } from '../model/manifest.ts';
+import type { RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Run } from '../model/run.ts';
-import type { Advance, Claim, NewRun, StepResult } from '../store/store.ts';
+import type { Advance, Claim, EndedLoop, NewRun, StepResult, StoppedRun } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 /** Tells the log and the metrics what happened to runs and steps: each event is emitted here and nowhere else. */
 export interface Report {
   runStarted(run: NewRun): void;
+  /** A run was told to stop; it ended with that where nothing of it ran. */
+  runStopped(run: StoppedRun, status: RunStatus): void;
   triggerDisabled(flowId: string, triggerKey: string): void;
   /** A claimed step is looked at: conditions first, so that it may yet be skipped. */
   stepTaken(claim: Claim): void;
@@ -38,6 +40,12 @@ export function createReport({ logger, metrics }: { logger: Logger; metrics: Met
     }
     logEvent(logger, 'StepFailed', { ...about, error, ...retryTime(result) });
   };
+  const loopEnded = (about: { runId: string; flowId: string; stepKey: string }, { status, error }: EndedLoop) => {
+    const stepType = 'ForEach';
+    if (status === 'Succeeded') logEvent(logger, 'StepCompleted', { ...about, stepType });
+    else logEvent(logger, 'StepFailed', { ...about, stepType, error });
+    metrics.stepsCompleted.inc({ type: stepType, status });
+  };
   return {
     runStarted(run) {
       const { id: runId, flowId, flowName, revision, triggerKey, triggerType, deliveryId } = run;
@@ -45,6 +53,9 @@ export function createReport({ logger, metrics }: { logger: Logger; metrics: Met
       metrics.runsStarted.inc({ flow: flowId, trigger: triggerType });
       for (const { stepKey, stepType } of run.steps) logEvent(logger, 'DispatchEnqueued', { runId, stepKey, stepType });
       if (run.completedAt !== null) runEnded(run, run.completedAt);
+    },
+    runStopped({ runId, flowId, startedAt, completedAt }, status) {
+      if (completedAt !== null) runEnded({ id: runId, flowId, status, startedAt }, completedAt);
     },
     triggerDisabled(flowId, triggerKey) {
       logEvent(logger, 'TriggerRejectedDisabledFlow', { flowId, triggerKey });
@@ -65,11 +76,13 @@ export function createReport({ logger, metrics }: { logger: Logger; metrics: Met
       if (result.kind === 'succeeded') logEvent(logger, 'StepCompleted', about);
       else if (result.kind === 'skipped')
         logEvent(logger, 'StepSkipped', { runId, flowId, stepKey, reason: result.reason });
-      else stepFailed(about, result);
+      else if ('error' in result) stepFailed(about, result);
+      for (const loop of advance.loops) loopEnded({ runId, flowId, stepKey: loop.stepKey }, loop);
       for (const skipped of advance.skipped) logEvent(logger, 'StepSkipped', { runId, flowId, ...skipped });
       for (const next of advance.dispatched) logEvent(logger, 'DispatchEnqueued', { runId, flowId, stepKey: next });
-      metrics.stepsCompleted.inc({ type: stepType, status: statusOf(result) });
-      if (result.kind !== 'skipped') metrics.stepDurationMs.observe({ type: stepType }, durationMs);
+      const status = statusOf(result);
+      if (status !== undefined) metrics.stepsCompleted.inc({ type: stepType, status });
+      if (status === 'Succeeded' || status === 'Failed') metrics.stepDurationMs.observe({ type: stepType }, durationMs);
       const ended = advance.endedRun;
       if (ended !== null) runEnded({ ...ended, id: runId, status: advance.runStatus }, ended.completedAt);
     },
@@ -78,9 +91,11 @@ export function createReport({ logger, metrics }: { logger: Logger; metrics: Met
 
 type FailedResult = Extract<StepResult, { error: unknown }>;
 
-function statusOf({ kind }: StepResult): StepStatus {
-  if (kind === 'succeeded') return 'Succeeded';
-  return kind === 'skipped' ? 'Skipped' : 'Failed';
+/** Undefined where the attempt goes on: it waits, or its children run. */
+function statusOf(result: StepResult): StepStatus | undefined {
+  if (result.kind === 'succeeded') return 'Succeeded';
+  if (result.kind === 'skipped') return 'Skipped';
+  return 'error' in result ? 'Failed' : undefined;
 }
 
 function retryTime(result: StepResult): { nextAttemptAt?: string } {

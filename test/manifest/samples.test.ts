@@ -47,7 +47,8 @@ describe('the JSON Schema', () => {
     expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema');
     expect(schema.required).toEqual(['id', 'version']);
     expect(schema.additionalProperties).toBe(false);
-    const step = schema.properties.steps.additionalProperties;
+    expect(schema.properties.steps.additionalProperties).toEqual({ $ref: '#/$defs/step' });
+    const { step } = schema.$defs;
     expect(step.additionalProperties).toBe(false);
     expect(step.properties.runAfter.additionalProperties.anyOf[0].items.enum).toEqual([
       'Succeeded',

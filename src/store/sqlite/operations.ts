@@ -2,6 +2,7 @@ import type { Database } from 'better-sqlite3';
 import type { Store } from '../store.ts';
 import { type AcceptanceValues, prepareAccept } from './accept.ts';
 import { prepareAdvance } from './advance.ts';
+import { prepareCancelRun, prepareDeliverSignal, prepareRetryStep } from './control.ts';
 import {
   type DeliveryValues,
   prepareDeliveryStats,
@@ -68,6 +69,10 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   renewLeases: { thread: 'writer', prepare: prepareRenewLeases },
   advance: { thread: 'writer', prepare: prepareAdvance },
   recover: { thread: 'writer', prepare: prepareRecover },
+
+  cancelRun: { thread: 'writer', prepare: prepareCancelRun },
+  retryStep: { thread: 'writer', prepare: prepareRetryStep },
+  deliverSignal: { thread: 'writer', prepare: prepareDeliverSignal },
 };
 
 export const operationNames = Object.keys(operations) as OperationName[];
