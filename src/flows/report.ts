@@ -3,6 +3,7 @@ import type { RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Run } from '../model/run.ts';
 import type { Advance, Claim, EndedLoop, NewRun, StepResult, StoppedRun } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
+import type { LiveEvent, LiveEvents, LiveEventType } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 /** Tells the log and the metrics what happened to runs and steps: each event is emitted here and nowhere else. */
@@ -26,10 +27,20 @@ export interface EndedAttempt {
   readonly durationMs: number;
 }
 
-export function createReport({ logger, metrics }: { logger: Logger; metrics: Metrics }): Report {
+export interface ReportServices {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Where nobody can watch, events go nowhere. */
+  readonly live?: Pick<LiveEvents, 'emit'> | undefined;
+}
+
+export function createReport({ logger, metrics, live }: ReportServices): Report {
+  const tell = (type: LiveEventType, runId: string, data: LiveEvent['data']) =>
+    live?.emit({ type, runId, data: { runId, ...data } });
   const runEnded = (run: Pick<Run, 'id' | 'flowId' | 'status' | 'startedAt'>, completedAt: number) => {
     const durationMs = completedAt - run.startedAt;
     logEvent(logger, 'RunCompleted', { runId: run.id, flowId: run.flowId, status: run.status, durationMs });
+    tell('run.completed', run.id, { flowId: run.flowId, status: run.status, durationMs });
     metrics.runsCompleted.inc({ flow: run.flowId, status: run.status });
     metrics.runDurationMs.observe({ flow: run.flowId, status: run.status }, durationMs);
   };
@@ -44,12 +55,14 @@ export function createReport({ logger, metrics }: { logger: Logger; metrics: Met
     const stepType = 'ForEach';
     if (status === 'Succeeded') logEvent(logger, 'StepCompleted', { ...about, stepType });
     else logEvent(logger, 'StepFailed', { ...about, stepType, error });
+    tell('step.completed', about.runId, { flowId: about.flowId, stepKey: about.stepKey, stepType, status });
     metrics.stepsCompleted.inc({ type: stepType, status });
   };
   return {
     runStarted(run) {
       const { id: runId, flowId, flowName, revision, triggerKey, triggerType, deliveryId } = run;
       logEvent(logger, 'RunStarted', { runId, flowId, flowName, revision, triggerKey, triggerType, deliveryId });
+      tell('run.started', runId, { flowId, flowName, revision, triggerKey, triggerType, deliveryId });
       metrics.runsStarted.inc({ flow: flowId, trigger: triggerType });
       for (const { stepKey, stepType } of run.steps) logEvent(logger, 'DispatchEnqueued', { runId, stepKey, stepType });
       if (run.completedAt !== null) runEnded(run, run.completedAt);
@@ -62,6 +75,7 @@ export function createReport({ logger, metrics }: { logger: Logger; metrics: Met
     },
     stepStarted({ runId, flowId, stepKey, stepType, attempt }) {
       logEvent(logger, 'StepStarted', { runId, flowId, stepKey, stepType, attempt });
+      tell('step.started', runId, { flowId, stepKey, stepType, attempt });
     },
     stepTaken({ dueAt, startedAt }) {
       metrics.stepsInFlight.inc();
@@ -72,15 +86,20 @@ export function createReport({ logger, metrics }: { logger: Logger; metrics: Met
     },
     stepEnded({ claim, result, advance, durationMs }) {
       const { runId, flowId, stepKey, stepType, attempt } = claim;
+      const status = statusOf(result);
       const about = { runId, flowId, stepKey, stepType, attempt, durationMs };
       if (result.kind === 'succeeded') logEvent(logger, 'StepCompleted', about);
       else if (result.kind === 'skipped')
         logEvent(logger, 'StepSkipped', { runId, flowId, stepKey, reason: result.reason });
       else if ('error' in result) stepFailed(about, result);
+      const type = result.kind === 'retry' ? 'step.retried' : 'step.completed';
+      if (status !== undefined) tell(type, runId, { flowId, stepKey, stepType, attempt, status });
       for (const loop of advance.loops) loopEnded({ runId, flowId, stepKey: loop.stepKey }, loop);
-      for (const skipped of advance.skipped) logEvent(logger, 'StepSkipped', { runId, flowId, ...skipped });
+      for (const skipped of advance.skipped) {
+        logEvent(logger, 'StepSkipped', { runId, flowId, ...skipped });
+        tell('step.completed', runId, { flowId, stepKey: skipped.stepKey, status: 'Skipped' });
+      }
       for (const next of advance.dispatched) logEvent(logger, 'DispatchEnqueued', { runId, flowId, stepKey: next });
-      const status = statusOf(result);
       if (status !== undefined) metrics.stepsCompleted.inc({ type: stepType, status });
       if (status === 'Succeeded' || status === 'Failed') metrics.stepDurationMs.observe({ type: stepType }, durationMs);
       const ended = advance.endedRun;

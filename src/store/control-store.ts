@@ -1,5 +1,6 @@
 import type { Json } from '../model/json.ts';
 import type { RunStatus, StepStatus } from '../model/manifest.ts';
+import type { StepError } from '../model/run.ts';
 
 /** What is done to a run from outside. */
 export interface ControlStore {
@@ -43,3 +44,17 @@ export interface StoppedRun {
   /** Null while a step still runs: the run ends with it. */
   readonly completedAt: number | null;
 }
+
+export interface EndedLoop {
+  readonly stepKey: string;
+  readonly status: 'Succeeded' | 'Failed';
+  readonly error: StepError | null;
+}
+
+export interface ReceivedSignal {
+  readonly body: Json;
+  readonly deliveredAt: number;
+}
+
+/** Why a run is ended before its time. */
+export type RunStop = 'cancelled' | 'timedOut';

@@ -2,9 +2,13 @@ import type { DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import type { ManifestSnapshot, RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step, StepError } from '../model/run.ts';
-import type { ControlStore, StoppedRun } from './control-store.ts';
+import type { ControlStore, EndedLoop, ReceivedSignal, RunStop, StoppedRun } from './control-store.ts';
+import type { InsightStore } from './insight-store.ts';
+import type { ScheduleStore } from './schedule-store.ts';
 
 export type * from './control-store.ts';
+export type * from './insight-store.ts';
+export type * from './schedule-store.ts';
 
 /**
  * What Sluice keeps, whatever keeps it.
@@ -14,7 +18,14 @@ export type * from './control-store.ts';
  * thread or on another machine. Times are milliseconds since the Unix epoch, given by the caller: a store has no clock.
  * `test/store/conformance.ts` says the same as a test suite that every backend passes.
  */
-export interface Store extends FlowStore, DeliveryStore, RunStore, DispatchStore, ControlStore {
+export interface Store
+  extends FlowStore,
+    DeliveryStore,
+    RunStore,
+    DispatchStore,
+    ControlStore,
+    InsightStore,
+    ScheduleStore {
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */
   ping(): Promise<void>;
   /** Finishes what was called before, then releases files and threads. Idempotent. */
@@ -255,14 +266,6 @@ export interface Claim {
   readonly stop: RunStop | null;
 }
 
-/** Why a run is ended before its time. */
-export type RunStop = 'cancelled' | 'timedOut';
-
-export interface ReceivedSignal {
-  readonly body: Json;
-  readonly deliveredAt: number;
-}
-
 export interface StepOutcome {
   readonly token: string;
   readonly runId: string;
@@ -302,10 +305,4 @@ export interface Advance {
   readonly skipped: readonly { readonly stepKey: string; readonly reason: string }[];
   /** Loops that ended with their last iteration. */
   readonly loops: readonly EndedLoop[];
-}
-
-export interface EndedLoop {
-  readonly stepKey: string;
-  readonly status: 'Succeeded' | 'Failed';
-  readonly error: StepError | null;
 }

@@ -5,7 +5,7 @@ import type { Page, RunDetail, RunInput, RunQuery, StepDetail } from '../store.t
 import { fromJson } from './json-column.ts';
 import { contains, equals, holds, preparePages, where } from './paging.ts';
 
-const columns = `
+export const runColumns = `
   id, flow_id AS flowId, flow_name AS flowName, flow_version AS flowVersion, revision, status,
   trigger_key AS triggerKey, trigger_type AS triggerType, delivery_id AS deliveryId, source_run_id AS sourceRunId,
   started_at AS startedAt, completed_at AS completedAt`;
@@ -35,7 +35,7 @@ interface AttemptRow extends Omit<Attempt, 'input' | 'output' | 'error'> {
 export function prepareListRuns(db: Database): (query: RunQuery) => Page<Run> {
   const pages = preparePages<Run, Run>(db, {
     // Of runs started in the same millisecond the one stored last is the newest.
-    page: `SELECT ${columns} FROM runs %where% ORDER BY started_at DESC, rowid DESC LIMIT ? OFFSET ?`,
+    page: `SELECT ${runColumns} FROM runs %where% ORDER BY started_at DESC, rowid DESC LIMIT ? OFFSET ?`,
     count: 'SELECT count(*) AS total FROM runs %where%',
     toItem: (row) => row,
   });
@@ -55,7 +55,7 @@ export function prepareListRuns(db: Database): (query: RunQuery) => Page<Run> {
 export function prepareFindRun(db: Database): (runId: string) => RunDetail | undefined {
   type Row = Omit<RunDetail, 'trigger'> & TriggerRow;
   const find = db.prepare<[string], Row>(`
-    SELECT ${columns}, ${triggerColumns}, timeout_at AS timeoutAt, timed_out_at AS timedOutAt,
+    SELECT ${runColumns}, ${triggerColumns}, timeout_at AS timeoutAt, timed_out_at AS timedOutAt,
       cancel_requested_at AS cancelRequestedAt, cancel_reason AS cancelReason, idempotency_key AS idempotencyKey
     FROM runs WHERE id = ?`);
   return (runId) => {
