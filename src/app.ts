@@ -167,6 +167,8 @@ function createServer(parts: ServerParts): FastifyInstance {
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 256 },
+    // What the router itself cannot read, a malformed URL for one, is answered in the same shape as the rest.
+    frameworkErrors: errorHandler,
   }) as unknown as FastifyInstance;
   fastify.setErrorHandler(errorHandler);
   void fastify.register(ingress, {

@@ -3,6 +3,7 @@ import ipaddr from 'ipaddr.js';
 import leven from 'leven';
 import type { z } from 'zod';
 import type { DashboardAccess } from './dashboard/services.ts';
+import { secretReader } from './manifest/read-secret.ts';
 import { describeSettings, type Settings, settingsSchema } from './settings-schema.ts';
 
 /** The environment as far as Sluice reads it. */
@@ -42,8 +43,8 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
     given[name] = value;
     fromVariable.add(name);
   }
+  const lines = [...unknownVariables(environment), ...resolveSecrets(given, environment)];
   const parsed = settingsSchema.safeParse(given);
-  const lines = [...unknownVariables(environment)];
   if (!parsed.success) lines.push(...parsed.error.issues.flatMap((issue) => describe(issue, given, fromVariable)));
   else lines.push(...contradictions(parsed.data));
   if (lines.length > 0 || !parsed.success) throw new SettingsError([...new Set(lines)]);
@@ -63,6 +64,19 @@ export function configPath(environment: Environment): string | undefined {
 export function isLoopbackHost(host: string): boolean {
   if (host.toLowerCase() === 'localhost') return true;
   return ipaddr.isValid(host) && ipaddr.process(host).range() === 'loopback';
+}
+
+/** Puts what `env:NAME` and `file:PATH` stand for in their place; yields a line for each that stands for nothing. */
+function resolveSecrets(given: Record<string, unknown>, environment: Environment): string[] {
+  const read = secretReader({ env: environment, baseFolder: process.cwd() });
+  return describeSettings().flatMap(({ name, variable }) => {
+    const reference = given[name];
+    if (!SECRET_OPTIONS.has(name) || typeof reference !== 'string' || !/^(env|file):/i.test(reference)) return [];
+    const secret = read(reference);
+    if ('error' in secret) return [`${variable}: ${secret.error}`];
+    given[name] = secret.value;
+    return [];
+  });
 }
 
 // A misspelt variable would leave a gate at its default unseen.

@@ -84,6 +84,14 @@ describe('settings', () => {
     expect(lines.join()).not.toMatch(/4711|hunter2/);
   });
 
+  it('read credentials and keys by reference too, and name a reference that stands for nothing', () => {
+    const settings = readSettings({ SLUICE_DASHBOARD_TOKEN: 'env:TOKEN', TOKEN: 'abc', SLUICE_STORE_KEY: 'literal' });
+    expect(settings).toMatchObject({ dashboardToken: 'abc', storeKey: 'literal' });
+    expect(linesOf({ SLUICE_DASHBOARD_TOKEN: 'env:TOKEN' })).toEqual([
+      'SLUICE_DASHBOARD_TOKEN: the environment variable TOKEN is not set',
+    ]);
+  });
+
   it('take the environment over the config module', () => {
     const config = { port: 1, enforcementMode: 'Audit', publicUrl: 'https://a.example/' };
     const settings = readSettings({ SLUICE_PORT: '2' }, config);

@@ -1,0 +1,249 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import pino from 'pino';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SettingsInput } from '../../src/settings-schema.ts';
+import { createWorkspace, FLOW_ID, GITHUB_SECRET, getJson, githubManifest, type Workspace } from '../e2e/service.ts';
+
+const CAP = 4096;
+const cleanUps: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+});
+
+interface Running {
+  readonly app: SluiceApp;
+  readonly url: string;
+  readonly hook: string;
+  readonly workspace: Workspace;
+  close(): Promise<void>;
+}
+
+async function start(settings: SettingsInput = {}, manifest = githubManifest()): Promise<Running> {
+  const workspace = await createWorkspace();
+  await workspace.writeManifest('push.json', manifest);
+  const app = await buildApp({
+    settings: { port: 0, databaseUrl: 'sqlite::memory:', maxBodyBytes: CAP, ...settings },
+    folder: workspace.folder,
+    logger: pino({ level: 'silent' }),
+  });
+  const url = await app.listen();
+  const close = async () => {
+    await app.close();
+    await workspace.remove();
+  };
+  return { app, url, hook: `${url}/flows/api/webhook/push`, workspace, close };
+}
+
+async function open(settings?: SettingsInput, manifest?: object): Promise<Running> {
+  const running = await start(settings, manifest);
+  cleanUps.push(running.close);
+  return running;
+}
+
+const sign = (body: string | Buffer) => `sha256=${createHmac('sha256', GITHUB_SECRET).update(body).digest('hex')}`;
+
+function signedHeaders(body: string | Buffer): Record<string, string> {
+  return { 'x-hub-signature-256': sign(body), 'x-github-delivery': randomUUID() };
+}
+
+/** Writes exact bytes to the socket and yields the whole answer; nothing in between tidies headers up. */
+async function raw(url: string, request: (string | Buffer)[]): Promise<string> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  await once(socket, 'connect');
+  let answer = '';
+  socket.setEncoding('utf8').on('data', (chunk) => {
+    answer += chunk;
+  });
+  for (const part of request) socket.write(part);
+  await once(socket, 'close');
+  return answer;
+}
+
+function post(path: string, headers: Record<string, string>): string {
+  const lines = Object.entries({ host: 'localhost', connection: 'close', ...headers });
+  return `POST ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`;
+}
+
+interface Refused {
+  statusCode: number;
+  error: string;
+  message: string;
+  reason: string;
+}
+
+describe('a body', () => {
+  let service: Running;
+  beforeAll(async () => {
+    service = await start({ enforcementMode: 'Enforce' });
+  });
+  afterAll(() => service.close());
+
+  it.each([
+    'application/json; charset=utf-8',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'text/plain',
+    'application/octet-stream',
+    'nonsense',
+    '/',
+    ';;;',
+    'application/',
+    '',
+  ])('under content type "%s" reaches the signature gate byte for byte', async (contentType) => {
+    const body = Buffer.from('{"a": "%C3%A9+é", "b":  1}\n');
+    const headers = { ...signedHeaders(body), 'content-type': contentType, 'content-length': `${body.length}` };
+    expect(await raw(service.url, [post('/flows/api/webhook/push', headers), body])).toMatch(/^HTTP\/1.1 200 /);
+  });
+
+  it('without a content type is taken too', async () => {
+    const body = Buffer.from([0x7b, 0xff, 0xfe, 0x00, 0x80, 0x7d]);
+    const headers = { ...signedHeaders(body), 'content-length': `${body.length}` };
+    expect(await raw(service.url, [post('/flows/api/webhook/push', headers), body])).toMatch(/^HTTP\/1.1 200 /);
+  });
+
+  it('that comes in chunks is the same body', async () => {
+    const body = '{"chunked":true}';
+    const headers = { ...signedHeaders(body), 'transfer-encoding': 'chunked', 'content-type': 'application/json' };
+    const chunks = ['3\r\n{"c\r\n', 'd\r\nhunked":true}\r\n', '0\r\n\r\n'];
+    expect(await raw(service.url, [post('/flows/api/webhook/push', headers), ...chunks])).toMatch(/^HTTP\/1.1 200 /);
+  });
+
+  it('that is missing altogether is an empty one', async () => {
+    const headers = { ...signedHeaders(''), 'content-type': 'application/json' };
+    expect(await raw(service.url, [post('/flows/api/webhook/push', headers)])).toMatch(/^HTTP\/1.1 200 /);
+  });
+
+  it('as large as the cap is taken, one byte more is not', async () => {
+    const fits = Buffer.alloc(CAP, 'a');
+    const accepted = await fetch(service.hook, { method: 'POST', headers: signedHeaders(fits), body: fits });
+    expect(accepted.status).toBe(200);
+    const tooLarge = Buffer.alloc(CAP + 1, 'a');
+    const refused = await fetch(service.hook, { method: 'POST', headers: signedHeaders(tooLarge), body: tooLarge });
+    expect(refused.status).toBe(413);
+  });
+
+  it('that calls itself JSON and is not is refused, and its nonce stays free', async () => {
+    const broken = '{"a":';
+    const headers = { ...signedHeaders(broken), 'content-type': 'application/json' };
+    const refused = await fetch(service.hook, { method: 'POST', headers, body: broken });
+    expect([refused.status, ((await refused.json()) as Refused).reason]).toEqual([400, 'invalid_json']);
+    const mended = '{"a":1}';
+    const again = { ...headers, 'x-hub-signature-256': sign(mended) };
+    expect((await fetch(service.hook, { method: 'POST', headers: again, body: mended })).status).toBe(200);
+  });
+});
+
+describe.each(['Off', 'Audit', 'Enforce'] as const)('under %s', (mode) => {
+  let service: Running;
+  beforeAll(async () => {
+    service = await start({ enforcementMode: mode });
+  });
+  afterAll(() => service.close());
+
+  it.each([
+    ['of announced length', [post('/flows/api/webhook/push', { 'content-length': `${CAP + 1}` })]],
+    [
+      'in chunks of unknown length',
+      [
+        post('/flows/api/webhook/push', { 'transfer-encoding': 'chunked' }),
+        `${(CAP + 1).toString(16)}\r\n${'a'.repeat(CAP + 1)}\r\n0\r\n\r\n`,
+      ],
+    ],
+  ])('a body over the cap %s is refused before any gate and recorded', async (_length, request) => {
+    const answer = await raw(service.url, request);
+    expect(answer).toMatch(/^HTTP\/1.1 413 [\s\S]*"reason":"body_too_large"\}$/);
+    const [latest] = await getJson<Refused[]>(`${service.url}/flows/api/webhooks/recent`);
+    expect(latest).toMatchObject({ reason: 'body_too_large', statusCode: 413, violations: ['body_too_large'] });
+  });
+
+  it.each(['nowhere', randomUUID(), '%20'])('an unknown webhook is 404: %s', async (idOrSlug) => {
+    const response = await fetch(`${service.url}/flows/api/webhook/${idOrSlug}`, { method: 'POST', body: '{}' });
+    expect(response.status).toBe(404);
+    expect(await response.json()).toMatchObject({ statusCode: 404, error: 'Not Found', reason: 'unknown_flow' });
+  });
+
+  it.each(['push', 'PUSH', 'Push', FLOW_ID, FLOW_ID.toUpperCase()])('a webhook is found as %s', async (idOrSlug) => {
+    const body = '{}';
+    const headers = signedHeaders(body);
+    const response = await fetch(`${service.url}/flows/api/webhook/${idOrSlug}`, { method: 'POST', headers, body });
+    expect(response.status).toBe(200);
+  });
+
+  it('a disabled flow refuses with 403, and takes deliveries again once it is enabled', async () => {
+    const control = `${service.url}/flows/api/flows/${FLOW_ID}`;
+    await fetch(`${control}/disable`, { method: 'POST' });
+    const body = '{}';
+    const refused = await fetch(service.hook, { method: 'POST', headers: signedHeaders(body), body });
+    expect([refused.status, ((await refused.json()) as Refused).reason]).toEqual([403, 'flow_disabled']);
+    await fetch(`${control}/enable`, { method: 'POST' });
+    const accepted = await fetch(service.hook, { method: 'POST', headers: signedHeaders(body), body });
+    expect(accepted.status).toBe(200);
+  });
+
+  it('a URL that cannot be read is refused in the shape of every error', async () => {
+    const answer = await raw(service.url, [post('/flows/api/webhook/%zz', { 'content-length': '0' })]);
+    expect(answer).toMatch(/^HTTP\/1.1 400 [\s\S]*\{"statusCode":400,"error":"Bad Request","message":"[^"]+"\}$/);
+  });
+
+  it('a GET is told to POST and is no delivery', async () => {
+    const response = await fetch(service.hook);
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST']);
+  });
+});
+
+it('answers 503 when the store cannot take a delivery, and accepts the retry with the same nonce', async () => {
+  const service = await open({ enforcementMode: 'Enforce', databaseUrl: 'sqlite:own.db' });
+  const body = '{}';
+  const headers = signedHeaders(body);
+  const blocker = new (await import('better-sqlite3')).default(`${service.workspace.folder}/own.db`);
+  // Another connection renames what acceptance writes to: the statement fails, as on a damaged or full disk.
+  blocker.exec('ALTER TABLE runs RENAME TO runs_away');
+  const refused = await fetch(service.hook, { method: 'POST', headers, body });
+  expect([refused.status, ((await refused.json()) as Refused).reason]).toEqual([503, 'store_unavailable']);
+  blocker.exec('ALTER TABLE runs_away RENAME TO runs');
+  blocker.close();
+  const accepted = await fetch(service.hook, { method: 'POST', headers, body });
+  expect(accepted.status).toBe(200);
+});
+
+it('knows an Idempotency-Key: the first run answers for all', async () => {
+  const service = await open();
+  const send = async (body: string) => {
+    const headers = { 'idempotency-key': 'order-1', ...signedHeaders(body) };
+    const response = await fetch(service.hook, { method: 'POST', headers, body });
+    return (await response.json()) as { runId: string; deliveryId: string; duplicate?: true };
+  };
+  const first = await send('{"n":1}');
+  const second = await send('{"n":2}');
+  expect(first.duplicate).toBeUndefined();
+  expect(second).toMatchObject({ runId: first.runId, duplicate: true });
+  expect(await getJson<unknown[]>(`${service.url}/flows/api/runs`)).toHaveLength(1);
+  expect(await getJson(`${service.url}/flows/api/runs/${first.runId}/control`)).toMatchObject({
+    idempotencyKey: 'order-1',
+  });
+});
+
+it('takes what a trusted proxy says about the client, and nobody else’s word', async () => {
+  const manifest = githubManifest({ inputs: { webhookIpAllowList: ['203.0.113.7'] } });
+  const body = '{}';
+  const forwarded = { ...signedHeaders(body), 'x-forwarded-for': '203.0.113.7' };
+  const direct = await open({ enforcementMode: 'Enforce' }, manifest);
+  expect((await fetch(direct.hook, { method: 'POST', headers: forwarded, body })).status).toBe(403);
+  const proxied = await open({ enforcementMode: 'Enforce', trustedProxies: ['127.0.0.1'] }, manifest);
+  expect((await fetch(proxied.hook, { method: 'POST', headers: forwarded, body })).status).toBe(200);
+});
+
+it('does not hold more bodies in flight than it has room for', async () => {
+  const { bodyBudget } = await import('../../src/webhooks/body-budget.ts');
+  const budget = bodyBudget(100);
+  const release = budget.reserve(60);
+  expect(budget.reserve(50)).toBeUndefined();
+  release?.();
+  release?.();
+  expect(budget.reserve(100)).toBeDefined();
+  expect(budget.reserve(1)).toBeUndefined();
+});
