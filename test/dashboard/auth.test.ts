@@ -15,7 +15,7 @@ const accesses: Record<'basic' | 'token' | 'both', DashboardAccess> = {
 };
 
 interface Question {
-  readonly method?: 'GET' | 'POST';
+  readonly method?: 'GET' | 'POST' | 'PUT';
   readonly url: string;
   readonly headers?: Record<string, string>;
 }
