@@ -90,17 +90,19 @@ it('ends every run once, with consistent attempts, wherever the process is kille
   const acknowledged: string[] = [];
   for (let kill = 0; kill < KILLS; kill += 1) {
     const service = await startService(workspace, env);
-    const starting = Array.from({ length: RUNS_A_ROUND }, async () => {
-      const response = await fetch(`${service.url}/flows/api/flows/${FLOW_ID}/trigger`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: '{"items":[1,2,3]}',
-      });
-      acknowledged.push(((await response.json()) as { runId: string }).runId);
-    });
+    const starting = Promise.allSettled(
+      Array.from({ length: RUNS_A_ROUND }, async () => {
+        const response = await fetch(`${service.url}/flows/api/flows/${FLOW_ID}/trigger`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: '{"items":[1,2,3]}',
+        });
+        acknowledged.push(((await response.json()) as { runId: string }).runId);
+      }),
+    );
     await wait(Math.floor(random() ** 2 * 500));
     await service.stop('SIGKILL');
-    await Promise.allSettled(starting);
+    await starting;
   }
   const service = await startService(workspace, env);
   await eventually(
