@@ -73,7 +73,7 @@ function preparePlanFurther(db: Database): (outcome: StepOutcome, held: HeldStep
     const graph = graphOf(flowId, revision);
     const states = new Map(listStates.all(runId).map(({ stepKey, status }) => [stepKey, status]));
     const plan = planNext(graph, states);
-    const typeOf = (stepKey: string) => graph[stepKey]?.type ?? '';
+    const typeOf = (stepKey: string) => graph[stepKey]?.type;
     for (const stepKey of plan.start) insertDue.run(runId, stepKey, typeOf(stepKey), at);
     for (const { stepKey, reason } of plan.skip) insertSkipped.run(runId, stepKey, typeOf(stepKey), reason, at);
     if (plan.end !== null) endRun.run(plan.end, at, runId);
