@@ -9,6 +9,7 @@ import { buildApp } from '../../src/app.ts';
 import type { WebhookInputs } from '../../src/model/manifest.ts';
 import type { SettingsInput } from '../../src/settings-schema.ts';
 import type { Extensions } from '../../src/toolbox.ts';
+import { enforcementSummary } from '../../src/webhooks/checks.ts';
 
 /** What is sent, as it goes onto the wire: fetch would add headers of its own and refuse others. */
 export interface Sent {
@@ -37,6 +38,8 @@ export interface Recorded {
   readonly rejected: boolean;
   readonly runId: string | null;
   readonly usedPreviousKey: boolean;
+  readonly bodyBytes: number;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 /** A whole service in this process, listening on a real socket, with a clock that the test sets. */
@@ -45,6 +48,8 @@ export interface Gateway {
   /** The folder of its manifests and, where it has one, its database. */
   readonly folder: string;
   readonly warnings: readonly string[];
+  /** What the start says about triggers that are not enforced. */
+  readonly summary: readonly string[];
   /** Log lines so far, as written. */
   readonly logged: string[];
   /** Milliseconds since the Unix epoch. */
@@ -59,6 +64,8 @@ export interface Gateway {
 }
 
 export interface GatewayOptions {
+  /** One that exists already and stays after `close`; else one of its own. */
+  readonly folder?: string;
   /** Inputs of webhook triggers by key; the key is the slug too. */
   readonly triggers: Readonly<Record<string, WebhookInputs>>;
   readonly settings?: SettingsInput;
@@ -67,9 +74,9 @@ export interface GatewayOptions {
 
 export const NOW = Date.UTC(2026, 10, 21, 12);
 
-export async function startGateway({ triggers, settings, extensions }: GatewayOptions): Promise<Gateway> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-publishers-'));
-  await mkdir(join(folder, 'manifests'));
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const { triggers, settings, extensions, folder = await temporaryFolder() } = options;
+  await mkdir(join(folder, 'manifests'), { recursive: true });
   await writeFile(join(folder, 'manifests', 'publishers.json'), JSON.stringify(manifestOf(triggers)));
   let now = NOW;
   const logged: string[] = [];
@@ -95,6 +102,7 @@ export async function startGateway({ triggers, settings, extensions }: GatewayOp
     url,
     folder,
     warnings: app.warnings,
+    summary: enforcementSummary(app.triggers().list()),
     logged,
     setNow: (ms) => {
       now = ms;
@@ -115,6 +123,10 @@ export async function startGateway({ triggers, settings, extensions }: GatewayOp
     },
     remove: () => rm(folder, { recursive: true, force: true }),
   };
+}
+
+export function temporaryFolder(): Promise<string> {
+  return mkdtemp(join(tmpdir(), 'sluice-publishers-'));
 }
 
 export async function stopGateway(gateway: Gateway): Promise<void> {
