@@ -75,7 +75,16 @@ export interface GatewayOptions {
 export const NOW = Date.UTC(2026, 10, 21, 12);
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { triggers, settings, extensions, folder = await temporaryFolder() } = options;
+  const folder = options.folder ?? (await temporaryFolder());
+  try {
+    return await start(folder, options);
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function start(folder: string, { triggers, settings, extensions }: GatewayOptions): Promise<Gateway> {
   await mkdir(join(folder, 'manifests'), { recursive: true });
   await writeFile(join(folder, 'manifests', 'publishers.json'), JSON.stringify(manifestOf(triggers)));
   let now = NOW;

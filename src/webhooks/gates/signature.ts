@@ -52,7 +52,8 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
   },
 };
 
-function usesSha1(spec: SignatureSpec): boolean {
+/** Whether any digest that the scheme accepts is SHA-1. */
+export function usesSha1(spec: SignatureSpec): boolean {
   return [spec, ...(spec.alternatives ?? [])].some(({ algorithm }) => algorithm === 'sha1');
 }
 
