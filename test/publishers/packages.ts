@@ -20,7 +20,13 @@ interface Stripe {
   };
 }
 interface Bolt {
+  HTTPReceiver: new (options: { signingSecret: string; endpoints: string[]; logLevel: string }) => BoltReceiver;
   verifySlackRequest(options: { signingSecret: string; body: string; headers: object }): void;
+}
+interface BoltReceiver {
+  init(app: { processEvent(): Promise<void> }): void;
+  start(port: number): Promise<Server>;
+  stop(): Promise<void>;
 }
 interface Shopify {
   shopifyApi(config: object): { webhooks: { validate(request: object): Promise<{ valid: boolean }> } };
@@ -66,18 +72,31 @@ export const squareHelper = require(join(squareFolder, 'wrapper/WebhooksHelper.j
 export const Mailgun = require('mailgun-js') as new (options: object) => MailgunClient;
 const rivet = require('@zoom/rivet/meetings') as Rivet;
 
+interface Question {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
 /** What Zoom's own receiver, running on loopback with this token, answers. */
-export async function askRivet(
-  { headers, body }: { readonly headers: Readonly<Record<string, string>>; readonly body: string },
-  secretToken: string,
-) {
-  const receiver = new rivet.HttpReceiver({ port: 0, webhooksSecretToken: secretToken, endpoints: '/zoom' });
+export async function askRivet(question: Question, secretToken: string) {
+  const receiver = new rivet.HttpReceiver({ port: 0, webhooksSecretToken: secretToken, endpoints: '/hook' });
   receiver.init({ eventEmitter: { emit: async () => {} } });
+  return ask(receiver, question);
+}
+
+/** What Slack's own receiver, running on loopback with this secret, answers. */
+export async function askBolt(question: Question, signingSecret: string) {
+  const receiver = new bolt.HTTPReceiver({ signingSecret, endpoints: ['/hook'], logLevel: 'error' });
+  receiver.init({ processEvent: async () => {} });
+  return ask(receiver, question);
+}
+
+async function ask(receiver: Pick<RivetReceiver, 'start' | 'stop'>, { headers, body }: Question) {
   const server = await receiver.start(0);
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('the receiver listens on no port');
   try {
-    const response = await fetch(`http://127.0.0.1:${address.port}/zoom`, { method: 'POST', headers, body });
+    const response = await fetch(`http://127.0.0.1:${address.port}/hook`, { method: 'POST', headers, body });
     return { status: response.status, text: await response.text() };
   } finally {
     server.closeAllConnections();

@@ -3,7 +3,7 @@ import type { WebhookInputs } from '../../src/model/manifest.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import { type Answered, type Gateway, startGateway, stopGateway } from './gateway.ts';
-import { askRivet } from './packages.ts';
+import { askBolt, askRivet } from './packages.ts';
 import { SDKS, type Sdk, type Signed } from './sdks.ts';
 
 const PUBLIC_URL = 'https://hooks.example.com/in';
@@ -105,25 +105,45 @@ describe('what sluice signs', () => {
   );
 });
 
-describe('Zoom’s url_validation', () => {
-  const body =
-    '{"payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1654503849680,"event":"endpoint.url_validation"}';
-  const zoom = SDKS.find(({ scheme }) => scheme === 'Zoom');
-  if (zoom === undefined) throw new Error('Zoom is not in the table');
+describe.each([
+  {
+    scheme: 'Zoom',
+    askTheirs: askRivet,
+    body: '{"payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1654503849680,"event":"endpoint.url_validation"}',
+  },
+  {
+    scheme: 'Slack',
+    askTheirs: askBolt,
+    body: '{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmd","type":"url_verification"}',
+  },
+])('the handshake of $scheme', ({ scheme, askTheirs, body }) => {
   const question = { url: PUBLIC_URL, headers: { 'content-type': 'application/json' }, body };
+  const sdk = SDKS.find((it) => it.scheme === scheme);
+  if (sdk === undefined) throw new Error(`${scheme} is not in the table`);
 
-  it('is answered as Zoom’s own receiver answers it', async () => {
-    const signed = await zoom.sign(question, zoom.key, realTime());
-    const theirs = await askRivet(signed, zoom.key);
-    const ours = await deliver(zoom, signed);
+  it('is answered as the publisher’s own receiver answers it', async () => {
+    const signed = await sdk.sign(question, sdk.key, realTime());
+    const theirs = await askTheirs(signed, sdk.key);
+    const ours = await deliver(sdk, signed);
     expect([ours.status, theirs.status]).toEqual([200, 200]);
     expect(JSON.parse(ours.text)).toEqual(JSON.parse(theirs.text));
   });
 
-  it('is refused without a signature by both', async () => {
-    expect((await askRivet(question, zoom.key)).status).not.toBe(200);
-    expect((await deliver(zoom, question)).status).toBe(401);
+  it('is refused by both when its signature is wrong', async () => {
+    const signed = await sdk.sign(question, `${sdk.key}x`, realTime());
+    expect((await askTheirs(signed, sdk.key)).status).not.toBe(200);
+    await expectMismatch(await deliver(sdk, signed));
   });
+});
+
+it('answers Slack’s ssl_check as Slack’s own receiver does', async () => {
+  const slack = SDKS.find(({ scheme }) => scheme === 'Slack');
+  if (slack === undefined) throw new Error('Slack is not in the table');
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  const check = { url: PUBLIC_URL, headers, body: 'ssl_check=1&token=x' };
+  const ours = await deliver(slack, check);
+  expect(await askBolt(check, slack.key)).toEqual({ status: 200, text: '' });
+  expect([ours.status, ours.text]).toEqual([200, '']);
 });
 
 it('has every built-in scheme of a publisher in the table', () => {
