@@ -25,11 +25,20 @@ import { ingress } from './webhooks/ingress.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
 import { createTriggerTable, type TriggerTable } from './webhooks/triggers.ts';
 
+/** The schema library that handlers describe their inputs with, so that a config module needs no packages of its own. */
+export { z } from 'zod';
 export { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
 export type { Settings, SettingsInput } from './settings-schema.ts';
 export type { Extensions } from './toolbox.ts';
 export type { Gate, GatePlugin, Verdict } from './webhooks/gate.ts';
-export type { PayloadBuilder, SignatureSpec, SignatureVerifier, VerificationResult } from './webhooks/schemes/spec.ts';
+export type { NamedSignatureSpec } from './webhooks/schemes/check-spec.ts';
+export type {
+  PayloadBuilder,
+  SignatureSpec,
+  SignatureVerifier,
+  VerificationRequest,
+  VerificationResult,
+} from './webhooks/schemes/spec.ts';
 
 /** What a config module exports as its default: options of the settings by name, and extensions. */
 export type Config = SettingsInput & Extensions;

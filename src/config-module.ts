@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createJiti } from 'jiti';
+import { extensionMistakes } from './extension-mistakes.ts';
 import { SettingsError } from './settings.ts';
 import type { Extensions } from './toolbox.ts';
 
@@ -22,8 +23,11 @@ export async function loadConfigModule(path: string | undefined, folder: string)
 }
 
 async function importConfig(file: string): Promise<unknown> {
+  // `import … from 'sluice'` means this very process' code, wherever the config module lies. Loaded only where there is
+  // one: the commands that send or check deliveries need nothing of it.
+  const virtualModules = { sluice: await import('./app.ts') };
   try {
-    return await createJiti(import.meta.url).import(file, { default: true });
+    return await createJiti(import.meta.url, { virtualModules }).import(file, { default: true });
   } catch (error) {
     throw new SettingsError([`${file} does not load: ${error instanceof Error ? error.message : String(error)}`]);
   }
@@ -39,5 +43,7 @@ function splitConfig(config: unknown, file: string): ConfigModule {
     if (name in options) extensions[name] = options[name];
     delete options[name];
   }
+  const mistakes = extensionMistakes(extensions);
+  if (mistakes.length > 0) throw new SettingsError(mistakes.map((mistake) => `${file}: ${mistake}`));
   return { options, extensions: extensions as Extensions };
 }

@@ -12,8 +12,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export class SettingsError extends Error {
   /** One line per wrong setting. */
   readonly lines: readonly string[];
-  constructor(lines: readonly string[]) {
-    super(`The settings do not work:\n${lines.map((line) => `  ${line}`).join('\n')}`);
+  constructor(lines: readonly string[], options?: ErrorOptions) {
+    super(`The settings do not work:\n${lines.map((line) => `  ${line}`).join('\n')}`, options);
     this.name = 'SettingsError';
     this.lines = lines;
   }

@@ -4,7 +4,7 @@ import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handle
 import type { ManifestRules } from './manifest/load.ts';
 import { secretReader } from './manifest/read-secret.ts';
 import type { Clock } from './model/clock.ts';
-import type { Environment } from './settings.ts';
+import { type Environment, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
 import { webhookChecks } from './webhooks/checks.ts';
 import { type GateChain, gateChain } from './webhooks/gates/index.ts';
@@ -40,15 +40,26 @@ export interface ToolboxOptions {
 }
 
 export function createToolbox({ settings, extensions, environment, clock, folder }: ToolboxOptions): Toolbox {
-  const handlers = handlerTable([...builtInHandlers(settings), ...(extensions.handlers ?? [])]);
-  const schemes = createSchemeRegistry({
-    verifiers: extensions.verifiers,
-    specs: extensions.signatureSpecs,
-    payloadBuilders: extensions.payloadStrategies,
-  });
+  const { handlers, schemes, gates } = register(settings, extensions);
   const gateSettings = { ...settings, clock, schemes };
-  const gates = gateChain(extensions.gates);
   const readSecret = secretReader({ env: environment, baseFolder: resolve(folder, settings.manifests) });
   const checks = [webhookChecks({ settings: gateSettings, plugins: gates })];
   return { handlers, gateSettings, gates, rules: { strict: settings.strictManifests, handlers, readSecret, checks } };
+}
+
+/** What clashes, or makes no sense, is a mistake of the config module, and named as one. */
+function register(settings: Settings, extensions: Extensions) {
+  try {
+    return {
+      handlers: handlerTable([...builtInHandlers(settings), ...(extensions.handlers ?? [])]),
+      schemes: createSchemeRegistry({
+        verifiers: extensions.verifiers,
+        specs: extensions.signatureSpecs,
+        payloadBuilders: extensions.payloadStrategies,
+      }),
+      gates: gateChain(extensions.gates),
+    };
+  } catch (error) {
+    throw new SettingsError([error instanceof Error ? error.message : String(error)], { cause: error });
+  }
 }

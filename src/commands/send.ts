@@ -2,10 +2,12 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { Command } from 'commander';
+import { formatIssue } from '../manifest/issues.ts';
 import type { WebhookTrigger } from '../model/manifest.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
-import { signDelivery } from '../webhooks/schemes/sign.ts';
+import { type SignedDelivery, type SigningRequest, signDelivery } from '../webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
+import { timestampText } from '../webhooks/schemes/timestamp.ts';
 import { type CommandContext, CommandError, openContext, reporting } from './context.ts';
 import { sampleOf } from './samples.ts';
 
@@ -34,21 +36,22 @@ export function sendCommand(): Command {
     .option('--body <file>', 'what to send instead of the sample; - for standard input')
     .option('--content-type <type>', 'content type of the body')
     .option('--header <header>', 'another header, as "Name: value"; may be given several times', append, [])
-    .option('--id <id>', 'delivery id; give the same one twice to send a repeated nonce')
+    .option('--id <id>', 'delivery id; where the trigger names a nonce header, the same one twice is a repeated nonce')
     .option('--age <seconds>', 'sign as if it were so long ago; negative for the future', '0')
     .option('--wrong-key', 'sign with a key that nobody has')
-    .option('--repeat <times>', 'send the very same delivery so many times', '1')
+    .option('--repeat <times>', 'send the very same delivery so many times, one after the other', '1')
     .option('--dry-run', 'print the request, send nothing')
     .addHelpText('after', '\nThe exit code is 0 when every answer is a 2xx, else 1; 2 when nothing could be sent.')
     .action(reporting(send));
 }
 
 async function send(slugOrId: string, options: SendOptions): Promise<void> {
+  const times = repetitions(options.repeat);
   const context = await openContext(options.manifests);
   const trigger = findTrigger(context, slugOrId);
   const request = await signedRequest(context, trigger, options);
   if (options.dryRun) return printRequest(request);
-  for (let left = integerOption('--repeat', options.repeat); left > 0; left -= 1) await post(request);
+  for (let left = times; left > 0; left -= 1) await post(request);
 }
 
 function findTrigger({ flows, issues }: CommandContext, slugOrId: string): SentTrigger {
@@ -59,10 +62,8 @@ function findTrigger({ flows, issues }: CommandContext, slugOrId: string): SentT
     triggers.find(({ flowId }) => flowId === wanted);
   if (found !== undefined) return found;
   const known = triggers.map(({ inputs, flowId }) => inputs.webhookSlug ?? flowId).join(', ') || 'none';
-  const broken = issues.some((issue) => issue.severity === 'error')
-    ? '; some manifests do not load, see sluice check'
-    : '';
-  throw new CommandError(`There is no webhook "${slugOrId}"; there are: ${known}${broken}`);
+  const broken = issues.filter((issue) => issue.severity === 'error').map((issue) => `\n${formatIssue(issue)}`);
+  throw new CommandError(`There is no webhook "${slugOrId}"; there are: ${known}${broken.join('')}`);
 }
 
 interface Request {
@@ -72,8 +73,7 @@ interface Request {
 }
 
 async function signedRequest(context: CommandContext, trigger: SentTrigger, options: SendOptions): Promise<Request> {
-  const { settings, toolbox } = context;
-  const scheme = resolveScheme(toolbox.gateSettings.schemes, trigger.inputs);
+  const scheme = resolveScheme(context.toolbox.gateSettings.schemes, trigger.inputs);
   if (scheme?.kind === 'verifier') {
     throw new CommandError(`The scheme "${scheme.verifier.name}" is code that verifies; only its publisher can sign`);
   }
@@ -82,36 +82,67 @@ async function signedRequest(context: CommandContext, trigger: SentTrigger, opti
   const contentType = options.contentType ?? (options.body === undefined ? sample.contentType : 'application/json');
   const path = `/flows/api/webhook/${trigger.inputs.webhookSlug ?? trigger.flowId}`;
   const target = `${baseUrl(options.to)}${path}`;
-  const publicUrl =
-    trigger.inputs.webhookPublicUrl ?? (settings.publicUrl === undefined ? target : `${settings.publicUrl}${path}`);
   const deliveryId = options.id ?? randomUUID();
+  const timestampMs = Date.now() - integerOption('--age', options.age) * 1000;
   const plain = {
     ...sample.headers,
     'content-type': contentType,
-    ...nonceHeader(trigger, deliveryId),
-    ...ownHeaders(options),
+    ...namedHeaders(trigger, deliveryId, timestampMs),
   };
-  if (scheme === undefined) return { url: target, headers: plain, body };
-  const age = integerOption('--age', options.age);
-  const signed = signDelivery({
-    ...{ spec: scheme.spec, key: keyOf(trigger, scheme.spec, options), body, url: publicUrl, deliveryId, contentType },
-    timestampMs: Date.now() - age * 1000,
-  });
-  const added = signed.url.slice(publicUrl.length);
-  return { url: `${target}${added}`, headers: { ...plain, ...signed.headers }, body: signed.body };
+  const own = ownHeaders(options);
+  if (scheme === undefined) return { url: target, headers: { ...plain, ...own }, body };
+  const url = publicUrlOf(trigger, { publicUrl: context.settings.publicUrl, path, target });
+  const key = keyOf(trigger, scheme.spec, options);
+  const signed = sign({ spec: scheme.spec, key, body, url, deliveryId, contentType, timestampMs });
+  return {
+    // The service compares the query that it gets with the configured one; Twilio's hash of the body is a part of it.
+    url: `${target}${/\?[^#]*/.exec(signed.url)?.[0] ?? ''}`,
+    headers: { ...plain, ...lowerCase(signed.headers), ...own },
+    body: signed.body,
+  };
 }
 
-function nonceHeader({ inputs }: SentTrigger, deliveryId: string): Record<string, string> {
-  return inputs.webhookNonceHeader === undefined ? {} : { [inputs.webhookNonceHeader]: deliveryId };
+/** What the publisher would have been given to call. */
+function publicUrlOf(
+  { inputs }: SentTrigger,
+  { publicUrl, path, target }: { publicUrl: string | undefined; path: string; target: string },
+): string {
+  if (inputs.webhookPublicUrl !== undefined) return inputs.webhookPublicUrl;
+  return publicUrl === undefined ? target : `${publicUrl}${path}`;
+}
+
+/** What the trigger itself says that it reads. A scheme's own headers of these names win over them. */
+function namedHeaders({ inputs }: SentTrigger, deliveryId: string, timestampMs: number): Record<string, string> {
+  const headers: Record<string, string> = {};
+  if (inputs.webhookNonceHeader !== undefined) headers[inputs.webhookNonceHeader] = deliveryId;
+  if (inputs.webhookTimestampHeader !== undefined) {
+    headers[inputs.webhookTimestampHeader] = timestampText(timestampMs, 'seconds');
+  }
+  return lowerCase(headers);
+}
+
+/** One spelling, so that no header is there twice and joined into what nobody sent. */
+function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.trim().toLowerCase(), value]));
+}
+
+/** A key or body that the scheme cannot sign with is the user's to mend. */
+function sign(request: SigningRequest): SignedDelivery {
+  try {
+    return signDelivery(request);
+  } catch (error) {
+    throw new CommandError(`${request.spec.name}: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 function keyOf(trigger: SentTrigger, spec: SignatureSpec, options: SendOptions): string {
+  if (options.wrongKey) {
+    const wrong = randomBytes(32).toString('base64');
+    return spec.keyEncoding === 'whsec' ? `whsec_${wrong}` : wrong;
+  }
   const key = trigger.keys.current ?? trigger.keys.previous;
-  if (key === undefined)
-    throw new CommandError(`The trigger "${trigger.triggerKey}" has no webhookHmacKey to sign with`);
-  if (!options.wrongKey) return key;
-  const wrong = randomBytes(32);
-  return spec.keyEncoding === 'whsec' ? `whsec_${wrong.toString('base64')}` : wrong.toString('base64');
+  if (key !== undefined) return key;
+  throw new CommandError(`The trigger "${trigger.triggerKey}" has no webhookHmacKey to sign with`);
 }
 
 function ownHeaders({ header }: SendOptions): Record<string, string> {
@@ -126,8 +157,15 @@ function ownHeaders({ header }: SendOptions): Record<string, string> {
 }
 
 function baseUrl(to: string): string {
-  if (!URL.canParse(to)) throw new CommandError(`--to "${to}": expected an absolute URL such as http://127.0.0.1:3000`);
+  if (!/^https?:\/\/[^?#]+$/i.test(to) || !URL.canParse(to))
+    throw new CommandError(`--to "${to}": expected an absolute URL such as http://127.0.0.1:3000`);
   return to.replace(/\/+$/, '');
+}
+
+function repetitions(text: string): number {
+  const times = integerOption('--repeat', text);
+  if (times < 1 || times > 10_000) throw new CommandError(`--repeat "${text}": expected an integer from 1 to 10000`);
+  return times;
 }
 
 function integerOption(name: string, text: string): number {

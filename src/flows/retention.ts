@@ -20,6 +20,11 @@ export interface RetentionServices {
 
 const SWEEP_EVERY_MS = 60_000;
 const DAY_MS = 86_400_000;
+/**
+ * A delivery is judged by the time it came at and stored later, after its body trickled in and a verifier thought about it.
+ * Its nonce must still be there then, so expired rows stay for longer than any request can take.
+ */
+const NONCE_MARGIN_MS = 120_000;
 // 100 rows hold the writer for 1.3 ms, at 1e7 rows too; 500 held it for up to 47 ms.
 const NONCES_A_CHUNK = 100;
 /** A run has rows of its own, perhaps thousands: the fewest go at once. */
@@ -38,7 +43,7 @@ export function createRetention({ store, clock, logger, runRetentionDays }: Rete
   };
   const sweep = async () => {
     const now = clock.now();
-    await inChunks(NONCES_A_CHUNK, (limit) => store.purgeNonces({ now, limit }));
+    await inChunks(NONCES_A_CHUNK, (limit) => store.purgeNonces({ now: now - NONCE_MARGIN_MS, limit }));
     if (runRetentionDays === undefined) return;
     const before = now - runRetentionDays * DAY_MS;
     await inChunks(RUNS_A_CHUNK, (limit) => store.purgeRuns({ before, limit }));

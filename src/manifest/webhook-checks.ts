@@ -54,10 +54,10 @@ export function checkGates(inputs: WebhookInputs, path: JsonPath): Problem[] {
   const at = (field: keyof WebhookInputs) => [...path, field];
   const { webhookSignatureScheme: scheme } = inputs;
 
-  if (scheme?.toLowerCase() === 'custom' && inputs.webhookSignatureHeader === undefined) {
-    problems.push(errorAt(at('webhookSignatureHeader'), 'is missing; scheme Custom needs it'));
-  }
-  if (inputs.webhookSignedPayloadStrategy === 'Custom' && inputs.webhookCustomStrategyName === undefined) {
+  // What scheme Custom needs, the signature gate says itself when it is prepared.
+  const isCustom = scheme?.trim().toLowerCase() === 'custom';
+  const isUnnamed = inputs.webhookSignedPayloadStrategy === 'Custom' && inputs.webhookCustomStrategyName === undefined;
+  if (!isCustom && isUnnamed) {
     problems.push(errorAt(at('webhookCustomStrategyName'), 'is missing; strategy Custom needs it'));
   }
   const keyField = SECRET_WEBHOOK_FIELDS.find((field) => inputs[field] !== undefined);

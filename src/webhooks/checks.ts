@@ -5,7 +5,7 @@ import { didYouMean } from '../manifest/nearest.ts';
 import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
 import { GateConfigurationError } from './gate.ts';
 import type { GateChain } from './gates/index.ts';
-import type { SignatureSettings } from './gates/signature.ts';
+import { type SignatureSettings, usesSha1 } from './gates/signature.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
 import { describeSchemes } from './schemes/description.ts';
 import { coversBody } from './schemes/hmac-verifier.ts';
@@ -107,6 +107,7 @@ function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { weakn
 function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, reports: Reports): void {
   const scheme = resolveScheme(settings.schemes, trigger.inputs);
   if (scheme?.kind !== 'spec') return;
+  checkSha1(scheme.spec, settings, reports);
   checkTimestampHeader(trigger.inputs, scheme.spec, reports);
   checkNonceHeader(trigger.inputs, scheme.spec, reports);
   const toleranceSeconds = trigger.inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
@@ -114,6 +115,13 @@ function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, rep
   if (hasNonce || scheme.spec.payload.strategy !== 'TimestampPlusToken') return;
   const message = `${scheme.spec.name} does not sign the body: without webhookReplayToleranceSeconds one captured signature passes with any body, for ever`;
   reports.weakness('webhookSignatureScheme', message);
+}
+
+/** Weakens nothing: the gate refuses what it may not verify. */
+function checkSha1(spec: SignatureSpec, { allowLegacySha1 }: SignatureSettings, { warning }: Reports): void {
+  if (allowLegacySha1 || !usesSha1(spec)) return;
+  const message = `${spec.name} signs with SHA-1, which is switched off: no delivery can be verified without SLUICE_ALLOW_LEGACY_SHA1=true`;
+  warning('webhookSignatureScheme', message);
 }
 
 function checkTimestampHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: Reports): void {

@@ -1,4 +1,4 @@
-import { describe, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { acceptance } from './conformance/acceptance.ts';
 import { deliveries } from './conformance/deliveries.ts';
@@ -10,19 +10,34 @@ import { nonces } from './conformance/nonces.ts';
 import { progress } from './conformance/progress.ts';
 import { runs } from './conformance/runs.ts';
 
-/** Opens an empty store that is closed when the test ends. */
-export type OpenStore = () => Promise<Store>;
+export interface StoreUnderTest {
+  /** An empty store, closed when the test ends. */
+  open(): Promise<Store>;
+  /** One store for all tests of a `describe` that only read what `seed` has put there. */
+  seeded(seed: (store: Store) => Promise<unknown>): () => Store;
+}
 
 /** What every backend of the store does. `open` yields an empty store each time. */
 export function storeConformance(name: string, open: () => Promise<Store>): void {
-  const openStore: OpenStore = async () => {
-    const store = await open();
-    onTestFinished(() => store.close());
-    return store;
+  const backend: StoreUnderTest = {
+    async open() {
+      const store = await open();
+      onTestFinished(() => store.close());
+      return store;
+    },
+    seeded(seed) {
+      let store: Store | undefined;
+      beforeAll(async () => {
+        store = await open();
+        await seed(store);
+      });
+      afterAll(() => store?.close());
+      return () => store as Store;
+    },
   };
   describe(name, () => {
     for (const suite of [flows, acceptance, nonces, idempotency, deliveries, runs, leases, progress, lifetime]) {
-      suite(openStore);
+      suite(backend);
     }
   });
 }

@@ -115,6 +115,17 @@ describe('webhookChecks', () => {
       'signs a timestamp of its own',
     ],
     ['webhookIpAllowListPresets', { webhookIpAllowListPresets: ['private', 'slack'] }, 'holds no addresses'],
+    ['webhookSignatureScheme', { ...KEY, webhookSignatureScheme: 'Twilio' }, 'SHA-1, which is switched off'],
+    [
+      'webhookSignatureScheme',
+      {
+        ...KEY,
+        webhookSignatureScheme: 'Custom',
+        webhookSignatureHeader: 'X-Sig',
+        webhookSignatureAlgorithm: 'sha1',
+      },
+      'SHA-1, which is switched off',
+    ],
   ] as [string, WebhookInputs, string][])(
     'warn of a %s that does not do what it seems to: %o',
     (field, inputs, message) => {
@@ -123,6 +134,10 @@ describe('webhookChecks', () => {
       ]);
     },
   );
+
+  it('say nothing of SHA-1 where it is switched on', () => {
+    expect(check({ ...KEY, webhookSignatureScheme: 'GitHubLegacy' }, { allowLegacySha1: true })).toEqual([]);
+  });
 
   it('warn of a preset older than 90 days', () => {
     const at = (now: number) =>

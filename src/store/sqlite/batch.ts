@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3';
 
-/** One call inside a batch. It may run twice, so it changes nothing outside the database. */
+/** One call inside a batch. It may run twice, or for nothing, so outside the database it changes nothing that counts. */
 export type Job = () => unknown;
 
 export type Settled =

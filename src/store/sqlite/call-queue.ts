@@ -36,11 +36,12 @@ export class CallQueue {
     let offset = 0;
     for (const { id, name, args, bodyBytes } of calls) {
       const run = this.#options.runs[name];
+      if (run === undefined) throw new Error(`${name} is not for this thread`);
       const length = bodyBytes ?? 0;
       const body = bodyBytes === undefined ? [] : [bytes.subarray(offset, offset + length)];
       offset += length;
       // Messages have no type; the table of operations types both their ends.
-      this.#queue.push({ id, job: () => run?.(...([...args, ...body] as never[])), bytes: length });
+      this.#queue.push({ id, job: () => run(...([...args, ...body] as never[])), bytes: length });
     }
     this.#schedule();
   }

@@ -24,7 +24,6 @@ export async function openSqliteStore({ path, onFatal }: SqliteStoreOptions): Pr
   const die = (error: Error) => {
     void abandon(error);
     if (isOpen) onFatal?.(error);
-    isOpen = false;
   };
   const writer = new StoreThread('writer', { onDeath: die, onLogGrown: () => reader.post({ kind: 'checkpoint' }) });
   const reader =

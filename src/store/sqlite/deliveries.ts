@@ -4,8 +4,13 @@ import type { DeliveryQuery, DeliveryStats, Page } from '../store.ts';
 import { contains, equals, holds, preparePages, where } from './paging.ts';
 import type { SqlValue } from './sql-value.ts';
 
+/** Stored with the run where the delivery started one. */
+const body = 'coalesce(d.body, r.trigger_body)';
+
 /** So much of a body is in a list; a page of whole ones could fill the memory. */
 const listedBodyBytes = 64 * 1024;
+// Only a longer one is cut: of no bytes SQLite's substr makes null.
+const listedBody = `iif(length(${body}) > ${listedBodyBytes}, substr(${body}, 1, ${listedBodyBytes}), ${body})`;
 
 interface DeliveryRow
   extends Omit<DeliveryRecord, 'rejected' | 'enforced' | 'violations' | 'headers' | 'usedPreviousKey'> {
@@ -22,7 +27,6 @@ const columns = `
   d.body_bytes AS bodyBytes, d.headers, d.processing_ms AS processingMs, d.run_id AS runId,
   d.used_previous_key AS usedPreviousKey`;
 
-/** The body of a delivery that started a run is stored with the run. */
 const withRun = 'LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id';
 
 /** A delivery as the values of its row, body apart; see `AcceptanceValues`. */
@@ -75,10 +79,8 @@ export function prepareInsertDelivery(db: Database): (delivery: DeliveryValues, 
 export function prepareListDeliveries(db: Database): (query: DeliveryQuery) => Page<DeliveryRecord> {
   const pages = preparePages<DeliveryRow, DeliveryRecord>(db, {
     page: `
-      SELECT ${columns}, substr(coalesce(d.body, r.trigger_body), 1, ${listedBodyBytes}) AS body
-      FROM (SELECT id FROM deliveries %where% ORDER BY id DESC LIMIT ? OFFSET ?) page
-      JOIN deliveries d ON d.id = page.id ${withRun}
-      ORDER BY d.id DESC`,
+      SELECT ${columns}, ${listedBody} AS body FROM deliveries d ${withRun}
+      WHERE d.id IN (SELECT id FROM deliveries %where% ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY d.id DESC`,
     count: 'SELECT count(*) AS total FROM deliveries %where%',
     toItem: toDelivery,
   });
@@ -97,7 +99,7 @@ export function prepareListDeliveries(db: Database): (query: DeliveryQuery) => P
 
 export function prepareFindDelivery(db: Database): (id: string) => DeliveryRecord | undefined {
   const find = db.prepare<[string], DeliveryRow>(
-    `SELECT ${columns}, coalesce(d.body, r.trigger_body) AS body FROM deliveries d ${withRun} WHERE d.id = ?`,
+    `SELECT ${columns}, ${body} AS body FROM deliveries d ${withRun} WHERE d.id = ?`,
   );
   return (id) => {
     const row = find.get(id);

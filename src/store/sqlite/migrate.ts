@@ -1,18 +1,19 @@
 import type { Database } from 'better-sqlite3';
 import type { Migration } from './migrations/migration.ts';
 
-/**
- * Brings the schema up to the newest migration, each in a transaction of its own; what is applied already stays.
- * Throws, and changes nothing, where the database is newer than the list or belongs to another program.
- */
-export function migrate(db: Database, migrations: readonly Migration[]): void {
+/** Throws where the database is newer than the list of migrations or belongs to another program. Reads only. */
+export function checkSchema(db: Database, migrations: readonly Migration[]): void {
   const newest = migrations.at(-1)?.version ?? 0;
   const current = schemaVersion(db);
-  if (current > newest) {
-    throw new Error(
-      `its schema version is ${current} and the newest that this release knows is ${newest}; start a newer release, or use another database`,
-    );
-  }
+  if (current <= newest) return;
+  throw new Error(
+    `its schema version is ${current} and the newest that this release knows is ${newest}; start a newer release, or use another database`,
+  );
+}
+
+/** Brings the schema up to the newest migration, each in a transaction of its own; what is applied already stays. */
+export function migrate(db: Database, migrations: readonly Migration[]): void {
+  const current = schemaVersion(db);
   for (const migration of migrations.filter(({ version }) => version > current)) apply(db, migration);
 }
 

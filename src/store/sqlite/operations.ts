@@ -43,7 +43,7 @@ interface Sent {
 
 type Args<Name extends OperationName> = Name extends keyof Sent ? Sent[Name] : Parameters<Store[Name]>;
 
-/** What a member does inside its transaction. It may run twice (see `prepareBatch`), so it changes nothing else. */
+/** What a member does inside its transaction, as a `Job` of a batch. */
 type Run<Name extends OperationName> = (...args: Args<Name>) => Awaited<ReturnType<Store[Name]>>;
 
 /** Names the thread that runs a member, and prepares its statements, once for each connection. */

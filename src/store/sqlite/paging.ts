@@ -50,7 +50,7 @@ export function preparePages<Row, Item>(
   { page, count, toItem }: Listing<Row, Item>,
 ): (query: PageQuery, condition: Condition) => Page<Item> {
   const prepare = <Result>(sql: string) =>
-    memoized((clause) => db.prepare<unknown[], Result>(sql.replace('%where%', clause)));
+    memoized((clause) => db.prepare<unknown[], Result>(sql.replace('%where%', () => clause)));
   const pages = prepare<Row>(page);
   const counts = prepare<{ total: number }>(count);
   return ({ skip, take, includeTotal }, { sql, values }) => ({

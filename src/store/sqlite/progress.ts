@@ -48,7 +48,7 @@ export function preparePlanning(db: Database): Planning {
     const { runId, at } = progress;
     const graph = graphIn(progress, scope);
     const plan = planNext(graph, rows.statesIn(runId, scope, graph));
-    const typeOf = (stepKey: string) => graph[stepKey]?.type ?? '';
+    const typeOf = (stepKey: string) => graph[stepKey]?.type;
     for (const localKey of plan.start) {
       rows.insertDue({ runId, stepKey: `${scope}${localKey}`, stepType: typeOf(localKey), at });
       progress.dispatched.push(`${scope}${localKey}`);
@@ -118,10 +118,15 @@ function prepareRows(db: Database) {
       const found = isWhole ? listAll.all(runId) : listSome.all(runId, keys());
       return new Map(found.map(({ stepKey, status }) => [stepKey.slice(scope.length), status]));
     },
-    insertDue: (due: { runId: string; stepKey: string; stepType: string; at: number }) =>
+    insertDue: (due: { runId: string; stepKey: string; stepType: string | undefined; at: number }) =>
       insertDue.run(due.runId, due.stepKey, due.stepType, due.at),
-    insertSkipped: (skip: { runId: string; stepKey: string; stepType: string; reason: string; at: number }) =>
-      insertSkipped.run(skip.runId, skip.stepKey, skip.stepType, skip.reason, skip.at),
+    insertSkipped: (skip: {
+      runId: string;
+      stepKey: string;
+      stepType: string | undefined;
+      reason: string;
+      at: number;
+    }) => insertSkipped.run(skip.runId, skip.stepKey, skip.stepType, skip.reason, skip.at),
     endRun: (runId: string, status: RunStatus, at: number) => endRun.run(status, at, runId),
   };
 }

@@ -13,9 +13,16 @@ export interface ThreadEvents {
   onDeath(error: Error): void;
 }
 
+/** Bodies beyond this many bytes wait here, uncopied, until the thread has answered for some. */
+const maxSentBytes = 16 * 1024 * 1024;
+
 interface Waiting {
   resolve(value: unknown): void;
   reject(error: Error): void;
+}
+
+interface WaitingCall extends Waiting {
+  readonly bytes: number;
 }
 
 interface OutgoingCall extends Call {
@@ -28,9 +35,10 @@ export class StoreThread {
   readonly #events: ThreadEvents;
   readonly #worker: Worker;
   readonly #hasExited: Promise<void>;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #waiting = new Map<number, WaitingCall>();
   #opening: Waiting | undefined;
   #calls: OutgoingCall[] = [];
+  #sentBytes = 0;
   #lastId = 0;
   #isClosing = false;
   /** Why calls are refused. */
@@ -39,9 +47,10 @@ export class StoreThread {
   constructor(role: ThreadRole, events: ThreadEvents) {
     this.#role = role;
     this.#events = events;
-    // A thread starts from a file: the built one, also where this module runs from source.
+    // A thread starts from a file: the built one, also where this module runs from source. Options of the process, such
+    // as how to read a script from standard input, are not for it.
     const entry = createRequire(import.meta.url).resolve('#sqlite-worker');
-    this.#worker = new Worker(entry, { name: `sqlite-${role}` });
+    this.#worker = new Worker(entry, { name: `sqlite-${role}`, execArgv: [] });
     this.#worker.on('message', (message: FromThread) => this.#take(message));
     this.#worker.on('error', (error) => this.#die(error));
     this.#hasExited = new Promise((resolve) => {
@@ -67,8 +76,8 @@ export class StoreThread {
     if (this.#end !== undefined) return Promise.reject(unavailable(this.#end));
     return new Promise((resolve, reject) => {
       this.#lastId += 1;
-      this.#waiting.set(this.#lastId, { resolve, reject });
-      if (this.#calls.length === 0) setImmediate(() => this.#flush());
+      this.#waiting.set(this.#lastId, { resolve, reject, bytes: body?.byteLength ?? 0 });
+      if (this.#calls.length === 0) setImmediate(() => this.#flush(maxSentBytes));
       this.#calls.push({ id: this.#lastId, name, args, bodyBytes: body?.byteLength, body });
     });
   }
@@ -87,7 +96,7 @@ export class StoreThread {
     this.refuse();
     if (!this.#isClosing) {
       this.#isClosing = true;
-      this.#flush();
+      this.#flush(Number.POSITIVE_INFINITY);
       this.post({ kind: 'close' });
     }
     await this.#hasExited;
@@ -105,11 +114,16 @@ export class StoreThread {
     this.#opening?.reject(unavailable(error));
     for (const { reject } of this.#waiting.values()) reject(unavailable(error));
     this.#waiting.clear();
+    this.#calls = [];
   }
 
-  #flush(): void {
-    const calls = this.#calls;
-    this.#calls = [];
+  /** Sends calls in their order while fewer bytes than the limit are unanswered. */
+  #flush(limit: number): void {
+    let count = 0;
+    for (; count < this.#calls.length && this.#sentBytes < limit; count += 1) {
+      this.#sentBytes += this.#calls[count]?.bodyBytes ?? 0;
+    }
+    const calls = this.#calls.splice(0, count);
     if (calls.length > 0) this.#send(calls);
   }
 
@@ -136,6 +150,7 @@ export class StoreThread {
         break;
       case 'answers':
         for (const answer of message.answers) this.#settle(answer);
+        if (this.#calls.length > 0) setImmediate(() => this.#flush(maxSentBytes));
         break;
       case 'logGrown':
         this.#events.onLogGrown?.();
@@ -149,6 +164,7 @@ export class StoreThread {
   #settle(answer: Answer): void {
     const waiting = this.#waiting.get(answer.id);
     this.#waiting.delete(answer.id);
+    this.#sentBytes -= waiting?.bytes ?? 0;
     if ('failure' in answer) waiting?.reject(unavailable(toError(answer.failure)));
     else waiting?.resolve(answer.value);
   }

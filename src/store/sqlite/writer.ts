@@ -40,7 +40,7 @@ export function openWriterService(path: string, send: Send): Service {
 }
 
 /** Gives each batch its share of the indexing of nonces, and tells the index how the batch ended. */
-function withIndexing(runBatch: (jobs: readonly Job[]) => Settled[], index: NonceIndex): typeof runBatch {
+export function withIndexing(runBatch: (jobs: readonly Job[]) => Settled[], index: NonceIndex): typeof runBatch {
   return (jobs) => {
     const step = index.begin(jobs.length);
     const settled = runBatch(step === undefined ? jobs : [...jobs, step.run]);

@@ -10,10 +10,13 @@ export type GateChain = readonly GatePlugin<SignatureSettings>[];
 
 /**
  * The built-in gates, the cheap before the dear, then the operator's own. A chain remembers rate limits: the process has
- * one, which outlives every deploy.
+ * one, which outlives every deploy. Throws a TypeError where two gates share a name.
  */
 export function gateChain(operatorGates: GateChain = []): GateChain {
-  return [ipGate, rateLimitGate(), signatureGate, replayGate, ...operatorGates];
+  const chain = [ipGate, rateLimitGate(), signatureGate, replayGate, ...operatorGates];
+  const twice = chain.find(({ name }, at) => chain.findIndex((gate) => gate.name === name) < at);
+  if (twice === undefined) return chain;
+  throw new TypeError(`two gates have the name "${twice.name}"; what is told of a gate goes by its name`);
 }
 
 /** The gates that a trigger configures; throws `GateConfigurationError` where its fields make no sense. */

@@ -15,8 +15,13 @@ import { readVerificationKey } from '../schemes/keys.ts';
 import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
 import { publicUrlOf } from '../schemes/signed-url.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
+import { VERIFIER_TIME_LIMIT_MS, VerifierTimeoutError, verifyInTime } from './verify-in-time.ts';
 
-export type SignatureSettings = GateSettings & { readonly schemes: SchemeRegistry };
+export type SignatureSettings = GateSettings & {
+  readonly schemes: SchemeRegistry;
+  /** How long an operator's verifier may take; 5 s where not given. */
+  readonly verifierTimeLimitMs?: number | undefined;
+};
 
 type UrlReader = (delivery: Delivery) => string;
 
@@ -33,7 +38,10 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
     const scheme = resolveScheme(settings.schemes, trigger.inputs);
     if (scheme === undefined) return undefined;
     const readUrl = urlReader(trigger.inputs, settings);
-    if (scheme.kind === 'verifier') return verifierGate(scheme.verifier, trigger, readUrl);
+    if (scheme.kind === 'verifier') {
+      const limitMs = settings.verifierTimeLimitMs ?? VERIFIER_TIME_LIMIT_MS;
+      return verifierGate(scheme.verifier, trigger, { readUrl, limitMs });
+    }
     const { spec } = scheme;
     if (usesSha1(spec) && !settings.allowLegacySha1) {
       return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is switched off`);
@@ -44,7 +52,8 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
   },
 };
 
-function usesSha1(spec: SignatureSpec): boolean {
+/** Whether any digest that the scheme accepts is SHA-1. */
+export function usesSha1(spec: SignatureSpec): boolean {
   return [spec, ...(spec.alternatives ?? [])].some(({ algorithm }) => algorithm === 'sha1');
 }
 
@@ -105,12 +114,17 @@ function verdictOf(scheme: string, verification: Verification, isTimestampRequir
   return { passed: true, evidence: signedBytesSha256 === undefined ? verified : { ...verified, signedBytesSha256 } };
 }
 
-function verifierGate(verifier: SignatureVerifier, { keys }: WebhookTrigger, readUrl: UrlReader): Gate {
+function verifierGate(
+  verifier: SignatureVerifier,
+  { keys }: WebhookTrigger,
+  { readUrl, limitMs }: { readUrl: UrlReader; limitMs: number },
+): Gate {
   return {
     name: signatureGate.name,
     async check(delivery) {
       try {
-        return answerOf(verifier, await verifier.verify({ delivery, keys, publicUrl: readUrl(delivery) }));
+        const request = { delivery, keys, publicUrl: readUrl(delivery) };
+        return answerOf(verifier, await verifyInTime(verifier, request, limitMs));
       } catch (error) {
         // The fault is the verifier's; whatever it is, this delivery was not verified.
         return failed('verifier_error', failureOf(verifier.name, error), evidenceOf(verifier.name));
@@ -161,6 +175,7 @@ function failed(reason: Reason, detail: string, evidence: Evidence): Verdict {
 
 /** Name and code of an error, where they look like such; its message may quote a key or a signature. */
 function failureOf(name: string, error: unknown): string {
+  if (error instanceof VerifierTimeoutError) return `verifier "${name}" ${error.message}`;
   if (!(error instanceof Error)) return `verifier "${name}" failed`;
   const code =
     'code' in error && typeof error.code === 'string' && /^[A-Z0-9_]{1,40}$/.test(error.code) ? error.code : '';

@@ -31,12 +31,14 @@ export interface SchemeDescription {
 
 /** Every scheme that a trigger may name; a registered spec stands in for the built-in one that it shadows. */
 export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
+  const isTaken = (name: string) => registry.specs.has(name.toLowerCase());
   return [
     ...[...registry.verifiers.values()].map(describeVerifier),
-    ...[...registry.specs.values()].map(describeRegistered),
-    ...BUILT_IN_SCHEMES.filter(({ name }) => !registry.specs.has(name.toLowerCase())).map((spec) =>
-      describeSpec(spec, 'builtIn'),
-    ),
+    ...[...new Set(registry.specs.values())].map(describeRegistered),
+    ...BUILT_IN_SCHEMES.filter(({ name }) => !isTaken(name)).map((spec) => {
+      const { aliases, ...description } = describeSpec(spec, 'builtIn');
+      return { ...description, aliases: aliases.filter((alias) => !isTaken(alias)) };
+    }),
     { ...unknown('Custom', 'custom'), source: 'the webhookSignature… fields of the trigger' },
   ];
 }

@@ -12,7 +12,7 @@ export interface SchemeOptions {
   readonly payloadBuilders?: Readonly<Record<string, PayloadBuilder>> | undefined;
 }
 
-/** Every scheme that a trigger may name beside the built-in ones, by lower-case name. */
+/** Every scheme that a trigger may name beside the built-in ones, by lower-case name or alias. */
 export interface SchemeRegistry {
   readonly verifiers: ReadonlyMap<string, SignatureVerifier>;
   readonly specs: ReadonlyMap<string, RegisteredSpec>;
@@ -39,7 +39,7 @@ export function createSchemeRegistry(options: SchemeOptions = {}): SchemeRegistr
   const specs = (options.specs ?? []).map((spec) => registeredSpec(spec, payloadBuilders));
   return {
     verifiers: registerVerifiers(options.verifiers ?? []),
-    specs: byName(specs, 'signature spec'),
+    specs: byName(specs, 'signature spec', namesOf),
     payloadBuilders,
   };
 }
@@ -66,16 +66,24 @@ function registeredSpec(spec: NamedSignatureSpec | SignatureSpec, builders: Payl
   throw new TypeError(`signature spec "${spec.name}": payload strategy "${customName}" is not registered`);
 }
 
+/** A full spec may have aliases, as the built-in ones have. */
+function namesOf(registered: RegisteredSpec): readonly string[] {
+  return [registered.name, ...(registered.kind === 'full' ? (registered.spec.aliases ?? []) : [])];
+}
+
 function byName<Item extends { readonly name: string }>(
   items: readonly Item[],
   kind: string,
+  names: (item: Item) => readonly string[] = ({ name }) => [name],
 ): ReadonlyMap<string, Item> {
   const map = new Map<string, Item>();
   for (const item of items) {
-    const key = keyOf(item.name);
-    if (key === '') throw new TypeError(`a ${kind} has no name`);
-    if (map.has(key)) throw new TypeError(`${kind} "${item.name}" is registered twice`);
-    map.set(key, item);
+    for (const name of names(item)) {
+      const key = keyOf(name);
+      if (key === '') throw new TypeError(`a ${kind} has no name`);
+      if (map.has(key)) throw new TypeError(`${kind} "${name}" is registered twice`);
+      map.set(key, item);
+    }
   }
   return map;
 }

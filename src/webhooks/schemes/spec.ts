@@ -133,6 +133,8 @@ export interface VerificationRequest {
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
   /** The URL that the publisher signed, where it signs one; absolute. */
   readonly publicUrl: string;
+  /** Aborts when the verifier's time is up: after 5 s the delivery is refused with `verifier_error`. */
+  readonly signal: AbortSignal;
 }
 
 export type VerificationResult =

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { OpenStore } from '../conformance.ts';
+import type { StoreUnderTest } from '../conformance.ts';
 import { deployOf, flowId, graphOf, T0 } from '../samples.ts';
 
 const one = graphOf({ a: [] });
 const two = graphOf({ a: [], b: ['a'] });
 
-export function flows(open: OpenStore): void {
+export function flows({ open }: StoreUnderTest): void {
   describe('flows', () => {
     test('a first deploy is revision 1 and enabled', async () => {
       const store = await open();

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { OpenStore } from '../conformance.ts';
+import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, aNonce, aRun, claimAll, id, runIds } from '../samples.ts';
 
 const idempotencyKey = 'order-1';
 
-export function idempotency(open: OpenStore): void {
+export function idempotency({ open }: StoreUnderTest): void {
   describe('idempotency keys', () => {
     test('a known key starts no run; its delivery is kept under the first run', async () => {
       const store = await open();

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Store } from '../../../src/store/store.ts';
-import type { OpenStore } from '../conformance.ts';
+import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, aNonce, aRun, deliveryIds, id, minute, runIds, T0 } from '../samples.ts';
 
 const accepted = (n: number) => ({ kind: 'accepted', runId: id(1000 + n), isReplay: false });
 const replayOf = (n: number) => ({ kind: 'replayed', runId: id(1000 + n), hasSameBody: true });
 
-export function nonces(open: OpenStore): void {
+export function nonces({ open }: StoreUnderTest): void {
   describe('nonces', () => {
     test('refuses a nonce that was already accepted, and writes nothing', async () => {
       const store = await open();

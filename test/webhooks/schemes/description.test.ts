@@ -92,3 +92,11 @@ it('survives a round trip through JSON', () => {
   const schemes = describeSchemes(createSchemeRegistry());
   expect(JSON.parse(JSON.stringify(schemes))).toEqual(schemes);
 });
+
+it('lists an alias with the scheme that it leads to', () => {
+  const spec = { name: 'svix', headerName: 'X-Svix', algorithm: 'sha256', encoding: 'base64' } as const;
+  const registry = createSchemeRegistry({ specs: [{ ...spec, signedPayloadStrategy: 'RawBody' }] });
+  const names = describeSchemes(registry).flatMap(({ name, aliases }) => [name, ...aliases]);
+  expect(names.filter((name) => name.toLowerCase() === 'svix')).toEqual(['svix']);
+  expect(names).toContain('StandardWebhooks');
+});

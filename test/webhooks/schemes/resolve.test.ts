@@ -70,6 +70,7 @@ describe('a registration is refused', () => {
   it.each<[string, SchemeOptions]>([
     ['for two verifiers of one name', { verifiers: [verifier('a'), verifier('A')] }],
     ['for two specs of one name', { specs: [short('a'), short('A')] }],
+    ['for an alias that another spec has', { specs: [short('a'), { ...builtIn('GitHub'), aliases: ['A'] }] }],
     ['for a verifier without a name', { verifiers: [verifier(' ')] }],
     ['for a spec whose header is no header name', { specs: [short('a', { headerName: 'X Named' })] }],
     ['for an algorithm that is not known', { specs: [short('a', { algorithm: 'md5' as 'sha1' })] }],
@@ -168,5 +169,12 @@ describe('a registered spec', () => {
     expect(await judge({ inputs: { webhookSignatureScheme: 'Old' }, key: 'key', settings }, delivery)).toMatchObject({
       reason: 'sha1_not_allowed',
     });
+  });
+
+  it('in full answers to its aliases', () => {
+    const { schemes } = settingsOf({ specs: [{ ...builtIn('GitHub'), name: 'Forge', aliases: ['Gitea'] }] });
+    expect(isKnownScheme(schemes, 'gitea')).toBe(true);
+    const resolved = resolveScheme(schemes, { webhookSignatureScheme: 'GITEA' });
+    expect(resolved).toMatchObject({ kind: 'spec', spec: { name: 'Forge' } });
   });
 });

@@ -1,0 +1,57 @@
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
+import { KEYS } from '../webhooks/schemes/fixtures.ts';
+import { createWorkspace, type Service, startService, type Workspace } from './service.ts';
+
+/** A trigger for every built-in scheme, its slug the scheme's name in lower case. */
+export const SCHEME_NAMES = BUILT_IN_SCHEMES.map(({ name }) => name);
+
+const SETTINGS = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_ALLOW_LEGACY_SHA1: 'true' };
+
+/** Triggers whose own fields and the scheme's headers have to go together in what is sent. */
+const PARTICULAR = {
+  'twilio-with-query': {
+    webhookSignatureScheme: 'Twilio',
+    webhookHmacKey: KEYS.Twilio,
+    webhookPublicUrl: 'https://hooks.example.com/in?tenant=1#rc=2',
+  },
+  'nonce-in-capitals': {
+    webhookSignatureScheme: 'Svix',
+    webhookHmacKey: KEYS.StandardWebhooks,
+    webhookNonceHeader: 'WEBHOOK-ID',
+  },
+  'named-timestamp': {
+    webhookSignatureScheme: 'GitHub',
+    webhookHmacKey: KEYS.GitHub,
+    webhookTimestampHeader: 'X-Sent-At',
+    webhookRequireTimestamp: true,
+  },
+};
+
+export async function startSchemeService(): Promise<{ workspace: Workspace; service: Service }> {
+  const workspace = await createWorkspace();
+  const triggers = BUILT_IN_SCHEMES.map(({ name, headers }) => [
+    name,
+    {
+      type: 'webhook',
+      inputs: {
+        webhookSlug: name.toLowerCase(),
+        webhookSignatureScheme: name,
+        webhookHmacKey: KEYS[name],
+        webhookReplayToleranceSeconds: 300,
+        webhookNonceHeader: headers[0]?.deliveryId ?? 'X-Delivery-Id',
+      },
+    },
+  ]);
+  const particular = Object.entries(PARTICULAR).map(([slug, inputs]) => [
+    slug,
+    { type: 'webhook', inputs: { webhookSlug: slug, ...inputs } },
+  ]);
+  await workspace.writeManifest('schemes.json', {
+    id: '3d1f6f0e-6d0f-4c58-9d3b-3a0d3c9f7a11',
+    name: 'schemes',
+    version: '1',
+    triggers: Object.fromEntries([...triggers, ...particular]),
+    steps: { only: { type: 'NoOp' } },
+  });
+  return { workspace, service: await startService(workspace, SETTINGS) };
+}

@@ -1,0 +1,101 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runCli } from './cli.ts';
+import { SCHEME_NAMES, startSchemeService } from './scheme-service.ts';
+import type { Service, Workspace } from './service.ts';
+
+let workspace: Workspace;
+let service: Service;
+beforeAll(async () => {
+  ({ workspace, service } = await startSchemeService());
+});
+afterAll(async () => {
+  await service.stop('SIGTERM');
+  await workspace.remove();
+});
+
+const send = (...args: string[]) => runCli(workspace, ['send', ...args, '--to', service.url]);
+
+describe('sluice send', () => {
+  // Those that keep something in the URL, in the body and in headers of their own; send.proof.ts has all schemes.
+  it.each([
+    ['twilio', 'mailgun'],
+    ['linear', 'standardwebhooks'],
+  ])('signs what is accepted once and no more: %s, %s', async (...slugs) => {
+    const sent = await Promise.all(slugs.map((slug) => send(slug, '--repeat', '2')));
+    for (const { code, stdout, stderr } of sent) {
+      expect(stderr).toBe('');
+      expect(stdout).toMatch(/^200 .*\n409 .*"nonce_replayed"/);
+      // One of the answers was no 2xx.
+      expect(code).toBe(1);
+    }
+  });
+
+  it('exits with 0 after a 200, and with 1 after a refusal', async () => {
+    const [right, wrong] = await Promise.all([send('GITHUB'), send('github', '--wrong-key')]);
+    expect(right).toMatchObject({ code: 0, stdout: expect.stringMatching(/^200 \{"runId":/) });
+    expect(wrong).toMatchObject({ code: 1, stdout: expect.stringMatching(/^401 .*"signature_mismatch"/) });
+  });
+
+  it('sends what the trigger’s own fields ask for: a public URL with a query, a header in capitals, a timestamp', async () => {
+    const answers = await Promise.all([
+      send('twilio-with-query', '--body', 'manifests/schemes.json'),
+      send('nonce-in-capitals'),
+      send('named-timestamp'),
+    ]);
+    for (const { stdout } of answers) expect(stdout).toMatch(/^200 /);
+  });
+
+  it('sends a body of one’s own from a file or standard input, and headers of one’s own over the sample’s', async () => {
+    await writeFile(join(workspace.folder, 'body.bin'), Buffer.from([0, 255, 10]));
+    const fromFile = await send('dropbox', '--body', 'body.bin', '--content-type', 'application/octet-stream');
+    expect(fromFile.stdout).toMatch(/^200 /);
+    const args = ['send', 'github', '--body', '-', '--header', 'X-GitHub-Event: issues', '--id', 'my-id', '--dry-run'];
+    const { stdout } = await runCli(workspace, args, { input: '{"zen":true}' });
+    expect(stdout.split('\n')).toEqual(expect.arrayContaining(['x-github-event: issues', 'x-github-delivery: my-id']));
+    expect(stdout).toMatch(/\n\n\{"zen":true\}\n$/);
+  });
+
+  it.each([
+    ['an unknown slug', ['no-such-slug'], 'There is no webhook "no-such-slug"; there are: github, githublegacy'],
+    ['a service that is not there', ['github', '--to', 'http://127.0.0.1:1'], 'is the service running?'],
+    ['an unknown option', ['github', '--wrongkey'], "error: unknown option '--wrongkey'\n(Did you mean --wrong-key?)"],
+  ])('says what is wrong with %s, in words and exit code 2', async (_, args, message) => {
+    const { code, stdout, stderr } = await runCli(workspace, ['send', ...args]);
+    expect(stderr).toContain(message);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  });
+
+  it('tells its options', async () => {
+    const { code, stdout } = await runCli(workspace, ['send', '--help']);
+    expect(code).toBe(0);
+    for (const option of [
+      '--to',
+      '--manifests',
+      '--body',
+      '--content-type',
+      '--header',
+      '--id',
+      '--age',
+      '--wrong-key',
+    ]) {
+      expect(stdout).toContain(`${option} `);
+    }
+    expect(stdout).toContain('The exit code is 0 when every answer is a 2xx, else 1; 2 when nothing could be sent.');
+  });
+});
+
+describe('sluice schemes', () => {
+  it('lists what the service lists', async () => {
+    const [json, table] = await Promise.all([runCli(workspace, ['schemes', '--json']), runCli(workspace, ['schemes'])]);
+    const listed: { name: string; aliases: string[] }[] = JSON.parse(json.stdout);
+    expect(listed).toEqual(await (await fetch(`${service.url}/flows/api/schemes`)).json());
+    expect(listed.map(({ name }) => name)).toEqual([...SCHEME_NAMES, 'Custom']);
+    const lines = table.stdout.trimEnd().split('\n');
+    expect(lines[0]).toMatch(/^SCHEME +HEADER +ALGORITHM +TIMESTAMP +HANDSHAKE +COVERS$/);
+    expect(lines.slice(1).map((line) => line.split('  ', 1).join())).toEqual(
+      listed.map(({ name, aliases }) => [name, ...aliases].join(', ')),
+    );
+  });
+});

@@ -1,0 +1,174 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { Agent, type IncomingHttpHeaders, request as send } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import pino from 'pino';
+import { buildApp } from '../../src/app.ts';
+import type { WebhookInputs } from '../../src/model/manifest.ts';
+import type { SettingsInput } from '../../src/settings-schema.ts';
+import type { Extensions } from '../../src/toolbox.ts';
+import { enforcementSummary } from '../../src/webhooks/checks.ts';
+
+/** What is sent, as it goes onto the wire: fetch would add headers of its own and refuse others. */
+export interface Sent {
+  readonly method?: string;
+  /** Behind the slug, such as `?challenge=abc`. */
+  readonly query?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array;
+}
+
+export interface Answered {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+}
+
+/** A delivery record as the dashboard shows it, as far as tests look at it. */
+export interface Recorded {
+  readonly id: string;
+  readonly triggerKey: string | null;
+  readonly reason: string | null;
+  readonly violations: readonly string[];
+  readonly detail: string | null;
+  readonly scheme: string | null;
+  readonly mode: string;
+  readonly rejected: boolean;
+  readonly runId: string | null;
+  readonly usedPreviousKey: boolean;
+  readonly bodyBytes: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** A whole service in this process, listening on a real socket, with a clock that the test sets. */
+export interface Gateway {
+  readonly url: string;
+  /** The folder of its manifests and, where it has one, its database. */
+  readonly folder: string;
+  readonly warnings: readonly string[];
+  /** What the start says about triggers that are not enforced. */
+  readonly summary: readonly string[];
+  /** Log lines so far, as written. */
+  readonly logged: string[];
+  /** Milliseconds since the Unix epoch. */
+  setNow(ms: number): void;
+  deliver(slug: string, sent: Sent): Promise<Answered>;
+  /** Any path of the service. */
+  get(path: string): Promise<string>;
+  latestDelivery(): Promise<Recorded>;
+  countRuns(): Promise<number>;
+  close(): Promise<void>;
+  remove(): Promise<void>;
+}
+
+export interface GatewayOptions {
+  /** One that exists already and stays after `close`; else one of its own. */
+  readonly folder?: string;
+  /** Inputs of webhook triggers by key; the key is the slug too. */
+  readonly triggers: Readonly<Record<string, WebhookInputs>>;
+  readonly settings?: SettingsInput;
+  readonly extensions?: Extensions;
+}
+
+export const NOW = Date.UTC(2026, 10, 21, 12);
+
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const folder = options.folder ?? (await temporaryFolder());
+  try {
+    return await start(folder, options);
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function start(folder: string, { triggers, settings, extensions }: GatewayOptions): Promise<Gateway> {
+  await mkdir(join(folder, 'manifests'), { recursive: true });
+  await writeFile(join(folder, 'manifests', 'publishers.json'), JSON.stringify(manifestOf(triggers)));
+  let now = NOW;
+  const logged: string[] = [];
+  const logger = pino({ level: 'trace' }, { write: (line) => logged.push(line) });
+  const app = await buildApp({
+    folder,
+    clock: { now: () => now, monotonic: () => performance.now() },
+    logger,
+    settings: {
+      port: 0,
+      databaseUrl: 'sqlite::memory:',
+      manifests: 'manifests',
+      enforcementMode: 'Enforce',
+      allowLegacySha1: true,
+      ...settings,
+    },
+    ...(extensions === undefined ? {} : { extensions }),
+  });
+  const url = await app.listen();
+  const agent = new Agent({ keepAlive: true });
+  const get = async (path: string) => (await exchange(`${url}${path}`, { agent, sent: { method: 'GET' } })).text;
+  return {
+    url,
+    folder,
+    warnings: app.warnings,
+    summary: enforcementSummary(app.triggers().list()),
+    logged,
+    setNow: (ms) => {
+      now = ms;
+    },
+    deliver: (slug, sent) => exchange(`${url}/flows/api/webhook/${slug}${sent.query ?? ''}`, { agent, sent }),
+    get,
+    async latestDelivery() {
+      const [latest]: Recorded[] = JSON.parse(await get('/flows/api/webhooks/recent?take=1'));
+      if (latest === undefined) throw new Error('there is no delivery');
+      return latest;
+    },
+    async countRuns() {
+      return JSON.parse(await get('/flows/api/runs?take=1&includeTotal=true')).total;
+    },
+    async close() {
+      agent.destroy();
+      await app.close();
+    },
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+export function temporaryFolder(): Promise<string> {
+  return mkdtemp(join(tmpdir(), 'sluice-publishers-'));
+}
+
+export async function stopGateway(gateway: Gateway): Promise<void> {
+  await gateway.close();
+  await gateway.remove();
+}
+
+function manifestOf(triggers: GatewayOptions['triggers']): object {
+  const webhooks = Object.entries(triggers).map(([key, inputs]) => [
+    key,
+    { type: 'webhook', inputs: { webhookSlug: key, ...inputs } },
+  ]);
+  return {
+    id: randomUUID(),
+    name: 'publishers',
+    version: '1',
+    triggers: Object.fromEntries(webhooks),
+    steps: { only: { type: 'NoOp' } },
+  };
+}
+
+async function exchange(url: string, { agent, sent }: { agent: Agent; sent: Sent }): Promise<Answered> {
+  const body = Buffer.from(sent.body ?? '');
+  const { method = 'POST' } = sent;
+  const headers = method === 'POST' ? { ...sent.headers, 'content-length': body.byteLength } : { ...sent.headers };
+  return new Promise((resolve, reject) => {
+    const outgoing = send(url, { method, headers, agent }, (response) => {
+      buffer(response).then(
+        (bytes) => resolve({ status: response.statusCode ?? 0, headers: response.headers, text: bytes.toString() }),
+        reject,
+      );
+    });
+    outgoing.on('error', reject);
+    outgoing.end(body);
+  });
+}

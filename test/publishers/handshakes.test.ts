@@ -1,0 +1,113 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { EnforcementMode, WebhookInputs } from '../../src/model/manifest.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
+import { type Gateway, NOW, type Sent, startGateway, stopGateway } from './gateway.ts';
+
+interface Known {
+  readonly scheme: string;
+  readonly name: string;
+  readonly key?: string;
+  /** Seconds. */
+  readonly now?: number;
+  readonly request: { method: string; path: string; headers: Record<string, string>; body?: string };
+  readonly expect: {
+    readonly bodyExact?: string;
+    readonly bodyJson?: unknown;
+    readonly headers?: Record<string, string>;
+    readonly mustNotContain?: string;
+  };
+  readonly forgery?: Record<string, string>;
+}
+
+const MODES = ['Off', 'Audit', 'Enforce'] as const;
+const all: Known[] = JSON.parse(readFileSync(new URL('../vectors/handshakes.json', import.meta.url), 'utf8'));
+const builtIn = all.filter(({ scheme, request }) => request && BUILT_IN_SCHEMES.some(({ name }) => name === scheme));
+const answered = builtIn.filter((it) => it.expect.mustNotContain === undefined);
+const attacks = builtIn.filter((it) => it.expect.mustNotContain !== undefined);
+const slugOf = ({ scheme, name }: Known, mode: EnforcementMode) => `${scheme}-${name}-${mode}`.toLowerCase();
+
+let gateway: Gateway;
+beforeAll(async () => {
+  const pairs = builtIn.flatMap((known) => MODES.map((mode) => [slugOf(known, mode), inputsOf(known, mode)]));
+  gateway = await startGateway({ triggers: Object.fromEntries(pairs) });
+});
+afterAll(() => stopGateway(gateway));
+
+/** With a tolerance, so that a handshake could burn a nonce if it were taken for a delivery. */
+function inputsOf({ scheme, key }: Known, mode: EnforcementMode): WebhookInputs {
+  return {
+    webhookSignatureScheme: scheme,
+    webhookHmacKey: key ?? 'some key',
+    webhookEnforcementMode: mode,
+    webhookReplayToleranceSeconds: 300,
+  };
+}
+
+function ask(known: Known, mode: EnforcementMode, changed: Sent = {}) {
+  gateway.setNow(known.now === undefined ? NOW : known.now * 1000);
+  const { method, path, headers, body } = known.request;
+  const query = path.includes('?') ? path.slice(path.indexOf('?')) : '';
+  return gateway.deliver(slugOf(known, mode), { method, query, headers, ...(body && { body }), ...changed });
+}
+
+describe.each(MODES)('under %s', (mode) => {
+  it.each(answered)('answers $scheme $name each time it is asked, starts no run and uses no nonce', async (known) => {
+    const runsBefore = await gateway.countRuns();
+    for (const _ of ['first', 'again']) {
+      const answer = await ask(known, mode);
+      expect(answer.status).toBe(200);
+      const { bodyExact, bodyJson, headers = {} } = known.expect;
+      if (bodyExact !== undefined) expect(answer.text).toBe(bodyExact);
+      if (bodyJson === undefined) {
+        // A document of its own type could be run by a browser that is led here.
+        expect(answer.headers['content-type']).toMatch(/^text\/plain(;|$)/);
+      } else {
+        expect(answer.headers['content-type']).toMatch(/^application\/json(;|$)/);
+        expect(JSON.parse(answer.text)).toEqual(bodyJson);
+      }
+      for (const [name, value] of Object.entries(headers)) expect(answer.headers[name]).toContain(value);
+      expect(answer.headers['x-content-type-options']).toBe('nosniff');
+      expect(await gateway.latestDelivery()).toMatchObject({ reason: null, rejected: false, runId: null });
+    }
+    expect(await gateway.countRuns()).toBe(runsBefore);
+  });
+
+  it.each(attacks)('does not fall for $scheme $name', async (attack) => {
+    const runsBefore = await gateway.countRuns();
+    const answer = await ask(attack, mode);
+    expect(answer.status).toBe(401);
+    expect(answer.text).not.toContain(attack.expect.mustNotContain);
+    expect(await gateway.countRuns()).toBe(runsBefore);
+  });
+
+  const signed = builtIn.filter(({ request }) => Object.keys(request.headers).some((it) => it.endsWith('-signature')));
+
+  it.each(signed)('does not answer $scheme $name without its signature, nor with a wrong one', async (known) => {
+    const runsBefore = await gateway.countRuns();
+    const { headers } = known.request;
+    const kept = Object.entries(headers).filter(([name]) => !name.endsWith('-signature'));
+    const wrong = Object.entries(headers).map(([name, value]) => [name, value.replace(/^v0=..../, 'v0=0000')]);
+    const right = await ask(known, mode);
+    for (const [changed, reason] of [
+      [kept, 'signature_missing'],
+      [wrong, 'signature_mismatch'],
+    ] as const) {
+      const answer = await ask(known, mode, { headers: Object.fromEntries(changed) });
+      expect(answer.status).toBe(401);
+      expect(JSON.parse(answer.text)).toMatchObject({ reason });
+      expect(answer.text).not.toContain(right.text);
+    }
+    expect(await gateway.countRuns()).toBe(runsBefore);
+  });
+});
+
+it('asks all handshakes of built-in schemes', () => {
+  expect(answered.map(({ scheme, name }) => `${scheme} ${name}`)).toEqual([
+    'Dropbox challenge',
+    'Slack url_verification',
+    'Slack ssl_check',
+    'Zoom endpoint.url_validation',
+  ]);
+  expect(attacks.map(({ name }) => name)).toEqual(['signing-oracle-attack']);
+});

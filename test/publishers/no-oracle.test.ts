@@ -1,0 +1,162 @@
+import { createHmac } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { trace } from '@opentelemetry/api';
+import { tracing } from '@opentelemetry/sdk-node';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { EnforcementMode } from '../../src/model/manifest.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
+import { type SignedDelivery, signDelivery } from '../../src/webhooks/schemes/sign.ts';
+import type { SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
+import { KEYS, OTHER_KEYS } from '../webhooks/schemes/fixtures.ts';
+import { type Gateway, NOW, type Sent, startGateway } from './gateway.ts';
+
+const MODES = ['Off', 'Audit', 'Enforce'] as const;
+const PUBLIC_URL = 'https://hooks.example.com/in';
+const slugOf = ({ name }: SignatureSpec, mode: EnforcementMode) => `${name}-${mode}`.toLowerCase();
+
+const previousKeyOf = ({ name, keyEncoding }: SignatureSpec) => {
+  if (keyEncoding === undefined || keyEncoding === 'utf8') return `previous key of ${name}`;
+  return `${keyEncoding === 'whsec' ? 'whsec_' : ''}${Buffer.alloc(32, 9).toString('base64')}`;
+};
+
+const exporter = new tracing.InMemorySpanExporter();
+const provider = new tracing.BasicTracerProvider({ spanProcessors: [new tracing.SimpleSpanProcessor(exporter)] });
+
+let gateway: Gateway;
+beforeAll(async () => {
+  trace.setGlobalTracerProvider(provider);
+  const triggers = BUILT_IN_SCHEMES.flatMap((spec) =>
+    MODES.map((mode) => [
+      slugOf(spec, mode),
+      {
+        webhookSignatureScheme: spec.name,
+        webhookHmacKey: KEYS[spec.name],
+        webhookHmacKeyPrevious: previousKeyOf(spec),
+        webhookPublicUrl: PUBLIC_URL,
+        webhookEnforcementMode: mode,
+        webhookReplayToleranceSeconds: 300,
+      },
+    ]),
+  );
+  gateway = await startGateway({
+    triggers: Object.fromEntries(triggers),
+    settings: { databaseUrl: 'sqlite:sluice.db' },
+  });
+});
+afterAll(() => gateway.remove());
+
+function sign(spec: SignatureSpec, key: string): SignedDelivery {
+  return signDelivery({
+    ...{ spec, key, url: PUBLIC_URL, timestampMs: NOW, deliveryId: 'msg_1', contentType: 'application/json' },
+    body: Buffer.from('{"a":1}'),
+  });
+}
+
+/** The digest in every spelling that could be told to somebody. */
+function spellings(digest: Buffer): string[] {
+  const hex = digest.toString('hex');
+  const base64 = digest.toString('base64').replace(/=+$/, '');
+  return [hex, hex.toUpperCase(), base64, digest.toString('base64url'), digest.toString('latin1')];
+}
+
+function digestOf(spec: SignatureSpec, { headers, body }: SignedDelivery): Buffer {
+  const name = spec.headers[0]?.signature;
+  const text = name === undefined ? JSON.parse(body.toString()).signature.signature : (headers[name] ?? '');
+  const digits = /[0-9a-f]{40,}$|[A-Za-z0-9+/]{27,}={0,2}$/.exec(text)?.[0] ?? '';
+  return Buffer.from(digits, spec.encoding === 'base64' ? 'base64' : 'hex');
+}
+
+/** Another signature of the same length, none, and one that is none; all of them over the same bytes. */
+function forgeries(spec: SignatureSpec): Sent[] {
+  const { headers, body, url } = sign(spec, OTHER_KEYS[spec.name] ?? '');
+  const query = url.slice(PUBLIC_URL.length);
+  const name = spec.headers[0]?.signature;
+  const sent = { headers, body, query };
+  if (name === undefined) return [sent];
+  const { [name]: signature = '', ...unsigned } = headers;
+  return [
+    sent,
+    { ...sent, headers: unsigned },
+    { ...sent, headers: { ...unsigned, [name]: signature.slice(0, -3) } },
+    // The nonce and the age are looked at even where the signature is wrong.
+    { ...sent, headers: { ...headers, 'x-webhook-timestamp': '1' } },
+  ];
+}
+
+const PLAIN_TOKEN = `v0:${NOW / 1000}:{"event":"meeting.ended"}`;
+const zoomAttack: Sent = {
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify({ event: 'endpoint.url_validation', payload: { plainToken: PLAIN_TOKEN } }),
+};
+
+async function everythingSaid(): Promise<Record<string, string>> {
+  const seen: Record<string, string> = {};
+  const read = async (path: string) => {
+    seen[path] = await gateway.get(path);
+    return seen[path];
+  };
+  const recent: { id: string }[] = JSON.parse(await read('/flows/api/webhooks/recent?take=500'));
+  const runs: { id: string; flowId: string }[] = JSON.parse(await read('/flows/api/runs?take=500'));
+  const paths = [
+    ...['flows', `flows/${runs[0]?.flowId}`, 'schemes', 'handlers', 'openapi.json', 'webhooks/stats?hours=1'],
+    ...recent.map(({ id }) => `webhooks/${id}`),
+    ...runs.flatMap(({ id }) => [`runs/${id}`, `runs/${id}/steps`]),
+  ];
+  for (const path of paths) await read(`/flows/api/${path}`);
+  await read('/metrics');
+  await gateway.close();
+  seen.log = gateway.logged.join('');
+  seen.spans = JSON.stringify(
+    exporter.getFinishedSpans().map(({ name, attributes, events, status }) => ({ name, attributes, events, status })),
+  );
+  for (const file of await readdir(gateway.folder)) {
+    if (file.startsWith('sluice.db')) seen[file] = await readFile(join(gateway.folder, file), 'latin1');
+  }
+  return seen;
+}
+
+it('never tells the signature that would have been right: in no answer, log line, span, metric or row', async () => {
+  const expected: Record<string, string[]> = {};
+  const forged: string[] = [];
+  const answers: string[] = [];
+  for (const spec of BUILT_IN_SCHEMES) {
+    expected[spec.name] = spellings(digestOf(spec, sign(spec, KEYS[spec.name] ?? '')));
+    expected[`${spec.name}, previous key`] = spellings(digestOf(spec, sign(spec, previousKeyOf(spec))));
+    forged.push(
+      spellings(digestOf(spec, sign(spec, OTHER_KEYS[spec.name] ?? '')))[spec.encoding === 'base64' ? 2 : 0] ?? '',
+    );
+    for (const mode of MODES) {
+      for (const forgery of forgeries(spec)) {
+        const { status, text, headers } = await gateway.deliver(slugOf(spec, mode), forgery);
+        expect(status, `${slugOf(spec, mode)} ${text}`).toBe(mode === 'Enforce' ? 401 : 200);
+        answers.push(`${text} ${JSON.stringify(headers)}`);
+      }
+    }
+  }
+  for (const mode of MODES) {
+    const { status, text } = await gateway.deliver(`zoom-${mode.toLowerCase()}`, zoomAttack);
+    expect(status).toBe(401);
+    answers.push(text);
+  }
+  expected['Zoom as a signing oracle'] = spellings(
+    createHmac('sha256', KEYS.Zoom ?? '')
+      .update(PLAIN_TOKEN)
+      .digest(),
+  );
+
+  const seen: Record<string, string> = { ...(await everythingSaid()), answers: answers.join('\n') };
+  const leaks = Object.entries(seen).flatMap(([place, text]) =>
+    Object.entries(expected).flatMap(([name, all]) =>
+      all.filter((spelling) => text.includes(spelling)).map((spelling) => `${name} in ${place}: ${spelling}`),
+    ),
+  );
+  expect(leaks).toEqual([]);
+  expect(Object.keys(seen)).toEqual(expect.arrayContaining(['sluice.db', 'log', 'spans', '/metrics']));
+  expect(seen.spans).toContain('flow.webhook.receive');
+  // What is looked for would be found: the forged signatures are kept, but for the one sent as Authorization.
+  const rows = seen['/flows/api/webhooks/recent?take=500'] ?? '';
+  const kept = BUILT_IN_SCHEMES.filter((_, at) => rows.includes(JSON.stringify(forged[at]).slice(1, -1)));
+  expect(kept).toHaveLength(BUILT_IN_SCHEMES.length - 1);
+  expect(seen['sluice.db']).toContain(forged[0]);
+});

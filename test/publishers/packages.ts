@@ -1,0 +1,105 @@
+import type { Server } from 'node:http';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+/**
+ * The publishers' own code. Each function is declared as narrowly as it is used here: the packages' own types take the
+ * compiler longer than the rest of the tests together.
+ */
+const require = createRequire(import.meta.url);
+
+interface LegacyOctokit {
+  sign(options: { secret: string; algorithm: 'sha1' }, payload: string): Promise<string>;
+  verify(secret: string, payload: string, signature: string): Promise<boolean>;
+}
+interface Stripe {
+  webhooks: {
+    generateTestHeaderString(options: { payload: string; secret: string; timestamp: number }): string;
+    constructEvent(payload: Buffer, header: string, secret: string): unknown;
+    signature: { verifyHeader(payload: Buffer, header: string, secret: string, toleranceSeconds: number): boolean };
+  };
+}
+interface Bolt {
+  HTTPReceiver: new (options: { signingSecret: string; endpoints: string[]; logLevel: string }) => BoltReceiver;
+  verifySlackRequest(options: { signingSecret: string; body: string; headers: object }): void;
+}
+interface BoltReceiver {
+  init(app: { processEvent(): Promise<void> }): void;
+  start(port: number): Promise<Server>;
+  stop(): Promise<void>;
+}
+interface Shopify {
+  shopifyApi(config: object): { webhooks: { validate(request: object): Promise<{ valid: boolean }> } };
+}
+interface ShopifyRuntime {
+  createSHA256HMAC(secret: string, payload: string): Promise<string>;
+}
+interface Twilio {
+  getExpectedTwilioSignature(token: string, url: string, params: object): string;
+  getExpectedBodyHash(body: string): string;
+  validateRequest(token: string, signature: string, url: string, params: object): boolean;
+  validateRequestWithBody(token: string, signature: string, url: string, body: string): boolean;
+}
+interface SquareHmac {
+  createHmacOverride(payload: string, key: string): Promise<string>;
+}
+interface SquareHelper {
+  WebhooksHelper: { verifySignature(options: Record<string, string>): Promise<boolean> };
+}
+interface MailgunClient {
+  validateWebhook(timestamp: string, token: string, signature: string): boolean;
+}
+interface Rivet {
+  HttpReceiver: new (options: { port: number; webhooksSecretToken: string; endpoints: string }) => RivetReceiver;
+}
+interface RivetReceiver {
+  init(options: { eventEmitter: { emit(): Promise<void> } }): void;
+  start(port: number): Promise<Server>;
+  stop(): Promise<void>;
+}
+
+export const legacyOctokit = require('octokit-wm-v3') as LegacyOctokit;
+export const stripe = require('stripe') as Stripe;
+export const bolt = require('@slack/bolt') as Bolt;
+require('@shopify/shopify-api/adapters/node');
+export const shopify = require('@shopify/shopify-api') as Shopify;
+export const shopifyRuntime = require('@shopify/shopify-api/runtime') as ShopifyRuntime;
+export const twilio = require('twilio') as Twilio;
+// By their files: the package's root loads two seconds of API clients that these do not use.
+const squareFolder = join(require.resolve('square'), '..');
+export const squareHmac = require(join(squareFolder, 'core/crypto/createHmacOverride.js')) as SquareHmac;
+export const squareHelper = require(join(squareFolder, 'wrapper/WebhooksHelper.js')) as SquareHelper;
+export const Mailgun = require('mailgun-js') as new (options: object) => MailgunClient;
+const rivet = require('@zoom/rivet/meetings') as Rivet;
+
+interface Question {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** What Zoom's own receiver, running on loopback with this token, answers. */
+export async function askRivet(question: Question, secretToken: string) {
+  const receiver = new rivet.HttpReceiver({ port: 0, webhooksSecretToken: secretToken, endpoints: '/hook' });
+  receiver.init({ eventEmitter: { emit: async () => {} } });
+  return ask(receiver, question);
+}
+
+/** What Slack's own receiver, running on loopback with this secret, answers. */
+export async function askBolt(question: Question, signingSecret: string) {
+  const receiver = new bolt.HTTPReceiver({ signingSecret, endpoints: ['/hook'], logLevel: 'error' });
+  receiver.init({ processEvent: async () => {} });
+  return ask(receiver, question);
+}
+
+async function ask(receiver: Pick<RivetReceiver, 'start' | 'stop'>, { headers, body }: Question) {
+  const server = await receiver.start(0);
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the receiver listens on no port');
+  try {
+    const response = await fetch(`http://127.0.0.1:${address.port}/hook`, { method: 'POST', headers, body });
+    return { status: response.status, text: await response.text() };
+  } finally {
+    server.closeAllConnections();
+    await receiver.stop();
+  }
+}

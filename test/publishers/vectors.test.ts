@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { WebhookInputs } from '../../src/model/manifest.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
+import { type Answered, type Gateway, NOW, startGateway, stopGateway } from './gateway.ts';
+import { bodyOf, isAccepted, isHandshake, VECTORS, type Vector } from './vectors.ts';
+
+const slugOf = (vector: Vector) => `vector-${VECTORS.indexOf(vector)}`;
+
+let gateway: Gateway;
+beforeAll(async () => {
+  const triggers = Object.fromEntries(VECTORS.map((vector) => [slugOf(vector), inputsOf(vector)]));
+  gateway = await startGateway({ triggers });
+});
+afterAll(() => stopGateway(gateway));
+
+function inputsOf({ scheme, key, keyPrevious, url, toleranceSeconds }: Vector): WebhookInputs {
+  return {
+    webhookSignatureScheme: scheme,
+    webhookHmacKey: key,
+    webhookHmacKeyPrevious: keyPrevious,
+    webhookPublicUrl: url,
+    webhookReplayToleranceSeconds: toleranceSeconds,
+  };
+}
+
+function deliver(vector: Vector): Promise<Answered> {
+  gateway.setNow(vector.now === undefined ? NOW : vector.now * 1000);
+  return gateway.deliver(slugOf(vector), { method: vector.method, headers: vector.headers, body: bodyOf(vector) });
+}
+
+/** Of the event with this number, about this delivery. */
+function eventsOf(deliveryId: string, eventId: number): unknown[] {
+  return gateway.logged.filter((line) => line.includes(deliveryId) && line.includes(`"eventId":${eventId},`));
+}
+
+const ANSWERED = { status: 200, reason: null };
+const REFUSED = { status: 401, reason: expect.stringMatching(/^(signature|timestamp)_/) };
+
+describe.each(BUILT_IN_SCHEMES.filter(({ name }) => name !== 'Generic'))('$name', ({ name }) => {
+  const own = VECTORS.filter(({ scheme }) => scheme === name);
+
+  it.each(own)('answers the known request "$name" over a socket as the publisher’s rules say', async (vector) => {
+    const runsBefore = await gateway.countRuns();
+    const answer = await deliver(vector);
+    const record = await gateway.latestDelivery();
+    const startedRuns = (await gateway.countRuns()) - runsBefore;
+    expect({ status: answer.status, reason: record.reason, triggerKey: record.triggerKey, startedRuns }).toEqual({
+      ...(isAccepted(vector) || isHandshake(vector) ? ANSWERED : REFUSED),
+      triggerKey: slugOf(vector),
+      startedRuns: isAccepted(vector) && !isHandshake(vector) ? 1 : 0,
+    });
+    const usedPreviousKey = isAccepted(vector) && vector.usedPreviousKey === true;
+    expect(record).toMatchObject({ scheme: name, usedPreviousKey });
+    expect(eventsOf(record.id, 4010)).toHaveLength(usedPreviousKey ? 1 : 0);
+  });
+});
+
+it('sends every known request, and knows rotated keys among them', () => {
+  const names = new Set(BUILT_IN_SCHEMES.map(({ name }) => name));
+  expect(VECTORS.filter(({ scheme }) => !names.has(scheme))).toEqual([]);
+  expect(VECTORS.filter(({ usedPreviousKey }) => usedPreviousKey === true).length).toBeGreaterThan(0);
+});
+
+it.each(VECTORS.filter((it) => it.toleranceSeconds !== undefined && it.valid && !isHandshake(it)))(
+  'refuses $scheme "$name" when it comes a second time',
+  async (vector) => {
+    const again = await deliver(vector);
+    expect([again.status, (await gateway.latestDelivery()).reason]).toEqual([409, 'nonce_replayed']);
+  },
+);

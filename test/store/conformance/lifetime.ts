@@ -1,0 +1,32 @@
+import { describe, expect, test } from 'vitest';
+import { StoreUnavailableError } from '../../../src/errors.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import { acceptanceOf, flowId } from '../samples.ts';
+
+export function lifetime({ open }: StoreUnderTest): void {
+  describe('lifetime', () => {
+    test('an open store answers a ping', async () => {
+      const store = await open();
+      await expect(store.ping()).resolves.toBeUndefined();
+    });
+
+    test('closing finishes what was called before', async () => {
+      const store = await open();
+      const calls = Array.from({ length: 100 }, (_, n) => store.accept(acceptanceOf(n)));
+      const reads = [store.listFlows(), store.findFlow(flowId)];
+      await store.close();
+      const results = await Promise.all([...calls, ...reads]);
+      expect(results).toHaveLength(102);
+    });
+
+    test('a closed store refuses every call and closes again without complaint', async () => {
+      const store = await open();
+      const closing = store.close();
+      await expect(store.accept(acceptanceOf(1))).rejects.toThrow(StoreUnavailableError);
+      await Promise.all([closing, store.close()]);
+      await store.close();
+      await expect(store.ping()).rejects.toThrow(StoreUnavailableError);
+      await expect(store.listFlows()).rejects.toThrow(StoreUnavailableError);
+    });
+  });
+}

@@ -1,0 +1,190 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { planNext } from '../../../src/flows/planner.ts';
+import type { Graph, StepStatus } from '../../../src/model/manifest.ts';
+import type { Advance, Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import {
+  claimAll,
+  deployOf,
+  failed,
+  finish,
+  flowId,
+  graphOf,
+  id,
+  minute,
+  retryAt,
+  startRun,
+  succeeded,
+  T0,
+} from '../samples.ts';
+
+export function progress({ open }: StoreUnderTest): void {
+  describe('progress of a run', () => {
+    test('a step that succeeds makes the steps after it due', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [], b: ['a'], c: ['a'] }));
+      const advance = await finishDue(store, { a: 'Succeeded' }, T0 + 4);
+      expect(advance).toEqual([
+        { runStatus: 'Running', endedRun: null, dispatched: ['b', 'c'], skipped: [], loops: [] },
+      ]);
+      expect(await statuses(store, runId)).toEqual({ a: 'Succeeded', b: 'Pending', c: 'Pending' });
+      const { claims } = await store.claimDue({ now: T0 + 4, leasedUntil: T0 + minute, limit: 9 });
+      expect(claims).toMatchObject([
+        { stepKey: 'b', stepType: 'NoOp', dueAt: T0 + 4 },
+        { stepKey: 'c', dueAt: T0 + 4 },
+      ]);
+    });
+
+    test('the last step ends the run', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      const [advance] = await finishDue(store, { a: 'Succeeded' }, T0 + 7);
+      const endedRun = { flowId, startedAt: T0, completedAt: T0 + 7 };
+      expect(advance).toEqual({ runStatus: 'Succeeded', endedRun, dispatched: [], skipped: [], loops: [] });
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded', completedAt: T0 + 7 });
+      expect(await store.claimDue({ now: T0 + minute, leasedUntil: T0 + minute, limit: 9 })).toEqual({
+        claims: [],
+        nextDueAt: null,
+      });
+    });
+
+    test('a failure skips what needed success, down to the end, and fails the run', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [], b: ['a'], c: ['b'] }));
+      const [advance] = await finishDue(store, { a: 'Failed' }, T0 + 1);
+      expect(advance).toMatchObject({ runStatus: 'Failed', dispatched: [] });
+      expect(advance?.skipped.map(({ stepKey }) => stepKey)).toEqual(['b', 'c']);
+      const steps = await store.listSteps(runId);
+      expect(steps?.find(({ stepKey }) => stepKey === 'b')).toMatchObject({
+        status: 'Skipped',
+        skipReason: advance?.skipped[0]?.reason,
+        completedAt: T0 + 1,
+        attemptCount: 0,
+        dueAt: null,
+      });
+    });
+
+    test('a failure that a later step handles does not fail the run', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [], b: { a: ['Failed'] } }));
+      expect(await finishDue(store, { a: 'Failed' })).toMatchObject([{ runStatus: 'Running', dispatched: ['b'] }]);
+      expect(await finishDue(store, { b: 'Succeeded' })).toMatchObject([{ runStatus: 'Succeeded' }]);
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded' });
+    });
+
+    test('a step after two starts once, when both have ended at the same time', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ a: [], b: [], c: ['a', 'b'] }));
+      const advances = await finishDue(store, { a: 'Succeeded', b: 'Succeeded' });
+      expect(advances.map((advance) => advance?.dispatched)).toEqual([[], ['c']]);
+      expect((await claimAll(store)).map(({ stepKey }) => stepKey)).toEqual(['c']);
+    });
+
+    test('an attempt that is to be repeated leaves its step due later', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [], b: ['a'] }));
+      const [claim] = await claimAll(store);
+      if (claim === undefined) throw new Error('nothing was due');
+      const advance = await finish(store, claim, retryAt(T0 + 500), T0 + 9);
+      expect(advance).toEqual({ runStatus: 'Running', endedRun: null, dispatched: ['a'], skipped: [], loops: [] });
+      expect(await store.listSteps(runId)).toMatchObject([
+        {
+          status: 'Pending',
+          dueAt: T0 + 500,
+          completedAt: null,
+          error: { code: 'busy' },
+          attempts: [{ status: 'Failed', error: { code: 'busy' }, completedAt: T0 + 9 }],
+        },
+      ]);
+      expect(await store.renewLeases({ tokens: [claim.token], leasedUntil: T0 + minute })).toEqual([claim.token]);
+    });
+
+    test('a deploy does not change what a run in flight does', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [], b: ['a'] }));
+      const next = graphOf({ a: [], x: ['a'], b: ['x'] });
+      await store.deployFlow(deployOf(next));
+      await finishDue(store, { a: 'Succeeded' });
+      expect(await statuses(store, runId)).toEqual({ a: 'Succeeded', b: 'Pending' });
+      const newRun = await startRun(store, next, { id: id(101), revision: 2 });
+      await finishDue(store, { a: 'Succeeded', b: 'Succeeded' });
+      expect(await statuses(store, newRun)).toEqual({ a: 'Succeeded', x: 'Pending' });
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded', revision: 1 });
+    });
+
+    test('a step key may be the name of what every object has', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ constructor: [], toString: ['constructor'] }));
+      await finishDue(store, { constructor: 'Succeeded' });
+      await finishDue(store, { toString: 'Succeeded' });
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded' });
+      const { steps = {} } = (await store.readRunInput(runId)) ?? {};
+      expect(Object.keys(steps).sort()).toEqual(['constructor', 'toString']);
+    });
+
+    test('whatever the graph and the outcomes, a run ends as the planner says and starts each step once', async () => {
+      const store = await open();
+      let n = 0;
+      await fc.assert(
+        fc.asyncProperty(graphs, fc.infiniteStream(fc.boolean()), async (graph, outcomes) => {
+          n += 1;
+          const runId = await startRun(store, graph, { id: id(n), revision: n });
+          await runToEnd(store, () => outcomes.next().value === true);
+          const reached = Object.entries(await statuses(store, runId));
+          const run = await store.findRun(runId);
+          expect(run?.status).toBe(planNext(graph, new Map(reached)).end);
+          expect(reached.map(([stepKey]) => stepKey).sort()).toEqual(Object.keys(graph).sort());
+          const steps = (await store.listSteps(runId)) ?? [];
+          expect(steps.every(({ status, attempts }) => attempts.length === (status === 'Skipped' ? 0 : 1))).toBe(true);
+        }),
+        { numRuns: 25 },
+      );
+    });
+  });
+}
+
+/** Acyclic graphs: a step runs after steps before it. The hash differs from graph to graph by a step of its own. */
+const graphs: fc.Arbitrary<Graph> = fc
+  .tuple(
+    fc.uuid(),
+    fc.array(
+      fc.array(fc.tuple(fc.nat(5), fc.subarray<StepStatus>(['Succeeded', 'Failed', 'Skipped'], { minLength: 1 })), {
+        maxLength: 3,
+      }),
+      { maxLength: 6 },
+    ),
+  )
+  .map(([unique, steps]) => {
+    const entries = steps.map((edges, at): [string, Record<string, StepStatus[]>] => {
+      const earlier = edges.filter(([upstream]) => upstream < at);
+      return [`s${at}`, Object.fromEntries(earlier.map(([upstream, allowed]) => [`s${upstream}`, allowed]))];
+    });
+    return graphOf({ [unique]: [], ...Object.fromEntries(entries) });
+  });
+
+async function runToEnd(store: Store, succeeds: () => boolean): Promise<void> {
+  for (;;) {
+    const claims = await claimAll(store, T0, 2);
+    if (claims.length === 0) return;
+    await Promise.all(claims.map((claim) => finish(store, claim, succeeds() ? succeeded() : failed())));
+  }
+}
+
+/** Claims what is due and ends the named steps as `Succeeded` or `Failed`, all in one turn. */
+async function finishDue(
+  store: Store,
+  outcomes: Readonly<Record<string, unknown>>,
+  at = T0,
+): Promise<(Advance | undefined)[]> {
+  const claims = (await claimAll(store, at)).filter(({ stepKey }) => Object.hasOwn(outcomes, stepKey));
+  expect(claims.length).toBe(Object.keys(outcomes).length);
+  return Promise.all(
+    claims.map((claim) => finish(store, claim, outcomes[claim.stepKey] === 'Failed' ? failed() : succeeded(), at)),
+  );
+}
+
+async function statuses(store: Store, runId: string): Promise<Record<string, StepStatus>> {
+  const steps = (await store.listSteps(runId)) ?? [];
+  return Object.fromEntries(steps.map(({ stepKey, status }) => [stepKey, status]));
+}

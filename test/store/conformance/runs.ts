@@ -1,0 +1,165 @@
+import { describe, expect, test } from 'vitest';
+import type { NewRun, RunQuery, Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import { aRun, claimAll, failed, finish, graphOf, id, retryAt, runIds, startRun, succeeded, T0 } from '../samples.ts';
+
+const page = { skip: 0, take: 50 };
+
+export function runs({ open }: StoreUnderTest): void {
+  describe('runs', () => {
+    test('an unknown run is not found, has no steps and no input', async () => {
+      const store = await open();
+      expect(await store.findRun(id(1))).toBeUndefined();
+      expect(await store.listSteps(id(1))).toBeUndefined();
+      expect(await store.readRunInput(id(1))).toBeUndefined();
+    });
+
+    test('are listed newest first; of one millisecond the one stored last is the newest', async () => {
+      const store = await open();
+      for (const [n, startedAt] of [
+        [1, T0 + 2],
+        [2, T0],
+        [3, T0 + 1],
+        [4, T0 + 1],
+      ] as const) {
+        await store.accept({ run: aRun({ id: id(n), startedAt }) });
+      }
+      expect(await runIds(store)).toEqual([1, 4, 3, 2].map(id));
+    });
+
+    test('are listed by pages; the total is counted only when asked for', async () => {
+      const store = await open();
+      await startAll(store, [{}, {}, {}, {}, {}]);
+      const second = await store.listRuns({ skip: 2, take: 2 });
+      expect(second.items.map((run) => run.id)).toEqual([3, 2].map(id));
+      expect(second.total).toBeUndefined();
+      expect((await store.listRuns({ skip: 4, take: 2, includeTotal: true })).total).toBe(5);
+    });
+
+    test('a run in a list is the run without its trigger', async () => {
+      const store = await open();
+      const run = aRun({ sourceRunId: id(3) });
+      await store.accept({ run });
+      const { trigger, steps, timeoutAt, traceparent, ...listed } = run;
+      expect((await store.listRuns(page)).items).toEqual([listed]);
+    });
+
+    test.each<[string, Partial<RunQuery>, number[]]>([
+      ['no filter', {}, [6, 5, 4, 3, 2, 1]],
+      ['a flow', { flowId: 'other flow' }, [4, 2]],
+      ['Running', { status: 'Running' }, [6, 1]],
+      ['Succeeded', { status: 'Succeeded' }, [3, 2]],
+      ['Failed', { status: 'Failed' }, [4]],
+      ['Skipped', { status: 'Skipped' }, [5]],
+      ['Cancelled', { status: 'Cancelled' }, []],
+      ['a status within a flow', { status: 'Succeeded', flowId: 'other flow' }, [2]],
+      ['part of an id', { search: id(5).slice(-5) }, [5]],
+      ['part of a flow name, in any case', { search: 'rECHN' }, [1]],
+      ['part of a flow name in any case, beyond ASCII too', { search: 'ÄNDER' }, [1]],
+      ['part of a trigger key', { search: 'NIGHT' }, [6]],
+      ['part of a delivery id', { search: 'DELIVERY-3' }, [3]],
+      ['a search within a status', { status: 'Running', search: 'orders' }, [6]],
+      ['a percent sign, which stands for itself', { search: '%' }, []],
+    ])('are filtered by %s, and so is their total', async (_name, filter, expected) => {
+      const store = await open();
+      await startAll(store, [
+        { flowName: 'Rechnung ändern' },
+        { flowId: 'other flow', status: 'Succeeded' },
+        { status: 'Succeeded', deliveryId: 'delivery-3' },
+        { flowId: 'other flow', status: 'Failed' },
+        { status: 'Skipped' },
+        { triggerKey: 'nightly' },
+      ]);
+      const { items, total } = await store.listRuns({ ...page, ...filter, includeTotal: true });
+      expect(items.map((run) => run.id)).toEqual(expected.map(id));
+      expect(total).toBe(expected.length);
+    });
+
+    test('a run that ends moves from one status to the other', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      for (const claim of await claimAll(store)) await finish(store, claim, succeeded(), T0 + 5);
+      expect((await store.listRuns({ ...page, status: 'Running' })).items).toEqual([]);
+      const { items } = await store.listRuns({ ...page, status: 'Succeeded' });
+      expect(items).toMatchObject([{ id: runId, status: 'Succeeded', completedAt: T0 + 5 }]);
+    });
+
+    test('a step shows what its last attempt took and gave, and every attempt shows its own', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      const [first] = await claimAll(store);
+      if (first === undefined) throw new Error('nothing was due');
+      await finish(store, first, retryAt(T0 + 10, { status: 503 }), T0 + 1);
+      const [second] = await claimAll(store, T0 + 10);
+      if (second === undefined) throw new Error('nothing was due again');
+      await finish(store, second, succeeded({ status: 200 }), T0 + 12);
+
+      const error = { code: 'busy', message: 'Not now.', retryable: true };
+      const input = { of: 'a' };
+      const end = { status: 'Succeeded', input, output: { status: 200 }, error: null };
+      expect(await store.listSteps(runId)).toEqual([
+        {
+          ...end,
+          runId,
+          stepKey: 'a',
+          stepType: 'NoOp',
+          skipReason: null,
+          evaluationTrace: null,
+          attemptCount: 2,
+          dueAt: null,
+          startedAt: T0,
+          completedAt: T0 + 12,
+          attempts: [
+            { attempt: 1, status: 'Failed', input, output: { status: 503 }, error, startedAt: T0, completedAt: T0 + 1 },
+            { attempt: 2, ...end, startedAt: T0 + 10, completedAt: T0 + 12 },
+          ],
+        },
+      ]);
+    });
+
+    test('steps are listed in the order in which they were reached', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ z: [], y: ['z'], x: ['y'] }));
+      for (const [at] of ['z', 'y', 'x'].entries()) {
+        for (const claim of await claimAll(store, T0 + at)) await finish(store, claim, succeeded(), T0 + at);
+      }
+      expect((await store.listSteps(runId))?.map(({ stepKey }) => stepKey)).toEqual(['z', 'y', 'x']);
+    });
+
+    test('the input of a run has the ended steps alone', async () => {
+      const store = await open();
+      const graph = graphOf({ done: [], broken: [], waiting: [], after: { broken: ['Succeeded'] } });
+      const runId = await startRun(store, graph);
+      for (const claim of await claimAll(store)) {
+        if (claim.stepKey === 'done') await finish(store, claim, succeeded([1, 'zwei', null]));
+        if (claim.stepKey === 'broken') await finish(store, claim, failed());
+        if (claim.stepKey === 'waiting') await finish(store, claim, retryAt(T0 + 1));
+      }
+      const input = await store.readRunInput(runId);
+      expect(input?.trigger).toEqual(aRun().trigger);
+      expect(input?.steps).toEqual({
+        done: { status: 'Succeeded', output: [1, 'zwei', null], error: null },
+        broken: { status: 'Failed', output: null, error: { code: 'broken', message: 'No.', retryable: false } },
+        after: { status: 'Skipped', output: null, error: null },
+      });
+    });
+
+    test('every kind of output comes back as it was', async () => {
+      const store = await open();
+      const outputs = [null, false, 0, '', 'null', [], {}, { deep: [{ text: 'ü\u0000' }, 1e21] }];
+      const runId = await startRun(store, graphOf(Object.fromEntries(outputs.map((_, n) => [`s${n}`, []]))));
+      for (const claim of await claimAll(store)) {
+        await finish(store, claim, succeeded(outputs[Number(claim.stepKey.slice(1))]));
+      }
+      const { steps = {} } = (await store.readRunInput(runId)) ?? {};
+      expect(outputs.map((_, n) => steps[`s${n}`]?.output)).toEqual(outputs);
+    });
+  });
+}
+
+/** Starts runs numbered from 1, one a millisecond. */
+async function startAll(store: Store, changes: readonly Partial<NewRun>[]): Promise<void> {
+  for (const [at, change] of changes.entries()) {
+    await store.accept({ run: aRun({ id: id(at + 1), startedAt: T0 + at, ...change }) });
+  }
+}

@@ -1,0 +1,15 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll } from 'vitest';
+
+/** Makes paths of databases that do not exist yet, in folders that are gone when the test file has run. */
+export function newPaths(): () => string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-store-'));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  let count = 0;
+  return () => {
+    count += 1;
+    return join(folder, String(count), 'sluice.db');
+  };
+}

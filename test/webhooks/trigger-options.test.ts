@@ -1,0 +1,154 @@
+import { sign } from '@octokit/webhooks-methods';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { WebhookInputs } from '../../src/model/manifest.ts';
+import type { SettingsInput } from '../../src/settings-schema.ts';
+import { type Gateway, type Sent, startGateway, stopGateway } from '../publishers/gateway.ts';
+
+const KEY = 'secret';
+const GITHUB: WebhookInputs = { webhookSignatureScheme: 'GitHub', webhookHmacKey: KEY };
+
+const running: Gateway[] = [];
+afterEach(async () => {
+  for (const gateway of running.splice(0)) await stopGateway(gateway);
+});
+
+async function open(triggers: Record<string, WebhookInputs>, settings: SettingsInput = {}): Promise<Gateway> {
+  const gateway = await startGateway({ triggers, settings });
+  running.push(gateway);
+  return gateway;
+}
+
+async function push(body: string, id = 'id-1'): Promise<Sent> {
+  const signature = await sign(KEY, body);
+  return { headers: { 'x-hub-signature-256': signature, 'x-github-delivery': id }, body };
+}
+
+describe('webhookResponse', () => {
+  const webhookResponse = { contentType: 'application/vnd.acme+json; charset=utf-8', body: '{"ok":true}' };
+
+  it('is the answer to what is accepted, and to nothing else', async () => {
+    const { deliver } = await open({ hook: { ...GITHUB, webhookResponse } });
+    const accepted = await deliver('hook', await push('{}'));
+    expect([accepted.status, accepted.text]).toEqual([200, webhookResponse.body]);
+    expect(accepted.headers['content-type']).toBe(webhookResponse.contentType);
+    const refused = await deliver('hook', { body: '{}' });
+    expect([refused.status, JSON.parse(refused.text).reason]).toEqual([401, 'signature_missing']);
+  });
+
+  it('goes before what the scheme’s publisher reads, and is the answer to an acknowledged duplicate too', async () => {
+    const teams: WebhookInputs = {
+      webhookSignatureScheme: 'MicrosoftTeams',
+      webhookEnforcementMode: 'Off',
+      webhookResponse,
+    };
+    const nonce: WebhookInputs = { webhookNonceHeader: 'X-GitHub-Delivery', webhookDuplicateResponse: 'acknowledge' };
+    const { deliver } = await open({ teams, hook: { ...GITHUB, ...nonce, webhookResponse } });
+    expect(await deliver('teams', { body: '{}' })).toMatchObject({ status: 200, text: webhookResponse.body });
+    for (const _ of ['first', 'again']) {
+      expect(await deliver('hook', await push('{}'))).toMatchObject({ status: 200, text: webhookResponse.body });
+    }
+  });
+});
+
+describe('webhookDuplicateResponse', () => {
+  const NONCE = { ...GITHUB, webhookNonceHeader: 'X-GitHub-Delivery' };
+
+  it('of acknowledge answers the same bytes with the first run’s id, and other bytes with 409', async () => {
+    const gateway = await open({ hook: { ...NONCE, webhookDuplicateResponse: 'acknowledge' } });
+    const first = JSON.parse((await gateway.deliver('hook', await push('{"a":1}'))).text);
+    const again = await gateway.deliver('hook', await push('{"a":1}'));
+    const record = await gateway.latestDelivery();
+    expect(again.status).toBe(200);
+    expect(JSON.parse(again.text)).toEqual({ runId: first.runId, deliveryId: record.id, duplicate: true });
+    expect(record).toMatchObject({ reason: 'nonce_replayed', rejected: true, runId: first.runId });
+    const other = await gateway.deliver('hook', await push('{"a":2}'));
+    expect([other.status, JSON.parse(other.text).reason]).toEqual([409, 'nonce_replayed']);
+    expect(await gateway.countRuns()).toBe(1);
+  });
+
+  it('is a conflict where nothing else is said', async () => {
+    const gateway = await open({ hook: NONCE, said: { ...NONCE, webhookDuplicateResponse: 'conflict' } });
+    for (const slug of ['hook', 'said']) {
+      expect((await gateway.deliver(slug, await push('{}'))).status).toBe(200);
+      expect((await gateway.deliver(slug, await push('{}'))).status).toBe(409);
+    }
+  });
+
+  it('lets nobody in: a forged duplicate is 401', async () => {
+    const { deliver } = await open({ hook: { ...NONCE, webhookDuplicateResponse: 'acknowledge' } });
+    const sent = await push('{}');
+    await deliver('hook', sent);
+    const forged = { ...sent.headers, 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` };
+    expect((await deliver('hook', { ...sent, headers: forged })).status).toBe(401);
+  });
+});
+
+it('tells of conflicting key fields once for each flow, whatever is delivered', async () => {
+  const both = { ...GITHUB, webhookSecret: 'an older one' };
+  const gateway = await open({ a: both, b: { ...both, webhookSecretPrevious: 'x', webhookHmacKeyPrevious: 'y' } });
+  for (const slug of ['a', 'b', 'a']) expect((await gateway.deliver(slug, await push('{}', slug))).status).toBe(200);
+  const events = gateway.logged.filter((line) => line.includes('"eventId":4011,'));
+  expect(events).toHaveLength(1);
+  expect(events[0]).toContain('"eventName":"WebhookConflictingKeyFields"');
+});
+
+describe('a scheme', () => {
+  it('that nobody knows skips the gate with a warning, and is refused where manifests are read strictly', async () => {
+    const hook = { ...GITHUB, webhookSignatureScheme: 'GitHubb' };
+    const gateway = await open({ hook });
+    expect(gateway.warnings).toContainEqual(
+      expect.stringMatching(
+        /^warning .*webhookSignatureScheme: "GitHubb" is no known scheme: .*did you mean "GitHub"\?/,
+      ),
+    );
+    expect(gateway.summary.join()).toContain('publishers/hook: unrecognised scheme "GitHubb"');
+    expect((await gateway.deliver('hook', { body: '{}' })).status).toBe(200);
+    await expect(open({ hook }, { strictManifests: true })).rejects.toThrow('"GitHubb" is no known scheme');
+  });
+
+  it.each(['Twilio', 'GitHubLegacy'])(
+    'with SHA-1 (%s) is told of and refuses all while the switch is off',
+    async (scheme) => {
+      const hook = { webhookSignatureScheme: scheme, webhookHmacKey: KEY };
+      const gateway = await open({ hook }, { allowLegacySha1: false });
+      expect(gateway.warnings).toContainEqual(
+        expect.stringContaining(`${scheme} signs with SHA-1, which is switched off`),
+      );
+      const headers = {
+        'x-hub-signature': `sha1=${'0'.repeat(40)}`,
+        'x-twilio-signature': 'AAAAAAAAAAAAAAAAAAAAAAAAAAA=',
+      };
+      const { status, text } = await gateway.deliver('hook', { headers, body: '{}' });
+      expect([status, JSON.parse(text).reason]).toEqual([401, 'sha1_not_allowed']);
+      // It fails closed: no reason to refuse the manifest.
+      await expect(open({ hook }, { allowLegacySha1: false, strictManifests: true })).resolves.toBeDefined();
+    },
+  );
+
+  it('of Custom without a header is one mistake, told once', async () => {
+    const hook = { ...GITHUB, webhookSignatureScheme: 'custom' };
+    const strategy = { ...hook, webhookSignatureHeader: 'X-Sig', webhookSignedPayloadStrategy: 'Custom' } as const;
+    const start = await open({ hook, strategy }).catch((error: Error) => error.message.split('\n').slice(1));
+    expect(start).toEqual([
+      expect.stringContaining('triggers.hook.inputs.webhookSignatureHeader: is required with scheme Custom'),
+      expect.stringContaining('triggers.strategy.inputs.webhookCustomStrategyName: is required with strategy Custom'),
+    ]);
+  });
+
+  it('is shown by its own name, however the manifest spells it', async () => {
+    const hook = (webhookSignatureScheme: string) => ({
+      webhookSignatureScheme,
+      webhookHmacKey: `whsec_${Buffer.alloc(24, 7).toString('base64')}`,
+    });
+    const gateway = await open({ alias: hook('Svix'), capitals: hook('GITHUB'), unknown: hook('Nobody') });
+    const [flow] = JSON.parse(await gateway.get('/flows/api/flows'));
+    expect(flow.triggers.map((trigger: { key: string; scheme: string }) => [trigger.key, trigger.scheme])).toEqual([
+      ['alias', 'StandardWebhooks'],
+      ['capitals', 'GitHub'],
+      ['unknown', null],
+    ]);
+    await gateway.deliver('alias', { body: '{}' });
+    expect((await gateway.latestDelivery()).scheme).toBe('StandardWebhooks');
+    expect(await gateway.get('/metrics')).toMatch(/^webhook_received_total\{.*scheme="StandardWebhooks"\} 1$/m);
+  });
+});
