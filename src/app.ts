@@ -16,6 +16,7 @@ import type { Settings, SettingsInput } from './settings-schema.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
 import type { Store } from './store/store.ts';
 import { logEvent } from './telemetry/events.ts';
+import { createLiveEvents, type LiveEvents } from './telemetry/live-events.ts';
 import { createMetrics, type Metrics } from './telemetry/metrics.ts';
 import { createToolbox, type Extensions, type Toolbox } from './toolbox.ts';
 import { version } from './version.ts';
@@ -131,10 +132,15 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   });
   announceConflicts(triggers, logger);
   const { readSecret } = toolbox.rules;
-  const runtime = createRuntime({ store, catalog, handlers: toolbox.handlers, readSecret, clock, logger, metrics });
+  const live = createLiveEvents();
+  const { handlers } = toolbox;
+  const { runRetentionDays } = settings;
+  const runtime = createRuntime({
+    ...{ store, catalog, handlers, readSecret, clock, logger, metrics, live, runRetentionDays },
+  });
   let closing: Promise<void> | undefined;
   const isStopping = () => closing !== undefined;
-  const fastify = createServer({ ...parts, metrics, catalog, triggers, runtime, isStopping });
+  const fastify = createServer({ ...parts, metrics, live, catalog, triggers, runtime, isStopping });
   const stop = async () => {
     await closeServer(fastify);
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
@@ -158,6 +164,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
 
 interface ServerParts extends Parts {
   readonly metrics: Metrics;
+  readonly live: LiveEvents;
   readonly catalog: Catalog;
   readonly triggers: TriggerTable;
   readonly runtime: Runtime;
@@ -166,7 +173,7 @@ interface ServerParts extends Parts {
 
 function createServer(parts: ServerParts): FastifyInstance {
   const { settings, logger, clock, store, metrics, catalog, toolbox } = parts;
-  const { engine } = parts.runtime;
+  const { engine, control, scheduler } = parts.runtime;
   const fastify = Fastify({
     loggerInstance: logger,
     logController: new Fastify.LogController({ disableRequestLogging: true }),
@@ -190,13 +197,14 @@ function createServer(parts: ServerParts): FastifyInstance {
     clock,
     logger,
     metrics,
+    live: parts.live,
     clientAddress: clientAddressReader(settings),
     maxBodyBytes: settings.maxBodyBytes,
     maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
   });
   void fastify.register(
     dashboard({
-      ...{ store, engine, catalog, metrics, clock, version },
+      ...{ store, engine, control, scheduler, catalog, metrics, clock, version, live: parts.live },
       wait: (ms) => wait(ms, undefined, { ref: false }),
       isStopping: parts.isStopping,
       access: dashboardAccess(settings),

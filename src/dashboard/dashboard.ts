@@ -2,11 +2,16 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { errorHandler, notFoundHandler } from '../errors.ts';
 import { docsRoutes } from './api/docs.ts';
+import { eventStreamRoutes } from './api/event-stream.ts';
 import { flowRoutes } from './api/flows.ts';
 import { handlerRoutes } from './api/handlers.ts';
 import { healthRoutes } from './api/health.ts';
+import { mermaidRoutes } from './api/mermaid.ts';
 import { metricsRoutes } from './api/metrics.ts';
+import { runControlRoutes } from './api/run-control.ts';
+import { runInsightRoutes } from './api/run-insight.ts';
 import { runRoutes } from './api/runs.ts';
+import { scheduleRoutes } from './api/schedules.ts';
 import { schemeRoutes } from './api/schemes.ts';
 import { triggerRoutes } from './api/trigger.ts';
 import { webhookRoutes } from './api/webhooks.ts';
@@ -22,10 +27,15 @@ const MAX_BODY_BYTES = 1_048_576;
 const guardedRoutes = [
   webhookRoutes,
   runRoutes,
+  runInsightRoutes,
+  runControlRoutes,
+  scheduleRoutes,
   flowRoutes,
+  mermaidRoutes,
   triggerRoutes,
   handlerRoutes,
   schemeRoutes,
+  eventStreamRoutes,
   metricsRoutes,
   docsRoutes,
 ];

@@ -72,6 +72,13 @@ export const freeText = (maxLength: number) =>
     given.length <= maxLength ? given : refuse(context, given, `at most ${maxLength} characters`),
   ).meta({ maxLength });
 
+/** A time as ISO 8601 with an offset, as milliseconds since the Unix epoch. */
+export const optionalTime = () =>
+  parameter((given, context) => {
+    const isTime = z.iso.datetime({ offset: true }).safeParse(given).success;
+    return isTime ? Date.parse(given) : refuse(context, given, 'a time such as 2026-03-01T12:00:00Z');
+  }).meta({ type: 'string', format: 'date-time' });
+
 export const NO_QUERY = z.strictObject({});
 
 export const PAGING = {

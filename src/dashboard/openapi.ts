@@ -21,6 +21,7 @@ export async function describeRoutes(app: FastifyInstance, version: string): Pro
         { name: 'deliveries', description: 'What webhooks received' },
         { name: 'runs', description: 'What flows did' },
         { name: 'flows', description: 'What is deployed' },
+        { name: 'schedules', description: 'When cron triggers fire' },
         { name: 'service', description: 'The process itself' },
       ],
     },

@@ -7,10 +7,13 @@ import type {
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Catalog } from '../flows/catalog.ts';
+import type { RunControl } from '../flows/control.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
+import type { Scheduler } from '../flows/scheduler.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
+import type { LiveEvents } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { SchemeDescription } from '../webhooks/schemes/description.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
@@ -19,7 +22,10 @@ import type { TriggerTable } from '../webhooks/triggers.ts';
 export interface DashboardServices {
   readonly store: Store;
   readonly catalog: Pick<Catalog, 'find' | 'list' | 'setEnabled' | 'graph'>;
-  readonly engine: Pick<Engine, 'triggerFlow'>;
+  readonly engine: Pick<Engine, 'triggerFlow' | 'rerun'>;
+  readonly control: RunControl;
+  readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
+  readonly live: Pick<LiveEvents, 'subscribe'>;
   readonly metrics: Pick<Metrics, 'registry'>;
   readonly clock: Clock;
   /** Resolves after so many milliseconds; slows failed logins down. */

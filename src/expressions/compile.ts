@@ -29,10 +29,12 @@ export interface CompiledExpression {
 /** A context as CEL reads it; each root is converted when it is first read. */
 export type CelData = Readonly<Record<string, unknown>>;
 
-const environment = makeEnvironment();
+const STEP_ROOTS = ['trigger', 'steps', LOOP_ALIAS];
+const stepEnvironment = makeEnvironment(STEP_ROOTS);
+const responseEnvironment = makeEnvironment(['response']);
 
 /** Throws `ExpressionError`, with the position where there is one. */
-export function compileExpression(source: string): CompiledExpression {
+export function compileExpression(source: string, reads: 'step' | 'response' = 'step'): CompiledExpression {
   if (source.trim() === '') throw new ExpressionError({ expression: source, reason: 'is empty' });
   if (source.length > MAX_LENGTH) {
     throw new ExpressionError({
@@ -40,7 +42,7 @@ export function compileExpression(source: string): CompiledExpression {
       reason: `has ${source.length} characters; at most ${MAX_LENGTH} are accepted`,
     });
   }
-  const parsed = parse(source);
+  const parsed = parse(source, reads === 'step' ? stepEnvironment : responseEnvironment);
   const { references, isDataBound, shadowedAt } = findReferences(parsed.ast, source);
   if (shadowedAt !== undefined) {
     throw new ExpressionError({ expression: source, reason: 'a variable hides a root', position: shadowedAt });
@@ -80,6 +82,9 @@ export function prepareContext(context: ExpressionContext): CelData {
     get steps() {
       return once('steps');
     },
+    get response() {
+      return once('response');
+    },
     get [LOOP_ALIAS]() {
       return once('loop');
     },
@@ -90,7 +95,7 @@ export function prepareContext(context: ExpressionContext): CelData {
  * CEL has no arithmetic across its number types, but every number of JSON is a double and every literal without a
  * point an int: `trigger.body.amount / 100` would fail. Mixed operands count as doubles here.
  */
-function makeEnvironment(): Environment {
+function makeEnvironment(roots: readonly string[]): Environment {
   const made = new Environment({
     homogeneousAggregateLiterals: false,
     limits: { maxAstNodes: 2000, maxDepth: 64, maxListElements: 500, maxMapEntries: 500 },
@@ -108,11 +113,11 @@ function makeEnvironment(): Environment {
     made.registerOperator(`double ${operator} int: double`, handler);
     if (operator === '%') made.registerOperator('double % double: double', handler);
   }
-  for (const root of ['trigger', 'steps', LOOP_ALIAS]) made.registerVariable(root, 'map');
+  for (const root of roots) made.registerVariable(root, 'map');
   return made;
 }
 
-function parse(source: string) {
+function parse(source: string, environment: Environment) {
   try {
     const withoutAlias = renameIdentifier(source, LOOP_ALIAS, 'none');
     return environment.parse(renameIdentifier(withoutAlias, 'loop', LOOP_ALIAS));

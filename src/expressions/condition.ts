@@ -15,8 +15,8 @@ export type ConditionOutcome =
   | { readonly error: string; readonly trace: JsonObject };
 
 /** Compiles a `when`. Throws `ExpressionError`, also where the result can be no boolean. */
-export function compileCondition(source: string): CompiledExpression {
-  const condition = compileExpression(source);
+export function compileCondition(source: string, reads: 'step' | 'response' = 'step'): CompiledExpression {
+  const condition = compileExpression(source, reads);
   if (condition.type === 'bool' || condition.type === 'dyn') return condition;
   throw notBoolean(source, condition.type);
 }

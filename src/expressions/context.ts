@@ -16,15 +16,18 @@ export interface ExpressionContext {
   >;
   /** Absent outside of a loop. */
   readonly loop?: { readonly item: Json; readonly index: number } | undefined;
+  /** The answer that a poll judges; nothing else reads it. */
+  readonly response?: Json | undefined;
 }
 
-export type Root = 'trigger' | 'steps' | 'loop';
+export type Root = 'trigger' | 'steps' | 'loop' | 'response';
 
 /** Properties of the roots; those of `steps` belong to each step. */
 export const PROPERTIES: Readonly<Record<Root, readonly string[]>> = {
   trigger: ['body', 'headers', 'key'],
   steps: ['status', 'output', 'error'],
   loop: ['item', 'index'],
+  response: ['status', 'headers', 'body'],
 };
 
 export function isRoot(name: unknown): name is Root {

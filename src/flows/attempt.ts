@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import type { Claim, StepResult, Store } from '../store/store.ts';
 import { inSpan } from '../telemetry/tracing.ts';
-import { LEASE_MS, type Lease } from './leases.ts';
+import { LEASE_MS, type Lease, RunStopped } from './leases.ts';
 import type { Report } from './report.ts';
 import { type Backoff, backoffMs } from './retry.ts';
 import type { RanStep, RunStep } from './run-step.ts';
@@ -34,7 +34,7 @@ const STORE_BACKOFF: Backoff = { backoffSeconds: 0.1, factor: 2, maxBackoffSecon
 export function createAttempt(services: AttemptServices): (lease: Lease) => Promise<Followed | undefined> {
   const { report, logger } = services;
   return async (lease) => {
-    report.stepStarted(lease.claim);
+    report.stepTaken(lease.claim);
     try {
       return await runAndStore(lease, services);
     } catch (error) {
@@ -51,8 +51,15 @@ async function runAndStore(lease: Lease, services: AttemptServices): Promise<Fol
   const { store, clock, report } = services;
   const { claim } = lease;
   const startedAt = clock.monotonic();
-  const ran = await withStore(lease, services, () => traced(claim, () => services.runStep(claim, lease.signal)));
-  if (ran === undefined) throw lease.signal.reason;
+  let isStarted = false;
+  // An outage of the store may take a step to its start more than once.
+  const started = () => {
+    if (!isStarted) report.stepStarted(claim);
+    isStarted = true;
+  };
+  const run = () => services.runStep(claim, lease.signal, started);
+  const tried = claim.stop === null ? await withStore(lease, services, () => traced(claim, run)) : undefined;
+  const ran = tried ?? stopped(lease);
   const durationMs = clock.monotonic() - startedAt;
   const { token, runId, stepKey } = claim;
   const outcome = { token, runId, stepKey, at: clock.now(), ...ran };
@@ -60,7 +67,22 @@ async function runAndStore(lease: Lease, services: AttemptServices): Promise<Fol
   if (advance === undefined) throw new Error('its lease was lost');
   report.stepEnded({ claim, result: ran.result, advance, durationMs });
   if (ran.result.kind === 'retry') return { nextDueAt: ran.result.dueAt };
+  if (ran.result.kind === 'waiting') {
+    // A signal may have come before the step waited for it, so that only a claim tells when it is due.
+    return { nextDueAt: ran.result.signalName === null ? (ran.result.dueAt ?? Number.POSITIVE_INFINITY) : 0 };
+  }
   return { nextDueAt: advance.dispatched.length > 0 ? 0 : Number.POSITIVE_INFINITY };
+}
+
+/** The end of a step whose run was told to stop. Throws where it was another thing that aborted it. */
+function stopped({ claim, signal }: Lease): RanStep {
+  const stop = claim.stop ?? (signal.reason instanceof RunStopped ? signal.reason.stop : undefined);
+  if (stop === undefined) throw signal.reason;
+  const error =
+    stop === 'timedOut'
+      ? { code: 'run_timed_out', message: 'the time of the run was up', retryable: false }
+      : { code: 'cancelled', message: 'the run was cancelled', retryable: false };
+  return { input: null, result: { kind: 'failed', error } };
 }
 
 /**
@@ -113,7 +135,7 @@ function traced(claim: Claim, run: () => Promise<RanStep | undefined>): Promise<
 }
 
 function errorCode(result: StepResult): string | undefined {
-  return result.kind === 'succeeded' ? undefined : result.error.code;
+  return 'error' in result ? result.error.code : undefined;
 }
 
 /** Resolves after `ms`, or as soon as the signal aborts. */

@@ -2,8 +2,9 @@ import { LRUCache } from 'lru-cache';
 import type { LoadedFlow } from '../manifest/load.ts';
 import type { Clock } from '../model/clock.ts';
 import type { JsonObject } from '../model/json.ts';
-import type { Graph, StepDefinition } from '../model/manifest.ts';
+import type { Graph } from '../model/manifest.ts';
 import type { FlowRecord, Store } from '../store/store.ts';
+import { stepAt } from './runtime-keys.ts';
 
 /** A flow as it is deployed now. */
 export interface DeployedFlow {
@@ -83,13 +84,9 @@ export function createCatalog(
       return record;
     },
     async inputsOf(flowId, stepKey, revision) {
-      const step = stepOf(await newestGraph(flowId), stepKey) ?? stepOf(await graph(flowId, revision), stepKey);
+      const step = stepAt(await newestGraph(flowId), stepKey) ?? stepAt(await graph(flowId, revision), stepKey);
       if (step === undefined) throw new Error(`revision ${revision} of the flow ${flowId} has no step "${stepKey}"`);
       return step.inputs;
     },
   };
-}
-
-function stepOf(graph: Graph, stepKey: string): StepDefinition | undefined {
-  return Object.hasOwn(graph, stepKey) ? graph[stepKey] : undefined;
 }

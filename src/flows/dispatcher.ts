@@ -1,4 +1,4 @@
-import type { Claim, Store } from '../store/store.ts';
+import type { Claim, RunStop, Store } from '../store/store.ts';
 import { type AttemptServices, createAttempt, type Followed } from './attempt.ts';
 import { createLeases, LEASE_MS, type Lease, type Leases } from './leases.ts';
 import { type Backoff, backoffMs } from './retry.ts';
@@ -8,6 +8,8 @@ export interface Dispatcher {
   start(): void;
   /** Says that a step may be due: it is claimed as soon as there is room. */
   nudge(): void;
+  /** Aborts the steps of a run that was told to stop, as far as they run here. */
+  stopRun(runId: string, stop: RunStop): void;
   /**
    * Claims nothing more, lets running steps finish for `graceMs`, then aborts them: what did not finish is taken up
    * again when its lease has run out, or by recovery. Resolves when nothing of the dispatcher runs any more.
@@ -66,6 +68,10 @@ class StepDispatcher implements Dispatcher {
     this.#pump();
   }
 
+  stopRun(runId: string, stop: RunStop): void {
+    this.#leases.stopRun(runId, stop);
+  }
+
   stop(graceMs: number): Promise<void> {
     this.#stopping ??= this.#finish(graceMs);
     return this.#stopping;
@@ -116,10 +122,14 @@ class StepDispatcher implements Dispatcher {
       if (this.#leases.hasLapsed(clock.now())) await this.#leases.renew();
       const now = clock.now();
       const leasedUntil = now + LEASE_MS;
-      const { claims, nextDueAt } = await store.claimDue({ now, leasedUntil, limit });
+      const { claims, nextDueAt, timedOut } = await store.claimDue({ now, leasedUntil, limit });
       this.#failures = 0;
       if (nextDueAt !== null) this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
       for (const claim of claims) this.#work(claim, leasedUntil);
+      for (const run of timedOut) {
+        this.#leases.stopRun(run.runId, 'timedOut');
+        this.#services.report.runStopped(run, 'TimedOut');
+      }
     } catch (error) {
       this.#failures += 1;
       const waitMs = backoffMs(CLAIM_BACKOFF, this.#failures, random);

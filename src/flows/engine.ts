@@ -1,7 +1,7 @@
 import type { Clock } from '../model/clock.ts';
 import type { Graph, TriggerType } from '../model/manifest.ts';
 import type { RunTrigger } from '../model/run.ts';
-import type { NewRun, NewStep, Store } from '../store/store.ts';
+import type { NewRun, NewStep, RunDetail, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import type { Catalog, DeployedFlow } from './catalog.ts';
 import type { Dispatcher } from './dispatcher.ts';
@@ -35,6 +35,10 @@ export interface TriggerRequest {
   readonly idempotencyKey?: string | undefined;
 }
 
+interface StartRequest extends TriggerRequest {
+  readonly sourceRunId?: string;
+}
+
 export type TriggerResult =
   | { readonly kind: 'started'; readonly runId: string }
   /** The idempotency key was known; the id is the first run's. */
@@ -48,6 +52,8 @@ export interface Engine {
   planRun(request: RunRequest): NewRun;
   /** Says that a planned run is durable: its steps start. */
   announce(run: NewRun): void;
+  /** Starts a run of the newest revision with what started another; its source is that other. */
+  rerun(source: RunDetail): Promise<TriggerResult>;
   /** Plans a run of the newest revision and makes it durable; rejects with `StoreUnavailableError`. */
   triggerFlow(request: TriggerRequest): Promise<TriggerResult>;
 }
@@ -68,7 +74,7 @@ export function createEngine({ store, catalog, dispatcher, clock, newId, report 
     if (run.steps.length > 0) dispatcher.nudge();
   };
 
-  const start = (flow: DeployedFlow, request: TriggerRequest): Promise<TriggerResult> => {
+  const start = (flow: DeployedFlow, request: StartRequest): Promise<TriggerResult> => {
     const { triggerKey, triggerType, body, contentType, headers, idempotencyKey } = request;
     const attributes = { 'flow.id': request.flowId, 'flow.trigger': triggerKey };
     return inSpan({ name: 'flow.trigger', parent: null, attributes }, async (span) => {
@@ -78,7 +84,7 @@ export function createEngine({ store, catalog, dispatcher, clock, newId, report 
         triggerType,
         trigger: { key: triggerKey, body, contentType, headers },
         deliveryId: null,
-        sourceRunId: null,
+        sourceRunId: request.sourceRunId ?? null,
         traceparent: traceparentOf(span),
         at: clock.now(),
       });
@@ -92,6 +98,15 @@ export function createEngine({ store, catalog, dispatcher, clock, newId, report 
   return {
     planRun,
     announce,
+    async rerun({ id, flowId, triggerKey, triggerType, trigger }) {
+      const flow = catalog.find(flowId);
+      if (flow === undefined) return { kind: 'unknown' };
+      const { body, contentType, headers } = trigger;
+      const request = { flowId, triggerKey, triggerType, body, contentType, headers, sourceRunId: id };
+      if (flow.record.isEnabled) return start(flow, request);
+      report.triggerDisabled(flowId, triggerKey);
+      return { kind: 'disabled' };
+    },
     async triggerFlow(request) {
       const flow = catalog.find(request.flowId);
       if (flow === undefined || !mayTrigger(flow, request)) return { kind: 'unknown' };
@@ -110,7 +125,7 @@ function mayTrigger({ loaded }: DeployedFlow, { triggerKey, triggerType }: Trigg
 /** Plans a run of a flow's newest revision. Pure; a flow without steps yields a run that has ended. */
 export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): NewRun {
   const { record, loaded } = flow;
-  const graph = loaded.manifest.steps;
+  const { steps: graph, timeoutSeconds } = loaded.manifest;
   const { start, end } = entryPlan(graph);
   return {
     id: runId,
@@ -121,7 +136,7 @@ export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): Ne
     status: end ?? 'Running',
     startedAt: at,
     completedAt: end === null ? null : at,
-    timeoutAt: null,
+    timeoutAt: end !== null || timeoutSeconds === undefined ? null : at + Math.ceil(timeoutSeconds * 1000),
     triggerKey: trigger.key,
     trigger,
     ...origin,

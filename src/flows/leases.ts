@@ -1,8 +1,18 @@
 import type { Clock } from '../model/clock.ts';
-import type { Claim, Store } from '../store/store.ts';
+import type { Claim, RunStop, Store } from '../store/store.ts';
 
 /** What a step of a dead process waits at most for another; renewed three times before it runs out. */
 export const LEASE_MS = 30_000;
+
+/** Why a step was aborted: its run was told to stop. */
+export class RunStopped extends Error {
+  readonly stop: RunStop;
+  constructor(stop: RunStop) {
+    super(stop === 'timedOut' ? 'the time of the run is up' : 'the run was cancelled');
+    this.name = 'RunStopped';
+    this.stop = stop;
+  }
+}
 
 /** This process' hold on one attempt. */
 export interface Lease {
@@ -22,6 +32,8 @@ export interface Leases {
   renew(): Promise<void>;
   /** Whether one has run out unrenewed: a claim could yield a step that still runs here. */
   hasLapsed(now: number): boolean;
+  /** Aborts what runs of a run that was told to stop. */
+  stopRun(runId: string, stop: RunStop): void;
   /** Aborts what runs, and whatever is held from now on. */
   abort(reason: string): void;
 }
@@ -57,6 +69,9 @@ export function createLeases({ store, clock }: { store: Pick<Store, 'renewLeases
     hasLapsed(now) {
       for (const lease of held.keys()) if (lease.leasedUntil <= now) return true;
       return false;
+    },
+    stopRun(runId, stop) {
+      for (const [{ claim }, controller] of held) if (claim.runId === runId) controller.abort(new RunStopped(stop));
     },
     abort(reason) {
       abortReason = new Error(reason);

@@ -1,13 +1,19 @@
 import type { Logger } from 'pino';
+import type { RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Run } from '../model/run.ts';
-import type { Advance, Claim, NewRun, StepResult } from '../store/store.ts';
+import type { Advance, Claim, EndedLoop, NewRun, StepResult, StoppedRun } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
+import type { LiveEvent, LiveEvents, LiveEventType } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 /** Tells the log and the metrics what happened to runs and steps: each event is emitted here and nowhere else. */
 export interface Report {
   runStarted(run: NewRun): void;
+  /** A run was told to stop; it ended with that where nothing of it ran. */
+  runStopped(run: StoppedRun, status: RunStatus): void;
   triggerDisabled(flowId: string, triggerKey: string): void;
+  /** A claimed step is looked at: conditions first, so that it may yet be skipped. */
+  stepTaken(claim: Claim): void;
   stepStarted(claim: Claim): void;
   stepEnded(ended: EndedAttempt): void;
   /** Whatever became of it, the step runs no more. */
@@ -21,26 +27,57 @@ export interface EndedAttempt {
   readonly durationMs: number;
 }
 
-export function createReport({ logger, metrics }: { logger: Logger; metrics: Metrics }): Report {
+export interface ReportServices {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Where nobody can watch, events go nowhere. */
+  readonly live?: Pick<LiveEvents, 'emit'> | undefined;
+}
+
+export function createReport({ logger, metrics, live }: ReportServices): Report {
+  const tell = (type: LiveEventType, runId: string, data: LiveEvent['data']) =>
+    live?.emit({ type, runId, data: { runId, ...data } });
   const runEnded = (run: Pick<Run, 'id' | 'flowId' | 'status' | 'startedAt'>, completedAt: number) => {
     const durationMs = completedAt - run.startedAt;
     logEvent(logger, 'RunCompleted', { runId: run.id, flowId: run.flowId, status: run.status, durationMs });
+    tell('run.completed', run.id, { flowId: run.flowId, status: run.status, durationMs });
     metrics.runsCompleted.inc({ flow: run.flowId, status: run.status });
     metrics.runDurationMs.observe({ flow: run.flowId, status: run.status }, durationMs);
+  };
+  const stepFailed = (about: { runId: string; stepKey: string }, result: FailedResult) => {
+    const { error } = result;
+    if (error.code === 'when_failed') {
+      logEvent(logger, 'WhenEvaluationFailed', { ...about, reason: error.message });
+    }
+    logEvent(logger, 'StepFailed', { ...about, error, ...retryTime(result) });
+  };
+  const loopEnded = (about: { runId: string; flowId: string; stepKey: string }, { status, error }: EndedLoop) => {
+    const stepType = 'ForEach';
+    if (status === 'Succeeded') logEvent(logger, 'StepCompleted', { ...about, stepType });
+    else logEvent(logger, 'StepFailed', { ...about, stepType, error });
+    tell('step.completed', about.runId, { flowId: about.flowId, stepKey: about.stepKey, stepType, status });
+    metrics.stepsCompleted.inc({ type: stepType, status });
   };
   return {
     runStarted(run) {
       const { id: runId, flowId, flowName, revision, triggerKey, triggerType, deliveryId } = run;
       logEvent(logger, 'RunStarted', { runId, flowId, flowName, revision, triggerKey, triggerType, deliveryId });
+      tell('run.started', runId, { flowId, flowName, revision, triggerKey, triggerType, deliveryId });
       metrics.runsStarted.inc({ flow: flowId, trigger: triggerType });
       for (const { stepKey, stepType } of run.steps) logEvent(logger, 'DispatchEnqueued', { runId, stepKey, stepType });
       if (run.completedAt !== null) runEnded(run, run.completedAt);
     },
+    runStopped({ runId, flowId, startedAt, completedAt }, status) {
+      if (completedAt !== null) runEnded({ id: runId, flowId, status, startedAt }, completedAt);
+    },
     triggerDisabled(flowId, triggerKey) {
       logEvent(logger, 'TriggerRejectedDisabledFlow', { flowId, triggerKey });
     },
-    stepStarted({ runId, flowId, stepKey, stepType, attempt, dueAt, startedAt }) {
+    stepStarted({ runId, flowId, stepKey, stepType, attempt }) {
       logEvent(logger, 'StepStarted', { runId, flowId, stepKey, stepType, attempt });
+      tell('step.started', runId, { flowId, stepKey, stepType, attempt });
+    },
+    stepTaken({ dueAt, startedAt }) {
       metrics.stepsInFlight.inc();
       metrics.queueWaitMs.observe(Math.max(0, startedAt - dueAt));
     },
@@ -49,17 +86,35 @@ export function createReport({ logger, metrics }: { logger: Logger; metrics: Met
     },
     stepEnded({ claim, result, advance, durationMs }) {
       const { runId, flowId, stepKey, stepType, attempt } = claim;
+      const status = statusOf(result);
       const about = { runId, flowId, stepKey, stepType, attempt, durationMs };
       if (result.kind === 'succeeded') logEvent(logger, 'StepCompleted', about);
-      else logEvent(logger, 'StepFailed', { ...about, error: result.error, ...retryTime(result) });
-      for (const skipped of advance.skipped) logEvent(logger, 'StepSkipped', { runId, flowId, ...skipped });
+      else if (result.kind === 'skipped')
+        logEvent(logger, 'StepSkipped', { runId, flowId, stepKey, reason: result.reason });
+      else if ('error' in result) stepFailed(about, result);
+      const type = result.kind === 'retry' ? 'step.retried' : 'step.completed';
+      if (status !== undefined) tell(type, runId, { flowId, stepKey, stepType, attempt, status });
+      for (const loop of advance.loops) loopEnded({ runId, flowId, stepKey: loop.stepKey }, loop);
+      for (const skipped of advance.skipped) {
+        logEvent(logger, 'StepSkipped', { runId, flowId, ...skipped });
+        tell('step.completed', runId, { flowId, stepKey: skipped.stepKey, status: 'Skipped' });
+      }
       for (const next of advance.dispatched) logEvent(logger, 'DispatchEnqueued', { runId, flowId, stepKey: next });
-      metrics.stepsCompleted.inc({ type: stepType, status: result.kind === 'succeeded' ? 'Succeeded' : 'Failed' });
-      metrics.stepDurationMs.observe({ type: stepType }, durationMs);
+      if (status !== undefined) metrics.stepsCompleted.inc({ type: stepType, status });
+      if (status === 'Succeeded' || status === 'Failed') metrics.stepDurationMs.observe({ type: stepType }, durationMs);
       const ended = advance.endedRun;
       if (ended !== null) runEnded({ ...ended, id: runId, status: advance.runStatus }, ended.completedAt);
     },
   };
+}
+
+type FailedResult = Extract<StepResult, { error: unknown }>;
+
+/** Undefined where the attempt goes on: it waits, or its children run. */
+function statusOf(result: StepResult): StepStatus | undefined {
+  if (result.kind === 'succeeded') return 'Succeeded';
+  if (result.kind === 'skipped') return 'Skipped';
+  return 'error' in result ? 'Failed' : undefined;
 }
 
 function retryTime(result: StepResult): { nextAttemptAt?: string } {

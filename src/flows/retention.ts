@@ -11,36 +11,47 @@ export interface Retention {
 }
 
 export interface RetentionServices {
-  readonly store: Pick<Store, 'purgeNonces'>;
+  readonly store: Pick<Store, 'purgeNonces' | 'purgeRuns'>;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Runs are kept for ever where not given. */
+  readonly runRetentionDays?: number | undefined;
 }
 
 const SWEEP_EVERY_MS = 60_000;
+const DAY_MS = 86_400_000;
 /**
  * A delivery is judged by the time it came at and stored later, after its body trickled in and a verifier thought about it.
  * Its nonce must still be there then, so expired rows stay for longer than any request can take.
  */
 const NONCE_MARGIN_MS = 120_000;
 // 100 rows hold the writer for 1.3 ms, at 1e7 rows too; 500 held it for up to 47 ms.
-const ROWS_A_CHUNK = 100;
+const NONCES_A_CHUNK = 100;
+/** A run has rows of its own, perhaps thousands: the fewest go at once. */
+const RUNS_A_CHUNK = 5;
 
-export function createRetention({ store, clock, logger }: RetentionServices): Retention {
+export function createRetention({ store, clock, logger, runRetentionDays }: RetentionServices): Retention {
   let timer: NodeJS.Timeout | undefined;
-  let sweeping: Promise<void> | undefined;
+  let sweeping: Promise<unknown> | undefined;
   let isStopping = false;
 
-  const sweep = async () => {
-    const now = clock.now() - NONCE_MARGIN_MS;
-    while (!isStopping && (await store.purgeNonces({ now, limit: ROWS_A_CHUNK })) === ROWS_A_CHUNK) {
+  const inChunks = async (limit: number, purge: (limit: number) => Promise<number>) => {
+    while (!isStopping && (await purge(limit)) === limit) {
       // Whatever else waits for the writer goes first.
       await setImmediate();
     }
   };
+  const sweep = async () => {
+    const now = clock.now();
+    await inChunks(NONCES_A_CHUNK, (limit) => store.purgeNonces({ now: now - NONCE_MARGIN_MS, limit }));
+    if (runRetentionDays === undefined) return;
+    const before = now - runRetentionDays * DAY_MS;
+    await inChunks(RUNS_A_CHUNK, (limit) => store.purgeRuns({ before, limit }));
+  };
   // A sweep that fails leaves rows that expired: nothing relies on their being gone, and the next sweep takes them.
   const sweepOnce = () => {
     sweeping ??= sweep()
-      .catch((error: unknown) => logger.warn({ err: error }, 'expired nonces could not be deleted'))
+      .catch((error: unknown) => logger.warn({ err: error }, 'what has expired could not be deleted'))
       .finally(() => {
         sweeping = undefined;
       });

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
 import { formatPath } from '../expressions/json-path.ts';
+import type { Clock } from '../model/clock.ts';
 import type { StepDefinition } from '../model/manifest.ts';
 import type { Claim, RunInput } from '../store/store.ts';
 import type { HandlerResult, StepContext, StepHandler } from './handlers/handler.ts';
@@ -17,6 +18,7 @@ export interface HandlerTask {
   readonly signal: AbortSignal;
   readonly readRunInput: () => Promise<RunInput>;
   readonly logger: Logger;
+  readonly clock: Clock;
 }
 
 const MAX_OUTPUT_BYTES = 1_048_576;
@@ -32,7 +34,9 @@ export async function runHandler(task: HandlerTask): Promise<HandlerResult | und
   const { signal, step } = task;
   const inputs = parseInputs(task.handler, task.resolved);
   if (signal.aborted) return undefined;
-  const limit = step.timeoutSeconds === undefined ? undefined : startTimeLimit(step.timeoutSeconds, signal);
+  const secondsLeft = timeLeft(task);
+  if (secondsLeft !== undefined && secondsLeft <= 0) return timedOut(step);
+  const limit = secondsLeft === undefined ? undefined : startTimeLimit(secondsLeft, signal);
   try {
     const own = limit?.signal ?? signal;
     const running = start(task, inputs, own);
@@ -44,6 +48,13 @@ export async function runHandler(task: HandlerTask): Promise<HandlerResult | und
   } finally {
     limit?.end();
   }
+}
+
+/** Seconds that the attempt still has, what it has waited taken off; undefined where the step has no limit. */
+function timeLeft({ step, claim, clock }: HandlerTask): number | undefined {
+  if (step.timeoutSeconds === undefined) return undefined;
+  if (claim.resumed === null) return step.timeoutSeconds;
+  return step.timeoutSeconds - (clock.now() - claim.attemptStartedAt) / 1000;
 }
 
 function parseInputs(handler: StepHandler, { value }: ResolvedInputs): unknown {
@@ -69,7 +80,11 @@ function isPromise(running: Promise<HandlerResult> | HandlerResult): running is 
   return running instanceof Promise;
 }
 
-function contextOf({ claim, readRunInput, logger }: HandlerTask, inputs: unknown, signal: AbortSignal): StepContext {
+function contextOf(
+  { claim, readRunInput, logger, clock }: HandlerTask,
+  inputs: unknown,
+  signal: AbortSignal,
+): StepContext {
   const { flowId, runId, stepKey, attempt } = claim;
   let own: Logger | undefined;
   return {
@@ -84,6 +99,8 @@ function contextOf({ claim, readRunInput, logger }: HandlerTask, inputs: unknown
       own ??= logger.child({ flowId, runId, stepKey });
       return own;
     },
+    now: () => clock.now(),
+    resumed: claim.resumed,
     signal,
   };
 }
@@ -111,12 +128,24 @@ function whenAborted(signal: AbortSignal): Promise<typeof ABORTED> {
 function checked(result: HandlerResult): HandlerResult {
   const given: Partial<HandlerResult> | undefined = result;
   if (given?.kind === 'failed') return checkedFailure(result as Extract<HandlerResult, { kind: 'failed' }>);
+  if (given?.kind === 'waiting') return checkedWait(result as Extract<HandlerResult, { kind: 'waiting' }>);
   if (given?.kind !== 'succeeded') {
-    throw new StepFailure('handler_error', 'the handler yielded neither a success nor a failure');
+    throw new StepFailure('handler_error', 'the handler yielded neither a success, a failure nor a wait');
   }
   const problem = problemOfOutput(given.output);
   if (problem !== undefined) throw problem;
   return result;
+}
+
+function checkedWait(wait: Extract<HandlerResult, { kind: 'waiting' }>): HandlerResult {
+  const { until, signalName, state } = wait;
+  const isTime = until === undefined ? signalName !== undefined : Number.isFinite(until);
+  if (!isTime || (signalName !== undefined && typeof signalName !== 'string')) {
+    throw new StepFailure('handler_error', 'the handler waits for neither a time nor a signal');
+  }
+  const problem = state === undefined ? undefined : problemOfOutput(state);
+  if (problem !== undefined) throw new StepFailure('handler_error', `what the handler keeps: ${problem.message}`);
+  return wait;
 }
 
 /** The failure is what matters: it stays as it is, and says so where its output is not kept. */

@@ -3,8 +3,10 @@ import { v7 } from 'uuid';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
+import type { LiveEvents } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Catalog } from './catalog.ts';
+import { createRunControl, type RunControl } from './control.ts';
 import { createDispatcher, type Dispatcher } from './dispatcher.ts';
 import { createEngine, type Engine } from './engine.ts';
 import type { HandlerTable } from './handlers/index.ts';
@@ -12,11 +14,14 @@ import { recoverSteps } from './recovery.ts';
 import { createReport } from './report.ts';
 import { createRetention } from './retention.ts';
 import { createRunStep } from './run-step.ts';
+import { createScheduler, type Scheduler } from './scheduler.ts';
 
 /** Everything that runs flows. */
 export interface Runtime {
   readonly engine: Engine;
   readonly dispatcher: Dispatcher;
+  readonly control: RunControl;
+  readonly scheduler: Scheduler;
   /** Takes up what the last process left, then dispatches. Rejects with `StoreUnavailableError`. */
   start(): Promise<void>;
   /** Lets running steps finish for `graceMs`; resolves when nothing of the runtime runs any more. */
@@ -31,8 +36,11 @@ export interface RuntimeServices {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly live?: LiveEvents | undefined;
   /** UUID v7, each above the last. */
   readonly newId?: (() => string) | undefined;
+  /** Runs that ended before are deleted; they are kept for ever where not given. */
+  readonly runRetentionDays?: number | undefined;
   /** Steps that run at once; 16 where not given. */
   readonly concurrency?: number | undefined;
   /** A number from 0 up to 1. */
@@ -45,17 +53,22 @@ export function createRuntime(services: RuntimeServices): Runtime {
   const runStep = createRunStep({ ...services, random });
   const dispatcher = createDispatcher({ store, runStep, clock, logger, report, concurrency, random });
   const engine = createEngine({ store, catalog, dispatcher, clock, newId: () => newId(), report });
-  const retention = createRetention({ store, clock, logger });
+  const control = createRunControl({ store, catalog, dispatcher, clock, report });
+  const scheduler = createScheduler({ ...services, engine, newId: () => newId(), report });
+  const retention = createRetention({ store, clock, logger, runRetentionDays: services.runRetentionDays });
   return {
     engine,
     dispatcher,
+    control,
+    scheduler,
     async start() {
       await recoverSteps({ store, clock, logger });
       dispatcher.start();
+      await scheduler.start();
       retention.start();
     },
     async stop(graceMs) {
-      await Promise.all([dispatcher.stop(graceMs), retention.stop()]);
+      await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), retention.stop()]);
     },
   };
 }

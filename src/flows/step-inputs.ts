@@ -2,13 +2,12 @@ import type { ExpressionContext } from '../expressions/context.ts';
 import { ExpressionError } from '../expressions/errors.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import { type CompiledTemplate, compileTemplate } from '../expressions/template.ts';
-import { parseBody } from '../expressions/trigger-body.ts';
 import { MASK } from '../manifest/mask-secrets.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import type { RunTrigger } from '../model/run.ts';
-import type { RunInput } from '../store/store.ts';
+import type { Claim, RunInput } from '../store/store.ts';
+import { expressionContext } from './expression-context.ts';
 import { freezeJson } from './freeze-json.ts';
 import type { StepHandler } from './handlers/handler.ts';
 import { findNonJson } from './non-json.ts';
@@ -28,6 +27,8 @@ export interface InputRequest {
   readonly readSecret: SecretReader;
   /** Called only where an expression needs it. */
   readonly readRunInput: () => Promise<RunInput>;
+  /** Where the step stands: its scope and the item of its loop. */
+  readonly claim: Pick<Claim, 'stepKey' | 'loop'>;
 }
 
 /** Renders the expressions of a step's inputs and puts its secrets in. Throws `StepFailure`, and what the store throws. */
@@ -36,8 +37,9 @@ export async function resolveInputs({
   handler,
   readSecret,
   readRunInput,
+  claim,
 }: InputRequest): Promise<ResolvedInputs> {
-  const rendered = await render(written, readRunInput);
+  const rendered = await render(written, readRunInput, claim);
   const { secretInputs } = handler;
   const secrets = secretInputs.length === 0 ? [] : stepSecrets(written, secretInputs);
   if (secrets.length === 0) return { value: rendered, secrets: [] };
@@ -62,10 +64,15 @@ const templates = new WeakMap<
 >();
 const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {}, key: '' }, steps: {} };
 
-async function render(written: JsonObject, readRunInput: () => Promise<RunInput>): Promise<Json> {
+async function render(
+  written: JsonObject,
+  readRunInput: () => Promise<RunInput>,
+  claim: InputRequest['claim'],
+): Promise<Json> {
   const { template, constant } = templateOf(written);
   if (constant !== undefined) return constant;
-  const context = template.roots.size === 0 ? NO_CONTEXT : contextOf(await readRunInput(), template);
+  const context =
+    template.roots.size === 0 ? NO_CONTEXT : expressionContext(await readRunInput(), claim, template.roots);
   return renderIn(context, template);
 }
 
@@ -76,17 +83,6 @@ function templateOf(written: JsonObject) {
   const made = { template, constant: template.isConstant ? freezeJson(template.render(NO_CONTEXT)) : undefined };
   templates.set(written, made);
   return made;
-}
-
-function contextOf({ trigger, steps }: RunInput, { roots }: CompiledTemplate): ExpressionContext {
-  const body = roots.has('trigger') ? bodyOf(trigger) : null;
-  return { trigger: { body, headers: trigger.headers, key: trigger.key }, steps };
-}
-
-function bodyOf({ body, contentType }: RunTrigger): Json {
-  const parsed = parseBody(body, contentType ?? undefined);
-  if ('error' in parsed) throw new StepFailure('expression_failed', `trigger.body: ${parsed.error}`);
-  return parsed.value;
 }
 
 function renderIn(context: ExpressionContext, template: CompiledTemplate): Json {

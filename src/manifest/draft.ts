@@ -11,7 +11,14 @@ import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
 /** What of a manifest fits the schema. A part that does not is missing here and has its problems. */
 export interface Draft {
   /** Undefined where id, name or version do not fit. */
-  readonly header: { readonly id: string; readonly name?: string | undefined; readonly version: string } | undefined;
+  readonly header:
+    | {
+        readonly id: string;
+        readonly name?: string | undefined;
+        readonly version: string;
+        readonly timeoutSeconds?: number | undefined;
+      }
+    | undefined;
   readonly triggers: Readonly<Record<string, Trigger>>;
   readonly steps: Readonly<Record<string, StepDefinition>>;
   /** Keys of all steps, those that do not fit included. */

@@ -1,9 +1,18 @@
+import type { JsonPath } from '../expressions/json-path.ts';
 import type { Graph } from '../model/manifest.ts';
 import { errorAt, type Problem } from './issues.ts';
 import { didYouMean } from './nearest.ts';
 
 /** Upstream keys that no step has. `stepKeys` are all steps of the file, those that do not parse included. */
-export function unknownUpstreams(graph: Graph, stepKeys: readonly string[]): Problem[] {
+export function unknownUpstreams({
+  graph,
+  stepKeys,
+  path,
+}: {
+  graph: Graph;
+  stepKeys: readonly string[];
+  path: JsonPath;
+}): Problem[] {
   const known = new Set(stepKeys);
   return Object.entries(graph).flatMap(([stepKey, step]) =>
     Object.keys(step.runAfter)
@@ -11,7 +20,7 @@ export function unknownUpstreams(graph: Graph, stepKeys: readonly string[]): Pro
       .map((upstream) => {
         const others = stepKeys.filter((key) => key !== stepKey);
         return errorAt(
-          ['steps', stepKey, 'runAfter', upstream],
+          [...path, stepKey, 'runAfter', upstream],
           `there is no such step${didYouMean(upstream, others)}`,
         );
       }),
@@ -19,7 +28,7 @@ export function unknownUpstreams(graph: Graph, stepKeys: readonly string[]): Pro
 }
 
 /** Every edge that closes a cycle, with the cycle in the order in which its steps wait for each other. */
-export function cycles(graph: Graph): Problem[] {
+export function cycles(graph: Graph, path: JsonPath): Problem[] {
   const problems: Problem[] = [];
   const left = new Set<string>();
   for (const start of Object.keys(graph)) {
@@ -36,7 +45,7 @@ export function cycles(graph: Graph): Problem[] {
       } else if (isOnWalk.has(upstream)) {
         const keys = walk.map(({ stepKey }) => stepKey);
         const cycle = [...keys.slice(keys.indexOf(upstream)), upstream].join(' → ');
-        problems.push(errorAt(['steps', step.stepKey, 'runAfter', upstream], `closes a cycle: ${cycle}`));
+        problems.push(errorAt([...path, step.stepKey, 'runAfter', upstream], `closes a cycle: ${cycle}`));
       } else if (!left.has(upstream)) {
         walk.push({ stepKey: upstream, upstreams: upstreamKeys(graph, upstream) });
         isOnWalk.add(upstream);

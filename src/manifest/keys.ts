@@ -21,7 +21,13 @@ const EDGE: Form = { keys: STRUCTURAL_KEYS.edge };
 const TRIGGER: Form = { keys: STRUCTURAL_KEYS.trigger };
 const STEP: Form = {
   keys: STRUCTURAL_KEYS.step,
-  inner: { runAfter: { each: EDGE }, retry: { keys: STRUCTURAL_KEYS.retry } },
+  inner: {
+    runAfter: { each: EDGE },
+    retry: { keys: STRUCTURAL_KEYS.retry },
+    get steps(): Form {
+      return { each: STEP };
+    },
+  },
 };
 const MANIFEST: Form = {
   keys: STRUCTURAL_KEYS.manifest,

@@ -1,13 +1,12 @@
 import { basename } from 'node:path';
 import type { Manifest, ManifestSnapshot, WebhookTrigger } from '../model/manifest.ts';
+import { checkGraph } from './check-graph.ts';
 import { type Draft, draftManifest } from './draft.ts';
-import { cycles, unknownUpstreams } from './graph.ts';
 import type { ManifestIssue, Problem } from './issues.ts';
 import { readJson } from './json-text.ts';
 import { canonicalKeys } from './keys.ts';
 import { hashOf, snapshotOf } from './secrets.ts';
-import { checkExpressions } from './step-expressions.ts';
-import { checkStepInputs, type StepRules } from './step-inputs.ts';
+import type { StepRules } from './step-inputs.ts';
 import { checkGates, resolveKeys } from './webhook-checks.ts';
 
 /** A manifest that may be deployed. */
@@ -81,10 +80,7 @@ function loadDraft(
   const { header, triggers, steps } = draft;
   const known = { graph: steps, stepKeys: draft.stepKeys };
   const problems = [...draft.problems];
-  for (const [stepKey, step] of Object.entries(steps)) {
-    problems.push(...checkStepInputs(step, ['steps', stepKey], rules), ...checkExpressions(stepKey, step, known));
-  }
-  problems.push(...unknownUpstreams(steps, draft.stepKeys), ...cycles(steps));
+  problems.push(...checkGraph({ ...known, path: ['steps'], outer: [] }, rules));
 
   const name = header?.name ?? basename(file, '.json');
   const webhooks: Omit<WebhookTrigger, 'revision'>[] = [];
@@ -98,7 +94,9 @@ function loadDraft(
   }
   if (header === undefined) return { flow: undefined, problems };
 
-  const manifest: Manifest = { id: header.id, name, version: header.version, triggers, steps };
+  const { id, version, timeoutSeconds } = header;
+  const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
+  const manifest: Manifest = { id, name, version, ...deadline, triggers, steps };
   const snapshot = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
   const flow = { file, manifest, snapshot, hash: hashOf(snapshot), webhooks };
   const refused = new Set(problems.filter(({ severity }) => severity === 'error').map(({ path }) => path));

@@ -1,7 +1,7 @@
 import { CronPattern } from 'croner';
 import { z } from 'zod';
 import type { Json } from '../model/json.ts';
-import type { CronInputs, RetryPolicy, StepDefinition, StepStatus, TriggerType } from '../model/manifest.ts';
+import type { CronInputs, Graph, RetryPolicy, StepDefinition, StepStatus, TriggerType } from '../model/manifest.ts';
 import { anyCase, guid, webhookInputsSchema } from './webhook-inputs.ts';
 
 const ENDED = ['Succeeded', 'Failed', 'Skipped'] as const satisfies readonly StepStatus[];
@@ -58,22 +58,37 @@ const retrySchema = z.strictObject({
   jitter: z.boolean().default(true),
 }) satisfies z.ZodType<RetryPolicy>;
 
-export const stepSchema = z.strictObject({
-  type: z.string().min(1).describe('Names a handler.'),
-  inputs: jsonObject.default({}).describe('Strings may hold CEL expressions as placeholders.'),
-  runAfter: z.record(z.string(), edgeSchema).default({}).describe('Upstream step to what it must have ended in.'),
-  retry: retrySchema.optional(),
-  timeoutSeconds: z.number().positive().max(MAX_TIMEOUT_SECONDS).optional(),
-}) satisfies z.ZodType<StepDefinition>;
+export const STEP_KEY = /^[A-Za-z0-9_-]{1,64}$/;
+
+const timeoutSeconds = z.number().positive().max(MAX_TIMEOUT_SECONDS);
+
+export const stepSchema = z
+  .strictObject({
+    type: z.string().min(1).describe('Names a handler.'),
+    inputs: jsonObject.default({}).describe('Strings may hold CEL expressions as placeholders.'),
+    runAfter: z.record(z.string(), edgeSchema).default({}).describe('Upstream step to what it must have ended in.'),
+    retry: retrySchema.optional(),
+    timeoutSeconds: timeoutSeconds.optional().describe('For one attempt, what it waits included.'),
+    forEach: (z.unknown() as z.ZodType<Json>)
+      .optional()
+      .describe('ForEach: an array, or an expression that yields one.'),
+    concurrencyLimit: z.int().min(1).max(1000).optional().describe('ForEach: iterations at once; 1 by default.'),
+    get steps(): z.ZodOptional<z.ZodType<Graph>> {
+      return z
+        .record(z.string(), stepSchema)
+        .optional()
+        .describe('ForEach: the steps of each iteration.') as z.ZodOptional<z.ZodType<Graph>>;
+    },
+  })
+  .meta({ id: 'step' }) satisfies z.ZodType<StepDefinition>;
 
 export const headerSchema = z.strictObject({
   $schema: z.string().optional(),
   id: guid.describe('GUID; never changes once deployed.'),
   name: z.string().min(1).optional().describe('The file’s name by default.'),
   version: z.string().min(1).describe('A label for people.'),
+  timeoutSeconds: timeoutSeconds.optional().describe('A run that takes longer is ended as TimedOut.'),
 });
-
-export const STEP_KEY = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** The whole file. The loader parses it part by part, so that a mistake in one part hides none in another. */
 export const manifestSchema = z.strictObject({

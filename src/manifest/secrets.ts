@@ -3,7 +3,7 @@ import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { mapStrings } from '../expressions/map-strings.ts';
 import { hasPlaceholder } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import type { Manifest, ManifestSnapshot, StepDefinition, Trigger } from '../model/manifest.ts';
+import type { Graph, Manifest, ManifestSnapshot, StepDefinition, Trigger } from '../model/manifest.ts';
 import { MASK } from './mask-secrets.ts';
 import type { SecretReader } from './read-secret.ts';
 import { SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
@@ -67,8 +67,11 @@ export function resolveStepSecrets(step: {
 /** The manifest as it may be stored and shown: references kept, literal secrets masked. */
 export function snapshotOf(manifest: Manifest, secretInputs: SecretInputs): ManifestSnapshot {
   const triggers = Object.entries(manifest.triggers).map(([key, trigger]) => [key, maskTrigger(trigger)]);
-  const steps = Object.entries(manifest.steps).map(([key, step]) => [key, maskStep(step, secretInputs(step.type))]);
-  const masked = { ...manifest, triggers: Object.fromEntries(triggers), steps: Object.fromEntries(steps) };
+  const masked = {
+    ...manifest,
+    triggers: Object.fromEntries(triggers),
+    steps: maskSteps(manifest.steps, secretInputs),
+  };
   return JSON.parse(JSON.stringify(masked));
 }
 
@@ -86,11 +89,17 @@ function maskTrigger(trigger: Trigger): Trigger {
   return { ...trigger, inputs: { ...trigger.inputs, ...Object.fromEntries(masked) } };
 }
 
-function maskStep(step: StepDefinition, secretInputs: readonly string[]): StepDefinition {
-  const literals = stepSecrets(step.inputs, secretInputs).filter(({ text }) => !isReference(text));
+function maskStep(step: StepDefinition, secretInputs: SecretInputs): StepDefinition {
+  const literals = stepSecrets(step.inputs, secretInputs(step.type)).filter(({ text }) => !isReference(text));
   const paths = new Set(literals.map(({ path }) => formatPath(path)));
   const inputs: JsonObject = mapStrings(step.inputs, (text, path) => (paths.has(formatPath(path)) ? MASK : text));
-  return { ...step, inputs };
+  const children = step.steps === undefined ? {} : { steps: maskSteps(step.steps, secretInputs) };
+  return { ...step, inputs, ...children };
+}
+
+/** The children of loops too. */
+function maskSteps(graph: Graph, secretInputs: SecretInputs): Graph {
+  return Object.fromEntries(Object.entries(graph).map(([key, step]) => [key, maskStep(step, secretInputs)]));
 }
 
 function matches(pattern: readonly string[], path: JsonPath): boolean {

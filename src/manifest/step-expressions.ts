@@ -12,25 +12,29 @@ import { didYouMean } from './nearest.ts';
 export interface KnownSteps {
   readonly graph: Graph;
   readonly stepKeys: readonly string[];
+  /** Where the graph stands in the manifest. */
+  readonly path: JsonPath;
+  /** The loops around the graph, outermost first: the loop's key, and the steps among which it stands. */
+  readonly outer: readonly { readonly stepKey: string; readonly known: KnownSteps }[];
 }
 
 /** Compiles every placeholder and every `when` of a step, and checks that the steps they read exist and have ended. */
 export function checkExpressions(stepKey: string, step: StepDefinition, known: KnownSteps): Problem[] {
-  const path = ['steps', stepKey];
+  const path = [...known.path, stepKey];
   const check = (reference: Reference, at: JsonPath) => checkReference(reference, { stepKey, at, known });
   const problems: Problem[] = [];
-  try {
-    const template = compileTemplate(step.inputs);
-    for (const reference of template.references) {
-      problems.push(...check(reference, [...path, 'inputs', ...reference.at]));
+  const templates = [['inputs', step.inputs] as const, ['forEach', step.forEach ?? null] as const];
+  for (const [field, value] of templates) {
+    try {
+      for (const reference of compileTemplate(value).references) {
+        problems.push(...check(reference, [...path, field, ...reference.at]));
+      }
+    } catch (error) {
+      if (!(error instanceof TemplateError)) throw error;
+      for (const each of error.errors) {
+        problems.push(errorAt([...path, field, ...(each.problem.path ?? [])], each.messageWithoutPath));
+      }
     }
-  } catch (error) {
-    if (!(error instanceof TemplateError)) throw error;
-    problems.push(
-      ...error.errors.map((each) =>
-        errorAt([...path, 'inputs', ...(each.problem.path ?? [])], each.messageWithoutPath),
-      ),
-    );
   }
   for (const [upstream, { when }] of Object.entries(step.runAfter)) {
     if (when === undefined) continue;
@@ -46,13 +50,20 @@ export function checkExpressions(stepKey: string, step: StepDefinition, known: K
 }
 
 function checkReference(
-  { root, path }: Reference,
+  { root, path, position }: Reference,
   { stepKey, at, known }: { stepKey: string; at: JsonPath; known: KnownSteps },
 ): Problem[] {
-  if (root === 'loop') return [errorAt(at, 'reads loop, which is known inside a loop only')];
+  if (root === 'loop') {
+    return known.outer.length > 0 ? [] : [errorAt(at, 'reads loop, which is known inside a loop only')];
+  }
   const name = path[1];
   if (root !== 'steps' || name === undefined) return [];
   if (typeof name === 'number') return [errorAt(at, `reads steps[${name}]; a step key is text: steps["${name}"]`)];
+  const around = known.outer.at(-1);
+  // A step further out has ended before the loop around this one began, or it may not have.
+  if (!known.stepKeys.includes(name) && around !== undefined) {
+    return checkReference({ root, path, position }, { stepKey: around.stepKey, at, known: around.known });
+  }
   if (!known.stepKeys.includes(name)) {
     return [errorAt(at, `reads steps.${name}, and there is no such step${didYouMean(name, known.stepKeys)}`)];
   }

@@ -20,6 +20,8 @@ export interface Manifest {
   /** In manifest order: a delivery to the flow's GUID goes to the first webhook trigger. */
   readonly triggers: Readonly<Record<string, Trigger>>;
   readonly steps: Graph;
+  /** A run that takes longer is ended. */
+  readonly timeoutSeconds?: number | undefined;
 }
 
 export type Trigger = ManualTrigger | CronTrigger | WebhookTriggerDefinition;
@@ -114,6 +116,12 @@ export interface StepDefinition {
   readonly runAfter: Readonly<Record<string, Edge>>;
   readonly retry?: RetryPolicy | undefined;
   readonly timeoutSeconds?: number | undefined;
+  /** Of a loop: an array, or an expression that yields one. */
+  readonly forEach?: Json | undefined;
+  /** Of a loop: iterations that run at once. */
+  readonly concurrencyLimit?: number | undefined;
+  /** Of a loop: the children, a graph of their own that is run for each item. */
+  readonly steps?: Graph | undefined;
 }
 
 export interface Edge {

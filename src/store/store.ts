@@ -2,6 +2,13 @@ import type { DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import type { ManifestSnapshot, RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step, StepError } from '../model/run.ts';
+import type { ControlStore, EndedLoop, ReceivedSignal, RunStop, StoppedRun } from './control-store.ts';
+import type { InsightStore } from './insight-store.ts';
+import type { ScheduleStore } from './schedule-store.ts';
+
+export type * from './control-store.ts';
+export type * from './insight-store.ts';
+export type * from './schedule-store.ts';
 
 /**
  * What Sluice keeps, whatever keeps it.
@@ -11,7 +18,14 @@ import type { Attempt, Run, RunTrigger, Step, StepError } from '../model/run.ts'
  * thread or on another machine. Times are milliseconds since the Unix epoch, given by the caller: a store has no clock.
  * `test/store/conformance.ts` says the same as a test suite that every backend passes.
  */
-export interface Store extends FlowStore, DeliveryStore, RunStore, DispatchStore {
+export interface Store
+  extends FlowStore,
+    DeliveryStore,
+    RunStore,
+    DispatchStore,
+    ControlStore,
+    InsightStore,
+    ScheduleStore {
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */
   ping(): Promise<void>;
   /** Finishes what was called before, then releases files and threads. Idempotent. */
@@ -157,8 +171,11 @@ export interface RunStore {
   findRun(runId: string): Promise<RunDetail | undefined>;
   /** Steps that have a row: started, due or skipped; undefined for an unknown run. */
   listSteps(runId: string): Promise<StepDetail[] | undefined>;
-  /** What expressions and `forwardBody` read; outputs of ended steps only. */
-  readRunInput(runId: string): Promise<RunInput | undefined>;
+  /**
+   * What expressions and `forwardBody` read: what started the run, and those of the named steps that have ended, or all
+   * that have where none are named.
+   */
+  readRunInput(runId: string, stepKeys?: readonly string[]): Promise<RunInput | undefined>;
 }
 
 export interface RunQuery extends PageQuery {
@@ -171,6 +188,9 @@ export interface RunQuery extends PageQuery {
 export interface RunDetail extends Run {
   readonly trigger: RunTrigger;
   readonly timeoutAt: number | null;
+  readonly timedOutAt: number | null;
+  readonly cancelRequestedAt: number | null;
+  readonly cancelReason: string | null;
   readonly idempotencyKey: string | null;
 }
 
@@ -210,8 +230,10 @@ export interface ClaimRequest {
 
 export interface ClaimBatch {
   readonly claims: Claim[];
-  /** When the next step falls due that this batch did not take; null when none waits. */
+  /** When the next step falls due that this batch did not take, or a run times out; null when nothing waits. */
   readonly nextDueAt: number | null;
+  /** Runs whose time is up: their steps that run are to be stopped; ended already where none did. */
+  readonly timedOut: readonly StoppedRun[];
 }
 
 /** A worker's lease on one attempt of a step. */
@@ -232,6 +254,16 @@ export interface Claim {
   /** When it fell due, to measure the queue. */
   readonly dueAt: number;
   readonly startedAt: number;
+  /** Attempts before the last retry by hand: the retry policy counts from there. */
+  readonly attemptBase: number;
+  /** When the attempt began: before `startedAt` where the step has waited. */
+  readonly attemptStartedAt: number;
+  /** Set where the attempt began earlier and has waited: what it kept, and the signal that came. */
+  readonly resumed: { readonly state: Json; readonly signal: ReceivedSignal | null } | null;
+  /** The item that a child of a loop is run for. */
+  readonly loop: { readonly item: Json; readonly index: number } | null;
+  /** Why the run is to end: the step is not to be tried, only ended. */
+  readonly stop: RunStop | null;
 }
 
 export interface StepOutcome {
@@ -241,12 +273,25 @@ export interface StepOutcome {
   readonly at: number;
   /** Resolved inputs with secrets masked. */
   readonly input: Json;
+  /** What the conditions of the step's edges said; kept from before where absent. */
+  readonly evaluationTrace?: Json | undefined;
   readonly result: StepResult;
 }
 
 export type StepResult =
   | { readonly kind: 'succeeded'; readonly output: Json }
   | { readonly kind: 'failed'; readonly error: StepError; readonly output?: Json }
+  /** A condition said no before the handler was called: there was no attempt. */
+  | { readonly kind: 'skipped'; readonly reason: string }
+  /** The attempt goes on later: at `dueAt`, or as soon as the signal is there; with neither it never does. */
+  | {
+      readonly kind: 'waiting';
+      readonly state: Json;
+      readonly dueAt: number | null;
+      readonly signalName: string | null;
+    }
+  /** The step is a loop: its children are run for each item, and its output is what they left. */
+  | { readonly kind: 'loop'; readonly items: readonly Json[]; readonly concurrency: number }
   /** The attempt failed and another is due. */
   | { readonly kind: 'retry'; readonly error: StepError; readonly output?: Json; readonly dueAt: number };
 
@@ -258,4 +303,6 @@ export interface Advance {
   /** Keys of steps made due, a step that is to be tried again included. */
   readonly dispatched: readonly string[];
   readonly skipped: readonly { readonly stepKey: string; readonly reason: string }[];
+  /** Loops that ended with their last iteration. */
+  readonly loops: readonly EndedLoop[];
 }

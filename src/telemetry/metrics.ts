@@ -16,6 +16,8 @@ export interface Metrics {
   /** From the time a step fell due to its start. */
   readonly queueWaitMs: Histogram;
   readonly stepsInFlight: Gauge;
+  /** From the time a cron trigger fell due to its run's start. */
+  readonly scheduleLagMs: Histogram;
 }
 
 const LATENCY_MS_BUCKETS = [0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000];
@@ -65,6 +67,12 @@ export function createMetrics(): Metrics {
       name: 'sluice_queue_wait_ms',
       help: 'Milliseconds from the time a step fell due to its start.',
       buckets: LATENCY_MS_BUCKETS,
+      registers,
+    }),
+    scheduleLagMs: new Histogram({
+      name: 'sluice_schedule_lag_ms',
+      help: 'Milliseconds from the time a cron trigger fell due to the start of its run.',
+      buckets: DURATION_MS_BUCKETS,
       registers,
     }),
     stepsInFlight: new Gauge({

@@ -7,6 +7,7 @@ import type { Delivery, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { AcceptResult, Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
+import type { LiveEvents } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { acceptDelivery } from './acceptance.ts';
 import { type Answer, accepted, methodNotAllowed, refused } from './answers.ts';
@@ -30,6 +31,7 @@ export interface ReceiverServices {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly live?: Pick<LiveEvents, 'emit'> | undefined;
 }
 
 export interface Receiver {

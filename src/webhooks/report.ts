@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { Delivery, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import { logEvent } from '../telemetry/events.ts';
+import type { LiveEvents } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Evidence } from './gate.ts';
 import { REASONS } from './reasons.ts';
@@ -25,11 +26,18 @@ export interface Ending {
   readonly processingMs: number;
 }
 
+export interface ReportServices {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Where nobody can watch, events go nowhere. */
+  readonly live?: Pick<LiveEvents, 'emit'> | undefined;
+}
+
 /**
  * Counts, logs and tags one delivery. Under Off a failed gate leaves no trace here: it is in the delivery log alone, so
  * that watching costs nobody an alert.
  */
-export function report(ending: Ending, { logger, metrics }: { logger: Logger; metrics: Metrics }): void {
+export function report(ending: Ending, { logger, metrics, live }: ReportServices): void {
   const flow = ending.flowId ?? 'none';
   const result = ending.refusal === null ? 'accepted' : 'rejected';
   metrics.webhookReceived.inc({ flow, result, scheme: ending.scheme ?? 'none' });
@@ -38,6 +46,10 @@ export function report(ending: Ending, { logger, metrics }: { logger: Logger; me
   const audible = ending.mode === 'Off' ? [] : ending.violations;
   const reason = ending.refusal ?? audible[0];
   if (reason !== undefined) metrics.webhookRejected.inc({ flow, reason });
+  const { id, receivedAt } = ending.delivery;
+  const { flowId, triggerKey, runId } = ending;
+  const told = { deliveryId: id, flowId, triggerKey, runId, result, reason: ending.refusal };
+  live?.emit({ type: 'delivery.received', runId, data: { ...told, receivedAt: new Date(receivedAt).toISOString() } });
   tag(ending, { result, reason });
   log(ending, { logger, reasons: ending.refusal === null ? audible : [ending.refusal] });
 }

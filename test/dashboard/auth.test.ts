@@ -15,7 +15,7 @@ const accesses: Record<'basic' | 'token' | 'both', DashboardAccess> = {
 };
 
 interface Question {
-  readonly method?: 'GET' | 'POST';
+  readonly method?: 'GET' | 'POST' | 'PUT';
   readonly url: string;
   readonly headers?: Record<string, string>;
 }
@@ -99,6 +99,21 @@ describe('credentials', () => {
     ['GET', `/flows/api/runs/${ORDERS_ID}`],
     ['GET', `/flows/api/runs/${ORDERS_ID}/steps`],
     ['GET', `/flows/api/runs/${ORDERS_ID}/control`],
+    ['GET', '/flows/api/runs/stats'],
+    ['GET', '/flows/api/runs/timeseries'],
+    ['GET', `/flows/api/runs/${ORDERS_ID}/events`],
+    ['GET', `/flows/api/runs/${ORDERS_ID}/lineage`],
+    ['POST', `/flows/api/runs/${ORDERS_ID}/cancel`],
+    ['POST', `/flows/api/runs/${ORDERS_ID}/rerun`],
+    ['POST', `/flows/api/runs/${ORDERS_ID}/steps/{key}/retry`],
+    ['POST', `/flows/api/runs/${ORDERS_ID}/signals/{name}`],
+    ['GET', '/flows/api/schedules'],
+    ['POST', '/flows/api/schedules/{jobId}/pause'],
+    ['POST', '/flows/api/schedules/{jobId}/resume'],
+    ['POST', '/flows/api/schedules/{jobId}/trigger'],
+    ['PUT', '/flows/api/schedules/{jobId}/cron'],
+    ['GET', '/flows/api/events/stream'],
+    ['GET', `/flows/api/flows/${ORDERS_ID}/mermaid`],
     ['GET', '/flows/api/flows'],
     ['GET', `/flows/api/flows/${ORDERS_ID}`],
     ['POST', `/flows/api/flows/${ORDERS_ID}/enable`],

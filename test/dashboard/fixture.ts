@@ -5,14 +5,17 @@ import { v7 as uuidV7 } from 'uuid';
 import { dashboard } from '../../src/dashboard/dashboard.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import { type Catalog, createCatalog } from '../../src/flows/catalog.ts';
+import { createRunControl } from '../../src/flows/control.ts';
 import { createEngine, type Engine } from '../../src/flows/engine.ts';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { createReport } from '../../src/flows/report.ts';
+import { createScheduler } from '../../src/flows/scheduler.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
 import type { Clock } from '../../src/model/clock.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
+import { createLiveEvents } from '../../src/telemetry/live-events.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { clientAddressReader } from '../../src/webhooks/client-address.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
@@ -110,8 +113,12 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
     defaultMode: 'Audit',
     plugins: gateChain(),
   });
-  const report = createReport({ logger, metrics });
-  const engine = createEngine({ store, catalog, dispatcher: { nudge: () => {} }, clock, newId: uuidV7, report });
+  const live = createLiveEvents();
+  const report = createReport({ logger, metrics, live });
+  const dispatcher = { nudge: () => {}, stopRun: () => {} };
+  const engine = createEngine({ store, catalog, dispatcher, clock, newId: uuidV7, report });
+  const control = createRunControl({ store, catalog, dispatcher, clock, report });
+  const scheduler = createScheduler({ store, catalog, engine, clock, newId: uuidV7, logger, report, metrics });
   const loggerInstance: FastifyBaseLogger = logger;
   const app = Fastify({ loggerInstance });
   await app.register(
@@ -119,6 +126,9 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
       store,
       catalog,
       engine,
+      control,
+      scheduler,
+      live,
       metrics,
       clock,
       wait: async () => {},
@@ -143,6 +153,7 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
     clock,
     logger,
     metrics,
+    live,
     clientAddress: clientAddressReader({ forwardedHeaderDepth: 0, trustedProxies: [] }),
     maxBodyBytes: 1_048_576,
     maxBodyBytesInFlight: 16_777_216,

@@ -85,7 +85,8 @@ export interface House {
   steps(runId: string): Promise<Record<string, StepDetail>>;
 }
 
-export interface HouseOptions extends Partial<Pick<RuntimeServices, 'store' | 'readSecret' | 'concurrency'>> {
+export interface HouseOptions
+  extends Partial<Pick<RuntimeServices, 'store' | 'readSecret' | 'concurrency' | 'random'>> {
   /** Handlers beside the built-in ones. */
   readonly own?: readonly StepHandler[];
   readonly egressAllow?: readonly string[];

@@ -22,7 +22,11 @@ function open(rows: number) {
     return deleted;
   });
   const log = recordingLogger();
-  const retention = createRetention({ store: { purgeNonces }, clock: fakeClock(), logger: log.logger });
+  const retention = createRetention({
+    store: { purgeNonces, purgeRuns: async () => 0 },
+    clock: fakeClock(),
+    logger: log.logger,
+  });
   return { purgeNonces, retention, log, left: () => left };
 }
 
@@ -51,7 +55,7 @@ describe('retention', () => {
 
     const purgeNonces = vi.fn(house.store.purgeNonces);
     const { logger } = recordingLogger();
-    const retention = createRetention({ store: { purgeNonces }, clock: fakeClock(), logger });
+    const retention = createRetention({ store: { purgeNonces, purgeRuns: async () => 0 }, clock: fakeClock(), logger });
     retention.start();
     vi.advanceTimersByTime(59_999);
     expect(purgeNonces).not.toHaveBeenCalled();

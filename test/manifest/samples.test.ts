@@ -2,11 +2,17 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { formatIssue } from '../../src/manifest/issues.ts';
 import { manifestJsonSchema } from '../../src/manifest/json-schema.ts';
 import { loadManifests } from '../../src/manifest/load.ts';
-import { rules } from './rules.ts';
+import { rules as testRules } from './rules.ts';
 
+const rules = { ...testRules, handlers: handlerTable(builtInHandlers({ egressAllow: [] })) };
+
+const SAMPLES = 'approval export-poll github-push nightly-report order payments'
+  .split(' ')
+  .map((name) => `${name}.json`);
 const FOLDER = join(import.meta.dirname, '../../manifests');
 
 describe('the sample manifests', () => {
@@ -16,7 +22,14 @@ describe('the sample manifests', () => {
       expect.stringContaining('warning github-push.json triggers.github.inputs.webhookHmacKey: holds a secret'),
       expect.stringContaining('warning payments.json triggers.stripe.inputs.webhookHmacKey: holds a secret'),
     ]);
-    expect(flows.map(({ manifest }) => manifest.name)).toEqual(['GitHub push', 'Nightly report', 'Payments']);
+    expect(flows.map(({ manifest }) => manifest.name)).toEqual([
+      'Approval',
+      'Export',
+      'GitHub push',
+      'Nightly report',
+      'Order',
+      'Payments',
+    ]);
     expect(flows.flatMap(({ webhooks }) => webhooks.map(({ inputs }) => inputs.webhookSlug))).toEqual([
       'github-push',
       'payments',
@@ -36,7 +49,7 @@ describe('the JSON Schema', () => {
     expect(await readFile(join(FOLDER, 'manifest.schema.json'), 'utf8')).toBe(`${JSON.stringify(schema, null, 2)}\n`);
   });
 
-  it.each(['github-push.json', 'payments.json', 'nightly-report.json'])('fits %s', async (name) => {
+  it.each(SAMPLES)('fits %s', async (name) => {
     const manifest = JSON.parse(await readFile(join(FOLDER, name), 'utf8'));
     const asZod = z.fromJSONSchema(schema);
     expect(asZod.safeParse(manifest).error).toBeUndefined();
@@ -47,7 +60,8 @@ describe('the JSON Schema', () => {
     expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema');
     expect(schema.required).toEqual(['id', 'version']);
     expect(schema.additionalProperties).toBe(false);
-    const step = schema.properties.steps.additionalProperties;
+    expect(schema.properties.steps.additionalProperties).toEqual({ $ref: '#/$defs/step' });
+    const { step } = schema.$defs;
     expect(step.additionalProperties).toBe(false);
     expect(step.properties.runAfter.additionalProperties.anyOf[0].items.enum).toEqual([
       'Succeeded',

@@ -24,8 +24,8 @@ describe('refuses', () => {
       { runsAfter: {} },
       'steps.first.runsAfter: is not known here; did you mean "runAfter"?',
     ],
-    ['child steps', 'first', { steps: {} }, 'steps.first.steps: is not known here'],
-    ['a loop', 'first', { forEach: [] }, 'steps.first.forEach: is not known here'],
+    ['child steps', 'first', { steps: {} }, 'steps.first.steps: is read by steps of the type ForEach alone'],
+    ['a loop', 'first', { forEach: [] }, 'steps.first.forEach: is read by steps of the type ForEach alone'],
     [
       'a key in two spellings',
       'first',

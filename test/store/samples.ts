@@ -118,9 +118,10 @@ export const failed = (): StepResult => ({
   kind: 'failed',
   error: { code: 'broken', message: 'No.', retryable: false },
 });
-export const retryAt = (dueAt: number): StepResult => ({
+export const retryAt = (dueAt: number, output: Json = null): StepResult => ({
   kind: 'retry',
   error: { code: 'busy', message: 'Not now.', retryable: true },
+  output,
   dueAt,
 });
 

@@ -109,7 +109,7 @@ describe('the threads of a store', () => {
     other.prepare("UPDATE runs SET status = 'Cancelled' WHERE id = ?").run(runId);
     other.close();
 
-    const nothing = { runStatus: 'Cancelled', endedRun: null, dispatched: [], skipped: [] };
+    const nothing = { runStatus: 'Cancelled', endedRun: null, dispatched: [], skipped: [], loops: [] };
     expect(await finish(store, done, succeeded())).toEqual(nothing);
     expect(await finish(store, retried, retryAt(T0 + 1))).toEqual(nothing);
     const steps = (await store.listSteps(runId)) ?? [];

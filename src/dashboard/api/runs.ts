@@ -143,16 +143,14 @@ async function stepsOf(run: RunDetail, { store, catalog }: DashboardServices) {
   return stepViews(run.id, rows ?? [], graph);
 }
 
-/** Of a cancellation or a time-out the run row keeps the end that it led to. */
 function controlView(run: RunDetail): z.output<typeof controlSchema> {
-  const isCancelled = run.status === 'Cancelled';
   return {
     runId: run.id,
     idempotencyKey: run.idempotencyKey,
     timeoutAt: isoTimeOrNull(run.timeoutAt),
-    cancelRequested: isCancelled,
-    cancelReason: null,
-    cancelRequestedAt: isCancelled ? isoTimeOrNull(run.completedAt) : null,
-    timedOutAt: run.status === 'TimedOut' ? isoTimeOrNull(run.completedAt) : null,
+    cancelRequested: run.cancelRequestedAt !== null,
+    cancelReason: run.cancelReason,
+    cancelRequestedAt: isoTimeOrNull(run.cancelRequestedAt),
+    timedOutAt: isoTimeOrNull(run.timedOutAt),
   };
 }

@@ -29,6 +29,10 @@ export interface StepContext<Inputs = unknown> {
   /** Exact bytes and headers of what started the run. */
   readonly trigger: () => Promise<RunTrigger>;
   readonly logger: Logger;
+  /** Wall clock, milliseconds since the Unix epoch. */
+  readonly now: () => number;
+  /** Set where this attempt has waited: what it kept, and the signal that came, null where the time came instead. */
+  readonly resumed: { readonly state: Json; readonly signal: { readonly body: Json } | null } | null;
   /**
    * Aborts when the step's time is up or the process stops waiting for it. A handler that goes on regardless is no
    * longer listened to, and may find another attempt beside it.
@@ -47,6 +51,18 @@ export type HandlerResult =
       /** Earliest time of the next attempt, milliseconds from now, where the other side asked for one. */
       readonly retryAfterMs?: number;
       readonly output?: Json;
+    }
+  /**
+   * The attempt goes on later, in a new call, which may be in another process. It names a time or a signal, or both:
+   * then whichever comes first.
+   */
+  | {
+      readonly kind: 'waiting';
+      /** Milliseconds since the Unix epoch. */
+      readonly until?: number;
+      readonly signalName?: string;
+      /** Handed to the next call as `resumed.state`; secrets in it are masked, so keep none. */
+      readonly state?: Json;
     };
 
 /**

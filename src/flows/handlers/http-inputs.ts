@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Json } from '../../model/json.ts';
+import { pollInputs, problemOfPoll } from './http-poll.ts';
 
 export interface StatusRange {
   readonly from: number;
@@ -100,9 +101,21 @@ export const httpRequestInputs = z
       .union([z.array(statusRange).min(1), statusRange.transform((range) => [range])])
       .default([{ from: 200, to: 299 }])
       .describe('Statuses such as 404, classes such as "2xx", ranges such as "200-299"; "2xx" by default.'),
+    forwardHeaders: z
+      .array(z.string().transform((name) => name.toLowerCase()))
+      .default([])
+      .describe('Names of headers of the delivery that are sent on; those that were redacted are not.'),
+    ...pollInputs,
     timeoutSeconds: z.number().positive().max(3600).default(30).describe('For the whole answer, redirects included.'),
   })
   .superRefine((inputs, context) => {
+    const poll = problemOfPoll(inputs);
+    if (poll !== undefined) context.addIssue({ code: 'custom', path: [poll.field], message: poll.message });
+    for (const [index, name] of inputs.forwardHeaders.entries()) {
+      const problem = problemOfHeader(name, '');
+      if (problem !== undefined)
+        context.addIssue({ code: 'custom', path: ['forwardHeaders', index], message: problem });
+    }
     const isBodyGiven = inputs.body !== undefined;
     if (isBodyGiven && inputs.forwardBody) {
       context.addIssue({ code: 'custom', path: ['forwardBody'], message: 'cannot be true beside a body' });

@@ -6,6 +6,7 @@ import { createEgress, EgressRefusedError } from './egress.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './handler.ts';
 import { exchange, type HttpRequest, type HttpResponse, RedirectRefusedError } from './http-exchange.ts';
 import { type HttpRequestInputs, httpRequestInputs } from './http-inputs.ts';
+import { judgePoll } from './http-poll.ts';
 import { decodeBody, retryAfterMs } from './http-response.ts';
 
 export interface HttpRequestSettings {
@@ -21,24 +22,29 @@ const MAX_RESPONSE_BYTES = 1_048_576;
 export function createHttpRequestHandler({ egressAllow, now = Date.now }: HttpRequestSettings): StepHandler {
   const egress = createEgress(egressAllow);
   const agent = new Agent({ connect: { lookup: egress.lookup }, maxResponseSize: MAX_RESPONSE_BYTES });
+  const callOnce = async (context: StepContext<HttpRequestInputs>): Promise<HandlerResult> => {
+    const { inputs } = context;
+    const request = await requestOf(context);
+    const limit = startTimeLimit(inputs.timeoutSeconds, context.signal);
+    const isExpected = (status: number) =>
+      inputs.expectedStatuses.some((range) => status >= range.from && status <= range.to);
+    try {
+      const response = await exchange(request, { agent, egress, signal: limit.signal, isExpected });
+      return judged(response, { isExpected: isExpected(response.status), label: labelOf(inputs), now: now() });
+    } catch (error) {
+      return failureOf(error, { label: labelOf(inputs), limit, seconds: inputs.timeoutSeconds });
+    } finally {
+      limit.end();
+    }
+  };
   return defineHandler({
     type: 'HttpRequest',
     inputs: httpRequestInputs,
     secretInputs: ['headers.*', 'query.*', 'url'],
     run: async (context) => {
-      const { inputs } = context;
-      const request = await requestOf(context);
-      const limit = startTimeLimit(inputs.timeoutSeconds, context.signal);
-      const isExpected = (status: number) =>
-        inputs.expectedStatuses.some((range) => status >= range.from && status <= range.to);
-      try {
-        const response = await exchange(request, { agent, egress, signal: limit.signal, isExpected });
-        return judged(response, { isExpected: isExpected(response.status), label: labelOf(inputs), now: now() });
-      } catch (error) {
-        return failureOf(error, { label: labelOf(inputs), limit, seconds: inputs.timeoutSeconds });
-      } finally {
-        limit.end();
-      }
+      const answer = await callOnce(context);
+      if (!context.inputs.pollEnabled) return answer;
+      return judgePoll(answer, context.inputs, { state: context.resumed?.state, now: context.now() });
     },
   });
 }
@@ -49,14 +55,25 @@ async function requestOf(context: StepContext<HttpRequestInputs>): Promise<HttpR
   // Appended as text: building the search anew would re-encode what the author wrote, and break a signed URL.
   const added = new URLSearchParams(inputs.query).toString();
   if (added !== '') url.search = url.search === '' ? added : `${url.search}&${added}`;
-  const content = contentOf(inputs, inputs.forwardBody ? await context.trigger() : undefined);
+  const isForwarding = inputs.forwardBody || inputs.forwardHeaders.length > 0;
+  const trigger = isForwarding ? await context.trigger() : undefined;
+  const content = contentOf(inputs, inputs.forwardBody ? trigger : undefined);
   const headers = new Map([
     ['user-agent', 'sluice'],
     ['idempotency-key', context.idempotencyKey],
+    ...forwardedHeaders(inputs.forwardHeaders, trigger),
     ...(content?.type == null ? [] : [['content-type', content.type] as const]),
     ...inputs.headers,
   ]);
   return { url, method: inputs.method, headers, body: content?.body };
+}
+
+/** A credential is stored redacted: what stands in its place is worth nothing to anybody. */
+function forwardedHeaders(names: readonly string[], trigger: RunTrigger | undefined): [string, string][] {
+  return names.flatMap((name): [string, string][] => {
+    const value = trigger !== undefined && Object.hasOwn(trigger.headers, name) ? trigger.headers[name] : undefined;
+    return value === undefined || value === '[redacted]' ? [] : [[name, value]];
+  });
 }
 
 function contentOf(inputs: HttpRequestInputs, forwarded: RunTrigger | undefined) {

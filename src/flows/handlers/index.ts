@@ -1,13 +1,18 @@
+import { delay } from './delay.ts';
+import { fail } from './fail.ts';
+import { forEach } from './for-each.ts';
 import type { StepHandler } from './handler.ts';
 import { createHttpRequestHandler, type HttpRequestSettings } from './http-request.ts';
 import { logMessage } from './log-message.ts';
 import { noOp } from './no-op.ts';
+import { transform } from './transform.ts';
+import { waitForSignal } from './wait-for-signal.ts';
 
 export type HandlerTable = ReadonlyMap<string, StepHandler>;
 
 /** The step types that every installation has. */
 export function builtInHandlers(settings: HttpRequestSettings): readonly StepHandler[] {
-  return [noOp, logMessage, createHttpRequestHandler(settings)];
+  return [noOp, logMessage, createHttpRequestHandler(settings), delay, transform, fail, waitForSignal, forEach];
 }
 
 /** Handlers by the type they serve. Throws where two serve one type: which of them runs must never be a matter of order. */

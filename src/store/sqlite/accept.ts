@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import type { Acceptance, AcceptResult, NonceClaim } from '../store.ts';
+import type { Acceptance, AcceptResult, NewRun, NonceClaim } from '../store.ts';
 import { type DeliveryValues, deliveryValues, prepareInsertDelivery } from './deliveries.ts';
 import type { NonceIndex } from './nonce-index.ts';
 import { prepareClaimNonce } from './nonces.ts';
@@ -17,7 +17,7 @@ export interface AcceptanceValues {
   readonly run: RunValues;
 }
 
-interface RunValues {
+export interface RunValues {
   readonly id: string;
   readonly flowId: string;
   readonly triggerKey: string;
@@ -35,27 +35,31 @@ export function acceptanceValues({ delivery, nonce, idempotencyKey, run }: Accep
     // The earlier of the two: a nonce that was alive when the delivery arrived must not expire while it waits here.
     receivedAt: Math.min(delivery?.receivedAt ?? run.startedAt, run.startedAt),
     idempotencyKey: idempotencyKey ?? null,
-    run: {
-      id: run.id,
-      flowId: run.flowId,
-      triggerKey: run.triggerKey,
-      startedAt: run.startedAt,
-      rest: [
-        run.flowName,
-        run.flowVersion,
-        run.revision,
-        run.status,
-        run.triggerType,
-        run.deliveryId,
-        run.sourceRunId,
-        run.completedAt,
-        run.timeoutAt,
-        run.traceparent,
-        run.trigger.contentType,
-        JSON.stringify(run.trigger.headers),
-      ],
-      steps: run.steps.map(({ stepKey, stepType, dueAt }) => [stepKey, stepType, dueAt]),
-    },
+    run: runValues(run),
+  };
+}
+
+export function runValues(run: NewRun): RunValues {
+  return {
+    id: run.id,
+    flowId: run.flowId,
+    triggerKey: run.triggerKey,
+    startedAt: run.startedAt,
+    rest: [
+      run.flowName,
+      run.flowVersion,
+      run.revision,
+      run.status,
+      run.triggerType,
+      run.deliveryId,
+      run.sourceRunId,
+      run.completedAt,
+      run.timeoutAt,
+      run.traceparent,
+      run.trigger.contentType,
+      JSON.stringify(run.trigger.headers),
+    ],
+    steps: run.steps.map(({ stepKey, stepType, dueAt }) => [stepKey, stepType, dueAt]),
   };
 }
 
@@ -107,7 +111,9 @@ function withReplay(delivery: DeliveryValues): DeliveryValues {
   };
 }
 
-function prepareInsertRun(db: Database): (run: RunValues, idempotencyKey: string | null, body: Uint8Array) => void {
+export function prepareInsertRun(
+  db: Database,
+): (run: RunValues, idempotencyKey: string | null, body: Uint8Array) => void {
   const insertRun = db.prepare<unknown[]>(`
     INSERT INTO runs (
       id, flow_id, trigger_key, started_at, flow_name, flow_version, revision, status, trigger_type, delivery_id,

@@ -1,14 +1,12 @@
 import type { Database } from 'better-sqlite3';
-import { LRUCache } from 'lru-cache';
-import { planNext } from '../../flows/planner.ts';
-import type { Graph, RunStatus, StepStatus } from '../../model/manifest.ts';
-import type { Advance, StepOutcome } from '../store.ts';
+import { parseRuntimeKey } from '../../flows/runtime-keys.ts';
+import type { RunStatus, StepStatus } from '../../model/manifest.ts';
+import type { Advance, RunStop, StepOutcome, StepResult } from '../store.ts';
 import { toJson } from './json-column.ts';
+import { type Planning, type Progress, preparePlanning } from './progress.ts';
+import { prepareCloseRun, type StopTimes, stopError, stopOf } from './stops.ts';
 
-/** Parsed graphs; a revision never changes. */
-const keptGraphs = 100;
-
-interface HeldStep {
+interface HeldStep extends StopTimes {
   readonly attempt: number;
   readonly runStatus: RunStatus;
   readonly flowId: string;
@@ -18,87 +16,129 @@ interface HeldStep {
 
 export function prepareAdvance(db: Database): (outcome: StepOutcome) => Advance | undefined {
   const findHeld = db.prepare<[string, string, string], HeldStep>(`
-    SELECT s.attempt_count AS attempt, r.status AS runStatus, r.flow_id AS flowId, r.revision, r.started_at AS startedAt
+    SELECT s.attempt_count AS attempt, r.status AS runStatus, r.flow_id AS flowId, r.revision, r.started_at AS startedAt,
+      r.cancel_requested_at AS cancelRequestedAt, r.timed_out_at AS timedOutAt
     FROM steps s JOIN runs r ON r.id = s.run_id WHERE s.run_id = ? AND s.step_key = ? AND s.lease_token = ?`);
-  const endAttempt = prepareEndAttempt(db);
-  const planFurther = preparePlanFurther(db);
+  const keepOutcome = prepareKeepOutcome(db);
+  const planning = preparePlanning(db);
+  const closeRun = prepareCloseRun(db);
 
-  return (outcome) => {
-    const held = findHeld.get(outcome.runId, outcome.stepKey, outcome.token);
+  return (given) => {
+    const { runId, stepKey, at } = given;
+    const held = findHeld.get(runId, stepKey, given.token);
     if (held === undefined) return undefined;
     const isRunning = held.runStatus === 'Running';
-    // A run that was ended meanwhile tries nothing again: there the attempt's failure is the step's.
-    const retryAt = isRunning && outcome.result.kind === 'retry' ? outcome.result.dueAt : null;
-    endAttempt(outcome, held.attempt, retryAt);
+    const stop = stopOf(held);
+    const outcome = isRunning && stop === null ? given : { ...given, result: finalResult(given.result, stop) };
+    keepOutcome(outcome, held.attempt);
 
-    const nothing = { runStatus: held.runStatus, endedRun: null, dispatched: [], skipped: [] };
-    if (!isRunning) return nothing;
-    if (retryAt !== null) return { ...nothing, dispatched: [outcome.stepKey] };
-    return planFurther(outcome, held);
+    const { flowId, revision, startedAt } = held;
+    const progress: Progress = { runId, flowId, revision, at, dispatched: [], skipped: [], loops: [], end: null };
+    if (isRunning && stop !== null) progress.end = closeRun(runId, stop, at);
+    else if (isRunning) follow(outcome, progress, planning);
+    const { dispatched, skipped, loops, end } = progress;
+    const endedRun = end === null ? null : { flowId, startedAt, completedAt: at };
+    return { runStatus: end ?? held.runStatus, endedRun, dispatched, skipped, loops };
+  };
+}
+
+/** Of a run that is ended nothing is tried again, waited for or begun: there the attempt's failure is the step's. */
+function finalResult(result: StepResult, stop: RunStop | null): StepResult {
+  if (result.kind === 'retry') return { ...result, kind: 'failed' };
+  if (result.kind === 'waiting' || result.kind === 'loop') return { kind: 'failed', error: stopError(stop) };
+  return result;
+}
+
+function follow({ stepKey, result }: StepOutcome, progress: Progress, planning: Planning): void {
+  if (result.kind === 'waiting') return;
+  if (result.kind === 'retry') progress.dispatched.push(stepKey);
+  else if (result.kind === 'loop') planning.startLoop(progress, { ...result, loopKey: stepKey });
+  else planning.planScope(progress, parseRuntimeKey(stepKey).scope);
+}
+
+/** Stores what an attempt came to: an end, another try, a wait, or a loop whose children go on. */
+function prepareKeepOutcome(db: Database): (outcome: StepOutcome, attempt: number) => void {
+  const keepTrace = db.prepare('UPDATE steps SET evaluation_trace = ? WHERE run_id = ? AND step_key = ?');
+  const endAttempt = prepareEndAttempt(db);
+  const skipStep = prepareSkipStep(db);
+  const waitStep = prepareWaitStep(db);
+  const startLoop = db.prepare(`
+    UPDATE steps SET due_at = NULL, lease_token = NULL, wait = NULL, signal_name = NULL, input = ?
+    WHERE run_id = ? AND step_key = ?`);
+  return (outcome, attempt) => {
+    const { runId, stepKey, input, evaluationTrace, result } = outcome;
+    if (evaluationTrace !== undefined) keepTrace.run(toJson(evaluationTrace), runId, stepKey);
+    switch (result.kind) {
+      case 'skipped':
+        skipStep(outcome, result.reason, attempt);
+        break;
+      case 'waiting':
+        waitStep(outcome, result, attempt);
+        break;
+      case 'loop':
+        startLoop.run(toJson(input), runId, stepKey);
+        break;
+      default:
+        endAttempt(outcome, result, attempt);
+    }
   };
 }
 
 /** Closes the attempt, and its step too unless that is due again. */
-function prepareEndAttempt(db: Database): (outcome: StepOutcome, attempt: number, retryAt: number | null) => void {
+function prepareEndAttempt(db: Database) {
   const endAttempt = db.prepare(`
     UPDATE attempts SET status = ?, input = ?, output = ?, error = ?, completed_at = ?
     WHERE run_id = ? AND step_key = ? AND attempt = ?`);
   const endStep = db.prepare(`
-    UPDATE steps SET status = ?, due_at = ?, lease_token = NULL, input = ?, output = ?, error = ?, completed_at = ?
+    UPDATE steps SET status = ?, due_at = ?, lease_token = NULL, wait = NULL, signal_name = NULL, input = ?, output = ?,
+      error = ?, completed_at = ?
     WHERE run_id = ? AND step_key = ?`);
-  return ({ runId, stepKey, at, input, result }, attempt, retryAt) => {
+  return (
+    { runId, stepKey, at, input }: StepOutcome,
+    result: Extract<StepResult, { kind: 'succeeded' | 'failed' | 'retry' }>,
+    attempt: number,
+  ): void => {
     const status: StepStatus = result.kind === 'succeeded' ? 'Succeeded' : 'Failed';
     const record = [toJson(input), toJson(result.output), result.kind === 'succeeded' ? null : toJson(result.error)];
     endAttempt.run(status, ...record, at, runId, stepKey, attempt);
-    const step = retryAt === null ? { status, completedAt: at } : { status: 'Pending', completedAt: null };
-    endStep.run(step.status, retryAt, ...record, step.completedAt, runId, stepKey);
+    const step =
+      result.kind === 'retry'
+        ? { status: 'Pending', dueAt: result.dueAt, completedAt: null }
+        : { status, dueAt: null, completedAt: at };
+    endStep.run(step.status, step.dueAt, ...record, step.completedAt, runId, stepKey);
   };
 }
 
-/** Plans what follows now that a step has ended, and stores it. */
-function preparePlanFurther(db: Database): (outcome: StepOutcome, held: HeldStep) => Advance {
-  const graphOf = prepareGraphOf(db);
-  const listStates = db.prepare<[string], { stepKey: string; status: StepStatus }>(
-    'SELECT step_key AS stepKey, status FROM steps WHERE run_id = ?',
-  );
-  const insertDue = db.prepare(
-    "INSERT INTO steps (run_id, step_key, step_type, status, due_at) VALUES (?, ?, ?, 'Pending', ?)",
-  );
-  const insertSkipped = db.prepare(
-    "INSERT INTO steps (run_id, step_key, step_type, status, skip_reason, completed_at) VALUES (?, ?, ?, 'Skipped', ?, ?)",
-  );
-  const endRun = db.prepare('UPDATE runs SET status = ?, completed_at = ? WHERE id = ?');
-
-  return ({ runId, at }, { flowId, revision, startedAt, runStatus }) => {
-    const graph = graphOf(flowId, revision);
-    const states = new Map(listStates.all(runId).map(({ stepKey, status }) => [stepKey, status]));
-    const plan = planNext(graph, states);
-    const typeOf = (stepKey: string) => graph[stepKey]?.type;
-    for (const stepKey of plan.start) insertDue.run(runId, stepKey, typeOf(stepKey), at);
-    for (const { stepKey, reason } of plan.skip) insertSkipped.run(runId, stepKey, typeOf(stepKey), reason, at);
-    if (plan.end !== null) endRun.run(plan.end, at, runId);
-    return {
-      runStatus: plan.end ?? runStatus,
-      endedRun: plan.end === null ? null : { flowId, startedAt, completedAt: at },
-      dispatched: plan.start,
-      skipped: plan.skip,
-    };
+/** Ends a step that its condition skipped, and takes the attempt back that was claimed for it. */
+function prepareSkipStep(db: Database): (outcome: StepOutcome, reason: string, attempt: number) => void {
+  const dropAttempt = db.prepare('DELETE FROM attempts WHERE run_id = ? AND step_key = ? AND attempt = ?');
+  const skipStep = db.prepare(`
+    UPDATE steps SET status = 'Skipped', due_at = NULL, lease_token = NULL, skip_reason = ?, completed_at = ?,
+      attempt_count = attempt_count - 1, started_at = CASE WHEN attempt_count = 1 THEN NULL ELSE started_at END
+    WHERE run_id = ? AND step_key = ?`);
+  return ({ runId, stepKey, at }, reason, attempt) => {
+    dropAttempt.run(runId, stepKey, attempt);
+    skipStep.run(reason, at, runId, stepKey);
   };
 }
 
-function prepareGraphOf(db: Database): (flowId: string, revision: number) => Graph {
-  const find = db.prepare<[string, number], { snapshot: string }>(
-    'SELECT snapshot FROM revisions WHERE flow_id = ? AND revision = ?',
-  );
-  const graphs = new LRUCache<string, Graph>({ max: keptGraphs });
-  return (flowId, revision) => {
-    const key = `${flowId}:${revision}`;
-    const kept = graphs.get(key);
-    if (kept !== undefined) return kept;
-    const row = find.get(flowId, revision);
-    if (row === undefined) throw new Error(`Revision ${revision} of the flow ${flowId} is not in the database.`);
-    const { steps } = JSON.parse(row.snapshot) as { steps: Graph };
-    graphs.set(key, steps);
-    return steps;
+/** Lets a step wait, its attempt open. A signal that was sent before is taken at once: then it is due now. */
+function prepareWaitStep(db: Database) {
+  const takeSignal = db.prepare(`
+    UPDATE signals SET step_key = ?
+    WHERE id = (SELECT min(id) FROM signals WHERE run_id = ? AND name = ? AND step_key IS NULL)`);
+  const wait = db.prepare(`
+    UPDATE steps SET status = 'Pending', due_at = ?, lease_token = NULL, wait = ?, signal_name = ?, input = ?
+    WHERE run_id = ? AND step_key = ?`);
+  const keepInput = db.prepare('UPDATE attempts SET input = ? WHERE run_id = ? AND step_key = ? AND attempt = ?');
+  return (
+    { runId, stepKey, at, input }: StepOutcome,
+    { state, dueAt, signalName }: Extract<StepResult, { kind: 'waiting' }>,
+    attempt: number,
+  ): void => {
+    keepInput.run(toJson(input), runId, stepKey, attempt);
+    const isSent = signalName !== null && takeSignal.run(stepKey, runId, signalName).changes > 0;
+    const due = isSent ? { dueAt: at, signalName: null } : { dueAt, signalName };
+    wait.run(due.dueAt, JSON.stringify({ state }), due.signalName, toJson(input), runId, stepKey);
   };
 }

@@ -1,9 +1,11 @@
 import type { AcceptResult, Store } from '../store.ts';
-import { acceptanceValues } from './accept.ts';
+import { acceptanceValues, runValues } from './accept.ts';
 import { deliveryValues } from './deliveries.ts';
 import { inMemory } from './messages.ts';
 import { type OperationName, operationNames, operations } from './operations.ts';
 import { StoreThread } from './thread.ts';
+
+const NO_BODY = new Uint8Array(0);
 
 export interface SqliteStoreOptions {
   /** A file, made with its folders where there is none, or `:memory:`. */
@@ -49,6 +51,12 @@ export async function openSqliteStore({ path, onFatal }: SqliteStoreOptions): Pr
     accept: (acceptance) =>
       writer.call('accept', [acceptanceValues(acceptance)], acceptance.run.trigger.body) as Promise<AcceptResult>,
     recordDelivery: (record) => writer.call('recordDelivery', [deliveryValues(record)], record.body) as Promise<void>,
+    fireSchedule: ({ run, ...tick }) =>
+      writer.call(
+        'fireSchedule',
+        [{ ...tick, run: run && runValues(run) }],
+        run?.trigger.body ?? NO_BODY,
+      ) as Promise<boolean>,
     async close() {
       writer.refuse();
       await reader.close();

@@ -2,6 +2,7 @@ import type { Database } from 'better-sqlite3';
 import type { Store } from '../store.ts';
 import { type AcceptanceValues, prepareAccept } from './accept.ts';
 import { prepareAdvance } from './advance.ts';
+import { prepareCancelRun, prepareDeliverSignal, prepareRetryStep } from './control.ts';
 import {
   type DeliveryValues,
   prepareDeliveryStats,
@@ -17,10 +18,18 @@ import {
   prepareListFlows,
   prepareSetFlowEnabled,
 } from './flows.ts';
+import {
+  prepareFindLineage,
+  prepareListRunTimes,
+  prepareListSignals,
+  preparePurgeRuns,
+  prepareRunStats,
+} from './insight.ts';
 import type { NonceIndex } from './nonce-index.ts';
 import { preparePurgeNonces } from './nonces.ts';
 import { preparePing } from './ping.ts';
 import { prepareFindRun, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
+import { prepareFireSchedule, prepareListSchedules, prepareSaveSchedule, type SentTick } from './schedules.ts';
 
 /** The members of the store that are one transaction each. */
 export type OperationName = Exclude<keyof Store, 'close'>;
@@ -29,6 +38,7 @@ export type OperationName = Exclude<keyof Store, 'close'>;
 interface Sent {
   accept: [acceptance: AcceptanceValues, body: Uint8Array];
   recordDelivery: [delivery: DeliveryValues, body?: Uint8Array];
+  fireSchedule: [tick: SentTick, body: Uint8Array];
 }
 
 type Args<Name extends OperationName> = Name extends keyof Sent ? Sent[Name] : Parameters<Store[Name]>;
@@ -68,6 +78,20 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   renewLeases: { thread: 'writer', prepare: prepareRenewLeases },
   advance: { thread: 'writer', prepare: prepareAdvance },
   recover: { thread: 'writer', prepare: prepareRecover },
+
+  cancelRun: { thread: 'writer', prepare: prepareCancelRun },
+  retryStep: { thread: 'writer', prepare: prepareRetryStep },
+  deliverSignal: { thread: 'writer', prepare: prepareDeliverSignal },
+
+  runStats: { thread: 'reader', prepare: prepareRunStats },
+  listRunTimes: { thread: 'reader', prepare: prepareListRunTimes },
+  findLineage: { thread: 'reader', prepare: prepareFindLineage },
+  listSignals: { thread: 'reader', prepare: prepareListSignals },
+  purgeRuns: { thread: 'writer', prepare: preparePurgeRuns },
+
+  listSchedules: { thread: 'reader', prepare: prepareListSchedules },
+  saveSchedule: { thread: 'writer', prepare: prepareSaveSchedule },
+  fireSchedule: { thread: 'writer', prepare: prepareFireSchedule },
 };
 
 export const operationNames = Object.keys(operations) as OperationName[];

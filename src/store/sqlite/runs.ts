@@ -5,7 +5,7 @@ import type { Page, RunDetail, RunInput, RunQuery, StepDetail } from '../store.t
 import { fromJson } from './json-column.ts';
 import { contains, equals, holds, preparePages, where } from './paging.ts';
 
-const columns = `
+export const runColumns = `
   id, flow_id AS flowId, flow_name AS flowName, flow_version AS flowVersion, revision, status,
   trigger_key AS triggerKey, trigger_type AS triggerType, delivery_id AS deliveryId, source_run_id AS sourceRunId,
   started_at AS startedAt, completed_at AS completedAt`;
@@ -35,7 +35,7 @@ interface AttemptRow extends Omit<Attempt, 'input' | 'output' | 'error'> {
 export function prepareListRuns(db: Database): (query: RunQuery) => Page<Run> {
   const pages = preparePages<Run, Run>(db, {
     // Of runs started in the same millisecond the one stored last is the newest.
-    page: `SELECT ${columns} FROM runs %where% ORDER BY started_at DESC, rowid DESC LIMIT ? OFFSET ?`,
+    page: `SELECT ${runColumns} FROM runs %where% ORDER BY started_at DESC, rowid DESC LIMIT ? OFFSET ?`,
     count: 'SELECT count(*) AS total FROM runs %where%',
     toItem: (row) => row,
   });
@@ -53,9 +53,10 @@ export function prepareListRuns(db: Database): (query: RunQuery) => Page<Run> {
 }
 
 export function prepareFindRun(db: Database): (runId: string) => RunDetail | undefined {
-  type Row = Run & TriggerRow & Pick<RunDetail, 'timeoutAt' | 'idempotencyKey'>;
+  type Row = Omit<RunDetail, 'trigger'> & TriggerRow;
   const find = db.prepare<[string], Row>(`
-    SELECT ${columns}, ${triggerColumns}, timeout_at AS timeoutAt, idempotency_key AS idempotencyKey
+    SELECT ${runColumns}, ${triggerColumns}, timeout_at AS timeoutAt, timed_out_at AS timedOutAt,
+      cancel_requested_at AS cancelRequestedAt, cancel_reason AS cancelReason, idempotency_key AS idempotencyKey
     FROM runs WHERE id = ?`);
   return (runId) => {
     const row = find.get(runId);
@@ -96,23 +97,26 @@ export function prepareListSteps(db: Database): (runId: string) => StepDetail[] 
   };
 }
 
-export function prepareReadRunInput(db: Database): (runId: string) => RunInput | undefined {
+export function prepareReadRunInput(
+  db: Database,
+): (runId: string, stepKeys?: readonly string[]) => RunInput | undefined {
   const findTrigger = db.prepare<[string], TriggerRow>(`SELECT ${triggerColumns} FROM runs WHERE id = ?`);
-  const listEnded = db.prepare<
-    [string],
-    { stepKey: string; status: StepStatus; output: string | null; error: string | null }
-  >(`
+  type EndedRow = { stepKey: string; status: StepStatus; output: string | null; error: string | null };
+  const ended = "status IN ('Succeeded', 'Failed', 'Skipped')";
+  const listEnded = db.prepare<[string], EndedRow>(
+    `SELECT step_key AS stepKey, status, output, error FROM steps WHERE run_id = ? AND ${ended}`,
+  );
+  const listNamed = db.prepare<[string, string], EndedRow>(`
     SELECT step_key AS stepKey, status, output, error FROM steps
-    WHERE run_id = ? AND status IN ('Succeeded', 'Failed', 'Skipped')`);
-  return (runId) => {
+    WHERE run_id = ? AND step_key IN (SELECT value FROM json_each(?)) AND ${ended}`);
+  return (runId, stepKeys) => {
     const trigger = findTrigger.get(runId);
     if (trigger === undefined) return undefined;
-    const steps = listEnded
-      .all(runId)
-      .map(
-        ({ stepKey, status, output, error }) =>
-          [stepKey, { status, output: fromJson(output), error: toError(error) }] as const,
-      );
+    const rows = stepKeys === undefined ? listEnded.all(runId) : listNamed.all(runId, JSON.stringify(stepKeys));
+    const steps = rows.map(
+      ({ stepKey, status, output, error }) =>
+        [stepKey, { status, output: fromJson(output), error: toError(error) }] as const,
+    );
     return { trigger: toTrigger(trigger), steps: Object.fromEntries(steps) };
   };
 }

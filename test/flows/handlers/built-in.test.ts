@@ -17,6 +17,11 @@ describe('the handler table', () => {
       'NoOp',
       'LogMessage',
       'HttpRequest',
+      'Delay',
+      'Transform',
+      'Fail',
+      'WaitForSignal',
+      'ForEach',
     ]);
   });
 

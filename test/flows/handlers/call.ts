@@ -15,6 +15,8 @@ export async function call(
     idempotencyKey: 'run:step',
     trigger: () => Promise.reject(new Error('no trigger was expected to be read')),
     logger: pino({ level: 'silent' }),
+    now: () => 0,
+    resumed: null,
     signal: new AbortController().signal,
     ...context,
   });

@@ -33,12 +33,18 @@ export function acceptance({ open }: StoreUnderTest): void {
         ],
       });
       const delivery = aDelivery({ runId: run.id, bodyBytes: body.length });
+      const notStopped = { timedOutAt: null, cancelRequestedAt: null, cancelReason: null };
       const result = await store.accept({ delivery, run, idempotencyKey: 'key-1' });
       expect(result).toEqual({ kind: 'accepted', runId: run.id, isReplay: false });
 
       const { steps, traceparent, ...kept } = run;
       const storedTrigger = { ...trigger, body: new Uint8Array(body) };
-      expect(await store.findRun(run.id)).toEqual({ ...kept, trigger: storedTrigger, idempotencyKey: 'key-1' });
+      expect(await store.findRun(run.id)).toEqual({
+        ...kept,
+        trigger: storedTrigger,
+        idempotencyKey: 'key-1',
+        ...notStopped,
+      });
       expect(await store.findDelivery(id(1))).toEqual({ ...delivery, body: new Uint8Array(body) });
       const unstarted = { status: 'Pending', input: null, output: null, error: null, skipReason: null };
       const rest = { evaluationTrace: null, attemptCount: 0, startedAt: null, completedAt: null, attempts: [] };

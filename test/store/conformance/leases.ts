@@ -23,6 +23,11 @@ export function leases({ open }: StoreUnderTest): void {
           traceparent: '00-x-y-01',
           dueAt: T0,
           startedAt: T0 + 3,
+          attemptBase: 0,
+          attemptStartedAt: T0 + 3,
+          resumed: null,
+          loop: null,
+          stop: null,
         },
       ]);
       expect(nextDueAt).toBeNull();
@@ -49,6 +54,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await store.claimDue({ now: T0 + 4, leasedUntil: T0 + minute, limit: 5 })).toEqual({
         claims: [],
         nextDueAt: T0 + 5,
+        timedOut: [],
       });
       expect(await claimAll(store, T0 + 5)).toHaveLength(1);
     });

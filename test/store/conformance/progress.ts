@@ -25,7 +25,9 @@ export function progress({ open }: StoreUnderTest): void {
       const store = await open();
       const runId = await startRun(store, graphOf({ a: [], b: ['a'], c: ['a'] }));
       const advance = await finishDue(store, { a: 'Succeeded' }, T0 + 4);
-      expect(advance).toEqual([{ runStatus: 'Running', endedRun: null, dispatched: ['b', 'c'], skipped: [] }]);
+      expect(advance).toEqual([
+        { runStatus: 'Running', endedRun: null, dispatched: ['b', 'c'], skipped: [], loops: [] },
+      ]);
       expect(await statuses(store, runId)).toEqual({ a: 'Succeeded', b: 'Pending', c: 'Pending' });
       const { claims } = await store.claimDue({ now: T0 + 4, leasedUntil: T0 + minute, limit: 9 });
       expect(claims).toMatchObject([
@@ -39,7 +41,7 @@ export function progress({ open }: StoreUnderTest): void {
       const runId = await startRun(store, graphOf({ a: [] }));
       const [advance] = await finishDue(store, { a: 'Succeeded' }, T0 + 7);
       const endedRun = { flowId, startedAt: T0, completedAt: T0 + 7 };
-      expect(advance).toEqual({ runStatus: 'Succeeded', endedRun, dispatched: [], skipped: [] });
+      expect(advance).toEqual({ runStatus: 'Succeeded', endedRun, dispatched: [], skipped: [], loops: [] });
       expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded', completedAt: T0 + 7 });
       expect(await store.claimDue({ now: T0 + minute, leasedUntil: T0 + minute, limit: 9 })).toEqual({
         claims: [],
@@ -85,7 +87,7 @@ export function progress({ open }: StoreUnderTest): void {
       const [claim] = await claimAll(store);
       if (claim === undefined) throw new Error('nothing was due');
       const advance = await finish(store, claim, retryAt(T0 + 500), T0 + 9);
-      expect(advance).toEqual({ runStatus: 'Running', endedRun: null, dispatched: ['a'], skipped: [] });
+      expect(advance).toEqual({ runStatus: 'Running', endedRun: null, dispatched: ['a'], skipped: [], loops: [] });
       expect(await store.listSteps(runId)).toMatchObject([
         {
           status: 'Pending',

@@ -89,7 +89,7 @@ export function runs({ open }: StoreUnderTest): void {
       const runId = await startRun(store, graphOf({ a: [] }));
       const [first] = await claimAll(store);
       if (first === undefined) throw new Error('nothing was due');
-      await finish(store, first, { ...retryAt(T0 + 10), output: { status: 503 } }, T0 + 1);
+      await finish(store, first, retryAt(T0 + 10, { status: 503 }), T0 + 1);
       const [second] = await claimAll(store, T0 + 10);
       if (second === undefined) throw new Error('nothing was due again');
       await finish(store, second, succeeded({ status: 200 }), T0 + 12);

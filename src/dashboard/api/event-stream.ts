@@ -1,0 +1,63 @@
+import type { ServerResponse } from 'node:http';
+import { z } from 'zod';
+import type { LiveEvent } from '../../telemetry/live-events.ts';
+import { REFUSALS } from '../error-responses.ts';
+import { optionalGuid } from '../input.ts';
+import type { ApiRoutes } from '../services.ts';
+
+const HEARTBEAT_MS = 15_000;
+/** A watcher that reads this much slower than things happen is let go; it may come again. */
+const MAX_WAITING_BYTES = 1_048_576;
+
+/** What happens, as it happens, as Server-Sent Events. */
+export const eventStreamRoutes: ApiRoutes = (app, { live }) => {
+  const open = new Set<ServerResponse>();
+  // A stream never ends by itself, and a server that stops waits for every answer.
+  app.addHook('preClose', async () => {
+    for (const response of open) response.end();
+  });
+
+  app.get(
+    '/flows/api/events/stream',
+    {
+      schema: {
+        tags: ['service'],
+        operationId: 'streamEvents',
+        summary: 'Runs, steps and deliveries as they happen, as Server-Sent Events',
+        querystring: z.strictObject({ runId: optionalGuid() }),
+        response: { ...REFUSALS },
+      },
+    },
+    async (request, reply) => {
+      const { runId } = request.query;
+      const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
+      reply.hijack();
+      const response = reply.raw;
+      response.writeHead(200, {
+        ...Object.fromEntries(headers.map(([name, value]) => [name, value ?? ''])),
+        'content-type': 'text/event-stream; charset=utf-8',
+        'cache-control': 'no-store',
+        'x-accel-buffering': 'no',
+      });
+      response.write(': open\n\n');
+      open.add(response);
+      const write = (text: string) => {
+        if (response.writableLength > MAX_WAITING_BYTES) response.destroy();
+        else response.write(text);
+      };
+      const heartbeat = setInterval(() => write(': still here\n\n'), HEARTBEAT_MS).unref();
+      const unsubscribe = live.subscribe((event) => {
+        if (runId === undefined || event.runId === runId) write(formatEvent(event));
+      });
+      response.once('close', () => {
+        clearInterval(heartbeat);
+        unsubscribe();
+        open.delete(response);
+      });
+    },
+  );
+};
+
+function formatEvent({ type, data }: LiveEvent): string {
+  return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+}

@@ -1,0 +1,153 @@
+import { z } from 'zod';
+import { HttpError } from '../../errors.ts';
+import { SIGNAL_NAME } from '../../flows/handlers/wait-for-signal.ts';
+import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
+import { guid, NO_QUERY } from '../input.ts';
+import { outcomeSchema, parseJsonBody, readJsonBody } from '../json-body.ts';
+import type { ApiRoutes } from '../services.ts';
+import { id, json, time } from './formats.ts';
+
+const tags = ['runs'];
+const params = z.object({ id: guid() });
+const MAX_REASON_CHARACTERS = 500;
+
+const cancelBody = z.strictObject({ reason: z.string().max(MAX_REASON_CHARACTERS).optional() });
+const cancelSchema = outcomeSchema.extend({ accepted: z.boolean(), closedImmediately: z.boolean() });
+const rerunSchema = z.object({ runId: id(), sourceRunId: id() });
+const signalSchema = z.object({
+  delivered: z.boolean().describe('False where no step waits for it yet: it is kept for the first that will.'),
+  stepKey: z.string().nullable(),
+  deliveredAt: time(),
+});
+const errors = { ...REFUSALS, 404: errorSchema, 409: errorSchema, 503: errorSchema };
+
+/** What is done to a run that was started. */
+export const runControlRoutes: ApiRoutes = (app, services) => {
+  cancelRoute(app, services);
+  rerunRoute(app, services);
+  retryRoute(app, services);
+  signalRoute(app, services);
+};
+
+const cancelRoute: ApiRoutes = (app, { control }) => {
+  app.post(
+    '/flows/api/runs/:id/cancel',
+    {
+      schema: {
+        tags,
+        operationId: 'cancelRun',
+        summary: 'Ends a run: at once, or as soon as the steps that run have heard of it',
+        params,
+        querystring: NO_QUERY,
+        body: json().describe('Optional: { "reason": "why" }.'),
+        response: { 200: cancelSchema, ...errors },
+      },
+    },
+    async (request) => {
+      const { reason } = parseJsonBody(request, cancelBody);
+      const result = await control.cancel(request.params.id, reason ?? null);
+      if (result.kind === 'unknown') throw unknownId('run', request.params.id);
+      if (result.kind === 'ended') throw new HttpError(409, `The run has ended as ${result.status}`, 'run_ended');
+      const closedImmediately = result.run.completedAt !== null;
+      const message = closedImmediately ? 'The run is cancelled' : 'The run ends as soon as its running steps have';
+      return { success: true, message, accepted: true, closedImmediately };
+    },
+  );
+};
+
+const rerunRoute: ApiRoutes = (app, { store, engine }) => {
+  app.post(
+    '/flows/api/runs/:id/rerun',
+    {
+      schema: {
+        tags,
+        operationId: 'rerunRun',
+        summary: 'Starts a run of the newest revision with what started this one',
+        params,
+        querystring: NO_QUERY,
+        response: { 200: rerunSchema, ...errors },
+      },
+    },
+    async (request) => {
+      const source = await store.findRun(request.params.id);
+      if (source === undefined) throw unknownId('run', request.params.id);
+      const result = await engine.rerun(source);
+      if (result.kind === 'unknown') throw new HttpError(404, 'The flow of the run is not deployed', 'unknown_flow');
+      if (result.kind === 'disabled')
+        throw new HttpError(403, 'The flow is disabled; enable it first', 'flow_disabled');
+      return { runId: result.runId, sourceRunId: source.id };
+    },
+  );
+};
+
+const retryRoute: ApiRoutes = (app, { control }) => {
+  app.post(
+    '/flows/api/runs/:id/steps/:key/retry',
+    {
+      schema: {
+        tags,
+        operationId: 'retryStep',
+        summary: 'Tries a failed step once more; steps that were skipped because of it are planned anew',
+        params: z.object({ id: guid(), key: z.string().max(1000) }),
+        querystring: NO_QUERY,
+        response: { 200: outcomeSchema, ...errors },
+      },
+    },
+    async (request) => {
+      const { id: runId, key } = request.params;
+      const result = await control.retryStep(runId, key);
+      switch (result.kind) {
+        case 'unknownRun':
+          throw unknownId('run', runId);
+        case 'unknownStep':
+          throw new HttpError(404, `The run has no step ${JSON.stringify(key)}`, 'unknown_step');
+        case 'notFailed':
+          throw new HttpError(409, `The step is ${result.stepStatus}; only a failed one is tried again`, 'not_failed');
+        case 'stopped':
+          throw new HttpError(409, `The run ended as ${result.runStatus}; start it anew instead`, 'run_ended');
+        default:
+          return { success: true, message: `Due again: ${result.steps.join(', ')}` };
+      }
+    },
+  );
+};
+
+const signalRoute: ApiRoutes = (app, { control, clock }) => {
+  app.post(
+    '/flows/api/runs/:id/signals/:name',
+    {
+      schema: {
+        tags,
+        operationId: 'sendSignal',
+        summary: 'Sends a signal to a run; its JSON body is the output of the step that waits for it',
+        params: z.object({
+          id: guid(),
+          name: z.string().regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"'),
+        }),
+        querystring: NO_QUERY,
+        body: json().describe('Any JSON; null where there is none.'),
+        response: { 200: signalSchema, ...errors },
+      },
+    },
+    async (request) => {
+      const { id: runId, name } = request.params;
+      const result = await control.signal({ runId, name, body: readJsonBody(request) ?? null });
+      switch (result.kind) {
+        case 'unknown':
+          throw unknownId('run', runId);
+        case 'unknownName':
+          throw new HttpError(404, `No step of the run waits for a signal ${JSON.stringify(name)}`, 'unknown_signal');
+        case 'ended':
+          throw new HttpError(409, `The run has ended as ${result.status}`, 'run_ended');
+        case 'duplicate':
+          throw new HttpError(409, `The signal ${JSON.stringify(name)} was sent before`, 'signal_duplicate');
+        default:
+          return {
+            delivered: result.stepKey !== null,
+            stepKey: result.stepKey,
+            deliveredAt: new Date(clock.now()).toISOString(),
+          };
+      }
+    },
+  );
+};

@@ -1,0 +1,149 @@
+import { z } from 'zod';
+import { HttpError } from '../../errors.ts';
+import type { Schedule } from '../../flows/scheduler.ts';
+import { triggerInputsSchemas } from '../../manifest/schema.ts';
+import { errorSchema, REFUSALS } from '../error-responses.ts';
+import { NO_QUERY, PAGING } from '../input.ts';
+import { outcomeSchema, parseJsonBody } from '../json-body.ts';
+import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
+import { id, isoTimeOrNull, json, listOf, time, toList } from './formats.ts';
+
+const tags = ['schedules'];
+const params = z.object({ jobId: z.string().max(400) });
+const cronBody = z.strictObject({ cronExpression: triggerInputsSchemas.cron.shape.cronExpression });
+const response = { 200: outcomeSchema, ...REFUSALS, 404: errorSchema, 503: errorSchema };
+
+const scheduleSchema = z
+  .object({
+    jobId: z.string(),
+    flowId: id(),
+    flowName: z.string(),
+    triggerKey: z.string(),
+    cron: z.string().describe('In force: an operator’s change goes before the manifest.'),
+    timeZone: z.string(),
+    nextExecution: time().nullable(),
+    lastExecution: time().nullable(),
+    paused: z.boolean(),
+  })
+  .meta({ id: 'Schedule' });
+
+/** Cron triggers: when they fire, and changes that survive a restart. */
+export const scheduleRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/schedules',
+    {
+      schema: {
+        tags,
+        operationId: 'listSchedules',
+        summary: 'Cron triggers of the deployed flows',
+        querystring: z.strictObject(PAGING),
+        response: { 200: listOf(scheduleSchema), ...REFUSALS },
+      },
+    },
+    async ({ query }) => {
+      const schedules = await services.scheduler.list();
+      const page = schedules.slice(query.skip, query.skip + query.take);
+      return toList(page.map(scheduleView), schedules.length, query);
+    },
+  );
+  pauseRoute(app, services, { verb: 'pause', isPaused: true });
+  pauseRoute(app, services, { verb: 'resume', isPaused: false });
+  triggerRoute(app, services);
+  cronRoute(app, services);
+};
+
+/** Idempotent: what is already so stays so. */
+function pauseRoute(
+  app: DashboardApp,
+  { scheduler }: DashboardServices,
+  { verb, isPaused }: { verb: 'pause' | 'resume'; isPaused: boolean },
+): void {
+  app.post(
+    `/flows/api/schedules/:jobId/${verb}`,
+    {
+      schema: {
+        tags,
+        operationId: `${verb}Schedule`,
+        summary: isPaused
+          ? 'Stops a cron trigger from firing'
+          : 'Lets a cron trigger fire again, from its next time on',
+        params,
+        querystring: NO_QUERY,
+        response,
+      },
+    },
+    async (request) => {
+      const schedule = known(await scheduler.setPaused(request.params.jobId, isPaused), request.params.jobId);
+      return { success: true, message: isPaused ? 'The schedule is paused' : nextOf(schedule) };
+    },
+  );
+}
+
+const triggerRoute: ApiRoutes = (app, { scheduler }) => {
+  app.post(
+    '/flows/api/schedules/:jobId/trigger',
+    {
+      schema: {
+        tags,
+        operationId: 'triggerSchedule',
+        summary: 'Starts a run of a cron trigger now; its next time stays',
+        params,
+        querystring: NO_QUERY,
+        response: { ...response, 200: outcomeSchema.extend({ runId: id() }) },
+      },
+    },
+    async (request) => {
+      const result = known(await scheduler.trigger(request.params.jobId), request.params.jobId);
+      if (result.kind === 'disabled')
+        throw new HttpError(403, 'The flow is disabled; enable it first', 'flow_disabled');
+      if (result.kind === 'unknown') throw unknownSchedule(request.params.jobId);
+      return { success: true, message: 'A run was started', runId: result.runId };
+    },
+  );
+};
+
+const cronRoute: ApiRoutes = (app, { scheduler }) => {
+  app.put(
+    '/flows/api/schedules/:jobId/cron',
+    {
+      schema: {
+        tags,
+        operationId: 'changeCron',
+        summary: 'Changes when a cron trigger fires, at once; the manifest’s own expression takes the change back',
+        params,
+        querystring: NO_QUERY,
+        body: json().describe('{ "cronExpression": "0 2 * * *" }'),
+        response,
+      },
+    },
+    async (request) => {
+      const { cronExpression } = parseJsonBody(request, cronBody);
+      const changed = await scheduler.setCron(request.params.jobId, cronExpression);
+      return { success: true, message: nextOf(known(changed, request.params.jobId)) };
+    },
+  );
+};
+
+function known<T>(found: T | undefined, jobId: string): T {
+  if (found === undefined) throw unknownSchedule(jobId);
+  return found;
+}
+
+function unknownSchedule(jobId: string): HttpError {
+  return new HttpError(404, `There is no schedule with the id ${JSON.stringify(jobId)}`, 'unknown_schedule');
+}
+
+function nextOf({ nextAt, isPaused }: Schedule): string {
+  if (isPaused) return 'The schedule is paused';
+  return nextAt === null ? 'The schedule never fires again' : `The schedule fires at ${isoTimeOrNull(nextAt)}`;
+}
+
+function scheduleView(schedule: Schedule): z.output<typeof scheduleSchema> {
+  const { jobId, flowId, flowName, triggerKey, cron, timeZone, nextAt, lastAt, isPaused } = schedule;
+  return {
+    ...{ jobId, flowId, flowName, triggerKey, cron, timeZone },
+    nextExecution: isoTimeOrNull(nextAt),
+    lastExecution: isoTimeOrNull(lastAt),
+    paused: isPaused,
+  };
+}

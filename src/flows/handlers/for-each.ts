@@ -1,0 +1,51 @@
+import { z } from 'zod';
+import { kindOf } from '../../expressions/values.ts';
+import type { Json, JsonObject } from '../../model/json.ts';
+import type { StepDefinition } from '../../model/manifest.ts';
+import { StepFailure } from '../step-failure.ts';
+import { defineHandler, type StepHandler } from './handler.ts';
+
+/** What a loop begins with, once its items are known. */
+export interface LoopStart {
+  readonly kind: 'loop';
+  readonly items: readonly Json[];
+  readonly concurrency: number;
+}
+
+/** More would keep a run busy for days; what is so large is better sent as several runs. */
+const MAX_ITEMS = 100_000;
+
+/**
+ * Runs a graph of children for each item; the output has what each iteration left, in the order of the items. The
+ * children are steps of the run: the planner starts them, so that there is nothing here to call.
+ */
+export const forEach: StepHandler = defineHandler({
+  type: 'ForEach',
+  inputs: z.strictObject({}),
+  run: () => {
+    throw new StepFailure('invalid_input', 'a ForEach step needs forEach and steps beside its type');
+  },
+});
+
+// Templates are kept by the object that holds them, so a definition has one for good.
+const written = new WeakMap<StepDefinition, JsonObject>();
+
+/** What of a loop's definition holds expressions. */
+export function loopInputs(step: StepDefinition): JsonObject {
+  const known = written.get(step) ?? { forEach: step.forEach ?? null };
+  written.set(step, known);
+  return known;
+}
+
+/** Throws `StepFailure` where the items are no array. */
+export function startOfLoop({ concurrencyLimit = 1 }: StepDefinition, resolved: Json): LoopStart {
+  const items: unknown = typeof resolved === 'object' && resolved !== null ? Reflect.get(resolved, 'forEach') : null;
+  if (!Array.isArray(items)) throw new StepFailure('invalid_input', `forEach: is ${kindOf(items)}; expected an array`);
+  if (items.length <= MAX_ITEMS) return { kind: 'loop', items, concurrency: concurrencyLimit };
+  throw new StepFailure('invalid_input', `forEach: has ${items.length} items; at most ${MAX_ITEMS} are accepted`);
+}
+
+/** What the record shows as the loop's input: the items stand with the loop, once. */
+export function inputOfLoop({ items, concurrency }: LoopStart): Json {
+  return { items: items.length, concurrencyLimit: concurrency };
+}

@@ -1,0 +1,28 @@
+import { z } from 'zod';
+import { defineHandler } from './handler.ts';
+
+const MAX_SECONDS = 315_360_000;
+
+/** Names that fit in the path of the call that sends the signal. */
+export const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
+
+/** Waits for a signal of the run; the output is the signal's JSON body. Without a time limit it waits for ever. */
+export const waitForSignal = defineHandler({
+  type: 'WaitForSignal',
+  inputs: z.strictObject({
+    signalName: z.string().regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"'),
+    timeoutSeconds: z.number().positive().max(MAX_SECONDS).optional(),
+  }),
+  run: ({ inputs: { signalName, timeoutSeconds }, resumed, now }) => {
+    if (resumed?.signal) return { kind: 'succeeded', output: resumed.signal.body };
+    const settled = typeof resumed?.state === 'number' ? resumed.state : undefined;
+    const end = settled ?? (timeoutSeconds === undefined ? undefined : now() + timeoutSeconds * 1000);
+    if (end !== undefined && now() >= end) {
+      const message = `no signal "${signalName}" came in time`;
+      return { kind: 'failed', code: 'signal_timeout', message, retryable: false };
+    }
+    return end === undefined
+      ? { kind: 'waiting', signalName }
+      : { kind: 'waiting', signalName, until: end, state: end };
+  },
+});

@@ -1,0 +1,59 @@
+import type { Graph, StepDefinition } from '../model/manifest.ts';
+
+/**
+ * Keys of steps as rows have them. A step of the graph has its own key; the child `c` of the third iteration of the loop
+ * `l` has `l.2.c`, and loops nest. What stands before the child's own key is its scope: `l.2.`, or nothing outside of
+ * loops. Step keys hold no dot.
+ */
+export interface RuntimeKey {
+  readonly scope: string;
+  /** The key in the graph of the scope. */
+  readonly localKey: string;
+  /** The iteration that the step belongs to; null outside of loops. */
+  readonly iteration: Iteration | null;
+}
+
+export interface Iteration {
+  /** Runtime key of the loop. */
+  readonly loopKey: string;
+  /** From 0. */
+  readonly index: number;
+}
+
+export function parseRuntimeKey(stepKey: string): RuntimeKey {
+  const end = stepKey.lastIndexOf('.');
+  if (end === -1) return { scope: '', localKey: stepKey, iteration: null };
+  const scope = stepKey.slice(0, end + 1);
+  return { scope, localKey: stepKey.slice(end + 1), iteration: iterationOf(scope) };
+}
+
+/** The iteration that a scope stands for; null for the scope outside of loops. */
+export function iterationOf(scope: string): Iteration | null {
+  if (scope === '') return null;
+  const start = scope.lastIndexOf('.', scope.length - 2);
+  return { loopKey: scope.slice(0, start), index: Number(scope.slice(start + 1, -1)) };
+}
+
+export function scopeOfIteration({ loopKey, index }: Iteration): string {
+  return `${loopKey}.${index}.`;
+}
+
+/** The graph that the steps of a scope belong to; undefined where a run of this graph has no such scope. */
+export function graphOfScope(graph: Graph, scope: string): Graph | undefined {
+  const iteration = iterationOf(scope);
+  return iteration === null ? graph : stepAt(graph, iteration.loopKey)?.steps;
+}
+
+/** The definition behind a runtime key; undefined where the graph has none. */
+export function stepAt(graph: Graph, stepKey: string): StepDefinition | undefined {
+  const { scope, localKey } = parseRuntimeKey(stepKey);
+  const own = graphOfScope(graph, scope);
+  return own !== undefined && Object.hasOwn(own, localKey) ? own[localKey] : undefined;
+}
+
+/** Scopes whose steps a step can read, its own first, then those of the loops around it. */
+export function scopesAround(stepKey: string): string[] {
+  const { scope } = parseRuntimeKey(stepKey);
+  const iteration = iterationOf(scope);
+  return iteration === null ? [scope] : [scope, ...scopesAround(iteration.loopKey)];
+}

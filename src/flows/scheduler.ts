@@ -1,0 +1,263 @@
+import { Cron } from 'croner';
+import type { Logger } from 'pino';
+import type { Clock } from '../model/clock.ts';
+import type { CronTrigger } from '../model/manifest.ts';
+import type { NewRun, ScheduleRecord, Store } from '../store/store.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { Catalog, DeployedFlow } from './catalog.ts';
+import type { Engine, TriggerResult } from './engine.ts';
+import type { Report } from './report.ts';
+
+/** Starts the runs of cron triggers. */
+export interface Scheduler {
+  /** Takes up what was missed while the service was down, then fires tick by tick. */
+  start(): Promise<void>;
+  /** Takes up triggers and expressions of a deploy at once; else it happens within a minute. */
+  sync(): Promise<void>;
+  /** Schedules of the triggers that are deployed now. */
+  list(): Promise<Schedule[]>;
+  /** These yield undefined where no deployed cron trigger has the id. */
+  setPaused(jobId: string, isPaused: boolean): Promise<Schedule | undefined>;
+  /** An expression that equals the manifest's takes an earlier change back. */
+  setCron(jobId: string, cronExpression: string): Promise<Schedule | undefined>;
+  trigger(jobId: string): Promise<TriggerResult | undefined>;
+  stop(): Promise<void>;
+}
+
+export interface Schedule extends ScheduleRecord {
+  /** `flow-{flowId}-{triggerKey}`. */
+  readonly jobId: string;
+  readonly flowName: string;
+}
+
+export interface SchedulerServices {
+  readonly store: Pick<Store, 'listSchedules' | 'saveSchedule' | 'fireSchedule'>;
+  readonly catalog: Pick<Catalog, 'list'>;
+  readonly engine: Pick<Engine, 'planRun' | 'announce' | 'triggerFlow'>;
+  readonly clock: Clock;
+  readonly newId: () => string;
+  readonly logger: Logger;
+  readonly report: Pick<Report, 'triggerDisabled'>;
+  readonly metrics: Pick<Metrics, 'scheduleLagMs'>;
+}
+
+/** A cron trigger of a deployed flow. */
+interface Job {
+  readonly jobId: string;
+  readonly flow: DeployedFlow;
+  readonly triggerKey: string;
+  readonly trigger: CronTrigger;
+}
+
+/** Changes that this process was not told of, such as a clock that was set, are seen at the latest after this time. */
+const LONGEST_SLEEP_MS = 60_000;
+/** A tick that is this late was missed: the machine slept, or the store was away. */
+const MISSED_AFTER_MS = 30_000;
+const NO_BODY = { body: new Uint8Array(0), contentType: null, headers: {} } as const;
+
+export function createScheduler(services: SchedulerServices): Scheduler {
+  return new CronScheduler(services);
+}
+
+class CronScheduler implements Scheduler {
+  readonly #services: SchedulerServices;
+  #timer: NodeJS.Timeout | undefined;
+  #isActive = false;
+  /** Work goes one after the other: a tick must not meet a change half made. */
+  #working: Promise<unknown> = Promise.resolve();
+
+  constructor(services: SchedulerServices) {
+    this.#services = services;
+  }
+
+  async start(): Promise<void> {
+    this.#isActive = true;
+    await this.#inTurn(() => this.#round({ lateMs: 0 }));
+  }
+
+  async sync(): Promise<void> {
+    await this.#inTurn(() => this.#round({ lateMs: MISSED_AFTER_MS }));
+  }
+
+  async list(): Promise<Schedule[]> {
+    return this.#inTurn(() => this.#current());
+  }
+
+  setPaused(jobId: string, isPaused: boolean): Promise<Schedule | undefined> {
+    return this.#change(jobId, (schedule) => ({ ...schedule, isPaused }));
+  }
+
+  setCron(jobId: string, cronExpression: string): Promise<Schedule | undefined> {
+    return this.#change(jobId, (schedule, { trigger }) => {
+      const cronOverride = cronExpression === trigger.inputs.cronExpression ? null : cronExpression;
+      return { ...schedule, cronOverride, cron: cronExpression };
+    });
+  }
+
+  async trigger(jobId: string): Promise<TriggerResult | undefined> {
+    const { store, engine, clock } = this.#services;
+    const job = this.#jobs().find((each) => each.jobId === jobId);
+    if (job === undefined) return undefined;
+    const { triggerKey, flow } = job;
+    const request = { flowId: flow.record.id, triggerKey, triggerType: 'cron', ...NO_BODY } as const;
+    const result = await engine.triggerFlow(request);
+    if (result.kind === 'started') {
+      await this.#inTurn(async () => {
+        const found = (await this.#current()).find((each) => each.jobId === jobId);
+        if (found !== undefined) await store.saveSchedule(recordOf({ ...found, lastAt: clock.now() }));
+      });
+    }
+    return result;
+  }
+
+  async stop(): Promise<void> {
+    this.#isActive = false;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    await this.#working;
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#working.then(work);
+    this.#working = turn.catch(() => {});
+    return turn;
+  }
+
+  #change(
+    jobId: string,
+    change: (schedule: ScheduleRecord, job: Job) => ScheduleRecord,
+  ): Promise<Schedule | undefined> {
+    const { store, clock } = this.#services;
+    return this.#inTurn(async () => {
+      const job = this.#jobs().find((each) => each.jobId === jobId);
+      const found = (await this.#current()).find((each) => each.jobId === jobId);
+      if (job === undefined || found === undefined) return undefined;
+      const changed = change(recordOf(found), job);
+      // What fell due while it was paused was not missed: it was not wanted.
+      const isSame = changed.cron === found.cron && changed.isPaused === found.isPaused;
+      const saved = isSame ? changed : { ...changed, nextAt: nextTick(changed, clock.now()) };
+      await store.saveSchedule(saved);
+      this.#sleepUntil(saved.nextAt);
+      return { ...saved, jobId, flowName: job.flow.record.name };
+    });
+  }
+
+  /** Every cron trigger with its state, made or brought up to the manifest where it has to be. */
+  async #current(): Promise<Schedule[]> {
+    const { store, clock } = this.#services;
+    const stored = new Map((await store.listSchedules()).map((each) => [jobIdOf(each), each]));
+    const schedules: Schedule[] = [];
+    for (const { jobId, flow, triggerKey, trigger } of this.#jobs()) {
+      const known = stored.get(jobId);
+      const { cronExpression, timeZone = 'UTC' } = trigger.inputs;
+      const cron = known?.cronOverride ?? cronExpression;
+      let schedule = known;
+      if (schedule === undefined || schedule.cron !== cron || schedule.timeZone !== timeZone) {
+        const { cronOverride = null, isPaused = false, lastAt = null } = known ?? {};
+        const made = { flowId: flow.record.id, triggerKey, cron, timeZone, cronOverride, isPaused, lastAt };
+        schedule = { ...made, nextAt: nextTick(made, clock.now()) };
+        await store.saveSchedule(schedule);
+      }
+      schedules.push({ ...schedule, jobId, flowName: flow.record.name });
+    }
+    return schedules;
+  }
+
+  /** Fires what is due and sleeps until the next is. A tick more than `lateMs` late was missed. */
+  async #round({ lateMs }: { lateMs: number }): Promise<void> {
+    const { clock } = this.#services;
+    const jobs = new Map(this.#jobs().map((job) => [job.jobId, job]));
+    let next: number | null = null;
+    for (const schedule of await this.#current()) {
+      const job = jobs.get(schedule.jobId);
+      let { nextAt } = schedule;
+      if (job !== undefined && nextAt !== null && nextAt <= clock.now()) {
+        nextAt = await this.#fire({ job, schedule, dueAt: nextAt, isMissed: clock.now() - nextAt > lateMs });
+      }
+      if (nextAt !== null) next = Math.min(next ?? nextAt, nextAt);
+    }
+    this.#sleepUntil(next);
+  }
+
+  /** Starts the run of a tick, unless it is passed over, and yields the tick after it. Of several that were missed one fires. */
+  async #fire(tick: { job: Job; schedule: Schedule; dueAt: number; isMissed: boolean }): Promise<number | null> {
+    const { store, engine, clock, report, metrics, logger } = this.#services;
+    const { job, schedule, dueAt, isMissed } = tick;
+    const { flowId, triggerKey } = schedule;
+    const at = clock.now();
+    const nextAt = nextTick(schedule, at);
+    const isSkipped = isMissed && job.trigger.inputs.onMissed === 'skip';
+    const isEnabled = job.flow.record.isEnabled;
+    const run = isSkipped || !isEnabled ? null : this.#planRun(job, at);
+    if (!(await store.fireSchedule({ flowId, triggerKey, dueAt, nextAt, run, at }))) return nextAt;
+    if (!isEnabled) report.triggerDisabled(flowId, triggerKey);
+    else if (isSkipped) logger.info({ flowId, triggerKey, dueAt }, 'a tick was missed and is passed over');
+    if (run !== null) {
+      metrics.scheduleLagMs.observe(at - dueAt);
+      engine.announce(run);
+    }
+    return nextAt;
+  }
+
+  #planRun({ flow, triggerKey }: Job, at: number): NewRun {
+    return this.#services.engine.planRun({
+      runId: this.#services.newId(),
+      flow,
+      triggerType: 'cron',
+      trigger: { key: triggerKey, ...NO_BODY },
+      deliveryId: null,
+      sourceRunId: null,
+      traceparent: null,
+      at,
+    });
+  }
+
+  #sleepUntil(at: number | null): void {
+    if (!this.#isActive) return;
+    const delayMs = Math.min(
+      Math.max(0, (at ?? Number.POSITIVE_INFINITY) - this.#services.clock.now()),
+      LONGEST_SLEEP_MS,
+    );
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#wake(), delayMs).unref();
+  }
+
+  async #wake(): Promise<void> {
+    try {
+      await this.sync();
+    } catch (error) {
+      // The tick stays due: it fires as soon as the store answers again.
+      this.#services.logger.error({ err: error }, 'cron triggers could not be fired; trying again');
+      this.#sleepUntil(this.#services.clock.now() + 1000);
+    }
+  }
+
+  #jobs(): Job[] {
+    return this.#services.catalog
+      .list()
+      .flatMap((flow) =>
+        Object.entries(flow.loaded.manifest.triggers).flatMap(([triggerKey, trigger]) =>
+          trigger.type === 'cron'
+            ? [{ jobId: jobIdOf({ flowId: flow.record.id, triggerKey }), flow, triggerKey, trigger }]
+            : [],
+        ),
+      );
+  }
+}
+
+function jobIdOf({ flowId, triggerKey }: { flowId: string; triggerKey: string }): string {
+  return `flow-${flowId}-${triggerKey}`;
+}
+
+/** The first tick after `now`; null while paused, and where there is none. */
+function nextTick(
+  { cron, timeZone, isPaused }: Pick<ScheduleRecord, 'cron' | 'timeZone' | 'isPaused'>,
+  now: number,
+): number | null {
+  if (isPaused) return null;
+  return new Cron(cron, { timezone: timeZone, paused: true }).nextRun(new Date(now))?.getTime() ?? null;
+}
+
+function recordOf({ jobId, flowName, ...record }: Schedule): ScheduleRecord {
+  return record;
+}

@@ -1,0 +1,57 @@
+import type { JsonPath } from '../expressions/json-path.ts';
+import type { StepDefinition } from '../model/manifest.ts';
+import { cycles, unknownUpstreams } from './graph.ts';
+import { errorAt, type Problem } from './issues.ts';
+import { STEP_KEY } from './schema.ts';
+import { checkExpressions, type KnownSteps } from './step-expressions.ts';
+import { checkStepInputs, type StepRules } from './step-inputs.ts';
+
+const LOOP = 'ForEach';
+const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
+
+/** Everything that is to be said about a graph and the graphs of its loops. */
+export function checkGraph(known: KnownSteps, rules: StepRules): Problem[] {
+  const { graph, stepKeys, path } = known;
+  const problems = Object.entries(graph).flatMap(([stepKey, step]) => [
+    ...checkStepInputs(step, [...path, stepKey], rules),
+    ...checkExpressions(stepKey, step, known),
+    ...checkLoop(stepKey, step, { known, rules }),
+  ]);
+  return [...problems, ...unknownUpstreams(known), ...cycles(graph, path)].concat(
+    path.length === 1 ? [] : badKeys(stepKeys, path),
+  );
+}
+
+function checkLoop(
+  stepKey: string,
+  step: StepDefinition,
+  { known, rules }: { known: KnownSteps; rules: StepRules },
+): Problem[] {
+  const path = [...known.path, stepKey];
+  if (step.type !== LOOP) {
+    return LOOP_FIELDS.filter((field) => step[field] !== undefined).map((field) =>
+      errorAt([...path, field], `is read by steps of the type ${LOOP} alone`),
+    );
+  }
+  const problems: Problem[] = [];
+  if (step.forEach === undefined) problems.push(errorAt([...path, 'forEach'], 'is missing'));
+  else if (!Array.isArray(step.forEach) && typeof step.forEach !== 'string') {
+    problems.push(errorAt([...path, 'forEach'], 'is neither an array nor an expression that yields one'));
+  }
+  // A loop has no attempts of its own that could be repeated or cut short: its children have.
+  for (const field of ['retry', 'timeoutSeconds'] as const) {
+    if (step[field] === undefined) continue;
+    problems.push(errorAt([...path, field], 'is not accepted on a loop; give it to the child steps'));
+  }
+  const steps = step.steps ?? {};
+  const stepKeys = Object.keys(steps);
+  if (stepKeys.length === 0) problems.push(errorAt([...path, 'steps'], 'is missing or empty; a loop runs child steps'));
+  const inner = { graph: steps, stepKeys, path: [...path, 'steps'], outer: [...known.outer, { stepKey, known }] };
+  return [...problems, ...checkGraph(inner, rules)];
+}
+
+function badKeys(stepKeys: readonly string[], path: JsonPath): Problem[] {
+  return stepKeys
+    .filter((key) => !STEP_KEY.test(key))
+    .map((key) => errorAt([...path, key], 'is no step key; 1 to 64 letters, digits, "_" and "-" are accepted'));
+}

@@ -1,0 +1,99 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import { parseArgs } from 'node:util';
+import pino from 'pino';
+import { createCatalog } from '../../src/flows/catalog.ts';
+import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { createRuntime } from '../../src/flows/runtime.ts';
+import { parseManifest } from '../../src/manifest/load.ts';
+import { openSqliteStore } from '../../src/store/sqlite/client.ts';
+import { createLiveEvents } from '../../src/telemetry/live-events.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
+
+/**
+ * Runs many runs of a flow of five NoOp steps on a database in a file, and prints steps per second and the time from the
+ * moment that a run is durable to the start of its first step. Figures of two machines cannot be compared.
+ */
+const { values } = parseArgs({
+  options: {
+    runs: { type: 'string', default: '10000' },
+    /** Runs that are started at once. */
+    width: { type: 'string', default: '50' },
+    concurrency: { type: 'string', default: '16' },
+  },
+});
+const runs = Number(values.runs);
+const FLOW_ID = '0b7c9d10-0000-4000-8000-000000000001';
+const clock = { now: () => Date.now(), monotonic: () => performance.now() };
+const keys = ['a', 'b', 'c', 'd', 'e'];
+const steps = Object.fromEntries(
+  keys.map((key, at) => [key, { type: 'NoOp', runAfter: at === 0 ? {} : { [keys[at - 1] ?? '']: ['Succeeded'] } }]),
+);
+
+const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
+const store = await openSqliteStore({ path: join(folder, 'bench.db') });
+const logger = pino({ level: 'silent' });
+const handlers = handlerTable(builtInHandlers({ egressAllow: [] }));
+const readSecret = () => ({ error: 'there are no secrets' });
+const { flow } = parseManifest(JSON.stringify({ id: FLOW_ID, version: '1', steps }), 'bench.json', {
+  ...{ handlers, readSecret, strict: false, checks: [] },
+});
+if (flow === undefined) throw new Error('the manifest has errors');
+const catalog = createCatalog(store, clock);
+await catalog.deploy(flow);
+const live = createLiveEvents();
+const startedAt = new Map<string, number>();
+const delays: number[] = [];
+let ended = 0;
+let finish: () => void = () => {};
+const finished = new Promise<void>((resolve) => {
+  finish = resolve;
+});
+live.subscribe(({ type, runId, data }) => {
+  if (type === 'run.started' && runId !== null) startedAt.set(runId, performance.now());
+  if (type === 'step.started' && data.stepKey === 'a' && runId !== null) {
+    delays.push(performance.now() - (startedAt.get(runId) ?? Number.NaN));
+    startedAt.delete(runId);
+  }
+  if (type === 'run.completed') {
+    ended += 1;
+    if (ended === runs) finish();
+  }
+});
+const runtime = createRuntime({
+  ...{ store, catalog, handlers, readSecret, clock, logger, live, metrics: createMetrics() },
+  concurrency: Number(values.concurrency),
+});
+await runtime.start();
+
+const begunAt = performance.now();
+let left = runs;
+await Promise.all(
+  Array.from({ length: Number(values.width) }, async () => {
+    while (left > 0) {
+      left -= 1;
+      const request = { flowId: FLOW_ID, triggerKey: 'manual', triggerType: 'manual' } as const;
+      await runtime.engine.triggerFlow({ ...request, body: Buffer.from('{}'), contentType: null, headers: {} });
+    }
+  }),
+);
+const acceptedAfter = performance.now() - begunAt;
+await finished;
+const seconds = (performance.now() - begunAt) / 1000;
+await runtime.stop(1000);
+await store.close();
+await rm(folder, { recursive: true, force: true });
+
+delays.sort((one, other) => one - other);
+const percentile = (share: number) =>
+  delays[Math.min(delays.length - 1, Math.floor(delays.length * share))] ?? Number.NaN;
+console.log(
+  `${runs} runs of ${keys.length} steps, ${values.width} started at once, ${values.concurrency} steps at once`,
+);
+console.log(`${((runs * keys.length) / seconds).toFixed(0)} steps/s, ${(runs / seconds).toFixed(0)} runs/s`);
+console.log(
+  `all were accepted after ${(acceptedAfter / 1000).toFixed(1)} s, all had ended after ${seconds.toFixed(1)} s`,
+);
+console.log(`accepted to first step: p50 ${percentile(0.5).toFixed(1)} ms, p99 ${percentile(0.99).toFixed(1)} ms`);

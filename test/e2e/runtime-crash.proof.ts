@@ -1,0 +1,132 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
+import { expect, it, onTestFinished } from 'vitest';
+import { createWorkspace, eventually, FLOW_ID, getJson, githubManifest, startService } from './service.ts';
+
+/** Another seed kills at other points; this one is printed where the proof fails. */
+const SEED = Number(process.env.SLUICE_CRASH_SEED ?? 20_261_121);
+const KILLS = 70;
+const RUNS_A_ROUND = 6;
+
+interface Attempt {
+  status: string;
+  error: { code: string } | null;
+  completedAt: string | null;
+}
+interface Step {
+  stepKey: string;
+  status: string;
+  attemptCount: number;
+  attempts: Attempt[];
+  output: unknown;
+}
+interface Listed {
+  id: string;
+  status: string;
+  steps: Step[];
+}
+
+/** mulberry32: enough to choose points of time, and the same on every machine. */
+function randomOf(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+/** Refuses the first call of every step, so that each is tried again. */
+async function flakyServer(): Promise<{ url: string; calls: Map<string, number> }> {
+  const calls = new Map<string, number>();
+  const server = createServer((request, response) => {
+    const key = String(request.headers['idempotency-key']);
+    const count = (calls.get(key) ?? 0) + 1;
+    calls.set(key, count);
+    response.writeHead(count === 1 ? 503 : 200, { 'content-type': 'application/json' }).end('{"ok":true}');
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  onTestFinished(() => {
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls };
+}
+
+const cel = (expression: string) => `\${${expression}}`;
+
+function stepsOf(url: string): object {
+  const retry = { maxAttempts: 5, backoffSeconds: 0.02, factor: 1, jitter: false };
+  return {
+    first: { type: 'NoOp' },
+    each: {
+      type: 'ForEach',
+      forEach: cel('trigger.body.items'),
+      concurrencyLimit: 2,
+      runAfter: { first: ['Succeeded'] },
+      steps: {
+        call: { type: 'HttpRequest', inputs: { url }, retry },
+        note: { type: 'Transform', inputs: { value: cel('loop.item * 2') }, runAfter: { call: ['Succeeded'] } },
+      },
+    },
+    pause: { type: 'Delay', inputs: { seconds: 0.1 }, runAfter: { each: ['Succeeded'] } },
+    never: { type: 'Fail', inputs: { message: 'no' }, runAfter: { pause: { when: 'size(trigger.body.items) == 0' } } },
+    last: {
+      type: 'LogMessage',
+      inputs: { message: cel('steps.each.output') },
+      runAfter: { pause: ['Succeeded'], never: ['Skipped'] },
+    },
+  };
+}
+
+it('ends every run once, with consistent attempts, wherever the process is killed', async () => {
+  const random = randomOf(SEED);
+  const { url, calls } = await flakyServer();
+  const workspace = await createWorkspace();
+  onTestFinished(() => workspace.remove());
+  await workspace.writeManifest('push.json', githubManifest({ steps: stepsOf(url) }));
+  const env = { SLUICE_LOG_LEVEL: 'error', SLUICE_EGRESS_ALLOW: '127.0.0.1' };
+  const acknowledged: string[] = [];
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    const service = await startService(workspace, env);
+    const starting = Promise.allSettled(
+      Array.from({ length: RUNS_A_ROUND }, async () => {
+        const response = await fetch(`${service.url}/flows/api/flows/${FLOW_ID}/trigger`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: '{"items":[1,2,3]}',
+        });
+        acknowledged.push(((await response.json()) as { runId: string }).runId);
+      }),
+    );
+    await wait(Math.floor(random() ** 2 * 500));
+    await service.stop('SIGKILL');
+    await starting;
+  }
+  const service = await startService(workspace, env);
+  await eventually(
+    () => getJson<Listed[]>(`${service.url}/flows/api/runs/active`),
+    (active) => active.length === 0,
+  );
+  expect(acknowledged.length, `seed ${SEED}`).toBeGreaterThan(KILLS);
+  for (const runId of acknowledged) {
+    const run = await getJson<Listed>(`${service.url}/flows/api/runs/${runId}`);
+    expect(run.status, `seed ${SEED}, run ${runId}`).toBe('Succeeded');
+    expect(run.steps.find(({ stepKey }) => stepKey === 'last')?.output).toEqual([2, 4, 6]);
+    for (const step of run.steps) {
+      const about = `seed ${SEED}, run ${runId}, step ${step.stepKey}`;
+      expect(step.status, about).toBe(step.stepKey === 'never' ? 'Skipped' : 'Succeeded');
+      expect(step.attempts, about).toHaveLength(step.attemptCount);
+      expect(step.attempts.filter(({ status }) => status === 'Succeeded').length, about).toBe(
+        step.stepKey === 'never' ? 0 : 1,
+      );
+      for (const { completedAt, status, error } of step.attempts) {
+        expect(completedAt, about).not.toBeNull();
+        if (status === 'Failed') expect(['interrupted', 'unexpected_status'], about).toContain(error?.code);
+      }
+    }
+    for (const index of [0, 1, 2]) expect(calls.get(`${runId}:each.${index}.call`)).toBeGreaterThan(1);
+  }
+  await service.stop('SIGTERM');
+});

@@ -1,0 +1,169 @@
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { defineHandler } from '../../src/flows/handlers/handler.ts';
+import type { Json } from '../../src/model/json.ts';
+import type { Graph, StepDefinition } from '../../src/model/manifest.ts';
+import { cel, openHouse, stepOf } from './fixture.ts';
+
+const loop = (forEach: Json, steps: Graph, change: Partial<StepDefinition> = {}) =>
+  stepOf('ForEach', { forEach, steps, ...change });
+const value = (inner: Json, change: Partial<StepDefinition> = {}) =>
+  stepOf('Transform', { inputs: { value: inner }, ...change });
+const behind = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
+
+const failsOn = defineHandler({
+  type: 'FailsOn',
+  inputs: z.object({ item: z.unknown(), bad: z.array(z.unknown()) }),
+  run: ({ inputs: { item, bad } }) =>
+    bad.includes(item)
+      ? { kind: 'failed', code: 'bad_item', message: `no ${item}`, retryable: false }
+      : { kind: 'succeeded', output: item as Json },
+});
+
+async function run(steps: Graph, body: Json = {}) {
+  const house = await openHouse({ own: [failsOn] });
+  await house.deploy(steps);
+  await house.runtime.start();
+  const runId = await house.trigger(body);
+  const ended = await house.ended(runId);
+  return { house, runId, status: ended.status, steps: await house.steps(runId) };
+}
+
+describe('a loop', () => {
+  it('runs its children for each item and leaves what they left, in order', async () => {
+    const { status, steps } = await run(
+      {
+        each: loop(cel('trigger.body.orders'), { double: value(cel('loop.item.n * 2')) }, { concurrencyLimit: 2 }),
+        sum: value(cel('steps.each.output[0] + steps.each.output[2]'), behind('each')),
+      },
+      { orders: [{ n: 1 }, { n: 2 }, { n: 3 }] },
+    );
+    expect(status).toBe('Succeeded');
+    expect(steps.each).toMatchObject({
+      status: 'Succeeded',
+      output: [2, 4, 6],
+      input: { items: 3, concurrencyLimit: 2 },
+      attempts: [{ attempt: 1, status: 'Succeeded' }],
+    });
+    expect(steps.sum?.output).toBe(8);
+    expect(Object.keys(steps).filter((key) => key.includes('.'))).toEqual([
+      'each.0.double',
+      'each.1.double',
+      'each.2.double',
+    ]);
+  });
+
+  it('gives a child its item, its index, its siblings and the steps before the loop', async () => {
+    const { steps } = await run({
+      before: value('b'),
+      each: loop(
+        ['x', 'y'],
+        {
+          one: value(`${cel('loop.item')}${cel('loop.index')}`),
+          two: value([cel('steps.one.output'), cel('steps.before.output')], behind('one')),
+        },
+        behind('before'),
+      ),
+    });
+    expect(steps.each?.output).toEqual([
+      ['x0', 'b'],
+      ['y1', 'b'],
+    ]);
+  });
+
+  it('with several last children leaves them by key', async () => {
+    const { steps } = await run({ each: loop([1], { a: value(1), b: value(2) }) });
+    expect(steps.each?.output).toEqual([{ a: 1, b: 2 }]);
+  });
+
+  it('without items has succeeded', async () => {
+    const { status, steps } = await run({ each: loop([], { a: value(1) }), next: value(0, behind('each')) });
+    expect(status).toBe('Succeeded');
+    expect(steps.each).toMatchObject({ status: 'Succeeded', output: [] });
+    expect(steps.next?.status).toBe('Succeeded');
+  });
+
+  it.each([['text'], [{ a: 1 }], [null], [7]])('over %j fails: only an array can be looped over', async (items) => {
+    const { status, steps } = await run({ each: loop(cel('trigger.body.items'), { a: value(1) }) }, { items });
+    expect(status).toBe('Failed');
+    expect(steps.each?.error).toMatchObject({ code: 'invalid_input', message: expect.stringContaining('forEach: ') });
+  });
+
+  it('nests', async () => {
+    const { status, steps } = await run({
+      rows: loop(
+        [[1, 2], [3], []],
+        { cells: loop(cel('loop.item'), { cell: value(cel('loop.item * 10')) }, { concurrencyLimit: 5 }) },
+        { concurrencyLimit: 2 },
+      ),
+    });
+    expect(status).toBe('Succeeded');
+    expect(steps.rows?.output).toEqual([[10, 20], [30], []]);
+    expect(steps['rows.1.cells.0.cell']).toMatchObject({ output: 30 });
+  });
+
+  it('fails with its first failure and starts no further iteration', async () => {
+    const child = stepOf('FailsOn', { inputs: { item: cel('loop.item'), bad: [2] } });
+    const { status, steps } = await run({ each: loop([1, 2, 3], { child }) });
+    expect(status).toBe('Failed');
+    expect(steps.each).toMatchObject({
+      status: 'Failed',
+      error: { code: 'iteration_failed', message: '"each.1.child" failed: no 2' },
+      output: [1, null, null],
+    });
+    expect(steps['each.2.child']).toBeUndefined();
+  });
+
+  it('goes on past a failure that its children handled, and past what a condition skipped', async () => {
+    const { status, steps } = await run({
+      each: loop([1, 2, 3], {
+        child: stepOf('FailsOn', { inputs: { item: cel('loop.item'), bad: [2] } }),
+        mend: value('mended', { runAfter: { child: { statuses: ['Failed'] } } }),
+        odd: value('odd', { runAfter: { child: { statuses: ['Succeeded'], when: 'loop.item > 1' } } }),
+      }),
+    });
+    expect(status).toBe('Succeeded');
+    expect(steps.each?.output).toEqual([
+      { mend: null, odd: null },
+      { mend: 'mended', odd: null },
+      { mend: null, odd: 'odd' },
+    ]);
+  });
+
+  it('makes the rows of an iteration when it starts, and runs no more at once than it may', async () => {
+    let running = 0;
+    let most = 0;
+    let release: () => void = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const own = defineHandler({
+      type: 'Own',
+      inputs: z.unknown(),
+      run: async () => {
+        running += 1;
+        most = Math.max(most, running);
+        await gate;
+        running -= 1;
+        return { kind: 'succeeded', output: null };
+      },
+    });
+    const house = await openHouse({ own: [own] });
+    await house.deploy({
+      each: loop(
+        Array.from({ length: 1000 }, (_, n) => n),
+        { own: stepOf('Own') },
+        { concurrencyLimit: 3 },
+      ),
+    });
+    await house.runtime.start();
+    const runId = await house.trigger();
+    while (running < 3) await house.store.ping();
+    expect(Object.keys(await house.steps(runId))).toHaveLength(4);
+    release();
+    await house.ended(runId);
+    expect(most).toBe(3);
+    const { each } = await house.steps(runId);
+    expect(each?.output).toHaveLength(1000);
+  });
+});

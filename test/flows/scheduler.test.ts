@@ -1,0 +1,164 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { CronTrigger } from '../../src/model/manifest.ts';
+import type { Store } from '../../src/store/store.ts';
+import { FLOW_ID, type House, openHouse, openStore, START, stepOf } from './fixture.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const JOB = `flow-${FLOW_ID}-tick`;
+const HOUR = 3_600_000;
+const cron = (inputs: Partial<CronTrigger['inputs']> = {}): CronTrigger => ({
+  type: 'cron',
+  inputs: { cronExpression: '0 * * * *', timeZone: 'UTC', ...inputs },
+});
+
+/** A house with a flow whose cron trigger is `trigger`, started at the clock's time. */
+async function open(trigger = cron(), store?: Store, at = START): Promise<House> {
+  const house = await openHouse(store === undefined ? {} : { store });
+  house.clock.pass(at - START);
+  await house.deploy({ only: stepOf('NoOp') }, { triggers: { tick: trigger } });
+  await house.runtime.start();
+  return house;
+}
+
+/** Lets the time pass and what is due fire. */
+async function pass(house: House, ms: number): Promise<void> {
+  house.clock.pass(ms);
+  await house.runtime.scheduler.sync();
+}
+
+async function runs(house: House) {
+  return (await house.store.listRuns({ skip: 0, take: 500 })).items.toReversed();
+}
+
+async function only(house: House) {
+  return (await house.runtime.scheduler.list())[0];
+}
+
+describe('a cron trigger', () => {
+  it('starts one run at each tick, by its one timer', async () => {
+    const house = await open();
+    expect(await only(house)).toMatchObject({ jobId: JOB, nextAt: START + HOUR, lastAt: null, isPaused: false });
+    await pass(house, HOUR - 1);
+    expect(await runs(house)).toEqual([]);
+    house.clock.pass(1);
+    await vi.advanceTimersByTimeAsync(60_000);
+    await house.runtime.scheduler.list();
+    await pass(house, 0);
+    expect(await runs(house)).toMatchObject([{ triggerKey: 'tick', triggerType: 'cron', startedAt: START + HOUR }]);
+    expect(await only(house)).toMatchObject({ nextAt: START + 2 * HOUR, lastAt: START + HOUR });
+    expect(await house.metrics.registry.metrics()).toContain('sluice_schedule_lag_ms_count 1');
+  });
+
+  it.each([
+    ['fireOnce', 1],
+    [undefined, 1],
+    ['skip', 0],
+  ] as const)(
+    'whose ticks were missed while the service was down, with onMissed %s, fires %i times',
+    async (onMissed, count) => {
+      const store = await openStore();
+      const first = await open(cron({ onMissed }), store);
+      await first.runtime.stop(0);
+      const later = await open(cron({ onMissed }), store, START + 5.5 * HOUR);
+      expect(await runs(later)).toHaveLength(count);
+      expect(await only(later)).toMatchObject({ nextAt: START + 6 * HOUR });
+      await pass(later, HOUR / 2);
+      expect(await runs(later)).toHaveLength(count + 1);
+    },
+  );
+
+  // Berlin leaves out 2026-03-29 02:30, where the tick falls to the end of the gap, and has 2026-10-25 02:30 twice.
+  it.each([
+    ['2026-03-28', ['03-29T01:00', '03-30T00:30', '03-31T00:30']],
+    ['2026-10-24', ['10-25T00:30', '10-26T01:30', '10-27T01:30']],
+  ])('fires once a day where the clocks change after %s', async (before, expected) => {
+    const house = await open(
+      cron({ cronExpression: '30 2 * * *', timeZone: 'Europe/Berlin' }),
+      undefined,
+      Date.parse(`${before}T12:00:00Z`),
+    );
+    const ticks: string[] = [];
+    for (let day = 0; day < 3; day += 1) {
+      const next = (await only(house))?.nextAt ?? 0;
+      ticks.push(new Date(next).toISOString());
+      await pass(house, next - house.clock.now());
+    }
+    expect(ticks).toEqual(expected.map((time) => `2026-${time}:00.000Z`));
+    expect(await runs(house)).toHaveLength(3);
+  });
+
+  it('does not fire while it is paused, and afterwards not for what passed meanwhile', async () => {
+    const store = await openStore();
+    const house = await open(cron(), store);
+    expect(await house.runtime.scheduler.setPaused(JOB, true)).toMatchObject({ isPaused: true, nextAt: null });
+    await house.runtime.stop(0);
+    const again = await open(cron(), store, START + 3.5 * HOUR);
+    expect(await only(again)).toMatchObject({ isPaused: true });
+    expect(await again.runtime.scheduler.setPaused(JOB, false)).toMatchObject({ nextAt: START + 4 * HOUR });
+    expect(await runs(again)).toEqual([]);
+  });
+
+  it('keeps a changed expression over a restart, takes it up at once, and gives it back', async () => {
+    const store = await openStore();
+    const house = await open(cron(), store);
+    expect(await house.runtime.scheduler.setCron(JOB, '*/10 * * * *')).toMatchObject({ nextAt: START + HOUR / 6 });
+    await house.runtime.stop(0);
+    const again = await open(cron(), store);
+    expect(await only(again)).toMatchObject({ cron: '*/10 * * * *', nextAt: START + HOUR / 6 });
+    expect(await again.runtime.scheduler.setCron(JOB, '0 * * * *')).toMatchObject({ cronOverride: null });
+    expect(await only(again)).toMatchObject({ nextAt: START + HOUR });
+  });
+
+  it('follows the manifest when that changes', async () => {
+    const house = await open();
+    await house.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron({ cronExpression: '15 * * * *' }) } });
+    await house.runtime.scheduler.sync();
+    expect(await only(house)).toMatchObject({ cron: '15 * * * *', nextAt: START + HOUR / 4 });
+  });
+
+  it('of a disabled flow lets its ticks pass', async () => {
+    const house = await open();
+    await house.catalog.setEnabled(FLOW_ID, false);
+    await pass(house, HOUR);
+    expect(await runs(house)).toEqual([]);
+    expect(house.log.events('TriggerRejectedDisabledFlow')).toHaveLength(1);
+    await house.catalog.setEnabled(FLOW_ID, true);
+    await pass(house, HOUR);
+    expect(await runs(house)).toHaveLength(1);
+  });
+
+  it('starts one run for a tick that two processes see, or that is stored and not answered', async () => {
+    const store = await openStore();
+    let isLost = true;
+    const flaky: Store = {
+      ...store,
+      fireSchedule: async (tick) => {
+        const isFired = await store.fireSchedule(tick);
+        if (isLost) throw new Error('the answer was lost');
+        return isFired;
+      },
+    };
+    const house = await openHouse({ store: flaky });
+    await house.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron() } });
+    await house.runtime.start();
+    house.clock.pass(HOUR);
+    await expect(house.runtime.scheduler.sync()).rejects.toThrow('lost');
+    isLost = false;
+    await house.runtime.scheduler.sync();
+    const other = await open(cron(), store, START + HOUR);
+    expect(await runs(other)).toHaveLength(1);
+  });
+
+  it('can be fired by hand, and its next time stays', async () => {
+    const house = await open();
+    expect(await house.runtime.scheduler.trigger(JOB)).toMatchObject({ kind: 'started' });
+    expect(await only(house)).toMatchObject({ nextAt: START + HOUR, lastAt: START });
+    expect(await house.runtime.scheduler.trigger('nope')).toBeUndefined();
+  });
+});
