@@ -13,6 +13,8 @@ import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
 import { dashboardAccess, databasePath, type Environment, readSettings } from './settings.ts';
 import type { Settings, SettingsInput } from './settings-schema.ts';
+import { withSealedBodies } from './store/sealed-bodies.ts';
+import { bodySealer } from './store/sealed-body.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
 import type { Store } from './store/store.ts';
 import { logEvent } from './telemetry/events.ts';
@@ -80,10 +82,12 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const logger = options.logger ?? pino({ level: settings.logLevel });
   const toolbox = createToolbox({ settings, extensions, environment, clock, folder });
   const { flows, warnings } = await load(relative(process.cwd(), resolve(folder, settings.manifests)) || '.', toolbox);
-  const store = await openSqliteStore({
+  const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
+  const opened = await openSqliteStore({
     path: databasePath(settings, folder),
     ...(options.onFatal === undefined ? {} : { onFatal: options.onFatal }),
   });
+  const store = withSealedBodies(opened, sealer);
   try {
     return await assemble({ settings, logger, clock, toolbox, flows, warnings, store });
   } catch (error) {

@@ -2,6 +2,7 @@ import type { DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import type { ManifestSnapshot, RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step, StepError } from '../model/run.ts';
+import type { DeliveryLogStore } from './delivery-log.ts';
 
 /**
  * What Sluice keeps, whatever keeps it.
@@ -11,7 +12,7 @@ import type { Attempt, Run, RunTrigger, Step, StepError } from '../model/run.ts'
  * thread or on another machine. Times are milliseconds since the Unix epoch, given by the caller: a store has no clock.
  * `test/store/conformance.ts` says the same as a test suite that every backend passes.
  */
-export interface Store extends FlowStore, DeliveryStore, RunStore, DispatchStore {
+export interface Store extends FlowStore, DeliveryStore, DeliveryLogStore, RunStore, DispatchStore {
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */
   ping(): Promise<void>;
   /** Finishes what was called before, then releases files and threads. Idempotent. */
@@ -76,7 +77,10 @@ export interface DeliveryStore {
 }
 
 export interface Acceptance {
-  /** Absent where no webhook started the run. Its `runId` is the run's. */
+  /**
+   * Absent where no webhook started the run. Its `runId` is the run's. One that names a `redeliveredFrom` for the second
+   * time yields 'duplicate' with the first one's run, and nothing is written.
+   */
   readonly delivery?: DeliveryRecord | undefined;
   readonly nonce?: NonceClaim | undefined;
   /** Scoped to the flow and the trigger. */
@@ -138,6 +142,12 @@ export interface DeliveryQuery extends PageQuery {
   readonly reason?: Reason | undefined;
   readonly rejectedOnly?: boolean | undefined;
   readonly acceptedOnly?: boolean | undefined;
+  /** Answered with an error and started no run. */
+  readonly refusedOnly?: boolean | undefined;
+  /** Received from this instant on. */
+  readonly since?: number | undefined;
+  /** Received before this instant. */
+  readonly until?: number | undefined;
   /** Part of an id, client address, scheme, reason, detail or run id, any case. */
   readonly search?: string | undefined;
 }

@@ -62,7 +62,7 @@ interface End {
   readonly runId: string | null;
 }
 
-const UNJUDGED: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {} };
+const UNJUDGED: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, story: [] };
 
 /**
  * The walk of a delivery: find the trigger, run its gates, read the body, plan the run, commit it all at once, answer.
@@ -132,7 +132,7 @@ async function shakeHands(
   if (answer === undefined) {
     return refuse(reception, judgement.violations.find(isUnverified) ?? 'signature_malformed', services);
   }
-  const clean = { ...UNJUDGED, detail: `handshake ${name}`, evidence: judgement.evidence };
+  const clean = { ...UNJUDGED, detail: `handshake ${name}`, evidence: judgement.evidence, story: judgement.story };
   const greeted = { ...reception, judgement: clean };
   await keep(greeted, { statusCode: answer.statusCode, reason: null, runId: null }, services);
   end(greeted, { refusal: null, violations: [], runId: null }, services);

@@ -114,7 +114,10 @@ export function finish(store: Store, claim: Claim, result: StepResult, at = T0) 
 }
 
 export const succeeded = (output: Json = null): StepResult => ({ kind: 'succeeded', output });
-export const failed = (): StepResult => ({ kind: 'failed', error: { code: 'broken', message: 'No.', retryable: false } });
+export const failed = (): StepResult => ({
+  kind: 'failed',
+  error: { code: 'broken', message: 'No.', retryable: false },
+});
 export const retryAt = (dueAt: number): StepResult => ({
   kind: 'retry',
   error: { code: 'busy', message: 'Not now.', retryable: true },

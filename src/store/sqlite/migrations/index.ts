@@ -1,5 +1,6 @@
 import { initial } from './0001-initial.ts';
+import { deliveryLog } from './0002-delivery-log.ts';
 import type { Migration } from './migration.ts';
 
 /** The schema's history in order; append only. */
-export const migrations: readonly Migration[] = [initial];
+export const migrations: readonly Migration[] = [initial, deliveryLog];
