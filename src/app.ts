@@ -23,6 +23,7 @@ import { createToolbox, type Extensions, type Toolbox } from './toolbox.ts';
 import { version } from './version.ts';
 import { clientAddressReader } from './webhooks/client-address.ts';
 import { ingress } from './webhooks/ingress.ts';
+import { createReviewer } from './webhooks/reviewer.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
 import { createTriggerTable, type TriggerTable } from './webhooks/triggers.ts';
 
@@ -175,23 +176,21 @@ function createServer(parts: ServerParts): FastifyInstance {
     frameworkErrors: errorHandler,
   }) as unknown as FastifyInstance;
   fastify.setErrorHandler(errorHandler);
-  void fastify.register(ingress, {
-    store,
-    engine,
-    catalog,
+  const receiving = {
+    ...{ store, engine, catalog, newId, clock, logger, metrics },
     triggers: () => parts.triggers,
     defaultMode: settings.enforcementMode,
-    newId,
-    clock,
-    logger,
-    metrics,
     clientAddress: clientAddressReader(settings),
+  };
+  void fastify.register(ingress, {
+    ...receiving,
     maxBodyBytes: settings.maxBodyBytes,
     maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
   });
   void fastify.register(
     dashboard({
       ...{ store, engine, catalog, metrics, clock, version },
+      reviewer: createReviewer({ ...receiving, settings: toolbox.gateSettings }),
       wait: (ms) => wait(ms, undefined, { ref: false }),
       isStopping: parts.isStopping,
       access: dashboardAccess(settings),

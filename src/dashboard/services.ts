@@ -12,6 +12,7 @@ import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { Reviewer } from '../webhooks/reviewer.ts';
 import type { SchemeDescription } from '../webhooks/schemes/description.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
 
@@ -20,6 +21,7 @@ export interface DashboardServices {
   readonly store: Store;
   readonly catalog: Pick<Catalog, 'find' | 'list' | 'setEnabled' | 'graph'>;
   readonly engine: Pick<Engine, 'triggerFlow'>;
+  readonly reviewer: Reviewer;
   readonly metrics: Pick<Metrics, 'registry'>;
   readonly clock: Clock;
   /** Resolves after so many milliseconds; slows failed logins down. */

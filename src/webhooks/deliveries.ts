@@ -25,7 +25,8 @@ export interface RecordedAnswer {
 const MAX_HEADERS = 100;
 const MAX_HEADER_LENGTH = 8192;
 
-const REDACTED = '[redacted]';
+/** Stands for the value of a credential. */
+export const REDACTED = '[redacted]';
 const CREDENTIAL = /auth|cookie|token|secret|passw|credential|api-?key|(^|-)key$/;
 const NO_CREDENTIAL = /signature|idempotency/;
 

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Catalog } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Delivery, Reason } from '../model/delivery.ts';
+import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { AcceptResult, Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
@@ -49,6 +49,8 @@ export interface Reception {
   readonly judgement: Judgement;
   /** Monotonic milliseconds. */
   readonly startedAt: number;
+  /** Set where a person delivers again what was refused: what its record says instead. */
+  readonly redelivery?: Pick<DeliveryRecord, 'receivedAt' | 'redeliveredFrom' | 'detail'> | undefined;
 }
 
 /** A reception whose delivery found its trigger. */

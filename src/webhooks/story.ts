@@ -1,4 +1,4 @@
-import type { GateStory } from '../model/delivery.ts';
+import type { DeliveryRecord, GateStory, Reason } from '../model/delivery.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Evidence, Verdict } from './gate.ts';
 
@@ -21,6 +21,37 @@ export function withUnconfigured(chain: readonly string[], story: readonly GateS
   const known = new Map(story.map((entry) => [entry.gate, entry]));
   const inChain = chain.map((gate) => known.get(gate) ?? notAsked(gate, 'not configured'));
   return [...inChain, ...story.filter(({ gate }) => !chain.includes(gate))];
+}
+
+/** Whether a nonce is new is answered by the acceptance, behind the gate that named it. */
+export function withReplay(story: readonly GateStory[], isReplay: boolean): GateStory[] {
+  return story.map((entry) =>
+    isReplay && entry.gate === 'replay' && entry.outcome === 'passed'
+      ? { ...entry, outcome: 'failed', reason: 'nonce_replayed' }
+      : entry,
+  );
+}
+
+/** The gates' story with what comes before and behind them: the size, the address, and whether the body can be read. */
+export function wholeStory({
+  story = [],
+  violations,
+  bodyBytes,
+  statusCode,
+}: Pick<DeliveryRecord, 'story' | 'violations' | 'bodyBytes' | 'statusCode'>): GateStory[] {
+  const isTooLarge = violations.includes('body_too_large');
+  const misled = violations.find((reason) => reason === 'unknown_flow' || reason === 'flow_disabled');
+  const unreadable = violations.find((reason) => reason === 'invalid_json');
+  return [
+    stage('bodyCap', isTooLarge ? 'body_too_large' : undefined, { bodyBytes }),
+    isTooLarge ? notAsked('address', 'not evaluated') : stage('address', misled, {}),
+    ...withReplay(story, violations.includes('nonce_replayed')),
+    unreadable === undefined && statusCode >= 400 ? notAsked('body', 'not evaluated') : stage('body', unreadable, {}),
+  ];
+}
+
+function stage(gate: string, reason: Reason | undefined, facts: JsonObject): GateStory {
+  return { gate, outcome: reason === undefined ? 'passed' : 'failed', reason: reason ?? null, detail: null, facts };
 }
 
 /** What the gate alone found: gates put it into the evidence for each other. */

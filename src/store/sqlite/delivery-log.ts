@@ -33,7 +33,8 @@ export function prepareSummariseDeliveries(
       min(received_at) AS firstAt, min(id) AS firstId, max(id) AS lastId
     FROM deliveries
     WHERE received_at >= ? AND flow_id = coalesce(?, flow_id) AND redelivered_from IS NULL
-    GROUP BY flow_id, trigger_key, mode, violations`);
+    GROUP BY flow_id, trigger_key, mode, violations
+    ORDER BY min(id)`);
   return ({ since, flowId }) =>
     summarise.all(since, flowId ?? null).map((row) => ({ ...row, violations: JSON.parse(row.violations) }));
 }
