@@ -13,6 +13,7 @@ import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
 import { dashboardAccess, databasePath, type Environment, readSettings } from './settings.ts';
 import type { Settings, SettingsInput } from './settings-schema.ts';
+import { withDeliveryRing } from './store/delivery-ring.ts';
 import { withSealedBodies } from './store/sealed-bodies.ts';
 import { bodySealer } from './store/sealed-body.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
@@ -23,6 +24,7 @@ import { createToolbox, type Extensions, type Toolbox } from './toolbox.ts';
 import { version } from './version.ts';
 import { clientAddressReader } from './webhooks/client-address.ts';
 import { ingress } from './webhooks/ingress.ts';
+import { createLogRetention, type LogRetention, withLogRetention } from './webhooks/log-retention.ts';
 import { createReviewer } from './webhooks/reviewer.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
 import { createTriggerTable, type TriggerTable } from './webhooks/triggers.ts';
@@ -88,9 +90,18 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
     path: databasePath(settings, folder),
     ...(options.onFatal === undefined ? {} : { onFatal: options.onFatal }),
   });
-  const store = withSealedBodies(opened, sealer);
+  const logStore =
+    settings.deliveryStore === 'memory'
+      ? withDeliveryRing(opened, { size: settings.deliveryRingSize, maxBytes: settings.refusedDeliveryBytes })
+      : opened;
+  const logRetention = createLogRetention({
+    ...{ store: logStore, clock, logger, retentionDays: settings.deliveryRetentionDays },
+    maxRefusedRows: settings.refusedDeliveryRows,
+    maxRefusedBytes: settings.refusedDeliveryBytes,
+  });
+  const store = withLogRetention(withSealedBodies(logStore, sealer), logRetention);
   try {
-    return await assemble({ settings, logger, clock, toolbox, flows, warnings, store });
+    return await assemble({ settings, logger, clock, toolbox, flows, warnings, store, logRetention });
   } catch (error) {
     await store.close();
     throw error;
@@ -105,6 +116,7 @@ interface Parts {
   readonly flows: readonly LoadedFlow[];
   readonly warnings: readonly string[];
   readonly store: Store;
+  readonly logRetention: LogRetention;
 }
 
 async function load(folder: string, toolbox: Toolbox) {
@@ -134,6 +146,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const stop = async () => {
     await closeServer(fastify);
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
+    await parts.logRetention.stop();
     await store.close();
   };
   return {
@@ -142,6 +155,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     triggers: () => triggers,
     async listen() {
       await runtime.start();
+      parts.logRetention.start();
       await fastify.listen({ host: settings.host, port: settings.port });
       return urlOf(fastify.server.address() as AddressInfo);
     },
