@@ -39,8 +39,12 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
 
   app.setErrorHandler<FastifyError>(async (error, request, reply) => {
     if (error.statusCode !== 413) throw error;
-    const answer = await receive.tooLarge(toDelivery(request, services), idOrSlugOf(request));
-    return write(reply, answer);
+    const span = startReceiveSpan(request.headers);
+    try {
+      return write(reply, await receive.tooLarge(toDelivery(request, services), idOrSlugOf(request), span));
+    } finally {
+      endSpan(span, reply);
+    }
   });
 
   app.route<IdOrSlug>({

@@ -36,7 +36,7 @@ export interface Receiver {
   /** Judges a delivery, accepts or refuses it, and says what to answer. */
   delivery(delivery: Delivery, idOrSlug: string, span: Span): Promise<Answer>;
   /** The body did not fit: refused before any gate, in every mode. */
-  tooLarge(delivery: Delivery, idOrSlug: string): Promise<Answer>;
+  tooLarge(delivery: Delivery, idOrSlug: string, span: Span): Promise<Answer>;
   /** No memory is left for another body: nothing was read, so nothing can be kept. */
   overloaded(): Answer;
 }
@@ -88,10 +88,10 @@ export function receiver(services: ReceiverServices): Receiver {
         return refuse(judged, 'invalid_json', services);
       return accept(judged, services);
     },
-    tooLarge(delivery, idOrSlug) {
+    tooLarge(delivery, idOrSlug, span) {
       const trigger = services.triggers().find(idOrSlug);
       const startedAt = services.clock.monotonic();
-      const reception = { delivery, trigger, span: undefined, judgement: UNJUDGED, startedAt };
+      const reception = { delivery, trigger, span, judgement: UNJUDGED, startedAt };
       return refuse(reception, 'body_too_large', services);
     },
     overloaded() {
