@@ -1,13 +1,14 @@
-import type { Delivery, DeliveryRecord, GateStory, Reason } from '../model/delivery.ts';
+import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import { isMalformedJson } from './body.ts';
+import { type ConfiguredStory, withConfiguration } from './configured.ts';
 import type { SignatureSettings } from './gates/signature.ts';
 import { type Advice, adviseOn } from './hints.ts';
 import { restore, triggerOf } from './judge-again.ts';
 import { type Judgement, rehearseGates } from './pipeline.ts';
 import { REASONS } from './reasons.ts';
 import type { ReceiverServices } from './receive.ts';
-import { wholeStory, withReplay, withUnconfigured } from './story.ts';
+import { wholeStory, withUnconfigured } from './story.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
 export interface ReviewServices extends ReceiverServices {
@@ -16,7 +17,7 @@ export interface ReviewServices extends ReceiverServices {
 
 /** What became of a stored delivery and what would help, by the trigger in force. */
 export interface DeliveryReview extends Advice {
-  readonly story: readonly GateStory[];
+  readonly story: readonly ConfiguredStory[];
 }
 
 /** What a delivery would meet with; nothing was created or used up. */
@@ -41,9 +42,9 @@ export interface Prospect {
 
 /** The story of a stored delivery. Hints come from its bytes and the trigger in force, which may say more than was known. */
 export async function reviewDelivery(record: DeliveryRecord, services: ReviewServices): Promise<DeliveryReview> {
-  const story = wholeStory(record);
-  if (!record.rejected) return { story, hints: [], signature: null };
   const trigger = triggerOf(record, services.triggers());
+  const story = withConfiguration(wholeStory(record), trigger?.trigger.inputs);
+  if (!record.rejected) return { story, hints: [], signature: null };
   if (trigger === undefined) return { story, hints: ['no trigger answers to it now'], signature: null };
   const restored = restore(record, trigger, services.settings);
   if ('problem' in restored) return { story, hints: [restored.problem], signature: null };
@@ -68,6 +69,8 @@ export async function rehearse(
   const told = withUnconfigured(trigger.chain, judgement.story);
   const { flowId, triggerKey } = trigger.trigger;
   const statusCode = refusal === null ? 200 : REASONS[refusal].statusCode;
+  const bodyBytes = delivery.body.byteLength;
+  const story = wholeStory({ story: told, violations, bodyBytes, statusCode });
   return {
     flowId,
     triggerKey,
@@ -75,12 +78,7 @@ export async function rehearse(
     statusCode,
     reason: violations[0] ?? null,
     violations,
-    story: wholeStory({
-      story: withReplay(told, replayedRunId !== undefined),
-      violations,
-      bodyBytes: delivery.body.byteLength,
-      statusCode,
-    }),
+    story: withConfiguration(story, trigger.trigger.inputs),
     ...adviseOn(delivery, judgement, { trigger, settings: services.settings }),
   };
 }

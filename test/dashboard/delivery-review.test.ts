@@ -32,6 +32,7 @@ describe('the story of a delivery', () => {
       'replay: not configured',
       'body: not evaluated',
     ]);
+    expect(story[4].configured).toEqual({ webhookSignatureScheme: 'github' });
     expect(story[4]).toMatchObject({ reason: 'signature_mismatch', facts: { scheme: 'GitHub', isVerified: false } });
     expect(hints).toEqual([]);
     expect(signature).toMatchObject({

@@ -13,6 +13,7 @@ const storySchema = z.object({
   reason: reasonSchema.nullable(),
   detail: z.string().nullable(),
   facts: z.record(z.string(), json()),
+  configured: z.record(z.string(), json()).nullable().describe('Fields of the trigger in force.'),
 });
 
 const advice = {
@@ -85,7 +86,11 @@ export function deliveryDetailView(
 
 export function adviceView({ story, hints, signature }: DeliveryReview) {
   return {
-    story: story.map((entry) => ({ ...entry, facts: { ...entry.facts } })),
+    story: story.map(({ facts, configured, ...entry }) => ({
+      ...entry,
+      facts: { ...facts },
+      configured: configured === null ? null : { ...configured },
+    })),
     hints: [...hints],
     signature: signature === null ? null : { ...signature },
   };
