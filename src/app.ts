@@ -13,6 +13,9 @@ import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
 import { dashboardAccess, databasePath, type Environment, readSettings } from './settings.ts';
 import type { Settings, SettingsInput } from './settings-schema.ts';
+import { withDeliveryRing } from './store/delivery-ring.ts';
+import { withSealedBodies } from './store/sealed-bodies.ts';
+import { bodySealer } from './store/sealed-body.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
 import type { Store } from './store/store.ts';
 import { logEvent } from './telemetry/events.ts';
@@ -22,6 +25,8 @@ import { createToolbox, type Extensions, type Toolbox } from './toolbox.ts';
 import { version } from './version.ts';
 import { clientAddressReader } from './webhooks/client-address.ts';
 import { ingress } from './webhooks/ingress.ts';
+import { createLogRetention, type LogRetention, withLogRetention } from './webhooks/log-retention.ts';
+import { createReviewer } from './webhooks/reviewer.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
 import { createTriggerTable, type TriggerTable } from './webhooks/triggers.ts';
 
@@ -90,12 +95,23 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const logger = options.logger ?? pino({ level: settings.logLevel });
   const toolbox = createToolbox({ settings, extensions, environment, clock, folder });
   const { flows, warnings } = await load(relative(process.cwd(), resolve(folder, settings.manifests)) || '.', toolbox);
-  const store = await openSqliteStore({
+  const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
+  const opened = await openSqliteStore({
     path: databasePath(settings, folder),
     ...(options.onFatal === undefined ? {} : { onFatal: options.onFatal }),
   });
+  const logStore =
+    settings.deliveryStore === 'memory'
+      ? withDeliveryRing(opened, { size: settings.deliveryRingSize, maxBytes: settings.refusedDeliveryBytes })
+      : opened;
+  const logRetention = createLogRetention({
+    ...{ store: logStore, clock, logger, retentionDays: settings.deliveryRetentionDays },
+    maxRefusedRows: settings.refusedDeliveryRows,
+    maxRefusedBytes: settings.refusedDeliveryBytes,
+  });
+  const store = withLogRetention(withSealedBodies(logStore, sealer), logRetention);
   try {
-    return await assemble({ settings, logger, clock, toolbox, flows, warnings, store });
+    return await assemble({ settings, logger, clock, toolbox, flows, warnings, store, logRetention });
   } catch (error) {
     await store.close();
     throw error;
@@ -110,6 +126,7 @@ interface Parts {
   readonly flows: readonly LoadedFlow[];
   readonly warnings: readonly string[];
   readonly store: Store;
+  readonly logRetention: LogRetention;
 }
 
 async function load(folder: string, toolbox: Toolbox) {
@@ -144,6 +161,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const stop = async () => {
     await closeServer(fastify);
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
+    await parts.logRetention.stop();
     await store.close();
   };
   return {
@@ -152,6 +170,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     triggers: () => triggers,
     async listen() {
       await runtime.start();
+      parts.logRetention.start();
       await fastify.listen({ host: settings.host, port: settings.port });
       return urlOf(fastify.server.address() as AddressInfo);
     },
@@ -187,24 +206,22 @@ function createServer(parts: ServerParts): FastifyInstance {
     frameworkErrors: errorHandler,
   }) as unknown as FastifyInstance;
   fastify.setErrorHandler(errorHandler);
-  void fastify.register(ingress, {
-    store,
-    engine,
-    catalog,
+  const receiving = {
+    ...{ store, engine, catalog, newId, clock, logger, metrics },
     triggers: () => parts.triggers,
     defaultMode: settings.enforcementMode,
-    newId,
-    clock,
-    logger,
-    metrics,
     live: parts.live,
     clientAddress: clientAddressReader(settings),
+  };
+  void fastify.register(ingress, {
+    ...receiving,
     maxBodyBytes: settings.maxBodyBytes,
     maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
   });
   void fastify.register(
     dashboard({
       ...{ store, engine, control, scheduler, catalog, metrics, clock, version, live: parts.live },
+      reviewer: createReviewer({ ...receiving, settings: toolbox.gateSettings }),
       wait: (ms) => wait(ms, undefined, { ref: false }),
       isStopping: parts.isStopping,
       access: dashboardAccess(settings),

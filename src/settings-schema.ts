@@ -127,6 +127,16 @@ export const settingsSchema = z.strictObject({
     'an integer from 1 to 100000',
   ),
   deliveryRetentionDays: option(DAYS.default(30), 'SLUICE_DELIVERY_RETENTION_DAYS', 'an integer from 1 to 3650'),
+  refusedDeliveryRows: option(
+    integer(1, 100_000_000).default(100_000),
+    'SLUICE_REFUSED_DELIVERY_ROWS',
+    'an integer from 1: how many records of refused deliveries are kept',
+  ),
+  refusedDeliveryBytes: option(
+    integer(1, 1_099_511_627_776).default(268_435_456),
+    'SLUICE_REFUSED_DELIVERY_BYTES',
+    'an integer from 1, in bytes: how much of refused bodies is kept',
+  ),
   runRetentionDays: option(DAYS.default(30), 'SLUICE_RUN_RETENTION_DAYS', 'an integer from 1 to 3650'),
   dashboardUser: option(secret().optional(), 'SLUICE_DASHBOARD_USER', 'a name without a colon'),
   dashboardPassword: option(secret().optional(), 'SLUICE_DASHBOARD_PASSWORD', 'a password, env:NAME or file:PATH'),

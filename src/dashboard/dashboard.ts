@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { errorHandler, notFoundHandler } from '../errors.ts';
+import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { docsRoutes } from './api/docs.ts';
 import { eventStreamRoutes } from './api/event-stream.ts';
 import { flowRoutes } from './api/flows.ts';
@@ -26,6 +27,7 @@ const MAX_BODY_BYTES = 1_048_576;
 
 const guardedRoutes = [
   webhookRoutes,
+  deliveryReviewRoutes,
   runRoutes,
   runInsightRoutes,
   runControlRoutes,

@@ -15,6 +15,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { Reviewer } from '../webhooks/reviewer.ts';
 import type { SchemeDescription } from '../webhooks/schemes/description.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
 
@@ -26,6 +27,7 @@ export interface DashboardServices {
   readonly control: RunControl;
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
+  readonly reviewer: Reviewer;
   readonly metrics: Pick<Metrics, 'registry'>;
   readonly clock: Clock;
   /** Resolves after so many milliseconds; slows failed logins down. */

@@ -1,3 +1,4 @@
+import type { JsonObject } from './json.ts';
 import type { EnforcementMode } from './manifest.ts';
 
 /** One webhook request as it arrived. */
@@ -69,4 +70,22 @@ export interface DeliveryRecord {
   readonly processingMs: number;
   readonly runId: string | null;
   readonly usedPreviousKey: boolean;
+  /** What each gate said, in pipeline order; absent where no gate was asked. */
+  readonly story?: readonly GateStory[] | undefined;
+  /** What the publisher called, query included, to judge the delivery again by; kept where it started no run. */
+  readonly requestUrl?: string | undefined;
+  /** Names the key that the stored body is sealed with; absent where the body is plain, and so above the store. */
+  readonly bodyKey?: string | undefined;
+  /** The refused delivery that was accepted later under this id. */
+  readonly redeliveredFrom?: string | undefined;
+}
+
+/** What one gate did about one delivery. */
+export interface GateStory {
+  readonly gate: string;
+  readonly outcome: 'passed' | 'failed' | 'not evaluated' | 'not configured';
+  readonly reason: Reason | null;
+  readonly detail: string | null;
+  /** What the gate found and compared; never a key nor a signature that would have been right. */
+  readonly facts: JsonObject;
 }

@@ -3,6 +3,7 @@ import type { Json } from '../model/json.ts';
 import type { ManifestSnapshot, RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step, StepError } from '../model/run.ts';
 import type { ControlStore, EndedLoop, ReceivedSignal, RunStop, StoppedRun } from './control-store.ts';
+import type { DeliveryLogStore } from './delivery-log.ts';
 import type { InsightStore } from './insight-store.ts';
 import type { ScheduleStore } from './schedule-store.ts';
 
@@ -21,6 +22,7 @@ export type * from './schedule-store.ts';
 export interface Store
   extends FlowStore,
     DeliveryStore,
+    DeliveryLogStore,
     RunStore,
     DispatchStore,
     ControlStore,
@@ -90,7 +92,10 @@ export interface DeliveryStore {
 }
 
 export interface Acceptance {
-  /** Absent where no webhook started the run. Its `runId` is the run's. */
+  /**
+   * Absent where no webhook started the run. Its `runId` is the run's. One that names a `redeliveredFrom` for the second
+   * time yields 'duplicate' with the first one's run, and nothing is written.
+   */
   readonly delivery?: DeliveryRecord | undefined;
   readonly nonce?: NonceClaim | undefined;
   /** Scoped to the flow and the trigger. */
@@ -152,6 +157,12 @@ export interface DeliveryQuery extends PageQuery {
   readonly reason?: Reason | undefined;
   readonly rejectedOnly?: boolean | undefined;
   readonly acceptedOnly?: boolean | undefined;
+  /** Answered with an error and started no run. */
+  readonly refusedOnly?: boolean | undefined;
+  /** Received from this instant on. */
+  readonly since?: number | undefined;
+  /** Received before this instant. */
+  readonly until?: number | undefined;
   /** Part of an id, client address, scheme, reason, detail or run id, any case. */
   readonly search?: string | undefined;
 }

@@ -29,8 +29,9 @@ export function acceptDelivery(reception: TriggeredReception, services: Receiver
       traceparent: traceparentOf(triggerSpan),
       at: services.clock.now(),
     });
+    const record = recordOf(reception, { statusCode: 200, reason: judgement.reason, runId: run.id }, services);
     const result = await services.store.accept({
-      delivery: recordOf(reception, { statusCode: 200, reason: judgement.reason, runId: run.id }, services),
+      delivery: { ...record, ...reception.redelivery },
       nonce: nonceClaim(reception),
       idempotencyKey: idempotencyKey(delivery.headers['idempotency-key']),
       run,
@@ -40,11 +41,13 @@ export function acceptDelivery(reception: TriggeredReception, services: Receiver
   });
 }
 
-function nonceClaim({ delivery, trigger, judgement }: TriggeredReception): NonceClaim | undefined {
+function nonceClaim({ delivery, trigger, judgement, redelivery }: TriggeredReception): NonceClaim | undefined {
   const { nonce } = judgement.evidence;
   if (nonce === undefined) return undefined;
   const bodySha256 = createHash('sha256').update(delivery.body).digest('hex');
-  return { ...nonce, bodySha256, isEnforced: trigger.mode === 'Enforce' };
+  // One that was received long ago lives as long from now on as it would have from then on.
+  const lateMs = redelivery === undefined ? 0 : redelivery.receivedAt - delivery.receivedAt;
+  return { ...nonce, expiresAt: nonce.expiresAt + lateMs, bodySha256, isEnforced: trigger.mode === 'Enforce' };
 }
 
 // A key of any length is honoured; a very long one is kept as its digest.

@@ -2,6 +2,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { Judgement } from './pipeline.ts';
+import { withUnconfigured } from './story.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
 /** A delivery and what is known about it when its record is made. */
@@ -21,15 +22,18 @@ export interface RecordedAnswer {
   readonly runId: string | null;
 }
 
-const MAX_BODY_BYTES = 65_536;
 const MAX_HEADERS = 100;
 const MAX_HEADER_LENGTH = 8192;
 
-const REDACTED = '[redacted]';
+/** Stands for the value of a credential. */
+export const REDACTED = '[redacted]';
 const CREDENTIAL = /auth|cookie|token|secret|passw|credential|api-?key|(^|-)key$/;
 const NO_CREDENTIAL = /signature|idempotency/;
 
-/** What is kept of a delivery. Its reason is the first failure in pipeline order, whatever the answer was given for. */
+/**
+ * What is kept of a delivery: all of its body where no run holds it, so that it can be judged again. Its reason is the first failure in pipeline order, whatever
+ * the answer was given for.
+ */
 export function recordOf(
   { delivery, trigger, judgement, startedAt }: RecordSource,
   { statusCode, reason, runId }: RecordedAnswer,
@@ -52,11 +56,13 @@ export function recordOf(
     violations,
     detail: judgement.detail,
     bodyBytes: reason === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
-    body: runId === null && reason !== 'body_too_large' ? headOf(delivery.body) : null,
+    body: runId === null && reason !== 'body_too_large' ? delivery.body : null,
     headers: redactHeaders(delivery.headers),
     processingMs: clock.monotonic() - startedAt,
     runId,
     usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
+    story: trigger === undefined ? undefined : withUnconfigured(trigger.chain, judgement.story),
+    requestUrl: runId === null ? delivery.requestUrl : undefined,
   };
 }
 
@@ -75,11 +81,6 @@ function isCredential(name: string): boolean {
 
 function cut(value: string): string {
   return value.length <= MAX_HEADER_LENGTH ? value : `${value.slice(0, MAX_HEADER_LENGTH)}…`;
-}
-
-/** A part is copied: a view would keep the whole body in memory, and carry it to another thread. */
-function headOf(body: Buffer): Buffer {
-  return body.byteLength <= MAX_BODY_BYTES ? body : Buffer.from(body.subarray(0, MAX_BODY_BYTES));
 }
 
 /** What the sender said it would send; nothing of it was read. */

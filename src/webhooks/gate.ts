@@ -8,6 +8,8 @@ export interface Gate {
   readonly name: string;
   /** `evidence` is what the gates before it found. A fault is thrown; an answer never is. */
   check(delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict>;
+  /** The same verdict without using anything up; absent where `check` uses nothing up either. */
+  rehearse?(delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict>;
 }
 
 /** Makes the gate of a trigger, or nothing where the trigger does not configure it: then it is not in the chain at all. */

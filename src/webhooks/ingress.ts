@@ -1,14 +1,12 @@
 import type { Span } from '@opentelemetry/api';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Delivery } from '../model/delivery.ts';
 import { startReceiveSpan } from '../telemetry/tracing.ts';
 import type { Answer } from './answers.ts';
 import { bodyBudget } from './body-budget.ts';
-import type { ClientAddressReader } from './client-address.ts';
 import { type Receiver, type ReceiverServices, receiver } from './receive.ts';
+import { type DeliveryReading, toDelivery } from './to-delivery.ts';
 
-export interface IngressServices extends ReceiverServices {
-  readonly clientAddress: ClientAddressReader;
+export interface IngressServices extends ReceiverServices, DeliveryReading {
   readonly maxBodyBytes: number;
   /** All bodies in flight together, in bytes: what each may hold is no bound for what all hold. */
   readonly maxBodyBytesInFlight: number;
@@ -41,11 +39,12 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
 
   app.setErrorHandler<FastifyError>(async (error, request, reply) => {
     if (error.statusCode !== 413) throw error;
-    const answer = await receive.tooLarge(
-      toDelivery(request as FastifyRequest<IdOrSlug>, services),
-      idOrSlugOf(request),
-    );
-    return write(reply, answer);
+    const span = startReceiveSpan(request.headers);
+    try {
+      return write(reply, await receive.tooLarge(toDelivery(request, services), idOrSlugOf(request), span));
+    } finally {
+      endSpan(span, reply);
+    }
   });
 
   app.route<IdOrSlug>({
@@ -80,47 +79,6 @@ function write(reply: FastifyReply, answer: Answer): FastifyReply {
     .headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', ...answer.headers })
     .type(answer.contentType)
     .send(answer.body);
-}
-
-function toDelivery(request: FastifyRequest<IdOrSlug>, services: IngressServices): Delivery {
-  const headers = sentHeaders(request);
-  const peer = request.socket.remoteAddress ?? '';
-  const path = request.raw.url ?? '/';
-  return {
-    id: services.newId(),
-    receivedAt: services.clock.now(),
-    method: request.method,
-    path,
-    requestUrl: `${requestOrigin(request, headers, services.clientAddress.isTrustedPeer(peer))}${path}`,
-    headers,
-    body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
-    clientIp: services.clientAddress.read(peer, headers['x-forwarded-for']),
-  };
-}
-
-/** Headers as sent, before this plugin relabelled the content type; lines of one name are joined as HTTP says. */
-function sentHeaders(request: FastifyRequest): Record<string, string> {
-  const headers: Record<string, string> = Object.create(null);
-  const raw = request.raw.rawHeaders;
-  for (let i = 0; i + 1 < raw.length; i += 2) {
-    const name = String(raw[i]).toLowerCase();
-    const value = String(raw[i + 1]);
-    headers[name] = name in headers ? `${headers[name]}, ${value}` : value;
-  }
-  return headers;
-}
-
-/** What the publisher called, where a proxy of the operator's says so; else what this socket can tell. */
-function requestOrigin(request: FastifyRequest, headers: Readonly<Record<string, string>>, isTrusted: boolean): string {
-  const forwardedProtocol = isTrusted ? lastOf(headers['x-forwarded-proto']) : undefined;
-  const forwardedHost = isTrusted ? lastOf(headers['x-forwarded-host']) : undefined;
-  const protocol = forwardedProtocol === 'https' || forwardedProtocol === 'http' ? forwardedProtocol : request.protocol;
-  return `${protocol}://${forwardedHost ?? headers.host ?? 'localhost'}`;
-}
-
-// The last value is the one that the nearest proxy wrote.
-function lastOf(value: string | undefined): string | undefined {
-  return value?.split(',').at(-1)?.trim();
 }
 
 function announcedBytes(request: FastifyRequest, maxBodyBytes: number): number {

@@ -1,7 +1,8 @@
-import type { Delivery, Reason } from '../model/delivery.ts';
+import type { Delivery, GateStory, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { Evidence, Failed, Gate, Passed, Verdict } from './gate.ts';
 import { isReason } from './reasons.ts';
+import { notAsked, tell } from './story.ts';
 
 /** What all gates of a trigger said about one delivery. */
 export interface Judgement {
@@ -13,6 +14,8 @@ export interface Judgement {
   readonly violations: readonly Reason[];
   readonly detail: string | null;
   readonly evidence: Evidence;
+  /** One entry for each gate that the trigger configures. */
+  readonly story: readonly GateStory[];
 }
 
 /**
@@ -25,17 +28,38 @@ export interface Judgement {
 export async function runGates(gates: readonly Gate[], delivery: Delivery, mode: EnforcementMode): Promise<Judgement> {
   const isEnforced = mode === 'Enforce';
   const failures: Failed[] = [];
+  const story: GateStory[] = [];
   let evidence: Evidence = {};
   for (const gate of gates) {
+    if (isEnforced && failures.length > 0) {
+      story.push(notAsked(gate.name, 'not evaluated'));
+      continue;
+    }
     const verdict = await gate.check(delivery, evidence);
     if (verdict.evidence !== undefined) evidence = merge(evidence, verdict.evidence);
-    if (isPass(verdict, gate)) continue;
-    failures.push(verdict);
-    if (isEnforced) break;
+    if (!isPass(verdict, gate)) failures.push(verdict);
+    story.push(tell(gate.name, verdict));
   }
   const violations = failures.map((failure) => failure.reason);
   const reason = violations[0] ?? null;
-  return { refusal: isEnforced ? reason : null, reason, violations, detail: detailOf(failures), evidence };
+  return { refusal: isEnforced ? reason : null, reason, violations, detail: detailOf(failures), evidence, story };
+}
+
+/**
+ * What every gate says, whatever those before it said, without using anything up. A refusal is what Enforce answers with,
+ * as ever.
+ */
+export async function rehearseGates(
+  gates: readonly Gate[],
+  delivery: Delivery,
+  mode: EnforcementMode,
+): Promise<Judgement> {
+  const harmless = gates.map((gate) => ({
+    name: gate.name,
+    check: (it: Delivery, evidence: Evidence) => gate.rehearse?.(it, evidence) ?? gate.check(it, evidence),
+  }));
+  const judgement = await runGates(harmless, delivery, 'Audit');
+  return { ...judgement, refusal: mode === 'Enforce' ? judgement.reason : null };
 }
 
 // Operators write gates in plain JavaScript too: what is neither a pass nor a known reason must not count as either.

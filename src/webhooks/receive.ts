@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Catalog } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Delivery, Reason } from '../model/delivery.ts';
+import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { AcceptResult, Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
@@ -38,7 +38,7 @@ export interface Receiver {
   /** Judges a delivery, accepts or refuses it, and says what to answer. */
   delivery(delivery: Delivery, idOrSlug: string, span: Span): Promise<Answer>;
   /** The body did not fit: refused before any gate, in every mode. */
-  tooLarge(delivery: Delivery, idOrSlug: string): Promise<Answer>;
+  tooLarge(delivery: Delivery, idOrSlug: string, span: Span): Promise<Answer>;
   /** No memory is left for another body: nothing was read, so nothing can be kept. */
   overloaded(): Answer;
 }
@@ -51,6 +51,8 @@ export interface Reception {
   readonly judgement: Judgement;
   /** Monotonic milliseconds. */
   readonly startedAt: number;
+  /** Set where a person delivers again what was refused: what its record says instead. */
+  readonly redelivery?: Pick<DeliveryRecord, 'receivedAt' | 'redeliveredFrom' | 'detail'> | undefined;
 }
 
 /** A reception whose delivery found its trigger. */
@@ -64,7 +66,7 @@ interface End {
   readonly runId: string | null;
 }
 
-const UNJUDGED: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {} };
+const UNJUDGED: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, story: [] };
 
 /**
  * The walk of a delivery: find the trigger, run its gates, read the body, plan the run, commit it all at once, answer.
@@ -88,10 +90,10 @@ export function receiver(services: ReceiverServices): Receiver {
         return refuse(judged, 'invalid_json', services);
       return accept(judged, services);
     },
-    tooLarge(delivery, idOrSlug) {
+    tooLarge(delivery, idOrSlug, span) {
       const trigger = services.triggers().find(idOrSlug);
       const startedAt = services.clock.monotonic();
-      const reception = { delivery, trigger, span: undefined, judgement: UNJUDGED, startedAt };
+      const reception = { delivery, trigger, span, judgement: UNJUDGED, startedAt };
       return refuse(reception, 'body_too_large', services);
     },
     overloaded() {
@@ -134,7 +136,7 @@ async function shakeHands(
   if (answer === undefined) {
     return refuse(reception, judgement.violations.find(isUnverified) ?? 'signature_malformed', services);
   }
-  const clean = { ...UNJUDGED, detail: `handshake ${name}`, evidence: judgement.evidence };
+  const clean = { ...UNJUDGED, detail: `handshake ${name}`, evidence: judgement.evidence, story: judgement.story };
   const greeted = { ...reception, judgement: clean };
   await keep(greeted, { statusCode: answer.statusCode, reason: null, runId: null }, services);
   end(greeted, { refusal: null, violations: [], runId: null }, services);

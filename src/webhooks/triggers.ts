@@ -11,6 +11,8 @@ export interface PreparedTrigger {
   readonly trigger: WebhookTrigger;
   readonly flow: DeployedFlow;
   readonly gates: readonly Gate[];
+  /** Names of all gates there are, configured or not, in the order in which they judge. */
+  readonly chain: readonly string[];
   readonly mode: EnforcementMode;
   /** Canonical name of the scheme that verifies; null where there is no signature gate. */
   readonly schemeName: string | null;
@@ -77,6 +79,7 @@ function prepare(
     trigger,
     flow,
     gates: prepareGates(plugins, trigger, settings),
+    chain: plugins.map(({ name }) => name),
     mode: inputs.webhookEnforcementMode ?? defaultMode,
     schemeName: scheme?.name ?? null,
     lacksKey: resolved?.kind === 'spec' && trigger.keys.current === undefined,

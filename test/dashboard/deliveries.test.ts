@@ -62,6 +62,11 @@ describe('one delivery', () => {
       processingMs: expect.any(Number),
       runId: answer.runId,
       usedPreviousKey: false,
+      story: expect.any(Array),
+      hints: [],
+      signature: null,
+      redeliveredFrom: null,
+      redeliveredAs: null,
     });
   });
 

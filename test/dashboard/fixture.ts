@@ -20,6 +20,7 @@ import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { clientAddressReader } from '../../src/webhooks/client-address.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import { ingress } from '../../src/webhooks/ingress.ts';
+import { createReviewer } from '../../src/webhooks/reviewer.ts';
 import { describeSchemes } from '../../src/webhooks/schemes/description.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 import { createTriggerTable } from '../../src/webhooks/triggers.ts';
@@ -97,28 +98,31 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
   const registry = createSchemeRegistry();
   const catalog = createCatalog(store, clock);
   await deploy(catalog, handlers);
-  const triggers = createTriggerTable({
-    flows: catalog.list(),
-    settings: {
-      clock,
-      replayToleranceSeconds: 0,
-      nonceTtlSeconds: 86_400,
-      rateLimitPermitsPerSecond: undefined,
-      rateLimitBurstSize: undefined,
-      rateLimitPerIp: undefined,
-      allowLegacySha1: false,
-      publicUrl: undefined,
-      schemes: registry,
-    },
-    defaultMode: 'Audit',
-    plugins: gateChain(),
-  });
+  const settings = {
+    clock,
+    replayToleranceSeconds: 0,
+    nonceTtlSeconds: 86_400,
+    rateLimitPermitsPerSecond: undefined,
+    rateLimitBurstSize: undefined,
+    rateLimitPerIp: undefined,
+    allowLegacySha1: false,
+    publicUrl: undefined,
+    schemes: registry,
+  };
+  const plugins = gateChain();
+  const triggers = createTriggerTable({ flows: catalog.list(), settings, defaultMode: 'Audit', plugins });
   const live = createLiveEvents();
   const report = createReport({ logger, metrics, live });
   const dispatcher = { nudge: () => {}, stopRun: () => {} };
   const engine = createEngine({ store, catalog, dispatcher, clock, newId: uuidV7, report });
   const control = createRunControl({ store, catalog, dispatcher, clock, report });
   const scheduler = createScheduler({ store, catalog, engine, clock, newId: uuidV7, logger, report, metrics });
+  const receiving = {
+    ...{ store, engine, catalog, newId: uuidV7, clock, logger, metrics, live },
+    triggers: () => triggers,
+    defaultMode: 'Audit' as const,
+    clientAddress: clientAddressReader({ forwardedHeaderDepth: 0, trustedProxies: [] }),
+  };
   const loggerInstance: FastifyBaseLogger = logger;
   const app = Fastify({ loggerInstance });
   await app.register(
@@ -129,6 +133,7 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
       control,
       scheduler,
       live,
+      reviewer: createReviewer({ ...receiving, settings }),
       metrics,
       clock,
       wait: async () => {},
@@ -144,17 +149,7 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
     }),
   );
   await app.register(ingress, {
-    store,
-    engine,
-    catalog,
-    triggers: () => triggers,
-    defaultMode: 'Audit',
-    newId: uuidV7,
-    clock,
-    logger,
-    metrics,
-    live,
-    clientAddress: clientAddressReader({ forwardedHeaderDepth: 0, trustedProxies: [] }),
+    ...receiving,
     maxBodyBytes: 1_048_576,
     maxBodyBytesInFlight: 16_777_216,
   });

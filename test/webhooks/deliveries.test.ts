@@ -6,7 +6,7 @@ import type { Judgement } from '../../src/webhooks/pipeline.ts';
 import { createTriggerTable } from '../../src/webhooks/triggers.ts';
 import { deployedFlow, FakeClock, FLOW_ID, NOW, sampleDelivery, sampleSettings, sampleTrigger } from './samples.ts';
 
-const CLEAN: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {} };
+const CLEAN: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, story: [] };
 const ACCEPTED: RecordedAnswer = { statusCode: 200, reason: null, runId: 'run-1' };
 
 const [trigger] = createTriggerTable({
@@ -54,6 +54,14 @@ describe('recordOf', () => {
       processingMs: 2.5,
       runId: 'run-1',
       usedPreviousKey: true,
+      story: ['ip', 'rateLimit', 'signature', 'replay'].map((gate) => ({
+        gate,
+        outcome: 'not configured',
+        reason: null,
+        detail: null,
+        facts: {},
+      })),
+      requestUrl: undefined,
     });
   });
 
@@ -112,15 +120,14 @@ describe('recordOf', () => {
     });
   });
 
-  it('keeps the first 64 KiB of a refused body, exactly, and its whole length', () => {
+  it('keeps every byte of a refused body and the URL that was called, to judge it again', () => {
     const refused = { statusCode: 401, reason: 'signature_missing', runId: null } as const;
-    const small = Buffer.from([0, 255, 13, 10]);
-    expect(record({ delivery: sampleDelivery({ body: small }) }, refused)).toMatchObject({ bodyBytes: 4, body: small });
-    const large = Buffer.alloc(65_537, 'ab');
-    const kept = record({ delivery: sampleDelivery({ body: large }) }, refused);
-    expect(kept.bodyBytes).toBe(65_537);
-    expect(kept.body).toEqual(large.subarray(0, 65_536));
-    expect(kept.body?.buffer).not.toBe(large.buffer);
+    for (const body of [Buffer.from([0, 255, 13, 10]), Buffer.alloc(100_001, 'ab')]) {
+      const delivery = sampleDelivery({ body });
+      const kept = record({ delivery }, refused);
+      expect(kept).toMatchObject({ bodyBytes: body.byteLength, requestUrl: delivery.requestUrl });
+      expect(body.equals(kept.body ?? Buffer.alloc(0))).toBe(true);
+    }
   });
 
   it.each([

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { Reason } from '../../src/model/delivery.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import type { Evidence, Gate, Verdict } from '../../src/webhooks/gate.ts';
-import { runGates } from '../../src/webhooks/pipeline.ts';
-import { sampleDelivery } from './samples.ts';
+import { rehearseGates, runGates } from '../../src/webhooks/pipeline.ts';
+import { NOW, sampleDelivery } from './samples.ts';
 
 const MODES: EnforcementMode[] = ['Off', 'Audit', 'Enforce'];
 
@@ -50,10 +50,54 @@ describe('runGates', () => {
 
   it.each(MODES)('finds nothing wrong under %s where every gate passes, and where there is none', async (mode) => {
     const clean = { refusal: null, reason: null, violations: [], detail: null };
-    expect(await runGates([], sampleDelivery(), mode)).toEqual({ ...clean, evidence: {} });
-    expect(await runGates(recordingGates([pass, pass]).gates, sampleDelivery(), mode)).toEqual({
+    expect(await runGates([], sampleDelivery(), mode)).toEqual({ ...clean, evidence: {}, story: [] });
+    expect(await runGates(recordingGates([pass, pass]).gates, sampleDelivery(), mode)).toMatchObject({
       ...clean,
       evidence: {},
+      story: [{ outcome: 'passed' }, { outcome: 'passed' }],
+    });
+  });
+
+  it('tells what every gate did and found, those that were not asked too', async () => {
+    const evidence: Evidence = {
+      replaySkewMs: 5,
+      nonce: { value: 'n', expiresAt: NOW },
+      signedTimestamp: { text: '9'.repeat(700), ms: Number.NaN },
+      facts: { gate1: { seen: true }, other: { seen: false } },
+    };
+    const run = recordingGates([pass, { ...fail('ip_denied', 'from afar'), evidence }, pass]);
+    const { story } = await runGates(run.gates, sampleDelivery(), 'Enforce');
+    const silent = { reason: null, detail: null, facts: {} };
+    expect(story).toEqual([
+      { gate: 'gate0', outcome: 'passed', ...silent },
+      {
+        gate: 'gate1',
+        outcome: 'failed',
+        reason: 'ip_denied',
+        detail: 'from afar',
+        facts: {
+          replaySkewMs: 5,
+          nonce: 'n',
+          nonceExpiresAt: '2026-11-21T12:00:00.000Z',
+          signedTimestamp: `${'9'.repeat(600)}…`,
+          seen: true,
+        },
+      },
+      { gate: 'gate2', outcome: 'not evaluated', ...silent },
+    ]);
+  });
+
+  it.each(MODES)('rehearses every gate under %s without using anything up', async (mode) => {
+    const run = recordingGates([fail('ip_denied'), pass]);
+    const greedy: Gate = {
+      name: 'greedy',
+      check: () => Promise.reject(new Error('used up')),
+      rehearse: () => fail('rate_limited'),
+    };
+    const judgement = await rehearseGates([...run.gates, greedy], sampleDelivery(), mode);
+    expect(judgement).toMatchObject({
+      refusal: mode === 'Enforce' ? 'ip_denied' : null,
+      violations: ['ip_denied', 'rate_limited'],
     });
   });
 

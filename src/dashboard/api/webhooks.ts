@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
-import { flag, freeText, guid, NO_QUERY, oneOf, optionalGuid, PAGING, wholeNumber } from '../input.ts';
+import { REFUSALS } from '../error-responses.ts';
+import { flag, freeText, oneOf, optionalGuid, PAGING, wholeNumber } from '../input.ts';
 import type { ApiRoutes } from '../services.ts';
 import { deliverySchema, deliveryView, reasonSchema } from './delivery-view.ts';
 import { integer, listOf, toList } from './formats.ts';
@@ -64,25 +64,6 @@ export const webhookRoutes: ApiRoutes = (app, { store, clock }) => {
     async ({ query }) => {
       const stats = await store.deliveryStats(clock.now() - query.hours * HOUR_MS);
       return { ...stats, windowHours: query.hours };
-    },
-  );
-
-  app.get(
-    '/flows/api/webhooks/:deliveryId',
-    {
-      schema: {
-        tags,
-        operationId: 'getDelivery',
-        summary: 'One delivery with its body',
-        params: z.object({ deliveryId: guid() }),
-        querystring: NO_QUERY,
-        response: { 200: deliverySchema, ...REFUSALS, 404: errorSchema },
-      },
-    },
-    async ({ params }) => {
-      const record = await store.findDelivery(params.deliveryId);
-      if (record === undefined) throw unknownId('delivery', params.deliveryId);
-      return deliveryView(record);
     },
   );
 };

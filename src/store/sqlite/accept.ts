@@ -76,8 +76,15 @@ export function prepareAccept(db: Database, index: NonceIndex): Accept {
     'INSERT INTO idempotency_keys (flow_id, trigger_key, key, run_id, created_at) VALUES (?, ?, ?, ?, ?)',
   );
 
+  const findRedelivery = db.prepare<SqlValue[], { runId: string }>(
+    'SELECT run_id AS runId FROM deliveries WHERE redelivered_from = ?',
+  );
+
   return ({ delivery, nonce, receivedAt, idempotencyKey, run }, body) => {
     const { flowId, triggerKey } = run;
+    const redelivered = delivery?.redeliveredFrom && findRedelivery.get(delivery.redeliveredFrom);
+    if (redelivered) return { kind: 'duplicate', runId: redelivered.runId, isReplay: false };
+
     // Looked up before the nonce is kept, for the nonce's row names the run that the answer names.
     const first = idempotencyKey === null ? undefined : findKey.get(flowId, triggerKey, idempotencyKey)?.runId;
     const runId = first ?? run.id;

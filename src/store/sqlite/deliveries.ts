@@ -1,7 +1,9 @@
 import type { Database } from 'better-sqlite3';
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
-import type { DeliveryQuery, DeliveryStats, Page } from '../store.ts';
-import { contains, equals, holds, preparePages, where } from './paging.ts';
+import { sealedBytes } from '../sealed-body.ts';
+import type { DeliveryQuery, Page } from '../store.ts';
+import { prepareCountDelivery } from './delivery-counts.ts';
+import { atLeast, below, contains, equals, holds, preparePages, where } from './paging.ts';
 import type { SqlValue } from './sql-value.ts';
 
 /** Stored with the run where the delivery started one. */
@@ -9,23 +11,31 @@ const body = 'coalesce(d.body, r.trigger_body)';
 
 /** So much of a body is in a list; a page of whole ones could fill the memory. */
 const listedBodyBytes = 64 * 1024;
-// Only a longer one is cut: of no bytes SQLite's substr makes null.
-const listedBody = `iif(length(${body}) > ${listedBodyBytes}, substr(${body}, 1, ${listedBodyBytes}), ${body})`;
+// Of a sealed one as much as it takes to open those. Only a longer one is cut: of no bytes SQLite's substr makes null.
+const listed = `iif(d.body_key IS NULL, ${listedBodyBytes}, ${sealedBytes(listedBodyBytes)})`;
+const listedBody = `iif(length(${body}) > ${listed}, substr(${body}, 1, ${listed}), ${body})`;
+
+type Optional = 'story' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom';
 
 interface DeliveryRow
-  extends Omit<DeliveryRecord, 'rejected' | 'enforced' | 'violations' | 'headers' | 'usedPreviousKey'> {
+  extends Omit<DeliveryRecord, 'rejected' | 'enforced' | 'violations' | 'headers' | 'usedPreviousKey' | Optional> {
   readonly rejected: number;
   readonly enforced: number;
   readonly violations: string;
   readonly headers: string;
   readonly usedPreviousKey: number;
+  readonly story: string | null;
+  readonly requestUrl: string | null;
+  readonly bodyKey: string | null;
+  readonly redeliveredFrom: string | null;
 }
 
 const columns = `
   d.id, d.flow_id AS flowId, d.trigger_key AS triggerKey, d.received_at AS receivedAt, d.client_ip AS clientIp, d.mode,
   d.scheme, d.rejected, d.enforced, d.status_code AS statusCode, d.reason, d.violations, d.detail,
   d.body_bytes AS bodyBytes, d.headers, d.processing_ms AS processingMs, d.run_id AS runId,
-  d.used_previous_key AS usedPreviousKey`;
+  d.used_previous_key AS usedPreviousKey, d.facts AS story, d.request_url AS requestUrl, d.body_key AS bodyKey,
+  d.redelivered_from AS redeliveredFrom`;
 
 const withRun = 'LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id';
 
@@ -36,6 +46,8 @@ export interface DeliveryValues {
   readonly reason: Reason | null;
   readonly violations: readonly Reason[];
   readonly runId: string | null;
+  readonly receivedAt: number;
+  readonly redeliveredFrom: string | null;
   /** The other columns, in the order of the statement that inserts them. */
   readonly rest: readonly SqlValue[];
 }
@@ -46,11 +58,12 @@ export function deliveryValues(record: DeliveryRecord): DeliveryValues {
     reason: record.reason,
     violations: record.violations,
     runId: record.runId,
+    receivedAt: record.receivedAt,
+    redeliveredFrom: record.redeliveredFrom ?? null,
     rest: [
       record.id,
       record.flowId,
       record.triggerKey,
-      record.receivedAt,
       record.clientIp,
       record.mode,
       record.scheme,
@@ -61,6 +74,9 @@ export function deliveryValues(record: DeliveryRecord): DeliveryValues {
       record.processingMs,
       Number(record.usedPreviousKey),
       JSON.stringify(record.headers),
+      record.story === undefined ? null : JSON.stringify(record.story),
+      record.requestUrl ?? null,
+      record.bodyKey ?? null,
     ],
   };
 }
@@ -68,11 +84,15 @@ export function deliveryValues(record: DeliveryRecord): DeliveryValues {
 export function prepareInsertDelivery(db: Database): (delivery: DeliveryValues, body?: Uint8Array) => void {
   const insert = db.prepare<unknown[]>(`
     INSERT INTO deliveries (
-      id, flow_id, trigger_key, received_at, client_ip, mode, scheme, enforced, status_code, detail, body_bytes,
-      processing_ms, used_previous_key, headers, rejected, reason, violations, run_id, body
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
-  return ({ rejected, reason, violations, runId, rest }, body) => {
-    insert.run(rest, rejected, reason, JSON.stringify(violations), runId, body ?? null);
+      id, flow_id, trigger_key, client_ip, mode, scheme, enforced, status_code, detail, body_bytes, processing_ms,
+      used_previous_key, headers, facts, request_url, body_key, received_at, redelivered_from, rejected, reason,
+      violations, run_id, body
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const count = prepareCountDelivery(db);
+  return ({ rejected, reason, violations, runId, receivedAt, redeliveredFrom, rest }, body) => {
+    const changing = [receivedAt, redeliveredFrom, rejected, reason, JSON.stringify(violations), runId];
+    insert.run(rest, changing, body ?? null);
+    count(receivedAt, reason, rejected);
   };
 }
 
@@ -92,6 +112,9 @@ export function prepareListDeliveries(db: Database): (query: DeliveryQuery) => P
         equals('reason', query.reason),
         holds('rejected = 1', query.rejectedOnly),
         holds('rejected = 0', query.acceptedOnly),
+        holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
+        atLeast('received_at', query.since),
+        below('received_at', query.until),
         contains(['id', 'client_ip', 'scheme', 'reason', 'detail', 'run_id'], query.search),
       ]),
     );
@@ -107,23 +130,6 @@ export function prepareFindDelivery(db: Database): (id: string) => DeliveryRecor
   };
 }
 
-export function prepareDeliveryStats(db: Database): (since: number) => DeliveryStats {
-  const count = db.prepare<[number], { reason: Reason | null; rejected: number; count: number }>(
-    'SELECT reason, rejected, count(*) AS count FROM deliveries WHERE received_at >= ? GROUP BY reason, rejected',
-  );
-  return (since) => {
-    const counts: Partial<Record<Reason, number>> = {};
-    let accepted = 0;
-    let rejected = 0;
-    for (const row of count.iterate(since)) {
-      if (row.reason !== null) counts[row.reason] = (counts[row.reason] ?? 0) + row.count;
-      if (row.rejected === 1) rejected += row.count;
-      else accepted += row.count;
-    }
-    return { counts, accepted, rejected, total: accepted + rejected };
-  };
-}
-
 function toDelivery(row: DeliveryRow): DeliveryRecord {
   return {
     ...row,
@@ -132,5 +138,9 @@ function toDelivery(row: DeliveryRow): DeliveryRecord {
     violations: JSON.parse(row.violations),
     headers: JSON.parse(row.headers),
     usedPreviousKey: row.usedPreviousKey === 1,
+    story: row.story === null ? undefined : JSON.parse(row.story),
+    requestUrl: row.requestUrl ?? undefined,
+    bodyKey: row.bodyKey ?? undefined,
+    redeliveredFrom: row.redeliveredFrom ?? undefined,
   };
 }

@@ -5,11 +5,19 @@ import { prepareAdvance } from './advance.ts';
 import { prepareCancelRun, prepareDeliverSignal, prepareRetryStep } from './control.ts';
 import {
   type DeliveryValues,
-  prepareDeliveryStats,
   prepareFindDelivery,
   prepareInsertDelivery,
   prepareListDeliveries,
 } from './deliveries.ts';
+import { prepareDeliveryStats } from './delivery-counts.ts';
+import {
+  prepareFindAcceptedNonce,
+  prepareFindRedelivery,
+  preparePurgeDeliveries,
+  prepareReleaseSpace,
+  prepareSummariseDeliveries,
+  prepareTrimRefused,
+} from './delivery-log.ts';
 import { prepareClaimDue, prepareRecover, prepareRenewLeases } from './dispatch.ts';
 import {
   prepareDeployFlow,
@@ -68,6 +76,12 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   findDelivery: { thread: 'reader', prepare: prepareFindDelivery },
   deliveryStats: { thread: 'reader', prepare: prepareDeliveryStats },
   purgeNonces: { thread: 'writer', prepare: preparePurgeNonces },
+  findRedelivery: { thread: 'reader', prepare: prepareFindRedelivery },
+  findAcceptedNonce: { thread: 'reader', prepare: prepareFindAcceptedNonce },
+  summariseDeliveries: { thread: 'reader', prepare: prepareSummariseDeliveries },
+  purgeDeliveries: { thread: 'writer', prepare: preparePurgeDeliveries },
+  trimRefused: { thread: 'writer', prepare: prepareTrimRefused },
+  releaseSpace: { thread: 'writer', prepare: prepareReleaseSpace },
 
   listRuns: { thread: 'reader', prepare: prepareListRuns },
   findRun: { thread: 'reader', prepare: prepareFindRun },

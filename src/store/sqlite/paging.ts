@@ -4,7 +4,7 @@ import type { Page, PageQuery } from '../store.ts';
 /** A condition in SQL with the values that its question marks stand for. */
 export interface Condition {
   readonly sql: string;
-  readonly values: readonly string[];
+  readonly values: readonly (string | number)[];
 }
 
 /** Joins conditions to a WHERE clause, or to nothing where there are none. */
@@ -19,6 +19,14 @@ export function where(conditions: readonly (Condition | undefined)[]): Condition
 
 export function equals(column: string, value: string | undefined): Condition | undefined {
   return value === undefined ? undefined : { sql: `${column} = ?`, values: [value] };
+}
+
+export function atLeast(column: string, value: number | undefined): Condition | undefined {
+  return value === undefined ? undefined : { sql: `${column} >= ?`, values: [value] };
+}
+
+export function below(column: string, value: number | undefined): Condition | undefined {
+  return value === undefined ? undefined : { sql: `${column} < ?`, values: [value] };
 }
 
 export function holds(sql: string, isWanted: boolean | undefined): Condition | undefined {

@@ -31,33 +31,30 @@ export function rateLimitGate(): GatePlugin<GateSettings> {
       const isPerIp = inputs.webhookRateLimitPerIp ?? settings.rateLimitPerIp ?? false;
       const buckets = isPerIp ? byAddress : byFlow;
       const share = `${flowId}|${limit.permitsPerSecond}|${limit.burstSize}`;
+      const keyOf = (clientIp: string) => (isPerIp ? `${share}|${clientIp}` : share);
       return {
         name: 'rateLimit',
-        check({ clientIp }) {
-          const key = isPerIp ? `${share}|${clientIp}` : share;
-          return judge({ buckets, key, limit, now: settings.clock.monotonic() });
+        check: ({ clientIp }) => {
+          const { verdict, bucket } = judge(buckets.get(keyOf(clientIp)), limit, settings.clock.monotonic());
+          buckets.set(keyOf(clientIp), bucket);
+          return verdict;
         },
+        rehearse: ({ clientIp }) => judge(buckets.get(keyOf(clientIp)), limit, settings.clock.monotonic()).verdict,
       };
     },
   };
 }
 
-function judge({
-  buckets,
-  key,
-  limit,
-  now,
-}: {
-  buckets: Buckets;
-  key: string;
-  limit: RateLimit;
-  now: number;
-}): Verdict {
-  const { bucket, retryAfterMs } = takePermit(buckets.get(key) ?? fullBucket(limit, now), limit, now);
-  buckets.set(key, bucket);
-  if (retryAfterMs === 0) return { passed: true };
+function judge(
+  known: TokenBucket | undefined,
+  limit: RateLimit,
+  now: number,
+): { readonly verdict: Verdict; readonly bucket: TokenBucket } {
+  const { bucket, retryAfterMs } = takePermit(known ?? fullBucket(limit, now), limit, now);
+  const facts = { rateLimit: { permitsLeft: bucket.permits, ...limit } };
+  if (retryAfterMs === 0) return { verdict: { passed: true, evidence: { facts } }, bucket };
   const detail = `more than ${limit.permitsPerSecond} a second with bursts of ${limit.burstSize}`;
-  return { passed: false, reason: 'rate_limited', detail, evidence: { retryAfterMs } };
+  return { verdict: { passed: false, reason: 'rate_limited', detail, evidence: { retryAfterMs, facts } }, bucket };
 }
 
 /** A field of the trigger overrides the global value, each by itself. */

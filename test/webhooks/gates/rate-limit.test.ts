@@ -52,6 +52,17 @@ describe('rateLimitGate', () => {
     expect(await passes(gate)).toBe(true);
   });
 
+  it('rehearses with what is left and takes nothing of it', async () => {
+    const gate = prepare(ONE_A_SECOND);
+    for (let i = 0; i < 5; i += 1) expect((await gate.rehearse?.(sampleDelivery(), {}))?.passed).toBe(true);
+    expect(await countPasses(gate, 3)).toBe(2);
+    expect(await gate.rehearse?.(sampleDelivery(), {})).toMatchObject({
+      passed: false,
+      reason: 'rate_limited',
+      evidence: { facts: { rateLimit: { permitsLeft: 0, permitsPerSecond: 1, burstSize: 2 } } },
+    });
+  });
+
   it.each([
     { permits: 0.5, burst: 1 },
     { permits: 1, burst: 1 },

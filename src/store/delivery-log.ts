@@ -1,0 +1,43 @@
+import type { Reason } from '../model/delivery.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
+
+/** Looking back on deliveries, and keeping their log within bounds. */
+export interface DeliveryLogStore {
+  /** The delivery as which a refused one was accepted later. */
+  findRedelivery(deliveryId: string): Promise<{ deliveryId: string; runId: string } | undefined>;
+  /**
+   * The run of an accepted delivery with this nonce, expired or not, that was received since. A search through the log:
+   * for a person who asks, not for each delivery.
+   */
+  findAcceptedNonce(search: NonceSearch): Promise<string | undefined>;
+  /** What was received since, by trigger and by what was found wrong. Redelivered ones do not count. */
+  summariseDeliveries(query: { since: number; flowId?: string | undefined }): Promise<DeliveryGroup[]>;
+  /** Deletes at most `limit` records that are older; yields how many. Their counts stay in the stats. */
+  purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
+  /**
+   * Deletes at most `limit` of the oldest records that started no run while there are more of them, or more bytes of
+   * their bodies, than given; yields how many. A record of a delivery that started a run is never touched.
+   */
+  trimRefused(bounds: { maxRows: number; maxBytes: number; limit: number }): Promise<number>;
+  /** Gives at most so many free pages back to the file system where many are free; yields how many. */
+  releaseSpace(request: { pages: number }): Promise<number>;
+}
+
+export interface NonceSearch {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly nonce: string;
+  readonly since: number;
+}
+
+/** Deliveries to one trigger that are alike. */
+export interface DeliveryGroup {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly mode: EnforcementMode;
+  readonly violations: readonly Reason[];
+  readonly count: number;
+  readonly firstAt: number;
+  readonly firstId: string;
+  readonly lastId: string;
+}

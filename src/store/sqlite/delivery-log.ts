@@ -1,0 +1,83 @@
+import type { Database } from 'better-sqlite3';
+import type { DeliveryGroup, NonceSearch } from '../delivery-log.ts';
+import type { SqlValue } from './sql-value.ts';
+
+/** Stats look back 720 hours; counts of older minutes are asked for no more. */
+const countedMinutes = 31 * 24 * 60;
+
+/** So many free pages are left for what comes next: 8 MiB. */
+const sparePages = 1024;
+
+export function prepareFindRedelivery(db: Database): (id: string) => { deliveryId: string; runId: string } | undefined {
+  const find = db.prepare<SqlValue[], { deliveryId: string; runId: string }>(
+    'SELECT id AS deliveryId, run_id AS runId FROM deliveries WHERE redelivered_from = ?',
+  );
+  return (id) => find.get(id);
+}
+
+export function prepareFindAcceptedNonce(db: Database): (search: NonceSearch) => string | undefined {
+  const find = db.prepare<SqlValue[], { runId: string }>(`
+    SELECT run_id AS runId FROM deliveries
+    WHERE flow_id = ? AND trigger_key = ? AND received_at >= ? AND run_id IS NOT NULL AND instr(facts, ?) > 0
+      AND EXISTS (SELECT 1 FROM json_each(facts) gate WHERE json_extract(gate.value, '$.facts.nonce') = ?)
+    ORDER BY id LIMIT 1`);
+  return ({ flowId, triggerKey, nonce, since }) =>
+    find.get(flowId, triggerKey, since, JSON.stringify(nonce), nonce)?.runId;
+}
+
+export function prepareSummariseDeliveries(
+  db: Database,
+): (query: { since: number; flowId?: string | undefined }) => DeliveryGroup[] {
+  const summarise = db.prepare<SqlValue[], Omit<DeliveryGroup, 'violations'> & { violations: string }>(`
+    SELECT flow_id AS flowId, trigger_key AS triggerKey, mode, violations, count(*) AS count,
+      min(received_at) AS firstAt, min(id) AS firstId, max(id) AS lastId
+    FROM deliveries
+    WHERE received_at >= ? AND flow_id = coalesce(?, flow_id) AND redelivered_from IS NULL
+    GROUP BY flow_id, trigger_key, mode, violations
+    ORDER BY min(id)`);
+  return ({ since, flowId }) =>
+    summarise.all(since, flowId ?? null).map((row) => ({ ...row, violations: JSON.parse(row.violations) }));
+}
+
+export function preparePurgeDeliveries(db: Database): (purge: { before: number; limit: number }) => number {
+  const purge = db.prepare<SqlValue[]>(`
+    DELETE FROM deliveries WHERE id IN (
+      SELECT id FROM deliveries WHERE received_at < ? ORDER BY received_at LIMIT ?)`);
+  const forget = db.prepare<SqlValue[]>(`
+    DELETE FROM delivery_counts
+    WHERE minute < (SELECT max(minute) FROM delivery_counts) - ${countedMinutes} AND minute < ?`);
+  return ({ before, limit }) => {
+    forget.run(Math.floor(before / 60_000));
+    return purge.run(before, limit).changes;
+  };
+}
+
+export function prepareTrimRefused(
+  db: Database,
+): (bounds: { maxRows: number; maxBytes: number; limit: number }) => number {
+  const measure = db.prepare<[], { rows: number; bytes: number }>('SELECT rows, bytes FROM refused_state');
+  // Oldest first, until both bounds hold again; a running sum says where that is.
+  const trim = db.prepare<SqlValue[]>(`
+    DELETE FROM deliveries WHERE id IN (
+      SELECT id FROM (
+        SELECT id, row_number() OVER past - 1 AS gone, sum(size) OVER past - size AS goneBytes
+        FROM (SELECT id, coalesce(length(body), 0) AS size FROM deliveries WHERE run_id IS NULL ORDER BY id LIMIT ?)
+        WINDOW past AS (ORDER BY id)
+      ) WHERE gone < ? OR goneBytes < ?)`);
+  return ({ maxRows, maxBytes, limit }) => {
+    const { rows, bytes } = measure.get() ?? { rows: 0, bytes: 0 };
+    if (rows <= maxRows && bytes <= maxBytes) return 0;
+    return trim.run(limit, rows - maxRows, bytes - maxBytes).changes;
+  };
+}
+
+export function prepareReleaseSpace(db: Database): (request: { pages: number }) => number {
+  const free = db.prepare<[], { freelist_count: number }>('PRAGMA freelist_count');
+  const count = () => free.get()?.freelist_count ?? 0;
+  return ({ pages }) => {
+    const before = count();
+    if (before <= sparePages) return 0;
+    db.pragma(`incremental_vacuum(${Math.min(pages, before - sparePages)})`);
+    return before - count();
+  };
+}

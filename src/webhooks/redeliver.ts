@@ -1,0 +1,119 @@
+import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
+import { logEvent } from '../telemetry/events.ts';
+import { acceptDelivery } from './acceptance.ts';
+import { isMalformedJson } from './body.ts';
+import { restore, triggerOf } from './judge-again.ts';
+import { REASONS } from './reasons.ts';
+import { foresee, type Prospect, type ReviewServices } from './review.ts';
+
+/** What became of a refused delivery that was judged again. */
+export interface Redelivery {
+  /** The refused one. */
+  readonly redeliveredFrom: string;
+  readonly outcome: 'accepted' | 'would be accepted' | 'accepted before' | 'refused' | 'not possible';
+  readonly reason: Reason | null;
+  readonly message: string;
+  /** The delivery and the run that it became; null where it became none. */
+  readonly deliveryId: string | null;
+  readonly runId: string | null;
+}
+
+export interface RedeliveryOptions {
+  /** Accepts what the gates refuse, and says so in the record; never what was accepted before, nor what no run can read. */
+  readonly isForced: boolean;
+  /** Says what would happen and does nothing. */
+  readonly isPlan: boolean;
+}
+
+/** Reasons of gates: those that a person may overrule. */
+const OVERRULED: ReadonlySet<Reason> = new Set(
+  Object.entries(REASONS)
+    .filter(([reason, { event }]) => event?.startsWith('Webhook') === true && reason !== 'nonce_replayed')
+    .map(([reason]) => reason as Reason),
+);
+
+/**
+ * Judges a refused delivery again, as of the time at which it came, by today's trigger, and accepts it if it passes. One
+ * refused delivery becomes one run at most, however often and by how many it is asked for.
+ */
+export async function redeliver(
+  record: DeliveryRecord,
+  options: RedeliveryOptions,
+  services: ReviewServices,
+): Promise<Redelivery> {
+  const answer = answerFor(record);
+  if (record.runId !== null || record.statusCode < 400) {
+    return answer('not possible', { message: 'the delivery was not refused', runId: record.runId });
+  }
+  const known = await services.store.findRedelivery(record.id);
+  if (known !== undefined) return answer('accepted before', { message: 'it was redelivered before', ...known });
+  const trigger = triggerOf(record, services.triggers());
+  if (trigger === undefined) return answer('refused', { reason: 'unknown_flow' });
+  const restored = restore(record, trigger, services.settings);
+  if ('problem' in restored) return answer('not possible', { message: restored.problem });
+  const { delivery, unjudgeable } = restored;
+  const prospect = await foresee(delivery, trigger, services);
+  const { refusal, replayedRunId } = prospect;
+  if (replayedRunId !== undefined && trigger.mode === 'Enforce') {
+    return answer('refused', { reason: 'nonce_replayed', runId: replayedRunId });
+  }
+  const isOverruled = options.isForced && refusal !== null && OVERRULED.has(refusal);
+  if (refusal !== null && !isOverruled) {
+    const message = unjudgeable ?? prospect.judgement.detail ?? undefined;
+    return answer('refused', { reason: refusal, message });
+  }
+  // What force overrules must not hide what no force may: the body is read behind the gates.
+  if (isMalformedJson(delivery.body, delivery.headers['content-type'])) {
+    return answer('refused', { reason: 'invalid_json' });
+  }
+  if (options.isPlan) return answer('would be accepted', { reason: refusal, message: 'every gate lets it pass' });
+  return accept(record, { prospect, delivery, isForced: isOverruled }, services);
+}
+
+async function accept(
+  record: DeliveryRecord,
+  { prospect, delivery, isForced }: { prospect: Prospect; delivery: Delivery; isForced: boolean },
+  services: ReviewServices,
+): Promise<Redelivery> {
+  const { trigger, judgement } = prospect;
+  const deliveryId = services.newId();
+  const how = isForced ? 'redelivered by force' : 'redelivered';
+  const detail = judgement.detail === null ? how : `${how}: ${judgement.detail}`;
+  const redelivery = { receivedAt: services.clock.now(), redeliveredFrom: record.id, detail };
+  const result = await acceptDelivery(
+    {
+      delivery: { ...delivery, id: deliveryId },
+      trigger,
+      judgement,
+      span: undefined,
+      startedAt: services.clock.monotonic(),
+      redelivery,
+    },
+    services,
+  );
+  const answer = answerFor(record);
+  if (result.kind === 'replayed') return answer('refused', { reason: 'nonce_replayed', runId: result.runId });
+  const kept = await services.store.findRedelivery(record.id);
+  if (result.kind === 'duplicate') {
+    return answer('accepted before', { message: 'a run of it was started before', runId: result.runId, ...kept });
+  }
+  const { flowId, triggerKey } = trigger.trigger;
+  logEvent(services.logger, 'WebhookDeliveryAccepted', {
+    ...{ deliveryId, flowId, triggerKey, clientIp: delivery.clientIp, mode: trigger.mode, scheme: trigger.schemeName },
+    ...{ runId: result.runId, bodyBytes: delivery.body.byteLength, redeliveredFrom: record.id, isForced },
+  });
+  return answer('accepted', { reason: judgement.reason, message: detail, deliveryId, runId: result.runId });
+}
+
+type Particulars = { readonly [Name in 'reason' | 'message' | 'deliveryId' | 'runId']?: Redelivery[Name] | undefined };
+
+function answerFor({ id }: DeliveryRecord) {
+  return (outcome: Redelivery['outcome'], { reason, message, deliveryId, runId }: Particulars): Redelivery => ({
+    redeliveredFrom: id,
+    outcome,
+    reason: reason ?? null,
+    message: message ?? (reason === undefined || reason === null ? outcome : REASONS[reason].message),
+    deliveryId: deliveryId ?? null,
+    runId: runId ?? null,
+  });
+}

@@ -1,0 +1,142 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, it } from 'vitest';
+import {
+  createWorkspace,
+  GITHUB_SECRET,
+  getJson,
+  githubManifest,
+  type Service,
+  startService,
+  type Workspace,
+} from './service.ts';
+
+const QUIET_SECONDS = 15;
+const FLOOD_SECONDS = 60;
+/** Nine of ten connections send what is refused. */
+const REFUSED_CONNECTIONS = 9;
+
+const MIB = 1024 * 1024;
+const REFUSED_ROWS = 2000;
+const REFUSED_BYTES = 8 * MIB;
+/** By how much the log may outgrow its bounds before it is trimmed, and what comes in meanwhile. */
+const SLACK_ROWS = 2000;
+const MAX_MEMORY_BYTES = 400 * MIB;
+const MAX_LOG_BYTES = 64 * MIB;
+/** What the bounded log and its slack take, rows and indexes included. */
+const REFUSED_FILE_BYTES = 64 * MIB;
+/** Run, steps, attempts and record of one accepted delivery, indexes included. */
+const ACCEPTED_FILE_BYTES = 8192;
+
+const ACCEPTED = JSON.stringify({ text: 'x'.repeat(500) });
+const REFUSED = JSON.stringify({ text: 'y'.repeat(8000) });
+const RIGHT = `sha256=${createHmac('sha256', GITHUB_SECRET).update(ACCEPTED).digest('hex')}`;
+
+let workspace: Workspace | undefined;
+afterEach(() => workspace?.remove());
+
+interface Sent {
+  readonly latenciesMs: number[];
+  accepted: number;
+  refused: number;
+}
+
+async function send({ url }: Service, body: string, expected: number): Promise<void> {
+  const response = await fetch(`${url}/flows/api/webhook/push`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      'x-hub-signature-256': RIGHT,
+      'x-github-delivery': randomUUID(),
+    },
+    body,
+  });
+  await response.arrayBuffer();
+  if (response.status !== expected) throw new Error(`answered ${response.status}, not ${expected}`);
+}
+
+async function load(service: Service, seconds: number, floodConnections: number): Promise<Sent> {
+  const until = performance.now() + seconds * 1000;
+  const sent: Sent = { latenciesMs: [], accepted: 0, refused: 0 };
+  const repeat = async (work: () => Promise<void>) => {
+    while (performance.now() < until) await work();
+  };
+  await Promise.all([
+    repeat(async () => {
+      const startedAt = performance.now();
+      await send(service, ACCEPTED, 200);
+      sent.latenciesMs.push(performance.now() - startedAt);
+      sent.accepted += 1;
+    }),
+    ...Array.from({ length: floodConnections }, () =>
+      repeat(async () => {
+        await send(service, REFUSED, 401);
+        sent.refused += 1;
+      }),
+    ),
+  ]);
+  return sent;
+}
+
+function p99(latenciesMs: readonly number[]): number {
+  return latenciesMs.toSorted((a, b) => a - b)[Math.floor(latenciesMs.length * 0.99)] ?? 0;
+}
+
+async function memoryBytes({ url }: Service): Promise<number> {
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  return Number(/^process_resident_memory_bytes (\S+)$/m.exec(metrics)?.[1]);
+}
+
+it('a flood of refused deliveries costs a bounded amount of memory and disk, and no accepted one', async () => {
+  workspace = await createWorkspace();
+  await workspace.writeManifest('push.json', githubManifest());
+  const service = await startService(workspace, {
+    SLUICE_ENFORCEMENT_MODE: 'Enforce',
+    SLUICE_LOG_LEVEL: 'error',
+    SLUICE_REFUSED_DELIVERY_ROWS: String(REFUSED_ROWS),
+    SLUICE_REFUSED_DELIVERY_BYTES: String(REFUSED_BYTES),
+  });
+  const file = join(workspace.folder, 'data', 'sluice.db');
+  const sizeOf = (path: string) => (existsSync(path) ? statSync(path).size : 0);
+  const peak = { memory: 0, log: 0, file: 0 };
+  const watch = async () => {
+    peak.memory = Math.max(peak.memory, await memoryBytes(service));
+    peak.log = Math.max(peak.log, sizeOf(`${file}-wal`));
+    peak.file = Math.max(peak.file, sizeOf(file));
+  };
+
+  const quiet = await load(service, QUIET_SECONDS, 0);
+  let isFlooding = true;
+  const watching = (async () => {
+    while (isFlooding) {
+      await watch();
+      await new Promise((again) => setTimeout(again, 1000));
+    }
+  })();
+  const flood = await load(service, FLOOD_SECONDS, REFUSED_CONNECTIONS);
+  isFlooding = false;
+  await watching;
+
+  const accepted = quiet.accepted + flood.accepted;
+  const list = (query: string) =>
+    getJson<{ total: number }>(`${service.url}/flows/api/webhooks/recent?take=1&includeTotal=true&${query}`);
+  const stats = await getJson<object>(`${service.url}/flows/api/webhooks/stats`);
+  const kept = { accepted: (await list('acceptedOnly=true')).total, refused: (await list('rejectedOnly=true')).total };
+  const p99Ms = { quiet: p99(quiet.latenciesMs), flood: p99(flood.latenciesMs) };
+  console.log(
+    JSON.stringify({
+      ...{ accepted, refused: flood.refused, kept, p99Ms, p99Ratio: p99Ms.flood / p99Ms.quiet },
+      peakMiB: Object.fromEntries(Object.entries(peak).map(([name, bytes]) => [name, Math.round(bytes / MIB)])),
+    }),
+  );
+  await service.stop('SIGTERM');
+
+  expect(stats).toMatchObject({ accepted, rejected: flood.refused, counts: { signature_mismatch: flood.refused } });
+  expect(kept.accepted).toBe(accepted);
+  expect(kept.refused).toBeLessThanOrEqual(REFUSED_ROWS + SLACK_ROWS);
+  expect(flood.refused).toBeGreaterThan(REFUSED_ROWS + SLACK_ROWS);
+  expect(peak.memory).toBeLessThan(MAX_MEMORY_BYTES);
+  expect(peak.log).toBeLessThan(MAX_LOG_BYTES);
+  expect(peak.file).toBeLessThan(REFUSED_FILE_BYTES + accepted * ACCEPTED_FILE_BYTES);
+});

@@ -1,0 +1,156 @@
+import { describe, expect, it } from 'vitest';
+import type { WebhookInputs } from '../../../src/model/manifest.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
+import { describeSignature, findMistakes } from '../../../src/webhooks/schemes/mistakes.ts';
+import { createSchemeRegistry, resolveScheme } from '../../../src/webhooks/schemes/resolve.ts';
+import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
+import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
+import { NOW, sampleDelivery } from '../samples.ts';
+
+const KEY = 'c2VjcmV0IG9mIHRoZSBwdWJsaXNoZXI=';
+const BODY = '{"b":1,"a":"x/é"}';
+
+function schemeOf(inputs: WebhookInputs): SignatureSpec {
+  const scheme = resolveScheme(createSchemeRegistry(), inputs);
+  if (scheme?.kind !== 'spec') throw new Error('no spec');
+  return scheme.spec;
+}
+const gitHub = schemeOf({ webhookSignatureScheme: 'GitHub' });
+
+interface Case {
+  signer?: SignatureSpec;
+  verifier?: SignatureSpec;
+  signedKey?: string;
+  key?: string | undefined;
+  previous?: string;
+  signedBody?: string;
+  body?: string;
+  signedUrl?: string;
+  url?: string;
+}
+
+function hintsOf(given: Case): string[] {
+  const { signer = gitHub, signedKey = KEY, signedBody = BODY, signedUrl = 'https://a.example/in' } = given;
+  const contentType = 'application/json';
+  const signed = signDelivery({
+    ...{ spec: signer, key: signedKey, body: Buffer.from(signedBody), url: signedUrl, timestampMs: NOW },
+    ...{ deliveryId: 'd1', contentType },
+  });
+  const headers = Object.fromEntries(
+    Object.entries(signed.headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
+  return findMistakes({
+    spec: given.verifier ?? signer,
+    keys: { current: 'key' in given ? given.key : signedKey, previous: given.previous },
+    delivery: sampleDelivery({ headers, body: given.body === undefined ? signed.body : Buffer.from(given.body) }),
+    publicUrl: given.url ?? signedUrl,
+  });
+}
+
+const square = schemeOf({ webhookSignatureScheme: 'Square' });
+const standard = schemeOf({ webhookSignatureScheme: 'StandardWebhooks' });
+const generic = schemeOf({ webhookSignatureScheme: 'Generic' });
+const pretty = JSON.stringify(JSON.parse(BODY), null, 2);
+
+describe('findMistakes', () => {
+  it.each<[mistake: string, given: Case, hint: string]>([
+    ['nothing', {}, 'the signature verifies as it is'],
+    [
+      'a current key that is missing',
+      { key: undefined, previous: KEY },
+      'would verify with the previous key, which counts only beside a current one',
+    ],
+    [
+      'a key that is base64',
+      { signedKey: 'secret of the publisher', key: KEY },
+      'would verify with the key base64-decoded',
+    ],
+    ['a key that is hex', { signedKey: 'abc', key: '616263' }, 'would verify with the key hex-decoded'],
+    [
+      'a key with a line end',
+      { key: `${KEY}\n` },
+      'would verify with the key without the spaces or line end around it',
+    ],
+    [
+      'a publisher’s key with a line end',
+      { signedKey: 'k\n', key: 'k' },
+      'would verify with the key with a line end behind it',
+    ],
+    [
+      'a previous key that is hex',
+      { signedKey: 'abc', key: 'x', previous: '616263' },
+      'would verify with the previous key hex-decoded',
+    ],
+    ['a body with a line end', { body: `${BODY}\n` }, 'would verify without the trailing newline'],
+    ['a body that lost its line end', { signedBody: `${BODY}\n`, body: BODY }, 'would verify with a trailing newline'],
+    ['line ends that were changed', { signedBody: 'a\r\nb', body: 'a\nb' }, 'would verify with line ends as CR LF'],
+    ['a byte order mark', { body: `\ufeff${BODY}` }, 'would verify without the byte order mark'],
+    [
+      'a body that was indented',
+      { body: pretty },
+      'the body was re-serialised on its way: would verify as compact JSON',
+    ],
+    [
+      'a body that was compacted',
+      { signedBody: pretty, body: BODY },
+      'the body was re-serialised on its way: would verify as JSON indented by 2',
+    ],
+    [
+      'a body as Python wrote it',
+      { signedBody: '{"b": 1, "a": "x/\\u00e9"}', body: BODY },
+      'the body was re-serialised on its way: would verify as spaced JSON with characters beyond ASCII escaped',
+    ],
+    ['a proxy that ends TLS', { signer: square, url: 'http://a.example/in' }, 'would verify if the URL were https'],
+    [
+      'a slash at the end',
+      { signer: square, signedUrl: 'https://a.example/in/', url: 'https://a.example/in' },
+      'would verify if the URL had a slash at its end',
+    ],
+    [
+      'another encoding',
+      { signer: { ...generic, encoding: 'base64' }, verifier: generic },
+      'would verify with the signature read as base64',
+    ],
+    [
+      'another algorithm',
+      { signer: { ...generic, algorithm: 'sha512' }, verifier: generic },
+      'would verify with the algorithm sha512',
+    ],
+    [
+      'a prefix that nobody expects',
+      {
+        signer: { ...generic, prefix: 'sha256=' },
+        verifier: { ...generic, prefix: undefined, isPrefixOptional: false },
+      },
+      'would verify with the prefix "sha256=" of the signature',
+    ],
+    ['another publisher', { signer: gitHub, verifier: standard }, 'would verify under the scheme GitHub'],
+  ])('knows %s', (_mistake, given, hint) => {
+    expect(hintsOf(given)).toContain(hint);
+  });
+
+  it.each(BUILT_IN_SCHEMES.map((spec) => [spec.name, spec] as const))(
+    'finds nothing for a stranger’s key: %s',
+    (_name, spec) => {
+      expect(hintsOf({ signer: spec, key: 'YW5vdGhlciBrZXkgYWx0b2dldGhlcg==' })).toEqual([]);
+    },
+  );
+
+  it('does not try a body that would hold up everything else', () => {
+    expect(hintsOf({ body: 'x'.repeat(1_048_577) })).toEqual(['the body is too large to try known mistakes on it']);
+  });
+});
+
+describe('describeSignature', () => {
+  it('says what is signed, and nothing that was made with a key', () => {
+    const delivery = sampleDelivery({ headers: { 'x-hub-signature-256': 'sha256=00' }, body: Buffer.from('abc') });
+    expect(describeSignature({ spec: gitHub, delivery, publicUrl: 'https://a.example/' })).toEqual({
+      layout: 'RawBody',
+      algorithm: 'sha256',
+      encoding: 'hexLower',
+      headers: ['X-Hub-Signature-256'],
+      candidates: 1,
+      signedBytes: { length: 3, sha256: 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad' },
+    });
+  });
+});
