@@ -6,7 +6,7 @@ import { createWorkspace, eventually, FLOW_ID, getJson, githubManifest, startSer
 
 /** Another seed kills at other points; this one is printed where the proof fails. */
 const SEED = Number(process.env.SLUICE_CRASH_SEED ?? 20_261_121);
-const KILLS = 70;
+const KILLS = 120;
 const RUNS_A_ROUND = 6;
 
 interface Attempt {

@@ -85,7 +85,7 @@ it('ends any run of any graph as the rules have it, with conditions, failures an
         expect([completedAt === null, dueAt]).toEqual([false, null]);
       }
     }),
-    { numRuns: 40 },
+    { numRuns: 25 },
   );
 });
 
