@@ -54,7 +54,9 @@ export async function redeliver(
   const { delivery, unjudgeable } = restored;
   const prospect = await foresee(delivery, trigger, services);
   const { refusal, replayedRunId } = prospect;
-  if (replayedRunId !== undefined && trigger.mode === 'Enforce') {
+  // What was a replay stays one, even when the record of the first has gone by now.
+  const isReplay = replayedRunId !== undefined || record.violations.includes('nonce_replayed');
+  if (isReplay && trigger.mode === 'Enforce') {
     return answer('refused', { reason: 'nonce_replayed', runId: replayedRunId });
   }
   const isOverruled = options.isForced && refusal !== null && OVERRULED.has(refusal);

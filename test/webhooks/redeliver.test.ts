@@ -85,7 +85,10 @@ describe('a delivery that was refused for its address', () => {
     const right = await deploy({ ...LISTED, ...nonce });
     clock.advance(10_000);
     const { runId } = await deliver(right);
+    await deliver(right);
+    const replay = await newestId(right);
     clock.advance(72 * HOUR_MS);
+    expect(await redeliver(right, replay, { force: true })).toMatchObject({ reason: 'nonce_replayed', runId });
     for (const body of [{}, { force: true }]) {
       expect(await redeliver(right, id, body)).toMatchObject({ outcome: 'refused', reason: 'nonce_replayed', runId });
     }
