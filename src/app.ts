@@ -3,11 +3,11 @@ import { relative, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
-import { v7 as newId } from 'uuid';
 import { dashboard } from './dashboard/dashboard.ts';
 import { errorHandler, ManifestsError } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
 import { createRuntime, type Runtime } from './flows/runtime.ts';
+import { createIdSource } from './ids.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
@@ -139,6 +139,7 @@ async function load(folder: string, toolbox: Toolbox) {
 async function assemble(parts: Parts): Promise<SluiceApp> {
   const { settings, logger, clock, toolbox, store } = parts;
   const metrics = createMetrics();
+  const newId = createIdSource();
   const catalog = createCatalog(store, clock);
   for (const flow of parts.flows) await catalog.deploy(flow);
   const triggers = createTriggerTable({
@@ -153,11 +154,11 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const { handlers } = toolbox;
   const { runRetentionDays } = settings;
   const runtime = createRuntime({
-    ...{ store, catalog, handlers, readSecret, clock, logger, metrics, live, runRetentionDays },
+    ...{ store, catalog, handlers, readSecret, clock, logger, metrics, newId, live, runRetentionDays },
   });
   let closing: Promise<void> | undefined;
   const isStopping = () => closing !== undefined;
-  const fastify = createServer({ ...parts, metrics, live, catalog, triggers, runtime, isStopping });
+  const fastify = createServer({ ...parts, metrics, newId, live, catalog, triggers, runtime, isStopping });
   const stop = async () => {
     await closeServer(fastify);
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
@@ -183,6 +184,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
 
 interface ServerParts extends Parts {
   readonly metrics: Metrics;
+  readonly newId: () => string;
   readonly live: LiveEvents;
   readonly catalog: Catalog;
   readonly triggers: TriggerTable;
@@ -207,7 +209,8 @@ function createServer(parts: ServerParts): FastifyInstance {
   }) as unknown as FastifyInstance;
   fastify.setErrorHandler(errorHandler);
   const receiving = {
-    ...{ store, engine, catalog, newId, clock, logger, metrics },
+    ...{ store, engine, catalog, clock, logger, metrics },
+    newId: parts.newId,
     triggers: () => parts.triggers,
     defaultMode: settings.enforcementMode,
     live: parts.live,

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { v7 } from 'uuid';
+import { createIdSource } from '../ids.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
@@ -48,7 +48,7 @@ export interface RuntimeServices {
 }
 
 export function createRuntime(services: RuntimeServices): Runtime {
-  const { store, catalog, clock, logger, newId = v7, concurrency = 16, random = Math.random } = services;
+  const { store, catalog, clock, logger, newId = createIdSource(), concurrency = 16, random = Math.random } = services;
   const report = createReport(services);
   const runStep = createRunStep({ ...services, random });
   const dispatcher = createDispatcher({ store, runStep, clock, logger, report, concurrency, random });

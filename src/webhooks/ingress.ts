@@ -21,20 +21,22 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
   const receive = receiver(services);
   const budget = bodyBudget(services.maxBodyBytesInFlight);
 
-  // Fastify answers a malformed content type with 415 before any parser runs; to this route every body is bytes, and
-  // the delivery reads the type that was sent from the raw headers.
-  app.addHook('onRequest', async (request) => {
-    request.raw.headers['content-type'] = 'application/octet-stream';
-  });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: services.maxBodyBytes }, (_request, body, done) =>
     done(null, body),
   );
 
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
+    // Fastify answers a malformed content type with 415 before any parser runs; to this route every body is bytes, and
+    // the delivery reads the type that was sent from the raw headers.
+    request.raw.headers['content-type'] = 'application/octet-stream';
     const release = budget.reserve(announcedBytes(request, services.maxBodyBytes));
-    if (release === undefined) return write(reply, await receive.overloaded());
+    if (release === undefined) {
+      write(reply, receive.overloaded());
+      return;
+    }
     reply.raw.once('close', release);
+    done();
   });
 
   app.setErrorHandler<FastifyError>(async (error, request, reply) => {

@@ -56,14 +56,16 @@ function stage(gate: string, reason: Reason | undefined, facts: JsonObject): Gat
 
 /** What the gate alone found: gates put it into the evidence for each other. */
 function factsOf(gate: string, { facts, nonce, signedTimestamp, ...found }: Evidence): JsonObject {
-  const all: [string, Json | undefined][] = [
-    ...Object.entries(found),
-    ['signedTimestamp', signedTimestamp?.text],
-    ['nonce', nonce?.value],
-    ['nonceExpiresAt', nonce === undefined ? undefined : new Date(nonce.expiresAt).toISOString()],
-    ...Object.entries(facts?.[gate] ?? {}),
-  ];
-  return Object.fromEntries(all.flatMap(([name, value]) => (value === undefined ? [] : [[name, cut(value)]])));
+  const kept: Record<string, Json> = {};
+  const keep = (name: string, value: Json | undefined) => {
+    if (value !== undefined) kept[name] = cut(value);
+  };
+  for (const [name, value] of Object.entries(found)) keep(name, value);
+  keep('signedTimestamp', signedTimestamp?.text);
+  keep('nonce', nonce?.value);
+  if (nonce !== undefined) keep('nonceExpiresAt', new Date(nonce.expiresAt).toISOString());
+  for (const [name, value] of Object.entries(facts?.[gate] ?? {})) keep(name, value);
+  return kept;
 }
 
 function cut(value: Json): Json {
