@@ -20,7 +20,7 @@ export interface Delivery {
   readonly clientIp: string;
 }
 
-/** Why a delivery was refused, or would have been; contract, section 3. A closed list: metrics and stats use it as labels. */
+/** Why a delivery was refused, or would have been. A closed list: metrics and stats use it as labels. */
 export type Reason =
   | 'body_too_large'
   | 'unknown_flow'
@@ -41,7 +41,7 @@ export type Reason =
   | 'nonce_replayed'
   | 'store_unavailable';
 
-/** What is kept of a delivery; contract, section 6. */
+/** What is kept of a delivery. */
 export interface DeliveryRecord {
   readonly id: string;
   readonly flowId: string | null;

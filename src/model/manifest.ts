@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from './json.ts';
 
-/** The statuses of a step; contract, section 7. */
+/** Where a step stands; the last three are ends. */
 export type StepStatus = 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Skipped';
 
-/** The statuses of a run; contract, section 7. */
+/** Where a run stands; all but the first are ends. */
 export type RunStatus = 'Running' | 'Succeeded' | 'Failed' | 'Skipped' | 'Cancelled' | 'TimedOut';
 
 export type EnforcementMode = 'Off' | 'Audit' | 'Enforce';
@@ -61,7 +61,7 @@ export type SignedPayloadStrategy =
   | 'TimestampPlusToken'
   | 'Custom';
 
-/** The `webhook*` fields of a webhook trigger; seed.md, "Webhook trigger inputs". */
+/** The `webhook*` fields of a webhook trigger. */
 export interface WebhookInputs {
   readonly webhookSlug?: string | undefined;
   readonly webhookHmacKey?: string | undefined;

@@ -2,12 +2,14 @@ import type { DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import type { ManifestSnapshot, RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step, StepError } from '../model/run.ts';
-import type { ControlStore, EndedLoop, ReceivedSignal, RunStop, StoppedRun } from './control-store.ts';
+import type { ControlStore } from './control-store.ts';
 import type { DeliveryLogStore } from './delivery-log.ts';
+import type { DispatchStore } from './dispatch-store.ts';
 import type { InsightStore } from './insight-store.ts';
 import type { ScheduleStore } from './schedule-store.ts';
 
 export type * from './control-store.ts';
+export type * from './dispatch-store.ts';
 export type * from './insight-store.ts';
 export type * from './schedule-store.ts';
 
@@ -213,107 +215,4 @@ export interface StepDetail extends Step {
 export interface RunInput {
   readonly trigger: RunTrigger;
   readonly steps: Readonly<Record<string, { status: StepStatus; output: Json; error: StepError | null }>>;
-}
-
-/** The queue: a due step is claimed under a lease, tried, and advanced. */
-export interface DispatchStore {
-  /**
-   * Leases the steps that are due, oldest first, and marks them Running. A lease that has run out is due again, so that
-   * the step of a dead process is taken up by whoever asks next.
-   */
-  claimDue(request: ClaimRequest): Promise<ClaimBatch>;
-  /** Extends leases that are still held; yields the tokens of those that are not. */
-  renewLeases(renewal: { tokens: readonly string[]; leasedUntil: number }): Promise<string[]>;
-  /**
-   * Ends an attempt, plans what follows with the pure planner, and makes it due, in one transaction. An outcome under a
-   * lease that was lost changes nothing and yields undefined: whoever holds the step now decides.
-   */
-  advance(outcome: StepOutcome): Promise<Advance | undefined>;
-  /** Makes every leased step due now. Only for a start that knows it is the only process on this store. */
-  recover(now: number): Promise<number>;
-}
-
-export interface ClaimRequest {
-  readonly now: number;
-  readonly leasedUntil: number;
-  readonly limit: number;
-}
-
-export interface ClaimBatch {
-  readonly claims: Claim[];
-  /** When the next step falls due that this batch did not take, or a run times out; null when nothing waits. */
-  readonly nextDueAt: number | null;
-  /** Runs whose time is up: their steps that run are to be stopped; ended already where none did. */
-  readonly timedOut: readonly StoppedRun[];
-}
-
-/** A worker's lease on one attempt of a step. */
-export interface Claim {
-  /** Names this lease; an outcome is only taken from its holder. */
-  readonly token: string;
-  readonly runId: string;
-  readonly flowId: string;
-  readonly revision: number;
-  readonly stepKey: string;
-  readonly stepType: string;
-  /** From 1. */
-  readonly attempt: number;
-  /** How often a process died while it ran this step. */
-  readonly interruptions: number;
-  readonly triggerKey: string;
-  readonly traceparent: string | null;
-  /** When it fell due, to measure the queue. */
-  readonly dueAt: number;
-  readonly startedAt: number;
-  /** Attempts before the last retry by hand: the retry policy counts from there. */
-  readonly attemptBase: number;
-  /** When the attempt began: before `startedAt` where the step has waited. */
-  readonly attemptStartedAt: number;
-  /** Set where the attempt began earlier and has waited: what it kept, and the signal that came. */
-  readonly resumed: { readonly state: Json; readonly signal: ReceivedSignal | null } | null;
-  /** The item that a child of a loop is run for. */
-  readonly loop: { readonly item: Json; readonly index: number } | null;
-  /** Why the run is to end: the step is not to be tried, only ended. */
-  readonly stop: RunStop | null;
-}
-
-export interface StepOutcome {
-  readonly token: string;
-  readonly runId: string;
-  readonly stepKey: string;
-  readonly at: number;
-  /** Resolved inputs with secrets masked. */
-  readonly input: Json;
-  /** What the conditions of the step's edges said; kept from before where absent. */
-  readonly evaluationTrace?: Json | undefined;
-  readonly result: StepResult;
-}
-
-export type StepResult =
-  | { readonly kind: 'succeeded'; readonly output: Json }
-  | { readonly kind: 'failed'; readonly error: StepError; readonly output?: Json }
-  /** A condition said no before the handler was called: there was no attempt. */
-  | { readonly kind: 'skipped'; readonly reason: string }
-  /** The attempt goes on later: at `dueAt`, or as soon as the signal is there; with neither it never does. */
-  | {
-      readonly kind: 'waiting';
-      readonly state: Json;
-      readonly dueAt: number | null;
-      readonly signalName: string | null;
-    }
-  /** The step is a loop: its children are run for each item, and its output is what they left. */
-  | { readonly kind: 'loop'; readonly items: readonly Json[]; readonly concurrency: number }
-  /** The attempt failed and another is due. */
-  | { readonly kind: 'retry'; readonly error: StepError; readonly output?: Json; readonly dueAt: number };
-
-/** What an outcome led to. */
-export interface Advance {
-  readonly runStatus: RunStatus;
-  /** Set when this outcome ended the run. */
-  readonly endedRun: { readonly flowId: string; readonly startedAt: number; readonly completedAt: number } | null;
-  /** Keys of steps made due, a step that is to be tried again included. */
-  readonly dispatched: readonly string[];
-  readonly skipped: readonly { readonly stepKey: string; readonly reason: string }[];
-  /** Loops that ended with their last iteration. */
-  readonly loops: readonly EndedLoop[];
 }
