@@ -3,7 +3,8 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createWorkspace, GITHUB_SECRET, githubManifest, startService } from '../e2e/service.ts';
+import { createWorkspace, FLOW_ID, GITHUB_SECRET, githubManifest, startService } from '../e2e/service.ts';
+import { fillNonces } from './fill-nonces.ts';
 import { type Figures, findLoader, type Load } from './load.ts';
 
 /**
@@ -50,14 +51,20 @@ async function bareFastify(): Promise<Candidate> {
 
 async function sluice(
   name: string,
-  options: { inputs: object; mode: string; headers?: object; expect?: number },
+  options: { inputs: object; mode: string; headers?: object; expect?: number; nonces?: number },
 ): Promise<Candidate> {
   const workspace = await createWorkspace();
   await workspace.writeManifest(
     'push.json',
     githubManifest({ inputs: options.inputs, steps: { only: { type: 'NoOp' } } }),
   );
-  const service = await startService(workspace, { SLUICE_ENFORCEMENT_MODE: options.mode, SLUICE_LOG_LEVEL: 'warn' });
+  const env = { SLUICE_ENFORCEMENT_MODE: options.mode, SLUICE_LOG_LEVEL: 'warn' };
+  if (options.nonces !== undefined) {
+    await (await startService(workspace, env)).stop('SIGTERM');
+    const file = join(workspace.folder, 'data/sluice.db');
+    fillNonces(file, { flowId: FLOW_ID, triggerKey: 'github' }, options.nonces);
+  }
+  const service = await startService(workspace, env);
   return {
     name,
     load: { url: `${service.url}/flows/api/webhook/push`, headers: { ...headers, ...options.headers }, body },
@@ -82,6 +89,7 @@ const makers = [
       mode: 'Off',
     }),
   () => sluice('Sluice, GitHub signature + nonce + run, durable', { inputs: {}, mode: 'Enforce' }),
+  () => sluice('Sluice, the same with a million live nonces', { inputs: {}, mode: 'Enforce', nonces: 1_000_000 }),
   () =>
     sluice('Sluice, refused for a bad signature (recorded)', {
       inputs: {},
