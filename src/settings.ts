@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
-import leven from 'leven';
 import type { z } from 'zod';
 import type { DashboardAccess } from './dashboard/services.ts';
+import { nearestName } from './manifest/nearest.ts';
 import { secretReader } from './manifest/read-secret.ts';
 import { describeSettings, type Settings, settingsSchema } from './settings-schema.ts';
 
@@ -84,11 +84,7 @@ function unknownVariables(environment: Environment): string[] {
   const known = [CONFIG_VARIABLE, ...describeSettings().map((setting) => setting.variable)];
   return Object.keys(environment)
     .filter((name) => name.startsWith('SLUICE_') && !known.includes(name))
-    .map((name) => `${name}: no such setting; did you mean ${nearest(name, known)}?`);
-}
-
-function nearest(name: string, known: readonly string[]): string {
-  return known.reduce((best, candidate) => (leven(name, candidate) < leven(name, best) ? candidate : best));
+    .map((name) => `${name}: no such setting; did you mean ${nearestName(name, known)}?`);
 }
 
 function describe(
@@ -98,7 +94,7 @@ function describe(
 ): string[] {
   if (issue.code === 'unrecognized_keys') {
     const names = describeSettings().map((setting) => setting.name);
-    return issue.keys.map((key) => `${key} (config module): no such option; did you mean ${nearest(key, names)}?`);
+    return issue.keys.map((key) => `${key} (config module): no such option; did you mean ${nearestName(key, names)}?`);
   }
   const name = String(issue.path[0]);
   const setting = describeSettings().find((candidate) => candidate.name === name);

@@ -1,7 +1,7 @@
 import type { FastifySchemaCompiler } from 'fastify';
-import leven from 'leven';
 import { z } from 'zod';
 import { HttpError } from '../errors.ts';
+import { nearestName } from '../manifest/nearest.ts';
 
 /*
  * The parts that schemas of queries and paths are made of. Their text comes from people, so each says what it was given
@@ -103,11 +103,6 @@ function describe(issue: z.core.$ZodIssue, names: readonly string[]): string[] {
   if (issue.code !== 'unrecognized_keys') return [`${issue.path.join('.')}: ${issue.message}`];
   return issue.keys.map(cut).map((key) => {
     if (names.length === 0) return `${key}: there is no such query parameter; this operation takes none`;
-    return `${key}: there is no such query parameter; did you mean ${nearest(key, names)}? Known are ${names.join(', ')}`;
+    return `${key}: there is no such query parameter; did you mean ${nearestName(key, names)}? Known are ${names.join(', ')}`;
   });
-}
-
-function nearest(name: string, names: readonly string[]): string {
-  const distance = (candidate: string) => leven(name.toLowerCase(), candidate.toLowerCase());
-  return names.reduce((best, candidate) => (distance(candidate) < distance(best) ? candidate : best));
 }

@@ -23,6 +23,11 @@ export function parseBody(body: Uint8Array, contentType: string | undefined): Pa
   return { value: mediaType === URL_ENCODED_FORM ? formFields(text) : text };
 }
 
+/** Whether the content type binds the sender to JSON; under any other no body is malformed. */
+export function bindsToJson(contentType: string | undefined): boolean {
+  return saysJson(mediaTypeOf(contentType));
+}
+
 /** A malformed content type is no content type; parameters and case mean nothing here. */
 function mediaTypeOf(contentType: string | undefined): string {
   return (contentType ?? '').split(/[;,]/, 1).join('').trim().toLowerCase();

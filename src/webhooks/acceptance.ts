@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { AcceptResult, NonceClaim } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
-import { recordOf, redactHeaders } from './deliveries.ts';
+import { recordOf } from './deliveries.ts';
 import type { ReceiverServices, TriggeredReception } from './receive.ts';
 
 /**
@@ -14,22 +14,23 @@ export function acceptDelivery(reception: TriggeredReception, services: Receiver
   const parent = span === undefined ? null : traceparentOf(span);
   const attributes = { 'flow.id': flow.record.id, 'flow.trigger': definition.triggerKey };
   return inSpan({ name: 'flow.trigger', parent, attributes }, async (triggerSpan) => {
+    const runId = services.newId();
+    const record = recordOf(reception, { statusCode: 200, reason: judgement.reason, runId }, services);
     const run = services.engine.planRun({
-      runId: services.newId(),
+      runId,
       flow,
       triggerType: 'webhook',
       trigger: {
         key: definition.triggerKey,
         body: delivery.body,
         contentType: delivery.headers['content-type'] ?? null,
-        headers: redactHeaders(delivery.headers),
+        headers: record.headers,
       },
       deliveryId: delivery.id,
       sourceRunId: null,
       traceparent: traceparentOf(triggerSpan),
       at: services.clock.now(),
     });
-    const record = recordOf(reception, { statusCode: 200, reason: judgement.reason, runId: run.id }, services);
     const result = await services.store.accept({
       delivery: { ...record, ...reception.redelivery },
       nonce: nonceClaim(reception),

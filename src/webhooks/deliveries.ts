@@ -31,8 +31,8 @@ const CREDENTIAL = /auth|cookie|token|secret|passw|credential|api-?key|(^|-)key$
 const NO_CREDENTIAL = /signature|idempotency/;
 
 /**
- * What is kept of a delivery: all of its body where no run holds it, so that it can be judged again. Its reason is the first failure in pipeline order, whatever
- * the answer was given for.
+ * What is kept of a delivery: all of its body where no run holds it, so that it can be judged again. Its reason is the
+ * first failure in pipeline order, whatever the answer was given for.
  */
 export function recordOf(
   { delivery, trigger, judgement, startedAt }: RecordSource,
