@@ -1,0 +1,67 @@
+import type { Json } from './json.ts';
+
+/** What a difference may do to runs in flight, to history or to who gets in; the order is from harmless to harmful. */
+export type FindingClass = 'safe' | 'caution' | 'breaking';
+
+/** One difference between the deployed revision of a flow and the one that would take its place. */
+export interface Finding {
+  /** Kebab-case name of the rule that found it, such as `step-removed`; stable, for machines. */
+  readonly rule: string;
+  readonly class: FindingClass;
+  /** JSON path in the new manifest, or in the old one where the new one has no such place. */
+  readonly path: string;
+  /** Absent where that side has no such place. Secrets are masked in both. */
+  readonly before?: Json | undefined;
+  readonly after?: Json | undefined;
+  /** What changed, in one sentence. */
+  readonly message: string;
+  /** What could happen, and to whom; says plainly where pinning makes a caution harmless for runs in flight. */
+  readonly consequence: string;
+  /** What to do about it, in one sentence; absent where there is nothing to do. */
+  readonly advice?: string | undefined;
+  /** The runs that stand where the change matters: "3 runs are past `fetch`, 1 waits in `approve`". */
+  readonly live?: string | undefined;
+  /** The exact edit that keeps history readable; breaking findings have one. */
+  readonly recipe?: Recipe | undefined;
+}
+
+export interface Recipe {
+  readonly title: string;
+  /** In order, one sentence each. */
+  readonly steps: readonly string[];
+  /** The parts of the manifest to write, as a JSON merge patch (RFC 7396) onto the new manifest. */
+  readonly patch?: Json | undefined;
+  /** ISO 8601: from then on retention has let the last run go that knows the old key. */
+  readonly removableFrom?: string | undefined;
+}
+
+/** What the store knows of a flow that bears on a deploy. */
+export interface LiveFlow {
+  /** Runs in flight, all of them. */
+  readonly runsInFlight: number;
+  /** The oldest of them first, at most a few hundred, with where they stand. */
+  readonly runs: readonly LiveRun[];
+  /** Top-level step keys that any kept run has a row of. */
+  readonly stepsWithHistory: readonly string[];
+  /** When the newest run that has such a row was started, by step key: milliseconds since the epoch. */
+  readonly lastRunOfStep: Readonly<Record<string, number>>;
+}
+
+export interface LiveRun {
+  readonly id: string;
+  readonly revision: number;
+  readonly triggerKey: string;
+  readonly startedAt: number;
+  /** Status by top-level step key; a step without a row is absent. `isWaiting`: between attempts, or for a time or a signal. */
+  readonly steps: Readonly<Record<string, { readonly status: string; readonly isWaiting: boolean }>>;
+}
+
+/** A deployed flow as a change is compared against it; the newest revision, and what is live of it. */
+export interface DeployedState {
+  readonly flowId: string;
+  readonly name: string;
+  readonly revision: number;
+  /** Manifest of that revision, secrets as references or masked. */
+  readonly snapshot: Json;
+  readonly live: LiveFlow;
+}
