@@ -65,3 +65,19 @@ export interface DeployedState {
   readonly snapshot: Json;
   readonly live: LiveFlow;
 }
+
+/** What a deploy of one flow did, or would do where it is only planned. */
+export interface DeployOutcome {
+  readonly flowId: string;
+  readonly name: string;
+  readonly version: string;
+  readonly action: 'created' | 'updated' | 'unchanged' | 'refused';
+  /** The gravest class among the findings; `safe` where there are none. */
+  readonly class: FindingClass;
+  /** The revision in force afterwards; null where the flow is not deployed. */
+  readonly revision: number | null;
+  readonly runsInFlight: number;
+  readonly findings: readonly Finding[];
+  /** Why it was refused and how to go on; null where it was not. */
+  readonly refusal: string | null;
+}
