@@ -60,6 +60,10 @@ const fields = {
   webhookSecretPrevious: z.string().describe('Legacy name of webhookHmacKeyPrevious.'),
   webhookSignatureScheme: text.describe('Name of a signature scheme, any case; `sluice schemes` lists them.'),
 
+  webhookVerifyToken: z
+    .string()
+    .describe('Token that a publisher such as Meta repeats in its handshake: env:NAME, file:PATH, or plain text.'),
+
   webhookSignatureHeader: header.describe('Custom scheme: header that carries the digest.'),
   webhookSignatureAlgorithm: anyCase(['sha1', 'sha256', 'sha384', 'sha512']).describe(
     'Custom scheme: hash of the HMAC; sha256 by default.',
@@ -111,11 +115,16 @@ const fields = {
 
 export const WEBHOOK_FIELDS: readonly string[] = Object.keys(fields);
 
-export const SECRET_WEBHOOK_FIELDS = [
+export const KEY_WEBHOOK_FIELDS = [
   'webhookHmacKey',
   'webhookHmacKeyPrevious',
   'webhookSecret',
   'webhookSecretPrevious',
+] as const satisfies readonly (keyof WebhookInputs)[];
+
+export const SECRET_WEBHOOK_FIELDS = [
+  ...KEY_WEBHOOK_FIELDS,
+  'webhookVerifyToken',
 ] as const satisfies readonly (keyof WebhookInputs)[];
 
 export const webhookInputsSchema = z.strictObject(fields).partial() satisfies z.ZodType<WebhookInputs>;

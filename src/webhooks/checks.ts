@@ -48,6 +48,7 @@ export function webhookChecks({
       const isFit = preparesAll(trigger, { settings, plugins, reports });
       checkSchemeName(webhook.inputs, settings.schemes, reports);
       if (isFit) checkCoverage(trigger, settings, reports);
+      if (isFit) checkVerifyToken(trigger, settings, reports);
       if (isFit) checkPresets(webhook.inputs, settings.clock.now(), reports);
       return problems;
     });
@@ -115,6 +116,24 @@ function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, rep
   if (hasNonce || scheme.spec.payload.strategy !== 'TimestampPlusToken') return;
   const message = `${scheme.spec.name} does not sign the body: without webhookReplayToleranceSeconds one captured signature passes with any body, for ever`;
   reports.weakness('webhookSignatureScheme', message);
+}
+
+/** Without the token the publisher's handshake is refused; weakens nothing. */
+function checkVerifyToken(
+  { inputs, verifyToken }: WebhookTrigger,
+  settings: SignatureSettings,
+  reports: Reports,
+): void {
+  const resolved = resolveScheme(settings.schemes, inputs);
+  const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
+  const handshake = scheme?.handshakes?.find(({ needsVerifyToken }) => needsVerifyToken === true);
+  if (handshake !== undefined && verifyToken === undefined) {
+    const message = `is missing: ${scheme?.name} repeats it in its handshake ${handshake.name}, which is refused without it`;
+    reports.warning('webhookVerifyToken', message);
+  }
+  if (handshake === undefined && inputs.webhookVerifyToken !== undefined) {
+    reports.warning('webhookVerifyToken', 'is not read: no handshake of the scheme asks for it');
+  }
 }
 
 /** Weakens nothing: the gate refuses what it may not verify. */

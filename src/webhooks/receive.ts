@@ -13,10 +13,11 @@ import { acceptDelivery } from './acceptance.ts';
 import { type Answer, accepted, methodNotAllowed, refused } from './answers.ts';
 import { isMalformedJson } from './body.ts';
 import { type RecordedAnswer, recordOf } from './deliveries.ts';
+import { handshakeRequest } from './handshake-request.ts';
 import { type Judgement, runGates } from './pipeline.ts';
 import { REASONS } from './reasons.ts';
 import { report } from './report.ts';
-import { type RecognisedHandshake, recogniseHandshake } from './schemes/handshake.ts';
+import { type HandshakeRefusal, type RecognisedHandshake, recogniseHandshake } from './schemes/handshake.ts';
 import type { PreparedTrigger, TriggerTable } from './triggers.ts';
 
 export interface ReceiverServices {
@@ -112,15 +113,7 @@ function isEnabled({ trigger: { flowId } }: PreparedTrigger, { catalog }: Receiv
 function findHandshake({ delivery, trigger, judgement }: TriggeredReception): RecognisedHandshake | undefined {
   const { refusal, evidence } = judgement;
   if (trigger.handshakes.length === 0 || (refusal !== null && !isUnverified(refusal))) return undefined;
-  return recogniseHandshake(trigger.handshakes, {
-    method: delivery.method,
-    headers: delivery.headers,
-    query: new URLSearchParams(delivery.path.split('?')[1] ?? ''),
-    body: delivery.body,
-    isVerified: evidence.isVerified === true,
-    usedPreviousKey: evidence.usedPreviousKey,
-    keys: trigger.trigger.keys,
-  });
+  return recogniseHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, evidence));
 }
 
 /**
@@ -129,10 +122,11 @@ function findHandshake({ delivery, trigger, judgement }: TriggeredReception): Re
  */
 async function shakeHands(
   reception: TriggeredReception,
-  { name, answer }: RecognisedHandshake,
+  { name, answer, refusal }: RecognisedHandshake,
   services: ReceiverServices,
 ): Promise<Answer> {
   const { judgement } = reception;
+  if (refusal !== undefined) return turnAway(reception, { name, ...refusal }, services);
   if (answer === undefined) {
     return refuse(reception, judgement.violations.find(isUnverified) ?? 'signature_malformed', services);
   }
@@ -141,6 +135,21 @@ async function shakeHands(
   await keep(greeted, { statusCode: answer.statusCode, reason: null, runId: null }, services);
   end(greeted, { refusal: null, violations: [], runId: null }, services);
   return answer;
+}
+
+/** Refuses a handshake for a reason of its own; what the gates say about a delivery does not count here. */
+async function turnAway(
+  reception: TriggeredReception,
+  { name, statusCode, reason, detail }: HandshakeRefusal & Pick<RecognisedHandshake, 'name'>,
+  services: ReceiverServices,
+): Promise<Answer> {
+  const { evidence, story } = reception.judgement;
+  const violations = [reason];
+  const judgement = { ...UNJUDGED, reason, violations, detail: `handshake ${name}: ${detail}`, evidence, story };
+  const turnedAway = { ...reception, judgement };
+  await keep(turnedAway, { statusCode, reason, runId: null }, services);
+  end(turnedAway, { refusal: reason, violations, runId: null }, services);
+  return refused(reason, statusCode);
 }
 
 function isUnverified(reason: Reason): boolean {

@@ -161,7 +161,7 @@ function timestampProblem(
     return isRequired ? { reason: 'timestamp_missing', detail: 'the signed timestamp is absent' } : undefined;
   }
   if (Number.isFinite(timestamp.ms)) return undefined;
-  return { reason: 'timestamp_malformed', detail: 'the signed timestamp is no number as the scheme has it' };
+  return { reason: 'timestamp_malformed', detail: 'the signed timestamp has not the form that the scheme gives it' };
 }
 
 function evidenceOf(scheme: string, signedTimestamp?: SignedTimestamp): Evidence {

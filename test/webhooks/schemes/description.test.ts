@@ -20,6 +20,10 @@ const NAMES = [
   'Calendly',
   'Generic',
   'StandardWebhooks',
+  'Meta',
+  'Discord',
+  'Twitch',
+  'Trello',
 ];
 
 const find = (name: string) => describeSchemes(createSchemeRegistry()).find((scheme) => scheme.name === name);
@@ -37,6 +41,9 @@ it.each([
   ['Twilio', { body: true, timestamp: false, id: false }],
   ['Mailgun', { body: false, timestamp: true, id: true }],
   ['StandardWebhooks', { body: true, timestamp: true, id: true }],
+  ['Discord', { body: true, timestamp: true, id: false }],
+  ['Twitch', { body: true, timestamp: true, id: true }],
+  ['Trello', { body: true, timestamp: false, id: false }],
 ])('says what the signature of %s covers', (name, coverage) => {
   expect(find(name)?.coverage).toEqual(coverage);
 });
