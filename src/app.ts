@@ -16,6 +16,7 @@ import type { Settings, SettingsInput } from './settings-schema.ts';
 import { withDeliveryRing } from './store/delivery-ring.ts';
 import { withSealedBodies } from './store/sealed-bodies.ts';
 import { bodySealer } from './store/sealed-body.ts';
+import { withSealedKeys } from './store/sealed-keys.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
 import type { Store } from './store/store.ts';
 import { logEvent } from './telemetry/events.ts';
@@ -109,7 +110,7 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
     maxRefusedRows: settings.refusedDeliveryRows,
     maxRefusedBytes: settings.refusedDeliveryBytes,
   });
-  const store = withLogRetention(withSealedBodies(logStore, sealer), logRetention);
+  const store = withLogRetention(withSealedKeys(withSealedBodies(logStore, sealer), sealer), logRetention);
   try {
     return await assemble({ settings, logger, clock, toolbox, flows, warnings, store, logRetention });
   } catch (error) {

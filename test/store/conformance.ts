@@ -4,6 +4,7 @@ import { acceptance } from './conformance/acceptance.ts';
 import { deliveries } from './conformance/deliveries.ts';
 import { flows } from './conformance/flows.ts';
 import { idempotency } from './conformance/idempotency.ts';
+import { learnedKeys } from './conformance/learned-keys.ts';
 import { leases } from './conformance/leases.ts';
 import { lifetime } from './conformance/lifetime.ts';
 import { nonces } from './conformance/nonces.ts';
@@ -36,7 +37,18 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     },
   };
   describe(name, () => {
-    for (const suite of [flows, acceptance, nonces, idempotency, deliveries, runs, leases, progress, lifetime]) {
+    for (const suite of [
+      flows,
+      acceptance,
+      nonces,
+      idempotency,
+      deliveries,
+      runs,
+      leases,
+      progress,
+      learnedKeys,
+      lifetime,
+    ]) {
       suite(backend);
     }
   });

@@ -33,6 +33,7 @@ import {
   preparePurgeRuns,
   prepareRunStats,
 } from './insight.ts';
+import { prepareForgetKey, prepareLearnKey, prepareListLearnedKeys } from './learned-keys.ts';
 import type { NonceIndex } from './nonce-index.ts';
 import { preparePurgeNonces } from './nonces.ts';
 import { preparePing } from './ping.ts';
@@ -106,6 +107,10 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   listSchedules: { thread: 'reader', prepare: prepareListSchedules },
   saveSchedule: { thread: 'writer', prepare: prepareSaveSchedule },
   fireSchedule: { thread: 'writer', prepare: prepareFireSchedule },
+
+  learnKey: { thread: 'writer', prepare: prepareLearnKey },
+  listLearnedKeys: { thread: 'reader', prepare: prepareListLearnedKeys },
+  forgetKey: { thread: 'writer', prepare: prepareForgetKey },
 };
 
 export const operationNames = Object.keys(operations) as OperationName[];
