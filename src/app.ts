@@ -26,6 +26,7 @@ import { createToolbox, type Extensions, type Toolbox } from './toolbox.ts';
 import { version } from './version.ts';
 import { clientAddressReader } from './webhooks/client-address.ts';
 import { ingress } from './webhooks/ingress.ts';
+import { openLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention, type LogRetention, withLogRetention } from './webhooks/log-retention.ts';
 import { createReviewer } from './webhooks/reviewer.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
@@ -112,7 +113,9 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   });
   const store = withLogRetention(withSealedKeys(withSealedBodies(logStore, sealer), sealer), logRetention);
   try {
-    return await assemble({ settings, logger, clock, toolbox, flows, warnings, store, logRetention });
+    const gateSettings = { ...toolbox.gateSettings, learnedKeys: await openLearnedKeys(store, clock) };
+    const learning = { ...toolbox, gateSettings };
+    return await assemble({ settings, logger, clock, toolbox: learning, flows, warnings, store, logRetention });
   } catch (error) {
     await store.close();
     throw error;

@@ -58,6 +58,10 @@ const TRELLO_CARD = {
   model: { id: '4eea4ffc91e31d174600004a', name: 'Trello Development' },
 };
 
+const ASANA_CHANGE = {
+  events: [{ action: 'changed', resource: { gid: '1337', resource_type: 'task' }, change: { field: 'completed' } }],
+};
+
 const ANYTHING = { message: 'hello from sluice send' };
 
 const json = (value: object, headers: Readonly<Record<string, string>> = {}): Sample => ({
@@ -80,6 +84,7 @@ const SAMPLES: Readonly<Record<string, Sample>> = {
   Discord: json(DISCORD_COMMAND),
   Twitch: json(TWITCH_FOLLOW, { 'twitch-eventsub-message-type': 'notification' }),
   Trello: json(TRELLO_CARD),
+  Asana: json(ASANA_CHANGE),
   Twilio: {
     body: Buffer.from('AccountSid=AC123&Body=Hello+there&From=%2B14155550100&MessageSid=SM123&To=%2B14155550199'),
     contentType: 'application/x-www-form-urlencoded',

@@ -7,6 +7,7 @@ import { eventStreamRoutes } from './api/event-stream.ts';
 import { flowRoutes } from './api/flows.ts';
 import { handlerRoutes } from './api/handlers.ts';
 import { healthRoutes } from './api/health.ts';
+import { learnedKeyRoutes } from './api/learned-key.ts';
 import { mermaidRoutes } from './api/mermaid.ts';
 import { metricsRoutes } from './api/metrics.ts';
 import { runControlRoutes } from './api/run-control.ts';
@@ -34,6 +35,7 @@ const guardedRoutes = [
   scheduleRoutes,
   flowRoutes,
   mermaidRoutes,
+  learnedKeyRoutes,
   triggerRoutes,
   handlerRoutes,
   schemeRoutes,

@@ -6,7 +6,7 @@ import type { PreparedTrigger } from './triggers.ts';
 /** A delivery as handshakes see it. */
 export function handshakeRequest(
   { method, headers, path, body }: Delivery,
-  { trigger }: PreparedTrigger,
+  { trigger, keys }: PreparedTrigger,
   { isVerified, usedPreviousKey }: Evidence,
 ): HandshakeRequest {
   return {
@@ -16,7 +16,7 @@ export function handshakeRequest(
     body,
     isVerified: isVerified === true,
     usedPreviousKey,
-    keys: trigger.keys,
+    keys,
     verifyToken: trigger.verifyToken,
   };
 }

@@ -39,6 +39,11 @@ export function isReason(value: unknown): value is Reason {
   return typeof value === 'string' && Object.hasOwn(REASONS, value);
 }
 
+/** Whether it is the signature gate's. */
+export function isUnverified(reason: Reason): boolean {
+  return REASONS[reason].event === 'WebhookSignatureRejected';
+}
+
 function unverified(message: string): Refusal {
   return refusal(401, 'WebhookSignatureRejected', message);
 }

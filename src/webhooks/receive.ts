@@ -15,9 +15,10 @@ import { isMalformedJson } from './body.ts';
 import { type RecordedAnswer, recordOf } from './deliveries.ts';
 import { handshakeRequest } from './handshake-request.ts';
 import { type Judgement, runGates } from './pipeline.ts';
-import { REASONS } from './reasons.ts';
+import { isUnverified } from './reasons.ts';
 import { report } from './report.ts';
 import { type HandshakeRefusal, type RecognisedHandshake, recogniseHandshake } from './schemes/handshake.ts';
+import { takeKey } from './take-key.ts';
 import type { PreparedTrigger, TriggerTable } from './triggers.ts';
 
 export interface ReceiverServices {
@@ -122,13 +123,26 @@ function findHandshake({ delivery, trigger, judgement }: TriggeredReception): Re
  */
 async function shakeHands(
   reception: TriggeredReception,
-  { name, answer, refusal }: RecognisedHandshake,
+  handshake: RecognisedHandshake,
   services: ReceiverServices,
 ): Promise<Answer> {
   const { judgement } = reception;
+  const { name, answer, offer } = handshake;
+  let { refusal } = handshake;
+  if (offer !== undefined && refusal === undefined) {
+    try {
+      refusal = await takeKey({ ...reception, ...offer });
+    } catch (error) {
+      return notStored(reception, error, services);
+    }
+  }
   if (refusal !== undefined) return turnAway(reception, { name, ...refusal }, services);
   if (answer === undefined) {
     return refuse(reception, judgement.violations.find(isUnverified) ?? 'signature_malformed', services);
+  }
+  if (offer !== undefined) {
+    const { flowId, triggerKey } = reception.trigger.trigger;
+    services.logger.info({ flowId, triggerKey, handshake: name }, 'a publisher handed the key of a trigger over');
   }
   const clean = { ...UNJUDGED, detail: `handshake ${name}`, evidence: judgement.evidence, story: judgement.story };
   const greeted = { ...reception, judgement: clean };
@@ -152,26 +166,27 @@ async function turnAway(
   return refused(reason, statusCode);
 }
 
-function isUnverified(reason: Reason): boolean {
-  return REASONS[reason].event === 'WebhookSignatureRejected';
-}
-
 async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<Answer> {
   const { delivery, trigger, judgement } = reception;
   let result: AcceptResult;
   try {
     result = await acceptDelivery(reception, services);
   } catch (error) {
-    // 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted.
-    services.logger.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be stored');
-    end(reception, { refusal: 'store_unavailable', violations: judgement.violations, runId: null }, services);
-    return refused('store_unavailable');
+    return notStored(reception, error, services);
   }
   if (result.kind === 'replayed') return answerReplay(reception, result, services);
   const violations = result.isReplay ? [...judgement.violations, 'nonce_replayed' as const] : judgement.violations;
   end(reception, { refusal: null, violations, runId: result.runId }, services);
   const isDuplicate = result.kind === 'duplicate';
   return accepted({ runId: result.runId, deliveryId: delivery.id, isDuplicate }, trigger.acceptedResponse);
+}
+
+/** 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted. */
+function notStored(reception: TriggeredReception, error: unknown, services: ReceiverServices): Answer {
+  const { delivery, judgement } = reception;
+  services.logger.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be stored');
+  end(reception, { refusal: 'store_unavailable', violations: judgement.violations, runId: null }, services);
+  return refused('store_unavailable');
 }
 
 /** A nonce that was accepted before: 409, or the first run's id where the trigger acknowledges honest retries. */

@@ -3,6 +3,7 @@ import type { EnforcementMode, WebhookTrigger } from '../model/manifest.ts';
 import type { Gate } from './gate.ts';
 import { type GateChain, prepareGates } from './gates/index.ts';
 import type { SignatureSettings } from './gates/signature.ts';
+import { type KeySlot, keySlot } from './key-slot.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { resolveScheme } from './schemes/resolve.ts';
 
@@ -16,7 +17,11 @@ export interface PreparedTrigger {
   readonly mode: EnforcementMode;
   /** Canonical name of the scheme that verifies; null where there is no signature gate. */
   readonly schemeName: string | null;
-  /** The scheme verifies with a key, and the trigger has none: nothing can be verified. */
+  /** Configured, or else learnt; as of the moment when it is read. */
+  readonly keys: WebhookTrigger['keys'];
+  /** Absent where no publisher hands a key over. */
+  readonly keySlot: KeySlot | undefined;
+  /** The scheme verifies with a key, and the trigger has none now: nothing can be verified. */
   readonly lacksKey: boolean;
   readonly handshakes: readonly Handshake[];
   /** What the trigger or its publisher wants to read instead of the ids; undefined for the ids. */
@@ -75,6 +80,9 @@ function prepare(
   const { inputs } = trigger;
   const resolved = resolveScheme(settings.schemes, inputs);
   const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
+  const slot = keySlot(trigger, scheme, settings.learnedKeys);
+  const { current, previous } = trigger.keys;
+  const keys = () => ({ current: current ?? (slot?.isInUse === true ? slot.read() : undefined), previous });
   return {
     trigger,
     flow,
@@ -82,7 +90,13 @@ function prepare(
     chain: plugins.map(({ name }) => name),
     mode: inputs.webhookEnforcementMode ?? defaultMode,
     schemeName: scheme?.name ?? null,
-    lacksKey: resolved?.kind === 'spec' && trigger.keys.current === undefined,
+    get keys() {
+      return keys();
+    },
+    keySlot: slot,
+    get lacksKey() {
+      return resolved?.kind === 'spec' && keys().current === undefined;
+    },
     handshakes: scheme?.handshakes ?? [],
     acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,
   };

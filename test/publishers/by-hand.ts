@@ -38,6 +38,9 @@ export const BY_HAND: readonly Sdk[] = [
       'twitch-eventsub-message-signature': `sha256=${digest}`,
     };
   }),
+  byHand('Asana', 'asana hook secret', ({ body }, { key }) => ({
+    'x-hook-signature': createHmac('sha256', key).update(body).digest('hex'),
+  })),
   byHand('Trello', 'trello secret', ({ body, url }, { key }) => ({
     'x-trello-webhook': createHmac('sha1', key).update(`${body}${url}`).digest('base64'),
   })),

@@ -116,6 +116,7 @@ describe('webhookChecks', () => {
       { ...KEY, webhookSignatureScheme: 'Stripe', webhookTimestampHeader: 'X-Timestamp' },
       'signs a timestamp of its own',
     ],
+    ['webhookSignatureScheme', { webhookSignatureScheme: 'Asana' }, 'kept in plain text: SLUICE_STORE_KEY seals it'],
     ['webhookVerifyToken', { ...KEY, webhookSignatureScheme: 'Meta' }, 'which is refused without it'],
     ['webhookVerifyToken', { ...KEY, webhookSignatureScheme: 'GitHub', webhookVerifyToken: 't' }, 'is not read'],
     ['webhookIpAllowListPresets', { webhookIpAllowListPresets: ['private', 'slack'] }, 'holds no addresses'],

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { DeployedFlow } from '../../flows/catalog.ts';
+import { stateOf } from '../../webhooks/key-slot.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import { id, integer, isoTime, json, time } from './formats.ts';
 
@@ -10,6 +11,10 @@ const triggerSchema = z.object({
   url: z.string().nullable().optional().describe('null where neither a slug nor the id of the flow leads to it.'),
   scheme: z.string().nullable().optional().describe('null where no signature is checked.'),
   mode: z.enum(['Off', 'Audit', 'Enforce']).optional().describe('The mode in force.'),
+  learnedKey: z
+    .enum(['none', 'learned', 'unreadable'])
+    .optional()
+    .describe('Whether the publisher has handed its key over; for triggers that leave the key to be learnt.'),
 });
 
 export const flowSchema = z
@@ -65,5 +70,6 @@ function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers }: 
     url: path === null ? null : `${baseUrl}/flows/api/webhook/${encodeURIComponent(path)}`,
     scheme: prepared.schemeName,
     mode: prepared.mode,
+    ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
   };
 }

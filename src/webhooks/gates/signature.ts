@@ -12,6 +12,7 @@ import {
 import { extract } from '../schemes/extract.ts';
 import { type KeyPair, type Verification, verifyWithSpec } from '../schemes/hmac-verifier.ts';
 import { readVerificationKey } from '../schemes/keys.ts';
+import { learnsKey } from '../schemes/learning.ts';
 import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
 import { publicUrlOf } from '../schemes/signed-url.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
@@ -46,9 +47,13 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
     if (usesSha1(spec) && !settings.allowLegacySha1) {
       return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is switched off`);
     }
+    const requiresTimestamp = trigger.inputs.webhookRequireTimestamp === true;
     const keys = readKeys(spec, trigger);
+    if (keys === undefined && learnsKey(spec, trigger.inputs)) {
+      return learningGate(spec, trigger, { settings, readUrl, requiresTimestamp });
+    }
     if (keys === undefined) return refusingGate(spec, 'key_not_configured', 'the trigger has no webhookHmacKey');
-    return specGate(spec, keys, { readUrl, requiresTimestamp: trigger.inputs.webhookRequireTimestamp === true });
+    return specGate(spec, keys, { readUrl, requiresTimestamp });
   },
 };
 
@@ -81,6 +86,26 @@ function refusingGate(spec: SignatureSpec, reason: Reason, detail: string): Gate
   return {
     name: signatureGate.name,
     check: (delivery) => failed(reason, detail, evidenceOf(spec.name, extract(spec, delivery).timestamp)),
+  };
+}
+
+/** Verifies with the key that the publisher has handed over by then. */
+function learningGate(
+  spec: SignatureSpec,
+  trigger: WebhookTrigger,
+  options: { settings: SignatureSettings; readUrl: UrlReader; requiresTimestamp: boolean },
+): Gate {
+  const { flowId, triggerKey } = trigger;
+  const owner = { flowId, triggerKey, scheme: spec.name };
+  const unlearned = refusingGate(spec, 'key_not_configured', `no key is known yet: ${spec.name} hands it over itself`);
+  return {
+    name: signatureGate.name,
+    check(delivery, evidence) {
+      const current = options.settings.learnedKeys?.find(owner);
+      if (current === undefined) return unlearned.check(delivery, evidence);
+      const keys = readKeys(spec, { ...trigger, keys: { ...trigger.keys, current } });
+      return (keys === undefined ? unlearned : specGate(spec, keys, options)).check(delivery, evidence);
+    },
   };
 }
 

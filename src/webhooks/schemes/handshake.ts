@@ -14,6 +14,11 @@ export interface Handshake {
   readonly needsVerifyToken?: boolean | undefined;
   /** Whether the request is this handshake, signed or not: then it is never taken as a delivery. */
   recognises(request: HandshakeRequest): boolean;
+  /**
+   * The key that the publisher hands over with it, for triggers that configure none; undefined where the request brings
+   * none in form. It is answered only when that key is the trigger's.
+   */
+  offeredKey?(request: HandshakeRequest): string | undefined;
   /** Asked first: why this one is not answered, where the verdict of the signature gate does not say it. */
   refuse?(request: HandshakeRequest): HandshakeRefusal | undefined;
   /** Asked only for what it recognises; yields undefined where that must not be answered. */
@@ -58,6 +63,8 @@ export interface RecognisedHandshake {
   readonly name: string;
   readonly answer: HandshakeAnswer | undefined;
   readonly refusal?: HandshakeRefusal | undefined;
+  /** Present where the handshake hands a key over; undefined in it where this one brings none in form. */
+  readonly offer?: { readonly key: string | undefined } | undefined;
 }
 
 /** Whether the request is a handshake at all, answered or not. */
@@ -76,7 +83,10 @@ export function recogniseHandshake(
   if (handshake.needsVerification && !request.isVerified) return { name, answer: undefined };
   const refusal = handshake.refuse?.(request);
   if (refusal !== undefined) return { name, answer: undefined, refusal };
-  return { name, answer: handshake.answer(request) };
+  const answer = handshake.answer(request);
+  return handshake.offeredKey === undefined
+    ? { name, answer }
+    : { name, answer, offer: { key: handshake.offeredKey(request) } };
 }
 
 function findHandshake(handshakes: readonly Handshake[], request: HandshakeRequest): Handshake | undefined {

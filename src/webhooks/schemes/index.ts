@@ -1,3 +1,4 @@
+import { asana } from './asana.ts';
 import { atlassian } from './atlassian.ts';
 import { bitbucket } from './bitbucket.ts';
 import { calendly } from './calendly.ts';
@@ -44,4 +45,5 @@ export const BUILT_IN_SCHEMES: readonly SignatureSpec[] = [
   discord,
   twitch,
   trello,
+  asana,
 ];

@@ -54,6 +54,11 @@ describe('what cannot be verified is refused', () => {
     });
   });
 
+  it('when no key was learnt yet, where the publisher hands it over', async () => {
+    const verdict = await judge({ inputs: { webhookSignatureScheme: 'Asana' } }, signedBy('Asana'));
+    expect(verdict).toMatchObject({ passed: false, reason: 'key_not_configured', evidence: { isVerified: false } });
+  });
+
   it('when a previous key alone is configured', async () => {
     const inputs = { webhookSignatureScheme: 'GitHub' };
     const verdict = await judge({ inputs, previousKey: KEYS.GitHub }, signedBy('GitHub'));

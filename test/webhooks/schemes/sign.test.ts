@@ -180,6 +180,7 @@ describe('what a delivery looks like', () => {
         'twitch-eventsub-message-id': 'msg_1',
       },
       Trello: { 'x-trello-webhook': '<28 base64>' },
+      Asana: { 'x-hook-signature': '<64 hex>' },
     });
   });
 
