@@ -5,6 +5,7 @@ import { type GateChain, prepareGates } from './gates/index.ts';
 import type { SignatureSettings } from './gates/signature.ts';
 import { type KeySlot, keySlot } from './key-slot.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
+import { keysInForce } from './schemes/learning.ts';
 import { resolveScheme } from './schemes/resolve.ts';
 
 /** A webhook trigger of the deployed revision, ready to judge deliveries. */
@@ -80,9 +81,7 @@ function prepare(
   const { inputs } = trigger;
   const resolved = resolveScheme(settings.schemes, inputs);
   const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
-  const slot = keySlot(trigger, scheme, settings.learnedKeys);
-  const { current, previous } = trigger.keys;
-  const keys = () => ({ current: current ?? (slot?.isInUse === true ? slot.read() : undefined), previous });
+  const keys = () => (scheme === undefined ? trigger.keys : keysInForce(trigger, scheme, settings.learnedKeys));
   return {
     trigger,
     flow,
@@ -93,7 +92,7 @@ function prepare(
     get keys() {
       return keys();
     },
-    keySlot: slot,
+    keySlot: keySlot(trigger, scheme, settings.learnedKeys),
     get lacksKey() {
       return resolved?.kind === 'spec' && keys().current === undefined;
     },

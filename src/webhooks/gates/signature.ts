@@ -12,7 +12,7 @@ import {
 import { extract } from '../schemes/extract.ts';
 import { type KeyPair, type Verification, verifyWithSpec } from '../schemes/hmac-verifier.ts';
 import { readVerificationKey } from '../schemes/keys.ts';
-import { learnsKey } from '../schemes/learning.ts';
+import { keysInForce, learnsKey } from '../schemes/learning.ts';
 import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
 import { publicUrlOf } from '../schemes/signed-url.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
@@ -41,7 +41,8 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
     const readUrl = urlReader(trigger.inputs, settings);
     if (scheme.kind === 'verifier') {
       const limitMs = settings.verifierTimeLimitMs ?? VERIFIER_TIME_LIMIT_MS;
-      return verifierGate(scheme.verifier, trigger, { readUrl, limitMs });
+      const keys = () => keysInForce(trigger, scheme.verifier, settings.learnedKeys);
+      return verifierGate(scheme.verifier, keys, { readUrl, limitMs });
     }
     const { spec } = scheme;
     if (usesSha1(spec) && !settings.allowLegacySha1) {
@@ -95,15 +96,11 @@ function learningGate(
   trigger: WebhookTrigger,
   options: { settings: SignatureSettings; readUrl: UrlReader; requiresTimestamp: boolean },
 ): Gate {
-  const { flowId, triggerKey } = trigger;
-  const owner = { flowId, triggerKey, scheme: spec.name };
   const unlearned = refusingGate(spec, 'key_not_configured', `no key is known yet: ${spec.name} hands it over itself`);
   return {
     name: signatureGate.name,
     check(delivery, evidence) {
-      const current = options.settings.learnedKeys?.find(owner);
-      if (current === undefined) return unlearned.check(delivery, evidence);
-      const keys = readKeys(spec, { ...trigger, keys: { ...trigger.keys, current } });
+      const keys = readKeys(spec, { ...trigger, keys: keysInForce(trigger, spec, options.settings.learnedKeys) });
       return (keys === undefined ? unlearned : specGate(spec, keys, options)).check(delivery, evidence);
     },
   };
@@ -141,14 +138,14 @@ function verdictOf(scheme: string, verification: Verification, isTimestampRequir
 
 function verifierGate(
   verifier: SignatureVerifier,
-  { keys }: WebhookTrigger,
+  readKeysInForce: () => WebhookTrigger['keys'],
   { readUrl, limitMs }: { readUrl: UrlReader; limitMs: number },
 ): Gate {
   return {
     name: signatureGate.name,
     async check(delivery) {
       try {
-        const request = { delivery, keys, publicUrl: readUrl(delivery) };
+        const request = { delivery, keys: readKeysInForce(), publicUrl: readUrl(delivery) };
         return answerOf(verifier, await verifyInTime(verifier, request, limitMs));
       } catch (error) {
         // The fault is the verifier's; whatever it is, this delivery was not verified.

@@ -34,7 +34,7 @@ export interface HandshakeRequest {
   /** Whether the signature gate verified this very request. */
   readonly isVerified: boolean;
   readonly usedPreviousKey?: boolean | undefined;
-  /** The trigger's keys, as configured. */
+  /** The trigger's keys, configured or learnt. */
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
   /** The trigger's own, which the publisher was given too. */
   readonly verifyToken?: string | undefined;

@@ -20,8 +20,9 @@ const HEX = /^[0-9a-f]*$/i;
  * secret: everybody who knows it could sign.
  */
 export function readVerificationKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
-  if (spec.algorithm === 'ed25519')
+  if (spec.algorithm === 'ed25519') {
     return { kind: 'ed25519', key: toPublicKey(ed25519Bytes(spec, text, { field, is: 'public' })) };
+  }
   const variant = spec.ed25519;
   if (variant !== undefined && text.startsWith(variant.privateKeyPrefix)) {
     const message = `is a private key; ${spec.name} verifies with the public key, which starts with "${variant.publicKeyPrefix}"`;
@@ -35,8 +36,9 @@ export function readVerificationKey(spec: SignatureSpec, text: string, field: st
 
 /** Reads a key for signing; `field` is what an error calls it. */
 export function readSigningKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
-  if (spec.algorithm === 'ed25519')
+  if (spec.algorithm === 'ed25519') {
     return { kind: 'ed25519', key: toPrivateKey(ed25519Bytes(spec, text, { field, is: 'private' })) };
+  }
   const variant = spec.ed25519;
   if (variant !== undefined && text.startsWith(variant.publicKeyPrefix)) {
     throw new GateConfigurationError(

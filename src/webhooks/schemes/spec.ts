@@ -134,7 +134,7 @@ export type TimestampSource = {
   | { readonly in: 'body'; readonly field: BodyField }
 );
 
-/** What a verifier is asked with. Keys are the trigger's, as configured; either may be absent. */
+/** What a verifier is asked with. Keys are the trigger's, configured or learnt; either may be absent. */
 export interface VerificationRequest {
   readonly delivery: Delivery;
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
