@@ -54,7 +54,9 @@ const response = z.strictObject({
 /** A field per input; the type makes a field that the model does not have, or has in another form, an error here. */
 const fields = {
   webhookSlug: slug.describe('Last segment of the URL that publishers call; any case.'),
-  webhookHmacKey: z.string().describe('Current HMAC key: env:NAME, file:PATH, or plain text.'),
+  webhookHmacKey: z
+    .string()
+    .describe('Current HMAC key, or the public key of a scheme that has one: env:NAME, file:PATH, or plain text.'),
   webhookHmacKeyPrevious: z.string().describe('Rotated-out HMAC key, accepted in parallel.'),
   webhookSecret: z.string().describe('Legacy name of webhookHmacKey.'),
   webhookSecretPrevious: z.string().describe('Legacy name of webhookHmacKeyPrevious.'),

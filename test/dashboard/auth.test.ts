@@ -15,7 +15,7 @@ const accesses: Record<'basic' | 'token' | 'both', DashboardAccess> = {
 };
 
 interface Question {
-  readonly method?: 'GET' | 'POST' | 'PUT';
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly url: string;
   readonly headers?: Record<string, string>;
 }
@@ -123,6 +123,7 @@ describe('credentials', () => {
     ['POST', `/flows/api/flows/${ORDERS_ID}/enable`],
     ['POST', `/flows/api/flows/${ORDERS_ID}/disable`],
     ['POST', `/flows/api/flows/${ORDERS_ID}/trigger`],
+    ['DELETE', `/flows/api/flows/${ORDERS_ID}/triggers/{triggerKey}/learned-key`],
     ['GET', '/flows/api/handlers'],
     ['GET', '/flows/api/schemes'],
     ['GET', '/metrics'],
