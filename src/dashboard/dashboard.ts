@@ -11,6 +11,7 @@ import { mermaidRoutes } from './api/mermaid.ts';
 import { metricsRoutes } from './api/metrics.ts';
 import { runControlRoutes } from './api/run-control.ts';
 import { runInsightRoutes } from './api/run-insight.ts';
+import { runOutlineRoutes } from './api/run-outline.ts';
 import { runRoutes } from './api/runs.ts';
 import { scheduleRoutes } from './api/schedules.ts';
 import { schemeRoutes } from './api/schemes.ts';
@@ -30,6 +31,7 @@ const guardedRoutes = [
   deliveryReviewRoutes,
   runRoutes,
   runInsightRoutes,
+  runOutlineRoutes,
   runControlRoutes,
   scheduleRoutes,
   flowRoutes,

@@ -7,6 +7,7 @@ import { idempotency } from './conformance/idempotency.ts';
 import { leases } from './conformance/leases.ts';
 import { lifetime } from './conformance/lifetime.ts';
 import { nonces } from './conformance/nonces.ts';
+import { outline } from './conformance/outline.ts';
 import { progress } from './conformance/progress.ts';
 import { runs } from './conformance/runs.ts';
 
@@ -36,7 +37,18 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     },
   };
   describe(name, () => {
-    for (const suite of [flows, acceptance, nonces, idempotency, deliveries, runs, leases, progress, lifetime]) {
+    for (const suite of [
+      flows,
+      acceptance,
+      nonces,
+      idempotency,
+      deliveries,
+      runs,
+      leases,
+      progress,
+      outline,
+      lifetime,
+    ]) {
       suite(backend);
     }
   });
