@@ -1,5 +1,5 @@
-import type { Edge, Graph, StepDefinition } from '../../../model/manifest.ts';
 import { edgeLabel } from './edge-label.ts';
+import type { Graph, GraphEdge, GraphStep } from './graph.ts';
 
 /** As much of dagre as a layout needs; its own types do not resolve under the module rules of Node. */
 export interface Dagre {
@@ -34,7 +34,7 @@ export interface LaidStep extends Box {
   /** Keys from the outermost loop to the step itself, joined with dots. */
   readonly path: string;
   readonly stepKey: string;
-  readonly step: StepDefinition;
+  readonly step: GraphStep;
   /** Loops around it. */
   readonly depth: number;
 }
@@ -43,7 +43,7 @@ export interface LaidEdge {
   /** Paths of the steps at its ends. */
   readonly from: string;
   readonly to: string;
-  readonly edge: Edge;
+  readonly edge: GraphEdge;
   readonly points: readonly Point[];
   /** Null where the edge is the usual one: after a success, without a condition. */
   readonly label: { readonly text: string; readonly box: Box } | null;
@@ -130,7 +130,7 @@ function layScope(graph: Graph, scope: Scope): GraphLayout {
   return { width, height, steps, edges: [...edges, ...innerEdges] };
 }
 
-function edgesOf(graph: Graph): { from: string; to: string; edge: Edge }[] {
+function edgesOf(graph: Graph): { from: string; to: string; edge: GraphEdge }[] {
   return Object.entries(graph).flatMap(([to, { runAfter }]) =>
     Object.entries(runAfter)
       .filter(([from]) => Object.hasOwn(graph, from))
@@ -138,12 +138,12 @@ function edgesOf(graph: Graph): { from: string; to: string; edge: Edge }[] {
   );
 }
 
-function sizeOf(stepKey: string, { type }: StepDefinition): { width: number; height: number } {
+function sizeOf(stepKey: string, { type }: GraphStep): { width: number; height: number } {
   const text = Math.max(stepKey.length * KEY_LETTER, (type.length + STATUS_LETTERS) * TYPE_LETTER);
   return { width: Math.min(Math.ceil(text) + STEP_MARGIN, MAX_STEP_WIDTH), height: STEP_HEIGHT };
 }
 
-function labelSize(edge: Edge): { width: number; height: number; labelpos: string } {
+function labelSize(edge: GraphEdge): { width: number; height: number; labelpos: string } {
   const text = edgeLabel(edge);
   if (text === null) return { width: 0, height: 0, labelpos: 'c' };
   return { width: Math.ceil(text.length * LABEL_LETTER) + 14, height: LABEL_LINE, labelpos: 'c' };
