@@ -20,6 +20,7 @@ import { requireCredentials } from './auth.ts';
 import { compileValidator } from './input.ts';
 import { describeRoutes } from './openapi.ts';
 import { guardOrigin } from './origin-guard.ts';
+import { pageRoutes } from './page.ts';
 import { setSecurityHeaders } from './security-headers.ts';
 import type { DashboardServices } from './services.ts';
 
@@ -40,6 +41,7 @@ const guardedRoutes = [
   eventStreamRoutes,
   metricsRoutes,
   docsRoutes,
+  pageRoutes,
 ];
 
 /**
