@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { errorHandler, notFoundHandler } from '../errors.ts';
+import { attentionRoutes } from './api/attention.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { docsRoutes } from './api/docs.ts';
 import { eventStreamRoutes } from './api/event-stream.ts';
@@ -12,9 +13,11 @@ import { metricsRoutes } from './api/metrics.ts';
 import { runControlRoutes } from './api/run-control.ts';
 import { runInsightRoutes } from './api/run-insight.ts';
 import { runRoutes } from './api/runs.ts';
+import { schedulePreviewRoutes } from './api/schedule-preview.ts';
 import { scheduleRoutes } from './api/schedules.ts';
 import { schemeRoutes } from './api/schemes.ts';
 import { triggerRoutes } from './api/trigger.ts';
+import { webhookTimeseriesRoutes } from './api/webhook-timeseries.ts';
 import { webhookRoutes } from './api/webhooks.ts';
 import { requireCredentials } from './auth.ts';
 import { compileValidator } from './input.ts';
@@ -28,16 +31,19 @@ const MAX_BODY_BYTES = 1_048_576;
 
 const guardedRoutes = [
   webhookRoutes,
+  webhookTimeseriesRoutes,
   deliveryReviewRoutes,
   runRoutes,
   runInsightRoutes,
   runControlRoutes,
   scheduleRoutes,
+  schedulePreviewRoutes,
   flowRoutes,
   mermaidRoutes,
   triggerRoutes,
   handlerRoutes,
   schemeRoutes,
+  attentionRoutes,
   eventStreamRoutes,
   metricsRoutes,
   docsRoutes,

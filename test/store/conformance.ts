@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { acceptance } from './conformance/acceptance.ts';
 import { deliveries } from './conformance/deliveries.ts';
+import { figures } from './conformance/figures.ts';
 import { flows } from './conformance/flows.ts';
 import { idempotency } from './conformance/idempotency.ts';
 import { leases } from './conformance/leases.ts';
@@ -36,7 +37,18 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     },
   };
   describe(name, () => {
-    for (const suite of [flows, acceptance, nonces, idempotency, deliveries, runs, leases, progress, lifetime]) {
+    for (const suite of [
+      flows,
+      acceptance,
+      nonces,
+      idempotency,
+      deliveries,
+      runs,
+      figures,
+      leases,
+      progress,
+      lifetime,
+    ]) {
       suite(backend);
     }
   });
