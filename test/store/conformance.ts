@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { acceptance } from './conformance/acceptance.ts';
 import { deliveries } from './conformance/deliveries.ts';
+import { figures } from './conformance/figures.ts';
 import { flows } from './conformance/flows.ts';
 import { idempotency } from './conformance/idempotency.ts';
 import { leases } from './conformance/leases.ts';
@@ -44,6 +45,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       idempotency,
       deliveries,
       runs,
+      figures,
       leases,
       progress,
       outline,

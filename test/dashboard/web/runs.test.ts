@@ -29,12 +29,7 @@ describe('where a step stands', () => {
     ['runs', step({ status: 'Running', attempts: [attempt(1, 'Running', 0, null)] }), 'status', 'Running'],
     ['will be tried again', step({ dueAt: at(9), attempts: [attempt(1, 'Failed', 0, 1)] }), 'retry', 'Will retry'],
     ['waits for a time', step({ dueAt: at(9), attempts: [attempt(1, 'Running', 0, null)] }), 'wait', 'Waiting'],
-    [
-      'waits for a signal',
-      step({ signalName: 'go', attempts: [attempt(1, 'Running', 0, null)] }),
-      'signal',
-      'Waiting',
-    ],
+    ['waits for a signal', step({ signalName: 'go', attempts: [attempt(1, 'Running', 0, null)] }), 'signal', 'Waiting'],
   ])('a step that %s says so', (_, given, kind, text) => {
     const state = stepState(given);
     expect(state.kind).toBe(kind);
@@ -135,7 +130,12 @@ describe('why a step', () => {
 
   it('was skipped: its condition is false, with what that read', () => {
     const evaluationTrace = [
-      { after: 'lines', expression: 'size(steps.lines.output) > 2', values: { 'steps.lines.output': [1] }, result: false },
+      {
+        after: 'lines',
+        expression: 'size(steps.lines.output) > 2',
+        values: { 'steps.lines.output': [1] },
+        result: false,
+      },
     ];
     const runAfter = { lines: edge(['Succeeded'], 'size(steps.lines.output) > 2') };
     expect(explain({ ...skipped, evaluationTrace }, { runAfter }, () => 'Succeeded')).toEqual([

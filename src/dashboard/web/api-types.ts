@@ -1,0 +1,43 @@
+import type { z } from 'zod';
+import type { deliverySchema } from '../api/delivery-view.ts';
+import type { flowDetailSchema, flowSchema } from '../api/flow-view.ts';
+import type { deliveryDetailSchema, readinessSchema, redeliverySchema, rehearsalSchema } from '../api/review-view.ts';
+import type { bucketSchema } from '../api/run-figures.ts';
+import type { runDetailSchema, runSchema } from '../api/run-view.ts';
+import type { stepSchema } from '../api/step-view.ts';
+
+/*
+ * What the API answers, by the very schemas that it answers with. This is the one file of the page that looks outside
+ * of its folder, and it takes types alone: nothing of the server reaches the browser.
+ */
+
+export type Delivery = z.output<typeof deliverySchema>;
+export type DeliveryDetail = z.output<typeof deliveryDetailSchema>;
+export type Reason = NonNullable<Delivery['reason']>;
+export type Readiness = z.output<typeof readinessSchema>;
+export type Redelivery = z.output<typeof redeliverySchema>;
+export type Rehearsal = z.output<typeof rehearsalSchema>;
+export type Flow = z.output<typeof flowSchema>;
+export type FlowDetail = z.output<typeof flowDetailSchema>;
+export type Run = z.output<typeof runSchema>;
+export type RunDetail = z.output<typeof runDetailSchema>;
+export type RunStatus = Run['status'];
+export type Step = z.output<typeof stepSchema>;
+export type StepStatus = Step['status'];
+export type RunBucket = z.output<typeof bucketSchema>;
+
+/** A list with `includeTotal=true`. */
+export interface PageOf<Item> {
+  readonly items: readonly Item[];
+  readonly total: number;
+  readonly skip: number;
+  readonly take: number;
+}
+
+export type LiveEventType =
+  | 'run.started'
+  | 'step.started'
+  | 'step.completed'
+  | 'step.retried'
+  | 'run.completed'
+  | 'delivery.received';

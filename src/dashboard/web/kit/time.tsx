@@ -1,0 +1,27 @@
+import { duration, exactTime, relativeTime } from '../format.ts';
+import { createState, useShared } from '../state.ts';
+
+const TICK_MS = 5000;
+const now = createState(Date.now());
+// One clock for every time on the page.
+setInterval(() => now.set(Date.now()), TICK_MS);
+
+/** How long ago, or in how long; the exact time, here and in UTC, on hovering. */
+export function Time({ at }: { at: string | null | undefined }) {
+  const current = useShared(now);
+  if (at === null || at === undefined) return <span class="muted">–</span>;
+  const ms = Date.parse(at);
+  return (
+    <time dateTime={at} title={`${exactTime(ms)}\n${at}`}>
+      {relativeTime(ms, Math.max(current, now.get()))}
+    </time>
+  );
+}
+
+/** How long something took, or takes so far. */
+export function Duration({ from, to }: { from: string | null; to: string | null }) {
+  const current = useShared(now);
+  if (from === null) return <span class="muted">–</span>;
+  const end = to === null ? Math.max(current, Date.parse(from)) : Date.parse(to);
+  return <span title={to === null ? 'So far' : undefined}>{duration(end - Date.parse(from))}</span>;
+}
