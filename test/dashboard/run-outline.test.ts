@@ -64,7 +64,8 @@ describe('the outline of a run', () => {
     expect(status).toBe(200);
     expect(JSON.stringify(body)).not.toContain(SECRET);
     expect(body).toMatchObject({
-      runId,
+      run: { id: runId, flowName: 'looping', status: 'Running' },
+      control: { runId, cancelRequested: false },
       graph: {
         lines: {
           type: 'ForEach',
@@ -87,6 +88,29 @@ describe('the outline of a run', () => {
 
   it('of an unknown run is a 404', async () => {
     expect(await get(`${UNKNOWN_ID}/outline`)).toMatchObject({ status: 404, body: { reason: 'unknown_run' } });
+  });
+});
+
+describe('what started a run', () => {
+  it('is told without its steps', async () => {
+    const { body } = await get(`${runId}/trigger`);
+    expect(body).toEqual({ triggerBody: null, triggerHeaders: expect.any(Object) });
+    expect((await get(`${UNKNOWN_ID}/trigger`)).status).toBe(404);
+  });
+});
+
+describe('the events of a run', () => {
+  it('come all together, or the newest of those before one', async () => {
+    const sequences = async (query: string) => {
+      const { body } = await get(`${runId}/events${query}`);
+      return (body as { sequence: number }[]).map(({ sequence }) => sequence);
+    };
+    const all = await sequences('');
+    expect(all.length).toBeGreaterThan(3);
+    expect(await sequences('?take=2')).toEqual(all.slice(-2));
+    expect(await sequences('?take=2&before=4')).toEqual([2, 3]);
+    expect(await sequences('?before=2')).toEqual([1]);
+    expect((await get(`${runId}/events?take=0`)).status).toBe(400);
   });
 });
 

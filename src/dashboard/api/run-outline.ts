@@ -2,12 +2,13 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { graphOfScope, stepAt } from '../../flows/runtime-keys.ts';
 import type { Graph, StepDefinition } from '../../model/manifest.ts';
-import type { Run } from '../../model/run.ts';
-import type { StepOutline } from '../../store/store.ts';
+import type { RunDetail, StepOutline } from '../../store/store.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
 import { freeText, guid, NO_QUERY, oneOf, PAGING } from '../input.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
+import { integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
+import { runSchema, runView, triggerSchema, triggerView } from './run-view.ts';
+import { controlSchema, controlView } from './runs.ts';
 import { pendingView, stepErrorSchema, stepSchema, stepStatusSchema, stepView } from './step-view.ts';
 
 const tags = ['runs'];
@@ -16,7 +17,7 @@ const params = z.object({ id: guid() });
 const MAX_FOUND = 10_000;
 const MAX_KEY_CHARACTERS = 1000;
 
-const stepOutlineSchema = z
+export const stepOutlineSchema = z
   .object({
     stepKey: z.string(),
     stepType: z.string(),
@@ -33,8 +34,9 @@ const stepOutlineSchema = z
   })
   .meta({ id: 'StepOutline' });
 
-const outlineSchema = z.object({
-  runId: id(),
+export const outlineSchema = z.object({
+  run: runSchema,
+  control: controlSchema,
   graph: json().describe('Steps by key: type, runAfter, and of a loop its concurrencyLimit and steps.'),
   steps: z.array(stepOutlineSchema).describe('Steps outside of loops, in manifest order, those not reached included.'),
   loops: z
@@ -45,7 +47,7 @@ const outlineSchema = z.object({
     .describe('Children of loops by their path in the graph, all iterations together.'),
 });
 
-const iterationsSchema = z.object({
+export const iterationsSchema = z.object({
   items: z.array(z.object({ index: integer(), steps: z.array(stepOutlineSchema) })),
   total: integer().describe('Iterations that have begun, or that match.'),
   skip: integer(),
@@ -73,7 +75,8 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
         services.store.summariseLoops(run.id),
       ]);
       return {
-        runId: run.id,
+        run: runView(run),
+        control: controlView(run),
         graph: graphView(graph),
         steps: outlinesOf(graph, '', steps),
         loops: [...loops],
@@ -81,8 +84,30 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
       };
     },
   );
+  triggerRoute(app, services);
   stepRoute(app, services);
   iterationsRoute(app, services);
+};
+
+const triggerRoute: ApiRoutes = (app, { store }) => {
+  app.get(
+    '/flows/api/runs/:id/trigger',
+    {
+      schema: {
+        tags,
+        operationId: 'getRunTrigger',
+        summary: 'What started a run',
+        params,
+        querystring: NO_QUERY,
+        response: { 200: triggerSchema, ...REFUSALS, 404: errorSchema },
+      },
+    },
+    async (request) => {
+      const run = await store.findRun(request.params.id);
+      if (run === undefined) throw unknownId('run', request.params.id);
+      return triggerView(run);
+    },
+  );
 };
 
 const stepRoute: ApiRoutes = (app, services) => {
@@ -169,7 +194,10 @@ async function iterations(
   return { indices: Array.from({ length: count }, (_, offset) => skip + offset), total };
 }
 
-async function findGraph(runId: string, { store, catalog }: DashboardServices): Promise<{ run: Run; graph: Graph }> {
+async function findGraph(
+  runId: string,
+  { store, catalog }: DashboardServices,
+): Promise<{ run: RunDetail; graph: Graph }> {
   const run = await store.findRun(runId);
   if (run === undefined) throw unknownId('run', runId);
   return { run, graph: await catalog.graph(run.flowId, run.revision) };
