@@ -1,6 +1,7 @@
 import type { Box } from './layout.ts';
 
-export type ArrowKey = 'ArrowLeft' | 'ArrowRight' | 'ArrowUp' | 'ArrowDown';
+export const ARROWS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown'] as const;
+type ArrowKey = (typeof ARROWS)[number];
 
 /**
  * The step that an arrow key leads to: the nearest whose middle lies that way, where being off to the side counts
