@@ -1,10 +1,13 @@
 import type { z } from 'zod';
+import type { attentionSchema } from '../api/attention.ts';
 import type { deliverySchema } from '../api/delivery-view.ts';
 import type { flowDetailSchema, flowSchema } from '../api/flow-view.ts';
 import type { deliveryDetailSchema, readinessSchema, redeliverySchema, rehearsalSchema } from '../api/review-view.ts';
 import type { bucketSchema } from '../api/run-figures.ts';
 import type { runDetailSchema, runSchema } from '../api/run-view.ts';
 import type { stepSchema } from '../api/step-view.ts';
+import type { timeseriesSchema } from '../api/webhook-timeseries.ts';
+import type { statsSchema } from '../api/webhooks.ts';
 
 /*
  * What the API answers, by the very schemas that it answers with. This is the one file of the page that looks outside
@@ -25,6 +28,9 @@ export type RunStatus = Run['status'];
 export type Step = z.output<typeof stepSchema>;
 export type StepStatus = Step['status'];
 export type RunBucket = z.output<typeof bucketSchema>;
+export type DeliveryTimes = z.output<typeof timeseriesSchema>;
+export type DeliveryStats = z.output<typeof statsSchema>;
+export type Attention = z.output<typeof attentionSchema>;
 
 /** A list with `includeTotal=true`. */
 export interface PageOf<Item> {
