@@ -1,5 +1,13 @@
+import { DeliveriesPage } from './deliveries/deliveries-page.tsx';
+import { DeliveryPage } from './deliveries/delivery-page.tsx';
+import { ReadinessPage } from './deliveries/readiness-page.tsx';
 import { OverviewPage } from './overview/overview-page.tsx';
 import type { Route } from './router.ts';
 
 /** Every place of the page; the first that matches is shown. */
-export const routes: readonly Route[] = [{ path: '/flows', page: OverviewPage, title: 'Overview' }];
+export const routes: readonly Route[] = [
+  { path: '/flows', page: OverviewPage, title: 'Overview' },
+  { path: '/flows/deliveries', page: DeliveriesPage, title: 'Deliveries' },
+  { path: '/flows/deliveries/readiness', page: ReadinessPage, title: 'Safe to enforce?' },
+  { path: '/flows/deliveries/:id', page: DeliveryPage, title: 'Delivery' },
+];
