@@ -12,6 +12,7 @@ import { mermaidRoutes } from './api/mermaid.ts';
 import { metricsRoutes } from './api/metrics.ts';
 import { runControlRoutes } from './api/run-control.ts';
 import { runInsightRoutes } from './api/run-insight.ts';
+import { runOutlineRoutes } from './api/run-outline.ts';
 import { runRoutes } from './api/runs.ts';
 import { schedulePreviewRoutes } from './api/schedule-preview.ts';
 import { scheduleRoutes } from './api/schedules.ts';
@@ -35,6 +36,7 @@ const guardedRoutes = [
   deliveryReviewRoutes,
   runRoutes,
   runInsightRoutes,
+  runOutlineRoutes,
   runControlRoutes,
   scheduleRoutes,
   schedulePreviewRoutes,

@@ -8,6 +8,7 @@ import { idempotency } from './conformance/idempotency.ts';
 import { leases } from './conformance/leases.ts';
 import { lifetime } from './conformance/lifetime.ts';
 import { nonces } from './conformance/nonces.ts';
+import { outline } from './conformance/outline.ts';
 import { progress } from './conformance/progress.ts';
 import { runs } from './conformance/runs.ts';
 
@@ -47,6 +48,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       figures,
       leases,
       progress,
+      outline,
       lifetime,
     ]) {
       suite(backend);

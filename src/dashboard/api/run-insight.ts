@@ -10,6 +10,7 @@ import { runStatusSchema } from './run-view.ts';
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });
+const ALL = 2_147_483_647;
 const DAY_MS = BUCKET_MS.day;
 
 const statsSchema = z.object({
@@ -35,7 +36,11 @@ const relativeSchema = z.object({
   completedAt: time().nullable(),
   flowName: z.string(),
 });
-const lineageSchema = z.object({ runId: id(), source: relativeSchema.nullable(), derived: z.array(relativeSchema) });
+export const lineageSchema = z.object({
+  runId: id(),
+  source: relativeSchema.nullable(),
+  derived: z.array(relativeSchema),
+});
 
 /** Figures over runs, what happened to one, and where it comes from. */
 export const runInsightRoutes: ApiRoutes = (app, services) => {
@@ -115,7 +120,10 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
         operationId: 'listRunEvents',
         summary: 'What happened to a run, oldest first',
         params,
-        querystring: NO_QUERY,
+        querystring: z.strictObject({
+          take: wholeNumber({ min: 1, fallback: ALL }).meta({ description: 'The newest so many; all by default.' }),
+          before: wholeNumber({ min: 1, fallback: ALL }).meta({ description: 'Only those with a lower sequence.' }),
+        }),
         response: { 200: z.array(runEventSchema), ...REFUSALS, 404: errorSchema },
       },
     },
@@ -127,7 +135,9 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
         store.listSignals(runId),
       ]);
       if (run === undefined) throw unknownId('run', runId);
-      return runEvents(run, steps ?? [], signals);
+      const { take, before } = request.query;
+      const events = runEvents(run, steps ?? [], signals).slice(0, before - 1);
+      return take < events.length ? events.slice(-take) : events;
     },
   );
 };

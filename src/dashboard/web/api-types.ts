@@ -3,11 +3,16 @@ import type { attentionSchema } from '../api/attention.ts';
 import type { deliverySchema } from '../api/delivery-view.ts';
 import type { flowDetailSchema, flowSchema } from '../api/flow-view.ts';
 import type { deliveryDetailSchema, readinessSchema, redeliverySchema, rehearsalSchema } from '../api/review-view.ts';
+import type { runEventSchema } from '../api/run-events.ts';
 import type { bucketSchema } from '../api/run-figures.ts';
-import type { runDetailSchema, runSchema } from '../api/run-view.ts';
+import type { lineageSchema } from '../api/run-insight.ts';
+import type { iterationsSchema, outlineSchema, stepOutlineSchema } from '../api/run-outline.ts';
+import type { runDetailSchema, runSchema, triggerSchema } from '../api/run-view.ts';
+import type { scheduleSchema } from '../api/schedules.ts';
 import type { stepSchema } from '../api/step-view.ts';
 import type { timeseriesSchema } from '../api/webhook-timeseries.ts';
 import type { statsSchema } from '../api/webhooks.ts';
+import type { Graph } from './graph/graph.ts';
 
 /*
  * What the API answers, by the very schemas that it answers with. This is the one file of the page that looks outside
@@ -27,6 +32,13 @@ export type RunDetail = z.output<typeof runDetailSchema>;
 export type RunStatus = Run['status'];
 export type Step = z.output<typeof stepSchema>;
 export type StepStatus = Step['status'];
+export type StepOutline = z.output<typeof stepOutlineSchema>;
+export type RunOutline = Omit<z.output<typeof outlineSchema>, 'graph'> & { readonly graph: Graph };
+export type Iterations = z.output<typeof iterationsSchema>;
+export type RunTrigger = z.output<typeof triggerSchema>;
+export type RunEvent = z.output<typeof runEventSchema>;
+export type Lineage = z.output<typeof lineageSchema>;
+export type Schedule = z.output<typeof scheduleSchema>;
 export type RunBucket = z.output<typeof bucketSchema>;
 export type DeliveryTimes = z.output<typeof timeseriesSchema>;
 export type DeliveryStats = z.output<typeof statsSchema>;

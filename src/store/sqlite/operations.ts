@@ -36,8 +36,9 @@ import {
 import { prepareFindLineage, prepareListSignals, preparePurgeRuns } from './insight.ts';
 import type { NonceIndex } from './nonce-index.ts';
 import { preparePurgeNonces } from './nonces.ts';
+import { prepareFindIterations, prepareOutlineSteps, prepareSummariseLoops } from './outline.ts';
 import { preparePing } from './ping.ts';
-import { prepareFindRun, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
+import { prepareFindRun, prepareFindStep, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
 import { prepareFireSchedule, prepareListSchedules, prepareSaveSchedule, type SentTick } from './schedules.ts';
 
 /** The members of the store that are one transaction each. */
@@ -100,6 +101,10 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
 
   findLineage: { thread: 'reader', prepare: prepareFindLineage },
   listSignals: { thread: 'reader', prepare: prepareListSignals },
+  outlineSteps: { thread: 'reader', prepare: prepareOutlineSteps },
+  findStep: { thread: 'reader', prepare: prepareFindStep },
+  summariseLoops: { thread: 'reader', prepare: prepareSummariseLoops },
+  findIterations: { thread: 'reader', prepare: prepareFindIterations },
   purgeRuns: { thread: 'writer', prepare: preparePurgeRuns },
 
   countDeliveries: { thread: 'reader', prepare: prepareCountDeliveries },

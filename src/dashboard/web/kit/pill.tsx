@@ -22,7 +22,7 @@ export function Pill({ tone, icon, children, title }: PillProps) {
   );
 }
 
-const STATUSES: Readonly<Record<RunStatus | StepStatus, readonly [Tone, IconName, string]>> = {
+export const STATUSES: Readonly<Record<RunStatus | StepStatus, readonly [Tone, IconName, string]>> = {
   Pending: ['quiet', 'pending', 'Pending'],
   Running: ['busy', 'spinner', 'Running'],
   Succeeded: ['good', 'check', 'Succeeded'],
