@@ -1,6 +1,8 @@
 import { DeliveriesPage } from './deliveries/deliveries-page.tsx';
 import { DeliveryPage } from './deliveries/delivery-page.tsx';
 import { ReadinessPage } from './deliveries/readiness-page.tsx';
+import { FlowPage } from './flows/flow-page.tsx';
+import { FlowsPage } from './flows/flows-page.tsx';
 import { OverviewPage } from './overview/overview-page.tsx';
 import type { Route } from './router.ts';
 
@@ -10,4 +12,6 @@ export const routes: readonly Route[] = [
   { path: '/flows/deliveries', page: DeliveriesPage, title: 'Deliveries' },
   { path: '/flows/deliveries/readiness', page: ReadinessPage, title: 'Safe to enforce?' },
   { path: '/flows/deliveries/:id', page: DeliveryPage, title: 'Delivery' },
+  { path: '/flows/flows', page: FlowsPage, title: 'Flows' },
+  { path: '/flows/flows/:id', page: FlowPage, title: 'Flow' },
 ];

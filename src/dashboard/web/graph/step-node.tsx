@@ -1,6 +1,7 @@
 import { Icon } from '../kit/icon.tsx';
 import { edgeText } from './edge-label.ts';
 import { type LaidStep, LOOP_HEADER } from './layout.ts';
+import type { StepMark } from './step-mark.ts';
 
 interface StepNodeProps {
   readonly laid: LaidStep;

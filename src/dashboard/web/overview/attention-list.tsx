@@ -1,4 +1,5 @@
 import type { Attention } from '../api-types.ts';
+import { clockTime, exactTime } from '../format.ts';
 import { Icon, type IconName } from '../kit/icon.tsx';
 
 const ICONS: Readonly<Record<Attention['severity'], readonly [IconName, string]>> = {
@@ -27,11 +28,29 @@ export function AttentionList({ items }: { items: readonly Attention[] }) {
             <Icon name={icon} />
             <span class="unseen">{name}: </span>
             <a href={link} target={isPlace ? undefined : '_blank'} rel="noreferrer">
-              {message}
+              <Message text={message} />
             </a>
           </li>
         );
       })}
     </ul>
+  );
+}
+
+/** Times in it, which the API gives in UTC, as the clock on the wall says them. */
+function Message({ text }: { text: string }) {
+  const parts = text.split(/(\d{4}-\d\d-\d\dT[\d:.]+Z)/);
+  return (
+    <>
+      {parts.map((part, index) => {
+        const ms = index % 2 === 1 ? Date.parse(part) : Number.NaN;
+        if (Number.isNaN(ms)) return part;
+        return (
+          <time key={part} dateTime={part} title={`${exactTime(ms)}\n${part}`}>
+            {clockTime(ms, Date.now()).replace(/:00$/, '')}
+          </time>
+        );
+      })}
+    </>
   );
 }
