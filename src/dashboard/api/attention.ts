@@ -14,7 +14,7 @@ import type { ApiRoutes, DashboardServices } from '../services.ts';
 
 const HOUR_MS = 3_600_000;
 
-const attentionSchema = z
+export const attentionSchema = z
   .object({
     kind: z.enum(ATTENTION_KINDS),
     severity: z.enum(['error', 'warning', 'info']),

@@ -5,7 +5,7 @@ import type { ApiRoutes } from '../services.ts';
 import { id, integer, isoTime, time } from './formats.ts';
 import { BUCKET_MS, type Bucket, fillBuckets, wholeBuckets } from './run-figures.ts';
 
-const timeseriesSchema = z.object({
+export const timeseriesSchema = z.object({
   bucket: z.enum(['hour', 'day']),
   since: time(),
   until: time(),

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { attentionSchema } from '../api/attention.ts';
 import type { deliverySchema } from '../api/delivery-view.ts';
 import type { flowDetailSchema, flowSchema } from '../api/flow-view.ts';
 import type { deliveryDetailSchema, readinessSchema, redeliverySchema, rehearsalSchema } from '../api/review-view.ts';
@@ -9,6 +10,8 @@ import type { iterationsSchema, outlineSchema, stepOutlineSchema } from '../api/
 import type { runDetailSchema, runSchema, triggerSchema } from '../api/run-view.ts';
 import type { scheduleSchema } from '../api/schedules.ts';
 import type { stepSchema } from '../api/step-view.ts';
+import type { timeseriesSchema } from '../api/webhook-timeseries.ts';
+import type { statsSchema } from '../api/webhooks.ts';
 import type { Graph } from './graph/graph.ts';
 
 /*
@@ -37,6 +40,9 @@ export type RunEvent = z.output<typeof runEventSchema>;
 export type Lineage = z.output<typeof lineageSchema>;
 export type Schedule = z.output<typeof scheduleSchema>;
 export type RunBucket = z.output<typeof bucketSchema>;
+export type DeliveryTimes = z.output<typeof timeseriesSchema>;
+export type DeliveryStats = z.output<typeof statsSchema>;
+export type Attention = z.output<typeof attentionSchema>;
 
 /** A list with `includeTotal=true`. */
 export interface PageOf<Item> {

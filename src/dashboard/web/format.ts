@@ -9,6 +9,10 @@ const exact = new Intl.DateTimeFormat(undefined, {
   hour12: false,
   timeZoneName: 'short',
 });
+const clock = new Intl.DateTimeFormat(undefined, {
+  ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false },
+});
+const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 const numbers = new Intl.NumberFormat('en');
 
 /** "12 s ago", "in 3 min", "2 d ago". */
@@ -21,6 +25,12 @@ export function relativeTime(ms: number, now: number): string {
 
 export function exactTime(ms: number): string {
   return exact.format(ms);
+}
+
+/** "14:55:23", with the day before it where that is not the one of `now`. */
+export function clockTime(ms: number, now: number): string {
+  const isToday = new Date(ms).toDateString() === new Date(now).toDateString();
+  return isToday ? clock.format(ms) : `${day.format(ms)} ${clock.format(ms)}`;
 }
 
 /** "4 ms", "1.2 s", "3 min 5 s", "2 h 10 min". */

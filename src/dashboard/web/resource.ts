@@ -78,6 +78,30 @@ export function useResource<Answer>(path: string | null, options: Options = {}):
   };
 }
 
+/** Asks once, and again when one of `inputs` changes; for questions that are no GET of a path. */
+export function useAnswer<Answer>(
+  question: () => Promise<Answer>,
+  inputs: readonly unknown[],
+): { data: Answer | undefined; error: unknown } {
+  const [result, setResult] = useState<{ data: Answer | undefined; error: unknown }>({
+    data: undefined,
+    error: undefined,
+  });
+  useEffect(() => {
+    let isCurrent = true;
+    const settle = (next: typeof result) => isCurrent && setResult(next);
+    setResult({ data: undefined, error: undefined });
+    question().then(
+      (data) => settle({ data, error: undefined }),
+      (error: unknown) => settle({ data: undefined, error }),
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, inputs);
+  return result;
+}
+
 /** Forgets the oldest first, so that a tab that stays open for days does not grow. */
 function remember(path: string, data: unknown): void {
   cache.delete(path);

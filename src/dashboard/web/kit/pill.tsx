@@ -42,15 +42,22 @@ export function StatusPill({ status }: { status: RunStatus | StepStatus }) {
   );
 }
 
-type Judged = Pick<Delivery, 'rejected' | 'enforced' | 'statusCode' | 'reason'>;
+type Judged = Pick<Delivery, 'rejected' | 'mode' | 'statusCode' | 'reason'>;
 
 /** What became of a delivery. One that a gate refused and that was let in all the same is neither good nor bad. */
 export function DeliveryPill({ delivery }: { delivery: Judged }) {
-  const { rejected, statusCode, reason } = delivery;
+  const { rejected, mode, statusCode, reason } = delivery;
   if (!rejected) {
     return (
       <Pill tone="good" icon="check">
         Accepted
+      </Pill>
+    );
+  }
+  if (mode === 'Enforce' && statusCode < 400 && reason === 'nonce_replayed') {
+    return (
+      <Pill tone="quiet" icon="replay" title="Answered with the run of the first one">
+        Duplicate
       </Pill>
     );
   }

@@ -1,4 +1,4 @@
-import { duration, exactTime, relativeTime } from '../format.ts';
+import { clockTime, duration, exactTime, relativeTime } from '../format.ts';
 import { createState, useShared } from '../state.ts';
 
 const TICK_MS = 5000;
@@ -6,13 +6,20 @@ const now = createState(Date.now());
 // One clock for every time on the page.
 setInterval(() => now.set(Date.now()), TICK_MS);
 
+interface TimeProps {
+  readonly at: string | null | undefined;
+  /** The time of day before it, where there is room: in lists, whose rows would else all say the same. */
+  readonly withClock?: boolean;
+}
+
 /** How long ago, or in how long; the exact time, here and in UTC, on hovering. */
-export function Time({ at }: { at: string | null | undefined }) {
+export function Time({ at, withClock = false }: TimeProps) {
   const current = useShared(now);
   if (at === null || at === undefined) return <span class="muted">–</span>;
   const ms = Date.parse(at);
   return (
     <time dateTime={at} title={`${exactTime(ms)}\n${at}`}>
+      {withClock ? <span class="clock">{clockTime(ms, current)}</span> : null}
       {relativeTime(ms, Math.max(current, now.get()))}
     </time>
   );
