@@ -66,7 +66,8 @@ export function enforcementSummary(triggers: readonly PreparedTrigger[]): string
   return [`Webhook triggers that are not enforced (${open.length} of ${triggers.length}): ${named.join('; ')}`];
 }
 
-function whyNotEnforced({ trigger, mode, schemeName, lacksKey }: PreparedTrigger): string[] {
+/** Empty where the trigger refuses what it cannot verify. */
+export function whyNotEnforced({ trigger, mode, schemeName, lacksKey }: PreparedTrigger): string[] {
   const named = trigger.inputs.webhookSignatureScheme;
   const why: string[] = [];
   if (mode !== 'Enforce') why.push(`mode ${mode}`);
@@ -149,13 +150,20 @@ function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness
 }
 
 function checkPresets(inputs: WebhookInputs, now: number, { warning }: Reports): void {
+  for (const { field, concern } of presetConcerns(inputs, now)) warning(field, concern);
+}
+
+/** What an operator should hear about the presets that a trigger names. */
+export function presetConcerns(inputs: WebhookInputs, now: number): { field: Field; concern: string }[] {
   const { webhookIpAllowListPreset: one, webhookIpAllowListPresets: several = [] } = inputs;
-  const report = (name: string, field: Field) => {
+  const named = [
+    ...(one === undefined ? [] : [{ name: one, field: 'webhookIpAllowListPreset' as const }]),
+    ...several.map((name) => ({ name, field: 'webhookIpAllowListPresets' as const })),
+  ];
+  return named.flatMap(({ name, field }) => {
     const concern = presetConcern(findPreset(name, field), now);
-    if (concern !== undefined) warning(field, concern);
-  };
-  if (one !== undefined) report(one, 'webhookIpAllowListPreset');
-  for (const name of several) report(name, 'webhookIpAllowListPresets');
+    return concern === undefined ? [] : [{ field, concern }];
+  });
 }
 
 function isSameName(a: string | undefined, b: string): boolean {

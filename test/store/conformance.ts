@@ -3,11 +3,13 @@ import type { Store } from '../../src/store/store.ts';
 import { acceptance } from './conformance/acceptance.ts';
 import { control } from './conformance/control.ts';
 import { deliveries } from './conformance/deliveries.ts';
+import { figures } from './conformance/figures.ts';
 import { flows } from './conformance/flows.ts';
 import { idempotency } from './conformance/idempotency.ts';
 import { leases } from './conformance/leases.ts';
 import { lifetime } from './conformance/lifetime.ts';
 import { nonces } from './conformance/nonces.ts';
+import { outline } from './conformance/outline.ts';
 import { progress } from './conformance/progress.ts';
 import { runs } from './conformance/runs.ts';
 import { schedules } from './conformance/schedules.ts';
@@ -40,7 +42,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
   };
   describe(name, () => {
     const accepting = [flows, acceptance, nonces, idempotency, deliveries];
-    const running = [runs, leases, progress, waits, control, schedules];
+    const running = [runs, leases, progress, waits, control, schedules, figures, outline];
     for (const suite of [...accepting, ...running, lifetime]) suite(backend);
   });
 }
