@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { errorHandler, notFoundHandler } from '../errors.ts';
+import { attentionRoutes } from './api/attention.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { docsRoutes } from './api/docs.ts';
 import { eventStreamRoutes } from './api/event-stream.ts';
@@ -12,15 +13,19 @@ import { mermaidRoutes } from './api/mermaid.ts';
 import { metricsRoutes } from './api/metrics.ts';
 import { runControlRoutes } from './api/run-control.ts';
 import { runInsightRoutes } from './api/run-insight.ts';
+import { runOutlineRoutes } from './api/run-outline.ts';
 import { runRoutes } from './api/runs.ts';
+import { schedulePreviewRoutes } from './api/schedule-preview.ts';
 import { scheduleRoutes } from './api/schedules.ts';
 import { schemeRoutes } from './api/schemes.ts';
 import { triggerRoutes } from './api/trigger.ts';
+import { webhookTimeseriesRoutes } from './api/webhook-timeseries.ts';
 import { webhookRoutes } from './api/webhooks.ts';
 import { requireCredentials } from './auth.ts';
 import { compileValidator } from './input.ts';
 import { describeRoutes } from './openapi.ts';
 import { guardOrigin } from './origin-guard.ts';
+import { pageRoutes } from './page.ts';
 import { setSecurityHeaders } from './security-headers.ts';
 import type { DashboardServices } from './services.ts';
 
@@ -28,20 +33,25 @@ const MAX_BODY_BYTES = 1_048_576;
 
 const guardedRoutes = [
   webhookRoutes,
+  webhookTimeseriesRoutes,
   deliveryReviewRoutes,
   runRoutes,
   runInsightRoutes,
+  runOutlineRoutes,
   runControlRoutes,
   scheduleRoutes,
+  schedulePreviewRoutes,
   flowRoutes,
   mermaidRoutes,
   learnedKeyRoutes,
   triggerRoutes,
   handlerRoutes,
   schemeRoutes,
+  attentionRoutes,
   eventStreamRoutes,
   metricsRoutes,
   docsRoutes,
+  pageRoutes,
 ];
 
 /**

@@ -1,5 +1,6 @@
 import type { DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { DeliveryGroup, DeliveryLogStore } from './delivery-log.ts';
+import { countedByHour } from './delivery-ring-hours.ts';
 import type { DeliveryQuery, DeliveryStats, Page, Store } from './store.ts';
 
 const LISTED_BODY_BYTES = 65_536;
@@ -15,10 +16,12 @@ const COUNTED_MINUTES = 31 * 24 * 60;
 export function withDeliveryRing(store: Store, { size, maxBytes }: { size: number; maxBytes: number }): Store {
   const records: DeliveryRecord[] = [];
   const counts = countedByMinute();
+  const hours = countedByHour();
   let bytes = 0;
   const keep = (record: DeliveryRecord) => {
     records.push(record);
     counts.add(record);
+    hours.add(record);
     bytes += record.body?.byteLength ?? 0;
     while (records.length > size || bytes > maxBytes) bytes -= records.shift()?.body?.byteLength ?? 0;
   };
@@ -68,6 +71,8 @@ export function withDeliveryRing(store: Store, { size, maxBytes }: { size: numbe
       return run?.deliveryId === id ? { ...record, body: run.trigger.body } : record;
     },
     deliveryStats: async (since) => counts.since(since, records),
+    countDeliveries: hours.countDeliveries,
+    deliveryTimeseries: hours.deliveryTimeseries,
     ...lookingBack(records),
   };
 }

@@ -5,14 +5,18 @@ import type { Attempt, Run, RunTrigger, Step, StepError } from '../model/run.ts'
 import type { ControlStore } from './control-store.ts';
 import type { DeliveryLogStore } from './delivery-log.ts';
 import type { DispatchStore } from './dispatch-store.ts';
+import type { FigureStore } from './figure-store.ts';
 import type { InsightStore } from './insight-store.ts';
 import type { LearnedKeyStore } from './learned-key-store.ts';
+import type { OutlineStore } from './outline-store.ts';
 import type { ScheduleStore } from './schedule-store.ts';
 
 export type * from './control-store.ts';
 export type * from './dispatch-store.ts';
+export type * from './figure-store.ts';
 export type * from './insight-store.ts';
 export type * from './learned-key-store.ts';
+export type * from './outline-store.ts';
 export type * from './schedule-store.ts';
 
 /**
@@ -31,6 +35,8 @@ export interface Store
     DispatchStore,
     ControlStore,
     InsightStore,
+    FigureStore,
+    OutlineStore,
     ScheduleStore,
     LearnedKeyStore {
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */

@@ -80,7 +80,8 @@ function learnedSummary(triggers: readonly PreparedTrigger[]): string[] {
   return named.length === 0 ? [] : [`Keys that were learnt in a handshake: ${named.join(', ')}`];
 }
 
-function whyNotEnforced({ trigger, mode, schemeName, lacksKey, keySlot }: PreparedTrigger): string[] {
+/** Empty where the trigger refuses what it cannot verify. */
+export function whyNotEnforced({ trigger, mode, schemeName, lacksKey, keySlot }: PreparedTrigger): string[] {
   const named = trigger.inputs.webhookSignatureScheme;
   const why: string[] = [];
   if (mode !== 'Enforce') why.push(`mode ${mode}`);
@@ -192,13 +193,20 @@ function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness
 }
 
 function checkPresets(inputs: WebhookInputs, now: number, { warning }: Reports): void {
+  for (const { field, concern } of presetConcerns(inputs, now)) warning(field, concern);
+}
+
+/** What an operator should hear about the presets that a trigger names. */
+export function presetConcerns(inputs: WebhookInputs, now: number): { field: Field; concern: string }[] {
   const { webhookIpAllowListPreset: one, webhookIpAllowListPresets: several = [] } = inputs;
-  const report = (name: string, field: Field) => {
+  const named = [
+    ...(one === undefined ? [] : [{ name: one, field: 'webhookIpAllowListPreset' as const }]),
+    ...several.map((name) => ({ name, field: 'webhookIpAllowListPresets' as const })),
+  ];
+  return named.flatMap(({ name, field }) => {
     const concern = presetConcern(findPreset(name, field), now);
-    if (concern !== undefined) warning(field, concern);
-  };
-  if (one !== undefined) report(one, 'webhookIpAllowListPreset');
-  for (const name of several) report(name, 'webhookIpAllowListPresets');
+    return concern === undefined ? [] : [{ field, concern }];
+  });
 }
 
 function isSameName(a: string | undefined, b: string): boolean {

@@ -1,12 +1,10 @@
 import { z } from 'zod';
-import { parseBody } from '../../expressions/trigger-body.ts';
 import type { RunDetail } from '../../store/store.ts';
-import { redactHeaders } from '../../webhooks/deliveries.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
 import { freeText, guid, NO_QUERY, oneOf, optionalGuid, PAGING } from '../input.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { id, isoTimeOrNull, listOf, time, toList } from './formats.ts';
-import { runDetailSchema, runSchema, runStatusSchema, runView } from './run-view.ts';
+import { runDetailSchema, runSchema, runStatusSchema, runView, triggerView } from './run-view.ts';
 import { stepSchema, stepViews } from './step-view.ts';
 
 /** More than a store can hold in flight: a page that ends early would let a drain end early. */
@@ -22,7 +20,7 @@ const listQuery = z.strictObject({
   ...PAGING,
 });
 
-const controlSchema = z.object({
+export const controlSchema = z.object({
   runId: id(),
   idempotencyKey: z.string().nullable(),
   timeoutAt: time().nullable(),
@@ -88,14 +86,9 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
     },
     async (request) => {
       const run = await findRun(request.params.id, services);
-      const { body, contentType, headers } = run.trigger;
-      const parsed = parseBody(body, contentType ?? undefined);
-      // A body that was accepted parses; one that no longer does is shown as bytes rather than not at all.
-      const triggerBody = 'value' in parsed ? parsed.value : { base64: Buffer.from(body).toString('base64') };
       return {
         ...runView(run),
-        triggerBody,
-        triggerHeaders: redactHeaders(headers),
+        ...triggerView(run),
         steps: await stepsOf(run, services),
       };
     },
@@ -143,7 +136,7 @@ async function stepsOf(run: RunDetail, { store, catalog }: DashboardServices) {
   return stepViews(run.id, rows ?? [], graph);
 }
 
-function controlView(run: RunDetail): z.output<typeof controlSchema> {
+export function controlView(run: RunDetail): z.output<typeof controlSchema> {
   return {
     runId: run.id,
     idempotencyKey: run.idempotencyKey,

@@ -13,7 +13,7 @@ const params = z.object({ jobId: z.string().max(400) });
 const cronBody = z.strictObject({ cronExpression: triggerInputsSchemas.cron.shape.cronExpression });
 const response = { 200: outcomeSchema, ...REFUSALS, 404: errorSchema, 503: errorSchema };
 
-const scheduleSchema = z
+export const scheduleSchema = z
   .object({
     jobId: z.string(),
     flowId: id(),

@@ -18,7 +18,7 @@ const recentQuery = z.strictObject({
   ...PAGING,
 });
 
-const statsSchema = z.object({
+export const statsSchema = z.object({
   windowHours: integer(),
   counts: z.partialRecord(reasonSchema, integer()),
   accepted: integer(),

@@ -46,8 +46,12 @@ export function preparePurgeDeliveries(db: Database): (purge: { before: number; 
   const forget = db.prepare<SqlValue[]>(`
     DELETE FROM delivery_counts
     WHERE minute < (SELECT max(minute) FROM delivery_counts) - ${countedMinutes} AND minute < ?`);
+  const forgetHours = db.prepare<SqlValue[]>(`
+    DELETE FROM delivery_hours
+    WHERE hour < (SELECT max(hour) FROM delivery_hours) - ${countedMinutes / 60} AND hour < ?`);
   return ({ before, limit }) => {
     forget.run(Math.floor(before / 60_000));
+    forgetHours.run(Math.floor(before / 3_600_000));
     return purge.run(before, limit).changes;
   };
 }

@@ -66,17 +66,22 @@ export function prepareFindRun(db: Database): (runId: string) => RunDetail | und
   };
 }
 
+const stepColumns = `
+  step_key AS stepKey, step_type AS stepType, status, input, output, error, skip_reason AS skipReason,
+  evaluation_trace AS evaluationTrace, attempt_count AS attemptCount, due_at AS dueAt, started_at AS startedAt,
+  completed_at AS completedAt`;
+
+const attemptColumns =
+  'step_key AS stepKey, attempt, status, input, output, error, started_at AS startedAt, completed_at AS completedAt';
+
 export function prepareListSteps(db: Database): (runId: string) => StepDetail[] | undefined {
   const isKnown = db.prepare('SELECT 1 FROM runs WHERE id = ?');
   const listSteps = db.prepare<[string], StepRow>(`
-    SELECT step_key AS stepKey, step_type AS stepType, status, input, output, error, skip_reason AS skipReason,
-      evaluation_trace AS evaluationTrace, attempt_count AS attemptCount, due_at AS dueAt, started_at AS startedAt,
-      completed_at AS completedAt
-    FROM steps WHERE run_id = ? ORDER BY coalesce(started_at, completed_at, due_at), step_key`);
-  const listAttempts = db.prepare<[string], AttemptRow>(`
-    SELECT step_key AS stepKey, attempt, status, input, output, error, started_at AS startedAt,
-      completed_at AS completedAt
-    FROM attempts WHERE run_id = ? ORDER BY step_key, attempt`);
+    SELECT ${stepColumns} FROM steps WHERE run_id = ?
+    ORDER BY coalesce(started_at, completed_at, due_at), step_key`);
+  const listAttempts = db.prepare<[string], AttemptRow>(
+    `SELECT ${attemptColumns} FROM attempts WHERE run_id = ? ORDER BY step_key, attempt`,
+  );
 
   return (runId) => {
     if (isKnown.get(runId) === undefined) return undefined;
@@ -87,13 +92,22 @@ export function prepareListSteps(db: Database): (runId: string) => StepDetail[] 
       if (earlier === undefined) attempts.set(stepKey, [attempt]);
       else earlier.push(attempt);
     }
-    return listSteps.all(runId).map((row) => ({
-      ...row,
-      ...jsonOf(row),
-      runId,
-      evaluationTrace: fromJson(row.evaluationTrace),
-      attempts: attempts.get(row.stepKey) ?? [],
-    }));
+    return listSteps.all(runId).map((row) => toStep(runId, row, attempts.get(row.stepKey) ?? []));
+  };
+}
+
+export function prepareFindStep(db: Database): (runId: string, stepKey: string) => StepDetail | undefined {
+  const find = db.prepare<[string, string], StepRow>(
+    `SELECT ${stepColumns} FROM steps WHERE run_id = ? AND step_key = ?`,
+  );
+  const listAttempts = db.prepare<[string, string], AttemptRow>(
+    `SELECT ${attemptColumns} FROM attempts WHERE run_id = ? AND step_key = ? ORDER BY attempt`,
+  );
+  return (runId, stepKey) => {
+    const row = find.get(runId, stepKey);
+    if (row === undefined) return undefined;
+    const attempts = listAttempts.all(runId, stepKey).map(({ stepKey: _, ...each }) => ({ ...each, ...jsonOf(each) }));
+    return toStep(runId, row, attempts);
   };
 }
 
@@ -119,6 +133,10 @@ export function prepareReadRunInput(
     );
     return { trigger: toTrigger(trigger), steps: Object.fromEntries(steps) };
   };
+}
+
+function toStep(runId: string, row: StepRow, attempts: readonly Attempt[]): StepDetail {
+  return { ...row, ...jsonOf(row), runId, evaluationTrace: fromJson(row.evaluationTrace), attempts };
 }
 
 function toTrigger({ triggerKey, contentType, headers, body }: TriggerRow): RunTrigger {

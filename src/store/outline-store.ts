@@ -1,0 +1,37 @@
+import type { StepStatus } from '../model/manifest.ts';
+import type { Attempt, Step } from '../model/run.ts';
+import type { StepDetail } from './store.ts';
+
+/** Reading of a run what a picture of it needs, whatever its size: no values, and of loops only what is asked for. */
+export interface OutlineStore {
+  /** The named steps that have a row, in the order of their keys. */
+  outlineSteps(runId: string, stepKeys: readonly string[]): Promise<StepOutline[]>;
+  findStep(runId: string, stepKey: string): Promise<StepDetail | undefined>;
+  summariseLoops(runId: string): Promise<LoopSummary>;
+  /** Iterations of a loop, ascending, in which a step has the status; at most `limit` of them. */
+  findIterations(query: { runId: string; loopKey: string; status: StepStatus; limit: number }): Promise<number[]>;
+}
+
+export interface StepOutline
+  extends Pick<
+    Step,
+    'stepKey' | 'stepType' | 'status' | 'error' | 'skipReason' | 'dueAt' | 'startedAt' | 'completedAt'
+  > {
+  /** The signal that it waits for; null where it waits for none. */
+  readonly signalName: string | null;
+  /** Oldest first. */
+  readonly attempts: readonly Pick<Attempt, 'attempt' | 'status' | 'startedAt' | 'completedAt'>[];
+}
+
+export interface LoopSummary {
+  /** Loops that have begun, by runtime key. */
+  readonly loops: readonly {
+    readonly stepKey: string;
+    readonly total: number;
+    readonly started: number;
+    readonly ended: number;
+    readonly failed: number;
+  }[];
+  /** Rows of loops' children by their path in the graph: `lines.price` stands for `lines.0.price`, `lines.1.price`, … */
+  readonly children: readonly { readonly path: string; readonly status: StepStatus; readonly count: number }[];
+}
