@@ -171,7 +171,10 @@ export interface DeliveryQuery extends PageQuery {
   readonly since?: number | undefined;
   /** Received before this instant. */
   readonly until?: number | undefined;
-  /** Part of an id, client address, scheme, reason, detail or run id, any case. */
+  /**
+   * Part of an id, client address, scheme, reason, detail or run id, any case, in the newest 10 000 that the other
+   * filters leave; eight or more characters of the beginning of an id are found however old.
+   */
   readonly search?: string | undefined;
 }
 
@@ -200,8 +203,10 @@ export interface RunStore {
 export interface RunQuery extends PageQuery {
   readonly flowId?: string | undefined;
   readonly status?: RunStatus | undefined;
-  /** Part of a run id, flow name, trigger key or delivery id, any case. */
+  /** Part of a run id, flow name, trigger key or delivery id, any case; looked for as in deliveries. */
   readonly search?: string | undefined;
+  /** Those that stand behind this run in the list. */
+  readonly before?: { readonly startedAt: number; readonly id: string } | undefined;
 }
 
 export interface RunDetail extends Run {

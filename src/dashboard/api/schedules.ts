@@ -24,6 +24,9 @@ export const scheduleSchema = z
     nextExecution: time().nullable(),
     lastExecution: time().nullable(),
     paused: z.boolean(),
+    manifestCron: z.string().describe('What the manifest says; setting it takes an operator’s change back.'),
+    changed: z.boolean().describe('An operator’s expression is in force.'),
+    flowIsEnabled: z.boolean().describe('The ticks of a disabled flow pass without a run.'),
   })
   .meta({ id: 'Schedule' });
 
@@ -43,7 +46,11 @@ export const scheduleRoutes: ApiRoutes = (app, services) => {
     async ({ query }) => {
       const schedules = await services.scheduler.list();
       const page = schedules.slice(query.skip, query.skip + query.take);
-      return toList(page.map(scheduleView), schedules.length, query);
+      return toList(
+        page.map((schedule) => scheduleView(schedule, services)),
+        schedules.length,
+        query,
+      );
     },
   );
   pauseRoute(app, services, { verb: 'pause', isPaused: true });
@@ -138,12 +145,17 @@ function nextOf({ nextAt, isPaused }: Schedule): string {
   return nextAt === null ? 'The schedule never fires again' : `The schedule fires at ${isoTimeOrNull(nextAt)}`;
 }
 
-function scheduleView(schedule: Schedule): z.output<typeof scheduleSchema> {
+function scheduleView(schedule: Schedule, { catalog }: DashboardServices): z.output<typeof scheduleSchema> {
+  const flow = catalog.find(schedule.flowId);
+  const trigger = flow?.loaded.manifest.triggers[schedule.triggerKey];
   const { jobId, flowId, flowName, triggerKey, cron, timeZone, nextAt, lastAt, isPaused } = schedule;
   return {
     ...{ jobId, flowId, flowName, triggerKey, cron, timeZone },
     nextExecution: isoTimeOrNull(nextAt),
     lastExecution: isoTimeOrNull(lastAt),
     paused: isPaused,
+    manifestCron: trigger?.type === 'cron' ? trigger.inputs.cronExpression : cron,
+    changed: schedule.cronOverride !== null,
+    flowIsEnabled: flow?.record.isEnabled ?? false,
   };
 }
