@@ -18,6 +18,8 @@ export function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
   const { run, control, steps, loops } = outline;
   const waiting = run.status === 'Running' ? steps.filter(({ signalName }) => signalName !== null) : [];
   const failed = steps.filter(({ status }) => status === 'Failed');
+  // A failed step of a run that succeeded is one that somebody had foreseen.
+  const isHandled = run.status === 'Succeeded';
   return (
     <div class="run-notices">
       {control.cancelRequested ? (
@@ -33,7 +35,7 @@ export function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
         <WaitNotice key={step.stepKey} step={step} outline={outline} refresh={refresh} />
       ))}
       {failed.map(({ stepKey, error, attempts }) => (
-        <div key={stepKey} class="notice bad">
+        <div key={stepKey} class={`notice ${isHandled ? 'warn' : 'bad'}`}>
           <Icon name="warn" />
           <span class="break">
             <button type="button" class="link" onClick={() => onSelect(stepKey)}>
@@ -41,6 +43,7 @@ export function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
             </button>{' '}
             {`failed ${failureText(stepKey, attempts.length, loops)}`}
             {error === null ? null : `: ${error.message}`}
+            {isHandled ? '. A later step dealt with it.' : ''}
           </span>
           <RetryButton run={run} stepKey={stepKey} refresh={refresh} />
         </div>
