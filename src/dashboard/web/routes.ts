@@ -5,6 +5,9 @@ import { FlowPage } from './flows/flow-page.tsx';
 import { FlowsPage } from './flows/flows-page.tsx';
 import { OverviewPage } from './overview/overview-page.tsx';
 import type { Route } from './router.ts';
+import { RunPage } from './runs/run-page.tsx';
+import { RunsPage } from './runs/runs-page.tsx';
+import { SchedulesPage } from './schedules/schedules-page.tsx';
 
 /** Every place of the page; the first that matches is shown. */
 export const routes: readonly Route[] = [
@@ -14,4 +17,7 @@ export const routes: readonly Route[] = [
   { path: '/flows/deliveries/:id', page: DeliveryPage, title: 'Delivery' },
   { path: '/flows/flows', page: FlowsPage, title: 'Flows' },
   { path: '/flows/flows/:id', page: FlowPage, title: 'Flow' },
+  { path: '/flows/runs', page: RunsPage, title: 'Runs' },
+  { path: '/flows/runs/:id', page: RunPage, title: 'Run' },
+  { path: '/flows/schedules', page: SchedulesPage, title: 'Schedules' },
 ];

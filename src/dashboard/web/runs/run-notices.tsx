@@ -1,0 +1,92 @@
+import { useState } from 'preact/hooks';
+import type { RunOutline, StepOutline } from '../api-types.ts';
+import { counted } from '../format.ts';
+import { Icon } from '../kit/icon.tsx';
+import { Time } from '../kit/time.tsx';
+import { RetryButton } from './retry-button.tsx';
+import { SignalDialog } from './signal-dialog.tsx';
+import { suggestBody } from './suggest-body.ts';
+
+interface NoticesProps {
+  readonly outline: RunOutline;
+  readonly refresh: () => void;
+  readonly onSelect: (stepKey: string) => void;
+}
+
+/** What a run waits for or broke on, and what to do about it, before anything else. */
+export function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
+  const { run, control, steps, loops } = outline;
+  const waiting = run.status === 'Running' ? steps.filter(({ signalName }) => signalName !== null) : [];
+  const failed = steps.filter(({ status }) => status === 'Failed');
+  // A failed step of a run that succeeded is one that somebody had foreseen.
+  const isHandled = run.status === 'Succeeded';
+  return (
+    <div class="run-notices">
+      {control.cancelRequested ? (
+        <div class="notice warn">
+          <Icon name="stop" />
+          <span>
+            {run.status === 'Running' ? 'Cancelling' : 'Cancelled'} <Time at={control.cancelRequestedAt} />
+            {control.cancelReason === null ? '' : `: ${control.cancelReason}`}
+          </span>
+        </div>
+      ) : null}
+      {waiting.map((step) => (
+        <WaitNotice key={step.stepKey} step={step} outline={outline} refresh={refresh} />
+      ))}
+      {failed.map(({ stepKey, error, attempts }) => (
+        <div key={stepKey} class={`notice ${isHandled ? 'warn' : 'bad'}`}>
+          <Icon name="warn" />
+          <span class="break">
+            <button type="button" class="link" onClick={() => onSelect(stepKey)}>
+              {stepKey}
+            </button>{' '}
+            {`failed ${failureText(stepKey, attempts.length, loops)}`}
+            {error === null ? null : `: ${error.message}`}
+            {isHandled ? '. A later step dealt with it.' : ''}
+          </span>
+          <RetryButton run={run} stepKey={stepKey} refresh={refresh} />
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function failureText(stepKey: string, attempts: number, loops: RunOutline['loops']): string {
+  const loop = loops.find((each) => each.stepKey === stepKey);
+  if (loop !== undefined) return `in ${loop.failed} of ${counted(loop.total, 'iteration')}`;
+  return `after ${counted(attempts, 'attempt')}`;
+}
+
+function WaitNotice({ step, outline, refresh }: { step: StepOutline; outline: RunOutline; refresh: () => void }) {
+  const [isAsked, setAsked] = useState(false);
+  const { stepKey, signalName, dueAt } = step;
+  const body = JSON.stringify(suggestBody(outline.graph, stepKey), null, 2);
+  return (
+    <div class="notice warn">
+      <Icon name="pause" />
+      <span>
+        <strong>{stepKey}</strong>
+        {` waits for the signal “${signalName}”`}
+        {dueAt === null ? null : (
+          <>
+            {'; it gives up '}
+            <Time at={dueAt} />
+          </>
+        )}
+      </span>
+      <button type="button" class="button primary" onClick={() => setAsked(true)}>
+        Send signal…
+      </button>
+      {isAsked ? (
+        <SignalDialog
+          runId={outline.run.id}
+          name={signalName ?? ''}
+          body={body}
+          onClose={() => setAsked(false)}
+          onSent={refresh}
+        />
+      ) : null}
+    </div>
+  );
+}
