@@ -68,7 +68,7 @@ const LABEL_LETTER = 6.4;
 const MAX_STEP_WIDTH = 252;
 /** Room for the icon, and for a status beside the type. */
 const STEP_MARGIN = 52;
-const STATUS_LETTERS = 12;
+const STATUS_LETTERS = 14;
 
 /**
  * Places the steps of a graph, each loop as a box with its children inside. Pure: the same graph gives the same picture.
