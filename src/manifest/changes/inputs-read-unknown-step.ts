@@ -1,10 +1,9 @@
-import { TemplateError } from '../../expressions/errors.ts';
-import { compileTemplate } from '../../expressions/template.ts';
 import { isSame } from '../diff.ts';
 import { upstreamsOf } from '../graph.ts';
 import { type ChangeRule, DRAIN, findingAt, type GraphChange, ownStep, type StepChange } from './change.ts';
 import { jsonOf } from './json-of.ts';
 import { standing } from './standing.ts';
+import { stepsReadIn } from './steps-read.ts';
 
 /**
  * New inputs that read a step which the wiring of runs in flight does not run before this one. Inputs are not pinned and
@@ -37,20 +36,8 @@ export const inputsReadUnknownStep: ChangeRule = ({ graphs, live }) =>
 export function unknownStepsRead(graph: GraphChange, { stepKey, before, after }: StepChange): string[] {
   if (isSame(jsonOf(before.inputs), jsonOf(after.inputs))) return [];
   const ended = upstreamsOf(graph.before, stepKey);
-  const names = stepsRead(after.inputs).filter((key) => ownStep(graph.after, key) !== undefined && !ended.has(key));
+  const names = stepsReadIn(after.inputs).filter((key) => ownStep(graph.after, key) !== undefined && !ended.has(key));
   // What was read before, and not waited for then either, is no news.
-  const already = new Set(stepsRead(before.inputs));
+  const already = new Set(stepsReadIn(before.inputs));
   return [...new Set(names)].filter((key) => !already.has(key));
-}
-
-function stepsRead(inputs: StepChange['after']['inputs']): string[] {
-  try {
-    return compileTemplate(inputs).references.flatMap(({ root, path: [, key] }) =>
-      root === 'steps' && typeof key === 'string' ? [key] : [],
-    );
-  } catch (error) {
-    // A deployed manifest was compiled when it was loaded; one that no longer compiles reads nothing.
-    if (error instanceof TemplateError) return [];
-    throw error;
-  }
 }

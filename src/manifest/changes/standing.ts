@@ -30,7 +30,7 @@ export function standing(live: LiveFlow, stepKeys: readonly string[]): string | 
 const PHRASES: Readonly<Record<Place, (runs: number) => string>> = {
   past: (runs) => (runs === 1 ? 'is past' : 'are past'),
   waiting: (runs) => (runs === 1 ? 'waits in' : 'wait in'),
-  running: (runs) => (runs === 1 ? 'runs' : 'run'),
+  running: (runs) => (runs === 1 ? 'is in' : 'are in'),
   due: (runs) => (runs === 1 ? 'is about to start' : 'are about to start'),
   ahead: (runs) => (runs === 1 ? 'has not reached' : 'have not reached'),
 };

@@ -4,6 +4,7 @@ import type { Json } from '../../model/json.ts';
 import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
 import { type Change, type GraphChange, ownStep } from '../changes/change.ts';
 import { jsonOf } from '../changes/json-of.ts';
+import { stepsReadBy } from '../changes/steps-read.ts';
 import { MASK } from '../mask-secrets.ts';
 
 const DAY_MS = 86_400_000;
@@ -41,15 +42,17 @@ export function removedStepRecipe(
   };
 }
 
-/** The step and, transitively, what it ran after and the new manifest lacks. */
+/** The step and, transitively, what it ran after or reads and the new manifest lacks. */
 function keptSteps(graph: GraphChange, oldKey: string): Record<string, StepDefinition> {
   const kept: Record<string, StepDefinition> = {};
   const waiting = [oldKey];
   for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
     const step = ownStep(graph.before, key);
     if (step === undefined || Object.hasOwn(kept, key)) continue;
-    kept[key] = retired(step);
-    waiting.push(...Object.keys(step.runAfter).filter((upstream) => ownStep(graph.after, upstream) === undefined));
+    const guarded = retired(step);
+    kept[key] = guarded;
+    const needed = [...Object.keys(step.runAfter), ...stepsReadBy(guarded)];
+    waiting.push(...needed.filter((other) => ownStep(graph.after, other) === undefined));
   }
   return kept;
 }
@@ -65,7 +68,9 @@ function retired(step: StepDefinition): StepDefinition {
 function alsoKept(kept: Graph, oldKey: string): string[] {
   const others = Object.keys(kept).filter((key) => key !== oldKey);
   if (others.length === 0) return [];
-  return [`${others.map((key) => `\`${key}\``).join(', ')}, which it runs after, is kept in the same way.`];
+  return [
+    `The patch keeps ${others.map((key) => `\`${key}\``).join(', ')} in the same way: the step runs after it, or reads it.`,
+  ];
 }
 
 /** A secret that was written out is in no snapshot, and so in no patch. */

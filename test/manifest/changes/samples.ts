@@ -1,10 +1,15 @@
+import { z } from 'zod';
 import { compareRevisions } from '../../../src/manifest/changes/index.ts';
 import { type LoadedFlow, parseManifest } from '../../../src/manifest/load.ts';
 import type { Finding, LiveFlow, LiveRun } from '../../../src/model/finding.ts';
 import type { Json } from '../../../src/model/json.ts';
-import { FLOW_ID, rules } from '../rules.ts';
+import { FLOW_ID, rules as plainRules } from '../rules.ts';
 
 export { FLOW_ID };
+
+const anything = { inputs: z.record(z.string(), z.unknown()), secretInputs: ['headers.*'] };
+const handlers = new Map([...plainRules.handlers, ...['Loud', 'ForEach'].map((type) => [type, anything] as const)]);
+const rules = { ...plainRules, handlers };
 
 export const NOW = Date.parse('2026-03-01T12:00:00Z');
 export const QUIET: LiveFlow = { runsInFlight: 0, runs: [], stepsWithHistory: [], lastRunOfStep: {} };
