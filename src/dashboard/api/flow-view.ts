@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { DeployedFlow } from '../../flows/catalog.ts';
+import type { Holding } from '../../flows/holding.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
-import { id, integer, isoTime, json, time } from './formats.ts';
+import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
 
 const triggerSchema = z.object({
   key: z.string(),
@@ -21,6 +22,10 @@ export const flowSchema = z
     isEnabled: z.boolean(),
     createdAt: time(),
     updatedAt: time(),
+    drainingSince: time()
+      .nullable()
+      .describe('Since when it starts no runs so that it can be changed; null while it is not drained.'),
+    held: integer().describe('Accepted deliveries whose runs start once it is enabled or resumed.'),
     triggers: z.array(triggerSchema).describe('In manifest order; slug, url, scheme and mode for webhooks alone.'),
   })
   .meta({ id: 'Flow' });
@@ -33,6 +38,7 @@ export const flowDetailSchema = flowSchema
 export interface FlowViewContext {
   readonly baseUrl: string;
   readonly triggers: TriggerTable;
+  readonly holding: Pick<Holding, 'count'>;
 }
 
 export function flowView({ record, loaded }: DeployedFlow, context: FlowViewContext): z.output<typeof flowSchema> {
@@ -44,6 +50,8 @@ export function flowView({ record, loaded }: DeployedFlow, context: FlowViewCont
     isEnabled: record.isEnabled,
     createdAt: isoTime(record.createdAt),
     updatedAt: isoTime(record.updatedAt),
+    drainingSince: isoTimeOrNull(record.drainingSince ?? null),
+    held: context.holding.count(record.id),
     triggers: Object.entries(loaded.manifest.triggers).map(([key, { type }]) => ({
       key,
       type,

@@ -78,7 +78,7 @@ function switchRoute(
     },
     async (request) => {
       const flow = findFlow(request.params.id, services);
-      const record = await services.catalog.setEnabled(flow.record.id, isEnabled);
+      const record = await services.flowSwitch.setEnabled(flow.record.id, isEnabled);
       if (record === undefined) throw unknownId('flow', flow.record.id);
       return flowView({ ...flow, record }, viewContext(app, services));
     },
@@ -97,7 +97,8 @@ export function findFlow(flowId: string, { catalog }: DashboardServices): Deploy
 }
 
 function viewContext(app: DashboardApp, services: DashboardServices): FlowViewContext {
-  return { triggers: services.triggers(), baseUrl: services.publicUrl ?? listenerUrl(app, services) };
+  const { holding } = services;
+  return { triggers: services.triggers(), holding, baseUrl: services.publicUrl ?? listenerUrl(app, services) };
 }
 
 /** Port 0 becomes the one that the socket was given; a wildcard address becomes a name that can be called. */
