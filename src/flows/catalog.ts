@@ -29,6 +29,11 @@ export interface Catalog {
   inputsOf(flowId: string, stepKey: string, revision: number): Promise<JsonObject>;
 }
 
+/** Whether a flow may start runs now. */
+export function startsRuns({ isEnabled, drainingSince }: FlowRecord): boolean {
+  return isEnabled && drainingSince === undefined;
+}
+
 /** Graphs of older revisions that are kept parsed: enough for every flow of a large installation to drain one. */
 const KEPT_GRAPHS = 500;
 

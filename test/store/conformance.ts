@@ -2,7 +2,9 @@ import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { acceptance } from './conformance/acceptance.ts';
 import { deliveries } from './conformance/deliveries.ts';
+import { deploys } from './conformance/deploys.ts';
 import { flows } from './conformance/flows.ts';
+import { holds } from './conformance/holds.ts';
 import { idempotency } from './conformance/idempotency.ts';
 import { leases } from './conformance/leases.ts';
 import { lifetime } from './conformance/lifetime.ts';
@@ -36,7 +38,19 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     },
   };
   describe(name, () => {
-    for (const suite of [flows, acceptance, nonces, idempotency, deliveries, runs, leases, progress, lifetime]) {
+    for (const suite of [
+      flows,
+      deploys,
+      holds,
+      acceptance,
+      nonces,
+      idempotency,
+      deliveries,
+      runs,
+      leases,
+      progress,
+      lifetime,
+    ]) {
       suite(backend);
     }
   });
