@@ -10,8 +10,9 @@ import { jsonOf } from './json-of.ts';
  */
 export function findRenames(before: Graph, after: Graph): ReadonlyMap<string, string> {
   const renames = new Map<string, string>();
-  const gone = Object.keys(before).filter((key) => !Object.hasOwn(after, key));
-  const fresh = new Set(Object.keys(after).filter((key) => !Object.hasOwn(before, key)));
+  // Sorted, so that of steps that are alike the same ones are paired in whatever order the manifest has them.
+  const gone = onlyIn(before, after).sort();
+  const fresh = new Set(onlyIn(after, before).sort());
   if (fresh.size === 0) return renames;
   for (let isSettled = false; !isSettled; ) {
     isSettled = true;
@@ -24,6 +25,10 @@ export function findRenames(before: Graph, after: Graph): ReadonlyMap<string, st
     }
   }
   return renames;
+}
+
+function onlyIn(graph: Graph, other: Graph): string[] {
+  return Object.keys(graph).filter((key) => !Object.hasOwn(other, key));
 }
 
 interface Search {

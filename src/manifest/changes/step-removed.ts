@@ -1,5 +1,6 @@
 import type { Finding } from '../../model/finding.ts';
 import { removedStepRecipe } from '../recipes/removed-step.ts';
+import { isGuarded, isIdle } from '../retired.ts';
 import { type Change, type ChangeRule, DRAIN, findingAt, type GraphChange, removedKeys } from './change.ts';
 import { jsonOf } from './json-of.ts';
 import { standing } from './standing.ts';
@@ -20,8 +21,8 @@ function judge(change: Change, graph: GraphChange, key: string): Finding {
       ...found,
       rule: 'step-removed',
       class: 'caution',
-      message: `The step \`${key}\` is gone; no kept run has a record of it.`,
-      consequence: `No history is lost. ${pinned} They would leave records under a key that no manifest explains.`,
+      message: `The step \`${key}\` is gone; no kept run did anything in it.`,
+      consequence: `${lossOf(graph, key)} ${pinned} They would leave records under a key that no manifest explains.`,
       advice: DRAIN,
     });
   }
@@ -40,4 +41,10 @@ function judge(change: Change, graph: GraphChange, key: string): Finding {
     advice: 'Keep the step and have it do nothing, as the recipe says, until retention has let its last run go.',
     recipe,
   });
+}
+
+function lossOf({ before }: GraphChange, key: string): string {
+  const step = before[key];
+  const isRetired = step !== undefined && (isGuarded(step) || isIdle(before, key));
+  return isRetired ? 'Records that say that it was skipped, or did nothing, are left alone.' : 'No history is lost.';
 }

@@ -72,7 +72,7 @@ const RENAMED = {
     'key would be accepted once more under the new one, and start a second run. Runs in flight go on.',
   cron:
     'The state of a schedule is kept by the key of the trigger: under the new one it is not paused, and a schedule that was ' +
-    'changed on the dashboard is the manifest’s again. Runs in flight go on.',
+    'changed on the dashboard is what the manifest says again. Runs in flight go on.',
   manual:
     'Idempotency keys are kept by the key of the trigger: one that was used starts a run again. Runs in flight go on.',
 } as const;

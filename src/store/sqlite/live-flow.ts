@@ -1,4 +1,5 @@
 import type { Database } from 'better-sqlite3';
+import { isGuarded, isIdle } from '../../manifest/retired.ts';
 import type { LiveFlow, LiveRun } from '../../model/finding.ts';
 import { prepareGraphOf } from './graphs.ts';
 
@@ -54,16 +55,17 @@ function prepareListInFlight(db: Database): (flowId: string) => LiveRun[] {
       .map((run) => ({ ...run, steps: stepsOf(run.id, Object.keys(graphOf(flowId, run.revision))) }));
 }
 
-/** When the newest kept run that has a row of a step was started, by top-level step key. */
+/** When the newest kept run that did anything in a step was started, by top-level step key. */
 function prepareLastRuns(db: Database): (flowId: string) => Record<string, number> {
   const listRevisions = prepareListRunRevisions(db);
   const graphOf = prepareGraphOf(db);
   const lastRunOf = prepareLastRunOf(db);
+  const isRetired = prepareIsRetired(db);
   return (flowId) => {
     const lastRuns = new Map<string, number>();
     for (const revision of listRevisions(flowId)) {
       for (const stepKey of Object.keys(graphOf(flowId, revision))) {
-        if (lastRuns.has(stepKey)) continue;
+        if (lastRuns.has(stepKey) || isRetired({ flowId, revision, stepKey })) continue;
         const startedAt = lastRunOf({ flowId, revision, stepKey });
         if (startedAt !== undefined) lastRuns.set(stepKey, startedAt);
       }
@@ -72,16 +74,37 @@ function prepareLastRuns(db: Database): (flowId: string) => Record<string, numbe
   };
 }
 
-/** Whether a kept run has a row of the step: only runs of a revision that has the step can. */
+/** Whether a kept run did anything in the step: only runs of a revision that has the step can. */
 export function prepareHasHistory(db: Database): (flowId: string, stepKey: string) => boolean {
   const listRevisions = prepareListRunRevisions(db);
   const graphOf = prepareGraphOf(db);
   const lastRunOf = prepareLastRunOf(db);
+  const isRetired = prepareIsRetired(db);
   return (flowId, stepKey) =>
     listRevisions(flowId).some(
       (revision) =>
-        Object.hasOwn(graphOf(flowId, revision), stepKey) && lastRunOf({ flowId, revision, stepKey }) !== undefined,
+        Object.hasOwn(graphOf(flowId, revision), stepKey) &&
+        !isRetired({ flowId, revision, stepKey }) &&
+        lastRunOf({ flowId, revision, stepKey }) !== undefined,
     );
+}
+
+/**
+ * Whether a revision keeps a step for the sake of its records alone. Its own runs still leave a row, which says that they
+ * skipped it or did nothing; if that were history, a step that was retired could never be removed.
+ */
+function prepareIsRetired(db: Database): (place: { flowId: string; revision: number; stepKey: string }) => boolean {
+  const graphOf = prepareGraphOf(db);
+  const findOtherType = db.prepare<[string, number, string], unknown>(`
+    SELECT 1 FROM revisions WHERE flow_id = ? AND revision < ? AND json_extract(snapshot, ?) <> 'NoOp' LIMIT 1`);
+  return ({ flowId, revision, stepKey }) => {
+    const graph = graphOf(flowId, revision);
+    const step = graph[stepKey];
+    if (step === undefined) return false;
+    if (isGuarded(step)) return true;
+    // A step that was a NoOp all along was never retired.
+    return isIdle(graph, stepKey) && findOtherType.get(flowId, revision, `$.steps."${stepKey}".type`) !== undefined;
+  };
 }
 
 /** Revisions that kept runs are pinned to, newest first: one jump through the index for each. */
