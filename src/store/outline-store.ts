@@ -4,8 +4,8 @@ import type { StepDetail } from './store.ts';
 
 /** Reading of a run what a picture of it needs, whatever its size: no values, and of loops only what is asked for. */
 export interface OutlineStore {
-  /** The named steps that have a row, in the order of their keys. */
-  outlineSteps(runId: string, stepKeys: readonly string[]): Promise<StepOutline[]>;
+  /** The named steps that have a row, or all that have where none are named, in the order of their keys. */
+  outlineSteps(runId: string, stepKeys?: readonly string[]): Promise<StepOutline[]>;
   findStep(runId: string, stepKey: string): Promise<StepDetail | undefined>;
   summariseLoops(runId: string): Promise<LoopSummary>;
   /** Iterations of a loop, ascending, in which a step has the status; at most `limit` of them. */
@@ -20,7 +20,7 @@ export interface StepOutline
   /** The signal that it waits for; null where it waits for none. */
   readonly signalName: string | null;
   /** Oldest first. */
-  readonly attempts: readonly Pick<Attempt, 'attempt' | 'status' | 'startedAt' | 'completedAt'>[];
+  readonly attempts: readonly Pick<Attempt, 'attempt' | 'status' | 'error' | 'startedAt' | 'completedAt'>[];
 }
 
 export interface LoopSummary {

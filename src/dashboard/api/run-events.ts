@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { RunDetail, SignalRecord, StepDetail } from '../../store/store.ts';
+import type { RunDetail, SignalRecord, StepOutline } from '../../store/store.ts';
 import { id, integer, isoTime, time } from './formats.ts';
 
 export const runEventSchema = z
@@ -25,7 +25,7 @@ interface Happened {
 /** What happened to a run, oldest first: read from its rows, so that it can say nothing that they do not. */
 export function runEvents(
   run: RunDetail,
-  steps: readonly StepDetail[],
+  steps: readonly StepOutline[],
   signals: readonly SignalRecord[],
 ): z.output<typeof runEventSchema>[] {
   const happened: Happened[] = [
@@ -51,7 +51,7 @@ export function runEvents(
 }
 
 /** Steps of one millisecond stand in the order of their attempts, an end before what it led to. */
-function stepEvents({ stepKey, status, skipReason, completedAt, attempts }: StepDetail): Happened[] {
+function stepEvents({ stepKey, status, skipReason, completedAt, attempts }: StepOutline): Happened[] {
   const events = attempts.flatMap((attempt): Happened[] => {
     const about = { stepKey, message: `Attempt ${attempt.attempt}` };
     const started = { ...about, at: attempt.startedAt, rank: 3, type: 'step.started' };

@@ -131,12 +131,12 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
       const runId = request.params.id;
       const [run, steps, signals] = await Promise.all([
         store.findRun(runId),
-        store.listSteps(runId),
+        store.outlineSteps(runId),
         store.listSignals(runId),
       ]);
       if (run === undefined) throw unknownId('run', runId);
       const { take, before } = request.query;
-      const events = runEvents(run, steps ?? [], signals).slice(0, before - 1);
+      const events = runEvents(run, steps, signals).slice(0, before - 1);
       return take < events.length ? events.slice(-take) : events;
     },
   );

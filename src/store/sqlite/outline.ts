@@ -1,30 +1,38 @@
 import type { Database } from 'better-sqlite3';
 import type { StepStatus } from '../../model/manifest.ts';
 import type { LoopSummary, OutlineStore, StepOutline } from '../store.ts';
+import { toError } from './runs.ts';
 
 type OutlineAttempt = StepOutline['attempts'][number];
+type StepRow = Omit<StepOutline, 'error' | 'attempts'> & { readonly error: string | null };
+type AttemptRow = Omit<OutlineAttempt, 'error'> & { readonly stepKey: string; readonly error: string | null };
 
-export function prepareOutlineSteps(db: Database): (runId: string, stepKeys: readonly string[]) => StepOutline[] {
-  type Row = Omit<StepOutline, 'error' | 'attempts'> & { readonly error: string | null };
-  const named = 'run_id = ? AND step_key IN (SELECT value FROM json_each(?)) ORDER BY step_key';
-  const listSteps = db.prepare<[string, string], Row>(`
-    SELECT step_key AS stepKey, step_type AS stepType, status, error, skip_reason AS skipReason, due_at AS dueAt,
-      started_at AS startedAt, completed_at AS completedAt, signal_name AS signalName
-    FROM steps WHERE ${named}`);
-  const listAttempts = db.prepare<[string, string], OutlineAttempt & { readonly stepKey: string }>(`
-    SELECT step_key AS stepKey, attempt, status, started_at AS startedAt, completed_at AS completedAt
-    FROM attempts WHERE ${named}, attempt`);
+export function prepareOutlineSteps(db: Database): (runId: string, stepKeys?: readonly string[]) => StepOutline[] {
+  const listSteps = (which: string) =>
+    db.prepare<string[], StepRow>(`
+      SELECT step_key AS stepKey, step_type AS stepType, status, error, skip_reason AS skipReason, due_at AS dueAt,
+        started_at AS startedAt, completed_at AS completedAt, signal_name AS signalName
+      FROM steps WHERE run_id = ? ${which} ORDER BY step_key`);
+  const listAttempts = (which: string) =>
+    db.prepare<string[], AttemptRow>(`
+      SELECT step_key AS stepKey, attempt, status, error, started_at AS startedAt, completed_at AS completedAt
+      FROM attempts WHERE run_id = ? ${which} ORDER BY step_key, attempt`);
+  const isNamed = 'AND step_key IN (SELECT value FROM json_each(?))';
+  const named = { steps: listSteps(isNamed), attempts: listAttempts(isNamed) };
+  const all = { steps: listSteps(''), attempts: listAttempts('') };
   return (runId, stepKeys) => {
-    const keys = JSON.stringify(stepKeys);
+    const values = stepKeys === undefined ? [runId] : [runId, JSON.stringify(stepKeys)];
+    const lists = stepKeys === undefined ? all : named;
     const attempts = new Map<string, OutlineAttempt[]>();
-    for (const { stepKey, ...attempt } of listAttempts.iterate(runId, keys)) {
+    for (const { stepKey, error, ...row } of lists.attempts.iterate(...values)) {
+      const attempt = { ...row, error: toError(error) };
       const earlier = attempts.get(stepKey);
       if (earlier === undefined) attempts.set(stepKey, [attempt]);
       else earlier.push(attempt);
     }
-    return listSteps.all(runId, keys).map((row) => ({
+    return lists.steps.all(...values).map((row) => ({
       ...row,
-      error: row.error === null ? null : JSON.parse(row.error),
+      error: toError(row.error),
       attempts: attempts.get(row.stepKey) ?? [],
     }));
   };

@@ -34,6 +34,7 @@ export function outline({ open }: StoreUnderTest): void {
     test('tells of the named steps when they were tried, and nothing of their values', async () => {
       const store = await open();
       const runId = await begunLoop(store);
+      const error = { code: 'broken', message: 'No.', retryable: false };
       const steps = await store.outlineSteps(runId, ['each.1.a', 'each', 'each.1.b', 'end', 'no-such-step']);
       expect(steps).toEqual([
         expect.objectContaining({ stepKey: 'each', stepType: 'ForEach', status: 'Running', completedAt: null }),
@@ -41,16 +42,25 @@ export function outline({ open }: StoreUnderTest): void {
           stepKey: 'each.1.a',
           stepType: 'NoOp',
           status: 'Failed',
-          error: { code: 'broken', message: 'No.', retryable: false },
+          error,
           skipReason: null,
           signalName: null,
           dueAt: null,
           startedAt: T0 + 1,
           completedAt: T0 + 3,
-          attempts: [{ attempt: 1, status: 'Failed', startedAt: T0 + 1, completedAt: T0 + 3 }],
+          attempts: [{ attempt: 1, status: 'Failed', error, startedAt: T0 + 1, completedAt: T0 + 3 }],
         },
         expect.objectContaining({ stepKey: 'each.1.b', status: 'Skipped', attempts: [] }),
       ]);
+    });
+
+    test('tells of all steps where none is named', async () => {
+      const store = await open();
+      const runId = await begunLoop(store);
+      const listed = (await store.listSteps(runId)) ?? [];
+      const keys = (await store.outlineSteps(runId)).map(({ stepKey }) => stepKey);
+      expect(keys).toEqual(listed.map(({ stepKey }) => stepKey).sort());
+      expect(keys).toContain('each.2.a');
     });
 
     test('names the signal that a step waits for', async () => {
