@@ -32,7 +32,6 @@ export const stepOutlineSchema = z
       z.object({
         attempt: integer(),
         status: stepStatusSchema,
-        error: stepErrorSchema.nullable(),
         startedAt: time(),
         completedAt: time().nullable(),
       }),

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { claimAll, failed, finish, graphOf, startRun, succeeded, T0 } from '../samples.ts';
+import { claimAll, failed, finish, graphOf, retryAt, startRun, succeeded, T0 } from '../samples.ts';
 
 const looping: Graph = {
   each: { type: 'ForEach', inputs: {}, runAfter: {}, concurrencyLimit: 3, steps: graphOf({ a: [], b: ['a'] }) },
@@ -48,19 +48,10 @@ export function outline({ open }: StoreUnderTest): void {
           dueAt: null,
           startedAt: T0 + 1,
           completedAt: T0 + 3,
-          attempts: [{ attempt: 1, status: 'Failed', error, startedAt: T0 + 1, completedAt: T0 + 3 }],
+          attempts: [{ attempt: 1, status: 'Failed', startedAt: T0 + 1, completedAt: T0 + 3 }],
         },
         expect.objectContaining({ stepKey: 'each.1.b', status: 'Skipped', attempts: [] }),
       ]);
-    });
-
-    test('tells of all steps where none is named', async () => {
-      const store = await open();
-      const runId = await begunLoop(store);
-      const listed = (await store.listSteps(runId)) ?? [];
-      const keys = (await store.outlineSteps(runId)).map(({ stepKey }) => stepKey);
-      expect(keys).toEqual(listed.map(({ stepKey }) => stepKey).sort());
-      expect(keys).toContain('each.2.a');
     });
 
     test('names the signal that a step waits for', async () => {
@@ -79,6 +70,36 @@ export function outline({ open }: StoreUnderTest): void {
       expect(loops).toEqual([expect.objectContaining({ stepKey: 'each', total: 4, ended: 1, failed: 1 })]);
       expect(children).toContainEqual({ path: 'each.a', status: 'Failed', count: 1 });
       expect(children).toContainEqual({ path: 'each.b', status: 'Skipped', count: 1 });
+    });
+
+    test('tells what happened to its steps, and of a long one the newest', async () => {
+      const store = await open();
+      const runId = await begunLoop(store);
+      const { items, total } = await store.listMoments({ runId, limit: 100 });
+      expect(total).toBe(items.length);
+      const seen = items.map(({ stepKey, kind, at }) => [stepKey, kind, at - T0]);
+      expect(seen.slice(0, 5)).toEqual([
+        ['each', 'started', 0],
+        ['each.0.a', 'started', 1],
+        ['each.1.a', 'started', 1],
+        ['each.2.a', 'started', 1],
+        ['each.0.a', 'completed', 2],
+      ]);
+      expect(items).toContainEqual({ stepKey: 'each.1.a', attempt: 1, kind: 'failed', at: T0 + 3, reason: 'No.' });
+      expect(items).toContainEqual(expect.objectContaining({ stepKey: 'each.1.b', attempt: 0, kind: 'skipped' }));
+      expect(await store.listMoments({ runId, limit: 2 })).toEqual({ items: items.slice(-2), total });
+    });
+
+    test('calls an attempt retried where the step was not given up', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      const [claim] = await claimAll(store);
+      if (claim === undefined) throw new Error('nothing is due');
+      await finish(store, claim, retryAt(T0 + 5), T0 + 1);
+      expect((await store.listMoments({ runId, limit: 9 })).items).toMatchObject([
+        { kind: 'started' },
+        { kind: 'retried', attempt: 1, reason: 'Not now.' },
+      ]);
     });
 
     test('finds the iterations in which a step has a status', async () => {
