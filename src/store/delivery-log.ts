@@ -15,7 +15,7 @@ export interface DeliveryLogStore {
    * count; those whose records are gone do.
    */
   summariseDeliveries(query: { since: number; flowId?: string | undefined }): Promise<DeliveryGroup[]>;
-  /** Deletes at most `limit` records that are older; yields how many. Their counts stay in the stats. */
+  /** Deletes at most `limit` records that are older; yields how many. Their counts stay in the stats. What is held stays. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
   /**
    * Deletes at most `limit` of the oldest records that started no run while there are more of them, or more bytes of

@@ -4,15 +4,19 @@ import type { ManifestSnapshot, RunStatus, StepStatus } from '../model/manifest.
 import type { Attempt, Run, RunTrigger, Step, StepError } from '../model/run.ts';
 import type { ControlStore } from './control-store.ts';
 import type { DeliveryLogStore } from './delivery-log.ts';
+import type { DeployStore } from './deploy-store.ts';
 import type { DispatchStore } from './dispatch-store.ts';
 import type { FigureStore } from './figure-store.ts';
+import type { HoldStore } from './hold-store.ts';
 import type { InsightStore } from './insight-store.ts';
 import type { OutlineStore } from './outline-store.ts';
 import type { ScheduleStore } from './schedule-store.ts';
 
 export type * from './control-store.ts';
+export type * from './deploy-store.ts';
 export type * from './dispatch-store.ts';
 export type * from './figure-store.ts';
+export type * from './hold-store.ts';
 export type * from './insight-store.ts';
 export type * from './outline-store.ts';
 export type * from './schedule-store.ts';
@@ -27,6 +31,8 @@ export type * from './schedule-store.ts';
  */
 export interface Store
   extends FlowStore,
+    DeployStore,
+    HoldStore,
     DeliveryStore,
     DeliveryLogStore,
     RunStore,
@@ -71,6 +77,8 @@ export interface FlowRecord {
   /** Number of the newest revision, from 1. */
   readonly revision: number;
   readonly isEnabled: boolean;
+  /** Since when it starts no runs, so that those in flight run out; absent while it is not drained. */
+  readonly drainingSince?: number | undefined;
   readonly createdAt: number;
   readonly updatedAt: number;
 }

@@ -108,6 +108,25 @@ describeInBrowser('deliveries', () => {
     await page.getByText('Redelivered and accepted.').waitFor();
   });
 
+  it('are judged again without doing anything, as they came or changed', async () => {
+    const { id, runId } = await newest('acceptedOnly=true');
+    const page = await open(`/flows/deliveries/${id}`);
+    await page.getByRole('button', { name: 'Dry run…' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Dry run' });
+    await dialog.getByRole('button', { name: 'Judge' }).click();
+    // Its nonce is known by now: that it verifies is said all the same.
+    await dialog.getByText('Would be answered 409').waitFor();
+    await dialog.getByText('Signature passed').waitFor();
+    await dialog.getByLabel('Body, byte for byte').fill('{"changed":true}');
+    await dialog.getByRole('button', { name: 'Judge' }).click();
+    await dialog.getByText('Would be answered 401').waitFor();
+    await dialog.getByLabel('Headers, one a line').fill('no header at all');
+    await dialog.getByRole('button', { name: 'Judge' }).click();
+    await dialog.getByText('"no header at all" is no header').waitFor();
+    expect(await hindrances(page)).toEqual([]);
+    expect(await newest('acceptedOnly=true')).toMatchObject({ id, runId });
+  });
+
   it('say of each trigger whether it is safe to enforce', async () => {
     const page = await open('/flows/deliveries/readiness');
     await page.getByRole('heading', { name: 'push / github' }).waitFor();

@@ -23,6 +23,8 @@ const orders = {
   isEnabled: true,
   createdAt: '2026-11-21T12:00:00.000Z',
   updatedAt: '2026-11-21T12:00:00.000Z',
+  drainingSince: null,
+  held: 0,
   triggers: [
     { key: 'byHand', type: 'manual' },
     { key: 'hourly', type: 'cron' },

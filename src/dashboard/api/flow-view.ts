@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import type { DeployedFlow } from '../../flows/catalog.ts';
+import type { Holding } from '../../flows/holding.ts';
 import type { RunCount } from '../../store/store.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
-import { id, integer, isoTime, json, time } from './formats.ts';
+import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
 import { sumOf } from './run-figures.ts';
 
 const triggerSchema = z.object({
@@ -37,6 +38,10 @@ export const flowSchema = z
     isEnabled: z.boolean(),
     createdAt: time(),
     updatedAt: time(),
+    drainingSince: time()
+      .nullable()
+      .describe('Since when it starts no runs so that it can be changed; null while it is not drained.'),
+    held: integer().describe('Accepted deliveries whose runs start once it is enabled or resumed.'),
     triggers: z
       .array(triggerSchema)
       .describe('In manifest order; slug, url, scheme, mode and sendCommand for webhooks alone.'),
@@ -55,6 +60,7 @@ export interface FlowViewContext {
   /** Names of schemes that only the publisher's key can sign for: code that verifies. */
   readonly unsignable: ReadonlySet<string>;
   readonly runs: RunCounts;
+  readonly holding: Pick<Holding, 'count'>;
 }
 
 /** Runs that are kept, and those that ended since. */
@@ -73,6 +79,8 @@ export function flowView({ record, loaded }: DeployedFlow, context: FlowViewCont
     isEnabled: record.isEnabled,
     createdAt: isoTime(record.createdAt),
     updatedAt: isoTime(record.updatedAt),
+    drainingSince: isoTimeOrNull(record.drainingSince ?? null),
+    held: context.holding.count(record.id),
     triggers: Object.entries(loaded.manifest.triggers).map(([key, { type }]) => ({
       key,
       type,

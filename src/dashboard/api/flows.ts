@@ -81,7 +81,7 @@ function switchRoute(
     },
     async (request) => {
       const flow = findFlow(request.params.id, services);
-      const record = await services.catalog.setEnabled(flow.record.id, isEnabled);
+      const record = await services.flowSwitch.setEnabled(flow.record.id, isEnabled);
       if (record === undefined) throw unknownId('flow', flow.record.id);
       return flowView({ ...flow, record }, await viewContext(app, services));
     },
@@ -100,11 +100,12 @@ export function findFlow(flowId: string, { catalog }: DashboardServices): Deploy
 }
 
 async function viewContext(app: DashboardApp, services: DashboardServices): Promise<FlowViewContext> {
-  const { store, clock, schemes } = services;
+  const { store, clock, schemes, holding } = services;
   const since = Math.floor((clock.now() - DAY_MS) / HOUR_MS) * HOUR_MS;
   const [kept, ended] = await Promise.all([store.countRuns(), store.countEndedRuns(since)]);
   return {
     triggers: services.triggers(),
+    holding,
     baseUrl: baseUrlOf(app, services),
     unsignable: new Set(schemes.filter(({ kind }) => kind === 'verifier').map(({ name }) => name)),
     runs: { kept, ended, since },

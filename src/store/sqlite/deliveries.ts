@@ -7,8 +7,8 @@ import { atLeast, below, equals, holds, preparePages } from './paging.ts';
 import { type Searchable, searchIn } from './search.ts';
 import type { SqlValue } from './sql-value.ts';
 
-/** Stored with the run where the delivery started one. */
-const body = 'coalesce(d.body, r.trigger_body)';
+/** Stored with the run where the delivery started one, or beside what starts it later. */
+const body = 'coalesce(d.body, r.trigger_body, h.body)';
 
 /** So much of a body is in a list; a page of whole ones could fill the memory. */
 const listedBodyBytes = 64 * 1024;
@@ -38,7 +38,9 @@ const columns = `
   d.used_previous_key AS usedPreviousKey, d.facts AS story, d.request_url AS requestUrl, d.body_key AS bodyKey,
   d.redelivered_from AS redeliveredFrom`;
 
-const withRun = 'LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id';
+const withRun = `
+  LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id
+  LEFT JOIN held_deliveries h ON d.body IS NULL AND r.id IS NULL AND h.delivery_id = d.id`;
 
 /** A delivery as the values of its row, body apart; see `AcceptanceValues`. */
 export interface DeliveryValues {

@@ -50,7 +50,9 @@ export function prepareSummariseDeliveries(
 export function preparePurgeDeliveries(db: Database): (purge: { before: number; limit: number }) => number {
   const purge = db.prepare<SqlValue[]>(`
     DELETE FROM deliveries WHERE id IN (
-      SELECT id FROM deliveries WHERE received_at < ? ORDER BY received_at LIMIT ?)`);
+      SELECT id FROM deliveries d
+      WHERE received_at < ? AND NOT EXISTS (SELECT 1 FROM held_deliveries h WHERE h.delivery_id = d.id)
+      ORDER BY received_at LIMIT ?)`);
   const forget = db.prepare<SqlValue[]>(`
     DELETE FROM delivery_counts
     WHERE minute < (SELECT max(minute) FROM delivery_counts) - ${countedMinutes} AND minute < ?`);
