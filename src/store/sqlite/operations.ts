@@ -39,7 +39,7 @@ import { prepareFindLineage, prepareListSignals, preparePurgeRuns } from './insi
 import { prepareReadLiveFlow } from './live-flow.ts';
 import type { NonceIndex } from './nonce-index.ts';
 import { preparePurgeNonces } from './nonces.ts';
-import { prepareFindIterations, prepareOutlineSteps, prepareSummariseLoops } from './outline.ts';
+import { prepareFindIterations, prepareListMoments, prepareOutlineSteps, prepareSummariseLoops } from './outline.ts';
 import { preparePing } from './ping.ts';
 import { prepareFindRun, prepareFindStep, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
 import { prepareFireSchedule, prepareListSchedules, prepareSaveSchedule, type SentTick } from './schedules.ts';
@@ -117,6 +117,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   listSignals: { thread: 'reader', prepare: prepareListSignals },
   outlineSteps: { thread: 'reader', prepare: prepareOutlineSteps },
   findStep: { thread: 'reader', prepare: prepareFindStep },
+  listMoments: { thread: 'reader', prepare: prepareListMoments },
   summariseLoops: { thread: 'reader', prepare: prepareSummariseLoops },
   findIterations: { thread: 'reader', prepare: prepareFindIterations },
   purgeRuns: { thread: 'writer', prepare: preparePurgeRuns },

@@ -174,6 +174,6 @@ function jsonOf(row: { input: string | null; output: string | null; error: strin
   return { input: fromJson(row.input), output: fromJson(row.output), error: toError(row.error) };
 }
 
-function toError(text: string | null): StepError | null {
+export function toError(text: string | null): StepError | null {
   return text === null ? null : JSON.parse(text);
 }
