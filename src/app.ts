@@ -4,9 +4,13 @@ import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
 import { dashboard } from './dashboard/dashboard.ts';
+import { createDeployment, type Deployment } from './deployment.ts';
 import { errorHandler, ManifestsError } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
+import { createFlowSwitch, type FlowSwitch } from './flows/flow-switch.ts';
+import { createHolding, type Holding } from './flows/holding.ts';
 import { createRuntime, type Runtime } from './flows/runtime.ts';
+import type { Scheduler } from './flows/scheduler.ts';
 import { createIdSource } from './ids.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
@@ -19,7 +23,6 @@ import { bodySealer } from './store/sealed-body.ts';
 import { withSealedKeys } from './store/sealed-keys.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
 import type { Store } from './store/store.ts';
-import { logEvent } from './telemetry/events.ts';
 import { createLiveEvents, type LiveEvents } from './telemetry/live-events.ts';
 import { createMetrics, type Metrics } from './telemetry/metrics.ts';
 import { createToolbox, type Extensions, type Toolbox } from './toolbox.ts';
@@ -30,7 +33,7 @@ import { openLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention, type LogRetention, withLogRetention } from './webhooks/log-retention.ts';
 import { createReviewer } from './webhooks/reviewer.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
-import { createTriggerTable, type TriggerTable } from './webhooks/triggers.ts';
+import type { TriggerTable } from './webhooks/triggers.ts';
 
 /** The schema library that handlers describe their inputs with, so that a config module needs no packages of its own. */
 export { z } from 'zod';
@@ -73,6 +76,8 @@ export interface SluiceApp {
   /** One line for each doubt that the manifests raised at load. */
   readonly warnings: readonly string[];
   triggers(): TriggerTable;
+  /** Reads the folder of manifests anew and deploys what changed; never rejects, the log has what went wrong. */
+  reload(): Promise<void>;
   /** Takes up what the last process left, then listens; yields the address as a URL. */
   listen(): Promise<string>;
   /** Stops accepting, answers what was taken, lets steps finish for the grace period, closes the store. Idempotent. */
@@ -96,7 +101,8 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const settings = readSettings(environment, options.settings);
   const logger = options.logger ?? pino({ level: settings.logLevel });
   const toolbox = createToolbox({ settings, extensions, environment, clock, folder });
-  const { flows, warnings } = await load(relative(process.cwd(), resolve(folder, settings.manifests)) || '.', toolbox);
+  const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
+  const { flows, warnings } = await load(manifestFolder, toolbox);
   const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
   const opened = await openSqliteStore({
     path: databasePath(settings, folder),
@@ -115,7 +121,8 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   try {
     const gateSettings = { ...toolbox.gateSettings, learnedKeys: await openLearnedKeys(store, clock) };
     const learning = { ...toolbox, gateSettings };
-    return await assemble({ settings, logger, clock, toolbox: learning, flows, warnings, store, logRetention });
+    const parts = { settings, logger, clock, toolbox: learning, manifestFolder, flows, warnings, store, logRetention };
+    return await assemble(parts);
   } catch (error) {
     await store.close();
     throw error;
@@ -127,6 +134,7 @@ interface Parts {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly toolbox: Toolbox;
+  readonly manifestFolder: string;
   readonly flows: readonly LoadedFlow[];
   readonly warnings: readonly string[];
   readonly store: Store;
@@ -145,14 +153,17 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const metrics = createMetrics();
   const newId = createIdSource();
   const catalog = createCatalog(store, clock);
-  for (const flow of parts.flows) await catalog.deploy(flow);
-  const triggers = createTriggerTable({
-    flows: catalog.list(),
-    settings: toolbox.gateSettings,
+  let follow = () => {};
+  let stopWatching = () => {};
+  const deployment = createDeployment({
+    ...{ store, catalog, clock, logger, toolbox, folder: parts.manifestFolder },
     defaultMode: settings.enforcementMode,
-    plugins: toolbox.gates,
+    holdDeliveries: settings.holdDeliveries,
+    retentionDays: settings.runRetentionDays,
+    failsWhenRefused: settings.refusedDeploys === 'fail',
+    onDeployed: () => follow(),
   });
-  announceConflicts(triggers, logger);
+  const warnings = [...parts.warnings, ...(await deployment.start(parts.flows))];
   const { readSecret } = toolbox.rules;
   const live = createLiveEvents();
   const { handlers } = toolbox;
@@ -160,21 +171,32 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const runtime = createRuntime({
     ...{ store, catalog, handlers, readSecret, clock, logger, metrics, newId, live, runRetentionDays },
   });
+  const { engine, scheduler } = runtime;
+  const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
+  const flowSwitch = createFlowSwitch({ store, catalog, holding });
   let closing: Promise<void> | undefined;
   const isStopping = () => closing !== undefined;
-  const fastify = createServer({ ...parts, metrics, newId, live, catalog, triggers, runtime, isStopping });
+  const house = { ...parts, metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, isStopping };
+  const fastify = createServer(house);
   const stop = async () => {
+    follow = () => {};
+    stopWatching();
     await closeServer(fastify);
+    await holding.stop();
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
     await parts.logRetention.stop();
     await store.close();
   };
   return {
     fastify,
-    warnings: parts.warnings,
-    triggers: () => triggers,
+    warnings,
+    triggers: deployment.triggers,
+    reload: deployment.reloadAndTell,
     async listen() {
       await runtime.start();
+      await holding.start();
+      follow = () => void syncSchedules(scheduler, logger);
+      if (settings.watchManifests) stopWatching = deployment.watch();
       parts.logRetention.start();
       await fastify.listen({ host: settings.host, port: settings.port });
       return urlOf(fastify.server.address() as AddressInfo);
@@ -186,18 +208,30 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   };
 }
 
+async function syncSchedules(scheduler: Scheduler, logger: Logger): Promise<void> {
+  try {
+    await scheduler.sync();
+  } catch (error) {
+    // Within a minute the scheduler looks by itself.
+    logger.warn({ err: error }, 'what was deployed changes no cron trigger yet');
+  }
+}
+
 interface ServerParts extends Parts {
   readonly metrics: Metrics;
   readonly newId: () => string;
   readonly live: LiveEvents;
   readonly catalog: Catalog;
-  readonly triggers: TriggerTable;
+  readonly deployment: Deployment;
   readonly runtime: Runtime;
+  readonly holding: Holding;
+  readonly flowSwitch: FlowSwitch;
   readonly isStopping: () => boolean;
 }
 
 function createServer(parts: ServerParts): FastifyInstance {
-  const { settings, logger, clock, store, metrics, catalog, toolbox } = parts;
+  const { settings, logger, clock, store, metrics, catalog, toolbox, deployment, holding, flowSwitch } = parts;
+  const { triggers } = deployment;
   const { engine, control, scheduler } = parts.runtime;
   const fastify = Fastify({
     loggerInstance: logger,
@@ -213,9 +247,8 @@ function createServer(parts: ServerParts): FastifyInstance {
   }) as unknown as FastifyInstance;
   fastify.setErrorHandler(errorHandler);
   const receiving = {
-    ...{ store, engine, catalog, clock, logger, metrics },
+    ...{ store, engine, catalog, holding, clock, logger, metrics, triggers },
     newId: parts.newId,
-    triggers: () => parts.triggers,
     defaultMode: settings.enforcementMode,
     live: parts.live,
     clientAddress: clientAddressReader(settings),
@@ -228,13 +261,13 @@ function createServer(parts: ServerParts): FastifyInstance {
   void fastify.register(
     dashboard({
       ...{ store, engine, control, scheduler, catalog, metrics, clock, version, live: parts.live },
+      ...{ triggers, deployment, flowSwitch, holding },
       reviewer: createReviewer({ ...receiving, settings: toolbox.gateSettings }),
       wait: (ms) => wait(ms, undefined, { ref: false }),
       isStopping: parts.isStopping,
       access: dashboardAccess(settings),
       listener: settings,
       publicUrl: settings.publicUrl,
-      triggers: () => parts.triggers,
       handlers: [...toolbox.handlers.values()],
       schemes: describeSchemes(toolbox.gateSettings.schemes),
     }),
@@ -252,17 +285,6 @@ async function closeServer(fastify: FastifyInstance): Promise<void> {
     await fastify.close();
   } finally {
     clearInterval(sweep);
-  }
-}
-
-// Once per flow: that a legacy key is ignored matters at the first delivery as much as at the last.
-function announceConflicts(triggers: TriggerTable, logger: Logger): void {
-  const announced = new Set<string>();
-  for (const { trigger } of triggers.list()) {
-    if (!trigger.hasConflictingKeys || announced.has(trigger.flowId)) continue;
-    announced.add(trigger.flowId);
-    const { flowId, triggerKey } = trigger;
-    logEvent(logger, 'WebhookConflictingKeyFields', { flowId, triggerKey });
   }
 }
 

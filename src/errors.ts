@@ -18,6 +18,14 @@ export class ManifestsError extends Error {
   }
 }
 
+/** A start that is not to go on with the deployed revisions of flows whose manifests were refused. */
+export class DeploysRefusedError extends Error {
+  constructor(lines: readonly string[]) {
+    super(`The manifests cannot be deployed:\n${lines.map((line) => `  ${line}`).join('\n')}`);
+    this.name = 'DeploysRefusedError';
+  }
+}
+
 const PHRASES: Readonly<Record<number, string>> = {
   400: 'Bad Request',
   401: 'Unauthorized',

@@ -2,7 +2,7 @@ import closeWithGrace from 'close-with-grace';
 import pino, { type Logger } from 'pino';
 import { buildApp, type SluiceApp } from './app.ts';
 import { loadConfigModule } from './config-module.ts';
-import { ManifestsError, StoreUnavailableError } from './errors.ts';
+import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';
 import { configPath, hasTraceExporter, processEnvironment, readSettings, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
 import { startTracing } from './telemetry/tracing.ts';
@@ -16,9 +16,11 @@ export async function serve(): Promise<void> {
   try {
     await start();
   } catch (error) {
-    const isExpected =
-      error instanceof SettingsError || error instanceof ManifestsError || error instanceof StoreUnavailableError;
-    process.stderr.write(`${isExpected ? error.message : String(error instanceof Error ? error.stack : error)}\n`);
+    const expected = [SettingsError, ManifestsError, DeploysRefusedError, StoreUnavailableError];
+    const isExpected = expected.some((kind) => error instanceof kind);
+    process.stderr.write(
+      `${isExpected && error instanceof Error ? error.message : String(error instanceof Error ? error.stack : error)}\n`,
+    );
     process.exit(1);
   }
 }
@@ -29,6 +31,12 @@ async function start(): Promise<void> {
   const settings = readSettings(environment, options);
   const { logger, flush } = createLogger(settings);
   const stopTracing = await startTracing(hasTraceExporter(environment), logger);
+  // Before the folder is read: a signal would else end the process, and what changed since would go unseen.
+  let isReloadWanted = false;
+  let reload = () => {
+    isReloadWanted = true;
+  };
+  process.on('SIGHUP', () => reload());
   const app = await buildApp({
     settings,
     extensions,
@@ -38,8 +46,10 @@ async function start(): Promise<void> {
   });
   const address = await app.listen();
   greet(app, address);
+  reload = () => void app.reload();
+  if (isReloadWanted) reload();
   closeWithGrace(
-    { delay: settings.shutdownGraceSeconds * 1000 + STOP_MARGIN_MS, logger: false },
+    { delay: settings.shutdownGraceSeconds * 1000 + STOP_MARGIN_MS, logger: false, skip: ['SIGHUP'] },
     async ({ signal, err }) => {
       if (err) logger.fatal({ err }, 'stopping: something failed that nothing caught');
       else logger.info({ signal }, 'stopping');

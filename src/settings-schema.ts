@@ -110,6 +110,21 @@ export const settingsSchema = z.strictObject({
   rateLimitPerIp: option(flag().optional(), 'SLUICE_RATE_LIMIT_PER_IP', 'true or false'),
   allowLegacySha1: option(flag().default(false), 'SLUICE_ALLOW_LEGACY_SHA1', 'true or false'),
   strictManifests: option(flag().default(false), 'SLUICE_STRICT_MANIFESTS', 'true or false'),
+  refusedDeploys: option(
+    oneOf(['serve', 'fail']).default('serve'),
+    'SLUICE_REFUSED_DEPLOYS',
+    'serve, to start with the deployed revision where a changed manifest is refused, or fail, not to start',
+  ),
+  watchManifests: option(
+    flag().default(false),
+    'SLUICE_WATCH_MANIFESTS',
+    'true or false: whether a change in the folder of manifests is deployed at once',
+  ),
+  holdDeliveries: option(
+    flag().default(false),
+    'SLUICE_HOLD_DELIVERIES',
+    'true or false: whether deliveries to a disabled or drained flow are kept until it starts runs again',
+  ),
   egressAllow: option(
     list((entry) => isNetwork(entry) || isHostName(entry)).default([]),
     'SLUICE_EGRESS_ALLOW',

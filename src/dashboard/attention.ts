@@ -87,7 +87,9 @@ function schedules({ schedules: all, now }: Situation): AttentionItem[] {
   const link = '/flows/schedules';
   return all.flatMap((schedule): AttentionItem[] => {
     const name = `${schedule.flowName}/${schedule.triggerKey}`;
-    const { nextAt, lastAt, isPaused } = schedule;
+    const { nextAt, lastAt, isPaused, isDraining } = schedule;
+    // The ticks of a flow that is drained pass on purpose.
+    if (isDraining) return [];
     if (isPaused) {
       const missed = lastAt === null ? undefined : nextTicks(schedule, lastAt, 1)[0];
       if (missed === undefined || missed > now) {

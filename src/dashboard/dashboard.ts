@@ -3,7 +3,9 @@ import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-
 import { errorHandler, notFoundHandler } from '../errors.ts';
 import { attentionRoutes } from './api/attention.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
+import { deployRoutes } from './api/deploys.ts';
 import { docsRoutes } from './api/docs.ts';
+import { drainRoutes } from './api/drains.ts';
 import { eventStreamRoutes } from './api/event-stream.ts';
 import { flowRoutes } from './api/flows.ts';
 import { handlerRoutes } from './api/handlers.ts';
@@ -11,6 +13,7 @@ import { healthRoutes } from './api/health.ts';
 import { learnedKeyRoutes } from './api/learned-key.ts';
 import { mermaidRoutes } from './api/mermaid.ts';
 import { metricsRoutes } from './api/metrics.ts';
+import { revisionRoutes } from './api/revisions.ts';
 import { runControlRoutes } from './api/run-control.ts';
 import { runInsightRoutes } from './api/run-insight.ts';
 import { runOutlineRoutes } from './api/run-outline.ts';
@@ -42,6 +45,9 @@ const guardedRoutes = [
   scheduleRoutes,
   schedulePreviewRoutes,
   flowRoutes,
+  deployRoutes,
+  revisionRoutes,
+  drainRoutes,
   mermaidRoutes,
   learnedKeyRoutes,
   triggerRoutes,

@@ -34,6 +34,9 @@ const TYPES: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
 };
 
+/** Statements that import or export from another module; words in strings, and dynamic imports, are none. */
+const STATIC_IMPORT = /(?:^|[;\n])\s*(?:import|export)\s*(?:[\w*{}\s,$]+from\s*)?["']([^"'\n]+)["']/g;
+
 /** Both `src/dashboard` and `dist/dashboard` are two folders below the root. */
 const WEB_FOLDER = join(import.meta.dirname, '../../dist/dashboard/web');
 
@@ -124,7 +127,7 @@ function scriptsFrom(entry: string, { files, imports }: Pick<PageAssets, 'files'
   const found = new Set([entry]);
   for (const path of found) {
     const text = files.get(path)?.content.toString('utf8') ?? '';
-    for (const [, specifier = ''] of text.matchAll(/(?:from|import)\s*["']([^"'\n]+)["']/g)) {
+    for (const [, specifier = ''] of text.matchAll(STATIC_IMPORT)) {
       const target = specifier.startsWith('.') ? resolvePath(path, specifier) : imports[specifier];
       if (target !== undefined && files.has(target)) found.add(target);
     }

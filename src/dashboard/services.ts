@@ -6,10 +6,13 @@ import type {
   RawServerDefault,
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { Deployment } from '../deployment.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import type { RunControl } from '../flows/control.ts';
 import type { Engine } from '../flows/engine.ts';
+import type { FlowSwitch } from '../flows/flow-switch.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
+import type { Holding } from '../flows/holding.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
@@ -22,7 +25,10 @@ import type { TriggerTable } from '../webhooks/triggers.ts';
 /** What the dashboard needs of the rest of the process. */
 export interface DashboardServices {
   readonly store: Store;
-  readonly catalog: Pick<Catalog, 'find' | 'list' | 'setEnabled' | 'graph'>;
+  readonly catalog: Pick<Catalog, 'find' | 'list' | 'graph'>;
+  readonly deployment: Pick<Deployment, 'parse' | 'deploy' | 'reload'>;
+  readonly flowSwitch: FlowSwitch;
+  readonly holding: Pick<Holding, 'count'>;
   readonly engine: Pick<Engine, 'triggerFlow' | 'rerun'>;
   readonly control: RunControl;
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;

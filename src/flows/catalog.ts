@@ -16,10 +16,14 @@ export interface DeployedFlow {
 export interface Catalog {
   /** Makes a loaded flow the newest revision, unless it is already. */
   deploy(loaded: LoadedFlow): Promise<DeployedFlow>;
+  /** Takes a flow as the store has it. */
+  put(flow: DeployedFlow): void;
   find(flowId: string): DeployedFlow | undefined;
   list(): readonly DeployedFlow[];
   /** Durable, and in force, when it resolves; yields undefined for an unknown flow. */
   setEnabled(flowId: string, isEnabled: boolean): Promise<FlowRecord | undefined>;
+  /** As `setEnabled`; a flow that is drained starts no runs. */
+  setDraining(flowId: string, isDraining: boolean): Promise<FlowRecord | undefined>;
   /** The steps of a revision, which never change. */
   graph(flowId: string, revision: number): Promise<Graph>;
   /**
@@ -29,11 +33,16 @@ export interface Catalog {
   inputsOf(flowId: string, stepKey: string, revision: number): Promise<JsonObject>;
 }
 
+/** Whether a flow may start runs now. */
+export function startsRuns({ isEnabled, drainingSince }: FlowRecord): boolean {
+  return isEnabled && drainingSince === undefined;
+}
+
 /** Graphs of older revisions that are kept parsed: enough for every flow of a large installation to drain one. */
 const KEPT_GRAPHS = 500;
 
 export function createCatalog(
-  store: Pick<Store, 'deployFlow' | 'setFlowEnabled' | 'findFlow' | 'findRevision'>,
+  store: Pick<Store, 'deployFlow' | 'setFlowEnabled' | 'setFlowDraining' | 'findFlow' | 'findRevision'>,
   clock: Clock,
 ): Catalog {
   const deployed = new Map<string, DeployedFlow>();
@@ -68,6 +77,7 @@ export function createCatalog(
 
   return {
     graph,
+    put: (flow) => deployed.set(flow.record.id, flow),
     find: (flowId) => deployed.get(flowId),
     list: () => [...deployed.values()],
     async deploy(loaded) {
@@ -80,6 +90,11 @@ export function createCatalog(
     },
     async setEnabled(flowId, isEnabled) {
       const record = await store.setFlowEnabled({ flowId, isEnabled, at: clock.now() });
+      if (record !== undefined) setRecord(record);
+      return record;
+    },
+    async setDraining(flowId, isDraining) {
+      const record = await store.setFlowDraining({ flowId, isDraining, at: clock.now() });
       if (record !== undefined) setRecord(record);
       return record;
     },

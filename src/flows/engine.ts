@@ -1,27 +1,11 @@
 import type { Clock } from '../model/clock.ts';
-import type { Graph, TriggerType } from '../model/manifest.ts';
-import type { RunTrigger } from '../model/run.ts';
-import type { NewRun, NewStep, RunDetail, Store } from '../store/store.ts';
+import type { TriggerType } from '../model/manifest.ts';
+import type { NewRun, RunDetail, StartedRun, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
-import type { Catalog, DeployedFlow } from './catalog.ts';
+import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import { type Plan, planNext } from './planner.ts';
+import { planRun, type RunRequest } from './plan-run.ts';
 import type { Report } from './report.ts';
-
-/** What a run is planned from. */
-export interface RunRequest {
-  /** UUID v7. */
-  readonly runId: string;
-  readonly flow: DeployedFlow;
-  readonly triggerType: TriggerType;
-  readonly trigger: RunTrigger;
-  readonly deliveryId: string | null;
-  /** The run that this one repeats. */
-  readonly sourceRunId: string | null;
-  readonly traceparent: string | null;
-  /** Milliseconds since the Unix epoch. */
-  readonly at: number;
-}
 
 export interface TriggerRequest {
   readonly flowId: string;
@@ -51,7 +35,7 @@ export interface Engine {
   /** The run and its entry steps, for whoever stores them together with more; pure. */
   planRun(request: RunRequest): NewRun;
   /** Says that a planned run is durable: its steps start. */
-  announce(run: NewRun): void;
+  announce(run: StartedRun): void;
   /** Starts a run of the newest revision with what started another; its source is that other. */
   rerun(source: RunDetail): Promise<TriggerResult>;
   /** Plans a run of the newest revision and makes it durable; rejects with `StoreUnavailableError`. */
@@ -69,7 +53,7 @@ export interface EngineServices {
 }
 
 export function createEngine({ store, catalog, dispatcher, clock, newId, report }: EngineServices): Engine {
-  const announce = (run: NewRun) => {
+  const announce = (run: StartedRun) => {
     report.runStarted(run);
     if (run.steps.length > 0) dispatcher.nudge();
   };
@@ -103,14 +87,14 @@ export function createEngine({ store, catalog, dispatcher, clock, newId, report 
       if (flow === undefined) return { kind: 'unknown' };
       const { body, contentType, headers } = trigger;
       const request = { flowId, triggerKey, triggerType, body, contentType, headers, sourceRunId: id };
-      if (flow.record.isEnabled) return start(flow, request);
+      if (startsRuns(flow.record)) return start(flow, request);
       report.triggerDisabled(flowId, triggerKey);
       return { kind: 'disabled' };
     },
     async triggerFlow(request) {
       const flow = catalog.find(request.flowId);
       if (flow === undefined || !mayTrigger(flow, request)) return { kind: 'unknown' };
-      if (flow.record.isEnabled) return start(flow, request);
+      if (startsRuns(flow.record)) return start(flow, request);
       report.triggerDisabled(request.flowId, request.triggerKey);
       return { kind: 'disabled' };
     },
@@ -120,41 +104,4 @@ export function createEngine({ store, catalog, dispatcher, clock, newId, report 
 /** By hand every flow can be started, whether or not its manifest names a manual trigger. */
 function mayTrigger({ loaded }: DeployedFlow, { triggerKey, triggerType }: TriggerRequest): boolean {
   return triggerType === 'manual' || Object.hasOwn(loaded.manifest.triggers, triggerKey);
-}
-
-/** Plans a run of a flow's newest revision. Pure; a flow without steps yields a run that has ended. */
-export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): NewRun {
-  const { record, loaded } = flow;
-  const { steps: graph, timeoutSeconds } = loaded.manifest;
-  const { start, end } = entryPlan(graph);
-  return {
-    id: runId,
-    flowId: record.id,
-    flowName: record.name,
-    flowVersion: record.version,
-    revision: record.revision,
-    status: end ?? 'Running',
-    startedAt: at,
-    completedAt: end === null ? null : at,
-    timeoutAt: end !== null || timeoutSeconds === undefined ? null : at + Math.ceil(timeoutSeconds * 1000),
-    triggerKey: trigger.key,
-    trigger,
-    ...origin,
-    steps: start.map((stepKey) => newStep(graph, stepKey, at)),
-  };
-}
-
-const entryPlans = new WeakMap<Graph, Plan>();
-
-/** Every run of a revision starts with the same steps. */
-function entryPlan(graph: Graph): Plan {
-  const planned = entryPlans.get(graph) ?? planNext(graph, new Map());
-  entryPlans.set(graph, planned);
-  return planned;
-}
-
-function newStep(graph: Graph, stepKey: string, dueAt: number): NewStep {
-  const step = graph[stepKey];
-  if (step === undefined) throw new Error(`the plan names the step "${stepKey}", which the graph does not have`);
-  return { stepKey, stepType: step.type, dueAt };
 }

@@ -4,7 +4,7 @@ import type { Clock } from '../model/clock.ts';
 import type { CronTrigger } from '../model/manifest.ts';
 import type { NewRun, ScheduleRecord, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { Catalog, DeployedFlow } from './catalog.ts';
+import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
 import type { Engine, TriggerResult } from './engine.ts';
 import type { Report } from './report.ts';
 
@@ -28,6 +28,8 @@ export interface Schedule extends ScheduleRecord {
   /** `flow-{flowId}-{triggerKey}`. */
   readonly jobId: string;
   readonly flowName: string;
+  /** The flow is drained: nothing fires, and once that ends everything does that is not paused by itself. */
+  readonly isDraining: boolean;
 }
 
 export interface SchedulerServices {
@@ -138,7 +140,7 @@ class CronScheduler implements Scheduler {
       const saved = isSame ? changed : { ...changed, nextAt: nextTick(changed, clock.now()) };
       await store.saveSchedule(saved);
       this.#sleepUntil(saved.nextAt);
-      return { ...saved, jobId, flowName: job.flow.record.name };
+      return { ...found, ...saved };
     });
   }
 
@@ -158,7 +160,8 @@ class CronScheduler implements Scheduler {
         schedule = { ...made, nextAt: nextTick(made, clock.now()) };
         await store.saveSchedule(schedule);
       }
-      schedules.push({ ...schedule, jobId, flowName: flow.record.name });
+      const { name: flowName, drainingSince } = flow.record;
+      schedules.push({ ...schedule, jobId, flowName, isDraining: drainingSince !== undefined });
     }
     return schedules;
   }
@@ -187,8 +190,8 @@ class CronScheduler implements Scheduler {
     const at = clock.now();
     const nextAt = nextTick(schedule, at);
     const isSkipped = isMissed && job.trigger.inputs.onMissed === 'skip';
-    const isEnabled = job.flow.record.isEnabled;
-    const run = isSkipped || !isEnabled ? null : this.#planRun(job, at);
+    const { isEnabled } = job.flow.record;
+    const run = isSkipped || !startsRuns(job.flow.record) ? null : this.#planRun(job, at);
     if (!(await store.fireSchedule({ flowId, triggerKey, dueAt, nextAt, run, at }))) return nextAt;
     if (!isEnabled) report.triggerDisabled(flowId, triggerKey);
     else if (isSkipped) logger.info({ flowId, triggerKey, dueAt }, 'a tick was missed and is passed over');
@@ -268,6 +271,6 @@ export function nextTicks(
   return ticks.map((tick) => tick.getTime());
 }
 
-function recordOf({ jobId, flowName, ...record }: Schedule): ScheduleRecord {
+function recordOf({ jobId, flowName, isDraining, ...record }: Schedule): ScheduleRecord {
   return record;
 }

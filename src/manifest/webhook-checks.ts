@@ -1,6 +1,7 @@
 import type { JsonPath } from '../expressions/json-path.ts';
 import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
 import { errorAt, gateWarningAt, type Problem, warningAt } from './issues.ts';
+import { MASK } from './mask-secrets.ts';
 import type { SecretReader } from './read-secret.ts';
 import { isReference, resolveSecret } from './secrets.ts';
 import { KEY_WEBHOOK_FIELDS, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
@@ -23,7 +24,8 @@ export function resolveTriggerSecrets(
     const secret = resolveSecret(text, readSecret);
     if ('error' in secret) problems.push(errorAt(fieldPath, secret.error));
     else values.set(field, secret.value);
-    if (text === '') problems.push(warningAt(fieldPath, `is empty: that is no ${nounOf(field)}`));
+    if (text === MASK) problems.push(errorAt(fieldPath, 'is the mask that is shown in place of a secret, and no key'));
+    else if (text === '') problems.push(warningAt(fieldPath, `is empty: that is no ${nounOf(field)}`));
     else if (!isReference(text)) problems.push(plainTextSecret(fieldPath));
   }
   let hasConflictingKeys = false;

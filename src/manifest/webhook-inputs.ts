@@ -112,6 +112,9 @@ const fields = {
   webhookDuplicateResponse: anyCase(['conflict', 'acknowledge']).describe(
     'Answer to a delivery that was accepted before.',
   ),
+  webhookHoldDeliveries: z
+    .boolean()
+    .describe('While the flow is disabled or drained, deliveries are taken and start their runs later.'),
   webhookResponse: response.describe('Answer to an accepted delivery.'),
 } satisfies { readonly [Field in keyof WebhookInputs]-?: z.ZodType<NonNullable<WebhookInputs[Field]>> };
 

@@ -41,9 +41,12 @@ export interface LiveFlow {
   readonly runsInFlight: number;
   /** The oldest of them first, at most a few hundred, with where they stand. */
   readonly runs: readonly LiveRun[];
-  /** Top-level step keys that any kept run has a row of. */
+  /**
+   * Top-level step keys that any kept run did something in. A run of a revision that guards the step with the condition
+   * `false`, or has made it a NoOp with nothing after it, did nothing.
+   */
   readonly stepsWithHistory: readonly string[];
-  /** When the newest run that has such a row was started, by step key: milliseconds since the epoch. */
+  /** When the newest such run was started, by step key: milliseconds since the epoch. */
   readonly lastRunOfStep: Readonly<Record<string, number>>;
 }
 

@@ -103,6 +103,8 @@ export interface WebhookInputs {
   readonly webhookEnforcementMode?: EnforcementMode | undefined;
   readonly webhookPublicUrl?: string | undefined;
   readonly webhookDuplicateResponse?: 'conflict' | 'acknowledge' | undefined;
+  /** While the flow is disabled or drained, deliveries are taken and start their runs later. */
+  readonly webhookHoldDeliveries?: boolean | undefined;
   readonly webhookResponse?: { readonly contentType: string; readonly body: string } | undefined;
 }
 

@@ -10,9 +10,12 @@ export interface DeliveryLogStore {
    * for a person who asks, not for each delivery.
    */
   findAcceptedNonce(search: NonceSearch): Promise<string | undefined>;
-  /** What was received since, by trigger and by what was found wrong. Redelivered ones do not count. */
+  /**
+   * What was received since, or in the same hour before, by trigger and by what was found wrong. Redelivered ones do not
+   * count; those whose records are gone do.
+   */
   summariseDeliveries(query: { since: number; flowId?: string | undefined }): Promise<DeliveryGroup[]>;
-  /** Deletes at most `limit` records that are older; yields how many. Their counts stay in the stats. */
+  /** Deletes at most `limit` records that are older; yields how many. Their counts stay in the stats. What is held stays. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
   /**
    * Deletes at most `limit` of the oldest records that started no run while there are more of them, or more bytes of

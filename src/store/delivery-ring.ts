@@ -1,7 +1,7 @@
 import type { DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { DeliveryGroup, DeliveryLogStore } from './delivery-log.ts';
 import { countedByHour } from './delivery-ring-hours.ts';
-import type { DeliveryQuery, DeliveryStats, Page, Store } from './store.ts';
+import type { Acceptance, AcceptResult, DeliveryQuery, DeliveryStats, HoldResult, Page, Store } from './store.ts';
 
 const LISTED_BODY_BYTES = 65_536;
 const MINUTE_MS = 60_000;
@@ -30,18 +30,13 @@ export function withDeliveryRing(store: Store, { size, maxBytes }: { size: numbe
   const redelivering = new Map<string, ReturnType<Store['accept']>>();
   const find = (id: string) => records.find((record) => record.id === id);
 
-  const accept: Store['accept'] = async ({ delivery, ...acceptance }) => {
-    const result = await store.accept(acceptance);
-    if (delivery === undefined || result.kind === 'replayed') return result;
-    const { violations, reason } = delivery;
-    const replay = {
-      rejected: true,
-      reason: reason ?? 'nonce_replayed',
-      violations: [...violations, 'nonce_replayed'],
-    };
-    const body = result.kind === 'duplicate' ? acceptance.run.trigger.body : null;
-    const kept = { ...delivery, runId: result.runId, body };
-    keep(result.isReplay ? { ...kept, ...(replay as Pick<DeliveryRecord, keyof typeof replay>) } : kept);
+  const keepTaken = (acceptance: Acceptance, result: Taken) => {
+    const record = takenRecord(acceptance, result);
+    if (record !== undefined) keep(record);
+  };
+  const accept: Store['accept'] = async (acceptance) => {
+    const result = await store.accept({ ...acceptance, delivery: undefined });
+    if (result.kind !== 'replayed') keepTaken(acceptance, result);
     return result;
   };
 
@@ -57,6 +52,11 @@ export function withDeliveryRing(store: Store, { size, maxBytes }: { size: numbe
       const underWay = accept(acceptance);
       redelivering.set(from, underWay);
       return underWay.finally(() => redelivering.delete(from));
+    },
+    async holdDelivery(acceptance) {
+      const result = await store.holdDelivery({ ...acceptance, delivery: undefined });
+      if (result.kind !== 'replayed' && result.kind !== 'open') keepTaken(acceptance, result);
+      return result;
     },
     async recordDelivery(record) {
       keep(record);
@@ -75,6 +75,19 @@ export function withDeliveryRing(store: Store, { size, maxBytes }: { size: numbe
     deliveryTimeseries: hours.deliveryTimeseries,
     ...lookingBack(records),
   };
+}
+
+type Taken = Exclude<HoldResult | AcceptResult, { kind: 'replayed' | 'open' }>;
+
+/** The record of what the store below has taken without it. */
+function takenRecord({ delivery, run }: Acceptance, result: Taken): DeliveryRecord | undefined {
+  if (delivery === undefined) return undefined;
+  // The body of a held delivery is below, where this cannot read it.
+  const body = result.kind === 'accepted' ? null : run.trigger.body;
+  const kept: DeliveryRecord = { ...delivery, runId: result.runId, body };
+  if (!result.isReplay) return kept;
+  const { violations, reason } = delivery;
+  return { ...kept, rejected: true, reason: reason ?? 'nonce_replayed', violations: [...violations, 'nonce_replayed'] };
 }
 
 /** Whoever asks while another redelivers gets the other's run. */

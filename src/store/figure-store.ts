@@ -53,7 +53,7 @@ export interface RunCount {
 export interface RunBucket {
   readonly at: number;
   readonly counts: Readonly<Partial<Record<RunStatus, number>>>;
-  /** Of runs that ended, to two significant digits, nearest rank; null where none has. */
+  /** Of runs that ended, nearest rank, within five per cent; null where none has. */
   readonly p50DurationMs: number | null;
   readonly p95DurationMs: number | null;
 }

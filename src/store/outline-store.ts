@@ -7,6 +7,8 @@ export interface OutlineStore {
   /** The named steps that have a row, in the order of their keys. */
   outlineSteps(runId: string, stepKeys: readonly string[]): Promise<StepOutline[]>;
   findStep(runId: string, stepKey: string): Promise<StepDetail | undefined>;
+  /** What happened to the steps of a run, the newest `limit` of it, oldest first. */
+  listMoments(query: { runId: string; limit: number }): Promise<StepMoments>;
   summariseLoops(runId: string): Promise<LoopSummary>;
   /** Iterations of a loop, ascending, in which a step has the status; at most `limit` of them. */
   findIterations(query: { runId: string; loopKey: string; status: StepStatus; limit: number }): Promise<number[]>;
@@ -21,6 +23,23 @@ export interface StepOutline
   readonly signalName: string | null;
   /** Oldest first. */
   readonly attempts: readonly Pick<Attempt, 'attempt' | 'status' | 'startedAt' | 'completedAt'>[];
+}
+
+export interface StepMoments {
+  readonly items: readonly StepMoment[];
+  /** With those that are not among the items. */
+  readonly total: number;
+}
+
+export interface StepMoment {
+  readonly stepKey: string;
+  /** 0 where the step was skipped before it was tried. */
+  readonly attempt: number;
+  /** `retried`: the attempt failed and the step was not given up. */
+  readonly kind: 'started' | 'completed' | 'failed' | 'retried' | 'skipped';
+  readonly at: number;
+  /** Why the attempt failed, or the step was skipped. */
+  readonly reason: string | null;
 }
 
 export interface LoopSummary {

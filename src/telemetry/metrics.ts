@@ -16,6 +16,8 @@ export interface Metrics {
   /** From the time a step fell due to its start. */
   readonly queueWaitMs: Histogram;
   readonly stepsInFlight: Gauge;
+  /** Taken while their flow starts no runs. */
+  readonly deliveriesHeld: Gauge<'flow'>;
   /** From the time a cron trigger fell due to its run's start. */
   readonly scheduleLagMs: Histogram;
 }
@@ -73,6 +75,12 @@ export function createMetrics(): Metrics {
       name: 'sluice_schedule_lag_ms',
       help: 'Milliseconds from the time a cron trigger fell due to the start of its run.',
       buckets: DURATION_MS_BUCKETS,
+      registers,
+    }),
+    deliveriesHeld: new Gauge({
+      name: 'sluice_deliveries_held',
+      help: 'Accepted deliveries whose runs start when their flow is enabled or resumed, by flow.',
+      labelNames: ['flow'],
       registers,
     }),
     stepsInFlight: new Gauge({

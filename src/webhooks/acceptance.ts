@@ -1,14 +1,18 @@
 import { createHash } from 'node:crypto';
-import type { AcceptResult, NonceClaim } from '../store/store.ts';
+import type { Acceptance, AcceptResult, HoldResult, NonceClaim } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
+import { admissionTo } from './admission.ts';
 import { recordOf } from './deliveries.ts';
 import type { ReceiverServices, TriggeredReception } from './receive.ts';
 
+type Committed = AcceptResult | Exclude<HoldResult, { kind: 'open' }>;
+
 /**
- * Commits an accepted delivery: nonce, idempotency key, record, run and entry steps, all of it or nothing. What the
- * store says is durable when the promise resolves, and only then may a 200 leave.
+ * Commits an accepted delivery: nonce, idempotency key, record, run and entry steps, all of it or nothing; where its flow
+ * starts no runs now, what starts the run later. What the store says is durable when the promise resolves, and only then
+ * may a 200 leave.
  */
-export function acceptDelivery(reception: TriggeredReception, services: ReceiverServices): Promise<AcceptResult> {
+export function acceptDelivery(reception: TriggeredReception, services: ReceiverServices): Promise<Committed> {
   const { delivery, trigger, judgement, span } = reception;
   const { flow, trigger: definition } = trigger;
   const parent = span === undefined ? null : traceparentOf(span);
@@ -31,15 +35,31 @@ export function acceptDelivery(reception: TriggeredReception, services: Receiver
       traceparent: traceparentOf(triggerSpan),
       at: services.clock.now(),
     });
-    const result = await services.store.accept({
+    const acceptance: Acceptance = {
       delivery: { ...record, ...reception.redelivery },
       nonce: nonceClaim(reception),
       idempotencyKey: idempotencyKey(delivery.headers['idempotency-key']),
       run,
-    });
+    };
+    const held = await hold(acceptance, reception, services);
+    if (held !== undefined) return held;
+    const result = await services.store.accept(acceptance);
     if (result.kind === 'accepted') services.engine.announce(run);
     return result;
   });
+}
+
+/** Undefined where the run is to start at once. */
+async function hold(
+  acceptance: Acceptance,
+  { trigger, redelivery }: TriggeredReception,
+  services: ReceiverServices,
+): Promise<Exclude<HoldResult, { kind: 'open' }> | undefined> {
+  if (redelivery !== undefined || admissionTo(trigger, services) !== 'held') return undefined;
+  const result = await services.store.holdDelivery(acceptance);
+  if (result.kind === 'open') return undefined;
+  if (result.kind === 'held') services.holding.held(trigger.trigger.flowId);
+  return result;
 }
 
 function nonceClaim({ delivery, trigger, judgement, redelivery }: TriggeredReception): NonceClaim | undefined {

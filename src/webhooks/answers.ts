@@ -15,12 +15,13 @@ const JSON_TYPE = 'application/json; charset=utf-8';
 
 /** Publishers that want to read something of their own get that; everybody else gets the ids. */
 export function accepted(
-  ids: { readonly runId: string; readonly deliveryId: string; readonly isDuplicate: boolean },
+  ids: { readonly runId: string; readonly deliveryId: string; readonly kind: 'accepted' | 'duplicate' | 'held' },
   response: AcceptedResponse | undefined,
 ): Answer {
   if (response !== undefined) return { statusCode: 200, ...response };
-  const { runId, deliveryId } = ids;
-  const body = JSON.stringify(ids.isDuplicate ? { runId, deliveryId, duplicate: true } : { runId, deliveryId });
+  const { runId, deliveryId, kind } = ids;
+  const more = { accepted: {}, duplicate: { duplicate: true }, held: { held: true } }[kind];
+  const body = JSON.stringify({ runId, deliveryId, ...more });
   return { statusCode: 200, contentType: JSON_TYPE, body };
 }
 

@@ -2,14 +2,16 @@ import type { Span } from '@opentelemetry/api';
 import type { Logger } from 'pino';
 import type { Catalog } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
+import type { Holding } from '../flows/holding.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
-import type { AcceptResult, Store } from '../store/store.ts';
+import type { AcceptResult, HoldResult, Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import type { LiveEvents } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { acceptDelivery } from './acceptance.ts';
+import { admissionTo } from './admission.ts';
 import { type Answer, accepted, methodNotAllowed, refused } from './answers.ts';
 import { isMalformedJson } from './body.ts';
 import { type RecordedAnswer, recordOf } from './deliveries.ts';
@@ -25,6 +27,7 @@ export interface ReceiverServices {
   readonly store: Store;
   readonly engine: Engine;
   readonly catalog: Pick<Catalog, 'find'>;
+  readonly holding: Pick<Holding, 'count' | 'held'>;
   /** The table in force; a deploy puts a new one in its place. */
   readonly triggers: () => TriggerTable;
   /** The mode of what belongs to no trigger. */
@@ -81,7 +84,7 @@ export function receiver(services: ReceiverServices): Receiver {
       const trigger = services.triggers().find(idOrSlug);
       const arrived: Reception = { delivery, trigger, span, judgement: UNJUDGED, startedAt };
       if (trigger === undefined) return refuse(arrived, 'unknown_flow', services);
-      if (!isEnabled(trigger, services)) return refuse(arrived, 'flow_disabled', services);
+      if (admissionTo(trigger, services) === 'disabled') return refuse(arrived, 'flow_disabled', services);
       const judgement = await runGates(trigger.gates, delivery, trigger.mode);
       const judged = { ...arrived, trigger, judgement };
       const handshake = findHandshake(judged);
@@ -103,11 +106,6 @@ export function receiver(services: ReceiverServices): Receiver {
       return refused('store_unavailable');
     },
   };
-}
-
-/** Asked anew each time: the flow may have been disabled since its triggers were prepared. */
-function isEnabled({ trigger: { flowId } }: PreparedTrigger, { catalog }: ReceiverServices): boolean {
-  return catalog.find(flowId)?.record.isEnabled === true;
 }
 
 /** A publisher's test of the endpoint; one that it does not sign passes without a signature. */
@@ -168,7 +166,9 @@ async function turnAway(
 
 async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<Answer> {
   const { delivery, trigger, judgement } = reception;
-  let result: AcceptResult;
+  // The gates may have thought for a while: a drain that began meanwhile counts.
+  if (admissionTo(trigger, services) === 'disabled') return refuse(reception, 'flow_disabled', services);
+  let result: AcceptResult | Exclude<HoldResult, { kind: 'open' }>;
   try {
     result = await acceptDelivery(reception, services);
   } catch (error) {
@@ -177,8 +177,8 @@ async function accept(reception: TriggeredReception, services: ReceiverServices)
   if (result.kind === 'replayed') return answerReplay(reception, result, services);
   const violations = result.isReplay ? [...judgement.violations, 'nonce_replayed' as const] : judgement.violations;
   end(reception, { refusal: null, violations, runId: result.runId }, services);
-  const isDuplicate = result.kind === 'duplicate';
-  return accepted({ runId: result.runId, deliveryId: delivery.id, isDuplicate }, trigger.acceptedResponse);
+  const { runId, kind } = result;
+  return accepted({ runId, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
 }
 
 /** 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted. */
@@ -201,7 +201,7 @@ async function answerReplay(
   const { runId } = replay;
   await keep(reception, { statusCode: 200, reason: 'nonce_replayed', runId }, services);
   end(reception, { refusal: null, violations: ['nonce_replayed'], runId: null }, services);
-  return accepted({ runId, deliveryId: delivery.id, isDuplicate: true }, trigger.acceptedResponse);
+  return accepted({ runId, deliveryId: delivery.id, kind: 'duplicate' }, trigger.acceptedResponse);
 }
 
 async function refuse(reception: Reception, reason: Reason, services: ReceiverServices): Promise<Answer> {

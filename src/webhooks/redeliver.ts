@@ -1,3 +1,4 @@
+import { startsRuns } from '../flows/catalog.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { acceptDelivery } from './acceptance.ts';
@@ -58,7 +59,9 @@ export async function redeliver(
     return answer('not possible', { message: 'it is a handshake of the publisher, which starts no run' });
   }
   const prospect = await foresee(delivery, trigger, services);
-  const { refusal, replayedRunId } = prospect;
+  const { replayedRunId } = prospect;
+  const flow = services.catalog.find(trigger.trigger.flowId);
+  const refusal = flow !== undefined && startsRuns(flow.record) ? prospect.refusal : 'flow_disabled';
   // What was a replay stays one, even when the record of the first has gone by now.
   const isReplay = replayedRunId !== undefined || record.violations.includes('nonce_replayed');
   if (isReplay && trigger.mode === 'Enforce') {

@@ -1,5 +1,6 @@
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import { admissionTo } from './admission.ts';
 import { isMalformedJson } from './body.ts';
 import { type ConfiguredStory, withConfiguration } from './configured.ts';
 import type { SignatureSettings } from './gates/signature.ts';
@@ -62,7 +63,8 @@ export async function rehearse(
 ): Promise<Rehearsal | undefined> {
   const trigger = services.triggers().find(idOrSlug);
   if (trigger === undefined) return undefined;
-  const { judgement, refusal, replayedRunId } = await foresee(delivery, trigger, services);
+  const { judgement, replayedRunId, ...prospect } = await foresee(delivery, trigger, services);
+  const refusal = admissionTo(trigger, services) === 'disabled' ? 'flow_disabled' : prospect.refusal;
   const replays: Reason[] = replayedRunId === undefined ? [] : ['nonce_replayed'];
   const others = refusal === null || judgement.violations.includes(refusal) || replays.includes(refusal);
   const violations = [...judgement.violations, ...replays, ...(others ? [] : [refusal])];
@@ -83,7 +85,7 @@ export async function rehearse(
   };
 }
 
-/** What the pipeline would do with a delivery by today's trigger, without doing it. */
+/** What the pipeline would do with a delivery by today's trigger if its flow starts runs, without doing it. */
 export async function foresee(
   delivery: Delivery,
   trigger: PreparedTrigger,
@@ -92,9 +94,6 @@ export async function foresee(
   const judgement = await rehearseGates(trigger.gates, delivery, trigger.mode);
   const replayedRunId = await findReplay(delivery, trigger, { judgement, services });
   const prospect = { trigger, judgement, replayedRunId };
-  if (services.catalog.find(trigger.trigger.flowId)?.record.isEnabled !== true) {
-    return { ...prospect, refusal: 'flow_disabled' };
-  }
   if (judgement.refusal !== null) return { ...prospect, refusal: judgement.refusal };
   if (isMalformedJson(delivery.body, delivery.headers['content-type'])) return { ...prospect, refusal: 'invalid_json' };
   const isRefused = replayedRunId !== undefined && trigger.mode === 'Enforce';

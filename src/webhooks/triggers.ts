@@ -25,6 +25,8 @@ export interface PreparedTrigger {
   /** The scheme verifies with a key, and the trigger has none now: nothing can be verified. */
   readonly lacksKey: boolean;
   readonly handshakes: readonly Handshake[];
+  /** Deliveries are taken while the flow starts no runs, and start theirs later. */
+  readonly holdsDeliveries: boolean;
   /** What the trigger or its publisher wants to read instead of the ids; undefined for the ids. */
   readonly acceptedResponse: AcceptedResponse | undefined;
 }
@@ -42,6 +44,8 @@ export interface TriggerTableOptions {
   /** The mode of triggers that set none of their own. */
   readonly defaultMode: EnforcementMode;
   readonly plugins: GateChain;
+  /** Whether triggers that do not say otherwise hold deliveries; they do not where not given. */
+  readonly holdDeliveries?: boolean | undefined;
 }
 
 /** Prepares every webhook trigger once. Throws where two of them answer to one name: neither may get the other's deliveries. */
@@ -75,7 +79,7 @@ function register(byName: Map<string, PreparedTrigger>, name: string, prepared: 
 function prepare(
   flow: DeployedFlow,
   webhook: Omit<WebhookTrigger, 'revision'>,
-  { settings, defaultMode, plugins }: Omit<TriggerTableOptions, 'flows'>,
+  { settings, defaultMode, plugins, holdDeliveries = false }: Omit<TriggerTableOptions, 'flows'>,
 ): PreparedTrigger {
   const trigger: WebhookTrigger = { ...webhook, revision: flow.record.revision };
   const { inputs } = trigger;
@@ -97,6 +101,7 @@ function prepare(
       return resolved?.kind === 'spec' && keys().current === undefined;
     },
     handshakes: scheme?.handshakes ?? [],
+    holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,
   };
 }

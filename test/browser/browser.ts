@@ -26,9 +26,6 @@ const ARGUMENTS = [
 ];
 
 interface OpenOptions {
-  readonly width?: number;
-  readonly colorScheme?: 'light' | 'dark';
-  readonly credentials?: { readonly username: string; readonly password: string };
   /** Statuses of answers that the test asks for on purpose; the browser's console tells of each. */
   readonly failures?: readonly number[];
 }
@@ -36,25 +33,29 @@ interface OpenOptions {
 export interface BrowserSuite {
   readonly service: () => Service;
   readonly workspace: () => Workspace;
-  /** A page of a context of its own, at a path of the service. */
+  /** A page in light colours, 1440 pixels wide, at a path of the service. */
   open(path: string, options?: OpenOptions): Promise<Page>;
+  /** Stops the service and starts it at the same address with other variables, as an operator does to change a setting. */
+  restart(env: Readonly<Record<string, string>>): Promise<void>;
 }
 
 interface SuiteOptions {
   /** By file name. */
   readonly manifests: Readonly<Record<string, object>>;
   readonly env?: Readonly<Record<string, string>>;
+  /** The login that the browser knows. */
+  readonly credentials?: { readonly username: string; readonly password: string };
 }
 
 /**
  * Starts one service and one browser for the suite around it. A test fails for what it asserts, and for any error on a
  * page, in the console or thrown, and any request to another host.
  */
-export function useBrowser({ manifests, env = {} }: SuiteOptions): BrowserSuite {
+export function useBrowser({ manifests, env = {}, credentials }: SuiteOptions): BrowserSuite {
   let workspace: Workspace;
   let service: Service;
   let browser: Browser;
-  let contexts: BrowserContext[] = [];
+  let context: BrowserContext;
   let problems: string[] = [];
 
   beforeAll(async () => {
@@ -64,10 +65,14 @@ export function useBrowser({ manifests, env = {} }: SuiteOptions): BrowserSuite 
       startService(workspace, { SLUICE_LOG_LEVEL: 'silent', ...env }),
       chromium.launch({ executablePath: executablePath ?? '', args: ARGUMENTS }),
     ]);
+    // One for all tests: what they have in common, the files of the page, is fetched once.
+    context = await browser.newContext({
+      baseURL: service.url,
+      ...(credentials === undefined ? {} : { httpCredentials: credentials }),
+    });
   }, 60_000);
   afterEach(async () => {
-    for (const context of contexts) await context.close();
-    contexts = [];
+    for (const page of context.pages()) await page.close();
     const found = problems;
     problems = [];
     expect(found).toEqual([]);
@@ -81,18 +86,20 @@ export function useBrowser({ manifests, env = {} }: SuiteOptions): BrowserSuite 
   return {
     service: () => service,
     workspace: () => workspace,
-    async open(path, { width = 1440, colorScheme = 'light', credentials, failures = [] } = {}) {
-      const context = await browser.newContext({
-        baseURL: service.url,
-        viewport: { width, height: 900 },
-        colorScheme,
-        ...(credentials === undefined ? {} : { httpCredentials: credentials }),
-      });
-      contexts.push(context);
+    async open(path, { failures = [] } = {}) {
       const page = await context.newPage();
+      await page.emulateMedia({ colorScheme: 'light' });
+      await page.setViewportSize({ width: 1440, height: 900 });
       watch(page, { url: service.url, failures, report: (problem) => problems.push(problem) });
       await page.goto(path);
       return page;
+    },
+    async restart(changed) {
+      // A page that is left open tells of each try to reach a service that is away.
+      for (const page of context.pages()) await page.close();
+      await service.stop('SIGTERM');
+      const { port } = new URL(service.url);
+      service = await startService(workspace, { SLUICE_LOG_LEVEL: 'silent', ...env, ...changed, SLUICE_PORT: port });
     },
   };
 }
@@ -129,7 +136,15 @@ export async function hindrances(page: Page): Promise<string[]> {
     .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' | ')}`);
 }
 
-/** How many pixels the page is wider than its window: what makes a phone scroll sideways. */
-export function overflow(page: Page): Promise<number> {
-  return page.evaluate('document.documentElement.scrollWidth - window.innerWidth');
+/** Asserts that a page, as it stands, hinders nobody: in light and wide, and in dark on a phone, where it must not scroll sideways. */
+export async function expectNoHindrance(page: Page): Promise<void> {
+  for (const { colorScheme, width } of [
+    { colorScheme: 'light', width: 1440 } as const,
+    { colorScheme: 'dark', width: 390 } as const,
+  ]) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width, height: 900 });
+    expect({ colorScheme, width, found: await hindrances(page) }).toEqual({ colorScheme, width, found: [] });
+    expect(await page.evaluate('document.documentElement.scrollWidth - window.innerWidth')).toBe(0);
+  }
 }

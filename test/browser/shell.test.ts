@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { githubManifest } from '../e2e/service.ts';
-import { describeInBrowser, hindrances, overflow, useBrowser } from './browser.ts';
+import { describeInBrowser, expectNoHindrance, useBrowser } from './browser.ts';
 
 describeInBrowser('the shell of the page', () => {
   const { open } = useBrowser({ manifests: { 'push.json': githubManifest() } });
@@ -17,7 +17,7 @@ describeInBrowser('the shell of the page', () => {
   });
 
   it('keeps the colours that were chosen, from the first byte of the next page', async () => {
-    const page = await open('/flows', { colorScheme: 'light' });
+    const page = await open('/flows');
     const background = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
     const light = await background();
     await page.getByRole('button', { name: 'Colours: system; change' }).click();
@@ -48,13 +48,23 @@ describeInBrowser('the shell of the page', () => {
     await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
   });
 
-  it.each([
-    ['light', 1440],
-    ['dark', 390],
-  ] as const)('hinders nobody, in %s at %i pixels', async (colorScheme, width) => {
-    const page = await open('/flows/no/such/place', { colorScheme, width });
+  it('hinders nobody', async () => {
+    const page = await open('/flows/no/such/place');
     await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
-    expect(await hindrances(page)).toEqual([]);
-    expect(await overflow(page)).toBe(0);
+    await expectNoHindrance(page);
+  });
+});
+
+describeInBrowser('the page behind a login', () => {
+  const { open } = useBrowser({
+    manifests: { 'push.json': githubManifest() },
+    env: { SLUICE_DASHBOARD_USER: 'ops', SLUICE_DASHBOARD_PASSWORD: 'right' },
+    credentials: { username: 'ops', password: 'right' },
+  });
+
+  it('is shown, asks the API and is live with the login that the browser was given once', async () => {
+    const page = await open('/flows/flows');
+    await page.getByRole('link', { name: 'push', exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
   });
 });

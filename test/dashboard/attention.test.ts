@@ -7,7 +7,7 @@ const HOUR_MS = 3_600_000;
 const calm: Situation = { now: NOW, flows: [], triggers: [], schedules: [], ended: [], deliveries: [] };
 const schedule = {
   ...{ flowId: ORDERS_ID, triggerKey: 'hourly', cron: '0 * * * *', timeZone: 'UTC', cronOverride: null },
-  ...{ isPaused: false, nextAt: NOW + HOUR_MS, lastAt: NOW, jobId: 'job', flowName: 'orders' },
+  ...{ isPaused: false, isDraining: false, nextAt: NOW + HOUR_MS, lastAt: NOW, jobId: 'job', flowName: 'orders' },
 };
 const delivered = {
   ...({ flowId: ORDERS_ID, triggerKey: 'shop', reason: 'signature_mismatch', rejected: true } as const),

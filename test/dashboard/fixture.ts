@@ -4,12 +4,15 @@ import pino from 'pino';
 import { v7 as uuidV7 } from 'uuid';
 import { dashboard } from '../../src/dashboard/dashboard.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
+import { createDeployment } from '../../src/deployment.ts';
 import { type Catalog, createCatalog } from '../../src/flows/catalog.ts';
 import { createRunControl } from '../../src/flows/control.ts';
 import { createEngine, type Engine } from '../../src/flows/engine.ts';
+import { createFlowSwitch } from '../../src/flows/flow-switch.ts';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { createHolding } from '../../src/flows/holding.ts';
 import { createReport } from '../../src/flows/report.ts';
-import { createScheduler } from '../../src/flows/scheduler.ts';
+import { createScheduler, type Scheduler } from '../../src/flows/scheduler.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
 import type { Clock } from '../../src/model/clock.ts';
@@ -23,7 +26,6 @@ import { ingress } from '../../src/webhooks/ingress.ts';
 import { createReviewer } from '../../src/webhooks/reviewer.ts';
 import { describeSchemes } from '../../src/webhooks/schemes/description.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
-import { createTriggerTable } from '../../src/webhooks/triggers.ts';
 
 /** 2026-11-21 noon. */
 export const NOW = Date.UTC(2026, 10, 21, 12);
@@ -81,6 +83,7 @@ export interface TestDashboard {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly engine: Engine;
+  readonly scheduler: Scheduler;
   readonly clock: Clock & { advance(ms: number): void };
   /** Log lines, parsed. */
   readonly logged: Record<string, unknown>[];
@@ -110,16 +113,27 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
     schemes: registry,
   };
   const plugins = gateChain();
-  const triggers = createTriggerTable({ flows: catalog.list(), settings, defaultMode: 'Audit', plugins });
+  const readSecret = secretReader({ env: {}, baseFolder: '.' });
+  const deployment = createDeployment({
+    ...{ store, catalog, clock, logger, folder: '.', defaultMode: 'Audit', holdDeliveries: false, retentionDays: 30 },
+    toolbox: {
+      handlers,
+      gateSettings: settings,
+      gates: plugins,
+      rules: { strict: false, handlers, readSecret, checks: [] },
+    },
+    onDeployed: () => {},
+  });
+  const { triggers } = deployment;
   const live = createLiveEvents();
   const report = createReport({ logger, metrics, live });
   const dispatcher = { nudge: () => {}, stopRun: () => {} };
   const engine = createEngine({ store, catalog, dispatcher, clock, newId: uuidV7, report });
   const control = createRunControl({ store, catalog, dispatcher, clock, report });
   const scheduler = createScheduler({ store, catalog, engine, clock, newId: uuidV7, logger, report, metrics });
+  const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
   const receiving = {
-    ...{ store, engine, catalog, newId: uuidV7, clock, logger, metrics, live },
-    triggers: () => triggers,
+    ...{ store, engine, catalog, holding, newId: uuidV7, clock, logger, metrics, live, triggers },
     defaultMode: 'Audit' as const,
     clientAddress: clientAddressReader({ forwardedHeaderDepth: 0, trustedProxies: [] }),
   };
@@ -141,7 +155,8 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
       access: { kind: 'loopback' },
       listener: { host: '127.0.0.1', port: 3000 },
       publicUrl: undefined,
-      triggers: () => triggers,
+      ...{ triggers, deployment, holding },
+      flowSwitch: createFlowSwitch({ store, catalog, holding }),
       handlers: [...handlers.values()],
       schemes: describeSchemes(registry),
       version: '9.9.9',
@@ -158,6 +173,7 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
     store,
     catalog,
     engine,
+    scheduler,
     clock,
     logged,
     async close() {

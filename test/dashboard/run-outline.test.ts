@@ -100,7 +100,7 @@ describe('what started a run', () => {
 });
 
 describe('the events of a run', () => {
-  it('come all together, or the newest of those before one', async () => {
+  it('come all together, or the newest of them', async () => {
     const sequences = async (query: string) => {
       const { body } = await get(`${runId}/events${query}`);
       return (body as { sequence: number }[]).map(({ sequence }) => sequence);
@@ -108,8 +108,7 @@ describe('the events of a run', () => {
     const all = await sequences('');
     expect(all.length).toBeGreaterThan(3);
     expect(await sequences('?take=2')).toEqual(all.slice(-2));
-    expect(await sequences('?take=2&before=4')).toEqual([2, 3]);
-    expect(await sequences('?before=2')).toEqual([1]);
+    expect(await sequences('?take=400')).toEqual(all);
     expect((await get(`${runId}/events?take=0`)).status).toBe(400);
   });
 });

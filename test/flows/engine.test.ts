@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { planRun, type TriggerRequest } from '../../src/flows/engine.ts';
+import type { TriggerRequest } from '../../src/flows/engine.ts';
+import { planRun } from '../../src/flows/plan-run.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import { FLOW_ID, loadedFlow, manifestOf, openHouse, openStore, START } from './fixture.ts';
 import { graphOf } from './graphs.ts';

@@ -3,8 +3,10 @@ import type { Store } from '../../src/store/store.ts';
 import { acceptance } from './conformance/acceptance.ts';
 import { control } from './conformance/control.ts';
 import { deliveries } from './conformance/deliveries.ts';
+import { deploys } from './conformance/deploys.ts';
 import { figures } from './conformance/figures.ts';
 import { flows } from './conformance/flows.ts';
+import { holds } from './conformance/holds.ts';
 import { idempotency } from './conformance/idempotency.ts';
 import { learnedKeys } from './conformance/learned-keys.ts';
 import { leases } from './conformance/leases.ts';
@@ -42,8 +44,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     },
   };
   describe(name, () => {
-    const accepting = [flows, acceptance, nonces, idempotency, deliveries];
-    const running = [runs, leases, progress, waits, control, schedules, figures, outline, learnedKeys];
+    const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries];
+    const running = [runs, leases, progress, waits, control, schedules, figures, outline];
     for (const suite of [...accepting, ...running, lifetime]) suite(backend);
   });
 }

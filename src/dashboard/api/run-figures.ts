@@ -16,8 +16,8 @@ export const bucketSchema = z.object({
   failed: integer(),
   cancelled: integer(),
   running: integer(),
-  p50DurationMs: z.number().nullable().describe('To two significant digits.'),
-  p95DurationMs: z.number().nullable().describe('To two significant digits.'),
+  p50DurationMs: z.number().nullable().describe('Within five per cent.'),
+  p95DurationMs: z.number().nullable().describe('Within five per cent.'),
 });
 
 /** Whole buckets, in UTC, around what was asked for. Throws a 400 where that is nothing, or too much. */

@@ -122,22 +122,20 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
         params,
         querystring: z.strictObject({
           take: wholeNumber({ min: 1, fallback: ALL }).meta({ description: 'The newest so many; all by default.' }),
-          before: wholeNumber({ min: 1, fallback: ALL }).meta({ description: 'Only those with a lower sequence.' }),
         }),
         response: { 200: z.array(runEventSchema), ...REFUSALS, 404: errorSchema },
       },
     },
     async (request) => {
       const runId = request.params.id;
-      const [run, steps, signals] = await Promise.all([
+      const { take } = request.query;
+      const [run, moments, signals] = await Promise.all([
         store.findRun(runId),
-        store.listSteps(runId),
+        store.listMoments({ runId, limit: take }),
         store.listSignals(runId),
       ]);
       if (run === undefined) throw unknownId('run', runId);
-      const { take, before } = request.query;
-      const events = runEvents(run, steps ?? [], signals).slice(0, before - 1);
-      return take < events.length ? events.slice(-take) : events;
+      return runEvents({ run, moments, signals }, take);
     },
   );
 };

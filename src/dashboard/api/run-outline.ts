@@ -29,7 +29,12 @@ export const stepOutlineSchema = z
     startedAt: time().nullable(),
     completedAt: time().nullable(),
     attempts: z.array(
-      z.object({ attempt: integer(), status: stepStatusSchema, startedAt: time(), completedAt: time().nullable() }),
+      z.object({
+        attempt: integer(),
+        status: stepStatusSchema,
+        startedAt: time(),
+        completedAt: time().nullable(),
+      }),
     ),
   })
   .meta({ id: 'StepOutline' });

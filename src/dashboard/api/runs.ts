@@ -1,14 +1,13 @@
+import { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { RunDetail } from '../../store/store.ts';
+import { activeRunsJson } from '../active-runs.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
 import { freeText, guid, NO_QUERY, oneOf, optionalGuid, PAGING } from '../input.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { id, isoTimeOrNull, listOf, time, toList } from './formats.ts';
 import { runDetailSchema, runSchema, runStatusSchema, runView, triggerView } from './run-view.ts';
 import { stepSchema, stepViews } from './step-view.ts';
-
-/** More than a store can hold in flight: a page that ends early would let a drain end early. */
-const ALL = 2_147_483_647;
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });
@@ -62,9 +61,12 @@ export const runRoutes: ApiRoutes = (app, services) => {
         response: { 200: z.array(runSchema), ...REFUSALS },
       },
     },
-    async () => {
-      const { items } = await store.listRuns({ status: 'Running', skip: 0, take: ALL });
-      return items.map(runView);
+    async (_request, reply) => {
+      const parts = activeRunsJson(store);
+      // The first part waits for the store: where that fails, the answer is still an error.
+      const { value: opening = '' } = await parts.next();
+      const answer = Readable.from(withOpening(opening, parts));
+      return reply.type('application/json; charset=utf-8').send(answer as never);
     },
   );
 
@@ -124,6 +126,11 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
     async (request) => controlView(await findRun(request.params.id, services)),
   );
 };
+
+async function* withOpening(opening: string, parts: AsyncIterable<string>): AsyncGenerator<string> {
+  yield opening;
+  yield* parts;
+}
 
 async function findRun(runId: string, { store }: DashboardServices): Promise<RunDetail> {
   const run = await store.findRun(runId);

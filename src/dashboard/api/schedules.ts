@@ -23,7 +23,10 @@ export const scheduleSchema = z
     timeZone: z.string(),
     nextExecution: time().nullable(),
     lastExecution: time().nullable(),
-    paused: z.boolean(),
+    paused: z.boolean().describe('Also while the flow is drained.'),
+    manifestCron: z.string().describe('What the manifest says; setting it takes an operator’s change back.'),
+    changed: z.boolean().describe('An operator’s expression is in force.'),
+    flowIsEnabled: z.boolean().describe('The ticks of a disabled flow pass without a run.'),
   })
   .meta({ id: 'Schedule' });
 
@@ -43,7 +46,11 @@ export const scheduleRoutes: ApiRoutes = (app, services) => {
     async ({ query }) => {
       const schedules = await services.scheduler.list();
       const page = schedules.slice(query.skip, query.skip + query.take);
-      return toList(page.map(scheduleView), schedules.length, query);
+      return toList(
+        page.map((schedule) => scheduleView(schedule, services)),
+        schedules.length,
+        query,
+      );
     },
   );
   pauseRoute(app, services, { verb: 'pause', isPaused: true });
@@ -133,17 +140,23 @@ function unknownSchedule(jobId: string): HttpError {
   return new HttpError(404, `There is no schedule with the id ${JSON.stringify(jobId)}`, 'unknown_schedule');
 }
 
-function nextOf({ nextAt, isPaused }: Schedule): string {
+function nextOf({ nextAt, isPaused, isDraining }: Schedule): string {
   if (isPaused) return 'The schedule is paused';
+  if (isDraining) return 'The flow is drained; the schedule fires again once that has ended';
   return nextAt === null ? 'The schedule never fires again' : `The schedule fires at ${isoTimeOrNull(nextAt)}`;
 }
 
-function scheduleView(schedule: Schedule): z.output<typeof scheduleSchema> {
-  const { jobId, flowId, flowName, triggerKey, cron, timeZone, nextAt, lastAt, isPaused } = schedule;
+function scheduleView(schedule: Schedule, { catalog }: DashboardServices): z.output<typeof scheduleSchema> {
+  const flow = catalog.find(schedule.flowId);
+  const trigger = flow?.loaded.manifest.triggers[schedule.triggerKey];
+  const { jobId, flowId, flowName, triggerKey, cron, timeZone, nextAt, lastAt, isPaused, isDraining } = schedule;
   return {
     ...{ jobId, flowId, flowName, triggerKey, cron, timeZone },
-    nextExecution: isoTimeOrNull(nextAt),
+    nextExecution: isoTimeOrNull(isDraining ? null : nextAt),
     lastExecution: isoTimeOrNull(lastAt),
-    paused: isPaused,
+    paused: isPaused || isDraining,
+    manifestCron: trigger?.type === 'cron' ? trigger.inputs.cronExpression : cron,
+    changed: schedule.cronOverride !== null,
+    flowIsEnabled: flow?.record.isEnabled ?? false,
   };
 }

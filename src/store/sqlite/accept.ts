@@ -63,12 +63,24 @@ export function runValues(run: NewRun): RunValues {
   };
 }
 
-type Accept = (acceptance: AcceptanceValues, body: Uint8Array) => AcceptResult;
+type KeepRun = (run: RunValues, idempotencyKey: string | null, body: Uint8Array) => void;
 
-export function prepareAccept(db: Database, index: NonceIndex): Accept {
+export function prepareAccept(
+  db: Database,
+  index: NonceIndex,
+): (acceptance: AcceptanceValues, body: Uint8Array) => AcceptResult {
+  const claim = prepareClaim(db, index);
+  const insertRun = prepareInsertRun(db);
+  return (acceptance, body) => claim(acceptance, body, insertRun);
+}
+
+/** Keeps nonce, idempotency key and delivery, and hands the run on to be kept where it is to be started. */
+export function prepareClaim(
+  db: Database,
+  index: NonceIndex,
+): (acceptance: AcceptanceValues, body: Uint8Array, keepRun: KeepRun) => AcceptResult {
   const claimNonce = prepareClaimNonce(db, index);
   const insertDelivery = prepareInsertDelivery(db);
-  const insertRun = prepareInsertRun(db);
   const findKey = db.prepare<SqlValue[], { runId: string }>(
     'SELECT run_id AS runId FROM idempotency_keys WHERE flow_id = ? AND trigger_key = ? AND key = ?',
   );
@@ -80,7 +92,7 @@ export function prepareAccept(db: Database, index: NonceIndex): Accept {
     'SELECT run_id AS runId FROM deliveries WHERE redelivered_from = ?',
   );
 
-  return ({ delivery, nonce, receivedAt, idempotencyKey, run }, body) => {
+  return ({ delivery, nonce, receivedAt, idempotencyKey, run }, body, keepRun) => {
     const { flowId, triggerKey } = run;
     const redelivered = delivery?.redeliveredFrom && findRedelivery.get(delivery.redeliveredFrom);
     if (redelivered) return { kind: 'duplicate', runId: redelivered.runId, isReplay: false };
@@ -103,7 +115,7 @@ export function prepareAccept(db: Database, index: NonceIndex): Accept {
     }
     if (first !== undefined) return { kind: 'duplicate', runId, isReplay };
 
-    insertRun(run, idempotencyKey, body);
+    keepRun(run, idempotencyKey, body);
     if (idempotencyKey !== null) insertKey.run(flowId, triggerKey, idempotencyKey, runId, run.startedAt);
     return { kind: 'accepted', runId, isReplay };
   };
@@ -118,9 +130,7 @@ function withReplay(delivery: DeliveryValues): DeliveryValues {
   };
 }
 
-export function prepareInsertRun(
-  db: Database,
-): (run: RunValues, idempotencyKey: string | null, body: Uint8Array) => void {
+export function prepareInsertRun(db: Database): KeepRun {
   const insertRun = db.prepare<unknown[]>(`
     INSERT INTO runs (
       id, flow_id, trigger_key, started_at, flow_name, flow_version, revision, status, trigger_type, delivery_id,

@@ -1,6 +1,7 @@
-import type { AcceptResult, Store } from '../store.ts';
+import type { AcceptResult, HoldResult, Store } from '../store.ts';
 import { acceptanceValues, runValues } from './accept.ts';
 import { deliveryValues } from './deliveries.ts';
+import { heldValues } from './holds.ts';
 import { inMemory } from './messages.ts';
 import { type OperationName, operationNames, operations } from './operations.ts';
 import { StoreThread } from './thread.ts';
@@ -50,6 +51,12 @@ export async function openSqliteStore({ path, onFatal }: SqliteStoreOptions): Pr
     ...(members as Pick<Store, OperationName>),
     accept: (acceptance) =>
       writer.call('accept', [acceptanceValues(acceptance)], acceptance.run.trigger.body) as Promise<AcceptResult>,
+    holdDelivery: (acceptance) =>
+      writer.call(
+        'holdDelivery',
+        [acceptanceValues(acceptance), heldValues(acceptance.run)],
+        acceptance.run.trigger.body,
+      ) as Promise<HoldResult>,
     recordDelivery: (record) => writer.call('recordDelivery', [deliveryValues(record)], record.body) as Promise<void>,
     fireSchedule: ({ run, ...tick }) =>
       writer.call(

@@ -94,7 +94,7 @@ function configure(db: Database): void {
 }
 
 /** SQLite's own LIKE knows the cases of ASCII alone. */
-function defineFold(db: Database): void {
+export function defineFold(db: Database): void {
   db.function('fold', { deterministic: true }, (text) => (typeof text === 'string' ? text.toLowerCase() : text));
 }
 

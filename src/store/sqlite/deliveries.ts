@@ -3,11 +3,12 @@ import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryQuery, Page } from '../store.ts';
 import { prepareCountDelivery } from './delivery-counts.ts';
-import { atLeast, below, contains, equals, holds, preparePages, where } from './paging.ts';
+import { atLeast, below, equals, holds, preparePages } from './paging.ts';
+import { type Searchable, searchIn } from './search.ts';
 import type { SqlValue } from './sql-value.ts';
 
-/** Stored with the run where the delivery started one. */
-const body = 'coalesce(d.body, r.trigger_body)';
+/** Stored with the run where the delivery started one, or beside what starts it later. */
+const body = 'coalesce(d.body, r.trigger_body, h.body)';
 
 /** So much of a body is in a list; a page of whole ones could fill the memory. */
 const listedBodyBytes = 64 * 1024;
@@ -37,7 +38,9 @@ const columns = `
   d.used_previous_key AS usedPreviousKey, d.facts AS story, d.request_url AS requestUrl, d.body_key AS bodyKey,
   d.redelivered_from AS redeliveredFrom`;
 
-const withRun = 'LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id';
+const withRun = `
+  LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id
+  LEFT JOIN held_deliveries h ON d.body IS NULL AND r.id IS NULL AND h.delivery_id = d.id`;
 
 /** A delivery as the values of its row, body apart; see `AcceptanceValues`. */
 export interface DeliveryValues {
@@ -96,28 +99,51 @@ export function prepareInsertDelivery(db: Database): (delivery: DeliveryValues, 
   };
 }
 
+const searchable: Searchable = {
+  table: 'deliveries',
+  key: 'id',
+  order: 'id DESC',
+  columns: ['id', 'client_ip', 'scheme', 'reason', 'detail', 'run_id'],
+  byId: [
+    'SELECT id FROM deliveries WHERE id >= ? AND id < ?',
+    'SELECT delivery_id FROM runs WHERE id >= ? AND id < ? AND delivery_id IS NOT NULL',
+  ],
+};
+
 export function prepareListDeliveries(db: Database): (query: DeliveryQuery) => Page<DeliveryRecord> {
   const pages = preparePages<DeliveryRow, DeliveryRecord>(db, {
     page: `
       SELECT ${columns}, ${listedBody} AS body FROM deliveries d ${withRun}
-      WHERE d.id IN (SELECT id FROM deliveries %where% ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY d.id DESC`,
+      WHERE d.id IN (SELECT id FROM deliveries %where% ORDER BY id %order% LIMIT ? OFFSET ?) ORDER BY d.id DESC`,
     count: 'SELECT count(*) AS total FROM deliveries %where%',
     toItem: toDelivery,
   });
-  return (query) =>
-    pages(
-      query,
-      where([
-        equals('flow_id', query.flowId),
-        equals('reason', query.reason),
-        holds('rejected = 1', query.rejectedOnly),
-        holds('rejected = 0', query.acceptedOnly),
-        holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
-        atLeast('received_at', query.since),
-        below('received_at', query.until),
-        contains(['id', 'client_ip', 'scheme', 'reason', 'detail', 'run_id'], query.search),
-      ]),
-    );
+  const countKept = prepareCountKept(db);
+  return (query) => {
+    const condition = searchIn(searchable, query.search, [
+      equals('flow_id', query.flowId),
+      equals('reason', query.reason),
+      holds('rejected = 1', query.rejectedOnly),
+      holds('rejected = 0', query.acceptedOnly),
+      holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
+      // By its time alone nothing is looked for: the order is that of the ids.
+      atLeast('+received_at', query.since),
+      below('+received_at', query.until),
+    ]);
+    return pages({ query, condition, known: countKept(query) });
+  };
+}
+
+/** How many records a list has, from counters; undefined where it asks for what they do not tell apart. */
+function prepareCountKept(db: Database): (query: DeliveryQuery) => number | undefined {
+  const count = db.prepare<SqlValue[], { total: number }>(`
+    SELECT coalesce(sum(count), 0) AS total FROM delivery_totals
+    WHERE flow_id = coalesce(?, flow_id) AND reason = coalesce(?, reason) AND rejected >= ? AND rejected <= ?`);
+  return ({ flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, since, until, search = '' }) => {
+    if (refusedOnly === true || since !== undefined || until !== undefined || search !== '') return undefined;
+    return count.get(flowId ?? null, reason ?? null, Number(rejectedOnly ?? false), Number(acceptedOnly !== true))
+      ?.total;
+  };
 }
 
 export function prepareFindDelivery(db: Database): (id: string) => DeliveryRecord | undefined {

@@ -22,17 +22,24 @@ export function prepareCountDelivery(
   };
 }
 
-/** Whole minutes from their counts, what is left of the first one from its records. */
+/** Whole hours and minutes from their counts, what is left of the first minute from its records. */
 export function prepareDeliveryStats(db: Database): (since: number) => DeliveryStats {
-  const ofMinutes = db.prepare<unknown[], Counted>(
-    'SELECT reason, rejected, sum(count) AS count FROM delivery_counts WHERE minute >= ? GROUP BY reason, rejected',
-  );
+  const counted = (table: string) => `SELECT reason, rejected, sum(count) AS count FROM ${table}`;
+  const ofHours = db.prepare<unknown[], Counted>(`
+    ${counted('delivery_hours')} WHERE hour >= ? GROUP BY reason, rejected`);
+  const ofMinutes = db.prepare<unknown[], Counted>(`
+    ${counted('delivery_counts')} WHERE minute >= ? AND minute < ? GROUP BY reason, rejected`);
   const ofRecords = db.prepare<unknown[], Counted>(`
     SELECT coalesce(reason, '') AS reason, rejected, count(*) AS count FROM deliveries
     WHERE received_at >= ? AND received_at < ? GROUP BY reason, rejected`);
   return (since) => {
-    const firstWhole = Math.ceil(since / MINUTE_MS);
-    return statsOf([...ofMinutes.all(firstWhole), ...ofRecords.all(since, firstWhole * MINUTE_MS)]);
+    const minute = Math.ceil(since / MINUTE_MS);
+    const hour = Math.ceil(minute / 60);
+    return statsOf([
+      ...ofRecords.all(since, minute * MINUTE_MS),
+      ...ofMinutes.all(minute, hour * 60),
+      ...ofHours.all(hour),
+    ]);
   };
 }
 

@@ -2,6 +2,8 @@ import type { Database } from 'better-sqlite3';
 import type { DeliveryGroup, NonceSearch } from '../delivery-log.ts';
 import type { SqlValue } from './sql-value.ts';
 
+const HOUR_MS = 3_600_000;
+
 /** Stats look back 720 hours; counts of older minutes are asked for no more. */
 const countedMinutes = 31 * 24 * 60;
 
@@ -29,20 +31,28 @@ export function prepareSummariseDeliveries(
   db: Database,
 ): (query: { since: number; flowId?: string | undefined }) => DeliveryGroup[] {
   const summarise = db.prepare<SqlValue[], Omit<DeliveryGroup, 'violations'> & { violations: string }>(`
-    SELECT flow_id AS flowId, trigger_key AS triggerKey, mode, violations, count(*) AS count,
-      min(received_at) AS firstAt, min(id) AS firstId, max(id) AS lastId
-    FROM deliveries
-    WHERE received_at >= ? AND flow_id = coalesce(?, flow_id) AND redelivered_from IS NULL
+    SELECT flow_id AS flowId, trigger_key AS triggerKey, mode, violations, sum(count) AS count,
+      min(first_at) AS firstAt, min(first_id) AS firstId, max(last_id) AS lastId
+    FROM delivery_hours
+    WHERE hour >= ? AND flow_id = coalesce(?, flow_id) AND flow_id <> '' AND redelivered = 0
     GROUP BY flow_id, trigger_key, mode, violations
-    ORDER BY min(id)`);
+    ORDER BY min(first_id)`);
+  const isKept = db.prepare('SELECT 1 FROM deliveries WHERE id = ?');
   return ({ since, flowId }) =>
-    summarise.all(since, flowId ?? null).map((row) => ({ ...row, violations: JSON.parse(row.violations) }));
+    summarise.all(Math.floor(since / HOUR_MS), flowId ?? null).map((row) => ({
+      ...row,
+      violations: JSON.parse(row.violations),
+      // Counts outlive records: an example that is gone is none.
+      firstId: isKept.get(row.firstId) === undefined ? row.lastId : row.firstId,
+    }));
 }
 
 export function preparePurgeDeliveries(db: Database): (purge: { before: number; limit: number }) => number {
   const purge = db.prepare<SqlValue[]>(`
     DELETE FROM deliveries WHERE id IN (
-      SELECT id FROM deliveries WHERE received_at < ? ORDER BY received_at LIMIT ?)`);
+      SELECT id FROM deliveries d
+      WHERE received_at < ? AND NOT EXISTS (SELECT 1 FROM held_deliveries h WHERE h.delivery_id = d.id)
+      ORDER BY received_at LIMIT ?)`);
   const forget = db.prepare<SqlValue[]>(`
     DELETE FROM delivery_counts
     WHERE minute < (SELECT max(minute) FROM delivery_counts) - ${countedMinutes} AND minute < ?`);
@@ -51,7 +61,7 @@ export function preparePurgeDeliveries(db: Database): (purge: { before: number; 
     WHERE hour < (SELECT max(hour) FROM delivery_hours) - ${countedMinutes / 60} AND hour < ?`);
   return ({ before, limit }) => {
     forget.run(Math.floor(before / 60_000));
-    forgetHours.run(Math.floor(before / 3_600_000));
+    forgetHours.run(Math.floor(before / HOUR_MS));
     return purge.run(before, limit).changes;
   };
 }

@@ -45,59 +45,81 @@ export function prepareCountEndedRuns(db: Database): (since: number) => RunCount
   return (since) => count.all(hourOf(since));
 }
 
-interface EndedRow {
+interface DurationRow {
+  readonly hour: number;
+  readonly durationMs: number;
+  readonly count: number;
+}
+
+interface StatusRow {
   readonly at: number;
   readonly status: RunStatus;
-  readonly durationMs: number;
   readonly count: number;
 }
 
 export function prepareRunTimeseries(db: Database): (range: BucketRange) => RunBucket[] {
   const prepare = (filter: string) => ({
-    ended: db.prepare<SqlValue[], EndedRow>(`
-      SELECT ${bucketOfHour} AS at, status, duration_ms AS durationMs, sum(count) AS count FROM run_hours
-      WHERE hour >= ? AND hour < ? ${filter} GROUP BY 1, 2, 3 HAVING sum(count) > 0 ORDER BY 1, 3`),
-    running: db.prepare<SqlValue[], { at: number; count: number }>(`
-      SELECT ${bucketOfInstant} AS at, count(*) AS count FROM runs
+    ended: db.prepare<SqlValue[], StatusRow>(`
+      SELECT ${bucketOfHour} AS at, status, sum(count) AS count FROM run_starts
+      WHERE hour >= ? AND hour < ? ${filter} GROUP BY 1, 2 HAVING sum(count) > 0`),
+    running: db.prepare<SqlValue[], StatusRow>(`
+      SELECT ${bucketOfInstant} AS at, status, count(*) AS count FROM runs
       WHERE status = 'Running' AND status <> 'Succeeded' AND started_at >= ? AND started_at < ? ${filter} GROUP BY 1`),
   });
   const ofAll = prepare('');
   const ofFlow = prepare('AND flow_id = ?');
+  // In the order of the key and summed up here: to group them SQLite would sort them first.
+  const durations = db.prepare<SqlValue[], DurationRow>(`
+    SELECT hour, duration_ms AS durationMs, count FROM run_durations
+    WHERE flow_id = ? AND hour >= ? AND hour < ? AND count > 0 ORDER BY hour, duration_ms`);
   return ({ since, until, bucketMs, flowId }) => {
     const { ended, running } = flowId === undefined ? ofAll : ofFlow;
     const flow = flowId === undefined ? [] : [flowId];
-    const rows = ended.all(bucketMs, bucketMs, hourOf(since), hourOf(until), ...flow);
-    const open = new Map(running.all(bucketMs, bucketMs, since, until, ...flow).map(({ at, count }) => [at, count]));
-    const byBucket = groupByBucket(rows);
-    const starts = [...new Set([...byBucket.keys(), ...open.keys()])].sort((a, b) => a - b);
-    return starts.map((at) => bucketOf(at, byBucket.get(at) ?? [], open.get(at) ?? 0));
+    const hours = [hourOf(since), hourOf(until)];
+    const tallies = new Tallies(bucketMs);
+    for (const row of ended.all(bucketMs, bucketMs, ...hours, ...flow)) tallies.addStatus(row);
+    for (const row of running.all(bucketMs, bucketMs, since, until, ...flow)) tallies.addStatus(row);
+    for (const row of durations.iterate(flowId ?? '', ...hours)) tallies.addDuration(row);
+    return tallies.buckets();
   };
 }
 
-function groupByBucket(rows: readonly EndedRow[]): Map<number, EndedRow[]> {
-  const groups = new Map<number, EndedRow[]>();
-  for (const row of rows) {
-    const group = groups.get(row.at);
-    if (group === undefined) groups.set(row.at, [row]);
-    else group.push(row);
+/** What is known of the runs of each bucket. */
+class Tallies {
+  readonly #bucketMs: number;
+  readonly #statuses = new Map<number, Partial<Record<RunStatus, number>>>();
+  readonly #durations = new Map<number, Map<number, number>>();
+
+  constructor(bucketMs: number) {
+    this.#bucketMs = bucketMs;
   }
-  return groups;
+
+  addStatus({ at, status, count }: StatusRow): void {
+    this.#statuses.set(at, { ...this.#statuses.get(at), [status]: count });
+  }
+
+  addDuration({ hour, durationMs, count }: DurationRow): void {
+    const at = Math.floor((hour * HOUR_MS) / this.#bucketMs) * this.#bucketMs;
+    const counts = this.#durations.get(at) ?? new Map<number, number>();
+    this.#durations.set(at, counts.set(durationMs, (counts.get(durationMs) ?? 0) + count));
+  }
+
+  buckets(): RunBucket[] {
+    const entries = [...this.#statuses].sort(([a], [b]) => a - b);
+    return entries.map(([at, counts]) => {
+      const durations = [...(this.#durations.get(at) ?? [])].sort(([a], [b]) => a - b);
+      return { at, counts, p50DurationMs: percentile(durations, 0.5), p95DurationMs: percentile(durations, 0.95) };
+    });
+  }
 }
 
-/** Of rows in the order of their durations. */
-function bucketOf(at: number, rows: readonly EndedRow[], running: number): RunBucket {
-  const counts: Partial<Record<RunStatus, number>> = running === 0 ? {} : { Running: running };
-  for (const { status, count } of rows) counts[status] = (counts[status] ?? 0) + count;
-  return { at, counts, p50DurationMs: percentile(rows, 0.5), p95DurationMs: percentile(rows, 0.95) };
-}
-
-function percentile(rows: readonly EndedRow[], share: number): number | null {
-  const rank = Math.ceil(rows.reduce((sum, { count }) => sum + count, 0) * share);
+/** Nearest rank, of durations in their order with how often each came. */
+function percentile(durations: readonly (readonly [ms: number, count: number])[], share: number): number | null {
+  const rank = Math.ceil(durations.reduce((sum, [, count]) => sum + count, 0) * share);
   let passed = 0;
-  return (
-    rows.find(({ count }) => {
-      passed += count;
-      return passed >= rank;
-    })?.durationMs ?? null
-  );
+  for (const [ms, count] of durations) {
+    passed += count;
+    if (passed >= rank) return ms;
+  }
+  return null;
 }

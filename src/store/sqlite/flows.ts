@@ -1,12 +1,13 @@
 import type { Database } from 'better-sqlite3';
 import type { FlowDeploy, FlowRecord, RevisionRecord } from '../store.ts';
 
-interface FlowRow extends Omit<FlowRecord, 'isEnabled'> {
+interface FlowRow extends Omit<FlowRecord, 'isEnabled' | 'drainingSince'> {
   readonly isEnabled: number;
+  readonly drainingSince: number | null;
 }
 
-const columns =
-  'id, name, version, revision, is_enabled AS isEnabled, created_at AS createdAt, updated_at AS updatedAt';
+const columns = `id, name, version, revision, is_enabled AS isEnabled, draining_since AS drainingSince,
+  created_at AS createdAt, updated_at AS updatedAt`;
 
 export function prepareDeployFlow(db: Database): (deploy: FlowDeploy) => FlowRecord {
   const find = prepareFindFlow(db);
@@ -67,6 +68,6 @@ export function prepareFindRevision(db: Database): (flowId: string, revision: nu
   };
 }
 
-function toFlow(row: FlowRow): FlowRecord {
-  return { ...row, isEnabled: row.isEnabled === 1 };
+function toFlow({ isEnabled, drainingSince, ...row }: FlowRow): FlowRecord {
+  return { ...row, isEnabled: isEnabled === 1, ...(drainingSince === null ? {} : { drainingSince }) };
 }

@@ -38,7 +38,12 @@ export function preparePurgeRuns(db: Database): (purge: { before: number; limit:
     'DELETE FROM loop_items WHERE run_id = ?',
     'DELETE FROM runs WHERE id = ?',
   ].map((sql) => db.prepare(sql));
-  const forget = ['run_hours', 'run_ends'].map((table) => db.prepare<[number]>(`DELETE FROM ${table} WHERE hour < ?`));
+  const forget = [
+    'DELETE FROM run_starts WHERE hour < ?',
+    'DELETE FROM run_ends WHERE hour < ?',
+    // Flow by flow: the hour stands behind it in the key.
+    "DELETE FROM run_durations WHERE flow_id IN (SELECT DISTINCT flow_id FROM run_totals UNION SELECT '') AND hour < ?",
+  ].map((sql) => db.prepare<[number]>(sql));
   return ({ before, limit }) => {
     for (const deletion of forget) deletion.run(Math.floor(before / HOUR_MS));
     const runs = list.all(before, before, limit);

@@ -17,7 +17,7 @@ export function migrate(db: Database, migrations: readonly Migration[]): void {
   for (const migration of migrations.filter(({ version }) => version > current)) apply(db, migration);
 }
 
-function schemaVersion(db: Database): number {
+export function schemaVersion(db: Database): number {
   const tables = db.prepare<[], { name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
   if (tables.some(({ name }) => name === 'schema_migrations')) {
     const row = db

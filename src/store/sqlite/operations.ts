@@ -18,6 +18,7 @@ import {
   prepareSummariseDeliveries,
   prepareTrimRefused,
 } from './delivery-log.ts';
+import { prepareApplyDeploy, prepareListDeployed, prepareListRevisions, prepareSetFlowDraining } from './deploys.ts';
 import { prepareClaimDue, prepareRecover, prepareRenewLeases } from './dispatch.ts';
 import {
   prepareCountDeliveries,
@@ -33,11 +34,13 @@ import {
   prepareListFlows,
   prepareSetFlowEnabled,
 } from './flows.ts';
+import { type HeldValues, prepareCountHeld, prepareHoldDelivery, prepareReleaseHeld } from './holds.ts';
 import { prepareFindLineage, prepareListSignals, preparePurgeRuns } from './insight.ts';
 import { prepareForgetKey, prepareLearnKey, prepareListLearnedKeys } from './learned-keys.ts';
+import { prepareReadLiveFlow } from './live-flow.ts';
 import type { NonceIndex } from './nonce-index.ts';
 import { preparePurgeNonces } from './nonces.ts';
-import { prepareFindIterations, prepareOutlineSteps, prepareSummariseLoops } from './outline.ts';
+import { prepareFindIterations, prepareListMoments, prepareOutlineSteps, prepareSummariseLoops } from './outline.ts';
 import { preparePing } from './ping.ts';
 import { prepareFindRun, prepareFindStep, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
 import { prepareFireSchedule, prepareListSchedules, prepareSaveSchedule, type SentTick } from './schedules.ts';
@@ -48,6 +51,7 @@ export type OperationName = Exclude<keyof Store, 'close'>;
 /** What members are called with in their thread, where that is not what the caller gave. */
 interface Sent {
   accept: [acceptance: AcceptanceValues, body: Uint8Array];
+  holdDelivery: [acceptance: AcceptanceValues, held: HeldValues, body: Uint8Array];
   recordDelivery: [delivery: DeliveryValues, body?: Uint8Array];
   fireSchedule: [tick: SentTick, body: Uint8Array];
 }
@@ -72,6 +76,16 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   listFlows: { thread: 'reader', prepare: prepareListFlows },
   findFlow: { thread: 'reader', prepare: prepareFindFlow },
   findRevision: { thread: 'reader', prepare: prepareFindRevision },
+
+  readLiveFlow: { thread: 'reader', prepare: prepareReadLiveFlow },
+  applyDeploy: { thread: 'writer', prepare: prepareApplyDeploy },
+  listRevisions: { thread: 'reader', prepare: prepareListRevisions },
+  listDeployed: { thread: 'reader', prepare: prepareListDeployed },
+  setFlowDraining: { thread: 'writer', prepare: prepareSetFlowDraining },
+
+  holdDelivery: { thread: 'writer', prepare: prepareHoldDelivery },
+  releaseHeld: { thread: 'writer', prepare: prepareReleaseHeld },
+  countHeld: { thread: 'reader', prepare: prepareCountHeld },
 
   accept: { thread: 'writer', prepare: prepareAccept },
   recordDelivery: { thread: 'writer', prepare: prepareInsertDelivery },
@@ -104,6 +118,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   listSignals: { thread: 'reader', prepare: prepareListSignals },
   outlineSteps: { thread: 'reader', prepare: prepareOutlineSteps },
   findStep: { thread: 'reader', prepare: prepareFindStep },
+  listMoments: { thread: 'reader', prepare: prepareListMoments },
   summariseLoops: { thread: 'reader', prepare: prepareSummariseLoops },
   findIterations: { thread: 'reader', prepare: prepareFindIterations },
   purgeRuns: { thread: 'writer', prepare: preparePurgeRuns },

@@ -1,13 +1,14 @@
 import type { Database } from 'better-sqlite3';
 import type { StepStatus } from '../../model/manifest.ts';
-import type { LoopSummary, OutlineStore, StepOutline } from '../store.ts';
+import type { LoopSummary, OutlineStore, StepMoment, StepMoments, StepOutline } from '../store.ts';
+import { toError } from './runs.ts';
 
 type OutlineAttempt = StepOutline['attempts'][number];
+type StepRow = Omit<StepOutline, 'error' | 'attempts'> & { readonly error: string | null };
 
 export function prepareOutlineSteps(db: Database): (runId: string, stepKeys: readonly string[]) => StepOutline[] {
-  type Row = Omit<StepOutline, 'error' | 'attempts'> & { readonly error: string | null };
   const named = 'run_id = ? AND step_key IN (SELECT value FROM json_each(?)) ORDER BY step_key';
-  const listSteps = db.prepare<[string, string], Row>(`
+  const listSteps = db.prepare<[string, string], StepRow>(`
     SELECT step_key AS stepKey, step_type AS stepType, status, error, skip_reason AS skipReason, due_at AS dueAt,
       started_at AS startedAt, completed_at AS completedAt, signal_name AS signalName
     FROM steps WHERE ${named}`);
@@ -24,9 +25,34 @@ export function prepareOutlineSteps(db: Database): (runId: string, stepKeys: rea
     }
     return listSteps.all(runId, keys).map((row) => ({
       ...row,
-      error: row.error === null ? null : JSON.parse(row.error),
+      error: toError(row.error),
       attempts: attempts.get(row.stepKey) ?? [],
     }));
+  };
+}
+
+export function prepareListMoments(db: Database): (query: { runId: string; limit: number }) => StepMoments {
+  // An attempt that failed was retried where another followed it, or where its step is not Failed now.
+  const list = db.prepare<[string, string, string, number], StepMoment>(`
+    SELECT step_key AS stepKey, attempt, kind, at, reason FROM (
+      SELECT step_key, attempt, 'started' AS kind, started_at AS at, 1 AS rank, NULL AS reason
+      FROM attempts WHERE run_id = ?
+      UNION ALL
+      SELECT a.step_key, a.attempt,
+        CASE WHEN a.status <> 'Failed' THEN 'completed'
+          WHEN a.attempt < s.attempt_count OR s.status <> 'Failed' THEN 'retried' ELSE 'failed' END,
+        a.completed_at, 2, a.error ->> '$.message'
+      FROM attempts a JOIN steps s USING (run_id, step_key) WHERE run_id = ? AND a.completed_at IS NOT NULL
+      UNION ALL
+      SELECT step_key, 0, 'skipped', completed_at, 3, skip_reason
+      FROM steps WHERE run_id = ? AND status = 'Skipped' AND completed_at IS NOT NULL
+    ) ORDER BY at DESC, rank DESC, step_key DESC, attempt DESC LIMIT ?`);
+  const countAll = db.prepare<[string, string], { total: number }>(`
+    SELECT (SELECT count(*) + count(completed_at) FROM attempts WHERE run_id = ?) +
+      (SELECT count(completed_at) FROM steps WHERE run_id = ? AND status = 'Skipped') AS total`);
+  return ({ runId, limit }) => {
+    const items = list.all(runId, runId, runId, limit).reverse();
+    return { items, total: countAll.get(runId, runId)?.total ?? 0 };
   };
 }
 

@@ -78,7 +78,7 @@ describe('the layout of a graph', () => {
   it('keeps room for the label of an edge that is not the usual one', () => {
     const when = { statuses: ['Failed'], when: 'trigger.body.amount > 100' } as const;
     const { edges: laid } = layOut({ pay: step(), alarm: step({ pay: when }) }, { dagre, direction: 'LR' });
-    expect(laid[0]?.label?.text).toBe('Failed, when trigger.body.amo…');
+    expect(laid[0]?.label?.text).toBe('Failed, when body.amount > 100');
     expect(laid[0]?.label?.box.width).toBeGreaterThan(100);
   });
 
@@ -99,9 +99,13 @@ describe('an edge', () => {
   it.each([
     [{ statuses: ['Succeeded'] }, null],
     [{ statuses: ['Succeeded', 'Failed'] }, 'Succeeded or Failed'],
-    [{ statuses: ['Succeeded'], when: 'a == 1' }, 'when a == 1'],
+    [{ statuses: ['Succeeded'], when: 'steps.pay.output.ok == true' }, 'when output.ok == true'],
+    [
+      { statuses: ['Failed'], when: `size(steps.other.output.${'x'.repeat(40)}) > 1` },
+      'Failed, when size(steps.other.out…',
+    ],
   ] as [Edge, string | null][])('%j is labelled %j', (edge, text) => {
-    expect(edgeLabel(edge)).toBe(text);
+    expect(edgeLabel(edge, 'pay')).toBe(text);
   });
 
   it.each([

@@ -89,20 +89,20 @@ export function figures({ open }: StoreUnderTest): void {
       expect(await store.countRuns()).toEqual([running]);
     });
 
-    test('yield runs by the hour of their start with how long they took, to two digits', async () => {
+    test('yield runs by the hour of their start with how long they took, within five per cent', async () => {
       const store = await open();
-      const durations = [7, 42, 104, 105, 1249, 98_765, 1_234_567];
+      const durations = [7, 19, 43, 104, 105, 1249, 98_765, 1_234_567];
       for (const [n, duration] of durations.entries()) {
         const run = aRun({ id: id(100 + n), status: 'Succeeded', startedAt: T0, completedAt: T0 + duration });
         await store.accept({ run });
         const range = { since: T0, until: T0 + hour, bucketMs: hour, flowId: undefined };
         const [bucket] = await store.runTimeseries(range);
         expect(bucket?.counts).toEqual({ Succeeded: n + 1 });
-        expect(bucket?.p95DurationMs).toBe([7, 42, 100, 110, 1200, 99_000, 1_200_000][n]);
+        expect(bucket?.p95DurationMs).toBe([7, 19, 44, 100, 110, 1200, 100_000, 1_200_000][n]);
       }
       const day = { since: T0 - 12 * hour, until: T0 + 12 * hour, bucketMs: 24 * hour, flowId };
       expect((await store.runTimeseries(day)).map(({ at, p50DurationMs }) => ({ at, p50DurationMs }))).toEqual([
-        { at: T0 - 12 * hour, p50DurationMs: 110 },
+        { at: T0 - 12 * hour, p50DurationMs: 100 },
       ]);
       expect(await store.runTimeseries({ ...day, flowId: other })).toEqual([]);
     });
@@ -115,7 +115,7 @@ export function figures({ open }: StoreUnderTest): void {
       await finish(store, claim, succeeded(), T0 + 3 * hour);
       const range = { since: T0, until: T0 + 24 * hour, bucketMs: hour, flowId: undefined };
       expect(await store.runTimeseries(range)).toEqual([
-        { at: T0, counts: { Succeeded: 1 }, p50DurationMs: 10_800_000, p95DurationMs: 10_800_000 },
+        { at: T0, counts: { Succeeded: 1 }, p50DurationMs: 11_000_000, p95DurationMs: 11_000_000 },
       ]);
       expect(await store.countEndedRuns(T0 + 3 * hour)).toEqual([{ flowId, status: 'Succeeded', count: 1 }]);
     });

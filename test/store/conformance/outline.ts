@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { claimAll, failed, finish, graphOf, startRun, succeeded, T0 } from '../samples.ts';
+import { claimAll, failed, finish, graphOf, retryAt, startRun, succeeded, T0 } from '../samples.ts';
 
 const looping: Graph = {
   each: { type: 'ForEach', inputs: {}, runAfter: {}, concurrencyLimit: 3, steps: graphOf({ a: [], b: ['a'] }) },
@@ -34,6 +34,7 @@ export function outline({ open }: StoreUnderTest): void {
     test('tells of the named steps when they were tried, and nothing of their values', async () => {
       const store = await open();
       const runId = await begunLoop(store);
+      const error = { code: 'broken', message: 'No.', retryable: false };
       const steps = await store.outlineSteps(runId, ['each.1.a', 'each', 'each.1.b', 'end', 'no-such-step']);
       expect(steps).toEqual([
         expect.objectContaining({ stepKey: 'each', stepType: 'ForEach', status: 'Running', completedAt: null }),
@@ -41,7 +42,7 @@ export function outline({ open }: StoreUnderTest): void {
           stepKey: 'each.1.a',
           stepType: 'NoOp',
           status: 'Failed',
-          error: { code: 'broken', message: 'No.', retryable: false },
+          error,
           skipReason: null,
           signalName: null,
           dueAt: null,
@@ -69,6 +70,36 @@ export function outline({ open }: StoreUnderTest): void {
       expect(loops).toEqual([expect.objectContaining({ stepKey: 'each', total: 4, ended: 1, failed: 1 })]);
       expect(children).toContainEqual({ path: 'each.a', status: 'Failed', count: 1 });
       expect(children).toContainEqual({ path: 'each.b', status: 'Skipped', count: 1 });
+    });
+
+    test('tells what happened to its steps, and of a long one the newest', async () => {
+      const store = await open();
+      const runId = await begunLoop(store);
+      const { items, total } = await store.listMoments({ runId, limit: 100 });
+      expect(total).toBe(items.length);
+      const seen = items.map(({ stepKey, kind, at }) => [stepKey, kind, at - T0]);
+      expect(seen.slice(0, 5)).toEqual([
+        ['each', 'started', 0],
+        ['each.0.a', 'started', 1],
+        ['each.1.a', 'started', 1],
+        ['each.2.a', 'started', 1],
+        ['each.0.a', 'completed', 2],
+      ]);
+      expect(items).toContainEqual({ stepKey: 'each.1.a', attempt: 1, kind: 'failed', at: T0 + 3, reason: 'No.' });
+      expect(items).toContainEqual(expect.objectContaining({ stepKey: 'each.1.b', attempt: 0, kind: 'skipped' }));
+      expect(await store.listMoments({ runId, limit: 2 })).toEqual({ items: items.slice(-2), total });
+    });
+
+    test('calls an attempt retried where the step was not given up', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      const [claim] = await claimAll(store);
+      if (claim === undefined) throw new Error('nothing is due');
+      await finish(store, claim, retryAt(T0 + 5), T0 + 1);
+      expect((await store.listMoments({ runId, limit: 9 })).items).toMatchObject([
+        { kind: 'started' },
+        { kind: 'retried', attempt: 1, reason: 'Not now.' },
+      ]);
     });
 
     test('finds the iterations in which a step has a status', async () => {

@@ -17,12 +17,18 @@ const OUTCOMES: Readonly<Record<Entry['outcome'], readonly [IconName, string]>> 
 export function StoryPanel({ delivery }: { delivery: DeliveryDetail }) {
   return (
     <Panel title="Gate by gate" aside="in pipeline order">
-      <ol class="story">
-        {delivery.story.map((entry) => (
-          <StoryEntry key={entry.gate} entry={entry} />
-        ))}
-      </ol>
+      <StoryList story={delivery.story} />
     </Panel>
+  );
+}
+
+export function StoryList({ story }: { story: readonly Entry[] }) {
+  return (
+    <ol class="story">
+      {story.map((entry) => (
+        <StoryEntry key={entry.gate} entry={entry} />
+      ))}
+    </ol>
   );
 }
 
@@ -74,7 +80,7 @@ export function Pairs({ title, pairs }: { title?: string; pairs: Readonly<Record
 }
 
 /** What would help, by the bytes that were kept and the trigger in force. */
-export function Hints({ delivery: { hints } }: { delivery: DeliveryDetail }) {
+export function Hints({ hints }: { hints: readonly string[] }) {
   if (hints.length === 0) return null;
   return (
     <div class="notice warn hints">

@@ -1,4 +1,5 @@
 import type { Flow } from '../api-types.ts';
+import { count } from '../format.ts';
 import { SearchFilter } from '../kit/filters.tsx';
 import { Icon } from '../kit/icon.tsx';
 import { Empty, Loaded, Page } from '../kit/page.tsx';
@@ -10,16 +11,21 @@ import { useQuery } from '../router.ts';
 
 const COLUMNS: readonly Column<Flow>[] = [
   { name: 'Flow', cell: ({ name }) => name },
-  { name: 'State', cell: ({ isEnabled }) => <EnabledPill isEnabled={isEnabled} /> },
+  {
+    name: 'State',
+    cell: ({ isEnabled, drainingSince }) => <EnabledPill isEnabled={isEnabled} isDraining={drainingSince !== null} />,
+  },
   { name: 'Triggers', cell: TriggersCell },
-  { name: 'Version', cell: ({ version }) => version, isMinor: true },
-  { name: 'Revision', cell: ({ revision }) => revision, align: 'end', isMinor: true },
+  { name: 'In flight', cell: ({ runs }) => <RunCount number={runs.running} />, align: 'end', isMinor: true },
+  { name: 'Succeeded, 24 h', cell: ({ runs }) => <RunCount number={runs.succeeded} />, align: 'end', isMinor: true },
+  { name: 'Failed, 24 h', cell: ({ runs }) => <RunCount number={runs.failed} isBad />, align: 'end' },
+  { name: 'Version', cell: ({ version, revision }) => `${version}, revision ${revision}`, isMinor: true },
   { name: 'Changed', cell: ({ updatedAt }) => <Time at={updatedAt} />, align: 'end', isMinor: true },
 ];
 
 /** Every deployed flow. */
 export function FlowsPage() {
-  const flows = useResource<readonly Flow[]>('/flows?take=500');
+  const flows = useResource<readonly Flow[]>('/flows?take=500', { refreshOn: ['run.started', 'run.completed'] });
   const [query] = useQuery();
   const wanted = (query.get('search') ?? '').toLowerCase();
   return (
@@ -57,7 +63,19 @@ function FlowTable({ flows, isFiltered }: { flows: readonly Flow[]; isFiltered: 
   );
 }
 
-export function EnabledPill({ isEnabled }: { isEnabled: boolean }) {
+function RunCount({ number, isBad = false }: { number: number; isBad?: boolean }) {
+  const tone = number === 0 ? 'muted' : isBad ? 'bad-text' : '';
+  return <span class={tone}>{count(number)}</span>;
+}
+
+export function EnabledPill({ isEnabled, isDraining }: { isEnabled: boolean; isDraining: boolean }) {
+  if (isEnabled && isDraining) {
+    return (
+      <Pill tone="busy" icon="pause">
+        Draining
+      </Pill>
+    );
+  }
   return (
     <Pill tone={isEnabled ? 'good' : 'warn'} icon={isEnabled ? 'check' : 'off'}>
       {isEnabled ? 'Enabled' : 'Disabled'}

@@ -1,9 +1,10 @@
+import { useState } from 'preact/hooks';
 import type { FlowDetail } from '../api-types.ts';
+import { DryRunDialog } from '../deliveries/dry-run-dialog.tsx';
 import { CodeLine } from '../kit/copy.tsx';
 import { Icon } from '../kit/icon.tsx';
 import { Empty, Panel } from '../kit/page.tsx';
 import { ModePill } from '../kit/pill.tsx';
-import { sendCommand } from '../send-command.ts';
 import { readManifest } from './manifest.ts';
 
 type Trigger = FlowDetail['triggers'][number];
@@ -34,7 +35,13 @@ export function TriggersPanel({ flow }: { flow: FlowDetail }) {
   );
 }
 
-function Webhook({ trigger: { key, slug, url, scheme, mode }, flowId }: { trigger: Trigger; flowId: string }) {
+function Webhook({
+  trigger: { key, slug, url, scheme, mode, sendCommand },
+  flowId,
+}: {
+  trigger: Trigger;
+  flowId: string;
+}) {
   return (
     <>
       <p class="trigger-head">
@@ -43,6 +50,7 @@ function Webhook({ trigger: { key, slug, url, scheme, mode }, flowId }: { trigge
         <span class="muted">{`webhook, ${scheme === null || scheme === undefined ? 'no signature is checked' : `signed as ${scheme}`}`}</span>
         {mode === undefined ? null : <ModePill mode={mode} />}
         <a href={`/flows/deliveries?flowId=${flowId}`}>Deliveries</a>
+        {url === null || url === undefined ? null : <DryRunButton idOrSlug={slug ?? flowId} />}
       </p>
       {url === null || url === undefined ? (
         <p class="muted">
@@ -54,12 +62,36 @@ function Webhook({ trigger: { key, slug, url, scheme, mode }, flowId }: { trigge
           <dd>
             <CodeLine text={url} label="the address" />
           </dd>
-          <dt>Send a signed sample</dt>
-          <dd>
-            <CodeLine text={sendCommand(slug ?? flowId)} label="the command" />
-          </dd>
+          {sendCommand === null || sendCommand === undefined ? null : (
+            <>
+              <dt>Send a signed sample</dt>
+              <dd>
+                <CodeLine text={sendCommand} label="the command" />
+              </dd>
+            </>
+          )}
         </dl>
       )}
+    </>
+  );
+}
+
+function DryRunButton({ idOrSlug }: { idOrSlug: string }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" class="button" onClick={() => setOpen(true)}>
+        <Icon name="eye" />
+        Dry run…
+      </button>
+      {isOpen ? (
+        <DryRunDialog
+          idOrSlug={idOrSlug}
+          headers={{ 'content-type': 'application/json' }}
+          body="{}"
+          onClose={() => setOpen(false)}
+        />
+      ) : null}
     </>
   );
 }

@@ -21,7 +21,7 @@ interface FlowGraphProps {
 
 /** The steps of a flow as a picture: Tab leads into it, arrow keys from step to step, Enter selects. */
 export function FlowGraph({ graph, statuses, selected, onSelect }: FlowGraphProps) {
-  const frame = useRef<HTMLElement>(null);
+  const frame = useRef<HTMLDivElement>(null);
   const width = useWidth(frame);
   const { dagre, error } = useDagre();
   // An answer that is the same as before is another object: it must not cost another layout.
@@ -32,15 +32,17 @@ export function FlowGraph({ graph, statuses, selected, onSelect }: FlowGraphProp
   );
   if (Object.keys(graph).length === 0) return <Empty icon="flows" title="This flow has no steps" />;
   if (error !== undefined) return <Failure error={error} retry={() => location.reload()} />;
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
-    <section class="graph" aria-label="Graph of the steps" ref={frame} tabIndex={0}>
-      {layout === undefined ? (
+  if (layout === undefined) {
+    return (
+      <div class="graph-frame" ref={frame}>
         <Skeleton lines={4} />
-      ) : (
-        <Canvas {...{ layout, statuses, selected, onSelect }} frameWidth={width} />
-      )}
-    </section>
+      </div>
+    );
+  }
+  return (
+    <div class="graph-frame" ref={frame}>
+      <Canvas {...{ layout, statuses, selected, onSelect }} frameWidth={width} />
+    </div>
   );
 }
 
@@ -55,42 +57,55 @@ const ZOOM = { least: 0.3, most: 1.6 };
 function Canvas({ layout, statuses, selected, onSelect, frameWidth }: CanvasProps) {
   const [zoom, setZoom] = useState<number | null>(null);
   const arrows = useId();
+  const frame = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // What is wider than its frame begins in its middle, where the first step of a picture from top to bottom stands.
+    const { current } = frame;
+    const isDown = layout.height > layout.width;
+    if (current !== null && isDown) current.scrollLeft = (current.scrollWidth - current.clientWidth) / 2;
+  }, [layout]);
   const scale = zoom ?? fittingScale(layout, frameWidth);
   const zoomBy = (factor: number) => setZoom(Math.min(ZOOM.most, Math.max(ZOOM.least, scale * factor)));
   const current = layout.steps.some(({ path }) => path === selected) ? selected : layout.steps[0]?.path;
   const size = { width: `${layout.width * scale}px`, height: `${layout.height * scale}px` };
+  const isWhole = layout.width <= frameWidth && zoom === null;
   return (
     <>
-      <div class="graph-tools">
-        <ZoomButton label="Smaller" text="−" isOff={scale <= ZOOM.least} onClick={() => zoomBy(1 / ZOOM_STEP)} />
-        <ZoomButton label="Fit to the width" text="⤢" isOff={zoom === null} onClick={() => setZoom(null)} />
-        <ZoomButton label="Larger" text="+" isOff={scale >= ZOOM.most} onClick={() => zoomBy(ZOOM_STEP)} />
-      </div>
-      <div class="graph-sheet" style={size}>
-        <div
-          class="graph-canvas"
-          style={{ width: `${layout.width}px`, height: `${layout.height}px`, transform: `scale(${scale})` }}
-        >
-          {layout.steps
-            .filter(({ step }) => step.steps !== undefined)
-            .map((loop) => (
-              <div key={loop.path} class="graph-loop" style={placeOf(loop)} />
-            ))}
-          <EdgeLines {...{ layout, statuses }} id={arrows} />
-          <EdgeLabels {...{ layout, statuses }} />
-          {layout.steps.map((laid) => (
-            <StepNode
-              key={laid.path}
-              laid={laid}
-              mark={statuses?.get(laid.path)}
-              isSelected={laid.path === selected}
-              isEntry={laid.path === current}
-              onSelect={onSelect}
-              onKeyDown={(event) => moveFocus(event, laid, layout.steps)}
-            />
-          ))}
+      {isWhole ? null : (
+        <div class="graph-tools">
+          <ZoomButton label="Smaller" text="−" isOff={scale <= ZOOM.least} onClick={() => zoomBy(1 / ZOOM_STEP)} />
+          <ZoomButton label="Fit to the width" text="⤢" isOff={zoom === null} onClick={() => setZoom(null)} />
+          <ZoomButton label="Larger" text="+" isOff={scale >= ZOOM.most} onClick={() => zoomBy(ZOOM_STEP)} />
         </div>
-      </div>
+      )}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard. */}
+      <section class="graph" ref={frame} aria-label="Graph of the steps" tabIndex={0}>
+        <div class="graph-sheet" style={size}>
+          <div
+            class="graph-canvas"
+            style={{ width: `${layout.width}px`, height: `${layout.height}px`, transform: `scale(${scale})` }}
+          >
+            {layout.steps
+              .filter(({ step }) => step.steps !== undefined)
+              .map((loop) => (
+                <div key={loop.path} class="graph-loop" style={placeOf(loop)} />
+              ))}
+            <EdgeLines {...{ layout, statuses }} id={arrows} />
+            <EdgeLabels {...{ layout, statuses }} />
+            {layout.steps.map((laid) => (
+              <StepNode
+                key={laid.path}
+                laid={laid}
+                mark={statuses?.get(laid.path)}
+                isSelected={laid.path === selected}
+                isEntry={laid.path === current}
+                onSelect={onSelect}
+                onKeyDown={(event) => moveFocus(event, laid, layout.steps)}
+              />
+            ))}
+          </div>
+        </div>
+      </section>
     </>
   );
 }

@@ -63,12 +63,12 @@ export const LOOP_HEADER = 58;
 const LOOP_PADDING = 14;
 const LABEL_LINE = 20;
 const KEY_LETTER = 8;
-const TYPE_LETTER = 6.6;
+const TYPE_LETTER = 7.2;
 const LABEL_LETTER = 6.4;
-const MAX_STEP_WIDTH = 236;
+const MAX_STEP_WIDTH = 252;
 /** Room for the icon, and for a status beside the type. */
 const STEP_MARGIN = 52;
-const STATUS_LETTERS = 12;
+const STATUS_LETTERS = 14;
 
 /**
  * Places the steps of a graph, each loop as a box with its children inside. Pure: the same graph gives the same picture.
@@ -104,7 +104,7 @@ function layScope(graph: Graph, scope: Scope): GraphLayout {
     const width = Math.max(own.width, children.width + 2 * LOOP_PADDING);
     plan.setNode(stepKey, { width, height: children.height + LOOP_HEADER + LOOP_PADDING });
   }
-  for (const { from, to, edge } of edgesOf(graph)) plan.setEdge(from, to, labelSize(edge));
+  for (const { from, to, edge } of edgesOf(graph)) plan.setEdge(from, to, labelSize(edge, from));
   dagre.layout(plan);
 
   const steps = Object.entries(graph).flatMap(([stepKey, step]): LaidStep[] => {
@@ -117,8 +117,8 @@ function layScope(graph: Graph, scope: Scope): GraphLayout {
   const boxes = new Map(steps.map((step) => [step.path, step]));
   const edges = edgesOf(graph).map(({ from, to, edge }): LaidEdge => {
     const { points = [], x = 0, y = 0 } = plan.edge(from, to);
-    const text = edgeLabel(edge);
-    const { width, height } = labelSize(edge);
+    const text = edgeLabel(edge, from);
+    const { width, height } = labelSize(edge, from);
     const label = text === null ? null : { text, box: { x: x - width / 2, y: y - height / 2, width, height } };
     return { from: prefix + from, to: prefix + to, edge, points, label };
   });
@@ -143,8 +143,8 @@ function sizeOf(stepKey: string, { type }: GraphStep): { width: number; height: 
   return { width: Math.min(Math.ceil(text) + STEP_MARGIN, MAX_STEP_WIDTH), height: STEP_HEIGHT };
 }
 
-function labelSize(edge: GraphEdge): { width: number; height: number; labelpos: string } {
-  const text = edgeLabel(edge);
+function labelSize(edge: GraphEdge, from: string): { width: number; height: number; labelpos: string } {
+  const text = edgeLabel(edge, from);
   if (text === null) return { width: 0, height: 0, labelpos: 'c' };
   return { width: Math.ceil(text.length * LABEL_LETTER) + 14, height: LABEL_LINE, labelpos: 'c' };
 }

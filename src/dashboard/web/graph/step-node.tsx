@@ -37,8 +37,8 @@ export function StepNode({ laid, mark, isSelected, isEntry, onSelect, onKeyDown 
       <span class="graph-text">
         <span class="graph-key">{stepKey}</span>
         <span class="graph-type">
-          {step.type}
-          {mark === undefined ? null : <span class="graph-status">{` · ${mark.note ?? mark.text}`}</span>}
+          {isLoop || mark?.note === undefined ? step.type : null}
+          {mark === undefined ? null : <span class="graph-status">{statusText(mark, isLoop)}</span>}
         </span>
       </span>
       <span class="unseen">{wiring(laid)}</span>
@@ -58,6 +58,12 @@ export function StepNode({ laid, mark, isSelected, isEntry, onSelect, onKeyDown 
       {content}
     </button>
   );
+}
+
+/** What all iterations together came to takes the place of the type: there is no room for both. */
+function statusText({ note, text }: StepMark, isLoop: boolean): string {
+  if (note === undefined) return ` · ${text}`;
+  return isLoop ? ` · ${note}` : note;
 }
 
 function wiring({ step }: LaidStep): string {

@@ -7,7 +7,7 @@ import { onColoursChange } from '../theme.ts';
 export interface ChartSeries {
   readonly name: string;
   /** A colour of the style sheet, without its dashes. */
-  readonly colour: 'accent' | 'good' | 'bad' | 'warn' | 'muted';
+  readonly colour: 'accent' | 'good' | 'bad' | 'busy' | 'muted';
   readonly values: readonly number[];
 }
 

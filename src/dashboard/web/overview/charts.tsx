@@ -48,16 +48,18 @@ export function RunChart({ window }: { window: Window }) {
         {({ buckets, bucket: unit }) => {
           const succeeded = buckets.map((each) => each.succeeded);
           const failed = buckets.map((each) => each.failed);
-          const others = buckets.map((each) => each.total - each.succeeded - each.failed);
+          const running = buckets.map((each) => each.running);
+          const others = buckets.map((each) => each.total - each.succeeded - each.failed - each.running);
           return (
             <BarChart
-              label={`Runs over ${window.name}: ${total(succeeded)} succeeded, ${total(failed)} failed, ${counted(total(others), 'other')}`}
+              label={`Runs over ${window.name}: ${total(succeeded)} succeeded, ${total(failed)} failed, ${total(running)} in flight, ${counted(total(others), 'other')}`}
               times={buckets.map(({ timestamp }) => Date.parse(timestamp))}
               isByDay={unit === 'day'}
               series={[
                 { name: 'Succeeded', colour: 'good', values: succeeded },
                 { name: 'Failed', colour: 'bad', values: failed },
-                { name: 'In flight, skipped or cancelled', colour: 'muted', values: others },
+                { name: 'In flight', colour: 'busy', values: running },
+                { name: 'Skipped or cancelled', colour: 'muted', values: others },
               ]}
             />
           );

@@ -1,14 +1,10 @@
 import type { Flow } from '../api-types.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { Empty } from '../kit/page.tsx';
-import { sendCommand } from '../send-command.ts';
 
 /** What to paste into a terminal first. */
 export function FirstDelivery({ flows }: { flows: readonly Flow[] }) {
-  const webhooks = flows.flatMap(({ id, triggers }) =>
-    triggers.flatMap(({ type, slug, url }) => (type === 'webhook' && url ? [slug ?? id] : [])),
-  );
-  const [first] = webhooks;
+  const [first] = flows.flatMap(({ triggers }) => triggers.flatMap((trigger) => trigger.sendCommand ?? []));
   if (first === undefined) {
     return (
       <Empty icon="flows" title="No flow has a webhook that can be called">
@@ -22,7 +18,7 @@ export function FirstDelivery({ flows }: { flows: readonly Flow[] }) {
         Nothing has come in yet. This signs a sample as its publisher would and sends it here; run it where the service
         was started:
       </p>
-      <CodeLine text={sendCommand(first)} label="the command" />
+      <CodeLine text={first} label="the command" />
       <p class="muted">
         The delivery and its run show up on this page by themselves. <a href="/flows/flows">See all flows</a>
       </p>

@@ -1,4 +1,4 @@
-import type { Attention, Delivery, DeliveryStats, Flow, Run } from '../api-types.ts';
+import type { Attention, Delivery, DeliveryStats, Flow, PageOf, Run } from '../api-types.ts';
 import { Segments } from '../kit/filters.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { useResource } from '../resource.ts';
@@ -7,7 +7,7 @@ import { AttentionList } from './attention-list.tsx';
 import { DeliveryChart, RunChart } from './charts.tsx';
 import { FirstDelivery } from './first-delivery.tsx';
 import { ReasonBars } from './reason-bars.tsx';
-import { RunsInFlight } from './runs-in-flight.tsx';
+import { RunsInFlight, SHOWN_RUNS } from './runs-in-flight.tsx';
 import { WINDOWS, windowOf } from './windows.ts';
 
 /** What comes in, what becomes of it, and what needs a person. */
@@ -73,12 +73,14 @@ function ReasonsPanel() {
 }
 
 function InFlightPanel() {
-  const runs = useResource<readonly Run[]>('/runs/active', { refreshOn: ['run.started', 'run.completed'] });
+  const runs = useResource<PageOf<Run>>(`/runs?status=Running&includeTotal=true&take=${SHOWN_RUNS}`, {
+    refreshOn: ['run.started', 'run.completed'],
+  });
   return (
     <Panel title="Runs in flight" aside={<a href="/flows/runs?status=Running">All</a>} isFlush>
       <Loaded of={runs}>
-        {(list) =>
-          list.length === 0 ? (
+        {({ items, total }) =>
+          items.length === 0 ? (
             <Empty icon="runs" title="No run is in flight">
               <p>
                 Runs that wait for a time, a retry or a signal stand here too.{' '}
@@ -86,7 +88,7 @@ function InFlightPanel() {
               </p>
             </Empty>
           ) : (
-            <RunsInFlight runs={list} />
+            <RunsInFlight runs={items} total={total} />
           )
         }
       </Loaded>

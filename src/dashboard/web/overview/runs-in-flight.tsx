@@ -4,7 +4,7 @@ import { StatusPill } from '../kit/pill.tsx';
 import { type Column, Table } from '../kit/table.tsx';
 import { Time } from '../kit/time.tsx';
 
-const SHOWN = 8;
+export const SHOWN_RUNS = 8;
 
 const COLUMNS: readonly Column<Run>[] = [
   { name: 'Flow', cell: ({ flowName }) => flowName },
@@ -14,19 +14,19 @@ const COLUMNS: readonly Column<Run>[] = [
 ];
 
 /** The newest of them. */
-export function RunsInFlight({ runs }: { runs: readonly Run[] }) {
+export function RunsInFlight({ runs, total }: { runs: readonly Run[]; total: number }) {
   return (
     <>
       <Table
         label="Runs in flight"
         columns={COLUMNS}
-        rows={runs.slice(0, SHOWN)}
+        rows={runs}
         keyOf={({ id }) => id}
         hrefOf={({ id }) => `/flows/runs/${id}`}
       />
-      {runs.length > SHOWN ? (
+      {total > runs.length ? (
         <p class="more">
-          <a href="/flows/runs?status=Running">{`${count(runs.length - SHOWN)} more`}</a>
+          <a href="/flows/runs?status=Running">{`${count(total - runs.length)} more`}</a>
         </p>
       ) : null}
     </>

@@ -10,7 +10,9 @@ import { lookOf } from './state-look.ts';
 import { stepState } from './step-state.ts';
 import { useRunPart } from './use-run.ts';
 
-const MOST_TICKS = 8;
+/** As many marks as have room for their text, and the last place at which one does. */
+const AXIS = { wide: { most: 8, last: 0.94 }, narrow: { most: 4, last: 0.8 } };
+const NARROW = '(max-width: 760px)';
 const TICK_MS = 500;
 const ITERATIONS = 20;
 
@@ -25,11 +27,14 @@ export function GanttView(props: ViewProps) {
   const from = Date.parse(run.startedAt);
   const span = { from, to: Math.max(from + 1, run.completedAt === null ? now : Date.parse(run.completedAt)) };
   const shared: Shared = { ...props, span };
+  const axis = matchMedia(NARROW).matches ? AXIS.narrow : AXIS.wide;
+  const placeOfTick = (offset: number) => offset / (span.to - span.from);
+  const ticks = ticksOf(span, axis.most).filter((offset) => placeOfTick(offset) <= axis.last);
   return (
     <div class="gantt">
       <div class="gantt-axis" aria-hidden="true">
-        {ticksOf(span, MOST_TICKS).map((offset) => (
-          <span key={offset} style={{ left: `${(offset / (span.to - span.from)) * 100}%` }}>
+        {ticks.map((offset) => (
+          <span key={offset} style={{ left: `${placeOfTick(offset) * 100}%` }}>
             {offset === 0 ? '0' : duration(offset)}
           </span>
         ))}

@@ -7,6 +7,9 @@ import { RetryButton } from './retry-button.tsx';
 import { SignalDialog } from './signal-dialog.tsx';
 import { suggestBody } from './suggest-body.ts';
 
+/** Failures that only say that the run was stopped, which the run itself says better. */
+const STOPS: ReadonlySet<string> = new Set(['cancelled', 'run_timed_out']);
+
 interface NoticesProps {
   readonly outline: RunOutline;
   readonly refresh: () => void;
@@ -17,7 +20,9 @@ interface NoticesProps {
 export function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
   const { run, control, steps, loops } = outline;
   const waiting = run.status === 'Running' ? steps.filter(({ signalName }) => signalName !== null) : [];
-  const failed = steps.filter(({ status }) => status === 'Failed');
+  const failed = steps.filter(({ status, error }) => status === 'Failed' && !STOPS.has(error?.code ?? ''));
+  // A failed step of a run that succeeded is one that somebody had foreseen.
+  const isHandled = run.status === 'Succeeded';
   return (
     <div class="run-notices">
       {control.cancelRequested ? (
@@ -29,11 +34,19 @@ export function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
           </span>
         </div>
       ) : null}
+      {control.timedOutAt === null ? null : (
+        <div class="notice bad">
+          <Icon name="clock" />
+          <span>
+            The time limit of the run was reached <Time at={control.timedOutAt} />; what ran or waited then was ended.
+          </span>
+        </div>
+      )}
       {waiting.map((step) => (
         <WaitNotice key={step.stepKey} step={step} outline={outline} refresh={refresh} />
       ))}
       {failed.map(({ stepKey, error, attempts }) => (
-        <div key={stepKey} class="notice bad">
+        <div key={stepKey} class={`notice ${isHandled ? 'warn' : 'bad'}`}>
           <Icon name="warn" />
           <span class="break">
             <button type="button" class="link" onClick={() => onSelect(stepKey)}>
@@ -41,6 +54,7 @@ export function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
             </button>{' '}
             {`failed ${failureText(stepKey, attempts.length, loops)}`}
             {error === null ? null : `: ${error.message}`}
+            {isHandled ? '. A later step dealt with it.' : ''}
           </span>
           <RetryButton run={run} stepKey={stepKey} refresh={refresh} />
         </div>

@@ -112,7 +112,7 @@ function RunFacts({ outline: { run, control } }: { outline: RunOutline }) {
           <Time at={run.completedAt} />
         </Fact>
       )}
-      {control.timeoutAt === null ? null : (
+      {control.timedOutAt === null && (run.completedAt !== null || control.timeoutAt === null) ? null : (
         <Fact name={control.timedOutAt === null ? 'Time limit' : 'Timed out'}>
           <Time at={control.timedOutAt ?? control.timeoutAt} />
         </Fact>

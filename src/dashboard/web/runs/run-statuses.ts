@@ -11,7 +11,7 @@ const GRAVITY: readonly StepStatus[] = ['Failed', 'Running', 'Pending', 'Succeed
 
 export interface ChildCounts {
   readonly status: StepStatus;
-  /** Such as "3 failed, 120 succeeded". */
+  /** Such as "3 of 120 failed", or "120 succeeded" where all have. */
   readonly text: string;
 }
 
@@ -26,8 +26,10 @@ export function childCounts(children: readonly Counted[]): Map<string, ChildCoun
   return new Map(
     [...byPath].map(([path, counts]) => {
       const present = GRAVITY.filter((status) => counts.has(status));
-      const text = present.map((status) => `${counts.get(status)} ${status.toLowerCase()}`).join(', ');
-      return [path, { status: present[0] ?? 'Pending', text }];
+      const status = present[0] ?? 'Pending';
+      const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
+      const text = `${counts.get(status)} ${present.length > 1 ? `of ${total} ` : ''}${status.toLowerCase()}`;
+      return [path, { status, text }];
     }),
   );
 }

@@ -18,7 +18,7 @@ interface CronDialogProps {
 
 /** Asks for another expression and shows when it would fire, as the service reads it, before it is saved. */
 export function CronDialog({ schedule, onClose, onChanged }: CronDialogProps) {
-  const { cron, timeZone } = schedule;
+  const { cron, timeZone, manifestCron } = schedule;
   const [text, setText] = useState(cron);
   const [asked, setAsked] = useState(cron);
   const [isSaving, setSaving] = useState(false);
@@ -59,8 +59,18 @@ export function CronDialog({ schedule, onClose, onChanged }: CronDialogProps) {
             />
           </label>
           <p class="muted">
-            minute hour day month weekday; a sixth field in front is the second. It goes before the manifest’s own until
-            you set that one again.
+            Minute, hour, day, month, weekday; a sixth field in front is the second. It goes before the manifest’s until
+            that one is set again
+            {expression === manifestCron ? (
+              ', as it is now.'
+            ) : (
+              <>
+                :{' '}
+                <button type="button" class="link" onClick={() => setText(manifestCron)}>
+                  <code>{manifestCron}</code>
+                </button>
+              </>
+            )}
           </p>
           <div id={previewId} class="preview" role="status">
             {preview.error !== undefined && asked !== '' ? (

@@ -58,6 +58,7 @@ const CRON_TRIGGER = '{ "type": "cron", "inputs": { "cronExpression": "0 2 * * *
 
 function ScheduleRow({ schedule, refresh }: { schedule: Schedule; refresh: () => void }) {
   const { flowId, flowName, triggerKey, cron, timeZone, nextExecution, lastExecution, paused } = schedule;
+  const { changed, manifestCron, flowIsEnabled } = schedule;
   const [isEditing, setEditing] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const run = async (verb: 'pause' | 'resume' | 'trigger') => {
@@ -74,10 +75,16 @@ function ScheduleRow({ schedule, refresh }: { schedule: Schedule; refresh: () =>
           {flowName}
         </a>
         <span class="muted">{triggerKey}</span>
+        {flowIsEnabled ? null : (
+          <Pill tone="warn" icon="off" title="Its times pass without a run">
+            Flow disabled
+          </Pill>
+        )}
       </div>
       <div>
         <code>{cron}</code>
         <span class="muted schedule-sub">{timeZone}</span>
+        {changed ? <span class="muted schedule-sub">{`changed; the manifest says ${manifestCron}`}</span> : null}
       </div>
       <div>
         {paused ? (

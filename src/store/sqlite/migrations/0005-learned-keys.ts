@@ -1,7 +1,7 @@
 import type { Migration } from './migration.ts';
 
 export const learnedKeys: Migration = {
-  version: 6,
+  version: 5,
   name: 'learned keys',
   sql: `
     CREATE TABLE learned_keys (

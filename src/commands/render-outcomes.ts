@@ -1,0 +1,132 @@
+import type { DeployOutcome, Finding, FindingClass, Recipe } from '../model/finding.ts';
+import type { Json } from '../model/json.ts';
+
+const CLASSES = ['breaking', 'caution', 'safe'] as const satisfies readonly FindingClass[];
+/** Wide enough for a sentence, narrow enough for the code block of a pull request. */
+const COLUMNS = 110;
+const SHORT = 90;
+
+/**
+ * What a reviewer of changed manifests wants to read: flow by flow, the gravest findings first. Plain ASCII but for what
+ * the manifests hold themselves. `allow` names the classes that count as allowed in the last line.
+ */
+export function renderOutcomes(outcomes: readonly DeployOutcome[], allow: readonly FindingClass[] = []): string {
+  return `${[...outcomes.map(renderFlow), summaryOf(outcomes, allow)].join('\n\n')}\n`;
+}
+
+/** 0 where all is safe or allowed, 1 where there is a caution, 2 where something breaks or is refused for another reason. */
+export function exitCodeOf(outcomes: readonly DeployOutcome[], allow: readonly FindingClass[] = []): 0 | 1 | 2 {
+  const codes = outcomes.map(({ action, findings, runsInFlight }) => {
+    const isOpen = (wanted: FindingClass) => !allow.includes(wanted) && findings.some((each) => each.class === wanted);
+    if (isOpen('breaking')) return 2;
+    // Such as a slug that another flow has: no class of finding says so, and none that is allowed gets past it.
+    if (action === 'refused' && !(isOpen('caution') && runsInFlight > 0)) return 2;
+    return isOpen('caution') ? 1 : 0;
+  });
+  return codes.includes(2) ? 2 : codes.includes(1) ? 1 : 0;
+}
+
+function renderFlow(outcome: DeployOutcome): string {
+  const { name, flowId, action, findings, runsInFlight, refusal } = outcome;
+  const head = `${name} (${flowId}), ${versionsOf(outcome)}: ${headline(outcome)}`;
+  if (action === 'unchanged' || (action === 'created' && findings.length === 0)) return head;
+  const facts = [
+    ...(refusal === null ? [] : paragraph('Refused: ', refusal, '  ')),
+    `  ${runsInFlight === 0 ? 'No run is' : `${runsInFlight} ${runsInFlight === 1 ? 'run is' : 'runs are'}`} in flight.`,
+  ];
+  const groups = CLASSES.flatMap((each) => {
+    const members = findings.filter((finding) => finding.class === each);
+    return members.length === 0 ? [] : ['', `  ${each.toUpperCase()}`, ...members.flatMap(renderFinding)];
+  });
+  return [head, '='.repeat(Math.min(head.length, COLUMNS)), ...facts, ...groups].join('\n');
+}
+
+function headline({ action, class: gravest }: DeployOutcome): string {
+  if (action === 'unchanged') return 'unchanged';
+  if (action === 'created') return 'new';
+  return gravest.toUpperCase();
+}
+
+function versionsOf({ version, revision, findings }: DeployOutcome): string {
+  const change = findings.find(({ rule }) => rule === 'version-changed');
+  const versions = typeof change?.before === 'string' ? `${change.before} -> ${version}` : version;
+  return `version ${versions}${revision === null ? '' : `, revision ${revision}`}`;
+}
+
+function renderFinding(finding: Finding): string[] {
+  const { path, rule, message, consequence, live, advice, recipe } = finding;
+  return [
+    `  - ${path} (${rule})`,
+    ...paragraph('', message, '    '),
+    ...change(finding),
+    ...paragraph('Consequence: ', consequence, '    '),
+    ...(live === undefined ? [] : paragraph('In flight:   ', live, '    ')),
+    ...(advice === undefined ? [] : paragraph('Advice:      ', advice, '    ')),
+    ...(recipe === undefined ? [] : renderRecipe(recipe)),
+  ];
+}
+
+function change({ before, after }: Finding): string[] {
+  if (before === undefined && after === undefined) return [];
+  const both = `${short(before)} -> ${short(after)}`;
+  if (both.length <= SHORT) return [`    ${both}`];
+  return [`    ${short(before)}`, `    -> ${short(after)}`];
+}
+
+function short(value: Json | undefined): string {
+  if (value === undefined) return '(none)';
+  const text = JSON.stringify(value);
+  return text.length <= SHORT ? text : `${text.slice(0, SHORT - 3)}...`;
+}
+
+function renderRecipe({ title, steps, patch }: Recipe): string[] {
+  return [
+    ...paragraph('Recipe:      ', title, '    '),
+    ...steps.flatMap((step, index) => paragraph(`${index + 1}. `, step, '      ')),
+    ...(patch === undefined
+      ? []
+      : [
+          '      Merge into the manifest:',
+          ...JSON.stringify(patch, null, 2)
+            .split('\n')
+            .map((line) => `      ${line}`),
+        ]),
+  ];
+}
+
+/** Words in lines, the later ones under the first word. */
+function paragraph(label: string, text: string, indent: string): string[] {
+  const hanging = indent + ' '.repeat(label.length);
+  const lines: string[] = [];
+  let line = indent + label;
+  let isEmpty = true;
+  for (const word of text.split(/\s+/)) {
+    if (!isEmpty && line.length + 1 + word.length > COLUMNS) {
+      lines.push(line);
+      line = hanging;
+      isEmpty = true;
+    }
+    line += isEmpty ? word : ` ${word}`;
+    isEmpty = false;
+  }
+  return [...lines, line];
+}
+
+const MEANINGS = {
+  0: 'can be deployed at any time',
+  1: 'a deploy applies the cautions of a flow while no run of it is in flight, else refuses',
+  2: 'a deploy refuses what breaks, and what does not fit',
+} as const;
+
+function summaryOf(outcomes: readonly DeployOutcome[], allow: readonly FindingClass[]): string {
+  const changed = outcomes.filter(({ action }) => action !== 'unchanged');
+  const counts = CLASSES.flatMap((each) => {
+    const number = changed.filter((outcome) => outcome.class === each).length;
+    return number === 0 ? [] : [`${number} ${each}${allow.includes(each) && each !== 'safe' ? ' (allowed)' : ''}`];
+  });
+  const unchanged = outcomes.length - changed.length;
+  const parts = [...counts, ...(unchanged === 0 ? [] : [`${unchanged} unchanged`])];
+  const code = exitCodeOf(outcomes, allow);
+  const flows = `${outcomes.length} ${outcomes.length === 1 ? 'flow' : 'flows'}`;
+  return `${flows}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}. Exit code ${code}: ${MEANINGS[code]}.`;
+}

@@ -1,0 +1,117 @@
+import type { FastifyReply } from 'fastify';
+import { z } from 'zod';
+import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
+import type { FindingClass } from '../../model/finding.ts';
+import { errorSchema, REFUSALS } from '../error-responses.ts';
+import { flag, freeText, guid } from '../input.ts';
+import type { ApiRoutes } from '../services.ts';
+import { outcomeSchema, outcomeView } from './finding-view.ts';
+import { json } from './formats.ts';
+
+const tags = ['flows'];
+
+const issueSchema = z.object({
+  severity: z.enum(['error', 'warning']),
+  file: z.string(),
+  path: z.string(),
+  message: z.string(),
+});
+
+const invalidSchema = errorSchema.extend({ issues: z.array(issueSchema).optional() }).meta({ id: 'InvalidManifest' });
+
+const ALLOWABLE = ['caution', 'breaking'] as const;
+
+const query = z.strictObject({
+  allow: freeText(40)
+    .transform((given, context): FindingClass[] =>
+      (given ?? '').split(',').flatMap((part) => {
+        const word = part.trim().toLowerCase();
+        const found = ALLOWABLE.find((name) => name === word);
+        if (found === undefined && word !== '') {
+          context.addIssue({
+            code: 'custom',
+            message: `"${word}" is not accepted; expected caution, breaking or both`,
+          });
+        }
+        return found ?? [];
+      }),
+    )
+    .meta({ description: 'caution, breaking, or both with a comma between: deployed although it would be refused.' }),
+  dryRun: flag(),
+});
+
+/** Putting manifests in force without a restart. */
+export const deployRoutes: ApiRoutes = (app, services) => {
+  reloadRoute(app, services);
+
+  app.put(
+    '/flows/api/flows/:id',
+    {
+      schema: {
+        tags,
+        operationId: 'deployFlow',
+        summary: 'Deploys a manifest, or refuses it where it would hurt runs in flight or history',
+        params: z.object({ id: guid() }),
+        querystring: query,
+        body: json().describe('The manifest.'),
+        response: { 200: outcomeSchema, ...REFUSALS, 400: invalidSchema, 409: outcomeSchema, 503: errorSchema },
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params;
+      const text = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : '';
+      const name = services.catalog.find(id)?.record.name ?? id;
+      const { flow, issues } = services.deployment.parse(text, name);
+      if (flow === undefined) return refuse(reply, issues);
+      if (flow.manifest.id !== id) {
+        const message = `is ${flow.manifest.id}, and the address says ${id}`;
+        return refuse(reply, [{ severity: 'error', file: `${name}.json`, path: 'id', message }]);
+      }
+      const { allow, dryRun: isPlan } = request.query;
+      const outcome = await services.deployment.deploy(flow, { allow, isPlan });
+      return reply.code(outcome.action === 'refused' ? 409 : 200).send(outcomeView(outcome));
+    },
+  );
+};
+
+const reloadSchema = z
+  .object({
+    outcomes: z.array(outcomeSchema),
+    warnings: z.array(z.string()).describe('Doubts about manifests, and flows that have none any more.'),
+  })
+  .meta({ id: 'Reload' });
+
+const reloadRoute: ApiRoutes = (app, { deployment }) => {
+  app.post(
+    '/flows/api/flows/reload',
+    {
+      schema: {
+        tags,
+        operationId: 'reloadFlows',
+        summary: 'Reads the folder of manifests anew and deploys what changed; 409 where a flow was refused',
+        querystring: query,
+        response: { 200: reloadSchema, ...REFUSALS, 400: invalidSchema, 409: reloadSchema, 503: errorSchema },
+      },
+    },
+    async (request, reply) => {
+      const { allow, dryRun: isPlan } = request.query;
+      const { isValid, issues, outcomes, orphans } = await deployment.reload({ allow, isPlan });
+      if (!isValid) return refuse(reply, issues);
+      const isRefused = outcomes.some(({ action }) => action === 'refused');
+      const warnings = [...issues.map(formatIssue), ...orphans];
+      return reply.code(isRefused ? 409 : 200).send({ outcomes: outcomes.map(outcomeView), warnings });
+    },
+  );
+};
+
+/** Nothing changes where a manifest has an error. */
+function refuse(reply: FastifyReply, issues: readonly ManifestIssue[]) {
+  const errors = issues.filter(({ severity }) => severity === 'error');
+  return reply.code(400).send({
+    statusCode: 400,
+    error: 'Bad Request',
+    message: `The manifest cannot be deployed: ${errors.map(formatIssue).join('; ')}`,
+    reason: 'invalid_manifest',
+    issues: issues.map(({ severity, file, path, message }) => ({ severity, file, path, message })),
+  });
+}

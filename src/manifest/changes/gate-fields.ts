@@ -1,0 +1,153 @@
+import type { WebhookInputs } from '../../model/manifest.ts';
+
+/** What another value of a field does to who gets in; `same` for what only changes an answer, or nothing. */
+export interface FieldVerdict {
+  readonly effect: 'weaker' | 'stronger' | 'other' | 'same';
+  readonly consequence: string;
+}
+
+type FieldRule = (before: WebhookInputs, after: WebhookInputs) => FieldVerdict;
+
+const verdict = (effect: FieldVerdict['effect'], consequence: string): FieldVerdict => ({ effect, consequence });
+
+const otherSignature: FieldRule = () =>
+  verdict('other', 'Signatures are read in another way: deliveries that passed may be refused, and others pass.');
+
+const answer: FieldRule = () => verdict('same', 'Only what is answered changes, not who gets in.');
+
+function scheme({ webhookSignatureScheme: before }: WebhookInputs, { webhookSignatureScheme: after }: WebhookInputs) {
+  if (after === undefined)
+    return verdict('weaker', 'No signature is checked any more: whoever knows the URL can start runs.');
+  if (before === undefined) return verdict('stronger', 'Deliveries without a valid signature fail the gate.');
+  if (before.trim().toLowerCase() === after.trim().toLowerCase()) {
+    return verdict('same', 'It is the same scheme: names are read in any case.');
+  }
+  return verdict('other', 'Deliveries that are signed by the old scheme fail the gate, those of the new one pass.');
+}
+
+const MODES = { Off: 0, Audit: 1, Enforce: 2 } as const;
+
+function mode({ webhookEnforcementMode: before }: WebhookInputs, { webhookEnforcementMode: after }: WebhookInputs) {
+  if (after === undefined)
+    return verdict('weaker', 'The mode of the service applies, Off where it sets none: it may refuse less.');
+  if (after === 'Enforce') return verdict('stronger', 'Deliveries that fail a gate are refused.');
+  const meaning =
+    after === 'Off' ? 'Violations are recorded and let in.' : 'Violations are logged, recorded and let in.';
+  if (before === undefined)
+    return verdict('weaker', `${meaning} The mode of the service, which applied so far, may be stricter.`);
+  return verdict(MODES[after] < MODES[before] ? 'weaker' : 'stronger', meaning);
+}
+
+function tolerance(
+  { webhookReplayToleranceSeconds: before }: WebhookInputs,
+  { webhookReplayToleranceSeconds: after }: WebhookInputs,
+) {
+  if (after === undefined) return verdict('weaker', 'The tolerance of the service applies, none where it sets none.');
+  if (after === 0) return verdict('weaker', 'How old a delivery is, is not checked any more.');
+  if (before === undefined) {
+    return verdict(
+      'stronger',
+      'Deliveries that are older fail the gate. It takes the place of the tolerance of the service, where that sets one.',
+    );
+  }
+  if (before === 0 || after < before) return verdict('stronger', 'Deliveries that are older fail the gate.');
+  return verdict(
+    'weaker',
+    'Older deliveries pass; one that was accepted long ago, and whose nonce has been forgotten since, could be replayed.',
+  );
+}
+
+function nonceHeader({ webhookNonceHeader: before }: WebhookInputs, { webhookNonceHeader: after }: WebhookInputs) {
+  if (before?.toLowerCase() === after?.toLowerCase()) return verdict('same', 'Header names are read in any case.');
+  if (before === undefined)
+    return verdict('stronger', 'Deliveries are told apart by this header; a repeated one is a replay.');
+  return verdict(
+    'weaker',
+    after === undefined
+      ? 'Deliveries are told apart by a hash where a tolerance is set, else not at all: replays may pass.'
+      : 'A delivery that was accepted under its old nonce has another one now: it could be replayed once.',
+  );
+}
+
+function requireTimestamp(_: WebhookInputs, { webhookRequireTimestamp: after }: WebhookInputs) {
+  if (after === true) return verdict('stronger', 'Deliveries without a timestamp fail the gate.');
+  return verdict('weaker', 'Deliveries without a timestamp pass where the scheme does not sign one.');
+}
+
+/** A limit of deliveries: more is weaker; without one the service's applies. */
+function limit(field: 'webhookRateLimitPermitsPerSecond' | 'webhookRateLimitBurstSize'): FieldRule {
+  return ({ [field]: before }, { [field]: after }) => {
+    if (after === undefined)
+      return verdict('weaker', 'What the service sets applies; without it there is no such limit.');
+    if (before === undefined) {
+      return verdict(
+        'stronger',
+        'Deliveries beyond it fail the gate. It takes the place of what the service sets, where it sets one.',
+      );
+    }
+    return after > before
+      ? verdict('weaker', 'More deliveries pass.')
+      : verdict('stronger', 'Fewer deliveries pass, and the count starts afresh.');
+  };
+}
+
+function perIp(_: WebhookInputs, { webhookRateLimitPerIp: after }: WebhookInputs) {
+  return after === true
+    ? verdict('weaker', 'Each address has a limit of its own: all of them together may deliver without one.')
+    : verdict(
+        after === false ? 'stronger' : 'other',
+        'One limit for all addresses, unless the service says otherwise.',
+      );
+}
+
+function manySignatures(_: WebhookInputs, { webhookAcceptMultipleSignatures: after }: WebhookInputs) {
+  return after === true
+    ? verdict('weaker', 'Every signature that a delivery carries is tried.')
+    : verdict('stronger', 'One signature of a delivery is tried.');
+}
+
+function versions(
+  { webhookAcceptedVersions: before }: WebhookInputs,
+  { webhookAcceptedVersions: after }: WebhookInputs,
+) {
+  if (before === undefined || after === undefined) return otherSignature({}, {});
+  return after.every((version) => before.includes(version))
+    ? verdict('stronger', 'Signatures of fewer versions are read.')
+    : verdict('weaker', 'Signatures of more versions are read.');
+}
+
+function publicUrl(): FieldVerdict {
+  return verdict('other', 'Where the scheme signs the URL, signatures are compared with another one.');
+}
+
+/** By field; one that is not here counts as a change of who gets in. */
+export const FIELD_RULES: { readonly [Field in keyof WebhookInputs]?: FieldRule } = {
+  webhookSignatureScheme: scheme,
+  webhookEnforcementMode: mode,
+  webhookReplayToleranceSeconds: tolerance,
+  webhookNonceHeader: nonceHeader,
+  webhookRequireTimestamp: requireTimestamp,
+  webhookRateLimitPermitsPerSecond: limit('webhookRateLimitPermitsPerSecond'),
+  webhookRateLimitBurstSize: limit('webhookRateLimitBurstSize'),
+  webhookRateLimitPerIp: perIp,
+  webhookAcceptMultipleSignatures: manySignatures,
+  webhookAcceptedVersions: versions,
+  webhookPublicUrl: publicUrl,
+  webhookDuplicateResponse: answer,
+  webhookResponse: answer,
+  webhookHoldDeliveries: () => verdict('same', 'It matters while the flow is disabled or drained.'),
+  webhookSignatureHeader: otherSignature,
+  webhookSignatureAlgorithm: otherSignature,
+  webhookSignatureEncoding: otherSignature,
+  webhookSignaturePrefix: otherSignature,
+  webhookSignatureMultiValueDelimiter: otherSignature,
+  webhookSignatureKeyValueSeparator: otherSignature,
+  webhookSignatureValueKey: otherSignature,
+  webhookHeaderValuePrefix: otherSignature,
+  webhookSignedPayloadStrategy: otherSignature,
+  webhookSignedPayloadDelimiter: otherSignature,
+  webhookSignedPayloadVersion: otherSignature,
+  webhookCustomStrategyName: otherSignature,
+  webhookTimestampHeader: otherSignature,
+  webhookTimestampValueKey: otherSignature,
+};

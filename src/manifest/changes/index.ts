@@ -1,0 +1,77 @@
+import type { Finding, FindingClass, LiveFlow } from '../../model/finding.ts';
+import type { Json } from '../../model/json.ts';
+import { type ChangeRule, readChange } from './change.ts';
+import { cronChanged } from './cron-changed.ts';
+import { firstWebhookChanged } from './first-webhook-changed.ts';
+import { idChanged } from './flow-id.ts';
+import { flowTimeoutChanged } from './flow-timeout-changed.ts';
+import { gatesChanged } from './gates-changed.ts';
+import { inputsReadUnknownStep } from './inputs-read-unknown-step.ts';
+import { ipListsChanged } from './ip-lists-changed.ts';
+import { labelsChanged } from './labels-changed.ts';
+import { otherChanges } from './other-changes.ts';
+import { pinnedFieldsChanged } from './pinned-fields-changed.ts';
+import { runAfterChanged } from './run-after-changed.ts';
+import { secretsChanged } from './secrets-changed.ts';
+import { slugChanged } from './slug-changed.ts';
+import { stepAdded } from './step-added.ts';
+import { stepInputsChanged } from './step-inputs-changed.ts';
+import { stepRemoved } from './step-removed.ts';
+import { stepRenamed } from './step-renamed.ts';
+import { triggerAdded } from './trigger-added.ts';
+import { triggerInputsChanged } from './trigger-inputs-changed.ts';
+import { triggerRemoved } from './trigger-removed.ts';
+import { triggerTypeChanged } from './trigger-type-changed.ts';
+import { typeChanged } from './type-changed.ts';
+import { whenChanged } from './when-changed.ts';
+
+export { findReplaced, flowIdChanged } from './flow-id.ts';
+
+const RULES: readonly ChangeRule[] = [
+  idChanged,
+  stepRemoved,
+  stepRenamed,
+  stepAdded,
+  runAfterChanged,
+  whenChanged,
+  typeChanged,
+  inputsReadUnknownStep,
+  stepInputsChanged,
+  pinnedFieldsChanged,
+  flowTimeoutChanged,
+  triggerRemoved,
+  triggerTypeChanged,
+  triggerAdded,
+  firstWebhookChanged,
+  slugChanged,
+  secretsChanged,
+  ipListsChanged,
+  gatesChanged,
+  cronChanged,
+  triggerInputsChanged,
+  labelsChanged,
+];
+
+const GRAVITY = { breaking: 2, caution: 1, safe: 0 } as const satisfies Record<FindingClass, number>;
+
+/**
+ * Everything in which two revisions of a flow differ, the gravest first. A difference that no rule knows is a caution.
+ * Snapshots are in canonical spelling, their secrets references or masked.
+ */
+export function compareRevisions(input: {
+  before: Json;
+  after: Json;
+  live: LiveFlow;
+  retentionDays: number;
+}): readonly Finding[] {
+  const change = readChange(input);
+  const known = RULES.flatMap((rule) => rule(change));
+  const findings = [...known, ...otherChanges(change, known)];
+  return findings.sort((one, other) => GRAVITY[other.class] - GRAVITY[one.class]);
+}
+
+/** The gravest class among findings; `safe` where there are none. */
+export function gravest(findings: readonly Pick<Finding, 'class'>[]): FindingClass {
+  const rank = Math.max(0, ...findings.map((finding) => GRAVITY[finding.class]));
+  return (['safe', 'caution', 'breaking'] as const)[rank] ?? 'breaking';
+}

@@ -1,0 +1,85 @@
+import type { Finding } from '../../model/finding.ts';
+import type { WebhookInputs } from '../../model/manifest.ts';
+import { SECRET_WEBHOOK_FIELDS } from '../webhook-inputs.ts';
+import { type ChangeRule, findingAt } from './change.ts';
+import { type WebhookPair, webhookPairs } from './webhook-pairs.ts';
+
+type SecretField = (typeof SECRET_WEBHOOK_FIELDS)[number];
+type Judgement = Pick<Finding, 'rule' | 'class' | 'message' | 'consequence' | 'advice'>;
+
+/** Where the keys of webhook triggers come from. Snapshots hold references and masks, never a value. */
+export const secretsChanged: ChangeRule = (change) =>
+  webhookPairs(change).flatMap((pair) =>
+    SECRET_WEBHOOK_FIELDS.filter((field) => pair.before[field] !== pair.after[field]).map((field) =>
+      findingAt(['triggers', pair.key, 'inputs', field], {
+        before: pair.before[field],
+        after: pair.after[field],
+        ...judge(pair, field),
+      }),
+    ),
+  );
+
+function judge({ key, before, after }: WebhookPair, field: SecretField): Judgement {
+  const isPrevious = field === 'webhookHmacKeyPrevious' || field === 'webhookSecretPrevious';
+  if (!after[field]) {
+    if (isPrevious) return isKept(before, after) ? reference(key, field) : stronger(key, field);
+    return keyOf(after) === undefined ? lostKey(key, field) : reference(key, field);
+  }
+  if (!isPrevious || before[field]) return reference(key, field);
+  return after[field] === keyOf(before) || isKept(before, after) ? reference(key, field) : secondKey(key, field);
+}
+
+/** The present name of a key wins over its legacy name. */
+function keyOf({ webhookHmacKey, webhookSecret }: WebhookInputs): string | undefined {
+  return webhookHmacKey ?? webhookSecret;
+}
+
+function previousOf({ webhookHmacKeyPrevious, webhookSecretPrevious }: WebhookInputs): string | undefined {
+  return webhookHmacKeyPrevious ?? webhookSecretPrevious;
+}
+
+function isKept(before: WebhookInputs, after: WebhookInputs): boolean {
+  return previousOf(after) !== undefined && previousOf(before) === previousOf(after);
+}
+
+function reference(key: string, field: SecretField): Judgement {
+  return {
+    rule: 'secret-reference-changed',
+    class: 'safe',
+    message: `${field} of \`${key}\` comes from elsewhere; its value is never shown.`,
+    consequence:
+      'Deliveries are judged with the new key from the deploy on. One that was signed with a key that is gone is no longer ' +
+      'verified; during a rotation webhookHmacKeyPrevious holds the old one. Runs in flight are not touched.',
+  };
+}
+
+function stronger(key: string, field: SecretField): Judgement {
+  return {
+    rule: 'gate-strengthened',
+    class: 'safe',
+    message: `\`${key}\` has no ${field} any more.`,
+    consequence: 'Deliveries that are signed with the rotated-out key are no longer verified.',
+  };
+}
+
+function secondKey(key: string, field: SecretField): Judgement {
+  return {
+    rule: 'gate-weakened',
+    class: 'caution',
+    message: `\`${key}\` takes a second key, which is not the one that it took before.`,
+    consequence: 'Whoever holds that key can deliver too. Runs in flight are not touched.',
+    advice: `Take the reference that was the current key into ${field}, or leave it out.`,
+  };
+}
+
+function lostKey(key: string, field: SecretField): Judgement {
+  return {
+    rule: 'gate-weakened',
+    class: 'caution',
+    message: `\`${key}\` has no ${field} any more, and no other key.`,
+    consequence:
+      'Nothing can be verified: with a scheme every delivery fails the signature gate, which Enforce refuses and Off and ' +
+      'Audit let pass; without a scheme there is no such gate.',
+    advice: 'Name a key by env:NAME or file:PATH.',
+  };
+}

@@ -1,0 +1,89 @@
+import type { Finding } from '../../model/finding.ts';
+import type { Trigger } from '../../model/manifest.ts';
+import { type Change, type ChangeRule, DRAIN, findingAt } from './change.ts';
+import { renamedTriggers } from './trigger-keys.ts';
+import { withoutSecrets } from './trigger-view.ts';
+
+export const triggerRemoved: ChangeRule = (change) => {
+  const renames = renamedTriggers(change);
+  return Object.entries(change.before.triggers)
+    .filter(([key]) => !Object.hasOwn(change.after.triggers, key))
+    .map(([key, trigger]) => {
+      const newKey = renames.get(key);
+      return newKey === undefined ? removed(change, key, trigger) : renamed(change, trigger, { key, newKey });
+    });
+};
+
+function removed(change: Change, key: string, trigger: Trigger): Finding {
+  return findingAt(['triggers', key], {
+    rule: 'trigger-removed',
+    class: 'caution',
+    before: withoutSecrets(trigger),
+    message: `The ${trigger.type} trigger \`${key}\` is gone.`,
+    consequence: `${lossOf(change, trigger)} Runs that it started go on, and can be re-run.`,
+    advice: ADVICE[trigger.type],
+    live: startedBy(change, key),
+  });
+}
+
+const ADVICE = {
+  webhook: `Point its publishers elsewhere first. ${DRAIN}`,
+  cron: DRAIN,
+  manual: 'Nothing has to be done where nobody names the trigger.',
+} as const;
+
+function lossOf({ after }: Change, trigger: Trigger): string {
+  switch (trigger.type) {
+    case 'webhook': {
+      const slug = trigger.inputs.webhookSlug;
+      const hasOther = Object.values(after.triggers).some(({ type }) => type === 'webhook');
+      const byId = hasOther
+        ? 'What is delivered to the id of the flow goes to the first webhook trigger that is left.'
+        : 'What is delivered to the id of the flow gets a 404 too.';
+      return (
+        `${slug === undefined ? 'It has no slug.' : `Publishers that deliver to ${slug} get a 404.`} ${byId} Its nonces and ` +
+        'idempotency keys match nothing any more: under another trigger a repeated delivery counts as new.'
+      );
+    }
+    case 'cron':
+      return 'It fires no more; whether it was paused, and a change of its schedule, are kept under its key.';
+    case 'manual':
+      return 'The flow can be started by hand all the same; idempotency keys that were sent with this trigger match nothing.';
+  }
+}
+
+function renamed(change: Change, trigger: Trigger, { key, newKey }: { key: string; newKey: string }): Finding {
+  const other = change.after.triggers[newKey];
+  return findingAt(['triggers', key], {
+    rule: 'trigger-renamed',
+    class: 'caution',
+    before: { key, ...entriesOf(trigger) },
+    after: other === undefined ? newKey : { key: newKey, ...entriesOf(other) },
+    message: `The ${trigger.type} trigger \`${key}\` has the new key \`${newKey}\`.`,
+    consequence: RENAMED[trigger.type],
+    advice: 'Keep the key of the trigger; it is seen by nobody but in records.',
+    live: startedBy(change, key),
+  });
+}
+
+const RENAMED = {
+  webhook:
+    'Accepted nonces and idempotency keys are kept by the key of the trigger: a delivery that was accepted under the old ' +
+    'key would be accepted once more under the new one, and start a second run. Runs in flight go on.',
+  cron:
+    'The state of a schedule is kept by the key of the trigger: under the new one it is not paused, and a schedule that was ' +
+    'changed on the dashboard is what the manifest says again. Runs in flight go on.',
+  manual:
+    'Idempotency keys are kept by the key of the trigger: one that was used starts a run again. Runs in flight go on.',
+} as const;
+
+function entriesOf(trigger: Trigger) {
+  return withoutSecrets(trigger) as { readonly [key: string]: ReturnType<typeof withoutSecrets> };
+}
+
+function startedBy({ live }: Change, key: string): string | undefined {
+  const started = live.runs.filter(({ triggerKey }) => triggerKey === key).length;
+  if (started === 0) return undefined;
+  const part = live.runs.length < live.runsInFlight ? `of the oldest ${live.runs.length} ` : '';
+  return `${part}${started} ${started === 1 ? 'run' : 'runs'} in flight ${started === 1 ? 'was' : 'were'} started by \`${key}\``;
+}

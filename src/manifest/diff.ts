@@ -1,0 +1,68 @@
+import type { JsonPath } from '../expressions/json-path.ts';
+import { formatPath } from '../expressions/json-path.ts';
+import { isJsonArray } from '../expressions/map-strings.ts';
+import type { Json, JsonObject } from '../model/json.ts';
+
+/** One place in which two manifests differ. */
+export interface Difference {
+  /** JSON path such as `steps.fetch.inputs.url`; empty where the values themselves differ. */
+  readonly path: string;
+  readonly kind: 'added' | 'removed' | 'changed';
+  /** Absent where that side has no such place. */
+  readonly before?: Json;
+  readonly after?: Json;
+}
+
+/**
+ * Where two manifests differ, from the outermost place that one of them lacks. The order of an object's keys is no
+ * difference; arrays of one length are compared entry by entry, others as a whole.
+ */
+export function diffSnapshots(before: Json, after: Json): readonly Difference[] {
+  return differences(before, after).map(({ at, ...difference }) => ({ path: formatPath(at), ...difference }));
+}
+
+/** The same with the paths as lists of keys, for who looks into the manifests again. */
+export function differences(before: Json, after: Json, at: JsonPath = []): LocatedDifference[] {
+  if (isObject(before) && isObject(after)) return differentKeys(before, after, at);
+  if (isJsonArray(before) && isJsonArray(after) && before.length === after.length) {
+    return before.flatMap((item, index) => differences(item, after[index] ?? null, [...at, index]));
+  }
+  return isSame(before, after) ? [] : [{ at, kind: 'changed', before, after }];
+}
+
+export interface LocatedDifference extends Omit<Difference, 'path'> {
+  readonly at: JsonPath;
+}
+
+function differentKeys(before: JsonObject, after: JsonObject, at: JsonPath): LocatedDifference[] {
+  const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...keys].flatMap((key): LocatedDifference[] => {
+    const one = own(before, key);
+    const other = own(after, key);
+    const path = [...at, key];
+    if (one === undefined) return other === undefined ? [] : [{ at: path, kind: 'added', after: other }];
+    if (other === undefined) return [{ at: path, kind: 'removed', before: one }];
+    return differences(one, other, path);
+  });
+}
+
+/** Whether two values are equal, whatever the order of their keys. */
+export function isSame(one: Json | undefined, other: Json | undefined): boolean {
+  if (one === undefined || other === undefined) return one === other;
+  if (isObject(one) && isObject(other)) {
+    const keys = Object.keys(one);
+    return keys.length === Object.keys(other).length && keys.every((key) => isSame(own(one, key), own(other, key)));
+  }
+  if (isJsonArray(one) && isJsonArray(other)) {
+    return one.length === other.length && one.every((item, index) => isSame(item, other[index]));
+  }
+  return one === other;
+}
+
+function isObject(value: Json): value is JsonObject {
+  return typeof value === 'object' && value !== null && !isJsonArray(value);
+}
+
+function own(object: JsonObject, key: string): Json | undefined {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}

@@ -1,0 +1,91 @@
+import type { Json } from '../model/json.ts';
+import type { Graph, Manifest, ManifestSnapshot, StepDefinition, Trigger, WebhookInputs } from '../model/manifest.ts';
+import { isSame } from './diff.ts';
+import { MASK } from './mask-secrets.ts';
+import type { LoadedFlow, ManifestRules } from './parse.ts';
+import { resolveTriggerSecrets } from './webhook-checks.ts';
+import { SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
+
+export interface StoredRevision {
+  readonly name: string;
+  readonly snapshot: ManifestSnapshot;
+  readonly hash: string;
+}
+
+/**
+ * A revision as it was stored, ready to serve again. Secrets that were written out are not stored: a trigger's are taken
+ * from the same field of the manifest given, a step's only where the step is the same in both, for a secret must not
+ * travel to an address that it was not written for. What is not found is no key at all, so that the trigger refuses what
+ * it cannot verify, and no legacy key steps in for it. `problems` has a line for each.
+ */
+export function storedFlow(
+  { name, snapshot, hash }: StoredRevision,
+  rules: Pick<ManifestRules, 'readSecret' | 'checks' | 'strict'>,
+  other: LoadedFlow | undefined,
+): { readonly flow: LoadedFlow; readonly problems: readonly string[] } {
+  const stored = snapshot as unknown as Manifest;
+  const problems: string[] = [];
+  const tell = (place: string, what: string) => problems.push(`${name} ${place}: ${what}`);
+  const triggers = Object.entries(stored.triggers).map(([key, trigger]): [string, Trigger] => {
+    if (trigger.type !== 'webhook') return [key, trigger];
+    const same = own(other?.manifest.triggers ?? {}, key);
+    const inputs = keysFrom(trigger.inputs, same?.type === 'webhook' ? same.inputs : {}, (field) =>
+      tell(`triggers.${key}.inputs.${field}`, 'was written out and is not kept: deliveries cannot be verified with it'),
+    );
+    return [key, { type: 'webhook', inputs }];
+  });
+  const manifest: Manifest = {
+    ...stored,
+    triggers: Object.fromEntries(triggers),
+    steps: stepsFrom(stored.steps, other),
+  };
+  const webhooks = triggers.flatMap(([triggerKey, trigger]) => {
+    if (trigger.type !== 'webhook') return [];
+    const path = ['triggers', triggerKey, 'inputs'];
+    const { problems: found, ...keys } = resolveTriggerSecrets(trigger.inputs, path, rules.readSecret);
+    for (const { path: place, message, severity } of found) if (severity === 'error') tell(place, message);
+    return [{ flowId: stored.id, flowName: name, triggerKey, inputs: trigger.inputs, ...keys }];
+  });
+  const flow: LoadedFlow = { file: `${name}.json`, manifest: { ...manifest, name }, snapshot, hash, webhooks };
+  return withoutUnfit(flow, rules, { problems, tell });
+}
+
+/** A trigger that no gate can be made of is not served: what it would let in nobody knows. */
+function withoutUnfit(
+  flow: LoadedFlow,
+  rules: Pick<ManifestRules, 'checks' | 'strict'>,
+  { problems, tell }: { problems: string[]; tell: (place: string, what: string) => void },
+) {
+  const webhooks = flow.webhooks.filter((webhook) => {
+    const issues = rules.checks.flatMap((check) => check({ ...flow, webhooks: [webhook] }));
+    const errors = issues.filter(({ severity, weakensGate }) => severity === 'error' || (rules.strict && weakensGate));
+    for (const { path, message } of errors) tell(path, `${message}; the trigger is not served`);
+    return errors.length === 0;
+  });
+  return { flow: { ...flow, webhooks }, problems };
+}
+
+function keysFrom(stored: WebhookInputs, other: WebhookInputs, lost: (field: string) => void): WebhookInputs {
+  const keys = SECRET_WEBHOOK_FIELDS.filter((field) => stored[field] === MASK).map((field) => {
+    const found = other[field];
+    if (found === undefined) lost(field);
+    // Empty is no key, and unlike a field that is not there it keeps a legacy name from counting instead.
+    return [field, found ?? ''];
+  });
+  return { ...stored, ...Object.fromEntries(keys) };
+}
+
+function stepsFrom(stored: Graph, other: LoadedFlow | undefined): Graph {
+  const snapshot = other?.snapshot as { readonly steps?: Readonly<Record<string, Json>> } | undefined;
+  const steps = Object.entries(stored).map(([key, step]): [string, StepDefinition] => {
+    const loaded = own(other?.manifest.steps ?? {}, key);
+    const shown = own(snapshot?.steps ?? {}, key);
+    const isUnchanged = loaded !== undefined && isSame(step as unknown as Json, shown);
+    return [key, isUnchanged ? loaded : step];
+  });
+  return Object.fromEntries(steps);
+}
+
+function own<Value>(object: Readonly<Record<string, Value>>, key: string): Value | undefined {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}

@@ -1,0 +1,135 @@
+import type { Database } from 'better-sqlite3';
+import { planRun } from '../../flows/plan-run.ts';
+import type { Manifest } from '../../model/manifest.ts';
+import type { HoldResult, HoldStore, NewRun, Release, StartedRun } from '../store.ts';
+import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues } from './accept.ts';
+import { prepareFindFlow } from './flows.ts';
+import type { NonceIndex } from './nonce-index.ts';
+
+/** A release ends after so many bytes of bodies, so that the writer is not held for long. */
+const releasedBytes = 4 * 1024 * 1024;
+
+/** What starts a held run later; its body is sent apart. */
+export interface HeldValues {
+  readonly deliveryId: string | null;
+  readonly traceparent: string | null;
+  readonly contentType: string | null;
+  readonly headers: string;
+}
+
+export function heldValues({ deliveryId, traceparent, trigger }: NewRun): HeldValues {
+  return { deliveryId, traceparent, contentType: trigger.contentType, headers: JSON.stringify(trigger.headers) };
+}
+
+interface HeldRow extends HeldValues {
+  readonly triggerKey: string;
+  readonly runId: string;
+  readonly idempotencyKey: string | null;
+  readonly body: Buffer;
+}
+
+export function prepareHoldDelivery(
+  db: Database,
+  index: NonceIndex,
+): (acceptance: AcceptanceValues, held: HeldValues, body: Uint8Array) => HoldResult {
+  const isClosed = prepareIsClosed(db);
+  const isAnyHeld = db.prepare('SELECT 1 FROM held_deliveries WHERE flow_id = ? LIMIT 1');
+  const insert = db.prepare(`
+    INSERT INTO held_deliveries (
+      flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent, content_type, headers, body
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const claim = prepareClaim(db, index);
+  return (acceptance, { deliveryId, traceparent, contentType, headers }, body) => {
+    const { id, flowId, triggerKey } = acceptance.run;
+    // While some are held, the next has to stand behind them.
+    if (!isClosed(flowId) && isAnyHeld.get(flowId) === undefined) return { kind: 'open' };
+    const result = claim(acceptance, body, (_run, key) =>
+      insert.run(flowId, triggerKey, id, deliveryId, key, traceparent, contentType, headers, body),
+    );
+    return result.kind === 'accepted' ? { ...result, kind: 'held' } : result;
+  };
+}
+
+export function prepareReleaseHeld(db: Database): (release: Parameters<HoldStore['releaseHeld']>[0]) => Release {
+  const isClosed = prepareIsClosed(db);
+  const newest = prepareNewest(db);
+  const listSizes = db.prepare<[string, number], { seq: number; bytes: number }>(
+    'SELECT seq, length(body) AS bytes FROM held_deliveries WHERE flow_id = ? ORDER BY seq LIMIT ?',
+  );
+  const find = db.prepare<[number], HeldRow>(`
+    SELECT trigger_key AS triggerKey, run_id AS runId, delivery_id AS deliveryId, idempotency_key AS idempotencyKey,
+      traceparent, content_type AS contentType, headers, body
+    FROM held_deliveries WHERE seq = ?`);
+  const remove = db.prepare('DELETE FROM held_deliveries WHERE seq = ?');
+  const count = db.prepare<[string], { left: number }>(
+    'SELECT count(*) AS left FROM held_deliveries WHERE flow_id = ?',
+  );
+  const insertRun = prepareInsertRun(db);
+  return ({ flowId, limit, at }) => {
+    const runs: StartedRun[] = [];
+    const release = (seq: number, flow: Newest) => {
+      const held = find.get(seq);
+      if (held === undefined) throw new Error(`The held delivery ${seq} is not in the database.`);
+      const run = heldRun(held, flow, at);
+      insertRun(runValues(run), held.idempotencyKey, held.body);
+      remove.run(seq);
+      const { trigger, ...started } = run;
+      runs.push(started);
+    };
+    if (!isClosed(flowId)) {
+      const flow = newest(flowId);
+      let before = 0;
+      for (const { seq, bytes } of listSizes.all(flowId, limit)) {
+        if (before >= releasedBytes) break;
+        release(seq, flow);
+        before += bytes;
+      }
+    }
+    return { runs, left: count.get(flowId)?.left ?? 0 };
+  };
+}
+
+export function prepareCountHeld(db: Database): () => Record<string, number> {
+  const count = db.prepare<[], { flowId: string; held: number }>(
+    'SELECT flow_id AS flowId, count(*) AS held FROM held_deliveries GROUP BY flow_id',
+  );
+  return () => Object.fromEntries(count.all().map(({ flowId, held }) => [flowId, held]));
+}
+
+/** Whether the flow starts no runs now; one that was never deployed starts none. */
+function prepareIsClosed(db: Database): (flowId: string) => boolean {
+  const find = prepareFindFlow(db);
+  return (flowId) => {
+    const flow = find(flowId);
+    return flow === undefined || !flow.isEnabled || flow.drainingSince !== undefined;
+  };
+}
+
+function heldRun(held: HeldRow, flow: Newest, at: number): NewRun {
+  const { triggerKey: key, contentType, headers, body } = held;
+  return planRun({
+    runId: held.runId,
+    flow,
+    triggerType: 'webhook',
+    trigger: { key, contentType, headers: JSON.parse(headers), body },
+    deliveryId: held.deliveryId,
+    sourceRunId: null,
+    traceparent: held.traceparent,
+    at,
+  });
+}
+
+type Newest = Parameters<typeof planRun>[0]['flow'];
+
+function prepareNewest(db: Database): (flowId: string) => Newest {
+  const find = prepareFindFlow(db);
+  const findSnapshot = db.prepare<[string, number], { snapshot: string }>(
+    'SELECT snapshot FROM revisions WHERE flow_id = ? AND revision = ?',
+  );
+  return (flowId) => {
+    const record = find(flowId);
+    const row = record && findSnapshot.get(flowId, record.revision);
+    if (record === undefined || row === undefined) throw new Error(`The flow ${flowId} is not in the database.`);
+    return { record, loaded: { manifest: JSON.parse(row.snapshot) as Manifest } };
+  };
+}

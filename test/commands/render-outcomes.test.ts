@@ -1,0 +1,87 @@
+import { describe, expect, it } from 'vitest';
+import { exitCodeOf, renderOutcomes } from '../../src/commands/render-outcomes.ts';
+import { gravest } from '../../src/manifest/changes/index.ts';
+import type { DeployOutcome, Finding, FindingClass } from '../../src/model/finding.ts';
+import { compare, FLOW_ID, flow, inFlight } from '../manifest/changes/samples.ts';
+
+const noOp = (...after: string[]) => ({
+  type: 'NoOp',
+  runAfter: Object.fromEntries(after.map((key) => [key, ['Succeeded']])),
+});
+const before = flow({ fetch: noOp(), approve: noOp('fetch'), pay: noOp('approve') });
+
+const outcome = (change: Partial<DeployOutcome> = {}): DeployOutcome => {
+  const findings = change.findings ?? [];
+  return {
+    ...{ flowId: FLOW_ID, name: 'Orders', version: '1', action: 'updated', class: gravest(findings), revision: 2 },
+    ...{ runsInFlight: 0, refusal: null },
+    ...change,
+    findings,
+  };
+};
+const ofClass = (...classes: FindingClass[]) =>
+  outcome({
+    findings: classes.map((each): Finding => ({ rule: 'r', class: each, path: 'p', message: 'm', consequence: 'c' })),
+  });
+
+describe('the text of a plan', () => {
+  const after = flow({ fetch: noOp(), pay: noOp('fetch') }, { version: '2' });
+  const live = inFlight({ fetch: 'ended', approve: 'waits' }, { fetch: 'runs' });
+  const text = renderOutcomes([
+    outcome({
+      version: '2',
+      action: 'refused',
+      findings: compare(before, after, live),
+      runsInFlight: 2,
+      refusal: 'a step with history is removed',
+    }),
+    outcome({ name: 'Reports', action: 'unchanged' }),
+  ]);
+
+  it('reads as a reviewer expects it', () => {
+    let from = 0;
+    for (const part of EXPECTED) {
+      expect(text.slice(from)).toContain(part);
+      from = text.indexOf(part, from) + part.length;
+    }
+  });
+
+  it('is plain ASCII and fits a code block', () => {
+    expect(text).toMatch(/^[\n\x20-\x7e]*$/);
+    expect(Math.max(...text.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
+    expect(text).not.toContain('```');
+  });
+});
+
+describe('the exit code', () => {
+  it.each<[string, DeployOutcome[], FindingClass[], number]>([
+    ['of nothing', [], [], 0],
+    ['of what is safe', [ofClass('safe')], [], 0],
+    ['of a caution', [ofClass('safe', 'caution'), ofClass('safe')], [], 1],
+    ['of what breaks', [ofClass('caution'), ofClass('breaking')], [], 2],
+    ['of an allowed caution', [ofClass('caution')], ['caution'], 0],
+    ['of an allowed caution beside what breaks', [ofClass('breaking', 'caution')], ['caution'], 2],
+    ['of an allowed break with a caution', [ofClass('breaking', 'caution')], ['breaking'], 1],
+    ['of a caution that runs in flight refuse', [{ ...ofClass('caution'), action: 'refused', runsInFlight: 1 }], [], 1],
+    ['of what is refused for another reason', [{ ...ofClass('safe'), action: 'refused' }], ['breaking', 'caution'], 2],
+    ['of all that is allowed', [ofClass('breaking', 'caution')], ['breaking', 'caution'], 0],
+  ])('%s', (_, outcomes, allow, expected) => {
+    expect(exitCodeOf(outcomes, allow)).toBe(expected);
+    expect(renderOutcomes(outcomes, allow)).toContain(`Exit code ${expected}:`);
+  });
+});
+
+const EXPECTED = [
+  `Orders (${FLOW_ID}), version 1 -> 2, revision 2: BREAKING\n====`,
+  '  Refused: a step with history is removed\n  2 runs are in flight.\n\n  BREAKING\n  - steps.approve (step-removed)\n',
+  '    The step `approve` is gone, and kept runs have records of it.\n    {"type":"NoOp","inputs":{},"runAfter":',
+  ' -> (none)\n    Consequence: The manifest would no longer explain',
+  '    In flight:   1 run waits in `approve`, 1 has not reached it (1 is in `fetch`)\n    Advice:      Keep the step',
+  '    Recipe:      Keep `approve`, and have it do nothing\n      1. Take',
+  'not before 2026-03-31T12:00:00.000Z.\n      Merge into the manifest:\n      {\n        "steps": {\n          "approve": {',
+  '                "when": "false"\n',
+  '  CAUTION\n  - steps.pay.runAfter (run-after-changed)\n',
+  '  SAFE\n  - version (version-changed)\n    The version is another.\n    "1" -> "2"\n',
+  `Reports (${FLOW_ID}), version 1, revision 2: unchanged\n\n`,
+  '2 flows: 1 breaking, 1 unchanged. Exit code 2: a deploy refuses what breaks, and what does not fit.\n',
+];

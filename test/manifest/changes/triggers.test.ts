@@ -1,0 +1,287 @@
+import { describe, expect, it } from 'vitest';
+import { findReplaced } from '../../../src/manifest/changes/index.ts';
+import { compare, flow, inFlight, verdicts } from './samples.ts';
+
+const steps = { a: { type: 'NoOp' } };
+const hook = (inputs: object) => ({ type: 'webhook', inputs });
+const withTriggers = (triggers: object) => flow(steps, { triggers });
+const judge = (before: object, after: object) => compare(withTriggers(before), withTriggers(after));
+const signed = { webhookSlug: 'in', webhookSignatureScheme: 'GitHub', webhookHmacKey: 'env:GITHUB_KEY' };
+
+describe('the class of an edit of triggers', () => {
+  it.each<[string, object, object, string[]]>([
+    ['nothing', { hook: hook(signed) }, { hook: hook(signed) }, []],
+    ['a trigger is added', {}, { hook: hook(signed) }, ['trigger-added safe triggers.hook']],
+    ['a webhook trigger is removed', { hook: hook(signed) }, {}, ['trigger-removed caution triggers.hook']],
+    ['a manual trigger is removed', { byHand: { type: 'manual' } }, {}, ['trigger-removed caution triggers.byHand']],
+    [
+      'a webhook trigger gets another key',
+      { hook: hook(signed) },
+      { other: hook({ ...signed, webhookReplayToleranceSeconds: 60 }) },
+      [
+        'trigger-renamed caution triggers.hook',
+        'gate-strengthened safe triggers.other.inputs.webhookReplayToleranceSeconds',
+      ],
+    ],
+    [
+      'a trigger is of another type',
+      { hook: hook(signed) },
+      { hook: { type: 'manual' } },
+      ['trigger-type-changed caution triggers.hook'],
+    ],
+    [
+      'webhook triggers change places',
+      { one: hook(signed), two: hook({}) },
+      { two: hook({}), one: hook(signed) },
+      ['first-webhook-changed caution triggers'],
+    ],
+    [
+      'a webhook trigger is added in front of the first',
+      { one: hook(signed) },
+      { two: hook({}), one: hook(signed) },
+      ['first-webhook-changed caution triggers', 'trigger-added safe triggers.two'],
+    ],
+    [
+      'a schedule is changed',
+      { nightly: { type: 'cron', inputs: { cronExpression: '0 2 * * *' } } },
+      {
+        nightly: { type: 'cron', inputs: { cronExpression: '0 3 * * *', timeZone: 'Europe/Berlin', onMissed: 'skip' } },
+      },
+      [
+        'cron-changed safe triggers.nightly.inputs.cronExpression',
+        'on-missed-changed safe triggers.nightly.inputs.onMissed',
+        'time-zone-changed safe triggers.nightly.inputs.timeZone',
+      ],
+    ],
+    [
+      'inputs of a manual trigger are changed',
+      { byHand: { type: 'manual', inputs: { hint: 'a' } } },
+      { byHand: { type: 'manual', inputs: { hint: 'b' } } },
+      ['trigger-inputs-changed safe triggers.byHand.inputs.hint'],
+    ],
+  ])('%s', (_, before, after, expected) => {
+    expect(verdicts(judge(before, after)).sort()).toEqual(expected.sort());
+  });
+});
+
+describe('the class of an edit of a webhook field', () => {
+  it.each<[string, object, object, string]>([
+    ['webhookSlug', {}, { webhookSlug: 'in' }, 'slug-changed safe'],
+    ['webhookSlug', { webhookSlug: 'in' }, { webhookSlug: 'IN' }, 'slug-changed safe'],
+    ['webhookSlug', { webhookSlug: 'in' }, { webhookSlug: 'out' }, 'slug-changed caution'],
+    ['webhookSlug', { webhookSlug: 'in' }, {}, 'slug-changed caution'],
+    ['webhookSignatureScheme', { webhookSignatureScheme: 'GitHub' }, {}, 'gate-weakened caution'],
+    ['webhookSignatureScheme', {}, { webhookSignatureScheme: 'GitHub' }, 'gate-strengthened safe'],
+    [
+      'webhookSignatureScheme',
+      { webhookSignatureScheme: 'GitHub' },
+      { webhookSignatureScheme: 'Stripe' },
+      'gate-changed caution',
+    ],
+    [
+      'webhookSignatureScheme',
+      { webhookSignatureScheme: 'GitHub' },
+      { webhookSignatureScheme: 'github' },
+      'webhook-answer-changed safe',
+    ],
+    [
+      'webhookSignatureHeader',
+      { webhookSignatureHeader: 'X-A' },
+      { webhookSignatureHeader: 'X-B' },
+      'gate-changed caution',
+    ],
+    [
+      'webhookHmacKey',
+      { webhookHmacKey: 'env:GITHUB_KEY' },
+      { webhookHmacKey: 'env:GITHUB_KEY_OLD' },
+      'secret-reference-changed safe',
+    ],
+    ['webhookHmacKey', { webhookHmacKey: 'env:GITHUB_KEY' }, {}, 'gate-weakened caution'],
+    ['webhookHmacKey', {}, { webhookHmacKey: 'env:GITHUB_KEY' }, 'secret-reference-changed safe'],
+    [
+      'webhookHmacKeyPrevious',
+      { webhookHmacKey: 'env:GITHUB_KEY' },
+      { webhookHmacKey: 'env:GITHUB_KEY', webhookHmacKeyPrevious: 'env:GITHUB_KEY_OLD' },
+      'gate-weakened caution',
+    ],
+    [
+      'webhookHmacKeyPrevious',
+      { webhookHmacKey: 'env:GITHUB_KEY', webhookHmacKeyPrevious: 'env:GITHUB_KEY_OLD' },
+      { webhookHmacKey: 'env:GITHUB_KEY' },
+      'gate-strengthened safe',
+    ],
+    [
+      'webhookReplayToleranceSeconds',
+      { webhookReplayToleranceSeconds: 300 },
+      { webhookReplayToleranceSeconds: 60 },
+      'gate-strengthened safe',
+    ],
+    [
+      'webhookReplayToleranceSeconds',
+      { webhookReplayToleranceSeconds: 60 },
+      { webhookReplayToleranceSeconds: 300 },
+      'gate-weakened caution',
+    ],
+    [
+      'webhookReplayToleranceSeconds',
+      { webhookReplayToleranceSeconds: 60 },
+      { webhookReplayToleranceSeconds: 0 },
+      'gate-weakened caution',
+    ],
+    ['webhookReplayToleranceSeconds', { webhookReplayToleranceSeconds: 60 }, {}, 'gate-weakened caution'],
+    ['webhookReplayToleranceSeconds', {}, { webhookReplayToleranceSeconds: 60 }, 'gate-strengthened safe'],
+    ['webhookNonceHeader', {}, { webhookNonceHeader: 'X-Id' }, 'gate-strengthened safe'],
+    ['webhookNonceHeader', { webhookNonceHeader: 'X-Id' }, { webhookNonceHeader: 'X-Other' }, 'gate-weakened caution'],
+    ['webhookNonceHeader', { webhookNonceHeader: 'X-Id' }, {}, 'gate-weakened caution'],
+    ['webhookRequireTimestamp', { webhookRequireTimestamp: true }, {}, 'gate-weakened caution'],
+    ['webhookRequireTimestamp', {}, { webhookRequireTimestamp: true }, 'gate-strengthened safe'],
+    [
+      'webhookRateLimitPermitsPerSecond',
+      { webhookRateLimitPermitsPerSecond: 5 },
+      { webhookRateLimitPermitsPerSecond: 2 },
+      'gate-strengthened safe',
+    ],
+    [
+      'webhookRateLimitPermitsPerSecond',
+      { webhookRateLimitPermitsPerSecond: 5 },
+      { webhookRateLimitPermitsPerSecond: 9 },
+      'gate-weakened caution',
+    ],
+    ['webhookRateLimitPermitsPerSecond', { webhookRateLimitPermitsPerSecond: 5 }, {}, 'gate-weakened caution'],
+    ['webhookRateLimitPerIp', {}, { webhookRateLimitPerIp: true }, 'gate-weakened caution'],
+    ['webhookIpAllowList', {}, { webhookIpAllowList: ['10.0.0.0/8'] }, 'gate-strengthened safe'],
+    [
+      'webhookIpAllowList',
+      { webhookIpAllowList: ['10.0.0.0/8', '::1'] },
+      { webhookIpAllowList: '10.0.0.0/8' },
+      'gate-strengthened safe',
+    ],
+    [
+      'webhookIpAllowList',
+      { webhookIpAllowList: ['10.0.0.1', '::1'] },
+      { webhookIpAllowList: '::1, 10.0.0.1' },
+      'gate-strengthened safe',
+    ],
+    [
+      'webhookIpAllowList',
+      { webhookIpAllowList: ['10.0.0.1'] },
+      { webhookIpAllowList: ['10.0.0.1', '::1'] },
+      'gate-weakened caution',
+    ],
+    ['webhookIpAllowList', { webhookIpAllowList: ['10.0.0.1'] }, {}, 'gate-weakened caution'],
+    [
+      'webhookIpAllowListPresets',
+      { webhookIpAllowListPresets: 'github' },
+      { webhookIpAllowListPresets: 'github, stripe' },
+      'gate-weakened caution',
+    ],
+    ['webhookIpDenyList', {}, { webhookIpDenyList: ['10.0.0.1'] }, 'gate-strengthened safe'],
+    [
+      'webhookIpDenyList',
+      { webhookIpDenyList: ['10.0.0.1', '::1'] },
+      { webhookIpDenyList: ['::1'] },
+      'gate-weakened caution',
+    ],
+    [
+      'webhookEnforcementMode',
+      { webhookEnforcementMode: 'Enforce' },
+      { webhookEnforcementMode: 'Audit' },
+      'gate-weakened caution',
+    ],
+    ['webhookEnforcementMode', { webhookEnforcementMode: 'Enforce' }, {}, 'gate-weakened caution'],
+    ['webhookEnforcementMode', {}, { webhookEnforcementMode: 'Off' }, 'gate-weakened caution'],
+    ['webhookEnforcementMode', {}, { webhookEnforcementMode: 'Enforce' }, 'gate-strengthened safe'],
+    [
+      'webhookEnforcementMode',
+      { webhookEnforcementMode: 'Off' },
+      { webhookEnforcementMode: 'Audit' },
+      'gate-strengthened safe',
+    ],
+    ['webhookPublicUrl', {}, { webhookPublicUrl: 'https://example.com/in' }, 'gate-changed caution'],
+    ['webhookHoldDeliveries', {}, { webhookHoldDeliveries: true }, 'webhook-answer-changed safe'],
+    ['webhookDuplicateResponse', {}, { webhookDuplicateResponse: 'acknowledge' }, 'webhook-answer-changed safe'],
+    [
+      'webhookResponse',
+      {},
+      { webhookResponse: { contentType: 'text/xml', body: '<a/>' } },
+      'webhook-answer-changed safe',
+    ],
+  ])('%s from %j to %j', (field, before, after, expected) => {
+    expect(verdicts(judge({ in: hook(before) }, { in: hook(after) }))).toEqual([
+      `${expected} triggers.in.inputs.${field}`,
+    ]);
+  });
+
+  it('takes a rotation of keys for safe', () => {
+    const rotated = { ...signed, webhookHmacKey: 'env:GITHUB_KEY_OLD', webhookHmacKeyPrevious: 'env:GITHUB_KEY' };
+    expect(judge({ in: hook(signed) }, { in: hook(rotated) }).map((each) => each.class)).toEqual(['safe', 'safe']);
+  });
+
+  it('takes the present name of a key for its legacy name', () => {
+    const legacy = { webhookSecret: 'env:GITHUB_KEY', webhookSecretPrevious: 'env:GITHUB_KEY_OLD' };
+    const present = { webhookHmacKey: 'env:GITHUB_KEY', webhookHmacKeyPrevious: 'env:GITHUB_KEY_OLD' };
+    expect(new Set(judge({ in: hook(legacy) }, { in: hook(present) }).map((each) => each.class))).toEqual(
+      new Set(['safe']),
+    );
+  });
+
+  it('opens to every address where one source of the allow list is left out, and says nothing more where the other stays', () => {
+    const both = { webhookIpAllowList: ['10.0.0.1'], webhookIpAllowListPreset: 'github' };
+    expect(verdicts(judge({ in: hook(both) }, { in: hook({ webhookIpAllowListPreset: 'github' }) }))).toEqual([
+      'gate-strengthened safe triggers.in.inputs.webhookIpAllowList',
+    ]);
+    expect(judge({ in: hook(both) }, { in: hook({}) })[0]?.consequence).toContain('Every address may deliver.');
+  });
+});
+
+describe('what a finding shows of a trigger', () => {
+  it('never holds a secret', () => {
+    const open = { webhookSlug: 'in', webhookSignatureScheme: 'GitHub', webhookHmacKey: 'literal-key' };
+    const url = (token: string) => ({ ...open, webhookPublicUrl: `https://u:${token}@example.com/in?token=${token}` });
+    const all = [
+      ...judge({ in: hook(url('first-secret')) }, { in: hook(url('second-secret')) }),
+      ...judge({ in: hook(url('first-secret')) }, {}),
+      ...judge({}, { in: hook(url('first-secret')) }),
+      ...judge({ in: hook(signed) }, { in: hook(open) }),
+    ];
+    expect(JSON.stringify(all)).not.toMatch(/literal-key|first-secret|second-secret|a key of the environment/);
+    expect(all).toHaveLength(4);
+  });
+
+  it('says how many runs in flight a removed trigger started', () => {
+    const triggers = { manual: { type: 'manual' } };
+    const [finding] = compare(withTriggers(triggers), withTriggers({}), inFlight({ a: 'runs' }, { a: 'waits' }));
+    expect(finding?.live).toBe('2 runs in flight were started by `manual`');
+  });
+
+  it('says of a new webhook trigger that nothing is checked', () => {
+    const [finding] = judge({}, { in: hook({ webhookSlug: 'in' }) });
+    expect(finding?.consequence).toContain('No signature is checked');
+  });
+});
+
+describe('a manifest with an unknown id', () => {
+  const deployed = [
+    { id: 'a', name: 'Orders', slugs: ['in'] },
+    { id: 'b', name: 'Reports', slugs: [] },
+  ];
+  it.each([
+    [
+      'shares a slug with a flow that is gone',
+      { id: 'x', name: 'New', slugs: ['IN'] },
+      ['a'],
+      { id: 'a', because: 'slug' },
+    ],
+    [
+      'has the name of a flow that is gone',
+      { id: 'x', name: 'Reports', slugs: [] },
+      ['a', 'b'],
+      { id: 'b', because: 'name' },
+    ],
+    ['has the name of a flow that is there', { id: 'x', name: 'Reports', slugs: [] }, ['a'], undefined],
+    ['has nothing of any', { id: 'x', name: 'New', slugs: ['new'] }, ['a', 'b'], undefined],
+    ['has an id that is known after all', { id: 'b', name: 'Orders', slugs: ['in'] }, ['a'], undefined],
+  ])('%s', (_, next, gone, expected) => {
+    expect(findReplaced({ next, deployed, goneIds: new Set(gone) })).toEqual(expected);
+  });
+});

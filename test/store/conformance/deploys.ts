@@ -1,0 +1,200 @@
+import { describe, expect, test } from 'vitest';
+import type { Finding } from '../../../src/model/finding.ts';
+import type { PlannedDeploy, Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import {
+  aRun,
+  claimAll,
+  deployOf,
+  failed,
+  finish,
+  flowId,
+  graphOf,
+  id,
+  minute,
+  retryAt,
+  startRun,
+  succeeded,
+  T0,
+} from '../samples.ts';
+
+const one = graphOf({ a: [] });
+const two = graphOf({ a: [], b: ['a'] });
+
+function planned(graph: typeof one, change: Partial<PlannedDeploy> = {}): PlannedDeploy {
+  const plan = { basedOn: null, needsIdle: false, withoutHistory: [], findings: [], overrides: [] };
+  return { ...deployOf(graph), ...plan, source: 'folder', ...change };
+}
+
+async function endRun(store: Store): Promise<void> {
+  for (let claims = await claimAll(store); claims.length > 0; claims = await claimAll(store)) {
+    for (const claim of claims) await finish(store, claim, succeeded());
+  }
+}
+
+export function deploys({ open }: StoreUnderTest): void {
+  describe('a planned deploy', () => {
+    test('is a revision with its findings, its overrides and where it came from', async () => {
+      const store = await open();
+      const finding: Finding = { rule: 'r', class: 'caution', path: 'steps.a', message: 'm', consequence: 'c' };
+      expect(await store.applyDeploy(planned(one))).toMatchObject({ kind: 'applied', flow: { revision: 1 } });
+      const change = { basedOn: 1, findings: [finding], overrides: ['caution'], source: 'api', at: T0 + 1 } as const;
+      expect(await store.applyDeploy(planned(two, change))).toMatchObject({ kind: 'applied', flow: { revision: 2 } });
+      const page = await store.listRevisions({ flowId, skip: 0, take: 50 });
+      expect(page).toEqual({
+        total: 2,
+        items: [
+          {
+            ...{ flowId, revision: 2, version: '1.0', hash: deployOf(two).hash, createdAt: T0 + 1, source: 'api' },
+            ...{ findings: [finding], overrides: ['caution'], runs: 0, runsInFlight: 0 },
+          },
+          {
+            ...{ flowId, revision: 1, version: '1.0', hash: deployOf(one).hash, createdAt: T0, source: 'folder' },
+            ...{ findings: [], overrides: [], runs: 0, runsInFlight: 0 },
+          },
+        ],
+      });
+      expect((await store.listRevisions({ flowId, skip: 1, take: 1 }))?.items).toEqual(page?.items.slice(1));
+    });
+
+    test('of the manifest that is deployed changes nothing', async () => {
+      const store = await open();
+      await store.deployFlow(deployOf(one));
+      const again = await store.applyDeploy(planned(one, { basedOn: null, at: T0 + 1 }));
+      expect(again).toMatchObject({ kind: 'unchanged', flow: { revision: 1, updatedAt: T0 } });
+    });
+
+    test('that was made against another revision is outdated, and nothing is written', async () => {
+      const store = await open();
+      await store.deployFlow(deployOf(one));
+      expect(await store.applyDeploy(planned(two, { basedOn: null }))).toEqual({ kind: 'outdated' });
+      expect(await store.applyDeploy(planned(two, { basedOn: 2 }))).toEqual({ kind: 'outdated' });
+      expect((await store.findFlow(flowId))?.revision).toBe(1);
+      expect(await store.findRevision(flowId, 2)).toBeUndefined();
+    });
+
+    test('waits for the runs of its flow where it must, and for no other flow', async () => {
+      const store = await open();
+      await startRun(store, one);
+      await store.accept({ run: aRun({ id: id(101), flowId: 'another flow', steps: [] }) });
+      const change = planned(two, { basedOn: 1, needsIdle: true });
+      expect(await store.applyDeploy(change)).toEqual({ kind: 'busy', runsInFlight: 1 });
+      expect((await store.findFlow(flowId))?.revision).toBe(1);
+      await endRun(store);
+      expect(await store.applyDeploy(change)).toMatchObject({ kind: 'applied' });
+    });
+
+    test('is outdated where a step has got history since', async () => {
+      const store = await open();
+      await store.deployFlow(deployOf(one));
+      const change = planned(two, { basedOn: 1, withoutHistory: ['a', 'unknown'] });
+      await startRun(store, one);
+      expect(await store.applyDeploy(change)).toEqual({ kind: 'outdated' });
+    });
+  });
+
+  describe('what is live of a flow', () => {
+    test('is nothing where it never ran', async () => {
+      const store = await open();
+      const nothing = { runsInFlight: 0, runs: [], stepsWithHistory: [], lastRunOfStep: {} };
+      expect(await store.readLiveFlow(flowId)).toEqual(nothing);
+      await store.deployFlow(deployOf(one));
+      expect(await store.readLiveFlow(flowId)).toEqual(nothing);
+    });
+
+    test('names runs in flight, oldest first, with where they stand', async () => {
+      const store = await open();
+      const graph = graphOf({ a: [], b: ['a'], c: ['b'] });
+      await startRun(store, graph, { id: id(102), startedAt: T0 + 2 });
+      await startRun(store, graph, { id: id(101), startedAt: T0 + 1 });
+      for (const claim of await claimAll(store)) {
+        await finish(store, claim, claim.runId === id(101) ? succeeded() : retryAt(T0 + minute));
+      }
+      const live = await store.readLiveFlow(flowId);
+      expect(live.runsInFlight).toBe(2);
+      expect(live.runs).toEqual([
+        {
+          ...{ id: id(101), revision: 1, triggerKey: 'github', startedAt: T0 + 1 },
+          steps: { a: { status: 'Succeeded', isWaiting: false }, b: { status: 'Pending', isWaiting: false } },
+        },
+        {
+          ...{ id: id(102), revision: 1, triggerKey: 'github', startedAt: T0 + 2 },
+          steps: { a: { status: 'Pending', isWaiting: true } },
+        },
+      ]);
+    });
+
+    test('counts a step that waits for a signal as waiting, and no run that ended', async () => {
+      const store = await open();
+      await startRun(store, one, { id: id(101) });
+      const [claim] = await claimAll(store);
+      if (claim === undefined) throw new Error('nothing was due');
+      await finish(store, claim, { kind: 'waiting', state: null, dueAt: null, signalName: 'go' });
+      expect((await store.readLiveFlow(flowId)).runs[0]?.steps).toEqual({ a: { status: 'Pending', isWaiting: true } });
+      await store.cancelRun({ runId: id(101), reason: null, at: T0 });
+      expect(await store.readLiveFlow(flowId)).toMatchObject({ runsInFlight: 0, runs: [], stepsWithHistory: ['a'] });
+    });
+
+    test('knows each step that a kept run has a row of, and when its newest such run began', async () => {
+      const store = await open();
+      await startRun(store, two, { id: id(101), startedAt: T0 });
+      await endRun(store);
+      await startRun(store, graphOf({ a: [], c: ['a'] }), { id: id(102), startedAt: T0 + 5 });
+      for (const claim of await claimAll(store)) await finish(store, claim, failed());
+      await startRun(store, graphOf({ a: [], d: ['a'] }), { id: id(103), startedAt: T0 + 9 });
+      const { stepsWithHistory, lastRunOfStep } = await store.readLiveFlow(flowId);
+      expect([...stepsWithHistory].sort()).toEqual(['a', 'b', 'c']);
+      expect(lastRunOfStep).toEqual({ a: T0 + 9, b: T0, c: T0 + 5 });
+    });
+
+    test('forgets a step with the last run that knew it', async () => {
+      const store = await open();
+      await startRun(store, two, { id: id(101) });
+      await endRun(store);
+      await startRun(store, one, { id: id(102), startedAt: T0 + 5 });
+      await store.purgeRuns({ before: T0 + 1, limit: 10 });
+      expect((await store.readLiveFlow(flowId)).stepsWithHistory).toEqual(['a']);
+    });
+  });
+
+  describe('deployed flows', () => {
+    test('are those that a planned deploy deployed, with their newest revision', async () => {
+      const store = await open();
+      await store.deployFlow(deployOf(one));
+      expect(await store.listDeployed()).toEqual([]);
+      await store.applyDeploy(planned(one));
+      const [deployed, ...others] = await store.listDeployed();
+      expect(others).toEqual([]);
+      expect(deployed).toMatchObject({ flow: { id: flowId }, revision: { revision: 1, snapshot: { steps: one } } });
+    });
+
+    test('are drained and resumed; both twice change nothing', async () => {
+      const store = await open();
+      const flow = await store.deployFlow(deployOf(one));
+      const drained = { ...flow, drainingSince: T0 + 1 };
+      expect(await store.setFlowDraining({ flowId, isDraining: true, at: T0 + 1 })).toEqual(drained);
+      expect(await store.setFlowDraining({ flowId, isDraining: true, at: T0 + 2 })).toEqual(drained);
+      expect(await store.findFlow(flowId)).toEqual(drained);
+      expect(await store.setFlowDraining({ flowId, isDraining: false, at: T0 + 3 })).toEqual(flow);
+      expect(await store.setFlowDraining({ flowId: 'unknown', isDraining: true, at: T0 })).toBeUndefined();
+    });
+
+    test('have no revisions where they are unknown', async () => {
+      const store = await open();
+      expect(await store.listRevisions({ flowId, skip: 0, take: 50 })).toBeUndefined();
+    });
+
+    test('count the runs of each revision', async () => {
+      const store = await open();
+      await startRun(store, one, { id: id(101) });
+      await endRun(store);
+      await startRun(store, one, { id: id(102) });
+      await startRun(store, two, { id: id(103) });
+      const page = await store.listRevisions({ flowId, skip: 0, take: 50 });
+      expect(page?.items.map(({ revision, runs, runsInFlight }) => [revision, runs, runsInFlight])).toEqual([
+        [2, 1, 1],
+        [1, 2, 1],
+      ]);
+    });
+  });
+}

@@ -1,0 +1,147 @@
+import { describe, expect, test } from 'vitest';
+import type { Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import {
+  acceptanceOf,
+  aNonce,
+  claimAll,
+  deliveryIds,
+  deployOf,
+  finish,
+  flowId,
+  graphOf,
+  id,
+  minute,
+  runIds,
+  succeeded,
+  T0,
+} from '../samples.ts';
+
+const one = graphOf({ first: [] });
+const two = graphOf({ other: [], last: ['other'] });
+
+async function drained(open: () => Promise<Store>): Promise<Store> {
+  const store = await open();
+  await store.deployFlow(deployOf(one));
+  await store.setFlowDraining({ flowId, isDraining: true, at: T0 });
+  return store;
+}
+
+const resume = (store: Store) => store.setFlowDraining({ flowId, isDraining: false, at: T0 });
+const release = (store: Store, limit = 100) => store.releaseHeld({ flowId, limit, at: T0 + minute });
+
+export function holds({ open }: StoreUnderTest): void {
+  describe('a held delivery', () => {
+    test('is kept with its run to be, and starts none yet', async () => {
+      const store = await drained(open);
+      expect(await store.holdDelivery(acceptanceOf(1))).toEqual({ kind: 'held', runId: id(1001), isReplay: false });
+      expect(await runIds(store)).toEqual([]);
+      expect(await store.countHeld()).toEqual({ [flowId]: 1 });
+      const kept = await store.findDelivery(id(1));
+      expect(kept).toMatchObject({ runId: id(1001), statusCode: 200 });
+      expect(Buffer.from(kept?.body ?? []).toString()).toBe('{}');
+      expect((await store.listDeliveries({ skip: 0, take: 1 })).items[0]?.body).toEqual(kept?.body);
+      expect(await release(store)).toEqual({ runs: [], left: 1 });
+    });
+
+    test('uses its nonce and its idempotency key up', async () => {
+      const store = await drained(open);
+      await store.holdDelivery(acceptanceOf(1, { nonce: aNonce(), idempotencyKey: 'key' }));
+      expect(await store.holdDelivery(acceptanceOf(2, { nonce: aNonce() }))).toEqual({
+        ...{ kind: 'replayed', runId: id(1001), hasSameBody: true },
+      });
+      expect(await store.holdDelivery(acceptanceOf(3, { idempotencyKey: 'key' }))).toMatchObject({
+        ...{ kind: 'duplicate', runId: id(1001) },
+      });
+      expect(await deliveryIds(store)).toEqual([id(3), id(1)]);
+      await resume(store);
+      expect((await release(store)).runs.map((run) => run.id)).toEqual([id(1001)]);
+      expect(await store.accept(acceptanceOf(4, { nonce: aNonce() }))).toMatchObject({ kind: 'replayed' });
+      expect(await store.findRun(id(1001))).toMatchObject({ idempotencyKey: 'key' });
+    });
+
+    test('is not taken where the flow starts runs', async () => {
+      const store = await drained(open);
+      await resume(store);
+      expect(await store.holdDelivery(acceptanceOf(1, { nonce: aNonce() }))).toEqual({ kind: 'open' });
+      expect(await store.accept(acceptanceOf(1, { nonce: aNonce() }))).toMatchObject({ kind: 'accepted' });
+    });
+
+    test('is taken while the flow is disabled', async () => {
+      const store = await open();
+      await store.deployFlow(deployOf(one));
+      await store.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
+      expect(await store.holdDelivery(acceptanceOf(1))).toMatchObject({ kind: 'held' });
+      await resume(store);
+      expect((await release(store)).left).toBe(1);
+      await store.setFlowEnabled({ flowId, isEnabled: true, at: T0 });
+      expect(await release(store)).toMatchObject({ runs: [{ id: id(1001) }], left: 0 });
+    });
+
+    test('stands behind those that are held already, also once the flow starts runs', async () => {
+      const store = await drained(open);
+      await store.holdDelivery(acceptanceOf(1));
+      await resume(store);
+      expect(await store.holdDelivery(acceptanceOf(2))).toMatchObject({ kind: 'held' });
+      expect((await release(store)).runs.map((run) => run.id)).toEqual([id(1001), id(1002)]);
+      expect(await store.holdDelivery(acceptanceOf(3))).toEqual({ kind: 'open' });
+    });
+
+    test('outlasts the retention of deliveries', async () => {
+      const store = await drained(open);
+      await store.holdDelivery(acceptanceOf(1));
+      await store.accept(acceptanceOf(2));
+      expect(await store.purgeDeliveries({ before: T0 + minute, limit: 10 })).toBe(1);
+      await store.trimRefused({ maxRows: 0, maxBytes: 0, limit: 10 });
+      expect(await deliveryIds(store)).toEqual([id(1)]);
+    });
+  });
+
+  describe('a release', () => {
+    test('starts runs once, in order of arrival, so many at a time', async () => {
+      const store = await drained(open);
+      for (const n of [3, 1, 2]) await store.holdDelivery(acceptanceOf(n));
+      await resume(store);
+      expect(await release(store, 2)).toMatchObject({ runs: [{ id: id(1003) }, { id: id(1001) }], left: 1 });
+      expect(await release(store, 2)).toMatchObject({ runs: [{ id: id(1002) }], left: 0 });
+      expect(await release(store, 2)).toEqual({ runs: [], left: 0 });
+      expect((await runIds(store)).sort()).toEqual([id(1001), id(1002), id(1003)]);
+    });
+
+    test('starts runs of the newest revision, with what the delivery brought', async () => {
+      const store = await drained(open);
+      const { run, delivery } = acceptanceOf(1);
+      const trigger = { ...run.trigger, body: new Uint8Array([0, 255, 10]), contentType: null, headers: { a: 'ü' } };
+      await store.holdDelivery({ delivery, run: { ...run, trigger, traceparent: '00-1-2-01' } });
+      await store.deployFlow(deployOf(two, { version: '2.0' }));
+      await resume(store);
+      const released = await release(store);
+      expect(released.runs).toEqual([
+        {
+          ...{ id: id(1001), flowId, flowName: 'Orders', flowVersion: '2.0', revision: 2, status: 'Running' },
+          ...{ triggerKey: 'github', triggerType: 'webhook', deliveryId: id(1), sourceRunId: null },
+          ...{ startedAt: T0 + minute, completedAt: null, timeoutAt: null, traceparent: '00-1-2-01' },
+          steps: [{ stepKey: 'other', stepType: 'NoOp', dueAt: T0 + minute }],
+        },
+      ]);
+      const started = await store.findRun(id(1001));
+      expect(Buffer.from(started?.trigger.body ?? [])).toEqual(Buffer.from([0, 255, 10]));
+      expect(started?.trigger).toMatchObject({ key: 'github', contentType: null, headers: { a: 'ü' } });
+      expect(Buffer.from((await store.findDelivery(id(1)))?.body ?? [])).toEqual(Buffer.from([0, 255, 10]));
+      const [claim] = await claimAll(store, T0 + minute);
+      if (claim === undefined) throw new Error('nothing is due');
+      expect(await finish(store, claim, succeeded())).toMatchObject({ dispatched: ['last'] });
+    });
+
+    test('of large bodies takes a few at a time', async () => {
+      const store = await drained(open);
+      for (const n of [1, 2, 3, 4]) {
+        const { run, delivery } = acceptanceOf(n);
+        const body = new Uint8Array(3 * 1024 * 1024);
+        await store.holdDelivery({ delivery, run: { ...run, trigger: { ...run.trigger, body } } });
+      }
+      await resume(store);
+      expect(await release(store)).toMatchObject({ runs: [{ id: id(1001) }, { id: id(1002) }], left: 2 });
+    });
+  });
+}
