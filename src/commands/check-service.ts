@@ -5,13 +5,13 @@ import type { ManifestIssue } from '../manifest/issues.ts';
 import { readJson } from '../manifest/json-text.ts';
 import { canonicalKeys, isObject } from '../manifest/keys.ts';
 import { listFiles } from '../manifest/load.ts';
-import type { DeployOutcome, Finding } from '../model/finding.ts';
+import type { DeployOutcome, Finding, FindingClass } from '../model/finding.ts';
 import type { Checked, CheckOptions } from './check.ts';
 import { CommandError, readCommandSettings } from './context.ts';
 import { createServiceClient, type ServiceClient } from './service-client.ts';
 
 /** A manifest as far as it has to be known here: the service judges it, with its own secrets, handlers and rules. */
-interface SentManifest {
+export interface SentManifest {
   readonly file: string;
   readonly text: string;
   readonly id: string;
@@ -41,7 +41,7 @@ export async function checkAgainstService(
   const goneIds = new Set(gone.map(({ id }) => id));
   const outcomes: DeployOutcome[] = [];
   for (const manifest of manifests) {
-    const answer = await plan(client, manifest, options);
+    const answer = await putManifest(client, manifest, { allow: options.allow, isPlan: true });
     if ('issues' in answer) issues.push(...answer.issues);
     else {
       const replaced = findReplaced({ next: manifest, deployed: served, goneIds });
@@ -53,7 +53,7 @@ export async function checkAgainstService(
   return { issues, flows: outcomes.length, outcomes, notInFolder: gone, against: `the service ${url}` };
 }
 
-async function readFolder(folder: string): Promise<{ manifests: SentManifest[]; issues: ManifestIssue[] }> {
+export async function readFolder(folder: string): Promise<{ manifests: SentManifest[]; issues: ManifestIssue[] }> {
   const files = await listFiles(folder);
   if ('error' in files) return { manifests: [], issues: [files.error] };
   const manifests: SentManifest[] = [];
@@ -62,8 +62,12 @@ async function readFolder(folder: string): Promise<{ manifests: SentManifest[]; 
     const text = await readText(file);
     const { value, problems } = readJson(text);
     const sent = identify(canonicalKeys(value).value);
-    if (typeof sent !== 'string') manifests.push({ name: basename(file, '.json'), ...sent, file, text });
-    else if (value === undefined) issues.push(...problems.map((problem) => ({ ...problem, file })));
+    if (typeof sent !== 'string') {
+      // The service sees no file, which names a flow that its manifest does not name.
+      const name = basename(file, '.json');
+      const named = sent.name === undefined && isObject(value) ? JSON.stringify({ ...value, name }) : text;
+      manifests.push({ name, ...sent, file, text: named });
+    } else if (value === undefined) issues.push(...problems.map((problem) => ({ ...problem, file })));
     else issues.push({ severity: 'error', file, path: 'id', message: sent });
   }
   const clashes = manifests.flatMap(({ file, id }): ManifestIssue[] => {
@@ -96,12 +100,13 @@ function identify(manifest: unknown): { id: string; name?: string; slugs: string
   return { id: manifest.id.toLowerCase(), ...name, slugs };
 }
 
-async function plan(
+/** Deploys a manifest, or asks what that would do. */
+export async function putManifest(
   client: ServiceClient,
   { id, file, text }: SentManifest,
-  { allow }: CheckOptions,
+  { allow, isPlan }: { readonly allow: readonly FindingClass[]; readonly isPlan: boolean },
 ): Promise<DeployOutcome | { issues: ManifestIssue[] }> {
-  const query = `dryRun=true${allow.length === 0 ? '' : `&allow=${allow.join(',')}`}`;
+  const query = `dryRun=${isPlan}${allow.length === 0 ? '' : `&allow=${allow.join(',')}`}`;
   const path = `/flows/api/flows/${id}?${query}`;
   const { status, body } = await client.ask({ method: 'PUT', path, body: text, accepts: [400, 409] });
   if (status === 400) return { issues: issuesOf(body, file) };

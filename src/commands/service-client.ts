@@ -8,7 +8,7 @@ export interface ServiceClient {
 }
 
 export interface ServiceRequest {
-  readonly method: 'GET' | 'PUT';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** Begins with a slash. */
   readonly path: string;
   readonly body?: string;

@@ -11,11 +11,6 @@ export function checkSchema(db: Database, migrations: readonly Migration[]): voi
   );
 }
 
-/** Whether every migration has been applied. */
-export function isCurrent(db: Database, migrations: readonly Migration[]): boolean {
-  return schemaVersion(db) === (migrations.at(-1)?.version ?? 0);
-}
-
 /** Brings the schema up to the newest migration, each in a transaction of its own; what is applied already stays. */
 export function migrate(db: Database, migrations: readonly Migration[]): void {
   const current = schemaVersion(db);
