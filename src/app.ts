@@ -4,8 +4,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
 import { dashboard } from './dashboard/dashboard.ts';
-import { createDeployment, type Deployment, tellReload } from './deployment.ts';
-import { DeploysRefusedError, errorHandler, ManifestsError } from './errors.ts';
+import { createDeployment, type Deployment } from './deployment.ts';
+import { errorHandler, ManifestsError } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
 import { createFlowSwitch, type FlowSwitch } from './flows/flow-switch.ts';
 import { createHolding, type Holding } from './flows/holding.ts';
@@ -149,14 +149,16 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const newId = createIdSource();
   const catalog = createCatalog(store, clock);
   let follow = () => {};
+  let stopWatching = () => {};
   const deployment = createDeployment({
     ...{ store, catalog, clock, logger, toolbox, folder: parts.manifestFolder },
     defaultMode: settings.enforcementMode,
     holdDeliveries: settings.holdDeliveries,
     retentionDays: settings.runRetentionDays,
+    failsWhenRefused: settings.refusedDeploys === 'fail',
     onDeployed: () => follow(),
   });
-  const warnings = [...parts.warnings, ...(await deployFolder(deployment, parts))];
+  const warnings = [...parts.warnings, ...(await deployment.start(parts.flows))];
   const { readSecret } = toolbox.rules;
   const live = createLiveEvents();
   const { handlers } = toolbox;
@@ -171,15 +173,9 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const isStopping = () => closing !== undefined;
   const house = { ...parts, metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, isStopping };
   const fastify = createServer(house);
-  const reload = async () => {
-    try {
-      tellReload(await deployment.reload(), logger);
-    } catch (error) {
-      logger.error({ err: error }, 'the manifests could not be reloaded; what is deployed stays');
-    }
-  };
   const stop = async () => {
     follow = () => {};
+    stopWatching();
     await closeServer(fastify);
     await holding.stop();
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
@@ -190,11 +186,12 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     fastify,
     warnings,
     triggers: deployment.triggers,
-    reload,
+    reload: deployment.reloadAndTell,
     async listen() {
       await runtime.start();
       await holding.start();
       follow = () => void syncSchedules(scheduler, logger);
+      if (settings.watchManifests) stopWatching = deployment.watch();
       parts.logRetention.start();
       await fastify.listen({ host: settings.host, port: settings.port });
       return urlOf(fastify.server.address() as AddressInfo);
@@ -204,14 +201,6 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       return closing;
     },
   };
-}
-
-/** Yields a line for each doubt; throws `DeploysRefusedError` where the settings want no start without the change. */
-async function deployFolder(deployment: Deployment, { settings, flows }: Parts): Promise<string[]> {
-  const { refused, doubts } = await deployment.start(flows);
-  const lines = refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
-  if (lines.length > 0 && settings.refusedDeploys === 'fail') throw new DeploysRefusedError(lines);
-  return [...lines, ...doubts];
 }
 
 async function syncSchedules(scheduler: Scheduler, logger: Logger): Promise<void> {

@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
 import { checkCommand } from './commands/check.ts';
+import { deployCommand } from './commands/deploy.ts';
+import { drainCommand } from './commands/drain.ts';
 import { schemaCommand } from './commands/schema.ts';
 import { schemesCommand } from './commands/schemes.ts';
 import { sendCommand } from './commands/send.ts';
@@ -12,6 +14,8 @@ const program = new Command('sluice')
   .version(version)
   .addCommand(serveCommand())
   .addCommand(checkCommand())
+  .addCommand(deployCommand())
+  .addCommand(drainCommand())
   .addCommand(sendCommand())
   .addCommand(schemesCommand())
   .addCommand(schemaCommand());

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { DeploysRefusedError } from './errors.ts';
 import type { Catalog } from './flows/catalog.ts';
 import { createDeployer, type Deployer, type DeployerServices } from './flows/deployer.ts';
 import { orphanLine } from './flows/restore-flows.ts';
@@ -8,18 +9,24 @@ import type { DeployOutcome, FindingClass } from './model/finding.ts';
 import type { EnforcementMode } from './model/manifest.ts';
 import { logEvent } from './telemetry/events.ts';
 import type { Toolbox } from './toolbox.ts';
+import { watchFolder } from './watch-folder.ts';
 import { createTriggerTable, type TriggerTable } from './webhooks/triggers.ts';
 
 /** The manifests in force, and how others come in their place while the service runs. */
 export interface Deployment {
   /** The table in force; a delivery keeps the one that it began with. */
   triggers(): TriggerTable;
-  /** Puts the manifests that a start has loaded in force. Yields what was refused, and a line for each doubt. */
-  start(
-    flows: readonly LoadedFlow[],
-  ): Promise<{ readonly refused: readonly DeployOutcome[]; readonly doubts: string[] }>;
+  /**
+   * Puts the manifests that a start has loaded in force; a flow whose change is refused goes on as it was deployed, unless
+   * the start is to fail with it: then it rejects with `DeploysRefusedError`. Yields a line for each doubt.
+   */
+  start(flows: readonly LoadedFlow[]): Promise<string[]>;
   /** Reads the folder anew and deploys what changed; where any manifest has an error, nothing changes. */
   reload(options?: ReloadOptions): Promise<Reload>;
+  /** Never rejects: the log has what was done and what went wrong. */
+  reloadAndTell(): Promise<void>;
+  /** Reloads whenever the folder changes, until the function that it yields is called. */
+  watch(): () => void;
   /** Reads one manifest that did not come from the folder; `name` is the flow's where the manifest gives none. */
   parse(text: string, name: string): { flow: LoadedFlow | undefined; issues: readonly ManifestIssue[] };
   /** Deploys one manifest, or says what that would do. */
@@ -49,6 +56,8 @@ export interface DeploymentServices extends Omit<DeployerServices, 'rules' | 'on
   readonly folder: string;
   readonly defaultMode: EnforcementMode;
   readonly holdDeliveries: boolean;
+  /** A start fails where a change is refused. */
+  readonly failsWhenRefused?: boolean | undefined;
   /** The triggers in force have changed. */
   readonly onDeployed: () => void;
 }
@@ -78,10 +87,27 @@ export function createDeployment(services: DeploymentServices): Deployment {
     services.onDeployed();
   };
   const deployer = createDeployer({ ...services, rules, onDeployed });
+  const reload = oneAfterTheOther((options: ReloadOptions = {}) =>
+    reloadFolder(options, { folder, rules, deployer, catalog }),
+  );
+  const reloadAndTell = async () => {
+    try {
+      tellReload(await reload(), logger);
+    } catch (error) {
+      logger.error({ err: error }, 'the manifests could not be reloaded; what is deployed stays');
+    }
+  };
   return {
     triggers: () => table,
-    start: (flows) => startFrom(flows, deployer, catalog),
-    reload: oneAfterTheOther((options: ReloadOptions = {}) => reload(options, { folder, rules, deployer, catalog })),
+    reload,
+    reloadAndTell,
+    watch: () => watchFolder(folder, () => void reloadAndTell(), logger),
+    async start(flows) {
+      const { refused, doubts } = await startFrom(flows, deployer, catalog);
+      const lines = refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
+      if (lines.length > 0 && services.failsWhenRefused === true) throw new DeploysRefusedError(lines);
+      return [...lines, ...doubts];
+    },
     parse: (text, name) => parseManifest(text, `${name}.json`, rules),
     async deploy(flow, { allow = [], isPlan = false }) {
       const options = { allow, isWholeFolder: false, source: 'api' } as const;
@@ -104,7 +130,7 @@ async function startFrom(flows: readonly LoadedFlow[], deployer: Deployer, catal
   return { refused, doubts: [...orphans, ...doubts.filter(isServed).map(({ message }) => message)] };
 }
 
-async function reload(
+async function reloadFolder(
   { allow = [], isPlan = false }: ReloadOptions,
   {
     folder,
@@ -154,7 +180,7 @@ function conflictAnnouncer(logger: Logger): (triggers: TriggerTable) => void {
 }
 
 /** What a reload did, for the log. */
-export function tellReload({ isValid, issues, outcomes, orphans }: Reload, logger: Logger): void {
+function tellReload({ isValid, issues, outcomes, orphans }: Reload, logger: Logger): void {
   const lines = issues.map(formatIssue);
   if (!isValid) {
     logger.error({ issues: lines }, 'the manifests cannot be loaded; what is deployed stays');

@@ -31,6 +31,12 @@ async function start(): Promise<void> {
   const settings = readSettings(environment, options);
   const { logger, flush } = createLogger(settings);
   const stopTracing = await startTracing(hasTraceExporter(environment), logger);
+  // Before the folder is read: a signal would else end the process, and what changed since would go unseen.
+  let isReloadWanted = false;
+  let reload = () => {
+    isReloadWanted = true;
+  };
+  process.on('SIGHUP', () => reload());
   const app = await buildApp({
     settings,
     extensions,
@@ -40,7 +46,8 @@ async function start(): Promise<void> {
   });
   const address = await app.listen();
   greet(app, address);
-  process.on('SIGHUP', () => void app.reload());
+  reload = () => void app.reload();
+  if (isReloadWanted) reload();
   closeWithGrace(
     { delay: settings.shutdownGraceSeconds * 1000 + STOP_MARGIN_MS, logger: false, skip: ['SIGHUP'] },
     async ({ signal, err }) => {

@@ -1,24 +1,76 @@
-import { Command } from 'commander';
-import { formatIssue } from '../manifest/issues.ts';
-import { openContext, reporting } from './context.ts';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
+import type { DeployOutcome, FindingClass } from '../model/finding.ts';
+import { checkAgainstDatabase } from './check-database.ts';
+import { checkAgainstService } from './check-service.ts';
+import { reporting } from './context.ts';
+import { exitCodeOf, renderOutcomes } from './render-outcomes.ts';
+
+/** What a folder of manifests would do to what is deployed. */
+export interface Checked {
+  readonly issues: readonly ManifestIssue[];
+  /** Manifests without an error. */
+  readonly flows: number;
+  /** Empty where nothing was compared with. */
+  readonly outcomes: readonly DeployOutcome[];
+  readonly notInFolder: readonly { readonly id: string; readonly name: string }[];
+  /** What the manifests were compared with, in words. */
+  readonly against: string;
+}
+
+export interface CheckOptions {
+  readonly against?: string;
+  readonly json?: true;
+  readonly allow: readonly FindingClass[];
+  readonly user?: string;
+  readonly token?: string;
+}
 
 export function checkCommand(): Command {
   return new Command('check')
-    .description('Check a folder of manifests as a start would; exit code 2 where one cannot be loaded')
+    .description('Check a folder of manifests as a start would, and say what deploying it would do')
     .argument('[folder]', 'the folder; the one of the settings where none is given')
-    .option('--json', 'print the issues as JSON')
+    .option('--against <target>', 'URL of a service, or sqlite:PATH; the database of the settings where not given')
+    .option('--json', 'print issues and outcomes as JSON')
+    .addOption(
+      new Option('--allow <class>', 'count cautions, or what breaks, as allowed; may be given several times')
+        .argParser((value: string, before: readonly FindingClass[]) => [...before, allowable(value)])
+        .default([], 'none'),
+    )
+    .option('--token <token>', 'bearer token of the service; SLUICE_DASHBOARD_TOKEN where not given')
+    .option('--user <name:password>', 'credentials of the service; SLUICE_DASHBOARD_USER and _PASSWORD where not given')
+    .addHelpText(
+      'after',
+      '\nThe exit code is 0 where all is safe, 1 where there is a caution, 2 where something breaks, cannot be loaded or ' +
+        'cannot be asked.',
+    )
     .action(reporting(check));
 }
 
-async function check(folder: string | undefined, options: { json?: true }): Promise<void> {
-  const { flows, issues } = await openContext(folder);
-  const errors = issues.filter((issue) => issue.severity === 'error').length;
-  if (options.json) process.stdout.write(`${JSON.stringify({ flows: flows.length, issues }, null, 2)}\n`);
-  else
-    process.stdout.write(`${[...issues.map(formatIssue), summary(flows.length, errors, issues.length)].join('\n')}\n`);
-  if (errors > 0) process.exitCode = 2;
+async function check(folder: string | undefined, options: CheckOptions): Promise<void> {
+  const { against } = options;
+  const isService = against !== undefined && /^https?:/i.test(against);
+  const checked = isService
+    ? await checkAgainstService(against, folder, options)
+    : await checkAgainstDatabase(folder, options);
+  const errors = checked.issues.filter(({ severity }) => severity === 'error').length;
+  process.stdout.write(options.json ? asJson(checked) : asText(checked, errors, options.allow));
+  process.exitCode = errors > 0 ? 2 : exitCodeOf(checked.outcomes, options.allow);
 }
 
-function summary(flows: number, errors: number, issues: number): string {
-  return `${flows} flows can be deployed, ${errors} errors, ${issues - errors} warnings`;
+function asJson({ flows, issues, outcomes, notInFolder, against }: Checked): string {
+  return `${JSON.stringify({ against, flows, issues, outcomes, notInFolder }, null, 2)}\n`;
+}
+
+function asText(checked: Checked, errors: number, allow: readonly FindingClass[]): string {
+  const { issues, flows, outcomes, notInFolder, against } = checked;
+  const summary = `${flows} flows can be deployed, ${errors} errors, ${issues.length - errors} warnings`;
+  const gone = notInFolder.map(({ id, name }) => `deployed, and not in the folder: ${name} (${id}); it stays as it is`);
+  const plan = outcomes.length === 0 ? [] : [renderOutcomes(outcomes, allow).trimEnd()];
+  return `${[[...issues.map(formatIssue), `${summary}; compared with ${against}`].join('\n'), ...gone, ...plan].join('\n\n')}\n`;
+}
+
+function allowable(value: string): FindingClass {
+  if (value === 'caution' || value === 'breaking') return value;
+  throw new InvalidArgumentError('expected caution or breaking');
 }

@@ -14,6 +14,13 @@ export interface CommandContext {
   readonly issues: readonly ManifestIssue[];
 }
 
+/** The settings alone, for a command that leaves the manifests to a service. */
+export async function readCommandSettings(folder?: string): Promise<Settings> {
+  const environment = processEnvironment();
+  const { options } = await loadConfigModule(configPath(environment), process.cwd());
+  return readSettings(environment, folder === undefined ? options : { ...options, manifests: folder });
+}
+
 /** Reads the folder given, else the one that the settings name. */
 export async function openContext(folder?: string): Promise<CommandContext> {
   const environment = processEnvironment();

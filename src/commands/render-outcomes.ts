@@ -14,13 +14,16 @@ export function renderOutcomes(outcomes: readonly DeployOutcome[], allow: readon
   return `${[...outcomes.map(renderFlow), summaryOf(outcomes, allow)].join('\n\n')}\n`;
 }
 
-/** 0 where all is safe or allowed, 1 where there is a caution, 2 where something breaks. */
+/** 0 where all is safe or allowed, 1 where there is a caution, 2 where something breaks or is refused for another reason. */
 export function exitCodeOf(outcomes: readonly DeployOutcome[], allow: readonly FindingClass[] = []): 0 | 1 | 2 {
-  const open = outcomes.map((outcome) => outcome.class).filter((each) => !allow.includes(each));
-  // A flow that breaks and is allowed to has its cautions left.
-  const cautions = outcomes.some(({ findings }) => findings.some((finding) => finding.class === 'caution'));
-  if (open.includes('breaking')) return 2;
-  return open.includes('caution') || (cautions && !allow.includes('caution')) ? 1 : 0;
+  const codes = outcomes.map(({ action, findings, runsInFlight }) => {
+    const isOpen = (wanted: FindingClass) => !allow.includes(wanted) && findings.some((each) => each.class === wanted);
+    if (isOpen('breaking')) return 2;
+    // Such as a slug that another flow has: no class of finding says so, and none that is allowed gets past it.
+    if (action === 'refused' && !(isOpen('caution') && runsInFlight > 0)) return 2;
+    return isOpen('caution') ? 1 : 0;
+  });
+  return codes.includes(2) ? 2 : codes.includes(1) ? 1 : 0;
 }
 
 function renderFlow(outcome: DeployOutcome): string {
@@ -112,7 +115,7 @@ function paragraph(label: string, text: string, indent: string): string[] {
 const MEANINGS = {
   0: 'can be deployed at any time',
   1: 'a deploy applies the cautions of a flow while no run of it is in flight, else refuses',
-  2: 'a deploy refuses what breaks',
+  2: 'a deploy refuses what breaks, and what does not fit',
 } as const;
 
 function summaryOf(outcomes: readonly DeployOutcome[], allow: readonly FindingClass[]): string {

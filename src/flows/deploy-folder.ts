@@ -29,8 +29,9 @@ export function folderOf(
   const ids = new Set(flows.map(({ manifest }) => manifest.id));
   const before = catalog.list();
   const deployed = before.map(({ loaded }) => identityOf(loaded));
-  const gone = before.filter(({ record }) => !ids.has(record.id)).map(({ record }) => record.id);
-  const goneIds = new Set(isWholeFolder ? gone : []);
+  // Of one manifest alone it cannot be told which others are gone, but a disabled flow may be there to be replaced.
+  const gone = before.filter(({ record }) => !ids.has(record.id) && (isWholeFolder || !record.isEnabled));
+  const goneIds = new Set(gone.map(({ record }) => record.id));
   const othersOf = (flow: LoadedFlow) => catalog.list().filter(({ record }) => record.id !== flow.manifest.id);
   return {
     inOrder() {
@@ -48,7 +49,7 @@ export function folderOf(
       for (const { record, loaded } of othersOf(flow)) {
         const shared = record.id === replacedId ? undefined : sharedName(flow, takenNames([loaded]));
         if (shared === undefined) continue;
-        return `The slug "${shared}" is the one of the deployed flow "${record.name}" (${record.id}); take it away there first.`;
+        return `The slug "${shared}" is the one of the deployed flow "${record.name}" (${record.id}); take it away there, or disable that flow, first.`;
       }
       return undefined;
     },

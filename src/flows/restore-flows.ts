@@ -30,9 +30,7 @@ export async function restoreFlows(flows: readonly LoadedFlow[], services: Deplo
   const deployed = [...known, ...earlier];
   const doubts: Doubt[] = [];
   const restored: DeployedFlow[] = [];
-  // Of two that have one slug the flow with a manifest keeps it: the other's was given up on purpose.
-  const hasManifest = ({ flow }: DeployedRevision) => manifests.has(flow.id);
-  for (const { flow, revision } of [...deployed.filter(hasManifest), ...deployed.filter((one) => !hasManifest(one))]) {
+  for (const { flow, revision } of deployed.sort(byClaim(manifests))) {
     const loaded = manifests.get(flow.id);
     if (loaded?.hash === revision.hash) {
       restored.push({ record: flow, loaded });
@@ -44,6 +42,13 @@ export async function restoreFlows(flows: readonly LoadedFlow[], services: Deplo
   }
   for (const flow of restored) catalog.put(flow);
   return doubts;
+}
+
+/** Of two that have one slug the flow with a manifest keeps it, or the one deployed last: it was given the slug on purpose. */
+function byClaim(manifests: ReadonlyMap<string, LoadedFlow>) {
+  return (one: DeployedRevision, other: DeployedRevision): number =>
+    Number(manifests.has(other.flow.id)) - Number(manifests.has(one.flow.id)) ||
+    other.revision.createdAt - one.revision.createdAt;
 }
 
 /** Of a flow whose manifest is gone. */

@@ -34,7 +34,7 @@ export async function loadManifests(
   };
 }
 
-async function listFiles(folder: string): Promise<{ names: string[] } | { error: ManifestIssue }> {
+export async function listFiles(folder: string): Promise<{ names: string[] } | { error: ManifestIssue }> {
   try {
     const entries = await readdir(folder, { withFileTypes: true });
     const names = entries

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { FLOW_ID, GITHUB_SECRET, getJson } from '../e2e/service.ts';
+import { FLOW_ID, GITHUB_SECRET, getJson, githubManifest } from '../e2e/service.ts';
 import { describeInBrowser, expectNoHindrance, hindrances, useBrowser } from './browser.ts';
 import { deliver, MANIFESTS, MANUAL_ID } from './deliver.ts';
 
@@ -46,6 +46,40 @@ describeInBrowser('flows', () => {
     expect(await page.getByRole('button', { name: 'Start a run…' }).isDisabled()).toBe(true);
     await page.getByRole('button', { name: 'Enable' }).click();
     await page.getByText('push is enabled.').waitFor();
+    expect(await deliver(service().url)).toBe(200);
+  });
+
+  it('tell what each revision changed, how grave that is, and where it differs', async () => {
+    const manifest = githubManifest({
+      inputs: { webhookEnforcementMode: 'Enforce' },
+      steps: { first: { type: 'NoOp' }, second: { type: 'NoOp', runAfter: { first: ['Succeeded'] } } },
+    });
+    const deployed = await fetch(`${service().url}/flows/api/flows/${FLOW_ID}?allow=caution`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...manifest, version: '1.1' }),
+    });
+    expect(deployed.status).toBe(200);
+    const page = await open(`/flows/flows/${FLOW_ID}`);
+    const newest = page.getByRole('listitem').filter({ hasText: 'Revision 2' });
+    await newest.getByText('In force').waitFor();
+    await newest.getByText('Caution').first().waitFor();
+    await newest.getByRole('button', { name: 'Compare with 1' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Revision 1 to 2' });
+    await dialog.getByText('− "LogMessage"').waitFor();
+    expect(await hindrances(page)).toEqual([]);
+  });
+
+  it('are drained when that is confirmed, and resumed', async () => {
+    const page = await open(`/flows/flows/${FLOW_ID}`);
+    await page.getByRole('button', { name: 'Drain…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
+    await page.getByText('Drained: time to deploy').waitFor();
+    expect(await deliver(service().url)).toBe(403);
+    await expectNoHindrance(page);
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await page.getByText('It starts runs again.').waitFor();
+    await page.getByRole('button', { name: 'Drain…' }).waitFor();
     expect(await deliver(service().url)).toBe(200);
   });
 

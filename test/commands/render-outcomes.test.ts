@@ -62,6 +62,8 @@ describe('the exit code', () => {
     ['of an allowed caution', [ofClass('caution')], ['caution'], 0],
     ['of an allowed caution beside what breaks', [ofClass('breaking', 'caution')], ['caution'], 2],
     ['of an allowed break with a caution', [ofClass('breaking', 'caution')], ['breaking'], 1],
+    ['of a caution that runs in flight refuse', [{ ...ofClass('caution'), action: 'refused', runsInFlight: 1 }], [], 1],
+    ['of what is refused for another reason', [{ ...ofClass('safe'), action: 'refused' }], ['breaking', 'caution'], 2],
     ['of all that is allowed', [ofClass('breaking', 'caution')], ['breaking', 'caution'], 0],
   ])('%s', (_, outcomes, allow, expected) => {
     expect(exitCodeOf(outcomes, allow)).toBe(expected);
@@ -81,5 +83,5 @@ const EXPECTED = [
   '  CAUTION\n  - steps.pay.runAfter (run-after-changed)\n',
   '  SAFE\n  - version (version-changed)\n    The version is another.\n    "1" -> "2"\n',
   `Reports (${FLOW_ID}), version 1, revision 2: unchanged\n\n`,
-  '2 flows: 1 breaking, 1 unchanged. Exit code 2: a deploy refuses what breaks.\n',
+  '2 flows: 1 breaking, 1 unchanged. Exit code 2: a deploy refuses what breaks, and what does not fit.\n',
 ];

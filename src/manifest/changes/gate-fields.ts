@@ -135,6 +135,7 @@ export const FIELD_RULES: { readonly [Field in keyof WebhookInputs]?: FieldRule 
   webhookPublicUrl: publicUrl,
   webhookDuplicateResponse: answer,
   webhookResponse: answer,
+  webhookHoldDeliveries: () => verdict('same', 'It matters while the flow is disabled or drained.'),
   webhookSignatureHeader: otherSignature,
   webhookSignatureAlgorithm: otherSignature,
   webhookSignatureEncoding: otherSignature,

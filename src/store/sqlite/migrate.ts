@@ -11,18 +11,13 @@ export function checkSchema(db: Database, migrations: readonly Migration[]): voi
   );
 }
 
-/** Whether every migration has been applied. */
-export function isCurrent(db: Database, migrations: readonly Migration[]): boolean {
-  return schemaVersion(db) === (migrations.at(-1)?.version ?? 0);
-}
-
 /** Brings the schema up to the newest migration, each in a transaction of its own; what is applied already stays. */
 export function migrate(db: Database, migrations: readonly Migration[]): void {
   const current = schemaVersion(db);
   for (const migration of migrations.filter(({ version }) => version > current)) apply(db, migration);
 }
 
-function schemaVersion(db: Database): number {
+export function schemaVersion(db: Database): number {
   const tables = db.prepare<[], { name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
   if (tables.some(({ name }) => name === 'schema_migrations')) {
     const row = db

@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { planDeploy } from '../../../src/flows/deploy-plan.ts';
 import { compareRevisions, gravest } from '../../../src/manifest/changes/index.ts';
+import type { FindingClass, LiveFlow } from '../../../src/model/finding.ts';
 import type { Manifest } from '../../../src/model/manifest.ts';
-import { EDITS } from './edits.ts';
-import { QUIET, withHistory } from './samples.ts';
+import { EDITS, type Edit } from './edits.ts';
+import { NOW, QUIET, withHistory } from './samples.ts';
 import { openStage, type Stage } from './stage.ts';
 
 let stage: Stage;
@@ -50,5 +52,34 @@ describe('what a finding says of runs in flight', () => {
       // A type whose new inputs the old handler happens to take is the one case that a comparison cannot tell.
       if (!name.includes('that the old one takes too')) expect({ name, says }).toEqual({ name, says: isHarmless });
     }
+  });
+});
+
+describe('a deploy', () => {
+  const plan = (edit: Edit, live: LiveFlow, allow: readonly FindingClass[] = []) => {
+    const old = stage.load(edit.before);
+    const { id, name, version } = old.manifest;
+    const flow = { id, name, version, revision: 1, isEnabled: true, createdAt: 0, updatedAt: 0 };
+    const revision = { flowId: id, revision: 1, version, hash: old.hash, snapshot: old.snapshot, createdAt: 0 };
+    const loaded = stage.load(edit.after);
+    const about = { objections: [], source: 'api', retentionDays: 30, at: NOW } as const;
+    return planDeploy({ ...about, loaded, deployed: { flow, revision }, live, allow }).outcome.action;
+  };
+
+  it.each(EDITS)('lets $name through as its class says: $class', (edit) => {
+    const keys = Object.keys((stage.load(edit.before).snapshot as unknown as Manifest).steps);
+    const busy = { ...withHistory(...keys), runsInFlight: 1 };
+    const done = edit.name === 'nothing' ? 'unchanged' : 'updated';
+    const expected = {
+      safe: { busy: done, quiet: done, cautions: done, all: done },
+      caution: { busy: 'refused', quiet: done, cautions: done, all: done },
+      breaking: { busy: 'refused', quiet: 'refused', cautions: 'refused', all: done },
+    }[edit.class];
+    expect({
+      busy: plan(edit, busy),
+      quiet: plan(edit, withHistory(...keys)),
+      cautions: plan(edit, busy, ['caution']),
+      all: plan(edit, busy, ['breaking', 'caution']),
+    }).toEqual(expected);
   });
 });

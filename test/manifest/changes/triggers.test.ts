@@ -198,6 +198,7 @@ describe('the class of an edit of a webhook field', () => {
       'gate-strengthened safe',
     ],
     ['webhookPublicUrl', {}, { webhookPublicUrl: 'https://example.com/in' }, 'gate-changed caution'],
+    ['webhookHoldDeliveries', {}, { webhookHoldDeliveries: true }, 'webhook-answer-changed safe'],
     ['webhookDuplicateResponse', {}, { webhookDuplicateResponse: 'acknowledge' }, 'webhook-answer-changed safe'],
     [
       'webhookResponse',

@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import { ask, messageOf, withQuery } from '../api.ts';
 import type { Flow, FlowDetail, Readiness, Run } from '../api-types.ts';
 import { ReadinessPanel } from '../deliveries/readiness-panel.tsx';
+import { counted } from '../format.ts';
 import { FlowGraph } from '../graph/flow-graph.tsx';
 import { confirm } from '../kit/dialog.tsx';
 import { Icon } from '../kit/icon.tsx';
@@ -13,8 +14,10 @@ import { Duration, Time } from '../kit/time.tsx';
 import { toast } from '../kit/toast.tsx';
 import { type Resource, useResource } from '../resource.ts';
 import type { Params } from '../router.ts';
+import { DrainPanel, startDrain } from './drain-panel.tsx';
 import { EnabledPill } from './flows-page.tsx';
 import { readManifest } from './manifest.ts';
+import { RevisionsPanel } from './revisions-panel.tsx';
 import { StartDialog } from './start-dialog.tsx';
 import { TriggersPanel } from './triggers-panel.tsx';
 
@@ -30,16 +33,16 @@ export function FlowPage({ params }: { params: Params }) {
       actions={flow.data === undefined ? undefined : <Actions flow={flow.data} refresh={flow.refresh} />}
     >
       <Loaded of={flow} lines={12}>
-        {(detail) => <Detail flow={detail} />}
+        {(detail) => <Detail flow={detail} refresh={flow.refresh} />}
       </Loaded>
     </Page>
   );
 }
 
-function Badges({ flow: { isEnabled, version, revision } }: { flow: Flow }) {
+function Badges({ flow: { isEnabled, version, revision, drainingSince } }: { flow: Flow }) {
   return (
     <>
-      <EnabledPill isEnabled={isEnabled} />
+      <EnabledPill isEnabled={isEnabled} isDraining={drainingSince !== null} />
       <span class="muted">{`version ${version}, revision ${revision}`}</span>
     </>
   );
@@ -47,9 +50,16 @@ function Badges({ flow: { isEnabled, version, revision } }: { flow: Flow }) {
 
 function Actions({ flow, refresh }: { flow: FlowDetail; refresh: () => void }) {
   const [isStarting, setStarting] = useState(false);
-  const { isEnabled } = flow;
+  const { isEnabled, drainingSince } = flow;
+  const canStart = isEnabled && drainingSince === null;
   return (
     <>
+      {drainingSince === null && isEnabled ? (
+        <button type="button" class="button" onClick={() => startDrain(flow, refresh)}>
+          <Icon name="pause" />
+          Drain…
+        </button>
+      ) : null}
       <button type="button" class="button" onClick={() => switchFlow(flow, refresh)}>
         <Icon name="off" />
         {isEnabled ? 'Disable…' : 'Enable'}
@@ -57,8 +67,8 @@ function Actions({ flow, refresh }: { flow: FlowDetail; refresh: () => void }) {
       <button
         type="button"
         class="button primary"
-        disabled={!isEnabled}
-        title={isEnabled ? undefined : 'Enable the flow first'}
+        disabled={!canStart}
+        title={canStart ? undefined : 'Enable or resume the flow first'}
         onClick={() => setStarting(true)}
       >
         <Icon name="play" />
@@ -74,7 +84,12 @@ async function switchFlow({ id, name, isEnabled }: Flow, refresh: () => void): P
     !isEnabled ||
     (await confirm({
       title: `Disable ${name}?`,
-      body: <p>Its webhooks answer 403 and its schedules start nothing. Runs in flight go on to their end.</p>,
+      body: (
+        <p>
+          Its schedules start nothing and its webhooks answer 403; those with <code>webhookHoldDeliveries</code> go on
+          accepting, and what they accept runs once it is enabled. Runs in flight go on to their end.
+        </p>
+      ),
       action: 'Disable',
       isDangerous: true,
     }));
@@ -88,22 +103,27 @@ async function switchFlow({ id, name, isEnabled }: Flow, refresh: () => void): P
   refresh();
 }
 
-function Detail({ flow }: { flow: FlowDetail }) {
+function Detail({ flow, refresh }: { flow: FlowDetail; refresh: () => void }) {
   const { steps } = readManifest(flow.manifest);
   return (
     <>
       {flow.isEnabled ? null : (
         <p class="notice warn">
           <Icon name="off" />
-          <span>The flow is disabled: its webhooks answer 403 and nothing starts a run. Runs in flight go on.</span>
+          <span>
+            The flow is disabled: nothing starts a run, and runs in flight go on.
+            {flow.held === 0 ? '' : ` ${counted(flow.held, 'delivery is', 'deliveries are')} held until it is enabled.`}
+          </span>
         </p>
       )}
+      {flow.drainingSince === null ? null : <DrainPanel flow={flow} refresh={refresh} />}
       <Panel title="Steps">
         <FlowGraph graph={steps} />
       </Panel>
       <TriggersPanel flow={flow} />
       <ReadinessPanels flowId={flow.id} />
       <RecentRuns flowId={flow.id} />
+      <RevisionsPanel flowId={flow.id} inForce={flow.revision} />
       <Panel title="Manifest" aside={`revision ${flow.revision}, secrets masked`}>
         <JsonView value={flow.manifest} label="the manifest" />
       </Panel>

@@ -11,7 +11,10 @@ import { useQuery } from '../router.ts';
 
 const COLUMNS: readonly Column<Flow>[] = [
   { name: 'Flow', cell: ({ name }) => name },
-  { name: 'State', cell: ({ isEnabled }) => <EnabledPill isEnabled={isEnabled} /> },
+  {
+    name: 'State',
+    cell: ({ isEnabled, drainingSince }) => <EnabledPill isEnabled={isEnabled} isDraining={drainingSince !== null} />,
+  },
   { name: 'Triggers', cell: TriggersCell },
   { name: 'In flight', cell: ({ runs }) => <RunCount number={runs.running} />, align: 'end', isMinor: true },
   { name: 'Succeeded, 24 h', cell: ({ runs }) => <RunCount number={runs.succeeded} />, align: 'end', isMinor: true },
@@ -65,7 +68,14 @@ function RunCount({ number, isBad = false }: { number: number; isBad?: boolean }
   return <span class={tone}>{count(number)}</span>;
 }
 
-export function EnabledPill({ isEnabled }: { isEnabled: boolean }) {
+export function EnabledPill({ isEnabled, isDraining }: { isEnabled: boolean; isDraining: boolean }) {
+  if (isEnabled && isDraining) {
+    return (
+      <Pill tone="busy" icon="pause">
+        Draining
+      </Pill>
+    );
+  }
   return (
     <Pill tone={isEnabled ? 'good' : 'warn'} icon={isEnabled ? 'check' : 'off'}>
       {isEnabled ? 'Enabled' : 'Disabled'}

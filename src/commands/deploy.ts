@@ -1,0 +1,97 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { formatIssue } from '../manifest/issues.ts';
+import type { DeployOutcome, FindingClass } from '../model/finding.ts';
+import { checkAgainstService, putManifest, readFolder } from './check-service.ts';
+import { CommandError, readCommandSettings, reporting } from './context.ts';
+import { renderOutcomes } from './render-outcomes.ts';
+import { type Credentials, createServiceClient } from './service-client.ts';
+
+export interface ServiceOptions extends Credentials {
+  readonly to: string;
+}
+
+interface DeployCommandOptions extends ServiceOptions {
+  readonly allow: readonly FindingClass[];
+  readonly dryRun?: true;
+  readonly json?: true;
+}
+
+export function deployCommand(): Command {
+  const command = new Command('deploy')
+    .description('Deploy a folder of manifests to a running service, flow by flow')
+    .argument('[folder]', 'the folder; the one of the settings where none is given')
+    .addOption(
+      new Option('--allow <class>', 'deploy cautions, or what breaks, all the same; may be given several times')
+        .argParser((value: string, before: readonly FindingClass[]) => [...before, allowable(value)])
+        .default([], 'none'),
+    )
+    .option('--dry-run', 'say what would happen, change nothing')
+    .option('--json', 'print the outcomes as JSON');
+  return withService(command)
+    .addHelpText(
+      'after',
+      '\nThe exit code is 0 where everything is deployed, 1 where a flow is refused for its runs in flight, 2 where a ' +
+        'change would break something, a manifest is invalid or the service cannot be asked. Where one manifest is ' +
+        'invalid nothing is deployed.',
+    )
+    .action(reporting(deploy));
+}
+
+/** Adds the options that say where the service is, and who asks. */
+export function withService(command: Command): Command {
+  return command
+    .option('--to <url>', 'where the service listens', 'http://127.0.0.1:3000')
+    .option('--token <token>', 'bearer token of the service; SLUICE_DASHBOARD_TOKEN where not given')
+    .option(
+      '--user <name:password>',
+      'credentials of the service; SLUICE_DASHBOARD_USER and _PASSWORD where not given',
+    );
+}
+
+async function deploy(folder: string | undefined, options: DeployCommandOptions): Promise<void> {
+  const outcomes = await deployFolder(folder, options);
+  const text = options.json ? `${JSON.stringify(outcomes, null, 2)}\n` : renderOutcomes(outcomes, options.allow);
+  process.stdout.write(text);
+  process.exitCode = deployExitCode(outcomes);
+}
+
+/** 0 where nothing is refused, 1 where cautions alone are to blame, else 2. */
+export function deployExitCode(outcomes: readonly DeployOutcome[]): 0 | 1 | 2 {
+  const refused = outcomes.filter(({ action }) => action === 'refused');
+  if (refused.length === 0) return 0;
+  return refused.every((outcome) => outcome.class === 'caution') ? 1 : 2;
+}
+
+/** Asks about every manifest before it deploys the first, for where one is invalid nothing is to change. */
+export async function deployFolder(
+  folder: string | undefined,
+  { to, allow, dryRun, ...credentials }: Omit<DeployCommandOptions, 'json'>,
+): Promise<readonly DeployOutcome[]> {
+  const { issues, outcomes: planned } = await checkAgainstService(to, folder, { ...credentials, allow });
+  const errors = issues.filter(({ severity }) => severity === 'error');
+  if (errors.length > 0) throw new CommandError(errors.map(formatIssue).join('\n'));
+  if (dryRun) return planned;
+  const settings = await readCommandSettings(folder);
+  const client = createServiceClient(to, credentials, settings);
+  const { manifests } = await readFolder(folder ?? settings.manifests);
+  const done = new Map<string, DeployOutcome>();
+  // What is in the way of a flow may be a slug that another one of the folder gives up.
+  const isRefused = (id: string) => planned.some(({ flowId, action }) => flowId === id && action === 'refused');
+  for (const manifest of manifests.toSorted((one, other) => Number(isRefused(one.id)) - Number(isRefused(other.id)))) {
+    const objected = planned.find((outcome) => outcome.flowId === manifest.id && isOfAnotherId(outcome));
+    const answer = objected ?? (await putManifest(client, manifest, { allow, isPlan: false }));
+    if ('issues' in answer) throw new CommandError(answer.issues.map(formatIssue).join('\n'));
+    done.set(manifest.id, answer);
+  }
+  return manifests.flatMap(({ id }) => done.get(id) ?? []);
+}
+
+/** Only the folder as a whole tells that a flow has lost its id; the service is not asked again. */
+function isOfAnotherId({ action, findings }: DeployOutcome): boolean {
+  return action === 'refused' && findings.some(({ rule }) => rule === 'flow-id-changed');
+}
+
+function allowable(value: string): FindingClass {
+  if (value === 'caution' || value === 'breaking') return value;
+  throw new InvalidArgumentError('expected caution or breaking');
+}

@@ -1,0 +1,87 @@
+import type { Settings } from '../settings-schema.ts';
+import { CommandError } from './context.ts';
+
+/** A running service as a command talks to it. */
+export interface ServiceClient {
+  /** The body of the answer; `CommandError` where there is none, it is no JSON, or its status is not accepted. */
+  ask(request: ServiceRequest): Promise<{ readonly status: number; readonly body: unknown }>;
+}
+
+export interface ServiceRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** Begins with a slash. */
+  readonly path: string;
+  readonly body?: string;
+  /** Statuses beside 200 whose answer the caller reads. */
+  readonly accepts?: readonly number[];
+}
+
+export interface Credentials {
+  readonly token?: string;
+  /** `name:password`. */
+  readonly user?: string;
+}
+
+/** Options win over the settings, a token over a name. */
+export function createServiceClient(base: string, given: Credentials, settings: Settings): ServiceClient {
+  if (!/^https?:\/\/[^?#]+$/i.test(base) || !URL.canParse(base)) {
+    throw new CommandError(`"${base}": expected an absolute URL such as http://127.0.0.1:3000`);
+  }
+  const authorization = authorizationOf(given, settings);
+  return {
+    async ask({ method, path, body, accepts = [] }) {
+      const url = `${base.replace(/\/+$/, '')}${path}`;
+      const headers = {
+        accept: 'application/json',
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(authorization === undefined ? {} : { authorization }),
+      };
+      const init = body === undefined ? { method, headers } : { method, headers, body };
+      const response = await send(url, init);
+      const answer = await readBody(response, url);
+      if (response.status === 200 || accepts.includes(response.status))
+        return { status: response.status, body: answer };
+      throw new CommandError(`${method} ${url}: ${response.status} ${messageOf(answer)}${hintOf(response.status)}`);
+    },
+  };
+}
+
+function authorizationOf({ token, user }: Credentials, settings: Settings): string | undefined {
+  const bearer = token ?? (user === undefined ? settings.dashboardToken : undefined);
+  if (bearer !== undefined) return `Bearer ${bearer}`;
+  const { dashboardUser, dashboardPassword } = settings;
+  const fromSettings = dashboardUser === undefined ? undefined : `${dashboardUser}:${dashboardPassword ?? ''}`;
+  const basic = user ?? fromSettings;
+  if (basic === undefined) return undefined;
+  if (!basic.includes(':')) throw new CommandError('--user: expected a name and a password with a colon between');
+  return `Basic ${Buffer.from(basic).toString('base64')}`;
+}
+
+async function send(url: string, init: RequestInit): Promise<Response> {
+  try {
+    // Credentials and manifests go where they were sent, and nowhere else.
+    return await fetch(url, { ...init, redirect: 'error' });
+  } catch (error) {
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
+    throw new CommandError(`${init.method} ${url}: ${cause}; is the service running?`);
+  }
+}
+
+async function readBody(response: Response, url: string): Promise<unknown> {
+  const text = await response.text();
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new CommandError(`${url}: ${response.status}, and the answer is no JSON; is it a Sluice service?`);
+  }
+}
+
+function messageOf(answer: unknown): string {
+  const { message } = (typeof answer === 'object' && answer !== null ? answer : {}) as { message?: unknown };
+  return typeof message === 'string' ? message : '';
+}
+
+function hintOf(status: number): string {
+  if (status !== 401 && status !== 403) return '';
+  return '; give --token or --user, or set SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD';
+}

@@ -1,0 +1,69 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import SqliteDatabase, { type Database } from 'better-sqlite3';
+import type { LiveFlow } from '../../model/finding.ts';
+import type { DeployedRevision, FlowRecord, RevisionRecord } from '../store.ts';
+import { defineFold, sqliteCode } from './connection.ts';
+import { prepareListDeployed } from './deploys.ts';
+import { prepareFindFlow, prepareFindRevision } from './flows.ts';
+import { prepareReadLiveFlow } from './live-flow.ts';
+import { schemaVersion } from './migrate.ts';
+import { migrations } from './migrations/index.ts';
+
+/** A database as it stood when it was opened, whatever is written to it meanwhile. */
+export interface Inspection {
+  listDeployed(): DeployedRevision[];
+  findFlow(flowId: string): FlowRecord | undefined;
+  findRevision(flowId: string, revision: number): RevisionRecord | undefined;
+  readLiveFlow(flowId: string): LiveFlow;
+  close(): void;
+}
+
+/**
+ * Opens a database to look at it: beside a service that writes it, and while none does. Nothing is written, so a
+ * database of another release is refused rather than brought up to date. Throws an error that names the path.
+ */
+export function inspectDatabase(path: string): Inspection {
+  const file = resolve(path);
+  if (!existsSync(file)) throw new Error(`the database ${path} cannot be read: there is no such file`);
+  let db: Database | undefined;
+  try {
+    db = new SqliteDatabase(file, { readonly: true, fileMustExist: true });
+    requireSchema(db);
+    defineFold(db);
+    // One read transaction: all answers are of one instant, and no writer waits for it.
+    db.exec('BEGIN');
+    const opened = db;
+    return {
+      listDeployed: prepareListDeployed(opened),
+      findFlow: prepareFindFlow(opened),
+      findRevision: prepareFindRevision(opened),
+      readLiveFlow: prepareReadLiveFlow(opened),
+      close: () => opened.close(),
+    };
+  } catch (error) {
+    db?.close();
+    throw new Error(`the database ${path} cannot be read: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+function requireSchema(db: Database): void {
+  const newest = migrations.at(-1)?.version ?? 0;
+  const version = schemaVersion(db);
+  if (version === 0) throw new Error('it holds nothing that a service has written');
+  if (version > newest) {
+    throw new Error(`its schema version is ${version} and the newest that this release knows is ${newest}`);
+  }
+  if (version < newest) {
+    throw new Error(
+      `its schema version is ${version} and this release reads ${newest}; start this release once on it, or use the older one`,
+    );
+  }
+}
+
+function reasonOf(error: unknown): string {
+  // A database in write-ahead mode has two files beside it, which even a reader makes where they are missing.
+  if (sqliteCode(error) === 'SQLITE_CANTOPEN') return 'the file or its folder is not accessible';
+  if (sqliteCode(error) === 'SQLITE_NOTADB') return 'it is no database';
+  return error instanceof Error ? error.message : String(error);
+}

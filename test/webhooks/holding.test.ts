@@ -1,0 +1,188 @@
+import { createHmac } from 'node:crypto';
+import pino from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SettingsInput } from '../../src/settings-schema.ts';
+import { createWorkspace, eventually, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
+
+let workspace: Workspace;
+const apps: SluiceApp[] = [];
+beforeEach(async () => {
+  workspace = await createWorkspace();
+});
+afterEach(async () => {
+  for (const app of apps.splice(0)) await app.close();
+  await workspace.remove();
+});
+
+/** The service on the workspace, which may hold; another one that ran before is stopped. */
+async function start(settings: SettingsInput = {}, inputs: object = {}): Promise<SluiceApp> {
+  for (const app of apps.splice(0)) await app.close();
+  await workspace.writeManifest('push.json', githubManifest({ inputs, steps: { first: { type: 'NoOp' } } }));
+  const app = await buildApp({
+    settings: { enforcementMode: 'Enforce', port: 0, holdDeliveries: true, ...settings },
+    ...{ folder: workspace.folder, logger: pino({ level: 'silent' }) },
+  });
+  apps.push(app);
+  await app.listen();
+  return app;
+}
+
+const flowUrl = `/flows/api/flows/${FLOW_ID}`;
+const get = async ({ fastify }: SluiceApp, url: string) => (await fastify.inject(url)).json();
+const act = async ({ fastify }: SluiceApp, what: string) =>
+  (await fastify.inject({ method: 'POST', url: `${flowUrl}/${what}` })).json();
+
+async function deliver({ fastify }: SluiceApp, nonce: string, options: { key?: string; headers?: object } = {}) {
+  const body = JSON.stringify({ nonce });
+  const signature = createHmac('sha256', options.key ?? GITHUB_SECRET)
+    .update(body)
+    .digest('hex');
+  const response = await fastify.inject({
+    ...{ method: 'POST', url: '/flows/api/webhook/push', payload: body },
+    headers: {
+      ...{ 'content-type': 'application/json', 'x-hub-signature-256': `sha256=${signature}` },
+      ...{ 'x-github-delivery': nonce, ...options.headers },
+    },
+  });
+  return { status: response.statusCode, answer: response.json() };
+}
+
+interface ListedRun {
+  readonly id: string;
+  readonly status: string;
+  readonly revision: number;
+}
+const runsOf = (app: SluiceApp): Promise<ListedRun[]> => get(app, `/flows/api/runs?flowId=${FLOW_ID}&take=500`);
+const released = (app: SluiceApp, count: number) =>
+  eventually(
+    () => runsOf(app),
+    (runs) => runs.length === count && runs.every(({ status }) => status === 'Succeeded'),
+  );
+
+describe.each(['drain', 'disable'])('while a flow cannot start runs because of %s', (how) => {
+  const again = how === 'drain' ? 'resume' : 'enable';
+
+  it('a delivery that passes the gates is taken, and its run starts when the flow does again', async () => {
+    const app = await start();
+    await act(app, how);
+    const held = await deliver(app, 'n-1');
+    expect(held).toEqual({
+      status: 200,
+      answer: { runId: expect.any(String), deliveryId: expect.any(String), held: true },
+    });
+    expect(await runsOf(app)).toEqual([]);
+    expect(await get(app, flowUrl)).toMatchObject({ held: 1 });
+    expect(await (await app.fastify.inject('/metrics')).body).toContain(`sluice_deliveries_held{flow="${FLOW_ID}"} 1`);
+    expect(await get(app, `/flows/api/webhooks/${held.answer.deliveryId}`)).toMatchObject({
+      ...{ runId: held.answer.runId, statusCode: 200, rejected: false },
+    });
+    await act(app, again);
+    const [run] = await released(app, 1);
+    expect(run?.id).toBe(held.answer.runId);
+    expect(await get(app, flowUrl)).toMatchObject({ held: 0 });
+    expect(await get(app, `/flows/api/runs/${run?.id}`)).toMatchObject({
+      ...{ triggerBody: { nonce: 'n-1' }, deliveryId: held.answer.deliveryId },
+    });
+    expect((await deliver(app, 'n-2')).answer).not.toHaveProperty('held');
+  });
+
+  it('the gates judge as ever, and a nonce counts', async () => {
+    const app = await start();
+    await act(app, how);
+    expect((await deliver(app, 'n-1', { key: 'wrong' })).status).toBe(401);
+    await deliver(app, 'n-1');
+    expect(await deliver(app, 'n-1')).toMatchObject({ status: 409, answer: { reason: 'nonce_replayed' } });
+    expect(await get(app, flowUrl)).toMatchObject({ held: 1 });
+  });
+
+  it('an idempotency key that is known names the held run', async () => {
+    const app = await start();
+    await act(app, how);
+    const headers = { 'idempotency-key': 'once' };
+    const first = await deliver(app, 'n-1', { headers });
+    expect((await deliver(app, 'n-2', { headers })).answer).toMatchObject({
+      ...{ runId: first.answer.runId, duplicate: true },
+    });
+  });
+
+  it('held deliveries outlast a restart, in their order', async () => {
+    const app = await start();
+    await act(app, how);
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n += 1) ids.push((await deliver(app, `n-${n}`)).answer.runId);
+    const next = await start();
+    expect(await get(next, flowUrl)).toMatchObject({ held: 5 });
+    await act(next, again);
+    const runs = await released(next, 5);
+    expect(runs.map(({ id }) => id).reverse()).toEqual(ids);
+  });
+
+  it('a flow that holds nothing refuses', async () => {
+    const app = await start({ holdDeliveries: false });
+    await act(app, how);
+    expect(await deliver(app, 'n-1')).toMatchObject({ status: 403, answer: { reason: 'flow_disabled' } });
+  });
+});
+
+describe('held deliveries', () => {
+  it('start runs of the revision that is deployed when they start', async () => {
+    const app = await start();
+    await act(app, 'drain');
+    await deliver(app, 'n-1');
+    const manifest = githubManifest({ steps: { other: { type: 'NoOp' } } });
+    const url = `${flowUrl}?allow=breaking`;
+    expect((await app.fastify.inject({ method: 'PUT', url, payload: JSON.stringify(manifest) })).statusCode).toBe(200);
+    await act(app, 'resume');
+    const [run] = await released(app, 1);
+    expect(run?.revision).toBe(2);
+    const steps = await get(app, `/flows/api/runs/${run?.id}/steps`);
+    expect(steps.map(({ stepKey }: { stepKey: string }) => stepKey)).toEqual(['other']);
+  });
+
+  it('are all started once, with what comes while they are released behind them', async () => {
+    const app = await start();
+    await act(app, 'drain');
+    const taken: string[] = [];
+    const send = async (nonce: string) => {
+      const { status, answer } = await deliver(app, nonce);
+      expect(status).toBe(200);
+      taken.push(answer.runId);
+    };
+    for (let n = 0; n < 150; n += 1) await send(`before-${n}`);
+    const resumed = act(app, 'resume');
+    await Promise.all(Array.from({ length: 50 }, (_, n) => send(`during-${n}`)));
+    await resumed;
+    const runs = await released(app, 200);
+    expect(new Set(runs.map(({ id }) => id))).toEqual(new Set(taken));
+    expect(
+      runs
+        .map(({ id }) => id)
+        .reverse()
+        .slice(0, 150),
+    ).toEqual(taken.slice(0, 150));
+  });
+
+  it.each([
+    [{ webhookHoldDeliveries: true }, { holdDeliveries: false }, 200],
+    [{ webhookHoldDeliveries: false }, { holdDeliveries: true }, 403],
+  ])('are for a trigger to say: %j under %j', async (inputs, settings, status) => {
+    const app = await start(settings, inputs);
+    await act(app, 'drain');
+    expect((await deliver(app, 'n-1')).status).toBe(status);
+  });
+
+  it('are told of by a dry run as what would be taken', async () => {
+    const app = await start();
+    await act(app, 'drain');
+    const body = '{}';
+    const response = await app.fastify.inject({
+      ...{ method: 'POST', url: '/flows/api/webhooks/dry-run/push', payload: body },
+      headers: {
+        ...{ 'content-type': 'application/json', 'x-github-delivery': 'n-1' },
+        'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(body).digest('hex')}`,
+      },
+    });
+    expect(response.json()).toMatchObject({ statusCode: 200, reason: null });
+  });
+});
