@@ -9,7 +9,10 @@ export interface OutlineStore {
   findStep(runId: string, stepKey: string): Promise<StepDetail | undefined>;
   /** What happened to the steps of a run, the newest `limit` of it, oldest first. */
   listMoments(query: { runId: string; limit: number }): Promise<StepMoments>;
-  summariseLoops(runId: string): Promise<LoopSummary>;
+  /** Loops of a run that have begun, in the order of their keys. */
+  listLoops(runId: string): Promise<LoopProgress[]>;
+  /** Rows of loops' children by path and status; reads every one of them. */
+  countChildren(runId: string): Promise<ChildCount[]>;
   /** Iterations of a loop, ascending, in which a step has the status; at most `limit` of them. */
   findIterations(query: { runId: string; loopKey: string; status: StepStatus; limit: number }): Promise<number[]>;
 }
@@ -42,15 +45,19 @@ export interface StepMoment {
   readonly reason: string | null;
 }
 
-export interface LoopSummary {
-  /** Loops that have begun, by runtime key. */
-  readonly loops: readonly {
-    readonly stepKey: string;
-    readonly total: number;
-    readonly started: number;
-    readonly ended: number;
-    readonly failed: number;
-  }[];
-  /** Rows of loops' children by their path in the graph: `lines.price` stands for `lines.0.price`, `lines.1.price`, … */
-  readonly children: readonly { readonly path: string; readonly status: StepStatus; readonly count: number }[];
+export interface LoopProgress {
+  /** Runtime key. */
+  readonly stepKey: string;
+  /** Iterations, and how many of them have begun, ended and failed. */
+  readonly total: number;
+  readonly started: number;
+  readonly ended: number;
+  readonly failed: number;
+}
+
+export interface ChildCount {
+  /** In the graph: `lines.price` stands for `lines.0.price`, `lines.1.price`, … */
+  readonly path: string;
+  readonly status: StepStatus;
+  readonly count: number;
 }

@@ -75,17 +75,18 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
     },
     async (request) => {
       const { run, graph } = await findGraph(request.params.id, services);
-      const [steps, { loops, children }] = await Promise.all([
+      const [steps, loops] = await Promise.all([
         services.store.outlineSteps(run.id, Object.keys(graph)),
-        services.store.summariseLoops(run.id),
+        services.store.listLoops(run.id),
       ]);
+      const children = loops.length === 0 ? [] : await services.store.countChildren(run.id);
       return {
         run: runView(run),
         control: controlView(run),
         graph: graphView(graph),
         steps: outlinesOf(graph, '', steps),
-        loops: [...loops],
-        children: [...children],
+        loops,
+        children,
       };
     },
   );
@@ -193,7 +194,7 @@ async function iterations(
     const found = await store.findIterations({ runId, loopKey, status, limit: MAX_FOUND });
     return { indices: found.slice(skip, skip + take), total: found.length };
   }
-  const { loops } = await store.summariseLoops(runId);
+  const loops = await store.listLoops(runId);
   const total = loops.find(({ stepKey }) => stepKey === loopKey)?.started ?? 0;
   const count = Math.max(0, Math.min(take, total - skip));
   return { indices: Array.from({ length: count }, (_, offset) => skip + offset), total };

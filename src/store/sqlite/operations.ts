@@ -40,7 +40,13 @@ import { prepareForgetKey, prepareLearnKey, prepareListLearnedKeys } from './lea
 import { prepareReadLiveFlow } from './live-flow.ts';
 import type { NonceIndex } from './nonce-index.ts';
 import { preparePurgeNonces } from './nonces.ts';
-import { prepareFindIterations, prepareListMoments, prepareOutlineSteps, prepareSummariseLoops } from './outline.ts';
+import {
+  prepareCountChildren,
+  prepareFindIterations,
+  prepareListLoops,
+  prepareListMoments,
+  prepareOutlineSteps,
+} from './outline.ts';
 import { preparePing } from './ping.ts';
 import { prepareFindRun, prepareFindStep, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
 import { prepareFireSchedule, prepareListSchedules, prepareSaveSchedule, type SentTick } from './schedules.ts';
@@ -119,7 +125,8 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   outlineSteps: { thread: 'reader', prepare: prepareOutlineSteps },
   findStep: { thread: 'reader', prepare: prepareFindStep },
   listMoments: { thread: 'reader', prepare: prepareListMoments },
-  summariseLoops: { thread: 'reader', prepare: prepareSummariseLoops },
+  listLoops: { thread: 'reader', prepare: prepareListLoops },
+  countChildren: { thread: 'reader', prepare: prepareCountChildren },
   findIterations: { thread: 'reader', prepare: prepareFindIterations },
   purgeRuns: { thread: 'writer', prepare: preparePurgeRuns },
 

@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import type { StepStatus } from '../../model/manifest.ts';
-import type { LoopSummary, OutlineStore, StepMoment, StepMoments, StepOutline } from '../store.ts';
+import type { ChildCount, LoopProgress, OutlineStore, StepMoment, StepMoments, StepOutline } from '../store.ts';
 import { toError } from './runs.ts';
 
 type OutlineAttempt = StepOutline['attempts'][number];
@@ -56,23 +56,25 @@ export function prepareListMoments(db: Database): (query: { runId: string; limit
   };
 }
 
-export function prepareSummariseLoops(db: Database): (runId: string) => LoopSummary {
-  const listLoops = db.prepare<[string], LoopSummary['loops'][number]>(`
+export function prepareListLoops(db: Database): (runId: string) => LoopProgress[] {
+  const list = db.prepare<[string], LoopProgress>(`
     SELECT step_key AS stepKey, total, started, ended, failed FROM loops WHERE run_id = ? ORDER BY step_key`);
-  const listChildren = db.prepare<[string], { stepKey: string; status: StepStatus }>(
+  return (runId) => list.all(runId);
+}
+
+export function prepareCountChildren(db: Database): (runId: string) => ChildCount[] {
+  const list = db.prepare<[string], { stepKey: string; status: StepStatus }>(
     "SELECT step_key AS stepKey, status FROM steps WHERE run_id = ? AND instr(step_key, '.') > 0",
   );
   return (runId) => {
-    const loops = listLoops.all(runId);
-    if (loops.length === 0) return { loops, children: [] };
     const counts = new Map<string, { path: string; status: StepStatus; count: number }>();
-    for (const { stepKey, status } of listChildren.iterate(runId)) {
+    for (const { stepKey, status } of list.iterate(runId)) {
       const path = stepKey.replace(/\.\d+\./g, '.');
       const known = counts.get(`${path} ${status}`);
       if (known === undefined) counts.set(`${path} ${status}`, { path, status, count: 1 });
       else known.count += 1;
     }
-    return { loops, children: [...counts.values()] };
+    return [...counts.values()];
   };
 }
 

@@ -58,15 +58,17 @@ function Canvas({ layout, statuses, selected, onSelect, frameWidth }: CanvasProp
   const [zoom, setZoom] = useState<number | null>(null);
   const arrows = useId();
   const frame = useRef<HTMLElement>(null);
-  useEffect(() => {
-    // What is wider than its frame begins in its middle, where the first step of a picture from top to bottom stands.
-    const { current } = frame;
-    const isDown = layout.height > layout.width;
-    if (current !== null && isDown) current.scrollLeft = (current.scrollWidth - current.clientWidth) / 2;
-  }, [layout]);
   const scale = zoom ?? fittingScale(layout, frameWidth);
   const zoomBy = (factor: number) => setZoom(Math.min(ZOOM.most, Math.max(ZOOM.least, scale * factor)));
   const current = layout.steps.some(({ path }) => path === selected) ? selected : layout.steps[0]?.path;
+  useEffect(() => {
+    // Of a picture that is wider than its frame the step that matters is shown first: the selected one, or the first.
+    const { current: shown } = frame;
+    const step = layout.steps.find(({ path }) => path === current);
+    if (shown !== null && step !== undefined) {
+      shown.scrollLeft = (step.x + step.width / 2) * scale - shown.clientWidth / 2;
+    }
+  }, [layout]);
   const size = { width: `${layout.width * scale}px`, height: `${layout.height * scale}px` };
   const isWhole = layout.width <= frameWidth && zoom === null;
   return (

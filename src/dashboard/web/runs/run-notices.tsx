@@ -1,11 +1,9 @@
-import { useState } from 'preact/hooks';
 import type { RunOutline, StepOutline } from '../api-types.ts';
-import { counted } from '../format.ts';
+import { count, counted } from '../format.ts';
 import { Icon } from '../kit/icon.tsx';
 import { Time } from '../kit/time.tsx';
 import { RetryButton } from './retry-button.tsx';
-import { SignalDialog } from './signal-dialog.tsx';
-import { suggestBody } from './suggest-body.ts';
+import { SignalButton } from './signal-button.tsx';
 
 /** Failures that only say that the run was stopped, which the run itself says better. */
 const STOPS: ReadonlySet<string> = new Set(['cancelled', 'run_timed_out']);
@@ -42,6 +40,7 @@ export function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
           </span>
         </div>
       )}
+      <LoopNotices outline={outline} />
       {waiting.map((step) => (
         <WaitNotice key={step.stepKey} step={step} outline={outline} refresh={refresh} />
       ))}
@@ -70,9 +69,7 @@ function failureText(stepKey: string, attempts: number, loops: RunOutline['loops
 }
 
 function WaitNotice({ step, outline, refresh }: { step: StepOutline; outline: RunOutline; refresh: () => void }) {
-  const [isAsked, setAsked] = useState(false);
   const { stepKey, signalName, dueAt } = step;
-  const body = JSON.stringify(suggestBody(outline.graph, stepKey), null, 2);
   return (
     <div class="notice warn">
       <Icon name="pause" />
@@ -86,18 +83,28 @@ function WaitNotice({ step, outline, refresh }: { step: StepOutline; outline: Ru
           </>
         )}
       </span>
-      <button type="button" class="button primary" onClick={() => setAsked(true)}>
-        Send signal…
-      </button>
-      {isAsked ? (
-        <SignalDialog
-          runId={outline.run.id}
-          name={signalName ?? ''}
-          body={body}
-          onClose={() => setAsked(false)}
-          onSent={refresh}
-        />
-      ) : null}
+      <SignalButton {...{ outline, stepKey, refresh }} name={signalName ?? ''} />
     </div>
+  );
+}
+
+/** How far the loops of a run have come while it runs. */
+function LoopNotices({ outline: { run, loops } }: { outline: RunOutline }) {
+  const open =
+    run.status === 'Running'
+      ? loops.filter(({ ended, total, stepKey }) => ended < total && !stepKey.includes('.'))
+      : [];
+  return (
+    <>
+      {open.map(({ stepKey, ended, total }) => (
+        <label key={stepKey} class="notice busy loop-progress">
+          <span>
+            <strong>{stepKey}</strong>
+            {` has ended ${count(ended)} of ${counted(total, 'iteration')}`}
+          </span>
+          <progress value={ended} max={total} />
+        </label>
+      ))}
+    </>
   );
 }

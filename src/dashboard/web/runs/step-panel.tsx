@@ -13,6 +13,7 @@ import { entriesOf, explain } from './explain.ts';
 import { graphStepAt } from './graph-step.ts';
 import { IterationSteps } from './iteration-steps.tsx';
 import { RetryButton } from './retry-button.tsx';
+import { SignalButton } from './signal-button.tsx';
 import { lookOf } from './state-look.ts';
 import { type StepState, stepState } from './step-state.ts';
 import { useRunPart } from './use-run.ts';
@@ -92,6 +93,9 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
           {look.text}
         </Pill>
         <StateDetail state={state} />
+        {state.kind === 'signal' && run.status === 'Running' ? (
+          <SignalButton {...{ outline, refresh }} stepKey={step.stepKey} name={state.name} />
+        ) : null}
         {step.status === 'Failed' ? <RetryButton run={run} stepKey={step.stepKey} refresh={refresh} /> : null}
       </div>
       {step.error === null ? null : (

@@ -44,8 +44,6 @@ export function stateText(state: StepState): string {
       return 'Due';
     case 'retry':
       return 'Will retry';
-    case 'signal':
-      return 'Waiting';
     default:
       return 'Waiting';
   }

@@ -59,16 +59,16 @@ export function CronDialog({ schedule, onClose, onChanged }: CronDialogProps) {
             />
           </label>
           <p class="muted">
-            Minute, hour, day, month, weekday; a sixth field in front is the second. It goes before the manifest’s until
-            that one is set again
+            Minute, hour, day, month, weekday; a sixth field in front is the second.{' '}
             {expression === manifestCron ? (
-              ', as it is now.'
+              'This is what the manifest says.'
             ) : (
               <>
-                :{' '}
+                It goes before the manifest’s{' '}
                 <button type="button" class="link" onClick={() => setText(manifestCron)}>
                   <code>{manifestCron}</code>
-                </button>
+                </button>{' '}
+                until that is set again.
               </>
             )}
           </p>
