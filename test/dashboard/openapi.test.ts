@@ -81,10 +81,54 @@ describe('the page of the API', () => {
     const response = await dashboard.app.inject('/flows/api/docs');
     expect(response.headers['content-type']).toBe('text/html; charset=utf-8');
     for (const [path, methods] of Object.entries(document.paths)) {
-      for (const method of Object.keys(methods))
-        expect(response.body).toContain(`<b>${method.toUpperCase()}</b> ${path}<`);
+      for (const [method, { operationId }] of Object.entries(methods)) {
+        const verb = method.toUpperCase();
+        expect(response.body).toContain(
+          `<section id="${operationId}">\n<h3><a class="self" href="#${operationId}"><span class="method ${verb}">${verb}</span><span class="path">${path}<`,
+        );
+        expect(response.body).toContain(`<li><a href="#${operationId}">`);
+      }
     }
-    expect(response.body).not.toMatch(/<script|\son\w+=|style=|(src|href)="(?!openapi\.json")|url\(|@import/i);
+    expect(response.body).not.toMatch(/<script|\son\w+=|style=|(src|href)="(?!openapi\.json"|#\w+")|url\(|@import/i);
+  });
+
+  it('shows each operation as a command that does it here and now', async () => {
+    await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${ORDERS_ID}/trigger` });
+    const { body } = await dashboard.app.inject('/flows/api/docs');
+    const shells = [...body.matchAll(/<pre class="shell">(.*?)<\/pre>/gs)].map(([, text = '']) =>
+      text.replace(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code))),
+    );
+    const commands = shells.map((text) =>
+      /^curl (?:-N )?(?:-X (\w+) )?(?:-H \S+ \S+ -d '(.*)' )?'(http:.*)'$/.exec(text),
+    );
+    expect(commands).toHaveLength(Object.values(document.paths).flatMap((methods) => Object.keys(methods)).length);
+    for (const [, method = 'GET', sent, url = ''] of commands.map((command) => command ?? [])) {
+      expect(url).toMatch(/^http:\/\/127\.0\.0\.1:3000\/[^{}]+$/);
+      if (method !== 'GET' || url.includes('/webhooks/0') || url.endsWith('/stream')) continue;
+      expect({
+        url,
+        sent,
+        status: (await dashboard.app.inject(url.slice('http://127.0.0.1:3000'.length))).statusCode,
+      }).toEqual({
+        ...{ url, sent: undefined, status: 200 },
+      });
+    }
+  });
+
+  it.each([
+    [{ kind: 'credentials', token: 'secret-token' }, 'authorization: Bearer $SLUICE_DASHBOARD_TOKEN'],
+    [
+      { kind: 'credentials', basic: { user: 'u', password: 'secret-password' } },
+      '-u "$SLUICE_DASHBOARD_USER:$SLUICE_DASHBOARD_PASSWORD"',
+    ],
+  ] as const)('names the variables of the credentials and never their values: %j', async (access, shown) => {
+    const guarded = await startDashboard({ access });
+    const basic = `Basic ${Buffer.from('u:secret-password').toString('base64')}`;
+    const authorization = 'token' in access ? 'Bearer secret-token' : basic;
+    const { body } = await guarded.app.inject({ url: '/flows/api/docs', headers: { authorization } });
+    expect(body.replaceAll('&#34;', '"')).toContain(shown);
+    expect(body).not.toMatch(/secret-/);
+    await guarded.close();
   });
 
   it('may use its own style and nothing else', async () => {
