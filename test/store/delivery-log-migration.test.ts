@@ -1,5 +1,6 @@
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
+import { roundDuration } from '../../src/store/sqlite/durations.ts';
 import { migrate } from '../../src/store/sqlite/migrate.ts';
 import { initial } from '../../src/store/sqlite/migrations/0001-initial.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
@@ -47,7 +48,10 @@ test('a log that an earlier release kept is counted when it is brought up to dat
 
 test('runs that an earlier release kept are counted when it is brought up to date', () => {
   const db = new SqliteDatabase(':memory:');
-  migrate(db, migrations.filter(({ version }) => version < 7));
+  migrate(
+    db,
+    migrations.filter(({ version }) => version < 7),
+  );
   const insert = db.prepare(`
     INSERT INTO runs (
       id, flow_id, flow_name, flow_version, revision, status, trigger_key, trigger_type, started_at, completed_at,
@@ -79,5 +83,33 @@ test('runs that an earlier release kept are counted when it is brought up to dat
     ['a', hour, 100, 1],
     ['b', hour, 3_600_000, 1],
   ]);
+  db.close();
+});
+
+test('durations that are counted when they end and those of an earlier release are rounded alike, within five per cent', () => {
+  const db = new SqliteDatabase(':memory:');
+  migrate(
+    db,
+    migrations.filter(({ version }) => version < 7),
+  );
+  const durations = Array.from({ length: 400 }, (_, n) => Math.round(1.06 ** n)).filter((ms) => ms < 1e9);
+  for (const [n, ms] of durations.entries()) {
+    db.prepare(`
+      INSERT INTO runs (
+        id, flow_id, flow_name, flow_version, revision, status, trigger_key, trigger_type, started_at, completed_at,
+        trigger_headers, trigger_body
+      ) VALUES (?, ?, 'orders', '1', 1, 'Failed', 'hook', 'webhook', ?, ?, '{}', x'')`).run(
+      `${n}`,
+      `${n}`,
+      T0,
+      T0 + ms,
+    );
+  }
+  migrate(db, migrations);
+  const find = db.prepare<[string], number>('SELECT duration_ms FROM run_durations WHERE flow_id = ?').pluck();
+  for (const [n, ms] of durations.entries()) {
+    expect(roundDuration(ms)).toBe(find.get(`${n}`));
+    expect(Math.abs(roundDuration(ms) - ms)).toBeLessThanOrEqual(ms * 0.05);
+  }
   db.close();
 });
