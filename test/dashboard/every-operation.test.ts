@@ -160,3 +160,30 @@ describe('methods', () => {
     expect(response.statusCode).toBe(405);
   });
 });
+
+describe('a browser on another site', () => {
+  it.each([
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+  ])('changes nothing, whatever the operation: %j', async (headers) => {
+    const changing = rows.filter(({ method }) => method !== 'GET');
+    expect(changing.length).toBeGreaterThan(10);
+    for (const row of changing) {
+      const response = await dashboard.app.inject({ method: row.method, url: row.url, headers });
+      expect({ path: row.path, ...response.json() }).toMatchObject({ statusCode: 403, reason: 'cross_site' });
+    }
+  });
+
+  it('may embed no answer: each carries the strict policy', async () => {
+    for (const row of rows.filter(({ path }) => !path.endsWith('/stream'))) {
+      const { headers } = await ask(row, row.url);
+      expect({ path: row.path, ...headers }).toMatchObject({
+        'content-security-policy': expect.stringMatching(/^default-src 'none';.* frame-ancestors 'none'/),
+        'cross-origin-resource-policy': 'same-origin',
+        'x-content-type-options': 'nosniff',
+      });
+    }
+  });
+});
