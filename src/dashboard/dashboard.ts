@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
-import { errorHandler, notFoundHandler } from '../errors.ts';
+import { errorHandler } from '../errors.ts';
 import { attentionRoutes } from './api/attention.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { deployRoutes } from './api/deploys.ts';
@@ -26,6 +26,7 @@ import { webhookTimeseriesRoutes } from './api/webhook-timeseries.ts';
 import { webhookRoutes } from './api/webhooks.ts';
 import { requireCredentials } from './auth.ts';
 import { compileValidator } from './input.ts';
+import { refuseOtherMethods } from './methods.ts';
 import { describeRoutes } from './openapi.ts';
 import { guardOrigin } from './origin-guard.ts';
 import { pageRoutes } from './page.ts';
@@ -86,7 +87,7 @@ function addGuarded(app: FastifyInstance, services: DashboardServices): void {
   if (services.access.kind === 'credentials') {
     app.addHook('onRequest', requireCredentials(services.access, services));
   }
-  app.setNotFoundHandler(notFoundHandler);
+  app.setNotFoundHandler(refuseOtherMethods(app));
   const typed = app.withTypeProvider<ZodTypeProvider>();
   for (const addRoutes of guardedRoutes) addRoutes(typed, services);
 }

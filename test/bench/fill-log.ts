@@ -1,4 +1,5 @@
 import Database from 'better-sqlite3';
+import { countRecords } from '../../src/store/sqlite/migrations/0007-figures.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -46,6 +47,7 @@ export function fillLog(file: string, count: number): void {
       rows AS MATERIALIZED (SELECT k, ${Date.now() - count * step} + k * ${step} AS at FROM counter)`;
     db.transaction(() => fillChunk(db, source))();
   }
+  db.exec(countRecords);
   db.pragma('wal_checkpoint(TRUNCATE)');
   db.close();
 }

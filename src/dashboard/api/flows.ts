@@ -76,7 +76,7 @@ function switchRoute(
         summary: isEnabled ? 'Lets a flow start runs again' : 'Stops a flow from starting runs; runs in flight go on',
         params,
         querystring: NO_QUERY,
-        response: { 200: flowSchema, ...REFUSALS, 404: errorSchema, 503: errorSchema },
+        response: { 200: flowSchema, ...REFUSALS, 404: errorSchema },
       },
     },
     async (request) => {

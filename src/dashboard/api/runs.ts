@@ -15,7 +15,10 @@ const params = z.object({ id: guid() });
 const listQuery = z.strictObject({
   flowId: optionalGuid(),
   status: oneOf(runStatusSchema.options),
-  search: freeText(200),
+  search: freeText(200).meta({
+    description:
+      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
+  }),
   ...PAGING,
 });
 

@@ -4,14 +4,14 @@ import type { Schedule } from '../../flows/scheduler.ts';
 import { triggerInputsSchemas } from '../../manifest/schema.ts';
 import { errorSchema, REFUSALS } from '../error-responses.ts';
 import { NO_QUERY, PAGING } from '../input.ts';
-import { outcomeSchema, parseJsonBody } from '../json-body.ts';
+import { documentedBody, outcomeSchema, parseJsonBody } from '../json-body.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
-import { id, isoTimeOrNull, json, listOf, time, toList } from './formats.ts';
+import { id, isoTimeOrNull, listOf, time, toList } from './formats.ts';
 
 const tags = ['schedules'];
 const params = z.object({ jobId: z.string().max(400) });
 const cronBody = z.strictObject({ cronExpression: triggerInputsSchemas.cron.shape.cronExpression });
-const response = { 200: outcomeSchema, ...REFUSALS, 404: errorSchema, 503: errorSchema };
+const response = { 200: outcomeSchema, ...REFUSALS, 404: errorSchema };
 
 export const scheduleSchema = z
   .object({
@@ -119,8 +119,8 @@ const cronRoute: ApiRoutes = (app, { scheduler }) => {
         summary: 'Changes when a cron trigger fires, at once; the manifest’s own expression takes the change back',
         params,
         querystring: NO_QUERY,
-        body: json().describe('{ "cronExpression": "0 2 * * *" }'),
-        response,
+        body: documentedBody(cronBody, { cronExpression: '0 2 * * *' }),
+        response: { ...response, 413: errorSchema },
       },
     },
     async (request) => {

@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3';
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryQuery, Page } from '../store.ts';
-import { prepareCountDelivery } from './delivery-counts.ts';
+import { type CountedDelivery, prepareCountDelivery } from './delivery-counts.ts';
 import { atLeast, below, equals, holds, preparePages } from './paging.ts';
 import { type Searchable, searchIn } from './search.ts';
 import type { SqlValue } from './sql-value.ts';
@@ -51,6 +51,7 @@ export interface DeliveryValues {
   readonly runId: string | null;
   readonly receivedAt: number;
   readonly redeliveredFrom: string | null;
+  readonly counted: CountedDelivery;
   /** The other columns, in the order of the statement that inserts them. */
   readonly rest: readonly SqlValue[];
 }
@@ -63,6 +64,13 @@ export function deliveryValues(record: DeliveryRecord): DeliveryValues {
     runId: record.runId,
     receivedAt: record.receivedAt,
     redeliveredFrom: record.redeliveredFrom ?? null,
+    counted: {
+      id: record.id,
+      flowId: record.flowId,
+      triggerKey: record.triggerKey,
+      mode: record.mode,
+      usedPreviousKey: record.usedPreviousKey ? 1 : 0,
+    },
     rest: [
       record.id,
       record.flowId,
@@ -92,10 +100,11 @@ export function prepareInsertDelivery(db: Database): (delivery: DeliveryValues, 
       violations, run_id, body
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const count = prepareCountDelivery(db);
-  return ({ rejected, reason, violations, runId, receivedAt, redeliveredFrom, rest }, body) => {
-    const changing = [receivedAt, redeliveredFrom, rejected, reason, JSON.stringify(violations), runId];
-    insert.run(rest, changing, body ?? null);
-    count(receivedAt, reason, rejected);
+  return (delivery, body) => {
+    const { rejected, reason, runId, receivedAt, redeliveredFrom, rest } = delivery;
+    const violations = JSON.stringify(delivery.violations);
+    insert.run(rest, [receivedAt, redeliveredFrom, rejected, reason, violations, runId], body ?? null);
+    count(delivery, violations);
   };
 }
 
