@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { countRecords } from '../../src/store/sqlite/migrations/0007-figures.ts';
+import { countRecords } from '../../src/store/sqlite/migrations/0006-figures.ts';
 
 const DAY_MS = 86_400_000;
 

@@ -1,7 +1,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { afterAll, describe, expect, it } from 'vitest';
 import { migrate } from '../../src/store/sqlite/migrate.ts';
-import { countRecords } from '../../src/store/sqlite/migrations/0007-figures.ts';
+import { countRecords } from '../../src/store/sqlite/migrations/0006-figures.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
 import { type OperationName, operations } from '../../src/store/sqlite/operations.ts';
 import { flowId, id, T0 } from './samples.ts';
