@@ -15,7 +15,7 @@ const accesses: Record<'basic' | 'token' | 'both', DashboardAccess> = {
 };
 
 interface Question {
-  readonly method?: 'GET' | 'POST' | 'PUT';
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly url: string;
   readonly headers?: Record<string, string>;
 }
