@@ -97,6 +97,13 @@ describe('a stored revision', () => {
     expect(restore(stored, undefined, { checks }).flow.webhooks).toHaveLength(1);
   });
 
+  it('does not serve a trigger whose scheme has left with the operator’s code', () => {
+    const checks: ManifestRules['checks'] = [
+      () => [{ severity: 'warning', path: 'triggers.hook', message: 'is unknown', weakensGate: true, skipsGate: true }],
+    ];
+    expect(restore(load({ webhookHmacKey: 'env:KEY' }), undefined, { checks }).flow.webhooks).toEqual([]);
+  });
+
   it('is shown as it was stored', () => {
     const stored = load({ webhookHmacKey: 'present' });
     const { flow } = restore(stored, stored);
