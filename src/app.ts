@@ -20,6 +20,7 @@ import type { Settings, SettingsInput } from './settings-schema.ts';
 import { withDeliveryRing } from './store/delivery-ring.ts';
 import { withSealedBodies } from './store/sealed-bodies.ts';
 import { bodySealer } from './store/sealed-body.ts';
+import { withSealedKeys } from './store/sealed-keys.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
 import type { Store } from './store/store.ts';
 import { createLiveEvents, type LiveEvents } from './telemetry/live-events.ts';
@@ -28,6 +29,7 @@ import { createToolbox, type Extensions, type Toolbox } from './toolbox.ts';
 import { version } from './version.ts';
 import { clientAddressReader } from './webhooks/client-address.ts';
 import { ingress } from './webhooks/ingress.ts';
+import { openLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention, type LogRetention, withLogRetention } from './webhooks/log-retention.ts';
 import { createReviewer } from './webhooks/reviewer.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
@@ -115,9 +117,12 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
     maxRefusedRows: settings.refusedDeliveryRows,
     maxRefusedBytes: settings.refusedDeliveryBytes,
   });
-  const store = withLogRetention(withSealedBodies(logStore, sealer), logRetention);
+  const store = withLogRetention(withSealedKeys(withSealedBodies(logStore, sealer), sealer), logRetention);
   try {
-    return await assemble({ settings, logger, clock, toolbox, manifestFolder, flows, warnings, store, logRetention });
+    const gateSettings = { ...toolbox.gateSettings, learnedKeys: await openLearnedKeys(store, clock) };
+    const learning = { ...toolbox, gateSettings };
+    const parts = { settings, logger, clock, toolbox: learning, manifestFolder, flows, warnings, store, logRetention };
+    return await assemble(parts);
   } catch (error) {
     await store.close();
     throw error;

@@ -41,7 +41,7 @@ export interface ToolboxOptions {
 
 export function createToolbox({ settings, extensions, environment, clock, folder }: ToolboxOptions): Toolbox {
   const { handlers, schemes, gates } = register(settings, extensions);
-  const gateSettings = { ...settings, clock, schemes };
+  const gateSettings = { ...settings, clock, schemes, sealsLearnedKeys: settings.storeKey !== undefined };
   const readSecret = secretReader({ env: environment, baseFolder: resolve(folder, settings.manifests) });
   const checks = [webhookChecks({ settings: gateSettings, plugins: gates })];
   return { handlers, gateSettings, gates, rules: { strict: settings.strictManifests, handlers, readSecret, checks } };

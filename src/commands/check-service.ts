@@ -59,21 +59,16 @@ export async function readFolder(folder: string): Promise<{ manifests: SentManif
   const manifests: SentManifest[] = [];
   const issues: ManifestIssue[] = [];
   for (const file of files.names) {
-    const text = await readFile(file, 'utf8');
+    const text = await readText(file);
     const { value, problems } = readJson(text);
     const sent = identify(canonicalKeys(value).value);
-    if (typeof sent === 'string') {
-      issues.push(
-        ...(value === undefined ? problems : [{ severity: 'error' as const, path: 'id', message: sent }]).map(
-          (each) => ({ ...each, file }),
-        ),
-      );
-    } else {
+    if (typeof sent !== 'string') {
       // The service sees no file, which names a flow that its manifest does not name.
       const name = basename(file, '.json');
       const named = sent.name === undefined && isObject(value) ? JSON.stringify({ ...value, name }) : text;
       manifests.push({ name, ...sent, file, text: named });
-    }
+    } else if (value === undefined) issues.push(...problems.map((problem) => ({ ...problem, file })));
+    else issues.push({ severity: 'error', file, path: 'id', message: sent });
   }
   const clashes = manifests.flatMap(({ file, id }): ManifestIssue[] => {
     const other = manifests.find((each) => each.id === id && each.file !== file);
@@ -82,6 +77,14 @@ export async function readFolder(folder: string): Promise<{ manifests: SentManif
       : [{ severity: 'error', file, path: 'id', message: `is the id of ${other.file} too` }];
   });
   return { manifests, issues: [...issues, ...clashes] };
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    throw new CommandError(`${file}: cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 /** The id in lower case, the name where there is one, and the slugs; or what is wrong with the id. */

@@ -27,11 +27,11 @@ export function exitCodeOf(outcomes: readonly DeployOutcome[], allow: readonly F
 }
 
 function renderFlow(outcome: DeployOutcome): string {
-  const { name, flowId, action, findings, runsInFlight, refusal } = outcome;
+  const { name, flowId, action, findings, runsInFlight } = outcome;
   const head = `${name} (${flowId}), ${versionsOf(outcome)}: ${headline(outcome)}`;
   if (action === 'unchanged' || (action === 'created' && findings.length === 0)) return head;
   const facts = [
-    ...(refusal === null ? [] : paragraph('Refused: ', refusal, '  ')),
+    ...refusalLines(outcome).flatMap((line, index) => paragraph(index === 0 ? 'Refused: ' : '         ', line, '  ')),
     `  ${runsInFlight === 0 ? 'No run is' : `${runsInFlight} ${runsInFlight === 1 ? 'run is' : 'runs are'}`} in flight.`,
   ];
   const groups = CLASSES.flatMap((each) => {
@@ -44,7 +44,14 @@ function renderFlow(outcome: DeployOutcome): string {
 function headline({ action, class: gravest }: DeployOutcome): string {
   if (action === 'unchanged') return 'unchanged';
   if (action === 'created') return 'new';
-  return gravest.toUpperCase();
+  return `${gravest.toUpperCase()}${action === 'refused' ? ', refused' : ''}`;
+}
+
+/** Without what the findings below say anyway: their messages and recipes. */
+function refusalLines({ refusal, findings }: DeployOutcome): string[] {
+  const titles = new Set(findings.flatMap(({ recipe }) => (recipe === undefined ? [] : [`${recipe.title}:`])));
+  const isSaidBelow = (line: string) => titles.has(line) || /^(- |\s+\d+\. )/.test(line);
+  return (refusal ?? '').split('\n').filter((line) => line !== '' && !isSaidBelow(line));
 }
 
 function versionsOf({ version, revision, findings }: DeployOutcome): string {

@@ -36,6 +36,32 @@ const MAILGUN_EVENT = {
   'event-data': { event: 'opened', id: 'ase7i2zsRYeDXztHGENqRA', recipient: 'alice@example.com' },
 };
 
+const META_MESSAGE = {
+  object: 'whatsapp_business_account',
+  entry: [{ id: '102290129340398', changes: [{ field: 'messages', value: { messaging_product: 'whatsapp' } }] }],
+};
+
+const DISCORD_COMMAND = {
+  id: '846462639134605312',
+  application_id: '845027738276462632',
+  type: 2,
+  data: { id: '846462639134605313', name: 'deploy', type: 1 },
+};
+
+const TWITCH_FOLLOW = {
+  subscription: { id: 'f1c2a387-161a-49f9-a165-0f21d7a4e1c4', type: 'channel.follow', version: '2', status: 'enabled' },
+  event: { user_id: '1337', user_login: 'awesome_user', broadcaster_user_login: 'cooler_user' },
+};
+
+const TRELLO_CARD = {
+  action: { id: '51f9424bcd6e040f3c002412', type: 'updateCard', data: { card: { name: 'Ship it' } } },
+  model: { id: '4eea4ffc91e31d174600004a', name: 'Trello Development' },
+};
+
+const ASANA_CHANGE = {
+  events: [{ action: 'changed', resource: { gid: '1337', resource_type: 'task' }, change: { field: 'completed' } }],
+};
+
 const ANYTHING = { message: 'hello from sluice send' };
 
 const json = (value: object, headers: Readonly<Record<string, string>> = {}): Sample => ({
@@ -54,6 +80,11 @@ const SAMPLES: Readonly<Record<string, Sample>> = {
     'x-shopify-shop-domain': 'example.myshopify.com',
   }),
   Mailgun: json(MAILGUN_EVENT),
+  Meta: json(META_MESSAGE),
+  Discord: json(DISCORD_COMMAND),
+  Twitch: json(TWITCH_FOLLOW, { 'twitch-eventsub-message-type': 'notification' }),
+  Trello: json(TRELLO_CARD),
+  Asana: json(ASANA_CHANGE),
   Twilio: {
     body: Buffer.from('AccountSid=AC123&Body=Hello+there&From=%2B14155550100&MessageSid=SM123&To=%2B14155550199'),
     contentType: 'application/x-www-form-urlencoded',

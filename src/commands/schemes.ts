@@ -30,9 +30,14 @@ function row(scheme: SchemeDescription): string[] {
     scheme.headers.join(', ') || (scheme.kind === 'builtIn' ? 'in the body' : '-'),
     [scheme.algorithm, scheme.encoding].filter((part) => part !== null).join(' ') || '-',
     timestamp === null ? '-' : `${timestamp.in} ${timestamp.name} (${timestamp.unit})`,
-    scheme.handshakes.map(({ name, method }) => `${method} ${name}`).join(', ') || '-',
+    scheme.handshakes.map(handshake).join(', ') || '-',
     coverage === null ? '?' : covered(coverage),
   ];
+}
+
+/** The publisher's own name of it may be the method's. */
+function handshake({ name, method, bringsKey }: SchemeDescription['handshakes'][number]): string {
+  return `${name === method ? method : `${method} ${name}`}${bringsKey ? ' (brings the key)' : ''}`;
 }
 
 function covered(coverage: NonNullable<SchemeDescription['coverage']>): string {

@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { Command } from 'commander';
@@ -6,10 +6,10 @@ import { formatIssue } from '../manifest/issues.ts';
 import type { WebhookTrigger } from '../model/manifest.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { type SignedDelivery, type SigningRequest, signDelivery } from '../webhooks/schemes/sign.ts';
-import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
 import { timestampText } from '../webhooks/schemes/timestamp.ts';
 import { type CommandContext, CommandError, openContext, reporting } from './context.ts';
 import { sampleOf } from './samples.ts';
+import { signingKey } from './signing-key.ts';
 
 interface SendOptions {
   readonly to: string;
@@ -19,6 +19,7 @@ interface SendOptions {
   readonly header: readonly string[];
   readonly id?: string;
   readonly age: string;
+  readonly key?: string;
   readonly wrongKey?: true;
   readonly repeat: string;
   readonly dryRun?: true;
@@ -38,6 +39,7 @@ export function sendCommand(): Command {
     .option('--header <header>', 'another header, as "Name: value"; may be given several times', append, [])
     .option('--id <id>', 'delivery id; where the trigger names a nonce header, the same one twice is a repeated nonce')
     .option('--age <seconds>', 'sign as if it were so long ago; negative for the future', '0')
+    .option('--key <key>', 'sign with this key instead of the trigger’s: env:NAME, file:PATH, or plain text')
     .option('--wrong-key', 'sign with a key that nobody has')
     .option('--repeat <times>', 'send the very same delivery so many times, one after the other', '1')
     .option('--dry-run', 'print the request, send nothing')
@@ -92,7 +94,7 @@ async function signedRequest(context: CommandContext, trigger: SentTrigger, opti
   const own = ownHeaders(options);
   if (scheme === undefined) return { url: target, headers: { ...plain, ...own }, body };
   const url = publicUrlOf(trigger, { publicUrl: context.settings.publicUrl, path, target });
-  const key = keyOf(trigger, scheme.spec, options);
+  const key = signingKey(trigger, scheme.spec, options);
   const signed = sign({ spec: scheme.spec, key, body, url, deliveryId, contentType, timestampMs });
   return {
     // The service compares the query that it gets with the configured one; Twilio's hash of the body is a part of it.
@@ -133,16 +135,6 @@ function sign(request: SigningRequest): SignedDelivery {
   } catch (error) {
     throw new CommandError(`${request.spec.name}: ${error instanceof Error ? error.message : String(error)}`);
   }
-}
-
-function keyOf(trigger: SentTrigger, spec: SignatureSpec, options: SendOptions): string {
-  if (options.wrongKey) {
-    const wrong = randomBytes(32).toString('base64');
-    return spec.keyEncoding === 'whsec' ? `whsec_${wrong}` : wrong;
-  }
-  const key = trigger.keys.current ?? trigger.keys.previous;
-  if (key !== undefined) return key;
-  throw new CommandError(`The trigger "${trigger.triggerKey}" has no webhookHmacKey to sign with`);
 }
 
 function ownHeaders({ header }: SendOptions): Record<string, string> {

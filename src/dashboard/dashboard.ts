@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
-import { errorHandler, notFoundHandler } from '../errors.ts';
+import { errorHandler } from '../errors.ts';
+import { attentionRoutes } from './api/attention.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { deployRoutes } from './api/deploys.ts';
 import { docsRoutes } from './api/docs.ts';
@@ -9,20 +10,26 @@ import { eventStreamRoutes } from './api/event-stream.ts';
 import { flowRoutes } from './api/flows.ts';
 import { handlerRoutes } from './api/handlers.ts';
 import { healthRoutes } from './api/health.ts';
+import { learnedKeyRoutes } from './api/learned-key.ts';
 import { mermaidRoutes } from './api/mermaid.ts';
 import { metricsRoutes } from './api/metrics.ts';
 import { revisionRoutes } from './api/revisions.ts';
 import { runControlRoutes } from './api/run-control.ts';
 import { runInsightRoutes } from './api/run-insight.ts';
+import { runOutlineRoutes } from './api/run-outline.ts';
 import { runRoutes } from './api/runs.ts';
+import { schedulePreviewRoutes } from './api/schedule-preview.ts';
 import { scheduleRoutes } from './api/schedules.ts';
 import { schemeRoutes } from './api/schemes.ts';
 import { triggerRoutes } from './api/trigger.ts';
+import { webhookTimeseriesRoutes } from './api/webhook-timeseries.ts';
 import { webhookRoutes } from './api/webhooks.ts';
 import { requireCredentials } from './auth.ts';
 import { compileValidator } from './input.ts';
+import { refuseOtherMethods } from './methods.ts';
 import { describeRoutes } from './openapi.ts';
 import { guardOrigin } from './origin-guard.ts';
+import { pageRoutes } from './page.ts';
 import { setSecurityHeaders } from './security-headers.ts';
 import type { DashboardServices } from './services.ts';
 
@@ -30,22 +37,28 @@ const MAX_BODY_BYTES = 1_048_576;
 
 const guardedRoutes = [
   webhookRoutes,
+  webhookTimeseriesRoutes,
   deliveryReviewRoutes,
   runRoutes,
   runInsightRoutes,
+  runOutlineRoutes,
   runControlRoutes,
   scheduleRoutes,
+  schedulePreviewRoutes,
   flowRoutes,
   deployRoutes,
   revisionRoutes,
   drainRoutes,
   mermaidRoutes,
+  learnedKeyRoutes,
   triggerRoutes,
   handlerRoutes,
   schemeRoutes,
+  attentionRoutes,
   eventStreamRoutes,
   metricsRoutes,
   docsRoutes,
+  pageRoutes,
 ];
 
 /**
@@ -74,7 +87,7 @@ function addGuarded(app: FastifyInstance, services: DashboardServices): void {
   if (services.access.kind === 'credentials') {
     app.addHook('onRequest', requireCredentials(services.access, services));
   }
-  app.setNotFoundHandler(notFoundHandler);
+  app.setNotFoundHandler(refuseOtherMethods(app));
   const typed = app.withTypeProvider<ZodTypeProvider>();
   for (const addRoutes of guardedRoutes) addRoutes(typed, services);
 }

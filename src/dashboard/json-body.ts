@@ -21,5 +21,21 @@ export function parseJsonBody<Schema extends z.ZodType>(request: FastifyRequest,
   throw new HttpError(400, problems.join('; '));
 }
 
+/**
+ * The schema of a route whose body `parseJsonBody` parses: it takes everything, and shows the other's shape and an example
+ * of it in the OpenAPI document.
+ */
+export function documentedBody(schema: z.ZodType, example: Json) {
+  const { $schema, ...shape } = z.toJSONSchema(schema, {
+    io: 'input',
+    unrepresentable: 'any',
+    // A format says the same, and can be read.
+    override: ({ jsonSchema }) => {
+      if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
+    },
+  });
+  return z.unknown().meta({ ...shape, examples: [example] });
+}
+
 /** What every command that is accepted or refused answers. */
 export const outcomeSchema = z.object({ success: z.boolean(), message: z.string() });

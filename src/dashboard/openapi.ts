@@ -26,7 +26,7 @@ export async function describeRoutes(app: FastifyInstance, version: string): Pro
       ],
     },
     transform: describeRoute,
-    transformObject: (document) => dropUnused(jsonSchemaTransformObject(document)),
+    transformObject: (document) => dropUnused(letBodiesBeAbsent(jsonSchemaTransformObject(document))),
   });
 }
 
@@ -40,6 +40,24 @@ const describeRoute: typeof jsonSchemaTransform = (route) => {
 };
 
 type Document = ReturnType<typeof jsonSchemaTransformObject>;
+
+/** A body of which nothing is required may be left out. */
+function letBodiesBeAbsent(document: Document): Document {
+  for (const path of Object.values(document.paths ?? {})) {
+    for (const { requestBody } of Object.values<{ requestBody?: RequestBody }>(path ?? {})) {
+      if (requestBody === undefined) continue;
+      requestBody.required = Object.values(requestBody.content).some(
+        ({ schema }) => (schema.required ?? []).length > 0,
+      );
+    }
+  }
+  return document;
+}
+
+interface RequestBody {
+  required: boolean;
+  readonly content: Readonly<Record<string, { readonly schema: { readonly required?: readonly string[] } }>>;
+}
 
 /** Each registered shape comes once for questions and once for answers; those that no operation names are dropped. */
 function dropUnused(document: Document): Document {

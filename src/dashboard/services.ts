@@ -34,7 +34,7 @@ export interface DashboardServices {
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
   readonly reviewer: Reviewer;
-  readonly metrics: Pick<Metrics, 'registry'>;
+  readonly metrics: Pick<Metrics, 'registry' | 'webhookRejected'>;
   readonly clock: Clock;
   /** Resolves after so many milliseconds; slows failed logins down. */
   readonly wait: (ms: number) => Promise<void>;

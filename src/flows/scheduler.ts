@@ -258,7 +258,17 @@ function nextTick(
   now: number,
 ): number | null {
   if (isPaused) return null;
-  return new Cron(cron, { timezone: timeZone, paused: true }).nextRun(new Date(now))?.getTime() ?? null;
+  return nextTicks({ cron, timeZone }, now, 1)[0] ?? null;
+}
+
+/** The first `count` ticks after an instant; fewer where the expression names no more. */
+export function nextTicks(
+  { cron, timeZone }: Pick<ScheduleRecord, 'cron' | 'timeZone'>,
+  after: number,
+  count: number,
+): number[] {
+  const ticks = new Cron(cron, { timezone: timeZone, paused: true }).nextRuns(count, new Date(after));
+  return ticks.map((tick) => tick.getTime());
 }
 
 function recordOf({ jobId, flowName, isDraining, ...record }: Schedule): ScheduleRecord {

@@ -1,7 +1,7 @@
 import type { JsonPath } from '../expressions/json-path.ts';
 import type { StepDefinition } from '../model/manifest.ts';
 import { cycles, unknownUpstreams } from './graph.ts';
-import { errorAt, type Problem } from './issues.ts';
+import { errorAt, type Problem, warningAt } from './issues.ts';
 import { STEP_KEY } from './schema.ts';
 import { checkExpressions, type KnownSteps } from './step-expressions.ts';
 import { checkStepInputs, type StepRules } from './step-inputs.ts';
@@ -17,7 +17,7 @@ export function checkGraph(known: KnownSteps, rules: StepRules): Problem[] {
     ...checkExpressions(stepKey, step, known),
     ...checkLoop(stepKey, step, { known, rules }),
   ]);
-  return [...problems, ...unknownUpstreams(known), ...cycles(graph, path)].concat(
+  return [...problems, ...unknownUpstreams(known), ...cycles(graph, path), ...hiddenKeys(known)].concat(
     path.length === 1 ? [] : badKeys(stepKeys, path),
   );
 }
@@ -48,6 +48,16 @@ function checkLoop(
   if (stepKeys.length === 0) problems.push(errorAt([...path, 'steps'], 'is missing or empty; a loop runs child steps'));
   const inner = { graph: steps, stepKeys, path: [...path, 'steps'], outer: [...known.outer, { stepKey, known }] };
   return [...problems, ...checkGraph(inner, rules)];
+}
+
+/** Inside a loop a child's key comes before one outside, so that an expression could read another step than was meant. */
+function hiddenKeys({ stepKeys, path, outer }: KnownSteps): Problem[] {
+  const outside = new Set(outer.flatMap(({ known }) => known.stepKeys));
+  return stepKeys
+    .filter((key) => outside.has(key))
+    .map((key) =>
+      warningAt([...path, key], `hides the step "${key}" outside the loop: steps.${key} means the child in here`),
+    );
 }
 
 function badKeys(stepKeys: readonly string[], path: JsonPath): Problem[] {

@@ -7,7 +7,7 @@ import { readJson } from './json-text.ts';
 import { canonicalKeys } from './keys.ts';
 import { hashOf, snapshotOf } from './secrets.ts';
 import type { StepRules } from './step-inputs.ts';
-import { checkGates, resolveKeys } from './webhook-checks.ts';
+import { checkGates, resolveTriggerSecrets } from './webhook-checks.ts';
 
 /** A manifest that may be deployed. */
 export interface LoadedFlow {
@@ -88,9 +88,9 @@ function loadDraft(
     if (trigger.type !== 'webhook') continue;
     const { inputs } = trigger;
     const path = ['triggers', triggerKey, 'inputs'];
-    const { problems: keyProblems, ...keys } = resolveKeys(inputs, path, rules.readSecret);
-    problems.push(...checkGates(inputs, path), ...keyProblems);
-    webhooks.push({ flowId: header?.id ?? '', flowName: name, triggerKey, inputs, ...keys });
+    const { problems: secretProblems, ...secrets } = resolveTriggerSecrets(inputs, path, rules.readSecret);
+    problems.push(...checkGates(inputs, path), ...secretProblems);
+    webhooks.push({ flowId: header?.id ?? '', flowName: name, triggerKey, inputs, ...secrets });
   }
   if (header === undefined) return { flow: undefined, problems };
 

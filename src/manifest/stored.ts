@@ -3,7 +3,7 @@ import type { Graph, Manifest, ManifestSnapshot, StepDefinition, Trigger, Webhoo
 import { isSame } from './diff.ts';
 import { MASK } from './mask-secrets.ts';
 import type { LoadedFlow, ManifestRules } from './parse.ts';
-import { resolveKeys } from './webhook-checks.ts';
+import { resolveTriggerSecrets } from './webhook-checks.ts';
 import { SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 export interface StoredRevision {
@@ -42,7 +42,7 @@ export function storedFlow(
   const webhooks = triggers.flatMap(([triggerKey, trigger]) => {
     if (trigger.type !== 'webhook') return [];
     const path = ['triggers', triggerKey, 'inputs'];
-    const { problems: found, ...keys } = resolveKeys(trigger.inputs, path, rules.readSecret);
+    const { problems: found, ...keys } = resolveTriggerSecrets(trigger.inputs, path, rules.readSecret);
     for (const { path: place, message, severity } of found) if (severity === 'error') tell(place, message);
     return [{ flowId: stored.id, flowName: name, triggerKey, inputs: trigger.inputs, ...keys }];
   });

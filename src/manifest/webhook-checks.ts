@@ -4,17 +4,17 @@ import { errorAt, gateWarningAt, type Problem, warningAt } from './issues.ts';
 import { MASK } from './mask-secrets.ts';
 import type { SecretReader } from './read-secret.ts';
 import { isReference, resolveSecret } from './secrets.ts';
-import { SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import { KEY_WEBHOOK_FIELDS, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 type SecretField = (typeof SECRET_WEBHOOK_FIELDS)[number];
-type Keys = Pick<WebhookTrigger, 'keys' | 'hasConflictingKeys'>;
+type Secrets = Pick<WebhookTrigger, 'keys' | 'verifyToken' | 'hasConflictingKeys'>;
 
-/** Reads the keys of a webhook trigger. The present name of a key wins over its legacy name, whatever either holds. */
-export function resolveKeys(
+/** Reads the secrets of a webhook trigger. The present name of a key wins over its legacy name, whatever either holds. */
+export function resolveTriggerSecrets(
   inputs: WebhookInputs,
   path: JsonPath,
   readSecret: SecretReader,
-): Keys & { readonly problems: readonly Problem[] } {
+): Secrets & { readonly problems: readonly Problem[] } {
   const problems: Problem[] = [];
   const values = new Map<SecretField, string>();
   for (const field of SECRET_WEBHOOK_FIELDS) {
@@ -25,7 +25,7 @@ export function resolveKeys(
     if ('error' in secret) problems.push(errorAt(fieldPath, secret.error));
     else values.set(field, secret.value);
     if (text === MASK) problems.push(errorAt(fieldPath, 'is the mask that is shown in place of a secret, and no key'));
-    else if (text === '') problems.push(warningAt(fieldPath, 'is empty: that is no key'));
+    else if (text === '') problems.push(warningAt(fieldPath, `is empty: that is no ${nounOf(field)}`));
     else if (!isReference(text)) problems.push(plainTextSecret(fieldPath));
   }
   let hasConflictingKeys = false;
@@ -38,7 +38,12 @@ export function resolveKeys(
     (inputs[field] === undefined ? values.get(legacy) : values.get(field)) || undefined;
   const [[current, legacyCurrent], [previous, legacyPrevious]] = KEY_NAMES;
   const keys = { current: keyOf(current, legacyCurrent), previous: keyOf(previous, legacyPrevious) };
-  return { keys, hasConflictingKeys, problems };
+  const verifyToken = values.get('webhookVerifyToken') || undefined;
+  return { keys, verifyToken, hasConflictingKeys, problems };
+}
+
+function nounOf(field: SecretField): string {
+  return field === 'webhookVerifyToken' ? 'token' : 'key';
 }
 
 const KEY_NAMES = [
@@ -62,7 +67,7 @@ export function checkGates(inputs: WebhookInputs, path: JsonPath): Problem[] {
   if (!isCustom && isUnnamed) {
     problems.push(errorAt(at('webhookCustomStrategyName'), 'is missing; strategy Custom needs it'));
   }
-  const keyField = SECRET_WEBHOOK_FIELDS.find((field) => inputs[field] !== undefined);
+  const keyField = KEY_WEBHOOK_FIELDS.find((field) => inputs[field] !== undefined);
   if (scheme === undefined && keyField !== undefined) {
     const reason = 'webhookSignatureScheme is not set: the signature gate is not configured';
     problems.push(gateWarningAt(at(keyField), `no signature is checked with it, because ${reason}`));

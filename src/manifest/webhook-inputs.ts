@@ -54,11 +54,17 @@ const response = z.strictObject({
 /** A field per input; the type makes a field that the model does not have, or has in another form, an error here. */
 const fields = {
   webhookSlug: slug.describe('Last segment of the URL that publishers call; any case.'),
-  webhookHmacKey: z.string().describe('Current HMAC key: env:NAME, file:PATH, or plain text.'),
+  webhookHmacKey: z
+    .string()
+    .describe('Current HMAC key, or the public key of a scheme that has one: env:NAME, file:PATH, or plain text.'),
   webhookHmacKeyPrevious: z.string().describe('Rotated-out HMAC key, accepted in parallel.'),
   webhookSecret: z.string().describe('Legacy name of webhookHmacKey.'),
   webhookSecretPrevious: z.string().describe('Legacy name of webhookHmacKeyPrevious.'),
   webhookSignatureScheme: text.describe('Name of a signature scheme, any case; `sluice schemes` lists them.'),
+
+  webhookVerifyToken: z
+    .string()
+    .describe('Token that a publisher such as Meta repeats in its handshake: env:NAME, file:PATH, or plain text.'),
 
   webhookSignatureHeader: header.describe('Custom scheme: header that carries the digest.'),
   webhookSignatureAlgorithm: anyCase(['sha1', 'sha256', 'sha384', 'sha512']).describe(
@@ -114,11 +120,16 @@ const fields = {
 
 export const WEBHOOK_FIELDS: readonly string[] = Object.keys(fields);
 
-export const SECRET_WEBHOOK_FIELDS = [
+export const KEY_WEBHOOK_FIELDS = [
   'webhookHmacKey',
   'webhookHmacKeyPrevious',
   'webhookSecret',
   'webhookSecretPrevious',
+] as const satisfies readonly (keyof WebhookInputs)[];
+
+export const SECRET_WEBHOOK_FIELDS = [
+  ...KEY_WEBHOOK_FIELDS,
+  'webhookVerifyToken',
 ] as const satisfies readonly (keyof WebhookInputs)[];
 
 export const webhookInputsSchema = z.strictObject(fields).partial() satisfies z.ZodType<WebhookInputs>;

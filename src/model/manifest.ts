@@ -69,6 +69,7 @@ export interface WebhookInputs {
   readonly webhookSecret?: string | undefined;
   readonly webhookSecretPrevious?: string | undefined;
   readonly webhookSignatureScheme?: string | undefined;
+  readonly webhookVerifyToken?: string | undefined;
 
   readonly webhookSignatureHeader?: string | undefined;
   readonly webhookSignatureAlgorithm?: SignatureAlgorithm | undefined;
@@ -150,6 +151,8 @@ export interface WebhookTrigger {
   readonly inputs: WebhookInputs;
   /** Resolved keys; an empty or missing key is undefined. */
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
+  /** Resolved; an empty or missing one is undefined. */
+  readonly verifyToken?: string | undefined;
   /** A legacy key field and its present name are both set; the present one won. */
   readonly hasConflictingKeys: boolean;
 }

@@ -10,7 +10,10 @@ export interface DeliveryLogStore {
    * for a person who asks, not for each delivery.
    */
   findAcceptedNonce(search: NonceSearch): Promise<string | undefined>;
-  /** What was received since, by trigger and by what was found wrong. Redelivered ones do not count. */
+  /**
+   * What was received since, or in the same hour before, by trigger and by what was found wrong. Redelivered ones do not
+   * count; those whose records are gone do.
+   */
   summariseDeliveries(query: { since: number; flowId?: string | undefined }): Promise<DeliveryGroup[]>;
   /** Deletes at most `limit` records that are older; yields how many. Their counts stay in the stats. What is held stays. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;

@@ -1,5 +1,6 @@
 import type { DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { DeliveryGroup, DeliveryLogStore } from './delivery-log.ts';
+import { countedByHour } from './delivery-ring-hours.ts';
 import type { Acceptance, AcceptResult, DeliveryQuery, DeliveryStats, HoldResult, Page, Store } from './store.ts';
 
 const LISTED_BODY_BYTES = 65_536;
@@ -15,10 +16,12 @@ const COUNTED_MINUTES = 31 * 24 * 60;
 export function withDeliveryRing(store: Store, { size, maxBytes }: { size: number; maxBytes: number }): Store {
   const records: DeliveryRecord[] = [];
   const counts = countedByMinute();
+  const hours = countedByHour();
   let bytes = 0;
   const keep = (record: DeliveryRecord) => {
     records.push(record);
     counts.add(record);
+    hours.add(record);
     bytes += record.body?.byteLength ?? 0;
     while (records.length > size || bytes > maxBytes) bytes -= records.shift()?.body?.byteLength ?? 0;
   };
@@ -27,22 +30,9 @@ export function withDeliveryRing(store: Store, { size, maxBytes }: { size: numbe
   const redelivering = new Map<string, ReturnType<Store['accept']>>();
   const find = (id: string) => records.find((record) => record.id === id);
 
-  /** Keeps the record of what the store below has taken without it. */
-  const keepTaken = (
-    { delivery, run }: Acceptance,
-    result: Exclude<HoldResult | AcceptResult, { kind: 'replayed' | 'open' }>,
-  ) => {
-    if (delivery === undefined) return;
-    const { violations, reason } = delivery;
-    const replay = {
-      rejected: true,
-      reason: reason ?? 'nonce_replayed',
-      violations: [...violations, 'nonce_replayed'],
-    };
-    // The body of a held delivery is below, where this cannot read it.
-    const body = result.kind === 'accepted' ? null : run.trigger.body;
-    const kept = { ...delivery, runId: result.runId, body };
-    keep(result.isReplay ? { ...kept, ...(replay as Pick<DeliveryRecord, keyof typeof replay>) } : kept);
+  const keepTaken = (acceptance: Acceptance, result: Taken) => {
+    const record = takenRecord(acceptance, result);
+    if (record !== undefined) keep(record);
   };
   const accept: Store['accept'] = async (acceptance) => {
     const result = await store.accept({ ...acceptance, delivery: undefined });
@@ -81,8 +71,23 @@ export function withDeliveryRing(store: Store, { size, maxBytes }: { size: numbe
       return run?.deliveryId === id ? { ...record, body: run.trigger.body } : record;
     },
     deliveryStats: async (since) => counts.since(since, records),
+    countDeliveries: hours.countDeliveries,
+    deliveryTimeseries: hours.deliveryTimeseries,
     ...lookingBack(records),
   };
+}
+
+type Taken = Exclude<HoldResult | AcceptResult, { kind: 'replayed' | 'open' }>;
+
+/** The record of what the store below has taken without it. */
+function takenRecord({ delivery, run }: Acceptance, result: Taken): DeliveryRecord | undefined {
+  if (delivery === undefined) return undefined;
+  // The body of a held delivery is below, where this cannot read it.
+  const body = result.kind === 'accepted' ? null : run.trigger.body;
+  const kept: DeliveryRecord = { ...delivery, runId: result.runId, body };
+  if (!result.isReplay) return kept;
+  const { violations, reason } = delivery;
+  return { ...kept, rejected: true, reason: reason ?? 'nonce_replayed', violations: [...violations, 'nonce_replayed'] };
 }
 
 /** Whoever asks while another redelivers gets the other's run. */

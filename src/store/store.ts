@@ -6,15 +6,21 @@ import type { ControlStore } from './control-store.ts';
 import type { DeliveryLogStore } from './delivery-log.ts';
 import type { DeployStore } from './deploy-store.ts';
 import type { DispatchStore } from './dispatch-store.ts';
+import type { FigureStore } from './figure-store.ts';
 import type { HoldStore } from './hold-store.ts';
 import type { InsightStore } from './insight-store.ts';
+import type { LearnedKeyStore } from './learned-key-store.ts';
+import type { OutlineStore } from './outline-store.ts';
 import type { ScheduleStore } from './schedule-store.ts';
 
 export type * from './control-store.ts';
 export type * from './deploy-store.ts';
 export type * from './dispatch-store.ts';
+export type * from './figure-store.ts';
 export type * from './hold-store.ts';
 export type * from './insight-store.ts';
+export type * from './learned-key-store.ts';
+export type * from './outline-store.ts';
 export type * from './schedule-store.ts';
 
 /**
@@ -35,7 +41,10 @@ export interface Store
     DispatchStore,
     ControlStore,
     InsightStore,
-    ScheduleStore {
+    FigureStore,
+    OutlineStore,
+    ScheduleStore,
+    LearnedKeyStore {
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */
   ping(): Promise<void>;
   /** Finishes what was called before, then releases files and threads. Idempotent. */
@@ -173,7 +182,10 @@ export interface DeliveryQuery extends PageQuery {
   readonly since?: number | undefined;
   /** Received before this instant. */
   readonly until?: number | undefined;
-  /** Part of an id, client address, scheme, reason, detail or run id, any case. */
+  /**
+   * Part of an id, client address, scheme, reason, detail or run id, any case, in the newest 10 000 that the other
+   * filters leave; eight or more characters of the beginning of an id are found however old.
+   */
   readonly search?: string | undefined;
 }
 
@@ -202,8 +214,10 @@ export interface RunStore {
 export interface RunQuery extends PageQuery {
   readonly flowId?: string | undefined;
   readonly status?: RunStatus | undefined;
-  /** Part of a run id, flow name, trigger key or delivery id, any case. */
+  /** Part of a run id, flow name, trigger key or delivery id, any case; looked for as in deliveries. */
   readonly search?: string | undefined;
+  /** Those that stand behind this run in the list. */
+  readonly before?: { readonly startedAt: number; readonly id: string } | undefined;
 }
 
 export interface RunDetail extends Run {

@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http';
 import type { Reason } from '../model/delivery.ts';
 import { REASONS } from './reasons.ts';
 import type { AcceptedResponse } from './schemes/handshake.ts';
@@ -25,8 +26,9 @@ export function accepted(
 }
 
 /** An error as Fastify writes them, with the reason beside it. */
-export function refused(reason: Reason): Answer {
-  const { statusCode, error, message } = REASONS[reason];
+export function refused(reason: Reason, statusCode = REASONS[reason].statusCode): Answer {
+  const { message } = REASONS[reason];
+  const error = STATUS_CODES[statusCode] ?? 'Error';
   return { statusCode, contentType: JSON_TYPE, body: JSON.stringify({ statusCode, error, message, reason }) };
 }
 

@@ -6,9 +6,11 @@ import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
 import { GateConfigurationError } from './gate.ts';
 import type { GateChain } from './gates/index.ts';
 import { type SignatureSettings, usesSha1 } from './gates/signature.ts';
+import { missingKey, stateOf } from './key-slot.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
 import { describeSchemes } from './schemes/description.ts';
 import { coversBody } from './schemes/hmac-verifier.ts';
+import { learnsKey } from './schemes/learning.ts';
 import { isKnownScheme, resolveScheme, type SchemeRegistry } from './schemes/resolve.ts';
 import type { SignatureSpec } from './schemes/spec.ts';
 import type { PreparedTrigger } from './triggers.ts';
@@ -51,30 +53,43 @@ export function webhookChecks({
       const isFit = preparesAll(trigger, { settings, plugins, reports });
       checkSchemeName(webhook.inputs, settings.schemes, reports);
       if (isFit) checkCoverage(trigger, settings, reports);
+      if (isFit) checkVerifyToken(trigger, settings, reports);
       if (isFit) checkPresets(webhook.inputs, settings.clock.now(), reports);
       return problems;
     });
 }
 
-/** One line that says which webhook triggers let pass what they should refuse, or have nothing to refuse it by. */
+/** A line for what webhook triggers let pass or have nothing to refuse by, and one for keys that were learnt. */
 export function enforcementSummary(triggers: readonly PreparedTrigger[]): string[] {
   if (triggers.length === 0) return ['There are no webhook triggers'];
+  const learned = learnedSummary(triggers);
   const open = triggers
     .map((trigger) => ({ trigger, why: whyNotEnforced(trigger) }))
     .filter(({ why }) => why.length > 0);
-  if (open.length === 0) return [`All webhook triggers are enforced (${triggers.length})`];
+  if (open.length === 0) return [`All webhook triggers are enforced (${triggers.length})`, ...learned];
   const named = open.map(
     ({ trigger: { trigger }, why }) => `${trigger.flowName}/${trigger.triggerKey}: ${why.join(', ')}`,
   );
-  return [`Webhook triggers that are not enforced (${open.length} of ${triggers.length}): ${named.join('; ')}`];
+  return [
+    `Webhook triggers that are not enforced (${open.length} of ${triggers.length}): ${named.join('; ')}`,
+    ...learned,
+  ];
 }
 
-function whyNotEnforced({ trigger, mode, schemeName, lacksKey }: PreparedTrigger): string[] {
+/** Which triggers believe a key that no manifest shows. */
+function learnedSummary(triggers: readonly PreparedTrigger[]): string[] {
+  const learned = triggers.filter(({ keySlot }) => keySlot?.isInUse === true && stateOf(keySlot) === 'learned');
+  const named = learned.map(({ trigger, schemeName }) => `${trigger.flowName}/${trigger.triggerKey} (${schemeName})`);
+  return named.length === 0 ? [] : [`Keys that were learnt in a handshake: ${named.join(', ')}`];
+}
+
+/** Empty where the trigger refuses what it cannot verify. */
+export function whyNotEnforced({ trigger, mode, schemeName, lacksKey, keySlot }: PreparedTrigger): string[] {
   const named = trigger.inputs.webhookSignatureScheme;
   const why: string[] = [];
   if (mode !== 'Enforce') why.push(`mode ${mode}`);
   if (schemeName === null) why.push(named === undefined ? 'no signature scheme' : `unrecognised scheme "${named}"`);
-  if (lacksKey) why.push('no key');
+  if (lacksKey) why.push(missingKey(keySlot));
   return why;
 }
 
@@ -111,6 +126,7 @@ function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, rep
   const scheme = resolveScheme(settings.schemes, trigger.inputs);
   if (scheme?.kind !== 'spec') return;
   checkSha1(scheme.spec, settings, reports);
+  checkLearning(trigger.inputs, scheme.spec, { settings, reports });
   checkTimestampHeader(trigger.inputs, scheme.spec, reports);
   checkNonceHeader(trigger.inputs, scheme.spec, reports);
   const toleranceSeconds = trigger.inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
@@ -118,6 +134,34 @@ function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, rep
   if (hasNonce || scheme.spec.payload.strategy !== 'TimestampPlusToken') return;
   const message = `${scheme.spec.name} does not sign the body: without webhookReplayToleranceSeconds one captured signature passes with any body, for ever`;
   reports.weakness('webhookSignatureScheme', message);
+}
+
+function checkLearning(
+  inputs: WebhookInputs,
+  spec: SignatureSpec,
+  { settings, reports }: { settings: SignatureSettings; reports: Reports },
+): void {
+  if (settings.sealsLearnedKeys === true || !learnsKey(spec, inputs)) return;
+  const message = `${spec.name} hands its key over itself, which is kept in plain text: SLUICE_STORE_KEY seals it`;
+  reports.warning('webhookSignatureScheme', message);
+}
+
+/** Without the token the publisher's handshake is refused; weakens nothing. */
+function checkVerifyToken(
+  { inputs, verifyToken }: WebhookTrigger,
+  settings: SignatureSettings,
+  reports: Reports,
+): void {
+  const resolved = resolveScheme(settings.schemes, inputs);
+  const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
+  const handshake = scheme?.handshakes?.find(({ needsVerifyToken }) => needsVerifyToken === true);
+  if (handshake !== undefined && verifyToken === undefined) {
+    const message = `is missing: ${scheme?.name} repeats it in its handshake ${handshake.name}, which is refused without it`;
+    reports.warning('webhookVerifyToken', message);
+  }
+  if (handshake === undefined && inputs.webhookVerifyToken !== undefined) {
+    reports.warning('webhookVerifyToken', 'is not read: no handshake of the scheme asks for it');
+  }
 }
 
 /** Weakens nothing: the gate refuses what it may not verify. */
@@ -152,13 +196,20 @@ function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness
 }
 
 function checkPresets(inputs: WebhookInputs, now: number, { warning }: Reports): void {
+  for (const { field, concern } of presetConcerns(inputs, now)) warning(field, concern);
+}
+
+/** What an operator should hear about the presets that a trigger names. */
+export function presetConcerns(inputs: WebhookInputs, now: number): { field: Field; concern: string }[] {
   const { webhookIpAllowListPreset: one, webhookIpAllowListPresets: several = [] } = inputs;
-  const report = (name: string, field: Field) => {
+  const named = [
+    ...(one === undefined ? [] : [{ name: one, field: 'webhookIpAllowListPreset' as const }]),
+    ...several.map((name) => ({ name, field: 'webhookIpAllowListPresets' as const })),
+  ];
+  return named.flatMap(({ name, field }) => {
     const concern = presetConcern(findPreset(name, field), now);
-    if (concern !== undefined) warning(field, concern);
-  };
-  if (one !== undefined) report(one, 'webhookIpAllowListPreset');
-  for (const name of several) report(name, 'webhookIpAllowListPresets');
+    return concern === undefined ? [] : [{ field, concern }];
+  });
 }
 
 function isSameName(a: string | undefined, b: string): boolean {

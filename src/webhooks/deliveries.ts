@@ -62,7 +62,8 @@ export function recordOf(
     runId,
     usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
     story: trigger === undefined ? undefined : withUnconfigured(trigger.chain, judgement.story),
-    requestUrl: runId === null ? delivery.requestUrl : undefined,
+    // Only what was posted can be judged again; the query of a handshake may hold a token.
+    requestUrl: runId === null && delivery.method === 'POST' ? delivery.requestUrl : undefined,
   };
 }
 

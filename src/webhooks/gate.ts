@@ -79,6 +79,27 @@ export interface GateSettings {
   readonly allowLegacySha1: boolean;
   /** Absolute base URL that publishers call. */
   readonly publicUrl?: string | undefined;
+  /** Absent where none is learnt, as in a command that only reads manifests. */
+  readonly learnedKeys?: LearnedKeys | undefined;
+  /** Whether learned keys are sealed where they are kept. */
+  readonly sealsLearnedKeys?: boolean | undefined;
+}
+
+/** Keys that publishers handed over in a handshake. They may change at any time: a gate asks for each delivery. */
+export interface LearnedKeys {
+  find(owner: KeyOwner): string | undefined;
+  /** Whether there is a key that cannot be read here. */
+  isUnreadable(owner: KeyOwner): boolean;
+  /** Resolves when the key is durable, with whether it is the one that is kept: the first one stays. */
+  learn(owner: KeyOwner, key: string): Promise<boolean>;
+  forget(owner: KeyOwner): Promise<boolean>;
+}
+
+/** A trigger, and the scheme that the key is for. */
+export interface KeyOwner {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly scheme: string;
 }
 
 /** A field of a webhook trigger that no gate can work with. The loader adds the file and the trigger's JSON path. */

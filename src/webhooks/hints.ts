@@ -27,7 +27,8 @@ export function adviseOn(
   judgement: Judgement,
   { trigger, settings }: { readonly trigger: PreparedTrigger; readonly settings: SignatureSettings },
 ): Advice {
-  const { inputs, keys } = trigger.trigger;
+  const { keys } = trigger;
+  const { inputs } = trigger.trigger;
   const scheme = resolveScheme(settings.schemes, inputs);
   const hints = generalHints(judgement);
   if (scheme?.kind !== 'spec') return { hints, signature: null };

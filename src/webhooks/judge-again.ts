@@ -38,7 +38,7 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger, settin
     return { problem: `cannot be judged again: ${why}` };
   }
   if (body.byteLength !== bodyBytes || requestUrl === undefined) {
-    return { problem: 'cannot be judged again: it was kept by a release that did not keep all of it' };
+    return { problem: 'cannot be judged again: not all of it was kept' };
   }
   const delivery: Delivery = {
     id: record.id,

@@ -2,6 +2,7 @@ import type { Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { DeliveryGroup } from '../store/delivery-log.ts';
 import type { EventName } from '../telemetry/events.ts';
+import { missingKey } from './key-slot.ts';
 import { REASONS } from './reasons.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
@@ -65,12 +66,12 @@ export function judgeReadiness(prepared: PreparedTrigger, groups: readonly Deliv
 }
 
 function verdict(
-  { gates, mode, lacksKey }: PreparedTrigger,
+  { gates, mode, lacksKey, keySlot }: PreparedTrigger,
   total: number,
   refused: number,
 ): Pick<Readiness, 'safeToEnforce' | 'reason'> {
   if (gates.length === 0) return no('no gate is configured: there is nothing to enforce');
-  if (lacksKey) return no('the scheme has no key: Enforce would refuse everything');
+  if (lacksKey) return no(`the scheme has ${missingKey(keySlot)}: Enforce would refuse everything`);
   if (mode === 'Enforce') return { safeToEnforce: true, reason: 'is enforced already' };
   if (total === 0) return no('no delivery came in this time: nothing is known');
   if (refused > 0) return no(`Enforce would have refused ${refused} of ${total} deliveries`);

@@ -29,7 +29,7 @@ export const REASONS: Readonly<Record<Reason, Refusal>> = {
   sha1_not_allowed: unverified('The signature cannot be verified; SHA-1 is not accepted here'),
   verifier_error: unverified('The signature could not be verified'),
   timestamp_missing: stale(401, 'The timestamp is missing'),
-  timestamp_malformed: stale(401, 'The timestamp is not a number of seconds or milliseconds'),
+  timestamp_malformed: stale(401, 'The timestamp is not in the form that this webhook expects'),
   timestamp_skew: stale(401, 'The timestamp is too far from the time here; check the clock of the sender'),
   nonce_replayed: stale(409, 'This delivery was accepted before'),
   store_unavailable: refusal(503, undefined, 'The delivery could not be stored; send it again'),
@@ -37,6 +37,11 @@ export const REASONS: Readonly<Record<Reason, Refusal>> = {
 
 export function isReason(value: unknown): value is Reason {
   return typeof value === 'string' && Object.hasOwn(REASONS, value);
+}
+
+/** Whether it is the signature gate's. */
+export function isUnverified(reason: Reason): boolean {
+  return REASONS[reason].event === 'WebhookSignatureRejected';
 }
 
 function unverified(message: string): Refusal {

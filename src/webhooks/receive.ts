@@ -15,10 +15,12 @@ import { admissionTo } from './admission.ts';
 import { type Answer, accepted, methodNotAllowed, refused } from './answers.ts';
 import { isMalformedJson } from './body.ts';
 import { type RecordedAnswer, recordOf } from './deliveries.ts';
+import { handshakeRequest } from './handshake-request.ts';
 import { type Judgement, runGates } from './pipeline.ts';
-import { REASONS } from './reasons.ts';
+import { isUnverified } from './reasons.ts';
 import { report } from './report.ts';
-import { type RecognisedHandshake, recogniseHandshake } from './schemes/handshake.ts';
+import { type HandshakeRefusal, type RecognisedHandshake, recogniseHandshake } from './schemes/handshake.ts';
+import { takeKey } from './take-key.ts';
 import type { PreparedTrigger, TriggerTable } from './triggers.ts';
 
 export interface ReceiverServices {
@@ -110,15 +112,7 @@ export function receiver(services: ReceiverServices): Receiver {
 function findHandshake({ delivery, trigger, judgement }: TriggeredReception): RecognisedHandshake | undefined {
   const { refusal, evidence } = judgement;
   if (trigger.handshakes.length === 0 || (refusal !== null && !isUnverified(refusal))) return undefined;
-  return recogniseHandshake(trigger.handshakes, {
-    method: delivery.method,
-    headers: delivery.headers,
-    query: new URLSearchParams(delivery.path.split('?')[1] ?? ''),
-    body: delivery.body,
-    isVerified: evidence.isVerified === true,
-    usedPreviousKey: evidence.usedPreviousKey,
-    keys: trigger.trigger.keys,
-  });
+  return recogniseHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, evidence));
 }
 
 /**
@@ -127,12 +121,26 @@ function findHandshake({ delivery, trigger, judgement }: TriggeredReception): Re
  */
 async function shakeHands(
   reception: TriggeredReception,
-  { name, answer }: RecognisedHandshake,
+  handshake: RecognisedHandshake,
   services: ReceiverServices,
 ): Promise<Answer> {
   const { judgement } = reception;
+  const { name, answer, offer } = handshake;
+  let { refusal } = handshake;
+  if (offer !== undefined && refusal === undefined) {
+    try {
+      refusal = await takeKey({ ...reception, ...offer });
+    } catch (error) {
+      return notStored(reception, error, services);
+    }
+  }
+  if (refusal !== undefined) return turnAway(reception, { name, ...refusal }, services);
   if (answer === undefined) {
     return refuse(reception, judgement.violations.find(isUnverified) ?? 'signature_malformed', services);
+  }
+  if (offer !== undefined) {
+    const { flowId, triggerKey } = reception.trigger.trigger;
+    services.logger.info({ flowId, triggerKey, handshake: name }, 'a publisher handed the key of a trigger over');
   }
   const clean = { ...UNJUDGED, detail: `handshake ${name}`, evidence: judgement.evidence, story: judgement.story };
   const greeted = { ...reception, judgement: clean };
@@ -141,8 +149,19 @@ async function shakeHands(
   return answer;
 }
 
-function isUnverified(reason: Reason): boolean {
-  return REASONS[reason].event === 'WebhookSignatureRejected';
+/** Refuses a handshake for a reason of its own; what the gates say about a delivery does not count here. */
+async function turnAway(
+  reception: TriggeredReception,
+  { name, statusCode, reason, detail }: HandshakeRefusal & Pick<RecognisedHandshake, 'name'>,
+  services: ReceiverServices,
+): Promise<Answer> {
+  const { evidence, story } = reception.judgement;
+  const violations = [reason];
+  const judgement = { ...UNJUDGED, reason, violations, detail: `handshake ${name}: ${detail}`, evidence, story };
+  const turnedAway = { ...reception, judgement };
+  await keep(turnedAway, { statusCode, reason, runId: null }, services);
+  end(turnedAway, { refusal: reason, violations, runId: null }, services);
+  return refused(reason, statusCode);
 }
 
 async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<Answer> {
@@ -153,16 +172,21 @@ async function accept(reception: TriggeredReception, services: ReceiverServices)
   try {
     result = await acceptDelivery(reception, services);
   } catch (error) {
-    // 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted.
-    services.logger.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be stored');
-    end(reception, { refusal: 'store_unavailable', violations: judgement.violations, runId: null }, services);
-    return refused('store_unavailable');
+    return notStored(reception, error, services);
   }
   if (result.kind === 'replayed') return answerReplay(reception, result, services);
   const violations = result.isReplay ? [...judgement.violations, 'nonce_replayed' as const] : judgement.violations;
   end(reception, { refusal: null, violations, runId: result.runId }, services);
   const { runId, kind } = result;
   return accepted({ runId, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
+}
+
+/** 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted. */
+function notStored(reception: TriggeredReception, error: unknown, services: ReceiverServices): Answer {
+  const { delivery, judgement } = reception;
+  services.logger.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be stored');
+  end(reception, { refusal: 'store_unavailable', violations: judgement.violations, runId: null }, services);
+  return refused('store_unavailable');
 }
 
 /** A nonce that was accepted before: 409, or the first run's id where the trigger acknowledges honest retries. */

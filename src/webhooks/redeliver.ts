@@ -3,9 +3,11 @@ import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { acceptDelivery } from './acceptance.ts';
 import { isMalformedJson } from './body.ts';
+import { handshakeRequest } from './handshake-request.ts';
 import { restore, triggerOf } from './judge-again.ts';
 import { REASONS } from './reasons.ts';
 import { foresee, type Prospect, type ReviewServices } from './review.ts';
+import { isHandshake } from './schemes/handshake.ts';
 
 /** What became of a refused delivery that was judged again. */
 export interface Redelivery {
@@ -53,6 +55,9 @@ export async function redeliver(
   const restored = restore(record, trigger, services.settings);
   if ('problem' in restored) return answer('not possible', { message: restored.problem });
   const { delivery, unjudgeable } = restored;
+  if (isHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, {}))) {
+    return answer('not possible', { message: 'it is a handshake of the publisher, which starts no run' });
+  }
   const prospect = await foresee(delivery, trigger, services);
   const { replayedRunId } = prospect;
   const flow = services.catalog.find(trigger.trigger.flowId);

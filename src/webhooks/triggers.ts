@@ -3,7 +3,9 @@ import type { EnforcementMode, WebhookTrigger } from '../model/manifest.ts';
 import type { Gate } from './gate.ts';
 import { type GateChain, prepareGates } from './gates/index.ts';
 import type { SignatureSettings } from './gates/signature.ts';
+import { type KeySlot, keySlot } from './key-slot.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
+import { keysInForce } from './schemes/learning.ts';
 import { resolveScheme } from './schemes/resolve.ts';
 
 /** A webhook trigger of the deployed revision, ready to judge deliveries. */
@@ -16,7 +18,11 @@ export interface PreparedTrigger {
   readonly mode: EnforcementMode;
   /** Canonical name of the scheme that verifies; null where there is no signature gate. */
   readonly schemeName: string | null;
-  /** The scheme verifies with a key, and the trigger has none: nothing can be verified. */
+  /** Configured, or else learnt; as of the moment when it is read. */
+  readonly keys: WebhookTrigger['keys'];
+  /** Absent where no publisher hands a key over. */
+  readonly keySlot: KeySlot | undefined;
+  /** The scheme verifies with a key, and the trigger has none now: nothing can be verified. */
   readonly lacksKey: boolean;
   readonly handshakes: readonly Handshake[];
   /** Deliveries are taken while the flow starts no runs, and start theirs later. */
@@ -79,6 +85,7 @@ function prepare(
   const { inputs } = trigger;
   const resolved = resolveScheme(settings.schemes, inputs);
   const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
+  const keys = () => (scheme === undefined ? trigger.keys : keysInForce(trigger, scheme, settings.learnedKeys));
   return {
     trigger,
     flow,
@@ -86,7 +93,13 @@ function prepare(
     chain: plugins.map(({ name }) => name),
     mode: inputs.webhookEnforcementMode ?? defaultMode,
     schemeName: scheme?.name ?? null,
-    lacksKey: resolved?.kind === 'spec' && trigger.keys.current === undefined,
+    get keys() {
+      return keys();
+    },
+    keySlot: keySlot(trigger, scheme, settings.learnedKeys),
+    get lacksKey() {
+      return resolved?.kind === 'spec' && keys().current === undefined;
+    },
     handshakes: scheme?.handshakes ?? [],
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,

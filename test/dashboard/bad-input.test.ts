@@ -105,7 +105,7 @@ describe('an unknown id is a 404 that names kind and id', () => {
 describe('other errors have the same shape', () => {
   it.each([
     ['GET', '/nope?x=1', 'There is no GET /nope'],
-    ['DELETE', '/flows/api/runs', 'There is no DELETE /flows/api/runs'],
+    ['GET', '/flows/api/nope', 'There is no GET /flows/api/nope'],
     ['POST', '/', 'There is no POST /'],
   ] as const)('%s %s: a route that nobody has', async (method, url, message) => {
     const response = await dashboard.app.inject({ method, url });

@@ -85,13 +85,18 @@ export interface TestDashboard {
   readonly engine: Engine;
   readonly scheduler: Scheduler;
   readonly clock: Clock & { advance(ms: number): void };
+  /** Of the dashboard, as `GET /flows/api/runs/:id`; HEAD goes with GET. */
+  readonly routes: readonly string[];
   /** Log lines, parsed. */
   readonly logged: Record<string, unknown>[];
   close(): Promise<void>;
 }
 
 /** The dashboard with everything behind it and the receive endpoint beside it: real, but for the clock. */
-export async function startDashboard(overrides: Partial<DashboardServices> = {}): Promise<TestDashboard> {
+export async function startDashboard(
+  overrides: Partial<DashboardServices> = {},
+  manifests: readonly { name: string }[] = [ORDERS, HOOK_ONLY],
+): Promise<TestDashboard> {
   const store = overrides.store ?? (await openSqliteStore({ path: ':memory:' }));
   const clock = fakeClock();
   const metrics = createMetrics();
@@ -100,7 +105,7 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
   const handlers = handlerTable(builtInHandlers({ egressAllow: [] }));
   const registry = createSchemeRegistry();
   const catalog = createCatalog(store, clock);
-  await deploy(catalog, handlers);
+  await deploy(catalog, handlers, manifests);
   const settings = {
     clock,
     replayToleranceSeconds: 0,
@@ -139,6 +144,10 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
   };
   const loggerInstance: FastifyBaseLogger = logger;
   const app = Fastify({ loggerInstance });
+  const routes: string[] = [];
+  app.addHook('onRoute', ({ method, url }) => {
+    if (method !== 'HEAD' && !url.startsWith('/flows/api/webhook/')) routes.push(`${method} ${url}`);
+  });
   await app.register(
     dashboard({
       store,
@@ -175,6 +184,7 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
     engine,
     scheduler,
     clock,
+    routes,
     logged,
     async close() {
       await app.close();
@@ -183,9 +193,13 @@ export async function startDashboard(overrides: Partial<DashboardServices> = {})
   };
 }
 
-async function deploy(catalog: Catalog, handlers: ReturnType<typeof handlerTable>): Promise<void> {
+async function deploy(
+  catalog: Catalog,
+  handlers: ReturnType<typeof handlerTable>,
+  manifests: readonly { name: string }[],
+): Promise<void> {
   const readSecret = secretReader({ env: {}, baseFolder: '.' });
-  for (const manifest of [ORDERS, HOOK_ONLY]) {
+  for (const manifest of manifests) {
     const { flow, issues } = parseManifest(JSON.stringify(manifest), `${manifest.name}.json`, {
       handlers,
       readSecret,

@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describeSchemes } from '../../src/webhooks/schemes/description.ts';
+import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
+import { aRun } from '../store/samples.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
 
 let dashboard: TestDashboard;
@@ -32,9 +35,11 @@ const orders = {
       url: 'http://127.0.0.1:3000/flows/api/webhook/orders',
       scheme: 'GitHub',
       mode: 'Enforce',
+      sendCommand: 'npx sluice send orders --to http://127.0.0.1:3000',
     },
-    { key: 'unreachable', type: 'webhook', slug: null, url: null, scheme: null, mode: 'Audit' },
+    { key: 'unreachable', type: 'webhook', slug: null, url: null, scheme: null, mode: 'Audit', sendCommand: null },
   ],
+  runs: { running: 0, since: '2026-11-20T12:00:00.000Z', succeeded: 0, failed: 0, cancelled: 0, skipped: 0 },
 };
 
 const hookOnlyTrigger = {
@@ -44,6 +49,7 @@ const hookOnlyTrigger = {
   url: `http://127.0.0.1:3000/flows/api/webhook/${HOOK_ONLY_ID}`,
   scheme: null,
   mode: 'Audit',
+  sendCommand: `npx sluice send ${HOOK_ONLY_ID} --to http://127.0.0.1:3000`,
 };
 
 describe('flows', () => {
@@ -78,6 +84,44 @@ describe('flows', () => {
     } finally {
       await other.close();
     }
+  });
+});
+
+describe('what runs of a flow came to', () => {
+  it('counts those in flight and those that ended in the last day, each flow for itself', async () => {
+    const ids = [1, 2, 3].map((n) => `019aa000-0000-7000-8000-00000000000${n}`);
+    const started = { flowId: ORDERS_ID, startedAt: NOW - 3_600_000 };
+    for (const [n, end] of [
+      {},
+      { status: 'TimedOut' as const, completedAt: NOW },
+      { flowId: HOOK_ONLY_ID },
+    ].entries()) {
+      await dashboard.store.accept({ run: aRun({ ...started, id: ids[n] ?? '', ...end }) });
+    }
+    const [hookOnly, listed] = await get('/flows/api/flows');
+    expect(listed.runs).toMatchObject({ running: 1, failed: 1, succeeded: 0 });
+    expect(hookOnly.runs).toMatchObject({ running: 1, failed: 0 });
+  });
+});
+
+describe('a command to send a sample with', () => {
+  it.each([
+    ['https://hooks.example.com/base', 'npx sluice send orders --to https://hooks.example.com/base'],
+    ["https://a.example/it's", "npx sluice send orders --to 'https://a.example/it'\\''s'"],
+  ])('goes to %s and survives a shell', async (publicUrl, command) => {
+    const other = await startDashboard({ publicUrl });
+    expect((await other.app.inject(`/flows/api/flows/${ORDERS_ID}`)).json().triggers[2].sendCommand).toBe(command);
+    await other.close();
+  });
+
+  it('is none where code verifies: only its publisher can sign', async () => {
+    const verifiers = describeSchemes(createSchemeRegistry()).map((scheme) => ({
+      ...scheme,
+      kind: 'verifier' as const,
+    }));
+    const other = await startDashboard({ schemes: verifiers });
+    expect((await other.app.inject(`/flows/api/flows/${ORDERS_ID}`)).json().triggers[2].sendCommand).toBeNull();
+    await other.close();
   });
 });
 

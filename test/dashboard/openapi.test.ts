@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ORDERS_ID, orderDelivery, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+import { ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
 type JsonSchema = Parameters<typeof z.fromJSONSchema>[0];
 interface Document {
@@ -19,25 +19,10 @@ interface Operation {
 
 let dashboard: TestDashboard;
 let document: Document;
-let ids: { runId: string; deliveryId: string };
 
 beforeAll(async () => {
   dashboard = await startDashboard();
   document = (await dashboard.app.inject('/flows/api/openapi.json')).json();
-  ids = (await dashboard.app.inject(orderDelivery('{"order":1}'))).json();
-  await dashboard.app.inject(orderDelivery('{"order":2}', { key: 'wrong' }));
-  const { claims } = await dashboard.store.claimDue({ now: Date.now(), leasedUntil: Date.now() + 1000, limit: 10 });
-  for (const { token, runId, stepKey } of claims) {
-    const error = { code: 'refused', message: 'no', retryable: false };
-    await dashboard.store.advance({
-      token,
-      runId,
-      stepKey,
-      at: Date.now(),
-      input: {},
-      result: { kind: 'failed', error },
-    });
-  }
 });
 afterAll(() => dashboard.close());
 
@@ -79,40 +64,6 @@ describe('the OpenAPI document', () => {
     expect(reason?.schema).toMatchObject({ enum: expect.arrayContaining(['nonce_replayed']) });
   });
 
-  it.each([
-    ['GET', '/health/live', '/health/live', 200],
-    ['GET', '/health/ready', '/health/ready', 200],
-    ['GET', '/flows/api/webhooks/recent', '/flows/api/webhooks/recent', 200],
-    ['GET', '/flows/api/webhooks/recent', '/flows/api/webhooks/recent?includeTotal=true', 200],
-    ['GET', '/flows/api/webhooks/recent', '/flows/api/webhooks/recent?take=0', 400],
-    ['GET', '/flows/api/webhooks/stats', '/flows/api/webhooks/stats', 200],
-    ['GET', '/flows/api/webhooks/{deliveryId}', '/flows/api/webhooks/DELIVERY', 200],
-    ['GET', '/flows/api/webhooks/{deliveryId}', `/flows/api/webhooks/${UNKNOWN_ID}`, 404],
-    ['GET', '/flows/api/runs', '/flows/api/runs', 200],
-    ['GET', '/flows/api/runs', '/flows/api/runs?includeTotal=true', 200],
-    ['GET', '/flows/api/runs/active', '/flows/api/runs/active', 200],
-    ['GET', '/flows/api/runs/{id}', '/flows/api/runs/RUN', 200],
-    ['GET', '/flows/api/runs/{id}/steps', '/flows/api/runs/RUN/steps', 200],
-    ['GET', '/flows/api/runs/{id}/control', '/flows/api/runs/RUN/control', 200],
-    ['GET', '/flows/api/flows', '/flows/api/flows', 200],
-    ['GET', '/flows/api/flows/{id}', `/flows/api/flows/${ORDERS_ID}`, 200],
-    ['POST', '/flows/api/flows/{id}/disable', `/flows/api/flows/${ORDERS_ID}/disable`, 200],
-    ['POST', '/flows/api/flows/{id}/trigger', `/flows/api/flows/${ORDERS_ID}/trigger`, 403],
-    ['POST', '/flows/api/flows/{id}/enable', `/flows/api/flows/${ORDERS_ID}/enable`, 200],
-    ['POST', '/flows/api/flows/{id}/trigger', `/flows/api/flows/${ORDERS_ID}/trigger`, 200],
-    ['GET', '/flows/api/handlers', '/flows/api/handlers', 200],
-    ['GET', '/flows/api/schemes', '/flows/api/schemes', 200],
-  ] as const)('%s %s describes the answer of %s', async (method, path, url, statusCode) => {
-    const response = await dashboard.app.inject({
-      method,
-      url: url.replace('RUN', ids.runId).replace('DELIVERY', ids.deliveryId),
-    });
-    expect(response.statusCode).toBe(statusCode);
-    const schema =
-      document.paths[path]?.[method.toLowerCase()]?.responses[statusCode]?.content['application/json']?.schema;
-    expect(validator(schema ?? { not: {} }).safeParse(response.json()).error).toBeUndefined();
-  });
-
   it('refuses, as used here, an answer with a field too many or too few', () => {
     const control = validator(
       document.paths['/flows/api/runs/{id}/control']?.get?.responses[200]?.content['application/json']?.schema ?? {},
@@ -130,10 +81,54 @@ describe('the page of the API', () => {
     const response = await dashboard.app.inject('/flows/api/docs');
     expect(response.headers['content-type']).toBe('text/html; charset=utf-8');
     for (const [path, methods] of Object.entries(document.paths)) {
-      for (const method of Object.keys(methods))
-        expect(response.body).toContain(`<b>${method.toUpperCase()}</b> ${path}<`);
+      for (const [method, { operationId }] of Object.entries(methods)) {
+        const verb = method.toUpperCase();
+        expect(response.body).toContain(
+          `<section id="${operationId}">\n<h3><a class="self" href="#${operationId}"><span class="method ${verb}">${verb}</span><span class="path">${path}<`,
+        );
+        expect(response.body).toContain(`<li><a href="#${operationId}">`);
+      }
     }
-    expect(response.body).not.toMatch(/<script|\son\w+=|style=|(src|href)="(?!openapi\.json")|url\(|@import/i);
+    expect(response.body).not.toMatch(/<script|\son\w+=|style=|(src|href)="(?!openapi\.json"|#\w+")|url\(|@import/i);
+  });
+
+  it('shows each operation as a command that does it here and now', async () => {
+    await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${ORDERS_ID}/trigger` });
+    const { body } = await dashboard.app.inject('/flows/api/docs');
+    const shells = [...body.matchAll(/<pre class="shell">(.*?)<\/pre>/gs)].map(([, text = '']) =>
+      text.replace(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code))),
+    );
+    const commands = shells.map((text) =>
+      /^curl (?:-N )?(?:-X (\w+) )?(?:-H \S+ \S+ -d '(.*)' )?'(http:.*)'$/.exec(text),
+    );
+    expect(commands).toHaveLength(Object.values(document.paths).flatMap((methods) => Object.keys(methods)).length);
+    for (const [, method = 'GET', sent, url = ''] of commands.map((command) => command ?? [])) {
+      expect(url).toMatch(/^http:\/\/127\.0\.0\.1:3000\/[^{}]+$/);
+      if (method !== 'GET' || url.includes('/webhooks/0') || url.endsWith('/stream')) continue;
+      expect({
+        url,
+        sent,
+        status: (await dashboard.app.inject(url.slice('http://127.0.0.1:3000'.length))).statusCode,
+      }).toEqual({
+        ...{ url, sent: undefined, status: 200 },
+      });
+    }
+  });
+
+  it.each([
+    [{ kind: 'credentials', token: 'secret-token' }, 'authorization: Bearer $SLUICE_DASHBOARD_TOKEN'],
+    [
+      { kind: 'credentials', basic: { user: 'u', password: 'secret-password' } },
+      '-u "$SLUICE_DASHBOARD_USER:$SLUICE_DASHBOARD_PASSWORD"',
+    ],
+  ] as const)('names the variables of the credentials and never their values: %j', async (access, shown) => {
+    const guarded = await startDashboard({ access });
+    const basic = `Basic ${Buffer.from('u:secret-password').toString('base64')}`;
+    const authorization = 'token' in access ? 'Bearer secret-token' : basic;
+    const { body } = await guarded.app.inject({ url: '/flows/api/docs', headers: { authorization } });
+    expect(body.replaceAll('&#34;', '"')).toContain(shown);
+    expect(body).not.toMatch(/secret-/);
+    await guarded.close();
   });
 
   it('may use its own style and nothing else', async () => {

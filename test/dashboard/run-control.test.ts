@@ -177,6 +177,9 @@ describe('schedules', () => {
         nextExecution: '2026-11-21T13:00:00.000Z',
         lastExecution: null,
         paused: false,
+        manifestCron: '0 * * * *',
+        changed: false,
+        flowIsEnabled: true,
       },
     ]);
     expect((await post(`/flows/api/schedules/${job}/pause`)).body).toMatchObject({ success: true });
@@ -185,7 +188,7 @@ describe('schedules', () => {
     const changed = await ask('PUT', `/flows/api/schedules/${job}/cron`, { cronExpression: '30 4 * * *' });
     expect(changed).toMatchObject({ status: 200, body: { success: true } });
     expect((await get('/flows/api/schedules')).body).toMatchObject([
-      { cron: '30 4 * * *', nextExecution: '2026-11-22T04:30:00.000Z' },
+      { cron: '30 4 * * *', nextExecution: '2026-11-22T04:30:00.000Z', changed: true, manifestCron: '0 * * * *' },
     ]);
     const triggered = await post(`/flows/api/schedules/${job}/trigger`);
     expect((await get(`/flows/api/runs/${triggered.body.runId}`)).body).toMatchObject({

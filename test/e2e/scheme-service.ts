@@ -1,5 +1,5 @@
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
-import { KEYS } from '../webhooks/schemes/fixtures.ts';
+import { KEYS, SIGNING_KEYS } from '../webhooks/schemes/fixtures.ts';
 import { createWorkspace, type Service, startService, type Workspace } from './service.ts';
 
 /** A trigger for every built-in scheme, its slug the scheme's name in lower case. */
@@ -54,4 +54,9 @@ export async function startSchemeService(): Promise<{ workspace: Workspace; serv
     steps: { only: { type: 'NoOp' } },
   });
   return { workspace, service: await startService(workspace, SETTINGS) };
+}
+
+/** What `send` has to be told to sign for a scheme whose key only verifies. */
+export function keyOption(name: string): string[] {
+  return SIGNING_KEYS[name] === KEYS[name] ? [] : ['--key', SIGNING_KEYS[name] ?? ''];
 }

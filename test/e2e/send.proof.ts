@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
 import { runCli } from './cli.ts';
-import { SCHEME_NAMES, startSchemeService } from './scheme-service.ts';
+import { keyOption, SCHEME_NAMES, startSchemeService } from './scheme-service.ts';
 import type { Service, Workspace } from './service.ts';
 
 let workspace: Workspace;
@@ -17,20 +17,21 @@ afterAll(async () => {
 });
 
 const send = (...args: string[]) => runCli(workspace, ['send', ...args, '--to', service.url]);
+const sendSigned = (name: string, ...args: string[]) => send(name, ...keyOption(name), ...args);
 
 it.each(SCHEME_NAMES)('a delivery passes once, an id too, and a wrong key never: %s', async (name) => {
-  expect((await send(name, '--repeat', '2')).stdout).toMatch(/^200 .*\n409 .*"nonce_replayed"/);
+  expect((await sendSigned(name, '--repeat', '2')).stdout).toMatch(/^200 .*\n409 .*"nonce_replayed"/);
   expect((await send(name, '--wrong-key')).stdout).toMatch(/^401 .*"signature_mismatch"/);
-  expect((await send(name, '--id', `id-of-${name}`)).stdout).toMatch(/^200 /);
-  expect((await send(name, '--id', `id-of-${name}`)).stdout).toMatch(/^409 .*"nonce_replayed"/);
+  expect((await sendSigned(name, '--id', `id-of-${name}`)).stdout).toMatch(/^200 /);
+  expect((await sendSigned(name, '--id', `id-of-${name}`)).stdout).toMatch(/^409 .*"nonce_replayed"/);
 });
 
 it.each(BUILT_IN_SCHEMES.filter(({ timestamp }) => timestamp !== undefined))(
   'an old delivery is refused, and one of the future: $name',
   async ({ name }) => {
-    expect((await send(name, '--age', '4000')).stdout).toMatch(/^401 .*"timestamp_skew"/);
-    expect((await send(name, '--age', '-4000')).stdout).toMatch(/^401 .*"timestamp_skew"/);
-    expect((await send(name, '--age', '200')).stdout).toMatch(/^200 /);
+    expect((await sendSigned(name, '--age', '4000')).stdout).toMatch(/^401 .*"timestamp_skew"/);
+    expect((await sendSigned(name, '--age', '-4000')).stdout).toMatch(/^401 .*"timestamp_skew"/);
+    expect((await sendSigned(name, '--age', '200')).stdout).toMatch(/^200 /);
   },
 );
 

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCli } from './cli.ts';
-import { SCHEME_NAMES, startSchemeService } from './scheme-service.ts';
+import { keyOption, SCHEME_NAMES, startSchemeService } from './scheme-service.ts';
 import type { Service, Workspace } from './service.ts';
 
 let workspace: Workspace;
@@ -47,6 +47,15 @@ describe('sluice send', () => {
     for (const { stdout } of answers) expect(stdout).toMatch(/^200 /);
   });
 
+  it('signs with a key that is given: a private one where the trigger has the public one', async () => {
+    const sent = await Promise.all([
+      send('discord', ...keyOption('Discord')),
+      send('github', '--key', 'not the trigger’s'),
+      send('twitch'),
+    ]);
+    expect(sent.map(({ stdout }) => stdout.slice(0, 4))).toEqual(['200 ', '401 ', '200 ']);
+  });
+
   it('sends a body of one’s own from a file or standard input, and headers of one’s own over the sample’s', async () => {
     await writeFile(join(workspace.folder, 'body.bin'), Buffer.from([0, 255, 10]));
     const fromFile = await send('dropbox', '--body', 'body.bin', '--content-type', 'application/octet-stream');
@@ -60,6 +69,8 @@ describe('sluice send', () => {
   it.each([
     ['an unknown slug', ['no-such-slug'], 'There is no webhook "no-such-slug"; there are: github, githublegacy'],
     ['a service that is not there', ['github', '--to', 'http://127.0.0.1:1'], 'is the service running?'],
+    ['a private key that is not given', ['discord'], 'Discord signs with a private key'],
+    ['a key that is not there', ['github', '--key', 'env:NO_SUCH_KEY'], '--key: the environment variable NO_SUCH_KEY'],
     ['an unknown option', ['github', '--wrongkey'], "error: unknown option '--wrongkey'\n(Did you mean --wrong-key?)"],
   ])('says what is wrong with %s, in words and exit code 2', async (_, args, message) => {
     const { code, stdout, stderr } = await runCli(workspace, ['send', ...args]);
@@ -78,6 +89,7 @@ describe('sluice send', () => {
       '--header',
       '--id',
       '--age',
+      '--key',
       '--wrong-key',
     ]) {
       expect(stdout).toContain(`${option} `);

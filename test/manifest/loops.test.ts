@@ -36,6 +36,14 @@ describe('a loop in a manifest', () => {
     });
   });
 
+  it('is warned of a child whose key hides a step outside', () => {
+    const { flow, issues } = parse(each({ steps: { before: { type: 'NoOp' }, other: { type: 'NoOp' } } }));
+    expect(flow).toBeDefined();
+    expect(issues).toEqual([
+      expect.stringContaining('steps.each.steps.before: hides the step "before" outside the loop'),
+    ]);
+  });
+
   it.each([
     ['no items', { forEach: undefined }, 'steps.each.forEach: is missing'],
     ['items that are no array', { forEach: 3 }, 'steps.each.forEach: is neither an array nor an expression'],

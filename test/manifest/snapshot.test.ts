@@ -88,6 +88,7 @@ describe('the snapshot', () => {
             webhookHmacKeyPrevious: 'env:GITHUB_KEY_OLD',
             webhookSecret: 'literal-two',
             webhookSecretPrevious: '',
+            webhookVerifyToken: 'literal-six',
             note: 'literal-three',
           },
         },
@@ -111,7 +112,15 @@ describe('the snapshot', () => {
     const { snapshot, manifest: kept } = load(manifest);
     expect(JSON.stringify(snapshot)).not.toContain('literal-');
     expect(snapshot).toMatchObject({
-      triggers: { hook: { inputs: { webhookHmacKey: '***', webhookHmacKeyPrevious: 'env:GITHUB_KEY_OLD' } } },
+      triggers: {
+        hook: {
+          inputs: {
+            webhookHmacKey: '***',
+            webhookHmacKeyPrevious: 'env:GITHUB_KEY_OLD',
+            webhookVerifyToken: '***',
+          },
+        },
+      },
       steps: {
         call: {
           inputs: {

@@ -177,4 +177,21 @@ describe('reads', () => {
       },
     ]);
   });
+
+  it.each([
+    ['by reference', 'env:GITHUB_KEY', 'a key of the environment'],
+    ['in plain text', 'a token', 'a token'],
+    ['empty as none', '', undefined],
+  ])('a verify token %s', (_rule, webhookVerifyToken, expected) => {
+    const manifest = goodManifest();
+    manifest.triggers = { hook: { type: 'webhook', inputs: { webhookVerifyToken } } };
+    const { flow } = parseManifest(JSON.stringify(manifest), 'flow.json', rules);
+    expect(flow?.webhooks[0]?.verifyToken).toBe(expected);
+    expect(flow?.webhooks[0]?.keys).toEqual({ current: undefined, previous: undefined });
+  });
+
+  it('no verify token that a reference does not lead to', () => {
+    const [issue] = issuesWith({ webhookVerifyToken: 'env:EMPTY' });
+    expect(issue).toContain('webhookVerifyToken: the environment variable EMPTY is empty');
+  });
 });

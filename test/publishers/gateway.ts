@@ -64,6 +64,8 @@ export interface Gateway {
 }
 
 export interface GatewayOptions {
+  /** Of the flow; a new one where not given. */
+  readonly flowId?: string;
   /** One that exists already and stays after `close`; else one of its own. */
   readonly folder?: string;
   /** Inputs of webhook triggers by key; the key is the slug too. */
@@ -84,9 +86,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
 }
 
-async function start(folder: string, { triggers, settings, extensions }: GatewayOptions): Promise<Gateway> {
+async function start(folder: string, { flowId, triggers, settings, extensions }: GatewayOptions): Promise<Gateway> {
   await mkdir(join(folder, 'manifests'), { recursive: true });
-  await writeFile(join(folder, 'manifests', 'publishers.json'), JSON.stringify(manifestOf(triggers)));
+  await writeFile(join(folder, 'manifests', 'publishers.json'), JSON.stringify(manifestOf(triggers, flowId)));
   let now = NOW;
   const logged: string[] = [];
   const logger = pino({ level: 'trace' }, { write: (line) => logged.push(line) });
@@ -143,13 +145,13 @@ export async function stopGateway(gateway: Gateway): Promise<void> {
   await gateway.remove();
 }
 
-function manifestOf(triggers: GatewayOptions['triggers']): object {
+function manifestOf(triggers: GatewayOptions['triggers'], flowId: string = randomUUID()): object {
   const webhooks = Object.entries(triggers).map(([key, inputs]) => [
     key,
     { type: 'webhook', inputs: { webhookSlug: key, ...inputs } },
   ]);
   return {
-    id: randomUUID(),
+    id: flowId,
     name: 'publishers',
     version: '1',
     triggers: Object.fromEntries(webhooks),

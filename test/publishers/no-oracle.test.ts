@@ -8,14 +8,18 @@ import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
 import { type SignedDelivery, signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
-import { KEYS, OTHER_KEYS } from '../webhooks/schemes/fixtures.ts';
+import { ed25519Pair, KEYS, OTHER_SIGNING_KEYS, SIGNING_KEYS } from '../webhooks/schemes/fixtures.ts';
 import { type Gateway, NOW, type Sent, startGateway } from './gateway.ts';
 
 const MODES = ['Off', 'Audit', 'Enforce'] as const;
 const PUBLIC_URL = 'https://hooks.example.com/in';
 const slugOf = ({ name }: SignatureSpec, mode: EnforcementMode) => `${name}-${mode}`.toLowerCase();
 
-const previousKeyOf = ({ name, keyEncoding }: SignatureSpec) => {
+const PREVIOUS_PAIR = ed25519Pair(9);
+
+/** `is`: what the trigger has, or what signs. */
+const previousKeyOf = ({ name, keyEncoding, algorithm }: SignatureSpec, is: 'publicKey' | 'privateKey') => {
+  if (algorithm === 'ed25519') return PREVIOUS_PAIR[is];
   if (keyEncoding === undefined || keyEncoding === 'utf8') return `previous key of ${name}`;
   return `${keyEncoding === 'whsec' ? 'whsec_' : ''}${Buffer.alloc(32, 9).toString('base64')}`;
 };
@@ -32,7 +36,7 @@ beforeAll(async () => {
       {
         webhookSignatureScheme: spec.name,
         webhookHmacKey: KEYS[spec.name],
-        webhookHmacKeyPrevious: previousKeyOf(spec),
+        webhookHmacKeyPrevious: previousKeyOf(spec, 'publicKey'),
         webhookPublicUrl: PUBLIC_URL,
         webhookEnforcementMode: mode,
         webhookReplayToleranceSeconds: 300,
@@ -69,7 +73,7 @@ function digestOf(spec: SignatureSpec, { headers, body }: SignedDelivery): Buffe
 
 /** Another signature of the same length, none, and one that is none; all of them over the same bytes. */
 function forgeries(spec: SignatureSpec): Sent[] {
-  const { headers, body, url } = sign(spec, OTHER_KEYS[spec.name] ?? '');
+  const { headers, body, url } = sign(spec, OTHER_SIGNING_KEYS[spec.name] ?? '');
   const query = url.slice(PUBLIC_URL.length);
   const name = spec.headers[0]?.signature;
   const sent = { headers, body, query };
@@ -121,10 +125,11 @@ it('never tells the signature that would have been right: in no answer, log line
   const forged: string[] = [];
   const answers: string[] = [];
   for (const spec of BUILT_IN_SCHEMES) {
-    expected[spec.name] = spellings(digestOf(spec, sign(spec, KEYS[spec.name] ?? '')));
-    expected[`${spec.name}, previous key`] = spellings(digestOf(spec, sign(spec, previousKeyOf(spec))));
+    expected[spec.name] = spellings(digestOf(spec, sign(spec, SIGNING_KEYS[spec.name] ?? '')));
+    expected[`${spec.name}, previous key`] = spellings(digestOf(spec, sign(spec, previousKeyOf(spec, 'privateKey'))));
     forged.push(
-      spellings(digestOf(spec, sign(spec, OTHER_KEYS[spec.name] ?? '')))[spec.encoding === 'base64' ? 2 : 0] ?? '',
+      spellings(digestOf(spec, sign(spec, OTHER_SIGNING_KEYS[spec.name] ?? '')))[spec.encoding === 'base64' ? 2 : 0] ??
+        '',
     );
     for (const mode of MODES) {
       for (const forgery of forgeries(spec)) {

@@ -3,6 +3,7 @@ import { LinearWebhookClient } from '@linear/sdk/webhooks';
 import { sign as octokitSign, verify as octokitVerify } from '@octokit/webhooks-methods';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import { Webhook as SvixWebhook } from 'svix';
+import { BY_HAND } from './by-hand.ts';
 import {
   askRivet,
   bolt,
@@ -138,6 +139,7 @@ export const SDKS: readonly Sdk[] = [
     verify: ({ headers, body }, key) => legacyOctokit.verify(key, body, headers['x-hub-signature'] ?? ''),
   },
   octokit('Bitbucket', '@octokit/webhooks-methods, whose bytes are the same (Bitbucket has none)', 'x-hub-signature'),
+  octokit('Meta', '@octokit/webhooks-methods: Meta signs the same bytes', 'x-hub-signature-256'),
   octokit('Atlassian', '@octokit/webhooks-methods, whose bytes are the same (Atlassian has none)', 'x-hub-signature'),
   timestamped('Stripe', 'stripe', 'stripe-signature'),
   timestamped('Calendly', 'stripe, whose bytes are the same (Calendly has none)', 'calendly-webhook-signature'),
@@ -255,4 +257,5 @@ export const SDKS: readonly Sdk[] = [
       return withHeaders(delivery, { authorization: `HMAC ${digest}` });
     },
   },
+  ...BY_HAND,
 ];

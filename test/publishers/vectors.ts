@@ -21,9 +21,10 @@ export interface Vector {
   readonly usedPreviousKey?: boolean;
 }
 
-export const VECTORS: readonly Vector[] = JSON.parse(
-  readFileSync(new URL('../vectors/publisher-vectors.json', import.meta.url), 'utf8'),
-);
+const read = (name: string): Vector[] =>
+  JSON.parse(readFileSync(new URL(`../vectors/${name}.json`, import.meta.url), 'utf8'));
+
+export const VECTORS: readonly Vector[] = [...read('publisher-vectors'), ...read('further-publishers')];
 
 export function bodyOf({ bodyUtf8, bodyBase64 }: Vector): Buffer {
   return bodyBase64 === undefined ? Buffer.from(bodyUtf8 ?? '') : Buffer.from(bodyBase64, 'base64');
@@ -42,7 +43,19 @@ export function isAccepted({ scheme, name, valid }: Vector): boolean {
 }
 
 /** Answered 200 and started no run: they are questions about the endpoint. The one of ssl_check is unsigned and so not valid. */
-const HANDSHAKES = ['Slack/url-verification-is-signed', 'Slack/ssl-check-unsigned', 'Zoom/url-validation-is-signed'];
+const HANDSHAKES = [
+  'Slack/url-verification-is-signed',
+  'Slack/ssl-check-unsigned',
+  'Zoom/url-validation-is-signed',
+  'Discord/ping',
+  'Discord/webhook-events-ping',
+  'Twitch/callback-verification',
+];
+
+/** What the publisher wants to be answered. */
+export function answeredStatus({ scheme, name }: Vector): number {
+  return `${scheme}/${name}` === 'Discord/webhook-events-ping' ? 204 : 200;
+}
 
 export function isHandshake({ scheme, name }: Vector): boolean {
   return HANDSHAKES.includes(`${scheme}/${name}`);

@@ -1,16 +1,22 @@
 import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { acceptance } from './conformance/acceptance.ts';
+import { control } from './conformance/control.ts';
 import { deliveries } from './conformance/deliveries.ts';
 import { deploys } from './conformance/deploys.ts';
+import { figures } from './conformance/figures.ts';
 import { flows } from './conformance/flows.ts';
 import { holds } from './conformance/holds.ts';
 import { idempotency } from './conformance/idempotency.ts';
+import { learnedKeys } from './conformance/learned-keys.ts';
 import { leases } from './conformance/leases.ts';
 import { lifetime } from './conformance/lifetime.ts';
 import { nonces } from './conformance/nonces.ts';
+import { outline } from './conformance/outline.ts';
 import { progress } from './conformance/progress.ts';
 import { runs } from './conformance/runs.ts';
+import { schedules } from './conformance/schedules.ts';
+import { waits } from './conformance/waits.ts';
 
 export interface StoreUnderTest {
   /** An empty store, closed when the test ends. */
@@ -38,20 +44,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     },
   };
   describe(name, () => {
-    for (const suite of [
-      flows,
-      deploys,
-      holds,
-      acceptance,
-      nonces,
-      idempotency,
-      deliveries,
-      runs,
-      leases,
-      progress,
-      lifetime,
-    ]) {
-      suite(backend);
-    }
+    const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries];
+    const running = [runs, leases, progress, waits, control, schedules, figures, outline];
+    for (const suite of [...accepting, ...running, lifetime]) suite(backend);
   });
 }

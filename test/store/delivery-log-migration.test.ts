@@ -1,5 +1,6 @@
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
+import { roundDuration } from '../../src/store/sqlite/durations.ts';
 import { migrate } from '../../src/store/sqlite/migrate.ts';
 import { initial } from '../../src/store/sqlite/migrations/0001-initial.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
@@ -26,7 +27,89 @@ test('a log that an earlier release kept is counted when it is brought up to dat
   ]);
   const state = db.prepare('SELECT rows, bytes FROM refused_state').raw();
   expect(state.get()).toEqual([2, 5]);
+  const hours = db.prepare('SELECT hour, reason, rejected, count, first_id, last_id FROM delivery_hours').raw();
+  expect(hours.all()).toEqual([
+    [T0 / 3_600_000, '', 0, 1, '1', '1'],
+    [T0 / 3_600_000, 'ip_denied', 1, 2, '2', '3'],
+  ]);
+  const totals = db.prepare('SELECT reason, rejected, count FROM delivery_totals').raw();
+  expect(totals.all()).toEqual([
+    ['', 0, 1],
+    ['ip_denied', 1, 2],
+  ]);
   db.exec("DELETE FROM deliveries WHERE id = '2'");
   expect(state.get()).toEqual([1, 2]);
+  expect(totals.all()).toEqual([
+    ['', 0, 1],
+    ['ip_denied', 1, 1],
+  ]);
+  db.close();
+});
+
+test('runs that an earlier release kept are counted when it is brought up to date', () => {
+  const db = new SqliteDatabase(':memory:');
+  migrate(
+    db,
+    migrations.filter(({ version }) => version < 7),
+  );
+  const insert = db.prepare(`
+    INSERT INTO runs (
+      id, flow_id, flow_name, flow_version, revision, status, trigger_key, trigger_type, started_at, completed_at,
+      trigger_headers, trigger_body
+    ) VALUES (?, ?, 'orders', '1', 1, ?, 'hook', 'webhook', ?, ?, '{}', x'')`);
+  insert.run('1', 'a', 'Running', T0, null);
+  insert.run('2', 'a', 'Succeeded', T0, T0 + 104);
+  insert.run('3', 'b', 'Failed', T0, T0 + 3_600_104);
+  migrate(db, migrations);
+
+  const hour = T0 / 3_600_000;
+  const rowsOf = (table: string) => db.prepare(`SELECT * FROM ${table}`).raw().all();
+  expect(rowsOf('run_totals')).toEqual([
+    ['a', 'Running', 1],
+    ['a', 'Succeeded', 1],
+    ['b', 'Failed', 1],
+  ]);
+  expect(rowsOf('run_starts')).toEqual([
+    [hour, 'a', 'Succeeded', 1],
+    [hour, 'b', 'Failed', 1],
+  ]);
+  expect(rowsOf('run_ends')).toEqual([
+    [hour, 'a', 'Succeeded', 1],
+    [hour + 1, 'b', 'Failed', 1],
+  ]);
+  expect(rowsOf('run_durations')).toEqual([
+    ['', hour, 100, 1],
+    ['', hour, 3_600_000, 1],
+    ['a', hour, 100, 1],
+    ['b', hour, 3_600_000, 1],
+  ]);
+  db.close();
+});
+
+test('durations that are counted when they end and those of an earlier release are rounded alike, within five per cent', () => {
+  const db = new SqliteDatabase(':memory:');
+  migrate(
+    db,
+    migrations.filter(({ version }) => version < 7),
+  );
+  const durations = Array.from({ length: 400 }, (_, n) => Math.round(1.06 ** n)).filter((ms) => ms < 1e9);
+  for (const [n, ms] of durations.entries()) {
+    db.prepare(`
+      INSERT INTO runs (
+        id, flow_id, flow_name, flow_version, revision, status, trigger_key, trigger_type, started_at, completed_at,
+        trigger_headers, trigger_body
+      ) VALUES (?, ?, 'orders', '1', 1, 'Failed', 'hook', 'webhook', ?, ?, '{}', x'')`).run(
+      `${n}`,
+      `${n}`,
+      T0,
+      T0 + ms,
+    );
+  }
+  migrate(db, migrations);
+  const find = db.prepare<[string], number>('SELECT duration_ms FROM run_durations WHERE flow_id = ?').pluck();
+  for (const [n, ms] of durations.entries()) {
+    expect(roundDuration(ms)).toBe(find.get(`${n}`));
+    expect(Math.abs(roundDuration(ms) - ms)).toBeLessThanOrEqual(ms * 0.05);
+  }
   db.close();
 });

@@ -9,8 +9,13 @@ const after = (upstream: string, when?: string) => ({
   runAfter: { [upstream]: { statuses: ['Succeeded'] as const, ...(when === undefined ? {} : { when }) } },
 });
 const say = (change = {}) => stepOf('LogMessage', { inputs: { message: 'hi' }, ...change });
-const first: Graph = { entry: say(), kept: say(), leaf: say(after('kept')) };
-const retired: Graph = { entry: stepOf('NoOp'), kept: say(), leaf: say(after('kept', 'false')) };
+const first: Graph = { entry: say(), next: say(after('entry')), kept: say(), leaf: say(after('kept')) };
+const retired: Graph = {
+  entry: stepOf('NoOp'),
+  next: say(after('entry', 'false')),
+  kept: say(),
+  leaf: say(after('kept', 'false')),
+};
 const bare: Graph = { kept: say() };
 
 async function run(house: House, steps: Graph): Promise<void> {
@@ -29,17 +34,22 @@ async function removalOf(house: House, steps: Graph): Promise<string[]> {
 it('lets a retired step go when retention has taken the last run that did something in it', async () => {
   const house = await openHouse();
   await run(house, first);
-  expect(await removalOf(house, first)).toEqual(['steps.entry breaking', 'steps.leaf breaking']);
+  expect(await removalOf(house, first)).toEqual(['steps.entry breaking', 'steps.next breaking', 'steps.leaf breaking']);
   house.clock.pass(DAY_MS);
   await run(house, retired);
   expect((await house.store.readLiveFlow(FLOW_ID)).lastRunOfStep).toEqual({
     entry: START,
+    next: START,
     leaf: START,
     kept: START + DAY_MS,
   });
-  expect(await removalOf(house, retired)).toEqual(['steps.entry breaking', 'steps.leaf breaking']);
+  expect(await removalOf(house, retired)).toEqual([
+    'steps.entry breaking',
+    'steps.next breaking',
+    'steps.leaf breaking',
+  ]);
   await house.store.purgeRuns({ before: START + DAY_MS, limit: 10 });
-  expect(await removalOf(house, retired)).toEqual(['steps.entry caution', 'steps.leaf caution']);
+  expect(await removalOf(house, retired)).toEqual(['steps.entry caution', 'steps.next caution', 'steps.leaf caution']);
 });
 
 it('takes a NoOp that was one all along for a step with history', async () => {

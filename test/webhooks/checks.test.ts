@@ -29,6 +29,8 @@ describe('webhookChecks', () => {
     { ...KEY, webhookSignatureScheme: 'Slack', webhookTimestampHeader: 'x-slack-request-timestamp' },
     { webhookSignatureScheme: 'StandardWebhooks', webhookNonceHeader: 'Webhook-Id' },
     { ...KEY, webhookSignatureScheme: 'mailgun', webhookReplayToleranceSeconds: 600 },
+    { ...KEY, webhookSignatureScheme: 'Twitch', webhookNonceHeader: 'Twitch-Eventsub-Message-Id' },
+    { ...KEY, webhookSignatureScheme: 'meta', webhookVerifyToken: 't' },
     { webhookIpAllowListPreset: 'private' },
     { webhookRateLimitPermitsPerSecond: 5, webhookRateLimitPerIp: true },
   ] as WebhookInputs[])('find nothing wrong with %o', (inputs) => {
@@ -118,6 +120,9 @@ describe('webhookChecks', () => {
       { ...KEY, webhookSignatureScheme: 'Stripe', webhookTimestampHeader: 'X-Timestamp' },
       'signs a timestamp of its own',
     ],
+    ['webhookSignatureScheme', { webhookSignatureScheme: 'Asana' }, 'kept in plain text: SLUICE_STORE_KEY seals it'],
+    ['webhookVerifyToken', { ...KEY, webhookSignatureScheme: 'Meta' }, 'which is refused without it'],
+    ['webhookVerifyToken', { ...KEY, webhookSignatureScheme: 'GitHub', webhookVerifyToken: 't' }, 'is not read'],
     ['webhookIpAllowListPresets', { webhookIpAllowListPresets: ['private', 'slack'] }, 'holds no addresses'],
     ['webhookSignatureScheme', { ...KEY, webhookSignatureScheme: 'Twilio' }, 'SHA-1, which is switched off'],
     [

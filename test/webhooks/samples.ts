@@ -47,6 +47,7 @@ export function sampleTrigger(inputs: WebhookInputs = {}, given: Partial<Webhook
     triggerKey: 'webhook',
     inputs,
     keys: { current, previous: inputs.webhookHmacKeyPrevious },
+    verifyToken: inputs.webhookVerifyToken,
     hasConflictingKeys: false,
     ...given,
   };

@@ -1,8 +1,9 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
+import { BODY_REFUSALS, errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
 import { guid, NO_QUERY, optionalGuid, wholeNumber } from '../input.ts';
+import { documentedBody } from '../json-body.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { reasonSchema } from './delivery-view.ts';
 import {
@@ -21,7 +22,9 @@ const tags = ['deliveries'];
 
 const isoInstant = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 
-const oneBody = z.strictObject({ force: z.boolean().default(false) });
+const oneBody = z.strictObject({
+  force: z.boolean().default(false).describe('Accepts it whatever the gates say, and the record says so.'),
+});
 const manyBody = z.strictObject({
   flowId: z.guid().toLowerCase().optional(),
   reason: reasonSchema.optional(),
@@ -83,7 +86,10 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
         summary: 'Judges this request as a delivery; creates nothing and uses nothing up',
         description: 'An Authorization header is taken for the login where the dashboard has one.',
         params: z.object({ idOrSlug: z.string().min(1).max(256) }),
-        response: { 200: rehearsalSchema, ...REFUSALS, 404: errorSchema, 413: errorSchema },
+        body: documentedBody(z.unknown().describe('What the publisher would send: any bytes, of any content type.'), {
+          order: 7,
+        }),
+        response: { 200: rehearsalSchema, ...BODY_REFUSALS, 404: errorSchema },
       },
     },
     async (request) => {
@@ -109,10 +115,10 @@ const addRedelivery: ApiRoutes = (app, services) => {
         tags,
         operationId: 'redeliverDelivery',
         summary: 'Judges a refused delivery again, as of when it came, and accepts it if it passes',
-        description: 'The body is `{ "force"?: true }`: accepts it whatever the gates say, and the record says so.',
         params: z.object({ deliveryId: guid() }),
         querystring: NO_QUERY,
-        response: { 200: redeliverySchema, ...REFUSALS, 404: errorSchema, 503: errorSchema },
+        body: documentedBody(oneBody, { force: true }),
+        response: { 200: redeliverySchema, ...BODY_REFUSALS, 404: errorSchema },
       },
     },
     async (request) => {
@@ -130,12 +136,12 @@ const addRedelivery: ApiRoutes = (app, services) => {
         operationId: 'redeliverDeliveries',
         summary: 'Says what a redelivery of many would do, or does it',
         description:
-          'The body is `{ flowId?, reason?, since?, until?, limit?, plan? }`; with `plan` true, the default, nothing is done. The newest that match, at most `limit`, are taken oldest first.',
+          'With `plan` true, the default, nothing is done. The newest that match, at most `limit`, are taken oldest first.',
         querystring: NO_QUERY,
+        body: documentedBody(manyBody, { reason: 'signature_mismatch', since: '2026-03-01T12:00:00Z', plan: true }),
         response: {
           200: z.object({ plan: z.boolean(), items: z.array(redeliverySchema) }),
-          ...REFUSALS,
-          503: errorSchema,
+          ...BODY_REFUSALS,
         },
       },
     },

@@ -7,7 +7,7 @@ import { id, integer, isoTime, isoTimeOrNull, time } from './formats.ts';
 
 const params = z.object({ id: guid() });
 
-const drainSchema = z
+export const drainSchema = z
   .object({
     flowId: id(),
     flowName: z.string(),

@@ -25,8 +25,13 @@ export const eventStreamRoutes: ApiRoutes = (app, { live }) => {
         operationId: 'streamEvents',
         summary: 'Runs, steps and deliveries as they happen, as Server-Sent Events',
         querystring: z.strictObject({ runId: optionalGuid() }),
-        response: { ...REFUSALS },
+        response: {
+          200: { description: 'OK', content: { 'text/event-stream': { schema: z.string() } } },
+          ...REFUSALS,
+        },
       },
+      // A HEAD request would wait for an answer that has no end.
+      exposeHeadRoute: false,
     },
     async (request, reply) => {
       const { runId } = request.query;

@@ -1,8 +1,11 @@
 import { z } from 'zod';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import type { Holding } from '../../flows/holding.ts';
+import type { RunCount } from '../../store/store.ts';
+import { stateOf } from '../../webhooks/key-slot.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
+import { sumOf } from './run-figures.ts';
 
 const triggerSchema = z.object({
   key: z.string(),
@@ -11,6 +14,24 @@ const triggerSchema = z.object({
   url: z.string().nullable().optional().describe('null where neither a slug nor the id of the flow leads to it.'),
   scheme: z.string().nullable().optional().describe('null where no signature is checked.'),
   mode: z.enum(['Off', 'Audit', 'Enforce']).optional().describe('The mode in force.'),
+  learnedKey: z
+    .enum(['none', 'learned', 'unreadable'])
+    .optional()
+    .describe('Whether the publisher has handed its key over; for triggers that leave the key to be learnt.'),
+  sendCommand: z
+    .string()
+    .nullable()
+    .optional()
+    .describe('Sends a signed sample delivery; null where the command cannot sign, or nothing leads to the webhook.'),
+});
+
+const runCountsSchema = z.object({
+  running: integer().describe('In flight now.'),
+  since: time().describe('The counts below are of runs that ended from then on: the last 24 hours and a part of one.'),
+  succeeded: integer(),
+  failed: integer().describe('Those that timed out are among them.'),
+  cancelled: integer(),
+  skipped: integer(),
 });
 
 export const flowSchema = z
@@ -26,7 +47,10 @@ export const flowSchema = z
       .nullable()
       .describe('Since when it starts no runs so that it can be changed; null while it is not drained.'),
     held: integer().describe('Accepted deliveries whose runs start once it is enabled or resumed.'),
-    triggers: z.array(triggerSchema).describe('In manifest order; slug, url, scheme and mode for webhooks alone.'),
+    triggers: z
+      .array(triggerSchema)
+      .describe('In manifest order; slug, url, scheme, mode and sendCommand for webhooks alone.'),
+    runs: runCountsSchema,
   })
   .meta({ id: 'Flow' });
 
@@ -38,7 +62,17 @@ export const flowDetailSchema = flowSchema
 export interface FlowViewContext {
   readonly baseUrl: string;
   readonly triggers: TriggerTable;
+  /** Names of schemes that only the publisher's key can sign for: code that verifies. */
+  readonly unsignable: ReadonlySet<string>;
+  readonly runs: RunCounts;
   readonly holding: Pick<Holding, 'count'>;
+}
+
+/** Runs that are kept, and those that ended since. */
+export interface RunCounts {
+  readonly kept: readonly RunCount[];
+  readonly ended: readonly RunCount[];
+  readonly since: number;
 }
 
 export function flowView({ record, loaded }: DeployedFlow, context: FlowViewContext): z.output<typeof flowSchema> {
@@ -57,11 +91,24 @@ export function flowView({ record, loaded }: DeployedFlow, context: FlowViewCont
       type,
       ...(type === 'webhook' && webhookView(record.id, key, context)),
     })),
+    runs: runCountsView(record.id, context.runs),
+  };
+}
+
+function runCountsView(flowId: string, { kept, ended, since }: RunCounts): z.output<typeof runCountsSchema> {
+  const own = (counts: readonly RunCount[]) => counts.filter((each) => each.flowId === flowId);
+  return {
+    running: sumOf(own(kept), 'Running'),
+    since: isoTime(since),
+    succeeded: sumOf(own(ended), 'Succeeded'),
+    failed: sumOf(own(ended), 'Failed', 'TimedOut'),
+    cancelled: sumOf(own(ended), 'Cancelled'),
+    skipped: sumOf(own(ended), 'Skipped'),
   };
 }
 
 /** What the trigger that answers deliveries was prepared with, so that this shows what is done and not what was meant. */
-function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers }: FlowViewContext) {
+function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers, unsignable }: FlowViewContext) {
   const isThis = ({ trigger }: PreparedTrigger) => trigger.flowId === flowId && trigger.triggerKey === triggerKey;
   const prepared = triggers.list().find(isThis);
   if (prepared === undefined) return undefined;
@@ -73,5 +120,13 @@ function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers }: 
     url: path === null ? null : `${baseUrl}/flows/api/webhook/${encodeURIComponent(path)}`,
     scheme: prepared.schemeName,
     mode: prepared.mode,
+    ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
+    sendCommand: path === null || unsignable.has(prepared.schemeName ?? '') ? null : sendCommand(path, baseUrl),
   };
+}
+
+/** In quotes where a shell would read more into it than a name. */
+function sendCommand(path: string, baseUrl: string): string {
+  const quoted = (word: string) => (/^[\w.:/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+  return `npx sluice send ${quoted(path)} --to ${quoted(baseUrl)}`;
 }

@@ -1,11 +1,14 @@
 import { z } from 'zod';
 import type { DeployedFlow } from '../../flows/catalog.ts';
+import { baseUrlOf } from '../base-url.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
 import { guid, NO_QUERY, PAGING } from '../input.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
 import { type FlowViewContext, flowDetailSchema, flowSchema, flowView } from './flow-view.ts';
 import { listOf, toList } from './formats.ts';
 
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 const tags = ['flows'];
 const params = z.object({ id: guid() });
 
@@ -26,7 +29,7 @@ export const flowRoutes: ApiRoutes = (app, services) => {
     },
     async ({ query }) => {
       const flows = [...catalog.list()].sort(newestFirst);
-      const context = viewContext(app, services);
+      const context = await viewContext(app, services);
       const page = flows.slice(query.skip, query.skip + query.take);
       return toList(
         page.map((flow) => flowView(flow, context)),
@@ -50,7 +53,7 @@ export const flowRoutes: ApiRoutes = (app, services) => {
     },
     async (request) => {
       const flow = findFlow(request.params.id, services);
-      return { ...flowView(flow, viewContext(app, services)), manifest: flow.loaded.snapshot };
+      return { ...flowView(flow, await viewContext(app, services)), manifest: flow.loaded.snapshot };
     },
   );
 
@@ -73,14 +76,14 @@ function switchRoute(
         summary: isEnabled ? 'Lets a flow start runs again' : 'Stops a flow from starting runs; runs in flight go on',
         params,
         querystring: NO_QUERY,
-        response: { 200: flowSchema, ...REFUSALS, 404: errorSchema, 503: errorSchema },
+        response: { 200: flowSchema, ...REFUSALS, 404: errorSchema },
       },
     },
     async (request) => {
       const flow = findFlow(request.params.id, services);
       const record = await services.flowSwitch.setEnabled(flow.record.id, isEnabled);
       if (record === undefined) throw unknownId('flow', flow.record.id);
-      return flowView({ ...flow, record }, viewContext(app, services));
+      return flowView({ ...flow, record }, await viewContext(app, services));
     },
   );
 }
@@ -96,15 +99,15 @@ export function findFlow(flowId: string, { catalog }: DashboardServices): Deploy
   return flow;
 }
 
-function viewContext(app: DashboardApp, services: DashboardServices): FlowViewContext {
-  const { holding } = services;
-  return { triggers: services.triggers(), holding, baseUrl: services.publicUrl ?? listenerUrl(app, services) };
-}
-
-/** Port 0 becomes the one that the socket was given; a wildcard address becomes a name that can be called. */
-function listenerUrl(app: DashboardApp, { listener }: DashboardServices): string {
-  const address = app.server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : listener.port;
-  const host = listener.host === '0.0.0.0' || listener.host === '::' ? 'localhost' : listener.host;
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+async function viewContext(app: DashboardApp, services: DashboardServices): Promise<FlowViewContext> {
+  const { store, clock, schemes, holding } = services;
+  const since = Math.floor((clock.now() - DAY_MS) / HOUR_MS) * HOUR_MS;
+  const [kept, ended] = await Promise.all([store.countRuns(), store.countEndedRuns(since)]);
+  return {
+    triggers: services.triggers(),
+    holding,
+    baseUrl: baseUrlOf(app, services),
+    unsignable: new Set(schemes.filter(({ kind }) => kind === 'verifier').map(({ name }) => name)),
+    runs: { kept, ended, since },
+  };
 }

@@ -11,7 +11,7 @@ import { id, integer, isoTime, json, listOf, time, toList } from './formats.ts';
 const tags = ['flows'];
 const number = () => z.coerce.number().pipe(z.int().min(1).max(2_147_483_647)).meta({ type: 'integer', minimum: 1 });
 
-const revisionSchema = z
+export const revisionSchema = z
   .object({
     flowId: id(),
     revision: integer(),
@@ -37,7 +37,7 @@ const oneSchema = z
   })
   .meta({ id: 'RevisionDetail' });
 
-const diffSchema = z
+export const diffSchema = z
   .object({
     flowId: id(),
     from: integer(),

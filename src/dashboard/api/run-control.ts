@@ -3,9 +3,9 @@ import { HttpError } from '../../errors.ts';
 import { SIGNAL_NAME } from '../../flows/handlers/wait-for-signal.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
 import { guid, NO_QUERY } from '../input.ts';
-import { outcomeSchema, parseJsonBody, readJsonBody } from '../json-body.ts';
+import { documentedBody, outcomeSchema, parseJsonBody, readJsonBody } from '../json-body.ts';
 import type { ApiRoutes } from '../services.ts';
-import { id, json, time } from './formats.ts';
+import { id, time } from './formats.ts';
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });
@@ -19,7 +19,7 @@ const signalSchema = z.object({
   stepKey: z.string().nullable(),
   deliveredAt: time(),
 });
-const errors = { ...REFUSALS, 404: errorSchema, 409: errorSchema, 503: errorSchema };
+const errors = { ...REFUSALS, 404: errorSchema, 409: errorSchema };
 
 /** What is done to a run that was started. */
 export const runControlRoutes: ApiRoutes = (app, services) => {
@@ -39,8 +39,8 @@ const cancelRoute: ApiRoutes = (app, { control }) => {
         summary: 'Ends a run: at once, or as soon as the steps that run have heard of it',
         params,
         querystring: NO_QUERY,
-        body: json().describe('Optional: { "reason": "why" }.'),
-        response: { 200: cancelSchema, ...errors },
+        body: documentedBody(cancelBody, { reason: 'ordered twice' }),
+        response: { 200: cancelSchema, ...errors, 413: errorSchema },
       },
     },
     async (request) => {
@@ -125,8 +125,8 @@ const signalRoute: ApiRoutes = (app, { control, clock }) => {
           name: z.string().regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"'),
         }),
         querystring: NO_QUERY,
-        body: json().describe('Any JSON; null where there is none.'),
-        response: { 200: signalSchema, ...errors },
+        body: documentedBody(z.unknown().describe('Any JSON; null where there is none.'), { approved: true }),
+        response: { 200: signalSchema, ...errors, 413: errorSchema },
       },
     },
     async (request) => {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { RunDetail, SignalRecord, StepDetail } from '../../store/store.ts';
+import type { RunDetail, SignalRecord, StepMoment, StepMoments } from '../../store/store.ts';
 import { id, integer, isoTime, time } from './formats.ts';
 
 export const runEventSchema = z
@@ -22,26 +22,33 @@ interface Happened {
   readonly message: string;
 }
 
-/** What happened to a run, oldest first: read from its rows, so that it can say nothing that they do not. */
-export function runEvents(
-  run: RunDetail,
-  steps: readonly StepDetail[],
-  signals: readonly SignalRecord[],
-): z.output<typeof runEventSchema>[] {
-  const happened: Happened[] = [
+interface RunHistory {
+  readonly run: RunDetail;
+  readonly moments: StepMoments;
+  readonly signals: readonly SignalRecord[];
+}
+
+/**
+ * What happened to a run, oldest first, or the newest `take` of it: read from its rows, so that it can say nothing that
+ * they do not. Of the moments as many must be there as are taken.
+ */
+export function runEvents({ run, moments, signals }: RunHistory, take: number): z.output<typeof runEventSchema>[] {
+  const others: Happened[] = [
     { at: run.startedAt, rank: 0, type: 'run.started', stepKey: null, message: `Started by ${run.triggerKey}` },
-    ...steps.flatMap(stepEvents),
     ...signals.map(signalEvent),
     ...stopEvents(run),
   ];
   if (run.completedAt !== null) {
     const message = `Ended as ${run.status}`;
-    happened.push({ at: run.completedAt, rank: 9, type: 'run.completed', stepKey: null, message });
+    others.push({ at: run.completedAt, rank: 9, type: 'run.completed', stepKey: null, message });
   }
-  return happened
+  const total = others.length + moments.total;
+  const count = Math.min(take, total);
+  return [...others, ...moments.items.map(stepEvent)]
     .sort((a, b) => a.at - b.at || a.rank - b.rank)
+    .slice(-count)
     .map(({ at, type, stepKey, message }, index) => ({
-      sequence: index + 1,
+      sequence: total - count + index + 1,
       runId: run.id,
       timestamp: isoTime(at),
       type,
@@ -50,20 +57,19 @@ export function runEvents(
     }));
 }
 
-/** Steps of one millisecond stand in the order of their attempts, an end before what it led to. */
-function stepEvents({ stepKey, status, skipReason, completedAt, attempts }: StepDetail): Happened[] {
-  const events = attempts.flatMap((attempt): Happened[] => {
-    const about = { stepKey, message: `Attempt ${attempt.attempt}` };
-    const started = { ...about, at: attempt.startedAt, rank: 3, type: 'step.started' };
-    if (attempt.completedAt === null) return [started];
-    const isLast = attempt === attempts.at(-1);
-    const isRetried = attempt.status === 'Failed' && !(isLast && status === 'Failed');
-    const message = attempt.error === null ? about.message : `${about.message}: ${attempt.error.message}`;
-    const type = isRetried ? 'step.retried' : attempt.status === 'Failed' ? 'step.failed' : 'step.completed';
-    return [started, { at: attempt.completedAt, rank: 4, type, stepKey, message }];
-  });
-  if (status !== 'Skipped' || completedAt === null) return events;
-  return [...events, { at: completedAt, rank: 5, type: 'step.skipped', stepKey, message: skipReason ?? 'Skipped' }];
+/** In one millisecond the steps that start stand before those that end, as a short step does both. */
+const RANKS: Readonly<Record<StepMoment['kind'], number>> = {
+  started: 3,
+  completed: 4,
+  failed: 4,
+  retried: 4,
+  skipped: 5,
+};
+
+function stepEvent({ stepKey, attempt, kind, at, reason }: StepMoment): Happened {
+  const about = { at, rank: RANKS[kind], type: `step.${kind}`, stepKey };
+  if (kind === 'skipped') return { ...about, message: reason ?? 'Skipped' };
+  return { ...about, message: reason === null ? `Attempt ${attempt}` : `Attempt ${attempt}: ${reason}` };
 }
 
 function signalEvent({ name, deliveredAt, stepKey }: SignalRecord): Happened {

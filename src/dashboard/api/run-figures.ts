@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import type { RunTime } from '../../store/store.ts';
+import type { BucketRange, RunBucket, RunCount } from '../../store/store.ts';
 import { integer, isoTime, time } from './formats.ts';
 
 const HOUR_MS = 3_600_000;
@@ -16,21 +16,16 @@ export const bucketSchema = z.object({
   failed: integer(),
   cancelled: integer(),
   running: integer(),
-  p50DurationMs: z.number().nullable(),
-  p95DurationMs: z.number().nullable(),
+  p50DurationMs: z.number().nullable().describe('Within five per cent.'),
+  p95DurationMs: z.number().nullable().describe('Within five per cent.'),
 });
-
-export interface Range {
-  readonly since: number;
-  readonly until: number;
-}
 
 /** Whole buckets, in UTC, around what was asked for. Throws a 400 where that is nothing, or too much. */
 export function wholeBuckets(
   bucket: Bucket,
   asked: { since: number | undefined; until: number | undefined; lookBackMs: number },
   now: number,
-): Range {
+): Omit<BucketRange, 'flowId'> {
   const size = BUCKET_MS[bucket];
   const until = Math.ceil((asked.until ?? now + 1) / size) * size;
   const since =
@@ -39,40 +34,44 @@ export function wholeBuckets(
       : Math.floor(asked.since / size) * size;
   if (since >= until) throw new HttpError(400, 'since: is not before until');
   const count = (until - since) / size;
-  if (count <= MAX_BUCKETS) return { since, until };
+  if (count <= MAX_BUCKETS) return { since, until, bucketMs: size };
   throw new HttpError(400, `since: asks for ${count} buckets; at most ${MAX_BUCKETS} are given`);
 }
 
+/** One entry for each bucket of a range: what the store counted there, or what nothing makes. */
+export function fillBuckets<Counted extends { readonly at: number }, View>(
+  range: Omit<BucketRange, 'flowId'>,
+  counted: readonly Counted[],
+  view: (timestamp: string, bucket: Counted | undefined) => View,
+): View[] {
+  const { since, until, bucketMs } = range;
+  const byStart = new Map(counted.map((bucket) => [bucket.at, bucket]));
+  return Array.from({ length: (until - since) / bucketMs }, (_, index) => {
+    const at = since + index * bucketMs;
+    return view(isoTime(at), byStart.get(at));
+  });
+}
+
 /** Runs by the bucket that they started in. Skipped runs count in the total alone; a run that timed out has failed. */
-export function fillBuckets(
-  bucket: Bucket,
-  { since, until }: Range,
-  runs: readonly RunTime[],
+export function runBuckets(
+  range: Omit<BucketRange, 'flowId'>,
+  counted: readonly RunBucket[],
 ): z.output<typeof bucketSchema>[] {
-  const size = BUCKET_MS[bucket];
-  const filled: RunTime[][] = Array.from({ length: (until - since) / size }, () => []);
-  for (const run of runs) filled[Math.floor((run.startedAt - since) / size)]?.push(run);
-  return filled.map((own, index) => figuresOf(own, since + index * size));
+  return fillBuckets(range, counted, (timestamp, bucket) => {
+    const { Succeeded = 0, Failed = 0, TimedOut = 0, Cancelled = 0, Running = 0, Skipped = 0 } = bucket?.counts ?? {};
+    return {
+      timestamp,
+      total: Succeeded + Failed + TimedOut + Cancelled + Running + Skipped,
+      succeeded: Succeeded,
+      failed: Failed + TimedOut,
+      cancelled: Cancelled,
+      running: Running,
+      p50DurationMs: bucket?.p50DurationMs ?? null,
+      p95DurationMs: bucket?.p95DurationMs ?? null,
+    };
+  });
 }
 
-function figuresOf(runs: readonly RunTime[], startsAt: number): z.output<typeof bucketSchema> {
-  const count = (...statuses: RunTime['status'][]) => runs.filter(({ status }) => statuses.includes(status)).length;
-  const durations = runs
-    .flatMap(({ startedAt, completedAt }) => (completedAt === null ? [] : [completedAt - startedAt]))
-    .sort((a, b) => a - b);
-  return {
-    timestamp: isoTime(startsAt),
-    total: runs.length,
-    succeeded: count('Succeeded'),
-    failed: count('Failed', 'TimedOut'),
-    cancelled: count('Cancelled'),
-    running: count('Running'),
-    p50DurationMs: percentile(durations, 0.5),
-    p95DurationMs: percentile(durations, 0.95),
-  };
-}
-
-/** Nearest rank; null of nothing. */
-function percentile(sorted: readonly number[], share: number): number | null {
-  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? null;
+export function sumOf(counts: readonly RunCount[], ...statuses: RunCount['status'][]): number {
+  return counts.reduce((sum, { status, count }) => (statuses.includes(status) ? sum + count : sum), 0);
 }

@@ -5,14 +5,13 @@ import { guid, NO_QUERY, oneOf, optionalGuid, optionalTime, wholeNumber } from '
 import type { ApiRoutes } from '../services.ts';
 import { id, integer, isoTime, isoTimeOrNull, time } from './formats.ts';
 import { runEventSchema, runEvents } from './run-events.ts';
-import { BUCKET_MS, type Bucket, bucketSchema, fillBuckets, wholeBuckets } from './run-figures.ts';
+import { BUCKET_MS, type Bucket, bucketSchema, runBuckets, sumOf, wholeBuckets } from './run-figures.ts';
 import { runStatusSchema } from './run-view.ts';
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });
+const ALL = 2_147_483_647;
 const DAY_MS = BUCKET_MS.day;
-/** Figures over more runs would take seconds to read; a narrower window or one flow has fewer. */
-const MAX_RUNS = 500_000;
 
 const statsSchema = z.object({
   totalFlows: integer(),
@@ -37,7 +36,11 @@ const relativeSchema = z.object({
   completedAt: time().nullable(),
   flowName: z.string(),
 });
-const lineageSchema = z.object({ runId: id(), source: relativeSchema.nullable(), derived: z.array(relativeSchema) });
+export const lineageSchema = z.object({
+  runId: id(),
+  source: relativeSchema.nullable(),
+  derived: z.array(relativeSchema),
+});
 
 /** Figures over runs, what happened to one, and where it comes from. */
 export const runInsightRoutes: ApiRoutes = (app, services) => {
@@ -60,13 +63,14 @@ const statsRoute: ApiRoutes = (app, { store, catalog, clock }) => {
       },
     },
     async () => {
-      const { active, ended } = await store.runStats(Math.floor(clock.now() / DAY_MS) * DAY_MS);
+      const midnight = Math.floor(clock.now() / DAY_MS) * DAY_MS;
+      const [kept, ended] = await Promise.all([store.countRuns(), store.countEndedRuns(midnight)]);
       return {
         totalFlows: catalog.list().length,
-        activeRuns: active,
-        succeededToday: ended.Succeeded ?? 0,
-        failedToday: (ended.Failed ?? 0) + (ended.TimedOut ?? 0),
-        cancelledToday: ended.Cancelled ?? 0,
+        activeRuns: sumOf(kept, 'Running'),
+        succeededToday: sumOf(ended, 'Succeeded'),
+        failedToday: sumOf(ended, 'Failed', 'TimedOut'),
+        cancelledToday: sumOf(ended, 'Cancelled'),
       };
     },
   );
@@ -95,13 +99,13 @@ const timeseriesRoute: ApiRoutes = (app, { store, clock }) => {
       const bucket: Bucket = query.bucket === 'day' ? 'day' : 'hour';
       const lookBackMs = bucket === 'day' ? query.days * DAY_MS : query.hours * BUCKET_MS.hour;
       const range = wholeBuckets(bucket, { since: query.since, until: query.until, lookBackMs }, clock.now());
-      const runs = await store.listRunTimes({ ...range, flowId: query.flowId, limit: MAX_RUNS });
+      const counted = await store.runTimeseries({ ...range, flowId: query.flowId });
       return {
         bucket,
         since: isoTime(range.since),
         until: isoTime(range.until),
         flowId: query.flowId ?? null,
-        buckets: fillBuckets(bucket, range, runs),
+        buckets: runBuckets(range, counted),
       };
     },
   );
@@ -116,19 +120,22 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
         operationId: 'listRunEvents',
         summary: 'What happened to a run, oldest first',
         params,
-        querystring: NO_QUERY,
+        querystring: z.strictObject({
+          take: wholeNumber({ min: 1, fallback: ALL }).meta({ description: 'The newest so many; all by default.' }),
+        }),
         response: { 200: z.array(runEventSchema), ...REFUSALS, 404: errorSchema },
       },
     },
     async (request) => {
       const runId = request.params.id;
-      const [run, steps, signals] = await Promise.all([
+      const { take } = request.query;
+      const [run, moments, signals] = await Promise.all([
         store.findRun(runId),
-        store.listSteps(runId),
+        store.listMoments({ runId, limit: take }),
         store.listSignals(runId),
       ]);
       if (run === undefined) throw unknownId('run', runId);
-      return runEvents(run, steps ?? [], signals);
+      return runEvents({ run, moments, signals }, take);
     },
   );
 };

@@ -1,5 +1,8 @@
 import { z } from 'zod';
+import { parseBody } from '../../expressions/trigger-body.ts';
 import type { Run } from '../../model/run.ts';
+import type { RunDetail } from '../../store/store.ts';
+import { redactHeaders } from '../../webhooks/deliveries.ts';
 import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
 import { stepSchema } from './step-view.ts';
 
@@ -22,14 +25,15 @@ export const runSchema = z
   })
   .meta({ id: 'Run' });
 
+export const triggerSchema = z.object({
+  triggerBody: json().describe(
+    'What expressions read as trigger.body: JSON, form fields, text, or { base64 } for other bytes.',
+  ),
+  triggerHeaders: z.record(z.string(), z.string()).describe('Credentials redacted.'),
+});
+
 export const runDetailSchema = runSchema
-  .extend({
-    triggerBody: json().describe(
-      'What expressions read as trigger.body: JSON, form fields, text, or { base64 } for other bytes.',
-    ),
-    triggerHeaders: z.record(z.string(), z.string()).describe('Credentials redacted.'),
-    steps: z.array(stepSchema),
-  })
+  .extend({ ...triggerSchema.shape, steps: z.array(stepSchema) })
   .meta({ id: 'RunDetail' });
 
 export function runView(run: Run): z.output<typeof runSchema> {
@@ -47,4 +51,11 @@ export function runView(run: Run): z.output<typeof runSchema> {
     startedAt: isoTime(run.startedAt),
     completedAt: isoTimeOrNull(run.completedAt),
   };
+}
+
+export function triggerView({ trigger: { body, contentType, headers } }: RunDetail): z.output<typeof triggerSchema> {
+  const parsed = parseBody(body, contentType ?? undefined);
+  // A body that was accepted parses; one that no longer does is shown as bytes rather than not at all.
+  const triggerBody = 'value' in parsed ? parsed.value : { base64: Buffer.from(body).toString('base64') };
+  return { triggerBody, triggerHeaders: redactHeaders(headers) };
 }

@@ -1,16 +1,13 @@
+import { Readable } from 'node:stream';
 import { z } from 'zod';
-import { parseBody } from '../../expressions/trigger-body.ts';
 import type { RunDetail } from '../../store/store.ts';
-import { redactHeaders } from '../../webhooks/deliveries.ts';
+import { activeRunsJson } from '../active-runs.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
 import { freeText, guid, NO_QUERY, oneOf, optionalGuid, PAGING } from '../input.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { id, isoTimeOrNull, listOf, time, toList } from './formats.ts';
-import { runDetailSchema, runSchema, runStatusSchema, runView } from './run-view.ts';
+import { runDetailSchema, runSchema, runStatusSchema, runView, triggerView } from './run-view.ts';
 import { stepSchema, stepViews } from './step-view.ts';
-
-/** More than a store can hold in flight: a page that ends early would let a drain end early. */
-const ALL = 2_147_483_647;
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });
@@ -18,11 +15,14 @@ const params = z.object({ id: guid() });
 const listQuery = z.strictObject({
   flowId: optionalGuid(),
   status: oneOf(runStatusSchema.options),
-  search: freeText(200),
+  search: freeText(200).meta({
+    description:
+      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
+  }),
   ...PAGING,
 });
 
-const controlSchema = z.object({
+export const controlSchema = z.object({
   runId: id(),
   idempotencyKey: z.string().nullable(),
   timeoutAt: time().nullable(),
@@ -64,9 +64,12 @@ export const runRoutes: ApiRoutes = (app, services) => {
         response: { 200: z.array(runSchema), ...REFUSALS },
       },
     },
-    async () => {
-      const { items } = await store.listRuns({ status: 'Running', skip: 0, take: ALL });
-      return items.map(runView);
+    async (_request, reply) => {
+      const parts = activeRunsJson(store);
+      // The first part waits for the store: where that fails, the answer is still an error.
+      const { value: opening = '' } = await parts.next();
+      const answer = Readable.from(withOpening(opening, parts));
+      return reply.type('application/json; charset=utf-8').send(answer as never);
     },
   );
 
@@ -88,14 +91,9 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
     },
     async (request) => {
       const run = await findRun(request.params.id, services);
-      const { body, contentType, headers } = run.trigger;
-      const parsed = parseBody(body, contentType ?? undefined);
-      // A body that was accepted parses; one that no longer does is shown as bytes rather than not at all.
-      const triggerBody = 'value' in parsed ? parsed.value : { base64: Buffer.from(body).toString('base64') };
       return {
         ...runView(run),
-        triggerBody,
-        triggerHeaders: redactHeaders(headers),
+        ...triggerView(run),
         steps: await stepsOf(run, services),
       };
     },
@@ -132,6 +130,11 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
   );
 };
 
+async function* withOpening(opening: string, parts: AsyncIterable<string>): AsyncGenerator<string> {
+  yield opening;
+  yield* parts;
+}
+
 async function findRun(runId: string, { store }: DashboardServices): Promise<RunDetail> {
   const run = await store.findRun(runId);
   if (run === undefined) throw unknownId('run', runId);
@@ -143,7 +146,7 @@ async function stepsOf(run: RunDetail, { store, catalog }: DashboardServices) {
   return stepViews(run.id, rows ?? [], graph);
 }
 
-function controlView(run: RunDetail): z.output<typeof controlSchema> {
+export function controlView(run: RunDetail): z.output<typeof controlSchema> {
   return {
     runId: run.id,
     idempotencyKey: run.idempotencyKey,

@@ -4,16 +4,16 @@ import type { Schedule } from '../../flows/scheduler.ts';
 import { triggerInputsSchemas } from '../../manifest/schema.ts';
 import { errorSchema, REFUSALS } from '../error-responses.ts';
 import { NO_QUERY, PAGING } from '../input.ts';
-import { outcomeSchema, parseJsonBody } from '../json-body.ts';
+import { documentedBody, outcomeSchema, parseJsonBody } from '../json-body.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
-import { id, isoTimeOrNull, json, listOf, time, toList } from './formats.ts';
+import { id, isoTimeOrNull, listOf, time, toList } from './formats.ts';
 
 const tags = ['schedules'];
 const params = z.object({ jobId: z.string().max(400) });
 const cronBody = z.strictObject({ cronExpression: triggerInputsSchemas.cron.shape.cronExpression });
-const response = { 200: outcomeSchema, ...REFUSALS, 404: errorSchema, 503: errorSchema };
+const response = { 200: outcomeSchema, ...REFUSALS, 404: errorSchema };
 
-const scheduleSchema = z
+export const scheduleSchema = z
   .object({
     jobId: z.string(),
     flowId: id(),
@@ -24,6 +24,9 @@ const scheduleSchema = z
     nextExecution: time().nullable(),
     lastExecution: time().nullable(),
     paused: z.boolean().describe('Also while the flow is drained.'),
+    manifestCron: z.string().describe('What the manifest says; setting it takes an operator’s change back.'),
+    changed: z.boolean().describe('An operator’s expression is in force.'),
+    flowIsEnabled: z.boolean().describe('The ticks of a disabled flow pass without a run.'),
   })
   .meta({ id: 'Schedule' });
 
@@ -43,7 +46,11 @@ export const scheduleRoutes: ApiRoutes = (app, services) => {
     async ({ query }) => {
       const schedules = await services.scheduler.list();
       const page = schedules.slice(query.skip, query.skip + query.take);
-      return toList(page.map(scheduleView), schedules.length, query);
+      return toList(
+        page.map((schedule) => scheduleView(schedule, services)),
+        schedules.length,
+        query,
+      );
     },
   );
   pauseRoute(app, services, { verb: 'pause', isPaused: true });
@@ -112,8 +119,8 @@ const cronRoute: ApiRoutes = (app, { scheduler }) => {
         summary: 'Changes when a cron trigger fires, at once; the manifest’s own expression takes the change back',
         params,
         querystring: NO_QUERY,
-        body: json().describe('{ "cronExpression": "0 2 * * *" }'),
-        response,
+        body: documentedBody(cronBody, { cronExpression: '0 2 * * *' }),
+        response: { ...response, 413: errorSchema },
       },
     },
     async (request) => {
@@ -139,12 +146,17 @@ function nextOf({ nextAt, isPaused, isDraining }: Schedule): string {
   return nextAt === null ? 'The schedule never fires again' : `The schedule fires at ${isoTimeOrNull(nextAt)}`;
 }
 
-function scheduleView(schedule: Schedule): z.output<typeof scheduleSchema> {
+function scheduleView(schedule: Schedule, { catalog }: DashboardServices): z.output<typeof scheduleSchema> {
+  const flow = catalog.find(schedule.flowId);
+  const trigger = flow?.loaded.manifest.triggers[schedule.triggerKey];
   const { jobId, flowId, flowName, triggerKey, cron, timeZone, nextAt, lastAt, isPaused, isDraining } = schedule;
   return {
     ...{ jobId, flowId, flowName, triggerKey, cron, timeZone },
     nextExecution: isoTimeOrNull(isDraining ? null : nextAt),
     lastExecution: isoTimeOrNull(lastAt),
     paused: isPaused || isDraining,
+    manifestCron: trigger?.type === 'cron' ? trigger.inputs.cronExpression : cron,
+    changed: schedule.cronOverride !== null,
+    flowIsEnabled: flow?.record.isEnabled ?? false,
   };
 }

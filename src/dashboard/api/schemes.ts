@@ -17,7 +17,9 @@ const schemeSchema = z
     keyEncoding: text(),
     strategy: text(),
     timestamp: z.object({ in: z.string(), name: z.string(), unit: z.string() }).nullable(),
-    handshakes: z.array(z.object({ name: z.string(), method: z.string(), needsVerification: z.boolean() })),
+    handshakes: z.array(
+      z.object({ name: z.string(), method: z.string(), needsVerification: z.boolean(), bringsKey: z.boolean() }),
+    ),
     deliveryIdHeader: text(),
     coverage: z.object({ body: z.boolean(), timestamp: z.boolean(), id: z.boolean() }).nullable(),
     source: z.string(),

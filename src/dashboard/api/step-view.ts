@@ -3,8 +3,8 @@ import type { Graph } from '../../model/manifest.ts';
 import type { StepDetail } from '../../store/store.ts';
 import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
 
-const stepStatusSchema = z.enum(['Pending', 'Running', 'Succeeded', 'Failed', 'Skipped']);
-const stepErrorSchema = z.object({ code: z.string(), message: z.string(), retryable: z.boolean() });
+export const stepStatusSchema = z.enum(['Pending', 'Running', 'Succeeded', 'Failed', 'Skipped']);
+export const stepErrorSchema = z.object({ code: z.string(), message: z.string(), retryable: z.boolean() });
 
 const attemptSchema = z.object({
   attempt: integer(),
@@ -59,7 +59,7 @@ function parentOf({ stepKey }: StepDetail): string {
   return stepKey.split('.', 1)[0] ?? stepKey;
 }
 
-function stepView(row: StepDetail): StepView {
+export function stepView(row: StepDetail): StepView {
   return {
     ...row,
     attempts: row.attempts.map((attempt) => ({
@@ -73,7 +73,7 @@ function stepView(row: StepDetail): StepView {
   };
 }
 
-function pendingView(step: { runId: string; stepKey: string; stepType: string }): StepView {
+export function pendingView(step: { runId: string; stepKey: string; stepType: string }): StepView {
   return {
     ...step,
     status: 'Pending',

@@ -4,11 +4,12 @@ import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { redactHeaders } from '../../webhooks/deliveries.ts';
-import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
+import { BODY_REFUSALS, errorSchema, unknownId } from '../error-responses.ts';
 import { freeText, guid } from '../input.ts';
+import { documentedBody } from '../json-body.ts';
 import type { ApiRoutes } from '../services.ts';
 import { findFlow } from './flows.ts';
-import { id, json } from './formats.ts';
+import { id } from './formats.ts';
 
 const JSON_TYPE = /^application\/([^\s;]+\+)?json\s*(;|$)/i;
 
@@ -29,14 +30,14 @@ export const triggerRoutes: ApiRoutes = (app, services) => {
         params: z.object({ id: guid() }),
         querystring: z.strictObject({ triggerKey: freeText(200) }),
         headers: z.looseObject({ 'idempotency-key': freeText(255) }),
-        body: json().describe('What the flow reads as trigger.body; null where there is none.'),
+        body: documentedBody(z.unknown().describe('What the flow reads as trigger.body; null where there is none.'), {
+          order: 7,
+        }),
         response: {
           200: startedSchema,
-          ...REFUSALS,
+          ...BODY_REFUSALS,
           404: errorSchema,
-          413: errorSchema,
           415: errorSchema,
-          503: errorSchema,
         },
       },
     },

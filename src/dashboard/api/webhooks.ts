@@ -11,14 +11,17 @@ const MAX_WINDOW_HOURS = 720;
 
 const recentQuery = z.strictObject({
   flowId: optionalGuid(),
-  reason: oneOf(reasonSchema.options),
-  rejectedOnly: flag(),
-  acceptedOnly: flag(),
-  search: freeText(200),
+  reason: oneOf(reasonSchema.options).meta({ description: 'The first gate that failed, or why it was refused.' }),
+  rejectedOnly: flag().meta({ description: 'A gate failed, or the delivery was refused. false by default.' }),
+  acceptedOnly: flag().meta({ description: 'The others. false by default.' }),
+  search: freeText(200).meta({
+    description:
+      'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
+  }),
   ...PAGING,
 });
 
-const statsSchema = z.object({
+export const statsSchema = z.object({
   windowHours: integer(),
   counts: z.partialRecord(reasonSchema, integer()),
   accepted: integer(),

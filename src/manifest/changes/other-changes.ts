@@ -3,10 +3,14 @@ import type { Finding } from '../../model/finding.ts';
 import { differences } from '../diff.ts';
 import { type Change, DRAIN, findingAt } from './change.ts';
 import { jsonOf } from './json-of.ts';
+import { renamedTriggers } from './trigger-keys.ts';
 
 /** Whatever no rule has spoken of: what is not known to be harmless is no safe change. */
-export function otherChanges({ before, after, graphs }: Change, known: readonly Finding[]): Finding[] {
-  const spoken = new Set(known.map(({ path }) => path));
+export function otherChanges(change: Change, known: readonly Finding[]): Finding[] {
+  const { before, after, graphs } = change;
+  // The order of triggers stands for none of them.
+  const spoken = new Set(known.map(({ path }) => path).filter((path) => path !== 'triggers'));
+  for (const key of renamedTriggers(change).values()) spoken.add(formatPath(['triggers', key]));
   const isRenaming = graphs.some(({ renames }) => renames.size > 0);
   for (const { path, renames, kept } of graphs) {
     for (const names of renames) for (const key of names) spoken.add(formatPath([...path, key]));

@@ -19,17 +19,18 @@ export const secretsChanged: ChangeRule = (change) =>
     ),
   );
 
-function judge({ key, before, after }: WebhookPair, field: SecretField): Judgement {
+function judge(pair: WebhookPair, field: SecretField): Judgement {
+  const { key, before, after } = pair;
   const isPrevious = field === 'webhookHmacKeyPrevious' || field === 'webhookSecretPrevious';
   if (!after[field]) {
-    if (isPrevious) return isKept(before, after) ? reference(key, field) : stronger(key, field);
-    return keyOf(after) === undefined ? lostKey(key, field) : reference(key, field);
+    if (isPrevious) return isKept(before, after) ? reference(pair, field) : stronger(key, field);
+    return !keyOf(after) ? lostKey(key, field) : reference(pair, field);
   }
-  if (!isPrevious || before[field]) return reference(key, field);
-  return after[field] === keyOf(before) || isKept(before, after) ? reference(key, field) : secondKey(key, field);
+  if (!isPrevious) return reference(pair, field);
+  return after[field] === keyOf(before) || isKept(before, after) ? reference(pair, field) : secondKey(key, field);
 }
 
-/** The present name of a key wins over its legacy name. */
+/** The present name of a key wins over its legacy name, empty or not. */
 function keyOf({ webhookHmacKey, webhookSecret }: WebhookInputs): string | undefined {
   return webhookHmacKey ?? webhookSecret;
 }
@@ -42,11 +43,12 @@ function isKept(before: WebhookInputs, after: WebhookInputs): boolean {
   return previousOf(after) !== undefined && previousOf(before) === previousOf(after);
 }
 
-function reference(key: string, field: SecretField): Judgement {
+function reference({ key, before, after }: WebhookPair, field: SecretField): Judgement {
+  const verb = before[field] === undefined ? 'is new' : after[field] === undefined ? 'is gone' : 'comes from elsewhere';
   return {
     rule: 'secret-reference-changed',
     class: 'safe',
-    message: `${field} of \`${key}\` comes from elsewhere; its value is never shown.`,
+    message: `${field} of \`${key}\` ${verb}; its value is never shown.`,
     consequence:
       'Deliveries are judged with the new key from the deploy on. One that was signed with a key that is gone is no longer ' +
       'verified; during a rotation webhookHmacKeyPrevious holds the old one. Runs in flight are not touched.',
@@ -66,7 +68,7 @@ function secondKey(key: string, field: SecretField): Judgement {
   return {
     rule: 'gate-weakened',
     class: 'caution',
-    message: `\`${key}\` takes a second key, which is not the one that it took before.`,
+    message: `\`${key}\` takes a previous key that was not its key before.`,
     consequence: 'Whoever holds that key can deliver too. Runs in flight are not touched.',
     advice: `Take the reference that was the current key into ${field}, or leave it out.`,
   };

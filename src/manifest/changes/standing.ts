@@ -24,7 +24,7 @@ export function standing(live: LiveFlow, stepKeys: readonly string[]): string | 
     parts.push(`${subject} ${PHRASES[place](runs.length)} ${object}${place === 'ahead' ? elsewhere(runs) : ''}`);
   }
   const isPart = live.runs.length < live.runsInFlight;
-  return `${isPart ? `of the oldest ${live.runs.length} of ${count(live.runsInFlight)} in flight ` : ''}${parts.join(', ')}`;
+  return `${isPart ? `of the oldest ${live.runs.length} of ${count(live.runsInFlight)} in flight: ` : ''}${parts.join(', ')}`;
 }
 
 const PHRASES: Readonly<Record<Place, (runs: number) => string>> = {

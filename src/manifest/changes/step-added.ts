@@ -1,6 +1,5 @@
 import type { Finding } from '../../model/finding.ts';
-import type { Graph } from '../../model/manifest.ts';
-import { addedKeys, type Change, type ChangeRule, DRAIN, findingAt, type GraphChange, ownStep } from './change.ts';
+import { addedKeys, type Change, type ChangeRule, DRAIN, findingAt, type GraphChange } from './change.ts';
 import { jsonOf } from './json-of.ts';
 import { downstreamKeys } from './renames.ts';
 import { standing } from './standing.ts';
@@ -25,7 +24,7 @@ function judge({ live }: Change, graph: GraphChange, key: string): Finding {
         `Runs in flight are pinned to the revision that they started from: they go on without \`${key}\`, and nothing ` +
         'else of them changes. Runs that start after the deploy have it, so that for a while runs differ.',
       advice: `${DRAIN} Where it does not matter that runs in flight miss the step, allow the caution.`,
-      live: standing(live, loopKey === null ? waiting : [loopKey]),
+      live: standing(live, loopKey === null ? waiting.map((each) => oldKeyOf(graph, each)) : [loopKey]),
     });
   }
   if (loopKey === null && live.stepsWithHistory.includes(key)) {
@@ -58,7 +57,7 @@ function oldStepsBehind({ after, before, renames }: GraphChange, newKey: string)
   const waiting = [newKey];
   for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
     for (const next of downstreamKeys(after, key)) {
-      if (isIn(after, next) && known.has(next)) found.add(next);
+      if (known.has(next)) found.add(next);
       else if (!seen.has(next)) {
         seen.add(next);
         waiting.push(next);
@@ -68,6 +67,7 @@ function oldStepsBehind({ after, before, renames }: GraphChange, newKey: string)
   return [...found];
 }
 
-function isIn(graph: Graph, key: string): boolean {
-  return ownStep(graph, key) !== undefined;
+/** Runs in flight know a renamed step by its old key. */
+function oldKeyOf({ renames }: GraphChange, key: string): string {
+  return [...renames].find(([, newKey]) => newKey === key)?.[0] ?? key;
 }

@@ -84,6 +84,6 @@ function entriesOf(trigger: Trigger) {
 function startedBy({ live }: Change, key: string): string | undefined {
   const started = live.runs.filter(({ triggerKey }) => triggerKey === key).length;
   if (started === 0) return undefined;
-  const part = live.runs.length < live.runsInFlight ? `of the oldest ${live.runs.length} ` : '';
+  const part = live.runs.length < live.runsInFlight ? `of the oldest ${live.runs.length}, ` : '';
   return `${part}${started} ${started === 1 ? 'run' : 'runs'} in flight ${started === 1 ? 'was' : 'were'} started by \`${key}\``;
 }

@@ -22,16 +22,14 @@ export function removedStepRecipe(
   const isEntry = Object.keys(kept[oldKey]?.runAfter ?? {}).length === 0;
   const lastRun = live.lastRunOfStep[graph.loopKey ?? oldKey];
   const removableFrom = lastRun === undefined ? undefined : new Date(lastRun + retentionDays * DAY_MS).toISOString();
+  const how = isEntry ? 'with the type NoOp' : 'with the condition "false" on what it runs after';
+  const beside = newKey === undefined ? 'Take' : `Leave \`${newKey}\` as it is, and take`;
   const steps = [
-    newKey === undefined
-      ? `Take \`${oldKey}\` into the manifest again, ${isEntry ? 'with the type NoOp' : 'with the condition "false" on what it runs after'}: the patch does that.`
-      : `Leave \`${newKey}\` as it is, and take \`${oldKey}\` into the manifest again, ${isEntry ? 'with the type NoOp' : 'with the condition "false" on what it runs after'}: the patch does that.`,
+    `${beside} \`${oldKey}\` into the manifest again, ${how}: the patch does that.`,
     ...alsoKept(kept, oldKey),
     ...secretsToRestore(kept),
     'Drain the flow and deploy: the guard itself is a caution.',
-    removableFrom === undefined
-      ? `Remove \`${oldKey}\` when no kept run has a record of it.`
-      : `Remove \`${oldKey}\` when the runs that ran it have expired, not before ${removableFrom}.`,
+    whenToRemove(graph, oldKey, removableFrom),
   ];
   return {
     title:
@@ -40,6 +38,15 @@ export function removedStepRecipe(
     patch: patchAt(graph.path, jsonOf(kept)),
     ...(removableFrom === undefined ? {} : { removableFrom }),
   };
+}
+
+function whenToRemove({ loopKey }: GraphChange, oldKey: string, removableFrom: string | undefined): string {
+  if (removableFrom === undefined) return `Remove \`${oldKey}\` when no kept run has a record of it.`;
+  const when = `Remove \`${oldKey}\` when the runs that ran it have expired, not before ${removableFrom}`;
+  // History is known by top-level step: the loop around has some as long as it runs at all.
+  return loopKey === null
+    ? `${when}.`
+    : `${when}; of a step in a loop that cannot be checked, so allow it with --allow breaking.`;
 }
 
 /** The step and, transitively, what it ran after or reads and the new manifest lacks. */
@@ -59,10 +66,17 @@ function keptSteps(graph: GraphChange, oldKey: string): Record<string, StepDefin
 
 /** Type and inputs stay where a condition guards the step: runs in flight go on to read the inputs. */
 function retired(step: StepDefinition): StepDefinition {
-  const edges = Object.entries(step.runAfter);
-  if (edges.length === 0) return { type: 'NoOp', inputs: step.inputs, runAfter: {} };
-  const guarded = edges.map(([key, { statuses }]): [string, Edge] => [key, { statuses, when: 'false' }]);
-  return { ...step, runAfter: Object.fromEntries(guarded) };
+  const guarded = Object.entries(step.runAfter).map(([key, { statuses }]): [string, Edge] => {
+    return [key, { statuses, when: 'false' }];
+  });
+  const runAfter = Object.fromEntries(guarded);
+  // A merge patch takes null for a removal: what holds one cannot be written in it.
+  if (hasNull(jsonOf(step))) return { type: 'NoOp', inputs: {}, runAfter };
+  return guarded.length === 0 ? { type: 'NoOp', inputs: step.inputs, runAfter } : { ...step, runAfter };
+}
+
+function hasNull(value: Json): boolean {
+  return value === null || (typeof value === 'object' && Object.values(value).some(hasNull));
 }
 
 function alsoKept(kept: Graph, oldKey: string): string[] {

@@ -1,8 +1,10 @@
 import type { Database } from 'better-sqlite3';
+import type { RunStatus } from '../../model/manifest.ts';
 import type { Acceptance, AcceptResult, NewRun, NonceClaim } from '../store.ts';
 import { type DeliveryValues, deliveryValues, prepareInsertDelivery } from './deliveries.ts';
 import type { NonceIndex } from './nonce-index.ts';
 import { prepareClaimNonce } from './nonces.ts';
+import { prepareRunTallies } from './run-tallies.ts';
 import type { SqlValue } from './sql-value.ts';
 
 /**
@@ -22,6 +24,8 @@ export interface RunValues {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly startedAt: number;
+  readonly status: RunStatus;
+  readonly completedAt: number | null;
   /** The other columns, in the order of the statement that inserts them. */
   readonly rest: readonly SqlValue[];
   /** Step key, step type and due time of each entry step. */
@@ -45,15 +49,15 @@ export function runValues(run: NewRun): RunValues {
     flowId: run.flowId,
     triggerKey: run.triggerKey,
     startedAt: run.startedAt,
+    status: run.status,
+    completedAt: run.completedAt,
     rest: [
       run.flowName,
       run.flowVersion,
       run.revision,
-      run.status,
       run.triggerType,
       run.deliveryId,
       run.sourceRunId,
-      run.completedAt,
       run.timeoutAt,
       run.traceparent,
       run.trigger.contentType,
@@ -133,15 +137,18 @@ function withReplay(delivery: DeliveryValues): DeliveryValues {
 export function prepareInsertRun(db: Database): KeepRun {
   const insertRun = db.prepare<unknown[]>(`
     INSERT INTO runs (
-      id, flow_id, trigger_key, started_at, flow_name, flow_version, revision, status, trigger_type, delivery_id,
-      source_run_id, completed_at, timeout_at, traceparent, trigger_content_type, trigger_headers, idempotency_key,
+      id, flow_id, trigger_key, started_at, status, completed_at, flow_name, flow_version, revision, trigger_type,
+      delivery_id, source_run_id, timeout_at, traceparent, trigger_content_type, trigger_headers, idempotency_key,
       trigger_body
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const insertStep = db.prepare<unknown[]>(
     "INSERT INTO steps (run_id, step_key, step_type, due_at, status) VALUES (?, ?, ?, ?, 'Pending')",
   );
-  return ({ id, flowId, triggerKey, startedAt, rest, steps }, idempotencyKey, body) => {
-    insertRun.run(id, flowId, triggerKey, startedAt, rest, idempotencyKey, body);
+  const tallies = prepareRunTallies(db);
+  return (run, idempotencyKey, body) => {
+    const { id, flowId, triggerKey, startedAt, status, completedAt, rest, steps } = run;
+    insertRun.run(id, flowId, triggerKey, startedAt, status, completedAt, rest, idempotencyKey, body);
+    tallies.added(run);
     for (const step of steps) insertStep.run(id, step);
   };
 }

@@ -4,6 +4,7 @@ import type { Graph, RunStatus, StepStatus } from '../../model/manifest.ts';
 import type { CancelResult, ControlStore, RetryResult, SignalResult } from '../store.ts';
 import { prepareGraphOf } from './graphs.ts';
 import { toJson } from './json-column.ts';
+import { prepareRunTallies } from './run-tallies.ts';
 import { prepareCloseRun } from './stops.ts';
 
 type Arguments<Name extends keyof ControlStore> = Parameters<ControlStore[Name]>[0];
@@ -66,6 +67,7 @@ export function prepareRetryStep(db: Database): (retry: Arguments<'retryStep'>) 
   );
   const graphOf = prepareGraphOf(db);
   const reset = prepareReset(db);
+  const tallies = prepareRunTallies(db);
 
   /** The steps to try again: of a loop that ran the children that failed, else the step itself. */
   const causes = (runId: string, stepKey: string): string[] => {
@@ -85,6 +87,7 @@ export function prepareRetryStep(db: Database): (retry: Arguments<'retryStep'>) 
     if (run.status === 'Cancelled' || run.status === 'TimedOut') return { kind: 'stopped', runStatus: run.status };
     const steps = causes(runId, stepKey);
     for (const key of steps) reset({ runId, stepKey: key, graph, at });
+    tallies.reopening(runId);
     reopenRun.run(runId);
     return { kind: 'accepted', steps };
   };

@@ -2,8 +2,9 @@ import type { Database } from 'better-sqlite3';
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryQuery, Page } from '../store.ts';
-import { prepareCountDelivery } from './delivery-counts.ts';
-import { atLeast, below, contains, equals, holds, preparePages, where } from './paging.ts';
+import { type CountedDelivery, prepareCountDelivery } from './delivery-counts.ts';
+import { atLeast, below, equals, holds, preparePages } from './paging.ts';
+import { type Searchable, searchIn } from './search.ts';
 import type { SqlValue } from './sql-value.ts';
 
 /** Stored with the run where the delivery started one, or beside what starts it later. */
@@ -50,6 +51,7 @@ export interface DeliveryValues {
   readonly runId: string | null;
   readonly receivedAt: number;
   readonly redeliveredFrom: string | null;
+  readonly counted: CountedDelivery;
   /** The other columns, in the order of the statement that inserts them. */
   readonly rest: readonly SqlValue[];
 }
@@ -62,6 +64,13 @@ export function deliveryValues(record: DeliveryRecord): DeliveryValues {
     runId: record.runId,
     receivedAt: record.receivedAt,
     redeliveredFrom: record.redeliveredFrom ?? null,
+    counted: {
+      id: record.id,
+      flowId: record.flowId,
+      triggerKey: record.triggerKey,
+      mode: record.mode,
+      usedPreviousKey: record.usedPreviousKey ? 1 : 0,
+    },
     rest: [
       record.id,
       record.flowId,
@@ -91,35 +100,59 @@ export function prepareInsertDelivery(db: Database): (delivery: DeliveryValues, 
       violations, run_id, body
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const count = prepareCountDelivery(db);
-  return ({ rejected, reason, violations, runId, receivedAt, redeliveredFrom, rest }, body) => {
-    const changing = [receivedAt, redeliveredFrom, rejected, reason, JSON.stringify(violations), runId];
-    insert.run(rest, changing, body ?? null);
-    count(receivedAt, reason, rejected);
+  return (delivery, body) => {
+    const { rejected, reason, runId, receivedAt, redeliveredFrom, rest } = delivery;
+    const violations = JSON.stringify(delivery.violations);
+    insert.run(rest, [receivedAt, redeliveredFrom, rejected, reason, violations, runId], body ?? null);
+    count(delivery, violations);
   };
 }
+
+const searchable: Searchable = {
+  table: 'deliveries',
+  key: 'id',
+  order: 'id DESC',
+  columns: ['id', 'client_ip', 'scheme', 'reason', 'detail', 'run_id'],
+  byId: [
+    'SELECT id FROM deliveries WHERE id >= ? AND id < ?',
+    'SELECT delivery_id FROM runs WHERE id >= ? AND id < ? AND delivery_id IS NOT NULL',
+  ],
+};
 
 export function prepareListDeliveries(db: Database): (query: DeliveryQuery) => Page<DeliveryRecord> {
   const pages = preparePages<DeliveryRow, DeliveryRecord>(db, {
     page: `
       SELECT ${columns}, ${listedBody} AS body FROM deliveries d ${withRun}
-      WHERE d.id IN (SELECT id FROM deliveries %where% ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY d.id DESC`,
+      WHERE d.id IN (SELECT id FROM deliveries %where% ORDER BY id %order% LIMIT ? OFFSET ?) ORDER BY d.id DESC`,
     count: 'SELECT count(*) AS total FROM deliveries %where%',
     toItem: toDelivery,
   });
-  return (query) =>
-    pages(
-      query,
-      where([
-        equals('flow_id', query.flowId),
-        equals('reason', query.reason),
-        holds('rejected = 1', query.rejectedOnly),
-        holds('rejected = 0', query.acceptedOnly),
-        holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
-        atLeast('received_at', query.since),
-        below('received_at', query.until),
-        contains(['id', 'client_ip', 'scheme', 'reason', 'detail', 'run_id'], query.search),
-      ]),
-    );
+  const countKept = prepareCountKept(db);
+  return (query) => {
+    const condition = searchIn(searchable, query.search, [
+      equals('flow_id', query.flowId),
+      equals('reason', query.reason),
+      holds('rejected = 1', query.rejectedOnly),
+      holds('rejected = 0', query.acceptedOnly),
+      holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
+      // By its time alone nothing is looked for: the order is that of the ids.
+      atLeast('+received_at', query.since),
+      below('+received_at', query.until),
+    ]);
+    return pages({ query, condition, known: countKept(query) });
+  };
+}
+
+/** How many records a list has, from counters; undefined where it asks for what they do not tell apart. */
+function prepareCountKept(db: Database): (query: DeliveryQuery) => number | undefined {
+  const count = db.prepare<SqlValue[], { total: number }>(`
+    SELECT coalesce(sum(count), 0) AS total FROM delivery_totals
+    WHERE flow_id = coalesce(?, flow_id) AND reason = coalesce(?, reason) AND rejected >= ? AND rejected <= ?`);
+  return ({ flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, since, until, search = '' }) => {
+    if (refusedOnly === true || since !== undefined || until !== undefined || search !== '') return undefined;
+    return count.get(flowId ?? null, reason ?? null, Number(rejectedOnly ?? false), Number(acceptedOnly !== true))
+      ?.total;
+  };
 }
 
 export function prepareFindDelivery(db: Database): (id: string) => DeliveryRecord | undefined {

@@ -2,6 +2,8 @@ import type { Database } from 'better-sqlite3';
 import type { DeliveryGroup, NonceSearch } from '../delivery-log.ts';
 import type { SqlValue } from './sql-value.ts';
 
+const HOUR_MS = 3_600_000;
+
 /** Stats look back 720 hours; counts of older minutes are asked for no more. */
 const countedMinutes = 31 * 24 * 60;
 
@@ -29,14 +31,20 @@ export function prepareSummariseDeliveries(
   db: Database,
 ): (query: { since: number; flowId?: string | undefined }) => DeliveryGroup[] {
   const summarise = db.prepare<SqlValue[], Omit<DeliveryGroup, 'violations'> & { violations: string }>(`
-    SELECT flow_id AS flowId, trigger_key AS triggerKey, mode, violations, count(*) AS count,
-      min(received_at) AS firstAt, min(id) AS firstId, max(id) AS lastId
-    FROM deliveries
-    WHERE received_at >= ? AND flow_id = coalesce(?, flow_id) AND redelivered_from IS NULL
+    SELECT flow_id AS flowId, trigger_key AS triggerKey, mode, violations, sum(count) AS count,
+      min(first_at) AS firstAt, min(first_id) AS firstId, max(last_id) AS lastId
+    FROM delivery_hours
+    WHERE hour >= ? AND flow_id = coalesce(?, flow_id) AND flow_id <> '' AND redelivered = 0
     GROUP BY flow_id, trigger_key, mode, violations
-    ORDER BY min(id)`);
+    ORDER BY min(first_id)`);
+  const isKept = db.prepare('SELECT 1 FROM deliveries WHERE id = ?');
   return ({ since, flowId }) =>
-    summarise.all(since, flowId ?? null).map((row) => ({ ...row, violations: JSON.parse(row.violations) }));
+    summarise.all(Math.floor(since / HOUR_MS), flowId ?? null).map((row) => ({
+      ...row,
+      violations: JSON.parse(row.violations),
+      // Counts outlive records: an example that is gone is none.
+      firstId: isKept.get(row.firstId) === undefined ? row.lastId : row.firstId,
+    }));
 }
 
 export function preparePurgeDeliveries(db: Database): (purge: { before: number; limit: number }) => number {
@@ -48,8 +56,12 @@ export function preparePurgeDeliveries(db: Database): (purge: { before: number; 
   const forget = db.prepare<SqlValue[]>(`
     DELETE FROM delivery_counts
     WHERE minute < (SELECT max(minute) FROM delivery_counts) - ${countedMinutes} AND minute < ?`);
+  const forgetHours = db.prepare<SqlValue[]>(`
+    DELETE FROM delivery_hours
+    WHERE hour < (SELECT max(hour) FROM delivery_hours) - ${countedMinutes / 60} AND hour < ?`);
   return ({ before, limit }) => {
     forget.run(Math.floor(before / 60_000));
+    forgetHours.run(Math.floor(before / HOUR_MS));
     return purge.run(before, limit).changes;
   };
 }

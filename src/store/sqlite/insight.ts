@@ -1,32 +1,9 @@
 import type { Database } from 'better-sqlite3';
-import type { RunStatus } from '../../model/manifest.ts';
 import type { Run } from '../../model/run.ts';
-import type { InsightStore, Lineage, RunStats, RunTime, SignalRecord } from '../store.ts';
+import type { Lineage, SignalRecord } from '../store.ts';
 import { runColumns } from './runs.ts';
 
-export function prepareRunStats(db: Database): (since: number) => RunStats {
-  const countActive = db.prepare<[], { count: number }>("SELECT count(*) AS count FROM runs WHERE status = 'Running'");
-  // A run that ended in time cannot be found by its end without reading runs that began before.
-  const countEnded = db.prepare<[number], { status: RunStatus; count: number }>(`
-    SELECT status, count(*) AS count FROM runs WHERE completed_at >= ? GROUP BY status`);
-  return (since) => ({
-    active: countActive.get()?.count ?? 0,
-    ended: Object.fromEntries(countEnded.all(since).map(({ status, count }) => [status, count])),
-  });
-}
-
-export function prepareListRunTimes(db: Database): (query: Parameters<InsightStore['listRunTimes']>[0]) => RunTime[] {
-  const columns = 'started_at AS startedAt, completed_at AS completedAt, status';
-  const order = 'ORDER BY started_at LIMIT ?';
-  const listAll = db.prepare<number[], RunTime>(
-    `SELECT ${columns} FROM runs WHERE started_at >= ? AND started_at < ? ${order}`,
-  );
-  const listOfFlow = db.prepare<[string, number, number, number], RunTime>(
-    `SELECT ${columns} FROM runs WHERE flow_id = ? AND started_at >= ? AND started_at < ? ${order}`,
-  );
-  return ({ since, until, flowId, limit }) =>
-    flowId === undefined ? listAll.all(since, until, limit) : listOfFlow.all(flowId, since, until, limit);
-}
+const HOUR_MS = 3_600_000;
 
 export function prepareFindLineage(db: Database): (runId: string) => Lineage | undefined {
   const find = db.prepare<[string], Run>(`SELECT ${runColumns} FROM runs WHERE id = ?`);
@@ -61,7 +38,14 @@ export function preparePurgeRuns(db: Database): (purge: { before: number; limit:
     'DELETE FROM loop_items WHERE run_id = ?',
     'DELETE FROM runs WHERE id = ?',
   ].map((sql) => db.prepare(sql));
+  const forget = [
+    'DELETE FROM run_starts WHERE hour < ?',
+    'DELETE FROM run_ends WHERE hour < ?',
+    // Flow by flow: the hour stands behind it in the key.
+    "DELETE FROM run_durations WHERE flow_id IN (SELECT DISTINCT flow_id FROM run_totals UNION SELECT '') AND hour < ?",
+  ].map((sql) => db.prepare<[number]>(sql));
   return ({ before, limit }) => {
+    for (const deletion of forget) deletion.run(Math.floor(before / HOUR_MS));
     const runs = list.all(before, before, limit);
     for (const { id } of runs) for (const deletion of deletions) deletion.run(id);
     return runs.length;

@@ -21,6 +21,13 @@ import {
 import { prepareApplyDeploy, prepareListDeployed, prepareListRevisions, prepareSetFlowDraining } from './deploys.ts';
 import { prepareClaimDue, prepareRecover, prepareRenewLeases } from './dispatch.ts';
 import {
+  prepareCountDeliveries,
+  prepareCountEndedRuns,
+  prepareCountRuns,
+  prepareDeliveryTimeseries,
+  prepareRunTimeseries,
+} from './figures.ts';
+import {
   prepareDeployFlow,
   prepareFindFlow,
   prepareFindRevision,
@@ -28,18 +35,20 @@ import {
   prepareSetFlowEnabled,
 } from './flows.ts';
 import { type HeldValues, prepareCountHeld, prepareHoldDelivery, prepareReleaseHeld } from './holds.ts';
-import {
-  prepareFindLineage,
-  prepareListRunTimes,
-  prepareListSignals,
-  preparePurgeRuns,
-  prepareRunStats,
-} from './insight.ts';
+import { prepareFindLineage, prepareListSignals, preparePurgeRuns } from './insight.ts';
+import { prepareForgetKey, prepareLearnKey, prepareListLearnedKeys } from './learned-keys.ts';
 import { prepareReadLiveFlow } from './live-flow.ts';
 import type { NonceIndex } from './nonce-index.ts';
 import { preparePurgeNonces } from './nonces.ts';
+import {
+  prepareCountChildren,
+  prepareFindIterations,
+  prepareListLoops,
+  prepareListMoments,
+  prepareOutlineSteps,
+} from './outline.ts';
 import { preparePing } from './ping.ts';
-import { prepareFindRun, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
+import { prepareFindRun, prepareFindStep, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
 import { prepareFireSchedule, prepareListSchedules, prepareSaveSchedule, type SentTick } from './schedules.ts';
 
 /** The members of the store that are one transaction each. */
@@ -111,15 +120,29 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   retryStep: { thread: 'writer', prepare: prepareRetryStep },
   deliverSignal: { thread: 'writer', prepare: prepareDeliverSignal },
 
-  runStats: { thread: 'reader', prepare: prepareRunStats },
-  listRunTimes: { thread: 'reader', prepare: prepareListRunTimes },
   findLineage: { thread: 'reader', prepare: prepareFindLineage },
   listSignals: { thread: 'reader', prepare: prepareListSignals },
+  outlineSteps: { thread: 'reader', prepare: prepareOutlineSteps },
+  findStep: { thread: 'reader', prepare: prepareFindStep },
+  listMoments: { thread: 'reader', prepare: prepareListMoments },
+  listLoops: { thread: 'reader', prepare: prepareListLoops },
+  countChildren: { thread: 'reader', prepare: prepareCountChildren },
+  findIterations: { thread: 'reader', prepare: prepareFindIterations },
   purgeRuns: { thread: 'writer', prepare: preparePurgeRuns },
+
+  countDeliveries: { thread: 'reader', prepare: prepareCountDeliveries },
+  deliveryTimeseries: { thread: 'reader', prepare: prepareDeliveryTimeseries },
+  countRuns: { thread: 'reader', prepare: prepareCountRuns },
+  countEndedRuns: { thread: 'reader', prepare: prepareCountEndedRuns },
+  runTimeseries: { thread: 'reader', prepare: prepareRunTimeseries },
 
   listSchedules: { thread: 'reader', prepare: prepareListSchedules },
   saveSchedule: { thread: 'writer', prepare: prepareSaveSchedule },
   fireSchedule: { thread: 'writer', prepare: prepareFireSchedule },
+
+  learnKey: { thread: 'writer', prepare: prepareLearnKey },
+  listLearnedKeys: { thread: 'reader', prepare: prepareListLearnedKeys },
+  forgetKey: { thread: 'writer', prepare: prepareForgetKey },
 };
 
 export const operationNames = Object.keys(operations) as OperationName[];

@@ -45,28 +45,45 @@ export function contains(columns: readonly string[], text: string | undefined): 
   };
 }
 
-/** What a list reads: `page` has a `%where%` in it and takes a limit and an offset after the conditions' values. */
+/**
+ * What a list reads. `page` has a `%where%` in it and takes a limit and an offset after the conditions' values; it reads
+ * from the newest on where `%order%` is DESC, and from the oldest where it is ASC.
+ */
 export interface Listing<Row, Item> {
   readonly page: string;
   readonly count: string;
   toItem(row: Row): Item;
 }
 
+export interface PageRequest {
+  readonly query: PageQuery;
+  readonly condition: Condition;
+  /** How many rows match, where counters know. */
+  readonly known: number | undefined;
+}
+
 /** Makes the function that reads one page; each combination of conditions is prepared once. */
 export function preparePages<Row, Item>(
   db: Database,
   { page, count, toItem }: Listing<Row, Item>,
-): (query: PageQuery, condition: Condition) => Page<Item> {
+): (request: PageRequest) => Page<Item> {
   const prepare = <Result>(sql: string) =>
     memoized((clause) => db.prepare<unknown[], Result>(sql.replace('%where%', () => clause)));
-  const pages = prepare<Row>(page);
+  const newestFirst = prepare<Row>(page.replaceAll('%order%', 'DESC'));
+  const oldestFirst = prepare<Row>(page.replaceAll('%order%', 'ASC'));
   const counts = prepare<{ total: number }>(count);
-  return ({ skip, take, includeTotal }, { sql, values }) => ({
-    items: pages(sql)
-      .all(...values, take, skip)
-      .map(toItem),
-    total: includeTotal === true ? counts(sql).get(...values)?.total : undefined,
-  });
+  return ({ query: { skip, take, includeTotal }, condition: { sql, values }, known }) => {
+    const total = includeTotal === true ? (known ?? counts(sql).get(...values)?.total) : undefined;
+    // Where nothing is left, nothing is looked for: a filter that nothing matches would read every row.
+    const limit = known === undefined ? take : Math.min(take, known - skip);
+    if (limit <= 0) return { items: [], total };
+    // Rows that are skipped are read all the same, so the nearer end is where to begin.
+    const isOldNearer = known !== undefined && skip > known / 2;
+    const rows = isOldNearer
+      ? oldestFirst(sql).all(...values, limit, known - skip - limit)
+      : newestFirst(sql).all(...values, limit, skip);
+    return { items: rows.map(toItem), total };
+  };
 }
 
 function memoized<Value>(make: (key: string) => Value): (key: string) => Value {

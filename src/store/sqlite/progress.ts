@@ -7,6 +7,7 @@ import type { EndedLoop } from '../store.ts';
 import { prepareGraphOf } from './graphs.ts';
 import { toJson } from './json-column.ts';
 import { type LoopRow, type NamedLoop, prepareLoopEnd } from './loops.ts';
+import { prepareRunTallies } from './run-tallies.ts';
 
 /** The run that is planned further, and what that led to so far. */
 export interface Progress {
@@ -109,6 +110,7 @@ function prepareRows(db: Database) {
     "INSERT INTO steps (run_id, step_key, step_type, status, skip_reason, completed_at) VALUES (?, ?, ?, 'Skipped', ?, ?)",
   );
   const endRun = db.prepare('UPDATE runs SET status = ?, completed_at = ? WHERE id = ?');
+  const tallies = prepareRunTallies(db);
   // Of a run with loops only the scope's own rows are read: there may be thousands beside them.
   const hasLoops = memoized((graph) => Object.values(graph).some(({ steps }) => steps !== undefined));
   return {
@@ -127,7 +129,10 @@ function prepareRows(db: Database) {
       reason: string;
       at: number;
     }) => insertSkipped.run(skip.runId, skip.stepKey, skip.stepType, skip.reason, skip.at),
-    endRun: (runId: string, status: RunStatus, at: number) => endRun.run(status, at, runId),
+    endRun(runId: string, status: RunStatus, at: number) {
+      endRun.run(status, at, runId);
+      tallies.ended(runId);
+    },
   };
 }
 

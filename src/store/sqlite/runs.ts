@@ -3,7 +3,9 @@ import type { StepStatus } from '../../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step, StepError } from '../../model/run.ts';
 import type { Page, RunDetail, RunInput, RunQuery, StepDetail } from '../store.ts';
 import { fromJson } from './json-column.ts';
-import { contains, equals, holds, preparePages, where } from './paging.ts';
+import { type Condition, equals, holds, preparePages } from './paging.ts';
+import { type Searchable, searchIn } from './search.ts';
+import type { SqlValue } from './sql-value.ts';
 
 export const runColumns = `
   id, flow_id AS flowId, flow_name AS flowName, flow_version AS flowVersion, revision, status,
@@ -32,24 +34,49 @@ interface AttemptRow extends Omit<Attempt, 'input' | 'output' | 'error'> {
   readonly error: string | null;
 }
 
+const searchable: Searchable = {
+  table: 'runs',
+  key: 'rowid',
+  order: 'started_at DESC, rowid DESC',
+  columns: ['id', 'flow_name', 'trigger_key', 'delivery_id'],
+  byId: [
+    'SELECT rowid FROM runs WHERE id >= ? AND id < ?',
+    'SELECT r.rowid FROM deliveries d JOIN runs r ON r.id = d.run_id WHERE d.id >= ? AND d.id < ?',
+  ],
+};
+
 export function prepareListRuns(db: Database): (query: RunQuery) => Page<Run> {
   const pages = preparePages<Run, Run>(db, {
     // Of runs started in the same millisecond the one stored last is the newest.
-    page: `SELECT ${runColumns} FROM runs %where% ORDER BY started_at DESC, rowid DESC LIMIT ? OFFSET ?`,
+    page: `SELECT ${runColumns} FROM runs
+      WHERE rowid IN (SELECT rowid FROM runs %where% ORDER BY started_at %order%, rowid %order% LIMIT ? OFFSET ?)
+      ORDER BY started_at DESC, rowid DESC`,
     count: 'SELECT count(*) AS total FROM runs %where%',
     toItem: (row) => row,
   });
-  return (query) =>
-    pages(
+  const countKept = db.prepare<SqlValue[], { total: number }>(`
+    SELECT coalesce(sum(count), 0) AS total FROM run_totals
+    WHERE flow_id = coalesce(?, flow_id) AND status = coalesce(?, status)`);
+  return (query) => {
+    const { flowId, status, search = '' } = query;
+    const condition = searchIn(searchable, search, [
+      equals('flow_id', flowId),
+      equals('status', status),
+      // Says in the index's own words that the index of all other statuses has the answer.
+      holds("status <> 'Succeeded'", status !== undefined && status !== 'Succeeded'),
+      query.before && startedBefore(query.before),
+    ]);
+    const isCounted = search === '' && query.before === undefined;
+    return pages({
       query,
-      where([
-        equals('flow_id', query.flowId),
-        equals('status', query.status),
-        // Says in the index's own words that the index of all other statuses has the answer.
-        holds("status <> 'Succeeded'", query.status !== undefined && query.status !== 'Succeeded'),
-        contains(['id', 'flow_name', 'trigger_key', 'delivery_id'], query.search),
-      ]),
-    );
+      condition,
+      known: isCounted ? countKept.get(flowId ?? null, status ?? null)?.total : undefined,
+    });
+  };
+}
+
+function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>): Condition {
+  return { sql: '(started_at, rowid) < (?, (SELECT rowid FROM runs WHERE id = ?))', values: [startedAt, id] };
 }
 
 export function prepareFindRun(db: Database): (runId: string) => RunDetail | undefined {
@@ -66,17 +93,22 @@ export function prepareFindRun(db: Database): (runId: string) => RunDetail | und
   };
 }
 
+const stepColumns = `
+  step_key AS stepKey, step_type AS stepType, status, input, output, error, skip_reason AS skipReason,
+  evaluation_trace AS evaluationTrace, attempt_count AS attemptCount, due_at AS dueAt, started_at AS startedAt,
+  completed_at AS completedAt`;
+
+const attemptColumns =
+  'step_key AS stepKey, attempt, status, input, output, error, started_at AS startedAt, completed_at AS completedAt';
+
 export function prepareListSteps(db: Database): (runId: string) => StepDetail[] | undefined {
   const isKnown = db.prepare('SELECT 1 FROM runs WHERE id = ?');
   const listSteps = db.prepare<[string], StepRow>(`
-    SELECT step_key AS stepKey, step_type AS stepType, status, input, output, error, skip_reason AS skipReason,
-      evaluation_trace AS evaluationTrace, attempt_count AS attemptCount, due_at AS dueAt, started_at AS startedAt,
-      completed_at AS completedAt
-    FROM steps WHERE run_id = ? ORDER BY coalesce(started_at, completed_at, due_at), step_key`);
-  const listAttempts = db.prepare<[string], AttemptRow>(`
-    SELECT step_key AS stepKey, attempt, status, input, output, error, started_at AS startedAt,
-      completed_at AS completedAt
-    FROM attempts WHERE run_id = ? ORDER BY step_key, attempt`);
+    SELECT ${stepColumns} FROM steps WHERE run_id = ?
+    ORDER BY coalesce(started_at, completed_at, due_at), step_key`);
+  const listAttempts = db.prepare<[string], AttemptRow>(
+    `SELECT ${attemptColumns} FROM attempts WHERE run_id = ? ORDER BY step_key, attempt`,
+  );
 
   return (runId) => {
     if (isKnown.get(runId) === undefined) return undefined;
@@ -87,13 +119,22 @@ export function prepareListSteps(db: Database): (runId: string) => StepDetail[] 
       if (earlier === undefined) attempts.set(stepKey, [attempt]);
       else earlier.push(attempt);
     }
-    return listSteps.all(runId).map((row) => ({
-      ...row,
-      ...jsonOf(row),
-      runId,
-      evaluationTrace: fromJson(row.evaluationTrace),
-      attempts: attempts.get(row.stepKey) ?? [],
-    }));
+    return listSteps.all(runId).map((row) => toStep(runId, row, attempts.get(row.stepKey) ?? []));
+  };
+}
+
+export function prepareFindStep(db: Database): (runId: string, stepKey: string) => StepDetail | undefined {
+  const find = db.prepare<[string, string], StepRow>(
+    `SELECT ${stepColumns} FROM steps WHERE run_id = ? AND step_key = ?`,
+  );
+  const listAttempts = db.prepare<[string, string], AttemptRow>(
+    `SELECT ${attemptColumns} FROM attempts WHERE run_id = ? AND step_key = ? ORDER BY attempt`,
+  );
+  return (runId, stepKey) => {
+    const row = find.get(runId, stepKey);
+    if (row === undefined) return undefined;
+    const attempts = listAttempts.all(runId, stepKey).map(({ stepKey: _, ...each }) => ({ ...each, ...jsonOf(each) }));
+    return toStep(runId, row, attempts);
   };
 }
 
@@ -121,6 +162,10 @@ export function prepareReadRunInput(
   };
 }
 
+function toStep(runId: string, row: StepRow, attempts: readonly Attempt[]): StepDetail {
+  return { ...row, ...jsonOf(row), runId, evaluationTrace: fromJson(row.evaluationTrace), attempts };
+}
+
 function toTrigger({ triggerKey, contentType, headers, body }: TriggerRow): RunTrigger {
   return { key: triggerKey, contentType, headers: JSON.parse(headers), body };
 }
@@ -129,6 +174,6 @@ function jsonOf(row: { input: string | null; output: string | null; error: strin
   return { input: fromJson(row.input), output: fromJson(row.output), error: toError(row.error) };
 }
 
-function toError(text: string | null): StepError | null {
+export function toError(text: string | null): StepError | null {
   return text === null ? null : JSON.parse(text);
 }

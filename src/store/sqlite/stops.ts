@@ -2,6 +2,7 @@ import type { Database } from 'better-sqlite3';
 import type { RunStatus } from '../../model/manifest.ts';
 import type { StepError } from '../../model/run.ts';
 import type { RunStop, StoppedRun } from '../store.ts';
+import { prepareRunTallies } from './run-tallies.ts';
 
 /** When a run was told to stop, and by what. */
 export interface StopTimes {
@@ -36,6 +37,7 @@ export function prepareCloseRun(db: Database): (runId: string, stop: RunStop, at
   const closeAttempts = db.prepare(`
     UPDATE attempts SET status = 'Failed', error = ?, completed_at = ? WHERE run_id = ? AND status = 'Running'`);
   const endRun = db.prepare('UPDATE runs SET status = ?, completed_at = ? WHERE id = ?');
+  const tallies = prepareRunTallies(db);
   return (runId, stop, at) => {
     if (findLeased.get(runId) !== undefined) return null;
     const error = stopError(stop);
@@ -43,6 +45,7 @@ export function prepareCloseRun(db: Database): (runId: string, stop: RunStop, at
     closeAttempts.run(JSON.stringify(error), at, runId);
     const status = stop === 'timedOut' ? 'TimedOut' : 'Cancelled';
     endRun.run(status, at, runId);
+    tallies.ended(runId);
     return status;
   };
 }

@@ -100,7 +100,7 @@ function timestampFailure(
     return { passed: false, reason: 'timestamp_missing', detail: 'the delivery has no timestamp' };
   }
   if (skewMs === undefined) {
-    return { passed: false, reason: 'timestamp_malformed', detail: 'the timestamp is not written in digits alone' };
+    return { passed: false, reason: 'timestamp_malformed', detail: 'the timestamp has not the form of one' };
   }
   if (rule.toleranceMs === 0 || Math.abs(skewMs) <= rule.toleranceMs) return undefined;
   const distance = `${Math.abs(skewMs) / 1000} s ${skewMs > 0 ? 'behind' : 'ahead of'} this clock`;

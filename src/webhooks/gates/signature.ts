@@ -12,6 +12,7 @@ import {
 import { extract } from '../schemes/extract.ts';
 import { type KeyPair, type Verification, verifyWithSpec } from '../schemes/hmac-verifier.ts';
 import { readVerificationKey } from '../schemes/keys.ts';
+import { keysInForce, learnsKey } from '../schemes/learning.ts';
 import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
 import { publicUrlOf } from '../schemes/signed-url.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
@@ -40,15 +41,20 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
     const readUrl = urlReader(trigger.inputs, settings);
     if (scheme.kind === 'verifier') {
       const limitMs = settings.verifierTimeLimitMs ?? VERIFIER_TIME_LIMIT_MS;
-      return verifierGate(scheme.verifier, trigger, { readUrl, limitMs });
+      const keys = () => keysInForce(trigger, scheme.verifier, settings.learnedKeys);
+      return verifierGate(scheme.verifier, keys, { readUrl, limitMs });
     }
     const { spec } = scheme;
     if (usesSha1(spec) && !settings.allowLegacySha1) {
       return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is switched off`);
     }
+    const requiresTimestamp = trigger.inputs.webhookRequireTimestamp === true;
     const keys = readKeys(spec, trigger);
+    if (keys === undefined && learnsKey(spec, trigger.inputs)) {
+      return learningGate(spec, trigger, { settings, readUrl, requiresTimestamp });
+    }
     if (keys === undefined) return refusingGate(spec, 'key_not_configured', 'the trigger has no webhookHmacKey');
-    return specGate(spec, keys, { readUrl, requiresTimestamp: trigger.inputs.webhookRequireTimestamp === true });
+    return specGate(spec, keys, { readUrl, requiresTimestamp });
   },
 };
 
@@ -84,6 +90,22 @@ function refusingGate(spec: SignatureSpec, reason: Reason, detail: string): Gate
   };
 }
 
+/** Verifies with the key that the publisher has handed over by then. */
+function learningGate(
+  spec: SignatureSpec,
+  trigger: WebhookTrigger,
+  options: { settings: SignatureSettings; readUrl: UrlReader; requiresTimestamp: boolean },
+): Gate {
+  const unlearned = refusingGate(spec, 'key_not_configured', `no key is known yet: ${spec.name} hands it over itself`);
+  return {
+    name: signatureGate.name,
+    check(delivery, evidence) {
+      const keys = readKeys(spec, { ...trigger, keys: keysInForce(trigger, spec, options.settings.learnedKeys) });
+      return (keys === undefined ? unlearned : specGate(spec, keys, options)).check(delivery, evidence);
+    },
+  };
+}
+
 function specGate(
   spec: SignatureSpec,
   keys: KeyPair,
@@ -116,14 +138,14 @@ function verdictOf(scheme: string, verification: Verification, isTimestampRequir
 
 function verifierGate(
   verifier: SignatureVerifier,
-  { keys }: WebhookTrigger,
+  readKeysInForce: () => WebhookTrigger['keys'],
   { readUrl, limitMs }: { readUrl: UrlReader; limitMs: number },
 ): Gate {
   return {
     name: signatureGate.name,
     async check(delivery) {
       try {
-        const request = { delivery, keys, publicUrl: readUrl(delivery) };
+        const request = { delivery, keys: readKeysInForce(), publicUrl: readUrl(delivery) };
         return answerOf(verifier, await verifyInTime(verifier, request, limitMs));
       } catch (error) {
         // The fault is the verifier's; whatever it is, this delivery was not verified.
@@ -161,7 +183,7 @@ function timestampProblem(
     return isRequired ? { reason: 'timestamp_missing', detail: 'the signed timestamp is absent' } : undefined;
   }
   if (Number.isFinite(timestamp.ms)) return undefined;
-  return { reason: 'timestamp_malformed', detail: 'the signed timestamp is no number as the scheme has it' };
+  return { reason: 'timestamp_malformed', detail: 'the signed timestamp has not the form that the scheme gives it' };
 }
 
 function evidenceOf(scheme: string, signedTimestamp?: SignedTimestamp): Evidence {

@@ -1,6 +1,6 @@
 import type { SignatureAlgorithm, SignatureEncoding, SignedPayloadStrategy } from '../../model/manifest.ts';
 import { HEADER_NAME } from './custom.ts';
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec, SpecAlgorithm } from './spec.ts';
 
 /** A spec of the operator's in short; everything else that it may need comes from the trigger's own fields. */
 export interface NamedSignatureSpec {
@@ -19,6 +19,7 @@ export interface ShortSpec extends NamedSignatureSpec {
 }
 
 const ALGORITHMS: readonly SignatureAlgorithm[] = ['sha1', 'sha256', 'sha384', 'sha512'];
+const SPEC_ALGORITHMS: readonly SpecAlgorithm[] = [...ALGORITHMS, 'ed25519'];
 const ENCODINGS: readonly SignatureEncoding[] = ['hexLower', 'hexUpper', 'base64', 'base64Url'];
 const STRATEGIES: readonly SignedPayloadStrategy[] = [
   'RawBody',
@@ -50,7 +51,9 @@ export function readShortSpec(spec: NamedSignatureSpec): ShortSpec {
 /** Throws a TypeError where a spec cannot work, so that no delivery has to find out. */
 export function checkSpec(spec: SignatureSpec): void {
   const place = `signature spec "${spec.name}"`;
-  for (const { algorithm } of [spec, ...(spec.alternatives ?? [])]) oneOf(ALGORITHMS, algorithm, `${place}: algorithm`);
+  for (const { algorithm } of [spec, ...(spec.alternatives ?? [])]) {
+    oneOf(SPEC_ALGORITHMS, algorithm, `${place}: algorithm`);
+  }
   oneOf(ENCODINGS, spec.encoding, `${place}: encoding`);
   const strategy = oneOf(STRATEGIES, spec.payload.strategy, `${place}: payload.strategy`);
   if (spec.headers.length === 0 && (spec.signatureFields ?? []).length === 0) {
@@ -73,12 +76,21 @@ function checkTimestamp({ headers, multiValue, payload, timestamp }: SignatureSp
   if (timestamp === undefined && isNeeded) {
     throw new TypeError(`${place}: strategy ${payload.strategy} signs a timestamp; say where it stands`);
   }
+  if (payload.strategy === 'TimestampDotBody' && payload.delimiter === '' && !isSelfDelimiting(timestamp, payload)) {
+    throw new TypeError(`${place}: without a delimiter the timestamp must have a fixed form; give its unit or length`);
+  }
   if (timestamp?.in === 'header' && headers.some((family) => family.timestamp === undefined)) {
     throw new TypeError(`${place}: the timestamp is in a header that headers do not name`);
   }
   if (timestamp?.in === 'signature' && multiValue === undefined) {
     throw new TypeError(`${place}: the timestamp is in the signature header, which multiValue does not take apart`);
   }
+}
+
+/** Whether no character of the timestamp could as well be the id's or the body's. */
+function isSelfDelimiting(timestamp: SignatureSpec['timestamp'], payload: SignatureSpec['payload']): boolean {
+  if (timestamp?.unit === 'rfc3339') return true;
+  return timestamp?.length !== undefined && payload.startsWithDeliveryId !== true;
 }
 
 function checkHeaderName(specName: string, field: string, name: unknown): void {

@@ -22,6 +22,8 @@ export interface SchemeDescription {
     readonly name: string;
     readonly method: string;
     readonly needsVerification: boolean;
+    /** Whether the publisher hands the key over with it. */
+    readonly bringsKey: boolean;
   }[];
   readonly deliveryIdHeader: string | null;
   /** What cannot be changed without breaking the signature: only that tells a replay. */
@@ -112,5 +114,8 @@ function describeTimestamp({ timestamp, headers }: SignatureSpec): SchemeDescrip
 }
 
 function describeHandshakes({ handshakes }: Conversation): SchemeDescription['handshakes'] {
-  return (handshakes ?? []).map(({ name, method, needsVerification }) => ({ name, method, needsVerification }));
+  return (handshakes ?? []).map(({ name, method, needsVerification, offeredKey }) => ({
+    ...{ name, method, needsVerification },
+    bringsKey: offeredKey !== undefined,
+  }));
 }

@@ -1,10 +1,13 @@
-import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest.ts';
+import type { SignatureEncoding } from '../../model/manifest.ts';
+import type { SpecAlgorithm } from './spec.ts';
 
-export const DIGEST_BYTES: Readonly<Record<SignatureAlgorithm, number>> = {
+/** How long a signature is. */
+export const DIGEST_BYTES: Readonly<Record<SpecAlgorithm, number>> = {
   sha1: 20,
   sha256: 32,
   sha384: 48,
   sha512: 64,
+  ed25519: 64,
 };
 
 const HEX = /^[0-9a-f]*$/i;

@@ -1,8 +1,6 @@
+import { echo } from './challenge.ts';
 import type { Handshake } from './handshake.ts';
 import type { SignatureSpec } from './spec.ts';
-
-// What is echoed to whoever asks must not be anything that a browser could run.
-const CHALLENGE = /^[A-Za-z0-9._~+/=-]{1,256}$/;
 
 /** Sent once, unsigned, when the URI is registered. */
 const challenge: Handshake = {
@@ -10,11 +8,7 @@ const challenge: Handshake = {
   method: 'GET',
   needsVerification: false,
   recognises: ({ query }) => query.has('challenge'),
-  answer({ query }) {
-    const text = query.get('challenge');
-    if (text === null || !CHALLENGE.test(text)) return undefined;
-    return { statusCode: 200, contentType: 'text/plain', body: text, headers: { 'x-content-type-options': 'nosniff' } };
-  },
+  answer: ({ query }) => echo(query.get('challenge')),
 };
 
 export const dropbox: SignatureSpec = {

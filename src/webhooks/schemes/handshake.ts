@@ -1,3 +1,5 @@
+import type { Reason } from '../../model/delivery.ts';
+
 /**
  * A request by which a publisher tests an endpoint. It is answered instead of being accepted: it starts no run and uses
  * no nonce.
@@ -5,11 +7,20 @@
 export interface Handshake {
   /** The publisher's own name for it. */
   readonly name: string;
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'HEAD' | 'POST';
   /** The publisher signs it: it is answered only after its signature verified, whatever the enforcement mode. */
   readonly needsVerification: boolean;
+  /** Whether it is answered only to who knows the trigger's verify token. */
+  readonly needsVerifyToken?: boolean | undefined;
   /** Whether the request is this handshake, signed or not: then it is never taken as a delivery. */
   recognises(request: HandshakeRequest): boolean;
+  /**
+   * The key that the publisher hands over with it, for triggers that configure none; undefined where the request brings
+   * none in form. It is answered only when that key is the trigger's.
+   */
+  offeredKey?(request: HandshakeRequest): string | undefined;
+  /** Asked first: why this one is not answered, where the verdict of the signature gate does not say it. */
+  refuse?(request: HandshakeRequest): HandshakeRefusal | undefined;
   /** Asked only for what it recognises; yields undefined where that must not be answered. */
   answer(request: HandshakeRequest): HandshakeAnswer | undefined;
 }
@@ -23,8 +34,18 @@ export interface HandshakeRequest {
   /** Whether the signature gate verified this very request. */
   readonly isVerified: boolean;
   readonly usedPreviousKey?: boolean | undefined;
-  /** The trigger's keys, as configured. */
+  /** The trigger's keys, configured or learnt. */
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
+  /** The trigger's own, which the publisher was given too. */
+  readonly verifyToken?: string | undefined;
+}
+
+/** The answer to a handshake that fails, in every mode. */
+export interface HandshakeRefusal {
+  readonly statusCode: number;
+  readonly reason: Reason;
+  /** For a person; never a secret. */
+  readonly detail: string;
 }
 
 export interface HandshakeAnswer extends AcceptedResponse {
@@ -41,6 +62,14 @@ export interface AcceptedResponse {
 export interface RecognisedHandshake {
   readonly name: string;
   readonly answer: HandshakeAnswer | undefined;
+  readonly refusal?: HandshakeRefusal | undefined;
+  /** Present where the handshake hands a key over; undefined in it where this one brings none in form. */
+  readonly offer?: { readonly key: string | undefined } | undefined;
+}
+
+/** Whether the request is a handshake at all, answered or not. */
+export function isHandshake(handshakes: readonly Handshake[], request: HandshakeRequest): boolean {
+  return findHandshake(handshakes, request) !== undefined;
 }
 
 /** The first handshake that the request is. Whether it needs a verified request is enforced here. */
@@ -48,8 +77,18 @@ export function recogniseHandshake(
   handshakes: readonly Handshake[],
   request: HandshakeRequest,
 ): RecognisedHandshake | undefined {
-  const handshake = handshakes.find(({ method, recognises }) => method === request.method && recognises(request));
+  const handshake = findHandshake(handshakes, request);
   if (handshake === undefined) return undefined;
-  const isAllowed = !handshake.needsVerification || request.isVerified;
-  return { name: handshake.name, answer: isAllowed ? handshake.answer(request) : undefined };
+  const { name } = handshake;
+  if (handshake.needsVerification && !request.isVerified) return { name, answer: undefined };
+  const refusal = handshake.refuse?.(request);
+  if (refusal !== undefined) return { name, answer: undefined, refusal };
+  const answer = handshake.answer(request);
+  return handshake.offeredKey === undefined
+    ? { name, answer }
+    : { name, answer, offer: { key: handshake.offeredKey(request) } };
+}
+
+function findHandshake(handshakes: readonly Handshake[], request: HandshakeRequest): Handshake | undefined {
+  return handshakes.find(({ method, recognises }) => method === request.method && recognises(request));
 }

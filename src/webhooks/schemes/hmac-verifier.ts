@@ -7,7 +7,7 @@ import { type CandidateText, type Extraction, extract } from './extract.ts';
 import type { SchemeKey } from './keys.ts';
 import { type SignedBytes, signedPayload } from './signed-payload.ts';
 import { displayUrl } from './signed-url.ts';
-import type { PrefixedAlgorithm, SignatureSpec } from './spec.ts';
+import type { PrefixedAlgorithm, SignatureSpec, SpecAlgorithm } from './spec.ts';
 
 /** What a spec and its keys say about one delivery. The timestamp is given whenever it is there, verified or not. */
 export type Verification = {
@@ -28,11 +28,10 @@ export interface KeyPair {
 }
 
 /** A candidate in bytes, as long as its algorithm's signatures are. */
-type Candidate =
-  | { readonly kind: 'hmac'; readonly algorithm: SignatureAlgorithm; readonly bytes: Buffer }
-  | { readonly kind: 'ed25519'; readonly bytes: Buffer };
-
-const ED25519_BYTES = 64;
+interface Candidate {
+  readonly algorithm: SpecAlgorithm;
+  readonly bytes: Buffer;
+}
 
 /** Verifies a delivery as the spec describes. Throws only what a payload builder of the operator's throws. */
 export function verifyWithSpec(
@@ -83,15 +82,15 @@ function payloadInput(
 
 function decodeCandidate(spec: SignatureSpec, { text, isEd25519 }: CandidateText): Candidate | undefined {
   if (isEd25519) {
-    const bytes = decodeDigest(text, spec.encoding, ED25519_BYTES);
-    return bytes === undefined ? undefined : { kind: 'ed25519', bytes };
+    const bytes = decodeDigest(text, spec.encoding, DIGEST_BYTES.ed25519);
+    return bytes === undefined ? undefined : { algorithm: 'ed25519', bytes };
   }
   // The publisher's word for the algorithm is taken from the spec's own list only: no header can ask for a weaker one.
   for (const { algorithm, prefix } of acceptedDigests(spec)) {
     const isPrefixed = text.startsWith(prefix);
     if (!isPrefixed && spec.isPrefixOptional !== true) continue;
     const bytes = decodeDigest(isPrefixed ? text.slice(prefix.length) : text, spec.encoding, DIGEST_BYTES[algorithm]);
-    if (bytes !== undefined) return { kind: 'hmac', algorithm, bytes };
+    if (bytes !== undefined) return { algorithm, bytes };
   }
   return undefined;
 }
@@ -112,13 +111,14 @@ function matches(
   candidate: Candidate,
   { signedBytes, digests }: { signedBytes: SignedBytes; digests: Map<SignatureAlgorithm, Buffer> },
 ): boolean {
+  const { algorithm, bytes } = candidate;
   if (key.kind === 'ed25519') {
-    return candidate.kind === 'ed25519' && verifyAsymmetric(null, Buffer.concat(signedBytes), key.key, candidate.bytes);
+    return algorithm === 'ed25519' && verifyAsymmetric(null, Buffer.concat(signedBytes), key.key, bytes);
   }
-  if (candidate.kind !== 'hmac') return false;
-  const digest = digests.get(candidate.algorithm) ?? hmac(candidate.algorithm, key.bytes, signedBytes);
-  digests.set(candidate.algorithm, digest);
-  return timingSafeEqual(digest, candidate.bytes);
+  if (algorithm === 'ed25519') return false;
+  const digest = digests.get(algorithm) ?? hmac(algorithm, key.bytes, signedBytes);
+  digests.set(algorithm, digest);
+  return timingSafeEqual(digest, bytes);
 }
 
 export function hmac(algorithm: SignatureAlgorithm, key: Buffer, signedBytes: SignedBytes): Buffer {

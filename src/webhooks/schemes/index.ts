@@ -1,12 +1,15 @@
+import { asana } from './asana.ts';
 import { atlassian } from './atlassian.ts';
 import { bitbucket } from './bitbucket.ts';
 import { calendly } from './calendly.ts';
+import { discord } from './discord.ts';
 import { dropbox } from './dropbox.ts';
 import { generic } from './generic.ts';
 import { gitHub } from './github.ts';
 import { gitHubLegacy } from './github-legacy.ts';
 import { linear } from './linear.ts';
 import { mailgun } from './mailgun.ts';
+import { meta } from './meta.ts';
 import { microsoftTeams } from './microsoft-teams.ts';
 import { shopify } from './shopify.ts';
 import { slack } from './slack.ts';
@@ -14,7 +17,9 @@ import type { SignatureSpec } from './spec.ts';
 import { square } from './square.ts';
 import { standardWebhooks } from './standard-webhooks.ts';
 import { stripe } from './stripe.ts';
+import { trello } from './trello.ts';
 import { twilio } from './twilio.ts';
+import { twitch } from './twitch.ts';
 import { zoom } from './zoom.ts';
 
 /** The built-in schemes. `Custom` is none of them: a trigger's own fields describe it. */
@@ -36,4 +41,9 @@ export const BUILT_IN_SCHEMES: readonly SignatureSpec[] = [
   calendly,
   generic,
   standardWebhooks,
+  meta,
+  discord,
+  twitch,
+  trello,
+  asana,
 ];

@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { GateConfigurationError } from '../gate.ts';
-import type { Ed25519Variant, SignatureSpec } from './spec.ts';
+import type { Ed25519Variant, KeyEncoding, SignatureSpec } from './spec.ts';
 
 /** A key in the form that the signature functions take. */
 export type SchemeKey =
@@ -11,11 +11,18 @@ export type SchemeKey =
 const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 
+/** Of an Ed25519 public key, and of the seed of a private one. */
+const KEY_BYTES = 32;
+const HEX = /^[0-9a-f]*$/i;
+
 /**
  * Reads a configured key for verifying; `field` is where it was configured. A public key is never taken for an HMAC
  * secret: everybody who knows it could sign.
  */
 export function readVerificationKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
+  if (spec.algorithm === 'ed25519') {
+    return { kind: 'ed25519', key: toPublicKey(ed25519Bytes(spec, text, { field, is: 'public' })) };
+  }
   const variant = spec.ed25519;
   if (variant !== undefined && text.startsWith(variant.privateKeyPrefix)) {
     const message = `is a private key; ${spec.name} verifies with the public key, which starts with "${variant.publicKeyPrefix}"`;
@@ -29,6 +36,9 @@ export function readVerificationKey(spec: SignatureSpec, text: string, field: st
 
 /** Reads a key for signing; `field` is what an error calls it. */
 export function readSigningKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
+  if (spec.algorithm === 'ed25519') {
+    return { kind: 'ed25519', key: toPrivateKey(ed25519Bytes(spec, text, { field, is: 'private' })) };
+  }
   const variant = spec.ed25519;
   if (variant !== undefined && text.startsWith(variant.publicKeyPrefix)) {
     throw new GateConfigurationError(
@@ -45,17 +55,44 @@ export function readSigningKey(spec: SignatureSpec, text: string, field: string)
 function secretBytes(spec: SignatureSpec, text: string, field: string): Buffer {
   const encoding = spec.keyEncoding ?? 'utf8';
   if (encoding === 'utf8') return Buffer.from(text, 'utf8');
-  const bytes = decodeKeyBase64(encoding === 'whsec' && text.startsWith('whsec_') ? text.slice('whsec_'.length) : text);
+  const bytes = decodeKey(text, encoding);
   if (bytes !== undefined && bytes.length > 0) return bytes;
-  const accepted = encoding === 'whsec' ? 'standard base64, "whsec_" in front of it or not' : 'standard base64';
-  throw new GateConfigurationError(field, `is no key of ${spec.name}, which is ${accepted}`);
+  throw new GateConfigurationError(field, `is no key of ${spec.name}, which is ${ENCODED[encoding]}`);
+}
+
+const ENCODED: Readonly<Record<Exclude<KeyEncoding, 'utf8'>, string>> = {
+  base64: 'standard base64',
+  whsec: 'standard base64, "whsec_" in front of it or not',
+  hex: 'hex',
+};
+
+/** The key of a scheme that knows Ed25519 alone: raw, as the publisher shows it. */
+function ed25519Bytes(
+  spec: SignatureSpec,
+  text: string,
+  { field, is }: { readonly field: string; readonly is: 'public' | 'private' },
+): Buffer {
+  const encoding = spec.keyEncoding ?? 'utf8';
+  const bytes = encoding === 'utf8' ? Buffer.from(text) : decodeKey(text, encoding);
+  if (bytes?.length === KEY_BYTES) return bytes;
+  const form = encoding === 'utf8' ? '' : ` in ${ENCODED[encoding]}`;
+  throw new GateConfigurationError(field, `is no ${is} key of ${spec.name}, which is ${KEY_BYTES} bytes${form}`);
+}
+
+function decodeKey(text: string, encoding: Exclude<KeyEncoding, 'utf8'>): Buffer | undefined {
+  if (encoding === 'hex') return text.length % 2 === 0 && HEX.test(text) ? Buffer.from(text, 'hex') : undefined;
+  return decodeKeyBase64(encoding === 'whsec' && text.startsWith('whsec_') ? text.slice('whsec_'.length) : text);
 }
 
 function publicKey(variant: Ed25519Variant, text: string, field: string): KeyObject {
   const bytes = decodeKeyBase64(text.slice(variant.publicKeyPrefix.length));
-  if (bytes?.length !== 32) {
+  if (bytes?.length !== KEY_BYTES) {
     throw new GateConfigurationError(field, `must hold the base64 of 32 bytes after "${variant.publicKeyPrefix}"`);
   }
+  return toPublicKey(bytes);
+}
+
+function toPublicKey(bytes: Buffer): KeyObject {
   return createPublicKey({ key: Buffer.concat([SPKI_PREFIX, bytes]), format: 'der', type: 'spki' });
 }
 
@@ -65,7 +102,11 @@ function privateKey(variant: Ed25519Variant, text: string, field: string): KeyOb
     const message = `must hold the base64 of 32 bytes, or of 64 with the public key, after "${variant.privateKeyPrefix}"`;
     throw new GateConfigurationError(field, message);
   }
-  return createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, bytes.subarray(0, 32)]), format: 'der', type: 'pkcs8' });
+  return toPrivateKey(bytes.subarray(0, KEY_BYTES));
+}
+
+function toPrivateKey(seed: Buffer): KeyObject {
+  return createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, seed]), format: 'der', type: 'pkcs8' });
 }
 
 /** The standard alphabet; padding may be left out, as consoles do when they show a key. */

@@ -117,8 +117,14 @@ function signedBytes(request: SigningRequest, body: Buffer, url: string): Signed
 }
 
 function signatureText(spec: SignatureSpec, key: SchemeKey, bytes: SignedBytes): string {
-  if (key.kind === 'ed25519') return encodeDigest(signAsymmetric(null, Buffer.concat(bytes), key.key), spec.encoding);
+  if (key.kind === 'ed25519' || spec.algorithm === 'ed25519') return ed25519Text(spec, key, bytes);
   return `${spec.prefix ?? ''}${encodeDigest(hmac(spec.algorithm, key.bytes, bytes), spec.encoding)}`;
+}
+
+function ed25519Text(spec: SignatureSpec, key: SchemeKey, bytes: SignedBytes): string {
+  if (key.kind !== 'ed25519') throw new Error(`${spec.name} signs with a private key`);
+  const text = encodeDigest(signAsymmetric(null, Buffer.concat(bytes), key.key), spec.encoding);
+  return spec.algorithm === 'ed25519' ? `${spec.prefix ?? ''}${text}` : text;
 }
 
 function headerLine(

@@ -41,7 +41,7 @@ export function signedPayload(layout: PayloadLayout, input: PayloadInput): Signe
       return complete([Buffer.from(head), delivery.body]);
     }
     case 'UrlPlusBody':
-      return complete(...urls(layout, input).map((url) => [Buffer.from(url), delivery.body]));
+      return layout.endsWithUrl === true ? bodyPlusUrl(layout, input) : urlPlusBody(layout, input);
     case 'UrlPlusSortedForm':
       return urlPlusSortedForm(layout, input);
     case 'TimestampPlusToken':
@@ -60,11 +60,24 @@ function timestampDotBody(layout: PayloadLayout, { delivery, timestamp, delivery
   if (layout.startsWithDeliveryId !== true) return complete([head, delivery.body]);
   if (deliveryId === undefined) return incomplete('signature_malformed', 'the delivery id, which is signed, is absent');
   // An id with a delimiter inside could lend its end to the timestamp, and the timestamp its end to the body.
-  if (deliveryId.includes(delimiter)) {
+  if (delimiter !== '' && deliveryId.includes(delimiter)) {
     return incomplete('signature_malformed', `the delivery id contains "${delimiter}"`);
   }
   // latin1: the bytes of a header as they were on the wire.
   return complete([Buffer.from(`${deliveryId}${delimiter}`, 'latin1'), head, delivery.body]);
+}
+
+function urlPlusBody(layout: PayloadLayout, input: PayloadInput): SignedPayload {
+  return complete(...urls(layout, input).map((url) => [Buffer.from(url), input.delivery.body]));
+}
+
+/** Nothing stands between body and URL: a URL that holds another one could have been the end of a longer body. */
+function bodyPlusUrl(layout: PayloadLayout, input: PayloadInput): SignedPayload {
+  const signedUrls = urls(layout, input);
+  if (signedUrls.some((url) => url.split('://').length > 2)) {
+    return incomplete('signature_malformed', 'the URL, which is signed, holds another URL');
+  }
+  return complete(...signedUrls.map((url) => [input.delivery.body, Buffer.from(url)]));
 }
 
 /**

@@ -18,7 +18,7 @@ export interface SignatureSpec extends Conversation {
   readonly headers: readonly HeaderFamily[];
   /** Fields of the body that carry signatures, each a candidate. */
   readonly signatureFields?: readonly BodyField[] | undefined;
-  readonly algorithm: SignatureAlgorithm;
+  readonly algorithm: SpecAlgorithm;
   readonly encoding: SignatureEncoding;
   /** In front of the digest; a value without it is malformed. */
   readonly prefix?: string | undefined;
@@ -41,6 +41,9 @@ export interface SignatureSpec extends Conversation {
   /** Where these facts were read, and when. */
   readonly source: string;
 }
+
+/** A hash of an HMAC, or Ed25519, whose configured key is the publisher's public key. */
+export type SpecAlgorithm = SignatureAlgorithm | 'ed25519';
 
 /** What a scheme says to its publisher beside "accepted". */
 export interface Conversation {
@@ -67,12 +70,12 @@ export interface BodyField {
 }
 
 export interface PrefixedAlgorithm {
-  readonly algorithm: SignatureAlgorithm;
+  readonly algorithm: SpecAlgorithm;
   readonly prefix: string;
 }
 
-/** UTF-8 text as it is; base64; base64 behind an optional `whsec_`. */
-export type KeyEncoding = 'utf8' | 'base64' | 'whsec';
+/** UTF-8 text as it is; base64; base64 behind an optional `whsec_`; hex. */
+export type KeyEncoding = 'utf8' | 'base64' | 'whsec' | 'hex';
 
 export interface MultiValue {
   /** Between segments. */
@@ -102,6 +105,8 @@ export interface PayloadLayout {
   readonly version?: string | undefined;
   /** Whether TimestampDotBody has the delivery id and the delimiter in front. */
   readonly startsWithDeliveryId?: boolean | undefined;
+  /** Whether UrlPlusBody has the URL behind the body. */
+  readonly endsWithUrl?: boolean | undefined;
   /** Whether the publisher may have signed its URL with or without the port. */
   readonly hasPortVariants?: boolean | undefined;
   /** The token of TimestampPlusToken. */
@@ -112,8 +117,10 @@ export interface PayloadLayout {
 }
 
 export type TimestampSource = {
-  /** Milliseconds or seconds since the Unix epoch, as the publisher sends. */
-  readonly unit: 'seconds' | 'milliseconds' | 'detect';
+  /** Milliseconds or seconds since the Unix epoch, or an RFC 3339 time in UTC, as the publisher sends. */
+  readonly unit: 'seconds' | 'milliseconds' | 'detect' | 'rfc3339';
+  /** Number of characters of a header's or segment's text; any other is malformed. */
+  readonly length?: number | undefined;
 } & (
   | {
       /** The timestamp header of the family that carries the signature. */
@@ -127,7 +134,7 @@ export type TimestampSource = {
   | { readonly in: 'body'; readonly field: BodyField }
 );
 
-/** What a verifier is asked with. Keys are the trigger's, as configured; either may be absent. */
+/** What a verifier is asked with. Keys are the trigger's, configured or learnt; either may be absent. */
 export interface VerificationRequest {
   readonly delivery: Delivery;
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };

@@ -10,6 +10,7 @@ import { createReport } from '../../../src/flows/report.ts';
 import { createRunStep } from '../../../src/flows/run-step.ts';
 import { createIdSource } from '../../../src/ids.ts';
 import { type LoadedFlow, parseManifest } from '../../../src/manifest/load.ts';
+import type { Json } from '../../../src/model/json.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
 
@@ -20,6 +21,10 @@ export interface Performance {
   /** Status by step key. */
   readonly steps: Readonly<Record<string, string>>;
   readonly status: string;
+  /** Code of the error by step key, of steps that failed. */
+  readonly errors: Readonly<Record<string, string>>;
+  /** Recorded input by step key. */
+  readonly inputs: Readonly<Record<string, Json>>;
 }
 
 /** Runs old manifests, deploys new ones in the middle, and lets the runs finish. */
@@ -40,6 +45,11 @@ export interface Stage {
   close(): Promise<void>;
 }
 
+/** What no deploy may change: inputs are the one thing that runs in flight take from the newest revision. */
+export function whatRan({ calls, steps, status }: Performance): Pick<Performance, 'calls' | 'steps' | 'status'> {
+  return { calls, steps, status };
+}
+
 const signalName = 'go';
 
 /** A store in memory, a clock that jumps, and the engine's own parts. */
@@ -51,8 +61,10 @@ export async function openStage(): Promise<Stage> {
   const clock = { now: () => now, monotonic: () => now };
   const logger = pino({ level: 'silent' });
   const report = createReport({ logger, metrics: createMetrics() });
-  const handlers = handlerTable([...builtInHandlers({ egressAllow: [] }), flaky].map((each) => recording(each, calls)));
-  const readSecret = () => ({ error: 'there are no secrets' });
+  const handlers = handlerTable(
+    [...builtInHandlers({ egressAllow: [] }), flaky, call].map((each) => recording(each, calls)),
+  );
+  const readSecret = (reference: string) => ({ value: `what ${reference} stands for` });
   const newId = createIdSource();
   const nextId = () => {
     flows += 1;
@@ -115,6 +127,10 @@ export async function openStage(): Promise<Stage> {
       calls: calls.splice(0),
       steps: Object.fromEntries(steps.map(({ stepKey, stepType, status }) => [stepKey, `${status} ${stepType}`])),
       status: run?.status ?? 'unknown',
+      errors: Object.fromEntries(
+        steps.flatMap(({ stepKey, error }) => (error === null ? [] : [[stepKey, error.code]])),
+      ),
+      inputs: Object.fromEntries(steps.map(({ stepKey, input }) => [stepKey, input])),
     };
   };
 
@@ -149,6 +165,14 @@ const flaky = defineHandler({
     attempt === 1
       ? { kind: 'failed', code: 'flaky', message: 'not yet', retryable: true }
       : { kind: 'succeeded', output: null },
+});
+
+/** Needs a secret. */
+const call = defineHandler({
+  type: 'Call',
+  inputs: z.strictObject({ token: z.string() }),
+  secretInputs: ['token'],
+  run: () => ({ kind: 'succeeded', output: null }),
 });
 
 function recording(handler: StepHandler, calls: string[]): StepHandler {

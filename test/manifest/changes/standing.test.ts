@@ -24,7 +24,7 @@ describe('where runs in flight stand', () => {
     [
       'more than are listed',
       { ...inFlight(past, waiting), runsInFlight: 4000 },
-      'of the oldest 2 of 4000 runs in flight 1 run is past `approve`, 1 waits in `approve`',
+      'of the oldest 2 of 4000 runs in flight: 1 run is past `approve`, 1 waits in `approve`',
     ],
     ['none that is listed', { ...QUIET, runsInFlight: 2 }, '2 runs in flight'],
   ])('%s', (_, live, expected) => {

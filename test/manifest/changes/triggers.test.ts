@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { findReplaced } from '../../../src/manifest/changes/index.ts';
 import { compare, flow, inFlight, verdicts } from './samples.ts';
 
 const steps = { a: { type: 'NoOp' } };
@@ -22,6 +21,12 @@ describe('the class of an edit of triggers', () => {
         'trigger-renamed caution triggers.hook',
         'gate-strengthened safe triggers.other.inputs.webhookReplayToleranceSeconds',
       ],
+    ],
+    [
+      'a manual trigger gets another key',
+      { byHand: { type: 'manual' } },
+      { other: { type: 'manual' } },
+      ['trigger-renamed caution triggers.byHand'],
     ],
     [
       'a trigger is of another type',
@@ -212,6 +217,16 @@ describe('the class of an edit of a webhook field', () => {
     ]);
   });
 
+  it.each([
+    ['an empty key', { ...signed, webhookHmacKey: '' }],
+    ['an empty key that wins over a legacy one', { ...signed, webhookHmacKey: '', webhookSecret: 'env:GITHUB_KEY' }],
+    ['a previous key of somebody else', { ...signed, webhookHmacKeyPrevious: 'env:API_TOKEN' }],
+  ])('takes %s for a caution', (_, after) => {
+    const before = { ...signed, webhookHmacKeyPrevious: 'env:GITHUB_KEY_OLD' };
+    const classes = judge({ in: hook(before) }, { in: hook({ ...before, ...after }) }).map((each) => each.class);
+    expect(classes).toContain('caution');
+  });
+
   it('takes a rotation of keys for safe', () => {
     const rotated = { ...signed, webhookHmacKey: 'env:GITHUB_KEY_OLD', webhookHmacKeyPrevious: 'env:GITHUB_KEY' };
     expect(judge({ in: hook(signed) }, { in: hook(rotated) }).map((each) => each.class)).toEqual(['safe', 'safe']);
@@ -257,31 +272,5 @@ describe('what a finding shows of a trigger', () => {
   it('says of a new webhook trigger that nothing is checked', () => {
     const [finding] = judge({}, { in: hook({ webhookSlug: 'in' }) });
     expect(finding?.consequence).toContain('No signature is checked');
-  });
-});
-
-describe('a manifest with an unknown id', () => {
-  const deployed = [
-    { id: 'a', name: 'Orders', slugs: ['in'] },
-    { id: 'b', name: 'Reports', slugs: [] },
-  ];
-  it.each([
-    [
-      'shares a slug with a flow that is gone',
-      { id: 'x', name: 'New', slugs: ['IN'] },
-      ['a'],
-      { id: 'a', because: 'slug' },
-    ],
-    [
-      'has the name of a flow that is gone',
-      { id: 'x', name: 'Reports', slugs: [] },
-      ['a', 'b'],
-      { id: 'b', because: 'name' },
-    ],
-    ['has the name of a flow that is there', { id: 'x', name: 'Reports', slugs: [] }, ['a'], undefined],
-    ['has nothing of any', { id: 'x', name: 'New', slugs: ['new'] }, ['a', 'b'], undefined],
-    ['has an id that is known after all', { id: 'b', name: 'Orders', slugs: ['in'] }, ['a'], undefined],
-  ])('%s', (_, next, gone, expected) => {
-    expect(findReplaced({ next, deployed, goneIds: new Set(gone) })).toEqual(expected);
   });
 });

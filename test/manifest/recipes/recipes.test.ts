@@ -36,6 +36,7 @@ describe('the patch of a recipe', () => {
     ['a step was renamed', chain, { a: say('one'), b2: noOp('a'), c: say('${steps.a.output}', 'b2') }],
     ['an entry step was renamed', chain, { first: say('one'), b: noOp('first'), c: say('${steps.first.output}', 'b') }],
     ['everything was renamed', chain, { x: say('one'), y: noOp('x'), z: say('${steps.x.output}', 'y') }],
+    ['a step with null in its inputs was removed', { ...chain, two: { ...noOp('c'), inputs: { any: [null] } } }, chain],
     ['a loop was removed', { ...chain, each: loop({ x: noOp(), y: noOp('x') }, 'a') }, chain],
     ['a loop that was an entry step was removed', { each: loop({ x: noOp() }), one: noOp('each') }, { one: noOp() }],
     ['a child was removed', { each: loop({ x: noOp(), y: noOp('x') }) }, { each: loop({ x: noOp() }) }],

@@ -14,7 +14,9 @@ import {
   KEYS,
   NOW,
   OTHER_KEYS,
+  OTHER_SIGNING_KEYS,
   received,
+  SIGNING_KEYS,
   settingsOf,
   triggerOf,
 } from '../schemes/fixtures.ts';
@@ -25,7 +27,7 @@ function signedBy(name: string, parts: { key?: string; url?: string; timestampMs
   return received(
     signDelivery({
       spec: builtIn(name),
-      key: parts.key ?? KEYS[name] ?? '',
+      key: parts.key ?? SIGNING_KEYS[name] ?? '',
       body: Buffer.from('{"a":1}'),
       url: parts.url ?? 'https://hooks.example.com/in',
       timestampMs: parts.timestampMs ?? NOW,
@@ -50,6 +52,11 @@ describe('what cannot be verified is refused', () => {
       reason: 'key_not_configured',
       evidence: { scheme: 'Stripe', isVerified: false, signedTimestamp: { ms: NOW } },
     });
+  });
+
+  it('when no key was learnt yet, where the publisher hands it over', async () => {
+    const verdict = await judge({ inputs: { webhookSignatureScheme: 'Asana' } }, signedBy('Asana'));
+    expect(verdict).toMatchObject({ passed: false, reason: 'key_not_configured', evidence: { isVerified: false } });
   });
 
   it('when a previous key alone is configured', async () => {
@@ -89,6 +96,15 @@ describe('a key that cannot be one is refused when the trigger is prepared', () 
     ['StandardWebhooks', { webhookHmacKey: 'x' }, { current: `whpk_${secret}` }, 'webhookHmacKey'],
     ['StandardWebhooks', { webhookHmacKey: 'x' }, { current: 'whpk_AAAA' }, 'webhookHmacKey'],
     ['StandardWebhooks', { webhookHmacKey: 'x' }, { current: `whsk_${'A'.repeat(43)}=` }, 'webhookHmacKey'],
+    ['Discord', { webhookHmacKey: 'x' }, { current: 'ab'.repeat(31) }, 'webhookHmacKey'],
+    ['Discord', { webhookHmacKey: 'x' }, { current: 'ab'.repeat(33) }, 'webhookHmacKey'],
+    ['Discord', { webhookHmacKey: 'x' }, { current: secret }, 'webhookHmacKey'],
+    [
+      'Discord',
+      { webhookHmacKey: 'x', webhookHmacKeyPrevious: 'x' },
+      { current: KEYS.Discord ?? '', previous: 'g'.repeat(64) },
+      'webhookHmacKeyPrevious',
+    ],
   ])('for %s in %j', (webhookSignatureScheme, inputs, keys, field) => {
     const prepare = () => signatureGate.prepare(triggerOf({ ...inputs, webhookSignatureScheme }, keys), settingsOf());
     expect(prepare).toThrow(GateConfigurationError);
@@ -230,7 +246,7 @@ describe('a refusal', () => {
           const verdict = await judge(
             { inputs: { webhookSignatureScheme: spec.name }, key: KEYS[spec.name] },
             {
-              ...signedBy(spec.name, { key: OTHER_KEYS[spec.name] ?? '' }),
+              ...signedBy(spec.name, { key: OTHER_SIGNING_KEYS[spec.name] ?? '' }),
               body: Buffer.concat([right.body, Buffer.from(body)]),
             },
           );

@@ -20,6 +20,11 @@ const NAMES = [
   'Calendly',
   'Generic',
   'StandardWebhooks',
+  'Meta',
+  'Discord',
+  'Twitch',
+  'Trello',
+  'Asana',
 ];
 
 const find = (name: string) => describeSchemes(createSchemeRegistry()).find((scheme) => scheme.name === name);
@@ -37,6 +42,9 @@ it.each([
   ['Twilio', { body: true, timestamp: false, id: false }],
   ['Mailgun', { body: false, timestamp: true, id: true }],
   ['StandardWebhooks', { body: true, timestamp: true, id: true }],
+  ['Discord', { body: true, timestamp: true, id: false }],
+  ['Twitch', { body: true, timestamp: true, id: true }],
+  ['Trello', { body: true, timestamp: false, id: false }],
 ])('says what the signature of %s covers', (name, coverage) => {
   expect(find(name)?.coverage).toEqual(coverage);
 });
@@ -60,9 +68,11 @@ it('tells names, keys, handshakes and ids', () => {
     deliveryIdHeader: 'webhook-id',
   });
   expect(find('Atlassian')?.algorithm).toBe('sha256 or sha384 or sha512');
+  expect(find('Asana')?.handshakes).toMatchObject([{ name: 'X-Hook-Secret', bringsKey: true }]);
+  expect(find('Discord')).toMatchObject({ algorithm: 'ed25519', keyEncoding: 'hex' });
   expect(find('Slack')?.handshakes).toEqual([
-    { name: 'url_verification', method: 'POST', needsVerification: true },
-    { name: 'ssl_check', method: 'POST', needsVerification: false },
+    { name: 'url_verification', method: 'POST', needsVerification: true, bringsKey: false },
+    { name: 'ssl_check', method: 'POST', needsVerification: false, bringsKey: false },
   ]);
   expect(find('Mailgun')).toMatchObject({ headers: [], deliveryIdHeader: null });
 });

@@ -1,3 +1,4 @@
+import { createPrivateKey, createPublicKey } from 'node:crypto';
 import type { Delivery } from '../../../src/model/delivery.ts';
 import type { WebhookInputs, WebhookTrigger } from '../../../src/model/manifest.ts';
 import type { Evidence, Verdict } from '../../../src/webhooks/gate.ts';
@@ -85,15 +86,33 @@ export function builtIn(name: string): SignatureSpec {
   return spec;
 }
 
-/** A key that fits each scheme, made of public bytes. */
+/** Both halves of an Ed25519 key in hex, the private one made of one byte. */
+export function ed25519Pair(byte: number): { publicKey: string; privateKey: string } {
+  const seed = Buffer.alloc(32, byte);
+  const der = Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]);
+  const key = createPublicKey(createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }));
+  const { x = '' } = key.export({ format: 'jwk' });
+  return { publicKey: Buffer.from(x, 'base64url').toString('hex'), privateKey: seed.toString('hex') };
+}
+
+/** A key that fits each scheme, made of public bytes, as a trigger is configured with it. */
 export const KEYS: Readonly<Record<string, string>> = {
   ...Object.fromEntries(BUILT_IN_SCHEMES.map(({ name }) => [name, `key of ${name}`])),
   MicrosoftTeams: Buffer.alloc(32, 7).toString('base64'),
   StandardWebhooks: `whsec_${Buffer.alloc(24, 7).toString('base64')}`,
+  Discord: ed25519Pair(7).publicKey,
 };
 
 export const OTHER_KEYS: Readonly<Record<string, string>> = {
   ...Object.fromEntries(BUILT_IN_SCHEMES.map(({ name }) => [name, `another key of ${name}`])),
   MicrosoftTeams: Buffer.alloc(32, 8).toString('base64'),
   StandardWebhooks: `whsec_${Buffer.alloc(24, 8).toString('base64')}`,
+  Discord: ed25519Pair(8).publicKey,
+};
+
+/** What signs so that the same entry of `KEYS` verifies. */
+export const SIGNING_KEYS: Readonly<Record<string, string>> = { ...KEYS, Discord: ed25519Pair(7).privateKey };
+export const OTHER_SIGNING_KEYS: Readonly<Record<string, string>> = {
+  ...OTHER_KEYS,
+  Discord: ed25519Pair(8).privateKey,
 };

@@ -91,6 +91,14 @@ describe('a registration is refused', () => {
       { specs: [{ ...builtIn('Mailgun'), payload: { strategy: 'TimestampPlusToken' } }] },
     ],
     [
+      'for a full spec whose timestamp and body could be cut elsewhere',
+      { specs: [{ ...builtIn('Discord'), timestamp: { in: 'header', unit: 'seconds' } }] },
+    ],
+    [
+      'for a full spec whose id and timestamp could be cut elsewhere',
+      { specs: [{ ...builtIn('Twitch'), timestamp: { in: 'header', unit: 'seconds', length: 10 } }] },
+    ],
+    [
       'for a full spec whose builder is not registered',
       { specs: [{ ...builtIn('GitHub'), payload: { strategy: 'Custom', customName: 'none' } }] },
     ],
@@ -178,3 +186,12 @@ describe('a registered spec', () => {
     expect(resolved).toMatchObject({ kind: 'spec', spec: { name: 'Forge' } });
   });
 });
+
+it.each(BUILT_IN_SCHEMES.flatMap(({ name, aliases = [] }) => [name, ...aliases].map((word) => [word, name] as const)))(
+  'knows %s in any case',
+  (word, name) => {
+    for (const spelled of [word, word.toLowerCase(), word.toUpperCase(), ` ${word} `]) {
+      expect(resolvedName({}, spelled)).toMatch(new RegExp(`^spec ${name} `));
+    }
+  },
+);

@@ -2,7 +2,9 @@ import { initial } from './0001-initial.ts';
 import { deliveryLog } from './0002-delivery-log.ts';
 import { runtime } from './0003-runtime.ts';
 import { deploys } from './0004-deploys.ts';
+import { learnedKeys } from './0005-learned-keys.ts';
+import { figures } from './0006-figures.ts';
 import type { Migration } from './migration.ts';
 
 /** The schema's history in order; append only. */
-export const migrations: readonly Migration[] = [initial, deliveryLog, runtime, deploys];
+export const migrations: readonly Migration[] = [initial, deliveryLog, runtime, deploys, learnedKeys, figures];

@@ -1,0 +1,252 @@
+import { z } from 'zod';
+import { HttpError } from '../../errors.ts';
+import { graphOfScope, stepAt } from '../../flows/runtime-keys.ts';
+import type { Graph, StepDefinition } from '../../model/manifest.ts';
+import type { RunDetail, StepOutline } from '../../store/store.ts';
+import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
+import { freeText, guid, NO_QUERY, oneOf, PAGING } from '../input.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
+import { runSchema, runView, triggerSchema, triggerView } from './run-view.ts';
+import { controlSchema, controlView } from './runs.ts';
+import { pendingView, stepErrorSchema, stepSchema, stepStatusSchema, stepView } from './step-view.ts';
+
+const tags = ['runs'];
+const params = z.object({ id: guid() });
+/** More iterations of one status than anybody leafs through. */
+const MAX_FOUND = 10_000;
+const MAX_KEY_CHARACTERS = 1000;
+
+export const stepOutlineSchema = z
+  .object({
+    stepKey: z.string(),
+    stepType: z.string(),
+    status: stepStatusSchema,
+    error: stepErrorSchema.nullable(),
+    skipReason: z.string().nullable(),
+    signalName: z.string().nullable().describe('The signal that the step waits for.'),
+    dueAt: time().nullable(),
+    startedAt: time().nullable(),
+    completedAt: time().nullable(),
+    attempts: z.array(
+      z.object({
+        attempt: integer(),
+        status: stepStatusSchema,
+        startedAt: time(),
+        completedAt: time().nullable(),
+      }),
+    ),
+  })
+  .meta({ id: 'StepOutline' });
+
+export const outlineSchema = z.object({
+  run: runSchema,
+  control: controlSchema,
+  graph: json().describe('Steps by key: type, runAfter, and of a loop its concurrencyLimit and steps.'),
+  steps: z.array(stepOutlineSchema).describe('Steps outside of loops, in manifest order, those not reached included.'),
+  loops: z
+    .array(z.object({ stepKey: z.string(), total: integer(), started: integer(), ended: integer(), failed: integer() }))
+    .describe('Loops that have begun, with their iterations.'),
+  children: z
+    .array(z.object({ path: z.string(), status: stepStatusSchema, count: integer() }))
+    .describe('Children of loops by their path in the graph, all iterations together.'),
+});
+
+export const iterationsSchema = z.object({
+  items: z.array(z.object({ index: integer(), steps: z.array(stepOutlineSchema) })),
+  total: integer().describe('Iterations that have begun, or that match.'),
+  skip: integer(),
+  take: integer(),
+});
+
+/** A run without its values, so that it can be drawn and watched however large it is; values step by step. */
+export const runOutlineRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/runs/:id/outline',
+    {
+      schema: {
+        tags,
+        operationId: 'outlineRun',
+        summary: 'The graph that a run follows and where it stands, without inputs and outputs',
+        params,
+        querystring: NO_QUERY,
+        response: { 200: outlineSchema, ...REFUSALS, 404: errorSchema },
+      },
+    },
+    async (request) => {
+      const { run, graph } = await findGraph(request.params.id, services);
+      const [steps, loops] = await Promise.all([
+        services.store.outlineSteps(run.id, Object.keys(graph)),
+        services.store.listLoops(run.id),
+      ]);
+      const children = loops.length === 0 ? [] : await services.store.countChildren(run.id);
+      return {
+        run: runView(run),
+        control: controlView(run),
+        graph: graphView(graph),
+        steps: outlinesOf(graph, '', steps),
+        loops,
+        children,
+      };
+    },
+  );
+  triggerRoute(app, services);
+  stepRoute(app, services);
+  iterationsRoute(app, services);
+};
+
+const triggerRoute: ApiRoutes = (app, { store }) => {
+  app.get(
+    '/flows/api/runs/:id/trigger',
+    {
+      schema: {
+        tags,
+        operationId: 'getRunTrigger',
+        summary: 'What started a run',
+        params,
+        querystring: NO_QUERY,
+        response: { 200: triggerSchema, ...REFUSALS, 404: errorSchema },
+      },
+    },
+    async (request) => {
+      const run = await store.findRun(request.params.id);
+      if (run === undefined) throw unknownId('run', request.params.id);
+      return triggerView(run);
+    },
+  );
+};
+
+const stepRoute: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/runs/:id/steps/:key',
+    {
+      schema: {
+        tags,
+        operationId: 'getStep',
+        summary: 'One step of a run with its attempts',
+        params: params.extend({ key: z.string().max(MAX_KEY_CHARACTERS) }),
+        querystring: NO_QUERY,
+        response: { 200: stepSchema, ...REFUSALS, 404: errorSchema },
+      },
+    },
+    async (request) => {
+      const { key: stepKey } = request.params;
+      const { run, graph } = await findGraph(request.params.id, services);
+      const row = await services.store.findStep(run.id, stepKey);
+      if (row !== undefined) return stepView(row);
+      const planned = stepAt(graph, stepKey);
+      if (planned === undefined) {
+        throw new HttpError(404, `The run has no step ${JSON.stringify(stepKey)}`, 'unknown_step');
+      }
+      return pendingView({ runId: run.id, stepKey, stepType: planned.type });
+    },
+  );
+};
+
+const iterationsRoute: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/runs/:id/iterations',
+    {
+      schema: {
+        tags,
+        operationId: 'listIterations',
+        summary: 'Iterations of a loop with their steps, without inputs and outputs',
+        params,
+        querystring: z.strictObject({
+          loop: freeText(MAX_KEY_CHARACTERS).describe('Key of the loop, such as lines.'),
+          status: oneOf(stepStatusSchema.options).describe('Only iterations with a step in this status.'),
+          skip: PAGING.skip,
+          take: PAGING.take,
+        }),
+        response: { 200: iterationsSchema, ...REFUSALS, 404: errorSchema },
+      },
+    },
+    async (request) => {
+      const { loop: loopKey, status, skip, take } = request.query;
+      if (loopKey === undefined) throw new HttpError(400, 'loop: is missing; expected the key of a loop');
+      const { run, graph } = await findGraph(request.params.id, services);
+      const children = graphOfScope(graph, `${loopKey}.0.`);
+      if (children === undefined) {
+        throw new HttpError(404, `The run has no loop ${JSON.stringify(loopKey)}`, 'unknown_step');
+      }
+      const { indices, total } = await iterations({ runId: run.id, loopKey, status, skip, take }, services);
+      const keys = indices.flatMap((index) => Object.keys(children).map((key) => `${loopKey}.${index}.${key}`));
+      const rows = await services.store.outlineSteps(run.id, keys);
+      const items = indices.map((index) => ({ index, steps: outlinesOf(children, `${loopKey}.${index}.`, rows) }));
+      return { items, total, skip, take };
+    },
+  );
+};
+
+interface IterationQuery {
+  readonly runId: string;
+  readonly loopKey: string;
+  readonly status: StepOutline['status'] | undefined;
+  readonly skip: number;
+  readonly take: number;
+}
+
+async function iterations(
+  { runId, loopKey, status, skip, take }: IterationQuery,
+  { store }: DashboardServices,
+): Promise<{ indices: number[]; total: number }> {
+  if (status !== undefined) {
+    const found = await store.findIterations({ runId, loopKey, status, limit: MAX_FOUND });
+    return { indices: found.slice(skip, skip + take), total: found.length };
+  }
+  const loops = await store.listLoops(runId);
+  const total = loops.find(({ stepKey }) => stepKey === loopKey)?.started ?? 0;
+  const count = Math.max(0, Math.min(take, total - skip));
+  return { indices: Array.from({ length: count }, (_, offset) => skip + offset), total };
+}
+
+async function findGraph(
+  runId: string,
+  { store, catalog }: DashboardServices,
+): Promise<{ run: RunDetail; graph: Graph }> {
+  const run = await store.findRun(runId);
+  if (run === undefined) throw unknownId('run', runId);
+  return { run, graph: await catalog.graph(run.flowId, run.revision) };
+}
+
+/** The steps of one scope in manifest order; those without a row have not been reached. */
+function outlinesOf(graph: Graph, scope: string, rows: readonly StepOutline[]): z.output<typeof stepOutlineSchema>[] {
+  const byKey = new Map(rows.map((row) => [row.stepKey, row]));
+  return Object.entries(graph).map(([key, { type }]) =>
+    outlineView(byKey.get(scope + key) ?? { ...NOT_REACHED, stepKey: scope + key, stepType: type }),
+  );
+}
+
+const NOT_REACHED = {
+  status: 'Pending',
+  error: null,
+  skipReason: null,
+  signalName: null,
+  dueAt: null,
+  startedAt: null,
+  completedAt: null,
+  attempts: [],
+} as const;
+
+function outlineView(row: StepOutline): z.output<typeof stepOutlineSchema> {
+  return {
+    ...row,
+    dueAt: isoTimeOrNull(row.dueAt),
+    startedAt: isoTimeOrNull(row.startedAt),
+    completedAt: isoTimeOrNull(row.completedAt),
+    attempts: row.attempts.map((attempt) => ({
+      ...attempt,
+      startedAt: isoTime(attempt.startedAt),
+      completedAt: isoTimeOrNull(attempt.completedAt),
+    })),
+  };
+}
+
+/** Without inputs: those are the newest revision's when a step starts, and its record has them resolved. */
+function graphView(graph: Graph): Record<string, unknown> {
+  const viewOf = ({ type, runAfter, concurrencyLimit, steps }: StepDefinition) => ({
+    ...{ type, runAfter, concurrencyLimit },
+    ...(steps !== undefined && { steps: graphView(steps) }),
+  });
+  return Object.fromEntries(Object.entries(graph).map(([key, step]) => [key, viewOf(step)]));
+}

@@ -1,0 +1,175 @@
+import type { DeployedFlow } from '../flows/catalog.ts';
+import { nextTicks, type Schedule } from '../flows/scheduler.ts';
+import type { Reason } from '../model/delivery.ts';
+import type { DeliveryCount, RunCount } from '../store/store.ts';
+import { presetConcerns, whyNotEnforced } from '../webhooks/checks.ts';
+import type { PreparedTrigger } from '../webhooks/triggers.ts';
+
+/** Something that an operator should look at, and where. */
+export interface AttentionItem {
+  /** Names the rule; stable, for machines. */
+  readonly kind: AttentionKind;
+  readonly severity: 'error' | 'warning' | 'info';
+  /** What is so, in a sentence. */
+  readonly message: string;
+  /** Path of the page that shows it. */
+  readonly link: string;
+}
+
+export const ATTENTION_KINDS = [
+  'store_unavailable',
+  'deliveries_not_stored',
+  'failed_runs',
+  'schedule_overdue',
+  'schedule_paused',
+  'refusals_rising',
+  'deliveries_to_disabled_flow',
+  'trigger_not_enforced',
+  'previous_key_in_use',
+  'previous_key_unused',
+  'preset_doubtful',
+] as const;
+export type AttentionKind = (typeof ATTENTION_KINDS)[number];
+
+/** What is known at one instant. */
+export interface Situation {
+  readonly now: number;
+  readonly flows: readonly DeployedFlow[];
+  readonly triggers: readonly PreparedTrigger[];
+  readonly schedules: readonly Schedule[];
+  /** Runs that ended in the last 24 hours and what is gone of the first of them. */
+  readonly ended: readonly RunCount[];
+  /** Deliveries of the same hours; `recent` are those of this hour and the one before. */
+  readonly deliveries: readonly DeliveryCount[];
+}
+
+const HOUR_MS = 3_600_000;
+export const LOOK_BACK_HOURS = 24;
+export const RECENT_HOURS = 2;
+/** A schedule that is due fires within seconds; later than this something holds it. */
+const OVERDUE_AFTER_MS = 120_000;
+/** So many refusals in the recent hours, and so many times more than usual, are worth a look. */
+const RISING_COUNT = 20;
+const RISING_FACTOR = 5;
+
+/** The gravest first. */
+export function attentionTo(situation: Situation): AttentionItem[] {
+  const items = [
+    ...failedRuns(situation),
+    ...schedules(situation),
+    ...risingRefusals(situation),
+    ...disabledFlows(situation),
+    ...situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
+  ];
+  const order = ['error', 'warning', 'info'];
+  return items.sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
+}
+
+function failedRuns({ ended, flows, now }: Situation): AttentionItem[] {
+  const failed = ended.filter(({ status }) => status === 'Failed' || status === 'TimedOut');
+  return [...new Set(failed.map(({ flowId }) => flowId))].map((flowId) => {
+    const count = failed.reduce((sum, each) => sum + (each.flowId === flowId ? each.count : 0), 0);
+    const name = flows.find(({ record }) => record.id === flowId)?.record.name ?? flowId;
+    return {
+      kind: 'failed_runs',
+      severity: 'error',
+      message: `${runs(count)} of ${name} failed since ${startOf(now, LOOK_BACK_HOURS)}`,
+      link: `/flows/runs?status=Failed&flowId=${flowId}`,
+    };
+  });
+}
+
+function runs(count: number): string {
+  return count === 1 ? '1 run' : `${count} runs`;
+}
+
+function schedules({ schedules: all, now }: Situation): AttentionItem[] {
+  const link = '/flows/schedules';
+  return all.flatMap((schedule): AttentionItem[] => {
+    const name = `${schedule.flowName}/${schedule.triggerKey}`;
+    const { nextAt, lastAt, isPaused, isDraining } = schedule;
+    // The ticks of a flow that is drained pass on purpose.
+    if (isDraining) return [];
+    if (isPaused) {
+      const missed = lastAt === null ? undefined : nextTicks(schedule, lastAt, 1)[0];
+      if (missed === undefined || missed > now) {
+        return [{ kind: 'schedule_paused', severity: 'info', message: `The schedule ${name} is paused`, link }];
+      }
+      const message = `The schedule ${name} is paused and would have fired at ${iso(missed)}`;
+      return [{ kind: 'schedule_paused', severity: 'warning', message, link }];
+    }
+    if (nextAt === null || nextAt >= now - OVERDUE_AFTER_MS) return [];
+    const message = `The schedule ${name} was due at ${iso(nextAt)} and has not fired`;
+    return [{ kind: 'schedule_overdue', severity: 'error', message, link }];
+  });
+}
+
+function risingRefusals({ deliveries, now }: Situation): AttentionItem[] {
+  const byReason = new Map<Reason, { recent: number; before: number }>();
+  for (const { reason, count, recent } of deliveries) {
+    if (reason === null) continue;
+    const known = byReason.get(reason) ?? { recent: 0, before: 0 };
+    byReason.set(reason, { recent: known.recent + recent, before: known.before + count - recent });
+  }
+  return [...byReason].flatMap(([reason, { recent, before }]): AttentionItem[] => {
+    const usual = Math.round((before / (LOOK_BACK_HOURS - RECENT_HOURS + 1)) * RECENT_HOURS);
+    if (recent < RISING_COUNT || recent < usual * RISING_FACTOR) return [];
+    const message = `${recent} deliveries failed with ${reason} since ${startOf(now, RECENT_HOURS - 1)}; usual in so long are ${usual}`;
+    return [{ kind: 'refusals_rising', severity: 'warning', message, link: `/flows/deliveries?reason=${reason}` }];
+  });
+}
+
+function disabledFlows({ deliveries, flows, now }: Situation): AttentionItem[] {
+  return flows.flatMap(({ record }): AttentionItem[] => {
+    const count = deliveries.reduce(
+      (sum, each) => sum + (each.flowId === record.id && each.reason === 'flow_disabled' ? each.count : 0),
+      0,
+    );
+    if (record.isEnabled || count === 0) return [];
+    const message = `${record.name} is disabled and ${count} deliveries to it were refused since ${startOf(now, LOOK_BACK_HOURS)}`;
+    const link = `/flows/deliveries?flowId=${record.id}&reason=flow_disabled`;
+    return [{ kind: 'deliveries_to_disabled_flow', severity: 'warning', message, link }];
+  });
+}
+
+function triggerItems(prepared: PreparedTrigger, { deliveries, now }: Situation): AttentionItem[] {
+  const { trigger } = prepared;
+  const name = `${trigger.flowName}/${trigger.triggerKey}`;
+  const link = `/flows/flows/${trigger.flowId}`;
+  const item = (kind: AttentionKind, severity: AttentionItem['severity'], message: string) => ({
+    ...{ kind, severity, message, link },
+  });
+  const why = whyNotEnforced(prepared);
+  const items = why.length === 0 ? [] : [item('trigger_not_enforced', 'warning', `${name} is open: ${why.join(', ')}`)];
+  if (trigger.keys.previous !== undefined) {
+    const used = deliveries.reduce(
+      (sum, each) =>
+        sum + (each.flowId === trigger.flowId && each.triggerKey === trigger.triggerKey ? each.usedPreviousKey : 0),
+      0,
+    );
+    const since = startOf(now, LOOK_BACK_HOURS);
+    items.push(
+      used > 0
+        ? item('previous_key_in_use', 'warning', `${used} deliveries to ${name} used its previous key since ${since}`)
+        : item('previous_key_unused', 'info', `No delivery to ${name} used its previous key since ${since}`),
+    );
+  }
+  return [
+    ...items,
+    ...presetConcerns(trigger.inputs, now).map(({ concern }) =>
+      item('preset_doubtful', 'warning', `${name}: ${concern}`),
+    ),
+  ];
+}
+
+/** The whole hour so many hours ago: figures are counted by the hour. */
+function startOf(now: number, hoursAgo: number): string {
+  return iso((Math.floor(now / HOUR_MS) - hoursAgo) * HOUR_MS);
+}
+
+function iso(at: number): string {
+  return new Date(at)
+    .toISOString()
+    .replace(/:00\.000Z$/, 'Z')
+    .replace(/\.\d+Z$/, 'Z');
+}

@@ -1,0 +1,71 @@
+import type { DashboardAccess } from '../services.ts';
+
+/** Values for the words in braces of a path: real ones where the service has some. */
+export interface PathExamples {
+  readonly flowId: string;
+  readonly runId: string;
+  readonly deliveryId: string;
+  readonly jobId: string;
+  readonly idOrSlug: string;
+  readonly stepKey: string;
+}
+
+/** Queries that show what an operation is for. */
+const QUERIES: Readonly<Record<string, string>> = {
+  listDeliveries: 'rejectedOnly=true&take=20',
+  deliveryStats: 'hours=24',
+  webhookTimeseries: 'bucket=hour&hours=24',
+  webhookReadiness: 'hours=168',
+  listRuns: 'status=Failed&take=20',
+  runTimeseries: 'bucket=day&days=7',
+  previewSchedule: 'cronExpression=0+9+*+*+1-5&timeZone=Europe/Berlin',
+};
+
+export interface CurlRequest {
+  readonly operationId: string;
+  readonly method: string;
+  readonly path: string;
+  readonly body: unknown;
+}
+
+export interface CurlContext {
+  readonly baseUrl: string;
+  readonly access: DashboardAccess;
+  readonly examples: PathExamples;
+}
+
+/** A command that can be pasted into a shell as it stands; credentials come from the variables that the service has. */
+export function curlOf({ operationId, method, path, body }: CurlRequest, context: CurlContext): string {
+  const query = QUERIES[operationId];
+  const url = `${context.baseUrl}${withExamples(path, context.examples)}${query === undefined ? '' : `?${query}`}`;
+  const parts = [
+    operationId === 'streamEvents' ? 'curl -N' : 'curl',
+    ...(method === 'GET' ? [] : [`-X ${method}`]),
+    ...(path.startsWith('/health/') ? [] : login(context.access)),
+    ...(body === undefined ? [] : [`-H 'content-type: application/json'`, `-d '${quoted(JSON.stringify(body))}'`]),
+    `'${quoted(url)}'`,
+  ];
+  return parts.join(' ');
+}
+
+export function login(access: DashboardAccess): string[] {
+  if (access.kind !== 'credentials') return [];
+  if (access.token !== undefined) return ['-H "authorization: Bearer $SLUICE_DASHBOARD_TOKEN"'];
+  return ['-u "$SLUICE_DASHBOARD_USER:$SLUICE_DASHBOARD_PASSWORD"'];
+}
+
+function withExamples(path: string, examples: PathExamples): string {
+  return path
+    .replace('/flows/{id}', `/flows/${examples.flowId}`)
+    .replace('/runs/{id}', `/runs/${examples.runId}`)
+    .replace('{deliveryId}', examples.deliveryId)
+    .replace('{jobId}', encodeURIComponent(examples.jobId))
+    .replace('{idOrSlug}', encodeURIComponent(examples.idOrSlug))
+    .replace('{key}', examples.stepKey)
+    .replace('{name}', 'approve');
+}
+
+/** Inside of single quotes. */
+function quoted(text: string): string {
+  return text.replaceAll("'", "'\\''");
+}

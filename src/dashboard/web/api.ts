@@ -1,0 +1,73 @@
+/** An answer of the API that is no success, or none at all (status 0). */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly reason: string | undefined;
+  constructor(status: number, message: string, reason?: string) {
+    super(message);
+    this.name = 'ApiError';
+    this.status = status;
+    this.reason = reason;
+  }
+}
+
+interface Question {
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Sent as it is, with `headers` of its own. */
+  readonly rawBody?: BodyInit;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** Asks `/flows/api` + path. Throws `ApiError` with the message that the API gave. */
+export async function ask<Answer>(path: string, question: Question = {}): Promise<Answer> {
+  const { method = 'GET', body, rawBody, headers, signal } = question;
+  const init: RequestInit = { method, headers: { accept: 'application/json', ...headers } };
+  if (signal !== undefined) init.signal = signal;
+  if (rawBody !== undefined) init.body = rawBody;
+  if (body !== undefined) {
+    init.body = JSON.stringify(body);
+    init.headers = { ...init.headers, 'content-type': 'application/json' };
+  }
+  const response = await send(`/flows/api${path}`, init);
+  const text = await response.text();
+  if (response.ok) return (text === '' ? null : JSON.parse(text)) as Answer;
+  throw errorOf(response.status, text);
+}
+
+/** A path with its query; what is undefined, empty or false is left out. */
+export function withQuery(
+  path: string,
+  query: Readonly<Record<string, string | number | boolean | undefined>>,
+): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== '' && value !== false) search.set(name, String(value));
+  }
+  return search.size === 0 ? path : `${path}?${search}`;
+}
+
+async function send(url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, init);
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new ApiError(0, 'The service does not answer; is it running?');
+  }
+}
+
+function errorOf(status: number, text: string): ApiError {
+  try {
+    const { message, reason } = JSON.parse(text) as { message?: unknown; reason?: unknown };
+    if (typeof message === 'string')
+      return new ApiError(status, message, typeof reason === 'string' ? reason : undefined);
+  } catch {
+    // What is no JSON comes from a proxy in between; its status is all there is to say.
+  }
+  return new ApiError(status, `The service answered ${status}`);
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,134 @@
+import { useState } from 'preact/hooks';
+import { withQuery } from '../api.ts';
+import type { Delivery, Flow, PageOf } from '../api-types.ts';
+import { words } from '../format.ts';
+import { SearchFilter, SelectFilter } from '../kit/filters.tsx';
+import { Icon } from '../kit/icon.tsx';
+import { Empty, Loaded, Page } from '../kit/page.tsx';
+import { Pager, skipOf } from '../kit/table.tsx';
+import { REASONS } from '../reasons.ts';
+import { useResource } from '../resource.ts';
+import { navigate, useQuery } from '../router.ts';
+import { DeliveryTable } from './delivery-table.tsx';
+import { RedeliverMany } from './redeliver-many.tsx';
+
+const TAKE = 50;
+const FILTERS = ['flowId', 'reason', 'outcome', 'search'];
+
+/** Every delivery that was kept, by what the address asks for. */
+export function DeliveriesPage() {
+  const [query] = useQuery();
+  const flows = useResource<readonly Flow[]>('/flows?take=500');
+  const [isRedelivering, setRedelivering] = useState(false);
+  return (
+    <Page
+      title="Deliveries"
+      actions={
+        <>
+          <a class="button" href="/flows/deliveries/readiness">
+            <Icon name="shield" />
+            Safe to enforce?
+          </a>
+          <button type="button" class="button" onClick={() => setRedelivering(true)}>
+            <Icon name="replay" />
+            Redeliver…
+          </button>
+        </>
+      }
+    >
+      <Filters flows={flows.data ?? []} />
+      <DeliveryList flows={flows.data ?? []} />
+      {isRedelivering ? (
+        <RedeliverMany
+          filter={{ flowId: query.get('flowId') ?? undefined, reason: query.get('reason') ?? undefined }}
+          flows={flows.data ?? []}
+          onClose={() => setRedelivering(false)}
+        />
+      ) : null}
+    </Page>
+  );
+}
+
+function Filters({ flows }: { flows: readonly Flow[] }) {
+  return (
+    <search class="filters">
+      <SearchFilter label="Search id, address or detail" />
+      <SelectFilter
+        name="outcome"
+        label="Outcome"
+        choices={[
+          { value: '', text: 'Every outcome' },
+          { value: 'accepted', text: 'Passed every gate' },
+          { value: 'rejected', text: 'Failed a gate or refused' },
+        ]}
+      />
+      <SelectFilter
+        name="flowId"
+        label="Flow"
+        choices={[{ value: '', text: 'Every flow' }, ...flows.map(({ id, name }) => ({ value: id, text: name }))]}
+      />
+      <SelectFilter
+        name="reason"
+        label="Reason"
+        choices={[
+          { value: '', text: 'Every reason' },
+          ...Object.keys(REASONS).map((reason) => ({ value: reason, text: words(reason) })),
+        ]}
+      />
+    </search>
+  );
+}
+
+function DeliveryList({ flows }: { flows: readonly Flow[] }) {
+  const [query] = useQuery();
+  const skip = skipOf(query);
+  const outcome = query.get('outcome');
+  const path = withQuery('/webhooks/recent', {
+    flowId: query.get('flowId') ?? '',
+    reason: query.get('reason') ?? '',
+    search: query.get('search') ?? '',
+    rejectedOnly: outcome === 'rejected',
+    acceptedOnly: outcome === 'accepted',
+    skip: skip === 0 ? '' : skip,
+    take: TAKE,
+    includeTotal: true,
+  });
+  const deliveries = useResource<PageOf<Delivery>>(path, { refreshOn: ['delivery.received'], keepPrevious: true });
+  return (
+    <section class="panel" aria-label="Deliveries">
+      <Loaded of={deliveries} lines={12}>
+        {({ items, total }) =>
+          items.length === 0 ? (
+            <NoDeliveries />
+          ) : (
+            <>
+              <DeliveryTable rows={items} flows={flows} isStale={deliveries.isLoading} />
+              <Pager total={total} skip={skip} take={TAKE} />
+            </>
+          )
+        }
+      </Loaded>
+    </section>
+  );
+}
+
+function NoDeliveries() {
+  const [query] = useQuery();
+  if (FILTERS.some((name) => query.has(name)) || query.has('skip')) {
+    return (
+      <Empty icon="search" title="No delivery is like that">
+        <button type="button" class="button" onClick={() => navigate('/flows/deliveries')}>
+          Show all deliveries
+        </button>
+      </Empty>
+    );
+  }
+  return (
+    <Empty icon="deliveries" title="No delivery came in yet">
+      <p>
+        <a href="/flows">The overview</a> has a command that sends one; each flow under <a href="/flows/flows">Flows</a>{' '}
+        has the address for its publisher.
+      </p>
+    </Empty>
+  );
+}

@@ -1,0 +1,176 @@
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import type { DeliveryDetail, Flow } from '../api-types.ts';
+import { bytes, duration, shortId } from '../format.ts';
+import { CopyButton } from '../kit/copy.tsx';
+import { Icon } from '../kit/icon.tsx';
+import { Loaded, Page, Panel } from '../kit/page.tsx';
+import { DeliveryPill, ModePill, ReasonText } from '../kit/pill.tsx';
+import { Time } from '../kit/time.tsx';
+import { useResource } from '../resource.ts';
+import type { Params } from '../router.ts';
+import { BodyPanel } from './body-panel.tsx';
+import { DryRunDialog } from './dry-run-dialog.tsx';
+import { RedeliverOne } from './redeliver-one.tsx';
+import { Hints, SignaturePanel, StoryPanel } from './story.tsx';
+
+/** One delivery: what each gate said of it, what would help, and what it carried. */
+export function DeliveryPage({ params }: { params: Params }) {
+  const { id = '' } = params;
+  const delivery = useResource<DeliveryDetail>(`/webhooks/${encodeURIComponent(id)}`);
+  const [isRedelivering, setRedelivering] = useState(false);
+  const { data } = delivery;
+  const isRefused = data !== undefined && data.runId === null && data.statusCode >= 400;
+  return (
+    <Page
+      title={`Delivery ${shortId(id)}`}
+      trail={[['Deliveries', '/flows/deliveries']]}
+      badges={data === undefined ? null : <DeliveryPill delivery={data} />}
+      actions={
+        <>
+          <CopyButton text={id} label="the id">
+            Copy id
+          </CopyButton>
+          {data === undefined ? null : <DryRunButton delivery={data} />}
+          {isRefused && data.redeliveredAs === null ? (
+            <button type="button" class="button primary" onClick={() => setRedelivering(true)}>
+              <Icon name="replay" />
+              Redeliver…
+            </button>
+          ) : null}
+        </>
+      }
+    >
+      <Loaded of={delivery} lines={12}>
+        {(detail) => <Detail delivery={detail} />}
+      </Loaded>
+      {isRedelivering && data !== undefined ? (
+        <RedeliverOne delivery={data} onDone={delivery.refresh} onClose={() => setRedelivering(false)} />
+      ) : null}
+    </Page>
+  );
+}
+
+/** Only of a body that is there whole, as text: what is judged must be what came. */
+function DryRunButton({ delivery }: { delivery: DeliveryDetail }) {
+  const { flowId, triggerKey, headers, body, bodyEncoding, bodyTruncated } = delivery;
+  const [isOpen, setOpen] = useState(false);
+  const flows = useResource<readonly Flow[]>('/flows?take=500');
+  const triggers = flows.data?.find(({ id }) => id === flowId)?.triggers;
+  const trigger = triggers?.find(({ key, url }) => key === triggerKey && typeof url === 'string');
+  if (flowId === null || trigger === undefined || body === null || bodyEncoding !== 'utf8' || bodyTruncated)
+    return null;
+  return (
+    <>
+      <button type="button" class="button" onClick={() => setOpen(true)}>
+        <Icon name="eye" />
+        Dry run…
+      </button>
+      {isOpen ? (
+        <DryRunDialog idOrSlug={trigger.slug ?? flowId} headers={headers} body={body} onClose={() => setOpen(false)} />
+      ) : null}
+    </>
+  );
+}
+
+function Detail({ delivery }: { delivery: DeliveryDetail }) {
+  return (
+    <>
+      <Relatives delivery={delivery} />
+      <Hints hints={delivery.hints} />
+      <div class="split">
+        <div>
+          <StoryPanel delivery={delivery} />
+          {delivery.signature === null ? null : <SignaturePanel signature={delivery.signature} />}
+        </div>
+        <div>
+          <FactsPanel delivery={delivery} />
+          <BodyPanel delivery={delivery} />
+          <HeadersPanel headers={delivery.headers} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Relatives({ delivery: { redeliveredAs, redeliveredFrom } }: { delivery: DeliveryDetail }) {
+  return (
+    <>
+      {redeliveredAs === null ? null : (
+        <p class="notice good">
+          <Icon name="replay" />
+          <span>
+            It was redelivered and accepted as{' '}
+            <a href={`/flows/deliveries/${redeliveredAs}`}>{shortId(redeliveredAs)}</a>.
+          </span>
+        </p>
+      )}
+      {redeliveredFrom === null ? null : (
+        <p class="notice busy">
+          <Icon name="replay" />
+          <span>
+            A redelivery of <a href={`/flows/deliveries/${redeliveredFrom}`}>{shortId(redeliveredFrom)}</a>, which was
+            refused.
+          </span>
+        </p>
+      )}
+    </>
+  );
+}
+
+function FactsPanel({ delivery }: { delivery: DeliveryDetail }) {
+  const { flowId, triggerKey, receivedAt, clientIp, mode, scheme, statusCode, reason, bodyBytes, processingMs, runId } =
+    delivery;
+  const flows = useResource<readonly Flow[]>('/flows?take=500');
+  const name = flows.data?.find(({ id }) => id === flowId)?.name ?? flowId;
+  const facts: readonly (readonly [string, ComponentChildren])[] = [
+    ['Received', <Time key="t" at={receivedAt} />],
+    ['Flow', flowId === null ? 'unknown' : <a href={`/flows/flows/${flowId}`}>{name}</a>],
+    ['Trigger', triggerKey ?? '–'],
+    ['Run', runId === null ? 'none' : <a href={`/flows/runs/${runId}`}>{shortId(runId)}</a>],
+    ['Answered', String(statusCode)],
+    ['Reason', <ReasonText key="r" reason={reason} />],
+    ['Mode', <ModePill key="m" mode={mode} />],
+    ['Scheme', scheme ?? 'none'],
+    [
+      'Client',
+      <span key="c" class="mono">
+        {clientIp}
+      </span>,
+    ],
+    ['Size', bytes(bodyBytes)],
+    ['Took', duration(processingMs)],
+    ['Key', delivery.usedPreviousKey ? 'the previous one' : 'the current one, or none'],
+  ];
+  return (
+    <Panel title="Facts">
+      <dl class="facts">
+        {facts.map(([term, value]) => (
+          <div key={term}>
+            <dt>{term}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </Panel>
+  );
+}
+
+function HeadersPanel({ headers }: { headers: Readonly<Record<string, string>> }) {
+  const lines = Object.entries(headers);
+  return (
+    <Panel
+      title="Headers"
+      aside={<CopyButton text={lines.map(([name, value]) => `${name}: ${value}`).join('\n')} label="the headers" />}
+    >
+      <dl class="pairs">
+        {lines.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </Panel>
+  );
+}

@@ -1,0 +1,108 @@
+import { useId, useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import type { Rehearsal } from '../api-types.ts';
+import { words } from '../format.ts';
+import { Dialog } from '../kit/dialog.tsx';
+import { Failure } from '../kit/page.tsx';
+import { Pill } from '../kit/pill.tsx';
+import { headersOf, headersText } from './header-lines.ts';
+import { Hints, StoryList } from './story.tsx';
+
+interface DryRunProps {
+  readonly idOrSlug: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly onClose: () => void;
+}
+
+/** Judges a delivery as if it came now, without creating or using up anything. */
+export function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps) {
+  const [headerText, setHeaderText] = useState(() => headersText(headers));
+  const [bodyText, setBodyText] = useState(body);
+  const [result, setResult] = useState<{ rehearsal?: Rehearsal; error?: unknown }>({});
+  const ids = { headers: useId(), body: useId() };
+  const judge = async (event: Event) => {
+    event.preventDefault();
+    try {
+      setResult({ rehearsal: await rehearse({ idOrSlug, headerText, bodyText }) });
+    } catch (error) {
+      setResult({ error });
+    }
+  };
+  return (
+    <Dialog title="Dry run" isWide onClose={onClose}>
+      <form onSubmit={judge}>
+        <div class="dialog-body">
+          <p>
+            Judged as if it came now, from this browser's address: nothing is created, no nonce and no permit is used
+            up. The browser adds headers of its own and leaves out those that only it may set.
+          </p>
+          <label class="field" for={ids.headers}>
+            Headers, one a line
+            <textarea
+              id={ids.headers}
+              class="low"
+              spellcheck={false}
+              value={headerText}
+              onInput={(event) => setHeaderText(event.currentTarget.value)}
+            />
+          </label>
+          <label class="field" for={ids.body}>
+            Body, byte for byte
+            <textarea
+              id={ids.body}
+              class="low"
+              spellcheck={false}
+              value={bodyText}
+              onInput={(event) => setBodyText(event.currentTarget.value)}
+            />
+          </label>
+          <div role="status">
+            {result.error === undefined ? null : <Failure error={result.error} />}
+            {result.rehearsal === undefined ? null : <Verdict rehearsal={result.rehearsal} />}
+          </div>
+        </div>
+        <footer class="dialog-foot">
+          <button type="button" class="button" onClick={onClose}>
+            Close
+          </button>
+          <button type="submit" class="button primary">
+            Judge
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+function Verdict({ rehearsal: { statusCode, reason, mode, hints, story } }: { rehearsal: Rehearsal }) {
+  const isRefused = statusCode >= 400;
+  const tone = isRefused ? 'bad' : reason === null ? 'good' : 'warn';
+  return (
+    <>
+      <p class="plan-line verdict-line">
+        <Pill tone={tone} icon={isRefused ? 'cross' : reason === null ? 'check' : 'warn'}>
+          {`Would be answered ${statusCode}`}
+        </Pill>
+        <span>{`${reason === null ? 'passes every gate' : words(reason)}, in mode ${mode}`}</span>
+      </p>
+      <Hints hints={hints} />
+      <StoryList story={story} />
+    </>
+  );
+}
+
+interface Question {
+  readonly idOrSlug: string;
+  readonly headerText: string;
+  readonly bodyText: string;
+}
+
+function rehearse({ idOrSlug, headerText, bodyText }: Question): Promise<Rehearsal> {
+  return ask<Rehearsal>(`/webhooks/dry-run/${encodeURIComponent(idOrSlug)}`, {
+    method: 'POST',
+    headers: headersOf(headerText),
+    // As bytes: a string would be given a content type that nobody typed.
+    rawBody: new TextEncoder().encode(bodyText),
+  });
+}

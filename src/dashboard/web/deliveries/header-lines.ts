@@ -1,0 +1,25 @@
+/** Of the connection, the browser's own, or the login of the page: a dry run cannot or must not set them. */
+const NOT_OURS =
+  /^(accept-encoding|authorization|connection|content-length|cookie2?|date|dnt|expect|host|keep-alive|origin|referer|te|trailer|transfer-encoding|upgrade|via|proxy-.*|sec-.*)$/i;
+
+/** Header lines as a person edits them. */
+export function headersText(headers: Readonly<Record<string, string>>): string {
+  return Object.entries(headers)
+    .filter(([name]) => !NOT_OURS.test(name))
+    .map(([name, value]) => `${name}: ${value}`)
+    .join('\n');
+}
+
+/** Throws an error that names the line that is no header. */
+export function headersOf(text: string): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const line of text.split('\n')) {
+    if (line.trim() === '') continue;
+    const [, name, value] = /^\s*([!#$%&'*+.^_`|~\w-]+)\s*:\s*(.*?)\s*$/.exec(line) ?? [];
+    if (name === undefined || value === undefined) {
+      throw new Error(`"${line.trim().slice(0, 80)}" is no header; write one as "Name: value"`);
+    }
+    headers[name] = value;
+  }
+  return headers;
+}

@@ -1,0 +1,70 @@
+import type { Readiness } from '../api-types.ts';
+import { count, counted, shortId, words } from '../format.ts';
+import { Panel } from '../kit/page.tsx';
+import { ModePill, Pill } from '../kit/pill.tsx';
+import { Time } from '../kit/time.tsx';
+import { gateName } from '../reasons.ts';
+
+/** One trigger: the verdict, and what each of its gates refused or would have. */
+export function ReadinessPanel({ readiness, title }: { readiness: Readiness; title?: string }) {
+  const { flowId, flowName, triggerKey, mode, total, refused, watchedSince, safeToEnforce, reason, gates } = readiness;
+  return (
+    <Panel
+      title={title ?? `${flowName} / ${triggerKey}`}
+      aside={
+        <>
+          <ModePill mode={mode} />
+          {title === undefined ? <a href={`/flows/flows/${flowId}`}>Flow</a> : null}
+        </>
+      }
+    >
+      <p class="verdict">
+        <Pill tone={safeToEnforce ? 'good' : 'warn'} icon={safeToEnforce ? 'check' : 'warn'}>
+          {mode === 'Enforce' ? 'Enforced' : safeToEnforce ? 'Safe to enforce' : 'Not yet'}
+        </Pill>
+        <span class="sentence">{`${reason}.`}</span>
+        <span class="muted">
+          {`${counted(total, 'delivery', 'deliveries')}, ${count(refused)} failed a gate`}
+          {watchedSince === null ? null : (
+            <>
+              {'; the first '}
+              <Time at={watchedSince} />
+            </>
+          )}
+        </span>
+      </p>
+      <ul class="gates">
+        {gates.map((gate) => (
+          <Gate key={gate.gate} gate={gate} flowId={flowId} />
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+function Gate({ gate, flowId }: { gate: Readiness['gates'][number]; flowId: string }) {
+  return (
+    <li class={gate.isConfigured ? '' : 'muted'}>
+      <span class="gate-name">{gateName(gate.gate)}</span>
+      <span>
+        {gate.isConfigured
+          ? gate.refused === 0
+            ? 'refused none'
+            : `refused ${count(gate.refused)}`
+          : 'not configured'}
+      </span>
+      <span class="gate-reasons">
+        {gate.reasons.map(({ reason, count: number, examples }) => (
+          <span key={reason}>
+            <a href={`/flows/deliveries?flowId=${flowId}&reason=${reason}`}>{`${words(reason)} (${count(number)})`}</a>
+            {examples.slice(0, 2).map((id) => (
+              <a key={id} class="mono" title="An example" href={`/flows/deliveries/${id}`}>
+                {shortId(id)}
+              </a>
+            ))}
+          </span>
+        ))}
+      </span>
+    </li>
+  );
+}

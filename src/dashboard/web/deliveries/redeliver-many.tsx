@@ -1,0 +1,146 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import type { Flow, Redelivery } from '../api-types.ts';
+import { count, counted, words } from '../format.ts';
+import { Dialog } from '../kit/dialog.tsx';
+import { Failure, Skeleton } from '../kit/page.tsx';
+import { useAnswer } from '../resource.ts';
+import { OutcomePill } from './redelivery-outcome.tsx';
+
+const LIMIT = 500;
+
+interface Filter {
+  readonly flowId: string | undefined;
+  readonly reason: string | undefined;
+}
+
+interface RedeliverManyProps {
+  readonly filter: Filter;
+  readonly flows: readonly Flow[];
+  readonly onClose: () => void;
+}
+
+/** Plans a redelivery of what the filter finds, and carries it out one by one: what is done stays done when it is stopped. */
+export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
+  const { flowId, reason } = filter;
+  const plan = useAnswer(
+    () =>
+      ask<{ items: readonly Redelivery[] }>('/webhooks/redeliver', {
+        method: 'POST',
+        body: { plan: true, limit: LIMIT, flowId, reason },
+      }),
+    [flowId, reason],
+  );
+  const work = useWork();
+  const ready = (plan.data?.items ?? []).filter(({ outcome }) => outcome === 'would be accepted');
+  const flowName = flows.find(({ id }) => id === flowId)?.name;
+  return (
+    <Dialog title="Redeliver refused deliveries" isWide onClose={onClose}>
+      <div class="dialog-body">
+        <p>
+          {`The newest ${count(LIMIT)} refused deliveries of ${flowName ?? 'every flow'}${reason === undefined ? '' : ` with the reason ${words(reason)}`}, judged again as of when they came, by the triggers as they are now.`}
+        </p>
+        {plan.error === undefined ? null : <Failure error={plan.error} />}
+        {plan.data === undefined && plan.error === undefined ? <Skeleton lines={4} /> : null}
+        {plan.data === undefined || work.state !== 'idle' ? null : <Groups items={plan.data.items} />}
+        {work.state === 'idle' ? null : <Progress work={work} />}
+      </div>
+      <footer class="dialog-foot">
+        <button type="button" class="button" onClick={onClose}>
+          {work.state === 'done' ? 'Close' : 'Cancel'}
+        </button>
+        {work.state === 'running' ? (
+          <button type="button" class="button danger" onClick={work.stop}>
+            Stop
+          </button>
+        ) : null}
+        {work.state === 'idle' ? (
+          <button type="button" class="button primary" disabled={ready.length === 0} onClick={() => work.start(ready)}>
+            {ready.length === 0
+              ? 'Nothing to redeliver'
+              : `Redeliver ${counted(ready.length, 'delivery', 'deliveries')}`}
+          </button>
+        ) : null}
+      </footer>
+    </Dialog>
+  );
+}
+
+/** How many would be, or were, treated alike; each group with one to look at. */
+function Groups({ items }: { items: readonly Redelivery[] }) {
+  const groups = new Map<string, Redelivery[]>();
+  for (const item of items) {
+    const key = `${item.outcome} ${item.reason ?? ''}`;
+    groups.set(key, [...(groups.get(key) ?? []), item]);
+  }
+  if (groups.size === 0) return <p class="muted">No refused delivery is like that.</p>;
+  return (
+    <ul class="groups">
+      {[...groups].map(([key, members]) => {
+        const [first] = members;
+        if (first === undefined) return null;
+        return (
+          <li key={key}>
+            <b>{count(members.length)}</b>
+            <OutcomePill outcome={first.outcome} />
+            <span class="break">
+              {first.reason === null ? first.message : `${words(first.reason)}: ${first.message}`}
+            </span>
+            <a href={`/flows/deliveries/${first.redeliveredFrom}`}>for example</a>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+type Work = ReturnType<typeof useWork>;
+
+function Progress({ work: { done, total, results, state } }: { work: Work }) {
+  return (
+    <>
+      <label class="progress">
+        <span>
+          {state === 'running'
+            ? `Redelivering ${count(done)} of ${count(total)}`
+            : `Done: ${count(done)} of ${count(total)}`}
+        </span>
+        <progress value={done} max={total} />
+      </label>
+      <Groups items={results} />
+    </>
+  );
+}
+
+function useWork() {
+  const [results, setResults] = useState<readonly Redelivery[]>([]);
+  const [state, setState] = useState<'idle' | 'running' | 'done'>('idle');
+  const [total, setTotal] = useState(0);
+  const isStopped = useRef(false);
+  useEffect(
+    () => () => {
+      isStopped.current = true;
+    },
+    [],
+  );
+  const start = async (items: readonly Redelivery[]) => {
+    setTotal(items.length);
+    setState('running');
+    for (const { redeliveredFrom } of items) {
+      if (isStopped.current) break;
+      const result = await redeliver(redeliveredFrom);
+      setResults((before) => [...before, result]);
+    }
+    setState('done');
+  };
+  return { results, state, total, done: results.length, start, stop: () => (isStopped.current = true) };
+}
+
+async function redeliver(id: string): Promise<Redelivery> {
+  try {
+    return await ask<Redelivery>(`/webhooks/${id}/redeliver`, { method: 'POST', body: {} });
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return { redeliveredFrom: id, outcome: 'not possible', reason: null, message, deliveryId: null, runId: null };
+  }
+}

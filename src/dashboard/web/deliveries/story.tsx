@@ -1,0 +1,117 @@
+import type { DeliveryDetail } from '../api-types.ts';
+import { words } from '../format.ts';
+import { Icon, type IconName } from '../kit/icon.tsx';
+import { Panel } from '../kit/page.tsx';
+import { gateName, REASONS } from '../reasons.ts';
+
+type Entry = DeliveryDetail['story'][number];
+
+const OUTCOMES: Readonly<Record<Entry['outcome'], readonly [IconName, string]>> = {
+  passed: ['check', 'good'],
+  failed: ['cross', 'bad'],
+  'not evaluated': ['skip', 'quiet'],
+  'not configured': ['off', 'quiet'],
+};
+
+/** What each gate did, in pipeline order. */
+export function StoryPanel({ delivery }: { delivery: DeliveryDetail }) {
+  return (
+    <Panel title="Gate by gate" aside="in pipeline order">
+      <StoryList story={delivery.story} />
+    </Panel>
+  );
+}
+
+export function StoryList({ story }: { story: readonly Entry[] }) {
+  return (
+    <ol class="story">
+      {story.map((entry) => (
+        <StoryEntry key={entry.gate} entry={entry} />
+      ))}
+    </ol>
+  );
+}
+
+function StoryEntry({ entry }: { entry: Entry }) {
+  const { gate, outcome, reason, detail, facts, configured } = entry;
+  const [icon, tone] = OUTCOMES[outcome];
+  const isQuiet = tone === 'quiet';
+  return (
+    <li class={tone}>
+      <span class="story-icon">
+        <Icon name={icon} />
+      </span>
+      <div>
+        <p class="story-head">
+          <b>{gateName(gate)}</b> <span class="muted">{outcome}</span>
+        </p>
+        {reason === null ? null : (
+          <p class="story-reason">
+            <b title={reason}>{words(reason)}</b>: {detail ?? REASONS[reason]}
+          </p>
+        )}
+        {isQuiet && outcome === 'not configured' ? null : (
+          <>
+            <Pairs title="Found" pairs={facts} />
+            <Pairs title="Configured" pairs={configured ?? {}} />
+          </>
+        )}
+      </div>
+    </li>
+  );
+}
+
+export function Pairs({ title, pairs }: { title?: string; pairs: Readonly<Record<string, unknown>> }) {
+  const entries = Object.entries(pairs);
+  if (entries.length === 0) return null;
+  return (
+    <>
+      {title === undefined ? null : <h3>{title}</h3>}
+      <dl class="pairs">
+        {entries.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{typeof value === 'string' ? value : JSON.stringify(value)}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+/** What would help, by the bytes that were kept and the trigger in force. */
+export function Hints({ hints }: { hints: readonly string[] }) {
+  if (hints.length === 0) return null;
+  return (
+    <div class="notice warn hints">
+      <Icon name="info" />
+      <div>
+        <b>What would help</b>
+        <ul>
+          {hints.map((hint) => (
+            <li key={hint}>{hint}</li>
+          ))}
+        </ul>
+      </div>
+    </div>
+  );
+}
+
+export function SignaturePanel({ signature }: { signature: Readonly<Record<string, unknown>> }) {
+  const flat = Object.fromEntries(
+    Object.entries(signature).flatMap(([name, value]) =>
+      typeof value === 'object' && value !== null && !Array.isArray(value)
+        ? Object.entries(value).map(([part, member]) => [`${name}.${part}`, member] as const)
+        : [[name, Array.isArray(value) ? value.join(', ') : value] as const],
+    ),
+  );
+  return (
+    <Panel title="What is signed" aside="by the trigger in force">
+      <Pairs pairs={flat} />
+      <p class="muted fine">
+        Keys are shown as a fingerprint that is new with each start of the service: it tells two keys apart and says
+        nothing else.
+      </p>
+    </Panel>
+  );
+}

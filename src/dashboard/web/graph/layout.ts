@@ -1,0 +1,163 @@
+import { edgeLabel } from './edge-label.ts';
+import type { Graph, GraphEdge, GraphStep } from './graph.ts';
+
+/** As much of dagre as a layout needs; its own types do not resolve under the module rules of Node. */
+export interface Dagre {
+  readonly Graph: new (options: { multigraph: boolean }) => DagreGraph;
+  readonly layout: (graph: DagreGraph) => void;
+}
+
+export interface DagreGraph {
+  setGraph(label: object): void;
+  setDefaultEdgeLabel(make: () => object): void;
+  setNode(id: string, label: object): void;
+  setEdge(from: string, to: string, label: object): void;
+  graph(): { width?: number; height?: number };
+  node(id: string): { x: number; y: number; width: number; height: number };
+  edge(from: string, to: string): { points?: Point[]; x?: number; y?: number };
+}
+
+export type Direction = 'LR' | 'TB';
+
+export interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+export interface Box extends Point {
+  readonly width: number;
+  readonly height: number;
+}
+
+/** One step; `x` and `y` are its left upper corner in the whole picture. */
+export interface LaidStep extends Box {
+  /** Keys from the outermost loop to the step itself, joined with dots. */
+  readonly path: string;
+  readonly stepKey: string;
+  readonly step: GraphStep;
+  /** Loops around it. */
+  readonly depth: number;
+}
+
+export interface LaidEdge {
+  /** Paths of the steps at its ends. */
+  readonly from: string;
+  readonly to: string;
+  readonly edge: GraphEdge;
+  readonly points: readonly Point[];
+  /** Null where the edge is the usual one: after a success, without a condition. */
+  readonly label: { readonly text: string; readonly box: Box } | null;
+}
+
+export interface GraphLayout {
+  readonly width: number;
+  readonly height: number;
+  /** A loop stands before its children. */
+  readonly steps: readonly LaidStep[];
+  readonly edges: readonly LaidEdge[];
+}
+
+/** In pixels at full size. The widths of letters are those of the page's fonts, rounded up. */
+export const STEP_HEIGHT = 54;
+export const LOOP_HEADER = 58;
+const LOOP_PADDING = 14;
+const LABEL_LINE = 20;
+const KEY_LETTER = 8;
+const TYPE_LETTER = 7.2;
+const LABEL_LETTER = 6.4;
+const MAX_STEP_WIDTH = 252;
+/** Room for the icon, and for a status beside the type. */
+const STEP_MARGIN = 52;
+const STATUS_LETTERS = 14;
+
+/**
+ * Places the steps of a graph, each loop as a box with its children inside. Pure: the same graph gives the same picture.
+ *
+ * A loop is laid out by itself first and is then one large node of the graph around it. That keeps edges at its border,
+ * where dagre's own nested graphs take no edge at all.
+ */
+export function layOut(graph: Graph, options: { dagre: Dagre; direction: Direction }): GraphLayout {
+  return layScope(graph, { ...options, prefix: '', depth: 0 });
+}
+
+interface Scope {
+  readonly dagre: Dagre;
+  readonly direction: Direction;
+  readonly prefix: string;
+  readonly depth: number;
+}
+
+function layScope(graph: Graph, scope: Scope): GraphLayout {
+  const { dagre, direction, prefix, depth } = scope;
+  const plan = new dagre.Graph({ multigraph: false });
+  plan.setGraph({ rankdir: direction, nodesep: 26, ranksep: 44, edgesep: 14, marginx: 2, marginy: 2 });
+  plan.setDefaultEdgeLabel(() => ({}));
+  const inner = new Map<string, GraphLayout>();
+  for (const [stepKey, step] of Object.entries(graph)) {
+    const own = sizeOf(stepKey, step);
+    if (step.steps === undefined) {
+      plan.setNode(stepKey, own);
+      continue;
+    }
+    const children = layScope(step.steps, { ...scope, prefix: `${prefix}${stepKey}.`, depth: depth + 1 });
+    inner.set(stepKey, children);
+    const width = Math.max(own.width, children.width + 2 * LOOP_PADDING);
+    plan.setNode(stepKey, { width, height: children.height + LOOP_HEADER + LOOP_PADDING });
+  }
+  for (const { from, to, edge } of edgesOf(graph)) plan.setEdge(from, to, labelSize(edge, from));
+  dagre.layout(plan);
+
+  const steps = Object.entries(graph).flatMap(([stepKey, step]): LaidStep[] => {
+    const { x, y, width, height } = plan.node(stepKey);
+    const box = { x: x - width / 2, y: y - height / 2, width, height };
+    const children = inner.get(stepKey)?.steps ?? [];
+    const corner = innerCorner(box);
+    return [{ path: prefix + stepKey, stepKey, step, depth, ...box }, ...children.map((child) => moved(child, corner))];
+  });
+  const boxes = new Map(steps.map((step) => [step.path, step]));
+  const edges = edgesOf(graph).map(({ from, to, edge }): LaidEdge => {
+    const { points = [], x = 0, y = 0 } = plan.edge(from, to);
+    const text = edgeLabel(edge, from);
+    const { width, height } = labelSize(edge, from);
+    const label = text === null ? null : { text, box: { x: x - width / 2, y: y - height / 2, width, height } };
+    return { from: prefix + from, to: prefix + to, edge, points, label };
+  });
+  const innerEdges = [...inner].flatMap(([stepKey, { edges: own }]) => {
+    const box = boxes.get(prefix + stepKey);
+    return box === undefined ? [] : own.map((edge) => movedEdge(edge, innerCorner(box)));
+  });
+  const { width = 0, height = 0 } = plan.graph();
+  return { width, height, steps, edges: [...edges, ...innerEdges] };
+}
+
+function edgesOf(graph: Graph): { from: string; to: string; edge: GraphEdge }[] {
+  return Object.entries(graph).flatMap(([to, { runAfter }]) =>
+    Object.entries(runAfter)
+      .filter(([from]) => Object.hasOwn(graph, from))
+      .map(([from, edge]) => ({ from, to, edge })),
+  );
+}
+
+function sizeOf(stepKey: string, { type }: GraphStep): { width: number; height: number } {
+  const text = Math.max(stepKey.length * KEY_LETTER, (type.length + STATUS_LETTERS) * TYPE_LETTER);
+  return { width: Math.min(Math.ceil(text) + STEP_MARGIN, MAX_STEP_WIDTH), height: STEP_HEIGHT };
+}
+
+function labelSize(edge: GraphEdge, from: string): { width: number; height: number; labelpos: string } {
+  const text = edgeLabel(edge, from);
+  if (text === null) return { width: 0, height: 0, labelpos: 'c' };
+  return { width: Math.ceil(text.length * LABEL_LETTER) + 14, height: LABEL_LINE, labelpos: 'c' };
+}
+
+const innerCorner = ({ x, y }: Point): Point => ({ x: x + LOOP_PADDING, y: y + LOOP_HEADER });
+
+const moved = <T extends Point>(place: T, by: Point): T => ({ ...place, x: place.x + by.x, y: place.y + by.y });
+
+function movedEdge(edge: LaidEdge, by: Point): LaidEdge {
+  const { points, label } = edge;
+  return {
+    ...edge,
+    points: points.map((point) => moved(point, by)),
+    label: label === null ? null : { ...label, box: moved(label.box, by) },
+  };
+}

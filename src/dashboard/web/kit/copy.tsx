@@ -1,0 +1,58 @@
+import { useState } from 'preact/hooks';
+import { Icon } from './icon.tsx';
+import { toast } from './toast.tsx';
+
+const SHOWN_MS = 1500;
+
+/** Puts a text on the clipboard. `label` names what it copies, for those who do not see where the button stands. */
+export function CopyButton({ text, label, children }: { text: string; label: string; children?: string }) {
+  const [isDone, setDone] = useState(false);
+  const copy = async () => {
+    try {
+      await writeClipboard(text);
+      setDone(true);
+      setTimeout(() => setDone(false), SHOWN_MS);
+    } catch {
+      toast('bad', 'The browser did not allow copying; select the text and copy it by hand');
+    }
+  };
+  return (
+    <button
+      type="button"
+      class={children === undefined ? 'icon-button' : 'button'}
+      title={`Copy ${label}`}
+      onClick={copy}
+    >
+      <Icon name={isDone ? 'check' : 'copy'} />
+      {children === undefined ? <span class="unseen">{`Copy ${label}`}</span> : children}
+      <span class="unseen" role="status">
+        {isDone ? 'Copied' : ''}
+      </span>
+    </button>
+  );
+}
+
+/** A command or an address, ready to paste. */
+export function CodeLine({ text, label }: { text: string; label: string }) {
+  return (
+    <div class="code-line">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard. */}
+      <code tabIndex={0}>{text}</code>
+      <CopyButton text={text} label={label} />
+    </div>
+  );
+}
+
+// The clipboard of the browser exists on pages with TLS, or on this machine, alone; the old way still works elsewhere.
+async function writeClipboard(text: string): Promise<void> {
+  if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
+  const area = document.createElement('textarea');
+  area.value = text;
+  area.style.position = 'fixed';
+  area.style.opacity = '0';
+  document.body.append(area);
+  area.select();
+  const isDone = document.execCommand('copy');
+  area.remove();
+  if (!isDone) throw new Error('the browser did not copy');
+}

@@ -1,0 +1,127 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { ApiError, messageOf } from '../api.ts';
+import { Icon, type IconName } from './icon.tsx';
+
+interface PageProps {
+  readonly title: string;
+  /** What the tab says, where the heading is longer or shorter. */
+  readonly tabTitle?: string;
+  /** Places above this one. */
+  readonly trail?: readonly (readonly [text: string, href: string])[];
+  /** Beside the heading: states. */
+  readonly badges?: ComponentChildren;
+  readonly actions?: ComponentChildren;
+  readonly children: ComponentChildren;
+}
+
+/** A page: its one heading, the name of the tab, and what can be done here. */
+export function Page({ title, tabTitle = title, trail = [], badges, actions, children }: PageProps) {
+  useEffect(() => {
+    document.title = `${tabTitle} · Sluice`;
+  }, [tabTitle]);
+  return (
+    <>
+      <header class="page-head">
+        <div>
+          {trail.length === 0 ? null : (
+            <nav class="trail" aria-label="Breadcrumb">
+              {trail.map(([text, href]) => (
+                <a key={href} href={href}>
+                  {text}
+                </a>
+              ))}
+            </nav>
+          )}
+          <div class="title-line">
+            <h1 tabIndex={-1}>{title}</h1>
+            {badges}
+          </div>
+        </div>
+        {actions === undefined ? null : <div class="actions">{actions}</div>}
+      </header>
+      {children}
+    </>
+  );
+}
+
+interface PanelProps {
+  readonly title: string;
+  readonly aside?: ComponentChildren;
+  readonly children: ComponentChildren;
+  /** Without padding, for tables. */
+  readonly isFlush?: boolean;
+}
+
+export function Panel({ title, aside, children, isFlush = false }: PanelProps) {
+  return (
+    <section class="panel">
+      <header>
+        <h2>{title}</h2>
+        {aside === undefined ? null : <div class="aside">{aside}</div>}
+      </header>
+      <div class={isFlush ? 'panel-body flush' : 'panel-body'}>{children}</div>
+    </section>
+  );
+}
+
+/** Nothing is here, and what to do about it. */
+export function Empty({ icon, title, children }: { icon: IconName; title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <Icon name={icon} />
+      <p class="empty-title">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+/** Grey bars in place of what is on its way. */
+export function Skeleton({ lines = 3 }: { lines?: number }) {
+  return (
+    <div class="skeleton" role="status">
+      <span class="unseen">Loading</span>
+      {Array.from({ length: lines }, (_, index) => (
+        <div key={index} class="bar" />
+      ))}
+    </div>
+  );
+}
+
+/** What went wrong in asking, and a way to ask again. */
+export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
+  const isLogin = error instanceof ApiError && error.status === 401;
+  return (
+    <div class="failure" role="alert">
+      <Icon name="warn" />
+      <span>{isLogin ? 'Your login is not valid any more.' : messageOf(error)}</span>
+      {isLogin ? (
+        <button type="button" class="button" onClick={() => location.reload()}>
+          Log in again
+        </button>
+      ) : null}
+      {!isLogin && retry !== undefined ? (
+        <button type="button" class="button" onClick={retry}>
+          Try again
+        </button>
+      ) : null}
+    </div>
+  );
+}
+
+interface LoadedProps<Answer> {
+  readonly of: { readonly data: Answer | undefined; readonly error: unknown; readonly refresh: () => void };
+  readonly lines?: number;
+  readonly children: (answer: Answer) => ComponentChildren;
+}
+
+/** What a resource answered; bars before, the failure if it failed, both answer and failure if a later question did. */
+export function Loaded<Answer>({ of: { data, error, refresh }, lines, children }: LoadedProps<Answer>) {
+  if (data === undefined && error === undefined) return <Skeleton lines={lines ?? 3} />;
+  return (
+    <>
+      {error === undefined ? null : <Failure error={error} retry={refresh} />}
+      {data === undefined ? null : children(data)}
+    </>
+  );
+}

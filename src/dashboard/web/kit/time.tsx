@@ -1,0 +1,34 @@
+import { clockTime, duration, exactTime, relativeTime } from '../format.ts';
+import { createState, useShared } from '../state.ts';
+
+const TICK_MS = 5000;
+const now = createState(Date.now());
+// One clock for every time on the page.
+setInterval(() => now.set(Date.now()), TICK_MS);
+
+interface TimeProps {
+  readonly at: string | null | undefined;
+  /** The time of day before it, where there is room: in lists, whose rows would else all say the same. */
+  readonly withClock?: boolean;
+}
+
+/** How long ago, or in how long; the exact time, here and in UTC, on hovering. */
+export function Time({ at, withClock = false }: TimeProps) {
+  const current = useShared(now);
+  if (at === null || at === undefined) return <span class="muted">–</span>;
+  const ms = Date.parse(at);
+  return (
+    <time dateTime={at} title={`${exactTime(ms)}\n${at}`}>
+      {withClock ? <span class="clock">{clockTime(ms, current)}</span> : null}
+      {relativeTime(ms, Math.max(current, now.get()))}
+    </time>
+  );
+}
+
+/** How long something took, or takes so far. */
+export function Duration({ from, to }: { from: string | null; to: string | null }) {
+  const current = useShared(now);
+  if (from === null) return <span class="muted">–</span>;
+  const end = to === null ? Math.max(current, Date.parse(from)) : Date.parse(to);
+  return <span title={to === null ? 'So far' : undefined}>{duration(end - Date.parse(from))}</span>;
+}

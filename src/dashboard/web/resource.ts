@@ -1,0 +1,111 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { ask } from './api.ts';
+import type { LiveEventType } from './api-types.ts';
+import { useLiveEvents } from './live.ts';
+
+export interface Resource<Answer> {
+  /** The newest answer, or an older one while a newer is on its way; undefined while there is none yet. */
+  readonly data: Answer | undefined;
+  readonly error: unknown;
+  /** A question is under way. */
+  readonly isLoading: boolean;
+  readonly refresh: () => void;
+}
+
+interface Options {
+  /** Events after which the answer may have changed. */
+  readonly refreshOn?: readonly LiveEventType[];
+  /** Shows the answer of the last path until that of a new one is there, as a list does while its filter changes. */
+  readonly keepPrevious?: boolean;
+}
+
+/** Bursts of events ask once in so long. */
+const REFRESH_MS = 750;
+const MAX_CACHED = 100;
+const cache = new Map<string, unknown>();
+
+/** Asks the API for a path, shows what is known meanwhile, and asks again when something happened. Null asks nothing. */
+export function useResource<Answer>(path: string | null, options: Options = {}): Resource<Answer> {
+  const { refreshOn = [], keepPrevious = false } = options;
+  const [result, setResult] = useState<{ path: string | null; data: unknown; error: unknown; isLoading: boolean }>({
+    path: null,
+    data: undefined,
+    error: undefined,
+    isLoading: true,
+  });
+  const question = useRef<AbortController>(undefined);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+
+  const refresh = useCallback(() => {
+    clearTimeout(timer.current);
+    timer.current = undefined;
+    question.current?.abort();
+    if (path === null) return;
+    const controller = new AbortController();
+    question.current = controller;
+    setResult((last) => ({ ...last, isLoading: true }));
+    ask(path, { signal: controller.signal })
+      .then((data) => {
+        remember(path, data);
+        setResult({ path, data, error: undefined, isLoading: false });
+      })
+      .catch((error: unknown) => {
+        if (!controller.signal.aborted) setResult({ path, data: cache.get(path), error, isLoading: false });
+      });
+  }, [path]);
+
+  useEffect(() => {
+    refresh();
+    return () => {
+      clearTimeout(timer.current);
+      timer.current = undefined;
+      question.current?.abort();
+    };
+  }, [refresh]);
+
+  useLiveEvents(path === null ? [] : refreshOn, () => {
+    timer.current ??= setTimeout(refresh, REFRESH_MS);
+  });
+
+  const isCurrent = result.path === path;
+  const known = path === null ? undefined : cache.get(path);
+  const previous = keepPrevious ? result.data : undefined;
+  return {
+    data: (isCurrent ? result.data : (known ?? previous)) as Answer | undefined,
+    error: isCurrent ? result.error : undefined,
+    isLoading: path !== null && (!isCurrent || result.isLoading),
+    refresh,
+  };
+}
+
+/** Asks once, and again when one of `inputs` changes; for questions that are no GET of a path. */
+export function useAnswer<Answer>(
+  question: () => Promise<Answer>,
+  inputs: readonly unknown[],
+): { data: Answer | undefined; error: unknown } {
+  const [result, setResult] = useState<{ data: Answer | undefined; error: unknown }>({
+    data: undefined,
+    error: undefined,
+  });
+  useEffect(() => {
+    let isCurrent = true;
+    const settle = (next: typeof result) => isCurrent && setResult(next);
+    setResult({ data: undefined, error: undefined });
+    question().then(
+      (data) => settle({ data, error: undefined }),
+      (error: unknown) => settle({ data: undefined, error }),
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, inputs);
+  return result;
+}
+
+/** Forgets the oldest first, so that a tab that stays open for days does not grow. */
+function remember(path: string, data: unknown): void {
+  cache.delete(path);
+  cache.set(path, data);
+  const [oldest] = cache.keys();
+  if (cache.size > MAX_CACHED && oldest !== undefined) cache.delete(oldest);
+}

@@ -1,0 +1,101 @@
+import type { StepStatus } from '../api-types.ts';
+import type { GraphStep } from '../graph/graph.ts';
+
+/** One reason why a step did not run, or has not yet. */
+export interface Reason {
+  readonly text: string;
+  /** The step that it is about. */
+  readonly upstream: string | null;
+  /** The condition that decided, and what it read. */
+  readonly condition?: { readonly expression: string; readonly values: Readonly<Record<string, unknown>> } | undefined;
+}
+
+interface Asked {
+  readonly status: StepStatus;
+  readonly skipReason: string | null;
+  readonly evaluationTrace: unknown;
+}
+
+/**
+ * Why a step was skipped, or what it still waits for, in words: one reason for each edge that decides. `statusOf` yields
+ * where the step's neighbours upstream stand, undefined where that is not known.
+ */
+export function explain(
+  step: Asked,
+  { runAfter }: Pick<GraphStep, 'runAfter'>,
+  statusOf: (upstreamKey: string) => StepStatus | undefined,
+): Reason[] {
+  if (step.status === 'Skipped') {
+    const reasons = [...skippingEdges(runAfter, statusOf), ...falseConditions(step.evaluationTrace)];
+    if (reasons.length > 0) return reasons;
+    return step.skipReason === null ? [] : [{ text: `${sentence(step.skipReason)}.`, upstream: null }];
+  }
+  return step.status === 'Pending' ? openEdges(runAfter, statusOf) : [];
+}
+
+function skippingEdges(runAfter: GraphStep['runAfter'], statusOf: (key: string) => StepStatus | undefined): Reason[] {
+  return Object.entries(runAfter).flatMap(([upstream, { statuses }]) => {
+    const status = statusOf(upstream);
+    if (!hasEnded(status) || statuses.includes(status)) return [];
+    const happened = status === 'Skipped' ? 'was skipped itself' : `ended as ${status}`;
+    return [{ text: `“${upstream}” ${happened}; this step runs only after it ends as ${either(statuses)}.`, upstream }];
+  });
+}
+
+function openEdges(runAfter: GraphStep['runAfter'], statusOf: (key: string) => StepStatus | undefined): Reason[] {
+  return Object.entries(runAfter).flatMap(([upstream, { statuses, when }]) => {
+    if (hasEnded(statusOf(upstream))) return [];
+    const condition = when === undefined ? '' : ', and only if its condition is true then';
+    return [{ text: `It starts after “${upstream}” ends as ${either(statuses)}${condition}.`, upstream }];
+  });
+}
+
+function falseConditions(trace: unknown): Reason[] {
+  return entriesOf(trace)
+    .filter(({ result }) => result === false)
+    .map(({ after, expression, values }) => ({
+      text: `Its condition after “${after}” is false.`,
+      upstream: after,
+      condition: { expression, values },
+    }));
+}
+
+/** One condition that was evaluated before a step started. */
+export interface TraceEntry {
+  readonly after: string;
+  readonly expression: string;
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly result: boolean | null;
+  readonly error: string | null;
+}
+
+/** What a step's record keeps of its conditions; anything else that stands there is left out. */
+export function entriesOf(trace: unknown): TraceEntry[] {
+  if (!Array.isArray(trace)) return [];
+  return trace.flatMap((entry: unknown): TraceEntry[] => {
+    if (!isRecord(entry)) return [];
+    const { after, expression, values, result, error } = entry;
+    if (typeof after !== 'string' || typeof expression !== 'string') return [];
+    return [
+      {
+        ...{ after, expression },
+        values: isRecord(values) ? values : {},
+        result: typeof result === 'boolean' ? result : null,
+        error: typeof error === 'string' ? error : null,
+      },
+    ];
+  });
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function hasEnded(status: StepStatus | undefined): status is 'Succeeded' | 'Failed' | 'Skipped' {
+  return status === 'Succeeded' || status === 'Failed' || status === 'Skipped';
+}
+
+function either(statuses: readonly string[]): string {
+  return statuses.length < 2 ? statuses.join() : `${statuses.slice(0, -1).join(', ')} or ${statuses.at(-1)}`;
+}
+
+const sentence = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1);

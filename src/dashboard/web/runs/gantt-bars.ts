@@ -1,0 +1,72 @@
+import type { StepStatus } from '../api-types.ts';
+import type { StepTimes } from './step-state.ts';
+
+/** A stretch of time in which a step was tried, or waited. Milliseconds since the Unix epoch. */
+export interface Bar {
+  readonly kind: 'attempt' | 'wait';
+  readonly from: number;
+  readonly to: number;
+  /** Of the attempt; of a wait the step's own. */
+  readonly status: StepStatus;
+  readonly attempt: number;
+  /** It goes on. */
+  readonly isOpen: boolean;
+}
+
+/** Types whose whole attempt is a wait: nothing of it works on anything. */
+const WAITING_TYPES: ReadonlySet<string> = new Set(['Delay', 'WaitForSignal']);
+
+/** The bars of one step, oldest first. `now` is the end of what has not ended: the run's own end where it has one. */
+export function barsOf({ stepType, status, attempts }: StepTimes, now: number): Bar[] {
+  const bars: Bar[] = [];
+  for (const { attempt, status: outcome, startedAt, completedAt } of attempts) {
+    const from = Date.parse(startedAt);
+    const last = bars.at(-1);
+    if (last !== undefined && from > last.to) {
+      bars.push({ kind: 'wait', from: last.to, to: from, status, attempt, isOpen: false });
+    }
+    const isOpen = completedAt === null;
+    const isWait = WAITING_TYPES.has(stepType) || (isOpen && status === 'Pending');
+    const to = Math.max(from, isOpen ? now : Date.parse(completedAt));
+    bars.push({ kind: isWait ? 'wait' : 'attempt', from, to, status: outcome, attempt, isOpen });
+  }
+  const last = bars.at(-1);
+  if (last !== undefined && !last.isOpen && status === 'Pending' && now > last.to) {
+    bars.push({ kind: 'wait', from: last.to, to: now, status, attempt: last.attempt + 1, isOpen: true });
+  }
+  return bars;
+}
+
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Where a bar begins and how wide it is, in percent of the span; never so narrow that it could not be seen. */
+export function placeOf({ from, to }: Span, span: Span): { left: number; width: number } {
+  const whole = Math.max(1, span.to - span.from);
+  const left = clamp(((from - span.from) / whole) * 100, 0, 100 - MIN_WIDTH);
+  return { left, width: clamp(((to - from) / whole) * 100, MIN_WIDTH, 100 - left) };
+}
+
+const MIN_WIDTH = 0.4;
+const clamp = (value: number, min: number, max: number) => Math.min(max, Math.max(min, value));
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const ROUND_STEPS = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * SECOND),
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR),
+  ...[1, 2, 7, 14, 30, 90, 365].map((days) => days * DAY),
+];
+
+/** Round distances from the beginning of a span at which its axis is marked: at most `most` of them, 0 included. */
+export function ticksOf({ from, to }: Span, most: number): number[] {
+  const whole = Math.max(1, to - from);
+  const step = ROUND_STEPS.find((size) => whole / size < most) ?? whole;
+  return Array.from({ length: Math.floor(whole / step) + 1 }, (_, index) => index * step).slice(0, most);
+}

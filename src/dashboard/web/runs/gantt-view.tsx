@@ -1,0 +1,197 @@
+import { useEffect, useState } from 'preact/hooks';
+import { withQuery } from '../api.ts';
+import type { Iterations, StepOutline } from '../api-types.ts';
+import { counted, duration } from '../format.ts';
+import { Icon } from '../kit/icon.tsx';
+import { Failure } from '../kit/page.tsx';
+import { barsOf, placeOf, type Span, ticksOf } from './gantt-bars.ts';
+import type { ViewProps } from './graph-view.tsx';
+import { lookOf } from './state-look.ts';
+import { stepState } from './step-state.ts';
+import { useRunPart } from './use-run.ts';
+
+/** As many marks as have room for their text, and the last place at which one does. */
+const AXIS = { wide: { most: 8, last: 0.94 }, narrow: { most: 4, last: 0.8 } };
+const NARROW = '(max-width: 760px)';
+const TICK_MS = 500;
+const ITERATIONS = 20;
+
+interface Shared extends ViewProps {
+  readonly span: Span;
+}
+
+/** The steps of a run over time: a row a step, its attempts as bars, waits hatched. Loops open a page at a time. */
+export function GanttView(props: ViewProps) {
+  const { run, steps } = props.outline;
+  const now = useNow(run.completedAt === null);
+  const from = Date.parse(run.startedAt);
+  const span = { from, to: Math.max(from + 1, run.completedAt === null ? now : Date.parse(run.completedAt)) };
+  const shared: Shared = { ...props, span };
+  const axis = matchMedia(NARROW).matches ? AXIS.narrow : AXIS.wide;
+  const placeOfTick = (offset: number) => offset / (span.to - span.from);
+  const ticks = ticksOf(span, axis.most).filter((offset) => placeOfTick(offset) <= axis.last);
+  return (
+    <div class="gantt">
+      <div class="gantt-axis" aria-hidden="true">
+        {ticks.map((offset) => (
+          <span key={offset} style={{ left: `${placeOfTick(offset) * 100}%` }}>
+            {offset === 0 ? '0' : duration(offset)}
+          </span>
+        ))}
+      </div>
+      <ol class="gantt-rows">
+        {steps.map((step) => (
+          <Row key={step.stepKey} step={step} depth={0} {...shared} />
+        ))}
+      </ol>
+      <p class="gantt-legend">
+        <span class="gantt-bar good attempt" /> attempt <span class="gantt-bar warn wait" /> wait
+      </p>
+    </div>
+  );
+}
+
+interface RowProps extends Shared {
+  readonly step: StepOutline;
+  readonly depth: number;
+}
+
+function Row({ step, depth, ...shared }: RowProps) {
+  const { outline, selected, onSelect, span } = shared;
+  const [isOpen, setOpen] = useState(false);
+  const loop = outline.loops.find(({ stepKey }) => stepKey === step.stepKey);
+  const look = lookOf(stepState(step));
+  const bars = barsOf(step, span.to);
+  const isSelected = step.stepKey === selected;
+  const name = step.stepKey.slice(step.stepKey.lastIndexOf('.') + 1);
+  return (
+    <li>
+      <div class={`gantt-row ${isSelected ? 'selected' : ''}`}>
+        <div class="gantt-name" style={{ paddingInlineStart: `${depth * 16}px` }}>
+          <button
+            type="button"
+            class={`gantt-step ${look.tone}`}
+            data-row
+            aria-pressed={isSelected}
+            title={`${step.stepKey} (${step.stepType}): ${look.text}`}
+            onClick={() => onSelect(isSelected ? undefined : step.stepKey)}
+          >
+            <Icon name={look.icon} spins={look.icon === 'spinner'} />
+            <span>{name}</span>
+            <span class="unseen">{`${look.text}, ${summary(step, span.to)}`}</span>
+          </button>
+          {loop === undefined ? null : (
+            <button type="button" class="gantt-open" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+              <Icon name={isOpen ? 'down' : 'right'} />
+              {`${loop.ended}/${loop.total}`}
+              <span class="unseen">iterations</span>
+            </button>
+          )}
+        </div>
+        <div class="gantt-track" aria-hidden="true" onClick={() => onSelect(step.stepKey)}>
+          {bars.map((bar) => {
+            const { left, width } = placeOf(bar, span);
+            const what = bar.kind === 'wait' ? 'Wait' : `Attempt ${bar.attempt}: ${bar.status}`;
+            return (
+              <span
+                key={`${bar.kind} ${bar.from}`}
+                class={`gantt-bar ${bar.kind} ${toneOf(bar.kind, bar.status)} ${bar.isOpen ? 'open' : ''}`}
+                style={{ left: `${left}%`, width: `${width}%` }}
+                title={`${what}, ${duration(bar.to - bar.from)}, from +${duration(bar.from - span.from)}`}
+              />
+            );
+          })}
+        </div>
+      </div>
+      {isOpen && loop !== undefined ? <LoopRows loopKey={step.stepKey} depth={depth + 1} {...shared} /> : null}
+    </li>
+  );
+}
+
+interface LoopRowsProps extends Shared {
+  readonly loopKey: string;
+  readonly depth: number;
+}
+
+function LoopRows({ loopKey, depth, ...shared }: LoopRowsProps) {
+  const { outline } = shared;
+  const [skip, setSkip] = useState(0);
+  const [isFailedOnly, setFailedOnly] = useState(false);
+  const loop = outline.loops.find(({ stepKey }) => stepKey === loopKey);
+  const status = isFailedOnly ? 'Failed' : undefined;
+  const path = withQuery(`/runs/${outline.run.id}/iterations`, { loop: loopKey, status, skip, take: ITERATIONS });
+  const { data, error, refresh } = useRunPart<Iterations>(path, outline);
+  if (error !== undefined) return <Failure error={error} retry={refresh} />;
+  const indent = { paddingInlineStart: `${depth * 16}px` };
+  return (
+    <ol>
+      {(data?.items ?? []).map(({ index, steps }) => (
+        <li key={index}>
+          <div class="gantt-iteration" style={indent}>{`Iteration ${index}`}</div>
+          <ol>
+            {steps.map((step) => (
+              <Row key={step.stepKey} step={step} depth={depth + 1} {...shared} />
+            ))}
+          </ol>
+        </li>
+      ))}
+      <li class="gantt-more" style={indent}>
+        <span class="muted">{rangeText(data)}</span>
+        <button type="button" class="button" disabled={skip === 0} onClick={() => setSkip(skip - ITERATIONS)}>
+          Previous
+        </button>
+        <button
+          type="button"
+          class="button"
+          disabled={data === undefined || skip + ITERATIONS >= data.total}
+          onClick={() => setSkip(skip + ITERATIONS)}
+        >
+          Next
+        </button>
+        {(loop?.failed ?? 0) === 0 && !isFailedOnly ? null : (
+          <label>
+            <input
+              type="checkbox"
+              checked={isFailedOnly}
+              onChange={(event) => {
+                setFailedOnly(event.currentTarget.checked);
+                setSkip(0);
+              }}
+            />{' '}
+            Only failed
+          </label>
+        )}
+      </li>
+    </ol>
+  );
+}
+
+function rangeText(data: Iterations | undefined): string {
+  if (data === undefined) return 'Loading';
+  if (data.total === 0) return 'No iterations yet';
+  return `${data.skip + 1}–${data.skip + data.items.length} of ${counted(data.total, 'iteration')}`;
+}
+
+function toneOf(kind: 'attempt' | 'wait', status: StepOutline['status']): string {
+  if (kind === 'wait') return status === 'Failed' ? 'bad' : 'warn';
+  if (status === 'Failed') return 'bad';
+  return status === 'Succeeded' ? 'good' : 'busy';
+}
+
+function summary(step: StepOutline, now: number): string {
+  const first = step.attempts[0];
+  if (first === undefined) return 'not tried';
+  const end = step.completedAt === null ? now : Date.parse(step.completedAt);
+  return `${counted(step.attempts.length, 'attempt')}, ${duration(end - Date.parse(first.startedAt))}`;
+}
+
+/** The time of day; it moves while something does. */
+function useNow(isMoving: boolean): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (!isMoving) return undefined;
+    const timer = setInterval(() => setNow(Date.now()), TICK_MS);
+    return () => clearInterval(timer);
+  }, [isMoving]);
+  return now;
+}

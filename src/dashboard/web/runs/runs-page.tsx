@@ -1,0 +1,110 @@
+import { withQuery } from '../api.ts';
+import type { Flow, PageOf, Run } from '../api-types.ts';
+import { count, shortId } from '../format.ts';
+import { CodeLine } from '../kit/copy.tsx';
+import { SearchFilter, SelectFilter } from '../kit/filters.tsx';
+import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
+import { STATUSES, StatusPill } from '../kit/pill.tsx';
+import { type Column, Pager, skipOf, Table } from '../kit/table.tsx';
+import { Duration, Time } from '../kit/time.tsx';
+import { useResource } from '../resource.ts';
+import { useQuery } from '../router.ts';
+
+const TAKE = 50;
+const RUN_STATUSES = ['Running', 'Succeeded', 'Failed', 'TimedOut', 'Cancelled', 'Skipped'] as const;
+
+const COLUMNS: readonly Column<Run>[] = [
+  { name: 'Status', cell: ({ status }) => <StatusPill status={status} /> },
+  { name: 'Flow', cell: ({ flowName }) => flowName },
+  {
+    name: 'Started by',
+    isMinor: true,
+    cell: ({ triggerKey, triggerType, sourceRunId }) => (
+      <>
+        {triggerKey} <span class="muted">{sourceRunId === null ? triggerType : 're-run'}</span>
+      </>
+    ),
+  },
+  { name: 'Started', cell: ({ startedAt }) => <Time at={startedAt} /> },
+  {
+    name: 'Took',
+    align: 'end',
+    cell: ({ startedAt, completedAt }) => <Duration from={startedAt} to={completedAt} />,
+  },
+  { name: 'Revision', isMinor: true, align: 'end', cell: ({ revision }) => revision },
+  { name: 'Run', isMinor: true, cell: ({ id }) => <code title={id}>{shortId(id)}</code> },
+];
+
+/** Runs, newest first; the address keeps the filters, and the list follows what happens. */
+export function RunsPage() {
+  const [query] = useQuery();
+  const filters = {
+    flowId: query.get('flowId') ?? '',
+    status: query.get('status') ?? '',
+    search: query.get('search') ?? '',
+  };
+  const path = withQuery('/runs', { ...filters, skip: skipOf(query), take: TAKE, includeTotal: true });
+  const runs = useResource<PageOf<Run>>(path, { refreshOn: ['run.started', 'run.completed'], keepPrevious: true });
+  const flows = useResource<readonly Flow[]>('/flows?take=500');
+  const isFiltered = Object.values(filters).some((value) => value !== '');
+  const flowChoices = (flows.data ?? []).map(({ id, name }) => ({ value: id, text: name }));
+  const statusChoices = RUN_STATUSES.map((status) => ({ value: status, text: STATUSES[status][2] }));
+  return (
+    <Page title="Runs">
+      <div class="filters">
+        <SelectFilter name="flowId" label="Flow" choices={[{ value: '', text: 'All flows' }, ...flowChoices]} />
+        <SelectFilter name="status" label="Status" choices={[{ value: '', text: 'Any status' }, ...statusChoices]} />
+        <SearchFilter label="Id, flow, trigger or delivery" />
+      </div>
+      <Panel title="Runs" aside={runs.data === undefined ? undefined : count(runs.data.total)} isFlush>
+        <Loaded of={runs} lines={8}>
+          {({ items, total, skip, take }) =>
+            items.length === 0 ? (
+              <NoRuns isFiltered={isFiltered} flows={flows.data ?? []} />
+            ) : (
+              <>
+                <Table
+                  label="Runs"
+                  columns={COLUMNS}
+                  rows={items}
+                  keyOf={({ id }) => id}
+                  hrefOf={({ id }) => `/flows/runs/${id}`}
+                  isStale={runs.isLoading && runs.data !== undefined && runs.data.skip !== skipOf(query)}
+                />
+                <Pager total={total} skip={skip} take={take} />
+              </>
+            )
+          }
+        </Loaded>
+      </Panel>
+    </Page>
+  );
+}
+
+function NoRuns({ isFiltered, flows }: { isFiltered: boolean; flows: readonly Flow[] }) {
+  if (isFiltered) {
+    return (
+      <Empty icon="search" title="No run matches">
+        <p>
+          <a href="/flows/runs">Clear the filters</a> to see all runs.
+        </p>
+      </Empty>
+    );
+  }
+  const slug = flows.flatMap(({ triggers }) => triggers).find((trigger) => trigger.slug)?.slug;
+  return (
+    <Empty icon="runs" title="Nothing has run yet">
+      {slug === undefined || slug === null ? (
+        <p>
+          A run begins when a delivery is accepted, a schedule fires, or somebody starts one from a{' '}
+          <a href="/flows/flows">flow</a>.
+        </p>
+      ) : (
+        <>
+          <p>Send a signed sample delivery from the project’s folder, and its run appears here:</p>
+          <CodeLine text={`npx sluice send ${slug} --to ${location.origin}`} label="command" />
+        </>
+      )}
+    </Empty>
+  );
+}

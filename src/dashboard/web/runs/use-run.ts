@@ -1,0 +1,66 @@
+import { useCallback, useEffect, useRef } from 'preact/hooks';
+import type { LiveEventType, RunOutline } from '../api-types.ts';
+import { useLiveEvents } from '../live.ts';
+import { type Resource, useResource } from '../resource.ts';
+
+const TYPES: readonly LiveEventType[] = ['step.started', 'step.completed', 'step.retried', 'run.completed'];
+const LEAST_MS = 400;
+/** A run of thousands of steps takes long to answer for; asking may keep the service busy a fifth of the time at most. */
+const REST_FACTOR = 4;
+
+/** Where a run stands, asked for again when something happens to it. */
+export function useRunOutline(runId: string): Resource<RunOutline> {
+  const resource = useResource<RunOutline>(`/runs/${runId}/outline`);
+  const askAgain = usePatience(resource);
+  useLiveEvents(TYPES, (message) => {
+    if (message === undefined || message.data.runId === runId) askAgain();
+  });
+  return resource;
+}
+
+/** Asks for a part of a run, and again when the outline is a newer one. */
+export function useRunPart<Answer>(path: string | null, outline: RunOutline): Resource<Answer> {
+  const resource = useResource<Answer>(path, { keepPrevious: true });
+  const askAgain = usePatience(resource);
+  const seen = useRef(outline);
+  useEffect(() => {
+    if (seen.current === outline) return;
+    seen.current = outline;
+    askAgain();
+  }, [outline, askAgain]);
+  return resource;
+}
+
+/**
+ * Asks a resource again no oftener than its answers come easily: never while one is on its way, which would be given
+ * up for it, and after a slow one only when the service has rested.
+ */
+function usePatience({ refresh, isLoading }: Pick<Resource<unknown>, 'refresh' | 'isLoading'>): () => void {
+  const latest = useRef({ refresh, isLoading });
+  latest.current = { refresh, isLoading };
+  const pace = useRef<{ isWanted: boolean; askedAt: number; tookMs: number; timer?: number | undefined }>({
+    ...{ isWanted: false, askedAt: 0, tookMs: 0 },
+  });
+  const askAgain = useCallback(() => {
+    const own = pace.current;
+    own.isWanted = true;
+    if (latest.current.isLoading || own.timer !== undefined) return;
+    const rest = Math.max(LEAST_MS, own.tookMs * REST_FACTOR);
+    own.timer = window.setTimeout(() => {
+      own.timer = undefined;
+      own.isWanted = false;
+      latest.current.refresh();
+    }, rest);
+  }, []);
+  useEffect(() => {
+    const own = pace.current;
+    if (isLoading) {
+      own.askedAt = performance.now();
+      return;
+    }
+    own.tookMs = performance.now() - own.askedAt;
+    if (own.isWanted) askAgain();
+  }, [isLoading, askAgain]);
+  useEffect(() => () => clearTimeout(pace.current.timer), []);
+  return askAgain;
+}

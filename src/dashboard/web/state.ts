@@ -1,0 +1,35 @@
+import { useEffect, useState } from 'preact/hooks';
+
+/** A value that several components show. */
+export interface State<Value> {
+  get(): Value;
+  set(next: Value): void;
+  subscribe(listener: (value: Value) => void): () => void;
+}
+
+export function createState<Value>(initial: Value): State<Value> {
+  let value = initial;
+  const listeners = new Set<(value: Value) => void>();
+  return {
+    get: () => value,
+    set(next) {
+      if (Object.is(next, value)) return;
+      value = next;
+      for (const listener of [...listeners]) listener(next);
+    },
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+export function useShared<Value>(state: State<Value>): Value {
+  const [value, setValue] = useState(() => state.get());
+  useEffect(() => {
+    // It may have changed between the first drawing and now.
+    setValue(() => state.get());
+    return state.subscribe((next) => setValue(() => next));
+  }, [state]);
+  return value;
+}

@@ -1,0 +1,38 @@
+import { headerOf } from './body-fields.ts';
+import type { Handshake, HandshakeRequest } from './handshake.ts';
+import type { SignatureSpec } from './spec.ts';
+
+const HEADER = 'X-Hook-Secret';
+
+// What is echoed into a header is one word. Asana sends 64 hex digits; a key of a few letters could be guessed.
+const SECRET = /^[A-Za-z0-9._~+/=-]{16,256}$/;
+
+/** Sent once, unsigned and empty, while a webhook is made: it brings the key that events are signed with. */
+const hookSecret: Handshake = {
+  name: HEADER,
+  method: 'POST',
+  needsVerification: false,
+  recognises: ({ headers }) => headerOf(headers, HEADER) !== undefined,
+  offeredKey: secretIn,
+  answer(request) {
+    const secret = secretIn(request);
+    if (secret === undefined) return undefined;
+    return { statusCode: 200, contentType: 'text/plain', body: '', headers: { 'x-hook-secret': secret } };
+  },
+};
+
+function secretIn({ headers }: HandshakeRequest): string | undefined {
+  const secret = headerOf(headers, HEADER) ?? '';
+  return SECRET.test(secret) ? secret : undefined;
+}
+
+/** Each webhook has a key of its own, which only its handshake tells. Every eight hours a delivery without events comes. */
+export const asana: SignatureSpec = {
+  name: 'Asana',
+  headers: [{ signature: 'X-Hook-Signature' }],
+  algorithm: 'sha256',
+  encoding: 'hexLower',
+  payload: { strategy: 'RawBody' },
+  handshakes: [hookSecret],
+  source: 'https://developers.asana.com/docs/webhooks-guide, read 2026-11',
+};

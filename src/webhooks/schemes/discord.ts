@@ -1,0 +1,44 @@
+import { isObject, parseJson } from './body-fields.ts';
+import type { Handshake } from './handshake.ts';
+import type { SignatureSpec } from './spec.ts';
+
+/** Sent when the URL of interactions is saved and now and then after, signed, and with wrong signatures too. */
+const ping: Handshake = {
+  name: 'PING',
+  method: 'POST',
+  needsVerification: true,
+  // An event of the other kind of webhook has type 1 too, and what happened in it.
+  recognises({ body }) {
+    const json = parseJson(body);
+    return isObject(json) && json.type === 1 && json.event === undefined;
+  },
+  answer: () => ({ statusCode: 200, contentType: 'application/json', body: '{"type":1}' }),
+};
+
+/** The same for the URL of webhook events. */
+const eventsPing: Handshake = {
+  name: 'PING of webhook events',
+  method: 'POST',
+  needsVerification: true,
+  recognises({ body }) {
+    const json = parseJson(body);
+    return isObject(json) && json.type === 0;
+  },
+  answer: () => ({ statusCode: 204, contentType: 'text/plain', body: '' }),
+};
+
+/** Interactions and webhook events. The key is the application's public key. */
+export const discord: SignatureSpec = {
+  name: 'Discord',
+  headers: [{ signature: 'X-Signature-Ed25519', timestamp: 'X-Signature-Timestamp' }],
+  algorithm: 'ed25519',
+  encoding: 'hexLower',
+  payload: { strategy: 'TimestampDotBody', delimiter: '' },
+  // Ten digits: with any other number of them a digit could be the timestamp's or the body's.
+  timestamp: { in: 'header', unit: 'seconds', length: 10 },
+  keyEncoding: 'hex',
+  handshakes: [ping, eventsPing],
+  // Shows that an answer follows within 15 minutes; anything that is no answer is shown as a failure.
+  acceptedResponse: { contentType: 'application/json', body: '{"type":5}' },
+  source: 'https://docs.discord.com/developers/interactions/overview, read 2026-11',
+};

@@ -1,0 +1,25 @@
+import type { WebhookInputs, WebhookTrigger } from '../../model/manifest.ts';
+import type { LearnedKeys } from '../gate.ts';
+import type { Conversation } from './spec.ts';
+
+type Scheme = Conversation & { readonly name: string };
+
+/** Whether the publisher hands the key over in a handshake. */
+export function handsOverKey({ handshakes = [] }: Conversation): boolean {
+  return handshakes.some(({ offeredKey }) => offeredKey !== undefined);
+}
+
+/** Whether a trigger leaves its key to be learnt. One whose key field is there but empty was meant to have a key. */
+export function learnsKey(scheme: Conversation, { webhookHmacKey, webhookSecret }: WebhookInputs): boolean {
+  return handsOverKey(scheme) && webhookHmacKey === undefined && webhookSecret === undefined;
+}
+
+/** The keys that verify now: what is configured, or else what was learnt by then. */
+export function keysInForce(
+  { flowId, triggerKey, inputs, keys }: WebhookTrigger,
+  scheme: Scheme,
+  learnedKeys: LearnedKeys | undefined,
+): WebhookTrigger['keys'] {
+  if (keys.current !== undefined || !learnsKey(scheme, inputs)) return keys;
+  return { ...keys, current: learnedKeys?.find({ flowId, triggerKey, scheme: scheme.name }) };
+}

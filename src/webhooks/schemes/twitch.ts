@@ -1,0 +1,35 @@
+import { isObject, parseJson } from './body-fields.ts';
+import { echo } from './challenge.ts';
+import type { Handshake } from './handshake.ts';
+import type { SignatureSpec } from './spec.ts';
+
+/** Sent once, signed like any message, when a subscription is made. */
+const callbackVerification: Handshake = {
+  name: 'webhook_callback_verification',
+  method: 'POST',
+  needsVerification: true,
+  recognises: ({ headers }) => headers['twitch-eventsub-message-type'] === 'webhook_callback_verification',
+  answer({ body }) {
+    const json = parseJson(body);
+    return isObject(json) ? echo(json.challenge) : undefined;
+  },
+};
+
+/** EventSub. Id and timestamp are signed with the body; the type of the message is not. A revocation is a delivery. */
+export const twitch: SignatureSpec = {
+  name: 'Twitch',
+  headers: [
+    {
+      signature: 'Twitch-Eventsub-Message-Signature',
+      timestamp: 'Twitch-Eventsub-Message-Timestamp',
+      deliveryId: 'Twitch-Eventsub-Message-Id',
+    },
+  ],
+  algorithm: 'sha256',
+  encoding: 'hexLower',
+  prefix: 'sha256=',
+  payload: { strategy: 'TimestampDotBody', delimiter: '', startsWithDeliveryId: true },
+  timestamp: { in: 'header', unit: 'rfc3339' },
+  handshakes: [callbackVerification],
+  source: 'https://dev.twitch.tv/docs/eventsub/handling-webhook-events, read 2026-11',
+};

@@ -1,0 +1,131 @@
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
+import { parseArgs } from 'node:util';
+import { buildApp } from '../../src/app.ts';
+import { createWorkspace, githubManifest } from '../e2e/service.ts';
+import { FLOWS, fillLog, RARE_REASON } from './fill-log.ts';
+
+/**
+ * Asks every list, with every filter, of a service whose database is large, and prints how long the answers took, and how
+ * long the event loop was held meanwhile: the latter is what deliveries wait for.
+ */
+const { values } = parseArgs({
+  options: {
+    rows: { type: 'string', default: '1000000' },
+    repeat: { type: 'string', default: '20' },
+    // A folder that an earlier bench left, to save filling one.
+    folder: { type: 'string' },
+    keep: { type: 'boolean', default: false },
+  },
+});
+const rows = Number(values.rows);
+const repeat = Number(values.repeat);
+
+const quietSettings = {
+  logLevel: 'silent',
+  runRetentionDays: 3650,
+  deliveryRetentionDays: 3650,
+  refusedDeliveryRows: 100_000_000,
+} as const;
+
+async function open(folder: string) {
+  return buildApp({ folder, settings: { ...quietSettings, manifests: join(folder, 'manifests'), port: 0 } });
+}
+
+async function filledFolder(): Promise<{ folder: string; remove(): Promise<void> }> {
+  if (values.folder !== undefined && existsSync(values.folder))
+    return { folder: values.folder, remove: async () => {} };
+  const workspace = await createWorkspace();
+  await workspace.writeManifest('push.json', githubManifest());
+  await (await open(workspace.folder)).close();
+  const file = join(workspace.folder, 'data/sluice.db');
+  const startedAt = performance.now();
+  fillLog(file, rows);
+  const seconds = Math.round((performance.now() - startedAt) / 1000);
+  console.log(
+    `${rows} deliveries and runs: ${Math.round(statSync(file).size / 1e6)} MB in ${seconds} s, ${workspace.folder}`,
+  );
+  return { folder: workspace.folder, remove: () => (values.keep ? Promise.resolve() : workspace.remove()) };
+}
+
+const listed = (path: string, filters: readonly string[]) =>
+  filters.flatMap((filter) =>
+    ['', 'includeTotal=true', `skip=${Math.floor(rows / 2)}`, `skip=${rows - 60}`].map(
+      (paging) => `${path}?${[filter, paging].filter((part) => part !== '').join('&')}`,
+    ),
+  );
+
+const deliveryFilters = ['', ...Object.values(FLOWS).map((flowId) => `flowId=${flowId}`)].flatMap((flow) =>
+  [
+    '',
+    'reason=signature_mismatch',
+    `reason=${RARE_REASON}`,
+    'reason=timestamp_skew',
+    'rejectedOnly=true',
+    'acceptedOnly=true',
+  ].map((filter) => [flow, filter].filter((part) => part !== '').join('&')),
+);
+const runFilters = ['', ...Object.values(FLOWS).map((flowId) => `flowId=${flowId}`)].flatMap((flow) =>
+  ['', 'status=Running', 'status=Succeeded', 'status=Failed', 'status=Cancelled', 'status=TimedOut'].map((filter) =>
+    [flow, filter].filter((part) => part !== '').join('&'),
+  ),
+);
+const searches = ['search=orders', 'search=nothing-has-this', 'search=192.0.2.7', `search=${'0'.repeat(8)}`].flatMap(
+  (search) => [search, `${search}&includeTotal=true`, `${search}&flowId=${FLOWS.rare}`],
+);
+
+const api = '/flows/api';
+const urls = [
+  ...listed(`${api}/webhooks/recent`, deliveryFilters),
+  ...searches.map((search) => `${api}/webhooks/recent?${search}`),
+  ...listed(`${api}/runs`, runFilters),
+  ...searches.map((search) => `${api}/runs?${search}`),
+  `${api}/runs/active`,
+  `${api}/runs/stats`,
+  ...['hour&hours=24', 'hour&hours=720', 'day&days=30', 'day&days=365'].flatMap((bucket) => [
+    `${api}/runs/timeseries?bucket=${bucket}`,
+    `${api}/runs/timeseries?bucket=${bucket}&flowId=${FLOWS.busy}`,
+  ]),
+  ...[1, 24, 720].flatMap((hours) => [
+    `${api}/webhooks/stats?hours=${hours}`,
+    `${api}/webhooks/timeseries?hours=${hours}`,
+    `${api}/webhooks/timeseries?hours=${hours}&flowId=${FLOWS.busy}`,
+    `${api}/webhooks/readiness?hours=${hours}`,
+  ]),
+  ...['flows', 'schedules', 'handlers', 'schemes', 'attention'].map((name) => `${api}/${name}`),
+];
+
+const percentile = (sorted: readonly number[], share: number) =>
+  sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
+
+const { folder, remove } = await filledFolder();
+const app = await open(folder);
+const base = await app.listen();
+const results: { url: string; p50: number; p99: number; loop: number }[] = [];
+for (const url of urls) {
+  const times: number[] = [];
+  const loop = monitorEventLoopDelay({ resolution: 1 });
+  for (let round = 0; round <= repeat; round += 1) {
+    // The first answer is not counted: it prepares the statement and reads cold pages.
+    if (round === 1) loop.enable();
+    const startedAt = performance.now();
+    const response = await fetch(`${base}${url}`);
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${url}: ${response.status} ${text}`);
+    if (round > 0) times.push(performance.now() - startedAt);
+  }
+  loop.disable();
+  times.sort((a, b) => a - b);
+  results.push({ url, p50: percentile(times, 0.5), p99: percentile(times, 0.99), loop: loop.percentile(99) / 1e6 });
+}
+await app.close();
+await remove();
+
+results.sort((a, b) => b.p99 - a.p99);
+console.log(
+  `${'p50 ms'.padStart(8)} ${'p99 ms'.padStart(8)} ${'loop p99'.padStart(9)}  answer, slowest first; ${repeat} times each`,
+);
+for (const { url, p50, p99, loop } of results) {
+  console.log(`${p50.toFixed(1).padStart(8)} ${p99.toFixed(1).padStart(8)} ${loop.toFixed(1).padStart(9)}  ${url}`);
+}

@@ -1,0 +1,150 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest';
+import { createWorkspace, type Service, startService, type Workspace } from '../e2e/service.ts';
+
+const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const executablePath = [process.env.SLUICE_CHROMIUM ?? '', ...PLACES].find((path) => path !== '' && existsSync(path));
+
+/** A suite that needs a Chromium: skipped, and its name says why, where there is none. */
+export function describeInBrowser(name: string, suite: () => void): void {
+  if (executablePath === undefined) describe.skip(`${name} (no Chromium here; name one in SLUICE_CHROMIUM)`, suite);
+  else describe(name, suite);
+}
+
+/** Quiet, and as alone as it can be: the page under test is all that it may talk to. */
+const ARGUMENTS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+interface OpenOptions {
+  /** Statuses of answers that the test asks for on purpose; the browser's console tells of each. */
+  readonly failures?: readonly number[];
+}
+
+export interface BrowserSuite {
+  readonly service: () => Service;
+  readonly workspace: () => Workspace;
+  /** A page in light colours, 1440 pixels wide, at a path of the service. */
+  open(path: string, options?: OpenOptions): Promise<Page>;
+  /** Stops the service and starts it at the same address with other variables, as an operator does to change a setting. */
+  restart(env: Readonly<Record<string, string>>): Promise<void>;
+}
+
+interface SuiteOptions {
+  /** By file name. */
+  readonly manifests: Readonly<Record<string, object>>;
+  readonly env?: Readonly<Record<string, string>>;
+  /** The login that the browser knows. */
+  readonly credentials?: { readonly username: string; readonly password: string };
+}
+
+/**
+ * Starts one service and one browser for the suite around it. A test fails for what it asserts, and for any error on a
+ * page, in the console or thrown, and any request to another host.
+ */
+export function useBrowser({ manifests, env = {}, credentials }: SuiteOptions): BrowserSuite {
+  let workspace: Workspace;
+  let service: Service;
+  let browser: Browser;
+  let context: BrowserContext;
+  let problems: string[] = [];
+
+  beforeAll(async () => {
+    workspace = await createWorkspace();
+    for (const [name, manifest] of Object.entries(manifests)) await workspace.writeManifest(name, manifest);
+    [service, browser] = await Promise.all([
+      startService(workspace, { SLUICE_LOG_LEVEL: 'silent', ...env }),
+      chromium.launch({ executablePath: executablePath ?? '', args: ARGUMENTS }),
+    ]);
+    // One for all tests: what they have in common, the files of the page, is fetched once.
+    context = await browser.newContext({
+      baseURL: service.url,
+      ...(credentials === undefined ? {} : { httpCredentials: credentials }),
+    });
+  }, 60_000);
+  afterEach(async () => {
+    for (const page of context.pages()) await page.close();
+    const found = problems;
+    problems = [];
+    expect(found).toEqual([]);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await service?.stop('SIGTERM');
+    await workspace?.remove();
+  });
+
+  return {
+    service: () => service,
+    workspace: () => workspace,
+    async open(path, { failures = [] } = {}) {
+      const page = await context.newPage();
+      await page.emulateMedia({ colorScheme: 'light' });
+      await page.setViewportSize({ width: 1440, height: 900 });
+      watch(page, { url: service.url, failures, report: (problem) => problems.push(problem) });
+      await page.goto(path);
+      return page;
+    },
+    async restart(changed) {
+      // A page that is left open tells of each try to reach a service that is away.
+      for (const page of context.pages()) await page.close();
+      await service.stop('SIGTERM');
+      const { port } = new URL(service.url);
+      service = await startService(workspace, { SLUICE_LOG_LEVEL: 'silent', ...env, ...changed, SLUICE_PORT: port });
+    },
+  };
+}
+
+interface Watch {
+  readonly url: string;
+  readonly failures: readonly number[];
+  readonly report: (problem: string) => void;
+}
+
+function watch(page: Page, { url, failures, report }: Watch): void {
+  page.on('pageerror', (error) => report(`thrown: ${error.stack}`));
+  page.on('console', (message) => {
+    if (message.type() !== 'error' && message.type() !== 'warning') return;
+    const [, status] = /Failed to load resource: .* status of (\d+)/.exec(message.text()) ?? [];
+    if (!failures.includes(Number(status))) report(`console: ${message.text()} ${message.location().url}`);
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(`${url}/`) && !request.url().startsWith('data:')) report(`asked ${request.url()}`);
+  });
+}
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** What axe finds to be a serious or critical hindrance on a page as it stands, one line each. */
+export async function hindrances(page: Page): Promise<string[]> {
+  // Handed over as text: the page's own policy lets no script in that is not its own.
+  await page.evaluate(axeSource);
+  const found: { id: string; impact: string | null; help: string; nodes: { html: string }[] }[] = await page.evaluate(
+    'axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations)',
+  );
+  return found
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' | ')}`);
+}
+
+/** Asserts that a page, as it stands, hinders nobody: in light and wide, and in dark on a phone, where it must not scroll sideways. */
+export async function expectNoHindrance(page: Page): Promise<void> {
+  for (const { colorScheme, width } of [
+    { colorScheme: 'light', width: 1440 } as const,
+    { colorScheme: 'dark', width: 390 } as const,
+  ]) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width, height: 900 });
+    expect({ colorScheme, width, found: await hindrances(page) }).toEqual({ colorScheme, width, found: [] });
+    expect(await page.evaluate('document.documentElement.scrollWidth - window.innerWidth')).toBe(0);
+  }
+}

@@ -1,0 +1,51 @@
+import { createHmac } from 'node:crypto';
+import { FLOW_ID, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
+
+export const MANUAL_ID = '2d9a4166-8e3f-4b20-9c73-51b20f3e4c32';
+
+/** A flow behind an enforced GitHub webhook, and one with a schedule that is started by hand. */
+export const MANIFESTS = {
+  'push.json': githubManifest({ inputs: { webhookEnforcementMode: 'Enforce' } }),
+  'report.json': {
+    id: MANUAL_ID,
+    name: 'report',
+    version: '2',
+    triggers: {
+      now: { type: 'manual' },
+      nightly: { type: 'cron', inputs: { cronExpression: '0 2 * * *', timeZone: 'Europe/Berlin' } },
+    },
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: an expression of a manifest.
+    steps: { gather: { type: 'Transform', inputs: { value: '${trigger.body}' } } },
+  },
+};
+
+interface DeliveryOptions {
+  readonly body?: string;
+  readonly key?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+let sent = 0;
+
+/** Sends one delivery to the GitHub webhook, rightly signed unless a key is given; yields the status of the answer. */
+export async function deliver(url: string, options: DeliveryOptions = {}): Promise<number> {
+  sent += 1;
+  const { body = JSON.stringify({ number: sent }), key = GITHUB_SECRET, headers } = options;
+  const response = await fetch(`${url}/flows/api/webhook/push`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      'x-github-delivery': `delivery-${sent}`,
+      'x-hub-signature-256': `sha256=${createHmac('sha256', key).update(body).digest('hex')}`,
+      ...headers,
+    },
+    body,
+  });
+  await response.arrayBuffer();
+  return response.status;
+}
+
+export async function switchFlow(url: string, verb: 'enable' | 'disable'): Promise<void> {
+  const response = await fetch(`${url}/flows/api/flows/${FLOW_ID}/${verb}`, { method: 'POST' });
+  if (!response.ok) throw new Error(`${verb}: ${response.status}`);
+}

@@ -1,0 +1,152 @@
+import { beforeAll, expect, it } from 'vitest';
+import { FLOW_ID, getJson } from '../e2e/service.ts';
+import { describeInBrowser, expectNoHindrance, hindrances, useBrowser } from './browser.ts';
+import { deliver, MANIFESTS, switchFlow } from './deliver.ts';
+
+const HOSTILE = '<img src=x onerror="window.broken=1">';
+
+describeInBrowser('deliveries', () => {
+  const { open, service } = useBrowser({ manifests: MANIFESTS });
+  const newest = async (query: string): Promise<{ id: string; runId: string | null }> => {
+    const url = `${service().url}/flows/api/webhooks/recent?take=1&${query}`;
+    const [delivery] = await getJson<{ id: string; runId: string | null }[]>(url);
+    if (delivery === undefined) throw new Error(`no delivery is like ${query}`);
+    return delivery;
+  };
+
+  beforeAll(async () => {
+    await Promise.all(Array.from({ length: 60 }, () => deliver(service().url)));
+    await deliver(service().url, { body: JSON.stringify({ note: HOSTILE }), headers: { 'x-note': HOSTILE } });
+    await deliver(service().url, { key: 'wrong', body: '{"from":"a stranger"}' });
+  });
+
+  it('are listed by pages, found by filters, and the address keeps both', async () => {
+    const page = await open('/flows/deliveries');
+    await page.getByText('1–50 of 62').waitFor();
+    await page.getByRole('button', { name: 'Older' }).click();
+    await page.getByText('51–62 of 62').waitFor();
+    await page.getByLabel('Outcome').selectOption('rejected');
+    await page.getByText('Refused', { exact: true }).waitFor();
+    expect(await page.getByRole('row').count()).toBe(2);
+    expect(new URL(page.url()).search).toBe('?outcome=rejected');
+    await page.reload();
+    await page.getByText('Refused', { exact: true }).waitFor();
+    await page.getByLabel('Reason').selectOption('ip_denied');
+    await page.getByText('No delivery is like that').waitFor();
+    await page.getByRole('button', { name: 'Show all deliveries' }).click();
+    await page.getByText('1–50 of 62').waitFor();
+  });
+
+  it('are walked by keys: / searches, j and k choose, Enter opens', async () => {
+    const page = await open('/flows/deliveries');
+    await page.getByText('1–50 of 62').waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type('x');
+    await page.keyboard.press('Backspace');
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('j');
+    await page.keyboard.press('j');
+    await page.keyboard.press('k');
+    await page.keyboard.press('Enter');
+    const { id } = await newest('');
+    await page.waitForURL(`**/flows/deliveries/${id}`);
+    await page.goBack();
+    await page.getByText('1–50 of 62').waitFor();
+  });
+
+  it('tell gate by gate what became of one, and what it is signed over', async () => {
+    const { id } = await newest('reason=signature_mismatch');
+    const page = await open(`/flows/deliveries/${id}`);
+    await page.getByText('no signature matches a configured key').waitFor();
+    expect(await page.getByText('Replay not evaluated').count()).toBe(1);
+    expect(await page.getByText('"a stranger"').count()).toBe(1);
+    await page.getByRole('button', { name: 'Raw' }).click();
+    await page.getByText('{"from":"a stranger"}', { exact: true }).waitFor();
+    expect(await page.getByRole('heading', { name: 'What is signed' }).count()).toBe(1);
+  });
+
+  it('show what a stranger wrote as text, never as markup', async () => {
+    const { id } = await newest('acceptedOnly=true');
+    const page = await open(`/flows/deliveries/${id}`);
+    await page.getByText(HOSTILE, { exact: true }).waitFor();
+    expect(await page.locator('img').count()).toBe(0);
+    expect(await page.evaluate('window.broken')).toBeUndefined();
+  });
+
+  it('that were refused are redelivered once the cause is gone, the plan first', async () => {
+    await switchFlow(service().url, 'disable');
+    for (let left = 4; left > 0; left -= 1) expect(await deliver(service().url)).toBe(403);
+    await switchFlow(service().url, 'enable');
+    const { id } = await newest('reason=flow_disabled');
+    const page = await open(`/flows/deliveries/${id}`);
+    await page.getByRole('button', { name: 'Redeliver…' }).click();
+    await page.getByRole('dialog').getByText('Would be accepted').waitFor();
+    expect(await hindrances(page)).toEqual([]);
+    await page.getByRole('dialog').getByRole('button', { name: 'Redeliver', exact: true }).click();
+    await page.getByText('Redelivered and accepted.').waitFor();
+    await page.getByText('It was redelivered and accepted as').waitFor();
+    expect(await page.getByRole('button', { name: 'Redeliver…' }).count()).toBe(0);
+
+    await page.goto('/flows/deliveries?reason=flow_disabled');
+    await page.getByRole('button', { name: 'Redeliver…' }).click();
+    await page.getByRole('dialog').getByText('Accepted before').waitFor();
+    await page.getByRole('button', { name: 'Redeliver 3 deliveries' }).click();
+    await page.getByText('Done: 3 of 3').waitFor();
+    const runs = await getJson<{ total: number }>(`${service().url}/flows/api/runs?includeTotal=true&take=1`);
+    expect(runs.total).toBe(65);
+  });
+
+  it('refused by a gate are let in only by force, and it is said what that means', async () => {
+    const { id } = await newest('reason=signature_mismatch');
+    const page = await open(`/flows/deliveries/${id}`);
+    await page.getByRole('button', { name: 'Redeliver…' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('no signature matches a configured key').waitFor();
+    expect(await dialog.getByRole('button', { name: 'Redeliver', exact: true }).isDisabled()).toBe(true);
+    await dialog.getByLabel(/Overrule the gates/).check();
+    await dialog.getByRole('button', { name: 'Accept it all the same' }).click();
+    await page.getByText('Redelivered and accepted.').waitFor();
+  });
+
+  it('are judged again without doing anything, as they came or changed', async () => {
+    const { id, runId } = await newest('acceptedOnly=true');
+    const page = await open(`/flows/deliveries/${id}`);
+    await page.getByRole('button', { name: 'Dry run…' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Dry run' });
+    await dialog.getByRole('button', { name: 'Judge' }).click();
+    // Its nonce is known by now: that it verifies is said all the same.
+    await dialog.getByText('Would be answered 409').waitFor();
+    await dialog.getByText('Signature passed').waitFor();
+    await dialog.getByLabel('Body, byte for byte').fill('{"changed":true}');
+    await dialog.getByRole('button', { name: 'Judge' }).click();
+    await dialog.getByText('Would be answered 401').waitFor();
+    await dialog.getByLabel('Headers, one a line').fill('no header at all');
+    await dialog.getByRole('button', { name: 'Judge' }).click();
+    await dialog.getByText('"no header at all" is no header').waitFor();
+    expect(await hindrances(page)).toEqual([]);
+    expect(await newest('acceptedOnly=true')).toMatchObject({ id, runId });
+  });
+
+  it('say of each trigger whether it is safe to enforce', async () => {
+    const page = await open('/flows/deliveries/readiness');
+    await page.getByRole('heading', { name: 'push / github' }).waitFor();
+    await page.getByRole('link', { name: 'signature mismatch (1)' }).click();
+    await page.waitForURL(`**/flows/deliveries?flowId=${FLOW_ID}&reason=signature_mismatch`);
+  });
+
+  it('that nobody knows are said to be unknown', async () => {
+    const page = await open('/flows/deliveries/00000000-0000-4000-8000-000000000000', { failures: [404] });
+    await page.getByText('There is no delivery with the id 00000000-0000-4000-8000-000000000000').waitFor();
+  });
+
+  it.each(['/flows/deliveries', '/flows/deliveries/NEWEST', '/flows/deliveries/readiness'])(
+    'hinder nobody at %s',
+    async (path) => {
+      const { id } = await newest('reason=signature_mismatch');
+      const page = await open(path.replace('NEWEST', id));
+      await page.getByText('signature mismatch').first().waitFor({ state: 'attached' });
+      await page.locator('.skeleton').waitFor({ state: 'detached' });
+      await expectNoHindrance(page);
+    },
+  );
+});

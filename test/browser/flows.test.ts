@@ -1,0 +1,110 @@
+import { expect, it } from 'vitest';
+import { FLOW_ID, GITHUB_SECRET, getJson, githubManifest } from '../e2e/service.ts';
+import { describeInBrowser, expectNoHindrance, hindrances, useBrowser } from './browser.ts';
+import { deliver, MANIFESTS, MANUAL_ID } from './deliver.ts';
+
+describeInBrowser('flows', () => {
+  const { open, service } = useBrowser({ manifests: MANIFESTS });
+
+  it('are listed with their triggers and found by name or slug', async () => {
+    const page = await open('/flows/flows');
+    await page.getByRole('link', { name: 'report' }).waitFor();
+    await page.getByRole('searchbox').fill('push');
+    await page.getByRole('link', { name: 'report' }).waitFor({ state: 'detached' });
+    await page.getByRole('link', { name: 'push', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'push' }).waitFor();
+    expect(await page.title()).toBe('push · Sluice');
+  });
+
+  it('show their graph, and addresses and commands that can be pasted as they are', async () => {
+    const page = await open(`/flows/flows/${FLOW_ID}`);
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByText('second').first().waitFor();
+    const { url } = service();
+    await page.getByText(`${url}/flows/api/webhook/push`, { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Copy the command' }).click();
+    await page.getByText('Copied').waitFor({ state: 'attached' });
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(`npx sluice send push --to ${url}`);
+  });
+
+  it('never show a secret', async () => {
+    const page = await open(`/flows/flows/${FLOW_ID}`);
+    await page.getByText('webhookSlug').waitFor({ state: 'attached' });
+    expect(await page.content()).not.toContain(GITHUB_SECRET);
+    expect(await page.getByText('"***"').count()).toBe(1);
+  });
+
+  it('are disabled when that is confirmed, and enabled again', async () => {
+    const page = await open(`/flows/flows/${FLOW_ID}`);
+    await page.getByRole('button', { name: 'Disable…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+    expect(await deliver(service().url)).toBe(200);
+    await page.getByRole('button', { name: 'Disable…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
+    await page.getByText('push is disabled.').waitFor();
+    expect(await deliver(service().url)).toBe(403);
+    expect(await page.getByRole('button', { name: 'Start a run…' }).isDisabled()).toBe(true);
+    await page.getByRole('button', { name: 'Enable' }).click();
+    await page.getByText('push is enabled.').waitFor();
+    expect(await deliver(service().url)).toBe(200);
+  });
+
+  it('tell what each revision changed, how grave that is, and where it differs', async () => {
+    const manifest = githubManifest({
+      inputs: { webhookEnforcementMode: 'Enforce' },
+      steps: { first: { type: 'NoOp' }, second: { type: 'NoOp', runAfter: { first: ['Succeeded'] } } },
+    });
+    const deployed = await fetch(`${service().url}/flows/api/flows/${FLOW_ID}?allow=caution`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...manifest, version: '1.1' }),
+    });
+    expect(deployed.status).toBe(200);
+    const page = await open(`/flows/flows/${FLOW_ID}`);
+    const newest = page.getByRole('listitem').filter({ hasText: 'Revision 2' });
+    await newest.getByText('In force').waitFor();
+    await newest.getByText('Caution').first().waitFor();
+    await newest.getByRole('button', { name: 'Compare with 1' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Revision 1 to 2' });
+    await dialog.getByText('− "LogMessage"').waitFor();
+    expect(await hindrances(page)).toEqual([]);
+  });
+
+  it('are drained when that is confirmed, and resumed', async () => {
+    const page = await open(`/flows/flows/${FLOW_ID}`);
+    await page.getByRole('button', { name: 'Drain…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
+    await page.getByText('Drained: time to deploy').waitFor();
+    expect(await deliver(service().url)).toBe(403);
+    await expectNoHindrance(page);
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await page.getByText('It starts runs again.').waitFor();
+    await page.getByRole('button', { name: 'Drain…' }).waitFor();
+    expect(await deliver(service().url)).toBe(200);
+  });
+
+  it('are started by hand, with a body that must be JSON', async () => {
+    const page = await open(`/flows/flows/${MANUAL_ID}`);
+    await page.getByRole('button', { name: 'Start a run…' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Start a run of report' });
+    await dialog.getByRole('textbox').fill('{"amount": }');
+    await dialog.getByText('This is no JSON').waitFor();
+    expect(await dialog.getByRole('button', { name: 'Start' }).isDisabled()).toBe(true);
+    await dialog.getByRole('textbox').fill('{"amount": 120}');
+    expect(await hindrances(page)).toEqual([]);
+    await dialog.getByRole('button', { name: 'Start' }).click();
+    const link = page.getByRole('link', { name: 'See the run' });
+    await link.waitFor();
+    const href = await link.getAttribute('href');
+    const run = await getJson<object>(`${service().url}/flows/api/runs/${href?.split('/').at(-1)}`);
+    expect(run).toMatchObject({ flowId: MANUAL_ID, triggerType: 'manual', triggerBody: { amount: 120 } });
+    await page.getByText('Succeeded').first().waitFor();
+  });
+
+  it.each(['/flows/flows', `/flows/flows/${FLOW_ID}`])('hinder nobody at %s', async (path) => {
+    const page = await open(path);
+    await page.getByText('push').first().waitFor();
+    await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+    await expectNoHindrance(page);
+  });
+});

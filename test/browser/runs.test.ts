@@ -1,0 +1,165 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { eventually } from '../e2e/service.ts';
+import { describeInBrowser, expectNoHindrance, hindrances, useBrowser } from './browser.ts';
+import { APPROVAL_ID, BATCH_ID, CHARGE_ID, chargeManifest, RUN_MANIFESTS, runStatus, startRun } from './run-flows.ts';
+
+/** Answers 500 until a test mends it. */
+let shop: Server;
+let isMended = false;
+const shopPort = await new Promise<number>((listening) => {
+  shop = createServer((_request, response) => {
+    response.writeHead(isMended ? 200 : 500, { 'content-type': 'application/json' }).end('{}');
+  }).listen(0, '127.0.0.1', () => listening((shop.address() as AddressInfo).port));
+});
+afterAll(() => {
+  shop.close();
+});
+
+describeInBrowser('runs', () => {
+  const { open, service } = useBrowser({
+    manifests: { ...RUN_MANIFESTS, 'charge.json': chargeManifest(`http://127.0.0.1:${shopPort}/charge`) },
+    env: { SLUICE_EGRESS_ALLOW: '127.0.0.1' },
+  });
+  let failedRun: string;
+  beforeAll(async () => {
+    failedRun = await startRun(service().url, CHARGE_ID);
+    await eventually(
+      () => runStatus(service().url, failedRun),
+      (status) => status === 'Failed',
+    );
+  });
+
+  it('say what to do where there is none, and are filtered by the address', async () => {
+    const page = await open('/flows/runs?status=Cancelled');
+    await page.getByText('No run matches').waitFor();
+    await page.getByRole('link', { name: 'Clear the filters' }).click();
+    await page.getByRole('link', { name: 'Failed' }).first().waitFor();
+    await page.getByRole('combobox', { name: 'Status' }).selectOption('Failed');
+    expect(new URL(page.url()).search).toBe('?status=Failed');
+    await page.getByRole('link', { name: 'Failed' }).first().click();
+    await page.getByRole('heading', { level: 1, name: 'Charge' }).waitFor();
+  });
+
+  it('appear in the list as they start', async () => {
+    const page = await open(`/flows/runs?flowId=${APPROVAL_ID}`);
+    await page.getByText('No run matches').waitFor();
+    await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
+    await startRun(service().url, APPROVAL_ID);
+    await page.getByRole('link', { name: 'Running' }).waitFor();
+  });
+
+  it('that wait are given their signal, and are watched to the end', async () => {
+    const runId = await startRun(service().url, APPROVAL_ID);
+    const page = await open(`/flows/runs/${runId}`);
+    await page.getByText('waits for the signal “decision”').waitFor();
+    await page.locator('.notice').getByRole('button', { name: 'Send signal…' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Send the signal “decision”' });
+    const body = dialog.getByRole('textbox');
+    expect(JSON.parse(await body.inputValue())).toEqual({ approved: true });
+    await body.fill('{ approved }');
+    expect(await dialog.getByRole('button', { name: 'Send signal' }).isDisabled()).toBe(true);
+    expect(await hindrances(page)).toEqual([]);
+    await body.fill('{ "approved": true }');
+    await dialog.getByRole('button', { name: 'Send signal' }).click();
+    await page.getByText('“decision” has the signal').waitFor();
+    await page.locator('.title-line').getByText('Succeeded').waitFor();
+    await page.getByRole('button', { name: /^refuse/ }).click();
+    await page.getByText('Its condition after “decision” is false.').waitFor();
+    await page.getByText('steps.decision.output.approved', { exact: true }).waitFor();
+  });
+
+  it('with a failed step go on once its cause is mended and the step retried', async () => {
+    const page = await open(`/flows/runs/${failedRun}`);
+    await page.getByText('failed after 1 attempt').waitFor();
+    await page.getByRole('button', { name: /^ship/ }).click();
+    await page.getByText('“charge” ended as Failed').waitFor();
+    isMended = true;
+    await page.getByRole('button', { name: 'Show charge' }).click();
+    await page.getByRole('complementary').getByRole('button', { name: 'Retry step' }).click();
+    await page.locator('.title-line').getByText('Succeeded').waitFor();
+    await page.getByRole('complementary').getByText('2 attempts').waitFor();
+  });
+
+  it('are cancelled with a reason, which is kept', async () => {
+    const runId = await startRun(service().url, APPROVAL_ID);
+    const page = await open(`/flows/runs/${runId}`);
+    await page.getByRole('button', { name: 'Cancel run…' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Cancel this run?' });
+    await dialog.getByRole('textbox').fill('it was a test');
+    await dialog.getByRole('button', { name: 'Cancel run' }).click();
+    await page.getByText('The run is cancelled').waitFor();
+    await page.getByText(': it was a test').waitFor();
+    await page.locator('.title-line').getByText('Cancelled').waitFor();
+  });
+
+  it('are run again as a new run that says where it comes from', async () => {
+    const page = await open(`/flows/runs/${failedRun}`);
+    await page.getByRole('button', { name: 'Run again…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Run again' }).click();
+    await page.waitForURL((url) => url.pathname.startsWith('/flows/runs/') && !url.pathname.endsWith(failedRun));
+    await page.getByText('Re-run of').waitFor();
+  });
+
+  it('keep the view and the step in the address', async () => {
+    const page = await open(`/flows/runs/${failedRun}?view=timeline&step=charge`);
+    await page.getByRole('complementary', { name: 'Step charge' }).waitFor();
+    await page.getByText('Run started').waitFor();
+    await page.getByRole('button', { name: 'Gantt' }).click();
+    expect(new URL(page.url()).search).toBe('?view=gantt&step=charge');
+    await page.locator('.gantt-bar.attempt').first().waitFor();
+    await page.getByRole('complementary').getByRole('button', { name: 'Close' }).click();
+    expect(new URL(page.url()).search).toBe('?view=gantt');
+    await page.getByRole('button', { name: 'Input' }).click();
+    await page.getByText('{}').waitFor();
+  });
+
+  it('show their graph to keyboards: arrows walk, Enter selects', async () => {
+    const page = await open(`/flows/runs/${failedRun}`);
+    await page.getByRole('button', { name: /^charge/ }).focus();
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('Enter');
+    await page.getByRole('complementary', { name: 'Step ship' }).waitFor();
+    expect(new URL(page.url()).search).toBe('?step=ship');
+  });
+
+  it('with loops of many iterations lead to the one that failed', async () => {
+    const rows = Array.from({ length: 400 }, (_, index) => (index === 390 ? 0 : index + 1));
+    const runId = await startRun(service().url, BATCH_ID, { rows });
+    const page = await open(`/flows/runs/${runId}`);
+    await page.locator('.title-line').getByText('Succeeded').waitFor();
+    await page.getByRole('button', { name: /^parse/ }).click();
+    await page.getByRole('complementary', { name: 'Step rows.390.parse' }).waitFor();
+    await page.getByRole('button', { name: 'Previous iteration' }).click();
+    await page.getByRole('complementary', { name: 'Step rows.389.parse' }).waitFor();
+    await page.getByRole('button', { name: 'Gantt' }).click();
+    await page.getByRole('button', { name: 'iterations' }).click();
+    await page.getByText('1–20 of').waitFor();
+    await page.getByRole('checkbox', { name: 'Only failed' }).check();
+    await page.getByText('Iteration 390').waitFor();
+    await page.getByRole('button', { name: 'Timeline' }).click();
+    await page.getByRole('button', { name: 'Show earlier events' }).waitFor();
+  });
+
+  it('that nobody knows say so', async () => {
+    const page = await open('/flows/runs/00000000-0000-4000-8000-000000000000', { failures: [404] });
+    await page.getByText('There is no run with the id').waitFor();
+  });
+
+  it.each(['', '?view=gantt&step=charge', '?view=timeline', '?view=input'])(
+    'hinder nobody: one run %s',
+    async (query) => {
+      const page = await open(`/flows/runs/${failedRun}${query}`);
+      await page.locator('.panel').first().waitFor();
+      await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+      await expectNoHindrance(page);
+    },
+  );
+
+  it('hinder nobody: the list', async () => {
+    const page = await open('/flows/runs');
+    await page.getByRole('link', { name: 'Succeeded' }).first().waitFor();
+    await expectNoHindrance(page);
+  });
+});

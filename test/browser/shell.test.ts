@@ -1,0 +1,70 @@
+import { expect, it } from 'vitest';
+import { githubManifest } from '../e2e/service.ts';
+import { describeInBrowser, expectNoHindrance, useBrowser } from './browser.ts';
+
+describeInBrowser('the shell of the page', () => {
+  const { open } = useBrowser({ manifests: { 'push.json': githubManifest() } });
+
+  it('shows an address that nobody has as such, with a way back', async () => {
+    const page = await open('/flows/no/such/place');
+    await page.getByRole('heading', { level: 1, name: 'No such page' }).waitFor();
+    expect(await page.title()).toBe('No such page · Sluice');
+    await page.getByRole('link', { name: 'Go to the overview' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+    expect(new URL(page.url()).pathname).toBe('/flows');
+    await page.goBack();
+    await page.getByRole('heading', { level: 1, name: 'No such page' }).waitFor();
+  });
+
+  it('keeps the colours that were chosen, from the first byte of the next page', async () => {
+    const page = await open('/flows');
+    const background = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
+    const light = await background();
+    await page.getByRole('button', { name: 'Colours: system; change' }).click();
+    await page.getByRole('button', { name: 'Colours: light; change' }).click();
+    expect(await background()).not.toBe(light);
+    const html = await (await page.reload())?.text();
+    expect(html).toContain('data-theme="dark"');
+    await page.getByRole('button', { name: 'Colours: dark; change' }).click();
+    expect(await background()).toBe(light);
+  });
+
+  it('goes to places by keys and shows which there are', async () => {
+    const page = await open('/flows');
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await page.keyboard.press('g');
+    await page.keyboard.press('d');
+    await page.waitForURL('**/flows/deliveries');
+  });
+
+  it('says whether it is live, and can be paused', async () => {
+    const page = await open('/flows');
+    await page.getByRole('button', { name: 'Live', exact: true }).click();
+    await page.getByRole('button', { name: 'Paused' }).click();
+    await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
+  });
+
+  it('hinders nobody', async () => {
+    const page = await open('/flows/no/such/place');
+    await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
+    await expectNoHindrance(page);
+  });
+});
+
+describeInBrowser('the page behind a login', () => {
+  const { open } = useBrowser({
+    manifests: { 'push.json': githubManifest() },
+    env: { SLUICE_DASHBOARD_USER: 'ops', SLUICE_DASHBOARD_PASSWORD: 'right' },
+    credentials: { username: 'ops', password: 'right' },
+  });
+
+  it('is shown, asks the API and is live with the login that the browser was given once', async () => {
+    const page = await open('/flows/flows');
+    await page.getByRole('link', { name: 'push', exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
+  });
+});

@@ -1,0 +1,127 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type AttentionItem, attentionTo, type Situation } from '../../src/dashboard/attention.ts';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+
+const HOUR_MS = 3_600_000;
+const calm: Situation = { now: NOW, flows: [], triggers: [], schedules: [], ended: [], deliveries: [] };
+const schedule = {
+  ...{ flowId: ORDERS_ID, triggerKey: 'hourly', cron: '0 * * * *', timeZone: 'UTC', cronOverride: null },
+  ...{ isPaused: false, isDraining: false, nextAt: NOW + HOUR_MS, lastAt: NOW, jobId: 'job', flowName: 'orders' },
+};
+const delivered = {
+  ...({ flowId: ORDERS_ID, triggerKey: 'shop', reason: 'signature_mismatch', rejected: true } as const),
+  ...{ count: 20, recent: 20, usedPreviousKey: 0 },
+};
+const failed = { flowId: ORDERS_ID, status: 'Failed', count: 2 } as const;
+
+describe('what needs a look', () => {
+  it.each<[rule: string, situation: Partial<Situation>, items: Partial<AttentionItem>[]]>([
+    ['nothing where all is well', { schedules: [schedule] }, []],
+    [
+      'runs that failed or timed out, flow by flow',
+      { ended: [failed, { ...failed, status: 'TimedOut', count: 1 }, { ...failed, status: 'Succeeded' }] },
+      [
+        {
+          kind: 'failed_runs',
+          severity: 'error',
+          message: `3 runs of ${ORDERS_ID} failed since 2026-11-20T12:00Z`,
+          link: `/flows/runs?status=Failed&flowId=${ORDERS_ID}`,
+        },
+      ],
+    ],
+    [
+      'a schedule that was due two minutes ago',
+      { schedules: [{ ...schedule, nextAt: NOW - 120_001 }] },
+      [
+        {
+          kind: 'schedule_overdue',
+          message: 'The schedule orders/hourly was due at 2026-11-21T11:57:59Z and has not fired',
+        },
+      ],
+    ],
+    ['no schedule that falls due just now', { schedules: [{ ...schedule, nextAt: NOW - 120_000 }] }, []],
+    ['no schedule that never fires again', { schedules: [{ ...schedule, nextAt: null }] }, []],
+    [
+      'a paused schedule, and whether it missed a tick',
+      {
+        schedules: [
+          { ...schedule, isPaused: true },
+          { ...schedule, isPaused: true, lastAt: NOW - HOUR_MS },
+        ],
+      },
+      [
+        {
+          severity: 'warning',
+          message: 'The schedule orders/hourly is paused and would have fired at 2026-11-21T12:00Z',
+        },
+        { severity: 'info', message: 'The schedule orders/hourly is paused' },
+      ],
+    ],
+    [
+      'refusals that are five times as many as usual',
+      { deliveries: [delivered, { ...delivered, triggerKey: 'other', count: 40, recent: 0 }] },
+      [
+        {
+          kind: 'refusals_rising',
+          message: '20 deliveries failed with signature_mismatch since 2026-11-21T11:00Z; usual in so long are 3',
+          link: '/flows/deliveries?reason=signature_mismatch',
+        },
+      ],
+    ],
+    ['no refusals that are few', { deliveries: [{ ...delivered, count: 19, recent: 19 }] }, []],
+    ['no refusals that are as many as ever', { deliveries: [{ ...delivered, count: 500, recent: 60 }] }, []],
+    ['no deliveries that passed', { deliveries: [{ ...delivered, reason: null, rejected: false }] }, []],
+  ])('names %s', (_rule, situation, items) => {
+    expect(attentionTo({ ...calm, ...situation })).toEqual(items.map((item) => expect.objectContaining(item)));
+  });
+});
+
+describe('GET /flows/api/attention', () => {
+  let dashboard: TestDashboard;
+  const kinds = async (from = dashboard) =>
+    (await from.app.inject('/flows/api/attention')).json<AttentionItem[]>().map(({ kind, link }) => [kind, link]);
+
+  beforeAll(async () => {
+    dashboard = await startDashboard();
+  });
+  afterAll(() => dashboard.close());
+
+  it('names each trigger that lets pass what it cannot verify, and why', async () => {
+    const items = (await dashboard.app.inject('/flows/api/attention')).json();
+    expect(items).toEqual([
+      {
+        ...{ kind: 'trigger_not_enforced', severity: 'warning', link: `/flows/flows/${ORDERS_ID}` },
+        message: 'orders/unreachable is open: mode Audit, no signature scheme',
+      },
+      {
+        ...{ kind: 'trigger_not_enforced', severity: 'warning', link: `/flows/flows/${HOOK_ONLY_ID}` },
+        message: 'hook only/hook is open: mode Audit, unrecognised scheme "no-such-scheme"',
+      },
+    ]);
+  });
+
+  it('names refusals that rise, runs that failed and deliveries to a flow that is disabled', async () => {
+    for (let each = 0; each < 20; each += 1) await dashboard.app.inject(orderDelivery('{}', { key: 'wrong' }));
+    await dashboard.app.inject(orderDelivery('{}'));
+    const { claims } = await dashboard.store.claimDue({ now: NOW, leasedUntil: NOW + 1000, limit: 10 });
+    for (const { token, runId, stepKey } of claims) {
+      const result = { kind: 'failed', error: { code: 'no', message: 'no', retryable: false } } as const;
+      await dashboard.store.advance({ token, runId, stepKey, at: NOW, input: {}, result });
+    }
+    await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${ORDERS_ID}/disable` });
+    await dashboard.app.inject(orderDelivery('{}'));
+    expect((await kinds()).slice(0, 3)).toEqual([
+      ['failed_runs', `/flows/runs?status=Failed&flowId=${ORDERS_ID}`],
+      ['refusals_rising', '/flows/deliveries?reason=signature_mismatch'],
+      ['deliveries_to_disabled_flow', `/flows/deliveries?flowId=${ORDERS_ID}&reason=flow_disabled`],
+    ]);
+  });
+
+  it('says that the store cannot be written instead of failing with it', async () => {
+    const ping = () => Promise.reject(new StoreUnavailableError('disk full'));
+    const broken = await startDashboard({ store: { ...dashboard.store, ping } });
+    expect(await kinds(broken)).toEqual([['store_unavailable', '/health/ready']]);
+    await broken.app.close();
+  });
+});

@@ -1,0 +1,189 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+
+/* Rules that hold for every operation: the rows are those of the OpenAPI document, so that none can be forgotten. */
+
+interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly schema: {
+    readonly format?: string;
+    readonly type?: string;
+    readonly minimum?: number;
+    readonly maximum?: number;
+  };
+}
+interface Row {
+  readonly method: 'GET' | 'POST' | 'PUT';
+  readonly path: string;
+  readonly parameters: readonly Parameter[];
+  /** With values that are accepted in the place of the path's parameters. */
+  readonly url: string;
+}
+
+let dashboard: TestDashboard;
+let rows: Row[] = [];
+
+beforeAll(async () => {
+  dashboard = await startDashboard();
+  const { paths } = (await dashboard.app.inject('/flows/api/openapi.json')).json();
+  rows = Object.entries<Record<string, { parameters?: Parameter[] }>>(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { parameters = [] }]) => ({
+      method: method.toUpperCase() as Row['method'],
+      path,
+      parameters,
+      url: parameters.reduce(
+        (url, { name, schema }) => url.replace(`{${name}}`, schema.format === 'uuid' ? UNKNOWN_ID : 'x'),
+        path,
+      ),
+    })),
+  );
+});
+afterAll(() => dashboard.close());
+
+const ask = ({ method }: Row, url: string) => dashboard.app.inject({ method, url });
+const query = (row: Row) => row.parameters.filter(({ in: place }) => place === 'query');
+
+/** Probes and scrapers send what they like, and a dry run takes the query that the publisher would send. */
+const anyQuery = /^\/(health|metrics)|\/dry-run\//;
+
+describe('every operation', () => {
+  it('refuses a query parameter that it does not know, by name', async () => {
+    const strict = rows.filter(({ path }) => !anyQuery.test(path));
+    expect(strict.length).toBeGreaterThan(30);
+    for (const row of strict) {
+      const answer = (await ask(row, `${row.url}?nobody=1`)).json();
+      expect({ path: row.path, ...answer }).toMatchObject({
+        statusCode: 400,
+        message: expect.stringMatching(/^nobody: there is no such query parameter/),
+      });
+    }
+  });
+
+  it('refuses an id that is no GUID, by name', async () => {
+    for (const row of rows) {
+      for (const { name } of row.parameters.filter(
+        ({ in: place, schema }) => place === 'path' && schema.format === 'uuid',
+      )) {
+        const answer = (await ask(row, row.path.replace(`{${name}}`, '42').replace(/\{\w+\}/g, 'x'))).json();
+        expect({ path: row.path, ...answer }).toMatchObject({
+          statusCode: 400,
+          message: expect.stringMatching(new RegExp(`^${name}: "42" is not accepted; expected a GUID`)),
+        });
+      }
+    }
+  });
+
+  it('does not know an id that nobody has', async () => {
+    const single = rows.filter(({ path }) => path.includes('{'));
+    expect(single.length).toBeGreaterThan(15);
+    for (const row of single) {
+      const body = row.method === 'PUT' ? { body: '{"cronExpression":"0 0 * * *"}' } : {};
+      const answer = (await dashboard.app.inject({ method: row.method, url: row.url, ...body })).json();
+      expect({ path: row.path, ...answer }).toMatchObject({
+        statusCode: 404,
+        reason: expect.stringMatching(/^unknown_/),
+      });
+    }
+  });
+
+  it('refuses a GUID, a number, a flag and a time that are none, and numbers beyond their range', async () => {
+    let asked = 0;
+    for (const row of rows) {
+      for (const { name, schema } of query(row)) {
+        const wrong = [
+          ...(schema.format === 'uuid' ? ['42'] : []),
+          ...(schema.format === 'date-time' ? ['yesterday', '2026-11-21'] : []),
+          ...(schema.type === 'integer' ? ['-1', '1.5', 'ten', '99999999999', String((schema.maximum ?? 0) + 1)] : []),
+          ...(schema.type === 'integer' && schema.minimum === 1 ? ['0'] : []),
+          ...(schema.type === 'boolean' ? ['yes'] : []),
+        ];
+        for (const value of wrong) {
+          const { statusCode, message } = (await ask(row, `${row.url}?${name}=${value}`)).json();
+          expect({ path: row.path, name, value, statusCode, message }).toMatchObject({
+            statusCode: 400,
+            message: expect.stringContaining(`${name}: "${value}" is not accepted; expected `),
+          });
+          asked += 1;
+        }
+      }
+    }
+    expect(asked).toBeGreaterThan(90);
+  });
+
+  it('that pages does it in the same way', async () => {
+    const lists = rows.filter((row) => query(row).some(({ name }) => name === 'includeTotal'));
+    expect(lists.map(({ path }) => path).sort()).toEqual([
+      '/flows/api/flows',
+      '/flows/api/runs',
+      '/flows/api/schedules',
+      '/flows/api/webhooks/recent',
+    ]);
+    for (const row of lists) {
+      const bare = (await ask(row, row.url)).json();
+      expect(bare).toBeInstanceOf(Array);
+      const page = (await ask(row, `${row.url}?includeTotal=true`)).json();
+      expect(page).toEqual({ items: bare, total: bare.length, skip: 0, take: 50 });
+      const behind = (await ask(row, `${row.url}?includeTotal=1&skip=${bare.length}&take=7`)).json();
+      expect(behind).toEqual({ items: [], total: bare.length, skip: bare.length, take: 7 });
+    }
+  });
+});
+
+describe('methods', () => {
+  it('GET is answered to HEAD too, without a body', async () => {
+    for (const row of rows.filter(({ method, path }) => method === 'GET' && !path.endsWith('/stream'))) {
+      const [head, get] = [await dashboard.app.inject({ method: 'HEAD', url: row.url }), await ask(row, row.url)];
+      expect({ path: row.path, status: head.statusCode, body: head.body }).toEqual({
+        path: row.path,
+        status: get.statusCode,
+        body: '',
+      });
+    }
+  });
+
+  it('any other is a 405 that names those there are', async () => {
+    for (const path of new Set(rows.map(({ path }) => path).filter((path) => path.startsWith('/flows/')))) {
+      const own = rows.filter((row) => row.path === path);
+      const url = own[0]?.url ?? '';
+      // Other patterns may match the same path: `/webhooks/recent` is one of `/webhooks/{deliveryId}` too.
+      const response = await dashboard.app.inject({ method: 'DELETE', url });
+      expect({ path, status: response.statusCode }).toEqual({ path, status: 405 });
+      const allowed = String(response.headers.allow).split(', ');
+      expect(allowed).toEqual(expect.arrayContaining(own.map(({ method }) => method)));
+      expect(allowed.includes('HEAD')).toBe(allowed.includes('GET') && !path.endsWith('/stream'));
+    }
+  });
+
+  it('a stream that never ends has no HEAD', async () => {
+    const response = await dashboard.app.inject({ method: 'HEAD', url: '/flows/api/events/stream' });
+    expect(response.statusCode).toBe(405);
+  });
+});
+
+describe('a browser on another site', () => {
+  it.each([
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+  ])('changes nothing, whatever the operation: %j', async (headers) => {
+    const changing = rows.filter(({ method }) => method !== 'GET');
+    expect(changing.length).toBeGreaterThan(10);
+    for (const row of changing) {
+      const response = await dashboard.app.inject({ method: row.method, url: row.url, headers });
+      expect({ path: row.path, ...response.json() }).toMatchObject({ statusCode: 403, reason: 'cross_site' });
+    }
+  });
+
+  it('may embed no answer: each carries the strict policy', async () => {
+    for (const row of rows.filter(({ path }) => !path.endsWith('/stream'))) {
+      const { headers } = await ask(row, row.url);
+      expect({ path: row.path, ...headers }).toMatchObject({
+        'content-security-policy': expect.stringMatching(/^default-src 'none';.* frame-ancestors 'none'/),
+        'cross-origin-resource-policy': 'same-origin',
+        'x-content-type-options': 'nosniff',
+      });
+    }
+  });
+});

@@ -1,0 +1,78 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { HOOK_ONLY_ID, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+
+let dashboard: TestDashboard;
+const get = async (url: string) => (await dashboard.app.inject(url)).json();
+
+beforeAll(async () => {
+  dashboard = await startDashboard();
+});
+afterAll(() => dashboard.close());
+
+describe('deliveries over time', () => {
+  it('are counted by the hour, empty ones included, of all flows or of one', async () => {
+    await dashboard.app.inject(orderDelivery('{"order":1}'));
+    await dashboard.app.inject(orderDelivery('{"order":2}', { key: 'wrong' }));
+    dashboard.clock.advance(3_600_000);
+    await dashboard.app.inject(orderDelivery('{"order":3}'));
+    const answer = await get('/flows/api/webhooks/timeseries?hours=3');
+    expect(answer).toEqual({
+      bucket: 'hour',
+      since: '2026-11-21T11:00:00.000Z',
+      until: '2026-11-21T14:00:00.000Z',
+      flowId: null,
+      buckets: [
+        { timestamp: '2026-11-21T11:00:00.000Z', accepted: 0, rejected: 0, total: 0 },
+        { timestamp: '2026-11-21T12:00:00.000Z', accepted: 1, rejected: 1, total: 2 },
+        { timestamp: '2026-11-21T13:00:00.000Z', accepted: 1, rejected: 0, total: 1 },
+      ],
+    });
+    expect(await get(`/flows/api/webhooks/timeseries?hours=3&flowId=${ORDERS_ID.toUpperCase()}`)).toEqual({
+      ...answer,
+      flowId: ORDERS_ID,
+    });
+    const { buckets } = await get(`/flows/api/webhooks/timeseries?hours=3&flowId=${HOOK_ONLY_ID}`);
+    expect(buckets.map(({ total }: { total: number }) => total)).toEqual([0, 0, 0]);
+  });
+
+  it('are counted by the day, for as many days as the hours touch', async () => {
+    const { bucket, buckets } = await get('/flows/api/webhooks/timeseries?bucket=day&hours=25');
+    expect(bucket).toBe('day');
+    expect(buckets).toEqual([
+      { timestamp: '2026-11-20T00:00:00.000Z', accepted: 0, rejected: 0, total: 0 },
+      { timestamp: '2026-11-21T00:00:00.000Z', accepted: 2, rejected: 1, total: 3 },
+    ]);
+  });
+});
+
+describe('a preview of a schedule', () => {
+  it.each([
+    ['cronExpression=0 9 * * *', 'UTC', ['2026-11-22T09:00:00.000Z', '2026-11-23T09:00:00.000Z']],
+    [
+      'cronExpression=0 9 * * *&timeZone=Europe/Berlin',
+      'Europe/Berlin',
+      ['2026-11-22T08:00:00.000Z', '2026-11-23T08:00:00.000Z'],
+    ],
+    ['cronExpression=30 0 12 29 2 *', 'UTC', ['2028-02-29T12:00:30.000Z', '2032-02-29T12:00:30.000Z']],
+  ])('names the next times: %s', async (query, timeZone, nextExecutions) => {
+    const answer = await get(`/flows/api/schedules/preview?${encodeURI(query)}&count=2`);
+    expect(answer).toMatchObject({ timeZone, nextExecutions });
+  });
+
+  it('names five times unless asked for more', async () => {
+    expect((await get('/flows/api/schedules/preview?cronExpression=*%20*%20*%20*%20*')).nextExecutions).toHaveLength(5);
+  });
+
+  it.each([
+    ['', /^cronExpression: /],
+    ['?cronExpression=99%20*%20*%20*%20*', /^cronExpression: /],
+    ['?cronExpression=0%209%20*%20*%20*&timeZone=Mars/Olympus', /^timeZone: is no IANA time zone/],
+    ['?cronExpression=0%209%20*%20*%20*&count=0', /^count: "0" is not accepted/],
+    ['?cronExpression=0%209%20*%20*%20*&cont=1', /^cont: there is no such query parameter; did you mean count\?/],
+  ])('is refused with the reason: %s', async (query, message) => {
+    expect(await get(`/flows/api/schedules/preview${query}`)).toMatchObject({
+      statusCode: 400,
+      message: expect.stringMatching(message),
+    });
+  });
+});

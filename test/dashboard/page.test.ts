@@ -1,0 +1,177 @@
+import { createHash } from 'node:crypto';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startDashboard, type TestDashboard } from './fixture.ts';
+
+/** What all scripts together may weigh on the wire. */
+const MAX_SCRIPT_BYTES = 120 * 1024;
+
+let dashboard: TestDashboard;
+let shell: string;
+
+beforeAll(async () => {
+  dashboard = await startDashboard();
+  shell = (await dashboard.app.inject('/flows')).body;
+});
+afterAll(() => dashboard.close());
+
+const addresses = (pattern: RegExp) => [...shell.matchAll(pattern)].map(([, url = '']) => url);
+const loaded = () => [...new Set(addresses(/<(?:link rel="modulepreload" href|script type="module" src)="([^"]+)"/g))];
+const scripts = () => [...new Set([...loaded(), ...Object.values(importMap().imports)])];
+const styles = () => addresses(/<link rel="stylesheet" href="([^"]+)"/g);
+const importMap = (): { imports: Record<string, string> } => JSON.parse(inlineScript());
+const inlineScript = () => /<script type="importmap">([^<]*)<\/script>/.exec(shell)?.[1] ?? '';
+const get = (url: string, headers: Record<string, string> = {}) => dashboard.app.inject({ url, headers });
+
+describe('the shell', () => {
+  it.each(['/flows', '/flows/', '/flows/deliveries/x', '/flows/nothing/like/this', '/flows/apis', '/flows?a=%00'])(
+    'is served at %s',
+    async (url) => {
+      const response = await get(url);
+      expect(response.statusCode).toBe(200);
+      expect(response.headers['content-type']).toBe('text/html; charset=utf-8');
+      expect(response.headers['cache-control']).toBe('no-store');
+      expect(response.body).toBe(shell);
+    },
+  );
+
+  it.each(['/flows/api/nothing', '/flows/api', '/flows/api/webhook/x', '/flows/assets', '/flows/assets/x/main.js'])(
+    'is not served at %s, which is no place of the page',
+    async (url) => {
+      const response = await get(url);
+      expect(response.statusCode).toBe(404);
+      expect(response.json()).toMatchObject({ statusCode: 404, error: 'Not Found' });
+    },
+  );
+
+  it('is only read: nothing can be posted to it', async () => {
+    expect((await dashboard.app.inject({ method: 'POST', url: '/flows' })).statusCode).toBe(404);
+  });
+
+  it('allows its own files and the one inline script, by its hash, and nothing else', async () => {
+    const { headers } = await get('/flows');
+    const hash = createHash('sha256').update(inlineScript()).digest('base64');
+    expect(headers['content-security-policy']).toBe(
+      `default-src 'none'; script-src 'self' 'sha256-${hash}'; style-src 'self'; img-src 'self' data:; ` +
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    );
+    expect(shell).not.toMatch(/style=|\son\w+=|<style|https?:/);
+    expect(shell.match(/<script(?! type="module" src=)/g)).toHaveLength(1);
+  });
+
+  it.each([
+    ['sluice-theme=dark', '<html lang="en" data-theme="dark">'],
+    ['a=b; sluice-theme=light', '<html lang="en" data-theme="light">'],
+    ['sluice-theme="><script>', '<html lang="en">'],
+    ['not-sluice-theme=dark', '<html lang="en">'],
+  ])('with the cookie %s begins with %s', async (cookie, html) => {
+    expect((await get('/flows', { cookie })).body).toContain(html);
+  });
+});
+
+describe('the files of the page', () => {
+  it('are all there, of the right type, and are kept for ever under an address that changes with them', async () => {
+    for (const url of [...scripts(), ...styles(), ...addresses(/<link rel="icon"[^>]* href="([^"]+)"/g)]) {
+      const { statusCode, headers } = await get(url);
+      expect([url, statusCode]).toEqual([url, 200]);
+      expect(headers['content-type']).toMatch(
+        url.endsWith('.js') ? /^text\/javascript/ : url.endsWith('.css') ? /^text\/css/ : /^image\/svg\+xml/,
+      );
+      expect(headers['cache-control']).toBe('private, max-age=31536000, immutable');
+      expect(headers['x-content-type-options']).toBe('nosniff');
+    }
+  });
+
+  it('name no file that is not there', async () => {
+    const known = new Set(scripts());
+    for (const url of known) {
+      const { body } = await get(url);
+      for (const [, specifier = ''] of body.matchAll(
+        /(?:^|[;\n])\s*(?:import|export)\s*(?:[\w*{}\s,$]+from\s*)?["']([^"'\n]+)["']/g,
+      )) {
+        const target = importMap().imports[specifier] ?? new URL(specifier, `http://host${url}`).pathname;
+        expect([url, specifier, known.has(target)]).toEqual([url, specifier, true]);
+      }
+    }
+  });
+
+  it.each([
+    ['br', 'br', brotliDecompressSync],
+    ['gzip, deflate, br', 'br', brotliDecompressSync],
+    ['gzip', 'gzip', gunzipSync],
+    ['br;q=0, gzip;q=0.5', 'gzip', gunzipSync],
+    ['', undefined, (body: Buffer) => body],
+  ] as const)('with Accept-Encoding: %s come as %s and are the same', async (accepted, encoding, decode) => {
+    const url = scripts()[0] ?? '';
+    const plain = await get(url, { 'accept-encoding': 'identity' });
+    const encoded = await get(url, { 'accept-encoding': accepted });
+    expect(encoded.headers['content-encoding']).toBe(encoding);
+    expect(encoded.headers.vary).toBe('accept-encoding');
+    expect(decode(encoded.rawPayload).toString()).toBe(plain.body);
+  });
+
+  it('are not sent again to who has them', async () => {
+    const url = scripts()[0] ?? '';
+    const first = await get(url, { 'accept-encoding': 'br' });
+    const again = await get(url, { 'accept-encoding': 'br', 'if-none-match': String(first.headers.etag) });
+    expect(again.statusCode).toBe(304);
+    expect(again.body).toBe('');
+    expect((await get(url, { 'accept-encoding': 'br', 'if-none-match': '"other"' })).statusCode).toBe(200);
+  });
+
+  it.each([
+    '../../../package.json',
+    '..%2f..%2f..%2fpackage.json',
+    '%2e%2e/%2e%2e/app.js',
+    'main.js/../../../../app.js',
+    '/etc/passwd',
+    '.tsbuildinfo',
+    'main.js%00',
+    '__proto__',
+  ])('are a closed list: %s is not served', async (path) => {
+    const folder = scripts()[0]?.replace(/[^/]*$/, '') ?? '';
+    const response = await get(`${folder}${path}`);
+    expect([200, 404]).toContain(response.statusCode);
+    // What a client resolves before it asks may be a place of the page; it is never a file.
+    expect(response.headers['content-type']).toMatch(/^(application\/json|text\/html)/);
+    expect(response.body).not.toContain('"dependencies"');
+  });
+
+  it.each([
+    // Browsers take Brotli from this machine and over TLS alone, so that the page must be light without it too.
+    ['gzip', 'what it loads at once', () => loaded()],
+    ['br', 'all there is, the layout of graphs included', () => scripts()],
+  ] as const)('weigh, as %s, less than the page may: %s', async (encoding, _what, chosen) => {
+    let total = 0;
+    for (const url of chosen()) total += (await get(url, { 'accept-encoding': encoding })).rawPayload.byteLength;
+    expect(total).toBeGreaterThan(20_000);
+    expect(total).toBeLessThan(MAX_SCRIPT_BYTES);
+  });
+});
+
+describe('where the dashboard has credentials', () => {
+  let guarded: TestDashboard;
+  const authorization = `Basic ${Buffer.from('ops:right').toString('base64')}`;
+  beforeAll(async () => {
+    guarded = await startDashboard({ access: { kind: 'credentials', basic: { user: 'ops', password: 'right' } } });
+  });
+  afterAll(() => guarded.close());
+
+  it.each(['/flows', '/flows/deliveries', '/flows/assets/x/main.js'])(
+    '%s asks for them as the API does',
+    async (url) => {
+      const response = await guarded.app.inject(url);
+      expect(response.statusCode).toBe(401);
+      expect(String(response.headers['www-authenticate'])).toMatch(/^Basic realm="Sluice"/);
+      expect(response.json()).toMatchObject({ reason: 'unauthorized' });
+    },
+  );
+
+  it('shows the page, and its files, to who has them', async () => {
+    const page = await guarded.app.inject({ url: '/flows', headers: { authorization } });
+    expect(page.statusCode).toBe(200);
+    const file = await guarded.app.inject({ url: scripts()[0] ?? '', headers: { authorization } });
+    expect(file.statusCode).toBe(200);
+    expect((await guarded.app.inject(scripts()[0] ?? '')).statusCode).toBe(401);
+  });
+});

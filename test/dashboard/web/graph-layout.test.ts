@@ -1,0 +1,156 @@
+import * as dagre from '@dagrejs/dagre';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { edgeLabel } from '../../../src/dashboard/web/graph/edge-label.ts';
+import { edgeState } from '../../../src/dashboard/web/graph/edge-state.ts';
+import { type Box, layOut } from '../../../src/dashboard/web/graph/layout.ts';
+import { neighbour } from '../../../src/dashboard/web/graph/neighbour.ts';
+import { pathData } from '../../../src/dashboard/web/graph/path-data.ts';
+import { iterationOf, pathOf, scopeOf } from '../../../src/dashboard/web/graph/step-paths.ts';
+import type { Edge, Graph, StepDefinition } from '../../../src/model/manifest.ts';
+
+const runsAfter = (...keys: string[]): Record<string, Edge> =>
+  Object.fromEntries(keys.map((key) => [key, { statuses: ['Succeeded'] }]));
+const step = (runAfter: Record<string, Edge> = {}, rest: Partial<StepDefinition> = {}): StepDefinition => ({
+  type: 'NoOp',
+  inputs: {},
+  runAfter,
+  ...rest,
+});
+
+const overlap = (a: Box, b: Box) =>
+  a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+const isInside = (inner: Box, outer: Box) =>
+  inner.x >= outer.x &&
+  inner.y >= outer.y &&
+  inner.x + inner.width <= outer.x + outer.width + 0.01 &&
+  inner.y + inner.height <= outer.y + outer.height + 0.01;
+
+/** Acyclic: a step runs after earlier ones alone. */
+const anyGraph = fc.integer({ min: 1, max: 14 }).chain((size) =>
+  fc
+    .array(fc.record({ upstream: fc.array(fc.nat(size), { maxLength: 3 }), isLoop: fc.boolean() }), {
+      minLength: size,
+      maxLength: size,
+    })
+    .map(
+      (rows): Graph =>
+        Object.fromEntries(
+          rows.map(({ upstream, isLoop }, index) => {
+            const keys = upstream.filter((other) => other < index).map((other) => `s${other}`);
+            const steps = { a: step(), b: step(runsAfter('a')) };
+            return [`s${index}`, step(runsAfter(...keys), isLoop ? { type: 'ForEach', steps } : {})];
+          }),
+        ),
+    ),
+);
+
+describe('the layout of a graph', () => {
+  it('shows each step and edge once, nothing on top of another, children inside of their loop', () => {
+    fc.assert(
+      fc.property(anyGraph, fc.constantFrom('LR' as const, 'TB' as const), (graph, direction) => {
+        const { steps, edges: laid, width, height } = layOut(graph, { dagre, direction });
+        const loops = Object.values(graph).filter(({ steps: children }) => children !== undefined).length;
+        expect(steps).toHaveLength(Object.keys(graph).length + 2 * loops);
+        const wanted = Object.values(graph).flatMap(({ runAfter }) => Object.keys(runAfter)).length + loops;
+        expect(laid).toHaveLength(wanted);
+        const whole = { x: 0, y: 0, width, height };
+        for (const box of steps) expect(isInside(box, whole)).toBe(true);
+        for (const [index, box] of steps.entries()) {
+          for (const other of steps.slice(index + 1)) {
+            const isChild = other.path.startsWith(`${box.path}.`);
+            expect(isChild ? isInside(other, box) : !overlap(box, other)).toBe(true);
+          }
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('goes from left to right, or from top to bottom', () => {
+    const graph = { first: step(), second: step(runsAfter('first')) };
+    const [a, b] = layOut(graph, { dagre, direction: 'LR' }).steps;
+    const [c, d] = layOut(graph, { dagre, direction: 'TB' }).steps;
+    expect((b?.x ?? 0) > (a?.x ?? 0) + (a?.width ?? 0)).toBe(true);
+    expect((d?.y ?? 0) > (c?.y ?? 0) + (c?.height ?? 0)).toBe(true);
+  });
+
+  it('keeps room for the label of an edge that is not the usual one', () => {
+    const when = { statuses: ['Failed'], when: 'trigger.body.amount > 100' } as const;
+    const { edges: laid } = layOut({ pay: step(), alarm: step({ pay: when }) }, { dagre, direction: 'LR' });
+    expect(laid[0]?.label?.text).toBe('Failed, when body.amount > 100');
+    expect(laid[0]?.label?.box.width).toBeGreaterThan(100);
+  });
+
+  it('lays out a hundred steps', () => {
+    const keys = Array.from({ length: 100 }, (_, index) => `step-${index}`);
+    const graph = Object.fromEntries(
+      keys.map((key, index) => [key, step(index === 0 ? {} : runsAfter(`step-${Math.floor((index - 1) / 2)}`))]),
+    );
+    expect(layOut(graph, { dagre, direction: 'LR' }).steps).toHaveLength(100);
+  });
+
+  it('ignores an upstream step that the graph does not have', () => {
+    expect(layOut({ only: step(runsAfter('gone')) }, { dagre, direction: 'LR' }).edges).toEqual([]);
+  });
+});
+
+describe('an edge', () => {
+  it.each([
+    [{ statuses: ['Succeeded'] }, null],
+    [{ statuses: ['Succeeded', 'Failed'] }, 'Succeeded or Failed'],
+    [{ statuses: ['Succeeded'], when: 'steps.pay.output.ok == true' }, 'when output.ok == true'],
+    [
+      { statuses: ['Failed'], when: `size(steps.other.output.${'x'.repeat(40)}) > 1` },
+      'Failed, when size(steps.other.out…',
+    ],
+  ] as [Edge, string | null][])('%j is labelled %j', (edge, text) => {
+    expect(edgeLabel(edge, 'pay')).toBe(text);
+  });
+
+  it.each([
+    [undefined, undefined, 'ahead'],
+    ['Running', 'Pending', 'ahead'],
+    ['Succeeded', 'Running', 'taken'],
+    ['Succeeded', 'Skipped', 'skipped'],
+    ['Failed', 'Skipped', 'skipped'],
+    ['Failed', undefined, 'skipped'],
+  ] as const)('from a step that is %s to one that is %s is %s', (from, to, state) => {
+    expect(edgeState({ statuses: ['Succeeded'] }, from, to)).toBe(state);
+  });
+});
+
+describe('moving with the arrow keys', () => {
+  const box = (x: number, y: number) => ({ x, y, width: 10, height: 10 });
+  const all = [box(0, 0), box(100, 0), box(100, 60), box(200, 0)];
+  it.each([
+    ['ArrowRight', all[1]],
+    ['ArrowLeft', undefined],
+    ['ArrowDown', all[2]],
+  ] as const)('%s leads to the nearest step that way', (key, expected) => {
+    expect(neighbour(box(0, 0), key, all)).toBe(expected);
+  });
+});
+
+describe('the line of an edge', () => {
+  it('starts and ends where the edge does', () => {
+    const line = pathData([
+      { x: 0, y: 0 },
+      { x: 10, y: 5 },
+      { x: 20, y: 0 },
+    ]);
+    expect(line).toBe('M0,0Q10,5 15,2.5L20,0');
+  });
+});
+
+describe('the key of a step in a run', () => {
+  it.each([
+    ['price', 'price', '', null],
+    ['lines.2.price', 'lines.price', 'lines.2.', { loopKey: 'lines', index: 2 }],
+    ['a.0.1.22.3', 'a.1.3', 'a.0.1.22.', { loopKey: 'a.0.1', index: 22 }],
+  ])('%s is the step %s', (key, path, scope, iteration) => {
+    expect(pathOf(key)).toBe(path);
+    expect(scopeOf(key)).toBe(scope);
+    expect(iterationOf(key)).toEqual(iteration);
+  });
+});

@@ -1,0 +1,190 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { entriesOf, explain } from '../../../src/dashboard/web/runs/explain.ts';
+import { barsOf, placeOf, ticksOf } from '../../../src/dashboard/web/runs/gantt-bars.ts';
+import { childCounts } from '../../../src/dashboard/web/runs/run-statuses.ts';
+import { type StepTimes, stateText, stepState } from '../../../src/dashboard/web/runs/step-state.ts';
+import type { StepStatus } from '../../../src/model/manifest.ts';
+
+const T0 = Date.UTC(2026, 10, 21, 12);
+const at = (seconds: number) => new Date(T0 + seconds * 1000).toISOString();
+const attempt = (number: number, status: StepStatus, from: number, to: number | null) => ({
+  attempt: number,
+  status,
+  startedAt: at(from),
+  completedAt: to === null ? null : at(to),
+});
+const step = (change: Partial<StepTimes>): StepTimes => ({
+  stepType: 'HttpRequest',
+  status: 'Pending',
+  dueAt: null,
+  attempts: [],
+  ...change,
+});
+
+describe('where a step stands', () => {
+  it.each([
+    ['is not reached', step({}), 'ahead', 'Not reached'],
+    ['is due', step({ dueAt: at(1) }), 'due', 'Due'],
+    ['runs', step({ status: 'Running', attempts: [attempt(1, 'Running', 0, null)] }), 'status', 'Running'],
+    ['will be tried again', step({ dueAt: at(9), attempts: [attempt(1, 'Failed', 0, 1)] }), 'retry', 'Will retry'],
+    ['waits for a time', step({ dueAt: at(9), attempts: [attempt(1, 'Running', 0, null)] }), 'wait', 'Waiting'],
+    ['waits for a signal', step({ signalName: 'go', attempts: [attempt(1, 'Running', 0, null)] }), 'signal', 'Waiting'],
+  ])('a step that %s says so', (_, given, kind, text) => {
+    const state = stepState(given);
+    expect(state.kind).toBe(kind);
+    expect(stateText(state)).toBe(text);
+  });
+});
+
+describe('the bars of a step', () => {
+  const seconds = (given: StepTimes, now: number) =>
+    barsOf(given, T0 + now * 1000).map(({ kind, from, to, isOpen }) => [
+      kind,
+      (from - T0) / 1000,
+      (to - T0) / 1000,
+      isOpen,
+    ]);
+
+  it('are its attempts and the waits between them', () => {
+    const attempts = [attempt(1, 'Failed', 0, 1), attempt(2, 'Succeeded', 3, 4)];
+    expect(seconds(step({ status: 'Succeeded', attempts }), 60)).toEqual([
+      ['attempt', 0, 1, false],
+      ['wait', 1, 3, false],
+      ['attempt', 3, 4, false],
+    ]);
+  });
+
+  it('grow until now while it runs', () => {
+    const attempts = [attempt(1, 'Running', 2, null)];
+    expect(seconds(step({ status: 'Running', attempts }), 5)).toEqual([['attempt', 2, 5, true]]);
+  });
+
+  it('end in an open wait until the next try', () => {
+    expect(seconds(step({ dueAt: at(9), attempts: [attempt(1, 'Failed', 0, 1)] }), 5)).toEqual([
+      ['attempt', 0, 1, false],
+      ['wait', 1, 5, true],
+    ]);
+  });
+
+  it('are a wait where the step waits, also once it has ended', () => {
+    expect(seconds(step({ attempts: [attempt(1, 'Running', 0, null)] }), 5)).toEqual([['wait', 0, 5, true]]);
+    const delayed = step({ stepType: 'Delay', status: 'Succeeded', attempts: [attempt(1, 'Succeeded', 0, 5)] });
+    expect(seconds(delayed, 60)).toEqual([['wait', 0, 5, false]]);
+  });
+
+  it('stay inside of the span that is shown', () => {
+    const span = fc.tuple(fc.nat(1e9), fc.nat(1e9)).map(([from, length]) => ({ from, to: from + length }));
+    fc.assert(
+      fc.property(span, fc.nat(100), fc.nat(100), (whole, first, second) => {
+        const part = (percent: number) => whole.from + ((whole.to - whole.from) * percent) / 100;
+        const bar = { from: part(Math.min(first, second)), to: part(Math.max(first, second)) };
+        const { left, width } = placeOf(bar, whole);
+        expect(left).toBeGreaterThanOrEqual(0);
+        expect(width).toBeGreaterThan(0);
+        expect(left + width).toBeLessThanOrEqual(100.000001);
+      }),
+    );
+  });
+});
+
+describe('the marks of a time axis', () => {
+  it.each([
+    [1, 8, [0, 1]],
+    [9, 5, [0, 2, 4, 6, 8]],
+    [60_000, 5, [0, 15_000, 30_000, 45_000, 60_000]],
+    [3 * 3_600_000, 4, [0, 3_600_000, 7_200_000, 10_800_000]],
+  ])('of %i ms, at most %i of them, are %j', (length, most, marks) => {
+    expect(ticksOf({ from: 5, to: 5 + length }, most)).toEqual(marks);
+  });
+
+  it('are never more than asked for', () => {
+    fc.assert(
+      fc.property(fc.nat(1e13), fc.integer({ min: 2, max: 12 }), (length, most) => {
+        const marks = ticksOf({ from: 0, to: length }, most);
+        expect(marks.length).toBeLessThanOrEqual(most);
+        expect(marks[0]).toBe(0);
+      }),
+    );
+  });
+});
+
+describe('why a step', () => {
+  const skipped = { status: 'Skipped', skipReason: 'something', evaluationTrace: null } as const;
+  const edge = (statuses: StepStatus[], when?: string) => ({ statuses, ...(when === undefined ? {} : { when }) });
+  const texts = (...given: Parameters<typeof explain>) => explain(...given).map(({ text }) => text);
+
+  it('was skipped: a step before it ended otherwise', () => {
+    const runAfter = { pay: edge(['Succeeded', 'Skipped']), log: edge(['Succeeded']) };
+    const statusOf = (key: string): StepStatus => (key === 'pay' ? 'Failed' : 'Succeeded');
+    expect(explain(skipped, { runAfter }, statusOf)).toEqual([
+      { text: '“pay” ended as Failed; this step runs only after it ends as Succeeded or Skipped.', upstream: 'pay' },
+    ]);
+  });
+
+  it('was skipped: the step before it was, too', () => {
+    expect(texts(skipped, { runAfter: { pay: edge(['Succeeded']) } }, () => 'Skipped')).toEqual([
+      '“pay” was skipped itself; this step runs only after it ends as Succeeded.',
+    ]);
+  });
+
+  it('was skipped: its condition is false, with what that read', () => {
+    const evaluationTrace = [
+      {
+        after: 'lines',
+        expression: 'size(steps.lines.output) > 2',
+        values: { 'steps.lines.output': [1] },
+        result: false,
+      },
+    ];
+    const runAfter = { lines: edge(['Succeeded'], 'size(steps.lines.output) > 2') };
+    expect(explain({ ...skipped, evaluationTrace }, { runAfter }, () => 'Succeeded')).toEqual([
+      {
+        text: 'Its condition after “lines” is false.',
+        upstream: 'lines',
+        condition: { expression: 'size(steps.lines.output) > 2', values: { 'steps.lines.output': [1] } },
+      },
+    ]);
+  });
+
+  it('was skipped: the record’s own words where no edge explains it', () => {
+    expect(texts({ ...skipped, skipReason: 'the run was cancelled' }, { runAfter: {} }, () => undefined)).toEqual([
+      'The run was cancelled.',
+    ]);
+  });
+
+  it('has not started: what has to end first', () => {
+    const pending = { status: 'Pending', skipReason: null, evaluationTrace: null } as const;
+    const runAfter = { a: edge(['Succeeded']), b: edge(['Failed'], 'x == 1') };
+    expect(texts(pending, { runAfter }, (key) => (key === 'a' ? 'Succeeded' : 'Running'))).toEqual([
+      'It starts after “b” ends as Failed, and only if its condition is true then.',
+    ]);
+  });
+
+  it('ran needs no reason', () => {
+    expect(explain({ ...skipped, status: 'Succeeded' }, { runAfter: {} }, () => undefined)).toEqual([]);
+  });
+});
+
+describe('a trace of conditions', () => {
+  it.each([[null], ['text'], [{}], [[1, null, {}]]])('that is none is empty: %j', (trace) => {
+    expect(entriesOf(trace)).toEqual([]);
+  });
+
+  it('keeps errors', () => {
+    const [entry] = entriesOf([{ after: 'a', expression: 'x', error: 'no such key' }]);
+    expect(entry).toEqual({ after: 'a', expression: 'x', values: {}, result: null, error: 'no such key' });
+  });
+});
+
+describe('children of a loop', () => {
+  it('show the gravest status of all iterations, and in how many of them', () => {
+    const counts = childCounts([
+      { path: 'lines.price', status: 'Succeeded', count: 120 },
+      { path: 'lines.price', status: 'Failed', count: 3 },
+      { path: 'lines.pack', status: 'Skipped', count: 3 },
+    ]);
+    expect(counts.get('lines.price')).toEqual({ status: 'Failed', text: '3 of 123 failed' });
+    expect(counts.get('lines.pack')).toEqual({ status: 'Skipped', text: '3 skipped' });
+  });
+});

@@ -1,0 +1,150 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { expect, it } from 'vitest';
+import type { RunStatus } from '../../src/model/manifest.ts';
+import type { StepDetail } from '../../src/store/store.ts';
+import { createWorkspace, FLOW_ID } from './service.ts';
+
+const KILLS = Number(process.env.SLUICE_KILL_POINTS ?? 1000);
+const MOMENTS = ['before', 'during', 'after'] as const;
+/** A life of two runs makes about sixty writes; later ones come true where a life takes up what others left. */
+const WRITES = 48;
+/** A step is given up after five interruptions, so that a database sees fewer. */
+const KILLS_A_DATABASE = 4;
+const RUNS_A_LIFE = 2;
+/** One for each of two cores, each on databases of its own. */
+const LANES = 2;
+
+const CHILD = resolve(import.meta.dirname, 'kill-point-child.mjs');
+
+const cel = (expression: string) => `\${${expression}}`;
+const after = (key: string, edge: object = {}) => ({ [key]: { statuses: ['Succeeded'], ...edge } });
+const retry = { maxAttempts: 3, backoffSeconds: 0.01, factor: 1, maxBackoffSeconds: 1, jitter: false };
+
+const flow = {
+  ...{ id: FLOW_ID, name: 'orders', version: '1' },
+  triggers: { manual: { type: 'manual', inputs: {} } },
+  steps: {
+    first: { type: 'NoOp', inputs: {}, runAfter: {} },
+    each: {
+      type: 'ForEach',
+      inputs: {},
+      forEach: cel('trigger.body.items'),
+      concurrencyLimit: 2,
+      runAfter: after('first'),
+      steps: {
+        call: { type: 'Flaky', inputs: {}, runAfter: {}, retry },
+        note: { type: 'Transform', inputs: { value: cel('loop.item * 2') }, runAfter: after('call') },
+      },
+    },
+    pause: { type: 'Delay', inputs: { seconds: 0.02 }, runAfter: after('each') },
+    approve: { type: 'WaitForSignal', inputs: { signalName: 'go' }, runAfter: after('first') },
+    never: {
+      type: 'Fail',
+      inputs: { message: 'no' },
+      runAfter: after('pause', { when: 'size(trigger.body.items) == 0' }),
+    },
+    last: {
+      type: 'LogMessage',
+      inputs: { message: cel('steps.each.output') },
+      runAfter: { ...after('pause'), ...after('approve'), never: { statuses: ['Skipped'] } },
+    },
+  },
+};
+
+interface Ended {
+  id: string;
+  status: RunStatus;
+  steps: StepDetail[];
+}
+
+interface Life {
+  readonly acknowledged: string[];
+  readonly isKilled: boolean;
+}
+
+/** One process on the database of the folder; what it acknowledged before its end counts. */
+async function live(folder: string, point: { killAt: number; moment: string; runs: number }): Promise<Life> {
+  const files = { file: join(folder, 'sluice.db'), journal: join(folder, 'journal'), report: join(folder, 'report') };
+  const child = spawn(process.execPath, [CHILD, JSON.stringify({ ...files, flow, ...point })]);
+  const output: Buffer[] = [];
+  const errors: Buffer[] = [];
+  child.stdout.on('data', (chunk: Buffer) => output.push(chunk));
+  child.stderr.on('data', (chunk: Buffer) => errors.push(chunk));
+  const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+  if (signal !== 'SIGKILL' && code !== 0) throw new Error(`the child ended with ${code}: ${Buffer.concat(errors)}`);
+  return { acknowledged: Buffer.concat(output).toString().split('\n').filter(Boolean), isKilled: signal === 'SIGKILL' };
+}
+
+async function check(folder: string, acknowledged: readonly string[], about: string): Promise<void> {
+  const runs = JSON.parse(await readFile(join(folder, 'report'), 'utf8')) as Ended[];
+  const calls = (await readFile(join(folder, 'journal'), 'utf8')).split('\n').map((line) => line.split(' ')[0]);
+  expect(
+    runs.map(({ id }) => id),
+    about,
+  ).toEqual(expect.arrayContaining([...acknowledged]));
+  for (const { id, status, steps } of runs) {
+    const which = `${about}, run ${id}`;
+    expect(status, which).toBe('Succeeded');
+    expect(steps.map(({ stepKey }) => stepKey).sort(), which).toEqual(STEP_KEYS);
+    expect(steps.find(({ stepKey }) => stepKey === 'last')?.output, which).toEqual([2, 4, 6]);
+    for (const step of steps) {
+      const isNever = step.stepKey === 'never';
+      expect(step.status, `${which}, ${step.stepKey}`).toBe(isNever ? 'Skipped' : 'Succeeded');
+      expectConsistent(step, `${which}, ${step.stepKey}`);
+    }
+    for (const { stepKey, attempts } of steps.filter(({ stepType }) => stepType === 'Flaky')) {
+      // A call is an attempt's, and an attempt that has an answer was a call: only an interrupted one may be neither.
+      const answered = attempts.filter(({ error }) => error?.code !== 'interrupted').length;
+      const called = calls.filter((key) => key === `${id}:${stepKey}`).length;
+      expect(called, `${which}, ${stepKey}`).toBeGreaterThanOrEqual(answered);
+      expect(called, `${which}, ${stepKey}`).toBeLessThanOrEqual(attempts.length);
+    }
+  }
+}
+
+const LOOP_KEYS = [0, 1, 2].flatMap((index) => [`each.${index}.call`, `each.${index}.note`]);
+const STEP_KEYS = [...Object.keys(flow.steps), ...LOOP_KEYS].sort();
+
+/** Every attempt has an end, one of them succeeded, and those before it say why they did not. */
+function expectConsistent({ status, attempts, attemptCount }: StepDetail, about: string): void {
+  expect(attempts, about).toHaveLength(attemptCount);
+  const last = status === 'Skipped' ? [] : ['Succeeded'];
+  expect(attempts.filter((attempt) => attempt.status !== 'Failed').map((attempt) => attempt.status)).toEqual(last);
+  for (const attempt of attempts) {
+    expect(attempt.completedAt, about).not.toBeNull();
+    if (attempt.status === 'Failed') expect(['interrupted', 'down'], about).toContain(attempt.error?.code);
+  }
+}
+
+it(`ends every run once at each of ${KILLS} points where the process is killed`, { timeout: 1_800_000 }, async () => {
+  let point = 0;
+  let kills = 0;
+  const nextPoint = () => {
+    const moment = MOMENTS[point % MOMENTS.length] ?? 'during';
+    const killAt = 1 + (Math.floor(point / MOMENTS.length) % WRITES);
+    point += 1;
+    return { killAt, moment, runs: RUNS_A_LIFE };
+  };
+  const lane = async () => {
+    while (kills < KILLS) {
+      const workspace = await createWorkspace();
+      const acknowledged: string[] = [];
+      const points: string[] = [];
+      for (let life = 0; life < KILLS_A_DATABASE; life += 1) {
+        const at = nextPoint();
+        const { acknowledged: ids, isKilled } = await live(workspace.folder, at);
+        acknowledged.push(...ids);
+        points.push(`${at.moment} write ${at.killAt}`);
+        kills += Number(isKilled);
+      }
+      const last = await live(workspace.folder, { killAt: 0, moment: 'after', runs: 1 });
+      await check(workspace.folder, [...acknowledged, ...last.acknowledged], `killed ${points.join(', ')}`);
+      await workspace.remove();
+    }
+  };
+  await Promise.all(Array.from({ length: LANES }, lane));
+  expect(kills).toBeGreaterThanOrEqual(KILLS);
+});

@@ -1,0 +1,123 @@
+import { describe, expect, test } from 'vitest';
+import type { StoreUnderTest } from '../conformance.ts';
+import {
+  acceptanceOf,
+  aDelivery,
+  aRun,
+  claimAll,
+  failed,
+  finish,
+  flowId,
+  graphOf,
+  id,
+  startRun,
+  succeeded,
+  T0,
+} from '../samples.ts';
+
+const hour = 3_600_000;
+const other = '6f2b1c1e-9999-4222-8333-444455556666';
+const refused = { rejected: true, reason: 'ip_denied', violations: ['ip_denied'] } as const;
+
+export function figures({ open }: StoreUnderTest): void {
+  describe('figures', () => {
+    test('count deliveries by where they went and what was wrong, the recent ones apart', async () => {
+      const store = await open();
+      await store.recordDelivery(aDelivery({ id: id(1), receivedAt: T0 - 1 }));
+      await store.recordDelivery(aDelivery({ id: id(2), receivedAt: T0, usedPreviousKey: true }));
+      await store.recordDelivery(aDelivery({ id: id(3), receivedAt: T0 + hour }));
+      await store.recordDelivery(aDelivery({ id: id(4), receivedAt: T0, flowId: null, triggerKey: null, ...refused }));
+      const counts = await store.countDeliveries({ since: T0 + 5, recentSince: T0 + hour });
+      expect(counts).toHaveLength(2);
+      expect(counts).toContainEqual({
+        ...{ flowId, triggerKey: 'github', reason: null, rejected: false },
+        ...{ count: 2, recent: 1, usedPreviousKey: 1 },
+      });
+      expect(counts).toContainEqual({
+        ...{ flowId: null, triggerKey: null, reason: 'ip_denied', rejected: true },
+        ...{ count: 1, recent: 0, usedPreviousKey: 0 },
+      });
+    });
+
+    test('yield deliveries by the hour or day, of all flows or of one', async () => {
+      const store = await open();
+      const midnight = T0 - 12 * hour;
+      await store.recordDelivery(aDelivery({ id: id(1), receivedAt: midnight - 1 }));
+      await store.recordDelivery(aDelivery({ id: id(2), receivedAt: midnight }));
+      await store.recordDelivery(aDelivery({ id: id(3), receivedAt: midnight + 1, ...refused }));
+      await store.recordDelivery(aDelivery({ id: id(4), receivedAt: T0, flowId: other }));
+      await store.accept(acceptanceOf(5, { at: T0 + hour }));
+      const range = { since: midnight, until: midnight + 24 * hour, flowId: undefined };
+      expect(await store.deliveryTimeseries({ ...range, bucketMs: hour })).toEqual([
+        { at: midnight, accepted: 1, rejected: 1 },
+        { at: T0, accepted: 1, rejected: 0 },
+        { at: T0 + hour, accepted: 1, rejected: 0 },
+      ]);
+      expect(await store.deliveryTimeseries({ ...range, bucketMs: 24 * hour })).toEqual([
+        { at: midnight, accepted: 3, rejected: 1 },
+      ]);
+      expect(await store.deliveryTimeseries({ ...range, bucketMs: hour, flowId: other })).toEqual([
+        { at: T0, accepted: 1, rejected: 0 },
+      ]);
+    });
+
+    test('count runs by status as they start, end, are tried again and are deleted', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ only: [] }));
+      await store.accept({ run: aRun({ id: id(101), flowId: other, status: 'Succeeded', completedAt: T0 }) });
+      const running = { flowId, status: 'Running', count: 1 };
+      const succeededOther = { flowId: other, status: 'Succeeded', count: 1 };
+      expect(await store.countRuns()).toEqual([running, succeededOther]);
+      expect(await store.countEndedRuns(T0)).toEqual([succeededOther]);
+
+      const [claim] = await claimAll(store);
+      if (claim === undefined) throw new Error('nothing was due');
+      await finish(store, claim, failed(), T0 + hour);
+      const failedRun = { flowId, status: 'Failed', count: 1 };
+      expect(await store.countRuns()).toEqual([failedRun, succeededOther]);
+      expect(await store.countEndedRuns(T0 + hour)).toEqual([failedRun]);
+
+      await store.retryStep({ runId, stepKey: 'only', at: T0 + hour });
+      expect(await store.countRuns()).toEqual([running, succeededOther]);
+      expect(await store.countEndedRuns(T0 + hour)).toEqual([]);
+      const range = { since: T0, until: T0 + hour, bucketMs: hour, flowId };
+      expect(await store.runTimeseries(range)).toEqual([
+        { at: T0, counts: { Running: 1 }, p50DurationMs: null, p95DurationMs: null },
+      ]);
+
+      expect(await store.purgeRuns({ before: T0 + 1, limit: 10 })).toBe(1);
+      expect(await store.countRuns()).toEqual([running]);
+    });
+
+    test('yield runs by the hour of their start with how long they took, within five per cent', async () => {
+      const store = await open();
+      const durations = [7, 19, 43, 104, 105, 1249, 98_765, 1_234_567];
+      for (const [n, duration] of durations.entries()) {
+        const run = aRun({ id: id(100 + n), status: 'Succeeded', startedAt: T0, completedAt: T0 + duration });
+        await store.accept({ run });
+        const range = { since: T0, until: T0 + hour, bucketMs: hour, flowId: undefined };
+        const [bucket] = await store.runTimeseries(range);
+        expect(bucket?.counts).toEqual({ Succeeded: n + 1 });
+        expect(bucket?.p95DurationMs).toBe([7, 19, 44, 100, 110, 1200, 100_000, 1_200_000][n]);
+      }
+      const day = { since: T0 - 12 * hour, until: T0 + 12 * hour, bucketMs: 24 * hour, flowId };
+      expect((await store.runTimeseries(day)).map(({ at, p50DurationMs }) => ({ at, p50DurationMs }))).toEqual([
+        { at: T0 - 12 * hour, p50DurationMs: 100 },
+      ]);
+      expect(await store.runTimeseries({ ...day, flowId: other })).toEqual([]);
+    });
+
+    test('a run that ends is counted in the hour in which it started, and in the one in which it ended', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ only: [] }));
+      const [claim] = await claimAll(store);
+      if (claim === undefined) throw new Error('nothing was due');
+      await finish(store, claim, succeeded(), T0 + 3 * hour);
+      const range = { since: T0, until: T0 + 24 * hour, bucketMs: hour, flowId: undefined };
+      expect(await store.runTimeseries(range)).toEqual([
+        { at: T0, counts: { Succeeded: 1 }, p50DurationMs: 11_000_000, p95DurationMs: 11_000_000 },
+      ]);
+      expect(await store.countEndedRuns(T0 + 3 * hour)).toEqual([{ flowId, status: 'Succeeded', count: 1 }]);
+    });
+  });
+}

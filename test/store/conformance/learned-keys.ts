@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'vitest';
+import type { LearnedKey } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import { flowId, T0 } from '../samples.ts';
+
+const key = (change: Partial<LearnedKey> = {}): LearnedKey => ({
+  flowId,
+  triggerKey: 'tasks',
+  scheme: 'Asana',
+  secret: new TextEncoder().encode('the first secret'),
+  learnedAt: T0,
+  ...change,
+});
+const other = new TextEncoder().encode('another secret');
+
+export function learnedKeys({ open }: StoreUnderTest): void {
+  describe('learned keys', () => {
+    test('the first key of a trigger is kept, bytes and all, and given back', async () => {
+      const store = await open();
+      const bytes = new Uint8Array([0, 255, 10, 128]);
+      for (const kept of [key(), key({ triggerKey: 'sealed', secret: bytes, sealedWith: 'abc' })]) {
+        expect(await store.learnKey(kept)).toEqual(kept);
+        expect(await store.listLearnedKeys()).toContainEqual(kept);
+      }
+    });
+
+    test('no later one takes its place, nor its scheme or time', async () => {
+      const store = await open();
+      await store.learnKey(key());
+      expect(await store.learnKey(key({ secret: other, scheme: 'Other', learnedAt: T0 + 1 }))).toEqual(key());
+      expect(await store.listLearnedKeys()).toEqual([key()]);
+    });
+
+    test('of many at once one is kept, and all are told which', async () => {
+      const store = await open();
+      const offered = Array.from({ length: 20 }, (_, at) => key({ secret: new Uint8Array([at]) }));
+      const kept = await Promise.all(offered.map((each) => store.learnKey(each)));
+      expect(new Set(kept.map(({ secret }) => secret?.[0])).size).toBe(1);
+    });
+
+    test('triggers and flows have keys of their own', async () => {
+      const store = await open();
+      const keys = [key(), key({ triggerKey: 'Tasks', secret: other }), key({ flowId: 'another', secret: other })];
+      for (const each of keys) await store.learnKey(each);
+      const listed = await store.listLearnedKeys();
+      expect(listed).toHaveLength(3);
+      expect(listed).toEqual(expect.arrayContaining(keys));
+    });
+
+    test('a forgotten key makes room for another; there is nothing to forget twice', async () => {
+      const store = await open();
+      await store.learnKey(key());
+      expect(await store.forgetKey({ flowId, triggerKey: 'others' })).toBe(false);
+      expect(await store.forgetKey({ flowId, triggerKey: 'tasks' })).toBe(true);
+      expect(await store.forgetKey({ flowId, triggerKey: 'tasks' })).toBe(false);
+      expect(await store.listLearnedKeys()).toEqual([]);
+      expect(await store.learnKey(key({ secret: other }))).toEqual(key({ secret: other }));
+    });
+  });
+}

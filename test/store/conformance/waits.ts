@@ -1,0 +1,118 @@
+import { describe, expect, test } from 'vitest';
+import type { Claim, StepResult, Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import { claimAll, finish, graphOf, id, minute, startRun, succeeded, T0 } from '../samples.ts';
+
+const waiting = (change: { dueAt?: number | null; signalName?: string | null }): StepResult => ({
+  ...{ kind: 'waiting', state: { asked: 1 }, dueAt: null, signalName: null },
+  ...change,
+});
+
+export function waits({ open }: StoreUnderTest): void {
+  describe('a step that waits for a time', () => {
+    test('goes on then, with the attempt that it began and what it kept', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      await finish(store, await claimOne(store), waiting({ dueAt: T0 + 500 }));
+      expect(await claimAll(store, T0 + 499)).toEqual([]);
+      const claim = await claimOne(store, T0 + 500);
+      expect(claim).toMatchObject({ attempt: 1, attemptStartedAt: T0, resumed: { state: { asked: 1 }, signal: null } });
+      await finish(store, claim, succeeded('there'), T0 + 501);
+      expect(await store.listSteps(runId)).toMatchObject([{ status: 'Succeeded', attempts: [{ output: 'there' }] }]);
+    });
+
+    test('keeps its due time over the recovery of what a dead process left', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ a: [], b: [] }));
+      const [first, second] = await claimAll(store);
+      if (first === undefined || second === undefined) throw new Error('two steps should be due');
+      await finish(store, first, waiting({ dueAt: T0 + 500 }));
+      expect(await store.recover(T0 + 1)).toBe(1);
+      expect((await claimAll(store, T0 + 1)).map(({ stepKey }) => stepKey)).toEqual([second.stepKey]);
+      expect(await claimOne(store, T0 + 500)).toMatchObject({ stepKey: first.stepKey, interruptions: 0 });
+    });
+  });
+
+  describe('a signal', () => {
+    test('wakes the step that waits for its name, and is handed to it', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      await finish(store, await claimOne(store), waiting({ signalName: 'go' }));
+      expect(await claimAll(store, T0 + minute)).toEqual([]);
+      expect(await signal(store, runId, 'stop')).toEqual({ kind: 'accepted', stepKey: null });
+      expect(await signal(store, runId, 'go')).toEqual({ kind: 'accepted', stepKey: 'a' });
+      const claim = await claimOne(store, T0 + 8);
+      expect(claim.resumed?.signal).toEqual({ body: { by: 'Ada' }, deliveredAt: T0 + 7 });
+      expect(await store.listSignals(runId)).toEqual([
+        { name: 'stop', deliveredAt: T0 + 7, stepKey: null },
+        { name: 'go', deliveredAt: T0 + 7, stepKey: 'a' },
+      ]);
+    });
+
+    test('that comes before the step waits is kept for it; a second one is a duplicate', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      expect(await signal(store, runId, 'go')).toEqual({ kind: 'accepted', stepKey: null });
+      expect(await signal(store, runId, 'go')).toEqual({ kind: 'duplicate' });
+      await finish(store, await claimOne(store), waiting({ signalName: 'go' }));
+      expect((await claimOne(store, T0 + 9)).resumed?.signal).toMatchObject({ body: { by: 'Ada' } });
+    });
+
+    test('to a run that has ended, or that nobody knows, is refused', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      await finish(store, await claimOne(store), succeeded());
+      expect(await signal(store, runId, 'go')).toEqual({ kind: 'ended', status: 'Succeeded' });
+      expect(await signal(store, id(999), 'go')).toEqual({ kind: 'unknown' });
+    });
+  });
+
+  describe('a loop', () => {
+    const graph = {
+      each: {
+        ...{ type: 'ForEach', inputs: {}, runAfter: {}, forEach: [], concurrencyLimit: 2 },
+        steps: { child: { type: 'NoOp', inputs: {}, runAfter: {} } },
+      },
+    };
+
+    test('runs so many iterations at once, and ends with what they left, in the order of the items', async () => {
+      const store = await open();
+      const runId = await startRun(store, graph);
+      await finish(store, await claimOne(store), { kind: 'loop', items: ['x', 'y', 'z'], concurrency: 2 });
+      const first = await claimAll(store);
+      expect(first.map(({ stepKey, loop }) => [stepKey, loop])).toEqual([
+        ['each.0.child', { item: 'x', index: 0 }],
+        ['each.1.child', { item: 'y', index: 1 }],
+      ]);
+      for (const claim of first.reverse()) await finish(store, claim, succeeded(claim.loop?.item ?? null));
+      const last = await claimOne(store);
+      expect(last).toMatchObject({ stepKey: 'each.2.child', loop: { item: 'z', index: 2 } });
+      expect(await finish(store, last, succeeded('z'))).toMatchObject({
+        runStatus: 'Succeeded',
+        loops: [{ stepKey: 'each', status: 'Succeeded' }],
+      });
+      const steps = (await store.listSteps(runId)) ?? [];
+      expect(steps.find(({ stepKey }) => stepKey === 'each')?.output).toEqual(['x', 'y', 'z']);
+    });
+
+    test('over nothing ends at once', async () => {
+      const store = await open();
+      const runId = await startRun(store, graph);
+      expect(await finish(store, await claimOne(store), { kind: 'loop', items: [], concurrency: 2 })).toMatchObject({
+        runStatus: 'Succeeded',
+      });
+      expect(await store.listSteps(runId)).toMatchObject([{ stepKey: 'each', status: 'Succeeded', output: [] }]);
+    });
+  });
+}
+
+async function claimOne(store: Store, now = T0): Promise<Claim> {
+  const [claim, ...more] = await claimAll(store, now);
+  if (claim === undefined || more.length > 0)
+    throw new Error(`${more.length + Number(claim !== undefined)} steps are due`);
+  return claim;
+}
+
+function signal(store: Store, runId: string, name: string) {
+  return store.deliverSignal({ runId, name, body: { by: 'Ada' }, at: T0 + 7 });
+}

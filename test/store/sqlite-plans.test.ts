@@ -1,0 +1,161 @@
+import SqliteDatabase from 'better-sqlite3';
+import { afterAll, describe, expect, it } from 'vitest';
+import { migrate } from '../../src/store/sqlite/migrate.ts';
+import { countRecords } from '../../src/store/sqlite/migrations/0007-figures.ts';
+import { migrations } from '../../src/store/sqlite/migrations/index.ts';
+import { type OperationName, operations } from '../../src/store/sqlite/operations.ts';
+import { flowId, id, T0 } from './samples.ts';
+
+const db = new SqliteDatabase(':memory:');
+db.function('fold', { deterministic: true }, (text) => (typeof text === 'string' ? text.toLowerCase() : text));
+migrate(db, migrations);
+afterAll(() => db.close());
+
+/** What an operation asks of the database, as the planner would do it: it has no statistics, as in every service. */
+function plansOf(name: OperationName, ...args: unknown[]): string[] {
+  const asked: { sql: string; values: unknown[] }[] = [];
+  const watched = new Proxy(db, {
+    get: (target, member) =>
+      member === 'prepare'
+        ? (sql: string) => watch(target.prepare(sql), (values) => asked.push({ sql, values }))
+        : Reflect.get(target, member),
+  });
+  const operation = operations[name];
+  if (operation.thread !== 'reader') throw new Error(`${name} writes`);
+  const run = operation.prepare(watched) as (...given: unknown[]) => unknown;
+  run(...args);
+  return asked.flatMap(({ sql, values }) =>
+    db
+      .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
+      .all(...values)
+      .map(({ detail }) => detail),
+  );
+}
+
+function watch(statement: SqliteDatabase.Statement, note: (values: unknown[]) => void): SqliteDatabase.Statement {
+  return new Proxy(statement, {
+    get: (target, member) => {
+      const own = Reflect.get(target, member);
+      if (typeof own !== 'function') return own;
+      return (...values: unknown[]) => {
+        if (member === 'all' || member === 'get' || member === 'iterate') note(values);
+        return own.apply(target, values);
+      };
+    },
+  });
+}
+
+const large = /^SCAN (deliveries|runs|steps|attempts|d|r)\b(?! USING)/;
+
+/** Lists whose counters say that they are empty ask for nothing more, so that each filter needs a row to find. */
+function seed(): void {
+  db.exec(`
+    INSERT INTO deliveries (id, flow_id, received_at, client_ip, mode, rejected, enforced, status_code, reason, violations,
+      body_bytes, processing_ms, run_id, used_previous_key, headers)
+    VALUES ('${id(1)}', '${flowId}', ${T0}, '', 'Enforce', 1, 1, 401, 'ip_denied', '[]', 0, 0, NULL, 0, '{}'),
+      ('${id(2)}', '${flowId}', ${T0}, '', 'Enforce', 0, 0, 200, NULL, '[]', 0, 0, '${id(3)}', 0, '{}')`);
+  for (const [n, status] of ['Running', 'Succeeded', 'Failed'].entries()) {
+    db.exec(`
+      INSERT INTO runs (id, flow_id, flow_name, flow_version, revision, status, trigger_key, trigger_type, started_at,
+        trigger_headers, trigger_body)
+      VALUES ('${id(10 + n)}', '${flowId}', 'orders', '1', 1, '${status}', 'hook', 'webhook', ${T0}, '{}', x'')`);
+  }
+  db.exec(countRecords);
+}
+seed();
+
+const flows = [{}, { flowId }];
+const pages = [
+  { skip: 0, take: 50 },
+  { skip: 1, take: 50, includeTotal: true },
+];
+const searches = [{}, { search: 'text' }, { search: id(1) }];
+const combined = (...parts: object[][]): object[] =>
+  parts.reduce((left, right) => left.flatMap((one) => right.map((other) => ({ ...one, ...other }))), [{}]);
+
+const deliveryQueries = combined(
+  pages,
+  flows,
+  searches,
+  [{}, { reason: 'ip_denied' }],
+  [
+    {},
+    { rejectedOnly: true },
+    { acceptedOnly: true },
+    { refusedOnly: true },
+    { refusedOnly: true, since: T0, until: T0 + 1 },
+  ],
+);
+const runQueries = combined(pages, flows, searches, [
+  {},
+  ...['Running', 'Succeeded', 'Failed'].map((status) => ({ status })),
+  { status: 'Running', before: { startedAt: T0, id: id(10) } },
+]);
+const range = { since: T0, until: T0 + 3_600_000, bucketMs: 3_600_000 };
+
+const questions: [OperationName, ...unknown[]][] = [
+  ...deliveryQueries.map((query): [OperationName, unknown] => ['listDeliveries', query]),
+  ...runQueries.map((query): [OperationName, unknown] => ['listRuns', query]),
+  ['findDelivery', id(1)],
+  ['findRedelivery', id(1)],
+  ['findRun', id(10)],
+  ['findLineage', id(10)],
+  ['listSteps', id(10)],
+  ['listSignals', id(10)],
+  ['readRunInput', id(10)],
+  ['deliveryStats', T0 + 1],
+  ['summariseDeliveries', { since: T0 }],
+  ['summariseDeliveries', { since: T0, flowId }],
+  ['countDeliveries', { since: T0, recentSince: T0 }],
+  ['countRuns'],
+  ['countEndedRuns', T0],
+  ...flows.flatMap((flow): [OperationName, unknown][] => [
+    ['deliveryTimeseries', { flowId: undefined, ...flow, ...range }],
+    ['runTimeseries', { flowId: undefined, ...flow, ...range }],
+  ]),
+];
+
+describe('no question reads a large table from one end to the other', () => {
+  it.each(questions.map(([name, ...args]) => [name, JSON.stringify(args), args] as const))(
+    '%s %s',
+    (name, _text, args) => {
+      const plans = plansOf(name, ...args);
+      expect(plans).not.toEqual([]);
+      expect(plans.filter((plan) => large.test(plan))).toEqual([]);
+    },
+  );
+
+  it('and one that does would be seen here', () => {
+    const plans = db
+      .prepare<[], { detail: string }>("EXPLAIN QUERY PLAN SELECT * FROM runs WHERE flow_name = ''")
+      .all();
+    expect(plans.filter(({ detail }) => large.test(detail))).not.toEqual([]);
+  });
+});
+
+describe('a filter reads what it asks for and no row beside it', () => {
+  it.each<[OperationName, object, string]>([
+    ['listDeliveries', {}, 'COVERING INDEX'],
+    ['listDeliveries', { rejectedOnly: true }, 'COVERING INDEX deliveries_by_rejected (rejected=?)'],
+    ['listDeliveries', { acceptedOnly: true }, 'COVERING INDEX deliveries_by_rejected (rejected=?)'],
+    ['listDeliveries', { reason: 'ip_denied' }, 'COVERING INDEX deliveries_by_reason (reason=?)'],
+    ['listDeliveries', { flowId }, 'COVERING INDEX deliveries_by_flow (flow_id=?)'],
+    ['listDeliveries', { flowId, rejectedOnly: true }, 'COVERING INDEX deliveries_by_flow_rejected (flow_id=?)'],
+    ['listDeliveries', { flowId, acceptedOnly: true }, 'COVERING INDEX deliveries_by_flow (flow_id=?)'],
+    [
+      'listDeliveries',
+      { flowId, reason: 'ip_denied' },
+      'COVERING INDEX deliveries_by_flow_reason (flow_id=? AND reason=?)',
+    ],
+    ['listRuns', {}, 'COVERING INDEX runs_by_time'],
+    // Nearly all succeed: there is no index for which each end of a run would pay.
+    ['listRuns', { status: 'Succeeded' }, 'INDEX runs_by_time'],
+    ['listRuns', { status: 'Failed' }, 'COVERING INDEX runs_by_status (status=?)'],
+    ['listRuns', { flowId }, 'COVERING INDEX runs_by_flow (flow_id=?)'],
+    ['listRuns', { flowId, status: 'Failed' }, 'COVERING INDEX runs_by_status (status=?)'],
+    ['listRuns', { flowId, status: 'Succeeded' }, 'COVERING INDEX runs_by_flow (flow_id=?)'],
+  ])('%s %j', (name, query, index) => {
+    const plans = plansOf(name, { skip: 0, take: 50, ...query });
+    expect(plans).toContainEqual(expect.stringContaining(index));
+  });
+});

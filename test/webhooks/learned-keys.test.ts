@@ -1,0 +1,74 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import { openSqliteStore } from '../../src/store/sqlite/client.ts';
+import { gateChain } from '../../src/webhooks/gates/index.ts';
+import { openLearnedKeys } from '../../src/webhooks/learned-keys.ts';
+import { runGates } from '../../src/webhooks/pipeline.ts';
+import { takeKey } from '../../src/webhooks/take-key.ts';
+import { createTriggerTable } from '../../src/webhooks/triggers.ts';
+import { deployedFlow, FakeClock, FLOW_ID, sampleDelivery, sampleSettings, sampleTrigger } from './samples.ts';
+
+const OWNER = { flowId: FLOW_ID, triggerKey: 'webhook', scheme: 'Asana' };
+const SECRET = 'b537207f20cbfa02357cf448134da559';
+
+async function openStore() {
+  const store = await openSqliteStore({ path: ':memory:' });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+describe('learned keys', () => {
+  it('are those of the store, each for its trigger and scheme alone', async () => {
+    const store = await openStore();
+    const before = await openLearnedKeys(store, new FakeClock());
+    expect(await before.learn(OWNER, SECRET)).toBe(true);
+    const keys = await openLearnedKeys(store, new FakeClock());
+    expect(keys.find(OWNER)).toBe(SECRET);
+    expect(keys.find({ ...OWNER, scheme: 'Other' })).toBeUndefined();
+    expect(keys.find({ ...OWNER, triggerKey: 'other' })).toBeUndefined();
+    expect(await keys.learn(OWNER, SECRET)).toBe(true);
+    expect(await keys.learn(OWNER, 'another')).toBe(false);
+    expect(await keys.learn({ ...OWNER, scheme: 'Other' }, SECRET)).toBe(false);
+  });
+
+  it('that cannot be stored are not believed, and not answered', async () => {
+    const store = await openStore();
+    const keys = await openLearnedKeys(store, new FakeClock());
+    await store.close();
+    await expect(keys.learn(OWNER, SECRET)).rejects.toThrow(StoreUnavailableError);
+    expect(keys.find(OWNER)).toBeUndefined();
+    const inputs = { webhookSignatureScheme: 'Asana' };
+    const [trigger] = createTriggerTable({
+      flows: [deployedFlow({ webhooks: [sampleTrigger(inputs)] })],
+      settings: sampleSettings({ learnedKeys: keys }),
+      defaultMode: 'Enforce',
+      plugins: gateChain(),
+    }).list();
+    if (trigger === undefined) throw new Error('there is no trigger');
+    const delivery = sampleDelivery({ headers: { 'x-hook-secret': SECRET } });
+    const judgement = await runGates(trigger.gates, delivery, 'Enforce');
+    await expect(takeKey({ key: SECRET, delivery, trigger, judgement })).rejects.toThrow(StoreUnavailableError);
+    expect(trigger).toMatchObject({ lacksKey: true, keys: { current: undefined } });
+  });
+});
+
+it('hears a gate of the operator’s that judges behind the signature, before it believes a key', async () => {
+  const store = await openStore();
+  const learnedKeys = await openLearnedKeys(store, new FakeClock());
+  const tenant = {
+    name: 'tenant',
+    prepare: () => ({ name: 'tenant', check: () => ({ passed: false as const, reason: 'ip_not_allowed' as const }) }),
+  };
+  const [trigger] = createTriggerTable({
+    flows: [deployedFlow({ webhooks: [sampleTrigger({ webhookSignatureScheme: 'Asana' })] })],
+    settings: sampleSettings({ learnedKeys }),
+    defaultMode: 'Enforce',
+    plugins: gateChain([tenant]),
+  }).list();
+  if (trigger === undefined) throw new Error('there is no trigger');
+  const delivery = sampleDelivery({ headers: { 'x-hook-secret': SECRET } });
+  const judgement = await runGates(trigger.gates, delivery, 'Enforce');
+  expect(judgement.reason).toBe('key_not_configured');
+  expect(await takeKey({ key: SECRET, delivery, trigger, judgement })).toMatchObject({ reason: 'ip_not_allowed' });
+  expect(await store.listLearnedKeys()).toEqual([]);
+});
