@@ -10,6 +10,8 @@ export interface ManifestIssue {
   readonly message: string;
   /** A warning that weakens a gate: an error where manifests are read strictly. */
   readonly weakensGate?: boolean;
+  /** A gate that the manifest asks for will not be there. */
+  readonly skipsGate?: boolean;
 }
 
 /** An issue of a file that is known from elsewhere. */

@@ -50,7 +50,10 @@ export function storedFlow(
   return withoutUnfit(flow, rules, { problems, tell });
 }
 
-/** A trigger that no gate can be made of is not served: what it would let in nobody knows. */
+/**
+ * A trigger that no gate can be made of is not served, nor one whose scheme nobody knows: the scheme may have left with
+ * the operator's code since, and without it everything would get in.
+ */
 function withoutUnfit(
   flow: LoadedFlow,
   rules: Pick<ManifestRules, 'checks' | 'strict'>,
@@ -58,7 +61,9 @@ function withoutUnfit(
 ) {
   const webhooks = flow.webhooks.filter((webhook) => {
     const issues = rules.checks.flatMap((check) => check({ ...flow, webhooks: [webhook] }));
-    const errors = issues.filter(({ severity, weakensGate }) => severity === 'error' || (rules.strict && weakensGate));
+    const errors = issues.filter(
+      ({ severity, weakensGate, skipsGate }) => severity === 'error' || skipsGate || (rules.strict && weakensGate),
+    );
     for (const { path, message } of errors) tell(path, `${message}; the trigger is not served`);
     return errors.length === 0;
   });

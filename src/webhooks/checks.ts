@@ -23,6 +23,8 @@ interface Reports {
   readonly error: (field: string, message: string) => void;
   /** Something that weakens a gate. */
   readonly weakness: Report;
+  /** A gate that is asked for and will not be there. */
+  readonly skipped: Report;
   readonly warning: Report;
 }
 
@@ -45,6 +47,7 @@ export function webhookChecks({
       const reports: Reports = {
         error: (field, message) => problems.push(errorAt(at(field), message)),
         weakness: (field, message) => problems.push(gateWarningAt(at(field), message)),
+        skipped: (field, message) => problems.push({ ...gateWarningAt(at(field), message), skipsGate: true }),
         warning: (field, message) => problems.push(warningAt(at(field), message)),
       };
       const isFit = preparesAll(trigger, { settings, plugins, reports });
@@ -108,11 +111,11 @@ function preparesAll(
   return isFit;
 }
 
-function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { weakness }: Reports): void {
+function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipped }: Reports): void {
   const name = inputs.webhookSignatureScheme;
   if (name === undefined || isKnownScheme(schemes, name)) return;
   const known = describeSchemes(schemes).flatMap((scheme) => [scheme.name, ...scheme.aliases]);
-  weakness(
+  skipped(
     'webhookSignatureScheme',
     `"${name}" is no known scheme: the signature gate will be skipped${didYouMean(name, known)}`,
   );

@@ -1,0 +1,113 @@
+import { describe, expect, it } from 'vitest';
+import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { type LoadedFlow, type ManifestRules, parseManifest } from '../../src/manifest/load.ts';
+import { storedFlow } from '../../src/manifest/stored.ts';
+
+const rules: ManifestRules = {
+  handlers: handlerTable(builtInHandlers({ egressAllow: [] })),
+  readSecret: (reference) =>
+    reference === 'env:KEY' ? { value: 'from the environment' } : { error: `${reference} is not set` },
+  strict: false,
+  checks: [],
+};
+
+const call = (url: string, authorization = 'Bearer of the step') => ({
+  type: 'HttpRequest',
+  inputs: { url, headers: { authorization } },
+});
+
+function load(inputs: object, steps: object = {}): LoadedFlow {
+  const triggers = { hook: { type: 'webhook', inputs: { webhookSignatureScheme: 'GitHub', ...inputs } } };
+  const manifest = { id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10', name: 'orders', version: '1', triggers, steps };
+  const { flow, issues } = parseManifest(JSON.stringify(manifest), 'orders.json', rules);
+  if (flow === undefined) throw new Error(JSON.stringify(issues));
+  return flow;
+}
+
+const restore = (stored: LoadedFlow, other?: LoadedFlow, change: Partial<ManifestRules> = {}) =>
+  storedFlow({ name: 'orders', snapshot: stored.snapshot, hash: stored.hash }, { ...rules, ...change }, other);
+const keysOf = ({ flow }: ReturnType<typeof restore>) => flow.webhooks[0]?.keys;
+const NO_KEYS = { current: undefined, previous: undefined };
+
+describe('a stored revision', () => {
+  it('reads its references again', () => {
+    const restored = restore(load({ webhookHmacKey: 'env:KEY' }));
+    expect(keysOf(restored)).toEqual({ current: 'from the environment', previous: undefined });
+    expect(restored.problems).toEqual([]);
+  });
+
+  it('has no key where a reference leads nowhere any more, and says so', () => {
+    const { snapshot } = load({ webhookHmacKey: 'env:KEY' });
+    const gone: Partial<ManifestRules> = { readSecret: () => ({ error: 'is not set' }) };
+    const restored = storedFlow({ name: 'orders', snapshot, hash: 'h' }, { ...rules, ...gone }, undefined);
+    expect(keysOf(restored)).toEqual(NO_KEYS);
+    expect(restored.problems).toEqual(['orders triggers.hook.inputs.webhookHmacKey: is not set']);
+  });
+
+  it('takes keys that were written out from the same fields of another manifest', () => {
+    const keys = { webhookHmacKey: 'present', webhookHmacKeyPrevious: 'past' };
+    expect(keysOf(restore(load(keys), load(keys)))).toEqual({ current: 'present', previous: 'past' });
+  });
+
+  it.each([
+    ['no manifest', undefined],
+    ['a manifest with the key under its other name', load({ webhookSecret: 'elsewhere' })],
+  ])('has no key with %s', (_name, other) => {
+    const restored = restore(load({ webhookHmacKey: 'present' }), other);
+    expect(keysOf(restored)).toEqual(NO_KEYS);
+    expect(restored.problems).toHaveLength(1);
+  });
+
+  it('lets no legacy key step in for one that was lost', () => {
+    const stored = load({ webhookHmacKey: 'present', webhookSecret: 'env:KEY' });
+    expect(keysOf(restore(stored))).toEqual(NO_KEYS);
+  });
+
+  it('never has the mask as a key', () => {
+    const restored = restore(load({ webhookHmacKey: 'present' }));
+    expect(JSON.stringify(restored.flow.webhooks)).not.toContain('***');
+  });
+
+  it('takes the secrets of a step only from the same step: another address must not get them', () => {
+    const stored = load({}, { same: call('https://a.example'), moved: call('https://old.example') });
+    const other = load(
+      {},
+      { same: call('https://a.example'), moved: call('https://new.example', 'Bearer of the new') },
+    );
+    const { steps } = restore(stored, other).flow.manifest;
+    expect(steps.same?.inputs.headers).toEqual({ authorization: 'Bearer of the step' });
+    expect(steps.moved?.inputs).toEqual({ url: 'https://old.example', headers: { authorization: '***' } });
+  });
+
+  it('does not serve a trigger that no gate can be made of', () => {
+    const checks: ManifestRules['checks'] = [
+      () => [{ severity: 'error', path: 'triggers.hook', message: 'names a preset that is gone' }],
+    ];
+    const restored = restore(load({ webhookHmacKey: 'env:KEY' }), undefined, { checks });
+    expect(restored.flow.webhooks).toEqual([]);
+    expect(restored.problems).toEqual(['orders triggers.hook: names a preset that is gone; the trigger is not served']);
+  });
+
+  it('does not serve a trigger with a weak gate where manifests are read strictly', () => {
+    const checks: ManifestRules['checks'] = [
+      () => [{ severity: 'warning', path: 'triggers.hook', message: 'is weak', weakensGate: true }],
+    ];
+    const stored = load({ webhookHmacKey: 'env:KEY' });
+    expect(restore(stored, undefined, { checks, strict: true }).flow.webhooks).toEqual([]);
+    expect(restore(stored, undefined, { checks }).flow.webhooks).toHaveLength(1);
+  });
+
+  it('does not serve a trigger whose scheme has left with the operator’s code', () => {
+    const checks: ManifestRules['checks'] = [
+      () => [{ severity: 'warning', path: 'triggers.hook', message: 'is unknown', weakensGate: true, skipsGate: true }],
+    ];
+    expect(restore(load({ webhookHmacKey: 'env:KEY' }), undefined, { checks }).flow.webhooks).toEqual([]);
+  });
+
+  it('is shown as it was stored', () => {
+    const stored = load({ webhookHmacKey: 'present' });
+    const { flow } = restore(stored, stored);
+    expect(flow.snapshot).toEqual(stored.snapshot);
+    expect(flow.hash).toBe(stored.hash);
+  });
+});
