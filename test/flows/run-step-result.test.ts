@@ -4,7 +4,9 @@ import type { StepHandler } from '../../src/flows/handlers/handler.ts';
 import type { StepDefinition } from '../../src/model/manifest.ts';
 import type { Claim } from '../../src/store/store.ts';
 import { cel, FLOW_ID, START } from './fixture.ts';
-import { fail, handlerOf, retry, succeed, tryStep } from './try-step.ts';
+import { fail, handlerOf, retry, succeed, tryStep, useStore } from './try-step.ts';
+
+useStore();
 
 describe('the result', () => {
   const cyclic: unknown[] = [];

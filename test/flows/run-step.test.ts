@@ -2,7 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { StepHandler } from '../../src/flows/handlers/handler.ts';
 import { cel } from './fixture.ts';
-import { handlerOf, RUN_INPUT, retry, SECRET, succeed, tryStep } from './try-step.ts';
+import { handlerOf, RUN_INPUT, retry, SECRET, succeed, tryStep, useStore } from './try-step.ts';
+
+useStore();
 
 describe('inputs', () => {
   it('that hold no expression are taken as they are, and nothing is read', async () => {

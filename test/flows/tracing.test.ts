@@ -1,19 +1,12 @@
 import { SpanStatusCode } from '@opentelemetry/api';
-import { NodeSDK, tracing } from '@opentelemetry/sdk-node';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
+import { keepSpans } from '../spans.ts';
 import { openHouse, stepOf } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 
-const exporter = new tracing.InMemorySpanExporter();
-const sdk = new NodeSDK({
-  spanProcessors: [new tracing.SimpleSpanProcessor(exporter)],
-  instrumentations: [],
-  resourceDetectors: [],
-});
-beforeAll(() => sdk.start());
-afterAll(() => sdk.shutdown());
+const spans = keepSpans();
 
 const fails = defineHandler({
   type: 'Fails',
@@ -29,7 +22,7 @@ it('one trace leads from what started a run to its last step', async () => {
   await house.ended(runId);
   await house.runtime.stop(0);
 
-  const [trigger, a, b] = exporter.getFinishedSpans();
+  const [trigger, a, b] = spans();
   expect([trigger?.name, a?.name, b?.name]).toEqual(['flow.trigger', 'flow.step', 'flow.step']);
   for (const step of [a, b]) {
     expect(step?.spanContext().traceId).toBe(trigger?.spanContext().traceId);

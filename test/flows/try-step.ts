@@ -28,10 +28,14 @@ export function handlerOf(run: (context: StepContext<JsonObject>) => unknown, se
 }
 
 let store: Store;
-beforeAll(async () => {
-  store = await openSqliteStore({ path: ':memory:' });
-});
-afterAll(() => store.close());
+
+/** One store for the tests of a file; called once by each file that tries steps. */
+export function useStore(): void {
+  beforeAll(async () => {
+    store = await openSqliteStore({ path: ':memory:' });
+  });
+  afterAll(() => store.close());
+}
 
 interface Given {
   readonly handler: StepHandler;

@@ -1,13 +1,12 @@
 import { createHmac } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { trace } from '@opentelemetry/api';
-import { tracing } from '@opentelemetry/sdk-node';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
 import { type SignedDelivery, signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
+import { keepSpans } from '../spans.ts';
 import { ed25519Pair, KEYS, OTHER_SIGNING_KEYS, SIGNING_KEYS } from '../webhooks/schemes/fixtures.ts';
 import { type Gateway, NOW, type Sent, startGateway } from './gateway.ts';
 
@@ -24,12 +23,10 @@ const previousKeyOf = ({ name, keyEncoding, algorithm }: SignatureSpec, is: 'pub
   return `${keyEncoding === 'whsec' ? 'whsec_' : ''}${Buffer.alloc(32, 9).toString('base64')}`;
 };
 
-const exporter = new tracing.InMemorySpanExporter();
-const provider = new tracing.BasicTracerProvider({ spanProcessors: [new tracing.SimpleSpanProcessor(exporter)] });
+const spans = keepSpans();
 
 let gateway: Gateway;
 beforeAll(async () => {
-  trace.setGlobalTracerProvider(provider);
   const triggers = BUILT_IN_SCHEMES.flatMap((spec) =>
     MODES.map((mode) => [
       slugOf(spec, mode),
@@ -112,7 +109,7 @@ async function everythingSaid(): Promise<Record<string, string>> {
   await gateway.close();
   seen.log = gateway.logged.join('');
   seen.spans = JSON.stringify(
-    exporter.getFinishedSpans().map(({ name, attributes, events, status }) => ({ name, attributes, events, status })),
+    spans().map(({ name, attributes, events, status }) => ({ name, attributes, events, status })),
   );
   for (const file of await readdir(gateway.folder)) {
     if (file.startsWith('sluice.db')) seen[file] = await readFile(join(gateway.folder, file), 'latin1');

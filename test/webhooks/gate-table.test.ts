@@ -1,12 +1,12 @@
 import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { SpanKind } from '@opentelemetry/api';
-import { NodeSDK, tracing } from '@opentelemetry/sdk-node';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
 import type { Reason } from '../../src/model/delivery.ts';
 import type { EnforcementMode, WebhookInputs } from '../../src/model/manifest.ts';
 import { createWorkspace, getJson, type Workspace } from '../e2e/service.ts';
+import { keepSpans } from '../spans.ts';
 
 const KEY = 'key of the publisher';
 const BODY = '{"order":1}';
@@ -114,13 +114,7 @@ const TABLE: Case[] = ROWS.flatMap((row) =>
   })),
 );
 
-const exporter = new tracing.InMemorySpanExporter();
-const sdk = new NodeSDK({
-  spanProcessors: [new tracing.SimpleSpanProcessor(exporter)],
-  ...{ instrumentations: [], resourceDetectors: [] },
-});
-beforeAll(() => sdk.start());
-afterAll(() => sdk.shutdown());
+const spans = keepSpans();
 
 describe.each(MODES)('under %s', (mode) => {
   let workspace: Workspace;
@@ -207,9 +201,7 @@ describe.each(MODES)('under %s', (mode) => {
         isHeard ? [`webhook_rejected_total{flow="${flowId}",reason="${row.reason}"} 1`] : [],
       );
 
-      const span = exporter
-        .getFinishedSpans()
-        .find((it) => it.spanContext().traceId === traceId && it.kind === SpanKind.SERVER);
+      const span = spans().find((it) => it.spanContext().traceId === traceId && it.kind === SpanKind.SERVER);
       expect(span?.name).toBe('flow.webhook.receive');
       const { 'flow.webhook.replay_skew_ms': skewMs, ...tags } = span?.attributes ?? {};
       const retryAfter = { 'flow.webhook.rate_limit.retry_after_ms': expect.any(Number) };

@@ -1,7 +1,7 @@
-import { createServer, type IncomingHttpHeaders, type RequestListener, type Server } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { afterEach } from 'vitest';
+import { onTestFinished } from 'vitest';
 
 export interface Received {
   readonly method: string | undefined;
@@ -9,15 +9,6 @@ export interface Received {
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
 }
-
-const servers: Server[] = [];
-
-afterEach(async () => {
-  for (const server of servers.splice(0)) {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  }
-});
 
 /** A server on 127.0.0.1 that lives until the end of the test; `received` grows with every request. */
 export async function serve(answer: RequestListener): Promise<{ origin: string; received: Received[] }> {
@@ -27,7 +18,10 @@ export async function serve(answer: RequestListener): Promise<{ origin: string; 
     received.push({ method, url, headers, body: await buffer(request) });
     answer(request, response);
   });
-  servers.push(server);
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received };
 }

@@ -1,0 +1,27 @@
+import { NodeSDK, type tracing } from '@opentelemetry/sdk-node';
+import { afterAll, beforeAll } from 'vitest';
+
+let kept: tracing.ReadableSpan[] | undefined;
+let sdk: NodeSDK | undefined;
+
+/**
+ * Keeps the spans that end while the tests of this file run. One SDK serves all files of a process, for the tracers of
+ * the code under test hold on to the first that there was.
+ */
+export function keepSpans(): () => readonly tracing.ReadableSpan[] {
+  beforeAll(() => {
+    kept = [];
+    if (sdk !== undefined) return;
+    const nothing = async () => {};
+    const processor = { onStart() {}, onEnd: (span: tracing.ReadableSpan) => kept?.push(span) };
+    sdk = new NodeSDK({
+      spanProcessors: [{ ...processor, forceFlush: nothing, shutdown: nothing }],
+      ...{ instrumentations: [], resourceDetectors: [] },
+    });
+    sdk.start();
+  });
+  afterAll(() => {
+    kept = undefined;
+  });
+  return () => kept ?? [];
+}
