@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { ORDERS, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
 type JsonSchema = Parameters<typeof z.fromJSONSchema>[0];
 interface Document {
@@ -17,11 +17,22 @@ interface Operation {
   responses: Record<string, { description: string; content: Record<string, { schema: object }> }>;
 }
 
+const LOOPING_ID = '2d7a4d6c-52a1-4a0e-9c5f-1d6b7f0f3a55';
+const LOOPING = {
+  id: LOOPING_ID,
+  name: 'looping',
+  version: '1',
+  steps: {
+    first: { type: 'NoOp' },
+    lines: { type: 'ForEach', forEach: ['a'], steps: { pack: { type: 'NoOp' } }, runAfter: { first: ['Succeeded'] } },
+  },
+};
+
 let dashboard: TestDashboard;
 let document: Document;
 
 beforeAll(async () => {
-  dashboard = await startDashboard();
+  dashboard = await startDashboard({}, [ORDERS, LOOPING as object as typeof ORDERS]);
   document = (await dashboard.app.inject('/flows/api/openapi.json')).json();
 });
 afterAll(() => dashboard.close());
@@ -93,7 +104,7 @@ describe('the page of the API', () => {
   });
 
   it('shows each operation as a command that does it here and now', async () => {
-    await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${ORDERS_ID}/trigger` });
+    await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${LOOPING_ID}/trigger` });
     const { body } = await dashboard.app.inject('/flows/api/docs');
     const shells = [...body.matchAll(/<pre class="shell">(.*?)<\/pre>/gs)].map(([, text = '']) =>
       text.replace(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code))),

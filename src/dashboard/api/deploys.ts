@@ -2,11 +2,11 @@ import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import type { FindingClass } from '../../model/finding.ts';
-import { errorSchema, REFUSALS } from '../error-responses.ts';
+import { BODY_REFUSALS, errorSchema, REFUSALS } from '../error-responses.ts';
 import { flag, freeText, guid } from '../input.ts';
+import { documentedBody } from '../json-body.ts';
 import type { ApiRoutes } from '../services.ts';
 import { outcomeSchema, outcomeView } from './finding-view.ts';
-import { json } from './formats.ts';
 
 const tags = ['flows'];
 
@@ -37,8 +37,17 @@ const query = z.strictObject({
       }),
     )
     .meta({ description: 'caution, breaking, or both with a comma between: deployed although it would be refused.' }),
-  dryRun: flag(),
+  dryRun: flag().meta({ description: 'Only says what would happen; false by default.' }),
 });
+
+/** Of a flow that nobody has: the command of the documentation changes none that is deployed. */
+const EXAMPLE_MANIFEST = {
+  id: 'c3f1b7d2-5a48-4e0b-8d6c-2b9f14e07a35',
+  name: 'Hello',
+  version: '1.0.0',
+  triggers: { byHand: { type: 'manual' } },
+  steps: { greet: { type: 'LogMessage', inputs: { message: 'hello' } } },
+};
 
 /** Putting manifests in force without a restart. */
 export const deployRoutes: ApiRoutes = (app, services) => {
@@ -53,8 +62,8 @@ export const deployRoutes: ApiRoutes = (app, services) => {
         summary: 'Deploys a manifest, or refuses it where it would hurt runs in flight or history',
         params: z.object({ id: guid() }),
         querystring: query,
-        body: json().describe('The manifest.'),
-        response: { 200: outcomeSchema, ...REFUSALS, 400: invalidSchema, 409: outcomeSchema, 503: errorSchema },
+        body: documentedBody(z.unknown().describe('The manifest, as `sluice schema` describes it.'), EXAMPLE_MANIFEST),
+        response: { 200: outcomeSchema, ...BODY_REFUSALS, 400: invalidSchema, 409: outcomeSchema },
       },
     },
     async (request, reply) => {
@@ -90,7 +99,7 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
         operationId: 'reloadFlows',
         summary: 'Reads the folder of manifests anew and deploys what changed; 409 where a flow was refused',
         querystring: query,
-        response: { 200: reloadSchema, ...REFUSALS, 400: invalidSchema, 409: reloadSchema, 503: errorSchema },
+        response: { 200: reloadSchema, ...REFUSALS, 400: invalidSchema, 409: reloadSchema },
       },
     },
     async (request, reply) => {

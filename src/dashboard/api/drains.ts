@@ -46,7 +46,7 @@ export const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
           summary,
           params,
           querystring: NO_QUERY,
-          response: { 200: drainSchema, ...REFUSALS, 404: errorSchema, 503: errorSchema },
+          response: { 200: drainSchema, ...REFUSALS, 404: errorSchema },
         },
       },
       async (request) => {
