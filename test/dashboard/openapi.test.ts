@@ -13,6 +13,7 @@ interface Document {
 interface Operation {
   operationId: string;
   summary: string;
+  requestBody?: { required: boolean };
   parameters?: { name: string; in: string; schema: object }[];
   responses: Record<string, { description: string; content: Record<string, { schema: object }> }>;
 }
@@ -73,6 +74,12 @@ describe('the OpenAPI document', () => {
     );
     const reason = parameters.find(({ name }) => name === 'reason');
     expect(reason?.schema).toMatchObject({ enum: expect.arrayContaining(['nonce_replayed']) });
+  });
+
+  it('says of a body whether it must be there', () => {
+    const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods));
+    const needed = operations.filter(({ requestBody }) => requestBody?.required).map(({ operationId }) => operationId);
+    expect(needed.sort()).toEqual(['changeCron', 'deployFlow']);
   });
 
   it('refuses, as used here, an answer with a field too many or too few', () => {

@@ -26,8 +26,7 @@ async function examplesOf({ catalog, store, triggers }: DashboardServices): Prom
   const cron = flows.flatMap(({ id, triggers: own }) =>
     Object.entries(own).flatMap(([key, { type }]) => (type === 'cron' ? [`flow-${id}-${key}`] : [])),
   );
-  const webhooks = triggers().list();
-  const webhook = webhooks[0]?.trigger;
+  const webhook = triggers().list()[0]?.trigger;
   const flow = catalog.list()[0]?.record;
   const flowId = flow?.id ?? SOME_ID;
   const run = runs?.items[0];
@@ -41,7 +40,7 @@ async function examplesOf({ catalog, store, triggers }: DashboardServices): Prom
     idOrSlug: webhook?.inputs.webhookSlug ?? webhook?.flowId ?? flowId,
     stepKey: steps[0]?.[0] ?? 'first',
     loopKey: steps.find(([, { steps: children }]) => children !== undefined)?.[0] ?? 'lines',
-    triggerKey: webhooks.find(({ trigger }) => trigger.flowId === flowId)?.trigger.triggerKey ?? 'shop',
+    webhook: webhook ?? { flowId, triggerKey: 'shop' },
     revision: flow?.revision ?? 1,
   };
 }

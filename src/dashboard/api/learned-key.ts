@@ -6,7 +6,7 @@ import { outcomeSchema } from '../json-body.ts';
 import type { ApiRoutes } from '../services.ts';
 import { findFlow } from './flows.ts';
 
-const params = z.object({ id: guid(), triggerKey: z.string() });
+const params = z.object({ id: guid(), triggerKey: z.string().describe('Key of a webhook trigger.') });
 
 /** Forgetting a key that a publisher handed over. */
 export const learnedKeyRoutes: ApiRoutes = (app, services) => {

@@ -98,7 +98,11 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
         tags,
         operationId: 'diffRevisions',
         summary: 'Where two revisions differ',
-        params: z.object({ id: guid(), from: positiveNumber(), to: positiveNumber() }),
+        params: z.object({
+          id: guid(),
+          from: positiveNumber().describe('Revision to start from.'),
+          to: positiveNumber().describe('Revision to compare it with.'),
+        }),
         querystring: NO_QUERY,
         response: { 200: diffSchema, ...REFUSALS, 404: errorSchema },
       },

@@ -9,7 +9,7 @@ export interface PathExamples {
   readonly idOrSlug: string;
   readonly stepKey: string;
   readonly loopKey: string;
-  readonly triggerKey: string;
+  readonly webhook: { readonly flowId: string; readonly triggerKey: string };
   readonly revision: number;
 }
 
@@ -63,13 +63,16 @@ export function login(access: DashboardAccess): string[] {
 
 function withExamples(path: string, examples: PathExamples): string {
   return path
+    .replace(
+      '{id}/triggers/{triggerKey}',
+      `${examples.webhook.flowId}/triggers/${encodeURIComponent(examples.webhook.triggerKey)}`,
+    )
     .replace('/flows/{id}', `/flows/${examples.flowId}`)
     .replace('/runs/{id}', `/runs/${examples.runId}`)
     .replace('{deliveryId}', examples.deliveryId)
     .replace('{jobId}', encodeURIComponent(examples.jobId))
     .replace('{idOrSlug}', encodeURIComponent(examples.idOrSlug))
     .replace('{key}', encodeURIComponent(examples.stepKey))
-    .replace('{triggerKey}', encodeURIComponent(examples.triggerKey))
     .replace('{revision}', `${examples.revision}`)
     .replace('{from}', `${Math.max(1, examples.revision - 1)}`)
     .replace('{to}', `${examples.revision}`)
