@@ -12,7 +12,8 @@ import { nearestName } from '../manifest/nearest.ts';
 const MAX_WHOLE_NUMBER = 2_147_483_647;
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-const text = () => z.string({ error: 'was given more than once; give it once' });
+const GIVEN_TWICE = 'was given more than once; give it once';
+const text = () => z.string({ error: GIVEN_TWICE });
 
 function refuse(context: z.RefinementCtx, given: string, accepted: string): never {
   context.addIssue({ code: 'custom', message: `${JSON.stringify(cut(given))} is not accepted; expected ${accepted}` });
@@ -37,12 +38,16 @@ export const guid = () => text().transform(readGuid).meta({ format: 'uuid' });
 
 export const optionalGuid = () => parameter(readGuid).meta({ format: 'uuid' });
 
+function readWholeNumber(given: string, min: number, max = MAX_WHOLE_NUMBER): number | undefined {
+  const value = /^\d{1,10}$/.test(given) ? Number(given) : Number.NaN;
+  return value >= min && value <= max ? value : undefined;
+}
+
 export const wholeNumber = (range: { min: number; max?: number; fallback: number }) => {
   const { min, max = MAX_WHOLE_NUMBER, fallback } = range;
   const accepted = max === MAX_WHOLE_NUMBER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`;
   return parameter((given, context) => {
-    const value = /^\d{1,10}$/.test(given) ? Number(given) : Number.NaN;
-    return value >= min && value <= max ? value : refuse(context, given, accepted);
+    return readWholeNumber(given, min, max) ?? refuse(context, given, accepted);
   })
     .transform((value) => value ?? fallback)
     .meta({ type: 'integer', minimum: min, maximum: max, description: `${fallback} by default.` });
@@ -66,11 +71,31 @@ export const oneOf = <Name extends string>(names: readonly Name[]) =>
       refuse(context, given, `one of ${names.join(', ')}`),
   ).meta({ enum: [...names] });
 
+/** A number in a path, from 1. */
+export const positiveNumber = () =>
+  text()
+    .transform((given, context) => readWholeNumber(given, 1) ?? refuse(context, given, 'a whole number from 1'))
+    .meta({ type: 'integer', minimum: 1, maximum: MAX_WHOLE_NUMBER });
+
 /** Free text of at most `maxLength` characters. */
 export const freeText = (maxLength: number) =>
   parameter((given, context) =>
     given.length <= maxLength ? given : refuse(context, given, `at most ${maxLength} characters`),
   ).meta({ maxLength });
+
+/** Free text that must be there; `accepted` says what it is, where it is not. */
+export const requiredText = (maxLength: number, accepted: string) => {
+  const missing = `is missing; expected ${accepted}`;
+  return z
+    .string({ error: ({ input }) => (input === undefined ? missing : GIVEN_TWICE) })
+    .transform((given, context) => {
+      if (given.length > maxLength) return refuse(context, given, `at most ${maxLength} characters`);
+      if (given.trim() !== '') return given;
+      context.addIssue({ code: 'custom', message: missing });
+      return z.NEVER;
+    })
+    .meta({ maxLength });
+};
 
 /** A time as ISO 8601 with an offset, as milliseconds since the Unix epoch. */
 export const optionalTime = () =>

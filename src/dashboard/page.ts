@@ -12,7 +12,7 @@ export const pageRoutes: ApiRoutes = (app) => {
   const shell = assets === undefined ? undefined : shellOf(assets);
 
   const sendShell = async (request: FastifyRequest, reply: FastifyReply) => {
-    if (isApi(request)) return reply.callNotFound();
+    if (isReserved(request.url)) return reply.callNotFound();
     if (shell === undefined) throw new HttpError(404, 'The page is not built here; run npm run build');
     return reply
       .type('text/html; charset=utf-8')
@@ -29,7 +29,7 @@ export const pageRoutes: ApiRoutes = (app) => {
 };
 
 /** What these begin with is never a place of the page: an unknown one is answered as the API answers. */
-function isApi({ url }: FastifyRequest): boolean {
+export function isReserved(url: string): boolean {
   return /^\/flows\/(api|assets)(\/|\?|$)/.test(url);
 }
 

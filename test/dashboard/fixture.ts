@@ -23,6 +23,7 @@ import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { clientAddressReader } from '../../src/webhooks/client-address.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import { ingress } from '../../src/webhooks/ingress.ts';
+import { openLearnedKeys } from '../../src/webhooks/learned-keys.ts';
 import { createReviewer } from '../../src/webhooks/reviewer.ts';
 import { describeSchemes } from '../../src/webhooks/schemes/description.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
@@ -92,10 +93,11 @@ export interface TestDashboard {
   close(): Promise<void>;
 }
 
-/** The dashboard with everything behind it and the receive endpoint beside it: real, but for the clock. */
+/** The dashboard with everything behind it and the receive endpoint beside it: real, but for the clock. A reload reads `folder`. */
 export async function startDashboard(
   overrides: Partial<DashboardServices> = {},
   manifests: readonly { name: string }[] = [ORDERS, HOOK_ONLY],
+  folder = '.',
 ): Promise<TestDashboard> {
   const store = overrides.store ?? (await openSqliteStore({ path: ':memory:' }));
   const clock = fakeClock();
@@ -116,11 +118,12 @@ export async function startDashboard(
     allowLegacySha1: false,
     publicUrl: undefined,
     schemes: registry,
+    learnedKeys: await openLearnedKeys(store, clock),
   };
   const plugins = gateChain();
   const readSecret = secretReader({ env: {}, baseFolder: '.' });
   const deployment = createDeployment({
-    ...{ store, catalog, clock, logger, folder: '.', defaultMode: 'Audit', holdDeliveries: false, retentionDays: 30 },
+    ...{ store, catalog, clock, logger, folder, defaultMode: 'Audit', holdDeliveries: false, retentionDays: 30 },
     toolbox: {
       handlers,
       gateSettings: settings,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { ORDERS, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
 type JsonSchema = Parameters<typeof z.fromJSONSchema>[0];
 interface Document {
@@ -13,15 +13,27 @@ interface Document {
 interface Operation {
   operationId: string;
   summary: string;
+  requestBody?: { required: boolean };
   parameters?: { name: string; in: string; schema: object }[];
   responses: Record<string, { description: string; content: Record<string, { schema: object }> }>;
 }
+
+const LOOPING_ID = '2d7a4d6c-52a1-4a0e-9c5f-1d6b7f0f3a55';
+const LOOPING = {
+  id: LOOPING_ID,
+  name: 'looping',
+  version: '1',
+  steps: {
+    first: { type: 'NoOp' },
+    lines: { type: 'ForEach', forEach: ['a'], steps: { pack: { type: 'NoOp' } }, runAfter: { first: ['Succeeded'] } },
+  },
+};
 
 let dashboard: TestDashboard;
 let document: Document;
 
 beforeAll(async () => {
-  dashboard = await startDashboard();
+  dashboard = await startDashboard({}, [ORDERS, LOOPING as object as typeof ORDERS]);
   document = (await dashboard.app.inject('/flows/api/openapi.json')).json();
 });
 afterAll(() => dashboard.close());
@@ -64,6 +76,12 @@ describe('the OpenAPI document', () => {
     expect(reason?.schema).toMatchObject({ enum: expect.arrayContaining(['nonce_replayed']) });
   });
 
+  it('says of a body whether it must be there', () => {
+    const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods));
+    const needed = operations.filter(({ requestBody }) => requestBody?.required).map(({ operationId }) => operationId);
+    expect(needed.sort()).toEqual(['changeCron', 'deployFlow']);
+  });
+
   it('refuses, as used here, an answer with a field too many or too few', () => {
     const control = validator(
       document.paths['/flows/api/runs/{id}/control']?.get?.responses[200]?.content['application/json']?.schema ?? {},
@@ -93,7 +111,7 @@ describe('the page of the API', () => {
   });
 
   it('shows each operation as a command that does it here and now', async () => {
-    await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${ORDERS_ID}/trigger` });
+    await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${LOOPING_ID}/trigger` });
     const { body } = await dashboard.app.inject('/flows/api/docs');
     const shells = [...body.matchAll(/<pre class="shell">(.*?)<\/pre>/gs)].map(([, text = '']) =>
       text.replace(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code))),

@@ -44,9 +44,18 @@ describe('the shell', () => {
     },
   );
 
-  it('is only read: nothing can be posted to it', async () => {
-    expect((await dashboard.app.inject({ method: 'POST', url: '/flows' })).statusCode).toBe(404);
+  it.each(['/flows', '/flows/', '/flows/deliveries/x'])('is only read: nothing can be posted to %s', async (url) => {
+    const response = await dashboard.app.inject({ method: 'POST', url });
+    expect(response.statusCode).toBe(405);
+    expect(String(response.headers.allow).split(', ').sort()).toEqual(['GET', 'HEAD']);
   });
+
+  it.each(['/flows/api/nothing', '/flows/api', '/flows/assets', '/flows/assets/x/main.js'])(
+    'is not at %s for other methods either',
+    async (url) => {
+      expect((await dashboard.app.inject({ method: 'POST', url })).statusCode).toBe(404);
+    },
+  );
 
   it('allows its own files and the one inline script, by its hash, and nothing else', async () => {
     const { headers } = await get('/flows');

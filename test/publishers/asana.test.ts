@@ -180,7 +180,7 @@ describe('forgetting', () => {
   it('lets the next handshake decide, and no delivery pass until then', async () => {
     const gateway = await open({ asana: ASANA });
     await shake(gateway, 'asana', FIRST);
-    expect(await forget(gateway, 'asana')).toEqual({ status: 200, success: true, message: 'the key is forgotten' });
+    expect(await forget(gateway, 'asana')).toEqual({ status: 200, success: true, message: 'The key is forgotten' });
     expect(outcome(await deliver(gateway, 'asana', { key: FIRST }))).toBe('401 key_not_configured');
     expect(outcome(await shake(gateway, 'asana', SECOND))).toBe('200');
     expect(outcome(await deliver(gateway, 'asana', { key: SECOND }))).toBe('200');

@@ -2,11 +2,12 @@ import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import type { FindingClass } from '../../model/finding.ts';
-import { errorSchema, REFUSALS } from '../error-responses.ts';
+import { BODY_REFUSALS, errorSchema, REFUSALS } from '../error-responses.ts';
 import { flag, freeText, guid } from '../input.ts';
+import { documentedBody } from '../json-body.ts';
 import type { ApiRoutes } from '../services.ts';
 import { outcomeSchema, outcomeView } from './finding-view.ts';
-import { json } from './formats.ts';
+import { id, integer } from './formats.ts';
 
 const tags = ['flows'];
 
@@ -18,6 +19,9 @@ const issueSchema = z.object({
 });
 
 const invalidSchema = errorSchema.extend({ issues: z.array(issueSchema).optional() }).meta({ id: 'InvalidManifest' });
+
+const SHAPES =
+  'A 409 has the shape of the answer; the 400 of an invalid manifest adds `issues`: what is wrong, and where.';
 
 const ALLOWABLE = ['caution', 'breaking'] as const;
 
@@ -37,8 +41,27 @@ const query = z.strictObject({
       }),
     )
     .meta({ description: 'caution, breaking, or both with a comma between: deployed although it would be refused.' }),
-  dryRun: flag(),
+  dryRun: flag().meta({ description: 'Only says what would happen; false by default.' }),
 });
+
+/** As much of a manifest as tells one from other JSON. */
+const manifestShape = z.looseObject({
+  id: id().describe('The id of the address.'),
+  name: z.string().optional(),
+  version: z.string(),
+  triggers: z.record(z.string(), z.unknown()).optional(),
+  timeoutSeconds: integer().optional(),
+  steps: z.record(z.string(), z.unknown()).optional().describe('As `sluice schema` describes them, like triggers.'),
+});
+
+/** Of a flow that nobody has: the command of the documentation changes none that is deployed. */
+const EXAMPLE_MANIFEST = {
+  id: 'c3f1b7d2-5a48-4e0b-8d6c-2b9f14e07a35',
+  name: 'Hello',
+  version: '1.0.0',
+  triggers: { byHand: { type: 'manual' } },
+  steps: { greet: { type: 'LogMessage', inputs: { message: 'hello' } } },
+};
 
 /** Putting manifests in force without a restart. */
 export const deployRoutes: ApiRoutes = (app, services) => {
@@ -51,20 +74,21 @@ export const deployRoutes: ApiRoutes = (app, services) => {
         tags,
         operationId: 'deployFlow',
         summary: 'Deploys a manifest, or refuses it where it would hurt runs in flight or history',
+        description: `A flow that is not there yet is created. ${SHAPES}`,
         params: z.object({ id: guid() }),
         querystring: query,
-        body: json().describe('The manifest.'),
-        response: { 200: outcomeSchema, ...REFUSALS, 400: invalidSchema, 409: outcomeSchema, 503: errorSchema },
+        body: documentedBody(manifestShape, EXAMPLE_MANIFEST),
+        response: { 200: outcomeSchema, ...BODY_REFUSALS, 400: invalidSchema, 409: outcomeSchema },
       },
     },
     async (request, reply) => {
-      const { id } = request.params;
+      const { id: flowId } = request.params;
       const text = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : '';
-      const name = services.catalog.find(id)?.record.name ?? id;
+      const name = services.catalog.find(flowId)?.record.name ?? flowId;
       const { flow, issues } = services.deployment.parse(text, name);
       if (flow === undefined) return refuse(reply, issues);
-      if (flow.manifest.id !== id) {
-        const message = `is ${flow.manifest.id}, and the address says ${id}`;
+      if (flow.manifest.id !== flowId) {
+        const message = `is ${flow.manifest.id}, and the address says ${flowId}`;
         return refuse(reply, [{ severity: 'error', file: `${name}.json`, path: 'id', message }]);
       }
       const { allow, dryRun: isPlan } = request.query;
@@ -89,8 +113,9 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
         tags,
         operationId: 'reloadFlows',
         summary: 'Reads the folder of manifests anew and deploys what changed; 409 where a flow was refused',
+        description: `Where any manifest is invalid nothing is deployed. ${SHAPES}`,
         querystring: query,
-        response: { 200: reloadSchema, ...REFUSALS, 400: invalidSchema, 409: reloadSchema, 503: errorSchema },
+        response: { 200: reloadSchema, ...REFUSALS, 400: invalidSchema, 409: reloadSchema },
       },
     },
     async (request, reply) => {

@@ -27,13 +27,20 @@ async function examplesOf({ catalog, store, triggers }: DashboardServices): Prom
     Object.entries(own).flatMap(([key, { type }]) => (type === 'cron' ? [`flow-${id}-${key}`] : [])),
   );
   const webhook = triggers().list()[0]?.trigger;
-  const flowId = flows[0]?.id ?? SOME_ID;
+  const flow = catalog.list()[0]?.record;
+  const flowId = flow?.id ?? SOME_ID;
+  const run = runs?.items[0];
+  const graph = run === undefined ? undefined : await catalog.graph(run.flowId, run.revision).catch(() => undefined);
+  const steps = Object.entries(graph ?? flows[0]?.steps ?? {});
   return {
     flowId,
-    runId: runs?.items[0]?.id ?? SOME_ID,
+    runId: run?.id ?? SOME_ID,
     deliveryId: deliveries?.items[0]?.id ?? SOME_ID,
     jobId: cron[0] ?? `flow-${flowId}-nightly`,
     idOrSlug: webhook?.inputs.webhookSlug ?? webhook?.flowId ?? flowId,
-    stepKey: Object.keys(flows[0]?.steps ?? {})[0] ?? 'first',
+    stepKey: steps[0]?.[0] ?? 'first',
+    loopKey: steps.find(([, { steps: children }]) => children !== undefined)?.[0] ?? 'lines',
+    webhook: webhook ?? { flowId, triggerKey: 'shop' },
+    revision: flow?.revision ?? 1,
   };
 }

@@ -46,7 +46,7 @@ export const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
           summary,
           params,
           querystring: NO_QUERY,
-          response: { 200: drainSchema, ...REFUSALS, 404: errorSchema, 503: errorSchema },
+          response: { 200: drainSchema, ...REFUSALS, 404: errorSchema },
         },
       },
       async (request) => {
@@ -62,7 +62,7 @@ export const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
     flowSwitch.drain,
   );
   route(
-    'Which runs a flow that is drained still has',
+    'Where the drain of a flow stands, with its runs in flight',
     { ...drain, method: 'get', operationId: 'getDrain' },
     flowSwitch.drainState,
   );
@@ -72,7 +72,7 @@ export const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
     flowSwitch.resume,
   );
   route(
-    'Ends the drain: the flow starts runs again',
+    'Ends the drain, as DELETE of it does',
     { method: 'post', path: 'resume', operationId: 'resumeFlow' },
     flowSwitch.resume,
   );

@@ -3,13 +3,12 @@ import { HttpError } from '../../errors.ts';
 import { diffSnapshots } from '../../manifest/diff.ts';
 import type { RevisionRecord, RevisionSummary } from '../../store/store.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
-import { guid, NO_QUERY, PAGING } from '../input.ts';
+import { guid, NO_QUERY, PAGING, positiveNumber } from '../input.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { findingSchema, findingView } from './finding-view.ts';
 import { id, integer, isoTime, json, listOf, time, toList } from './formats.ts';
 
 const tags = ['flows'];
-const number = () => z.coerce.number().pipe(z.int().min(1).max(2_147_483_647)).meta({ type: 'integer', minimum: 1 });
 
 export const revisionSchema = z
   .object({
@@ -81,7 +80,7 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
         tags,
         operationId: 'getRevision',
         summary: 'One revision with its manifest',
-        params: z.object({ id: guid(), revision: number() }),
+        params: z.object({ id: guid(), revision: positiveNumber() }),
         querystring: NO_QUERY,
         response: { 200: oneSchema, ...REFUSALS, 404: errorSchema },
       },
@@ -99,7 +98,11 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
         tags,
         operationId: 'diffRevisions',
         summary: 'Where two revisions differ',
-        params: z.object({ id: guid(), from: number(), to: number() }),
+        params: z.object({
+          id: guid(),
+          from: positiveNumber().describe('Revision to start from.'),
+          to: positiveNumber().describe('Revision to compare it with.'),
+        }),
         querystring: NO_QUERY,
         response: { 200: diffSchema, ...REFUSALS, 404: errorSchema },
       },

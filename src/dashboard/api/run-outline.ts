@@ -4,7 +4,7 @@ import { graphOfScope, stepAt } from '../../flows/runtime-keys.ts';
 import type { Graph, StepDefinition } from '../../model/manifest.ts';
 import type { RunDetail, StepOutline } from '../../store/store.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
-import { freeText, guid, NO_QUERY, oneOf, PAGING } from '../input.ts';
+import { guid, NO_QUERY, oneOf, PAGING, requiredText } from '../input.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
 import { runSchema, runView, triggerSchema, triggerView } from './run-view.ts';
@@ -153,7 +153,7 @@ const iterationsRoute: ApiRoutes = (app, services) => {
         summary: 'Iterations of a loop with their steps, without inputs and outputs',
         params,
         querystring: z.strictObject({
-          loop: freeText(MAX_KEY_CHARACTERS).describe('Key of the loop, such as lines.'),
+          loop: requiredText(MAX_KEY_CHARACTERS, 'the key of a loop').describe('Key of the loop, such as lines.'),
           status: oneOf(stepStatusSchema.options).describe('Only iterations with a step in this status.'),
           skip: PAGING.skip,
           take: PAGING.take,
@@ -163,7 +163,6 @@ const iterationsRoute: ApiRoutes = (app, services) => {
     },
     async (request) => {
       const { loop: loopKey, status, skip, take } = request.query;
-      if (loopKey === undefined) throw new HttpError(400, 'loop: is missing; expected the key of a loop');
       const { run, graph } = await findGraph(request.params.id, services);
       const children = graphOfScope(graph, `${loopKey}.0.`);
       if (children === undefined) {

@@ -3,7 +3,7 @@ import { HttpError } from '../../errors.ts';
 import { nextTicks } from '../../flows/scheduler.ts';
 import { triggerInputsSchemas } from '../../manifest/schema.ts';
 import { REFUSALS } from '../error-responses.ts';
-import { freeText, wholeNumber } from '../input.ts';
+import { freeText, requiredText, wholeNumber } from '../input.ts';
 import type { ApiRoutes } from '../services.ts';
 import { isoTime, time } from './formats.ts';
 
@@ -23,7 +23,9 @@ export const schedulePreviewRoutes: ApiRoutes = (app, { clock }) => {
         operationId: 'previewSchedule',
         summary: 'The next times that a cron expression names',
         querystring: z.strictObject({
-          cronExpression: freeText(200).meta({ description: 'Five fields, or six with seconds first. Required.' }),
+          cronExpression: requiredText(200, 'a cron expression such as 0 9 * * 1-5').meta({
+            description: 'Five fields, or six with seconds first.',
+          }),
           timeZone: freeText(100).meta({ description: 'IANA time zone; UTC by default.' }),
           count: wholeNumber({ min: 1, max: 100, fallback: 5 }),
         }),

@@ -1,6 +1,6 @@
 import type { DashboardAccess } from '../services.ts';
 
-/** Values for the words in braces of a path: real ones where the service has some. */
+/** Values for the words in braces of a path, and for queries: real ones where the service has some. */
 export interface PathExamples {
   readonly flowId: string;
   readonly runId: string;
@@ -8,10 +8,14 @@ export interface PathExamples {
   readonly jobId: string;
   readonly idOrSlug: string;
   readonly stepKey: string;
+  readonly loopKey: string;
+  readonly webhook: { readonly flowId: string; readonly triggerKey: string };
+  readonly revision: number;
 }
 
 /** Queries that show what an operation is for. */
 const QUERIES: Readonly<Record<string, string>> = {
+  deployFlow: 'dryRun=true',
   listDeliveries: 'rejectedOnly=true&take=20',
   deliveryStats: 'hours=24',
   webhookTimeseries: 'bucket=hour&hours=24',
@@ -36,8 +40,11 @@ export interface CurlContext {
 
 /** A command that can be pasted into a shell as it stands; credentials come from the variables that the service has. */
 export function curlOf({ operationId, method, path, body }: CurlRequest, context: CurlContext): string {
-  const query = QUERIES[operationId];
-  const url = `${context.baseUrl}${withExamples(path, context.examples)}${query === undefined ? '' : `?${query}`}`;
+  const { examples, baseUrl } = context;
+  const query =
+    operationId === 'listIterations' ? `loop=${encodeURIComponent(examples.loopKey)}` : QUERIES[operationId];
+  const known = { ...examples, flowId: idOf(body) ?? examples.flowId };
+  const url = `${baseUrl}${withExamples(path, known)}${query === undefined ? '' : `?${query}`}`;
   const parts = [
     operationId === 'streamEvents' ? 'curl -N' : 'curl',
     ...(method === 'GET' ? [] : [`-X ${method}`]),
@@ -56,13 +63,25 @@ export function login(access: DashboardAccess): string[] {
 
 function withExamples(path: string, examples: PathExamples): string {
   return path
+    .replace(
+      '{id}/triggers/{triggerKey}',
+      `${examples.webhook.flowId}/triggers/${encodeURIComponent(examples.webhook.triggerKey)}`,
+    )
     .replace('/flows/{id}', `/flows/${examples.flowId}`)
     .replace('/runs/{id}', `/runs/${examples.runId}`)
     .replace('{deliveryId}', examples.deliveryId)
     .replace('{jobId}', encodeURIComponent(examples.jobId))
     .replace('{idOrSlug}', encodeURIComponent(examples.idOrSlug))
-    .replace('{key}', examples.stepKey)
+    .replace('{key}', encodeURIComponent(examples.stepKey))
+    .replace('{revision}', `${examples.revision}`)
+    .replace('{from}', `${Math.max(1, examples.revision - 1)}`)
+    .replace('{to}', `${examples.revision}`)
     .replace('{name}', 'approve');
+}
+
+/** A body that says whose it is goes to its own address. */
+function idOf(body: unknown): string | undefined {
+  return typeof body === 'object' && body !== null && 'id' in body ? String(body.id) : undefined;
 }
 
 /** Inside of single quotes. */

@@ -122,7 +122,9 @@ function bodyOutline(schema: Schema, { schemas }: PageContext): string {
 }
 
 function parametersHtml(parameters: Described['operation']['parameters']): string {
-  const rows = parameters.map(({ name, in: place, schema, description, required }) => {
+  // What stands in the path comes first, as it is written first.
+  const inOrder = parameters.toSorted((a, b) => Number(b.in === 'path') - Number(a.in === 'path'));
+  const rows = inOrder.map(({ name, in: place, schema, description, required }) => {
     const where = place === 'path' ? 'in the path' : place === 'header' ? 'header' : required ? 'required' : '';
     const accepted = schema.enum === undefined ? scalar(schema) : schema.enum.join(', ');
     return `<tr><td><code>${escapeHtml(name)}</code></td><td>${where}</td><td>${escapeHtml(accepted)}</td><td>${escapeHtml(description)}</td></tr>`;
