@@ -92,9 +92,8 @@ function breakingRefusal(findings: readonly Finding[]): string {
     recipe === undefined ? [] : [`${recipe.title}:`, ...recipe.steps.map((step, at) => `  ${at + 1}. ${step}`)],
   );
   return [
-    'The change breaks what is stored:',
+    'The change breaks what is stored. Follow the recipe of each finding, or allow it with `--allow breaking`.',
     ...breaking.map(({ message }) => `- ${message}`),
     ...recipes,
-    'Or allow it with `--allow breaking`.',
   ].join('\n');
 }

@@ -34,11 +34,10 @@ describe('the text of a plan', () => {
       findings: compare(before, after, live),
       runsInFlight: 2,
       refusal: [
-        'The change breaks what is stored:',
+        'The change breaks what is stored. Follow the recipe of each finding, or allow it.',
         '- a step is gone',
         'Keep `approve`, and have it do nothing:',
         '  1. Take it.',
-        'Or allow it.',
       ].join('\n'),
     }),
     outcome({ name: 'Reports', action: 'unchanged' }),
@@ -79,7 +78,7 @@ describe('the exit code', () => {
 
 const EXPECTED = [
   `Orders (${FLOW_ID}), version 1 -> 2, revision 2: BREAKING, refused\n====`,
-  '  Refused: The change breaks what is stored:\n           Or allow it.\n  2 runs are in flight.\n\n  BREAKING\n  - steps.approve (step-removed)\n',
+  '  Refused: The change breaks what is stored. Follow the recipe of each finding, or allow it.\n  2 runs are in flight.\n\n  BREAKING\n  - steps.approve (step-removed)\n',
   '    The step `approve` is gone, and kept runs have records of it.\n    {"type":"NoOp","inputs":{},"runAfter":',
   ' -> (none)\n    Consequence: The manifest would no longer explain',
   '    In flight:   1 run waits in `approve`, 1 has not reached it (1 is in `fetch`)\n    Advice:      Keep the step',
