@@ -3,7 +3,7 @@ import { formatIssue } from '../manifest/issues.ts';
 import type { DeployOutcome, FindingClass } from '../model/finding.ts';
 import { checkAgainstService, putManifest, readFolder } from './check-service.ts';
 import { CommandError, readCommandSettings, reporting } from './context.ts';
-import { renderOutcomes } from './render-outcomes.ts';
+import { renderDeployed, renderOutcomes } from './render-outcomes.ts';
 import { type Credentials, createServiceClient } from './service-client.ts';
 
 export interface ServiceOptions extends Credentials {
@@ -50,8 +50,8 @@ export function withService(command: Command): Command {
 
 async function deploy(folder: string | undefined, options: DeployCommandOptions): Promise<void> {
   const outcomes = await deployFolder(folder, options);
-  const text = options.json ? `${JSON.stringify(outcomes, null, 2)}\n` : renderOutcomes(outcomes, options.allow);
-  process.stdout.write(text);
+  const render = options.dryRun ? renderOutcomes(outcomes, options.allow) : renderDeployed(outcomes);
+  process.stdout.write(options.json ? `${JSON.stringify(outcomes, null, 2)}\n` : render);
   process.exitCode = deployExitCode(outcomes);
 }
 

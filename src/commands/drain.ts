@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { CommandError, readCommandSettings, reporting } from './context.ts';
 import { deployExitCode, deployFolder, type ServiceOptions, withService } from './deploy.ts';
-import { renderOutcomes } from './render-outcomes.ts';
+import { renderDeployed } from './render-outcomes.ts';
 import { createServiceClient, type ServiceClient } from './service-client.ts';
 
 interface DrainOptions extends ServiceOptions {
@@ -57,7 +57,7 @@ async function drain(name: string, options: DrainOptions): Promise<void> {
   else tell(progress(state));
   if (folder !== undefined) {
     const outcomes = await deployFolder(folder, { ...service, allow: [] });
-    process.stdout.write(renderOutcomes(outcomes));
+    process.stdout.write(renderDeployed(outcomes));
     process.exitCode = deployExitCode(outcomes);
     if (process.exitCode !== 0) {
       tell(`the deploy was refused; ${flow.name} stays drained until \`sluice drain ${flow.id} --resume\``);

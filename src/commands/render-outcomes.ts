@@ -14,6 +14,15 @@ export function renderOutcomes(outcomes: readonly DeployOutcome[], allow: readon
   return `${[...outcomes.map(renderFlow), summaryOf(outcomes, allow)].join('\n\n')}\n`;
 }
 
+/** The same of a deploy that was done: its last line tells what came of it. */
+export function renderDeployed(outcomes: readonly DeployOutcome[]): string {
+  const parts = (['created', 'updated', 'unchanged', 'refused'] as const).flatMap((action) => {
+    const number = outcomes.filter((outcome) => outcome.action === action).length;
+    return number === 0 ? [] : [`${number} ${action}`];
+  });
+  return `${[...outcomes.map(renderFlow), `${countOf(outcomes)}: ${parts.join(', ') || 'nothing to deploy'}.`].join('\n\n')}\n`;
+}
+
 /** 0 where all is safe or allowed, 1 where there is a caution, 2 where something breaks or is refused for another reason. */
 export function exitCodeOf(outcomes: readonly DeployOutcome[], allow: readonly FindingClass[] = []): 0 | 1 | 2 {
   const codes = outcomes.map(({ action, findings, runsInFlight }) => {
@@ -134,6 +143,9 @@ function summaryOf(outcomes: readonly DeployOutcome[], allow: readonly FindingCl
   const unchanged = outcomes.length - changed.length;
   const parts = [...counts, ...(unchanged === 0 ? [] : [`${unchanged} unchanged`])];
   const code = exitCodeOf(outcomes, allow);
-  const flows = `${outcomes.length} ${outcomes.length === 1 ? 'flow' : 'flows'}`;
-  return `${flows}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}. Exit code ${code}: ${MEANINGS[code]}.`;
+  return `${countOf(outcomes)}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}. Exit code ${code}: ${MEANINGS[code]}.`;
+}
+
+function countOf(outcomes: readonly DeployOutcome[]): string {
+  return `${outcomes.length} ${outcomes.length === 1 ? 'flow' : 'flows'}`;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { exitCodeOf, renderOutcomes } from '../../src/commands/render-outcomes.ts';
+import { exitCodeOf, renderDeployed, renderOutcomes } from '../../src/commands/render-outcomes.ts';
 import { gravest } from '../../src/manifest/changes/index.ts';
 import type { DeployOutcome, Finding, FindingClass } from '../../src/model/finding.ts';
 import { compare, FLOW_ID, flow, inFlight } from '../manifest/changes/samples.ts';
@@ -73,6 +73,14 @@ describe('the exit code', () => {
   ])('%s', (_, outcomes, allow, expected) => {
     expect(exitCodeOf(outcomes, allow)).toBe(expected);
     expect(renderOutcomes(outcomes, allow)).toContain(`Exit code ${expected}:`);
+  });
+
+  it('of a deploy that was done tells what became of each flow, and no exit code', () => {
+    const outcomes = [outcome(), outcome({ action: 'refused' }), outcome({ action: 'unchanged' })];
+    const text = renderDeployed(outcomes);
+    expect(text).toMatch(/\n\n3 flows: 1 updated, 1 unchanged, 1 refused\.\n$/);
+    expect(text).not.toContain('Exit code');
+    expect(renderDeployed([])).toBe('0 flows: nothing to deploy.\n');
   });
 });
 
