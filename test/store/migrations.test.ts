@@ -119,7 +119,7 @@ test.each([
   [3, '4f9d7e889f60abaee97c1f13bfe5222a64ee6a9adfd428c44cf4a95994b00b8e'],
   [4, '0390935befd8e6752f3607c64d07d838b466bfe5f6b2a248d541dd4609ca27d6'],
   [5, 'b7511ca639cc0f33601b0312372af3b932d0818c5716f3fd6b4475177d795094'],
-  [6, '7f825a3d9bd0684d8482d6b2075793364b842ff2c0108a6c06b0e9ff3a9bd136'],
+  [6, 'b60ee934b7e03c880d778743d71cbcbb041901889cfdad482b02905178122a1e'],
 ])('migration %i is what it was when it was released', (version, sha256) => {
   const sql = migrations.find((migration) => migration.version === version)?.sql ?? '';
   expect(createHash('sha256').update(sql.replace(/\s+/g, ' ').trim()).digest('hex')).toBe(sha256);

@@ -1,4 +1,5 @@
 import type { Database } from 'better-sqlite3';
+import { gatheringsOf } from './counter.ts';
 
 /** One call inside a batch. It may run twice, or for nothing, so outside the database it changes nothing that counts. */
 export type Job = () => unknown;
@@ -12,7 +13,7 @@ export type Settled =
  *
  * The jobs run bare at first. Where one throws, all is rolled back and they run again, each under its own savepoint, so
  * that it fails alone: savepoints copy every page that a job touches, and next to no batch needs them. Where the
- * transaction itself fails, all of them fail, for none of them is stored.
+ * transaction itself fails, all of them fail, for none of them is stored. What the jobs counted is written at its end.
  */
 export function prepareBatch(db: Database, beginSql: 'BEGIN' | 'BEGIN IMMEDIATE'): (jobs: readonly Job[]) => Settled[] {
   const begin = db.prepare(beginSql);
@@ -21,11 +22,14 @@ export function prepareBatch(db: Database, beginSql: 'BEGIN' | 'BEGIN IMMEDIATE'
   const save = db.prepare('SAVEPOINT job');
   const release = db.prepare('RELEASE job');
   const undo = db.prepare('ROLLBACK TO job');
+  const counts = gatheringsOf(db);
 
   function inTransaction(jobs: readonly Job[], runOne: (job: Job) => Settled): Settled[] {
     try {
       begin.run();
+      counts.begin();
       const settled = jobs.map(runOne);
+      counts.write();
       commit.run();
       return settled;
     } catch (error) {
@@ -33,6 +37,8 @@ export function prepareBatch(db: Database, beginSql: 'BEGIN' | 'BEGIN IMMEDIATE'
       if (db.inTransaction) rollback.run();
       if (error instanceof JobError) throw error;
       return jobs.map(() => ({ isFulfilled: false, error }));
+    } finally {
+      counts.end();
     }
   }
 
@@ -46,6 +52,7 @@ export function prepareBatch(db: Database, beginSql: 'BEGIN' | 'BEGIN IMMEDIATE'
 
   function runGuarded(job: Job): Settled {
     save.run();
+    const counted = counts.mark();
     try {
       const value = job();
       release.run();
@@ -54,6 +61,7 @@ export function prepareBatch(db: Database, beginSql: 'BEGIN' | 'BEGIN IMMEDIATE'
       // Without its transaction nothing of the other jobs is left either.
       if (!db.inTransaction) throw error;
       undo.run();
+      counts.undo(counted);
       release.run();
       return { isFulfilled: false, error };
     }

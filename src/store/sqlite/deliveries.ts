@@ -104,7 +104,7 @@ export function prepareInsertDelivery(db: Database): (delivery: DeliveryValues, 
     const { rejected, reason, runId, receivedAt, redeliveredFrom, rest } = delivery;
     const violations = JSON.stringify(delivery.violations);
     insert.run(rest, [receivedAt, redeliveredFrom, rejected, reason, violations, runId], body ?? null);
-    count(delivery, violations);
+    count(delivery, violations, body?.byteLength ?? 0);
   };
 }
 

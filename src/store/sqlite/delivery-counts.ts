@@ -2,7 +2,10 @@ import type { Database } from 'better-sqlite3';
 import type { Reason } from '../../model/delivery.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import type { DeliveryStats } from '../store.ts';
+import { prepareCounter } from './counter.ts';
 import type { DeliveryValues } from './deliveries.ts';
+import type { SqlValue } from './sql-value.ts';
+import { prepareSums } from './sums.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
@@ -28,25 +31,58 @@ export interface CountedDelivery {
  */
 export function prepareCountDelivery(
   db: Database,
-): (delivery: Omit<DeliveryValues, 'rest' | 'runId'>, violations: string) => void {
-  const countHour = db.prepare<unknown[]>(`
-    INSERT INTO delivery_hours VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET count = count + 1, previous_key = previous_key + excluded.previous_key,
-      first_at = min(first_at, excluded.first_at), first_id = min(first_id, excluded.first_id),
-      last_id = max(last_id, excluded.last_id)`);
-  const countTotal = db.prepare<unknown[]>(`
-    INSERT INTO delivery_totals VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1`);
-  const count = db.prepare<unknown[]>(`
-    INSERT INTO delivery_counts (minute, reason, rejected, count) VALUES (?, ?, ?, 1)
-    ON CONFLICT DO UPDATE SET count = count + 1`);
-  return ({ counted, receivedAt, reason, rejected, redeliveredFrom }, violations) => {
+): (delivery: Omit<DeliveryValues, 'rest'>, violations: string, bodyBytes: number) => void {
+  const countHour = prepareCountHour(db);
+  const count = prepareSums(db, 'delivery_counts (minute, reason, rejected, count)');
+  const countTotal = prepareSums(db, 'delivery_totals (flow_id, reason, rejected, count)');
+  const addRefused = db.prepare<[number, number]>('UPDATE refused_state SET rows = rows + ?, bytes = bytes + ?');
+  const countRefused = prepareCounter<{ rows: number; bytes: number }>(db, {
+    keyOf: () => '',
+    merge(into, { rows, bytes }) {
+      into.rows += rows;
+      into.bytes += bytes;
+    },
+    write: ({ rows, bytes }) => addRefused.run(rows, bytes),
+  });
+  return ({ counted, receivedAt, reason, rejected, redeliveredFrom, runId }, violations, bodyBytes) => {
     const { id, mode, usedPreviousKey } = counted;
     const [flowId, triggerKey, cause] = [counted.flowId ?? '', counted.triggerKey ?? '', reason ?? ''];
-    count.run(Math.floor(receivedAt / MINUTE_MS), cause, rejected);
-    countTotal.run(flowId, cause, rejected);
-    const key = [Math.floor(receivedAt / HOUR_MS), flowId, triggerKey, mode, cause, violations, rejected];
-    countHour.run(key, Number(redeliveredFrom !== null), usedPreviousKey, receivedAt, id, id);
+    count([Math.floor(receivedAt / MINUTE_MS), cause, rejected], 1);
+    countTotal([flowId, cause, rejected], 1);
+    const hour = Math.floor(receivedAt / HOUR_MS);
+    const key = [hour, flowId, triggerKey, mode, cause, violations, rejected, Number(redeliveredFrom !== null)];
+    countHour({ key, count: 1, previousKey: usedPreviousKey, firstAt: receivedAt, firstId: id, lastId: id });
+    if (runId === null) countRefused({ rows: 1, bytes: bodyBytes });
   };
+}
+
+interface HourRow {
+  readonly key: readonly SqlValue[];
+  count: number;
+  previousKey: number;
+  firstAt: number;
+  firstId: string;
+  lastId: string;
+}
+
+function prepareCountHour(db: Database): (row: HourRow) => void {
+  const add = db.prepare<unknown[]>(`
+    INSERT INTO delivery_hours VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET count = count + excluded.count, previous_key = previous_key + excluded.previous_key,
+      first_at = min(first_at, excluded.first_at), first_id = min(first_id, excluded.first_id),
+      last_id = max(last_id, excluded.last_id)`);
+  return prepareCounter<HourRow>(db, {
+    keyOf: ({ key }) => JSON.stringify(key),
+    merge(into, { count, previousKey, firstAt, firstId, lastId }) {
+      into.count += count;
+      into.previousKey += previousKey;
+      if (firstAt < into.firstAt) into.firstAt = firstAt;
+      if (firstId < into.firstId) into.firstId = firstId;
+      if (lastId > into.lastId) into.lastId = lastId;
+    },
+    write: ({ key, count, previousKey, firstAt, firstId, lastId }) =>
+      add.run(key, count, previousKey, firstAt, firstId, lastId),
+  });
 }
 
 /** Whole hours and minutes from their counts, what is left of the first minute from its records. */
