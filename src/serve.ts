@@ -75,7 +75,8 @@ function die(error: Error, logger: Logger, flush: () => void): void {
 }
 
 function greet(app: SluiceApp, address: string): void {
-  const lines = [`Sluice listens on ${address}`, ...app.warnings, ...enforcementSummary(app.triggers().list())];
+  const places = [`Sluice listens on ${address}`, `The page is at ${address}/flows`];
+  const lines = [...places, ...app.warnings, ...enforcementSummary(app.triggers().list())];
   const sample = app.triggers().list()[0];
   if (sample !== undefined) {
     const to = address === 'http://127.0.0.1:3000' ? '' : ` --to ${address}`;
