@@ -56,7 +56,7 @@ function fillChunk(db: Database.Database, source: string): void {
   db.exec(`${source} INSERT INTO deliveries (id, flow_id, trigger_key, received_at, client_ip, mode, scheme, rejected,
       enforced, status_code, reason, violations, detail, body_bytes, processing_ms, run_id, used_previous_key, headers,
       facts, body)
-    SELECT ${id('1')}, ${flow}, 'hook', at, '192.0.2.' || k % 250, 'Enforce', 'GitHub', ${isRejected}, ${isRejected},
+    SELECT ${id('1')}, ${flow}, 'hook', at, '192.0.2.' || (k % 250), 'Enforce', 'GitHub', ${isRejected}, ${isRejected},
       iif(${isRejected}, 401, 200), iif(${isRejected}, ${reason}, NULL), iif(${isRejected}, '["' || ${reason} || '"]', '[]'),
       iif(${isRejected}, 'the digest is another one', NULL), 140, 0.7, iif(${isRejected}, NULL, ${id('2')}), 0,
       ${headers}, ${story}, iif(${isRejected}, CAST(${body} AS BLOB), NULL)
