@@ -1,11 +1,13 @@
 import { createHmac, generateKeyPairSync, sign as signAsymmetric } from 'node:crypto';
+import { discord } from './packages.ts';
 import type { Sdk, Signed } from './sdks.ts';
 
 const BODY = '{"text":"hello Zoë 🎉","type":2,"amount":4200}';
 const MESSAGE_ID = 'befa7b53-d79d-478f-86b9-120f112b044e';
 
 const discordKeys = generateKeyPairSync('ed25519');
-const discordPublicKey = Buffer.from(discordKeys.publicKey.export({ format: 'jwk' }).x ?? '', 'base64url');
+const hexOfJwk = (part: string | undefined) => Buffer.from(part ?? '', 'base64url').toString('hex');
+const discordJwk = discordKeys.privateKey.export({ format: 'jwk' });
 
 function byHand(
   scheme: string,
@@ -21,13 +23,19 @@ function byHand(
   };
 }
 
-/** Publishers whose code is not installed here: signed with node:crypto, as their documents say. */
+/** Publishers that have no code to sign with: done with node:crypto, as their documents say. */
 export const BY_HAND: readonly Sdk[] = [
-  byHand('Discord', discordPublicKey.toString('hex'), ({ body }, { at }) => {
-    const timestamp = String(Math.floor(at.getTime() / 1000));
-    const signature = signAsymmetric(null, Buffer.from(timestamp + body), discordKeys.privateKey);
-    return { 'x-signature-timestamp': timestamp, 'x-signature-ed25519': signature.toString('hex') };
-  }),
+  {
+    ...byHand('Discord', hexOfJwk(discordJwk.x), ({ body }, { at }) => {
+      const timestamp = String(Math.floor(at.getTime() / 1000));
+      const signature = signAsymmetric(null, Buffer.from(timestamp + body), discordKeys.privateKey);
+      return { 'x-signature-timestamp': timestamp, 'x-signature-ed25519': signature.toString('hex') };
+    }),
+    sdk: 'discord-interactions',
+    signingKey: hexOfJwk(discordJwk.d),
+    verify: ({ headers, body }, publicKey) =>
+      discord.verifyKey(body, headers['x-signature-ed25519'] ?? '', headers['x-signature-timestamp'] ?? '', publicKey),
+  },
   byHand('Twitch', 'twitch secret', ({ body }, { key, at }) => {
     const timestamp = at.toISOString().replace('Z', '123456Z');
     const digest = createHmac('sha256', key).update(`${MESSAGE_ID}${timestamp}${body}`).digest('hex');

@@ -46,6 +46,9 @@ interface SquareHmac {
 interface SquareHelper {
   WebhooksHelper: { verifySignature(options: Record<string, string>): Promise<boolean> };
 }
+interface DiscordInteractions {
+  verifyKey(body: string, signature: string, timestamp: string, publicKey: string): Promise<boolean>;
+}
 interface MailgunClient {
   validateWebhook(timestamp: string, token: string, signature: string): boolean;
 }
@@ -69,6 +72,7 @@ export const twilio = require('twilio') as Twilio;
 const squareFolder = join(require.resolve('square'), '..');
 export const squareHmac = require(join(squareFolder, 'core/crypto/createHmacOverride.js')) as SquareHmac;
 export const squareHelper = require(join(squareFolder, 'wrapper/WebhooksHelper.js')) as SquareHelper;
+export const discord = require('discord-interactions') as DiscordInteractions;
 export const Mailgun = require('mailgun-js') as new (options: object) => MailgunClient;
 const rivet = require('@zoom/rivet/meetings') as Rivet;
 

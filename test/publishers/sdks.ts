@@ -29,6 +29,8 @@ export interface Sdk {
   /** The package, or why there is none. */
   readonly sdk: string;
   readonly key: string;
+  /** What signs, where that is not the key that verifies. */
+  readonly signingKey?: string;
   readonly contentType: string;
   /** Without what the signature adds to it. */
   readonly body: string;
