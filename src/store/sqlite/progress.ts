@@ -109,7 +109,6 @@ function prepareRows(db: Database) {
   const insertSkipped = db.prepare(
     "INSERT INTO steps (run_id, step_key, step_type, status, skip_reason, completed_at) VALUES (?, ?, ?, 'Skipped', ?, ?)",
   );
-  const endRun = db.prepare('UPDATE runs SET status = ?, completed_at = ? WHERE id = ?');
   const tallies = prepareRunTallies(db);
   // Of a run with loops only the scope's own rows are read: there may be thousands beside them.
   const hasLoops = memoized((graph) => Object.values(graph).some(({ steps }) => steps !== undefined));
@@ -129,10 +128,7 @@ function prepareRows(db: Database) {
       reason: string;
       at: number;
     }) => insertSkipped.run(skip.runId, skip.stepKey, skip.stepType, skip.reason, skip.at),
-    endRun(runId: string, status: RunStatus, at: number) {
-      endRun.run(status, at, runId);
-      tallies.ended(runId);
-    },
+    endRun: tallies.end,
   };
 }
 

@@ -16,8 +16,8 @@ interface TalliedRun {
 /** Keeps the counts of runs, in the transaction of what changes them. */
 export interface RunTallies {
   added(run: TalliedRun): void;
-  /** After a run in flight has ended. */
-  ended(runId: string): void;
+  /** Ends a run in flight. */
+  end(runId: string, status: RunStatus, at: number): void;
   /** Before a run, which may have ended, is in flight again. */
   reopening(runId: string): void;
 }
@@ -28,8 +28,11 @@ export function prepareRunTallies(db: Database): RunTallies {
   const addStart = prepareSums(db, 'run_starts (hour, flow_id, status, count)');
   const addEnd = prepareSums(db, 'run_ends (hour, flow_id, status, count)');
   const addDuration = prepareSums(db, 'run_durations (flow_id, hour, duration_ms, count)');
-  const find = db.prepare<[string], TalliedRun>(`
-    SELECT flow_id AS flowId, status, started_at AS startedAt, completed_at AS completedAt FROM runs WHERE id = ?`);
+  const run = 'flow_id AS flowId, status, started_at AS startedAt, completed_at AS completedAt';
+  const find = db.prepare<[string], TalliedRun>(`SELECT ${run} FROM runs WHERE id = ?`);
+  const end = db.prepare<[RunStatus, number, string], TalliedRun>(
+    `UPDATE runs SET status = ?, completed_at = ? WHERE id = ? RETURNING ${run}`,
+  );
 
   const addEnded = ({ flowId, status, startedAt, completedAt }: TalliedRun, by: 1 | -1) => {
     const endedAt = completedAt ?? startedAt;
@@ -46,8 +49,8 @@ export function prepareRunTallies(db: Database): RunTallies {
       addTotal([run.flowId, run.status], 1);
       if (run.status !== 'Running') addEnded(run, 1);
     },
-    ended(runId) {
-      const run = find.get(runId);
+    end(runId, status, at) {
+      const run = end.get(status, at, runId);
       if (run === undefined) return;
       addTotal([run.flowId, 'Running'], -1);
       addTotal([run.flowId, run.status], 1);

@@ -36,7 +36,6 @@ export function prepareCloseRun(db: Database): (runId: string, stop: RunStop, at
     WHERE run_id = ? AND status IN ('Pending', 'Running')`);
   const closeAttempts = db.prepare(`
     UPDATE attempts SET status = 'Failed', error = ?, completed_at = ? WHERE run_id = ? AND status = 'Running'`);
-  const endRun = db.prepare('UPDATE runs SET status = ?, completed_at = ? WHERE id = ?');
   const tallies = prepareRunTallies(db);
   return (runId, stop, at) => {
     if (findLeased.get(runId) !== undefined) return null;
@@ -44,8 +43,7 @@ export function prepareCloseRun(db: Database): (runId: string, stop: RunStop, at
     closeSteps.run(error.message, JSON.stringify(error), at, runId);
     closeAttempts.run(JSON.stringify(error), at, runId);
     const status = stop === 'timedOut' ? 'TimedOut' : 'Cancelled';
-    endRun.run(status, at, runId);
-    tallies.ended(runId);
+    tallies.end(runId, status, at);
     return status;
   };
 }
