@@ -1,9 +1,10 @@
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command } from 'commander';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import type { DeployOutcome, FindingClass } from '../model/finding.ts';
 import { checkAgainstDatabase } from './check-database.ts';
 import { checkAgainstService } from './check-service.ts';
 import { reporting } from './context.ts';
+import { allowOption, withCredentials } from './options.ts';
 import { exitCodeOf, renderOutcomes } from './render-outcomes.ts';
 
 /** What a folder of manifests would do to what is deployed. */
@@ -27,18 +28,13 @@ export interface CheckOptions {
 }
 
 export function checkCommand(): Command {
-  return new Command('check')
+  const command = new Command('check')
     .description('Check a folder of manifests as a start would, and say what deploying it would do')
     .argument('[folder]', 'the folder; the one of the settings where none is given')
     .option('--against <target>', 'URL of a service, or sqlite:PATH; the database of the settings where not given')
     .option('--json', 'print issues and outcomes as JSON')
-    .addOption(
-      new Option('--allow <class>', 'count cautions, or what breaks, as allowed; may be given several times')
-        .argParser((value: string, before: readonly FindingClass[]) => [...before, allowable(value)])
-        .default([], 'none'),
-    )
-    .option('--token <token>', 'bearer token of the service; SLUICE_DASHBOARD_TOKEN where not given')
-    .option('--user <name:password>', 'credentials of the service; SLUICE_DASHBOARD_USER and _PASSWORD where not given')
+    .addOption(allowOption('count cautions, or what breaks, as allowed'));
+  return withCredentials(command)
     .addHelpText(
       'after',
       '\nThe exit code is 0 where all is safe, 1 where there is a caution, 2 where something breaks, cannot be loaded or ' +
@@ -68,9 +64,4 @@ function asText(checked: Checked, errors: number, allow: readonly FindingClass[]
   const gone = notInFolder.map(({ id, name }) => `deployed, and not in the folder: ${name} (${id}); it stays as it is`);
   const plan = outcomes.length === 0 ? [] : [renderOutcomes(outcomes, allow).trimEnd()];
   return `${[[...issues.map(formatIssue), `${summary}; compared with ${against}`].join('\n'), ...gone, ...plan].join('\n\n')}\n`;
-}
-
-function allowable(value: string): FindingClass {
-  if (value === 'caution' || value === 'breaking') return value;
-  throw new InvalidArgumentError('expected caution or breaking');
 }

@@ -1,8 +1,9 @@
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command } from 'commander';
 import { formatIssue } from '../manifest/issues.ts';
 import type { DeployOutcome, FindingClass } from '../model/finding.ts';
 import { checkAgainstService, putManifest, readFolder } from './check-service.ts';
 import { CommandError, readCommandSettings, reporting } from './context.ts';
+import { allowOption, withService } from './options.ts';
 import { renderDeployed, renderOutcomes } from './render-outcomes.ts';
 import { type Credentials, createServiceClient } from './service-client.ts';
 
@@ -20,11 +21,7 @@ export function deployCommand(): Command {
   const command = new Command('deploy')
     .description('Deploy a folder of manifests to a running service, flow by flow')
     .argument('[folder]', 'the folder; the one of the settings where none is given')
-    .addOption(
-      new Option('--allow <class>', 'deploy cautions, or what breaks, all the same; may be given several times')
-        .argParser((value: string, before: readonly FindingClass[]) => [...before, allowable(value)])
-        .default([], 'none'),
-    )
+    .addOption(allowOption('deploy cautions, or what breaks, all the same'))
     .option('--dry-run', 'say what would happen, change nothing')
     .option('--json', 'print the outcomes as JSON');
   return withService(command)
@@ -35,17 +32,6 @@ export function deployCommand(): Command {
         'invalid nothing is deployed.',
     )
     .action(reporting(deploy));
-}
-
-/** Adds the options that say where the service is, and who asks. */
-export function withService(command: Command): Command {
-  return command
-    .option('--to <url>', 'where the service listens', 'http://127.0.0.1:3000')
-    .option('--token <token>', 'bearer token of the service; SLUICE_DASHBOARD_TOKEN where not given')
-    .option(
-      '--user <name:password>',
-      'credentials of the service; SLUICE_DASHBOARD_USER and _PASSWORD where not given',
-    );
 }
 
 async function deploy(folder: string | undefined, options: DeployCommandOptions): Promise<void> {
@@ -89,9 +75,4 @@ export async function deployFolder(
 /** Only the folder as a whole tells that a flow has lost its id; the service is not asked again. */
 function isOfAnotherId({ action, findings }: DeployOutcome): boolean {
   return action === 'refused' && findings.some(({ rule }) => rule === 'flow-id-changed');
-}
-
-function allowable(value: string): FindingClass {
-  if (value === 'caution' || value === 'breaking') return value;
-  throw new InvalidArgumentError('expected caution or breaking');
 }

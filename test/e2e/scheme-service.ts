@@ -1,5 +1,7 @@
+import { afterAll, beforeAll } from 'vitest';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
 import { KEYS, SIGNING_KEYS } from '../webhooks/schemes/fixtures.ts';
+import { runCli } from './cli.ts';
 import { createWorkspace, type Service, startService, type Workspace } from './service.ts';
 
 /** A trigger for every built-in scheme, its slug the scheme's name in lower case. */
@@ -27,7 +29,24 @@ const PARTICULAR = {
   },
 };
 
-export async function startSchemeService(): Promise<{ workspace: Workspace; service: Service }> {
+/** The service for the tests of a file, and the command that sends to it. */
+export function useSchemeService() {
+  let started: Awaited<ReturnType<typeof startSchemeService>>;
+  beforeAll(async () => {
+    started = await startSchemeService();
+  });
+  afterAll(async () => {
+    await started.service.stop('SIGTERM');
+    await started.workspace.remove();
+  });
+  return {
+    workspace: () => started.workspace,
+    service: () => started.service,
+    send: (...args: string[]) => runCli(started.workspace, ['send', ...args, '--to', started.service.url]),
+  };
+}
+
+async function startSchemeService(): Promise<{ workspace: Workspace; service: Service }> {
   const workspace = await createWorkspace();
   const triggers = BUILT_IN_SCHEMES.map(({ name, headers }) => [
     name,

@@ -1,21 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { runCli } from './cli.ts';
-import { keyOption, SCHEME_NAMES, startSchemeService } from './scheme-service.ts';
-import type { Service, Workspace } from './service.ts';
+import { keyOption, SCHEME_NAMES, useSchemeService } from './scheme-service.ts';
 
-let workspace: Workspace;
-let service: Service;
-beforeAll(async () => {
-  ({ workspace, service } = await startSchemeService());
-});
-afterAll(async () => {
-  await service.stop('SIGTERM');
-  await workspace.remove();
-});
-
-const send = (...args: string[]) => runCli(workspace, ['send', ...args, '--to', service.url]);
+const { workspace, service, send } = useSchemeService();
 
 describe('sluice send', () => {
   // Those that keep something in the URL, in the body and in headers of their own; send.proof.ts has all schemes.
@@ -57,11 +46,11 @@ describe('sluice send', () => {
   });
 
   it('sends a body of one’s own from a file or standard input, and headers of one’s own over the sample’s', async () => {
-    await writeFile(join(workspace.folder, 'body.bin'), Buffer.from([0, 255, 10]));
+    await writeFile(join(workspace().folder, 'body.bin'), Buffer.from([0, 255, 10]));
     const fromFile = await send('dropbox', '--body', 'body.bin', '--content-type', 'application/octet-stream');
     expect(fromFile.stdout).toMatch(/^200 /);
     const args = ['send', 'github', '--body', '-', '--header', 'X-GitHub-Event: issues', '--id', 'my-id', '--dry-run'];
-    const { stdout } = await runCli(workspace, args, { input: '{"zen":true}' });
+    const { stdout } = await runCli(workspace(), args, { input: '{"zen":true}' });
     expect(stdout.split('\n')).toEqual(expect.arrayContaining(['x-github-event: issues', 'x-github-delivery: my-id']));
     expect(stdout).toMatch(/\n\n\{"zen":true\}\n$/);
   });
@@ -73,13 +62,13 @@ describe('sluice send', () => {
     ['a key that is not there', ['github', '--key', 'env:NO_SUCH_KEY'], '--key: the environment variable NO_SUCH_KEY'],
     ['an unknown option', ['github', '--wrongkey'], "error: unknown option '--wrongkey'\n(Did you mean --wrong-key?)"],
   ])('says what is wrong with %s, in words and exit code 2', async (_, args, message) => {
-    const { code, stdout, stderr } = await runCli(workspace, ['send', ...args]);
+    const { code, stdout, stderr } = await runCli(workspace(), ['send', ...args]);
     expect(stderr).toContain(message);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   });
 
   it('tells its options', async () => {
-    const { code, stdout } = await runCli(workspace, ['send', '--help']);
+    const { code, stdout } = await runCli(workspace(), ['send', '--help']);
     expect(code).toBe(0);
     for (const option of [
       '--to',
@@ -100,9 +89,12 @@ describe('sluice send', () => {
 
 describe('sluice schemes', () => {
   it('lists what the service lists', async () => {
-    const [json, table] = await Promise.all([runCli(workspace, ['schemes', '--json']), runCli(workspace, ['schemes'])]);
+    const [json, table] = await Promise.all([
+      runCli(workspace(), ['schemes', '--json']),
+      runCli(workspace(), ['schemes']),
+    ]);
     const listed: { name: string; aliases: string[] }[] = JSON.parse(json.stdout);
-    expect(listed).toEqual(await (await fetch(`${service.url}/flows/api/schemes`)).json());
+    expect(listed).toEqual(await (await fetch(`${service().url}/flows/api/schemes`)).json());
     expect(listed.map(({ name }) => name)).toEqual([...SCHEME_NAMES, 'Custom']);
     const lines = table.stdout.trimEnd().split('\n');
     expect(lines[0]).toMatch(/^SCHEME +HEADER +ALGORITHM +TIMESTAMP +HANDSHAKE +COVERS$/);

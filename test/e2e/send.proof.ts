@@ -1,22 +1,11 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
 import { runCli } from './cli.ts';
-import { keyOption, SCHEME_NAMES, startSchemeService } from './scheme-service.ts';
-import type { Service, Workspace } from './service.ts';
+import { keyOption, SCHEME_NAMES, useSchemeService } from './scheme-service.ts';
 
-let workspace: Workspace;
-let service: Service;
-beforeAll(async () => {
-  ({ workspace, service } = await startSchemeService());
-});
-afterAll(async () => {
-  await service.stop('SIGTERM');
-  await workspace.remove();
-});
-
-const send = (...args: string[]) => runCli(workspace, ['send', ...args, '--to', service.url]);
+const { workspace, send } = useSchemeService();
 const sendSigned = (name: string, ...args: string[]) => send(name, ...keyOption(name), ...args);
 
 it.each(SCHEME_NAMES)('a delivery passes once, an id too, and a wrong key never: %s', async (name) => {
@@ -45,8 +34,8 @@ it.each([
   ['a folder that is not there', ['github', '--manifests', 'none'], 'error none: cannot be read'],
   ['no slug', [], "error: missing required argument 'slugOrId'"],
 ])('says what is wrong with %s, in words and exit code 2', async (_, args, message) => {
-  await writeFile(join(workspace.folder, 'manifests', 'list.txt'), '[1]');
-  const { code, stdout, stderr } = await runCli(workspace, ['send', ...args]);
+  await writeFile(join(workspace().folder, 'manifests', 'list.txt'), '[1]');
+  const { code, stdout, stderr } = await runCli(workspace(), ['send', ...args]);
   expect(stderr).toContain(message);
   expect(stderr).not.toContain('    at ');
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });

@@ -10,7 +10,7 @@ import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import type { Params } from '../router.ts';
 import { BodyPanel } from './body-panel.tsx';
-import { DryRunDialog } from './dry-run-dialog.tsx';
+import { DryRunButton } from './dry-run-dialog.tsx';
 import { RedeliverOne } from './redeliver-one.tsx';
 import { Hints, SignaturePanel, StoryPanel } from './story.tsx';
 
@@ -31,7 +31,7 @@ export function DeliveryPage({ params }: { params: Params }) {
           <CopyButton text={id} label="the id">
             Copy id
           </CopyButton>
-          {data === undefined ? null : <DryRunButton delivery={data} />}
+          {data === undefined ? null : <DryRun delivery={data} />}
           {isRefused && data.redeliveredAs === null ? (
             <button type="button" class="button primary" onClick={() => setRedelivering(true)}>
               <Icon name="replay" />
@@ -52,25 +52,14 @@ export function DeliveryPage({ params }: { params: Params }) {
 }
 
 /** Only of a body that is there whole, as text: what is judged must be what came. */
-function DryRunButton({ delivery }: { delivery: DeliveryDetail }) {
+function DryRun({ delivery }: { delivery: DeliveryDetail }) {
   const { flowId, triggerKey, headers, body, bodyEncoding, bodyTruncated } = delivery;
-  const [isOpen, setOpen] = useState(false);
   const flows = useResource<readonly Flow[]>('/flows?take=500');
   const triggers = flows.data?.find(({ id }) => id === flowId)?.triggers;
   const trigger = triggers?.find(({ key, url }) => key === triggerKey && typeof url === 'string');
   if (flowId === null || trigger === undefined || body === null || bodyEncoding !== 'utf8' || bodyTruncated)
     return null;
-  return (
-    <>
-      <button type="button" class="button" onClick={() => setOpen(true)}>
-        <Icon name="eye" />
-        Dry run…
-      </button>
-      {isOpen ? (
-        <DryRunDialog idOrSlug={trigger.slug ?? flowId} headers={headers} body={body} onClose={() => setOpen(false)} />
-      ) : null}
-    </>
-  );
+  return <DryRunButton idOrSlug={trigger.slug ?? flowId} headers={headers} body={body} />;
 }
 
 function Detail({ delivery }: { delivery: DeliveryDetail }) {

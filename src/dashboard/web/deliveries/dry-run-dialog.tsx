@@ -3,6 +3,7 @@ import { ask } from '../api.ts';
 import type { Rehearsal } from '../api-types.ts';
 import { words } from '../format.ts';
 import { Dialog } from '../kit/dialog.tsx';
+import { Icon } from '../kit/icon.tsx';
 import { Failure } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { headersOf, headersText } from './header-lines.ts';
@@ -12,11 +13,23 @@ interface DryRunProps {
   readonly idOrSlug: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  readonly onClose: () => void;
 }
 
-/** Judges a delivery as if it came now, without creating or using up anything. */
-export function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps) {
+/** Opens what judges a delivery as if it came now, without creating or using up anything. */
+export function DryRunButton(delivery: DryRunProps) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" class="button" onClick={() => setOpen(true)}>
+        <Icon name="eye" />
+        Dry run…
+      </button>
+      {isOpen ? <DryRunDialog {...delivery} onClose={() => setOpen(false)} /> : null}
+    </>
+  );
+}
+
+function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { readonly onClose: () => void }) {
   const [headerText, setHeaderText] = useState(() => headersText(headers));
   const [bodyText, setBodyText] = useState(body);
   const [result, setResult] = useState<{ rehearsal?: Rehearsal; error?: unknown }>({});

@@ -1,6 +1,5 @@
-import { useState } from 'preact/hooks';
 import type { FlowDetail } from '../api-types.ts';
-import { DryRunDialog } from '../deliveries/dry-run-dialog.tsx';
+import { DryRunButton } from '../deliveries/dry-run-dialog.tsx';
 import { CodeLine } from '../kit/copy.tsx';
 import { Icon } from '../kit/icon.tsx';
 import { Empty, Panel } from '../kit/page.tsx';
@@ -50,7 +49,9 @@ function Webhook({
         <span class="muted">{`webhook, ${scheme === null || scheme === undefined ? 'no signature is checked' : `signed as ${scheme}`}`}</span>
         {mode === undefined ? null : <ModePill mode={mode} />}
         <a href={`/flows/deliveries?flowId=${flowId}`}>Deliveries</a>
-        {url === null || url === undefined ? null : <DryRunButton idOrSlug={slug ?? flowId} />}
+        {url === null || url === undefined ? null : (
+          <DryRunButton idOrSlug={slug ?? flowId} headers={{ 'content-type': 'application/json' }} body="{}" />
+        )}
       </p>
       {url === null || url === undefined ? (
         <p class="muted">
@@ -72,26 +73,6 @@ function Webhook({
           )}
         </dl>
       )}
-    </>
-  );
-}
-
-function DryRunButton({ idOrSlug }: { idOrSlug: string }) {
-  const [isOpen, setOpen] = useState(false);
-  return (
-    <>
-      <button type="button" class="button" onClick={() => setOpen(true)}>
-        <Icon name="eye" />
-        Dry run…
-      </button>
-      {isOpen ? (
-        <DryRunDialog
-          idOrSlug={idOrSlug}
-          headers={{ 'content-type': 'application/json' }}
-          body="{}"
-          onClose={() => setOpen(false)}
-        />
-      ) : null}
     </>
   );
 }
