@@ -6,11 +6,11 @@ import { createWorkspace, type Service, startService, type Workspace } from '../
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 // One that is named has to be there: a run that counts on it must not skip these tests for a wrong path.
-const executablePath = process.env.SLUICE_CHROMIUM ?? PLACES.find((path) => existsSync(path));
+const executablePath = process.env.CHROMIUM_PATH ?? PLACES.find((path) => existsSync(path));
 
 /** A suite that needs a Chromium: skipped, and its name says why, where there is none. */
 export function describeInBrowser(name: string, suite: () => void): void {
-  if (executablePath === undefined) describe.skip(`${name} (no Chromium here; name one in SLUICE_CHROMIUM)`, suite);
+  if (executablePath === undefined) describe.skip(`${name} (no Chromium here; name one in CHROMIUM_PATH)`, suite);
   else describe(name, suite);
 }
 
