@@ -1,3 +1,5 @@
-import { serve } from './serve.ts';
+import { refuseOldNode } from './node-version.ts';
 
+refuseOldNode();
+const { serve } = await import('./serve.ts');
 await serve();
