@@ -1,0 +1,318 @@
+import { createHash, createHmac, randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type Delivery, type HostileFlow, startTarget, type Target } from './hostile-service.ts';
+
+/**
+ * What strangers send, one row an attack, over real sockets against the built service under Enforce. A row proves what
+ * it claims; the suite proves after each that the process lives, used no more than `CPU_SECONDS` of processor time, and
+ * still takes an honest delivery.
+ */
+interface Attack {
+  readonly title: string;
+  readonly run: (target: Target) => Promise<void>;
+}
+
+/** Processor seconds that one attack may cost: work counted, not time waited. The freezes found before cost 4 to 30. */
+const CPU_SECONDS = 1;
+
+const STANDARD_KEY = Buffer.from('thirty-two bytes of a shared key').toString('base64');
+const TWITCH_KEY = 'a twitch secret of some length';
+const SQUARE_KEY = 'a square signature key';
+const TWILIO_KEY = '12345678901234567890123456789012';
+const PUBLIC_URL = 'https://hooks.example.com/flows/api/webhook';
+
+const reads = (expression: string) => ({ first: { type: 'Transform', inputs: { value: `\${${expression}}` } } });
+
+const FLOWS: readonly HostileFlow[] = [
+  {
+    slug: 'standard',
+    inputs: {
+      webhookSignatureScheme: 'StandardWebhooks',
+      webhookHmacKey: `whsec_${STANDARD_KEY}`,
+      webhookNonceHeader: 'webhook-id',
+      webhookReplayToleranceSeconds: 300,
+    },
+  },
+  {
+    slug: 'twilio',
+    inputs: {
+      webhookSignatureScheme: 'Twilio',
+      webhookHmacKey: TWILIO_KEY,
+      webhookPublicUrl: `${PUBLIC_URL}/twilio`,
+      webhookReplayToleranceSeconds: 300,
+    },
+  },
+  {
+    slug: 'twitch',
+    inputs: {
+      webhookSignatureScheme: 'Twitch',
+      webhookHmacKey: TWITCH_KEY,
+      webhookNonceHeader: 'Twitch-Eventsub-Message-Id',
+      webhookReplayToleranceSeconds: 60,
+    },
+  },
+  {
+    slug: 'square',
+    inputs: {
+      webhookSignatureScheme: 'Square',
+      webhookHmacKey: SQUARE_KEY,
+      webhookPublicUrl: `${PUBLIC_URL}/square`,
+      webhookReplayToleranceSeconds: 300,
+    },
+  },
+  { slug: 'form', inputs: {}, steps: reads('trigger.body.a') },
+  { slug: 'concat', inputs: {}, steps: reads('trigger.body.a + trigger.body.a + trigger.body.a') },
+  { slug: 'contains', inputs: {}, steps: reads('trigger.body.a.contains(trigger.body.b)') },
+  { slug: 'limited', inputs: { webhookRateLimitPermitsPerSecond: 0.001, webhookRateLimitBurstSize: 2 } },
+];
+
+const sign = (algorithm: string, key: string | Buffer, bytes: string) => createHmac(algorithm, key).update(bytes);
+const JSON_TYPE = { 'content-type': 'application/json' };
+const FORM_TYPE = { 'content-type': 'application/x-www-form-urlencoded' };
+
+/** Sends the genuine delivery, then everything that was made of it: one run, whatever is sent. */
+async function onlyOnce(target: Target, genuine: Delivery, forged: readonly Delivery[]): Promise<void> {
+  const before = await target.runsOf(genuine.slug);
+  expect(await target.send(genuine)).toMatchObject({ statusCode: 200 });
+  for (const delivery of forged) {
+    const { statusCode } = await target.send(delivery);
+    expect(statusCode, `${delivery.query ?? ''} ${JSON.stringify(delivery.headers)} ${delivery.body}`).not.toBe(200);
+  }
+  expect(await target.runsOf(genuine.slug)).toBe(before + 1);
+}
+
+const REPLAYS: readonly Attack[] = [
+  {
+    title: 'a StandardWebhooks delivery under the other family of headers, or with a further id beside them',
+    async run(target) {
+      const [id, at, body] = [`msg_${randomUUID()}`, String(Math.floor(Date.now() / 1000)), '{"type":"invoice.paid"}'];
+      const digest = sign('sha256', Buffer.from(STANDARD_KEY, 'base64'), `${id}.${at}.${body}`).digest('base64');
+      const family = (name: string) => ({
+        [`${name}-id`]: id,
+        [`${name}-timestamp`]: at,
+        [`${name}-signature`]: `v1,${digest}`,
+      });
+      const send = (headers: Record<string, string>): Delivery => ({
+        slug: 'standard',
+        body,
+        headers: { ...JSON_TYPE, ...headers },
+      });
+      await onlyOnce(target, send(family('webhook')), [
+        send(family('webhook')),
+        send(family('svix')),
+        ...[1, 2, 3].map(() => send({ ...family('svix'), 'webhook-id': randomUUID() })),
+        send({ ...family('webhook'), 'svix-id': randomUUID() }),
+      ]);
+    },
+  },
+  {
+    title: 'a Twilio form written in another way',
+    async run(target) {
+      const url = `${PUBLIC_URL}/twilio`;
+      const digest = sign('sha1', TWILIO_KEY, `${url}Aa bBodyhi thereFrom+1555`).digest('base64');
+      const send = (body: string): Delivery => ({
+        slug: 'twilio',
+        body,
+        headers: { ...FORM_TYPE, 'x-twilio-signature': digest },
+      });
+      await onlyOnce(
+        target,
+        send('A=a+b&Body=hi+there&From=%2B1555'),
+        [
+          'From=%2B1555&A=a+b&Body=hi+there',
+          'A=a%20b&Body=hi%20there&From=%2B1555',
+          'A=a+b&A=a+b&Body=hi+there&From=%2B1555',
+          'A=a+b&&Body=hi+there&From=%2B1555',
+          'Aa=+b&Body=hi+there&From=%2B1555',
+          'A=a+b&Body=hi+there&From=%2b1555',
+          'A=a+b&Body=hi+there&From=%2B1555&',
+        ].map(send),
+      );
+    },
+  },
+  {
+    title: 'a Twitch delivery whose boundaries between id, timestamp and body are moved',
+    async run(target) {
+      const [id, at, body] = [randomUUID(), new Date().toISOString(), '{"subscription":{}}'];
+      const digest = sign('sha256', TWITCH_KEY, `${id}${at}${body}`).digest('hex');
+      const send = (parts: { id: string; at: string; body: string }): Delivery => ({
+        slug: 'twitch',
+        body: parts.body,
+        headers: {
+          'twitch-eventsub-message-id': parts.id,
+          'twitch-eventsub-message-timestamp': parts.at,
+          'twitch-eventsub-message-type': 'notification',
+          'twitch-eventsub-message-signature': `sha256=${digest}`,
+        },
+      });
+      const all = `${id}${at}${body}`;
+      const cut = (first: number, second: number) => ({
+        id: all.slice(0, first),
+        at: all.slice(first, second),
+        body: all.slice(second),
+      });
+      const [endOfId, endOfTime] = [id.length, id.length + at.length];
+      const moved = [-4, -3, -2, -1, 1, 2, 3, 4].flatMap((by) => [
+        cut(endOfId + by, endOfTime),
+        cut(endOfId, endOfTime + by),
+        cut(endOfId + by, endOfTime + by),
+      ]);
+      await onlyOnce(target, send({ id, at, body }), moved.map(send));
+    },
+  },
+  {
+    title: 'a Square delivery with a piece moved between URL and body',
+    async run(target) {
+      const body = '?src=a{"event_id":"1"}';
+      const digest = sign('sha256', SQUARE_KEY, `${PUBLIC_URL}/square${body}`).digest('base64');
+      const send = (query: string, rest: string): Delivery => ({
+        slug: 'square',
+        query,
+        body: rest,
+        headers: { 'x-square-hmacsha256-signature': digest },
+      });
+      await onlyOnce(target, send('', body), [
+        send('?src=a', '{"event_id":"1"}'),
+        send('?src=', 'a{"event_id":"1"}'),
+        send('?', 'src=a{"event_id":"1"}'),
+      ]);
+    },
+  },
+];
+
+/** The run of a hostile body ends, and can be looked at, without holding the process. */
+async function endsAndShows(target: Target, delivery: Delivery): Promise<void> {
+  expect((await target.send(delivery)).statusCode).toBe(200);
+  const [run] = await target.endedRuns(delivery.slug);
+  const shown = await fetch(`${target.service.url}/flows/api/runs/${run?.id}`);
+  expect(shown.status).toBe(200);
+  await shown.arrayBuffer();
+}
+
+const BODIES: readonly (readonly [string, Delivery])[] = [
+  ['a form of 10 000 empty fields', { slug: 'form', headers: FORM_TYPE, body: 'a=&'.repeat(10_000) }],
+  ['a form of 60 000 names', { slug: 'form', headers: FORM_TYPE, body: fieldsOf(60_000) }],
+  ['a form of escapes', { slug: 'form', headers: FORM_TYPE, body: `a=${'%41'.repeat(300_000)}` }],
+  ['a form of broken escapes', { slug: 'form', headers: FORM_TYPE, body: `a=${'%'.repeat(900_000)}` }],
+  ['JSON with 80 000 keys', { slug: 'form', headers: JSON_TYPE, body: keysOf(80_000) }],
+  ['JSON nested 5 000 deep', { slug: 'form', headers: JSON_TYPE, body: nested(5000) }],
+  ['JSON nested 400 000 deep', { slug: 'form', headers: JSON_TYPE, body: nested(400_000) }],
+  ['JSON with a million small items', { slug: 'form', headers: JSON_TYPE, body: `{"a":[${'1,'.repeat(499_990)}1]}` }],
+  ['JSON of prototypes', { slug: 'form', headers: JSON_TYPE, body: '{"a":1,"__proto__":{"isAdmin":true}}' }],
+  ['a long string joined to itself', { slug: 'concat', headers: JSON_TYPE, body: textOf({ a: 'x'.repeat(900_000) }) }],
+  [
+    'a long text searched for a long text',
+    {
+      slug: 'contains',
+      headers: JSON_TYPE,
+      body: textOf({ a: 'a'.repeat(500_000), b: `${'a'.repeat(250_000)}b` }),
+    },
+  ],
+  ['bytes that are no text', { slug: 'form', headers: FORM_TYPE, body: Buffer.alloc(900_000, 0xff) }],
+];
+
+function textOf(value: unknown): string {
+  return JSON.stringify(value);
+}
+
+function fieldsOf(count: number): string {
+  return Array.from({ length: count }, (_, index) => `n${index}=1`).join('&');
+}
+
+function keysOf(count: number): string {
+  return `{${Array.from({ length: count }, (_, index) => `"k${index}":1`).join(',')},"a":1}`;
+}
+
+function nested(depth: number): string {
+  return `{"a":${'['.repeat(depth)}${']'.repeat(depth)}}`;
+}
+
+const FREEZES: readonly Attack[] = BODIES.map(([title, delivery]) => ({
+  title,
+  run: (target) => endsAndShows(target, delivery),
+}));
+
+const POST = (headers: string, body = '') => `POST /flows/api/webhook/push HTTP/1.1\r\n${headers}\r\n${body}`;
+const CLOSE = 'host: localhost\r\nconnection: close\r\n';
+
+/** Requests as no client library would write them: each is answered 4xx or cut, never accepted. */
+const WIRE: readonly (readonly [string, string])[] = [
+  ['two lengths that differ', POST(`${CLOSE}content-length: 2\r\ncontent-length: 4\r\n`, '{}{}')],
+  ['a length and chunks', POST(`${CLOSE}content-length: 5\r\ntransfer-encoding: chunked\r\n`, '0\r\n\r\n')],
+  ['a negative length', POST(`${CLOSE}content-length: -1\r\n`)],
+  ['a length that is no number', POST(`${CLOSE}content-length: 0x10\r\n`)],
+  ['chunks of an odd size', POST(`${CLOSE}transfer-encoding: chunked\r\n`, 'ZZ\r\nabc\r\n0\r\n\r\n')],
+  ['a host with a path', POST('host: a/../b?c=d\r\nconnection: close\r\ncontent-length: 2\r\n', '{}')],
+  ['a host in quotes', POST('host: "evil"\r\nconnection: close\r\ncontent-length: 2\r\n', '{}')],
+  ['no host', POST('connection: close\r\ncontent-length: 2\r\n', '{}')],
+  ['a header with a line feed', POST(`${CLOSE}x-a: b\n x-c: d\r\ncontent-length: 2\r\n`, '{}')],
+  ['a header with a NUL', POST(`${CLOSE}x-a: b\0c\r\ncontent-length: 2\r\n`, '{}')],
+  ['100 KiB of headers', POST(`${CLOSE}x-a: ${'b'.repeat(100_000)}\r\ncontent-length: 2\r\n`, '{}')],
+  ['5 000 headers', POST(`${CLOSE}${'x: y\r\n'.repeat(5000)}content-length: 2\r\n`, '{}')],
+  ['a path of dots', 'POST /flows/api/webhook/%2e%2e%2fflows HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'],
+  ['a path with a NUL', 'POST /flows/api/webhook/%00 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'],
+  ['a broken escape', 'POST /flows/api/webhook/%zz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'],
+  [
+    'a path of 10 KiB',
+    `POST /flows/api/webhook/${'a'.repeat(10_240)} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n`,
+  ],
+  ['no HTTP at all', `${createHash('sha512').update('noise').digest('base64')}\r\n\r\n`],
+  ['TLS where none is spoken', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
+];
+
+const REQUESTS: readonly Attack[] = WIRE.map(([title, text]) => ({
+  title,
+  async run(target) {
+    const before = await target.runsOf('push');
+    const answer = await target.wire(text);
+    expect(answer).toMatch(/^(HTTP\/1\.1 4\d\d .*|)$/m);
+    expect(answer).not.toMatch(/^HTTP\/1\.1 200/m);
+    expect(await target.runsOf('push')).toBe(before);
+  },
+}));
+
+const EXHAUSTION: readonly Attack[] = [
+  {
+    title: '256 sockets that announce a body and send none',
+    async run(target) {
+      for (let count = 0; count < 256; count += 1) await target.hold(POST('host: a\r\ncontent-length: 1048576\r\n'));
+      expect(await target.send(target.honest())).toMatchObject({ statusCode: 200 });
+    },
+  },
+  {
+    title: '256 sockets that announce chunks and send none',
+    async run(target) {
+      for (let count = 0; count < 256; count += 1) await target.hold(POST('host: a\r\ntransfer-encoding: chunked\r\n'));
+      expect(await target.send(target.honest())).toMatchObject({ statusCode: 200 });
+    },
+  },
+  {
+    title: 'GET and HEAD of a stranger before the publisher comes',
+    async run(target) {
+      const about = { slug: 'limited', headers: JSON_TYPE, body: '{}' };
+      for (const method of ['GET', 'HEAD', 'GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS']) {
+        expect((await target.send({ ...about, method })).statusCode).not.toBe(200);
+      }
+      expect(await target.send(about)).toMatchObject({ statusCode: 200 });
+    },
+  },
+];
+
+const ATTACKS = { REPLAYS, FREEZES, REQUESTS, EXHAUSTION };
+
+let target: Awaited<ReturnType<typeof startTarget>>;
+beforeAll(async () => {
+  target = await startTarget(FLOWS);
+});
+afterEach(() => target.releaseSockets());
+afterAll(() => target.close());
+
+describe.each(Object.entries(ATTACKS))('%s', (_, attacks) => {
+  it.each(attacks)('withstands $title', async ({ run }) => {
+    const before = await target.cpuSeconds();
+    await run(target);
+    expect(await target.cpuSeconds()).toBeLessThan(before + CPU_SECONDS);
+    expect(await target.send(target.honest())).toMatchObject({ statusCode: 200 });
+    expect(target.service.child.exitCode).toBe(null);
+  });
+});

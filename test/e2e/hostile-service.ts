@@ -1,0 +1,164 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import {
+  createWorkspace,
+  eventually,
+  GITHUB_SECRET,
+  getJson,
+  githubManifest,
+  type Service,
+  startService,
+  type Workspace,
+} from './service.ts';
+
+/** An answer as it came over the wire; the body is read as JSON where it is. */
+export interface WireAnswer {
+  readonly statusCode: number;
+  readonly reason: string | null;
+  readonly runId: string | null;
+  readonly text: string;
+}
+
+export interface Delivery {
+  readonly slug: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Buffer;
+  /** After the path, with its question mark. */
+  readonly query?: string;
+  readonly method?: string;
+}
+
+/** What an attack has in hand: the built service under Enforce, and honest deliveries to compare with. */
+export interface Target {
+  readonly service: Service;
+  readonly workspace: Workspace;
+  send(delivery: Delivery): Promise<WireAnswer>;
+  /** Writes the text to a socket of its own and yields what came back once the service hung up or answered. */
+  wire(text: string | Buffer): Promise<string>;
+  /** Opens a socket and writes the text; the caller leaves it open. The suite closes it after the attack. */
+  hold(text: string): Promise<Socket>;
+  /** A delivery that GitHub would have signed. */
+  honest(body?: string): Delivery;
+  /** How many runs the flow of the slug has. */
+  runsOf(slug: string): Promise<number>;
+  /** Waits until the runs of the flow have ended, and yields them. */
+  endedRuns(slug: string): Promise<readonly { id: string; status: string }[]>;
+  /** Processor seconds that the process has used: work done, however busy the machine is. */
+  cpuSeconds(): Promise<number>;
+}
+
+/** One flow per slug; the ids are fixed so that their runs can be counted. */
+export interface HostileFlow {
+  readonly slug: string;
+  readonly inputs: Readonly<Record<string, unknown>>;
+  readonly steps?: object;
+}
+
+const flowIdOf = (index: number) => `0b7e2f44-6c1d-4f0e-9a51-${String(index).padStart(12, '0')}`;
+
+/** Starts the built service under Enforce with the flows given; `push`, a GitHub flow, is always there. */
+export async function startTarget(
+  flows: readonly HostileFlow[],
+  env: Record<string, string> = {},
+): Promise<Target & { close(): Promise<void>; releaseSockets(): void }> {
+  const workspace = await createWorkspace();
+  const ids = new Map<string, string>();
+  for (const [index, { slug, inputs, steps }] of [{ slug: 'push', inputs: {} } as HostileFlow, ...flows].entries()) {
+    const id = flowIdOf(index);
+    ids.set(slug, id);
+    const isPush = slug === 'push';
+    const manifest = githubManifest(steps === undefined ? {} : { steps });
+    const triggers = { hook: { type: 'webhook', inputs: { webhookSlug: slug, ...inputs } } };
+    await workspace.writeManifest(`${slug}.json`, { ...manifest, id, name: slug, ...(isPush ? {} : { triggers }) });
+  }
+  const service = await startService(workspace, {
+    SLUICE_ENFORCEMENT_MODE: 'Enforce',
+    SLUICE_ALLOW_LEGACY_SHA1: 'true',
+    SLUICE_LOG_LEVEL: 'warn',
+    ...env,
+  });
+  const sockets = new Set<Socket>();
+  const { hostname, port } = new URL(service.url);
+  const open = async (): Promise<Socket> => {
+    const socket = connect(Number(port), hostname);
+    sockets.add(socket);
+    socket.on('error', () => {});
+    await once(socket, 'connect');
+    return socket;
+  };
+  const runs = (slug: string) =>
+    getJson<{ total: number; items: { id: string; status: string }[] }>(
+      `${service.url}/flows/api/runs?flowId=${ids.get(slug)}&includeTotal=true&take=500`,
+    );
+  return {
+    service,
+    workspace,
+    async send({ slug, headers, body, query = '', method = 'POST' }) {
+      const response = await fetch(`${service.url}/flows/api/webhook/${slug}${query}`, {
+        method,
+        headers,
+        ...(method === 'GET' || method === 'HEAD' ? {} : { body }),
+      });
+      return readAnswer(response.status, await response.text());
+    },
+    async wire(text) {
+      const socket = await open();
+      let received = '';
+      socket.on('data', (chunk) => {
+        received += chunk.toString('latin1');
+      });
+      // Not once(): it rejects where the service resets the connection, which is an answer too.
+      const closed = new Promise((done) => socket.on('close', done));
+      socket.end(text);
+      await closed;
+      return received;
+    },
+    async hold(text) {
+      const socket = await open();
+      socket.resume();
+      socket.write(text);
+      return socket;
+    },
+    honest: (body = '{"zen":"Keep it logically awesome."}') => ({
+      slug: 'push',
+      body,
+      headers: {
+        'content-type': 'application/json',
+        'x-github-delivery': randomUUID(),
+        'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(body).digest('hex')}`,
+      },
+    }),
+    runsOf: async (slug) => (await runs(slug)).total,
+    endedRuns: async (slug) =>
+      (
+        await eventually(
+          () => runs(slug),
+          ({ items }) => items.every(({ status }) => status !== 'Running'),
+        )
+      ).items,
+    async cpuSeconds() {
+      const metrics = await (await fetch(`${service.url}/metrics`)).text();
+      return Number(/^process_cpu_seconds_total (\S+)$/m.exec(metrics)?.[1]);
+    },
+    releaseSockets() {
+      for (const socket of sockets) socket.destroy();
+      sockets.clear();
+    },
+    async close() {
+      await service.stop('SIGTERM');
+      await workspace.remove();
+    },
+  };
+}
+
+function readAnswer(statusCode: number, text: string): WireAnswer {
+  let body: { reason?: unknown; runId?: unknown } = {};
+  try {
+    body = JSON.parse(text) ?? {};
+  } catch {
+    // Some publishers are answered in plain text.
+  }
+  const textOr = (value: unknown) => (typeof value === 'string' ? value : null);
+  return { statusCode, reason: textOr(body.reason), runId: textOr(body.runId), text };
+}
