@@ -60,7 +60,13 @@ const fields = {
   webhookHmacKeyPrevious: z.string().describe('Rotated-out HMAC key, accepted in parallel.'),
   webhookSecret: z.string().describe('Legacy name of webhookHmacKey.'),
   webhookSecretPrevious: z.string().describe('Legacy name of webhookHmacKeyPrevious.'),
+  webhookLearnKey: z
+    .boolean()
+    .describe('Without a key, keeps the first one that the publisher hands over in a handshake; false by default.'),
   webhookSignatureScheme: text.describe('Name of a signature scheme, any case; `sluice schemes` lists them.'),
+  webhookAllowSha1: z
+    .boolean()
+    .describe('Allows a scheme that signs with SHA-1 for this trigger alone; false by default.'),
 
   webhookVerifyToken: z
     .string()

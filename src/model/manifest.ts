@@ -68,7 +68,11 @@ export interface WebhookInputs {
   readonly webhookHmacKeyPrevious?: string | undefined;
   readonly webhookSecret?: string | undefined;
   readonly webhookSecretPrevious?: string | undefined;
+  /** A publisher that hands its key over in a handshake decides it, while no key is configured. */
+  readonly webhookLearnKey?: boolean | undefined;
   readonly webhookSignatureScheme?: string | undefined;
+  /** Allows a scheme that signs with SHA-1, for this trigger alone. */
+  readonly webhookAllowSha1?: boolean | undefined;
   readonly webhookVerifyToken?: string | undefined;
 
   readonly webhookSignatureHeader?: string | undefined;

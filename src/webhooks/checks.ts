@@ -5,14 +5,14 @@ import { didYouMean } from '../manifest/nearest.ts';
 import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
 import { GateConfigurationError } from './gate.ts';
 import type { GateChain } from './gates/index.ts';
-import { type SignatureSettings, usesSha1 } from './gates/signature.ts';
+import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.ts';
 import { missingKey, stateOf } from './key-slot.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
 import { describeSchemes } from './schemes/description.ts';
 import { coversBody } from './schemes/hmac-verifier.ts';
-import { learnsKey } from './schemes/learning.ts';
+import { handsOverKey } from './schemes/learning.ts';
 import { isKnownScheme, resolveScheme, type SchemeRegistry } from './schemes/resolve.ts';
-import type { SignatureSpec } from './schemes/spec.ts';
+import type { Conversation, SignatureSpec } from './schemes/spec.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
 type Field = keyof WebhookInputs;
@@ -53,7 +53,7 @@ export function webhookChecks({
       const isFit = preparesAll(trigger, { settings, plugins, reports });
       checkSchemeName(webhook.inputs, settings.schemes, reports);
       if (isFit) checkCoverage(trigger, settings, reports);
-      if (isFit) checkVerifyToken(trigger, settings, reports);
+      if (isFit) checkHandshakes(trigger, settings, reports);
       if (isFit) checkPresets(webhook.inputs, settings.clock.now(), reports);
       return problems;
     });
@@ -125,8 +125,7 @@ function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipp
 function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, reports: Reports): void {
   const scheme = resolveScheme(settings.schemes, trigger.inputs);
   if (scheme?.kind !== 'spec') return;
-  checkSha1(scheme.spec, settings, reports);
-  checkLearning(trigger.inputs, scheme.spec, { settings, reports });
+  checkSha1(trigger.inputs, scheme.spec, { settings, reports });
   checkTimestampHeader(trigger.inputs, scheme.spec, reports);
   checkNonceHeader(trigger.inputs, scheme.spec, reports);
   const toleranceSeconds = trigger.inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
@@ -136,24 +135,48 @@ function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, rep
   reports.weakness('webhookSignatureScheme', message);
 }
 
+function checkHandshakes(trigger: WebhookTrigger, settings: SignatureSettings, reports: Reports): void {
+  const resolved = resolveScheme(settings.schemes, trigger.inputs);
+  const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
+  checkLearning(trigger.inputs, scheme, { settings, reports });
+  checkVerifyToken(trigger, scheme, reports);
+}
+
+type Scheme = Conversation & { readonly name: string };
+
+/** Where the key of the trigger comes from, if its publisher may hand it over. */
 function checkLearning(
   inputs: WebhookInputs,
-  spec: SignatureSpec,
+  scheme: Scheme | undefined,
   { settings, reports }: { settings: SignatureSettings; reports: Reports },
 ): void {
-  if (settings.sealsLearnedKeys === true || !learnsKey(spec, inputs)) return;
-  const message = `${spec.name} hands its key over itself, which is kept in plain text: SLUICE_STORE_KEY seals it`;
-  reports.warning('webhookSignatureScheme', message);
+  const keyField = (['webhookHmacKey', 'webhookSecret'] as const).find((field) => inputs[field] !== undefined);
+  const isHandedOver = scheme !== undefined && handsOverKey(scheme);
+  if (inputs.webhookLearnKey !== true) {
+    if (!isHandedOver || keyField !== undefined) return;
+    const message = `is missing: every delivery and handshake is refused. Set it, or "webhookLearnKey": true to keep the first key that ${scheme.name} hands over`;
+    reports.warning('webhookHmacKey', message);
+    return;
+  }
+  // A scheme that is not known has its own warning, and no gate that a key could serve.
+  if (scheme === undefined && inputs.webhookSignatureScheme !== undefined) return;
+  if (!isHandedOver) {
+    const who = scheme === undefined ? 'there is no webhookSignatureScheme' : `${scheme.name} hands no key over`;
+    reports.error('webhookLearnKey', `learns nothing: ${who}; set webhookHmacKey instead`);
+    return;
+  }
+  if (keyField !== undefined) {
+    const why = inputs[keyField] === '' ? 'is there and empty, so that no key counts' : 'is set too, and wins';
+    reports.warning('webhookLearnKey', `is not read: ${keyField} ${why}`);
+    return;
+  }
+  if (settings.sealsLearnedKeys === true) return;
+  const message = `keeps the key that ${scheme.name} hands over in plain text: SLUICE_STORE_KEY seals it`;
+  reports.warning('webhookLearnKey', message);
 }
 
 /** Without the token the publisher's handshake is refused; weakens nothing. */
-function checkVerifyToken(
-  { inputs, verifyToken }: WebhookTrigger,
-  settings: SignatureSettings,
-  reports: Reports,
-): void {
-  const resolved = resolveScheme(settings.schemes, inputs);
-  const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
+function checkVerifyToken({ inputs, verifyToken }: WebhookTrigger, scheme: Scheme | undefined, reports: Reports): void {
   const handshake = scheme?.handshakes?.find(({ needsVerifyToken }) => needsVerifyToken === true);
   if (handshake !== undefined && verifyToken === undefined) {
     const message = `is missing: ${scheme?.name} repeats it in its handshake ${handshake.name}, which is refused without it`;
@@ -165,9 +188,17 @@ function checkVerifyToken(
 }
 
 /** Weakens nothing: the gate refuses what it may not verify. */
-function checkSha1(spec: SignatureSpec, { allowLegacySha1 }: SignatureSettings, { warning }: Reports): void {
-  if (allowLegacySha1 || !usesSha1(spec)) return;
-  const message = `${spec.name} signs with SHA-1, which is switched off: no delivery can be verified without SLUICE_ALLOW_LEGACY_SHA1=true`;
+function checkSha1(
+  inputs: WebhookInputs,
+  spec: SignatureSpec,
+  { settings, reports: { warning } }: { settings: SignatureSettings; reports: Reports },
+): void {
+  if (!usesSha1(spec)) {
+    if (inputs.webhookAllowSha1 === true) warning('webhookAllowSha1', `is not read: ${spec.name} does not use SHA-1`);
+    return;
+  }
+  if (allowsSha1(inputs, settings)) return;
+  const message = `${spec.name} signs with SHA-1, which is switched off: no delivery can be verified without "webhookAllowSha1": true, or SLUICE_ALLOW_LEGACY_SHA1=true for all triggers`;
   warning('webhookSignatureScheme', message);
 }
 

@@ -43,6 +43,9 @@ export function stateOf(slot: KeySlot): LearnedKeyState {
 
 /** What a trigger has that nothing can be verified with, in words. */
 export function missingKey(slot: KeySlot | undefined): string {
-  if (slot?.isInUse !== true) return 'no key';
+  if (slot === undefined) return 'no key';
+  if (!slot.isInUse) {
+    return stateOf(slot) === 'none' ? 'no key' : 'no key: the learnt one counts only with "webhookLearnKey": true';
+  }
   return slot.isUnreadable() ? 'a learned key that another SLUICE_STORE_KEY sealed' : 'no key learnt yet';
 }

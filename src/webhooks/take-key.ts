@@ -1,4 +1,5 @@
 import type { Delivery, Reason } from '../model/delivery.ts';
+import type { WebhookInputs } from '../model/manifest.ts';
 import { type Judgement, rehearseGates } from './pipeline.ts';
 import { isUnverified, REASONS } from './reasons.ts';
 import { isSameSecret } from './schemes/challenge.ts';
@@ -32,7 +33,7 @@ export async function takeKey(offer: KeyOffer): Promise<HandshakeRefusal | undef
       : refusal('signature_mismatch', 'it brings another key than the configured one');
   }
   if (trigger.keySlot?.isInUse !== true) {
-    return refusal('key_not_configured', 'the key of the trigger is configured as empty: none is learnt');
+    return refusal('key_not_configured', whyNotLearnt(trigger.trigger.inputs));
   }
   return (await trigger.keySlot.learn(key))
     ? undefined
@@ -46,6 +47,12 @@ async function objectionOf({ delivery, trigger, judgement }: KeyOffer): Promise<
   const signatureAt = trigger.gates.findIndex(({ name }) => name === 'signature');
   const later = await rehearseGates(trigger.gates.slice(signatureAt + 1), delivery, trigger.mode);
   return later.reason ?? undefined;
+}
+
+function whyNotLearnt({ webhookLearnKey }: WebhookInputs): string {
+  return webhookLearnKey === true
+    ? 'the key of the trigger is configured as empty: none is learnt'
+    : 'the trigger has no key, and learns none without "webhookLearnKey": true';
 }
 
 function refusal(reason: Reason, detail: string): HandshakeRefusal {

@@ -20,7 +20,12 @@ const ASANA = {
   id: ASANA_ID,
   name: 'asana',
   version: '1',
-  triggers: { tasks: { type: 'webhook', inputs: { webhookSlug: 'tasks', webhookSignatureScheme: 'asana' } } },
+  triggers: {
+    tasks: {
+      type: 'webhook',
+      inputs: { webhookSlug: 'tasks', webhookSignatureScheme: 'asana', webhookLearnKey: true },
+    },
+  },
   steps: { only: { type: 'NoOp' } },
 };
 

@@ -11,7 +11,12 @@ beforeAll(async () => {
   await workspace.writeManifest('asana.json', {
     id: randomUUID(),
     version: '1',
-    triggers: { tasks: { type: 'webhook', inputs: { webhookSlug: 'tasks', webhookSignatureScheme: 'Asana' } } },
+    triggers: {
+      tasks: {
+        type: 'webhook',
+        inputs: { webhookSlug: 'tasks', webhookSignatureScheme: 'Asana', webhookLearnKey: true },
+      },
+    },
     steps: {},
   });
 });

@@ -17,7 +17,7 @@ const MODES = ['Off', 'Audit', 'Enforce'] as const;
 const FIRST = 'b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81';
 const SECOND = 'dafa8a9c1e0b4f7d8c6b5a493827160fdafa8a9c1e0b4f7d8c6b5a493827160f';
 const EVENTS = '{"events":[{"action":"changed","resource":{"gid":"1337"}}]}';
-const ASANA: WebhookInputs = { webhookSignatureScheme: 'asana' };
+const ASANA: WebhookInputs = { webhookSignatureScheme: 'asana', webhookLearnKey: true };
 
 async function open(triggers: Record<string, WebhookInputs>, options: Partial<GatewayOptions> = {}): Promise<Gateway> {
   const gateway = await startGateway({ triggers, ...options });
@@ -94,6 +94,58 @@ describe.each(MODES)('under %s', (mode) => {
   });
 });
 
+describe.each(MODES)('without webhookLearnKey, under %s', (mode) => {
+  const shut = { webhookSignatureScheme: 'Asana', webhookEnforcementMode: mode };
+
+  it.each([undefined, false])('hands nothing over and learns nothing (%s)', async (webhookLearnKey) => {
+    const gateway = await open({ asana: { ...shut, webhookLearnKey } });
+    const answer = await shake(gateway, 'asana', FIRST);
+    expect(outcome(answer)).toBe('401 key_not_configured');
+    expect(answer.headers).not.toHaveProperty('x-hook-secret');
+    await deliver(gateway, 'asana', { key: FIRST });
+    expect((await gateway.latestDelivery()).reason).toBe('key_not_configured');
+    expect(await gateway.get('/flows/api/flows')).not.toContain('learnedKey');
+  });
+
+  it('believes no key that was learnt before', async () => {
+    const flowId = randomUUID();
+    const folder = await temporaryFolder();
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const settings = { databaseUrl: 'sqlite:sluice.db', refusedDeploys: 'fail' as const };
+    const before = await startGateway({ folder, flowId, triggers: { asana: ASANA }, settings });
+    await shake(before, 'asana', FIRST);
+    await before.close();
+
+    const gateway = await open({ asana: shut }, { folder, flowId, settings });
+    expect(gateway.summary.join()).toContain('no key: the learnt one counts only with "webhookLearnKey": true');
+    await deliver(gateway, 'asana', { key: FIRST });
+    expect((await gateway.latestDelivery()).reason).toBe('key_not_configured');
+    expect(outcome(await shake(gateway, 'asana', FIRST))).toBe('401 key_not_configured');
+  });
+});
+
+it('opens to no stranger where the configured key is removed, and says what removing it does', async () => {
+  const flowId = randomUUID();
+  const gateway = await open({ asana: { webhookSignatureScheme: 'Asana', webhookHmacKey: FIRST } }, { flowId });
+  const inputs = { webhookSlug: 'asana', webhookSignatureScheme: 'Asana' };
+  const manifest = { id: flowId, name: 'publishers', version: '2', triggers: { asana: { type: 'webhook', inputs } } };
+  const put = async (body: object) => {
+    const sent = { method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+    return (await fetch(`${gateway.url}/flows/api/flows/${flowId}`, sent)).json();
+  };
+  const steps = { only: { type: 'NoOp' } };
+  const outcomeOf = (await put({ ...manifest, steps })) as { findings: { path: string; consequence: string }[] };
+  expect(outcomeOf.findings).toContainEqual(
+    expect.objectContaining({
+      path: 'triggers.asana.inputs.webhookHmacKey',
+      class: 'caution',
+      consequence: expect.stringContaining('Nothing can be verified, and no key is learnt'),
+    }),
+  );
+  expect(outcome(await shake(gateway, 'asana', SECOND))).toBe('401 key_not_configured');
+  expect(outcome(await deliver(gateway, 'asana', { key: SECOND }))).toBe('401 key_not_configured');
+});
+
 it('refuses events for want of a key until the handshake has come', async () => {
   const gateway = await open({ asana: ASANA });
   expect(outcome(await deliver(gateway, 'asana', { key: FIRST }))).toBe('401 key_not_configured');
@@ -116,6 +168,13 @@ describe('a configured key', () => {
     expect(outcome(await shake(gateway, 'asana', SECOND))).toBe('401 signature_mismatch');
     expect(outcome(await deliver(gateway, 'asana', { key: SECOND }))).toBe('401 signature_mismatch');
     expect(outcome(await shake(gateway, 'asana', FIRST))).toBe('200');
+    expect(outcome(await deliver(gateway, 'asana', { key: FIRST }))).toBe('200');
+  });
+
+  it('is what counts where the trigger learns its key too, and a warning says so', async () => {
+    const gateway = await open({ asana: { ...ASANA, webhookHmacKey: FIRST, webhookLearnKey: true } });
+    expect(gateway.warnings.join()).toContain('webhookLearnKey: is not read: webhookHmacKey is set too, and wins');
+    expect(outcome(await shake(gateway, 'asana', SECOND))).toBe('401 signature_mismatch');
     expect(outcome(await deliver(gateway, 'asana', { key: FIRST }))).toBe('200');
   });
 
@@ -160,7 +219,8 @@ it('is for verifiers of the operator’s too', async () => {
         ? { outcome: 'verified' }
         : { outcome: 'refused', reason: 'no' },
   };
-  const gateway = await open({ acme: { webhookSignatureScheme: 'Acme' } }, { extensions: { verifiers: [verifier] } });
+  const acme = { webhookSignatureScheme: 'Acme', webhookLearnKey: true };
+  const gateway = await open({ acme }, { extensions: { verifiers: [verifier] } });
   const present = (headers: Record<string, string>) => gateway.deliver('acme', { headers });
   expect(outcome(await present({ 'x-key': 'k' }))).toBe('401 signature_mismatch');
   expect(outcome(await present({ 'x-hello': 'k' }))).toBe('200');

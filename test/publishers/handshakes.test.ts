@@ -25,7 +25,7 @@ function inputsOf({ scheme, key, verifyToken }: Known, mode: EnforcementMode): W
   return {
     webhookSignatureScheme: scheme,
     // Asana's own handshake brings the key.
-    webhookHmacKey: scheme === 'Asana' ? undefined : (key ?? 'some key'),
+    ...(scheme === 'Asana' ? { webhookLearnKey: true } : { webhookHmacKey: key ?? 'some key' }),
     webhookVerifyToken: verifyToken,
     webhookEnforcementMode: mode,
     webhookReplayToleranceSeconds: 300,

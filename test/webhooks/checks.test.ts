@@ -44,6 +44,8 @@ describe('webhookChecks', () => {
     ['webhookIpAllowListPreset', { webhookIpAllowListPreset: 'slack' }, 'rely on the signature'],
     ['webhookRateLimitBurstSize', { webhookRateLimitBurstSize: 5 }, 'limits nothing'],
     ['webhookSignatureHeader', { ...KEY, webhookSignatureScheme: 'Custom' }, 'is required'],
+    ['webhookLearnKey', { webhookSignatureScheme: 'GitHub', webhookLearnKey: true }, 'GitHub hands no key over'],
+    ['webhookLearnKey', { webhookLearnKey: true }, 'there is no webhookSignatureScheme'],
     [
       'webhookCustomStrategyName',
       {
@@ -120,7 +122,16 @@ describe('webhookChecks', () => {
       { ...KEY, webhookSignatureScheme: 'Stripe', webhookTimestampHeader: 'X-Timestamp' },
       'signs a timestamp of its own',
     ],
-    ['webhookSignatureScheme', { webhookSignatureScheme: 'Asana' }, 'kept in plain text: SLUICE_STORE_KEY seals it'],
+    ['webhookLearnKey', { webhookSignatureScheme: 'Asana', webhookLearnKey: true }, 'SLUICE_STORE_KEY seals it'],
+    ['webhookHmacKey', { webhookSignatureScheme: 'Asana' }, 'every delivery and handshake is refused'],
+    ['webhookHmacKey', { webhookSignatureScheme: 'Asana', webhookLearnKey: false }, 'every delivery and handshake'],
+    ['webhookLearnKey', { ...KEY, webhookSignatureScheme: 'Asana', webhookLearnKey: true }, 'is set too, and wins'],
+    [
+      'webhookLearnKey',
+      { webhookSecret: '', webhookSignatureScheme: 'Asana', webhookLearnKey: true },
+      'webhookSecret is there and empty',
+    ],
+    ['webhookAllowSha1', { ...KEY, webhookSignatureScheme: 'GitHub', webhookAllowSha1: true }, 'is not read'],
     ['webhookVerifyToken', { ...KEY, webhookSignatureScheme: 'Meta' }, 'which is refused without it'],
     ['webhookVerifyToken', { ...KEY, webhookSignatureScheme: 'GitHub', webhookVerifyToken: 't' }, 'is not read'],
     ['webhookIpAllowListPresets', { webhookIpAllowListPresets: ['private', 'slack'] }, 'holds no addresses'],
@@ -144,8 +155,25 @@ describe('webhookChecks', () => {
     },
   );
 
-  it('say nothing of SHA-1 where it is switched on', () => {
-    expect(check({ ...KEY, webhookSignatureScheme: 'GitHubLegacy' }, { allowLegacySha1: true })).toEqual([]);
+  it('say nothing of SHA-1 where it is switched on, for all or for the trigger', () => {
+    const old = { ...KEY, webhookSignatureScheme: 'GitHubLegacy' };
+    expect(check(old, { allowLegacySha1: true })).toEqual([]);
+    expect(check({ ...old, webhookAllowSha1: true })).toEqual([]);
+  });
+
+  it('say of an operator’s own verifier too that its key is missing', () => {
+    const handshake = {
+      name: 'hello',
+      method: 'POST' as const,
+      needsVerification: false,
+      recognises: () => false,
+      offeredKey: () => undefined,
+      answer: () => undefined,
+    };
+    const verifier = { name: 'Acme', handshakes: [handshake], verify: () => ({ outcome: 'verified' as const }) };
+    const schemes = createSchemeRegistry({ verifiers: [verifier] });
+    const paths = check({ webhookSignatureScheme: 'Acme' }, { schemes }).map(({ path }) => path);
+    expect(paths).toEqual([`${PATH}webhookHmacKey`]);
   });
 
   it('warn of a preset older than 90 days', () => {

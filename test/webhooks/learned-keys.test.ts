@@ -37,7 +37,7 @@ describe('learned keys', () => {
     await store.close();
     await expect(keys.learn(OWNER, SECRET)).rejects.toThrow(StoreUnavailableError);
     expect(keys.find(OWNER)).toBeUndefined();
-    const inputs = { webhookSignatureScheme: 'Asana' };
+    const inputs = { webhookSignatureScheme: 'Asana', webhookLearnKey: true };
     const [trigger] = createTriggerTable({
       flows: [deployedFlow({ webhooks: [sampleTrigger(inputs)] })],
       settings: sampleSettings({ learnedKeys: keys }),
@@ -60,7 +60,7 @@ it('hears a gate of the operator’s that judges behind the signature, before it
     prepare: () => ({ name: 'tenant', check: () => ({ passed: false as const, reason: 'ip_not_allowed' as const }) }),
   };
   const [trigger] = createTriggerTable({
-    flows: [deployedFlow({ webhooks: [sampleTrigger({ webhookSignatureScheme: 'Asana' })] })],
+    flows: [deployedFlow({ webhooks: [sampleTrigger({ webhookSignatureScheme: 'Asana', webhookLearnKey: true })] })],
     settings: sampleSettings({ learnedKeys }),
     defaultMode: 'Enforce',
     plugins: gateChain([tenant]),

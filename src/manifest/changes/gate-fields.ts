@@ -1,4 +1,5 @@
 import type { WebhookInputs } from '../../model/manifest.ts';
+import { learnsKey } from './secrets-changed.ts';
 
 /** What another value of a field does to who gets in; `same` for what only changes an answer, or nothing. */
 export interface FieldVerdict {
@@ -23,6 +24,30 @@ function scheme({ webhookSignatureScheme: before }: WebhookInputs, { webhookSign
     return verdict('same', 'It is the same scheme: names are read in any case.');
   }
   return verdict('other', 'Deliveries that are signed by the old scheme fail the gate, those of the new one pass.');
+}
+
+/** The first key that comes wins for good, so that a way in is open until then. */
+function learnKey(before: WebhookInputs, after: WebhookInputs): FieldVerdict {
+  if (learnsKey(before) === learnsKey(after)) return verdict('same', 'It decides nothing while a key is configured.');
+  if (learnsKey(after)) {
+    return verdict(
+      'weaker',
+      'The trigger believes the key that was learnt before, if there is one, else the first one that a handshake brings, whoever sends it.',
+    );
+  }
+  return (after.webhookHmacKey ?? after.webhookSecret)
+    ? verdict('stronger', 'The configured key counts, and no learnt one.')
+    : verdict(
+        'other',
+        'No key is learnt, and one that was learnt no longer counts: every delivery fails the signature gate, which Enforce refuses and Off and Audit let pass.',
+      );
+}
+
+function allowSha1({ webhookAllowSha1: before }: WebhookInputs, { webhookAllowSha1: after }: WebhookInputs) {
+  if ((before ?? false) === (after ?? false)) return verdict('same', 'False is what it is by default.');
+  return after === true
+    ? verdict('weaker', 'Signatures made with SHA-1 pass, even where the service has SHA-1 switched off.')
+    : verdict('stronger', 'Signatures made with SHA-1 pass only where the service has SHA-1 switched on.');
 }
 
 const MODES = { Off: 0, Audit: 1, Enforce: 2 } as const;
@@ -123,6 +148,8 @@ function publicUrl(): FieldVerdict {
 /** By field; one that is not here counts as a change of who gets in. */
 export const FIELD_RULES: { readonly [Field in keyof WebhookInputs]?: FieldRule } = {
   webhookSignatureScheme: scheme,
+  webhookLearnKey: learnKey,
+  webhookAllowSha1: allowSha1,
   webhookEnforcementMode: mode,
   webhookReplayToleranceSeconds: tolerance,
   webhookNonceHeader: nonceHeader,

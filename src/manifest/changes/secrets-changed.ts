@@ -24,7 +24,8 @@ function judge(pair: WebhookPair, field: SecretField): Judgement {
   const isPrevious = field === 'webhookHmacKeyPrevious' || field === 'webhookSecretPrevious';
   if (!after[field]) {
     if (isPrevious) return isKept(before, after) ? reference(pair, field) : stronger(key, field);
-    return !keyOf(after) ? lostKey(key, field) : reference(pair, field);
+    if (keyOf(after)) return reference(pair, field);
+    return learnsKey(after) ? leftToPublisher(key, field) : lostKey(key, field);
   }
   if (!isPrevious) return reference(pair, field);
   return after[field] === keyOf(before) || isKept(before, after) ? reference(pair, field) : secondKey(key, field);
@@ -33,6 +34,11 @@ function judge(pair: WebhookPair, field: SecretField): Judgement {
 /** The present name of a key wins over its legacy name, empty or not. */
 function keyOf({ webhookHmacKey, webhookSecret }: WebhookInputs): string | undefined {
   return webhookHmacKey ?? webhookSecret;
+}
+
+/** As the gate has it; that the scheme hands a key over was made sure of when the manifest was read. */
+export function learnsKey(inputs: WebhookInputs): boolean {
+  return inputs.webhookLearnKey === true && keyOf(inputs) === undefined;
 }
 
 function previousOf({ webhookHmacKeyPrevious, webhookSecretPrevious }: WebhookInputs): string | undefined {
@@ -74,14 +80,26 @@ function secondKey(key: string, field: SecretField): Judgement {
   };
 }
 
+function leftToPublisher(key: string, field: SecretField): Judgement {
+  return {
+    rule: 'gate-weakened',
+    class: 'caution',
+    message: `\`${key}\` has no ${field} any more, and learns its key.`,
+    consequence:
+      'The trigger believes the key that was learnt before, if there is one, else the first one that a handshake brings: ' +
+      'whoever sends it first, a stranger too, can deliver from then on.',
+    advice: 'Keep a key configured, or make the webhook at the publisher right after the deploy.',
+  };
+}
+
 function lostKey(key: string, field: SecretField): Judgement {
   return {
     rule: 'gate-weakened',
     class: 'caution',
     message: `\`${key}\` has no ${field} any more, and no other key.`,
     consequence:
-      'Nothing can be verified: with a scheme every delivery fails the signature gate, which Enforce refuses and Off and ' +
-      'Audit let pass; without a scheme there is no such gate.',
+      'Nothing can be verified, and no key is learnt: with a scheme every delivery fails the signature gate, which Enforce ' +
+      'refuses and Off and Audit let pass; without a scheme there is no such gate.',
     advice: 'Name a key by env:NAME or file:PATH.',
   };
 }

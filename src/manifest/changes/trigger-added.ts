@@ -1,5 +1,6 @@
 import type { Trigger } from '../../model/manifest.ts';
 import { type ChangeRule, findingAt } from './change.ts';
+import { learnsKey } from './secrets-changed.ts';
 import { newTriggers } from './trigger-keys.ts';
 import { withoutSecrets } from './trigger-view.ts';
 
@@ -22,5 +23,6 @@ function gatesOf(trigger: Trigger): string {
     scheme === undefined
       ? ' No signature is checked: whoever knows its URL can start runs.'
       : ` Deliveries are signed by the scheme ${scheme}.`;
-  return `${checked}${mode === 'Off' || mode === 'Audit' ? ` Its mode is ${mode}: no gate refuses anything.` : ''}`;
+  const learns = learnsKey(trigger.inputs) ? ' Whoever sends its first handshake decides its key.' : '';
+  return `${checked}${learns}${mode === 'Off' || mode === 'Audit' ? ` Its mode is ${mode}: no gate refuses anything.` : ''}`;
 }

@@ -1,6 +1,7 @@
 import type { Finding } from '../../model/finding.ts';
 import type { Trigger } from '../../model/manifest.ts';
 import { type Change, type ChangeRule, DRAIN, findingAt } from './change.ts';
+import { learnsKey } from './secrets-changed.ts';
 import { renamedTriggers } from './trigger-keys.ts';
 import { withoutSecrets } from './trigger-view.ts';
 
@@ -60,7 +61,7 @@ function renamed(change: Change, trigger: Trigger, { key, newKey }: { key: strin
     before: { key, ...entriesOf(trigger) },
     after: other === undefined ? newKey : { key: newKey, ...entriesOf(other) },
     message: `The ${trigger.type} trigger \`${key}\` has the new key \`${newKey}\`.`,
-    consequence: RENAMED[trigger.type],
+    consequence: `${RENAMED[trigger.type]}${learnsAgain(other)}`,
     advice: 'Keep the key of the trigger; it is seen by nobody but in records.',
     live: startedBy(change, key),
   });
@@ -76,6 +77,14 @@ const RENAMED = {
   manual:
     'Idempotency keys are kept by the key of the trigger: one that was used starts a run again. Runs in flight go on.',
 } as const;
+
+function learnsAgain(trigger: Trigger | undefined): string {
+  if (trigger?.type !== 'webhook' || !learnsKey(trigger.inputs)) return '';
+  return (
+    ' The learnt key is kept by the key of the trigger too: under the new one nothing can be verified until a handshake ' +
+    'brings a key, and the first one decides, whoever sends it.'
+  );
+}
 
 function entriesOf(trigger: Trigger) {
   return withoutSecrets(trigger) as { readonly [key: string]: ReturnType<typeof withoutSecrets> };

@@ -12,7 +12,7 @@ import {
 import { extract } from '../schemes/extract.ts';
 import { type KeyPair, type Verification, verifyWithSpec } from '../schemes/hmac-verifier.ts';
 import { readVerificationKey } from '../schemes/keys.ts';
-import { keysInForce, learnsKey } from '../schemes/learning.ts';
+import { handsOverKey, keysInForce, learnsKey } from '../schemes/learning.ts';
 import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
 import { publicUrlOf } from '../schemes/signed-url.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
@@ -45,7 +45,7 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
       return verifierGate(scheme.verifier, keys, { readUrl, limitMs });
     }
     const { spec } = scheme;
-    if (usesSha1(spec) && !settings.allowLegacySha1) {
+    if (usesSha1(spec) && !allowsSha1(trigger.inputs, settings)) {
       return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is switched off`);
     }
     const requiresTimestamp = trigger.inputs.webhookRequireTimestamp === true;
@@ -53,7 +53,7 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
     if (keys === undefined && learnsKey(spec, trigger.inputs)) {
       return learningGate(spec, trigger, { settings, readUrl, requiresTimestamp });
     }
-    if (keys === undefined) return refusingGate(spec, 'key_not_configured', 'the trigger has no webhookHmacKey');
+    if (keys === undefined) return refusingGate(spec, 'key_not_configured', lackOfKey(spec));
     return specGate(spec, keys, { readUrl, requiresTimestamp });
   },
 };
@@ -61,6 +61,19 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
 /** Whether any digest that the scheme accepts is SHA-1. */
 export function usesSha1(spec: SignatureSpec): boolean {
   return [spec, ...(spec.alternatives ?? [])].some(({ algorithm }) => algorithm === 'sha1');
+}
+
+/** By the switch of the process, or by the trigger's own. */
+export function allowsSha1(
+  { webhookAllowSha1 }: WebhookInputs,
+  { allowLegacySha1 }: Pick<SignatureSettings, 'allowLegacySha1'>,
+): boolean {
+  return allowLegacySha1 || webhookAllowSha1 === true;
+}
+
+function lackOfKey(spec: SignatureSpec): string {
+  const missing = 'the trigger has no webhookHmacKey';
+  return handsOverKey(spec) ? `${missing}, and learns none without "webhookLearnKey": true` : missing;
 }
 
 /** Undefined without a current key: a previous one alone is what a rotation forgot, not a configuration. */

@@ -9,12 +9,20 @@ export function handsOverKey({ handshakes = [] }: Conversation): boolean {
   return handshakes.some(({ offeredKey }) => offeredKey !== undefined);
 }
 
-/** Whether a trigger leaves its key to be learnt. One whose key field is there but empty was meant to have a key. */
-export function learnsKey(scheme: Conversation, { webhookHmacKey, webhookSecret }: WebhookInputs): boolean {
-  return handsOverKey(scheme) && webhookHmacKey === undefined && webhookSecret === undefined;
+/**
+ * Whether a trigger leaves its key to be learnt: only where its manifest says so, because whoever sends the first handshake
+ * decides what the trigger believes. One whose key field is there but empty was meant to have a key.
+ */
+export function learnsKey(
+  scheme: Conversation,
+  { webhookLearnKey, webhookHmacKey, webhookSecret }: WebhookInputs,
+): boolean {
+  return (
+    webhookLearnKey === true && handsOverKey(scheme) && webhookHmacKey === undefined && webhookSecret === undefined
+  );
 }
 
-/** The keys that verify now: what is configured, or else what was learnt by then. */
+/** The keys that verify now: what is configured, or else, where the trigger learns its key, what was learnt by then. */
 export function keysInForce(
   { flowId, triggerKey, inputs, keys }: WebhookTrigger,
   scheme: Scheme,

@@ -133,6 +133,18 @@ describe('the class of an edit of a webhook field', () => {
       { webhookReplayToleranceSeconds: 0 },
       'gate-weakened caution',
     ],
+    ['webhookLearnKey', {}, { webhookLearnKey: true }, 'gate-weakened caution'],
+    ['webhookLearnKey', { webhookLearnKey: true }, {}, 'gate-changed caution'],
+    ['webhookLearnKey', { webhookLearnKey: false }, {}, 'webhook-answer-changed safe'],
+    [
+      'webhookLearnKey',
+      { webhookHmacKey: 'env:GITHUB_KEY' },
+      { webhookHmacKey: 'env:GITHUB_KEY', webhookLearnKey: true },
+      'webhook-answer-changed safe',
+    ],
+    ['webhookAllowSha1', {}, { webhookAllowSha1: true }, 'gate-weakened caution'],
+    ['webhookAllowSha1', { webhookAllowSha1: true }, { webhookAllowSha1: false }, 'gate-strengthened safe'],
+    ['webhookAllowSha1', {}, { webhookAllowSha1: false }, 'webhook-answer-changed safe'],
     ['webhookReplayToleranceSeconds', { webhookReplayToleranceSeconds: 60 }, {}, 'gate-weakened caution'],
     ['webhookReplayToleranceSeconds', {}, { webhookReplayToleranceSeconds: 60 }, 'gate-strengthened safe'],
     ['webhookNonceHeader', {}, { webhookNonceHeader: 'X-Id' }, 'gate-strengthened safe'],
@@ -225,6 +237,31 @@ describe('the class of an edit of a webhook field', () => {
     const before = { ...signed, webhookHmacKeyPrevious: 'env:GITHUB_KEY_OLD' };
     const classes = judge({ in: hook(before) }, { in: hook({ ...before, ...after }) }).map((each) => each.class);
     expect(classes).toContain('caution');
+  });
+
+  it.each([
+    ['the key is removed', {}, 'webhookHmacKey', 'Nothing can be verified, and no key is learnt'],
+    [
+      'the key is removed and the trigger learns it',
+      { webhookLearnKey: true },
+      'webhookHmacKey',
+      'whoever sends it first, a stranger too, can deliver',
+    ],
+    ['the trigger learns its key', { webhookLearnKey: true }, 'webhookLearnKey', 'whoever sends it'],
+  ])('tells what follows where %s', (_, after, field, consequence) => {
+    const before = { webhookSlug: 'in', webhookSignatureScheme: 'Asana' };
+    const findings = judge(
+      { in: hook({ ...before, webhookHmacKey: 'env:GITHUB_KEY' }) },
+      { in: hook({ ...before, ...after }) },
+    );
+    const found = findings.find(({ path }) => path === `triggers.in.inputs.${field}`);
+    expect(found).toMatchObject({ class: 'caution', consequence: expect.stringContaining(consequence) });
+  });
+
+  it('tells that a learnt key stays behind where its trigger is renamed', () => {
+    const learns = { webhookSlug: 'in', webhookSignatureScheme: 'Asana', webhookLearnKey: true };
+    const [finding] = judge({ in: hook(learns) }, { other: hook(learns) });
+    expect(finding).toMatchObject({ rule: 'trigger-renamed', consequence: expect.stringContaining('The learnt key') });
   });
 
   it('takes a rotation of keys for safe', () => {

@@ -55,8 +55,27 @@ describe('what cannot be verified is refused', () => {
   });
 
   it('when no key was learnt yet, where the publisher hands it over', async () => {
-    const verdict = await judge({ inputs: { webhookSignatureScheme: 'Asana' } }, signedBy('Asana'));
+    const inputs = { webhookSignatureScheme: 'Asana', webhookLearnKey: true };
+    const verdict = await judge({ inputs }, signedBy('Asana'));
     expect(verdict).toMatchObject({ passed: false, reason: 'key_not_configured', evidence: { isVerified: false } });
+  });
+
+  it('when no key is configured and the trigger learns none, whatever was learnt before', async () => {
+    const learnedKeys = {
+      find: () => KEYS.Asana,
+      isUnreadable: () => false,
+      learn: async () => true,
+      forget: async () => true,
+    };
+    const settings = settingsOf({}, { learnedKeys });
+    const learning = { webhookSignatureScheme: 'Asana', webhookLearnKey: true };
+    expect(await judge({ inputs: learning, settings }, signedBy('Asana'))).toMatchObject({ passed: true });
+    const shut = { webhookSignatureScheme: 'Asana' };
+    expect(await judge({ inputs: shut, settings }, signedBy('Asana'))).toMatchObject({
+      passed: false,
+      reason: 'key_not_configured',
+      detail: expect.stringContaining('learns none without "webhookLearnKey": true'),
+    });
   });
 
   it('when a previous key alone is configured', async () => {
@@ -72,6 +91,16 @@ describe('what cannot be verified is refused', () => {
       expect(verdict).toMatchObject({ passed: false, reason: 'sha1_not_allowed' });
     }
   });
+});
+
+it('SHA-1 is allowed for the trigger that says so, where it is switched off for all', async () => {
+  const settings = settingsOf({}, { allowLegacySha1: false });
+  const inputs = { webhookSignatureScheme: 'GitHubLegacy' };
+  const key = KEYS.GitHubLegacy;
+  const judged = (webhookAllowSha1: boolean) =>
+    judge({ inputs: { ...inputs, webhookAllowSha1 }, key, settings }, signedBy('GitHubLegacy'));
+  expect(await judged(true)).toMatchObject({ passed: true });
+  expect(await judged(false)).toMatchObject({ passed: false, reason: 'sha1_not_allowed' });
 });
 
 describe('a key that cannot be one is refused when the trigger is prepared', () => {
