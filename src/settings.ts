@@ -79,12 +79,19 @@ function resolveSecrets(given: Record<string, unknown>, environment: Environment
   });
 }
 
-// A misspelt variable would leave a gate at its default unseen.
+// A misspelt variable would leave a gate at its default unseen, and so would one in another case.
 function unknownVariables(environment: Environment): string[] {
   const known = [CONFIG_VARIABLE, ...describeSettings().map((setting) => setting.variable)];
-  return Object.keys(environment)
-    .filter((name) => name.startsWith('SLUICE_') && !known.includes(name))
-    .map((name) => `${name}: no such setting; did you mean ${nearestName(name, known)}?`);
+  const names = Object.keys(environment);
+  return names
+    .filter((name) => /^sluice_/i.test(name) && !known.includes(name) && !isReadAnyway(name))
+    .map((name) => `${name}: no such setting; did you mean ${nearestName(name.toUpperCase(), known)}?`);
+
+  /** Where the environment knows no case, as on Windows, it lists one spelling and answers to all. */
+  function isReadAnyway(name: string): boolean {
+    const upper = name.toUpperCase();
+    return known.includes(upper) && !names.includes(upper) && environment[upper] !== undefined;
+  }
 }
 
 function describe(

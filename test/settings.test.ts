@@ -72,6 +72,28 @@ describe('settings', () => {
     ]);
   });
 
+  it.each(['sluice_enforcement_mode', 'Sluice_Enforcement_Mode', 'SLUICE_enforcement_MODE', 'sLUICE_ENFORCMENT_MODE'])(
+    'refuse %s as they refuse a misspelt variable: nothing would read it',
+    (name) => {
+      const line = `${name}: no such setting; did you mean SLUICE_ENFORCEMENT_MODE?`;
+      expect(linesOf({ [name]: 'Enforce' })).toEqual([line]);
+      expect(linesOf({ [name]: 'Enforce', SLUICE_ENFORCEMENT_MODE: 'Enforce' })).toEqual([line]);
+    },
+  );
+
+  it('take a variable in any case where the environment knows none, as on Windows', () => {
+    const environment = new Proxy<Record<string, string>>(
+      { Sluice_Enforcement_Mode: 'Enforce' },
+      { get: (target, name) => Object.entries(target).find(([key]) => sameName(key, String(name)))?.[1] },
+    );
+    expect(readSettings(environment).enforcementMode).toBe('Enforce');
+    const misspelt = new Proxy<Record<string, string>>(
+      { sluice_enforcment_mode: 'Enforce' },
+      { get: (target, name) => Object.entries(target).find(([key]) => sameName(key, String(name)))?.[1] },
+    );
+    expect(() => readSettings(misspelt)).toThrow('sluice_enforcment_mode: no such setting');
+  });
+
   it('refuse a misspelt option of the config module', () => {
     expect(linesOf({}, { enforcmentMode: 'Enforce' })).toEqual([
       'enforcmentMode (config module): no such option; did you mean enforcementMode?',
@@ -138,3 +160,7 @@ describe('settings', () => {
     }
   });
 });
+
+function sameName(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
+}

@@ -2,7 +2,7 @@ import type { WebhookInputs } from '../../model/manifest.ts';
 import { type Gate, GateConfigurationError, type GatePlugin, type GateSettings, type Verdict } from '../gate.ts';
 import { parseAddress } from '../networks/address.ts';
 import { type AddressMatcher, compileAddresses } from '../networks/address-matcher.ts';
-import { findPreset, noFixedAddresses } from '../networks/presets.ts';
+import { findPreset } from '../networks/presets.ts';
 
 /** Lets the addresses of the allow list pass but for those of the deny list; without an allow list, all but those. */
 export const ipGate: GatePlugin<GateSettings> = {
@@ -39,7 +39,10 @@ function judge(
   return { passed: true, evidence: { facts: { ip: { matchedEntry: allowed ?? null } } } };
 }
 
-/** The list and the presets are one list. An empty one is refused: who meant to allow nobody must not allow everybody. */
+/**
+ * The list and the presets are one list. An empty one is refused: who meant to allow nobody must not allow everybody. No
+ * preset is empty.
+ */
 function allowMatcher(inputs: WebhookInputs): AddressMatcher | undefined {
   const { webhookIpAllowList: list, webhookIpAllowListPreset: preset, webhookIpAllowListPresets: presets } = inputs;
   if (list === undefined && preset === undefined && presets === undefined) return undefined;
@@ -48,7 +51,6 @@ function allowMatcher(inputs: WebhookInputs): AddressMatcher | undefined {
     ...presetEntries(preset === undefined ? undefined : [preset], 'webhookIpAllowListPreset'),
     ...presetEntries(presets, 'webhookIpAllowListPresets'),
   ];
-  if (entries.length === 0) throw withoutAddresses(inputs);
   return compileAddresses(entries, 'webhookIpAllowList');
 }
 
@@ -64,11 +66,4 @@ function notEmpty(list: readonly string[] | undefined, field: string): readonly 
 
 function presetEntries(names: readonly string[] | undefined, field: string): readonly string[] {
   return notEmpty(names, field).flatMap((name) => findPreset(name, field).entries);
-}
-
-function withoutAddresses({ webhookIpAllowListPreset, webhookIpAllowListPresets }: WebhookInputs): Error {
-  const field = webhookIpAllowListPreset === undefined ? 'webhookIpAllowListPresets' : 'webhookIpAllowListPreset';
-  const names = [webhookIpAllowListPreset, ...(webhookIpAllowListPresets ?? [])].filter((name) => name !== undefined);
-  const concerns = names.map((name) => noFixedAddresses(findPreset(name, field)));
-  return new GateConfigurationError(field, `leaves the allow list empty: ${concerns.join('; ')}`);
 }

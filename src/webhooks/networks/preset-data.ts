@@ -1,12 +1,23 @@
 /** Addresses under one name, as their publisher stated them on one day. */
 export interface AddressPreset {
   readonly name: string;
-  /** Empty where the publisher states that it has none, or states none. */
+  /** At least one. */
   readonly entries: readonly string[];
   /** Where the present list is. */
   readonly source: string;
-  /** The day the entries are known to have been right, YYYY-MM-DD; null where there are none, or none that change. */
+  /** The day the entries are known to have been right, YYYY-MM-DD; null where they never change. */
   readonly asOf: string | null;
+}
+
+/** A publisher that has a preset's name and no addresses to put into it. */
+export interface UnpublishedAddresses {
+  readonly name: string;
+  /** What the publisher says of its addresses. */
+  readonly because: string;
+  readonly instead: string;
+  readonly source: string;
+  /** YYYY-MM-DD */
+  readonly checkedOn: string;
 }
 
 // RFC 1918; RFC 1122, section 3.2.1.3; RFC 3927; RFC 4291, sections 2.5.3 and 2.5.6.
@@ -20,7 +31,42 @@ const OWN_NETWORK = [
   'fe80::/10',
 ];
 
-// What all Atlassian cloud products send from. Bitbucket has all of these in common with the others.
+export const UNPUBLISHED: readonly UnpublishedAddresses[] = [
+  {
+    name: 'slack',
+    because: 'Slack publishes no addresses that its requests come from',
+    instead: 'verify the signature: webhookSignatureScheme Slack',
+    source: 'https://docs.slack.dev/authentication/verifying-requests-from-slack',
+    checkedOn: '2026-11-21',
+  },
+  {
+    name: 'shopify',
+    because: 'Shopify publishes no addresses: it has no fixed ones that webhooks come from',
+    instead: 'verify the signature: webhookSignatureScheme Shopify',
+    source: 'https://shopify.dev/docs/apps/build/webhooks/verify-deliveries',
+    checkedOn: '2026-11-21',
+  },
+  {
+    name: 'twilio',
+    because:
+      'Twilio publishes no addresses that webhooks come from, except those of the Static Proxy of its paid editions',
+    instead:
+      'verify the signature: webhookSignatureScheme Twilio; with the Static Proxy write its addresses into webhookIpAllowList',
+    source: 'https://www.twilio.com/docs/iam/twilio-editions/twilio-static-proxy',
+    checkedOn: '2026-11-21',
+  },
+  {
+    name: 'mailgun',
+    because: 'Mailgun publishes no addresses that webhooks come from',
+    instead:
+      'verify the signature: webhookSignatureScheme Mailgun; a TLS proxy in front can check the client certificate that Mailgun presents too',
+    source: 'https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks',
+    checkedOn: '2026-11-21',
+  },
+];
+
+// What all Atlassian cloud products send from. Bitbucket has all of these in common with the others. 104.192.138.240/28 is
+// not among them: copies of the list had it until 2026-02, those of 2026-05 and later do not.
 const ATLASSIAN_SHARED = [
   '13.52.5.96/28',
   '13.236.8.224/28',
@@ -89,26 +135,12 @@ export const PRESETS: readonly AddressPreset[] = [
     source: 'https://stripe.com/files/ips/ips_webhooks.json',
     asOf: '2026-09-04',
   },
-  { name: 'shopify', entries: [], source: 'https://shopify.dev/docs/apps/build/webhooks', asOf: null },
-  { name: 'twilio', entries: [], source: 'https://www.twilio.com/docs/usage/webhooks/webhooks-security', asOf: null },
   {
     // The first two send from production, the others from the sandbox.
     name: 'square',
     entries: ['54.245.1.154', '34.202.99.168', '54.212.177.79', '107.20.218.8'],
     source: 'https://developer.squareup.com/docs/webhooks/overview',
     asOf: '2026-09-18',
-  },
-  {
-    name: 'slack',
-    entries: [],
-    source: 'https://docs.slack.dev/authentication/verifying-requests-from-slack',
-    asOf: null,
-  },
-  {
-    name: 'mailgun',
-    entries: [],
-    source: 'https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks',
-    asOf: null,
   },
   {
     // One list for all of Zoom, meetings and phones included: no narrower one is stated for webhooks. Its content network

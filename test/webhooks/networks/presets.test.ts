@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
 import { compileAddresses } from '../../../src/webhooks/networks/address-matcher.ts';
-import { PRESETS } from '../../../src/webhooks/networks/preset-data.ts';
+import { PRESETS, UNPUBLISHED } from '../../../src/webhooks/networks/preset-data.ts';
 import { findPreset, presetConcern } from '../../../src/webhooks/networks/presets.ts';
 
 const FIELD = 'webhookIpAllowListPreset';
@@ -12,7 +12,7 @@ const covers = (preset: string, address: string) =>
 
 describe('presets', () => {
   it('are the ten publishers and the three names of the own network', () => {
-    expect(PRESETS.map(({ name }) => name).sort()).toEqual([
+    expect([...PRESETS, ...UNPUBLISHED].map(({ name }) => name).sort()).toEqual([
       'atlassian',
       'bitbucket',
       'github',
@@ -65,6 +65,7 @@ describe('presets', () => {
     ['square', '23.21.0.1', 'a whole block of a cloud'],
     ['square', '54.243.0.1', 'a whole block of a cloud'],
     ['bitbucket', '34.199.54.113', 'build machines that run customers’ code'],
+    ['atlassian', '104.192.138.241', 'a block that its list held once'],
     ['atlassian', '34.199.54.113', 'build machines that run customers’ code'],
     ['bitbucket', '43.202.69.100', 'other products than Bitbucket'],
     ['zoom', '52.84.151.1', 'a content network'],
@@ -86,14 +87,22 @@ describe('presets', () => {
     },
   );
 
-  it.each(['shopify', 'twilio', 'slack', 'mailgun'])(
-    '%s admits nobody, because the publisher states no fixed addresses',
-    (name) => {
-      const preset = findPreset(name, FIELD);
-      expect(preset.entries).toEqual([]);
-      expect(presetConcern(preset, Date.now())).toContain('rely on the signature');
-    },
-  );
+  it('are never empty: a list without entries would shut everybody out, or be taken for no list', () => {
+    expect(PRESETS.filter(({ entries }) => entries.length === 0)).toEqual([]);
+  });
+
+  it.each([
+    ['slack', 'webhookSignatureScheme Slack'],
+    ['shopify', 'webhookSignatureScheme Shopify'],
+    ['twilio', 'webhookSignatureScheme Twilio'],
+    ['mailgun', 'client certificate'],
+    [' Slack ', 'webhookSignatureScheme Slack'],
+  ])('refuse "%s", whose publisher publishes no addresses, and say what to use instead, and the day', (name, hint) => {
+    const find = () => findPreset(name, FIELD);
+    expect(find).toThrow(GateConfigurationError);
+    expect(find).toThrow(/publishes no addresses.*checked on 20\d\d-\d\d-\d\d: https:/);
+    expect(find).toThrow(hint);
+  });
 
   it('are found in any case', () => {
     expect(findPreset(' GitHub ', FIELD).name).toBe('github');
