@@ -107,6 +107,8 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const opened = await openSqliteStore({
     path: databasePath(settings, folder),
     ...(options.onFatal === undefined ? {} : { onFatal: options.onFatal }),
+    // Not the end of the process: as long as it runs, an operator can still save the lost file.
+    onLost: (error) => logger.fatal({ err: error }, 'the database file is lost; every delivery is answered 503'),
   });
   const logStore =
     settings.deliveryStore === 'memory'

@@ -13,6 +13,8 @@ export interface SqliteStoreOptions {
   readonly path: string;
   /** Called once when a thread of the store has ended by itself; every call rejects from then on. */
   readonly onFatal?: (error: Error) => void;
+  /** Called once when the database file was removed, replaced or cut; whatever writes rejects from then on. */
+  readonly onLost?: (error: Error) => void;
 }
 
 /**
@@ -20,13 +22,17 @@ export interface SqliteStoreOptions {
  * slow query holds the event loop, and no query holds a commit. Rejects with an error that names the path where the
  * database cannot be opened, is another program's, is newer than this release or is in use by another process.
  */
-export async function openSqliteStore({ path, onFatal }: SqliteStoreOptions): Promise<Store> {
+export async function openSqliteStore({ path, onFatal, onLost }: SqliteStoreOptions): Promise<Store> {
   let isOpen = false;
   const die = (error: Error) => {
     void abandon(error);
     if (isOpen) onFatal?.(error);
   };
-  const writer = new StoreThread('writer', { onDeath: die, onLogGrown: () => reader.post({ kind: 'checkpoint' }) });
+  const writer = new StoreThread('writer', {
+    onDeath: die,
+    onLost: (error) => onLost?.(error),
+    onLogGrown: () => reader.post({ kind: 'checkpoint' }),
+  });
   const reader =
     path === inMemory
       ? writer

@@ -1,7 +1,8 @@
-import { mkdirSync, realpathSync } from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, realpathSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import SqliteDatabase from 'better-sqlite3';
+import { FileWatch } from './file-watch.ts';
 import { inMemory } from './messages.ts';
 import { checkSchema, migrate } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
@@ -12,11 +13,16 @@ export interface Connection {
   close(): void;
 }
 
+export interface WriterConnection extends Connection {
+  /** Absent where the database is in memory. */
+  readonly watch?: FileWatch | undefined;
+}
+
 /**
  * Opens the database for writing, creates it or brings its schema up to date, and keeps other processes out until it is
  * closed or the process ends, however it ends. Throws an error that names the path.
  */
-export function openWriter(path: string): Connection {
+export function openWriter(path: string): WriterConnection {
   return explained(path, () => (path === inMemory ? openMemory() : openFile(path)));
 }
 
@@ -32,50 +38,105 @@ export function openReader(path: string): Connection {
   });
 }
 
-function openMemory(): Connection {
+function openMemory(): WriterConnection {
   const db = new SqliteDatabase(inMemory);
   defineFold(db);
   migrate(db, migrations);
   return { db, close: () => db.close() };
 }
 
-function openFile(path: string): Connection {
-  const file = resolve(path);
-  mkdirSync(dirname(file), { recursive: true });
-  const db = new SqliteDatabase(file);
+function openFile(path: string): WriterConnection {
+  const named = resolve(path);
+  mkdirSync(dirname(named), { recursive: true, mode: 0o700 });
+  createPrivately(named);
+  const db = new SqliteDatabase(named);
   try {
     // Two names of one file, such as a symbolic link, have one lock.
-    const lock = lockFile(`${realpathSync(file)}.lock`);
+    const file = realpathSync(named);
+    const lock = lockFile(file);
     try {
+      makePrivate(file);
       checkSchema(db, migrations);
       configure(db);
       migrate(db, migrations);
+      makePrivate(file);
+      const watch = new FileWatch(db, named, file);
+      return {
+        db,
+        watch,
+        close() {
+          db.close();
+          lock.close();
+        },
+      };
     } catch (error) {
       lock.close();
       throw error;
     }
-    return {
-      db,
-      close() {
-        db.close();
-        lock.close();
-      },
-    };
   } catch (error) {
     db.close();
     throw error;
   }
 }
 
-/** A transaction left open on a database of its own: the operating system ends it with the process. */
-function lockFile(path: string): Database {
-  const lock = new SqliteDatabase(path, { timeout: 0 });
+/** SQLite makes the files next to a database with the rights of the database. */
+function createPrivately(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (error) {
+    // An existing file is never opened here: closing it again would end the locks that this process has on it.
+    if (sqliteCode(error) !== 'EEXIST') throw error;
+  }
+}
+
+/** Bodies, headers and keys are in these files: they are for the account of the service alone. */
+function makePrivate(file: string): void {
+  for (const suffix of ['', '-wal', '-shm', '.lock']) {
+    try {
+      chmodSync(`${file}${suffix}`, 0o600);
+    } catch {
+      // It is not there yet, or belongs to another account, which decides who may read it.
+    }
+  }
+}
+
+/**
+ * A transaction left open on a database of its own: the operating system ends it with the process.
+ *
+ * A lock file that was removed from under a running service, and made anew here, says nothing. So one that is not known
+ * to belong to this very database is only believed where no process has the database open at all.
+ */
+function lockFile(file: string): Database {
+  const lock = new SqliteDatabase(`${file}.lock`, { timeout: 0 });
   try {
     lock.exec('BEGIN EXCLUSIVE');
+    const mark = markOf(file);
+    if (lock.pragma('user_version', { simple: true }) !== mark) {
+      refuseWhereOpen(file);
+      lock.pragma(`user_version = ${mark}`);
+      // Whoever takes the lock between these two keeps it, and this process is refused.
+      lock.exec('COMMIT; BEGIN EXCLUSIVE');
+    }
     return lock;
   } catch (error) {
     lock.close();
     throw sqliteCode(error) === 'SQLITE_BUSY' ? new Error('it is in use by another process', { cause: error }) : error;
+  }
+}
+
+/** Never 0, which is what a new lock file has. */
+function markOf(file: string): number {
+  return Number(statSync(file, { bigint: true }).ino % 0x7fff_fffen) + 1;
+}
+
+/** Every connection shares a lock on the database file for as long as it is open. Throws SQLITE_BUSY. */
+function refuseWhereOpen(file: string): void {
+  const probe = new SqliteDatabase(file, { timeout: 0 });
+  try {
+    probe.pragma('locking_mode = EXCLUSIVE');
+    probe.exec('BEGIN EXCLUSIVE; ROLLBACK');
+  } finally {
+    probe.close();
   }
 }
 

@@ -39,4 +39,6 @@ export type FromThread =
   | { readonly kind: 'answers'; readonly answers: readonly Answer[] }
   /** From the writer: the log has grown enough for a checkpoint. */
   | { readonly kind: 'logGrown' }
-  | { readonly kind: 'checkpointed' };
+  | { readonly kind: 'checkpointed' }
+  /** From the writer: the database file is gone; every call fails from now on. */
+  | { readonly kind: 'lost'; readonly failure: Failure };

@@ -9,6 +9,8 @@ export interface ThreadEvents {
   onLogGrown?(): void;
   /** The checkpoint that was asked for has ended. */
   onCheckpointed?(): void;
+  /** The database file is gone; every call is refused by the thread from now on. */
+  onLost?(error: Error): void;
   /** The thread ended by itself; nothing that it was asked will be answered. */
   onDeath(error: Error): void;
 }
@@ -157,6 +159,9 @@ export class StoreThread {
         break;
       case 'checkpointed':
         this.#events.onCheckpointed?.();
+        break;
+      case 'lost':
+        this.#events.onLost?.(toError(message.failure));
         break;
     }
   }

@@ -1,7 +1,8 @@
 import { type Job, prepareBatch, type Settled } from './batch.ts';
-import { CallQueue } from './call-queue.ts';
+import { CallQueue, toFailure } from './call-queue.ts';
 import { watchLog } from './checkpoint.ts';
 import { openWriter } from './connection.ts';
+import type { FileWatch } from './file-watch.ts';
 import { inMemory } from './messages.ts';
 import { NonceIndex } from './nonce-index.ts';
 import { operations, prepareRuns } from './operations.ts';
@@ -13,7 +14,7 @@ const maxBytes = 8 * 1024 * 1024;
 
 /** Answers what writes, in batches; where the store is in memory all that reads too, for no other connection sees it. */
 export function openWriterService(path: string, send: Send): Service {
-  const { db, close } = openWriter(path);
+  const { db, watch, close } = openWriter(path);
   const isAlone = path === inMemory;
   const index = new NonceIndex(db);
   const runs = prepareRuns((name) => {
@@ -23,11 +24,15 @@ export function openWriterService(path: string, send: Send): Service {
   });
   const log = isAlone ? undefined : watchLog(db, () => send({ kind: 'logGrown' }));
   const runIndexed = withIndexing(prepareBatch(db, 'BEGIN IMMEDIATE'), index);
-  const runBatch = (jobs: readonly Job[]) => {
+  const runLogged = (jobs: readonly Job[]) => {
     const settled = runIndexed(jobs);
     log?.committed();
     return settled;
   };
+  const runBatch =
+    watch === undefined
+      ? runLogged
+      : withWatch(runLogged, watch, (error) => send({ kind: 'lost', failure: toFailure(error) }));
   const queue = new CallQueue({ runs, runBatch, send, maxCalls, maxBytes });
   return {
     take: (calls, bytes) => queue.take(calls, bytes),
@@ -47,5 +52,30 @@ export function withIndexing(runBatch: (jobs: readonly Job[]) => Settled[], inde
     if (settled.every(({ isFulfilled }) => !isFulfilled)) index.rolledBack();
     else if (settled.at(jobs.length)?.isFulfilled) step?.committed();
     return settled.slice(0, jobs.length);
+  };
+}
+
+/**
+ * Runs nothing once the database file is lost, and acknowledges nothing that may have been written into a lost one: it
+ * looks before each batch and again between commit and answers. `tell` is called once.
+ */
+function withWatch(
+  runBatch: (jobs: readonly Job[]) => Settled[],
+  watch: FileWatch,
+  tell: (error: Error) => void,
+): typeof runBatch {
+  let isTold = false;
+  const check = () => {
+    const error = watch.check();
+    if (error !== undefined && watch.isLost && !isTold) {
+      isTold = true;
+      tell(error);
+    }
+    return error;
+  };
+  return (jobs) => {
+    const settled = check() === undefined ? runBatch(jobs) : [];
+    const error = check();
+    return error === undefined ? settled : jobs.map(() => ({ isFulfilled: false, error }));
   };
 }
