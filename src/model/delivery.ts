@@ -72,7 +72,7 @@ export interface DeliveryRecord {
   readonly usedPreviousKey: boolean;
   /** What each gate said, in pipeline order; absent where no gate was asked. */
   readonly story?: readonly GateStory[] | undefined;
-  /** What the publisher called, query included, to judge the delivery again by; kept where it started no run. */
+  /** What the publisher called, query included, to judge the delivery again by; kept where it started no run or a gate marked it. */
   readonly requestUrl?: string | undefined;
   /** Names the key that the stored body is sealed with; absent where the body is plain, and so above the store. */
   readonly bodyKey?: string | undefined;

@@ -31,8 +31,8 @@ const CREDENTIAL = /auth|cookie|token|secret|passw|credential|api-?key|(^|-)key$
 const NO_CREDENTIAL = /signature|idempotency/;
 
 /**
- * What is kept of a delivery: all of its body where no run holds it, so that it can be judged again. Its reason is the
- * first failure in pipeline order, whatever the answer was given for.
+ * What is kept of a delivery: all that it takes to judge it again, but for a body that a run holds. Its reason is the first
+ * failure in pipeline order, whatever the answer was given for.
  */
 export function recordOf(
   { delivery, trigger, judgement, startedAt }: RecordSource,
@@ -41,13 +41,19 @@ export function recordOf(
 ): DeliveryRecord {
   const isKnown = reason === null || judgement.violations.includes(reason);
   const violations = isKnown ? judgement.violations : [...judgement.violations, reason];
+  const mode = trigger?.mode ?? defaultMode;
+  // A lenient mode accepts a replay, and only the store can tell that it is one.
+  const mayBeReplay = mode !== 'Enforce' && judgement.evidence.nonce !== undefined;
+  const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay;
+  // Only what was posted can be judged again; the query of a handshake may hold a token.
+  const mayBeJudgedAgain = mayBeMarked && delivery.method === 'POST';
   return {
     id: delivery.id,
     flowId: trigger?.trigger.flowId ?? null,
     triggerKey: trigger?.trigger.triggerKey ?? null,
     receivedAt: delivery.receivedAt,
     clientIp: delivery.clientIp,
-    mode: trigger?.mode ?? defaultMode,
+    mode,
     scheme: trigger?.schemeName ?? null,
     rejected: violations.length > 0,
     enforced: statusCode >= 400 && statusCode < 500,
@@ -62,8 +68,7 @@ export function recordOf(
     runId,
     usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
     story: trigger === undefined ? undefined : withUnconfigured(trigger.chain, judgement.story),
-    // Only what was posted can be judged again; the query of a handshake may hold a token.
-    requestUrl: runId === null && delivery.method === 'POST' ? delivery.requestUrl : undefined,
+    requestUrl: mayBeJudgedAgain ? delivery.requestUrl : undefined,
   };
 }
 

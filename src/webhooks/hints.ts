@@ -59,8 +59,15 @@ function generalHints({ violations, evidence }: Judgement): string[] {
   const hints: string[] = [];
   if (violations.includes('ip_not_allowed')) hints.push('valid signature, address not listed');
   if (violations.includes('ip_denied')) hints.push('valid signature, address in the deny list');
+  if (violations.includes('timestamp_skew')) hints.push(skewHint(evidence.replaySkewMs));
   if (evidence.usedPreviousKey === true) hints.push('verifies with the previous key');
   return hints;
+}
+
+function skewHint(skewMs = 0): string {
+  const distance = `${Math.abs(skewMs) / 1000} s ${skewMs > 0 ? 'behind' : 'ahead'}`;
+  const late = skewMs > 0 ? 'the delivery came late, or ' : '';
+  return `valid signature, timestamp ${distance}: ${late}the clock of the sender or of this host is off`;
 }
 
 function describe(spec: SignatureSpec, delivery: Delivery, publicUrl: string): JsonObject {

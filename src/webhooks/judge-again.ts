@@ -34,7 +34,8 @@ export function triggerOf(record: DeliveryRecord, triggers: TriggerTable): Prepa
 export function restore(record: DeliveryRecord, trigger: PreparedTrigger, settings: SignatureSettings): Restored {
   const { body, bodyBytes, requestUrl, bodyKey } = record;
   if (body === null) {
-    const why = bodyKey === undefined ? 'none of its bytes were kept' : 'its body is sealed with another key';
+    const gone = record.runId === null ? 'none of its bytes were kept' : 'its bytes were deleted with its run';
+    const why = bodyKey === undefined ? gone : 'its body is sealed with another key';
     return { problem: `cannot be judged again: ${why}` };
   }
   if (body.byteLength !== bodyBytes || requestUrl === undefined) {

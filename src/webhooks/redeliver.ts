@@ -45,9 +45,12 @@ export async function redeliver(
   services: ReviewServices,
 ): Promise<Redelivery> {
   const answer = answerFor(record);
-  if (record.runId !== null || record.statusCode < 400) {
-    return answer('not possible', { message: 'the delivery was not refused', runId: record.runId });
+  // Under a lenient mode a gate may have marked it, and it ran nevertheless.
+  if (record.runId !== null) {
+    const message = 'the delivery was accepted when it arrived and has a run; re-run that run instead';
+    return answer('not possible', { message, runId: record.runId });
   }
+  if (record.statusCode < 400) return answer('not possible', { message: 'the delivery was not refused' });
   const known = await services.store.findRedelivery(record.id);
   if (known !== undefined) return answer('accepted before', { message: 'it was redelivered before', ...known });
   const trigger = triggerOf(record, services.triggers());

@@ -46,6 +46,7 @@ export async function reviewDelivery(record: DeliveryRecord, services: ReviewSer
   const trigger = triggerOf(record, services.triggers());
   const story = withConfiguration(wholeStory(record), trigger?.trigger.inputs);
   if (!record.rejected) return { story, hints: [], signature: null };
+  if (isRepetition(record)) return { story, hints: [REPETITION], signature: null };
   if (trigger === undefined) return { story, hints: ['no trigger answers to it now'], signature: null };
   const restored = restore(record, trigger, services.settings);
   if ('problem' in restored) return { story, hints: [restored.problem], signature: null };
@@ -53,6 +54,14 @@ export async function reviewDelivery(record: DeliveryRecord, services: ReviewSer
   if (unjudgeable !== null) return { story, hints: [unjudgeable], signature: null };
   const judgement = await rehearseGates(trigger.gates, delivery, trigger.mode);
   return { story, ...adviseOn(delivery, judgement, { trigger, settings: services.settings }) };
+}
+
+const REPETITION =
+  'every gate let it pass; its bytes were not kept again, because they equal those of a delivery that was accepted before';
+
+/** One that was acknowledged: whoever holds a captured delivery may send it for ever, and must not fill the disk with it. */
+function isRepetition({ body, mode, violations, statusCode }: DeliveryRecord): boolean {
+  return body === null && mode === 'Enforce' && statusCode === 200 && violations.includes('nonce_replayed');
 }
 
 /** Judges a delivery as if it came now. Undefined where nothing answers to the address. */

@@ -97,6 +97,19 @@ describe.each(['Off', 'Audit', 'Enforce'] as const)('the built service under %s'
     if (mode === 'Enforce') expect(answer).toMatchObject({ statusCode: 401, reason: 'signature_mismatch' });
   });
 
+  it('says what would help a delivery that was changed on its way, whether or not it was accepted', async () => {
+    await post(service, `${payload}\n`, await signed(payload));
+    const [latest] = await getJson<Listed[]>(`${service.url}/flows/api/webhooks/recent?rejectedOnly=true&take=1`);
+    const story = await getJson<{ hints: string[]; signature: object }>(
+      `${service.url}/flows/api/webhooks/${latest?.id}`,
+    );
+    expect(story.hints).toEqual(['would verify without the trailing newline']);
+    expect(story.signature).toMatchObject({
+      signedBytes: { length: Buffer.byteLength(payload) + 1, sha256: expect.stringMatching(/^[0-9a-f]{64}$/) },
+      keys: { current: expect.stringMatching(/^[0-9a-f]{8}$/) },
+    });
+  });
+
   it('knows a delivery that was sent again', async () => {
     const headers = await signed(payload);
     expect((await post(service, payload, headers)).status).toBe(200);
@@ -109,7 +122,7 @@ describe.each(['Off', 'Audit', 'Enforce'] as const)('the built service under %s'
   it('writes log events and counts refusals only where the mode says so', async () => {
     const metrics = await (await fetch(`${service.url}/metrics`)).text();
     const counted = /^webhook_rejected_total\{.*reason="signature_mismatch".*\} (\d+)$/m.exec(metrics)?.[1];
-    expect(counted).toBe(mode === 'Off' ? undefined : '1');
+    expect(counted).toBe(mode === 'Off' ? undefined : '2');
     const isLogged = service.output().includes('"eventId":4001');
     expect(isLogged).toBe(mode !== 'Off');
     expect(service.output()).toContain('"eventId":4007');
