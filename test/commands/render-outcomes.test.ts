@@ -90,7 +90,7 @@ const EXPECTED = [
   '    The step `approve` is gone, and kept runs have records of it.\n    {"type":"NoOp","inputs":{},"runAfter":',
   ' -> (none)\n    Consequence: The manifest would no longer explain',
   '    In flight:   1 run waits in `approve`, 1 has not reached it (1 is in `fetch`)\n    Advice:      Keep the step',
-  '    Recipe:      Keep `approve`, and have it do nothing\n      1. Take',
+  '    Recipe:      Keep `approve`, and have it do nothing\n      1. Put `approve` back',
   'not before 2026-03-31T12:00:00.000Z.\n      Merge into the manifest:\n      {\n        "steps": {\n          "approve": {',
   '                "when": "false"\n',
   '  CAUTION\n  - steps.pay.runAfter (run-after-changed)\n',

@@ -52,6 +52,21 @@ it('lets a retired step go when retention has taken the last run that did someth
   expect(await removalOf(house, retired)).toEqual(['steps.entry caution', 'steps.next caution', 'steps.leaf caution']);
 });
 
+it('lets a step go that was retired behind the last one, and what was retired behind it', async () => {
+  const house = await openHouse();
+  const last: Graph = { kept: say(), leaf: say(after('kept')), twig: stepOf('NoOp', after('leaf')) };
+  await run(house, last);
+  house.clock.pass(DAY_MS);
+  const idle: Graph = {
+    ...{ kept: say(), leaf: stepOf('NoOp', after('kept')) },
+    twig: stepOf('NoOp', { ...after('leaf'), inputs: { retired: true } }),
+  };
+  await run(house, idle);
+  expect(await removalOf(house, idle)).toEqual(['steps.leaf breaking', 'steps.twig breaking']);
+  await house.store.purgeRuns({ before: START + DAY_MS, limit: 10 });
+  expect(await removalOf(house, idle)).toEqual(['steps.leaf caution', 'steps.twig caution']);
+});
+
 it('takes a NoOp that was one all along for a step with history', async () => {
   const house = await openHouse();
   const steps: Graph = { entry: stepOf('NoOp'), kept: say() };

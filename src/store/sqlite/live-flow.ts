@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import { isGuarded, isIdle } from '../../manifest/retired.ts';
+import { isGuarded, isIdle, isMarkedRetired } from '../../manifest/retired.ts';
 import type { LiveFlow, LiveRun } from '../../model/finding.ts';
 import { prepareGraphOf } from './graphs.ts';
 
@@ -102,8 +102,9 @@ function prepareIsRetired(db: Database): (place: { flowId: string; revision: num
     const step = graph[stepKey];
     if (step === undefined) return false;
     if (isGuarded(step)) return true;
-    // A step that was a NoOp all along was never retired.
-    return isIdle(graph, stepKey) && findOtherType.get(flowId, revision, `$.steps."${stepKey}".type`) !== undefined;
+    if (!isIdle(graph, stepKey)) return false;
+    // A step that was a NoOp all along was never retired, unless it says so.
+    return isMarkedRetired(step) || findOtherType.get(flowId, revision, `$.steps."${stepKey}".type`) !== undefined;
   };
 }
 

@@ -81,16 +81,38 @@ describe('the patch of a recipe', () => {
 
 describe('what a recipe keeps', () => {
   it('guards a step with upstream, and leaves type and inputs to runs in flight', () => {
-    const [finding] = compare(flow(chain), flow({ a: say('one'), b: noOp('a') }), ran);
+    const steps = { ...chain, d: noOp('b') };
+    const [finding] = compare(
+      flow({ ...steps, c: say('${steps.a.output}', 'a') }),
+      flow({ a: say('one'), b: noOp('a'), d: noOp('b') }),
+      ran,
+    );
     expect(finding?.recipe?.patch).toEqual({
       steps: {
         c: {
           type: 'LogMessage',
           inputs: { message: '${steps.a.output}' },
-          runAfter: { b: { statuses: ['Succeeded'], when: 'false' } },
+          runAfter: { a: { statuses: ['Succeeded'], when: 'false' } },
         },
       },
     });
+  });
+
+  it('points a step behind the last one at a handler that does nothing, and says why', () => {
+    const [finding] = compare(flow(chain), flow({ a: say('one'), b: noOp('a') }), ran);
+    expect(finding?.recipe?.patch).toEqual({
+      steps: { c: { type: 'NoOp', inputs: {}, runAfter: { b: { statuses: ['Succeeded'] } } } },
+    });
+    expect(finding?.recipe?.steps[0]).toBe(
+      'Put `c` back into the manifest, with the type NoOp after `b` (a condition would skip it, and every run would end as ' +
+        'Skipped): the patch does that.',
+    );
+  });
+
+  it('says that the last step of a loop leaves null while it is kept', () => {
+    const before = { each: loop({ x: noOp(), y: noOp('x') }) };
+    const [finding] = compare(flow(before), flow({ each: loop({ x: noOp() }) }), ran);
+    expect(finding?.recipe?.steps[1]).toContain('Check what reads the output of the loop `each`');
   });
 
   it('points an entry step at a handler that does nothing', () => {
