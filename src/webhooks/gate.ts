@@ -49,9 +49,13 @@ export interface Evidence {
    * such a delivery from a replay with another body.
    */
   readonly signedBytesSha256?: string;
+  /** The header that would hold both the signature and the timestamp is absent, which is one failure. */
+  readonly lacksTimestampWithSignature?: true;
   readonly replaySkewMs?: number;
   readonly retryAfterMs?: number;
   readonly nonce?: NonceEvidence;
+  /** Why gates before refused the delivery: who finds the same need not tell it again. */
+  readonly refusedFor?: readonly Reason[];
   /** Facts of single gates for the story of a delivery, by gate name. */
   readonly facts?: Readonly<Record<string, JsonObject>>;
 }

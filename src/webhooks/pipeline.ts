@@ -35,12 +35,13 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
       story.push(notAsked(gate.name, 'not evaluated'));
       continue;
     }
-    const verdict = await gate.check(delivery, evidence);
+    const refusedFor = reasonsOf(failures);
+    const verdict = await gate.check(delivery, refusedFor.length === 0 ? evidence : { ...evidence, refusedFor });
     if (verdict.evidence !== undefined) evidence = merge(evidence, verdict.evidence);
     if (!isPass(verdict, gate)) failures.push(verdict);
     story.push(tell(gate.name, verdict));
   }
-  const violations = failures.map((failure) => failure.reason);
+  const violations = reasonsOf(failures);
   const reason = violations[0] ?? null;
   return { refusal: isEnforced ? reason : null, reason, violations, detail: detailOf(failures), evidence, story };
 }
@@ -73,6 +74,11 @@ function merge(evidence: Evidence, found: Evidence): Evidence {
   const merged = { ...evidence, ...found };
   if (evidence.facts === undefined || found.facts === undefined) return merged;
   return { ...merged, facts: { ...evidence.facts, ...found.facts } };
+}
+
+/** Each reason once, in pipeline order, however many gates give it. */
+function reasonsOf(failures: readonly Failed[]): Reason[] {
+  return [...new Set(failures.map(({ reason }) => reason))];
 }
 
 /** One failure speaks for itself; of several each is named. */

@@ -3,7 +3,7 @@ import type { EnforcementMode } from '../model/manifest.ts';
 import type { DeliveryGroup } from '../store/delivery-log.ts';
 import type { EventName } from '../telemetry/events.ts';
 import { missingKey } from './key-slot.ts';
-import { REASONS } from './reasons.ts';
+import { isOfGate, REASONS } from './reasons.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
 /** Whether a trigger's publishers would notice the switch to Enforce. */
@@ -48,6 +48,7 @@ const GATE_BY_EVENT: Readonly<Partial<Record<EventName, string>>> = {
 export function judgeReadiness(prepared: PreparedTrigger, groups: readonly DeliveryGroup[]): Readiness {
   const { trigger, mode } = prepared;
   const own = groups.filter(({ flowId, triggerKey }) => flowId === trigger.flowId && triggerKey === trigger.triggerKey);
+  // Reasons of the receive endpoint itself refuse in every mode: Enforce changes nothing about them.
   const failed = own.filter(({ violations }) => violations.some(isOfGate));
   const total = sum(own);
   const refused = sum(failed);
@@ -95,11 +96,6 @@ function gateReadiness(gate: string, { gates }: PreparedTrigger, failed: readonl
       return { reason, count: sum(groups), examples: [...new Set(examples)].slice(0, MAX_EXAMPLES) };
     }),
   };
-}
-
-/** Reasons of the receive endpoint itself refuse in every mode: Enforce changes nothing about them. */
-function isOfGate(reason: Reason): boolean {
-  return gateOf(reason) !== undefined;
 }
 
 /** The gate that gives the reason; one of the operator's own counts as the gate whose reason it gives. */

@@ -39,6 +39,11 @@ export function isReason(value: unknown): value is Reason {
   return typeof value === 'string' && Object.hasOwn(REASONS, value);
 }
 
+/** Whether a gate gives it: the log events of those are 4001 to 4005. */
+export function isOfGate(reason: Reason): boolean {
+  return REASONS[reason].event?.startsWith('Webhook') === true;
+}
+
 /** Whether it is the signature gate's. */
 export function isUnverified(reason: Reason): boolean {
   return REASONS[reason].event === 'WebhookSignatureRejected';

@@ -5,7 +5,7 @@ import { acceptDelivery } from './acceptance.ts';
 import { isMalformedJson } from './body.ts';
 import { handshakeRequest } from './handshake-request.ts';
 import { restore, triggerOf } from './judge-again.ts';
-import { REASONS } from './reasons.ts';
+import { isOfGate, isReason, REASONS } from './reasons.ts';
 import { foresee, type Prospect, type ReviewServices } from './review.ts';
 import { isHandshake } from './schemes/handshake.ts';
 
@@ -30,9 +30,9 @@ export interface RedeliveryOptions {
 
 /** Reasons of gates: those that a person may overrule. */
 const OVERRULED: ReadonlySet<Reason> = new Set(
-  Object.entries(REASONS)
-    .filter(([reason, { event }]) => event?.startsWith('Webhook') === true && reason !== 'nonce_replayed')
-    .map(([reason]) => reason as Reason),
+  Object.keys(REASONS)
+    .filter(isReason)
+    .filter((reason) => isOfGate(reason) && reason !== 'nonce_replayed'),
 );
 
 /**

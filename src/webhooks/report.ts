@@ -6,7 +6,7 @@ import { logEvent } from '../telemetry/events.ts';
 import type { LiveEvents } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Evidence } from './gate.ts';
-import { REASONS } from './reasons.ts';
+import { isOfGate, REASONS } from './reasons.ts';
 
 /** How a delivery ended, for those who count, log and trace. */
 export interface Ending {
@@ -51,7 +51,13 @@ export function report(ending: Ending, { logger, metrics, live }: ReportServices
   const told = { deliveryId: id, flowId, triggerKey, runId, result, reason: ending.refusal };
   live?.emit({ type: 'delivery.received', runId, data: { ...told, receivedAt: new Date(receivedAt).toISOString() } });
   tag(ending, { result, reason });
-  log(ending, { logger, reasons: ending.refusal === null ? audible : [ending.refusal] });
+  log(ending, { logger, reasons: audibleReasons(ending, audible) });
+}
+
+/** Each once. Off has none of gates, not even where a handshake is refused under every mode: the delivery log has it. */
+function audibleReasons({ mode, refusal }: Ending, violations: readonly Reason[]): Reason[] {
+  const reasons = new Set(refusal === null ? violations : [...violations, refusal]);
+  return [...reasons].filter((reason) => mode !== 'Off' || !isOfGate(reason));
 }
 
 function tag(ending: Ending, { result, reason }: { result: string; reason: Reason | undefined }): void {

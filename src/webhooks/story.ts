@@ -54,18 +54,25 @@ function stage(gate: string, reason: Reason | undefined, facts: JsonObject): Gat
   return { gate, outcome: reason === undefined ? 'passed' : 'failed', reason: reason ?? null, detail: null, facts };
 }
 
-/** What the gate alone found: gates put it into the evidence for each other. */
+/**
+ * What the gate alone found, by name: what else it hands to later gates is not for a reader, and when the sender may come
+ * again is told to traces alone.
+ */
 function factsOf(gate: string, { facts, nonce, signedTimestamp, ...found }: Evidence): JsonObject {
-  const kept: Record<string, Json> = {};
-  const keep = (name: string, value: Json | undefined) => {
-    if (value !== undefined) kept[name] = cut(value);
+  const { scheme, isVerified, usedPreviousKey, signedBytesSha256, replaySkewMs } = found;
+  const told: Readonly<Record<string, Json | undefined>> = {
+    scheme,
+    isVerified,
+    usedPreviousKey,
+    signedBytesSha256,
+    replaySkewMs,
+    signedTimestamp: signedTimestamp?.text,
+    nonce: nonce?.value,
+    nonceExpiresAt: nonce && new Date(nonce.expiresAt).toISOString(),
+    ...facts?.[gate],
   };
-  for (const [name, value] of Object.entries(found)) keep(name, value);
-  keep('signedTimestamp', signedTimestamp?.text);
-  keep('nonce', nonce?.value);
-  if (nonce !== undefined) keep('nonceExpiresAt', new Date(nonce.expiresAt).toISOString());
-  for (const [name, value] of Object.entries(facts?.[gate] ?? {})) keep(name, value);
-  return kept;
+  const kept = Object.entries(told).filter((entry): entry is [string, Json] => entry[1] !== undefined);
+  return Object.fromEntries(kept.map(([name, value]) => [name, cut(value)]));
 }
 
 function cut(value: Json): Json {

@@ -110,8 +110,22 @@ describe('runGates', () => {
     ]);
     const { evidence } = await runGates(run.gates, sampleDelivery(), 'Audit');
     const all = { facts: { a: { found: true }, b: { found: true } }, retryAfterMs: 5, scheme: 'Stripe' };
-    expect(run.seen).toEqual([{}, { ...facts('a'), retryAfterMs: 5 }, all]);
+    const refusedFor = ['ip_denied'];
+    expect(run.seen).toEqual([{}, { ...facts('a'), retryAfterMs: 5, refusedFor }, { ...all, refusedFor }]);
     expect(evidence).toEqual(all);
+  });
+
+  it.each(MODES)('lists a reason once under %s, however many gates give it', async (mode) => {
+    const run = recordingGates([fail('ip_denied'), fail('ip_denied'), fail('rate_limited')]);
+    const { violations } = await runGates(run.gates, sampleDelivery(), mode);
+    expect(violations).toEqual(mode === 'Enforce' ? ['ip_denied'] : ['ip_denied', 'rate_limited']);
+  });
+
+  it('leaves the time to come again to the trace: no story tells it', async () => {
+    const limited = recordingGates([{ ...fail('rate_limited'), evidence: { retryAfterMs: 750 } }]);
+    const { story, evidence } = await runGates(limited.gates, sampleDelivery(), 'Audit');
+    expect(JSON.stringify(story)).not.toContain('retryAfter');
+    expect(evidence.retryAfterMs).toBe(750);
   });
 
   it('keeps the detail of a single failure, and names each of several', async () => {

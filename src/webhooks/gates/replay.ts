@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Delivery } from '../../model/delivery.ts';
+import type { Delivery, Reason } from '../../model/delivery.ts';
 import type { WebhookInputs } from '../../model/manifest.ts';
 import {
   type Evidence,
@@ -80,7 +80,16 @@ function judge(delivery: Delivery, evidence: Evidence, rule: ReplayRule): Verdic
     ...(rule.namesNonce ? { nonce: nonceOf(delivery, { evidence, timestamp, rule }) } : {}),
   };
   const failure = timestampFailure(timestamp, skewMs, rule);
-  return failure === undefined ? { passed: true, evidence: found } : { ...failure, evidence: found };
+  if (failure === undefined) return { passed: true, evidence: found };
+  if (isTold(failure.reason, evidence)) {
+    return { passed: true, evidence: { ...found, facts: { replay: { timestamp: 'refused by an earlier gate' } } } };
+  }
+  return { ...failure, evidence: found };
+}
+
+/** A signed timestamp is the signature gate's to refuse: what it said is not said again. */
+function isTold(reason: Reason, { refusedFor = [], lacksTimestampWithSignature }: Evidence): boolean {
+  return refusedFor.includes(reason) || (reason === 'timestamp_missing' && lacksTimestampWithSignature === true);
 }
 
 /** The timestamp that the signature covers; only where there is none the header that the trigger names. */

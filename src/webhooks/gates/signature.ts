@@ -130,7 +130,10 @@ function specGate(
     check(delivery) {
       try {
         const verification = verifyWithSpec(spec, keys, { delivery, publicUrl: readUrl(delivery) });
-        return verdictOf(spec.name, verification, isTimestampRequired);
+        const verdict = verdictOf(spec.name, verification, isTimestampRequired);
+        if (verdict.passed || verdict.reason !== 'signature_missing' || spec.timestamp?.in !== 'signature')
+          return verdict;
+        return { ...verdict, evidence: { ...verdict.evidence, lacksTimestampWithSignature: true } };
       } catch (error) {
         // A payload builder of the operator's failed; whatever it is, this delivery was not verified.
         return failed('verifier_error', failureOf(spec.name, error), evidenceOf(spec.name));
