@@ -127,6 +127,7 @@ function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, rep
   if (scheme?.kind !== 'spec') return;
   checkSha1(trigger.inputs, scheme.spec, { settings, reports });
   checkTimestampHeader(trigger.inputs, scheme.spec, reports);
+  checkTimestampKey(trigger.inputs, scheme.spec, reports);
   checkNonceHeader(trigger.inputs, scheme.spec, reports);
   const toleranceSeconds = trigger.inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
   const hasNonce = toleranceSeconds > 0 || trigger.inputs.webhookNonceHeader !== undefined;
@@ -212,6 +213,21 @@ function checkTimestampHeader(inputs: WebhookInputs, spec: SignatureSpec, { weak
   const isSigned =
     spec.timestamp.in === 'header' && spec.headers.some(({ timestamp }) => isSameName(timestamp, header));
   if (!isSigned) warning('webhookTimestampHeader', `is not read: ${spec.name} signs a timestamp of its own`);
+}
+
+/** A timestamp that no signature covers proves nothing, so it is not read; a tolerance then has nothing to measure. */
+function checkTimestampKey(
+  { webhookTimestampValueKey: key }: WebhookInputs,
+  spec: SignatureSpec,
+  reports: Reports,
+): void {
+  const { timestamp, payload } = spec;
+  if (key === undefined || timestamp?.in === 'signature') return;
+  const why =
+    timestamp === undefined
+      ? `strategy ${payload.strategy} does not sign the timestamp, so anyone could change it`
+      : `${spec.name} signs a timestamp of its own`;
+  reports.warning('webhookTimestampValueKey', `is not read: ${why}`);
 }
 
 function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: Reports): void {

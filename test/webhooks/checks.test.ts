@@ -20,6 +20,8 @@ function check(inputs: WebhookInputs, given: Partial<SignatureSettings> = {}) {
 }
 
 const KEY = { webhookHmacKey: 'k' };
+const CUSTOM: WebhookInputs = { ...KEY, webhookSignatureScheme: 'Custom', webhookSignatureHeader: 'X-Sig' };
+const LIST: WebhookInputs = { webhookSignatureMultiValueDelimiter: ',', webhookSignatureValueKey: 'v1' };
 
 describe('webhookChecks', () => {
   it.each([
@@ -138,6 +140,27 @@ describe('webhookChecks', () => {
       'webhookSecret is there and empty',
     ],
     ['webhookAllowSha1', { ...KEY, webhookSignatureScheme: 'GitHub', webhookAllowSha1: true }, 'is not read'],
+    ['webhookTimestampValueKey', { ...CUSTOM, webhookTimestampValueKey: 't' }, 'strategy RawBody does not sign'],
+    [
+      'webhookTimestampValueKey',
+      { ...CUSTOM, ...LIST, webhookTimestampValueKey: 't', webhookReplayToleranceSeconds: 300 },
+      'strategy RawBody does not sign',
+    ],
+    [
+      'webhookTimestampValueKey',
+      { ...CUSTOM, ...LIST, webhookTimestampValueKey: 't', webhookSignedPayloadStrategy: 'UrlPlusBody' },
+      'strategy UrlPlusBody does not sign',
+    ],
+    [
+      'webhookTimestampValueKey',
+      { ...KEY, webhookSignatureScheme: 'GitHub', webhookTimestampValueKey: 't' },
+      'is not read: strategy RawBody does not sign the timestamp, so anyone could change it',
+    ],
+    [
+      'webhookTimestampValueKey',
+      { ...KEY, webhookSignatureScheme: 'Slack', webhookTimestampValueKey: 't' },
+      'Slack signs a timestamp of its own',
+    ],
     ['webhookVerifyToken', { ...KEY, webhookSignatureScheme: 'Meta' }, 'which is refused without it'],
     ['webhookVerifyToken', { ...KEY, webhookSignatureScheme: 'GitHub', webhookVerifyToken: 't' }, 'is not read'],
     ['webhookSignatureScheme', { ...KEY, webhookSignatureScheme: 'Twilio' }, 'SHA-1, which is switched off'],

@@ -97,7 +97,8 @@ function withoutSegments(inputs: WebhookInputs): undefined {
     'webhookSignatureKeyValueSeparator',
     'webhookSignatureValueKey',
     'webhookAcceptedVersions',
-    'webhookTimestampValueKey',
+    // Where no timestamp is signed its key is not read at all, which is warned of.
+    ...(signsTimestamp(inputs) ? (['webhookTimestampValueKey'] as const) : []),
   ] as const;
   const stray = fields.find((field) => inputs[field] !== undefined);
   const field = inputs.webhookAcceptMultipleSignatures === true ? 'webhookAcceptMultipleSignatures' : stray;
@@ -166,23 +167,25 @@ function builderOf(inputs: WebhookInputs, strategy: SignedPayloadStrategy, build
   throw new GateConfigurationError('webhookCustomStrategyName', message);
 }
 
+function signsTimestamp({ webhookSignedPayloadStrategy = 'RawBody' }: WebhookInputs): boolean {
+  return TIMESTAMP_STRATEGIES.includes(webhookSignedPayloadStrategy);
+}
+
 function timestampOf(
   inputs: WebhookInputs,
   strategy: SignedPayloadStrategy,
   multiValue: MultiValue | undefined,
 ): TimestampSource | undefined {
   const valueKey = inputs.webhookTimestampValueKey;
-  const isSigned = TIMESTAMP_STRATEGIES.includes(strategy);
-  if (valueKey !== undefined && inputs.webhookTimestampHeader !== undefined) {
+  const isSigned = signsTimestamp(inputs);
+  if (isSigned && valueKey !== undefined && inputs.webhookTimestampHeader !== undefined) {
     throw new GateConfigurationError(
       'webhookTimestampValueKey',
       'and webhookTimestampHeader name two places; one can be true',
     );
   }
-  if (valueKey !== undefined && multiValue !== undefined) {
-    if (isSigned) return { in: 'signature', valueKey, unit: 'detect' };
-    const message = `names a timestamp that strategy ${strategy} does not sign: anybody could change it`;
-    throw new GateConfigurationError('webhookTimestampValueKey', message);
+  if (valueKey !== undefined && multiValue !== undefined && isSigned) {
+    return { in: 'signature', valueKey, unit: 'detect' };
   }
   if (!isSigned) return undefined;
   if (inputs.webhookTimestampHeader !== undefined) return { in: 'header', unit: 'detect' };

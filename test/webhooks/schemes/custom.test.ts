@@ -246,8 +246,7 @@ describe('fields that make no sense are refused, by name', () => {
     ['webhookAcceptedVersions', { ...list, webhookAcceptedVersions: [] }],
     ['webhookAcceptedVersions', { ...list, webhookAcceptedVersions: ['v2'] }],
     ['webhookAcceptMultipleSignatures', { webhookAcceptMultipleSignatures: true }],
-    ['webhookTimestampValueKey', { webhookTimestampValueKey: 't' }],
-    ['webhookTimestampValueKey', { ...list, webhookTimestampValueKey: 't' }],
+    ['webhookTimestampValueKey', { webhookTimestampValueKey: 't', webhookSignedPayloadStrategy: 'TimestampDotBody' }],
     [
       'webhookTimestampValueKey',
       { ...list, webhookTimestampValueKey: 'v1', webhookSignedPayloadStrategy: 'TimestampDotBody' },
