@@ -1,11 +1,13 @@
 import { TypeError as CelTypeError, Environment, EvaluationError, ParseError } from '@marcbachmann/cel-js';
 import type { Json } from '../model/json.ts';
+import { Budget, BudgetError } from './budget.ts';
 import { type ExpressionContext, PROPERTIES, type Root } from './context.ts';
 import { ExpressionError } from './errors.ts';
+import { PatternError } from './matches.ts';
+import { adaptEvaluator, meter, withBudget } from './metering.ts';
 import { findReferences, type Reference } from './references.ts';
 import { renameIdentifier } from './scan.ts';
-import { ConversionError, fromCel, toCel } from './values.ts';
-import { TimeLimitError, withinTimeLimit } from './watchdog.ts';
+import { ConversionError, fromCel } from './values.ts';
 
 const MAX_LENGTH = 4096;
 
@@ -22,12 +24,17 @@ export interface CompiledExpression {
   readonly type: string;
   /** Throws `ExpressionError` where the expression fails or its result is no JSON. */
   evaluate(context: ExpressionContext): Json;
-  /** The same over a context that is shared by several expressions, so that its data is converted once. */
+  /** The same as one of several expressions that share a context, and with it one budget. */
   evaluateIn(data: CelData): Json;
+  /** The result as it stands inside longer text. */
+  textIn(data: CelData): string;
 }
 
-/** A context as CEL reads it; each root is converted when it is first read. */
-export type CelData = Readonly<Record<string, unknown>>;
+/** A context as CEL reads it, and what is left to spend on it. */
+export interface CelData {
+  readonly roots: Readonly<Record<string, unknown>>;
+  readonly budget: Budget;
+}
 
 const STEP_ROOTS = ['trigger', 'steps', LOOP_ALIAS];
 const stepEnvironment = makeEnvironment(STEP_ROOTS);
@@ -43,22 +50,23 @@ export function compileExpression(source: string, reads: 'step' | 'response' = '
     });
   }
   const parsed = parse(source, reads === 'step' ? stepEnvironment : responseEnvironment);
-  const { references, isDataBound, shadowedAt } = findReferences(parsed.ast, source);
+  const { references, shadowedAt } = findReferences(parsed.ast, source);
   if (shadowedAt !== undefined) {
     throw new ExpressionError({ expression: source, reason: 'a variable hides a root', position: shadowedAt });
   }
   for (const reference of references) checkProperties(source, reference);
   const checked = parsed.check();
   if (!checked.valid) throw compileError(source, checked.error);
+  meterExpression(source, parsed.ast);
 
-  const evaluateIn = (data: CelData): Json => {
-    const run = () => fromCel(parsed(data));
+  const within = <Result>({ roots, budget }: CelData, read: (result: unknown) => Result): Result => {
     try {
-      return isDataBound ? withinTimeLimit(run) : run();
+      return withBudget(budget, () => read(parsed(roots)));
     } catch (error) {
       throw evaluationError(source, error);
     }
   };
+  const evaluateIn = (data: CelData) => within(data, (result) => fromCel(result, data.budget));
   return {
     source,
     roots: new Set(references.map((reference) => reference.root)),
@@ -66,29 +74,29 @@ export function compileExpression(source: string, reads: 'step' | 'response' = '
     type: checked.type ?? 'dyn',
     evaluate: (context) => evaluateIn(prepareContext(context)),
     evaluateIn,
+    textIn: (data) => within(data, (result) => asText(fromCel(result, data.budget), data.budget)),
   };
 }
 
+function meterExpression(source: string, ast: unknown): void {
+  try {
+    meter(ast);
+  } catch (error) {
+    if (!(error instanceof PatternError)) throw error;
+    throw new ExpressionError({ expression: source, reason: error.message });
+  }
+}
+
+/** As a value stands inside longer text: null as nothing, and what is no string as JSON. */
+function asText(value: Json, budget: Budget): string {
+  const text = value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value);
+  budget.chargeText(text.length);
+  return text;
+}
+
 export function prepareContext(context: ExpressionContext): CelData {
-  const converted = new Map<string, unknown>();
-  const once = (root: Root) => {
-    if (!converted.has(root)) converted.set(root, toCel(context[root]));
-    return converted.get(root);
-  };
-  return {
-    get trigger() {
-      return once('trigger');
-    },
-    get steps() {
-      return once('steps');
-    },
-    get response() {
-      return once('response');
-    },
-    get [LOOP_ALIAS]() {
-      return once('loop');
-    },
-  };
+  const { trigger, steps, loop, response } = context;
+  return { roots: { trigger, steps, response, [LOOP_ALIAS]: loop }, budget: new Budget() };
 }
 
 /**
@@ -114,6 +122,7 @@ function makeEnvironment(roots: readonly string[]): Environment {
     if (operator === '%') made.registerOperator('double % double: double', handler);
   }
   for (const root of roots) made.registerVariable(root, 'map');
+  adaptEvaluator(made);
   return made;
 }
 
@@ -158,12 +167,11 @@ function compileError(source: string, error: unknown): ExpressionError {
 const REASONS_WITHOUT_DATA: Readonly<Record<string, string>> = {
   bool_conversion_error: 'bool() cannot convert this string',
   invalid_duration: 'duration() cannot read this string',
-  invalid_regular_expression: 'matches() got an invalid pattern',
   numeric_overflow: 'integer overflow',
 };
 
 function evaluationError(source: string, error: unknown): ExpressionError {
-  if (error instanceof ConversionError || error instanceof TimeLimitError) {
+  if (error instanceof ConversionError || error instanceof BudgetError || error instanceof PatternError) {
     return new ExpressionError({ expression: source, reason: error.message });
   }
   if (!(error instanceof EvaluationError)) {

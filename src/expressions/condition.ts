@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from '../model/json.ts';
-import { type CompiledExpression, compileExpression } from './compile.ts';
+import { type CelData, type CompiledExpression, compileExpression, prepareContext } from './compile.ts';
 import type { ExpressionContext } from './context.ts';
 import { ExpressionError } from './errors.ts';
 import { formatPath, type JsonPath } from './json-path.ts';
-import { kindOf } from './values.ts';
+import { ConversionError, kindOf } from './values.ts';
 
 // A trace is kept with every step: enough to see why, never a second copy of a large body.
 const MAX_TRACED_CHARACTERS = 512;
@@ -21,11 +21,18 @@ export function compileCondition(source: string, reads: 'step' | 'response' = 's
   throw notBoolean(source, condition.type);
 }
 
-/** Never throws. Values in the trace are as they stand in the context: whoever keeps it masks secrets first. */
-export function evaluateCondition(condition: CompiledExpression, context: ExpressionContext): ConditionOutcome {
+/**
+ * Never throws. Values in the trace are as they stand in the context: whoever keeps it masks secrets first. Conditions that
+ * are judged together share `data`, and with it one budget.
+ */
+export function evaluateCondition(
+  condition: CompiledExpression,
+  context: ExpressionContext,
+  data: CelData = prepareContext(context),
+): ConditionOutcome {
   const trace = traceOf(condition, context);
   try {
-    const result = condition.evaluate(context);
+    const result = condition.evaluateIn(data);
     if (typeof result === 'boolean') return { result, trace };
     throw notBoolean(condition.source, kindOf(result));
   } catch (error) {
@@ -49,22 +56,55 @@ function traceOf(condition: CompiledExpression, context: ExpressionContext): Jso
 
 function valueAt(context: ExpressionContext, path: JsonPath): unknown {
   let value: unknown = context;
-  for (const key of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
-    value = Reflect.get(value, key);
+  try {
+    for (const key of path) {
+      if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+      value = Reflect.get(value, key);
+    }
+    return value;
+  } catch (error) {
+    // A body that is no value; the condition says so itself where it reads it.
+    if (error instanceof ConversionError) return undefined;
+    throw error;
   }
-  return value;
 }
 
 function copyOf(value: unknown): Json {
-  try {
-    const text = JSON.stringify(value);
-    if (text.length <= MAX_TRACED_CHARACTERS) return JSON.parse(text);
-    return `${text.slice(0, MAX_TRACED_CHARACTERS)}… (${text.length} characters)`;
-  } catch {
-    // Only data that is nested beyond the call stack has no JSON text.
-    return '(nested too deeply to show)';
-  }
+  const text = beginningOfJson(value);
+  return text.length <= MAX_TRACED_CHARACTERS ? JSON.parse(text) : `${text.slice(0, MAX_TRACED_CHARACTERS)}…`;
+}
+
+/** The JSON text, or more than the trace shows of it: what lies behind is not read, however large or deep it is. */
+function beginningOfJson(value: unknown): string {
+  let text = '';
+  const isFull = () => text.length > MAX_TRACED_CHARACTERS;
+  const write = (inner: unknown): void => {
+    if (isFull()) return;
+    if (typeof inner === 'string') {
+      text += JSON.stringify(inner.slice(0, MAX_TRACED_CHARACTERS));
+    } else if (typeof inner !== 'object' || inner === null) {
+      text += JSON.stringify(inner);
+    } else if (Array.isArray(inner)) {
+      writeAll(['[', ']'], inner, write);
+    } else {
+      const entries = Object.keys(inner).filter((key) => Reflect.get(inner, key) !== undefined);
+      writeAll(['{', '}'], entries, (key) => {
+        text += `${JSON.stringify(key.slice(0, MAX_TRACED_CHARACTERS))}:`;
+        write(Reflect.get(inner, key));
+      });
+    }
+  };
+  const writeAll = <Item>([open, close]: [string, string], items: readonly Item[], one: (item: Item) => void): void => {
+    text += open;
+    for (const [index, item] of items.entries()) {
+      if (isFull()) return;
+      if (index > 0) text += ',';
+      one(item);
+    }
+    text += close;
+  };
+  write(value);
+  return text;
 }
 
 function isIdentifier(key: string): boolean {

@@ -109,20 +109,18 @@ function compilePart(expression: string, isClosed: boolean, at: JsonPath): Compi
 function renderParts(parts: readonly Part[], at: JsonPath): Render {
   const [first, ...others] = parts;
   if (first === undefined) return () => '';
-  if (others.length === 0) return (data) => renderPart(first, data, at);
-  return (data) => parts.map((part) => asText(renderPart(part, data, at))).join('');
+  if (others.length > 0) return (data) => parts.map((part) => renderText(part, data, at)).join('');
+  return typeof first === 'string' ? () => first : (data) => located(() => first.evaluateIn(data), at);
 }
 
-function renderPart(part: Part, data: CelData, at: JsonPath): Json {
-  if (typeof part === 'string') return part;
+function renderText(part: Part, data: CelData, at: JsonPath): string {
+  return typeof part === 'string' ? part : located(() => part.textIn(data), at);
+}
+
+function located<Result>(work: () => Result, at: JsonPath): Result {
   try {
-    return part.evaluateIn(data);
+    return work();
   } catch (error) {
     throw error instanceof ExpressionError ? error.at(at) : error;
   }
-}
-
-function asText(value: Json): string {
-  if (value === null) return '';
-  return typeof value === 'string' ? value : JSON.stringify(value);
 }

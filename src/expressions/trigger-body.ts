@@ -1,31 +1,43 @@
-import type { Json } from '../model/json.ts';
+import { decodeForm, MAX_FORM_FIELDS, URL_ENCODED_FORM } from '../model/form.ts';
+import { isNestedDeeper, type Json } from '../model/json.ts';
+import { MAX_DEPTH } from './values.ts';
 
 /** What a body means to expressions, or why it means nothing. */
 export type ParsedBody = { readonly value: Json } | { readonly error: string };
 
-const URL_ENCODED_FORM = 'application/x-www-form-urlencoded';
-
 /**
  * Reads a trigger's body as a value. A content type that says JSON binds the sender to it; under any other, or none, the
- * body is JSON where it parses, else the fields of a form, else text, else `{ base64 }`. An empty body is null.
+ * body is JSON where it parses, else the fields of a form, else text, else `{ base64 }`. An empty body is null. A body that
+ * is too much to read as a value, nested too deeply or a form of too many fields, is an error to whoever reads it, and
+ * nothing else: it is kept and forwarded as it came.
  */
 export function parseBody(body: Uint8Array, contentType: string | undefined): ParsedBody {
   if (body.byteLength === 0) return { value: null };
   const mediaType = mediaTypeOf(contentType);
   const text = decodeUtf8(body);
   if (text === undefined) {
-    if (saysJson(mediaType)) return { error: 'the content type says JSON and the body is not UTF-8' };
-    return { value: { base64: Buffer.from(body).toString('base64') } };
+    return saysJson(mediaType) ? { error: NOT_UTF8 } : { value: { base64: Buffer.from(body).toString('base64') } };
   }
   const json = parseJson(text);
-  if ('value' in json) return json;
-  if (saysJson(mediaType)) return { error: `the content type says JSON and the body is not JSON${json.where}` };
-  return { value: mediaType === URL_ENCODED_FORM ? formFields(text) : text };
+  if ('value' in json) {
+    if (!isNestedDeeper(text, MAX_DEPTH)) return json;
+    return { error: `the body is nested deeper than ${MAX_DEPTH} levels` };
+  }
+  if (saysJson(mediaType)) return { error: notJson(json.where) };
+  return mediaType === URL_ENCODED_FORM ? formFields(text) : { value: text };
 }
 
-/** Whether the content type binds the sender to JSON; under any other no body is malformed. */
-export function bindsToJson(contentType: string | undefined): boolean {
-  return saysJson(mediaTypeOf(contentType));
+/** Whether the content type says JSON and the body is not. */
+export function isMalformedJson(body: Uint8Array, contentType: string | undefined): boolean {
+  if (body.byteLength === 0 || !saysJson(mediaTypeOf(contentType))) return false;
+  const text = decodeUtf8(body);
+  return text === undefined || 'where' in parseJson(text);
+}
+
+const NOT_UTF8 = 'the content type says JSON and the body is not UTF-8';
+
+function notJson(where: string): string {
+  return `the content type says JSON and the body is not JSON${where}`;
 }
 
 /** A malformed content type is no content type; parameters and case mean nothing here. */
@@ -57,12 +69,20 @@ function parseJson(text: string): { value: Json } | { where: string } {
 }
 
 /** A name that is repeated holds an array, in the order sent. */
-function formFields(text: string): Json {
+function formFields(text: string): ParsedBody {
+  const decoded = decodeForm(Buffer.from(text));
+  if (decoded === undefined) return { error: `the form has more than ${MAX_FORM_FIELDS} fields` };
   const fields = new Map<string, string | string[]>();
-  // A leading "?" belongs to the first name; URLSearchParams would drop it.
-  for (const [name, value] of new URLSearchParams(`&${text}`)) {
-    const before = fields.get(name);
-    fields.set(name, before === undefined ? value : [before, value].flat());
+  for (const { name, value } of decoded) {
+    const key = toUtf8(name);
+    const before = fields.get(key);
+    if (before === undefined) fields.set(key, toUtf8(value));
+    else if (typeof before === 'string') fields.set(key, [before, toUtf8(value)]);
+    else before.push(toUtf8(value));
   }
-  return Object.fromEntries(fields);
+  return { value: Object.fromEntries(fields) };
+}
+
+function toUtf8(bytes: string): string {
+  return Buffer.from(bytes, 'latin1').toString('utf8');
 }

@@ -1,39 +1,93 @@
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator';
 import type { Json } from '../model/json.ts';
+import type { Budget } from './budget.ts';
 
-// Deeper values would exhaust the call stack; no publisher's payload comes near.
-const MAX_DEPTH = 256;
+/** As deep as expressions read and write; no publisher's payload comes near, and the call stack would end somewhere. */
+export const MAX_DEPTH = 256;
 
 /** A value that has no counterpart on the other side. The message names its kind, never the value. */
 export class ConversionError extends Error {}
 
-/**
- * JSON as CEL reads it: numbers stay doubles, objects become maps.
- * A Map has no prototype to reach, and an object with a property named `constructor` would be of no known type.
- */
-export function toCel(value: unknown, depth = 0): unknown {
-  if (typeof value !== 'object' || value === null) return value;
-  if (depth > MAX_DEPTH) throw new ConversionError(`the data it reads is nested deeper than ${MAX_DEPTH} levels`);
-  if (Array.isArray(value)) return value.map((item) => toCel(item, depth + 1));
-  return new Map(
-    Object.entries(value)
-      .filter(([, item]) => item !== undefined)
-      .map(([key, item]) => [key, toCel(item, depth + 1)]),
-  );
+/** An object of JSON, or one that an expression made; a property named `constructor` changes nothing about it. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
 }
 
-/** A result of CEL as JSON: integers beyond 2^53 and durations as strings, times as ISO 8601, bytes as base64. */
-export function fromCel(value: unknown): Json {
+/** A value of JSON as the operators and functions of CEL take it. */
+export function toOperand(value: unknown): unknown {
+  return value;
+}
+
+/**
+ * Equality as CEL has it, numbers across their types. Both are JSON, or made of it by an expression; the library's own
+ * equality charges nothing and finds inherited properties.
+ */
+export function isEqual(left: unknown, right: unknown, budget: Budget): boolean {
+  budget.charge(1);
+  if (left === right) return true;
+  if (Array.isArray(left)) return Array.isArray(right) && areListsEqual(left, right, budget);
+  if (isRecord(left)) return isRecord(right) && areRecordsEqual(left, right, budget);
+  if (typeof left === 'string' && typeof right === 'string') {
+    budget.chargeText(left.length === right.length ? left.length : 0);
+    return left === right;
+  }
+  const one = toOperand(left);
+  const other = toOperand(right);
+  // biome-ignore lint/suspicious/noDoubleEquals: an integer and a double are equal where their values are.
+  if (isNumber(one) && isNumber(other)) return one == other;
+  return isLeafEqual(one, other, budget);
+}
+
+function areListsEqual(left: readonly unknown[], right: readonly unknown[], budget: Budget): boolean {
+  return left.length === right.length && left.every((item, index) => isEqual(item, right[index], budget));
+}
+
+function areRecordsEqual(
+  left: Readonly<Record<string, unknown>>,
+  right: Readonly<Record<string, unknown>>,
+  budget: Budget,
+): boolean {
+  const keys = Object.keys(left);
+  budget.chargeKeys(keys.length);
+  if (keys.length !== Object.keys(right).length) return false;
+  return keys.every((key) => Object.hasOwn(right, key) && isEqual(left[key], right[key], budget));
+}
+
+function isNumber(value: unknown): boolean {
+  return typeof value === 'number' || typeof value === 'bigint' || value instanceof UnsignedInt;
+}
+
+function isLeafEqual(left: unknown, right: unknown, budget: Budget): boolean {
+  if (left instanceof Date) return right instanceof Date && left.getTime() === right.getTime();
+  if (left instanceof Duration) {
+    return right instanceof Duration && left.seconds === right.seconds && left.nanos === right.nanos;
+  }
+  if (!(left instanceof Uint8Array && right instanceof Uint8Array)) return left === right;
+  budget.chargeText(left.length);
+  return Buffer.compare(left, right) === 0;
+}
+
+export function isIn(value: unknown, list: readonly unknown[], budget: Budget): boolean {
+  return list.some((item) => isEqual(value, item, budget));
+}
+
+/**
+ * A result of CEL as JSON: integers beyond 2^53 and durations as strings, times as ISO 8601, bytes as base64. What is JSON
+ * already is handed on as it is, uncopied.
+ */
+export function fromCel(value: unknown, budget: Budget, depth = 0): Json {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
   if (typeof value === 'number') return fromDouble(value);
   if (typeof value === 'bigint') return fromInteger(value);
-  if (Array.isArray(value)) return value.map(fromCel);
-  if (value instanceof Map) return fromEntries([...value]);
+  if (depth > MAX_DEPTH) throw new ConversionError(`its result is nested deeper than ${MAX_DEPTH} levels`);
+  if (Array.isArray(value)) return fromList(value, budget, depth);
+  if (isRecord(value)) return fromRecord(value, budget, depth);
   if (value instanceof Uint8Array) return Buffer.from(value).toString('base64');
   if (value instanceof Date) return value.toISOString();
-  if (value instanceof UnsignedInt) return fromInteger(BigInt(value.toString()));
+  if (value instanceof UnsignedInt) return fromInteger(value.value);
   if (value instanceof Duration) return value.toString();
-  if (typeof value === 'object' && isPlain(value)) return fromEntries(Object.entries(value));
   throw new ConversionError('its result is a type or namespace, which JSON cannot hold');
 }
 
@@ -47,13 +101,30 @@ function fromInteger(value: bigint): Json {
   return Number.isSafeInteger(asNumber) ? asNumber : value.toString();
 }
 
-function fromEntries(entries: readonly (readonly [unknown, unknown])[]): Json {
-  return Object.fromEntries(entries.map(([key, item]) => [String(key), fromCel(item)]));
+function fromList(list: readonly unknown[], budget: Budget, depth: number): Json {
+  budget.chargeItems(list.length);
+  let copy: Json[] | undefined;
+  for (let index = 0; index < list.length; index += 1) {
+    const item = fromCel(list[index], budget, depth + 1);
+    if (copy === undefined && item !== list[index]) copy = list.slice(0, index) as Json[];
+    copy?.push(item);
+  }
+  return copy ?? (list as readonly Json[]);
 }
 
-function isPlain(value: object): boolean {
-  const prototype = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null;
+function fromRecord(record: Readonly<Record<string, unknown>>, budget: Budget, depth: number): Json {
+  const keys = Object.keys(record);
+  budget.chargeKeys(keys.length);
+  const entries: [string, Json][] = [];
+  let isSame = true;
+  for (const key of keys) {
+    const item = record[key];
+    if (item === undefined) continue;
+    const made = fromCel(item, budget, depth + 1);
+    isSame &&= made === item;
+    entries.push([key, made]);
+  }
+  return isSame ? (record as { readonly [key: string]: Json }) : Object.fromEntries(entries);
 }
 
 /** The kind of a value in words: `null`, `an array`, `a string`. */

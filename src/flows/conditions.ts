@@ -1,4 +1,4 @@
-import type { CompiledExpression } from '../expressions/compile.ts';
+import { type CompiledExpression, prepareContext } from '../expressions/compile.ts';
 import { compileCondition, evaluateCondition } from '../expressions/condition.ts';
 import type { ExpressionContext } from '../expressions/context.ts';
 import type { Json, JsonObject } from '../model/json.ts';
@@ -24,9 +24,10 @@ export function judgeConditions({ runAfter }: StepDefinition, context: Expressio
   const trace: JsonObject[] = [];
   let failure: string | undefined;
   let refusal: string | undefined;
+  const data = prepareContext(context);
   for (const [upstream, edge] of Object.entries(runAfter)) {
     if (edge.when === undefined) continue;
-    const outcome = evaluateCondition(conditionOf(edge, edge.when), context);
+    const outcome = evaluateCondition(conditionOf(edge, edge.when), context, data);
     const about = { after: upstream, expression: edge.when, values: outcome.trace };
     if ('error' in outcome) {
       trace.push({ ...about, error: outcome.error });

@@ -1,21 +1,25 @@
-import type { ExpressionContext, Root } from '../expressions/context.ts';
-import { parseBody } from '../expressions/trigger-body.ts';
+import type { ExpressionContext } from '../expressions/context.ts';
+import { type ParsedBody, parseBody } from '../expressions/trigger-body.ts';
+import { ConversionError } from '../expressions/values.ts';
 import type { Json } from '../model/json.ts';
 import type { Graph } from '../model/manifest.ts';
 import type { RunTrigger } from '../model/run.ts';
 import type { Claim, RunInput } from '../store/store.ts';
 import { graphOfScope, scopesAround } from './runtime-keys.ts';
-import { StepFailure } from './step-failure.ts';
 
-/** What the expressions of a step read; the body is parsed where one of these roots needs it. Throws `StepFailure`. */
+/** What the expressions of a step read. The body is parsed when an expression first asks for it. */
 export function expressionContext(
   { trigger, steps }: RunInput,
   { stepKey, loop }: Pick<Claim, 'stepKey' | 'loop'>,
-  roots: ReadonlySet<Root>,
 ): ExpressionContext {
-  const body = roots.has('trigger') ? bodyOf(trigger) : null;
   return {
-    trigger: { body, headers: trigger.headers, key: trigger.key },
+    trigger: {
+      get body() {
+        return bodyOf(trigger);
+      },
+      headers: trigger.headers,
+      key: trigger.key,
+    },
     steps: loop === null ? steps : seenFrom(stepKey, steps),
     ...(loop === null ? {} : { loop }),
   };
@@ -40,8 +44,12 @@ function seenFrom(stepKey: string, steps: RunInput['steps']): RunInput['steps'] 
   return Object.fromEntries(seen);
 }
 
-function bodyOf({ body, contentType }: RunTrigger): Json {
-  const parsed = parseBody(body, contentType ?? undefined);
-  if ('error' in parsed) throw new StepFailure('expression_failed', `trigger.body: ${parsed.error}`);
+// One reading of the run serves the conditions and the inputs of an attempt, and so does one parsing.
+const parsedBodies = new WeakMap<RunTrigger, ParsedBody>();
+
+function bodyOf(trigger: RunTrigger): Json {
+  const parsed = parsedBodies.get(trigger) ?? parseBody(trigger.body, trigger.contentType ?? undefined);
+  parsedBodies.set(trigger, parsed);
+  if ('error' in parsed) throw new ConversionError(`trigger.body cannot be read: ${parsed.error}`);
   return parsed.value;
 }

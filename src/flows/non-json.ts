@@ -36,8 +36,8 @@ function find(value: unknown, depth: number): Found | undefined {
 }
 
 function findInArray(items: readonly unknown[], depth: number): Found | undefined {
-  for (const [index, item] of items.entries()) {
-    const found = find(item, depth + 1);
+  for (let index = 0; index < items.length; index += 1) {
+    const found = find(items[index], depth + 1);
     if (found !== undefined) return below(index, found);
   }
   return undefined;

@@ -1,6 +1,5 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
-import type { Root } from '../expressions/context.ts';
 import { maskSecrets } from '../manifest/mask-secrets.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
@@ -52,7 +51,6 @@ interface PreparedStep {
 
 /** A step that took its process down this often would take the next one down too. */
 const MAX_INTERRUPTIONS = 5;
-const ALL_ROOTS: ReadonlySet<Root> = new Set(['trigger', 'steps', 'loop']);
 
 export function createRunStep(services: RunStepServices): RunStep {
   return async (claim, signal, started) => {
@@ -105,7 +103,7 @@ async function judge(
   readRunInput: () => Promise<RunInput>,
 ): Promise<Judgement | undefined> {
   if (triesOf(claim) > 1 || claim.resumed !== null || !hasConditions(step)) return undefined;
-  return judgeConditions(step, expressionContext(await readRunInput(), claim, ALL_ROOTS));
+  return judgeConditions(step, expressionContext(await readRunInput(), claim));
 }
 
 /** The inputs come from the newest revision. */

@@ -71,8 +71,7 @@ async function render(
 ): Promise<Json> {
   const { template, constant } = templateOf(written);
   if (constant !== undefined) return constant;
-  const context =
-    template.roots.size === 0 ? NO_CONTEXT : expressionContext(await readRunInput(), claim, template.roots);
+  const context = template.roots.size === 0 ? NO_CONTEXT : expressionContext(await readRunInput(), claim);
   return renderIn(context, template);
 }
 

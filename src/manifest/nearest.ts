@@ -1,11 +1,14 @@
 import leven from 'leven';
 
+// No known name is longer, and the distance costs the product of both lengths.
+const MAX_COMPARED = 100;
+
 /** The known name that is written most like this one, whatever its case; undefined where none is known. */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   let nearest: string | undefined;
   let shortest = Number.POSITIVE_INFINITY;
   for (const candidate of known) {
-    const distance = leven(name.toLowerCase(), candidate.toLowerCase());
+    const distance = leven(name.slice(0, MAX_COMPARED).toLowerCase(), candidate.toLowerCase());
     if (distance >= shortest) continue;
     shortest = distance;
     nearest = candidate;

@@ -1,5 +1,6 @@
 import type { Span } from '@opentelemetry/api';
 import type { Logger } from 'pino';
+import { isMalformedJson } from '../expressions/trigger-body.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { Holding } from '../flows/holding.ts';
@@ -13,7 +14,6 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { acceptDelivery } from './acceptance.ts';
 import { admissionTo } from './admission.ts';
 import { type Answer, accepted, methodNotAllowed, refused } from './answers.ts';
-import { isMalformedJson } from './body.ts';
 import { type RecordedAnswer, recordOf } from './deliveries.ts';
 import { handshakeRequest } from './handshake-request.ts';
 import { type Judgement, runGates } from './pipeline.ts';

@@ -1,8 +1,8 @@
+import { isMalformedJson } from '../expressions/trigger-body.ts';
 import { startsRuns } from '../flows/catalog.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { acceptDelivery } from './acceptance.ts';
-import { isMalformedJson } from './body.ts';
 import { handshakeRequest } from './handshake-request.ts';
 import { restore, triggerOf } from './judge-again.ts';
 import { isOfGate, isReason, REASONS } from './reasons.ts';

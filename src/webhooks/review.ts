@@ -1,7 +1,7 @@
+import { isMalformedJson } from '../expressions/trigger-body.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import { admissionTo } from './admission.ts';
-import { isMalformedJson } from './body.ts';
 import { type ConfiguredStory, withConfiguration } from './configured.ts';
 import type { SignatureSettings } from './gates/signature.ts';
 import { type Advice, adviseOn } from './hints.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseBody } from '../../src/expressions/trigger-body.ts';
+import { isMalformedJson, parseBody } from '../../src/expressions/trigger-body.ts';
 
 const BYTES = Buffer.from([0xff, 0xfe, 0x00, 0x80]);
 const BASE64 = { base64: '//4AgA==' };
@@ -71,6 +71,40 @@ describe('parseBody', () => {
         ['constructor', '2'],
       ]);
     }
+  });
+
+  it.each([1_001, 10_000])('refuses a form of %i fields, and says how many it takes', (count) => {
+    expect(parseBody(Buffer.from('a=&'.repeat(count)), FORM)).toEqual({ error: 'the form has more than 1000 fields' });
+  });
+
+  it('reads a form as URLSearchParams does', () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'grapheme' }))), (pairs) => {
+        const text = new URLSearchParams(pairs).toString();
+        const expected: Record<string, string[]> = Object.create(null);
+        for (const [name, value] of new URLSearchParams(text)) expected[name] = [...(expected[name] ?? []), value];
+        const parsed = parseBody(Buffer.from(`${text}&`), FORM);
+        const value = 'value' in parsed ? parsed.value : undefined;
+        const read = Object.entries(value ?? {}).map(([name, given]) => [name, [given].flat()]);
+        expect(Object.fromEntries(read)).toEqual({ ...expected });
+      }),
+    );
+  });
+
+  it('refuses to read JSON that is nested deeper than 256 levels, which is not malformed', () => {
+    const nested = (depth: number) => Buffer.from(`{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`);
+    expect(parseBody(nested(256), 'application/json')).toHaveProperty('value');
+    for (const depth of [257, 5_000, 400_000]) {
+      expect(parseBody(nested(depth), 'application/json')).toEqual({
+        error: 'the body is nested deeper than 256 levels',
+      });
+      expect(isMalformedJson(nested(depth), 'application/json')).toBe(false);
+    }
+  });
+
+  it('counts no bracket of a string as nesting', () => {
+    const body = JSON.stringify({ 'a["{\\"': '[{"\\'.repeat(300) });
+    expect(parseBody(Buffer.from(body), 'application/json')).toEqual({ value: JSON.parse(body) });
   });
 
   it('throws for no body and no content type whatever', () => {

@@ -55,7 +55,7 @@ export function runView(run: Run): z.output<typeof runSchema> {
 
 export function triggerView({ trigger: { body, contentType, headers } }: RunDetail): z.output<typeof triggerSchema> {
   const parsed = parseBody(body, contentType ?? undefined);
-  // A body that was accepted parses; one that no longer does is shown as bytes rather than not at all.
-  const triggerBody = 'value' in parsed ? parsed.value : { base64: Buffer.from(body).toString('base64') };
+  // What is too much to read as a value, such as JSON nested thousands of levels deep, is shown as the text that it is.
+  const triggerBody = 'value' in parsed ? parsed.value : Buffer.from(body).toString('utf8');
   return { triggerBody, triggerHeaders: redactHeaders(headers) };
 }

@@ -1,5 +1,5 @@
+import { decodeForm, decodeMultipart, type FormField, URL_ENCODED_FORM } from '../../model/form.ts';
 import type { Json } from '../../model/json.ts';
-import { decodeForm, decodeMultipart, type FormField, URL_ENCODED_FORM } from './form.ts';
 import type { BodyField } from './spec.ts';
 
 /** Reads single fields of a body, which is parsed at the first question; undefined where a field is not there. */

@@ -1,9 +1,9 @@
 import { createHash, sign as signAsymmetric } from 'node:crypto';
+import { decodeForm, URL_ENCODED_FORM } from '../../model/form.ts';
 import type { Json } from '../../model/json.ts';
 import { GateConfigurationError } from '../gate.ts';
 import { isObject, mediaTypeOf, parseJson } from './body-fields.ts';
 import { encodeDigest } from './digest.ts';
-import { decodeForm, URL_ENCODED_FORM } from './form.ts';
 import { hmac } from './hmac-verifier.ts';
 import { readSigningKey, type SchemeKey } from './keys.ts';
 import { BODY_HASH_PARAMETER, type SignedBytes, signedPayload } from './signed-payload.ts';

@@ -1,8 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Delivery, Reason } from '../../model/delivery.ts';
+import { decodeForm, type FormField, URL_ENCODED_FORM } from '../../model/form.ts';
 import { mediaTypeOf } from './body-fields.ts';
 import { decodeDigest } from './digest.ts';
-import { decodeForm, type FormField, URL_ENCODED_FORM } from './form.ts';
 import { portVariants, withoutFragment } from './signed-url.ts';
 import type { PayloadLayout } from './spec.ts';
 

@@ -1,5 +1,5 @@
+import { URL_ENCODED_FORM } from '../../model/form.ts';
 import { bodyReader, isObject, mediaTypeOf, parseJson } from './body-fields.ts';
-import { URL_ENCODED_FORM } from './form.ts';
 import type { Handshake } from './handshake.ts';
 import type { SignatureSpec } from './spec.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isMalformedJson } from '../../src/webhooks/body.ts';
+import { isMalformedJson } from '../../src/expressions/trigger-body.ts';
 
 describe('isMalformedJson', () => {
   it.each([

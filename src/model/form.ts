@@ -8,17 +8,20 @@ export interface FormField {
 }
 
 // As many as common servers take; publishers send fewer than a hundred, and each costs memory before anything is verified.
-const MAX_FIELDS = 1000;
+export const MAX_FORM_FIELDS = 1000;
 
 // Headers of one part; a longer head is no publisher's.
 const MAX_PART_HEAD_BYTES = 4096;
 
 export const URL_ENCODED_FORM = 'application/x-www-form-urlencoded';
 
-/** Decodes an `application/x-www-form-urlencoded` body; undefined where it has more than a thousand fields. */
+/**
+ * Decodes an `application/x-www-form-urlencoded` body, for signatures and expressions alike; undefined where it has more
+ * than a thousand fields.
+ */
 export function decodeForm(body: Buffer): FormField[] | undefined {
-  const pairs = body.toString('latin1').split('&', MAX_FIELDS + 1);
-  if (pairs.length > MAX_FIELDS) return undefined;
+  const pairs = body.toString('latin1').split('&', MAX_FORM_FIELDS + 1);
+  if (pairs.length > MAX_FORM_FIELDS) return undefined;
   return pairs.filter((pair) => pair !== '').map(decodePair);
 }
 
@@ -40,7 +43,7 @@ export function decodeMultipart(body: Buffer, boundary: string): FormField[] | u
   const fields: FormField[] = [];
   let start = firstPart(body, delimiter);
   for (let parts = 0; start !== -1; parts++) {
-    if (parts === MAX_FIELDS) return undefined;
+    if (parts === MAX_FORM_FIELDS) return undefined;
     const end = body.indexOf(delimiter, start);
     if (end === -1 || body.toString('latin1', start, start + 2) === '--') break;
     const field = decodePart(body.subarray(start, end));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { decodeForm, decodeMultipart } from '../../../src/webhooks/schemes/form.ts';
+import { decodeForm, decodeMultipart } from '../../src/model/form.ts';
 
 it('decodes what URLSearchParams writes, name for name and value for value', () => {
   fc.assert(

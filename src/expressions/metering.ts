@@ -1,0 +1,230 @@
+import type { Environment } from '@marcbachmann/cel-js';
+import { Budget, BudgetError } from './budget.ts';
+import { compileDynamicPattern, compilePattern, matches } from './matches.ts';
+import { isEqual, isIn, isRecord, toOperand } from './values.ts';
+
+type Handle = (...operands: unknown[]) => unknown;
+
+/** What of a checked node of the CEL library is used here; its types know the parsed node only. */
+interface CheckedNode {
+  readonly op: string;
+  readonly args: unknown;
+  readonly meta: { readonly alternate?: CheckedNode; readonly macro?: Macro; readonly evaluate: Evaluate };
+  /** Applies the operator or function to operands that are evaluated already. */
+  handle?: Handle;
+  evaluate: Evaluate;
+}
+
+type Evaluate = (evaluator: Evaluator, node: unknown, context: unknown) => unknown;
+
+interface Macro {
+  readonly evaluate: Evaluate;
+}
+
+interface Evaluator {
+  run(node: unknown, context: unknown): unknown;
+  tryEval(node: unknown, context: unknown): unknown;
+  debugType(value: unknown): unknown;
+  debugTypeDeep(value: unknown): unknown;
+  readonly mapType: unknown;
+}
+
+/** An exception costs a stack trace and a marked-up copy of the expression. */
+const ERROR_STEPS = 300;
+/** A time zone is looked up by name at every call. */
+const TIME_ZONE_STEPS = 2_000;
+const SEARCHES: ReadonlySet<string> = new Set(['contains', 'indexOf', 'lastIndexOf', 'split']);
+/** A longer text to search for defeats the engine's search tables: then every place of the text may cost its length. */
+const MAX_TABLED_SEARCH = 250;
+const PAIRS_PER_STEP = 256;
+
+/** The budget of the evaluation under way: evaluations are synchronous, so there is one at a time. */
+let current = new Budget();
+
+export function withBudget<Result>(budget: Budget, work: () => Result): Result {
+  const before = current;
+  current = budget;
+  try {
+    return work();
+  } finally {
+    current = before;
+  }
+}
+
+/**
+ * Makes the evaluation of a checked expression charge the current budget: each node a step, operators and functions by
+ * the size of what they are given. Values stay the JSON that they were until an operator or function needs CEL's.
+ *
+ * The library has no hook for it, so that its nodes are changed in place: `evaluate`, which runs a node, and `handle`,
+ * which applies it. A test for each kind of work holds this to the version in use, which package.json therefore pins.
+ */
+export function meter(ast: unknown): void {
+  const seen = new Set<object>();
+  const visit = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null || seen.has(value)) return;
+    if (isNode(value)) {
+      seen.add(value);
+      visit(value.meta.alternate);
+      visit(value.meta.macro);
+      visit(value.args);
+      meterNode(value);
+    } else if (Array.isArray(value)) {
+      value.forEach(visit);
+    } else if (isRecord(value)) {
+      seen.add(value);
+      Object.values(value).forEach(visit);
+    }
+  };
+  visit(ast);
+}
+
+/** The pattern of a `matches` that is written out, compiled. Throws `PatternError`. */
+function writtenPattern(args: unknown) {
+  const [name, , [pattern] = []] = args as [string, unknown, { op: string; args: unknown }[]?];
+  const isWritten = name === 'matches' && pattern?.op === 'value' && typeof pattern.args === 'string';
+  return isWritten ? compilePattern(String(pattern.args)) : undefined;
+}
+
+function isNode(value: object): value is CheckedNode {
+  return 'op' in value && 'meta' in value && 'evaluate' in value;
+}
+
+function meterNode(node: CheckedNode): void {
+  const { alternate, macro, evaluate } = node.meta;
+  const inner: Evaluate =
+    alternate !== undefined
+      ? (evaluator, _, context) => alternate.evaluate(evaluator, alternate, context)
+      : macro !== undefined
+        ? (evaluator, _, context) => macro.evaluate(evaluator, macro, context)
+        : (evaluator, own, context) => evaluate(evaluator, own, context);
+  node.evaluate = (evaluator, own, context) => {
+    current.charge(1);
+    return inner(evaluator, own, context);
+  };
+  if (node.handle !== undefined) node.handle = meteredHandle(node, node.handle);
+}
+
+/** Changes what of an environment's evaluator costs without bound, or takes a property of the data for its type. */
+export function adaptEvaluator(environment: Environment): void {
+  const probe = environment.parse('0');
+  const node: unknown = probe.ast;
+  if (typeof node !== 'object' || node === null || !isNode(node)) throw new Error('the CEL library has no such nodes');
+  node.evaluate = adapt;
+  probe();
+}
+
+function adapt(evaluator: Evaluator): void {
+  const typeOf = evaluator.debugType.bind(evaluator);
+  evaluator.debugType = (value) => (isRecord(value) ? evaluator.mapType : typeOf(value));
+  // The nested type of a value is kept for good, so that data of ever new shapes would fill the memory.
+  evaluator.debugTypeDeep = evaluator.debugType;
+  // What `||` and `exists` catch and pass over: an expression whose budget is spent must not go on.
+  evaluator.tryEval = (node, context) => {
+    try {
+      return evaluator.run(node, context);
+    } catch (error) {
+      if (error instanceof BudgetError) throw error;
+      current.charge(ERROR_STEPS);
+      return error;
+    }
+  };
+}
+
+function meteredHandle({ op, args }: CheckedNode, handle: Handle): Handle {
+  switch (op) {
+    case '.':
+    case '[]':
+      return (left, right, ...rest) => {
+        const key = op === '[]' ? toOperand(right) : right;
+        if (!isRecord(left)) return handle(left, key, ...rest);
+        const found = typeof key === 'string' && Object.hasOwn(left, key) ? left[key] : undefined;
+        // An empty map makes the library say that there is no such key.
+        return found === undefined ? handle({}, key, ...rest) : found;
+      };
+    case '==':
+    case '!=':
+      return (left, right, ...rest) => {
+        if (!isCollection(left) || !isCollection(right)) {
+          chargeShorter(left, right);
+          return handle(toOperand(left), toOperand(right), ...rest);
+        }
+        return isEqual(left, right, current) === (op === '==');
+      };
+    case 'in':
+      return (left, right, ...rest) =>
+        Array.isArray(right) ? isIn(left, right, current) : handle(toOperand(left), right, ...rest);
+    case '+':
+      return (left, right, ...rest) => {
+        chargeSize(left);
+        chargeSize(right);
+        return handle(toOperand(left), toOperand(right), ...rest);
+      };
+    case 'comprehension':
+      return (items, ...rest) => {
+        chargeSize(items);
+        return handle(items, ...rest);
+      };
+    case 'call':
+    case 'rcall':
+      return meteredCall(args, handle);
+    case '!_':
+    case '-_':
+    case '?:':
+      return (operand, ...rest) => handle(toOperand(operand), ...rest);
+    default:
+      return (left, right, ...rest) => {
+        chargeShorter(left, right);
+        return handle(toOperand(left), toOperand(right), ...rest);
+      };
+  }
+}
+
+function meteredCall(args: unknown, handle: Handle): Handle {
+  const name = Array.isArray(args) ? String(args[0]) : '';
+  const written = writtenPattern(args);
+  return (given, ...rest) => {
+    const operands = Array.isArray(given) ? given.map(toOperand) : [];
+    chargeCall(name, operands);
+    const [text, pattern] = operands;
+    if (name === 'matches' && typeof text === 'string' && typeof pattern === 'string') {
+      return matches(text, written ?? compileDynamicPattern(pattern, current), current);
+    }
+    const result = handle(operands, ...rest);
+    chargeSize(result);
+    return result;
+  };
+}
+
+function chargeCall(name: string, operands: readonly unknown[]): void {
+  const [subject, argument] = operands;
+  for (const operand of operands) if (!Array.isArray(operand)) chargeSize(operand);
+  if (SEARCHES.has(name) && typeof subject === 'string' && typeof argument === 'string') {
+    const isTabled = argument.length <= MAX_TABLED_SEARCH && name !== 'lastIndexOf';
+    if (!isTabled) current.charge((subject.length * argument.length) / PAIRS_PER_STEP);
+  }
+  // Looks for the next unit from every digit on.
+  if (name === 'duration' && typeof subject === 'string') current.charge(subject.length ** 2 / PAIRS_PER_STEP);
+  if (name === 'join' && Array.isArray(subject)) {
+    const separator = typeof argument === 'string' ? argument.length : 0;
+    for (const item of subject) current.chargeText((typeof item === 'string' ? item.length : 0) + separator);
+  }
+  // Counts code points one by one.
+  if (name === 'size' && typeof subject === 'string') current.chargeItems(subject.length);
+  if (name.startsWith('get') && typeof argument === 'string') current.charge(TIME_ZONE_STEPS);
+}
+
+function chargeSize(value: unknown): void {
+  if (typeof value === 'string' || value instanceof Uint8Array) current.chargeText(value.length);
+  else if (Array.isArray(value)) current.chargeItems(value.length);
+  else if (isRecord(value)) current.chargeKeys(Object.keys(value).length);
+}
+
+function chargeShorter(left: unknown, right: unknown): void {
+  if (typeof left === 'string' && typeof right === 'string') {
+    current.chargeText(Math.min(left.length, right.length));
+  }
+}
+
+function isCollection(value: unknown): boolean {
+  return Array.isArray(value) || isRecord(value);
+}
