@@ -6,6 +6,28 @@ import type { DashboardServices } from './services.ts';
 type GuardServices = Pick<DashboardServices, 'access' | 'listener' | 'publicUrl'>;
 
 const READING_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+const PROXY_HEADER = new RegExp(
+  [
+    'forwarded(-.*)?',
+    'x-forwarded(-.*)?',
+    'x-original-.*',
+    'via',
+    'cdn-loop',
+    'cf-.*',
+    'x-envoy-.*',
+    'tailscale-.*',
+    'x-real-ip',
+    'x-client-ip',
+    'x-cluster-client-ip',
+    'true-client-ip',
+    'fastly-client-ip',
+    '(wl-)?proxy-client-ip',
+    'x-azure-(clientip|socketip)',
+    'x-appengine-user-ip',
+  ]
+    .map((name) => `^${name}$`)
+    .join('|'),
+);
 const HOW_TO_OPEN = 'set SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD';
 
 /**
@@ -39,14 +61,21 @@ function refuseForeignHost(request: FastifyRequest, services: GuardServices): vo
 }
 
 function refuseForwarded(request: FastifyRequest): void {
-  const header = ['forwarded', 'x-forwarded-for', 'x-forwarded-host'].find((name) => name in request.headers);
-  if (header === undefined) return;
+  const sign = signOfProxy(request);
+  if (sign === undefined) return;
   throw new HttpError(
     403,
-    `The dashboard has no credentials and this request came through a proxy (it carries ${header}); to use it behind ` +
-      `one ${HOW_TO_OPEN}`,
+    `The dashboard has no credentials and this request came through a proxy (${sign}); to use it behind one ${HOW_TO_OPEN}`,
     'proxy_not_allowed',
   );
+}
+
+/** What browsers and command lines never send, and proxies, tunnels and content networks do. */
+function signOfProxy(request: FastifyRequest): string | undefined {
+  // nginx speaks HTTP/1.0 to what is behind it unless it is told otherwise, and adds no header of its own.
+  if (request.raw.httpVersion === '1.0') return 'it speaks HTTP/1.0';
+  const header = Object.keys(request.headers).find((name) => PROXY_HEADER.test(name));
+  return header === undefined ? undefined : `it carries ${header}`;
 }
 
 function refuseCrossSite(request: FastifyRequest, services: GuardServices): void {

@@ -58,7 +58,24 @@ describe('without credentials', () => {
     }
   });
 
-  it.each(['x-forwarded-for', 'x-forwarded-host', 'forwarded'])(
+  it.each([
+    'forwarded',
+    'x-forwarded-for',
+    'x-forwarded-host',
+    'x-forwarded-proto',
+    'x-forwarded-anything',
+    'x-real-ip',
+    'via',
+    'cf-connecting-ip',
+    'cf-ray',
+    'true-client-ip',
+    'x-client-ip',
+    'fastly-client-ip',
+    'x-cluster-client-ip',
+    'x-original-for',
+    'x-original-host',
+    'cdn-loop',
+  ])(
     'a loopback listener refuses what a proxy brings in: %s',
     async (header) => {
       const headers = { host: 'localhost', [header]: 'for=203.0.113.7' };
@@ -106,13 +123,35 @@ describe('without credentials', () => {
     expect(response?.statusCode).toBe(200);
   });
 
-  it('refuses a rebound name on a real socket', async () => {
+  it('lets pass what browsers and command lines send', async () => {
+    const headers = {
+      host: 'localhost:3000',
+      accept: '*/*',
+      'accept-encoding': 'gzip',
+      'accept-language': 'en',
+      'cache-control': 'no-cache',
+      cookie: 'a=b',
+      dnt: '1',
+      priority: 'u=0',
+      referer: 'http://localhost:3000/flows',
+      'sec-ch-ua': '"Chromium"',
+      'sec-fetch-mode': 'navigate',
+      'sec-gpc': '1',
+      'upgrade-insecure-requests': '1',
+      'user-agent': 'curl/8',
+      'x-requested-with': 'XMLHttpRequest',
+      'viaduct-id': '1',
+    };
+    expect((await ask('loopback on 127.0.0.1', 'GET', headers)).statusCode).toBe(200);
+  });
+
+  it('refuses a rebound name, and what a proxy brings in, on a real socket', async () => {
     const dashboard = await startDashboard();
     try {
       await dashboard.app.listen({ host: '127.0.0.1', port: 0 });
       const address = dashboard.app.server.address();
       if (address === null || typeof address === 'string') throw new Error('not listening');
-      const first = (host: string) =>
+      const first = (host: string, version = '1.1') =>
         new Promise<string>((resolve, reject) => {
           const socket = connect(address.port, '127.0.0.1');
           socket.once('data', (data) => {
@@ -120,11 +159,12 @@ describe('without credentials', () => {
             socket.destroy();
           });
           socket.once('error', reject);
-          socket.write(`GET /flows/api/runs HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+          socket.write(`GET /flows/api/runs HTTP/${version}\r\nHost: ${host}\r\n\r\n`);
         });
       expect(await first(`127.0.0.1:${address.port}`)).toBe('HTTP/1.1 200 OK');
       expect(await first('rebound.example')).toBe('HTTP/1.1 403 Forbidden');
       expect(await first('')).toBe('HTTP/1.1 403 Forbidden');
+      expect(await first('localhost', '1.0')).toBe('HTTP/1.1 403 Forbidden');
     } finally {
       await dashboard.close();
     }

@@ -35,3 +35,16 @@ function toAddress(address: ipaddr.IPv4 | ipaddr.IPv6): Address {
   if (address instanceof ipaddr.IPv6) return { family: 6, value, text: address.toRFC5952String() };
   return { family: 4, value, text: address.toString() };
 }
+
+/** `64:ff9b::/96`: a translator writes the IPv4 address of each client into its last 32 bits. */
+const NAT64 = 0x64_ff9bn << 64n;
+
+/**
+ * Who an address belongs to, as limits count: one IPv4 address, and of IPv6 the /64, of which one subscriber can use every
+ * address. What is no address stands for itself.
+ */
+export function addressGroup(text: string): string {
+  const address = parseAddress(text);
+  if (address === undefined || address.family === 4 || address.value >> 32n === NAT64) return address?.text ?? text;
+  return `${(address.value >> 64n).toString(16).padStart(16, '0')}/64`;
+}
