@@ -1,60 +1,101 @@
 import { LRUCache } from 'lru-cache';
 import type { WebhookInputs } from '../../model/manifest.ts';
 import { type Gate, GateConfigurationError, type GatePlugin, type GateSettings, type Verdict } from '../gate.ts';
-import { fullBucket, type RateLimit, type TokenBucket, takePermit } from './token-bucket.ts';
+import { addressGroup } from '../networks/address.ts';
+import { fullBucket, type RateLimit, refilled, type TokenBucket, takePermit } from './token-bucket.ts';
 
-// A bucket of one address takes some 200 bytes. The one that is dropped was used longest ago and has most likely filled
+// An account of one address takes some 300 bytes. The one that is dropped was used longest ago and has most likely filled
 // up meanwhile; if not, its address starts again with a full one. A flood from ever new addresses so costs no memory.
 const ADDRESSES_REMEMBERED = 100_000;
 
-/** Where buckets are kept between deliveries. */
-interface Buckets {
-  get(key: string): TokenBucket | undefined;
-  set(key: string, bucket: TokenBucket): unknown;
+interface Entry {
+  readonly limit: RateLimit;
+  readonly bucket: TokenBucket;
+}
+
+/** What the deliveries of one flow, or of one flow and client, have left: a bucket for each limit that its triggers set. */
+type Account = readonly Entry[];
+
+/** Where accounts are kept between deliveries, and the limits of the triggers that draw on them. */
+interface Accounts {
+  readonly byKey: { get(key: string): Account | undefined; set(key: string, account: Account): unknown };
+  /** By flow, then by trigger. */
+  readonly limits: Map<string, Map<string, RateLimit>>;
 }
 
 /**
- * Makes the gate that lets a flow's deliveries pass at a steady rate, by flow or by flow and client address.
+ * Makes the gate that lets a flow's deliveries pass at a steady rate. The key is the flow, or the flow and the client's
+ * address, of IPv6 its /64.
  *
- * Buckets belong to the plugin, not to the gates that it prepares, so that a deploy does not refill them. The webhook
- * triggers of a flow share its buckets; triggers with different limits have separate ones, or the smaller limit would
- * drain the larger.
+ * The webhook triggers of a flow draw on one account: what passes through one of them counts for all, and each delivery
+ * must find a permit under the limit of its own trigger. So a trigger never lets more pass than its limit says, however
+ * its siblings are set. Accounts belong to the plugin, not to the gates that it prepares: a deploy does not refill them.
  */
 export function rateLimitGate(): GatePlugin<GateSettings> {
-  const byFlow: Buckets = new Map();
-  const byAddress: Buckets = new LRUCache<string, TokenBucket>({ max: ADDRESSES_REMEMBERED });
+  const byFlow: Accounts = { byKey: new Map(), limits: new Map() };
+  const byAddress: Accounts = {
+    byKey: new LRUCache<string, Account>({ max: ADDRESSES_REMEMBERED }),
+    limits: new Map(),
+  };
   return {
     name: 'rateLimit',
-    prepare({ flowId, inputs }, settings): Gate | undefined {
+    prepare({ flowId, triggerKey, inputs }, settings): Gate | undefined {
       const limit = limitOf(inputs, settings);
-      if (limit === undefined) return undefined;
       const isPerIp = inputs.webhookRateLimitPerIp ?? settings.rateLimitPerIp ?? false;
-      const buckets = isPerIp ? byAddress : byFlow;
-      const share = `${flowId}|${limit.permitsPerSecond}|${limit.burstSize}`;
-      const keyOf = (clientIp: string) => (isPerIp ? `${share}|${clientIp}` : share);
+      for (const { limits } of [byFlow, byAddress]) limits.get(flowId)?.delete(triggerKey);
+      if (limit === undefined) return undefined;
+      const { byKey, limits } = isPerIp ? byAddress : byFlow;
+      const ofTriggers = limits.get(flowId) ?? new Map<string, RateLimit>();
+      limits.set(flowId, ofTriggers.set(triggerKey, limit));
+      const keyOf = (clientIp: string) => (isPerIp ? `${flowId}|${addressGroup(clientIp)}` : flowId);
+      const judgeAt = (key: string) => {
+        const now = settings.clock.monotonic();
+        return judge(upToDate(byKey.get(key) ?? [], [limit, ...ofTriggers.values()], now), limit, now);
+      };
       return {
         name: 'rateLimit',
         check: ({ clientIp }) => {
-          const { verdict, bucket } = judge(buckets.get(keyOf(clientIp)), limit, settings.clock.monotonic());
-          buckets.set(keyOf(clientIp), bucket);
+          const key = keyOf(clientIp);
+          const { verdict, account } = judgeAt(key);
+          byKey.set(key, account);
           return verdict;
         },
-        rehearse: ({ clientIp }) => judge(buckets.get(keyOf(clientIp)), limit, settings.clock.monotonic()).verdict,
+        rehearse: ({ clientIp }) => judgeAt(keyOf(clientIp)).verdict,
       };
     },
   };
 }
 
+/** The account with a bucket for each limit; one of a limit that is no longer deployed goes once it has filled up. */
+function upToDate(account: Account, limits: readonly RateLimit[], now: number): Account {
+  const entries: Entry[] = account
+    .map(({ limit, bucket }) => ({ limit, bucket: refilled(bucket, limit, now) }))
+    .filter(({ limit, bucket }) => bucket.permits < limit.burstSize);
+  for (const limit of limits) {
+    if (entries.some((entry) => isSameLimit(entry.limit, limit))) continue;
+    entries.push({ limit, bucket: fullBucket(limit, now) });
+  }
+  return entries;
+}
+
 function judge(
-  known: TokenBucket | undefined,
+  account: Account,
   limit: RateLimit,
   now: number,
-): { readonly verdict: Verdict; readonly bucket: TokenBucket } {
-  const { bucket, retryAfterMs } = takePermit(known ?? fullBucket(limit, now), limit, now);
+): { readonly verdict: Verdict; readonly account: Account } {
+  const own = account.find((entry) => isSameLimit(entry.limit, limit))?.bucket ?? fullBucket(limit, now);
+  const { bucket, retryAfterMs } = takePermit(own, limit, now);
   const facts = { rateLimit: { permitsLeft: bucket.permits, ...limit } };
-  if (retryAfterMs === 0) return { verdict: { passed: true, evidence: { facts } }, bucket };
+  if (retryAfterMs === 0) {
+    const charged = account.map((entry) => ({ ...entry, bucket: takePermit(entry.bucket, entry.limit, now).bucket }));
+    return { verdict: { passed: true, evidence: { facts } }, account: charged };
+  }
   const detail = `more than ${limit.permitsPerSecond} a second with bursts of ${limit.burstSize}`;
-  return { verdict: { passed: false, reason: 'rate_limited', detail, evidence: { retryAfterMs, facts } }, bucket };
+  return { verdict: { passed: false, reason: 'rate_limited', detail, evidence: { retryAfterMs, facts } }, account };
+}
+
+function isSameLimit(a: RateLimit, b: RateLimit): boolean {
+  return a.permitsPerSecond === b.permitsPerSecond && a.burstSize === b.burstSize;
 }
 
 /** A field of the trigger overrides the global value, each by itself. */

@@ -19,15 +19,20 @@ export function fullBucket({ burstSize }: RateLimit, at: number): TokenBucket {
   return { permits: burstSize, at };
 }
 
+/** The bucket at an instant, with what has come in since. */
+export function refilled(bucket: TokenBucket, limit: RateLimit, now: number): TokenBucket {
+  const at = Math.max(now, bucket.at);
+  const elapsedSeconds = (at - bucket.at) / 1000;
+  return { permits: Math.min(limit.burstSize, bucket.permits + elapsedSeconds * limit.permitsPerSecond), at };
+}
+
 /** Takes one permit; `retryAfterMs` is 0 where there was one, else the time until there is. */
 export function takePermit(
   bucket: TokenBucket,
   limit: RateLimit,
   now: number,
 ): { readonly bucket: TokenBucket; readonly retryAfterMs: number } {
-  const at = Math.max(now, bucket.at);
-  const elapsedSeconds = (at - bucket.at) / 1000;
-  const permits = Math.min(limit.burstSize, bucket.permits + elapsedSeconds * limit.permitsPerSecond);
+  const { permits, at } = refilled(bucket, limit, now);
   if (permits + ROUNDING >= 1) return { bucket: { permits: Math.max(0, permits - 1), at }, retryAfterMs: 0 };
   const retryAfterMs = Math.ceil(((1 - permits) / limit.permitsPerSecond) * 1000);
   return { bucket: { permits, at }, retryAfterMs };

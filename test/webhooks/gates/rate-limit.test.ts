@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/model/manifest.ts';
 import type { Gate, GatePlugin, GateSettings } from '../../../src/webhooks/gate.ts';
@@ -9,10 +10,10 @@ const ONE_A_SECOND: WebhookInputs = { webhookRateLimitPermitsPerSecond: 1, webho
 
 function prepare(
   inputs: WebhookInputs,
-  given: { plugin?: GatePlugin<GateSettings>; settings?: GateSettings; flowId?: string } = {},
+  given: { plugin?: GatePlugin<GateSettings>; settings?: GateSettings; flowId?: string; triggerKey?: string } = {},
 ): Gate {
-  const { plugin = rateLimitGate(), settings = sampleSettings(), flowId } = given;
-  const gate = plugin.prepare(sampleTrigger(inputs, flowId === undefined ? {} : { flowId }), settings);
+  const { plugin = rateLimitGate(), settings = sampleSettings(), ...names } = given;
+  const gate = plugin.prepare(sampleTrigger(inputs, names), settings);
   if (gate === undefined) throw new Error('no gate');
   return gate;
 }
@@ -94,13 +95,73 @@ describe('rateLimitGate', () => {
     expect(await passes(gate, address(100_000))).toBe(false);
   });
 
-  it('shares a bucket between the triggers of a flow, not between flows nor between different limits', async () => {
+  it('counts the /64 of an IPv6 client as one address, and each IPv4 address by itself', async () => {
+    const gate = prepare({ ...ONE_A_SECOND, webhookRateLimitPerIp: true });
+    expect(await passes(gate, '2001:db8:1:2::1')).toBe(true);
+    expect(await passes(gate, '2001:db8:1:2:ffff:ffff:ffff:ffff')).toBe(true);
+    expect(await passes(gate, '2001:db8:1:2:9::')).toBe(false);
+    expect(await passes(gate, '2001:db8:1:3::1')).toBe(true);
+    expect(await countPasses(gate, 3, '192.0.2.1')).toBe(2);
+    expect(await countPasses(gate, 3, '192.0.2.2')).toBe(2);
+  });
+
+  it('shares a bucket between the triggers of a flow, not between flows', async () => {
     const plugin = rateLimitGate();
     const settings = sampleSettings();
-    expect(await countPasses(prepare(ONE_A_SECOND, { plugin, settings }), 2)).toBe(2);
-    expect(await passes(prepare(ONE_A_SECOND, { plugin, settings }))).toBe(false);
+    expect(await countPasses(prepare(ONE_A_SECOND, { plugin, settings, triggerKey: 'one' }), 2)).toBe(2);
+    expect(await passes(prepare(ONE_A_SECOND, { plugin, settings, triggerKey: 'two' }))).toBe(false);
     expect(await passes(prepare(ONE_A_SECOND, { plugin, settings, flowId: 'another' }))).toBe(true);
-    expect(await passes(prepare({ ...ONE_A_SECOND, webhookRateLimitBurstSize: 1 }, { plugin, settings }))).toBe(true);
+  });
+
+  it('counts what passes one trigger for all of its flow, each under its own limit, from the first delivery on', async () => {
+    const plugin = rateLimitGate();
+    const clock = new FakeClock();
+    const settings = sampleSettings({ clock });
+    const inputs = (permits: number, burst: number, isPerIp: boolean): WebhookInputs => ({
+      webhookRateLimitPermitsPerSecond: permits,
+      webhookRateLimitBurstSize: burst,
+      webhookRateLimitPerIp: isPerIp,
+    });
+    for (const isPerIp of [false, true]) {
+      const small = prepare(inputs(1, 2, isPerIp), { plugin, settings, triggerKey: 'small' });
+      const large = prepare(inputs(10, 3, isPerIp), { plugin, settings, triggerKey: 'large' });
+      expect(await countPasses(small, 5)).toBe(2);
+      expect(await countPasses(large, 5)).toBe(1);
+      clock.advance(1000);
+      expect(await countPasses(large, 5)).toBe(3);
+      expect(await countPasses(small, 5)).toBe(0);
+      clock.advance(1000);
+      expect(await countPasses(small, 5)).toBe(1);
+      expect(await countPasses(large, 5)).toBe(2);
+    }
+  });
+
+  it('lets no trigger pass more than its limit, however its siblings are set and used', async () => {
+    const limit = fc.record({ permits: fc.integer({ min: 1, max: 20 }), burst: fc.integer({ min: 1, max: 10 }) });
+    const uses = fc.array(fc.record({ at: fc.nat({ max: 400 }), isFirst: fc.boolean() }), { maxLength: 200 });
+    await fc.assert(
+      fc.asyncProperty(limit, limit, uses, async (first, second, sent) => {
+        const plugin = rateLimitGate();
+        const clock = new FakeClock();
+        const settings = sampleSettings({ clock });
+        const gates = [first, second].map(({ permits, burst }, index) =>
+          prepare(
+            { webhookRateLimitPermitsPerSecond: permits, webhookRateLimitBurstSize: burst },
+            { plugin, settings, triggerKey: `trigger ${index}` },
+          ),
+        );
+        const passed = [0, 0];
+        for (const { at, isFirst } of sent) {
+          clock.advance(at);
+          const index = isFirst ? 0 : 1;
+          const gate = gates[index];
+          if (gate !== undefined && (await passes(gate))) passed[index] = (passed[index] ?? 0) + 1;
+        }
+        const seconds = sent.reduce((sum, { at }) => sum + at, 0) / 1000;
+        expect(passed[0]).toBeLessThanOrEqual(first.burst + seconds * first.permits + 1e-6);
+        expect(passed[1]).toBeLessThanOrEqual(second.burst + seconds * second.permits + 1e-6);
+      }),
+    );
   });
 
   it('does not refill a bucket at a deploy', async () => {
