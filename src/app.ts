@@ -3,6 +3,7 @@ import { relative, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
+import { watchConnections } from './connections.ts';
 import { dashboard } from './dashboard/dashboard.ts';
 import { createDeployment, type Deployment } from './deployment.ts';
 import { errorHandler, ManifestsError } from './errors.ts';
@@ -15,7 +16,7 @@ import { createIdSource } from './ids.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
-import { dashboardAccess, databasePath, type Environment, readSettings } from './settings.ts';
+import { dashboardAccess, databasePath, type Environment, isLoopbackHost, readSettings } from './settings.ts';
 import type { Settings, SettingsInput } from './settings-schema.ts';
 import { withDeliveryRing } from './store/delivery-ring.ts';
 import { withSealedBodies } from './store/sealed-bodies.ts';
@@ -91,8 +92,6 @@ const SYSTEM_CLOCK: Clock = { now: () => Date.now(), monotonic: () => performanc
  * otherwise hold gigabytes.
  */
 const BODIES_IN_FLIGHT_BYTES = 268_435_456;
-
-const IDLE_SWEEP_MS = 50;
 
 /** Builds a service from its settings: loads and deploys the manifests, opens the store, wires the rooms. Throws
  * `SettingsError`, `ManifestsError` or `StoreUnavailableError`; then nothing is left open. */
@@ -180,10 +179,15 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const isStopping = () => closing !== undefined;
   const house = { ...parts, metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, isStopping };
   const fastify = createServer(house);
+  const proxies = clientAddressReader(settings);
+  const connections = watchConnections(fastify.server, {
+    isShared: (address) => isLoopbackHost(address) || proxies.isTrustedPeer(address),
+    onRefused: (address) => logger.warn({ address }, 'an address holds too many sockets open; more are refused'),
+  });
   const stop = async () => {
     follow = () => {};
     stopWatching();
-    await closeServer(fastify);
+    await connections.sweepUntil(fastify.close());
     await holding.stop();
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
     await parts.logRetention.stop();
@@ -243,6 +247,8 @@ function createServer(parts: ServerParts): FastifyInstance {
     http: { headersTimeout: 10_000, connectionsCheckingInterval: 2000 },
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
+    // What arrives during a stop is answered by the ingress, which records it, and by the dashboard.
+    return503OnClosing: false,
     routerOptions: { maxParamLength: 256 },
     // What the router itself cannot read, a malformed URL for one, is answered in the same shape as the rest.
     frameworkErrors: errorHandler,
@@ -255,8 +261,12 @@ function createServer(parts: ServerParts): FastifyInstance {
     live: parts.live,
     clientAddress: clientAddressReader(settings),
   };
+  // The depth is a number that a sender gets around by calling directly; it must tell nobody apart here.
+  const senderAddress = clientAddressReader({ trustedProxies: settings.trustedProxies, forwardedHeaderDepth: 0 });
   void fastify.register(ingress, {
     ...receiving,
+    senderAddress,
+    isStopping: parts.isStopping,
     maxBodyBytes: settings.maxBodyBytes,
     maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
   });
@@ -275,19 +285,6 @@ function createServer(parts: ServerParts): FastifyInstance {
     }),
   );
   return fastify;
-}
-
-/**
- * Resolves when every request that was taken is answered. A connection that was busy when the stop began would outlive its
- * last answer for as long as keep-alive lets it, so idle ones are closed again and again.
- */
-async function closeServer(fastify: FastifyInstance): Promise<void> {
-  const sweep = setInterval(() => fastify.server.closeIdleConnections(), IDLE_SWEEP_MS);
-  try {
-    await fastify.close();
-  } finally {
-    clearInterval(sweep);
-  }
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {

@@ -66,7 +66,7 @@ export function errorHandler(
     });
   }
   const statusCode = error.statusCode ?? 500;
-  if (statusCode >= 500) {
+  if (statusCode >= 500 && !(error instanceof HttpError)) {
     request.log.error({ err: error, method: request.method, url: request.routeOptions.url }, 'a request failed');
     return send(reply, { statusCode: 500, message: 'Something went wrong here; the log has it' });
   }

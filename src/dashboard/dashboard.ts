@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
-import { errorHandler } from '../errors.ts';
+import { errorHandler, HttpError } from '../errors.ts';
 import { attentionRoutes } from './api/attention.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { deployRoutes } from './api/deploys.ts';
@@ -83,6 +83,9 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
 }
 
 function addGuarded(app: FastifyInstance, services: DashboardServices): void {
+  app.addHook('onRequest', async () => {
+    if (services.isStopping()) throw new HttpError(503, 'The process is stopping', 'stopping');
+  });
   app.addHook('onRequest', guardOrigin(services));
   if (services.access.kind === 'credentials') {
     app.addHook('onRequest', requireCredentials(services.access, services));

@@ -32,7 +32,16 @@ export function refused(reason: Reason, statusCode = REASONS[reason].statusCode)
   return { statusCode, contentType: JSON_TYPE, body: JSON.stringify({ statusCode, error, message, reason }) };
 }
 
-export function methodNotAllowed(): Answer {
+/** `others` are methods of handshakes. */
+export function methodNotAllowed(others: readonly string[] = []): Answer {
   const error = { statusCode: 405, error: 'Method Not Allowed', message: 'Deliveries are sent with POST' };
-  return { statusCode: 405, contentType: JSON_TYPE, body: JSON.stringify(error), headers: { allow: 'POST' } };
+  const allow = [...new Set(['POST', ...others])].join(', ');
+  return { statusCode: 405, contentType: JSON_TYPE, body: JSON.stringify(error), headers: { allow } };
+}
+
+/** Nothing arrived that could be judged or kept. */
+export function bodyStopped(): Answer {
+  const message = 'The body stopped arriving; send the delivery again';
+  const error = { statusCode: 408, error: 'Request Timeout', message };
+  return { statusCode: 408, contentType: JSON_TYPE, body: JSON.stringify(error) };
 }

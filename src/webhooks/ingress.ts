@@ -1,8 +1,12 @@
+import type { IncomingMessage } from 'node:http';
 import type { Span } from '@opentelemetry/api';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { startReceiveSpan } from '../telemetry/tracing.ts';
-import type { Answer } from './answers.ts';
-import { bodyBudget } from './body-budget.ts';
+import { type Answer, bodyStopped, methodNotAllowed } from './answers.ts';
+import { type BodyAllowance, bodyBudget } from './body-budget.ts';
+import type { ClientAddressReader } from './client-address.ts';
+import { addressGroup } from './networks/address.ts';
+import { BodyError, readBody } from './read-body.ts';
 import { type Receiver, type ReceiverServices, receiver } from './receive.ts';
 import { type DeliveryReading, toDelivery } from './to-delivery.ts';
 
@@ -10,37 +14,61 @@ export interface IngressServices extends ReceiverServices, DeliveryReading {
   readonly maxBodyBytes: number;
   /** All bodies in flight together, in bytes: what each may hold is no bound for what all hold. */
   readonly maxBodyBytesInFlight: number;
+  /** Tells senders apart where they share memory; must not believe anything that a sender can write. */
+  readonly senderAddress: Pick<ClientAddressReader, 'read'>;
+  /** From the moment a stop begins nothing new is taken. */
+  readonly isStopping: () => boolean;
 }
 
 interface IdOrSlug {
   readonly Params: { readonly idOrSlug: string };
 }
 
+/** GET and HEAD are handshakes of some publishers. */
+const METHODS = ['POST', 'GET', 'HEAD'];
+const ALLOWANCE = 'bodyAllowance';
+const IS_LATE = 'arrivedDuringStop';
+
 /** The public surface: reads the capped raw body of a delivery, hands it to the receiver, writes the answer. */
 export async function ingress(app: FastifyInstance, services: IngressServices): Promise<void> {
   const receive = receiver(services);
   const budget = bodyBudget(services.maxBodyBytesInFlight);
+  const { maxBodyBytes: maxBytes } = services;
+  app.decorateRequest(ALLOWANCE).decorateRequest(IS_LATE, false);
 
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: services.maxBodyBytes }, (_request, body, done) =>
-    done(null, body),
+  app.addContentTypeParser('*', (request: FastifyRequest, payload: IncomingMessage) =>
+    readBody(payload, request.headers['content-length'], {
+      maxBytes,
+      allowance: request.getDecorator<BodyAllowance>(ALLOWANCE),
+    }),
   );
 
   app.addHook('onRequest', (request, reply, done) => {
+    // No publisher tests an endpoint with another method: not even the body is read.
+    if (!METHODS.includes(request.method)) {
+      write(reply, methodNotAllowed());
+      return;
+    }
     // Fastify answers a malformed content type with 415 before any parser runs; to this route every body is bytes, and
     // the delivery reads the type that was sent from the raw headers.
     request.raw.headers['content-type'] = 'application/octet-stream';
-    const release = budget.reserve(announcedBytes(request, services.maxBodyBytes));
-    if (release === undefined) {
-      write(reply, receive.overloaded());
-      return;
-    }
-    reply.raw.once('close', release);
+    const forwardedFor = [request.headers['x-forwarded-for']].flat().join(',');
+    const sender = services.senderAddress.read(request.socket.remoteAddress ?? '', forwardedFor);
+    const allowance = budget.open(addressGroup(sender));
+    reply.raw.once('close', allowance.release);
+    request.setDecorator(ALLOWANCE, allowance);
+    request.setDecorator(IS_LATE, services.isStopping());
     done();
   });
 
-  app.setErrorHandler<FastifyError>(async (error, request, reply) => {
-    if (error.statusCode !== 413) throw error;
+  app.setErrorHandler<FastifyError | BodyError>(async (error, request, reply) => {
+    if (!(error instanceof BodyError) || error.statusCode === 400) throw error;
+    if (error.statusCode === 503) return write(reply, receive.overloaded());
+    if (error.statusCode === 408) {
+      services.logger.info({ peer: request.socket.remoteAddress }, 'a body stopped arriving and was cut');
+      return write(reply, bodyStopped());
+    }
     const span = startReceiveSpan(request.headers);
     try {
       return write(reply, await receive.tooLarge(toDelivery(request, services), idOrSlugOf(request), span));
@@ -50,7 +78,7 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
   });
 
   app.route<IdOrSlug>({
-    method: ['POST', 'GET', 'HEAD'],
+    method: app.supportedMethods,
     url: '/flows/api/webhook/:idOrSlug',
     handler: (request, reply) => handle(request, reply, { receive, services }),
   });
@@ -64,7 +92,11 @@ async function handle(
   const span = startReceiveSpan(request.headers);
   try {
     const delivery = toDelivery(request, services);
-    return write(reply, await receive.delivery(delivery, request.params.idOrSlug, span));
+    const { idOrSlug } = request.params;
+    const answer = request.getDecorator<boolean>(IS_LATE)
+      ? receive.stopping(delivery, idOrSlug, span)
+      : receive.delivery(delivery, idOrSlug, span);
+    return write(reply, await answer);
   } finally {
     endSpan(span, reply);
   }
@@ -81,12 +113,6 @@ function write(reply: FastifyReply, answer: Answer): FastifyReply {
     .headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', ...answer.headers })
     .type(answer.contentType)
     .send(answer.body);
-}
-
-function announcedBytes(request: FastifyRequest, maxBodyBytes: number): number {
-  const announced = request.headers['content-length'];
-  if (announced !== undefined) return Math.min(Number(announced) || 0, maxBodyBytes);
-  return request.headers['transfer-encoding'] === undefined ? 0 : maxBodyBytes;
 }
 
 function idOrSlugOf(request: FastifyRequest): string {

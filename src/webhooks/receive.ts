@@ -15,11 +15,17 @@ import { acceptDelivery } from './acceptance.ts';
 import { admissionTo } from './admission.ts';
 import { type Answer, accepted, methodNotAllowed, refused } from './answers.ts';
 import { type RecordedAnswer, recordOf } from './deliveries.ts';
+import { fullBucket, type RateLimit, type TokenBucket, takePermit } from './gates/token-bucket.ts';
 import { handshakeRequest } from './handshake-request.ts';
-import { type Judgement, runGates } from './pipeline.ts';
+import { type Judgement, rehearseGates, runGates } from './pipeline.ts';
 import { isUnverified } from './reasons.ts';
 import { report } from './report.ts';
-import { type HandshakeRefusal, type RecognisedHandshake, recogniseHandshake } from './schemes/handshake.ts';
+import {
+  type HandshakeRefusal,
+  isHandshake,
+  type RecognisedHandshake,
+  recogniseHandshake,
+} from './schemes/handshake.ts';
 import { takeKey } from './take-key.ts';
 import type { PreparedTrigger, TriggerTable } from './triggers.ts';
 
@@ -44,7 +50,9 @@ export interface Receiver {
   delivery(delivery: Delivery, idOrSlug: string, span: Span): Promise<Answer>;
   /** The body did not fit: refused before any gate, in every mode. */
   tooLarge(delivery: Delivery, idOrSlug: string, span: Span): Promise<Answer>;
-  /** No memory is left for another body: nothing was read, so nothing can be kept. */
+  /** It arrived when a stop had begun: nothing new is taken, and its record says so. */
+  stopping(delivery: Delivery, idOrSlug: string, span: Span): Promise<Answer>;
+  /** No memory is left for its body: it was not read to its end, so nothing can be kept. */
   overloaded(): Answer;
 }
 
@@ -71,6 +79,9 @@ interface End {
   readonly runId: string | null;
 }
 
+// A publisher sends a handshake once or twice; anybody may send one that is not signed, and must not fill the log with it.
+const KEPT_HANDSHAKES: RateLimit = { permitsPerSecond: 1 / 60, burstSize: 10 };
+
 const UNJUDGED: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, story: [] };
 
 /**
@@ -78,19 +89,25 @@ const UNJUDGED: Judgement = { refusal: null, reason: null, violations: [], detai
  * Each stage either hands the delivery on or refuses it; nothing is written before the one commit.
  */
 export function receiver(services: ReceiverServices): Receiver {
+  const isWorthKeeping = handshakeLog(services.clock);
   return {
     async delivery(delivery, idOrSlug, span) {
       const startedAt = services.clock.monotonic();
       const trigger = services.triggers().find(idOrSlug);
       const arrived: Reception = { delivery, trigger, span, judgement: UNJUDGED, startedAt };
       if (trigger === undefined) return refuse(arrived, 'unknown_flow', services);
+      // Before any gate: what is no delivery must not use up what deliveries may.
+      if (delivery.method !== 'POST' && !isGreeting(delivery, trigger)) {
+        return methodNotAllowed(trigger.handshakes.map(({ method }) => method));
+      }
       if (admissionTo(trigger, services) === 'disabled') return refuse(arrived, 'flow_disabled', services);
-      const judgement = await runGates(trigger.gates, delivery, trigger.mode);
+      const judge = delivery.method === 'POST' ? runGates : rehearseGates;
+      const judgement = await judge(trigger.gates, delivery, trigger.mode);
       const judged = { ...arrived, trigger, judgement };
       const handshake = findHandshake(judged);
-      if (handshake !== undefined) return shakeHands(judged, handshake, services);
-      if (delivery.method !== 'POST') return methodNotAllowed();
+      if (handshake !== undefined) return shakeHands(judged, handshake, { ...services, isWorthKeeping });
       if (judgement.refusal !== null) return refuse(judged, judgement.refusal, services);
+      if (delivery.method !== 'POST') return methodNotAllowed();
       if (isMalformedJson(delivery.body, delivery.headers['content-type']))
         return refuse(judged, 'invalid_json', services);
       return accept(judged, services);
@@ -101,11 +118,22 @@ export function receiver(services: ReceiverServices): Receiver {
       const reception = { delivery, trigger, span, judgement: UNJUDGED, startedAt };
       return refuse(reception, 'body_too_large', services);
     },
+    stopping(delivery, idOrSlug, span) {
+      const trigger = services.triggers().find(idOrSlug);
+      const startedAt = services.clock.monotonic();
+      const judgement = { ...UNJUDGED, detail: 'the service was stopping' };
+      return refuse({ delivery, trigger, span, judgement, startedAt }, 'store_unavailable', services);
+    },
     overloaded() {
       services.metrics.webhookRejected.inc({ flow: 'none', reason: 'store_unavailable' });
       return refused('store_unavailable');
     },
   };
+}
+
+/** Whether a request that is no POST is a publisher's test of the endpoint. */
+function isGreeting(delivery: Delivery, trigger: PreparedTrigger): boolean {
+  return isHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, {}));
 }
 
 /** A publisher's test of the endpoint; one that it does not sign passes without a signature. */
@@ -122,7 +150,7 @@ function findHandshake({ delivery, trigger, judgement }: TriggeredReception): Re
 async function shakeHands(
   reception: TriggeredReception,
   handshake: RecognisedHandshake,
-  services: ReceiverServices,
+  services: ReceiverServices & { readonly isWorthKeeping: (reception: TriggeredReception) => boolean },
 ): Promise<Answer> {
   const { judgement } = reception;
   const { name, answer, offer } = handshake;
@@ -144,9 +172,25 @@ async function shakeHands(
   }
   const clean = { ...UNJUDGED, detail: `handshake ${name}`, evidence: judgement.evidence, story: judgement.story };
   const greeted = { ...reception, judgement: clean };
-  await keep(greeted, { statusCode: answer.statusCode, reason: null, runId: null }, services);
+  if (services.isWorthKeeping(reception)) {
+    await keep(greeted, { statusCode: answer.statusCode, reason: null, runId: null }, services);
+  }
   end(greeted, { refusal: null, violations: [], runId: null }, services);
   return answer;
+}
+
+/** Says which handshakes are kept: those that are signed, and of the others so many of each trigger. */
+function handshakeLog(clock: Clock): (reception: TriggeredReception) => boolean {
+  const buckets = new Map<string, TokenBucket>();
+  return ({ trigger: { trigger }, judgement }) => {
+    if (judgement.evidence.isVerified === true) return true;
+    const key = `${trigger.flowId}|${trigger.triggerKey}`;
+    const now = clock.monotonic();
+    const known = buckets.get(key) ?? fullBucket(KEPT_HANDSHAKES, now);
+    const { bucket, retryAfterMs } = takePermit(known, KEPT_HANDSHAKES, now);
+    buckets.set(key, bucket);
+    return retryAfterMs === 0;
+  };
 }
 
 /** Refuses a handshake for a reason of its own; what the gates say about a delivery does not count here. */

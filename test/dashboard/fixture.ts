@@ -177,6 +177,8 @@ export async function startDashboard(
   );
   await app.register(ingress, {
     ...receiving,
+    senderAddress: receiving.clientAddress,
+    isStopping: () => false,
     maxBodyBytes: 1_048_576,
     maxBodyBytesInFlight: 16_777_216,
   });

@@ -88,6 +88,7 @@ describe('an answer is as the document says', () => {
       url: url.replace(/RUN|FAILED|WAITING|LOOPING|DELIVERY|REFUSED/, (word) => populated.ids[word] ?? word),
       ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
     });
+    populated.goOn();
     expect({ status: response.statusCode, body: response.body }).toMatchObject({ status });
     const [type = '', content] = Object.entries(found.operation.responses[status]?.content ?? {})[0] ?? [];
     expect(response.headers['content-type']).toContain(type);

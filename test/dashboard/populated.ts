@@ -57,6 +57,8 @@ export interface Populated {
   readonly ids: Readonly<Record<string, string>>;
   /** From then on the process is not ready. */
   stop(): void;
+  /** Undoes `stop`. */
+  goOn(): void;
   /** Starts a run; yields its id. */
   triggered(flowId: string): Promise<string>;
   /** Writes the only manifest of the folder that is read anew. */
@@ -76,6 +78,9 @@ export async function startPopulated(): Promise<Populated> {
     ids: await populate(dashboard, triggered),
     stop: () => {
       isStopping = true;
+    },
+    goOn: () => {
+      isStopping = false;
     },
     triggered,
     inFolder: (manifest) => writeFile(join(folder, 'one.json'), JSON.stringify(manifest)),

@@ -71,7 +71,7 @@ describe.each(MODES.map((mode) => mode.toLowerCase()))('under %s the handshake o
 });
 
 it('is not answered where the gates before the signature refuse', async () => {
-  expect((await subscribe('walled')).status).toBe(405);
+  expect((await subscribe('walled')).status).toBe(403);
 });
 
 it('says at load which trigger cannot be registered', () => {

@@ -1,6 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import pino from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
@@ -237,13 +237,114 @@ it('takes what a trusted proxy says about the client, and nobody else’s word',
   expect((await fetch(proxied.hook, { method: 'POST', headers: forwarded, body })).status).toBe(200);
 });
 
-it('does not hold more bodies in flight than it has room for', async () => {
-  const { bodyBudget } = await import('../../src/webhooks/body-budget.ts');
-  const budget = bodyBudget(100);
-  const release = budget.reserve(60);
-  expect(budget.reserve(50)).toBeUndefined();
-  release?.();
-  release?.();
-  expect(budget.reserve(100)).toBeDefined();
-  expect(budget.reserve(1)).toBeUndefined();
+/** Opens a socket and writes the text; yields the socket and, once the other side has hung up, all that came back. */
+async function hold(url: string, text: string): Promise<{ socket: Socket; answer: Promise<string> }> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  let received = '';
+  socket.setEncoding('utf8').on('data', (chunk) => {
+    received += chunk;
+  });
+  socket.on('error', () => {});
+  const answer = new Promise<string>((done) => socket.on('close', () => done(received)));
+  await once(socket, 'connect');
+  socket.write(text);
+  cleanUps.push(async () => void socket.destroy());
+  return { socket, answer };
+}
+
+it.each([
+  ['of announced length', { 'content-length': '1048576' }],
+  ['in chunks', { 'transfer-encoding': 'chunked' }],
+])('takes deliveries while hundreds of sockets announce bodies %s and send none', async (_kind, headers) => {
+  const service = await open({ enforcementMode: 'Enforce', maxBodyBytes: 1_048_576 });
+  const request = post('/flows/api/webhook/push', headers);
+  await Promise.all(Array.from({ length: 300 }, () => hold(service.url, request)));
+  // A request on a socket that was opened later is read later: once it is answered, all others were seen.
+  const first = await fetch(service.hook, { method: 'POST', headers: signedHeaders('{}'), body: '{}' });
+  const second = await fetch(service.hook, { method: 'POST', headers: signedHeaders('{}'), body: '{}' });
+  expect([first.status, second.status]).toEqual([200, 200]);
+});
+
+describe('what is no POST', () => {
+  const limited = { webhookRateLimitPermitsPerSecond: 0.001, webhookRateLimitBurstSize: 1 };
+  const scheme = (name: string) => ({ webhookSignatureScheme: name, webhookHmacKey: 'a key', ...limited });
+
+  it('is 405 before any gate, uses up no permit and is not recorded', async () => {
+    const service = await open({ enforcementMode: 'Enforce' }, githubManifest({ inputs: limited }));
+    for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'GET']) {
+      const response = await fetch(service.hook, { method });
+      expect([method, response.status, response.headers.get('allow')]).toEqual([method, 405, 'POST']);
+    }
+    expect(await getJson<unknown[]>(`${service.url}/flows/api/webhooks/recent`)).toEqual([]);
+    expect((await fetch(service.hook, { method: 'POST', headers: signedHeaders('{}'), body: '{}' })).status).toBe(200);
+  });
+
+  it('is answered where it is a handshake of the publisher, and uses up no permit then', async () => {
+    const service = await open({ enforcementMode: 'Enforce' }, githubManifest({ inputs: scheme('Dropbox') }));
+    for (let count = 0; count < 5; count += 1) {
+      expect(await (await fetch(`${service.hook}?challenge=${count}`)).text()).toBe(`${count}`);
+    }
+    const other = await fetch(service.hook);
+    expect([other.status, other.headers.get('allow')]).toEqual([405, 'POST, GET']);
+    const body = '{}';
+    const signature = createHmac('sha256', 'a key').update(body).digest('hex');
+    const delivered = await fetch(service.hook, {
+      method: 'POST',
+      headers: { 'x-dropbox-signature': signature },
+      body,
+    });
+    expect(delivered.status).toBe(200);
+  });
+
+  it('leaves a bounded trace in the log where it is a handshake that anybody may send', async () => {
+    const service = await open({ enforcementMode: 'Enforce' }, githubManifest({ inputs: scheme('Dropbox') }));
+    for (let count = 0; count < 50; count += 1) await fetch(`${service.hook}?challenge=${count}`);
+    const kept = await getJson<unknown[]>(`${service.url}/flows/api/webhooks/recent?take=100`);
+    expect(kept).toHaveLength(10);
+  });
+
+  it('is refused by the address list where it is a handshake, too', async () => {
+    const inputs = { ...scheme('Dropbox'), webhookIpDenyList: ['127.0.0.1'] };
+    const service = await open({ enforcementMode: 'Enforce' }, githubManifest({ inputs }));
+    expect((await fetch(`${service.hook}?challenge=1`)).status).toBe(403);
+  });
+});
+
+describe('a stop', () => {
+  it('answers 503 with a reason to what arrives meanwhile, and records a delivery', async () => {
+    const service = await open({ enforcementMode: 'Enforce', databaseUrl: 'sqlite:own.db' });
+    const body = '{"a":1}';
+    const finishing = post('/flows/api/webhook/push', { 'content-length': '2', ...signedHeaders('{}') });
+    const inFlight = await hold(service.url, `${finishing.replace('connection: close\r\n', '')}{`);
+    const late = await hold(service.url, 'POST /flows/api/webhook/push HTTP/1.1\r\nhost: localhost\r\n');
+    const page = await hold(service.url, 'GET /flows/api/runs HTTP/1.1\r\nhost: localhost\r\n');
+    await fetch(`${service.url}/health/live`);
+    const closed = service.app.close();
+    late.socket.write(`content-length: ${body.length}\r\nx-mark: late\r\n\r\n${body}`);
+    page.socket.write('\r\n');
+    inFlight.socket.write('}');
+    expect(await late.answer).toMatch(/^HTTP\/1\.1 503 [\s\S]*"reason":"store_unavailable"\}$/);
+    expect(await page.answer).toMatch(/^HTTP\/1\.1 503 [\s\S]*"reason":"stopping"\}$/);
+    expect(await inFlight.answer).toMatch(/^HTTP\/1\.1 200 [\s\S]*"runId"/);
+    await closed;
+    const file = new (await import('better-sqlite3')).default(`${service.workspace.folder}/own.db`);
+    cleanUps.push(async () => void file.close());
+    const rows = file.prepare('SELECT status_code, reason, headers FROM deliveries ORDER BY status_code').all();
+    expect(rows).toMatchObject([{ status_code: 200 }, { status_code: 503, reason: 'store_unavailable' }]);
+  });
+
+  it('ends requests that never arrive whole with 503, and does not wait for them', async () => {
+    const service = await open({ enforcementMode: 'Enforce' });
+    const head = 'POST /flows/api/webhook/push HTTP/1.1\r\nhost: localhost\r\n';
+    const halves = await Promise.all([
+      hold(service.url, head),
+      hold(service.url, `${head}content-length: 10\r\n\r\nabc`),
+      hold(service.url, `${head}transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n`),
+      hold(service.url, 'PUT /flows/api/flows/x HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\nabc'),
+    ]);
+    await fetch(`${service.url}/health/live`);
+    await service.app.close();
+    for (const { answer } of halves) expect(await answer).toMatch(/^HTTP\/1\.1 503 [\s\S]*"reason":/);
+  });
 });

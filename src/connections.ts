@@ -1,0 +1,99 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { addressGroup } from './webhooks/networks/address.ts';
+
+/**
+ * Sockets that one address may hold open at once, an IPv6 /64 counting as one. No publisher comes near it; without it one
+ * machine could use up the descriptors of the process.
+ */
+const MAX_SOCKETS_OF_ONE_ADDRESS = 1024;
+
+/** How long after a stop began a request may still arrive. */
+const STOP_RECEIVE_MS = 2000;
+const SWEEP_MS = 50;
+
+const STOPPING = JSON.stringify({
+  statusCode: 503,
+  error: 'Service Unavailable',
+  message: 'The service is stopping; send it again',
+  reason: 'store_unavailable',
+});
+const STOPPING_ANSWER = [
+  'HTTP/1.1 503 Service Unavailable',
+  'content-type: application/json; charset=utf-8',
+  `content-length: ${Buffer.byteLength(STOPPING)}`,
+  'connection: close',
+  '',
+  STOPPING,
+].join('\r\n');
+
+export interface Connections {
+  /**
+   * Hangs up on what is idle until the server has closed, and after a moment on requests that have still not arrived
+   * whole: Node stops timing requests out when a server closes, so a half-sent one would hold the stop for ever.
+   */
+  sweepUntil(closed: Promise<unknown>): Promise<void>;
+}
+
+export interface ConnectionLimits {
+  /** Whether many senders may come from the address: a proxy of the operator's, or this machine. */
+  readonly isShared: (address: string) => boolean;
+  readonly onRefused: (address: string) => void;
+  readonly maxSocketsOfOneAddress?: number;
+}
+
+/** Watches the sockets of a server; to be called before it listens. */
+export function watchConnections(server: Server, limits: ConnectionLimits): Connections {
+  const requests = new Map<Socket, IncomingMessage | undefined>();
+  limitSockets(server, limits);
+  server.on('connection', (socket) => {
+    requests.set(socket, undefined);
+    socket.once('close', () => requests.delete(socket));
+  });
+  server.on('request', (request, response) => {
+    const { socket } = request;
+    requests.set(socket, request);
+    response.once('close', () => {
+      if (requests.get(socket) === request) requests.set(socket, undefined);
+    });
+  });
+  const cutUnfinished = () => {
+    for (const [socket, request] of requests) {
+      if (request?.complete !== true && socket.writable) socket.end(STOPPING_ANSWER, () => socket.destroy());
+    }
+  };
+  return {
+    async sweepUntil(closed) {
+      const startedAt = performance.now();
+      const sweep = setInterval(() => {
+        server.closeIdleConnections();
+        if (performance.now() - startedAt >= STOP_RECEIVE_MS) cutUnfinished();
+      }, SWEEP_MS);
+      try {
+        await closed;
+      } finally {
+        clearInterval(sweep);
+      }
+    },
+  };
+}
+
+function limitSockets(server: Server, { isShared, onRefused, ...limits }: ConnectionLimits): void {
+  const { maxSocketsOfOneAddress: max = MAX_SOCKETS_OF_ONE_ADDRESS } = limits;
+  const open = new Map<string, number>();
+  server.on('connection', (socket) => {
+    const address = socket.remoteAddress ?? '';
+    if (isShared(address)) return;
+    const group = addressGroup(address);
+    const count = (open.get(group) ?? 0) + 1;
+    open.set(group, count);
+    socket.once('close', () => {
+      const left = (open.get(group) ?? 0) - 1;
+      if (left > 0) open.set(group, left);
+      else open.delete(group);
+    });
+    if (count <= max) return;
+    if (count === max + 1) onRefused(address);
+    socket.destroy();
+  });
+}
