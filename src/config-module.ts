@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createJiti } from 'jiti';
 import { extensionMistakes } from './extension-mistakes.ts';
+import { runAs } from './operator-code.ts';
 import { SettingsError } from './settings.ts';
 import type { Extensions } from './toolbox.ts';
 
@@ -27,7 +28,8 @@ async function importConfig(file: string): Promise<unknown> {
   // one: the commands that send or check deliveries need nothing of it.
   const virtualModules = { sluice: await import('./app.ts') };
   try {
-    return await createJiti(import.meta.url, { virtualModules }).import(file, { default: true });
+    const importer = createJiti(import.meta.url, { virtualModules });
+    return await runAs('config module', () => importer.import(file, { default: true }));
   } catch (error) {
     throw new SettingsError([`${file} does not load: ${error instanceof Error ? error.message : String(error)}`]);
   }

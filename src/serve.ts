@@ -3,6 +3,7 @@ import pino, { type Logger } from 'pino';
 import { buildApp, type SluiceApp } from './app.ts';
 import { loadConfigModule } from './config-module.ts';
 import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';
+import { ownerOfStray } from './operator-code.ts';
 import { configPath, hasTraceExporter, processEnvironment, readSettings, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
 import { startTracing } from './telemetry/tracing.ts';
@@ -48,17 +49,46 @@ async function start(): Promise<void> {
   greet(app, address);
   reload = () => void app.reload();
   if (isReloadWanted) reload();
-  closeWithGrace(
-    { delay: settings.shutdownGraceSeconds * 1000 + STOP_MARGIN_MS, logger: false, skip: ['SIGHUP'] },
-    async ({ signal, err }) => {
-      if (err) logger.fatal({ err }, 'stopping: something failed that nothing caught');
-      else logger.info({ signal }, 'stopping');
+  let failure: unknown;
+  let isStopping = false;
+  const { close } = closeWithGrace(
+    {
+      delay: settings.shutdownGraceSeconds * 1000 + STOP_MARGIN_MS,
+      logger: false,
+      skip: ['SIGHUP', 'uncaughtException', 'unhandledRejection'],
+    },
+    async ({ signal }) => {
+      isStopping = true;
+      if (failure === undefined) logger.info({ signal }, 'stopping');
       await app.close();
       await stopTracing();
       logger.info('stopped');
       flush();
+      if (failure !== undefined) process.exit(1);
     },
   );
+  watchStrays(logger, (error) => {
+    logger.fatal({ err: error }, 'stopping: something failed that nothing caught');
+    failure = error ?? new Error('a rejection without a reason');
+    if (!isStopping) return close();
+    flush();
+    process.exit(1);
+  });
+}
+
+/**
+ * Errors that nothing caught. Those of the operator's code are logged under its name, and the process goes on: what
+ * failed had nobody waiting for it, and one bad delivery must not stop all others, nor stop every restart after it. Any
+ * other error is a fault of ours that may have left anything behind.
+ */
+function watchStrays(logger: Logger, onFault: (error: unknown) => void): void {
+  const onStray = (error: unknown) => {
+    const owner = ownerOfStray();
+    if (owner === undefined) return onFault(error);
+    logger.error({ err: error, owner }, `${owner} left an error that nothing caught; the process goes on`);
+  };
+  process.on('uncaughtException', onStray);
+  process.on('unhandledRejection', onStray);
 }
 
 /** Lines leave in the background, several to a write: a log line must not hold a delivery up. */

@@ -4,6 +4,7 @@ import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handle
 import type { ManifestRules } from './manifest/load.ts';
 import { secretReader } from './manifest/read-secret.ts';
 import type { Clock } from './model/clock.ts';
+import { owned, runAs } from './operator-code.ts';
 import { type Environment, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
 import { webhookChecks } from './webhooks/checks.ts';
@@ -48,8 +49,9 @@ export function createToolbox({ settings, extensions, environment, clock, folder
 }
 
 /** What clashes, or makes no sense, is a mistake of the config module, and named as one. */
-function register(settings: Settings, extensions: Extensions) {
+function register(settings: Settings, given: Extensions) {
   try {
+    const extensions = withOwners(given);
     return {
       handlers: handlerTable([...builtInHandlers(settings), ...(extensions.handlers ?? [])]),
       schemes: createSchemeRegistry({
@@ -62,4 +64,32 @@ function register(settings: Settings, extensions: Extensions) {
   } catch (error) {
     throw new SettingsError([error instanceof Error ? error.message : String(error)], { cause: error });
   }
+}
+
+/** The same code, each piece run under its own name. */
+function withOwners({ handlers, verifiers, payloadStrategies, gates, ...others }: Extensions): Extensions {
+  return {
+    ...others,
+    handlers: handlers?.map((handler) => owned(handler, `handler "${handler.type}"`, ['run'])) ?? [],
+    verifiers: verifiers?.map((verifier) => owned(verifier, `verifier "${verifier.name}"`, ['verify'])) ?? [],
+    payloadStrategies: Object.fromEntries(
+      Object.entries(payloadStrategies ?? {}).map(([name, build]): [string, typeof build] => [
+        name,
+        (request) => runAs(`payload strategy "${name}"`, () => build(request)),
+      ]),
+    ),
+    gates: gates?.map(withOwner) ?? [],
+  };
+}
+
+function withOwner(plugin: GateChain[number]): GateChain[number] {
+  const owner = `gate "${plugin.name}"`;
+  return {
+    name: plugin.name,
+    prepare(trigger, settings) {
+      const gate = runAs(owner, () => plugin.prepare(trigger, settings));
+      // Plain JavaScript may return anything; the chain says what does not do.
+      return typeof gate === 'object' && gate !== null ? owned(gate, owner, ['check', 'rehearse']) : gate;
+    },
+  };
 }

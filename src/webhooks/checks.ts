@@ -20,7 +20,7 @@ type Report = (field: Field, message: string) => void;
 
 /** Where findings about one trigger go. */
 interface Reports {
-  readonly error: (field: string, message: string) => void;
+  readonly error: (field: string | undefined, message: string) => void;
   /** Something that weakens a gate. */
   readonly weakness: Report;
   /** A gate that is asked for and will not be there. */
@@ -43,7 +43,8 @@ export function webhookChecks({
     webhooks.flatMap((webhook) => {
       const trigger = { ...webhook, revision: 0 };
       const problems: Problem[] = [];
-      const at = (field: string): JsonPath => ['triggers', webhook.triggerKey, 'inputs', field];
+      const at = (field: string | undefined): JsonPath =>
+        field === undefined ? ['triggers', webhook.triggerKey] : ['triggers', webhook.triggerKey, 'inputs', field];
       const reports: Reports = {
         error: (field, message) => problems.push(errorAt(at(field), message)),
         weakness: (field, message) => problems.push(gateWarningAt(at(field), message)),

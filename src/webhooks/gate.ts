@@ -6,7 +6,10 @@ import type { WebhookTrigger } from '../model/manifest.ts';
 /** One check of a delivery, prepared once per trigger and revision, then only run. It judges and changes nothing. */
 export interface Gate {
   readonly name: string;
-  /** `evidence` is what the gates before it found. A fault is thrown; an answer never is. */
+  /**
+   * `evidence` is what the gates before it found. A gate that throws, or that of an operator's gives no answer in time,
+   * fails the delivery with `verifier_error`.
+   */
   check(delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict>;
   /** The same verdict without using anything up; absent where `check` uses nothing up either. */
   rehearse?(delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict>;
@@ -106,10 +109,13 @@ export interface KeyOwner {
   readonly scheme: string;
 }
 
-/** A field of a webhook trigger that no gate can work with. The loader adds the file and the trigger's JSON path. */
+/**
+ * A field of a webhook trigger that no gate can work with, or the trigger as a whole where no field is to blame. The loader
+ * adds the file and the JSON path.
+ */
 export class GateConfigurationError extends Error {
-  readonly field: string;
-  constructor(field: string, message: string) {
+  readonly field: string | undefined;
+  constructor(field: string | undefined, message: string) {
     super(message);
     this.name = 'GateConfigurationError';
     this.field = field;

@@ -1,6 +1,7 @@
 import type { Delivery, GateStory, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
-import type { Evidence, Failed, Gate, Passed, Verdict } from './gate.ts';
+import type { Evidence, Failed, Gate, Verdict } from './gate.ts';
+import { failureOf } from './gates/answer-in-time.ts';
 import { isReason } from './reasons.ts';
 import { notAsked, tell } from './story.ts';
 
@@ -23,7 +24,7 @@ export interface Judgement {
  *
  * The mode is known here and nowhere else: a gate only says whether the delivery passes. Enforce stops at the first
  * failure, so that later gates spend nothing on a refused delivery; Off and Audit go on, so that an operator sees
- * every gate's opinion before switching. A gate that throws is a fault of the service and rejects: never a pass.
+ * every gate's opinion before switching. A gate that throws has failed: never a pass, and never an answer without a record.
  */
 export async function runGates(gates: readonly Gate[], delivery: Delivery, mode: EnforcementMode): Promise<Judgement> {
   const isEnforced = mode === 'Enforce';
@@ -36,9 +37,10 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
       continue;
     }
     const refusedFor = reasonsOf(failures);
-    const verdict = await gate.check(delivery, refusedFor.length === 0 ? evidence : { ...evidence, refusedFor });
+    const known = refusedFor.length === 0 ? evidence : { ...evidence, refusedFor };
+    const verdict = await verdictOf(gate, delivery, known);
     if (verdict.evidence !== undefined) evidence = merge(evidence, verdict.evidence);
-    if (!isPass(verdict, gate)) failures.push(verdict);
+    if (!verdict.passed) failures.push(verdict);
     story.push(tell(gate.name, verdict));
   }
   const violations = reasonsOf(failures);
@@ -63,11 +65,23 @@ export async function rehearseGates(
   return { ...judgement, refusal: mode === 'Enforce' ? judgement.reason : null };
 }
 
+async function verdictOf(gate: Gate, delivery: Delivery, evidence: Evidence): Promise<Verdict> {
+  const broken = (detail: string): Failed => ({ passed: false, reason: 'verifier_error', detail });
+  try {
+    const verdict = await gate.check(delivery, evidence);
+    if (isVerdict(verdict)) return verdict;
+    return broken(`gate "${gate.name}" gave no verdict: neither a pass nor a failure with a known reason`);
+  } catch (error) {
+    return broken(failureOf(`gate "${gate.name}"`, error));
+  }
+}
+
 // Operators write gates in plain JavaScript too: what is neither a pass nor a known reason must not count as either.
-function isPass(verdict: Verdict, gate: Gate): verdict is Passed {
-  if (verdict.passed === true) return true;
-  if (verdict.passed === false && isReason(verdict.reason)) return false;
-  throw new TypeError(`gate "${gate.name}" gave no verdict: neither a pass nor a failure with a known reason`);
+function isVerdict(given: Verdict | undefined | null): given is Verdict {
+  if (given?.passed !== true && !(given?.passed === false && isReason(given.reason))) return false;
+  const { detail, evidence }: { detail?: unknown; evidence?: unknown } = given;
+  const isTold = detail === undefined || typeof detail === 'string';
+  return isTold && (evidence === undefined || (typeof evidence === 'object' && evidence !== null));
 }
 
 function merge(evidence: Evidence, found: Evidence): Evidence {

@@ -225,15 +225,17 @@ describe('webhookChecks', () => {
     ).toEqual([]);
   });
 
-  it('let a fault of an operator’s gate through: it is no mistake of the manifest', () => {
+  it('name the operator’s gate that throws while it is prepared: the manifest does not load', () => {
     const own: GatePlugin<SignatureSettings> = {
       name: 'own',
       prepare() {
         throw new TypeError('broken');
       },
     };
-    const run = () => webhookChecks({ settings: sampleSettings(), plugins: gateChain([own]) })(loaded({}));
-    expect(run).toThrow('broken');
+    const problems = webhookChecks({ settings: sampleSettings(), plugins: gateChain([own]) })(loaded({}));
+    expect(problems).toMatchObject([
+      { severity: 'error', message: expect.stringMatching(/^the gate "own" failed: TypeError in prepare, at /) },
+    ]);
   });
 
   it('never quote a key', () => {

@@ -141,25 +141,43 @@ describe('runGates', () => {
     expect(await detail('Audit')).toBe('ip_denied: from afar; rate_limited: too fast');
   });
 
-  it.each(MODES)('rejects under %s where a gate throws: a fault is never a pass', async (mode) => {
-    const broken: Gate = {
-      name: 'broken',
-      check() {
-        throw new Error('disk on fire');
-      },
-    };
-    await expect(runGates([broken], sampleDelivery(), mode)).rejects.toThrow('disk on fire');
-  });
+  it.each(MODES)(
+    'counts a gate that throws as failed under %s: never a pass, never an answer without a record',
+    async (mode) => {
+      const broken: Gate = {
+        name: 'broken',
+        check() {
+          throw Object.assign(new TypeError('the key is canary'), { code: 'EACCES' });
+        },
+      };
+      const judgement = await runGates([broken], sampleDelivery(), mode);
+      expect(judgement).toMatchObject({
+        refusal: mode === 'Enforce' ? 'verifier_error' : null,
+        violations: ['verifier_error'],
+        detail: 'gate "broken" failed: TypeError EACCES',
+        story: [{ gate: 'broken', outcome: 'failed' }],
+      });
+      expect(JSON.stringify(judgement)).not.toContain('canary');
+    },
+  );
 
   it.each([
     undefined,
+    null,
+    true,
     {},
     { passed: 'yes' },
     { passed: false },
     { passed: false, reason: 'bad_mood' },
+    { passed: false, reason: 'ip_denied', detail: { a: 1 } },
+    { passed: true, evidence: null },
+    { passed: true, evidence: 'none' },
     { reason: 'ip_denied' },
-  ])("rejects where an operator's gate answers %o, which is no verdict", async (answer) => {
+  ])("counts an operator's gate that answers %o, which is no verdict, as failed", async (answer) => {
     const gate: Gate = { name: 'own', check: () => answer as unknown as Verdict };
-    await expect(runGates([gate], sampleDelivery(), 'Enforce')).rejects.toThrow(TypeError);
+    expect(await runGates([gate], sampleDelivery(), 'Enforce')).toMatchObject({
+      refusal: 'verifier_error',
+      detail: expect.stringContaining('gate "own" gave no verdict'),
+    });
   });
 });

@@ -1,6 +1,7 @@
 import type { WebhookTrigger } from '../../model/manifest.ts';
 import type { Gate, GatePlugin } from '../gate.ts';
 import { ipGate } from './ip.ts';
+import { operatorGate } from './operator-gate.ts';
 import { rateLimitGate } from './rate-limit.ts';
 import { replayGate } from './replay.ts';
 import { type SignatureSettings, signatureGate } from './signature.ts';
@@ -13,7 +14,7 @@ export type GateChain = readonly GatePlugin<SignatureSettings>[];
  * one, which outlives every deploy. Throws a TypeError where two gates share a name.
  */
 export function gateChain(operatorGates: GateChain = []): GateChain {
-  const chain = [ipGate, rateLimitGate(), signatureGate, replayGate, ...operatorGates];
+  const chain = [ipGate, rateLimitGate(), signatureGate, replayGate, ...operatorGates.map(operatorGate)];
   const twice = chain.find(({ name }, at) => chain.findIndex((gate) => gate.name === name) < at);
   if (twice === undefined) return chain;
   throw new TypeError(`two gates have the name "${twice.name}"; what is told of a gate goes by its name`);

@@ -16,11 +16,11 @@ import { handsOverKey, keysInForce, learnsKey } from '../schemes/learning.ts';
 import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
 import { publicUrlOf } from '../schemes/signed-url.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
-import { VERIFIER_TIME_LIMIT_MS, VerifierTimeoutError, verifyInTime } from './verify-in-time.ts';
+import { ANSWER_TIME_LIMIT_MS, answerInTime, failureOf } from './answer-in-time.ts';
 
 export type SignatureSettings = GateSettings & {
   readonly schemes: SchemeRegistry;
-  /** How long an operator's verifier may take; 5 s where not given. */
+  /** How long an operator's verifier or gate may take; 5 s where not given. */
   readonly verifierTimeLimitMs?: number | undefined;
 };
 
@@ -40,7 +40,7 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
     if (scheme === undefined) return undefined;
     const readUrl = urlReader(trigger.inputs, settings);
     if (scheme.kind === 'verifier') {
-      const limitMs = settings.verifierTimeLimitMs ?? VERIFIER_TIME_LIMIT_MS;
+      const limitMs = settings.verifierTimeLimitMs ?? ANSWER_TIME_LIMIT_MS;
       const keys = () => keysInForce(trigger, scheme.verifier, settings.learnedKeys);
       return verifierGate(scheme.verifier, keys, { readUrl, limitMs });
     }
@@ -136,7 +136,7 @@ function specGate(
         return { ...verdict, evidence: { ...verdict.evidence, lacksTimestampWithSignature: true } };
       } catch (error) {
         // A payload builder of the operator's failed; whatever it is, this delivery was not verified.
-        return failed('verifier_error', failureOf(spec.name, error), evidenceOf(spec.name));
+        return failed('verifier_error', failureOf(`verifier "${spec.name}"`, error), evidenceOf(spec.name));
       }
     },
   };
@@ -162,10 +162,10 @@ function verifierGate(
     async check(delivery) {
       try {
         const request = { delivery, keys: readKeysInForce(), publicUrl: readUrl(delivery) };
-        return answerOf(verifier, await verifyInTime(verifier, request, limitMs));
+        return answerOf(verifier, await answerInTime((signal) => verifier.verify({ ...request, signal }), limitMs));
       } catch (error) {
         // The fault is the verifier's; whatever it is, this delivery was not verified.
-        return failed('verifier_error', failureOf(verifier.name, error), evidenceOf(verifier.name));
+        return failed('verifier_error', failureOf(`verifier "${verifier.name}"`, error), evidenceOf(verifier.name));
       }
     },
   };
@@ -209,14 +209,4 @@ function evidenceOf(scheme: string, signedTimestamp?: SignedTimestamp): Evidence
 
 function failed(reason: Reason, detail: string, evidence: Evidence): Verdict {
   return { passed: false, reason, detail, evidence };
-}
-
-/** Name and code of an error, where they look like such; its message may quote a key or a signature. */
-function failureOf(name: string, error: unknown): string {
-  if (error instanceof VerifierTimeoutError) return `verifier "${name}" ${error.message}`;
-  if (!(error instanceof Error)) return `verifier "${name}" failed`;
-  const code =
-    'code' in error && typeof error.code === 'string' && /^[A-Z0-9_]{1,40}$/.test(error.code) ? error.code : '';
-  const kind = /^[A-Za-z]{1,40}$/.test(error.name) ? error.name : 'Error';
-  return `verifier "${name}" failed: ${kind}${code === '' ? '' : ` ${code}`}`;
 }

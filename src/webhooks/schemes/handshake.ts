@@ -81,14 +81,28 @@ export function recogniseHandshake(
   if (handshake === undefined) return undefined;
   const { name } = handshake;
   if (handshake.needsVerification && !request.isVerified) return { name, answer: undefined };
-  const refusal = handshake.refuse?.(request);
-  if (refusal !== undefined) return { name, answer: undefined, refusal };
-  const answer = handshake.answer(request);
-  return handshake.offeredKey === undefined
-    ? { name, answer }
-    : { name, answer, offer: { key: handshake.offeredKey(request) } };
+  try {
+    const refusal = handshake.refuse?.(request);
+    if (refusal !== undefined) return { name, answer: undefined, refusal };
+    const answer = handshake.answer(request);
+    return handshake.offeredKey === undefined
+      ? { name, answer }
+      : { name, answer, offer: { key: handshake.offeredKey(request) } };
+  } catch {
+    // An operator's code failed. It is refused like any handshake that must not be answered, and so recorded.
+    return { name, answer: undefined };
+  }
 }
 
 function findHandshake(handshakes: readonly Handshake[], request: HandshakeRequest): Handshake | undefined {
-  return handshakes.find(({ method, recognises }) => method === request.method && recognises(request));
+  return handshakes.find((handshake) => handshake.method === request.method && recognises(handshake, request));
+}
+
+/** What an operator's code fails to recognise is a delivery like any other, which the gates judge. */
+function recognises(handshake: Handshake, request: HandshakeRequest): boolean {
+  try {
+    return handshake.recognises(request);
+  } catch {
+    return false;
+  }
 }

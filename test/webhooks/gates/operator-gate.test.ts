@@ -1,0 +1,127 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type Gate, GateConfigurationError, type GatePlugin } from '../../../src/webhooks/gate.ts';
+import { gateChain, prepareGates } from '../../../src/webhooks/gates/index.ts';
+import type { SignatureSettings } from '../../../src/webhooks/gates/signature.ts';
+import { rehearseGates, runGates } from '../../../src/webhooks/pipeline.ts';
+import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
+import { sampleDelivery, sampleSettings, sampleTrigger } from '../samples.ts';
+
+function settings(verifierTimeLimitMs?: number): SignatureSettings {
+  return { ...sampleSettings(), schemes: createSchemeRegistry(), verifierTimeLimitMs };
+}
+
+function prepare(plugin: GatePlugin<unknown>, limitMs?: number): Gate[] {
+  return prepareGates(gateChain([plugin]), sampleTrigger({}), settings(limitMs));
+}
+
+const plugin = (gate: unknown): GatePlugin<unknown> => ({ name: 'tenant', prepare: () => gate as Gate });
+
+describe("an operator's gate that never answers", () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it.each([
+    ['judging', runGates],
+    ['rehearsing', rehearseGates],
+  ] as const)('fails the delivery after five seconds when %s', async (_what, run) => {
+    const never = () => new Promise<never>(() => {});
+    const gates = prepare(plugin({ name: 'tenant', check: never, rehearse: never }));
+    const judging = run(gates, sampleDelivery(), 'Enforce');
+    let isOver = false;
+    void judging.then(() => {
+      isOver = true;
+    });
+    await vi.advanceTimersByTimeAsync(4999);
+    expect(isOver).toBe(false);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await judging).toMatchObject({
+      refusal: 'verifier_error',
+      detail: 'gate "tenant" gave no answer within 5 s',
+    });
+  });
+
+  it('and rejects later is heard by nobody', async () => {
+    const late = () => new Promise<never>((_, reject) => setTimeout(() => reject(new Error('late')), 20));
+    const judging = runGates(prepare(plugin({ name: 'tenant', check: late }), 10), sampleDelivery(), 'Enforce');
+    await vi.advanceTimersByTimeAsync(30);
+    expect(await judging).toMatchObject({ detail: 'gate "tenant" gave no answer within 0.01 s' });
+  });
+
+  it('leaves no timer behind where it answers, or throws', async () => {
+    const throws = () => {
+      throw new Error('no');
+    };
+    for (const check of [() => ({ passed: true }), async () => ({ passed: true }), throws]) {
+      await runGates(prepare(plugin({ name: 'tenant', check })), sampleDelivery(), 'Enforce');
+    }
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+describe("an operator's gate", () => {
+  it('keeps its own state, whatever kind of object it is', async () => {
+    class Counting implements Gate {
+      readonly name = 'tenant';
+      #asked = 0;
+      check() {
+        this.#asked += 1;
+        return this.#asked > 1 ? ({ passed: true } as const) : ({ passed: false, reason: 'ip_denied' } as const);
+      }
+      rehearse() {
+        return { passed: this.#asked > 1 } as { passed: true };
+      }
+    }
+    const gates = prepare(plugin(new Counting()));
+    expect((await runGates(gates, sampleDelivery(), 'Enforce')).refusal).toBe('ip_denied');
+    expect((await runGates(gates, sampleDelivery(), 'Enforce')).refusal).toBeNull();
+    expect((await rehearseGates(gates, sampleDelivery(), 'Enforce')).refusal).toBeNull();
+  });
+
+  it('is told of by the name of its plugin', async () => {
+    const gates = prepare(plugin({ name: 'signature', check: () => ({ passed: true }) }));
+    expect((await runGates(gates, sampleDelivery(), 'Enforce')).story).toMatchObject([{ gate: 'tenant' }]);
+  });
+
+  it.each([undefined, null])('that prepares to %s is not configured', (nothing) => {
+    expect(prepare(plugin(nothing))).toEqual([]);
+  });
+
+  it.each([
+    ['true', true],
+    ['a text', 'gate'],
+    ['an object without check', { name: 'tenant' }],
+    ['a promise of a gate', Promise.resolve({ name: 'tenant', check: () => ({ passed: true }) })],
+  ])('that prepares to %s is a mistake of the configuration that names it', (_what, gate) => {
+    const message =
+      'the gate "tenant" is not usable: prepare must return { name, check } or nothing, and not a promise';
+    expect(() => prepare(plugin(gate))).toThrow(new GateConfigurationError(undefined, message));
+  });
+
+  it('that throws while it is prepared is a mistake of the configuration, told without its words', () => {
+    const broken: GatePlugin<unknown> = {
+      name: 'tenant',
+      prepare() {
+        throw new RangeError('the key is canary');
+      },
+    };
+    expect(() => prepare(broken)).toThrow(GateConfigurationError);
+    expect(() => prepare(broken)).toThrow(
+      /^the gate "tenant" failed: RangeError in prepare, at .*operator-gate\.test\.ts:\d+/,
+    );
+    expect(() => prepare(broken)).not.toThrow(/canary/);
+  });
+
+  it('may itself say which field is to blame', () => {
+    const picky: GatePlugin<unknown> = {
+      name: 'tenant',
+      prepare() {
+        throw new GateConfigurationError('webhookSlug', 'is not of this tenant');
+      },
+    };
+    expect(() => prepare(picky)).toThrow(expect.objectContaining({ field: 'webhookSlug' }));
+  });
+});
