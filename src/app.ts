@@ -16,7 +16,14 @@ import { createIdSource } from './ids.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
-import { dashboardAccess, databasePath, type Environment, isLoopbackHost, readSettings } from './settings.ts';
+import {
+  dashboardAccess,
+  databasePath,
+  type Environment,
+  isLoopbackHost,
+  readSettings,
+  settingsWarnings,
+} from './settings.ts';
 import type { Settings, SettingsInput } from './settings-schema.ts';
 import { withDeliveryRing } from './store/delivery-ring.ts';
 import { withSealedBodies } from './store/sealed-bodies.ts';
@@ -164,7 +171,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     failsWhenRefused: settings.refusedDeploys === 'fail',
     onDeployed: () => follow(),
   });
-  const warnings = [...parts.warnings, ...(await deployment.start(parts.flows))];
+  const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
   const { readSecret } = toolbox.rules;
   const live = createLiveEvents();
   const { handlers } = toolbox;
@@ -275,6 +282,7 @@ function createServer(parts: ServerParts): FastifyInstance {
       ...{ store, engine, control, scheduler, catalog, metrics, clock, version, live: parts.live },
       ...{ triggers, deployment, flowSwitch, holding },
       reviewer: createReviewer({ ...receiving, settings: toolbox.gateSettings }),
+      senderAddress,
       wait: (ms) => wait(ms, undefined, { ref: false }),
       isStopping: parts.isStopping,
       access: dashboardAccess(settings),

@@ -1,7 +1,8 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createJiti } from 'jiti';
 import { extensionMistakes } from './extension-mistakes.ts';
+import { otherKindOf } from './manifest/read-file.ts';
 import { runAs } from './operator-code.ts';
 import { SettingsError } from './settings.ts';
 import type { Extensions } from './toolbox.ts';
@@ -20,6 +21,9 @@ export async function loadConfigModule(path: string | undefined, folder: string)
   const file = path === undefined ? NAMES.map((name) => resolve(folder, name)).find(existsSync) : resolve(folder, path);
   if (file === undefined) return { options: {}, extensions: {} };
   if (!existsSync(file)) throw new SettingsError([`SLUICE_CONFIG: there is no file "${path}"`]);
+  // The importer would wait for a pipe until somebody writes into it.
+  const kind = otherKindOf(statSync(file));
+  if (kind !== undefined) throw new SettingsError([`${file} is ${kind}, not a file`]);
   return splitConfig(await importConfig(file), file);
 }
 

@@ -79,7 +79,7 @@ export const settingsSchema = z.strictObject({
   forwardedHeaderDepth: option(
     integer(0, 32).default(0),
     'SLUICE_FORWARDED_HEADER_DEPTH',
-    'an integer from 0 to 32: how many proxies of your own stand in front',
+    'an integer from 0 to 32: how many entries at the end of X-Forwarded-For name proxies of your own, which is one less than there are proxies; with one proxy leave it at 0 and set SLUICE_TRUSTED_PROXIES',
   ),
   trustedProxies: option(
     list(isNetwork).default([]),

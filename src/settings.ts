@@ -113,9 +113,6 @@ function describe(
 
 function contradictions(settings: Settings): string[] {
   const lines: string[] = [];
-  if (settings.forwardedHeaderDepth > 0 && settings.trustedProxies.length > 0) {
-    lines.push('SLUICE_TRUSTED_PROXIES: not together with SLUICE_FORWARDED_HEADER_DEPTH above 0; set one of the two');
-  }
   if ((settings.dashboardUser === undefined) !== (settings.dashboardPassword === undefined)) {
     lines.push('SLUICE_DASHBOARD_USER, SLUICE_DASHBOARD_PASSWORD: set both or neither');
   }
@@ -133,6 +130,16 @@ function contradictions(settings: Settings): string[] {
     lines.push('SLUICE_DASHBOARD_AUTH: none contradicts the dashboard credentials that are set; remove one of the two');
   }
   return lines;
+}
+
+/** Settings that do what they say, and less than whoever set them may think. */
+export function settingsWarnings({ forwardedHeaderDepth: depth, trustedProxies }: Settings): string[] {
+  if (depth === 0 || trustedProxies.length > 0) return [];
+  return [
+    `SLUICE_FORWARDED_HEADER_DEPTH=${depth} takes the entry before the last ${depth} of X-Forwarded-For for the client, ` +
+      `which is right behind ${depth + 1} proxies of your own: a client that passes fewer of them writes that entry ` +
+      'itself and chooses its address; set SLUICE_TRUSTED_PROXIES too',
+  ];
 }
 
 /** The file of the SQLite store, or `:memory:`. */

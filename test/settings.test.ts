@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readSettings, SettingsError } from '../src/settings.ts';
+import { readSettings, SettingsError, settingsWarnings } from '../src/settings.ts';
 import { describeSettings } from '../src/settings-schema.ts';
 
 function linesOf(environment: Record<string, string>, config: Record<string, unknown> = {}): readonly string[] {
@@ -145,7 +145,6 @@ describe('settings', () => {
   });
 
   it.each([
-    [{ SLUICE_TRUSTED_PROXIES: '10.0.0.1', SLUICE_FORWARDED_HEADER_DEPTH: '1' }, /set one of the two/],
     [{ SLUICE_DASHBOARD_USER: 'u' }, /set both or neither/],
     [{ SLUICE_DASHBOARD_USER: 'u:v', SLUICE_DASHBOARD_PASSWORD: 'p' }, /colon/],
     [{ SLUICE_DASHBOARD_TOKEN: 't', SLUICE_DASHBOARD_AUTH: 'none' }, /contradicts/],
@@ -164,3 +163,17 @@ describe('settings', () => {
 function sameName(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
+
+describe('a start warns', () => {
+  const warnings = (environment: Record<string, string>) => settingsWarnings(readSettings(environment));
+
+  it('of a depth without the proxies that vouch for it, and of nothing else', () => {
+    expect(warnings({ SLUICE_FORWARDED_HEADER_DEPTH: '1' })).toEqual([
+      expect.stringMatching(
+        /^SLUICE_FORWARDED_HEADER_DEPTH=1 .*right behind 2 proxies.*set SLUICE_TRUSTED_PROXIES too$/,
+      ),
+    ]);
+    expect(warnings({ SLUICE_FORWARDED_HEADER_DEPTH: '1', SLUICE_TRUSTED_PROXIES: '10.0.0.0/8' })).toEqual([]);
+    expect(warnings({})).toEqual([]);
+  });
+});

@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { findReplaced, flowIdChanged } from '../manifest/changes/index.ts';
 import type { ManifestIssue } from '../manifest/issues.ts';
 import { readJson } from '../manifest/json-text.ts';
 import { canonicalKeys, isObject } from '../manifest/keys.ts';
-import { listFiles } from '../manifest/load.ts';
+import { listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
+import { readRegularFile } from '../manifest/read-file.ts';
 import type { DeployOutcome, Finding, FindingClass } from '../model/finding.ts';
 import type { Checked, CheckOptions } from './check.ts';
 import { CommandError, readCommandSettings } from './context.ts';
@@ -81,7 +81,7 @@ export async function readFolder(folder: string): Promise<{ manifests: SentManif
 
 async function readText(file: string): Promise<string> {
   try {
-    return await readFile(file, 'utf8');
+    return (await readRegularFile(file, MAX_MANIFEST_BYTES)).toString('utf8');
   } catch (error) {
     throw new CommandError(`${file}: cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }

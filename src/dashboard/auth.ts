@@ -17,22 +17,36 @@ const NO_CLAIM: Claim = { user: '', password: '', token: '' };
 
 /**
  * An `onRequest` hook that lets a request pass with the right HTTP Basic login or bearer token and else answers 401.
- * A request without any is only challenged, as browsers need it; one with wrong ones waits first, longer each time.
+ * A request without any is only challenged, as browsers need it; one that follows a wrong one waits, longer each time.
  */
-export function requireCredentials(credentials: Credentials, services: Pick<DashboardServices, 'clock' | 'wait'>) {
+export function requireCredentials(
+  credentials: Credentials,
+  services: Pick<DashboardServices, 'clock' | 'wait' | 'senderAddress'>,
+) {
   const isRight = credentialCheck(credentials);
   const challenges = challengesOf(credentials);
-  const delays = loginDelays(services.clock);
+  const delays = loginDelays(services);
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const { authorization } = request.headers;
-    const address = request.socket.remoteAddress ?? '';
     if (authorization !== undefined) {
-      if (isRight(readClaim(authorization))) return delays.forget(address);
-      await services.wait(delays.afterFailure(address));
+      const claim = readClaim(authorization);
+      const account = claim.user === '' ? 'token' : `user ${claim.user}`;
+      const login = { address: addressOf(request, services), account };
+      const outcome = await delays.attempt(login, () => isRight(claim));
+      if (outcome === 'right') return;
+      if (outcome === 'too many') {
+        reply.header('retry-after', '2');
+        throw new HttpError(429, 'Too many wrong logins came from this address; try again later', 'too_many_logins');
+      }
     }
     reply.header('www-authenticate', challenges);
     throw new HttpError(401, 'This needs the credentials of the dashboard', 'unauthorized');
   };
+}
+
+function addressOf(request: FastifyRequest, { senderAddress }: Pick<DashboardServices, 'senderAddress'>): string {
+  const forwardedFor = [request.headers['x-forwarded-for']].flat().join(',');
+  return senderAddress.read(request.socket.remoteAddress ?? '', forwardedFor);
 }
 
 /**

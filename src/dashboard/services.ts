@@ -18,6 +18,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { ClientAddressReader } from '../webhooks/client-address.ts';
 import type { Reviewer } from '../webhooks/reviewer.ts';
 import type { SchemeDescription } from '../webhooks/schemes/description.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
@@ -36,6 +37,8 @@ export interface DashboardServices {
   readonly reviewer: Reviewer;
   readonly metrics: Pick<Metrics, 'registry' | 'webhookRejected'>;
   readonly clock: Clock;
+  /** Tells clients apart that log in; must not believe anything that a client can write. */
+  readonly senderAddress: Pick<ClientAddressReader, 'read'>;
   /** Resolves after so many milliseconds; slows failed logins down. */
   readonly wait: (ms: number) => Promise<void>;
   /** From the moment a stop begins the process takes no new work: it is not ready. */

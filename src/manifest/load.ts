@@ -1,10 +1,14 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { formatPath } from '../expressions/json-path.ts';
 import type { ManifestIssue } from './issues.ts';
 import { type LoadedFlow, type ManifestRules, type ReadManifest, readManifest } from './parse.ts';
+import { NotAFileError, otherKindOf, readRegularFile } from './read-file.ts';
 
 export { type LoadedFlow, type ManifestCheck, type ManifestRules, parseManifest } from './parse.ts';
+
+/** Far more than anybody writes; what is larger was not meant. */
+export const MAX_MANIFEST_BYTES = 16_777_216;
 
 /**
  * Reads every `*.json` directly in the folder but `*.schema.json`, by name. All issues of all files are reported; a flow
@@ -20,7 +24,7 @@ export async function loadManifests(
   const issues: ManifestIssue[] = [];
   for (const file of files.names) {
     try {
-      manifests.push(readManifest(await readFile(file, 'utf8'), file, rules));
+      manifests.push(readManifest((await readRegularFile(file, MAX_MANIFEST_BYTES)).toString('utf8'), file, rules));
     } catch (error) {
       issues.push(unreadable(file, error));
     }
@@ -30,24 +34,42 @@ export async function loadManifests(
   const flows = manifests.flatMap(({ flow, isFit }) => (flow !== undefined && isFit ? [flow] : []));
   return {
     flows: flows.filter((flow) => !clashing.has(flow.file)),
-    issues: [...issues, ...manifests.flatMap((manifest) => manifest.issues), ...clashes],
+    issues: [...files.skipped, ...issues, ...manifests.flatMap((manifest) => manifest.issues), ...clashes],
   };
 }
 
-export async function listFiles(folder: string): Promise<{ names: string[] } | { error: ManifestIssue }> {
+/** Manifests by name, and a warning for each pipe, socket or device that bears the name of one. */
+export async function listFiles(
+  folder: string,
+): Promise<{ names: string[]; skipped: ManifestIssue[] } | { error: ManifestIssue }> {
   try {
     const entries = await readdir(folder, { withFileTypes: true });
-    const names = entries
+    const found = entries
       .filter(({ name }) => name.endsWith('.json') && !name.endsWith('.schema.json'))
       .filter((entry) => !entry.isDirectory())
-      .map(({ name }) => join(folder, name));
-    return { names: names.sort() };
+      .map(({ name }) => join(folder, name))
+      .sort();
+    const skipped = await Promise.all(found.map(skippedFile));
+    return {
+      names: found.filter((_, index) => skipped[index] === undefined),
+      skipped: skipped.filter((issue) => issue !== undefined),
+    };
   } catch (error) {
     return { error: unreadable(folder, error) };
   }
 }
 
+async function skippedFile(file: string): Promise<ManifestIssue | undefined> {
+  // What cannot even be looked at is told when it is read.
+  const stats = await stat(file).catch(() => undefined);
+  const kind = stats === undefined ? undefined : otherKindOf(stats);
+  return kind === undefined
+    ? undefined
+    : { severity: 'warning', file, path: '', message: `is ${kind}, not a file; it is skipped` };
+}
+
 function unreadable(file: string, error: unknown): ManifestIssue {
+  if (error instanceof NotAFileError) return { severity: 'error', file, path: '', message: error.message };
   if (!(error instanceof Error && 'code' in error)) throw error;
   return { severity: 'error', file, path: '', message: `cannot be read: ${String(error.code)}` };
 }

@@ -1,5 +1,5 @@
-import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { NotAFileError, readRegularFileSync } from './read-file.ts';
 
 /** Resolves `env:NAME` or `file:PATH`. The error names the variable or the path, never a value. */
 export type SecretReader = (reference: string) => { readonly value: string } | { readonly error: string };
@@ -27,13 +27,12 @@ function readVariable(name: string, env: Readonly<Record<string, string | undefi
 function readFile(path: string, baseFolder: string) {
   const file = resolve(baseFolder, path);
   try {
-    const stats = statSync(file);
-    if (!stats.isFile()) return { error: `${path} is no file` };
-    if (stats.size > MAX_FILE_BYTES) return { error: `the file ${path} has more than ${MAX_FILE_BYTES} bytes` };
+    const bytes = readRegularFileSync(file, MAX_FILE_BYTES);
     // A key that is not text would be read as something else; it has to be encoded.
-    const value = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file)).replace(/\r?\n$/, '');
+    const value = new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '');
     return value === '' ? { error: `the file ${path} is empty` } : { value };
   } catch (error) {
+    if (error instanceof NotAFileError) return { error: `${path} ${error.message}` };
     return { error: `the file ${path} cannot be read: ${codeOf(error)}` };
   }
 }

@@ -4,7 +4,10 @@ import { compileAddresses } from './networks/address-matcher.ts';
 export interface ClientAddressOptions {
   /** How many entries at the end of X-Forwarded-For were written by proxies about proxies. */
   readonly forwardedHeaderDepth: number;
-  /** CIDRs or addresses of the operator's own proxies. Where there are any, the depth means nothing. */
+  /**
+   * CIDRs or addresses of the operator's own proxies. With a depth the entry that it names counts only where every hop
+   * behind it is one of them.
+   */
   readonly trustedProxies: readonly string[];
 }
 
@@ -31,7 +34,14 @@ export function clientAddressReader({
     const proxies = compileAddresses(trustedProxies, 'SLUICE_TRUSTED_PROXIES');
     const isProxy = (address: string) => proxies.match(address) !== undefined;
     return {
-      read: (socketPeer, forwardedFor) => firstStranger(canonical(socketPeer), chainOf(forwardedFor), isProxy),
+      read(socketPeer, forwardedFor) {
+        const peer = canonical(socketPeer);
+        const chain = chainOf(forwardedFor);
+        if (forwardedHeaderDepth === 0) return firstStranger(peer, chain, isProxy);
+        const hops = [...chain.slice(-forwardedHeaderDepth).map(readEntry), peer];
+        const isVouchedFor = hops.every((hop) => hop !== undefined && isProxy(hop));
+        return (isVouchedFor ? entryAt(forwardedHeaderDepth, chain) : undefined) ?? peer;
+      },
       isTrustedPeer: (socketPeer) => isProxy(canonical(socketPeer)),
     };
   }

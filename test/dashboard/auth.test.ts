@@ -38,6 +38,7 @@ describe('credentials', () => {
           listener: { host: '0.0.0.0', port: 3000 },
           wait: async (ms) => {
             waits.push(ms);
+            dashboards.get(name)?.clock.advance(ms);
           },
         }),
       );
@@ -177,8 +178,9 @@ describe('credentials', () => {
     expect((await dashboard?.app.inject(orderDelivery('{}')))?.statusCode).toBe(200);
   });
 
-  it('a wrong login waits longer each time, a missing one never, and a right one starts anew', async () => {
+  it('after a wrong login the next one waits, longer each time, a missing one never, and a right one starts anew', async () => {
     const wrong = { url: '/flows/api/runs', headers: { authorization: basic(USER, 'guess') } };
+    dashboards.get('basic')?.clock.advance(16 * 60_000);
     await ask('basic', { url: '/flows/api/runs', headers: { authorization: basic(USER, PASSWORD) } });
     waits.length = 0;
     await ask('basic', wrong);
@@ -186,6 +188,7 @@ describe('credentials', () => {
     await ask('basic', wrong);
     await ask('basic', wrong);
     await ask('basic', { url: '/flows/api/runs', headers: { authorization: basic(USER, PASSWORD) } });
+    await ask('basic', wrong);
     await ask('basic', wrong);
     expect(waits).toEqual([100, 200, 400, 100]);
   });
@@ -199,23 +202,124 @@ describe('credentials', () => {
 });
 
 describe('delays of failed logins', () => {
-  it('double up to two seconds, each address for itself, and are forgotten after a quarter of an hour', () => {
+  /** Time that passes only when somebody waits, in the order of the deadlines. */
+  function waitingRoom() {
     let now = 0;
-    const delays = loginDelays({ now: () => 0, monotonic: () => now });
-    const first = Array.from({ length: 7 }, () => delays.afterFailure('192.0.2.1'));
-    expect(first).toEqual([100, 200, 400, 800, 1600, 2000, 2000]);
-    expect(delays.afterFailure('192.0.2.2')).toBe(100);
-    now += 15 * 60_000;
-    expect(delays.afterFailure('192.0.2.1')).toBe(2000);
-    now += 15 * 60_000 + 1;
-    expect(delays.afterFailure('192.0.2.1')).toBe(100);
+    const waiters: { at: number; wake: () => void }[] = [];
+    const room = loginDelays({
+      clock: { now: () => 0, monotonic: () => now },
+      wait: (ms) => new Promise((wake) => waiters.push({ at: now + ms, wake })),
+    });
+    let looks = 0;
+    const guess = (address: string, account = 'ops', isRight = false) =>
+      room.attempt({ address, account }, () => {
+        looks += 1;
+        return isRight;
+      });
+    return {
+      guess,
+      looks: () => looks,
+      /** Lets so much time pass; everybody whose time has come goes on, one after the other. */
+      async pass(ms: number) {
+        const until = now + ms;
+        await settle();
+        for (;;) {
+          waiters.sort((a, b) => a.at - b.at);
+          const next = waiters[0];
+          if (next === undefined || next.at > until) break;
+          waiters.shift();
+          now = Math.max(now, next.at);
+          next.wake();
+          await settle();
+        }
+        now = until;
+      },
+    };
+  }
+  const settle = () => new Promise((done) => setImmediate(done));
+
+  it('double up to two seconds, each address for itself, and are forgotten after a quarter of an hour', async () => {
+    const { guess, pass, looks } = waitingRoom();
+    await guess('192.0.2.1');
+    for (const ms of [100, 200, 400, 800, 1600, 2000, 2000]) {
+      const before = looks();
+      void guess('192.0.2.1');
+      await pass(ms - 1);
+      expect([ms, looks()]).toEqual([ms, before]);
+      await pass(1);
+      expect([ms, looks()]).toEqual([ms, before + 1]);
+    }
+    expect(await guess('192.0.2.2')).toBe('wrong');
+    await pass(15 * 60_000 + 1);
+    await guess('192.0.2.1');
+    void guess('192.0.2.1');
+    const before = looks();
+    await pass(100);
+    expect(looks()).toBe(before + 1);
   });
 
-  it('remember so many addresses and no more', () => {
-    const delays = loginDelays({ now: () => 0, monotonic: () => 0 });
-    delays.afterFailure('first');
-    for (let each = 0; each < 10_000; each += 1) delays.afterFailure(`address ${each}`);
-    expect(delays.afterFailure('address 9999')).toBe(200);
-    expect(delays.afterFailure('first')).toBe(100);
+  it('hold for all guesses that come at once: one is looked at, the others wait for their turn', async () => {
+    const { guess, pass, looks } = waitingRoom();
+    const guesses = Array.from({ length: 200 }, () => guess('192.0.2.1'));
+    await pass(0);
+    expect(looks()).toBe(1);
+    await pass(60_000);
+    const outcomes = await Promise.all(guesses);
+    expect(outcomes.filter((outcome) => outcome === 'too many').length).toBeGreaterThanOrEqual(183);
+    expect(looks()).toBeLessThanOrEqual(17);
+  });
+
+  it('let no address guess faster, whatever the accounts, and count an IPv6 /64 as one', async () => {
+    const inAMinute = async (address: (n: number) => string) => {
+      const { guess, pass, looks } = waitingRoom();
+      for (let second = 0; second < 60; second += 1) {
+        for (let n = 0; n < 20; n += 1) void guess(address(n), `user ${second} ${n}`);
+        await pass(1000);
+      }
+      return looks();
+    };
+    // 21 at once, 5 while the delay grows, then one in two seconds.
+    expect(await inAMinute(() => '192.0.2.1')).toBeLessThanOrEqual(21 + 5 + 29);
+    expect(await inAMinute((n) => `2001:db8::${n + 1}`)).toBeLessThanOrEqual(21 + 5 + 29);
+  });
+
+  it('do not hold up another account of the address, nor a right login once its turn has come', async () => {
+    const { guess, pass } = waitingRoom();
+    await guess('192.0.2.1', 'scraper');
+    expect(await guess('192.0.2.1', 'ops', true)).toBe('right');
+    await guess('192.0.2.1', 'ops');
+    const right = guess('192.0.2.1', 'ops', true);
+    await pass(100);
+    expect(await right).toBe('right');
+    expect(await guess('192.0.2.1', 'ops', true)).toBe('right');
+  });
+
+  it('are not shortened for whoever shares the address by others who log in', async () => {
+    const { guess, pass, looks } = waitingRoom();
+    for (let n = 0; n < 30; n += 1) {
+      void guess('192.0.2.1', 'ops');
+      await pass(2000);
+    }
+    const before = looks();
+    let rights = 0;
+    for (let second = 0; second < 20; second += 1) {
+      void guess('192.0.2.1', 'ops');
+      void guess('192.0.2.1', 'ops', true).then((outcome) => {
+        rights += outcome === 'right' ? 1 : 0;
+      });
+      await pass(1000);
+    }
+    expect(rights).toBeGreaterThan(0);
+    expect(looks() - before - rights).toBeLessThanOrEqual(11);
+  });
+
+  it('remember so many addresses and no more', async () => {
+    const { guess, pass, looks } = waitingRoom();
+    await guess('first');
+    for (let each = 0; each < 10_000; each += 1) await guess(`address ${each}`);
+    const before = looks();
+    void guess('first');
+    await pass(0);
+    expect(looks()).toBe(before + 1);
   });
 });

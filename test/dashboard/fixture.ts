@@ -162,6 +162,7 @@ export async function startDashboard(
       reviewer: createReviewer({ ...receiving, settings }),
       metrics,
       clock,
+      senderAddress: receiving.clientAddress,
       wait: async () => {},
       isStopping: () => false,
       access: { kind: 'loopback' },

@@ -1,4 +1,7 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -51,6 +54,31 @@ describe('a folder', () => {
     await writeFile(join(folder, 'deeper', 'flow.json'), '{');
     const { names, lines } = await load({ 'manifest.schema.json': '{', 'notes.txt': '{', 'flow.jsonc': '{' });
     expect({ names, lines }).toEqual({ names: [], lines: [] });
+  });
+
+  it('with a pipe, a device or a socket in it is read, and says what it skips', async () => {
+    execFileSync('mkfifo', [join(folder, 'pipe.json')]);
+    await symlink('/dev/zero', join(folder, 'device.json'));
+    await mkdir(join(folder, 'folder'));
+    await symlink(join(folder, 'folder'), join(folder, 'link.json'));
+    const server = createServer().listen(join(folder, 'socket.json'));
+    await once(server, 'listening');
+    const { names, lines } = await load({ 'good.json': goodManifest() });
+    server.close();
+    expect(names).toEqual(['Orders']);
+    expect(lines).toEqual([
+      'warning device.json: is a device, not a file; it is skipped',
+      'warning link.json: is a folder, not a file; it is skipped',
+      'warning pipe.json: is a named pipe, not a file; it is skipped',
+      'warning socket.json: is a socket, not a file; it is skipped',
+    ]);
+  });
+
+  it('with a file that is far too large for a manifest is not read into memory', async () => {
+    await writeFile(join(folder, 'large.json'), '');
+    await truncate(join(folder, 'large.json'), 2 ** 40);
+    const { lines } = await load({});
+    expect(lines).toEqual(['error large.json: has more than 16777216 bytes']);
   });
 
   it('that is not there is an error', async () => {

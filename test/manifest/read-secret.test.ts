@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,6 +18,7 @@ beforeAll(async () => {
   await writeFile(join(folder, 'binary'), Buffer.from([0xff, 0xfe, 0x00]));
   await writeFile(join(folder, 'large'), 'x'.repeat(65_537));
   await mkdir(join(folder, 'folder'));
+  execFileSync('mkfifo', [join(folder, 'pipe')]);
   await symlink(join(folder, 'plain'), join(folder, 'link'));
   read = secretReader({ env: { KEY: 'a value', EMPTY: '', 'ODD:NAME': 'odd' }, baseFolder: folder });
 });
@@ -53,10 +55,11 @@ describe('refuses', () => {
     ['no reference', 'a key', 'names no secret; env:NAME and file:PATH do'],
     ['a file that is not there', 'file:nope', 'the file nope cannot be read: ENOENT'],
     ['a file with a line end alone', 'file:empty', 'the file empty is empty'],
-    ['a folder', 'file:folder', 'folder is no file'],
+    ['a folder', 'file:folder', 'folder is a folder, not a file'],
     ['a file that is no text', 'file:binary', 'the file binary cannot be read: ERR_ENCODING_INVALID_ENCODED_DATA'],
-    ['a file that is no key', 'file:large', 'the file large has more than 65536 bytes'],
-    ['a device', 'file:/dev/zero', '/dev/zero is no file'],
+    ['a file that is no key', 'file:large', 'large has more than 65536 bytes'],
+    ['a named pipe', 'file:pipe', 'pipe is a named pipe, not a file'],
+    ['a device', 'file:/dev/zero', '/dev/zero is a device, not a file'],
   ])('%s', (_rule, reference, error) => {
     expect(read(reference)).toEqual({ error });
   });

@@ -104,6 +104,33 @@ describe('client address', () => {
     expect(byDepth(0).read(peer, undefined)).toBe(expected);
   });
 
+  it.each([
+    // Two proxies, depth 1: 10.0.0.1 connects, and wrote that 10.0.0.2 called it.
+    ['192.0.2.1, 10.0.0.2', '10.0.0.1', '192.0.2.1'],
+    ['127.0.0.1, 192.0.2.1, 10.0.0.2', '10.0.0.1', '192.0.2.1'],
+    // The client calls the inner proxy, or the service, directly, and writes the rest itself.
+    ['127.0.0.1, 192.0.2.9', '10.0.0.1', '10.0.0.1'],
+    ['127.0.0.1, 10.0.0.2', '192.0.2.9', '192.0.2.9'],
+    ['127.0.0.1, unknown', '10.0.0.1', '10.0.0.1'],
+    ['10.0.0.2', '10.0.0.1', '10.0.0.1'],
+    [undefined, '10.0.0.1', '10.0.0.1'],
+  ])('with a depth of 1 and proxies in 10.0.0.0/8, "%s" from the peer %s, is %s', (forwardedFor, peer, expected) => {
+    const both = clientAddressReader({ forwardedHeaderDepth: 1, trustedProxies: ['10.0.0.0/8'] });
+    expect(both.read(peer, forwardedFor)).toBe(expected);
+  });
+
+  it('is never an entry that no proxy of the operator’s wrote, whatever the depth, where the proxies are listed', () => {
+    const depth = fc.integer({ min: 0, max: 4 });
+    fc.assert(
+      fc.property(forged, address, fc.array(proxy, { maxLength: 4 }), depth, (sent, client, proxies, configured) => {
+        const { forwardedFor, peer } = throughProxies(sent, client, proxies);
+        const header = proxies.length === 0 ? sent : forwardedFor;
+        const both = clientAddressReader({ forwardedHeaderDepth: configured, trustedProxies: ['10.0.0.0/8'] });
+        expect([client, ...proxies]).toContain(both.read(peer, header));
+      }),
+    );
+  });
+
   it('lets only a proxy of the operator’s say how the publisher called', () => {
     expect(byDepth(0).isTrustedPeer('10.0.0.1')).toBe(false);
     expect(byDepth(1).isTrustedPeer('10.0.0.1')).toBe(true);

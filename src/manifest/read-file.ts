@@ -1,0 +1,54 @@
+import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats, statSync } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
+
+/** What was named is no file that could be read whole, such as a pipe, or is larger than any that is meant. */
+export class NotAFileError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'NotAFileError';
+  }
+}
+
+// A file that becomes a pipe between the look and the opening must not hold the opening until somebody writes.
+const READ = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+
+/**
+ * Reads a regular file. Nothing else is even opened: a pipe or a terminal would be waited for without an end, and opening
+ * a device may act on it. Throws `NotAFileError`, or what the system says.
+ */
+export async function readRegularFile(path: string, maxBytes: number): Promise<Buffer> {
+  refuseOthers(await stat(path), maxBytes);
+  const file = await open(path, READ);
+  try {
+    refuseOthers(await file.stat(), maxBytes);
+    return await file.readFile();
+  } finally {
+    await file.close();
+  }
+}
+
+/** The same for what must be there at once. */
+export function readRegularFileSync(path: string, maxBytes: number): Buffer {
+  refuseOthers(statSync(path), maxBytes);
+  const descriptor = openSync(path, READ);
+  try {
+    refuseOthers(fstatSync(descriptor), maxBytes);
+    return readFileSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** What a path leads to, in words; undefined for a regular file. */
+export function otherKindOf(stats: Stats): string | undefined {
+  if (stats.isFile()) return undefined;
+  if (stats.isDirectory()) return 'a folder';
+  if (stats.isFIFO()) return 'a named pipe';
+  return stats.isSocket() ? 'a socket' : 'a device';
+}
+
+function refuseOthers(stats: Stats, maxBytes: number): void {
+  const kind = otherKindOf(stats);
+  if (kind !== undefined) throw new NotAFileError(`is ${kind}, not a file`);
+  if (stats.size > maxBytes) throw new NotAFileError(`has more than ${maxBytes} bytes`);
+}

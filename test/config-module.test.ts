@@ -1,0 +1,24 @@
+import { execFileSync } from 'node:child_process';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { loadConfigModule } from '../src/config-module.ts';
+
+let folder = '';
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-config-'));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+it('refuses a config module that is a pipe, instead of waiting for somebody to write it', async () => {
+  execFileSync('mkfifo', [join(folder, 'own.mjs'), join(folder, 'sluice.config.ts')]);
+  await expect(loadConfigModule('own.mjs', folder)).rejects.toThrow('own.mjs is a named pipe, not a file');
+  await expect(loadConfigModule(undefined, folder)).rejects.toThrow('sluice.config.ts is a named pipe, not a file');
+});
+
+it('refuses a config module that is a folder or a device', async () => {
+  await mkdir(join(folder, 'own.mjs'));
+  await expect(loadConfigModule('own.mjs', folder)).rejects.toThrow('own.mjs is a folder, not a file');
+  await expect(loadConfigModule('/dev/zero', folder)).rejects.toThrow('/dev/zero is a device, not a file');
+});
