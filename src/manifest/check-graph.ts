@@ -13,7 +13,7 @@ const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
 export function checkGraph(known: KnownSteps, rules: StepRules): Problem[] {
   const { graph, stepKeys, path } = known;
   const problems = Object.entries(graph).flatMap(([stepKey, step]) => [
-    ...checkStepInputs(step, [...path, stepKey], rules),
+    ...(known.isBroken([...path, stepKey, 'type']) ? [] : checkStepInputs(step, [...path, stepKey], rules)),
     ...checkExpressions(stepKey, step, known),
     ...checkLoop(stepKey, step, { known, rules }),
   ]);
@@ -28,11 +28,21 @@ function checkLoop(
   { known, rules }: { known: KnownSteps; rules: StepRules },
 ): Problem[] {
   const path = [...known.path, stepKey];
-  if (step.type !== LOOP) {
+  // Of a type that nobody knows it is not known whether it is a loop.
+  const isLoop = step.type === LOOP || !rules.handlers.has(step.type);
+  if (!isLoop) {
     return LOOP_FIELDS.filter((field) => step[field] !== undefined).map((field) =>
       errorAt([...path, field], `is read by steps of the type ${LOOP} alone`),
     );
   }
+  const steps = step.steps ?? {};
+  const stepKeys = Object.keys(steps);
+  const outer = [...known.outer, { stepKey, known }];
+  const inner = checkGraph({ ...known, graph: steps, stepKeys, path: [...path, 'steps'], outer }, rules);
+  return step.type === LOOP ? [...checkLoopFields(step, path), ...inner] : inner;
+}
+
+function checkLoopFields(step: StepDefinition, path: JsonPath): Problem[] {
   const problems: Problem[] = [];
   if (step.forEach === undefined) problems.push(errorAt([...path, 'forEach'], 'is missing'));
   else if (!Array.isArray(step.forEach) && typeof step.forEach !== 'string') {
@@ -43,11 +53,10 @@ function checkLoop(
     if (step[field] === undefined) continue;
     problems.push(errorAt([...path, field], 'is not accepted on a loop; give it to the child steps'));
   }
-  const steps = step.steps ?? {};
-  const stepKeys = Object.keys(steps);
-  if (stepKeys.length === 0) problems.push(errorAt([...path, 'steps'], 'is missing or empty; a loop runs child steps'));
-  const inner = { graph: steps, stepKeys, path: [...path, 'steps'], outer: [...known.outer, { stepKey, known }] };
-  return [...problems, ...checkGraph(inner, rules)];
+  if (Object.keys(step.steps ?? {}).length === 0) {
+    problems.push(errorAt([...path, 'steps'], 'is missing or empty; a loop runs child steps'));
+  }
+  return problems;
 }
 
 /** Inside a loop a child's key comes before one outside, so that an expression could read another step than was meant. */

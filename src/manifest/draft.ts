@@ -1,99 +1,129 @@
-import type { JsonPath } from '../expressions/json-path.ts';
+import type { z } from 'zod';
+import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { kindOf } from '../expressions/values.ts';
-import type { StepDefinition, Trigger } from '../model/manifest.ts';
+import type { Edge, StepDefinition, Trigger } from '../model/manifest.ts';
 import { type Parsed, parseWith } from './describe-problem.ts';
-import { errorAt, gateWarningAt, type Problem } from './issues.ts';
+import { errorAt, gateWarningAt, isWithin, type Problem } from './issues.ts';
 import { isObject } from './keys.ts';
 import { didYouMean, nearestName } from './nearest.ts';
-import { headerSchema, STEP_KEY, stepSchema, triggerInputsSchemas, triggerTypeSchema } from './schema.ts';
+import { edgeSchema, headerSchema, STEP_KEY, stepSchema, triggerInputsSchemas, triggerTypeSchema } from './schema.ts';
 import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
-/** What of a manifest fits the schema. A part that does not is missing here and has its problems. */
+/**
+ * What of a manifest fits the schema. A field that does not is missing here and has its problem, so that a mistake in one
+ * place hides none in another; a step always has its place.
+ */
 export interface Draft {
-  /** Undefined where id, name or version do not fit. */
-  readonly header:
-    | {
-        readonly id: string;
-        readonly name?: string | undefined;
-        readonly version: string;
-        readonly timeoutSeconds?: number | undefined;
-      }
-    | undefined;
+  readonly header: Partial<z.output<typeof headerSchema>>;
   readonly triggers: Readonly<Record<string, Trigger>>;
   readonly steps: Readonly<Record<string, StepDefinition>>;
-  /** Keys of all steps, those that do not fit included. */
-  readonly stepKeys: readonly string[];
   readonly problems: readonly Problem[];
+  /** The places that do not fit, as text. */
+  readonly broken: ReadonlySet<string>;
+  /** Whether what stands at the path, or around it, does not fit: then nothing follows from what is read there. */
+  readonly isBroken: (path: JsonPath) => boolean;
+}
+
+/** What was found while fitting. */
+interface Findings {
+  readonly problems: Problem[];
+  /** Places that do not fit, as text. */
+  readonly broken: Set<string>;
 }
 
 /** Fits a manifest in canonical spelling to the schema, part by part. */
 export function draftManifest(manifest: unknown): Draft {
-  if (!isObject(manifest)) return emptyDraft([errorAt([], `is ${kindOf(manifest)}; an object is accepted`)]);
-  const problems: Problem[] = [];
+  const findings: Findings = { problems: [], broken: new Set() };
+  const isBroken = (path: JsonPath) => isWithin(formatPath(path), findings.broken);
+  const { problems } = findings;
+  if (!isObject(manifest)) {
+    problems.push(errorAt([], `is ${kindOf(manifest)}; an object is accepted`));
+    return { header: {}, triggers: {}, steps: {}, problems, isBroken: () => true, broken: findings.broken };
+  }
   const { triggers: givenTriggers = {}, steps: givenSteps = {}, ...rest } = manifest;
-  const header = report(parseWith(headerSchema, rest), [], problems);
+  const header = fitFields(headerSchema, rest, { path: [], findings });
 
   const triggers = new Map<string, Trigger>();
-  for (const [key, given] of entriesOf(givenTriggers, 'triggers', problems)) {
+  for (const [key, given] of entriesOf(givenTriggers, ['triggers'], findings)) {
     if (key === '') problems.push(errorAt(['triggers', key], 'is an empty key'));
-    const trigger = fitTrigger(given, ['triggers', key], problems);
+    const trigger = fitTrigger(given, ['triggers', key], findings);
     if (trigger !== undefined) triggers.set(key, trigger);
   }
-  const steps = new Map<string, StepDefinition>();
-  const stepEntries = entriesOf(givenSteps, 'steps', problems);
-  for (const [key, given] of stepEntries) {
+  const steps = entriesOf(givenSteps, ['steps'], findings).map(([key, given]): [string, StepDefinition] => {
     const path = ['steps', key];
     if (!STEP_KEY.test(key)) {
       problems.push(errorAt(path, 'is no step key; 1 to 64 letters, digits, "_" and "-" are accepted'));
     }
-    const step = report(parseWith(stepSchema, given), path, problems);
-    if (step !== undefined) steps.set(key, step);
-  }
+    return [key, fitStep(given, path, findings)];
+  });
   return {
     header,
     triggers: Object.fromEntries(triggers),
     steps: Object.fromEntries(steps),
-    stepKeys: stepEntries.map(([key]) => key),
     problems,
+    broken: findings.broken,
+    isBroken,
   };
 }
 
-function emptyDraft(problems: readonly Problem[]): Draft {
-  return { header: undefined, triggers: {}, steps: {}, stepKeys: [], problems };
-}
-
-function entriesOf(value: unknown, key: string, problems: Problem[]): [string, unknown][] {
+function entriesOf(value: unknown, path: JsonPath, findings: Findings): [string, unknown][] {
   if (isObject(value)) return Object.entries(value);
-  problems.push(errorAt([key], `is ${kindOf(value)}; an object is accepted`));
+  refuse(findings, path, `is ${kindOf(value)}; an object is accepted`);
   return [];
 }
 
-function fitTrigger(given: unknown, path: JsonPath, problems: Problem[]): Trigger | undefined {
+function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger | undefined {
   if (!isObject(given)) {
-    problems.push(errorAt(path, `is ${kindOf(given)}; an object is accepted`));
+    refuse(findings, path, `is ${kindOf(given)}; an object is accepted`);
     return undefined;
   }
   const { inputs = {} } = given;
-  const type = report(parseWith(triggerTypeSchema, given.type), [...path, 'type'], problems);
+  const type = report(parseWith(triggerTypeSchema, given.type), [...path, 'type'], findings);
   const inputsPath = [...path, 'inputs'];
   switch (type) {
     case 'manual': {
-      const fitted = report(parseWith(triggerInputsSchemas.manual, inputs), inputsPath, problems);
+      const fitted = report(parseWith(triggerInputsSchemas.manual, inputs), inputsPath, findings);
       return fitted && { type, inputs: fitted };
     }
     case 'cron': {
-      const fitted = report(parseWith(triggerInputsSchemas.cron, inputs), inputsPath, problems);
+      const fitted = report(parseWith(triggerInputsSchemas.cron, inputs), inputsPath, findings);
       return fitted && { type, inputs: fitted };
     }
     case 'webhook': {
-      const known = knownInputs(inputs, inputsPath, problems);
-      const fitted = report(parseWith(triggerInputsSchemas.webhook, known), inputsPath, problems);
-      return fitted && { type, inputs: fitted };
+      const known = knownInputs(inputs, inputsPath, findings.problems);
+      return { type, inputs: fitFields(triggerInputsSchemas.webhook, known, { path: inputsPath, findings }) };
     }
     default:
       return undefined;
   }
 }
+
+/** A step whose parts that do not fit are left out, or have what is there by default. */
+function fitStep(given: unknown, path: JsonPath, findings: Findings): StepDefinition {
+  const whole = parseWith(stepSchema, given);
+  if ('value' in whole) return whole.value;
+  if (!isObject(given)) {
+    report(whole, path, findings);
+    return { type: '', inputs: {}, runAfter: {} };
+  }
+  const { runAfter: givenEdges = {}, steps: givenChildren, ...own } = given;
+  const { type = '', inputs = {}, ...rest } = fitFields(ownFieldsOfStep, own, { path, findings });
+  const edges = entriesOf(givenEdges, [...path, 'runAfter'], findings).map(([key, edge]): [string, Edge] => {
+    const fitted = report(parseWith(edgeSchema, edge), [...path, 'runAfter', key], findings);
+    // Whatever it waits for, it does run after the step.
+    return [key, fitted ?? { statuses: ['Succeeded'] }];
+  });
+  const fitted = { type, inputs, runAfter: Object.fromEntries(edges), ...rest };
+  if (givenChildren === undefined) return fitted;
+  const childrenPath = [...path, 'steps'];
+  const children = entriesOf(givenChildren, childrenPath, findings).map(([key, child]): [string, StepDefinition] => [
+    key,
+    fitStep(child, [...childrenPath, key], findings),
+  ]);
+  return { ...fitted, steps: Object.fromEntries(children) };
+}
+
+const ownFieldsOfStep = stepSchema.omit({ runAfter: true, steps: true });
 
 /**
  * Leaves out what no gate reads. A name that begins like a field is taken for a misspelt one and refused; any other is
@@ -114,8 +144,28 @@ function knownInputs(inputs: unknown, path: JsonPath, problems: Problem[]): unkn
   return Object.fromEntries(known);
 }
 
-function report<Output>(parsed: Parsed<Output>, path: JsonPath, problems: Problem[]): Output | undefined {
+/** What of an object fits; a field that does not is left out. */
+function fitFields<Shape extends z.ZodRawShape>(
+  schema: z.ZodObject<Shape>,
+  given: unknown,
+  { path, findings }: { readonly path: JsonPath; readonly findings: Findings },
+): Partial<z.output<z.ZodObject<Shape>>> {
+  const parsed = parseWith(schema, given);
+  if ('value' in parsed) return parsed.value as Partial<z.output<z.ZodObject<Shape>>>;
+  report(parsed, path, findings);
+  if (!isObject(given)) return {};
+  const misfits = new Set(parsed.problems.map((problem) => String(problem.path[0])));
+  const fitting = Object.entries(given).filter(([key]) => !misfits.has(key));
+  return schema.partial().parse(Object.fromEntries(fitting)) as Partial<z.output<z.ZodObject<Shape>>>;
+}
+
+function report<Output>(parsed: Parsed<Output>, path: JsonPath, findings: Findings): Output | undefined {
   if ('value' in parsed) return parsed.value;
-  problems.push(...parsed.problems.map((problem) => errorAt([...path, ...problem.path], problem.message)));
+  for (const problem of parsed.problems) refuse(findings, [...path, ...problem.path], problem.message);
   return undefined;
+}
+
+function refuse({ problems, broken }: Findings, path: JsonPath, message: string): void {
+  problems.push(errorAt(path, message));
+  broken.add(formatPath(path));
 }

@@ -33,3 +33,11 @@ export function formatIssue(issue: ManifestIssue): string {
   const place = issue.path === '' ? issue.file : `${issue.file} ${issue.path}`;
   return `${issue.severity} ${place}: ${issue.message}`;
 }
+
+/** Whether the path is one of the places or leads into one. */
+export function isWithin(path: string, places: ReadonlySet<string>): boolean {
+  for (const place of places) {
+    if (path === place || path.startsWith(`${place}.`) || path.startsWith(`${place}[`)) return true;
+  }
+  return false;
+}

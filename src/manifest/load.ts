@@ -83,7 +83,9 @@ interface Claim {
 
 function sharedIds(manifests: readonly ReadManifest[]): ManifestIssue[] {
   const claims = manifests.flatMap(({ flow, spell }) =>
-    flow === undefined ? [] : [{ value: flow.manifest.id, file: flow.file, path: spell('id') }],
+    flow === undefined || flow.manifest.id === ''
+      ? []
+      : [{ value: flow.manifest.id, file: flow.file, path: spell('id') }],
   );
   return clashesOf(claims, (other) => `is the id of ${other.file} too`);
 }

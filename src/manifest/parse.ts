@@ -1,13 +1,15 @@
 import { basename } from 'node:path';
-import type { Manifest, ManifestSnapshot, WebhookTrigger } from '../model/manifest.ts';
+import { formatPath } from '../expressions/json-path.ts';
+import type { Manifest, ManifestSnapshot, WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
 import { checkGraph } from './check-graph.ts';
 import { type Draft, draftManifest } from './draft.ts';
-import type { ManifestIssue, Problem } from './issues.ts';
+import { isWithin, type ManifestIssue, type Problem } from './issues.ts';
 import { readJson } from './json-text.ts';
 import { canonicalKeys } from './keys.ts';
 import { hashOf, snapshotOf } from './secrets.ts';
 import type { StepRules } from './step-inputs.ts';
 import { checkGates, resolveTriggerSecrets } from './webhook-checks.ts';
+import { PLAIN_INPUTS, WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 /** A manifest that may be deployed. */
 export interface LoadedFlow {
@@ -44,7 +46,7 @@ export function parseManifest(
 
 /** A manifest as far as it could be read. */
 export interface ReadManifest {
-  /** Undefined where it has no id; not to be deployed unless it is fit. */
+  /** Undefined where nothing could be read, its id empty where that does not fit; not to be deployed unless it is fit. */
   readonly flow: LoadedFlow | undefined;
   readonly isFit: boolean;
   readonly issues: ManifestIssue[];
@@ -72,35 +74,124 @@ function judge(problem: Problem, isStrict: boolean): Problem {
   return isStrict && problem.weakensGate === true ? { ...problem, severity: 'error' } : problem;
 }
 
-function loadDraft(
-  draft: Draft,
-  file: string,
-  rules: ManifestRules,
-): { flow: LoadedFlow | undefined; problems: readonly Problem[] } {
-  const { header, triggers, steps } = draft;
-  const known = { graph: steps, stepKeys: draft.stepKeys };
-  const problems = [...draft.problems];
-  problems.push(...checkGraph({ ...known, path: ['steps'], outer: [] }, rules));
+type Webhook = Omit<WebhookTrigger, 'revision'>;
 
-  const name = header?.name ?? basename(file, '.json');
-  const webhooks: Omit<WebhookTrigger, 'revision'>[] = [];
+function loadDraft(draft: Draft, file: string, rules: ManifestRules): { flow: LoadedFlow; problems: Problem[] } {
+  const { header, triggers, steps, broken, isBroken } = draft;
+  const problems = [...draft.problems];
+  const graph = { graph: steps, stepKeys: Object.keys(steps), path: ['steps'], outer: [], isBroken };
+  problems.push(...checkGraph(graph, rules).filter(({ path }) => !isWithin(path, broken)));
+
+  const { id = '', name = basename(file, '.json'), version = '', timeoutSeconds } = header;
+  const webhooks: Webhook[] = [];
   for (const [triggerKey, trigger] of Object.entries(triggers)) {
     if (trigger.type !== 'webhook') continue;
     const { inputs } = trigger;
     const path = ['triggers', triggerKey, 'inputs'];
     const { problems: secretProblems, ...secrets } = resolveTriggerSecrets(inputs, path, rules.readSecret);
-    problems.push(...checkGates(inputs, path), ...secretProblems);
-    webhooks.push({ flowId: header?.id ?? '', flowName: name, triggerKey, inputs, ...secrets });
+    problems.push(...secretProblems);
+    webhooks.push({ flowId: id, flowName: name, triggerKey, inputs, ...secrets });
   }
-  if (header === undefined) return { flow: undefined, problems };
-
-  const { id, version, timeoutSeconds } = header;
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const manifest: Manifest = { id, name, version, ...deadline, triggers, steps };
   const snapshot = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
   const flow = { file, manifest, snapshot, hash: hashOf(snapshot), webhooks };
-  const refused = new Set(problems.filter(({ severity }) => severity === 'error').map(({ path }) => path));
-  // What is refused already needs no second opinion on the same place.
-  const opinions = rules.checks.flatMap((check) => check(flow)).filter(({ path }) => !refused.has(path));
-  return { flow, problems: [...problems, ...opinions] };
+  problems.push(...opinionsOn(flow, { rules, broken: errorPaths(problems) }));
+  const told = new Set<string>();
+  const isNew = ({ path, message }: Problem) => {
+    const isTold = told.has(`${path}\n${message}`);
+    told.add(`${path}\n${message}`);
+    return !isTold;
+  };
+  return { flow, problems: problems.filter(isNew) };
+}
+
+function errorPaths(problems: readonly Problem[]): Set<string> {
+  return new Set(problems.filter(({ severity }) => severity === 'error').map(({ path }) => path));
+}
+
+/** A gate stops at its first mistake. More rounds than a trigger has fields find nothing new. */
+const MAX_ROUNDS = 50;
+
+/**
+ * What is to be said about fields of triggers together. What follows from a field that is refused already is not: a field
+ * counts as broken from its first error on, and the others are judged again without it, until nothing new is found.
+ */
+function opinionsOn(
+  flow: LoadedFlow,
+  { rules, broken }: { readonly rules: ManifestRules; readonly broken: Set<string> },
+): Problem[] {
+  const errors: Problem[] = [];
+  for (let round = 0; ; round += 1) {
+    const opinions = opinionsBeside(broken, flow, rules);
+    const found = opinions.filter(({ severity }) => severity === 'error');
+    errors.push(...found);
+    if (found.length === 0 || round === MAX_ROUNDS) return [...errors, ...opinions.filter((it) => !found.includes(it))];
+    for (const path of errorPaths(found)) broken.add(path);
+  }
+}
+
+/** What is said about the triggers with some of their broken fields left out and the others filled with something plain. */
+interface Judged {
+  readonly opinions: readonly Problem[];
+  /** Broken fields that were refused even so: what is said beside them may follow from them. */
+  readonly refused: readonly string[];
+}
+
+/**
+ * What holds whatever the broken fields would say: with as few of them filled as can be judged, and with as many. What
+ * follows from the lack of a field, or from what it was filled with, is said in one of the two cases alone.
+ */
+function opinionsBeside(broken: ReadonlySet<string>, flow: LoadedFlow, rules: ManifestRules): Problem[] {
+  const fields = flow.webhooks.flatMap(({ triggerKey }) => brokenFields(triggerKey, broken));
+  const judge = (filled: ReadonlySet<string>): Judged => {
+    const webhooks = flow.webhooks.map((webhook) => withoutFields(webhook, broken, filled));
+    const gates = webhooks.flatMap(({ inputs, triggerKey }) => checkGates(inputs, ['triggers', triggerKey, 'inputs']));
+    const all = [...gates, ...rules.checks.flatMap((check) => check({ ...flow, webhooks }))];
+    const errors = errorPaths(all);
+    return {
+      opinions: all.filter(({ path }) => !isWithin(path, broken)),
+      refused: fields.filter((field) => [...errors].some((path) => isWithin(path, new Set([field])))),
+    };
+  };
+  const filled = new Set<string>();
+  let least = judge(filled);
+  if (fields.length === 0) return [...least.opinions];
+  for (let lacking = least.refused; lacking.length > 0; lacking = least.refused.filter((it) => !filled.has(it))) {
+    for (const field of lacking) filled.add(field);
+    least = judge(filled);
+  }
+  for (const field of fields) filled.add(field);
+  let most = judge(filled);
+  for (let refused = most.refused; refused.length > 0; refused = most.refused.filter((it) => filled.has(it))) {
+    for (const field of refused) filled.delete(field);
+    most = judge(filled);
+  }
+  const said = new Set(most.opinions.map(({ path, message }) => `${path}\n${message}`));
+  return least.opinions.filter(({ path, message }) => said.has(`${path}\n${message}`));
+}
+
+/** Paths of the fields of a trigger that are broken, or have something broken in them. */
+function brokenFields(triggerKey: string, broken: ReadonlySet<string>): string[] {
+  const paths = WEBHOOK_FIELDS.map((field) => formatPath(['triggers', triggerKey, 'inputs', field]));
+  return paths.filter((field) => [...broken].some((path) => isWithin(path, new Set([field]))));
+}
+
+function withoutFields(webhook: Webhook, broken: ReadonlySet<string>, filled: ReadonlySet<string>): Webhook {
+  const pathOf = (field: string) => formatPath(['triggers', webhook.triggerKey, 'inputs', field]);
+  const lost = new Set(brokenFields(webhook.triggerKey, broken));
+  if (lost.size === 0) return webhook;
+  const isLost = (field: keyof WebhookInputs) => lost.has(pathOf(field));
+  const { inputs, keys, verifyToken } = webhook;
+  const fitting = Object.entries(inputs).filter(([field]) => !lost.has(pathOf(field)));
+  const plain = Object.entries(PLAIN_INPUTS).filter(([field]) => lost.has(pathOf(field)) && filled.has(pathOf(field)));
+  return {
+    ...webhook,
+    inputs: Object.fromEntries([...fitting, ...plain]),
+    keys: {
+      current: isLost('webhookHmacKey') || isLost('webhookSecret') ? undefined : keys.current,
+      previous: isLost('webhookHmacKeyPrevious') || isLost('webhookSecretPrevious') ? undefined : keys.previous,
+    },
+    verifyToken: isLost('webhookVerifyToken') ? undefined : verifyToken,
+  };
 }

@@ -42,7 +42,7 @@ const statusesSchema = z
   .min(1)
   .transform((statuses) => [...new Set(statuses)]);
 
-const edgeSchema = z.union([
+export const edgeSchema = z.union([
   statusesSchema.transform((statuses) => ({ statuses })),
   z.strictObject({
     statuses: statusesSchema.default(['Succeeded']).describe('Statuses that satisfy the edge; Succeeded by default.'),

@@ -1,8 +1,10 @@
 import { compileCondition } from '../expressions/condition.ts';
 import { ExpressionError, TemplateError } from '../expressions/errors.ts';
-import type { JsonPath } from '../expressions/json-path.ts';
+import { formatPath, type JsonPath } from '../expressions/json-path.ts';
+import { mapStrings } from '../expressions/map-strings.ts';
 import type { Reference } from '../expressions/references.ts';
-import { compileTemplate } from '../expressions/template.ts';
+import { compileTemplate, type TemplateReference } from '../expressions/template.ts';
+import type { Json } from '../model/json.ts';
 import type { Graph, StepDefinition } from '../model/manifest.ts';
 import { upstreamsOf } from './graph.ts';
 import { errorAt, type Problem, warningAt } from './issues.ts';
@@ -14,6 +16,8 @@ export interface KnownSteps {
   readonly stepKeys: readonly string[];
   /** Where the graph stands in the manifest. */
   readonly path: JsonPath;
+  /** Whether what stands at a path does not fit the schema, so that nothing follows from what is read there. */
+  readonly isBroken: (path: JsonPath) => boolean;
   /** The loops around the graph, outermost first: the loop's key, and the steps among which it stands. */
   readonly outer: readonly { readonly stepKey: string; readonly known: KnownSteps }[];
 }
@@ -25,16 +29,11 @@ export function checkExpressions(stepKey: string, step: StepDefinition, known: K
   const problems: Problem[] = [];
   const templates = [['inputs', step.inputs] as const, ['forEach', step.forEach ?? null] as const];
   for (const [field, value] of templates) {
-    try {
-      for (const reference of compileTemplate(value).references) {
-        problems.push(...check(reference, [...path, field, ...reference.at]));
-      }
-    } catch (error) {
-      if (!(error instanceof TemplateError)) throw error;
-      for (const each of error.errors) {
-        problems.push(errorAt([...path, field, ...(each.problem.path ?? [])], each.messageWithoutPath));
-      }
+    const { references, errors } = readTemplate(value);
+    for (const each of errors) {
+      problems.push(errorAt([...path, field, ...(each.problem.path ?? [])], each.messageWithoutPath));
     }
+    problems.push(...references.flatMap((reference) => check(reference, [...path, field, ...reference.at])));
   }
   for (const [upstream, { when }] of Object.entries(step.runAfter)) {
     if (when === undefined) continue;
@@ -47,6 +46,22 @@ export function checkExpressions(stepKey: string, step: StepDefinition, known: K
     }
   }
   return problems;
+}
+
+/** What does not compile, and what the rest reads. */
+function readTemplate(value: Json): {
+  readonly references: readonly TemplateReference[];
+  readonly errors: readonly ExpressionError[];
+} {
+  try {
+    return { references: compileTemplate(value).references, errors: [] };
+  } catch (error) {
+    if (!(error instanceof TemplateError)) throw error;
+    const { errors } = error;
+    const broken = new Set(errors.map(({ problem }) => formatPath(problem.path ?? [])));
+    const rest = mapStrings(value, (text, at) => (broken.has(formatPath(at)) ? '' : text));
+    return { references: compileTemplate(rest).references, errors };
+  }
 }
 
 function checkReference(
@@ -68,5 +83,7 @@ function checkReference(
     return [errorAt(at, `reads steps.${name}, and there is no such step${didYouMean(name, known.stepKeys)}`)];
   }
   if (upstreamsOf(known.graph, stepKey).has(name)) return [];
+  // Where it is not known what some step runs after, the step may well run after this one.
+  if (known.stepKeys.some((key) => known.isBroken([...known.path, key, 'runAfter']))) return [];
   return [warningAt(at, `reads steps.${name}, which this step does not run after: it may not have ended yet`)];
 }

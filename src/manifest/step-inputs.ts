@@ -5,7 +5,7 @@ import { hasPlaceholder } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { StepDefinition } from '../model/manifest.ts';
 import { parseWith } from './describe-problem.ts';
-import { errorAt, type Problem } from './issues.ts';
+import { errorAt, isWithin, type Problem } from './issues.ts';
 import { didYouMean } from './nearest.ts';
 import type { SecretReader } from './read-secret.ts';
 import { isReference, resolveSecret, stepSecrets } from './secrets.ts';
@@ -42,10 +42,11 @@ export function checkStepInputs(step: StepDefinition, path: JsonPath, { handlers
     else values.set(formatPath(secret.path), resolved.value);
     if (!isReference(secret.text)) problems.push(plainTextSecret(at));
   }
-  // Without all secrets the schema would judge references in their place.
-  if (problems.some((problem) => problem.severity === 'error')) return problems;
   const inputs = mapStrings(step.inputs, (text, at) => values.get(formatPath(at)) ?? text);
-  return [...problems, ...checkWithSchema(inputs, inputsPath, handler.inputs)];
+  // In the place of a secret that cannot be read the schema judges the reference to it.
+  const unread = new Set(problems.filter(({ severity }) => severity === 'error').map(({ path: at }) => at));
+  const misfits = checkWithSchema(inputs, inputsPath, handler.inputs);
+  return [...problems, ...misfits.filter(({ path: at }) => !isWithin(at, unread))];
 }
 
 function checkWithSchema(inputs: JsonObject, path: JsonPath, schema: z.ZodType): Problem[] {

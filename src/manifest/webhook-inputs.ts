@@ -140,6 +140,30 @@ export const SECRET_WEBHOOK_FIELDS = [
 
 export const webhookInputsSchema = z.strictObject(fields).partial() satisfies z.ZodType<WebhookInputs>;
 
+/** What stands in for a field that does not fit, while the others are judged: something that any gate can work with. */
+export const PLAIN_INPUTS: WebhookInputs = {
+  webhookSignatureScheme: 'Generic',
+  webhookSignatureHeader: 'X-Signature',
+  webhookSignatureMultiValueDelimiter: ',',
+  webhookSignatureKeyValueSeparator: '=',
+  webhookSignatureValueKey: 'v1',
+  webhookSignedPayloadStrategy: 'ColonDelimited',
+  webhookSignedPayloadDelimiter: ':',
+  webhookSignedPayloadVersion: 'v0',
+  webhookHmacKey: 'env:KEY',
+  webhookTimestampHeader: 'X-Timestamp',
+  webhookTimestampValueKey: 't',
+  webhookReplayToleranceSeconds: 300,
+  webhookNonceHeader: 'X-Id',
+  webhookRateLimitPermitsPerSecond: 1,
+  webhookRateLimitBurstSize: 1,
+  webhookIpAllowList: ['192.0.2.1'],
+  webhookIpDenyList: ['192.0.2.2'],
+  webhookIpAllowListPreset: 'private',
+  webhookIpAllowListPresets: ['private'],
+  webhookPublicUrl: 'https://example.com/',
+};
+
 function isHttpUrl(given: string): boolean {
   return /^https?:\/\//i.test(given) && URL.canParse(given);
 }

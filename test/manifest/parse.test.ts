@@ -101,6 +101,7 @@ it('reports every error at once', () => {
     'error flow.json steps.third.inputs.b',
     'error flow.json steps.first.runAfter.nowhere',
     'error flow.json steps.third.runAfter.first',
+    'error flow.json triggers.github.inputs.webhookHmacKey',
     'error flow.json triggers.other.inputs.webhookSecret',
   ]);
 });

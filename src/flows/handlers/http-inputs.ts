@@ -108,25 +108,45 @@ export const httpRequestInputs = z
     ...pollInputs,
     timeoutSeconds: z.number().positive().max(3600).default(30).describe('For the whole answer, redirects included.'),
   })
+  .superRefine(
+    (inputs, context) => {
+      const poll = problemOfPoll(inputs);
+      if (poll !== undefined) context.addIssue({ code: 'custom', path: [poll.field], message: poll.message });
+    },
+    whereFit(...Object.keys(pollInputs)),
+  )
   .superRefine((inputs, context) => {
-    const poll = problemOfPoll(inputs);
-    if (poll !== undefined) context.addIssue({ code: 'custom', path: [poll.field], message: poll.message });
     for (const [index, name] of inputs.forwardHeaders.entries()) {
       const problem = problemOfHeader(name, '');
       if (problem !== undefined)
         context.addIssue({ code: 'custom', path: ['forwardHeaders', index], message: problem });
     }
-    const isBodyGiven = inputs.body !== undefined;
-    if (isBodyGiven && inputs.forwardBody) {
-      context.addIssue({ code: 'custom', path: ['forwardBody'], message: 'cannot be true beside a body' });
-    }
-    if ((isBodyGiven || inputs.forwardBody) && (inputs.method === 'GET' || inputs.method === 'HEAD')) {
-      context.addIssue({
-        code: 'custom',
-        path: ['method'],
-        message: `${inputs.method} carries no body; name a method such as POST`,
-      });
-    }
-  });
+  }, whereFit('forwardHeaders'))
+  .superRefine(
+    (inputs, context) => {
+      const isBodyGiven = inputs.body !== undefined;
+      if (isBodyGiven && inputs.forwardBody) {
+        context.addIssue({ code: 'custom', path: ['forwardBody'], message: 'cannot be true beside a body' });
+      }
+      if ((isBodyGiven || inputs.forwardBody) && (inputs.method === 'GET' || inputs.method === 'HEAD')) {
+        context.addIssue({
+          code: 'custom',
+          path: ['method'],
+          message: `${inputs.method} carries no body; name a method such as POST`,
+        });
+      }
+    },
+    whereFit('body', 'forwardBody', 'method'),
+  );
+
+/** A rule about some fields is asked wherever these fit: a mistake in another field, or a placeholder there, does not hide it. */
+function whereFit(...fields: readonly string[]) {
+  return {
+    when: ({ issues }: z.core.ParsePayload) =>
+      issues.every(({ code, path: [field] = [] }) =>
+        field === undefined ? code === 'unrecognized_keys' : !fields.includes(String(field)),
+      ),
+  };
+}
 
 export type HttpRequestInputs = z.output<typeof httpRequestInputs>;

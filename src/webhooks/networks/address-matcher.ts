@@ -2,6 +2,9 @@ import { GateConfigurationError } from '../gate.ts';
 import { parseAddress } from './address.ts';
 import { type AddressRange, readRanges } from './address-ranges.ts';
 
+/** A message names no more entries of a list than this. */
+const MAX_SHOWN = 20;
+
 /** A list of addresses, compiled. */
 export interface AddressMatcher {
   /** The entry that covers the address, as written; undefined where none does, or where the text is no address. */
@@ -9,13 +12,13 @@ export interface AddressMatcher {
 }
 
 /**
- * Compiles a list of CIDRs, addresses, ranges `a-b` and octet wildcards. Throws `GateConfigurationError` for an entry
- * that is none of them: a list that is shorter than what was written would open or close a gate unseen.
+ * Compiles a list of CIDRs, addresses, ranges `a-b` and octet wildcards. Throws `GateConfigurationError` that names
+ * every entry that is none of them: a list that is shorter than what was written would open or close a gate unseen.
  *
  * Ranges are sorted and made disjoint: a look-up among 10 000 entries takes less than a microsecond.
  */
 export function compileAddresses(entries: readonly string[], field: string): AddressMatcher {
-  const ranges = entries.flatMap((entry) => read(entry, field));
+  const ranges = readEntries(entries, field);
   const byFamily = { 4: disjoint(ranges, 4), 6: disjoint(ranges, 6) };
   return {
     match(ip) {
@@ -25,13 +28,16 @@ export function compileAddresses(entries: readonly string[], field: string): Add
   };
 }
 
-function read(entry: string, field: string): AddressRange[] {
-  const ranges = readRanges(entry.trim());
-  if (typeof ranges !== 'string') return ranges;
+function readEntries(entries: readonly string[], field: string): AddressRange[] {
+  const read = entries.map((entry) => ({ entry, ranges: readRanges(entry.trim()) }));
+  const wrong = read.flatMap(({ entry, ranges }) => (typeof ranges === 'string' ? [`"${entry}" ${ranges}`] : []));
+  if (wrong.length === 0) return read.flatMap(({ ranges }) => (typeof ranges === 'string' ? [] : ranges));
+  const shown = wrong.slice(0, MAX_SHOWN);
+  const more = wrong.length > shown.length ? [`and ${wrong.length - shown.length} more`] : [];
   throw new GateConfigurationError(
     field,
-    `"${entry}" ${ranges}; an entry is an address (192.0.2.1, 2001:db8::1), a CIDR (192.0.2.0/24, 2001:db8::/32), ` +
-      'a range (192.0.2.1-192.0.2.9) or an octet wildcard (10.0.*.*)',
+    `${[...shown, ...more].join('; ')}; an entry is an address (192.0.2.1, 2001:db8::1), a CIDR (192.0.2.0/24, ` +
+      '2001:db8::/32), a range (192.0.2.1-192.0.2.9) or an octet wildcard (10.0.*.*)',
   );
 }
 
