@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import { receiveEndpoint } from './api/receive-description.ts';
 
 /** Collects the schemas of the routes that are added after it, so that `app.swagger()` is their OpenAPI document. */
 export async function describeRoutes(app: FastifyInstance, version: string): Promise<void> {
@@ -11,13 +12,15 @@ export async function describeRoutes(app: FastifyInstance, version: string): Pro
       info: {
         title: 'Sluice',
         version,
-        description: 'What the dashboard shows and does. Times are ISO 8601 in UTC, GUIDs are lower-case in answers.',
+        description:
+          'What the service receives, shows and does. Times are ISO 8601 in UTC, GUIDs are lower-case in answers.',
       },
       components: {
         securitySchemes: { basic: { type: 'http', scheme: 'basic' }, bearer: { type: 'http', scheme: 'bearer' } },
       },
       security: [{ basic: [] }, { bearer: [] }],
       tags: [
+        { name: 'receive', description: 'Where publishers send' },
         { name: 'deliveries', description: 'What webhooks received' },
         { name: 'runs', description: 'What flows did' },
         { name: 'flows', description: 'What is deployed' },
@@ -26,7 +29,8 @@ export async function describeRoutes(app: FastifyInstance, version: string): Pro
       ],
     },
     transform: describeRoute,
-    transformObject: (document) => dropUnused(letBodiesBeAbsent(jsonSchemaTransformObject(document))),
+    transformObject: (document) =>
+      withReceiveEndpoint(dropUnused(letBodiesBeAbsent(jsonSchemaTransformObject(document)))),
   });
 }
 
@@ -40,6 +44,11 @@ const describeRoute: typeof jsonSchemaTransform = (route) => {
 };
 
 type Document = ReturnType<typeof jsonSchemaTransformObject>;
+
+/** The one endpoint of the document that is not the dashboard's comes first. */
+function withReceiveEndpoint(document: Document): Document {
+  return { ...document, paths: { ...receiveEndpoint, ...document.paths } } as Document;
+}
 
 /** A body of which nothing is required may be left out. */
 function letBodiesBeAbsent(document: Document): Document {

@@ -1,4 +1,4 @@
-import { ORDERS, ORDERS_ID, UNKNOWN_ID } from './fixture.ts';
+import { HOOK_ONLY_ID, ORDERS, ORDERS_ID, UNKNOWN_ID } from './fixture.ts';
 import { ASANA_ID, api, FOLDER_ID, IN_FOLDER, type Populated } from './populated.ts';
 
 /*
@@ -30,6 +30,11 @@ const list = (path: string) => [at(path, 200), at(`${path}?includeTotal=true`, 2
 const strict = (path: string) => [at(path, 200), at(`${path}?nobody=1`, 400)];
 
 export const examples: Record<string, readonly Example[]> = {
+  // Every reason of it is asked for in receive-answers.test.ts.
+  receiveDelivery: [
+    { url: `${api}/webhook/${HOOK_ONLY_ID}`, status: 200, body: { order: 7 } },
+    { url: `${api}/webhook/nobody`, status: 404, body: { order: 7 } },
+  ],
   live: [{ url: '/health/live', status: 200 }],
   ready: [
     { url: '/health/ready', status: 200 },

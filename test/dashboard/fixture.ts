@@ -86,7 +86,7 @@ export interface TestDashboard {
   readonly engine: Engine;
   readonly scheduler: Scheduler;
   readonly clock: Clock & { advance(ms: number): void };
-  /** Of the dashboard, as `GET /flows/api/runs/:id`; HEAD goes with GET. */
+  /** As `GET /flows/api/runs/:id`; HEAD goes with GET. */
   readonly routes: readonly string[];
   /** Log lines, parsed. */
   readonly logged: Record<string, unknown>[];
@@ -149,7 +149,9 @@ export async function startDashboard(
   const app = Fastify({ loggerInstance });
   const routes: string[] = [];
   app.addHook('onRoute', ({ method, url }) => {
-    if (method !== 'HEAD' && !url.startsWith('/flows/api/webhook/')) routes.push(`${method} ${url}`);
+    // GET of the receive endpoint is for handshakes alone.
+    const described = url.startsWith('/flows/api/webhook/') ? ['POST'] : [method].flat();
+    for (const each of described) if (each !== 'HEAD') routes.push(`${each} ${url}`);
   });
   await app.register(
     dashboard({

@@ -25,6 +25,8 @@ const QUERIES: Readonly<Record<string, string>> = {
   previewSchedule: 'cronExpression=0+9+*+*+1-5&timeZone=Europe/Berlin',
 };
 
+const NO_LOGIN = /^\/(health|flows\/api\/webhook)\//;
+
 export interface CurlRequest {
   readonly operationId: string;
   readonly method: string;
@@ -48,7 +50,7 @@ export function curlOf({ operationId, method, path, body }: CurlRequest, context
   const parts = [
     operationId === 'streamEvents' ? 'curl -N' : 'curl',
     ...(method === 'GET' ? [] : [`-X ${method}`]),
-    ...(path.startsWith('/health/') ? [] : login(context.access)),
+    ...(NO_LOGIN.test(path) ? [] : login(context.access)),
     ...(body === undefined ? [] : [`-H 'content-type: application/json'`, `-d '${quoted(JSON.stringify(body))}'`]),
     `'${quoted(url)}'`,
   ];

@@ -142,7 +142,7 @@ function answersHtml(responses: Described['operation']['responses'], { schemas }
     const shape = isJson ? outline(listed(media?.schema ?? {}), schemas) : type;
     return `<details class="answer"><summary>Answer ${status}</summary><pre>${escapeHtml(shape)}</pre></details>`;
   });
-  const refusals = bad.map(([status, { description }]) => `${status} ${description}`).join(', ');
+  const refusals = bad.map(([status, { description }]) => `${status} ${description}`).join('; ');
   return `${answers.join('')}${refusals === '' ? '' : `<p class="refusals">Refusals: ${escapeHtml(refusals)}.`}`;
 }
 
