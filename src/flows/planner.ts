@@ -85,6 +85,12 @@ function runEnd({ steps, leaves }: Wiring, known: StepStates): RunStatus | null 
   return leaves.length > 0 && leaves.every((stepKey) => known.get(stepKey) === 'Skipped') ? 'Skipped' : 'Succeeded';
 }
 
+/** Keys of the steps that make an ended graph Failed: those that failed and that no later step handled. */
+export function unhandledFailures(graph: Graph, states: StepStates): string[] {
+  const failed = wiringOf(graph).steps.filter((step) => states.get(step.stepKey) === 'Failed');
+  return failed.filter((step) => !isHandled(step, states)).map(({ stepKey }) => stepKey);
+}
+
 /** A failure is handled by a downstream step that listed Failed and succeeded. */
 function isHandled({ downstream }: WiredStep, known: StepStates): boolean {
   return downstream.some(([stepKey, edge]) => known.get(stepKey) === 'Succeeded' && edge.statuses.includes('Failed'));

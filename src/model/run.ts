@@ -1,6 +1,9 @@
 import type { Json } from './json.ts';
 import type { RunStatus, StepStatus, TriggerType } from './manifest.ts';
 
+/** What a loop takes as its items, and what its children may leave together, as JSON. */
+export const MAX_LOOP_BYTES = 8 * 1024 * 1024;
+
 /** One execution of a flow. Times are milliseconds since the Unix epoch. */
 export interface Run {
   readonly id: string;

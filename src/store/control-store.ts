@@ -8,7 +8,8 @@ export interface ControlStore {
   cancelRun(cancel: { runId: string; reason: string | null; at: number }): Promise<CancelResult>;
   /**
    * Makes a failed step due once more, and the loops around it and the run go on. Its attempts are kept; steps after it
-   * that were skipped are forgotten, so that they are planned anew. The run has no deadline any more.
+   * that were skipped are forgotten, so that they are planned anew. Of a loop that ran, what made its iterations fail is
+   * due again. A run that had ended has no deadline any more.
    */
   retryStep(retry: { runId: string; stepKey: string; at: number }): Promise<RetryResult>;
   /** Hands a signal to the step that waits for it, or keeps it for the first that will. */
@@ -25,7 +26,10 @@ export type RetryResult =
   | { readonly kind: 'unknownStep' }
   /** Only a failed step of a run that was not stopped can be tried again. */
   | { readonly kind: 'notFailed'; readonly stepStatus: StepStatus }
+  /** The run was told to stop, and has ended or is about to. */
   | { readonly kind: 'stopped'; readonly runStatus: RunStatus }
+  /** The step failed, and no other attempt could change that: every iteration of the loop ended well. */
+  | { readonly kind: 'nothingToRetry'; readonly error: StepError | null }
   | { readonly kind: 'accepted'; readonly steps: readonly string[] };
 
 export type SignalResult =

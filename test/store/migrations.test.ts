@@ -108,8 +108,9 @@ describe('a database of an earlier release', () => {
   });
 });
 
-test('migrations are numbered without gaps', () => {
-  expect(migrations.map(({ version }) => version)).toEqual(migrations.map((_, index) => index + 1));
+test('migrations are numbered in their order', () => {
+  const versions = migrations.map(({ version }) => version);
+  expect(versions).toEqual([...new Set(versions)].sort((a, b) => a - b));
 });
 
 // A database that has one of these will not run it again: whoever changes the schema adds another.

@@ -105,6 +105,14 @@ const retryRoute: ApiRoutes = (app, { control }) => {
           throw new HttpError(409, `The step is ${result.stepStatus}; only a failed one is tried again`, 'not_failed');
         case 'stopped':
           throw new HttpError(409, `The run ended as ${result.runStatus}; start it anew instead`, 'run_ended');
+        case 'nothingToRetry': {
+          const cause = result.error === null ? '' : ` (${result.error.message})`;
+          throw new HttpError(
+            409,
+            `Nothing of the step can be tried again: no iteration failed${cause}`,
+            'nothing_to_retry',
+          );
+        }
         default:
           return { success: true, message: `Due again: ${result.steps.join(', ')}` };
       }

@@ -1,11 +1,13 @@
 import type { Database } from 'better-sqlite3';
-import { iterationOf, parseRuntimeKey, stepAt } from '../../flows/runtime-keys.ts';
+import { graphOfScope, parseRuntimeKey, scopeOfIteration, stepAt } from '../../flows/runtime-keys.ts';
 import type { Graph, RunStatus, StepStatus } from '../../model/manifest.ts';
 import type { CancelResult, ControlStore, RetryResult, SignalResult } from '../store.ts';
 import { prepareGraphOf } from './graphs.ts';
 import { toJson } from './json-column.ts';
+import { prepareIterationEnd, prepareListFailures } from './loops.ts';
 import { prepareRunTallies } from './run-tallies.ts';
-import { prepareCloseRun } from './stops.ts';
+import { toError } from './runs.ts';
+import { prepareCloseRun, type StopTimes, stopOf } from './stops.ts';
 
 type Arguments<Name extends keyof ControlStore> = Parameters<ControlStore[Name]>[0];
 
@@ -48,44 +50,53 @@ export function prepareDeliverSignal(db: Database): (signal: Arguments<'deliverS
   };
 }
 
-interface RetriedRun {
+interface RetriedRun extends StopTimes {
   readonly flowId: string;
   readonly revision: number;
   readonly status: RunStatus;
 }
 
 export function prepareRetryStep(db: Database): (retry: Arguments<'retryStep'>) => RetryResult {
-  const findRun = db.prepare<[string], RetriedRun>('SELECT flow_id AS flowId, revision, status FROM runs WHERE id = ?');
-  const findStatus = db.prepare<[string, string], { status: StepStatus }>(
-    'SELECT status FROM steps WHERE run_id = ? AND step_key = ?',
+  const findRun = db.prepare<[string], RetriedRun>(`
+    SELECT flow_id AS flowId, revision, status, cancel_requested_at AS cancelRequestedAt, timed_out_at AS timedOutAt
+    FROM runs WHERE id = ?`);
+  const findStep = db.prepare<[string, string], { status: StepStatus; error: string | null }>(
+    'SELECT status, error FROM steps WHERE run_id = ? AND step_key = ?',
   );
-  const findLoop = db.prepare('SELECT 1 FROM loops WHERE run_id = ? AND step_key = ? AND total > 0');
-  const listFailed = db.prepare<[string, string, string], { stepKey: string }>(`
-    SELECT step_key AS stepKey FROM steps WHERE run_id = ? AND step_key >= ? AND step_key < ? AND status = 'Failed'`);
-  const reopenRun = db.prepare(
-    "UPDATE runs SET status = 'Running', completed_at = NULL, timeout_at = NULL WHERE id = ?",
+  const findLoop = db.prepare<[string, string], { failed: number }>(
+    'SELECT failed FROM loops WHERE run_id = ? AND step_key = ? AND total > 0',
   );
+  // The limit of a run that goes on stays; one that had ended has used its time up.
+  const reopenRun = db.prepare(`
+    UPDATE runs SET timeout_at = CASE WHEN status = 'Running' THEN timeout_at END, status = 'Running',
+      completed_at = NULL
+    WHERE id = ?`);
   const graphOf = prepareGraphOf(db);
+  const listFailures = prepareListFailures(db);
   const reset = prepareReset(db);
   const tallies = prepareRunTallies(db);
 
-  /** The steps to try again: of a loop that ran the children that failed, else the step itself. */
-  const causes = (runId: string, stepKey: string): string[] => {
-    if (findLoop.get(runId, stepKey) === undefined) return [stepKey];
-    const children = listFailed.all(runId, `${stepKey}.`, `${stepKey}/`).map((row) => row.stepKey);
-    const direct = children.filter((key) => iterationOf(parseRuntimeKey(key).scope)?.loopKey === stepKey);
-    return direct.flatMap((key) => causes(runId, key));
+  /** The steps to try again: of a loop that ran the children that made it fail, else the step itself. */
+  const causes = (runId: string, stepKey: string, graph: Graph): string[] => {
+    const loop = findLoop.get(runId, stepKey);
+    const own = graphOfScope(graph, scopeOfIteration({ loopKey: stepKey, index: 0 }));
+    if (loop === undefined || own === undefined) return [stepKey];
+    return listFailures(runId, { loopKey: stepKey, failed: loop.failed }, own).flatMap((key) =>
+      causes(runId, key, graph),
+    );
   };
 
   return ({ runId, stepKey, at }) => {
     const run = findRun.get(runId);
     if (run === undefined) return { kind: 'unknownRun' };
     const graph = graphOf(run.flowId, run.revision);
-    const status = findStatus.get(runId, stepKey)?.status;
-    if (status === undefined && stepAt(graph, stepKey) === undefined) return { kind: 'unknownStep' };
-    if (status !== 'Failed') return { kind: 'notFailed', stepStatus: status ?? 'Pending' };
-    if (run.status === 'Cancelled' || run.status === 'TimedOut') return { kind: 'stopped', runStatus: run.status };
-    const steps = causes(runId, stepKey);
+    const step = findStep.get(runId, stepKey);
+    if (step === undefined && stepAt(graph, stepKey) === undefined) return { kind: 'unknownStep' };
+    if (step?.status !== 'Failed') return { kind: 'notFailed', stepStatus: step?.status ?? 'Pending' };
+    const stop = stopOf(run);
+    if (stop !== null) return { kind: 'stopped', runStatus: stop === 'timedOut' ? 'TimedOut' : 'Cancelled' };
+    const steps = causes(runId, stepKey, graph);
+    if (steps.length === 0) return { kind: 'nothingToRetry', error: toError(step.error) };
     for (const key of steps) reset({ runId, stepKey: key, graph, at });
     tallies.reopening(runId);
     reopenRun.run(runId);
@@ -98,56 +109,42 @@ function prepareReset(db: Database): (step: { runId: string; stepKey: string; gr
     UPDATE steps SET status = 'Pending', due_at = ?, interruptions = 0, attempt_base = attempt_count, output = NULL,
       error = NULL, completed_at = NULL
     WHERE run_id = ? AND step_key = ?`);
+  // A loop that succeeded is open again too: a failure in it may have been handled.
   const reopenLoop = db.prepare(`
     UPDATE steps SET status = 'Running', output = NULL, error = NULL, completed_at = NULL
-    WHERE run_id = ? AND step_key = ? AND status = 'Failed'`);
+    WHERE run_id = ? AND step_key = ? AND status <> 'Running'`);
   const reopenAttempt = db.prepare(`
     UPDATE attempts SET status = 'Running', error = NULL, completed_at = NULL
     WHERE run_id = ? AND step_key = ? AND attempt = (SELECT attempt_count FROM steps WHERE run_id = ? AND step_key = ?)`);
-  const reopenIteration = db.prepare(
-    'UPDATE loops SET ended = ended - 1, failed = failed - 1 WHERE run_id = ? AND step_key = ?',
+  const uncountIteration = db.prepare(
+    'UPDATE loops SET ended = ended - 1, failed = failed - ? WHERE run_id = ? AND step_key = ?',
   );
-  const isIterationOpen = prepareIsOpen(db);
+  const iterationEnd = prepareIterationEnd(db);
   const forget = db.prepare("DELETE FROM steps WHERE run_id = ? AND step_key = ? AND status = 'Skipped'");
 
   const forgetAfter = (runId: string, stepKey: string, graph: Graph) => {
     for (const key of downstreamOf(graph, stepKey)) forget.run(runId, key);
   };
+  /** Takes the iteration that a step stands in back out of the counts, and does so for the loops around its loop. */
+  const reopenAround = (runId: string, stepKey: string, graph: Graph) => {
+    const { scope, iteration } = parseRuntimeKey(stepKey);
+    const end = iteration === null ? null : iterationEnd(runId, scope, graph);
+    if (iteration === null || end === null) return;
+    const { loopKey } = iteration;
+    uncountIteration.run(Number(end === 'Failed'), runId, loopKey);
+    // Asked before the loop is open again, which opens the iteration that it stands in.
+    reopenAround(runId, loopKey, graph);
+    if (reopenLoop.run(runId, loopKey).changes === 0) return;
+    reopenAttempt.run(runId, loopKey, runId, loopKey);
+    forgetAfter(runId, loopKey, graph);
+  };
 
   return ({ runId, stepKey, graph, at }) => {
-    // Asked before the step is due again, which opens its iteration.
-    const isOpen = isIterationOpen(runId, stepKey, graph);
+    // Asked while the step has its end: from then on its iteration is open.
+    reopenAround(runId, stepKey, graph);
     makeDue.run(at, runId, stepKey);
     forgetAfter(runId, stepKey, graph);
-    for (let iteration = isOpen ? null : parseRuntimeKey(stepKey).iteration; iteration !== null; ) {
-      const { loopKey } = iteration;
-      reopenIteration.run(runId, loopKey);
-      if (isIterationOpen.isLoopOpen(runId, loopKey)) return;
-      const isOuterOpen = isIterationOpen(runId, loopKey, graph);
-      reopenLoop.run(runId, loopKey);
-      reopenAttempt.run(runId, loopKey, runId, loopKey);
-      forgetAfter(runId, loopKey, graph);
-      iteration = isOuterOpen ? null : parseRuntimeKey(loopKey).iteration;
-    }
   };
-}
-
-/** Whether the iteration that a step belongs to has not been counted as ended; a step outside of loops has none. */
-function prepareIsOpen(db: Database) {
-  const findStatus = db.prepare<[string, string], { status: StepStatus }>(
-    'SELECT status FROM steps WHERE run_id = ? AND step_key = ?',
-  );
-  const isEnded = (status: StepStatus | undefined) =>
-    status === 'Succeeded' || status === 'Failed' || status === 'Skipped';
-  const ask = (runId: string, stepKey: string, graph: Graph): boolean => {
-    const { scope, iteration } = parseRuntimeKey(stepKey);
-    if (iteration === null) return true;
-    const siblings = Object.keys(stepAt(graph, iteration.loopKey)?.steps ?? {});
-    return !siblings.every((key) => isEnded(findStatus.get(runId, `${scope}${key}`)?.status));
-  };
-  return Object.assign(ask, {
-    isLoopOpen: (runId: string, loopKey: string) => !isEnded(findStatus.get(runId, loopKey)?.status),
-  });
 }
 
 /** Runtime keys of every step of the scope that runs after this one, at whatever distance. */

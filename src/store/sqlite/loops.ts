@@ -1,10 +1,11 @@
 import type { Database } from 'better-sqlite3';
 import { LRUCache } from 'lru-cache';
-import { iterationOf, scopeOfIteration } from '../../flows/runtime-keys.ts';
+import { planNext, unhandledFailures } from '../../flows/planner.ts';
+import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
 import type { Graph } from '../../model/manifest.ts';
-import type { StepError } from '../../model/run.ts';
-import { fromJson } from './json-column.ts';
+import { MAX_LOOP_BYTES, type StepError } from '../../model/run.ts';
+import { prepareStatesIn } from './scope-states.ts';
 
 /** How far a loop has come. */
 export interface LoopRow {
@@ -20,75 +21,173 @@ export interface NamedLoop extends LoopRow {
   readonly loopKey: string;
 }
 
-/** Parsed lists of items: a list is read once for each iteration, and may be large. */
-const keptLists = 16;
-/** What the children of one loop may leave together. */
-const maxOutputBytes = 8 * 1024 * 1024;
+/** Items are kept in chunks, so that a child is handed its own without the whole list being read. */
+const CHUNK_CHARACTERS = 64 * 1024;
+/** Text of the parsed chunks that stay in memory, of all loops together: parsed, they take several times as much. */
+const KEPT_CHARACTERS = 8 * 1024 * 1024;
+
+export function prepareKeepItems(db: Database): (runId: string, loopKey: string, items: readonly Json[]) => void {
+  const forget = db.prepare('DELETE FROM loop_items WHERE run_id = ? AND step_key = ?');
+  const insert = db.prepare('INSERT INTO loop_items (run_id, step_key, first_index, items) VALUES (?, ?, ?, ?)');
+  return (runId, loopKey, items) => {
+    forget.run(runId, loopKey);
+    let texts: string[] = [];
+    let characters = 0;
+    for (const [index, item] of items.entries()) {
+      const text = JSON.stringify(item);
+      texts.push(text);
+      characters += text.length;
+      if (characters < CHUNK_CHARACTERS && index < items.length - 1) continue;
+      insert.run(runId, loopKey, index - texts.length + 1, `[${texts.join(',')}]`);
+      texts = [];
+      characters = 0;
+    }
+  };
+}
 
 export function prepareLoopItem(db: Database): (runId: string, loopKey: string, index: number) => Json {
-  const find = db.prepare<[string, string], { rowid: number; items: string }>(
-    'SELECT rowid, items FROM loop_items WHERE run_id = ? AND step_key = ?',
+  const findFirst = db.prepare<[string, string, number], { firstIndex: number }>(`
+    SELECT max(first_index) AS firstIndex FROM loop_items WHERE run_id = ? AND step_key = ? AND first_index <= ?`);
+  const find = db.prepare<[string, string, number], { items: string }>(
+    'SELECT items FROM loop_items WHERE run_id = ? AND step_key = ? AND first_index = ?',
   );
-  const lists = new LRUCache<string, readonly Json[]>({ max: keptLists });
+  const chunks = new LRUCache<string, readonly Json[]>({ maxSize: KEPT_CHARACTERS });
+  const chunkAt = (runId: string, loopKey: string, firstIndex: number): readonly Json[] => {
+    const key = `${runId}/${loopKey}/${firstIndex}`;
+    const kept = chunks.get(key);
+    if (kept !== undefined) return kept;
+    const text = find.get(runId, loopKey, firstIndex)?.items ?? '[]';
+    const items = JSON.parse(text) as Json[];
+    chunks.set(key, items, { size: text.length });
+    return items;
+  };
   return (runId, loopKey, index) => {
-    const key = `${runId}/${loopKey}`;
-    let items = lists.get(key);
-    if (items === undefined) {
-      items = JSON.parse(find.get(runId, loopKey)?.items ?? '[]') as Json[];
-      lists.set(key, items);
-    }
-    return items[index] ?? null;
+    const firstIndex = findFirst.get(runId, loopKey, index)?.firstIndex ?? 0;
+    return chunkAt(runId, loopKey, firstIndex)[index - firstIndex] ?? null;
   };
 }
 
 /** How a loop ends: with what its iterations left, in their order, and with the first failure among them. */
 export interface LoopEnd {
-  readonly output: readonly Json[];
+  /** As JSON text; null where it is not kept. */
+  readonly output: string | null;
   readonly error: StepError | null;
 }
 
 /** An iteration leaves the output of its last step, or of its last steps by key where it has several. */
 export function prepareLoopEnd(db: Database): (runId: string, loop: NamedLoop, graph: Graph) => LoopEnd {
-  const list = db.prepare<
-    [string, string, string],
-    { stepKey: string; status: string; output: string | null; error: string | null }
-  >(`
-    SELECT step_key AS stepKey, status, output, error FROM steps
-    WHERE run_id = ? AND step_key >= ? AND step_key < ? ORDER BY step_key`);
+  const collect = prepareCollect(db);
+  const listFailures = prepareListFailures(db);
+  const findError = db.prepare<[string, string], { error: string | null }>(
+    'SELECT error FROM steps WHERE run_id = ? AND step_key = ?',
+  );
+  const loopError = (runId: string, loop: NamedLoop, graph: Graph): StepError => {
+    const [first] = listFailures(runId, loop, graph);
+    const error = first === undefined ? null : (findError.get(runId, first)?.error ?? null);
+    const cause = error === null ? '' : `: ${(JSON.parse(error) as StepError).message}`;
+    const others = loop.failed > 1 ? ` (${loop.failed} iterations failed)` : '';
+    return { code: 'iteration_failed', message: `"${first}" failed${cause}${others}`, retryable: false };
+  };
 
-  return (runId, { loopKey, total, failed }, graph) => {
-    const upstream = new Set(Object.values(graph).flatMap(({ runAfter }) => Object.keys(runAfter)));
-    const leaves = Object.keys(graph).filter((key) => !upstream.has(key));
-    const rows = new Map(list.all(runId, `${loopKey}.`, `${loopKey}/`).map((row) => [row.stepKey, row]));
-    const output = Array.from({ length: total }, (_, index): Json => {
-      const scope = scopeOfIteration({ loopKey, index });
-      const left = leaves.map((key) => [key, fromJson(rows.get(`${scope}${key}`)?.output ?? null)] as const);
-      return left.length === 1 ? (left[0]?.[1] ?? null) : Object.fromEntries(left);
-    });
-    if (failed > 0) return { output, error: loopError(loopKey, [...rows.values()], failed) };
-    const bytes = Buffer.byteLength(JSON.stringify(output));
-    if (bytes <= maxOutputBytes) return { output, error: null };
-    const message = `the children left ${bytes} bytes as JSON; at most ${maxOutputBytes} are kept`;
-    return { output: [], error: { code: 'output_too_large', message, retryable: false } };
+  return (runId, loop, graph) => {
+    const left = collect(runId, loop, graph);
+    const tooLarge = `the children left ${left.bytes} bytes as JSON; at most ${MAX_LOOP_BYTES} are kept`;
+    if (loop.failed > 0) {
+      const error = loopError(runId, loop, graph);
+      if (left.text !== undefined) return { output: left.text, error };
+      return { output: null, error: { ...error, message: `${error.message} (its output is not kept: ${tooLarge})` } };
+    }
+    if (left.text !== undefined) return { output: left.text, error: null };
+    const message = `${tooLarge}; let each iteration end with a step that leaves less, such as a Transform`;
+    return { output: null, error: { code: 'output_too_large', message, retryable: false } };
   };
 }
 
-function loopError(
-  loopKey: string,
-  rows: readonly { stepKey: string; status: string; error: string | null }[],
-  failed: number,
-): StepError {
-  const own = rows.filter(({ stepKey, status }) => status === 'Failed' && isChild(stepKey, loopKey));
-  const first = own.toSorted((a, b) => indexOf(a.stepKey) - indexOf(b.stepKey))[0];
-  const cause = first?.error == null ? '' : `: ${(JSON.parse(first.error) as StepError).message}`;
-  const others = failed > 1 ? ` (${failed} iterations failed)` : '';
-  return { code: 'iteration_failed', message: `"${first?.stepKey}" failed${cause}${others}`, retryable: false };
+/** What the last steps of the iterations left; without the text where it would be larger than is kept. */
+function prepareCollect(
+  db: Database,
+): (runId: string, loop: NamedLoop, graph: Graph) => { readonly bytes: number; readonly text?: string } {
+  // Asked by key: in between there may be other children with outputs of their own, and nested loops with theirs.
+  const leavesOf = (columns: string) => `
+    WITH RECURSIVE iteration (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM iteration WHERE n + 1 < ?)
+    SELECT ${columns} FROM iteration CROSS JOIN json_each(?) AS leaf
+    CROSS JOIN steps AS s ON s.run_id = ? AND s.step_key = ? || n || '.' || leaf.value
+    WHERE s.output IS NOT NULL`;
+  const measure = db.prepare<[number, string, string, string], { bytes: number | null }>(
+    leavesOf('sum(octet_length(s.output)) AS bytes'),
+  );
+  const list = db.prepare<[number, string, string, string], { n: number; leafIndex: number; output: string }>(
+    leavesOf('n, leaf.key AS leafIndex, s.output AS output'),
+  );
+  return (runId, { loopKey, total, started }, graph) => {
+    const leaves = leavesIn(graph);
+    const request = [started, JSON.stringify(leaves), runId, `${loopKey}.`] as const;
+    // Nothing is read before it is known to be little: the children of one loop can leave more than the memory holds.
+    const bytes = measure.get(...request)?.bytes ?? 0;
+    const framing = framingBytes(total, leaves);
+    if (bytes + framing > MAX_LOOP_BYTES) return { bytes: bytes + framing };
+    const outputs = Array.from({ length: total }, () => leaves.map(() => 'null'));
+    for (const { n, leafIndex, output } of list.iterate(...request)) {
+      const own = outputs[n];
+      if (own !== undefined) own[leafIndex] = output;
+    }
+    const text = `[${outputs.map((own) => frame(own, leaves)).join(',')}]`;
+    return { bytes: text.length, text };
+  };
 }
 
-function isChild(stepKey: string, loopKey: string): boolean {
-  return iterationOf(stepKey.slice(0, stepKey.lastIndexOf('.') + 1))?.loopKey === loopKey;
+function leavesIn(graph: Graph): string[] {
+  const upstream = new Set(Object.values(graph).flatMap(({ runAfter }) => Object.keys(runAfter)));
+  return Object.keys(graph).filter((key) => !upstream.has(key));
 }
 
-function indexOf(stepKey: string): number {
-  return iterationOf(stepKey.slice(0, stepKey.lastIndexOf('.') + 1))?.index ?? 0;
+function frame(outputs: readonly string[], leaves: readonly string[]): string {
+  if (leaves.length === 1) return outputs[0] ?? 'null';
+  return `{${leaves.map((key, index) => `${JSON.stringify(key)}:${outputs[index]}`).join(',')}}`;
+}
+
+/** Bytes of a loop's output beside the outputs that it holds: step keys are ASCII. At most what is written. */
+function framingBytes(total: number, leaves: readonly string[]): number {
+  const empty = frame(
+    leaves.map(() => ''),
+    leaves,
+  );
+  return 2 + total * (empty.length + 1);
+}
+
+/** The steps that made iterations of a loop fail, in the order of the iterations. */
+export function prepareListFailures(
+  db: Database,
+): (runId: string, loop: Pick<NamedLoop, 'loopKey' | 'failed'>, graph: Graph) => string[] {
+  const statesIn = prepareStatesIn(db);
+  // "/" is the character after ".".
+  const listFailed = db.prepare<[string, string, string], { stepKey: string }>(`
+    SELECT step_key AS stepKey FROM steps WHERE run_id = ? AND step_key >= ? AND step_key < ? AND status = 'Failed'`);
+  return (runId, { loopKey, failed }, graph) => {
+    const indices = new Set<number>();
+    for (const { stepKey } of listFailed.iterate(runId, `${loopKey}.`, `${loopKey}/`)) {
+      const { iteration } = parseRuntimeKey(stepKey);
+      if (iteration?.loopKey === loopKey) indices.add(iteration.index);
+    }
+    // From the end: a failure is the last that a loop starts after, and there may be thousands before it that were handled.
+    const found: string[][] = [];
+    for (const index of [...indices].sort((a, b) => b - a)) {
+      if (found.length >= failed) break;
+      const scope = scopeOfIteration({ loopKey, index });
+      const states = statesIn(runId, scope, graph);
+      if (planNext(graph, states).end !== 'Failed') continue;
+      found.push(unhandledFailures(graph, states).map((key) => `${scope}${key}`));
+    }
+    return found.reverse().flat();
+  };
+}
+
+/** How the iteration that a scope stands for ended, by the rows of its steps; null while it goes on. */
+export function prepareIterationEnd(db: Database) {
+  const statesIn = prepareStatesIn(db);
+  return (runId: string, scope: string, graph: Graph) => {
+    const own = graphOfScope(graph, scope);
+    if (own === undefined || iterationOf(scope) === null) return null;
+    return planNext(own, statesIn(runId, scope, own)).end;
+  };
 }

@@ -13,20 +13,22 @@ export function checkSchema(db: Database, migrations: readonly Migration[]): voi
 
 /** Brings the schema up to the newest migration, each in a transaction of its own; what is applied already stays. */
 export function migrate(db: Database, migrations: readonly Migration[]): void {
-  const current = schemaVersion(db);
-  for (const migration of migrations.filter(({ version }) => version > current)) apply(db, migration);
+  const applied = appliedVersions(db);
+  for (const migration of migrations.filter(({ version }) => !applied.has(version))) apply(db, migration);
 }
 
 export function schemaVersion(db: Database): number {
+  return Math.max(0, ...appliedVersions(db));
+}
+
+function appliedVersions(db: Database): Set<number> {
   const tables = db.prepare<[], { name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
   if (tables.some(({ name }) => name === 'schema_migrations')) {
-    const row = db
-      .prepare<[], { version: number | null }>('SELECT max(version) AS version FROM schema_migrations')
-      .get();
-    return row?.version ?? 0;
+    const rows = db.prepare<[], { version: number }>('SELECT version FROM schema_migrations').all();
+    return new Set(rows.map(({ version }) => version));
   }
   if (tables.length > 0) throw new Error(`it is a database of another program (it has a table "${tables[0]?.name}")`);
-  return 0;
+  return new Set();
 }
 
 function apply(db: Database, { version, name, sql }: Migration): void {

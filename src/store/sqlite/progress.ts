@@ -2,12 +2,13 @@ import type { Database } from 'better-sqlite3';
 import { planNext } from '../../flows/planner.ts';
 import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
-import type { Graph, RunStatus, StepStatus } from '../../model/manifest.ts';
+import type { Graph, RunStatus } from '../../model/manifest.ts';
 import type { EndedLoop } from '../store.ts';
 import { prepareGraphOf } from './graphs.ts';
 import { toJson } from './json-column.ts';
-import { type LoopRow, type NamedLoop, prepareLoopEnd } from './loops.ts';
+import { type LoopRow, type NamedLoop, prepareKeepItems, prepareLoopEnd } from './loops.ts';
 import { prepareRunTallies } from './run-tallies.ts';
+import { prepareStatesIn } from './scope-states.ts';
 
 /** The run that is planned further, and what that led to so far. */
 export interface Progress {
@@ -97,12 +98,7 @@ export function preparePlanning(db: Database): Planning {
 }
 
 function prepareRows(db: Database) {
-  const listAll = db.prepare<[string], { stepKey: string; status: StepStatus }>(
-    'SELECT step_key AS stepKey, status FROM steps WHERE run_id = ?',
-  );
-  const listSome = db.prepare<[string, string], { stepKey: string; status: StepStatus }>(`
-    SELECT step_key AS stepKey, status FROM steps
-    WHERE run_id = ? AND step_key IN (SELECT value FROM json_each(?))`);
+  const statesIn = prepareStatesIn(db);
   const insertDue = db.prepare(
     "INSERT INTO steps (run_id, step_key, step_type, status, due_at) VALUES (?, ?, ?, 'Pending', ?)",
   );
@@ -110,15 +106,8 @@ function prepareRows(db: Database) {
     "INSERT INTO steps (run_id, step_key, step_type, status, skip_reason, completed_at) VALUES (?, ?, ?, 'Skipped', ?, ?)",
   );
   const tallies = prepareRunTallies(db);
-  // Of a run with loops only the scope's own rows are read: there may be thousands beside them.
-  const hasLoops = memoized((graph) => Object.values(graph).some(({ steps }) => steps !== undefined));
   return {
-    statesIn(runId: string, scope: string, graph: Graph): Map<string, StepStatus> {
-      const isWhole = scope === '' && !hasLoops(graph);
-      const keys = () => JSON.stringify(Object.keys(graph).map((key) => `${scope}${key}`));
-      const found = isWhole ? listAll.all(runId) : listSome.all(runId, keys());
-      return new Map(found.map(({ stepKey, status }) => [stepKey.slice(scope.length), status]));
-    },
+    statesIn,
     insertDue: (due: { runId: string; stepKey: string; stepType: string | undefined; at: number }) =>
       insertDue.run(due.runId, due.stepKey, due.stepType, due.at),
     insertSkipped: (skip: {
@@ -133,8 +122,10 @@ function prepareRows(db: Database) {
 }
 
 function prepareLoops(db: Database) {
-  const insertLoop = db.prepare('INSERT OR REPLACE INTO loops VALUES (?, ?, ?, ?, 0, 0, 0)');
-  const insertItems = db.prepare('INSERT OR REPLACE INTO loop_items (run_id, step_key, items) VALUES (?, ?, ?)');
+  const insertLoop = db.prepare(
+    'INSERT OR REPLACE INTO loops (run_id, step_key, total, concurrency, started, ended, failed) VALUES (?, ?, ?, ?, 0, 0, 0)',
+  );
+  const keepItems = prepareKeepItems(db);
   const find = db.prepare<[string, string], LoopRow>(
     'SELECT total, concurrency, started, ended, failed FROM loops WHERE run_id = ? AND step_key = ?',
   );
@@ -151,7 +142,7 @@ function prepareLoops(db: Database) {
   return {
     insert(runId: string, { loopKey, items, concurrency }: NewLoop) {
       insertLoop.run(runId, loopKey, items.length, concurrency);
-      insertItems.run(runId, loopKey, JSON.stringify(items));
+      keepItems(runId, loopKey, items);
     },
     find(runId: string, loopKey: string): LoopRow {
       const row = find.get(runId, loopKey);
@@ -164,18 +155,9 @@ function prepareLoops(db: Database) {
       const { loopKey } = loop;
       const { output, error } = endOf(runId, loop, graph);
       const status = error === null ? 'Succeeded' : 'Failed';
-      endStep.run(status, toJson(output), toJson(error), at, runId, loopKey);
+      endStep.run(status, output, toJson(error), at, runId, loopKey);
       endAttempt.run(status, toJson(error), at, runId, loopKey);
       return { stepKey: loopKey, status, error };
     },
-  };
-}
-
-function memoized(ask: (graph: Graph) => boolean): (graph: Graph) => boolean {
-  const known = new WeakMap<Graph, boolean>();
-  return (graph) => {
-    const answer = known.get(graph) ?? ask(graph);
-    known.set(graph, answer);
-    return answer;
   };
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { Store } from '../../../src/store/store.ts';
+import type { Graph } from '../../../src/model/manifest.ts';
+import type { StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { claimAll, failed, finish, flowId, graphOf, id, minute, startRun, succeeded, T0 } from '../samples.ts';
 
@@ -84,6 +85,120 @@ export function control({ open }: StoreUnderTest): void {
     });
   });
 
+  describe('retrying in a loop', () => {
+    test('of a failure that its iteration handled leaves the other iterations to be run', async () => {
+      const store = await open();
+      const runId = await startRun(store, handledLoop);
+      await finishStep(store, 'each', { kind: 'loop', items: [1, 2, 3], concurrency: 1 });
+      await finishStep(store, 'each.0.a', failed());
+      await finishStep(store, 'each.0.mend', succeeded());
+      expect(await store.retryStep({ runId, stepKey: 'each.0.a', at: T0 })).toMatchObject({ kind: 'accepted' });
+      expect(await store.listLoops(runId)).toMatchObject([{ started: 2, ended: 0, failed: 0 }]);
+      for (const key of ['each.0.a', 'each.1.a', 'each.2.a']) await finishStep(store, key, succeeded());
+      expect(await store.listLoops(runId)).toMatchObject([{ started: 3, ended: 3, failed: 0 }]);
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded' });
+    });
+
+    test('of a failure that was handled opens a loop that had succeeded', async () => {
+      const store = await open();
+      const runId = await startRun(store, handledLoop);
+      await finishStep(store, 'each', { kind: 'loop', items: [1], concurrency: 1 });
+      await finishStep(store, 'each.0.a', failed());
+      await finishStep(store, 'each.0.mend', succeeded());
+      expect(await store.findStep(runId, 'each')).toMatchObject({ status: 'Succeeded' });
+      await store.retryStep({ runId, stepKey: 'each.0.a', at: T0 });
+      expect(await store.findStep(runId, 'each')).toMatchObject({ status: 'Running' });
+      await finishStep(store, 'each.0.a', failed());
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded' });
+    });
+
+    test('tries what made it fail, not what its iterations handled, and names that as the cause', async () => {
+      const store = await open();
+      const runId = await startRun(store, handledLoop);
+      await finishStep(store, 'each', { kind: 'loop', items: [1, 2], concurrency: 1 });
+      await finishStep(store, 'each.0.a', failed());
+      await finishStep(store, 'each.0.mend', succeeded());
+      await finishStep(store, 'each.1.a', failed());
+      await finishStep(store, 'each.1.mend', failed());
+      expect((await store.findStep(runId, 'each'))?.error?.message).toContain('"each.1.a"');
+      expect(await store.retryStep({ runId, stepKey: 'each', at: T0 })).toEqual({
+        kind: 'accepted',
+        steps: ['each.1.a', 'each.1.mend'],
+      });
+    });
+
+    test('of one of two failed iterations leaves the loop failed', async () => {
+      const store = await open();
+      const runId = await startRun(store, handledLoop);
+      await finishStep(store, 'each', { kind: 'loop', items: [1, 2], concurrency: 2 });
+      for (const key of ['each.0.a', 'each.1.a', 'each.0.mend', 'each.1.mend']) await finishStep(store, key, failed());
+      await store.retryStep({ runId, stepKey: 'each.1.mend', at: T0 });
+      expect(await store.listLoops(runId)).toMatchObject([{ ended: 1, failed: 1 }]);
+      await finishStep(store, 'each.1.mend', succeeded());
+      expect(await store.listLoops(runId)).toMatchObject([{ ended: 2, failed: 1 }]);
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Failed' });
+    });
+
+    test('is refused where every iteration ended well and together they left too much; the limit of the run stays', async () => {
+      const store = await open();
+      const graph: Graph = { ...handledLoop, ...graphOf({ beside: [] }) };
+      const runId = await startRun(store, graph, { timeoutAt: T0 + minute });
+      await finishStep(store, 'each', { kind: 'loop', items: Array.from({ length: 9 }, () => 1), concurrency: 9 });
+      const large = 'x'.repeat(1024 * 1024 - 2);
+      for (let index = 0; index < 9; index += 1) await finishStep(store, `each.${index}.a`, failed());
+      for (let index = 0; index < 9; index += 1) await finishStep(store, `each.${index}.mend`, succeeded(large));
+      const loop = await store.findStep(runId, 'each');
+      expect(loop).toMatchObject({ status: 'Failed', output: null, error: { code: 'output_too_large' } });
+      expect(await store.retryStep({ runId, stepKey: 'each', at: T0 })).toEqual({
+        kind: 'nothingToRetry',
+        error: loop?.error,
+      });
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Running', timeoutAt: T0 + minute });
+      await finishStep(store, 'beside', succeeded());
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Failed' });
+      expect(await store.retryStep({ runId, stepKey: 'each', at: T0 })).toMatchObject({ kind: 'nothingToRetry' });
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Failed', timeoutAt: T0 + minute });
+    });
+
+    test('of a run that goes on leaves its limit, and drops that of one that had ended', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [], b: [] }), { timeoutAt: T0 + minute });
+      await finishStep(store, 'a', failed());
+      await store.retryStep({ runId, stepKey: 'a', at: T0 });
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Running', timeoutAt: T0 + minute });
+      for (const key of ['a', 'b']) await finishStep(store, key, failed());
+      await store.retryStep({ runId, stepKey: 'b', at: T0 });
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Running', timeoutAt: null });
+    });
+
+    test('is refused in a run that was told to stop and has not ended yet', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [], b: [] }));
+      const claims = await claimAll(store);
+      for (const claim of claims.slice(0, 1)) await finish(store, claim, failed());
+      await store.cancelRun({ runId, reason: null, at: T0 });
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Running' });
+      const stepKey = claims[0]?.stepKey ?? '';
+      expect(await store.retryStep({ runId, stepKey, at: T0 })).toEqual({ kind: 'stopped', runStatus: 'Cancelled' });
+    });
+
+    test('leaves no output of a failed loop that is larger than that of one that succeeded', async () => {
+      const store = await open();
+      const runId = await startRun(store, handledLoop);
+      await finishStep(store, 'each', { kind: 'loop', items: Array.from({ length: 9 }, () => 1), concurrency: 9 });
+      const large = 'x'.repeat(1024 * 1024 - 2);
+      for (let index = 0; index < 9; index += 1) await finishStep(store, `each.${index}.a`, failed());
+      for (let index = 0; index < 8; index += 1) await finishStep(store, `each.${index}.mend`, succeeded(large));
+      const output = { kind: 'failed', output: large, error: { code: 'no', message: 'no', retryable: false } } as const;
+      await finishStep(store, 'each.8.mend', output);
+      expect(await store.findStep(runId, 'each')).toMatchObject({
+        status: 'Failed',
+        output: null,
+        error: { code: 'iteration_failed', message: expect.stringContaining('its output is not kept') },
+      });
+    });
+  });
+
   describe('a run whose time is up', () => {
     test('is ended by the next claim, once', async () => {
       const store = await open();
@@ -96,6 +211,18 @@ export function control({ open }: StoreUnderTest): void {
       expect((await store.claimDue({ now: T0 + 101, leasedUntil: T0 + minute, limit: 9 })).timedOut).toEqual([]);
     });
   });
+}
+
+const handledLoop: Graph = {
+  each: { type: 'ForEach', inputs: {}, runAfter: {}, steps: graphOf({ a: [], mend: { a: ['Failed'] } }) },
+};
+
+/** Claims what is due and ends one step of it; the others fall due again. */
+async function finishStep(store: Store, stepKey: string, result: StepResult): Promise<void> {
+  await store.recover(T0);
+  const claim = (await claimAll(store)).find((each) => each.stepKey === stepKey);
+  if (claim === undefined) throw new Error(`${stepKey} is not due`);
+  await finish(store, claim, result);
 }
 
 async function finishAll(store: Store, outcome: 'Succeeded' | 'Failed', at = T0): Promise<void> {
