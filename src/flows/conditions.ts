@@ -1,6 +1,7 @@
 import { type CompiledExpression, prepareContext } from '../expressions/compile.ts';
 import { compileCondition, evaluateCondition } from '../expressions/condition.ts';
 import type { ExpressionContext } from '../expressions/context.ts';
+import type { Reference } from '../expressions/references.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Edge, StepDefinition } from '../model/manifest.ts';
 
@@ -14,9 +15,11 @@ export type Judgement =
 // The edges of a revision never change, so a condition is compiled once and goes with its edge.
 const compiled = new WeakMap<Edge, CompiledExpression>();
 
-/** Whether a step has a condition at all. */
-export function hasConditions({ runAfter }: StepDefinition): boolean {
-  return Object.values(runAfter).some(({ when }) => when !== undefined);
+/** What the conditions of a step read; undefined where it has none. */
+export function conditionReferences({ runAfter }: StepDefinition): readonly Reference[] | undefined {
+  const edges = Object.values(runAfter);
+  const found = edges.flatMap((edge) => (edge.when === undefined ? [] : [conditionOf(edge, edge.when)]));
+  return found.length === 0 ? undefined : found.flatMap(({ references }) => references);
 }
 
 /** Evaluates every condition of a step, so that its record shows all of them. Pure. */

@@ -1,4 +1,5 @@
 import type { ExpressionContext } from '../expressions/context.ts';
+import type { Reference } from '../expressions/references.ts';
 import { type ParsedBody, parseBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
 import type { Json } from '../model/json.ts';
@@ -25,10 +26,18 @@ export function expressionContext(
   };
 }
 
-/** Runtime keys of the steps that a step can read: its siblings, and those of the scopes around it. */
-export function readableKeys(graph: Graph, stepKey: string): string[] {
+/**
+ * Runtime keys of the steps that expressions read: those among its siblings and in the scopes around it that a path
+ * names, and all of them where the name is worked out.
+ */
+export function stepKeysRead(graph: Graph, stepKey: string, references: readonly Reference[]): string[] {
+  const paths = references.filter(({ root }) => root === 'steps').map(({ path }) => path[1]);
+  const isAny = paths.includes(undefined);
+  const names = new Set(paths.map(String));
   return scopesAround(stepKey).flatMap((scope) =>
-    Object.keys(graphOfScope(graph, scope) ?? {}).map((key) => `${scope}${key}`),
+    Object.keys(graphOfScope(graph, scope) ?? {})
+      .filter((key) => isAny || names.has(key))
+      .map((key) => `${scope}${key}`),
   );
 }
 

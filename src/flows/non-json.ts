@@ -3,13 +3,32 @@ import { formatPath } from '../expressions/json-path.ts';
 // Deep enough for any document; a value that contains itself ends here too.
 const MAX_DEPTH = 500;
 
+/** What is wrong with a value that is to be kept. */
+export interface JsonProblem {
+  readonly kind: 'notJson' | 'tooLarge';
+  /** Names the path below `name`. */
+  readonly message: string;
+}
+
 /**
- * Says what about a value JSON cannot hold, with the path below `name`; undefined where nothing is wrong. Properties that
- * are undefined pass: writing JSON leaves them out.
+ * Says what about a value JSON cannot hold, or that it has more than `maxBytes` as JSON; undefined where nothing is
+ * wrong. Properties that are undefined pass: writing JSON leaves them out.
+ *
+ * The walk ends with the first byte too many. A few characters of an expression make a list that names one body
+ * thousands of times, which takes no memory until it is written out.
  */
-export function findNonJson(value: unknown, name: string): string | undefined {
-  const found = find(value, 0);
-  return found && `${formatPath([name, ...found.path.toReversed()])} is ${found.what}`;
+export function problemOfJson(value: unknown, name: string, maxBytes: number): JsonProblem | undefined {
+  const walk: Walk = { bytes: 0, maxBytes };
+  const found = find(value, 0, walk);
+  if (found === TOO_LARGE) {
+    return { kind: 'tooLarge', message: `has at least ${walk.bytes} bytes as JSON; at most ${maxBytes} are kept` };
+  }
+  return found && { kind: 'notJson', message: `${formatPath([name, ...found.path.toReversed()])} is ${found.what}` };
+}
+
+interface Walk {
+  bytes: number;
+  readonly maxBytes: number;
 }
 
 /** The path is collected from the inside out. */
@@ -18,32 +37,53 @@ interface Found {
   readonly what: string;
 }
 
-function find(value: unknown, depth: number): Found | undefined {
-  if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
-  if (typeof value === 'number') return Number.isFinite(value) ? undefined : { path: [], what: String(value) };
+const TOO_LARGE: Found = { path: [], what: 'too large' };
+
+function find(value: unknown, depth: number, walk: Walk): Found | undefined {
+  if (typeof value === 'string') return take(stringBytes(value, walk), walk);
+  if (value === null) return take(4, walk);
+  if (typeof value === 'boolean') return take(value ? 4 : 5, walk);
+  if (typeof value === 'number') {
+    return Number.isFinite(value) ? take(String(value).length, walk) : { path: [], what: String(value) };
+  }
   if (typeof value !== 'object') return { path: [], what: value === undefined ? 'undefined' : `a ${typeof value}` };
   if (depth === MAX_DEPTH) return { path: [], what: `nested deeper than ${MAX_DEPTH} levels` };
-  if (Array.isArray(value)) return findInArray(value, depth);
+  if (Array.isArray(value)) return findInArray(value, depth, walk);
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype !== Object.prototype && prototype !== null) {
     return { path: [], what: `an instance of ${value.constructor?.name ?? 'a nameless class'}` };
   }
+  let members = 0;
   for (const [key, item] of Object.entries(value)) {
-    const found = item === undefined ? undefined : find(item, depth + 1);
+    if (item === undefined) continue;
+    // A colon, and a comma before all but the first.
+    const found = take(stringBytes(key, walk) + (members === 0 ? 1 : 2), walk) ?? find(item, depth + 1, walk);
     if (found !== undefined) return below(key, found);
+    members += 1;
   }
-  return undefined;
+  return take(2, walk);
 }
 
-function findInArray(items: readonly unknown[], depth: number): Found | undefined {
+function findInArray(items: readonly unknown[], depth: number, walk: Walk): Found | undefined {
   for (let index = 0; index < items.length; index += 1) {
-    const found = find(items[index], depth + 1);
+    const found = find(items[index], depth + 1, walk) ?? take(1, walk);
     if (found !== undefined) return below(index, found);
   }
-  return undefined;
+  return take(items.length === 0 ? 2 : 1, walk);
+}
+
+function take(bytes: number, walk: Walk): Found | undefined {
+  walk.bytes += bytes;
+  return walk.bytes > walk.maxBytes ? TOO_LARGE : undefined;
+}
+
+/** Quotes included. What is longer than is left in any case is not written out to be measured. */
+function stringBytes(text: string, { bytes, maxBytes }: Walk): number {
+  if (bytes + text.length + 2 > maxBytes) return text.length + 2;
+  return /^[ !#-[\]-~]*$/.test(text) ? text.length + 2 : Buffer.byteLength(JSON.stringify(text));
 }
 
 function below(key: string | number, found: Found): Found {
-  found.path.push(key);
+  if (found !== TOO_LARGE) found.path.push(key);
   return found;
 }

@@ -3,9 +3,11 @@ import { StoreUnavailableError } from '../errors.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import type { Clock } from '../model/clock.ts';
 import type { StepDefinition } from '../model/manifest.ts';
-import type { Claim, RunInput } from '../store/store.ts';
+import { MAX_OUTPUT_BYTES } from '../model/run.ts';
+import type { Claim } from '../store/store.ts';
 import type { HandlerResult, StepContext, StepHandler } from './handlers/handler.ts';
-import { findNonJson } from './non-json.ts';
+import { problemOfJson } from './non-json.ts';
+import type { ReadRunInput } from './run-input.ts';
 import { StepFailure } from './step-failure.ts';
 import type { ResolvedInputs } from './step-inputs.ts';
 import { startTimeLimit } from './time-limit.ts';
@@ -16,12 +18,11 @@ export interface HandlerTask {
   readonly resolved: ResolvedInputs;
   readonly claim: Claim;
   readonly signal: AbortSignal;
-  readonly readRunInput: () => Promise<RunInput>;
+  readonly readRunInput: ReadRunInput;
   readonly logger: Logger;
   readonly clock: Clock;
 }
 
-const MAX_OUTPUT_BYTES = 1_048_576;
 /** No handler can yield it. */
 const ABORTED = Symbol('aborted');
 
@@ -93,7 +94,7 @@ function contextOf(
     stepKey,
     attempt,
     idempotencyKey: `${runId}:${stepKey}`,
-    trigger: async () => (await readRunInput()).trigger,
+    trigger: async () => (await readRunInput([])).trigger,
     // Most handlers log nothing, and a child logger costs as much as the rest of a small step.
     get logger() {
       own ??= logger.child({ flowId, runId, stepKey });
@@ -159,12 +160,9 @@ function checkedFailure({ output, ...given }: Extract<HandlerResult, { kind: 'fa
 
 function problemOfOutput(output: unknown): StepFailure | undefined {
   if (output === null) return undefined;
-  const nonJson = findNonJson(output, 'output');
-  if (nonJson !== undefined) return new StepFailure('output_not_json', `${nonJson}, which JSON cannot hold`);
-  const bytes = Buffer.byteLength(JSON.stringify(output));
-  if (bytes <= MAX_OUTPUT_BYTES) return undefined;
-  return new StepFailure(
-    'output_too_large',
-    `the output has ${bytes} bytes as JSON; at most ${MAX_OUTPUT_BYTES} are kept`,
-  );
+  const problem = problemOfJson(output, 'output', MAX_OUTPUT_BYTES);
+  if (problem === undefined) return undefined;
+  return problem.kind === 'notJson'
+    ? new StepFailure('output_not_json', `${problem.message}, which JSON cannot hold`)
+    : new StepFailure('output_too_large', `the output ${problem.message}`);
 }

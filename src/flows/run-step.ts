@@ -5,14 +5,15 @@ import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import type { StepDefinition } from '../model/manifest.ts';
-import type { Claim, RunInput, StepResult, Store } from '../store/store.ts';
+import type { Claim, StepResult, Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
-import { hasConditions, type Judgement, judgeConditions } from './conditions.ts';
-import { expressionContext, readableKeys } from './expression-context.ts';
+import { conditionReferences, type Judgement, judgeConditions } from './conditions.ts';
+import { expressionContext } from './expression-context.ts';
 import { inputOfLoop, type LoopStart, loopInputs, startOfLoop } from './handlers/for-each.ts';
 import type { HandlerResult, StepHandler } from './handlers/handler.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { runHandler } from './run-handler.ts';
+import { createRunInputs, type ReadRunInput } from './run-input.ts';
 import { stepAt } from './runtime-keys.ts';
 import { StepFailure } from './step-failure.ts';
 import { type ResolvedInputs, resolveInputs } from './step-inputs.ts';
@@ -53,8 +54,15 @@ interface PreparedStep {
 const MAX_INTERRUPTIONS = 5;
 
 export function createRunStep(services: RunStepServices): RunStep {
-  return async (claim, signal, started) => {
-    const readRunInput = runInputReader(claim, services);
+  const openInput = createRunInputs(services);
+  const run = async (
+    claim: Claim,
+    {
+      signal,
+      started,
+      readRunInput,
+    }: { signal: AbortSignal; started?: (() => void) | undefined; readRunInput: ReadRunInput },
+  ): Promise<RanStep | undefined> => {
     let step: StepDefinition | undefined;
     let judgement: Judgement | undefined;
     let prepared: PreparedStep | undefined;
@@ -75,6 +83,7 @@ export function createRunStep(services: RunStepServices): RunStep {
           : startOfLoop(step, prepared.resolved.value);
     } catch (error) {
       if (error instanceof StoreUnavailableError) throw error;
+      if (signal.aborted && error === signal.reason) return undefined;
       ended = failureOf(error);
     }
     if (ended === undefined) return undefined;
@@ -83,6 +92,15 @@ export function createRunStep(services: RunStepServices): RunStep {
     const result = toStepResult(ended, { claim, step, mask, services });
     const input = result.kind === 'loop' ? inputOfLoop(result) : mask(value);
     return { input, ...(judgement === undefined ? {} : { evaluationTrace: judgement.trace }), result };
+  };
+
+  return async (claim, signal, started) => {
+    const input = openInput(claim, signal);
+    try {
+      return await run(claim, { signal, started, readRunInput: input.read });
+    } finally {
+      input.release();
+    }
   };
 }
 
@@ -97,18 +115,16 @@ async function definitionOf(
 }
 
 /** A step that was tried before has passed its conditions: they say whether it starts, not whether it goes on. */
-async function judge(
-  step: StepDefinition,
-  claim: Claim,
-  readRunInput: () => Promise<RunInput>,
-): Promise<Judgement | undefined> {
-  if (triesOf(claim) > 1 || claim.resumed !== null || !hasConditions(step)) return undefined;
-  return judgeConditions(step, expressionContext(await readRunInput(), claim));
+async function judge(step: StepDefinition, claim: Claim, readRunInput: ReadRunInput): Promise<Judgement | undefined> {
+  if (triesOf(claim) > 1 || claim.resumed !== null) return undefined;
+  const references = conditionReferences(step);
+  if (references === undefined) return undefined;
+  return judgeConditions(step, expressionContext(await readRunInput(references), claim));
 }
 
 /** The inputs come from the newest revision. */
 async function prepare(
-  { claim, step, readRunInput }: { claim: Claim; step: StepDefinition; readRunInput: () => Promise<RunInput> },
+  { claim, step, readRunInput }: { claim: Claim; step: StepDefinition; readRunInput: ReadRunInput },
   { catalog, handlers, readSecret }: RunStepServices,
 ): Promise<PreparedStep> {
   const { flowId, revision, stepKey, stepType } = claim;
@@ -127,28 +143,4 @@ async function prepare(
   }
   const written = step.steps === undefined ? await catalog.inputsOf(flowId, stepKey, revision) : loopInputs(step);
   return { handler, resolved: await resolveInputs({ written, handler, readSecret, readRunInput, claim }) };
-}
-
-/**
- * Reads what started the run and what the steps left that this one can read, at most once an attempt. A run without
- * loops has no other steps, so they need no names.
- */
-function runInputReader(
-  { flowId, revision, runId, stepKey }: Claim,
-  { store, catalog }: RunStepServices,
-): () => Promise<RunInput> {
-  let reading: Promise<RunInput> | undefined;
-  const read = async () => {
-    const graph = await catalog.graph(flowId, revision);
-    const hasLoops = Object.values(graph).some(({ steps }) => steps !== undefined);
-    const found = await (hasLoops
-      ? store.readRunInput(runId, readableKeys(graph, stepKey))
-      : store.readRunInput(runId));
-    if (found === undefined) throw new Error(`the run ${runId} is not in the store`);
-    return found;
-  };
-  return () => {
-    reading ??= read();
-    return reading;
-  };
 }

@@ -6,11 +6,13 @@ import { MASK } from '../manifest/mask-secrets.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import type { Claim, RunInput } from '../store/store.ts';
+import { MAX_INPUT_BYTES } from '../model/run.ts';
+import type { Claim } from '../store/store.ts';
 import { expressionContext } from './expression-context.ts';
 import { freezeJson } from './freeze-json.ts';
 import type { StepHandler } from './handlers/handler.ts';
-import { findNonJson } from './non-json.ts';
+import { problemOfJson } from './non-json.ts';
+import type { ReadRunInput } from './run-input.ts';
 import { StepFailure } from './step-failure.ts';
 
 export interface ResolvedInputs {
@@ -25,8 +27,8 @@ export interface InputRequest {
   readonly written: JsonObject;
   readonly handler: StepHandler;
   readonly readSecret: SecretReader;
-  /** Called only where an expression needs it. */
-  readonly readRunInput: () => Promise<RunInput>;
+  /** Called only where an expression needs it, with all that the expressions read. */
+  readonly readRunInput: ReadRunInput;
   /** Where the step stands: its scope and the item of its loop. */
   readonly claim: Pick<Claim, 'stepKey' | 'loop'>;
 }
@@ -64,14 +66,11 @@ const templates = new WeakMap<
 >();
 const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {}, key: '' }, steps: {} };
 
-async function render(
-  written: JsonObject,
-  readRunInput: () => Promise<RunInput>,
-  claim: InputRequest['claim'],
-): Promise<Json> {
+async function render(written: JsonObject, readRunInput: ReadRunInput, claim: InputRequest['claim']): Promise<Json> {
   const { template, constant } = templateOf(written);
   if (constant !== undefined) return constant;
-  const context = template.roots.size === 0 ? NO_CONTEXT : expressionContext(await readRunInput(), claim);
+  const { roots, references } = template;
+  const context = roots.size === 0 ? NO_CONTEXT : expressionContext(await readRunInput(references), claim);
   return renderIn(context, template);
 }
 
@@ -93,7 +92,8 @@ function renderIn(context: ExpressionContext, template: CompiledTemplate): Json 
     const path = formatPath(['inputs', ...(error.problem.path ?? [])]);
     throw new StepFailure('expression_failed', `${path}: ${error.messageWithoutPath}`);
   }
-  const problem = findNonJson(value, 'inputs');
-  if (problem !== undefined) throw new StepFailure('expression_failed', problem);
+  const problem = problemOfJson(value, 'inputs', MAX_INPUT_BYTES);
+  if (problem?.kind === 'tooLarge') throw new StepFailure('input_too_large', `the input ${problem.message}`);
+  if (problem !== undefined) throw new StepFailure('expression_failed', problem.message);
   return freezeJson(value);
 }

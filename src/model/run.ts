@@ -1,8 +1,12 @@
 import type { Json } from './json.ts';
 import type { RunStatus, StepStatus, TriggerType } from './manifest.ts';
 
-/** What a loop takes as its items, and what its children may leave together, as JSON. */
+/** What a step may leave, and an item of a loop may be, as JSON. */
+export const MAX_OUTPUT_BYTES = 1024 * 1024;
+/** What a loop takes as its items, and what its children may leave together. */
 export const MAX_LOOP_BYTES = 8 * 1024 * 1024;
+/** What a step takes as its inputs, and what its expressions may read of other steps: a whole loop's output and more. */
+export const MAX_INPUT_BYTES = 16 * 1024 * 1024;
 
 /** One execution of a flow. Times are milliseconds since the Unix epoch. */
 export interface Run {

@@ -206,9 +206,9 @@ export interface RunStore {
   listSteps(runId: string): Promise<StepDetail[] | undefined>;
   /**
    * What expressions and `forwardBody` read: what started the run, and those of the named steps that have ended, or all
-   * that have where none are named.
+   * that have where none are named. Nothing is read where that is more than `maxBytes`; there is no limit by default.
    */
-  readRunInput(runId: string, stepKeys?: readonly string[]): Promise<RunInput | undefined>;
+  readRunInput(query: RunInputQuery): Promise<RunInput | LargeRunInput | undefined>;
 }
 
 export interface RunQuery extends PageQuery {
@@ -234,7 +234,21 @@ export interface StepDetail extends Step {
   readonly attempts: readonly Attempt[];
 }
 
+export interface RunInputQuery {
+  readonly runId: string;
+  readonly stepKeys?: readonly string[] | undefined;
+  readonly maxBytes?: number | undefined;
+}
+
+/** How much there is to be read: bytes of the trigger's body, and of the outputs of the steps as JSON. */
+export interface LargeRunInput {
+  readonly kind: 'tooLarge';
+  readonly bodyBytes: number;
+  readonly outputBytes: number;
+}
+
 export interface RunInput {
+  readonly kind?: undefined;
   readonly trigger: RunTrigger;
   readonly steps: Readonly<Record<string, { status: StepStatus; output: Json; error: StepError | null }>>;
 }

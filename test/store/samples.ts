@@ -1,7 +1,16 @@
 import type { DeliveryRecord } from '../../src/model/delivery.ts';
 import type { Json } from '../../src/model/json.ts';
 import type { Edge, Graph, StepStatus } from '../../src/model/manifest.ts';
-import type { Acceptance, Claim, FlowDeploy, NewRun, NonceClaim, StepResult, Store } from '../../src/store/store.ts';
+import type {
+  Acceptance,
+  Claim,
+  FlowDeploy,
+  NewRun,
+  NonceClaim,
+  RunInput,
+  StepResult,
+  Store,
+} from '../../src/store/store.ts';
 
 export const T0 = Date.UTC(2026, 10, 20, 12);
 export const minute = 60_000;
@@ -105,6 +114,13 @@ export async function startRun(store: Store, graph: Graph, change: Partial<NewRu
 
 export async function claimAll(store: Store, now = T0, limit = 100): Promise<Claim[]> {
   return (await store.claimDue({ now, leasedUntil: now + minute, limit })).claims;
+}
+
+/** What the expressions of a run's steps read, whatever its size. */
+export async function readInput(store: Store, runId: string): Promise<RunInput> {
+  const input = await store.readRunInput({ runId });
+  if (input === undefined || input.kind !== undefined) throw new Error('nothing was read');
+  return input;
 }
 
 /** Ends the attempt of a claim. */

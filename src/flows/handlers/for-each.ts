@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { kindOf } from '../../expressions/values.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { StepDefinition } from '../../model/manifest.ts';
+import { MAX_LOOP_BYTES, MAX_OUTPUT_BYTES } from '../../model/run.ts';
+import { problemOfJson } from '../non-json.ts';
 import { StepFailure } from '../step-failure.ts';
 import { defineHandler, type StepHandler } from './handler.ts';
 
@@ -37,12 +39,20 @@ export function loopInputs(step: StepDefinition): JsonObject {
   return known;
 }
 
-/** Throws `StepFailure` where the items are no array. */
+/** Throws `StepFailure` where the items are no array, or too much. */
 export function startOfLoop({ concurrencyLimit = 1 }: StepDefinition, resolved: Json): LoopStart {
   const items: unknown = typeof resolved === 'object' && resolved !== null ? Reflect.get(resolved, 'forEach') : null;
   if (!Array.isArray(items)) throw new StepFailure('invalid_input', `forEach: is ${kindOf(items)}; expected an array`);
-  if (items.length <= MAX_ITEMS) return { kind: 'loop', items, concurrency: concurrencyLimit };
-  throw new StepFailure('invalid_input', `forEach: has ${items.length} items; at most ${MAX_ITEMS} are accepted`);
+  if (items.length > MAX_ITEMS) {
+    throw new StepFailure('invalid_input', `forEach: has ${items.length} items; at most ${MAX_ITEMS} are accepted`);
+  }
+  const problem = problemOfJson(items, 'forEach', MAX_LOOP_BYTES);
+  if (problem !== undefined) throw new StepFailure('input_too_large', `forEach: ${problem.message}`);
+  for (const [index, item] of items.entries()) {
+    const own = problemOfJson(item, 'forEach', MAX_OUTPUT_BYTES);
+    if (own !== undefined) throw new StepFailure('input_too_large', `forEach[${index}]: ${own.message}`);
+  }
+  return { kind: 'loop', items, concurrency: concurrencyLimit };
 }
 
 /** What the record shows as the loop's input: the items stand with the loop, once. */

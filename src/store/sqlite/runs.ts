@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { StepStatus } from '../../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step, StepError } from '../../model/run.ts';
-import type { Page, RunDetail, RunInput, RunQuery, StepDetail } from '../store.ts';
+import type { LargeRunInput, Page, RunDetail, RunInput, RunInputQuery, RunQuery, StepDetail } from '../store.ts';
 import { fromJson } from './json-column.ts';
 import { type Condition, equals, holds, preparePages } from './paging.ts';
 import { type Searchable, searchIn } from './search.ts';
@@ -138,23 +138,31 @@ export function prepareFindStep(db: Database): (runId: string, stepKey: string) 
   };
 }
 
-export function prepareReadRunInput(
-  db: Database,
-): (runId: string, stepKeys?: readonly string[]) => RunInput | undefined {
+export function prepareReadRunInput(db: Database): (query: RunInputQuery) => RunInput | LargeRunInput | undefined {
   const findTrigger = db.prepare<[string], TriggerRow>(`SELECT ${triggerColumns} FROM runs WHERE id = ?`);
-  type EndedRow = { stepKey: string; status: StepStatus; output: string | null; error: string | null };
-  const ended = "status IN ('Succeeded', 'Failed', 'Skipped')";
-  const listEnded = db.prepare<[string], EndedRow>(
-    `SELECT step_key AS stepKey, status, output, error FROM steps WHERE run_id = ? AND ${ended}`,
+  const measureBody = db.prepare<[string], { bytes: number }>(
+    'SELECT octet_length(trigger_body) AS bytes FROM runs WHERE id = ?',
   );
-  const listNamed = db.prepare<[string, string], EndedRow>(`
-    SELECT step_key AS stepKey, status, output, error FROM steps
-    WHERE run_id = ? AND step_key IN (SELECT value FROM json_each(?)) AND ${ended}`);
-  return (runId, stepKeys) => {
+  type EndedRow = { stepKey: string; status: StepStatus; output: string | null; error: string | null };
+  const all = "run_id = ? AND status IN ('Succeeded', 'Failed', 'Skipped')";
+  const named = `${all} AND step_key IN (SELECT value FROM json_each(?))`;
+  const row = 'step_key AS stepKey, status, output, error';
+  const size = 'coalesce(sum(octet_length(output)), 0) AS bytes';
+  const listEnded = db.prepare<[string], EndedRow>(`SELECT ${row} FROM steps WHERE ${all}`);
+  const listNamed = db.prepare<[string, string], EndedRow>(`SELECT ${row} FROM steps WHERE ${named}`);
+  const measureEnded = db.prepare<[string], { bytes: number }>(`SELECT ${size} FROM steps WHERE ${all}`);
+  const measureNamed = db.prepare<[string, string], { bytes: number }>(`SELECT ${size} FROM steps WHERE ${named}`);
+  return ({ runId, stepKeys, maxBytes = Number.POSITIVE_INFINITY }) => {
+    const keys = JSON.stringify(stepKeys ?? []);
+    const isNone = stepKeys?.length === 0;
+    const measured = () => (stepKeys === undefined ? measureEnded.get(runId) : measureNamed.get(runId, keys));
+    const bodyBytes = measureBody.get(runId)?.bytes ?? 0;
+    const outputBytes = isNone ? 0 : (measured()?.bytes ?? 0);
+    if (bodyBytes + outputBytes > maxBytes) return { kind: 'tooLarge', bodyBytes, outputBytes };
     const trigger = findTrigger.get(runId);
     if (trigger === undefined) return undefined;
-    const rows = stepKeys === undefined ? listEnded.all(runId) : listNamed.all(runId, JSON.stringify(stepKeys));
-    const steps = rows.map(
+    const listed = () => (stepKeys === undefined ? listEnded.all(runId) : listNamed.all(runId, keys));
+    const steps = (isNone ? [] : listed()).map(
       ({ stepKey, status, output, error }) =>
         [stepKey, { status, output: fromJson(output), error: toError(error) }] as const,
     );

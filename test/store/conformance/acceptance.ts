@@ -11,6 +11,7 @@ import {
   flowId,
   id,
   minute,
+  readInput,
   runIds,
   T0,
 } from '../samples.ts';
@@ -84,7 +85,7 @@ export function acceptance({ open }: StoreUnderTest): void {
       for (const [n, [name, body]] of Object.entries(bodies).entries()) {
         for (const kept of [
           (await store.findRun(id(1000 + n)))?.trigger.body,
-          (await store.readRunInput(id(1000 + n)))?.trigger.body,
+          (await readInput(store, id(1000 + n))).trigger.body,
           (await store.findDelivery(id(n)))?.body,
         ]) {
           expect(kept?.byteLength, name).toBe(body.length);

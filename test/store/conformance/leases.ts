@@ -1,7 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import type { Claim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { aRun, claimAll, finish, flowId, graphOf, id, minute, retryAt, startRun, succeeded, T0 } from '../samples.ts';
+import {
+  aRun,
+  claimAll,
+  finish,
+  flowId,
+  graphOf,
+  id,
+  minute,
+  readInput,
+  retryAt,
+  startRun,
+  succeeded,
+  T0,
+} from '../samples.ts';
 
 export function leases({ open }: StoreUnderTest): void {
   describe('leases', () => {
@@ -119,7 +132,7 @@ export function leases({ open }: StoreUnderTest): void {
       ]);
       expect(first).toMatchObject({ dispatched: ['b'] });
       expect(second).toBeUndefined();
-      expect((await store.readRunInput(id(100)))?.steps.a?.output).toBe(1);
+      expect((await readInput(store, id(100))).steps.a?.output).toBe(1);
     });
 
     test('an outcome names the step of its token', async () => {

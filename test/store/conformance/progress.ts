@@ -13,6 +13,7 @@ import {
   graphOf,
   id,
   minute,
+  readInput,
   retryAt,
   startRun,
   succeeded,
@@ -120,7 +121,7 @@ export function progress({ open }: StoreUnderTest): void {
       await finishDue(store, { constructor: 'Succeeded' });
       await finishDue(store, { toString: 'Succeeded' });
       expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded' });
-      const { steps = {} } = (await store.readRunInput(runId)) ?? {};
+      const { steps } = await readInput(store, runId);
       expect(Object.keys(steps).sort()).toEqual(['constructor', 'toString']);
     });
 

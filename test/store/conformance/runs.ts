@@ -1,7 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import type { NewRun, RunQuery, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { aRun, claimAll, failed, finish, graphOf, id, retryAt, runIds, startRun, succeeded, T0 } from '../samples.ts';
+import {
+  aRun,
+  claimAll,
+  failed,
+  finish,
+  graphOf,
+  id,
+  readInput,
+  retryAt,
+  runIds,
+  startRun,
+  succeeded,
+  T0,
+} from '../samples.ts';
 
 const page = { skip: 0, take: 50 };
 
@@ -11,7 +24,7 @@ export function runs({ open }: StoreUnderTest): void {
       const store = await open();
       expect(await store.findRun(id(1))).toBeUndefined();
       expect(await store.listSteps(id(1))).toBeUndefined();
-      expect(await store.readRunInput(id(1))).toBeUndefined();
+      expect(await store.readRunInput({ runId: id(1) })).toBeUndefined();
     });
 
     test('are listed newest first; of one millisecond the one stored last is the newest', async () => {
@@ -135,13 +148,27 @@ export function runs({ open }: StoreUnderTest): void {
         if (claim.stepKey === 'broken') await finish(store, claim, failed());
         if (claim.stepKey === 'waiting') await finish(store, claim, retryAt(T0 + 1));
       }
-      const input = await store.readRunInput(runId);
-      expect(input?.trigger).toEqual(aRun().trigger);
-      expect(input?.steps).toEqual({
+      const input = await readInput(store, runId);
+      expect(input.trigger).toEqual(aRun().trigger);
+      expect(input.steps).toEqual({
         done: { status: 'Succeeded', output: [1, 'zwei', null], error: null },
         broken: { status: 'Failed', output: null, error: { code: 'broken', message: 'No.', retryable: false } },
         after: { status: 'Skipped', output: null, error: null },
       });
+    });
+
+    test('the input of a run is measured before it is read, and not read where it is too large', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [], b: [] }));
+      for (const claim of await claimAll(store)) await finish(store, claim, succeeded('ü'.repeat(100)));
+      const large = { kind: 'tooLarge', bodyBytes: 2 };
+      expect(await store.readRunInput({ runId, maxBytes: 405 })).toEqual({ ...large, outputBytes: 404 });
+      expect(await store.readRunInput({ runId, stepKeys: ['a'], maxBytes: 203 })).toEqual({
+        ...large,
+        outputBytes: 202,
+      });
+      expect(await store.readRunInput({ runId, stepKeys: ['a'], maxBytes: 204 })).toMatchObject({ steps: { a: {} } });
+      expect(await store.readRunInput({ runId, stepKeys: [], maxBytes: 2 })).toMatchObject({ steps: {} });
     });
 
     test('every kind of output comes back as it was', async () => {
@@ -151,7 +178,7 @@ export function runs({ open }: StoreUnderTest): void {
       for (const claim of await claimAll(store)) {
         await finish(store, claim, succeeded(outputs[Number(claim.stepKey.slice(1))]));
       }
-      const { steps = {} } = (await store.readRunInput(runId)) ?? {};
+      const { steps } = await readInput(store, runId);
       expect(outputs.map((_, n) => steps[`s${n}`]?.output)).toEqual(outputs);
     });
   });
