@@ -108,6 +108,27 @@ describe('a database of an earlier release', () => {
   });
 });
 
+test('the counts of a loop are made possible once, and then cannot become impossible', () => {
+  const db = new SqliteDatabase(':memory:');
+  migrate(
+    db,
+    migrations.filter(({ version }) => version < 8),
+  );
+  db.exec("INSERT INTO loops VALUES ('r', 'each', 3, 1, 2, 2, -1), ('r', 'other', 3, 1, 3, 3, 1)");
+  db.exec(`INSERT INTO loop_items (run_id, step_key, items) VALUES ('r', 'each', '["a","b","c"]')`);
+  migrate(db, migrations);
+  const rows = db.prepare('SELECT step_key, total, started, ended, failed FROM loops ORDER BY step_key').raw().all();
+  expect(rows).toEqual([
+    ['each', 3, 2, 2, 0],
+    ['other', 3, 3, 3, 1],
+  ]);
+  expect(db.prepare('SELECT first_index, items FROM loop_items').raw().all()).toEqual([[0, '["a","b","c"]']]);
+  for (const change of ['failed = -1', 'failed = 4', 'ended = 4', 'started = 4']) {
+    expect(() => db.exec(`UPDATE loops SET ${change}`)).toThrow('CHECK');
+  }
+  db.close();
+});
+
 test('migrations are numbered in their order', () => {
   const versions = migrations.map(({ version }) => version);
   expect(versions).toEqual([...new Set(versions)].sort((a, b) => a - b));
@@ -121,6 +142,7 @@ test.each([
   [4, '0390935befd8e6752f3607c64d07d838b466bfe5f6b2a248d541dd4609ca27d6'],
   [5, 'b7511ca639cc0f33601b0312372af3b932d0818c5716f3fd6b4475177d795094'],
   [6, 'b60ee934b7e03c880d778743d71cbcbb041901889cfdad482b02905178122a1e'],
+  [8, '842d2957f56c08761bc4f29d35513499a61fb6b572b518bed4c10b817cc05bec'],
 ])('migration %i is what it was when it was released', (version, sha256) => {
   const sql = migrations.find((migration) => migration.version === version)?.sql ?? '';
   expect(createHash('sha256').update(sql.replace(/\s+/g, ' ').trim()).digest('hex')).toBe(sha256);
