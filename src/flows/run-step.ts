@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
-import { maskSecrets } from '../manifest/mask-secrets.ts';
+import { maskerOf } from '../manifest/mask-secrets.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
@@ -88,7 +88,7 @@ export function createRunStep(services: RunStepServices): RunStep {
     }
     if (ended === undefined) return undefined;
     const { value, secrets } = prepared?.resolved ?? { value: null, secrets: [] };
-    const mask = (recorded: Json) => (secrets.length === 0 ? recorded : maskSecrets(recorded, secrets));
+    const mask = maskerOf(secrets);
     const result = toStepResult(ended, { claim, step, mask, services });
     const input = result.kind === 'loop' ? inputOfLoop(result) : mask(value);
     return { input, ...(judgement === undefined ? {} : { evaluationTrace: judgement.trace }), result };

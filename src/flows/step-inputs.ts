@@ -2,7 +2,7 @@ import type { ExpressionContext } from '../expressions/context.ts';
 import { ExpressionError } from '../expressions/errors.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import { type CompiledTemplate, compileTemplate } from '../expressions/template.ts';
-import { MASK } from '../manifest/mask-secrets.ts';
+import { isMasked } from '../manifest/mask-url.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
 import type { Json, JsonObject } from '../model/json.ts';
@@ -45,7 +45,7 @@ export async function resolveInputs({
   const { secretInputs } = handler;
   const secrets = secretInputs.length === 0 ? [] : stepSecrets(written, secretInputs);
   if (secrets.length === 0) return { value: rendered, secrets: [] };
-  const lost = secrets.find(({ text }) => text === MASK);
+  const lost = secrets.find(({ text }) => isMasked(text));
   if (lost !== undefined) {
     // A stored revision keeps references to secrets and no secret that was written out.
     throw new StepFailure(

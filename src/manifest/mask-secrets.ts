@@ -1,53 +1,167 @@
+import { LRUCache } from 'lru-cache';
 import { mapStrings } from '../expressions/map-strings.ts';
 import type { Json } from '../model/json.ts';
+import { credentialsOf, decoded, MASK, queryOf } from './mask-url.ts';
 
-export const MASK = '***';
+/** Masks the secrets that it was made for, in strings and keys. */
+export type Masker = (value: Json) => Json;
 
 // A shorter value would blot out half of every text, and guards nothing.
 const MIN_SECRET_LENGTH = 4;
+const MIN_PART_LENGTH = 8;
+const MIN_WORD_LENGTH = 16;
+// As many sets of secrets as a large installation has steps that hold any.
+const KEPT_MASKERS = 500;
+const maskers = new LRUCache<string, Masker>({ max: KEPT_MASKERS });
+
+const PLAIN_WORD = /^[A-Z]?[a-z]*([-_][A-Z]?[a-z]+)*$/;
 
 /**
- * The same value with every occurrence of a secret masked, in strings and keys; also as a JSON text or a URL spells it,
- * and the credential alone of a secret such as `Bearer abc`. Secrets shorter than four characters are ignored.
+ * Compiles the secrets of a step. Masked are each secret and its parts (the credential of `Bearer abc`, the pairs of a
+ * cookie, user and password of Basic, path, segments and query values of a URL), as plain text, percent-encoded or
+ * escaped for JSON or HTML in any mix, in base64 or base64url at any alignment, and in hex. A secret, and a query value
+ * whose name says that it is one, needs 4 characters; any other part 8, or 16 where it looks like a plain word. The time
+ * it takes is linear in the text.
  */
-export function maskSecrets(value: Json, secrets: readonly string[]): Json {
-  const spellings = [...new Set(secrets.flatMap(spellingsOf))].filter((text) => text.length >= MIN_SECRET_LENGTH);
-  if (spellings.length === 0) return value;
-  const mask = (text: string) => maskText(text, spellings);
-  return mapStrings(value, mask, mask);
+export function maskerOf(secrets: readonly string[]): Masker {
+  const key = JSON.stringify(secrets);
+  const known = maskers.get(key);
+  if (known !== undefined) return known;
+  const made = compile(secrets);
+  maskers.set(key, made);
+  return made;
 }
 
-function spellingsOf(secret: string): string[] {
-  const [, credential = ''] = /^[A-Za-z-]+ +(\S+)$/.exec(secret) ?? [];
-  return [secret, credential].flatMap((text) => [
-    text,
-    JSON.stringify(text).slice(1, -1),
-    new URLSearchParams([['', text]]).toString().slice(1),
-    percentEncode(text),
-  ]);
-}
-
-/** As `encodeURIComponent`, which refuses a lone surrogate. */
-function percentEncode(text: string): string {
-  return /[\ud800-\udfff]/u.test(text) ? text : encodeURIComponent(text);
+function compile(secrets: readonly string[]): Masker {
+  const texts = [...new Set(secrets.flatMap(textsOf))];
+  if (texts.length === 0) return (value) => value;
+  const spellings = texts.flatMap((text) => [spelled(text), hexOf(text), ...base64Of(text)]);
+  // The longest first: of those that start at one place, the alternation takes the first that fits.
+  const pattern = [...new Set(spellings)].sort((one, other) => other.length - one.length).join('|');
+  const search = new RegExp(pattern, 'g');
+  const mask = (text: string) => maskText(text, search);
+  return (value) => mapStrings(value, mask, mask);
 }
 
 /** Occurrences that overlap are masked as one, so that no rest of either stays. */
-function maskText(text: string, spellings: readonly string[]): string {
-  const occurrences = spellings.flatMap((spelling) => occurrencesOf(text, spelling));
+function maskText(text: string, search: RegExp): string {
   let masked = '';
   let end = 0;
-  for (const occurrence of occurrences.sort((one, other) => one.start - other.start)) {
-    if (occurrence.start >= end) masked += text.slice(end, occurrence.start) + MASK;
-    end = Math.max(end, occurrence.end);
+  search.lastIndex = 0;
+  for (let found = search.exec(text); found !== null; found = search.exec(text)) {
+    if (found.index >= end) masked += text.slice(end, found.index) + MASK;
+    end = Math.max(end, search.lastIndex);
+    search.lastIndex = found.index + 1;
   }
-  return masked + text.slice(end);
+  return end === 0 ? text : masked + text.slice(end);
 }
 
-function occurrencesOf(text: string, spelling: string): { start: number; end: number }[] {
-  const found: { start: number; end: number }[] = [];
-  for (let start = text.indexOf(spelling); start !== -1; start = text.indexOf(spelling, start + 1)) {
-    found.push({ start, end: start + spelling.length });
+/** The secret and those of its parts that are worth guarding. */
+function textsOf(secret: string): string[] {
+  const [, credential = ''] = /^[A-Za-z][\w-]* +(\S+)$/.exec(secret) ?? [];
+  const url = /^https?:/i.test(secret) && URL.canParse(secret) ? new URL(secret) : undefined;
+  const whole = [secret, credential, ...basicOf(secret), ...credentialsOf(secret)];
+  const values =
+    url === undefined ? [] : [url.search.slice(1), ...queryOf(url.search).map(({ value }) => decoded(value))];
+  // Only what does not look like a word: a flow reads the answers that are masked, and `customers` has to stay.
+  const parts = (url === undefined ? pairsOf(secret) : pathPartsOf(url)).filter(
+    (part) => !PLAIN_WORD.test(part) || part.length >= MIN_WORD_LENGTH,
+  );
+  return [
+    ...whole.filter(({ length }) => length >= MIN_SECRET_LENGTH),
+    ...[...values, ...parts].filter(({ length }) => length >= MIN_PART_LENGTH),
+  ];
+}
+
+/** User and password together, and the password alone. */
+function basicOf(secret: string): string[] {
+  const [, encoded = ''] = /^basic +([\w+/-]+=*)$/i.exec(secret) ?? [];
+  const pair = Buffer.from(encoded, 'base64').toString();
+  return pair.includes(':') ? [pair, pair.slice(pair.indexOf(':') + 1)] : [];
+}
+
+/** The path and its segments, and not the host, which errors name. */
+function pathPartsOf({ pathname, username }: URL): string[] {
+  return [pathname.slice(1), ...pathname.split('/'), username].map(decoded);
+}
+
+/** The values of `name=value` in a cookie or in the parameters of an authorization. */
+function pairsOf(secret: string): string[] {
+  const [, parameters = ''] = /^(?:[A-Za-z][\w-]* +)?(.*)$/s.exec(secret) ?? [];
+  return parameters.split(/[;,&]\s*/).flatMap((pair) => {
+    const at = pair.indexOf('=');
+    // What ends in "=" is base64, and no pair.
+    return at < 1 || /^=*$/.test(pair.slice(at)) ? [] : [pair.slice(at + 1).replace(/^"(.*)"$/, '$1')];
+  });
+}
+
+const NAMED_ENTITIES: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
+const JSON_LETTERS: Readonly<Record<string, string>> = { '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't' };
+
+/** A pattern for a text in which each character may be escaped or not: a server escapes what it likes. */
+function spelled(text: string): string {
+  return (text.match(/\\+|[\s\S]/gu) ?? []).map(spelledPiece).join('');
+}
+
+// Every repetition has a bound, so that no text takes more than linear time; twice encoded is found, deeper is not.
+function spelledPiece(piece: string): string {
+  const [char = ''] = piece;
+  if (char === '\\') {
+    const { length } = piece;
+    return `(?:\\\\{${length},${length * 4}}|(?:%(?:25){0,2}5[cC]|&#0{0,2}92;|&#[xX]0{0,2}5[cC];){${length}})`;
   }
-  return found;
+  const units = [...Array(piece.length).keys()].map((at) => `\\\\{1,3}u${anyCaseHex(piece.charCodeAt(at), 4)}`);
+  const bytes = [...Buffer.from(piece)].map((byte) => `%(?:25){0,2}${anyCaseHex(byte, 2)}`);
+  const spellings = [escapeRegExp(piece), bytes.join(''), units.join('')];
+  if (piece === ' ') spellings.push('\\+');
+  if (/["'/]/.test(piece)) spellings.push(`\\\\{1,3}${piece}`);
+  const letter = JSON_LETTERS[piece];
+  if (letter !== undefined) spellings.push(`\\\\{1,3}${letter}`);
+  if (/^[!-/:-@[-`{-~]$/.test(piece)) spellings.push(...entitiesOf(piece));
+  return `(?:${spellings.join('|')})`;
+}
+
+function entitiesOf(char: string): string[] {
+  const code = char.charCodeAt(0);
+  const name = NAMED_ENTITIES[char];
+  return [`&#0{0,2}${code};`, `&#[xX]0{0,2}${anyCaseHex(code, 2)};`, ...(name === undefined ? [] : [`&${name};`])];
+}
+
+function hexOf(text: string): string {
+  return [...Buffer.from(text)].map((byte) => anyCaseHex(byte, 2)).join('');
+}
+
+function anyCaseHex(value: number, digits: number): string {
+  const hex = value.toString(16).padStart(digits, '0');
+  return hex.replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
+}
+
+/**
+ * The text wherever it stands in what was encoded: behind bytes that fill up a group of three, or one or two more. The
+ * digits that only the text decides are searched for; those at its ends that hold bits of its neighbours too go with
+ * them where they are behind.
+ */
+function base64Of(text: string): string[] {
+  const bytes = Buffer.from(text);
+  return [0, 1, 2].map((offset) => {
+    const digits = Buffer.concat([Buffer.alloc(offset), bytes])
+      .toString('base64')
+      .replace(/=+$/, '');
+    const isShared = (offset + bytes.length) % 3 !== 0;
+    const own = digits.slice(offset === 0 ? 0 : offset + 1, isShared ? -1 : undefined);
+    const pattern = [...own].map(spelledDigit).join('');
+    return isShared ? `${pattern}(?:${BASE64_DIGIT}(?:=|%(?:25){0,2}3[dD]|\\\\u003[dD]){0,2})?` : pattern;
+  });
+}
+
+const BASE64_DIGIT = '(?:[A-Za-z0-9+/_-]|%(?:25){0,2}2[bBfF])';
+
+function spelledDigit(digit: string): string {
+  if (digit === '+') return '(?:[+-]|%(?:25){0,2}2[bB]|\\\\{1,3}u002[bB])';
+  if (digit === '/') return '(?:[/_]|%(?:25){0,2}2[fF]|\\\\{1,3}/|\\\\{1,3}u002[fF])';
+  return digit;
+}
+
+function escapeRegExp(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&');
 }

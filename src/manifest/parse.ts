@@ -8,7 +8,7 @@ import { readJson } from './json-text.ts';
 import { canonicalKeys } from './keys.ts';
 import { hashOf, snapshotOf } from './secrets.ts';
 import type { StepRules } from './step-inputs.ts';
-import { checkGates, resolveTriggerSecrets } from './webhook-checks.ts';
+import { checkGates, resolvePublicUrl, resolveTriggerSecrets } from './webhook-checks.ts';
 import { PLAIN_INPUTS, WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 /** A manifest that may be deployed. */
@@ -89,8 +89,9 @@ function loadDraft(draft: Draft, file: string, rules: ManifestRules): { flow: Lo
     const { inputs } = trigger;
     const path = ['triggers', triggerKey, 'inputs'];
     const { problems: secretProblems, ...secrets } = resolveTriggerSecrets(inputs, path, rules.readSecret);
-    problems.push(...secretProblems);
-    webhooks.push({ flowId: id, flowName: name, triggerKey, inputs, ...secrets });
+    const resolved = resolvePublicUrl(inputs, path, rules.readSecret);
+    problems.push(...secretProblems, ...resolved.problems);
+    webhooks.push({ flowId: id, flowName: name, triggerKey, inputs: resolved.inputs, ...secrets });
   }
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const manifest: Manifest = { id, name, version, ...deadline, triggers, steps };

@@ -4,11 +4,9 @@ import { mapStrings } from '../expressions/map-strings.ts';
 import { hasPlaceholder } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, Manifest, ManifestSnapshot, StepDefinition, Trigger } from '../model/manifest.ts';
-import { MASK } from './mask-secrets.ts';
+import { CREDENTIAL_NAME, credentialsOf, MASK, maskUrl } from './mask-url.ts';
 import type { SecretReader } from './read-secret.ts';
 import { SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
-
-const CREDENTIAL_NAME = /authorization|cookie|token|secret|api-?_?key|passw(or)?d|credential/i;
 
 /** The secret inputs of each step type, as paths with `*` for any key. */
 export type SecretInputs = (stepType: string) => readonly string[];
@@ -30,18 +28,31 @@ export interface StepSecret {
 
 /**
  * References and literal secrets among the secret inputs of a step. A literal counts as one where its key, such as the
- * name of a header, looks like a credential's. What holds a placeholder is neither.
+ * name of a header, looks like a credential's, or where it is a URL with a credential in it. What holds a placeholder is
+ * neither.
  */
 export function stepSecrets(inputs: Json, secretInputs: readonly string[]): StepSecret[] {
   const found: StepSecret[] = [];
   const patterns = secretInputs.map((pattern) => pattern.split('.'));
   mapStrings(inputs, (text, path) => {
     const isInput = patterns.some((pattern) => matches(pattern, path));
-    const isSecret = isReference(text) || CREDENTIAL_NAME.test(String(path.at(-1)));
-    if (isInput && isSecret && text !== '' && !hasPlaceholder(text)) found.push({ path, text });
+    if (isInput && isSecret(text, path) && text !== '' && !hasPlaceholder(text)) found.push({ path, text });
     return text;
   });
   return found;
+}
+
+function isSecret(text: string, path: JsonPath): boolean {
+  return isReference(text) || isCredential(path) || (/^https?:\/\//i.test(text) && credentialsOf(text).length > 0);
+}
+
+function isCredential(path: JsonPath): boolean {
+  return CREDENTIAL_NAME.test(String(path.at(-1)));
+}
+
+/** Of a URL that is written out, scheme, host and path are no secret: whoever reads the manifest wants to see them. */
+function isPlainUrl(secret: string, path: JsonPath): boolean {
+  return !isReference(secret) && !isCredential(path);
 }
 
 /**
@@ -55,13 +66,15 @@ export function resolveStepSecrets(step: {
   readonly readSecret: SecretReader;
 }): { readonly inputs: Json; readonly secrets: readonly string[] } | { readonly error: string } {
   const values = new Map<string, string>();
+  const secrets: string[] = [];
   for (const { path, text } of stepSecrets(step.written, step.secretInputs)) {
     const secret = resolveSecret(text, step.readSecret);
     if ('error' in secret) return { error: `inputs.${formatPath(path)}: ${secret.error}` };
     values.set(formatPath(path), secret.value);
+    secrets.push(...(isPlainUrl(text, path) ? credentialsOf(text) : [secret.value]));
   }
   const inputs = mapStrings(step.rendered, (text, path) => values.get(formatPath(path)) ?? text);
-  return { inputs, secrets: [...values.values()] };
+  return { inputs, secrets };
 }
 
 /** The manifest as it may be stored and shown: references kept, literal secrets masked. */
@@ -75,6 +88,21 @@ export function snapshotOf(manifest: Manifest, secretInputs: SecretInputs): Mani
   return JSON.parse(JSON.stringify(masked));
 }
 
+/** A stored snapshot as it may be shown: one of an early release may hold a public URL whole. */
+export function shownSnapshot(snapshot: ManifestSnapshot): ManifestSnapshot {
+  const manifest = snapshot as unknown as Manifest;
+  const triggers = Object.entries(manifest.triggers).map(([key, trigger]) => [key, maskPublicUrl(trigger)]);
+  const shown: object = { ...manifest, triggers: Object.fromEntries(triggers) };
+  return shown as ManifestSnapshot;
+}
+
+function maskPublicUrl(trigger: Trigger): Trigger {
+  if (trigger.type !== 'webhook') return trigger;
+  const { webhookPublicUrl: url } = trigger.inputs;
+  if (url === undefined || isReference(url)) return trigger;
+  return { ...trigger, inputs: { ...trigger.inputs, webhookPublicUrl: maskUrl(url) } };
+}
+
 /** Hex SHA-256 of a snapshot. */
 export function hashOf(snapshot: ManifestSnapshot): string {
   return createHash('sha256').update(JSON.stringify(snapshot)).digest('hex');
@@ -86,13 +114,16 @@ function maskTrigger(trigger: Trigger): Trigger {
     const text = trigger.inputs[field];
     return text !== undefined && text !== '' && !isReference(text);
   }).map((field) => [field, MASK]);
-  return { ...trigger, inputs: { ...trigger.inputs, ...Object.fromEntries(masked) } };
+  return maskPublicUrl({ ...trigger, inputs: { ...trigger.inputs, ...Object.fromEntries(masked) } });
 }
 
 function maskStep(step: StepDefinition, secretInputs: SecretInputs): StepDefinition {
   const literals = stepSecrets(step.inputs, secretInputs(step.type)).filter(({ text }) => !isReference(text));
   const paths = new Set(literals.map(({ path }) => formatPath(path)));
-  const inputs: JsonObject = mapStrings(step.inputs, (text, path) => (paths.has(formatPath(path)) ? MASK : text));
+  const inputs: JsonObject = mapStrings(step.inputs, (text, path) => {
+    if (!paths.has(formatPath(path))) return text;
+    return isPlainUrl(text, path) ? maskUrl(text) : MASK;
+  });
   const children = step.steps === undefined ? {} : { steps: maskSteps(step.steps, secretInputs) };
   return { ...step, inputs, ...children };
 }

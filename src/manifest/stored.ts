@@ -1,9 +1,9 @@
 import type { Json } from '../model/json.ts';
 import type { Graph, Manifest, ManifestSnapshot, StepDefinition, Trigger, WebhookInputs } from '../model/manifest.ts';
 import { isSame } from './diff.ts';
-import { MASK } from './mask-secrets.ts';
+import { isMasked, MASK, maskUrl } from './mask-url.ts';
 import type { LoadedFlow, ManifestRules } from './parse.ts';
-import { resolveTriggerSecrets } from './webhook-checks.ts';
+import { resolvePublicUrl, resolveTriggerSecrets } from './webhook-checks.ts';
 import { SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 export interface StoredRevision {
@@ -29,7 +29,7 @@ export function storedFlow(
   const triggers = Object.entries(stored.triggers).map(([key, trigger]): [string, Trigger] => {
     if (trigger.type !== 'webhook') return [key, trigger];
     const same = own(other?.manifest.triggers ?? {}, key);
-    const inputs = keysFrom(trigger.inputs, same?.type === 'webhook' ? same.inputs : {}, (field) =>
+    const inputs = secretsFrom(trigger.inputs, same?.type === 'webhook' ? same.inputs : {}, (field) =>
       tell(`triggers.${key}.inputs.${field}`, 'was written out and is not kept: deliveries cannot be verified with it'),
     );
     return [key, { type: 'webhook', inputs }];
@@ -44,7 +44,9 @@ export function storedFlow(
     const path = ['triggers', triggerKey, 'inputs'];
     const { problems: found, ...keys } = resolveTriggerSecrets(trigger.inputs, path, rules.readSecret);
     for (const { path: place, message, severity } of found) if (severity === 'error') tell(place, message);
-    return [{ flowId: stored.id, flowName: name, triggerKey, inputs: trigger.inputs, ...keys }];
+    const { inputs, problems: unread } = resolvePublicUrl(trigger.inputs, path, rules.readSecret);
+    for (const { path: place, message, severity } of unread) if (severity === 'error') tell(place, message);
+    return [{ flowId: stored.id, flowName: name, triggerKey, inputs, ...keys }];
   });
   const flow: LoadedFlow = { file: `${name}.json`, manifest: { ...manifest, name }, snapshot, hash, webhooks };
   return withoutUnfit(flow, rules, { problems, tell });
@@ -70,14 +72,20 @@ function withoutUnfit(
   return { flow: { ...flow, webhooks }, problems };
 }
 
-function keysFrom(stored: WebhookInputs, other: WebhookInputs, lost: (field: string) => void): WebhookInputs {
+function secretsFrom(stored: WebhookInputs, other: WebhookInputs, lost: (field: string) => void): WebhookInputs {
   const keys = SECRET_WEBHOOK_FIELDS.filter((field) => stored[field] === MASK).map((field) => {
     const found = other[field];
     if (found === undefined) lost(field);
     // Empty is no key, and unlike a field that is not there it keeps a legacy name from counting instead.
     return [field, found ?? ''];
   });
-  return { ...stored, ...Object.fromEntries(keys) };
+  return { ...stored, ...Object.fromEntries(keys), ...publicUrlFrom(stored, other) };
+}
+
+/** A masked URL that is not found verifies nothing, and what is read from it later says so. */
+function publicUrlFrom({ webhookPublicUrl: stored }: WebhookInputs, { webhookPublicUrl: other }: WebhookInputs) {
+  const isFound = stored !== undefined && isMasked(stored) && other !== undefined && maskUrl(other) === stored;
+  return isFound ? { webhookPublicUrl: other } : {};
 }
 
 function stepsFrom(stored: Graph, other: LoadedFlow | undefined): Graph {

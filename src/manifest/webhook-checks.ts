@@ -1,10 +1,10 @@
 import type { JsonPath } from '../expressions/json-path.ts';
 import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
 import { errorAt, gateWarningAt, type Problem, warningAt } from './issues.ts';
-import { MASK } from './mask-secrets.ts';
+import { isMasked, MASK, maskUrl } from './mask-url.ts';
 import type { SecretReader } from './read-secret.ts';
 import { isReference, resolveSecret } from './secrets.ts';
-import { KEY_WEBHOOK_FIELDS, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import { isHttpUrl, KEY_WEBHOOK_FIELDS, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 type SecretField = (typeof SECRET_WEBHOOK_FIELDS)[number];
 type Secrets = Pick<WebhookTrigger, 'keys' | 'verifyToken' | 'hasConflictingKeys'>;
@@ -40,6 +40,35 @@ export function resolveTriggerSecrets(
   const keys = { current: keyOf(current, legacyCurrent), previous: keyOf(previous, legacyPrevious) };
   const verifyToken = values.get('webhookVerifyToken') || undefined;
   return { keys, verifyToken, hasConflictingKeys, problems };
+}
+
+/** The public URL of a webhook trigger read: a reference resolved, a literal as it is. */
+export function resolvePublicUrl(
+  inputs: WebhookInputs,
+  path: JsonPath,
+  readSecret: SecretReader,
+): { readonly inputs: WebhookInputs; readonly problems: readonly Problem[] } {
+  const { webhookPublicUrl: text } = inputs;
+  if (text === undefined) return { inputs, problems: [] };
+  const at = [...path, 'webhookPublicUrl'];
+  if (isReference(text)) {
+    const url = resolveSecret(text, readSecret);
+    if ('error' in url) return { inputs, problems: [errorAt(at, url.error)] };
+    if (isHttpUrl(url.value)) return { inputs: { ...inputs, webhookPublicUrl: url.value }, problems: [] };
+    return { inputs, problems: [errorAt(at, 'refers to something that is no absolute http or https URL')] };
+  }
+  if (isMasked(text))
+    return {
+      inputs,
+      problems: [
+        errorAt(at, 'holds the mask that is shown in place of a secret: signatures over the URL do not verify'),
+      ],
+    };
+  if (maskUrl(text) === text) return { inputs, problems: [] };
+  const why =
+    'holds user information, a query or a fragment in plain text, which is masked where the manifest is stored and ' +
+    'shown; env:NAME or file:PATH keeps it out of the manifest and lets a stored revision work without the file';
+  return { inputs, problems: [warningAt(at, why)] };
 }
 
 function nounOf(field: SecretField): string {

@@ -42,8 +42,9 @@ const textList = z.union([
     .pipe(z.array(listEntry)),
 ]);
 
-const publicUrl = z.string().refine(isHttpUrl, {
-  error: 'is no absolute http or https URL, such as https://hooks.example.com/flows/api/webhook/orders',
+const publicUrl = z.string().refine((given) => isHttpUrl(given) || /^(env|file):/i.test(given), {
+  error:
+    'is no absolute http or https URL, such as https://hooks.example.com/flows/api/webhook/orders, nor env:NAME or file:PATH',
 });
 
 const response = z.strictObject({
@@ -114,7 +115,9 @@ const fields = {
   webhookIpAllowListPresets: textList.describe('Names of lists of publishers’ addresses.'),
 
   webhookEnforcementMode: anyCase(['Off', 'Audit', 'Enforce']).describe('Mode of this trigger alone.'),
-  webhookPublicUrl: publicUrl.describe('URL that the publisher calls, for schemes that sign it.'),
+  webhookPublicUrl: publicUrl.describe(
+    'URL that the publisher calls, for schemes that sign it; env:NAME or file:PATH where it holds a password or a token.',
+  ),
   webhookDuplicateResponse: anyCase(['conflict', 'acknowledge']).describe(
     'Answer to a delivery that was accepted before.',
   ),
@@ -164,6 +167,6 @@ export const PLAIN_INPUTS: WebhookInputs = {
   webhookPublicUrl: 'https://example.com/',
 };
 
-function isHttpUrl(given: string): boolean {
+export function isHttpUrl(given: string): boolean {
   return /^https?:\/\//i.test(given) && URL.canParse(given);
 }

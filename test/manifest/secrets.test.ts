@@ -1,12 +1,12 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
-import { maskSecrets } from '../../src/manifest/mask-secrets.ts';
+import { maskerOf } from '../../src/manifest/mask-secrets.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../../src/manifest/secrets.ts';
 import type { Json } from '../../src/model/json.ts';
 
-const secretInputs = ['headers.*', 'auth.password', 'list.*.token'];
+const secretInputs = ['headers.*', 'auth.password', 'list.*.token', 'url'];
 const readSecret = secretReader({ env: { TOKEN: 'Bearer abcdef', ODD: '${trigger.body}' }, baseFolder: '/nowhere' });
 
 describe('secrets of a step', () => {
@@ -23,8 +23,14 @@ describe('secrets of a step', () => {
         ['list.1.token', 'b'],
       ],
     ],
+    [
+      'URLs with a credential in them',
+      { url: 'https://a.example/?a=1&token=b' },
+      [['url', 'https://a.example/?a=1&token=b']],
+    ],
+    ['no other URLs', { url: 'https://a.example/tokens?wsdl&page=2' }, []],
     ['no other literals', { headers: { accept: 'a', 'content-type': 'b' } }, []],
-    ['nothing elsewhere', { url: 'env:TOKEN', body: { authorization: 'a', headers: { cookie: 'b' } } }, []],
+    ['nothing elsewhere', { link: 'env:TOKEN', body: { authorization: 'a', headers: { cookie: 'b' } } }, []],
     ['nothing deeper', { headers: { cookie: { a: 'b' } } }, []],
     ['nothing with a placeholder', { headers: { cookie: '${trigger.body.a}' } }, []],
     ['nothing empty', { headers: { cookie: '' } }, []],
@@ -39,9 +45,9 @@ describe('resolving the secrets of a step', () => {
     resolveStepSecrets({ written, rendered, secretInputs, readSecret });
 
   it('puts values in the place of references, and names what is secret', () => {
-    const inputs = { url: 'env:TOKEN', headers: { authorization: 'env:TOKEN', cookie: 'plain', accept: 'x' } };
+    const inputs = { link: 'env:TOKEN', headers: { authorization: 'env:TOKEN', cookie: 'plain', accept: 'x' } };
     expect(resolve(inputs)).toEqual({
-      inputs: { url: 'env:TOKEN', headers: { authorization: 'Bearer abcdef', cookie: 'plain', accept: 'x' } },
+      inputs: { link: 'env:TOKEN', headers: { authorization: 'Bearer abcdef', cookie: 'plain', accept: 'x' } },
       secrets: ['Bearer abcdef', 'plain'],
     });
   });
@@ -51,6 +57,11 @@ describe('resolving the secrets of a step', () => {
     const rendered = { headers: { authorization: 'env:TOKEN', 'x-any': 'file:/etc/passwd' } };
     expect(resolve(written, rendered)).toEqual({ inputs: rendered, secrets: [] });
     expect(resolve({ headers: '${trigger.body}' }, rendered)).toEqual({ inputs: rendered, secrets: [] });
+  });
+
+  it('names of a URL that is written out the credentials alone: its path is in the manifest for everybody to see', () => {
+    const url = 'https://a.example/orders/123456789?page=2&api_key=p%26w';
+    expect(resolve({ url })).toEqual({ inputs: { url }, secrets: ['p&w'] });
   });
 
   it('does not read a secret as a template', () => {
@@ -77,7 +88,7 @@ describe('masking', () => {
     ['nothing but strings', [1234, true, null], ['1234', 'true'], [1234, true, null]],
     ['a lone surrogate', 'a\ud800bcd', ['a\ud800bcd'], '***'],
   ])('%s', (_rule, value, secrets, expected) => {
-    expect(maskSecrets(value, secrets)).toEqual(expected);
+    expect(maskerOf(secrets)(value)).toEqual(expected);
   });
 
   it('leaves no occurrence of any secret', () => {
@@ -88,7 +99,7 @@ describe('masking', () => {
     fc.assert(
       fc.property(secretText, ({ secrets, text }) => {
         const value: Json = { plain: text, nested: [{ [text]: JSON.stringify(text) }], url: encodeURIComponent(text) };
-        for (const string of stringsOf(maskSecrets(value, secrets))) {
+        for (const string of stringsOf(maskerOf(secrets)(value))) {
           for (const secret of secrets) expect(string).not.toContain(secret);
         }
       }),
@@ -96,11 +107,70 @@ describe('masking', () => {
     );
   });
 
+  const URL_SECRET = 'https://hooks.example.com/services/T01234567/p%20th-Secret?token=t%26k3n&team=north-4711&v=2';
+
+  test.each<[string, string, string]>([
+    ['the whole', URL_SECRET, '***'],
+    ['its path', 'POST /services/T01234567/p%20th-Secret', 'POST /***'],
+    ['its path decoded', '/services/T01234567/p th-Secret', '/***'],
+    ['one segment', 'no route T01234567', 'no route ***'],
+    ['its query', 'token=t%26k3n&team=north-4711&v=2', '***'],
+    ['a short value that its name calls a credential', '{"token":"t&k3n"}', '{"token":"***"}'],
+    ['another value', 'team north-4711', 'team ***'],
+    ['no segment that is a plain word', '/services', '/services'],
+    ['no short value', 'v 2', 'v 2'],
+    ['not its host', 'POST hooks.example.com answered 500', 'POST hooks.example.com answered 500'],
+  ])('of a secret URL %s', (_rule, text, expected) => {
+    expect(maskerOf([URL_SECRET])(text)).toBe(expected);
+  });
+
+  test.each<[string, string, string]>([
+    ['user and password of Basic', `Basic ${btoa('shop:s3cret/pass')}`, 'shop:s3cret/pass'],
+    ['the password of Basic', `Basic ${btoa('shop:s3cret/pass')}`, 's3cret/pass'],
+    ['the value of a cookie', 'theme=dark; sid=4f9d0b2c71', '4f9d0b2c71'],
+    ['a quoted parameter', 'Digest username="shop", response="6629fae49393a053"', '6629fae49393a053'],
+  ])('of a secret header %s', (_rule, secret, part) => {
+    expect(maskerOf([secret])(`<${part}>`)).toBe('<***>');
+  });
+
+  test.each<[string, string]>([
+    ['percent-encoded in capitals', 'p%2FW%22%C3%A9'],
+    ['percent-encoded in small letters', 'p%2fW%22%c3%a9'],
+    ['percent-encoded whole', '%70%2F%57%22%C3%A9'],
+    ['percent-encoded twice', 'p%252FW%2522%25C3%25A9'],
+    ['escaped for JSON', 'p\\/W\\"é'],
+    ['escaped for JSON in letters', 'p\\u002fW\\u0022\\u00E9'],
+    ['escaped for JSON twice', 'p/W\\\\\\"é'],
+    ['escaped for HTML', 'p/W&quot;é'],
+    ['escaped for HTML by number', 'p&#x2F;W&#34;é'],
+    ['in hex', Buffer.from('p/W"é').toString('hex')],
+    ['in HEX', Buffer.from('p/W"é').toString('hex').toUpperCase()],
+  ])('finds a secret %s', (_rule, spelled) => {
+    expect(maskerOf(['p/W"é'])(`<${spelled}>`)).toBe('<***>');
+  });
+
+  it('leaves of a secret that was encoded with its neighbours no more than the digits that it shares with them', () => {
+    const around = fc.uint8Array({ maxLength: 5 }).map((bytes) => Buffer.from(bytes));
+    const secret = fc.string({ unit: 'grapheme', minLength: 8, maxLength: 40 });
+    const encoding = fc.constantFrom('base64' as const, 'base64url' as const);
+    fc.assert(
+      fc.property(around, secret, around, encoding, (before, text, behind, how) => {
+        const bytes = Buffer.from(text);
+        const encoded = Buffer.concat([before, bytes, behind]).toString(how);
+        const masked = String(maskerOf([text])(encoded));
+        const first = Math.ceil((before.length * 4) / 3);
+        const last = Math.floor(((before.length + bytes.length) * 8) / 6);
+        expect(masked).toContain('***');
+        expect(masked).not.toContain(encoded.slice(first, last));
+      }),
+    );
+  });
+
   it('changes nothing where there is no secret', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const json: Json = JSON.parse(JSON.stringify(value));
-        expect(maskSecrets(json, ['never-in-there-0123456789'])).toEqual(json);
+        expect(maskerOf(['never-in-there-0123456789'])(json)).toEqual(json);
       }),
     );
   });

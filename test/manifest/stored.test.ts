@@ -68,6 +68,36 @@ describe('a stored revision', () => {
     expect(JSON.stringify(restored.flow.webhooks)).not.toContain('***');
   });
 
+  const urlOf = ({ flow }: ReturnType<typeof restore>) => flow.webhooks[0]?.inputs.webhookPublicUrl;
+  const withUrl = (webhookPublicUrl: string) => load({ webhookHmacKey: 'env:KEY', webhookPublicUrl });
+
+  it('holds no user information and no query of its public URL, and takes them from the same URL elsewhere', () => {
+    const stored = withUrl('https://u:hunter2@a.example/in?token=hunter3');
+    expect(JSON.stringify(stored.snapshot)).not.toContain('hunter');
+    expect(urlOf(restore(stored, stored))).toBe('https://u:hunter2@a.example/in?token=hunter3');
+  });
+
+  it.each([undefined, withUrl('https://u:hunter2@b.example/in?token=hunter3')])(
+    'verifies nothing over a public URL that was not kept, and says so',
+    (other) => {
+      const restored = restore(withUrl('https://u:hunter2@a.example/in?token=hunter3'), other);
+      expect(urlOf(restored)).toBe('https://***@a.example/in?token=***');
+      expect(restored.problems).toEqual([expect.stringContaining('webhookPublicUrl: holds the mask')]);
+    },
+  );
+
+  it('reads a public URL that is a reference again, and shows the reference', () => {
+    const url = 'https://u:hunter2@a.example/in?token=hunter3';
+    const readSecret = (reference: string) => ({ value: reference === 'env:URL' ? url : 'key' });
+    const manifest = { triggers: { hook: { type: 'webhook', inputs: { webhookPublicUrl: 'env:URL' } } } };
+    const text = JSON.stringify({ id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10', version: '1', steps: {}, ...manifest });
+    const { flow: stored } = parseManifest(text, 'orders.json', { ...rules, readSecret });
+    if (stored === undefined) throw new Error('does not load');
+    expect(stored.webhooks[0]?.inputs.webhookPublicUrl).toBe(url);
+    expect(stored.snapshot).toMatchObject(manifest);
+    expect(urlOf(restore(stored, undefined, { readSecret }))).toBe(url);
+  });
+
   it('takes the secrets of a step only from the same step: another address must not get them', () => {
     const stored = load({}, { same: call('https://a.example'), moved: call('https://old.example') });
     const other = load(

@@ -49,6 +49,9 @@ describe('refuses', () => {
     ['an empty list of addresses', 'webhookIpAllowList', [], 'is empty'],
     ['a list that is a number', 'webhookIpAllowList', 10, 'is a number; an array or a string is accepted'],
     ['a relative public URL', 'webhookPublicUrl', '/flows', 'is no absolute http or https URL'],
+    ['a masked public URL', 'webhookPublicUrl', 'https://***@a.example/in', 'holds the mask'],
+    ['a reference to no URL', 'webhookPublicUrl', 'env:GITHUB_KEY', 'refers to something that is no absolute http'],
+    ['a public URL that is not set', 'webhookPublicUrl', 'env:NO_KEY', 'variable NO_KEY is not set'],
     ['a public URL of another scheme', 'webhookPublicUrl', 'ftp://example.com', 'is no absolute http or https URL'],
     ['a response that is text', 'webhookResponse', 'ok', 'is a string; an object is accepted'],
     ['a variable that is not set', 'webhookHmacKey', 'env:NO_KEY', 'the environment variable NO_KEY is not set'],
@@ -141,7 +144,7 @@ describe('reads', () => {
     ['an answer to duplicates in any case', 'webhookDuplicateResponse', 'Acknowledge', 'acknowledge'],
     ['a fraction of a permit', 'webhookRateLimitPermitsPerSecond', 0.2, 0.2],
     ['an empty prefix', 'webhookSignaturePrefix', '', ''],
-    ['a public URL', 'webhookPublicUrl', 'https://hooks.example.com/a?b=c', 'https://hooks.example.com/a?b=c'],
+    ['a public URL', 'webhookPublicUrl', 'https://hooks.example.com/a', 'https://hooks.example.com/a'],
   ])('%s', (_rule, field, given, expected) => {
     const manifest = goodManifest();
     Object.assign(manifest.triggers.github?.inputs ?? {}, { [field]: given });

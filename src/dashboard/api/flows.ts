@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { DeployedFlow } from '../../flows/catalog.ts';
+import { shownSnapshot } from '../../manifest/secrets.ts';
 import { baseUrlOf } from '../base-url.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
 import { guid, NO_QUERY, PAGING } from '../input.ts';
@@ -53,7 +54,7 @@ export const flowRoutes: ApiRoutes = (app, services) => {
     },
     async (request) => {
       const flow = findFlow(request.params.id, services);
-      return { ...flowView(flow, await viewContext(app, services)), manifest: flow.loaded.snapshot };
+      return { ...flowView(flow, await viewContext(app, services)), manifest: shownSnapshot(flow.loaded.snapshot) };
     },
   );
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { diffSnapshots } from '../../manifest/diff.ts';
+import { shownSnapshot } from '../../manifest/secrets.ts';
 import type { RevisionRecord, RevisionSummary } from '../../store/store.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
 import { guid, NO_QUERY, PAGING, positiveNumber } from '../input.ts';
@@ -87,7 +88,7 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
     },
     async ({ params }) => {
       const { snapshot, createdAt, ...record } = await findRevision(params.id, params.revision, services);
-      return { ...record, createdAt: isoTime(createdAt), manifest: snapshot };
+      return { ...record, createdAt: isoTime(createdAt), manifest: shownSnapshot(snapshot) };
     },
   );
 
@@ -110,7 +111,12 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
     async ({ params: { id: flowId, from, to } }) => {
       const before = await findRevision(flowId, from, services);
       const after = await findRevision(flowId, to, services);
-      return { flowId, from, to, differences: [...diffSnapshots(before.snapshot, after.snapshot)] };
+      return {
+        flowId,
+        from,
+        to,
+        differences: [...diffSnapshots(shownSnapshot(before.snapshot), shownSnapshot(after.snapshot))],
+      };
     },
   );
 };

@@ -2,6 +2,7 @@ import { formatPath, type JsonPath } from '../../expressions/json-path.ts';
 import type { Finding, LiveFlow } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
 import type { Graph, Manifest, StepDefinition, Trigger } from '../../model/manifest.ts';
+import { shownSnapshot } from '../secrets.ts';
 import { findRenames, withRenames } from './renames.ts';
 
 /** Two revisions of a flow and what is live of it, as the rules look at them. */
@@ -44,8 +45,8 @@ export type ChangeRule = (change: Change) => readonly Finding[];
 
 /** Snapshots were written from loaded manifests, so their form is known. */
 export function readChange(input: { before: Json; after: Json; live: LiveFlow; retentionDays: number }): Change {
-  const before = input.before as unknown as Manifest;
-  const after = input.after as unknown as Manifest;
+  const before = shownSnapshot(input.before) as unknown as Manifest;
+  const after = shownSnapshot(input.after) as unknown as Manifest;
   const top = { path: ['steps'], before: before.steps, after: after.steps, loopKey: null };
   return { before, after, live: input.live, retentionDays: input.retentionDays, graphs: graphChanges(top) };
 }

@@ -1,12 +1,10 @@
 import type { Finding } from '../../model/finding.ts';
-import type { Json } from '../../model/json.ts';
 import type { WebhookInputs } from '../../model/manifest.ts';
 import { isSame } from '../diff.ts';
 import { SECRET_WEBHOOK_FIELDS, WEBHOOK_FIELDS } from '../webhook-inputs.ts';
 import { type ChangeRule, findingAt } from './change.ts';
 import { FIELD_RULES, type FieldVerdict } from './gate-fields.ts';
 import { jsonOf } from './json-of.ts';
-import { maskedUrl } from './trigger-view.ts';
 import { webhookPairs } from './webhook-pairs.ts';
 
 /** Spoken of by rules of their own. */
@@ -40,8 +38,8 @@ export const gatesChanged: ChangeRule = (change) =>
       return findingAt(['triggers', key, 'inputs', field], {
         rule: RULES[effect],
         class: CLASSES[effect],
-        before: shown(field, before),
-        after: shown(field, after),
+        before: jsonOf(before[field]),
+        after: jsonOf(after[field]),
         message: `${field} of \`${key}\` ${verbOf(before[field], after[field])}.`,
         consequence: `${consequence} Runs in flight are not touched.`,
         ...(effect === 'weaker' || effect === 'other'
@@ -60,11 +58,6 @@ function fieldsOf(before: WebhookInputs, after: WebhookInputs): (keyof WebhookIn
 
 function isField(field: string): field is keyof WebhookInputs {
   return /^webhook/.test(field);
-}
-
-function shown(field: keyof WebhookInputs, inputs: WebhookInputs): Json | undefined {
-  const value = inputs[field];
-  return field === 'webhookPublicUrl' && typeof value === 'string' ? maskedUrl(value) : jsonOf(value);
 }
 
 function verbOf(before: unknown, after: unknown): string {

@@ -1,15 +1,15 @@
 import type { Trigger } from '../../model/manifest.ts';
 import { type ChangeRule, findingAt } from './change.ts';
+import { jsonOf } from './json-of.ts';
 import { learnsKey } from './secrets-changed.ts';
 import { newTriggers } from './trigger-keys.ts';
-import { withoutSecrets } from './trigger-view.ts';
 
 export const triggerAdded: ChangeRule = (change) =>
   newTriggers(change).map(([key, trigger]) =>
     findingAt(['triggers', key], {
       rule: 'trigger-added',
       class: 'safe',
-      after: withoutSecrets(trigger),
+      after: jsonOf(trigger),
       message: `The ${trigger.type} trigger \`${key}\` is new.`,
       consequence: `The triggers that there are stay as they are, and so do runs in flight.${gatesOf(trigger)}`,
     }),

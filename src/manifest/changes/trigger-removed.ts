@@ -1,9 +1,9 @@
 import type { Finding } from '../../model/finding.ts';
 import type { Trigger } from '../../model/manifest.ts';
 import { type Change, type ChangeRule, DRAIN, findingAt } from './change.ts';
+import { jsonOf } from './json-of.ts';
 import { learnsKey } from './secrets-changed.ts';
 import { renamedTriggers } from './trigger-keys.ts';
-import { withoutSecrets } from './trigger-view.ts';
 
 export const triggerRemoved: ChangeRule = (change) => {
   const renames = renamedTriggers(change);
@@ -19,7 +19,7 @@ function removed(change: Change, key: string, trigger: Trigger): Finding {
   return findingAt(['triggers', key], {
     rule: 'trigger-removed',
     class: 'caution',
-    before: withoutSecrets(trigger),
+    before: jsonOf(trigger),
     message: `The ${trigger.type} trigger \`${key}\` is gone.`,
     consequence: `${lossOf(change, trigger)} Runs that it started go on, and can be re-run.`,
     advice: ADVICE[trigger.type],
@@ -87,7 +87,7 @@ function learnsAgain(trigger: Trigger | undefined): string {
 }
 
 function entriesOf(trigger: Trigger) {
-  return withoutSecrets(trigger) as { readonly [key: string]: ReturnType<typeof withoutSecrets> };
+  return jsonOf(trigger) as { readonly [key: string]: ReturnType<typeof jsonOf> };
 }
 
 function startedBy({ live }: Change, key: string): string | undefined {

@@ -1,5 +1,5 @@
 import { type ChangeRule, DRAIN, findingAt, keptTriggers } from './change.ts';
-import { withoutSecrets } from './trigger-view.ts';
+import { jsonOf } from './json-of.ts';
 
 const LOST = {
   webhook: 'Publishers that deliver to it get a 404.',
@@ -14,8 +14,8 @@ export const triggerTypeChanged: ChangeRule = (change) =>
       findingAt(['triggers', key], {
         rule: 'trigger-type-changed',
         class: 'caution',
-        before: withoutSecrets(before),
-        after: withoutSecrets(after),
+        before: jsonOf(before),
+        after: jsonOf(after),
         message: `The trigger \`${key}\` was a ${before.type} trigger and is a ${after.type} trigger.`,
         consequence: `${LOST[before.type]} Runs in flight go on; their records name a trigger that is now of another type.`,
         advice: `Give the new trigger a key of its own. ${DRAIN}`,

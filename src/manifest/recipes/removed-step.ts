@@ -7,7 +7,7 @@ import { type Change, type GraphChange, ownStep } from '../changes/change.ts';
 import { jsonOf } from '../changes/json-of.ts';
 import { downstreamKeys } from '../changes/renames.ts';
 import { stepsReadBy } from '../changes/steps-read.ts';
-import { MASK } from '../mask-secrets.ts';
+import { MASK } from '../mask-url.ts';
 
 const DAY_MS = 86_400_000;
 

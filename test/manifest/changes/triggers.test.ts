@@ -295,6 +295,7 @@ describe('what a finding shows of a trigger', () => {
       ...judge({ in: hook(url('first-secret')) }, {}),
       ...judge({}, { in: hook(url('first-secret')) }),
       ...judge({ in: hook(signed) }, { in: hook(open) }),
+      ...judge({ in: hook(url('first-secret')) }, { in: hook(open) }),
     ];
     expect(JSON.stringify(all)).not.toMatch(/literal-key|first-secret|second-secret|a key of the environment/);
     expect(all).toHaveLength(4);
