@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
 import type { DashboardAccess } from './dashboard/services.ts';
+import { MASK, maskUrl } from './manifest/mask-url.ts';
 import { nearestName } from './manifest/nearest.ts';
 import { secretReader } from './manifest/read-secret.ts';
 import { describeSettings, type Settings, settingsSchema } from './settings-schema.ts';
@@ -20,6 +21,8 @@ export class SettingsError extends Error {
 }
 
 const SECRET_OPTIONS: ReadonlySet<string> = new Set(['storeKey', 'dashboardPassword', 'dashboardToken']);
+/** Never printed, not even in part. */
+const UNPRINTED: ReadonlySet<string> = new Set([...SECRET_OPTIONS, 'dashboardUser']);
 /** Read elsewhere: the path of the config module itself. */
 const CONFIG_VARIABLE = 'SLUICE_CONFIG';
 /** Honoured where ours are unset, because platforms set them. */
@@ -107,8 +110,27 @@ function describe(
   const setting = describeSettings().find((candidate) => candidate.name === name);
   if (setting === undefined) return [issue.message];
   const label = fromVariable.has(name) ? setting.variable : `${name} (config module)`;
-  const value = SECRET_OPTIONS.has(name) ? 'the value' : (JSON.stringify(given[name]) ?? typeof given[name]);
-  return [`${label}: ${value} is not accepted; expected ${setting.accepts}`];
+  return [`${label}: ${shownValue(name, given[name])} is not accepted; expected ${setting.accepts}`];
+}
+
+/** What was given, for the error that refuses it: without whatever of it could be a credential. */
+function shownValue(name: string, value: unknown): string {
+  if (UNPRINTED.has(name)) return 'the value';
+  const mask = (_key: string, inner: unknown) => (typeof inner === 'string' ? withoutCredentials(name, inner) : inner);
+  return JSON.stringify(value, mask) ?? typeof value;
+}
+
+/**
+ * The text was refused, so that it need not be a URL: a password in it may hold `/`, `?` or `@`, and `://` or the host may
+ * be missing. Whatever stands before the last `@` counts as user information, whatever follows a colon as a password
+ * unless it is a port.
+ */
+function withoutCredentials(name: string, text: string): string {
+  if (!/url$/i.test(name) && !/\/\/|@/.test(text)) return text;
+  const [, scheme = '', rest = ''] = /^([a-z][a-z0-9+.-]*:\/\/)?(.*)$/is.exec(text) ?? [];
+  const at = rest.lastIndexOf('@');
+  if (at !== -1) return scheme + MASK + maskUrl(rest.slice(at));
+  return scheme + maskUrl(rest.replace(/:(?!\d{1,5}(?:[/?#]|$))[^/?#]+/, `:${MASK}`));
 }
 
 function contradictions(settings: Settings): string[] {

@@ -43,7 +43,6 @@ describe('settings', () => {
     ['SLUICE_TRUSTED_PROXIES', '10.1', 'proxies'],
     ['SLUICE_TRUSTED_PROXIES', '10.0.0.1,,10.0.0.2', 'proxies'],
     ['SLUICE_PUBLIC_URL', 'hooks.example.com', 'url'],
-    ['SLUICE_PUBLIC_URL', 'https://hooks.example.com/?a=1', 'url'],
     ['SLUICE_ALLOW_LEGACY_SHA1', 'yes', 'switch'],
     ['SLUICE_RATE_LIMIT_PERMITS_PER_SECOND', '0', 'rate'],
     ['SLUICE_RATE_LIMIT_PER_IP', 'maybe', 'rate'],
@@ -101,9 +100,33 @@ describe('settings', () => {
   });
 
   it('never print the value of a secret', () => {
-    const lines = linesOf({ SLUICE_DASHBOARD_PASSWORD: '' }, { storeKey: 4711, dashboardToken: ['hunter2'] });
-    expect(lines).toHaveLength(3);
+    const config = { storeKey: 4711, dashboardToken: ['hunter2'], dashboardUser: ['hunter2'] };
+    const lines = linesOf({ SLUICE_DASHBOARD_PASSWORD: '' }, config);
+    expect(lines).toHaveLength(4);
     expect(lines.join()).not.toMatch(/4711|hunter2/);
+  });
+
+  it.each([
+    ['SLUICE_DATABASE_URL', 'postgres://sluice:hunter2@db.example/sluice', 'postgres://***@db.example/sluice'],
+    ['SLUICE_DATABASE_URL', 'postgres://u:hunter2/x?y#z@w@db.example:5432/x', 'postgres://***@db.example:5432/x'],
+    [
+      'SLUICE_DATABASE_URL',
+      'mysql://db.example/x?user=u&password=hunter2',
+      'mysql://db.example/x?user=***&password=***',
+    ],
+    ['SLUICE_DATABASE_URL', 'u:hunter2@db.example', '***@db.example'],
+    ['SLUICE_DATABASE_URL', 'postgres:hunter2', 'postgres:***'],
+    ['SLUICE_DATABASE_URL', 'postgres://u:hunter2', 'postgres://u:***'],
+    ['SLUICE_PUBLIC_URL', 'https://u:hunter2@hooks.example.com/?a=1', 'https://***@hooks.example.com/?a=***'],
+    ['SLUICE_PUBLIC_URL', 'https://hooks.example.com/?hunter2', 'https://hooks.example.com/?***'],
+    ['SLUICE_PUBLIC_URL', 'hooks.example.com:3000#hunter2', 'hooks.example.com:3000#***'],
+    ['SLUICE_EGRESS_ALLOW', 'https://u:hunter2@internal', 'https://***@internal'],
+    ['SLUICE_TRUSTED_PROXIES', 'fe80::1/129', 'fe80::1/129'],
+  ])('refuse %s=%s without a credential that may be in it', (variable, value, shown) => {
+    expect(linesOf({ [variable]: value })).toEqual([expect.stringMatching(/ is not accepted; expected /)]);
+    expect(linesOf({ [variable]: value })[0]).toContain(`${variable}: ${JSON.stringify(shown)} `);
+    const { name } = describeSettings().find((setting) => setting.variable === variable) ?? { name: '' };
+    expect(linesOf({}, { [name]: [value, { nested: value }] }).join()).not.toContain('hunter2');
   });
 
   it('read credentials and keys by reference too, and name a reference that stands for nothing', () => {
