@@ -3,6 +3,7 @@ import type { Acceptance, AcceptResult, HoldResult, NonceClaim } from '../store/
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { admissionTo } from './admission.ts';
 import { recordOf } from './deliveries.ts';
+import { runHeaders } from './headers.ts';
 import type { ReceiverServices, TriggeredReception } from './receive.ts';
 
 type Committed = AcceptResult | Exclude<HoldResult, { kind: 'open' }>;
@@ -28,7 +29,7 @@ export function acceptDelivery(reception: TriggeredReception, services: Receiver
         key: definition.triggerKey,
         body: delivery.body,
         contentType: delivery.headers['content-type'] ?? null,
-        headers: record.headers,
+        headers: runHeaders(delivery.headers),
       },
       deliveryId: delivery.id,
       sourceRunId: null,

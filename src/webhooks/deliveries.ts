@@ -1,6 +1,8 @@
+import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask-url.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import { shownHeaders } from './headers.ts';
 import type { Judgement } from './pipeline.ts';
 import { withUnconfigured } from './story.ts';
 import type { PreparedTrigger } from './triggers.ts';
@@ -21,14 +23,6 @@ export interface RecordedAnswer {
   /** The run that holds the body. */
   readonly runId: string | null;
 }
-
-const MAX_HEADERS = 100;
-const MAX_HEADER_LENGTH = 8192;
-
-/** Stands for the value of a credential. */
-export const REDACTED = '[redacted]';
-const CREDENTIAL = /auth|cookie|token|secret|passw|credential|api-?key|(^|-)key$/;
-const NO_CREDENTIAL = /signature|idempotency/;
 
 /**
  * What is kept of a delivery: all that it takes to judge it again, but for a body that a run holds. Its reason is the first
@@ -63,30 +57,25 @@ export function recordOf(
     detail: judgement.detail,
     bodyBytes: reason === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
     body: runId === null && reason !== 'body_too_large' ? delivery.body : null,
-    headers: redactHeaders(delivery.headers),
+    headers: shownHeaders(delivery.headers, trigger?.headersRead.names),
     processingMs: clock.monotonic() - startedAt,
     runId,
     usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
     story: trigger === undefined ? undefined : withUnconfigured(trigger.chain, judgement.story),
-    requestUrl: mayBeJudgedAgain ? delivery.requestUrl : undefined,
+    requestUrl: mayBeJudgedAgain ? keptUrl(delivery.requestUrl, trigger) : undefined,
   };
 }
 
 /**
- * Headers as they may be kept and shown: values of credentials replaced, long values cut, at most a hundred. Signatures
- * stay, for whoever has to find out why one did not match, but for the one that a publisher sends as Authorization.
+ * The URL with the values of its query masked. Where the query may be part of what was signed, only those are that look
+ * like credentials, so that the delivery can be judged again.
  */
-export function redactHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
-  const kept = Object.entries(headers).slice(0, MAX_HEADERS);
-  return Object.fromEntries(kept.map(([name, value]) => [name, isCredential(name) ? REDACTED : cut(value)]));
-}
-
-function isCredential(name: string): boolean {
-  return CREDENTIAL.test(name) && !NO_CREDENTIAL.test(name);
-}
-
-function cut(value: string): string {
-  return value.length <= MAX_HEADER_LENGTH ? value : `${value.slice(0, MAX_HEADER_LENGTH)}…`;
+function keptUrl(requestUrl: string, trigger: PreparedTrigger | undefined): string {
+  const at = requestUrl.indexOf('?');
+  if (at === -1) return maskUrl(requestUrl);
+  const isSigned = trigger?.mayReadQuery === true;
+  const query = maskQuery(requestUrl.slice(at + 1), (name) => isSigned && !CREDENTIAL_NAME.test(name));
+  return `${maskUrl(requestUrl.slice(0, at))}?${query}`;
 }
 
 /** What the sender said it would send; nothing of it was read. */

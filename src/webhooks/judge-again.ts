@@ -1,7 +1,6 @@
+import { isMasked, MASK, queryOf } from '../manifest/mask-url.ts';
 import type { Delivery, DeliveryRecord } from '../model/delivery.ts';
-import { REDACTED } from './deliveries.ts';
-import type { SignatureSettings } from './gates/signature.ts';
-import { resolveScheme } from './schemes/resolve.ts';
+import { REDACTED } from './headers.ts';
 import type { PreparedTrigger, TriggerTable } from './triggers.ts';
 
 /** A delivery as it once came, or why it cannot be had again. */
@@ -31,7 +30,7 @@ export function triggerOf(record: DeliveryRecord, triggers: TriggerTable): Prepa
 }
 
 /** Headers as kept, exact bytes, the time at which it came: all that the gates judge by. */
-export function restore(record: DeliveryRecord, trigger: PreparedTrigger, settings: SignatureSettings): Restored {
+export function restore(record: DeliveryRecord, trigger: PreparedTrigger): Restored {
   const { body, bodyBytes, requestUrl, bodyKey } = record;
   if (body === null) {
     const gone = record.runId === null ? 'none of its bytes were kept' : 'its bytes were deleted with its run';
@@ -41,17 +40,21 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger, settin
   if (body.byteLength !== bodyBytes || requestUrl === undefined) {
     return { problem: 'cannot be judged again: not all of it was kept' };
   }
+  const url = unmaskedUrl(requestUrl, trigger);
   const delivery: Delivery = {
     id: record.id,
     receivedAt: record.receivedAt,
     method: 'POST',
-    path: pathOf(requestUrl),
-    requestUrl,
+    path: pathOf(url),
+    requestUrl: url,
     headers: record.headers,
     body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
     clientIp: record.clientIp,
   };
-  const missing = neededHeaders(trigger, settings).filter((name) => isNotKept(record.headers[name]));
+  const { names, isOpen } = trigger.headersRead;
+  const read = isOpen ? Object.keys(record.headers) : [...names];
+  const missing = read.filter((name) => isNotKept(record.headers[name]));
+  if (trigger.mayReadQuery && isMasked(url)) missing.push('the query');
   if (missing.length === 0) return { delivery, unjudgeable: null };
   const named = missing.join(', ');
   return { delivery, unjudgeable: `cannot be judged again by what stood in ${named}: credentials are never kept` };
@@ -61,17 +64,23 @@ function isNotKept(value: string | undefined): boolean {
   return value === REDACTED || value?.endsWith('…') === true;
 }
 
-/** Lower case. A verifier's code reads what it likes: of those, every header counts that looks like a credential. */
-function neededHeaders({ trigger: { inputs } }: PreparedTrigger, settings: SignatureSettings): string[] {
-  const scheme = resolveScheme(settings.schemes, inputs);
-  const families = scheme?.kind === 'spec' ? scheme.spec.headers : [];
-  const names = [
-    ...families.flatMap(({ signature, timestamp, deliveryId }) => [signature, timestamp, deliveryId]),
-    ...(scheme?.kind === 'verifier' ? ['authorization'] : []),
-    inputs.webhookNonceHeader,
-    inputs.webhookTimestampHeader,
-  ];
-  return [...new Set(names.filter((name) => name !== undefined).map((name) => name.trim().toLowerCase()))];
+/** What the trigger's own URL says of a masked query: the publisher was given it, and adds at most to its end. */
+function unmaskedUrl(requestUrl: string, { trigger: { inputs } }: PreparedTrigger): string {
+  const configured = inputs.webhookPublicUrl?.split('#', 1)[0]?.split('?').slice(1).join('?') ?? '';
+  const at = requestUrl.indexOf('?');
+  if (configured === '' || at === -1) return requestUrl;
+  const kept = queryOf(requestUrl.slice(at));
+  const own = queryOf(configured);
+  const isOwn = own.every(({ name, value }, index) => {
+    const there = kept[index];
+    return there?.name === name && (there?.value === value || there?.value === MASK);
+  });
+  if (!isOwn) return requestUrl;
+  const rest = requestUrl
+    .slice(at + 1)
+    .split('&')
+    .slice(own.length);
+  return `${requestUrl.slice(0, at)}?${[configured, ...rest].join('&')}`;
 }
 
 /** Path and query, still percent-encoded. */

@@ -55,7 +55,7 @@ export async function redeliver(
   if (known !== undefined) return answer('accepted before', { message: 'it was redelivered before', ...known });
   const trigger = triggerOf(record, services.triggers());
   if (trigger === undefined) return answer('refused', { reason: 'unknown_flow' });
-  const restored = restore(record, trigger, services.settings);
+  const restored = restore(record, trigger);
   if ('problem' in restored) return answer('not possible', { message: restored.problem });
   const { delivery, unjudgeable } = restored;
   if (isHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, {}))) {

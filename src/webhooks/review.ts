@@ -48,7 +48,7 @@ export async function reviewDelivery(record: DeliveryRecord, services: ReviewSer
   if (!record.rejected) return { story, hints: [], signature: null };
   if (isRepetition(record)) return { story, hints: [REPETITION], signature: null };
   if (trigger === undefined) return { story, hints: ['no trigger answers to it now'], signature: null };
-  const restored = restore(record, trigger, services.settings);
+  const restored = restore(record, trigger);
   if ('problem' in restored) return { story, hints: [restored.problem], signature: null };
   const { delivery, unjudgeable } = restored;
   if (unjudgeable !== null) return { story, hints: [unjudgeable], signature: null };

@@ -3,10 +3,12 @@ import type { EnforcementMode, WebhookTrigger } from '../model/manifest.ts';
 import type { Gate } from './gate.ts';
 import { type GateChain, prepareGates } from './gates/index.ts';
 import type { SignatureSettings } from './gates/signature.ts';
+import { type HeadersRead, headersRead } from './headers.ts';
 import { type KeySlot, keySlot } from './key-slot.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { keysInForce } from './schemes/learning.ts';
 import { resolveScheme } from './schemes/resolve.ts';
+import type { SignatureSpec } from './schemes/spec.ts';
 
 /** A webhook trigger of the deployed revision, ready to judge deliveries. */
 export interface PreparedTrigger {
@@ -25,6 +27,9 @@ export interface PreparedTrigger {
   /** The scheme verifies with a key, and the trigger has none now: nothing can be verified. */
   readonly lacksKey: boolean;
   readonly handshakes: readonly Handshake[];
+  readonly headersRead: HeadersRead;
+  /** Whether the query of a delivery may be part of what its signature covers. */
+  readonly mayReadQuery: boolean;
   /** Deliveries are taken while the flow starts no runs, and start theirs later. */
   readonly holdsDeliveries: boolean;
   /** What the trigger or its publisher wants to read instead of the ids; undefined for the ids. */
@@ -101,7 +106,13 @@ function prepare(
       return resolved?.kind === 'spec' && keys().current === undefined;
     },
     handshakes: scheme?.handshakes ?? [],
+    headersRead: headersRead(resolved, inputs),
+    mayReadQuery: resolved?.kind === 'verifier' || (resolved !== undefined && signsUrl(resolved.spec)),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,
   };
+}
+
+function signsUrl({ payload: { strategy } }: SignatureSpec): boolean {
+  return strategy === 'UrlPlusBody' || strategy === 'UrlPlusSortedForm' || strategy === 'Custom';
 }

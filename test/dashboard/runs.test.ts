@@ -115,9 +115,11 @@ describe('one run', () => {
   });
 
   it('shows the headers of its trigger without credentials', async () => {
-    const id = await store(200, { headers: { authorization: CANARIES.authorization, 'x-shop': 'a' } });
+    const id = await store(200, {
+      headers: { authorization: CANARIES.authorization, 'x-shop': 'a', 'x-github-event': 'push' },
+    });
     const { triggerHeaders } = await get(`/flows/api/runs/${id}`);
-    expect(triggerHeaders).toEqual({ authorization: '[redacted]', 'x-shop': 'a' });
+    expect(triggerHeaders).toEqual({ authorization: '[redacted]', 'x-shop': '[redacted]', 'x-github-event': 'push' });
   });
 
   it('has every step of its graph in manifest order, those not reached yet as Pending without times', async () => {

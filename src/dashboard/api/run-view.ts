@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { Run } from '../../model/run.ts';
 import type { RunDetail } from '../../store/store.ts';
-import { redactHeaders } from '../../webhooks/deliveries.ts';
+import { shownHeaders } from '../../webhooks/headers.ts';
 import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
 import { stepSchema } from './step-view.ts';
 
@@ -29,7 +29,7 @@ export const triggerSchema = z.object({
   triggerBody: json().describe(
     'What expressions read as trigger.body: JSON, form fields, text, or { base64 } for other bytes.',
   ),
-  triggerHeaders: z.record(z.string(), z.string()).describe('Credentials redacted.'),
+  triggerHeaders: z.record(z.string(), z.string()).describe('Values of headers that may hold a credential redacted.'),
 });
 
 export const runDetailSchema = runSchema
@@ -57,5 +57,5 @@ export function triggerView({ trigger: { body, contentType, headers } }: RunDeta
   const parsed = parseBody(body, contentType ?? undefined);
   // What is too much to read as a value, such as JSON nested thousands of levels deep, is shown as the text that it is.
   const triggerBody = 'value' in parsed ? parsed.value : Buffer.from(body).toString('utf8');
-  return { triggerBody, triggerHeaders: redactHeaders(headers) };
+  return { triggerBody, triggerHeaders: shownHeaders(headers) };
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
-import { redactHeaders } from '../../webhooks/deliveries.ts';
+import { runHeaders } from '../../webhooks/headers.ts';
 import { BODY_REFUSALS, errorSchema, unknownId } from '../error-responses.ts';
 import { freeText, guid } from '../input.ts';
 import { documentedBody } from '../json-body.ts';
@@ -49,7 +49,7 @@ export const triggerRoutes: ApiRoutes = (app, services) => {
         // Whichever trigger is named: a person started the run, not a schedule or a publisher.
         triggerType: 'manual',
         ...readJson(request),
-        headers: redactHeaders(joinedHeaders(request)),
+        headers: runHeaders(joinedHeaders(request)),
         idempotencyKey: request.headers['idempotency-key'],
       });
       if (result.kind === 'unknown') throw unknownId('flow', flow.record.id);

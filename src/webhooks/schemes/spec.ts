@@ -153,6 +153,11 @@ export type VerificationResult =
 /** A scheme as code: an operator's own, may be asymmetric, remote, read the query string, or need no key. */
 export interface SignatureVerifier extends Conversation {
   readonly name: string;
+  /**
+   * Names of the headers that it reads, so that the records of deliveries keep them and a delivery can be judged again.
+   * Without them, what it is told of an old delivery lacks every header that may hold a credential.
+   */
+  readonly headers?: readonly string[] | undefined;
   verify(request: VerificationRequest): VerificationResult | Promise<VerificationResult>;
 }
 

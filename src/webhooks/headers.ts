@@ -1,0 +1,93 @@
+import type { WebhookInputs } from '../model/manifest.ts';
+import { BUILT_IN_SCHEMES } from './schemes/index.ts';
+import type { ResolvedScheme } from './schemes/resolve.ts';
+
+const MAX_HEADERS = 100;
+const MAX_HEADER_LENGTH = 8192;
+
+/** Stands for the value of a header that is not kept. */
+export const REDACTED = '[redacted]';
+
+// A digest tells nothing of its key. `x-signature-token` is no digest: the name has to end with the word.
+const DIGEST = /(^|-)(signature|hmac)(-?(sha-?)?\d+|-ed25519|-v\d+)?$/;
+const CREDENTIAL =
+  /auth|cookie|token|secret|passw|passphrase|pwd|credential|api-?key|(^|-)key$|jwt|assertion|session|saml|bearer|(^|-)(pin|otp|pass|sid)(-|$)/;
+const NO_CREDENTIAL = /idempotency|^x-event-key$/;
+
+/** Headers that tell where a delivery came from and what it is, and hold no credential. */
+const SHOWN = anyOf([
+  /^(accept|accept-.*|cache-control|connection|content-.*|date|expect|host|keep-alive|origin|transfer-encoding|user-agent)$/,
+  /^(forwarded|via|x-forwarded-.*|x-real-ip|cf-connecting-ip|true-client-ip|cf-ray)$/,
+  /^(traceparent|tracestate|b3|x-b3-.*|x-amzn-trace-id|x-cloud-trace-context|(x-)?(request|correlation|trace)-(id|uuid))$/,
+  /^(x-event-key|x-hook-uuid|ce-(id|source|specversion|subject|time|type)|(.*-)?idempotency-key)$/,
+  /(^|-)(event|topic|delivery|webhook|message|attempt|retry)(-(id|type|name|time|num|number|count|reason|version|uuid|identifier))?$/,
+  /^x-(github-(hook|enterprise)|shopify-(shop|api|triggered)|gitlab-(instance|event))-.*$/,
+  /(^|-)(timestamp|nonce)$/,
+  /^(content-|repr-)?digest$|^signature-input$/,
+]);
+
+const SCHEME_HEADERS: ReadonlySet<string> = namesIn(BUILT_IN_SCHEMES.flatMap(({ headers }) => headers));
+
+/** What of a delivery's headers the gates of a trigger may read. */
+export interface HeadersRead {
+  /** Lower case. */
+  readonly names: ReadonlySet<string>;
+  /** Whether an operator's code reads others that it does not name. */
+  readonly isOpen: boolean;
+}
+
+export function headersRead(scheme: ResolvedScheme | undefined, inputs: WebhookInputs): HeadersRead {
+  const families = scheme?.kind === 'spec' ? scheme.spec.headers : [];
+  const declared = scheme?.kind === 'verifier' ? scheme.verifier.headers : undefined;
+  const own = [...(declared ?? []), inputs.webhookNonceHeader, inputs.webhookTimestampHeader];
+  const names = new Set([...namesIn(families), ...own.flatMap((name) => name?.trim().toLowerCase() ?? [])]);
+  const isBuilt = scheme?.kind === 'spec' && scheme.spec.payload.builder !== undefined;
+  return { names, isOpen: isBuilt || (scheme?.kind === 'verifier' && declared === undefined) };
+}
+
+/**
+ * Headers as they are kept of a delivery and shown: the values of those that are known to hold no credential, or that the
+ * gates read (`read`), names alone of the others. Long values are cut, and at most a hundred headers kept.
+ */
+export function shownHeaders(
+  headers: Readonly<Record<string, string>>,
+  read: ReadonlySet<string> = new Set(),
+): Record<string, string> {
+  return mapHeaders(headers, (name) => {
+    if (DIGEST.test(name) || SHOWN.test(name)) return true;
+    return (read.has(name) || SCHEME_HEADERS.has(name)) && !isCredential(name);
+  });
+}
+
+/**
+ * Headers as a run keeps them: a flow may read any, under names that only its author knows, but for those that look like
+ * a credential. Whoever shows them shows less.
+ */
+export function runHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return mapHeaders(headers, (name) => !isCredential(name));
+}
+
+// One pattern: it is asked for every header of every delivery.
+function anyOf(patterns: readonly RegExp[]): RegExp {
+  return new RegExp(patterns.map(({ source }) => source).join('|'));
+}
+
+function mapHeaders(headers: Readonly<Record<string, string>>, keeps: (name: string) => boolean) {
+  const kept = Object.entries(headers).slice(0, MAX_HEADERS);
+  return Object.fromEntries(kept.map(([name, value]) => [name, keeps(name) ? cut(value) : REDACTED]));
+}
+
+function isCredential(name: string): boolean {
+  return CREDENTIAL.test(name) && !DIGEST.test(name) && !NO_CREDENTIAL.test(name);
+}
+
+function cut(value: string): string {
+  return value.length <= MAX_HEADER_LENGTH ? value : `${value.slice(0, MAX_HEADER_LENGTH)}…`;
+}
+
+function namesIn(
+  families: readonly { signature: string; timestamp?: string | undefined; deliveryId?: string | undefined }[],
+) {
+  const names = families.flatMap(({ signature, timestamp, deliveryId }) => [signature, timestamp, deliveryId]);
+  return new Set(names.flatMap((name) => name?.trim().toLowerCase() ?? []));
+}
