@@ -275,6 +275,7 @@ function createServer(parts: ServerParts): FastifyInstance {
     senderAddress,
     isStopping: parts.isStopping,
     maxBodyBytes: settings.maxBodyBytes,
+    traceparent: settings.traceparent,
     maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
   });
   void fastify.register(

@@ -4,7 +4,7 @@ import { buildApp, type SluiceApp } from './app.ts';
 import { loadConfigModule } from './config-module.ts';
 import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';
 import { ownerOfStray } from './operator-code.ts';
-import { configPath, hasTraceExporter, processEnvironment, readSettings, SettingsError } from './settings.ts';
+import { configPath, processEnvironment, readSettings, SettingsError, tracingSettings } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
 import { startTracing } from './telemetry/tracing.ts';
 import { enforcementSummary } from './webhooks/checks.ts';
@@ -31,7 +31,7 @@ async function start(): Promise<void> {
   const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
   const settings = readSettings(environment, options);
   const { logger, flush } = createLogger(settings);
-  const stopTracing = await startTracing(hasTraceExporter(environment), logger);
+  const stopTracing = await startTracing(tracingSettings(environment), logger);
   // Before the folder is read: a signal would else end the process, and what changed since would go unseen.
   let isReloadWanted = false;
   let reload = () => {

@@ -166,6 +166,11 @@ export const settingsSchema = z.strictObject({
     'SLUICE_LOG_LEVEL',
     'trace, debug, info, warn, error, fatal or silent',
   ),
+  traceparent: option(
+    oneOf(['continue', 'link']).default('continue'),
+    'SLUICE_TRACEPARENT',
+    'continue, for spans in the trace of the sender, or link, for traces of our own that point to it',
+  ),
   shutdownGraceSeconds: option(
     integer(0, 3600).default(10),
     'SLUICE_SHUTDOWN_GRACE_SECONDS',

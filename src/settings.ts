@@ -6,6 +6,7 @@ import { MASK, maskUrl } from './manifest/mask-url.ts';
 import { nearestName } from './manifest/nearest.ts';
 import { secretReader } from './manifest/read-secret.ts';
 import { describeSettings, type Settings, settingsSchema } from './settings-schema.ts';
+import type { TracingSettings } from './telemetry/tracing.ts';
 
 /** The environment as far as Sluice reads it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -54,9 +55,14 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
   return parsed.data;
 }
 
-/** Whether OpenTelemetry has somewhere to send traces to; its own variables are read by its SDK. */
-export function hasTraceExporter(environment: Environment): boolean {
-  return Boolean(environment.OTEL_EXPORTER_OTLP_ENDPOINT || environment.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT);
+/** Whether OpenTelemetry has somewhere to send traces to, and which; its other variables are read by its SDK. */
+export function tracingSettings(environment: Environment): TracingSettings {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ownEndpoint } = environment;
+  return {
+    hasExporter: Boolean(endpoint || ownEndpoint),
+    sampler: environment.OTEL_TRACES_SAMPLER,
+    samplerArgument: environment.OTEL_TRACES_SAMPLER_ARG,
+  };
 }
 
 /** Path of the config module, where the operator names one. */

@@ -1,5 +1,6 @@
-import { NodeSDK, type tracing } from '@opentelemetry/sdk-node';
+import { NodeSDK, tracing } from '@opentelemetry/sdk-node';
 import { afterAll, beforeAll } from 'vitest';
+import { ownSampler } from '../src/telemetry/tracing.ts';
 
 let kept: tracing.ReadableSpan[] | undefined;
 let sdk: NodeSDK | undefined;
@@ -15,6 +16,7 @@ export function keepSpans(): () => readonly tracing.ReadableSpan[] {
     const nothing = async () => {};
     const processor = { onStart() {}, onEnd: (span: tracing.ReadableSpan) => kept?.push(span) };
     sdk = new NodeSDK({
+      sampler: ownSampler(new tracing.AlwaysOnSampler()),
       spanProcessors: [{ ...processor, forceFlush: nothing, shutdown: nothing }],
       ...{ instrumentations: [], resourceDetectors: [] },
     });

@@ -1,3 +1,4 @@
+import { maskUrl } from '../manifest/mask-url.ts';
 import type { Settings } from '../settings-schema.ts';
 import { CommandError } from './context.ts';
 
@@ -25,7 +26,10 @@ export interface Credentials {
 /** Options win over the settings, a token over a name. */
 export function createServiceClient(base: string, given: Credentials, settings: Settings): ServiceClient {
   if (!/^https?:\/\/[^?#]+$/i.test(base) || !URL.canParse(base)) {
-    throw new CommandError(`"${base}": expected an absolute URL such as http://127.0.0.1:3000`);
+    throw new CommandError(`"${maskUrl(base)}": expected an absolute URL such as http://127.0.0.1:3000`);
+  }
+  if (new URL(base).username !== '' || new URL(base).password !== '') {
+    throw new CommandError(`"${maskUrl(base)}": give the credentials by --token or --user, not in the URL`);
   }
   const authorization = authorizationOf(given, settings);
   return {

@@ -1,8 +1,8 @@
 import type { DashboardApp, DashboardServices } from './services.ts';
 
-/** Where this process is reached from outside: what the operator says, else what it listens on. */
+/** Where this process is reached from outside: what the operator says without a password in it, else what it listens on. */
 export function baseUrlOf(app: Pick<DashboardApp, 'server'>, services: DashboardServices): string {
-  return services.publicUrl ?? listenerUrl(app, services);
+  return services.publicUrl?.replace(/\/\/[^/]*@/, '//') ?? listenerUrl(app, services);
 }
 
 /** Port 0 becomes the one that the socket was given; a wildcard address becomes a name that can be called. */

@@ -1,7 +1,32 @@
-import { type Context, context, propagation, type Span, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
+import { randomBytes } from 'node:crypto';
+import {
+  type Context,
+  context,
+  propagation,
+  ROOT_CONTEXT,
+  SamplingDecision,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  type TextMapGetter,
+  TraceFlags,
+  trace,
+} from '@opentelemetry/api';
+import type { tracing } from '@opentelemetry/sdk-node';
 import type { Logger } from 'pino';
 
 const tracer = trace.getTracer('sluice');
+
+/** What a sender's trace is to ours. */
+export type TraceparentUse = 'continue' | 'link';
+
+/** The standard variables that are not left to the SDK. */
+export interface TracingSettings {
+  readonly hasExporter: boolean;
+  /** `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`; unknown ones sample all, as the SDK would. */
+  readonly sampler?: string | undefined;
+  readonly samplerArgument?: string | undefined;
+}
 
 /** Stops the SDK after sending what is buffered. */
 export type StopTracing = () => Promise<void>;
@@ -10,20 +35,62 @@ export type StopTracing = () => Promise<void>;
  * Starts the OpenTelemetry SDK where an exporter endpoint is configured by the standard variables, else nothing: the
  * API alone costs next to nothing. The SDK is loaded only then, because loading it costs a start 300 ms and 30 MB.
  */
-export async function startTracing(hasExporter: boolean, logger: Logger): Promise<StopTracing> {
-  if (!hasExporter) return async () => {};
-  const { NodeSDK } = await import('@opentelemetry/sdk-node');
-  const sdk = new NodeSDK({ serviceName: 'sluice' });
+export async function startTracing(settings: TracingSettings, logger: Logger): Promise<StopTracing> {
+  if (!settings.hasExporter) return async () => {};
+  const { NodeSDK, tracing: kinds } = await import('@opentelemetry/sdk-node');
+  const sdk = new NodeSDK({ serviceName: 'sluice', sampler: ownSampler(rootSampler(settings, kinds)) });
   sdk.start();
   return () =>
     // A collector that is down must not turn a clean stop into a failed one.
     sdk.shutdown().catch((error: unknown) => logger.warn({ err: error }, 'traces could not be sent before the stop'));
 }
 
-/** Starts the server span of a delivery, in the caller's trace where its headers name one. */
-export function startReceiveSpan(headers: Readonly<Record<string, unknown>>): Span {
-  const parent = propagation.extract(context.active(), headers);
-  return tracer.startSpan('flow.webhook.receive', { kind: SpanKind.SERVER }, parent);
+function rootSampler({ sampler = '', samplerArgument = '' }: TracingSettings, kinds: typeof tracing): tracing.Sampler {
+  if (sampler.endsWith('always_off')) return new kinds.AlwaysOffSampler();
+  if (!sampler.endsWith('traceidratio')) return new kinds.AlwaysOnSampler();
+  const ratio = samplerArgument.trim() === '' ? 1 : Number(samplerArgument);
+  return new kinds.TraceIdRatioBasedSampler(ratio >= 0 && ratio <= 1 ? ratio : 1);
+}
+
+/**
+ * Decides once for each trace of ours, by `root`, and follows that decision to its last step. What a sender decided does
+ * not count: its flag would let strangers fill the collector, or keep their deliveries out of it. Nor does its trace id,
+ * which a sampler by ratio goes by and a stranger may choose.
+ */
+export function ownSampler(root: tracing.Sampler): tracing.Sampler {
+  return {
+    shouldSample(parent, traceId, ...span) {
+      const own = trace.getSpanContext(parent);
+      if (own === undefined) return root.shouldSample(ROOT_CONTEXT, traceId, ...span);
+      if (own.isRemote === true) return root.shouldSample(ROOT_CONTEXT, randomBytes(16).toString('hex'), ...span);
+      const isSampled = (own.traceFlags & TraceFlags.SAMPLED) !== 0;
+      return { decision: isSampled ? SamplingDecision.RECORD_AND_SAMPLED : SamplingDecision.NOT_RECORD };
+    },
+    toString: () => `OwnSampler{${root.toString()}}`,
+  };
+}
+
+// What a stranger writes into them would go with each of our spans; the trace is told by other headers.
+const DROPPED_HEADERS: ReadonlySet<string> = new Set(['tracestate', 'baggage']);
+const TRACE_HEADERS: TextMapGetter<Readonly<Record<string, unknown>>> = {
+  keys: (headers) => Object.keys(headers).filter((name) => !DROPPED_HEADERS.has(name)),
+  get(headers, name) {
+    const value = DROPPED_HEADERS.has(name.toLowerCase()) ? undefined : headers[name.toLowerCase()];
+    return typeof value === 'string' ? value : undefined;
+  },
+};
+
+/**
+ * Starts the server span of a delivery. Where its headers name the sender's trace, it is a part of that one, or with
+ * `link` the root of a trace of ours that points to it.
+ */
+export function startReceiveSpan(headers: Readonly<Record<string, unknown>>, use: TraceparentUse): Span {
+  const sender = propagation.extract(context.active(), headers, TRACE_HEADERS);
+  const kind = SpanKind.SERVER;
+  if (use === 'continue') return tracer.startSpan('flow.webhook.receive', { kind }, sender);
+  const linked = trace.getSpanContext(sender);
+  const links = linked === undefined ? [] : [{ context: linked }];
+  return tracer.startSpan('flow.webhook.receive', { kind, root: true, links });
 }
 
 /** Runs `work` in a span that is a child of `parent`, a `traceparent` text; records what it throws and ends the span. */
@@ -56,6 +123,10 @@ export function traceparentOf(span: Span): string | null {
   return carrier.traceparent ?? null;
 }
 
+/** A `traceparent` that was kept with a run is our own span: its steps follow what was decided about it. */
 function contextOf(traceparent: string | null): Context {
-  return traceparent === null ? context.active() : propagation.extract(context.active(), { traceparent });
+  if (traceparent === null) return context.active();
+  const parent = propagation.extract(context.active(), { traceparent });
+  const own = trace.getSpanContext(parent);
+  return own === undefined ? parent : trace.setSpanContext(parent, { ...own, isRemote: false });
 }

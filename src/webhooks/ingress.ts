@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Span } from '@opentelemetry/api';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { startReceiveSpan } from '../telemetry/tracing.ts';
+import { startReceiveSpan, type TraceparentUse } from '../telemetry/tracing.ts';
 import { type Answer, bodyStopped, methodNotAllowed } from './answers.ts';
 import { type BodyAllowance, bodyBudget } from './body-budget.ts';
 import type { ClientAddressReader } from './client-address.ts';
@@ -12,6 +12,7 @@ import { type DeliveryReading, toDelivery } from './to-delivery.ts';
 
 export interface IngressServices extends ReceiverServices, DeliveryReading {
   readonly maxBodyBytes: number;
+  readonly traceparent: TraceparentUse;
   /** All bodies in flight together, in bytes: what each may hold is no bound for what all hold. */
   readonly maxBodyBytesInFlight: number;
   /** Tells senders apart where they share memory; must not believe anything that a sender can write. */
@@ -69,7 +70,7 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
       services.logger.info({ peer: request.socket.remoteAddress }, 'a body stopped arriving and was cut');
       return write(reply, bodyStopped());
     }
-    const span = startReceiveSpan(request.headers);
+    const span = startReceiveSpan(request.headers, services.traceparent);
     try {
       return write(reply, await receive.tooLarge(toDelivery(request, services), idOrSlugOf(request), span));
     } finally {
@@ -89,7 +90,7 @@ async function handle(
   reply: FastifyReply,
   { receive, services }: { receive: Receiver; services: IngressServices },
 ): Promise<FastifyReply> {
-  const span = startReceiveSpan(request.headers);
+  const span = startReceiveSpan(request.headers, services.traceparent);
   try {
     const delivery = toDelivery(request, services);
     const { idOrSlug } = request.params;

@@ -184,6 +184,7 @@ export async function startDashboard(
     isStopping: () => false,
     maxBodyBytes: 1_048_576,
     maxBodyBytesInFlight: 16_777_216,
+    traceparent: 'continue',
   });
   return {
     app,

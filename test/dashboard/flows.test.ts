@@ -73,6 +73,7 @@ describe('flows', () => {
 
   it.each([
     ['https://hooks.example.com/base', 'https://hooks.example.com/base/flows/api/webhook/orders'],
+    ['https://u:hunter2@hooks.example.com', 'https://hooks.example.com/flows/api/webhook/orders'],
     [undefined, /^http:\/\/127\.0\.0\.1:[1-9]\d*\/flows\/api\/webhook\/orders$/],
   ])('names the public URL %s, else the socket that listens, in a webhook', async (publicUrl, expected) => {
     const other = await startDashboard({ publicUrl, listener: { host: '127.0.0.1', port: 0 } });
