@@ -1,4 +1,4 @@
-import type { WebhookInputs } from '../model/manifest.ts';
+import type { Graph, WebhookInputs } from '../model/manifest.ts';
 import { BUILT_IN_SCHEMES } from './schemes/index.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 
@@ -28,7 +28,7 @@ const SHOWN = anyOf([
 
 const SCHEME_HEADERS: ReadonlySet<string> = namesIn(BUILT_IN_SCHEMES.flatMap(({ headers }) => headers));
 
-/** What of a delivery's headers the gates of a trigger may read. */
+/** What of a delivery's headers the gates of a trigger, or its flow, may read. */
 export interface HeadersRead {
   /** Lower case. */
   readonly names: ReadonlySet<string>;
@@ -36,13 +36,24 @@ export interface HeadersRead {
   readonly isOpen: boolean;
 }
 
-export function headersRead(scheme: ResolvedScheme | undefined, inputs: WebhookInputs): HeadersRead {
+export function headersRead(scheme: ResolvedScheme | undefined, inputs: WebhookInputs, steps: Graph): HeadersRead {
   const families = scheme?.kind === 'spec' ? scheme.spec.headers : [];
   const declared = scheme?.kind === 'verifier' ? scheme.verifier.headers : undefined;
-  const own = [...(declared ?? []), inputs.webhookNonceHeader, inputs.webhookTimestampHeader];
+  const own = [...(declared ?? []), inputs.webhookNonceHeader, inputs.webhookTimestampHeader, ...headersNamedIn(steps)];
   const names = new Set([...namesIn(families), ...own.flatMap((name) => name?.trim().toLowerCase() ?? [])]);
   const isBuilt = scheme?.kind === 'spec' && scheme.spec.payload.builder !== undefined;
   return { names, isOpen: isBuilt || (scheme?.kind === 'verifier' && declared === undefined) };
+}
+
+/** Those that steps send on or that expressions name: a run of a delivery that is delivered again reads them too. */
+function headersNamedIn(steps: Graph): string[] {
+  const text = JSON.stringify(steps);
+  const read = text.matchAll(/trigger\.headers\s*(?:\.(\w+)|\[\s*\\?["']([\w-]+)\\?["']\s*\])/g);
+  const sentOn = text.matchAll(/"forwardHeaders":\[([^\]]*)\]/g);
+  return [
+    ...[...read].flatMap(([, field, key]) => field ?? key ?? []),
+    ...[...sentOn].flatMap(([, names = '']) => [...names.matchAll(/"([\w-]+)"/g)].flatMap(([, name]) => name ?? [])),
+  ];
 }
 
 /**

@@ -106,7 +106,7 @@ function prepare(
       return resolved?.kind === 'spec' && keys().current === undefined;
     },
     handshakes: scheme?.handshakes ?? [],
-    headersRead: headersRead(resolved, inputs),
+    headersRead: headersRead(resolved, inputs, flow.loaded.manifest.steps),
     mayReadQuery: resolved?.kind === 'verifier' || (resolved !== undefined && signsUrl(resolved.spec)),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,

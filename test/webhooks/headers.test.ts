@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { runHeaders, shownHeaders } from '../../src/webhooks/headers.ts';
+import { headersRead, runHeaders, shownHeaders } from '../../src/webhooks/headers.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
 
 const HIDDEN = { kept: '[redacted]', inRun: '[redacted]' };
@@ -50,6 +50,22 @@ describe('of the headers of a delivery', () => {
       const expected = name === 'authorization' ? '[redacted]' : 'value';
       expect(shownHeaders({ [name]: 'value' }), name).toEqual({ [name]: expected });
     }
+  });
+
+  it('those that steps name or send on count as read, whatever their case', () => {
+    const steps = {
+      a: {
+        type: 'Transform',
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: a placeholder of the manifest.
+        inputs: { value: "${trigger.headers['x-tenant']} ${trigger.headers.region}" },
+        runAfter: {},
+      },
+      b: { type: 'HttpRequest', inputs: { forwardHeaders: ['X-Shop', 'x-plan'] }, runAfter: {} },
+      c: { type: 'NoOp', inputs: {}, runAfter: { a: { statuses: [], when: 'has(trigger.headers["x-when"])' } } },
+    };
+    const { names, isOpen } = headersRead(undefined, {}, steps);
+    expect([...names].sort()).toEqual(['region', 'x-plan', 'x-shop', 'x-tenant', 'x-when']);
+    expect(isOpen).toBe(false);
   });
 
   it('long values are cut, and a hundred kept', () => {
