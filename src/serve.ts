@@ -19,18 +19,20 @@ export async function serve(): Promise<void> {
   } catch (error) {
     const expected = [SettingsError, ManifestsError, DeploysRefusedError, StoreUnavailableError];
     const isExpected = expected.some((kind) => error instanceof kind);
-    process.stderr.write(
-      `${isExpected && error instanceof Error ? error.message : String(error instanceof Error ? error.stack : error)}\n`,
-    );
+    process.stderr.write(`${isExpected && error instanceof Error ? error.message : textOf(error)}\n`);
     process.exit(1);
   }
 }
 
 async function start(): Promise<void> {
   const environment = processEnvironment();
+  // Before any code of the operator's runs: the steps that a restart takes up are among it.
+  const strays = watchStrays();
   const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
   const settings = readSettings(environment, options);
   const { logger, flush } = createLogger(settings);
+  strays.onOwned = (owner, error) =>
+    logger.error({ err: error, owner }, `${owner} left an error that nothing caught; the process goes on`);
   const stopTracing = await startTracing(tracingSettings(environment), logger);
   // Before the folder is read: a signal would else end the process, and what changed since would go unseen.
   let isReloadWanted = false;
@@ -67,13 +69,19 @@ async function start(): Promise<void> {
       if (failure !== undefined) process.exit(1);
     },
   );
-  watchStrays(logger, (error) => {
+  strays.onFault = (error) => {
     logger.fatal({ err: error }, 'stopping: something failed that nothing caught');
     failure = error ?? new Error('a rejection without a reason');
     if (!isStopping) return close();
     flush();
     process.exit(1);
-  });
+  };
+}
+
+/** Who is told of errors that nothing caught; may be replaced. */
+interface Strays {
+  onOwned(owner: string, error: unknown): void;
+  onFault(error: unknown): void;
 }
 
 /**
@@ -81,14 +89,26 @@ async function start(): Promise<void> {
  * failed had nobody waiting for it, and one bad delivery must not stop all others, nor stop every restart after it. Any
  * other error is a fault of ours that may have left anything behind.
  */
-function watchStrays(logger: Logger, onFault: (error: unknown) => void): void {
+function watchStrays(): Strays {
+  const strays: Strays = {
+    onOwned: (owner, error) => process.stderr.write(`${owner} left an error that nothing caught: ${textOf(error)}\n`),
+    onFault(error) {
+      process.stderr.write(`${textOf(error)}\n`);
+      process.exit(1);
+    },
+  };
   const onStray = (error: unknown) => {
     const owner = ownerOfStray();
-    if (owner === undefined) return onFault(error);
-    logger.error({ err: error, owner }, `${owner} left an error that nothing caught; the process goes on`);
+    if (owner === undefined) strays.onFault(error);
+    else strays.onOwned(owner, error);
   };
   process.on('uncaughtException', onStray);
   process.on('unhandledRejection', onStray);
+  return strays;
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 /** Lines leave in the background, several to a write: a log line must not hold a delivery up. */

@@ -201,6 +201,29 @@ describe('credentials', () => {
   });
 });
 
+it('of a hundred wrong logins that come at once one is looked at; a few wait, the others are told to come back', async () => {
+  const dashboard = await startDashboard({ access: accesses.token, wait: () => new Promise(() => {}) });
+  const base = await dashboard.app.listen({ host: '127.0.0.1', port: 0 });
+  const stop = new AbortController();
+  const statuses: number[] = [];
+  await new Promise<void>((done) => {
+    for (let guess = 0; guess < 100; guess += 1) {
+      const headers = { authorization: `Bearer guess-${guess}` };
+      fetch(`${base}/flows/api/runs`, { headers, signal: stop.signal }).then(
+        (response) => {
+          if (statuses.push(response.status) === 100 - 16) done();
+        },
+        // The ones that wait are left behind.
+        () => {},
+      );
+    }
+  });
+  stop.abort();
+  expect(statuses.filter((status) => status === 401)).toHaveLength(1);
+  expect(statuses.filter((status) => status === 429)).toHaveLength(83);
+  await dashboard.close();
+});
+
 describe('delays of failed logins', () => {
   /** Time that passes only when somebody waits, in the order of the deadlines. */
   function waitingRoom() {

@@ -287,6 +287,24 @@ const EXHAUSTION: readonly Attack[] = [
     },
   },
   {
+    title: '300 sockets that send nothing, and 300 that stop within their headers',
+    async run(target) {
+      for (let count = 0; count < 300; count += 1) {
+        await target.hold('');
+        await target.hold('POST /flows/api/webhook/push HTTP/1.1\r\nhost: a\r\nx-a: ');
+      }
+      expect(await target.send(target.honest())).toMatchObject({ statusCode: 200 });
+    },
+  },
+  {
+    title: 'one client that holds 80 bodies of 1 MiB each without their last byte',
+    async run(target) {
+      const head = POST('host: a\r\nx-forwarded-for: 203.0.113.9\r\ncontent-length: 1048576\r\n');
+      for (let count = 0; count < 80; count += 1) await target.hold(`${head}${'x'.repeat(1_048_575)}`);
+      expect(await target.send(target.honest())).toMatchObject({ statusCode: 200 });
+    },
+  },
+  {
     title: 'GET and HEAD of a stranger before the publisher comes',
     async run(target) {
       const about = { slug: 'limited', headers: JSON_TYPE, body: '{}' };
@@ -298,11 +316,35 @@ const EXHAUSTION: readonly Attack[] = [
   },
 ];
 
-const ATTACKS = { REPLAYS, FREEZES, REQUESTS, EXHAUSTION };
+const PROXY_SIGNS = [
+  'forwarded: for=203.0.113.9',
+  'x-forwarded-for: 203.0.113.9',
+  'x-forwarded-proto: https',
+  'x-real-ip: 203.0.113.9',
+  'via: 1.1 edge',
+  'cf-connecting-ip: 203.0.113.9',
+  'true-client-ip: 203.0.113.9',
+  'x-original-host: hooks.example.com',
+];
+
+/** The dashboard has no credentials here: it is for this machine alone, and not for whoever a proxy brings in. */
+const ACCESS: readonly Attack[] = [
+  ...PROXY_SIGNS.map((sign) => ({ title: sign, text: `GET /flows/api/runs HTTP/1.1\r\n${CLOSE}${sign}\r\n\r\n` })),
+  { title: 'HTTP/1.0', text: 'GET /flows/api/runs HTTP/1.0\r\nhost: localhost\r\n\r\n' },
+  { title: 'another host', text: 'GET /flows/api/runs HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n' },
+].map(({ title, text }) => ({
+  title: `a look at the dashboard with ${title}`,
+  async run(target) {
+    expect(await target.wire(text)).toMatch(/^HTTP\/1\.[01] 403 /);
+  },
+}));
+
+const ATTACKS = { REPLAYS, FREEZES, REQUESTS, EXHAUSTION, ACCESS };
 
 let target: Awaited<ReturnType<typeof startTarget>>;
 beforeAll(async () => {
-  target = await startTarget(FLOWS);
+  // Addresses that a row names in X-Forwarded-For are senders of their own.
+  target = await startTarget(FLOWS, { SLUICE_TRUSTED_PROXIES: '127.0.0.1' });
 });
 afterEach(() => target.releaseSockets());
 afterAll(() => target.close());

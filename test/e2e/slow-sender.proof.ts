@@ -35,3 +35,46 @@ it('hangs up on headers and on bodies that trickle in, so that they cannot hold 
   const response = await fetch(`${service.url}/health/live`);
   expect(response.status).toBe(200);
 });
+
+/** Sends the text and nothing more; yields what came back once the other side has hung up. */
+async function silent(text: string): Promise<string> {
+  const { hostname, port } = new URL(service.url);
+  const socket = connect(Number(port), hostname);
+  let received = '';
+  socket
+    .on('error', () => {})
+    .on('data', (chunk) => {
+      received += chunk;
+    });
+  const closed = once(socket, 'close');
+  socket.write(text);
+  await closed;
+  return received;
+}
+
+it('hangs up on sockets that send nothing more, wherever they stop', async () => {
+  const head = 'POST /flows/api/webhook/push HTTP/1.1\r\nhost: localhost\r\n';
+  const [nothing, headers, announced, chunked] = await Promise.all([
+    silent(''),
+    silent(head),
+    silent(`${head}content-length: 10\r\n\r\nabc`),
+    silent(`${head}transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n`),
+  ]);
+  for (const answer of [nothing, headers]) expect(answer).toMatch(/^(HTTP\/1\.1 408 |$)/);
+  for (const answer of [announced, chunked]) expect(answer).toMatch(/^HTTP\/1\.1 408 [\s\S]*stopped arriving/);
+});
+
+it('does not wait at a stop for requests that never arrive whole, and ends with 0', async () => {
+  const own = await startService(workspace, { SLUICE_DATABASE_URL: 'sqlite:other.db' });
+  const { hostname, port } = new URL(own.url);
+  const head = 'POST /flows/api/webhook/push HTTP/1.1\r\nhost: localhost\r\n';
+  const closed = [head, `${head}content-length: 10\r\n\r\nabc`].map(async (text) => {
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => {}).resume();
+    socket.write(text);
+    await once(socket, 'close');
+  });
+  await fetch(`${own.url}/health/live`);
+  expect(await own.stop('SIGTERM')).toEqual({ code: 0, signal: null });
+  await Promise.all(closed);
+});

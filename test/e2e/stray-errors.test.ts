@@ -18,6 +18,7 @@ const CONFIG = `
   const reject = (who) => void Promise.reject(new Error(who + ' rejected'));
   const fail = (who) => { throw new Error(who + ' threw'); };
   process.on('SIGUSR2', () => fail('module'));
+  reject('import');
   export default {
     enforcementMode: 'Enforce',
     handlers: [defineHandler({
@@ -106,6 +107,14 @@ it("errors of the operator's code that nothing catches are logged under its name
     expect(lines.filter((line) => line.includes(message))[0]).toContain(`"owner":"${owner}"`);
   }
   expect((await post('careless')).status).toBe(200);
+});
+
+it('one that comes while the service starts does not stop the start', async () => {
+  const line = service
+    .output()
+    .split('\n')
+    .find((each) => each.includes('import rejected'));
+  expect(line).toContain('config module');
 });
 
 it('a gate that throws fails the delivery, which is recorded', async () => {
