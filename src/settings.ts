@@ -5,8 +5,10 @@ import type { DashboardAccess } from './dashboard/services.ts';
 import { MASK, maskUrl } from './manifest/mask-url.ts';
 import { nearestName } from './manifest/nearest.ts';
 import { secretReader } from './manifest/read-secret.ts';
-import { describeSettings, type Settings, settingsSchema } from './settings-schema.ts';
+import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
 import type { TracingSettings } from './telemetry/tracing.ts';
+import { familiesCovered } from './webhooks/networks/address-matcher.ts';
+import { isPlaceholder } from './webhooks/weaknesses.ts';
 
 /** The environment as far as Sluice reads it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -160,14 +162,50 @@ function contradictions(settings: Settings): string[] {
   return lines;
 }
 
-/** Settings that do what they say, and less than whoever set them may think. */
-export function settingsWarnings({ forwardedHeaderDepth: depth, trustedProxies }: Settings): string[] {
-  if (depth === 0 || trustedProxies.length > 0) return [];
-  return [
-    `SLUICE_FORWARDED_HEADER_DEPTH=${depth} takes the entry before the last ${depth} of X-Forwarded-For for the client, ` +
-      `which is right behind ${depth + 1} proxies of your own: a client that passes fewer of them writes that entry ` +
-      'itself and chooses its address; set SLUICE_TRUSTED_PROXIES too',
-  ];
+const SECONDS_A_DAY = 86_400;
+/** A password is tried over the network alone; of a token or a key nothing has to be remembered. */
+const MIN_SECRET_BYTES = { dashboardPassword: 8, dashboardToken: 16, storeKey: 16 } as const;
+
+/** A line for each setting that is accepted and protects nothing, or less than it seems to. */
+export function settingsWarnings(settings: Settings): string[] {
+  const lines: string[] = [];
+  const { forwardedHeaderDepth: depth, trustedProxies } = settings;
+  if (depth > 0 && trustedProxies.length === 0) {
+    lines.push(
+      `warning SLUICE_FORWARDED_HEADER_DEPTH=${depth} takes the entry before the last ${depth} of X-Forwarded-For for the client, ` +
+        `which is right behind ${depth + 1} proxies of your own: a client that passes fewer of them writes that entry ` +
+        'itself and chooses its address; set SLUICE_TRUSTED_PROXIES too',
+    );
+  }
+  const tell = (name: SettingName, message: string) => lines.push(`warning ${variableOf(name)}: ${message}`);
+  if (settings.rateLimitPermitsPerSecond === undefined) {
+    const message =
+      'limits nothing by itself: without SLUICE_RATE_LIMIT_PERMITS_PER_SECOND it counts only for triggers that set webhookRateLimitPermitsPerSecond';
+    if (settings.rateLimitBurstSize !== undefined) tell('rateLimitBurstSize', message);
+    if (settings.rateLimitPerIp === true) tell('rateLimitPerIp', message);
+  }
+  if (settings.replayToleranceSeconds > SECONDS_A_DAY) {
+    const message = 'is more than a day: a captured delivery passes for that long once its nonce is lost';
+    tell('replayToleranceSeconds', message);
+  }
+  if (familiesCovered(settings.trustedProxies).length > 0) {
+    tell('trustedProxies', 'holds every public address: any client can then name the address that it is taken for');
+  }
+  if (familiesCovered(settings.egressAllow).length > 0) {
+    tell('egressAllow', 'holds every public address, and so every private one: steps can reach your own network');
+  }
+  for (const [name, minBytes] of Object.entries(MIN_SECRET_BYTES) as [keyof typeof MIN_SECRET_BYTES, number][]) {
+    const text = settings[name];
+    if (text === undefined) continue;
+    if (isPlaceholder(text)) tell(name, 'is a placeholder, which anybody can guess: replace it by a secret');
+    else if (Buffer.byteLength(text) < minBytes) tell(name, `has fewer than ${minBytes} bytes: it can be guessed`);
+    else if (text.trim() !== text) tell(name, 'begins or ends with white space, which counts as a part of it');
+  }
+  return lines;
+}
+
+function variableOf(name: SettingName): string {
+  return describeSettings().find((setting) => setting.name === name)?.variable ?? name;
 }
 
 /** The file of the SQLite store, or `:memory:`. */

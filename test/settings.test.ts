@@ -183,6 +183,47 @@ describe('settings', () => {
   });
 });
 
+describe('settings that protect nothing', () => {
+  it.each<[string, string, string]>([
+    ['SLUICE_RATE_LIMIT_BURST_SIZE', '5', 'limits nothing by itself'],
+    ['SLUICE_RATE_LIMIT_PER_IP', 'true', 'limits nothing by itself'],
+    ['SLUICE_REPLAY_TOLERANCE_SECONDS', '86401', 'is more than a day'],
+    ['SLUICE_TRUSTED_PROXIES', '0.0.0.0/0', 'any client can'],
+    ['SLUICE_TRUSTED_PROXIES', '10.0.0.1,::/1,8000::/1', 'any client can'],
+    ['SLUICE_EGRESS_ALLOW', 'erp.internal,0.0.0.0/1,128.0.0.0/1', 'your own network'],
+    ['SLUICE_DASHBOARD_TOKEN', 'changeme', 'is a placeholder'],
+    ['SLUICE_DASHBOARD_TOKEN', '0123456789abcde', 'has fewer than 16 bytes'],
+    ['SLUICE_DASHBOARD_TOKEN', '0123456789abcdef ', 'white space'],
+    ['SLUICE_STORE_KEY', 'short', 'has fewer than 16 bytes'],
+  ])('are told at the start: %s=%s %s', (name, value, message) => {
+    expect(settingsWarnings(readSettings({ [name]: value }))).toEqual([
+      expect.stringMatching(`^warning ${name}: .*${message}`),
+    ]);
+  });
+
+  it('are none of the usual ones', () => {
+    expect(settingsWarnings(readSettings({}))).toEqual([]);
+    const usual = {
+      SLUICE_RATE_LIMIT_PERMITS_PER_SECOND: '5',
+      SLUICE_RATE_LIMIT_BURST_SIZE: '10',
+      SLUICE_RATE_LIMIT_PER_IP: 'true',
+      SLUICE_REPLAY_TOLERANCE_SECONDS: '86400',
+      SLUICE_TRUSTED_PROXIES: '10.0.0.0/8,::ffff:10.0.0.0/104',
+      SLUICE_EGRESS_ALLOW: 'erp.internal,192.168.0.0/16',
+      SLUICE_DASHBOARD_USER: 'ops',
+      SLUICE_DASHBOARD_PASSWORD: 'four words of a',
+      SLUICE_STORE_KEY: '7d5e0c9f41a86b23',
+    };
+    expect(settingsWarnings(readSettings(usual))).toEqual([]);
+  });
+
+  it('are told without a secret', () => {
+    const [line] = settingsWarnings(readSettings({ SLUICE_DASHBOARD_TOKEN: 'changeme-hunter2' }));
+    expect(line).toContain('SLUICE_DASHBOARD_TOKEN');
+    expect(line).not.toContain('hunter2');
+  });
+});
+
 function sameName(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
@@ -193,7 +234,7 @@ describe('a start warns', () => {
   it('of a depth without the proxies that vouch for it, and of nothing else', () => {
     expect(warnings({ SLUICE_FORWARDED_HEADER_DEPTH: '1' })).toEqual([
       expect.stringMatching(
-        /^SLUICE_FORWARDED_HEADER_DEPTH=1 .*right behind 2 proxies.*set SLUICE_TRUSTED_PROXIES too$/,
+        /^warning SLUICE_FORWARDED_HEADER_DEPTH=1 .*right behind 2 proxies.*set SLUICE_TRUSTED_PROXIES too$/,
       ),
     ]);
     expect(warnings({ SLUICE_FORWARDED_HEADER_DEPTH: '1', SLUICE_TRUSTED_PROXIES: '10.0.0.0/8' })).toEqual([]);

@@ -14,6 +14,7 @@ import { handsOverKey } from './schemes/learning.ts';
 import { isKnownScheme, resolveScheme, type SchemeRegistry } from './schemes/resolve.ts';
 import type { Conversation, SignatureSpec } from './schemes/spec.ts';
 import type { PreparedTrigger } from './triggers.ts';
+import { weaknessesOf } from './weaknesses.ts';
 
 type Field = keyof WebhookInputs;
 type Report = (field: Field, message: string) => void;
@@ -53,6 +54,7 @@ export function webhookChecks({
       };
       const isFit = preparesAll(trigger, { settings, plugins, reports });
       checkSchemeName(webhook.inputs, settings.schemes, reports);
+      if (isFit) checkWeaknesses(trigger, settings, reports);
       if (isFit) checkCoverage(trigger, settings, reports);
       if (isFit) checkHandshakes(trigger, settings, reports);
       if (isFit) checkPresets(webhook.inputs, settings.clock.now(), reports);
@@ -120,6 +122,13 @@ function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipp
     'webhookSignatureScheme',
     `"${name}" is no known scheme: the signature gate will be skipped${didYouMean(name, known)}`,
   );
+}
+
+function checkWeaknesses(trigger: WebhookTrigger, { schemes }: SignatureSettings, reports: Reports): void {
+  const scheme = resolveScheme(schemes, trigger.inputs);
+  for (const { field, message, isOpen } of weaknessesOf(trigger, scheme?.kind === 'spec' ? scheme.spec : undefined)) {
+    reports[isOpen ? 'weakness' : 'warning'](field, message);
+  }
 }
 
 /** What the scheme does not sign, whoever holds one delivery can change. What a verifier signs, its code alone knows. */

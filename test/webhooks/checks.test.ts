@@ -19,7 +19,7 @@ function check(inputs: WebhookInputs, given: Partial<SignatureSettings> = {}) {
   return webhookChecks({ settings: sampleSettings(given), plugins: gateChain() })(loaded(inputs));
 }
 
-const KEY = { webhookHmacKey: 'k' };
+const KEY = { webhookHmacKey: '7d5e0c9f41a86b23' };
 const CUSTOM: WebhookInputs = { ...KEY, webhookSignatureScheme: 'Custom', webhookSignatureHeader: 'X-Sig' };
 const LIST: WebhookInputs = { webhookSignatureMultiValueDelimiter: ',', webhookSignatureValueKey: 'v1' };
 
@@ -32,7 +32,7 @@ describe('webhookChecks', () => {
     { webhookSignatureScheme: 'StandardWebhooks', webhookNonceHeader: 'Webhook-Id' },
     { ...KEY, webhookSignatureScheme: 'mailgun', webhookReplayToleranceSeconds: 600 },
     { ...KEY, webhookSignatureScheme: 'Twitch', webhookNonceHeader: 'Twitch-Eventsub-Message-Id' },
-    { ...KEY, webhookSignatureScheme: 'meta', webhookVerifyToken: 't' },
+    { ...KEY, webhookSignatureScheme: 'meta', webhookVerifyToken: 'a token of our own' },
     { webhookIpAllowListPreset: 'private' },
     { webhookRateLimitPermitsPerSecond: 5, webhookRateLimitPerIp: true },
   ] as WebhookInputs[])('find nothing wrong with %o', (inputs) => {
@@ -162,7 +162,11 @@ describe('webhookChecks', () => {
       'Slack signs a timestamp of its own',
     ],
     ['webhookVerifyToken', { ...KEY, webhookSignatureScheme: 'Meta' }, 'which is refused without it'],
-    ['webhookVerifyToken', { ...KEY, webhookSignatureScheme: 'GitHub', webhookVerifyToken: 't' }, 'is not read'],
+    [
+      'webhookVerifyToken',
+      { ...KEY, webhookSignatureScheme: 'GitHub', webhookVerifyToken: 'a token of our own' },
+      'is not read',
+    ],
     ['webhookSignatureScheme', { ...KEY, webhookSignatureScheme: 'Twilio' }, 'SHA-1, which is switched off'],
     [
       'webhookSignatureScheme',

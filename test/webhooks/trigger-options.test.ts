@@ -4,7 +4,7 @@ import type { WebhookInputs } from '../../src/model/manifest.ts';
 import type { SettingsInput } from '../../src/settings-schema.ts';
 import { type Gateway, type Sent, startGateway, stopGateway } from '../publishers/gateway.ts';
 
-const KEY = 'secret';
+const KEY = 'a key of enough bytes';
 const GITHUB: WebhookInputs = { webhookSignatureScheme: 'GitHub', webhookHmacKey: KEY };
 
 const running: Gateway[] = [];

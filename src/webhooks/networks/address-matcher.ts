@@ -28,6 +28,31 @@ export function compileAddresses(entries: readonly string[], field: string): Add
   };
 }
 
+/** First and last address that a client of the internet can have: unicast in IPv4, RFC 4291's global unicast in IPv6. */
+const PUBLIC = {
+  4: { first: 1n << 24n, last: (224n << 24n) - 1n },
+  6: { first: 1n << 125n, last: (1n << 126n) - 1n },
+} as const;
+
+/**
+ * The families of which the entries, taken together, hold every public address: a list of them tells nobody apart. What
+ * is not an entry is left out.
+ */
+export function familiesCovered(entries: readonly string[]): (4 | 6)[] {
+  const ranges = entries
+    .map((entry) => readRanges(entry.trim()))
+    .flatMap((read) => (typeof read === 'string' ? [] : read));
+  return ([4, 6] as const).filter((family) => {
+    const { first, last } = PUBLIC[family];
+    let next = first;
+    for (const piece of disjoint(ranges, family)) {
+      if (piece.first > next) break;
+      if (piece.last >= next) next = piece.last + 1n;
+    }
+    return next > last;
+  });
+}
+
 function readEntries(entries: readonly string[], field: string): AddressRange[] {
   const read = entries.map((entry) => ({ entry, ranges: readRanges(entry.trim()) }));
   const wrong = read.flatMap(({ entry, ranges }) => (typeof ranges === 'string' ? [`"${entry}" ${ranges}`] : []));

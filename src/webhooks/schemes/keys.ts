@@ -21,7 +21,7 @@ const HEX = /^[0-9a-f]*$/i;
  */
 export function readVerificationKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
   if (spec.algorithm === 'ed25519') {
-    return { kind: 'ed25519', key: toPublicKey(ed25519Bytes(spec, text, { field, is: 'public' })) };
+    return { kind: 'ed25519', key: toPublicKey(ed25519Bytes(spec, text, { field, is: 'public' }), field) };
   }
   const variant = spec.ed25519;
   if (variant !== undefined && text.startsWith(variant.privateKeyPrefix)) {
@@ -89,10 +89,32 @@ function publicKey(variant: Ed25519Variant, text: string, field: string): KeyObj
   if (bytes?.length !== KEY_BYTES) {
     throw new GateConfigurationError(field, `must hold the base64 of 32 bytes after "${variant.publicKeyPrefix}"`);
   }
-  return toPublicKey(bytes);
+  return toPublicKey(bytes, field);
 }
 
-function toPublicKey(bytes: Buffer): KeyObject {
+/** The prime of the field that Ed25519 calculates in: RFC 8032, section 5.1. */
+const P = (1n << 255n) - 19n;
+/** The y of the points whose order divides 8, each with two signs of x. */
+const Y_OF_ORDER_8 = BigInt('0x05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826');
+const SMALL_ORDER: ReadonlySet<bigint> = new Set([0n, 1n, P - 1n, Y_OF_ORDER_8, P - Y_OF_ORDER_8]);
+
+/**
+ * Refuses a key that anybody can sign for: with a point of small order the equation that is verified holds for signatures
+ * made without a private key. OpenSSL 3.0 takes them all, 3.5 does not; a y beyond the prime is read as the one within it.
+ */
+function refuseWeakPoint(bytes: Buffer, field: string): void {
+  const y = BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`) & ((1n << 255n) - 1n);
+  if (SMALL_ORDER.has(y % P)) {
+    throw new GateConfigurationError(
+      field,
+      'is a point of small order, for which anybody can sign without a private key',
+    );
+  }
+  if (y >= P) throw new GateConfigurationError(field, 'is not written in the one way that a public key is');
+}
+
+function toPublicKey(bytes: Buffer, field: string): KeyObject {
+  refuseWeakPoint(bytes, field);
   return createPublicKey({ key: Buffer.concat([SPKI_PREFIX, bytes]), format: 'der', type: 'spki' });
 }
 

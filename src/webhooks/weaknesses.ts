@@ -1,0 +1,124 @@
+import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
+import { familiesCovered } from './networks/address-matcher.ts';
+import { findPreset } from './networks/presets.ts';
+import { readVerificationKey } from './schemes/keys.ts';
+import type { SignatureSpec } from './schemes/spec.ts';
+
+/** A field whose value makes its gate pass what it is there to refuse, or refuse everything. */
+export interface Weakness {
+  readonly field: keyof WebhookInputs;
+  /** Never holds a secret's value, nor its length. */
+  readonly message: string;
+  /** False where the value is a mistake that lets nobody in. */
+  readonly isOpen: boolean;
+}
+
+// RFC 2104 asks for as many bytes as the digest has; below 16 a key can be found by trying, from one captured delivery.
+const MIN_KEY_BYTES = 16;
+const SECONDS_A_DAY = 86_400;
+/** More deliveries in a second than one process can take. */
+const MAX_USEFUL_RATE = 1_000_000;
+
+/** Everything of the kind that a trigger configures. Its gates must have been prepared: the values are well formed. */
+export function weaknessesOf(trigger: WebhookTrigger, spec: SignatureSpec | undefined): Weakness[] {
+  return [...keyWeaknesses(trigger, spec), ...listWeaknesses(trigger.inputs), ...limitWeaknesses(trigger.inputs)];
+}
+
+function keyWeaknesses({ inputs, keys, verifyToken }: WebhookTrigger, spec: SignatureSpec | undefined): Weakness[] {
+  const current = inputs.webhookHmacKey === undefined ? 'webhookSecret' : 'webhookHmacKey';
+  const previous = inputs.webhookHmacKeyPrevious === undefined ? 'webhookSecretPrevious' : 'webhookHmacKeyPrevious';
+  const found = [
+    secretWeakness(keys.current, current, spec),
+    // Without a current key no previous one is read, and the gate refuses everything.
+    secretWeakness(keys.previous, previous, keys.current ? spec : undefined),
+    secretWeakness(verifyToken, 'webhookVerifyToken', undefined),
+  ].filter((weakness) => weakness !== undefined);
+  if (keys.previous && keys.previous === keys.current) {
+    found.push({ field: previous, message: 'is the current key: nothing is rotated', isOpen: false });
+  }
+  return found;
+}
+
+/** The gravest; with a scheme given, its key as the scheme reads it. */
+function secretWeakness(
+  text: string | undefined,
+  field: keyof WebhookInputs,
+  spec: SignatureSpec | undefined,
+): Weakness | undefined {
+  if (!text) return undefined;
+  if (isPlaceholder(text)) {
+    return { field, message: 'is a placeholder, which anybody can guess: replace it by a secret', isOpen: true };
+  }
+  const key = spec === undefined ? undefined : readVerificationKey(spec, text, field);
+  if (key?.kind === 'hmac' && key.bytes.length < MIN_KEY_BYTES) {
+    const message = `has fewer than ${MIN_KEY_BYTES} bytes: whoever captures one delivery can find it by trying`;
+    return { field, message, isOpen: true };
+  }
+  if (key?.kind === 'hmac' && new Set(key.bytes).size === 1) {
+    return { field, message: 'is one byte over and over, which anybody can guess', isOpen: true };
+  }
+  if (text.trim() === text) return undefined;
+  const message = 'begins or ends with white space, which counts as a part of it; most often that is a slip';
+  return { field, message, isOpen: false };
+}
+
+const PLACEHOLDERS: ReadonlySet<string> = new Set(
+  (
+    'secret mysecret yoursecret topsecret supersecret webhooksecret mywebhooksecret signingsecret clientsecret hmackey ' +
+    'webhookkey signingkey secretkey key mykey yourkey token mytoken verifytoken webhooktoken password passw0rd default ' +
+    'test testing testkey testsecret demo demokey example sample placeholder todo tbd none null undefined foo foobar admin'
+  ).split(' '),
+);
+const PLACEHOLDER_FORMS = [
+  /(change|replace)[\s_-]*(me|this|it|with)/i,
+  /^(your|my)[\s_-].*[\s_-](here|key|secret|token)$/i,
+  /^<.*>$/s,
+  /^\{\{.*\}\}$/s,
+  /^\$\{.*\}$/s,
+  // A variable or a file that holds a reference: what it names is not read.
+  /^(env|file):/i,
+];
+
+/** What stands in documentation for a secret, and was left there. */
+export function isPlaceholder(text: string): boolean {
+  const bare = text.trim().replace(/^whsec_/, '');
+  return (
+    PLACEHOLDERS.has(bare.toLowerCase().replace(/[\s_-]/g, '')) || PLACEHOLDER_FORMS.some((form) => form.test(bare))
+  );
+}
+
+function listWeaknesses(inputs: WebhookInputs): Weakness[] {
+  const { webhookIpAllowList, webhookIpDenyList, webhookIpAllowListPreset, webhookIpAllowListPresets = [] } = inputs;
+  const field = 'webhookIpAllowListPresets';
+  const presets = [
+    ...(webhookIpAllowListPreset === undefined ? [] : [webhookIpAllowListPreset]),
+    ...webhookIpAllowListPresets,
+  ];
+  const allowed = [...(webhookIpAllowList ?? []), ...presets.flatMap((name) => findPreset(name, field).entries)];
+  const found: Weakness[] = [];
+  const allows = familiesCovered(allowed).map((family) => `IPv${family}`);
+  if (allows.length > 0) {
+    const message = `holds every public ${allows.join(' and ')} address: it refuses nobody there`;
+    found.push({ field: 'webhookIpAllowList', message, isOpen: true });
+  }
+  const denies = familiesCovered(webhookIpDenyList ?? []).map((family) => `IPv${family}`);
+  if (denies.length > 0) {
+    const message = `holds every public ${denies.join(' and ')} address: it refuses everybody there`;
+    found.push({ field: 'webhookIpDenyList', message, isOpen: false });
+  }
+  return found;
+}
+
+function limitWeaknesses(inputs: WebhookInputs): Weakness[] {
+  const { webhookReplayToleranceSeconds: tolerance = 0, webhookRateLimitPermitsPerSecond: rate = 0 } = inputs;
+  const found: Weakness[] = [];
+  if (tolerance > SECONDS_A_DAY) {
+    const message = 'is more than a day: a captured delivery passes for that long once its nonce is lost';
+    found.push({ field: 'webhookReplayToleranceSeconds', message, isOpen: true });
+  }
+  if (rate > MAX_USEFUL_RATE) {
+    const message = `is more than ${MAX_USEFUL_RATE} deliveries a second: it limits nothing`;
+    found.push({ field: 'webhookRateLimitPermitsPerSecond', message, isOpen: true });
+  }
+  return found;
+}
