@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { type LoadedFlow, type ManifestRules, parseManifest } from '../../src/manifest/load.ts';
+import { shownSnapshot } from '../../src/manifest/secrets.ts';
 import { storedFlow } from '../../src/manifest/stored.ts';
 
 const rules: ManifestRules = {
@@ -85,6 +86,18 @@ describe('a stored revision', () => {
       expect(restored.problems).toEqual([expect.stringContaining('webhookPublicUrl: holds the mask')]);
     },
   );
+
+  it('of an early release, which holds its public URL whole, works on, and is shown with the URL masked', () => {
+    const stored = withUrl('https://a.example/in');
+    const url = 'https://u:hunter2@a.example/in?token=hunter3';
+    const snapshot = JSON.parse(JSON.stringify(stored.snapshot).replace('https://a.example/in', url));
+    expect(urlOf(restore({ ...stored, snapshot }))).toBe(url);
+    const masked = JSON.stringify(stored.snapshot).replace(
+      'https://a.example/in',
+      'https://***@a.example/in?token=***',
+    );
+    expect(JSON.stringify(shownSnapshot(snapshot))).toBe(masked);
+  });
 
   it('reads a public URL that is a reference again, and shows the reference', () => {
     const url = 'https://u:hunter2@a.example/in?token=hunter3';

@@ -100,7 +100,8 @@ async function everythingSaid(): Promise<Record<string, string>> {
   const recent: { id: string }[] = JSON.parse(await read('/flows/api/webhooks/recent?take=500'));
   const runs: { id: string; flowId: string }[] = JSON.parse(await read('/flows/api/runs?take=500'));
   const paths = [
-    ...['flows', `flows/${runs[0]?.flowId}`, 'schemes', 'handlers', 'openapi.json', 'webhooks/stats?hours=1'],
+    ...['flows', 'schemes', 'handlers', 'openapi.json', 'webhooks/stats?hours=1', 'webhooks/readiness'],
+    ...['', '/revisions', '/revisions/1', '/mermaid'].map((part) => `flows/${runs[0]?.flowId}${part}`),
     ...recent.map(({ id }) => `webhooks/${id}`),
     ...runs.flatMap(({ id }) => [`runs/${id}`, `runs/${id}/steps`]),
   ];
