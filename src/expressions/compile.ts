@@ -1,5 +1,6 @@
 import { TypeError as CelTypeError, Environment, EvaluationError, ParseError } from '@marcbachmann/cel-js';
 import type { Json } from '../model/json.ts';
+import { registerMixedArithmetic } from './arithmetic.ts';
 import { Budget, BudgetError } from './budget.ts';
 import { type ExpressionContext, PROPERTIES, type Root } from './context.ts';
 import { ExpressionError } from './errors.ts';
@@ -99,28 +100,12 @@ export function prepareContext(context: ExpressionContext): CelData {
   return { roots: { trigger, steps, response, [LOOP_ALIAS]: loop }, budget: new Budget() };
 }
 
-/**
- * CEL has no arithmetic across its number types, but every number of JSON is a double and every literal without a
- * point an int: `trigger.body.amount / 100` would fail. Mixed operands count as doubles here.
- */
 function makeEnvironment(roots: readonly string[]): Environment {
   const made = new Environment({
     homogeneousAggregateLiterals: false,
     limits: { maxAstNodes: 2000, maxDepth: 64, maxListElements: 500, maxMapEntries: 500 },
   });
-  const arithmetic: Readonly<Record<string, (left: number, right: number) => number>> = {
-    '+': (left, right) => left + right,
-    '-': (left, right) => left - right,
-    '*': (left, right) => left * right,
-    '/': (left, right) => left / right,
-    '%': (left, right) => left % right,
-  };
-  for (const [operator, calculate] of Object.entries(arithmetic)) {
-    const handler = (left: unknown, right: unknown) => calculate(Number(left), Number(right));
-    made.registerOperator(`int ${operator} double: double`, handler);
-    made.registerOperator(`double ${operator} int: double`, handler);
-    if (operator === '%') made.registerOperator('double % double: double', handler);
-  }
+  registerMixedArithmetic(made);
   for (const root of roots) made.registerVariable(root, 'map');
   adaptEvaluator(made);
   return made;
@@ -154,13 +139,27 @@ function compileError(source: string, error: unknown): ExpressionError {
   if (!(error instanceof ParseError || error instanceof CelTypeError)) throw error;
   const position = error.range?.start;
   if (error.code !== 'unknown_variable' || position === undefined) {
-    return new ExpressionError({ expression: source, reason: error.summary, position });
+    const reason = `${error.summary}${conversionHint(source, error.summary, error.node)}`;
+    return new ExpressionError({ expression: source, reason, position });
   }
   const name = /^\w*/.exec(source.slice(position))?.[0] ?? '';
   // `steps.my-step.status` subtracts: the likeliest way to an unknown name.
   const hint = source[position - 1] === '-' ? '; a key with a dash is written ["like-this"]' : '';
   const reason = `"${name}" is not known; expressions read trigger, steps and loop${hint}`;
   return new ExpressionError({ expression: source, reason, position });
+}
+
+const CONVERTIBLE: ReadonlySet<string> = new Set(['int', 'uint', 'double', 'bool']);
+
+/** CEL converts nothing by itself: where a text meets a number, this says which conversion helps; else nothing. */
+function conversionHint(source: string, summary: string, node: unknown): string {
+  const [, left = '', operator = '', right = ''] = /^no such overload: (\S+) (\S+) (\S+)$/.exec(summary) ?? [];
+  const types = [left, right].map((type) => type.replace(/^dyn<(.*)>$/, '$1'));
+  const at = operator === '+' ? types.findIndex((type) => CONVERTIBLE.has(type)) : types.indexOf('string');
+  const operands: unknown = Object(node).args;
+  if (at === -1 || !types.includes('string') || !types.some((type) => CONVERTIBLE.has(type))) return '';
+  const { start, end } = Object(Array.isArray(operands) ? operands[at] : undefined);
+  return `; ${operator === '+' ? 'string' : 'double'}(${source.slice(start, end)}) converts it`;
 }
 
 /** Reasons whose own text would quote data that the expression read. */
@@ -186,6 +185,7 @@ function reasonOf(source: string, error: EvaluationError): string {
   if (fixed !== undefined) return fixed;
   const node = error.node;
   if (error.code === 'unknown_variable') return 'loop is known inside a loop only';
+  if (error.code === 'no_such_overload') return `${error.summary}${conversionHint(source, error.summary, node)}`;
   if (error.code !== 'no_such_key' || node === undefined) return error.summary;
   return `there is no ${source.slice(node.start, node.end)}`;
 }

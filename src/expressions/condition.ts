@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../model/json.ts';
+import { isExactNumber, type Json, type JsonObject, parseJson } from '../model/json.ts';
 import { type CelData, type CompiledExpression, compileExpression, prepareContext } from './compile.ts';
 import type { ExpressionContext } from './context.ts';
 import { ExpressionError } from './errors.ts';
@@ -16,6 +16,11 @@ export type ConditionOutcome =
 
 /** Compiles a `when`. Throws `ExpressionError`, also where the result can be no boolean. */
 export function compileCondition(source: string, reads: 'step' | 'response' = 'step'): CompiledExpression {
+  const trimmed = source.trim();
+  if (trimmed.startsWith('${') && trimmed.endsWith('}')) {
+    const reason = `is an expression already: leave out the \${ }, as in ${trimmed.slice(2, -1).trim()}`;
+    throw new ExpressionError({ expression: source, reason });
+  }
   const condition = compileExpression(source, reads);
   if (condition.type === 'bool' || condition.type === 'dyn') return condition;
   throw notBoolean(source, condition.type);
@@ -71,7 +76,7 @@ function valueAt(context: ExpressionContext, path: JsonPath): unknown {
 
 function copyOf(value: unknown): Json {
   const text = beginningOfJson(value);
-  return text.length <= MAX_TRACED_CHARACTERS ? JSON.parse(text) : `${text.slice(0, MAX_TRACED_CHARACTERS)}…`;
+  return text.length <= MAX_TRACED_CHARACTERS ? parseJson(text) : `${text.slice(0, MAX_TRACED_CHARACTERS)}…`;
 }
 
 /** The JSON text, or more than the trace shows of it: what lies behind is not read, however large or deep it is. */
@@ -82,7 +87,7 @@ function beginningOfJson(value: unknown): string {
     if (isFull()) return;
     if (typeof inner === 'string') {
       text += JSON.stringify(inner.slice(0, MAX_TRACED_CHARACTERS));
-    } else if (typeof inner !== 'object' || inner === null) {
+    } else if (typeof inner !== 'object' || inner === null || isExactNumber(inner)) {
       text += JSON.stringify(inner);
     } else if (Array.isArray(inner)) {
       writeAll(['[', ']'], inner, write);

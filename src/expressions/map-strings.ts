@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../model/json.ts';
+import { isExactNumber, type Json, type JsonObject } from '../model/json.ts';
 import type { JsonPath } from './json-path.ts';
 
 type MapString = (text: string, path: JsonPath) => string;
@@ -10,7 +10,7 @@ export function mapStrings(value: Json, map: MapString, mapKey?: MapKey): Json;
 export function mapStrings(value: Json, map: MapString, mapKey: MapKey = (key) => key): Json {
   const mapValue = (inner: Json, path: JsonPath): Json => {
     if (typeof inner === 'string') return map(inner, path);
-    if (typeof inner !== 'object' || inner === null) return inner;
+    if (typeof inner !== 'object' || inner === null || isExactNumber(inner)) return inner;
     if (isJsonArray(inner)) return inner.map((item, index) => mapValue(item, [...path, index]));
     return Object.fromEntries(
       Object.entries(inner).map(([key, item]) => [mapKey(key), mapValue(item, [...path, key])]),

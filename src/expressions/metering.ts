@@ -1,4 +1,5 @@
 import type { Environment } from '@marcbachmann/cel-js';
+import { isExactNumber } from '../model/json.ts';
 import { Budget, BudgetError } from './budget.ts';
 import { compileDynamicPattern, compilePattern, matches } from './matches.ts';
 import { isEqual, isIn, isRecord, toOperand } from './values.ts';
@@ -115,7 +116,7 @@ export function adaptEvaluator(environment: Environment): void {
 
 function adapt(evaluator: Evaluator): void {
   const typeOf = evaluator.debugType.bind(evaluator);
-  evaluator.debugType = (value) => (isRecord(value) ? evaluator.mapType : typeOf(value));
+  evaluator.debugType = (value) => (isRecord(value) ? evaluator.mapType : typeOf(toOperand(value)));
   // The nested type of a value is kept for good, so that data of ever new shapes would fill the memory.
   evaluator.debugTypeDeep = evaluator.debugType;
   // What `||` and `exists` catch and pass over: an expression whose budget is spent must not go on.
@@ -136,7 +137,7 @@ function meteredHandle({ op, args }: CheckedNode, handle: Handle): Handle {
     case '[]':
       return (left, right, ...rest) => {
         const key = op === '[]' ? toOperand(right) : right;
-        if (!isRecord(left)) return handle(left, key, ...rest);
+        if (!isRecord(left)) return handle(toOperand(left), key, ...rest);
         const found = typeof key === 'string' && Object.hasOwn(left, key) ? left[key] : undefined;
         // An empty map makes the library say that there is no such key.
         return found === undefined ? handle({}, key, ...rest) : found;
@@ -152,7 +153,7 @@ function meteredHandle({ op, args }: CheckedNode, handle: Handle): Handle {
       };
     case 'in':
       return (left, right, ...rest) =>
-        Array.isArray(right) ? isIn(left, right, current) : handle(toOperand(left), right, ...rest);
+        Array.isArray(right) ? isIn(left, right, current) : handle(toOperand(left), toOperand(right), ...rest);
     case '+':
       return (left, right, ...rest) => {
         chargeSize(left);
@@ -162,7 +163,7 @@ function meteredHandle({ op, args }: CheckedNode, handle: Handle): Handle {
     case 'comprehension':
       return (items, ...rest) => {
         chargeSize(items);
-        return handle(items, ...rest);
+        return handle(toOperand(items), ...rest);
       };
     case 'call':
     case 'rcall':
@@ -183,6 +184,9 @@ function meteredCall(args: unknown, handle: Handle): Handle {
   const name = Array.isArray(args) ? String(args[0]) : '';
   const written = writtenPattern(args);
   return (given, ...rest) => {
+    const [first] = Array.isArray(given) ? given : [];
+    // A decimal is written as it was sent: "1.10" stays that.
+    if (name === 'string' && isExactNumber(first)) return first.rawJSON;
     const operands = Array.isArray(given) ? given.map(toOperand) : [];
     chargeCall(name, operands);
     const [text, pattern] = operands;

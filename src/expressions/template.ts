@@ -1,4 +1,4 @@
-import type { Json } from '../model/json.ts';
+import { isExactNumber, type Json } from '../model/json.ts';
 import { type CelData, type CompiledExpression, compileExpression, prepareContext } from './compile.ts';
 import type { ExpressionContext, Root } from './context.ts';
 import { ExpressionError, TemplateError } from './errors.ts';
@@ -47,7 +47,7 @@ export function compileTemplate(value: Json): CompiledTemplate {
   };
   const compileValue = (inner: Json, at: JsonPath): Render => {
     if (typeof inner === 'string') return compileText(inner, at);
-    if (typeof inner !== 'object' || inner === null) return () => inner;
+    if (typeof inner !== 'object' || inner === null || isExactNumber(inner)) return () => inner;
     if (isJsonArray(inner)) {
       const items = inner.map((item, index) => compileValue(item, [...at, index]));
       return (data) => items.map((render) => render(data));

@@ -1,5 +1,5 @@
 import { decodeForm, MAX_FORM_FIELDS, URL_ENCODED_FORM } from '../model/form.ts';
-import { isNestedDeeper, type Json } from '../model/json.ts';
+import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { MAX_DEPTH } from './values.ts';
 
 /** What a body means to expressions, or why it means nothing. */
@@ -18,10 +18,10 @@ export function parseBody(body: Uint8Array, contentType: string | undefined): Pa
   if (text === undefined) {
     return saysJson(mediaType) ? { error: NOT_UTF8 } : { value: { base64: Buffer.from(body).toString('base64') } };
   }
-  const json = parseJson(text);
+  const json = readJson(text);
   if ('value' in json) {
-    if (!isNestedDeeper(text, MAX_DEPTH)) return json;
-    return { error: `the body is nested deeper than ${MAX_DEPTH} levels` };
+    if (isNestedDeeper(text, MAX_DEPTH)) return { error: `the body is nested deeper than ${MAX_DEPTH} levels` };
+    return { value: keepExactNumbers(json.value, text) };
   }
   if (saysJson(mediaType)) return { error: notJson(json.where) };
   return mediaType === URL_ENCODED_FORM ? formFields(text) : { value: text };
@@ -31,7 +31,7 @@ export function parseBody(body: Uint8Array, contentType: string | undefined): Pa
 export function isMalformedJson(body: Uint8Array, contentType: string | undefined): boolean {
   if (body.byteLength === 0 || !saysJson(mediaTypeOf(contentType))) return false;
   const text = decodeUtf8(body);
-  return text === undefined || 'where' in parseJson(text);
+  return text === undefined || 'where' in readJson(text);
 }
 
 const NOT_UTF8 = 'the content type says JSON and the body is not UTF-8';
@@ -59,7 +59,7 @@ function decodeUtf8(body: Uint8Array): string | undefined {
 }
 
 // The engine's own message quotes the body, which is no business of whoever reads the log: only the position is kept.
-function parseJson(text: string): { value: Json } | { where: string } {
+function readJson(text: string): { value: Json } | { where: string } {
   try {
     return { value: JSON.parse(text) };
   } catch (error) {

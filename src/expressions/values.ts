@@ -1,5 +1,5 @@
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator';
-import type { Json } from '../model/json.ts';
+import { exactNumber, isExactNumber, type Json } from '../model/json.ts';
 import type { Budget } from './budget.ts';
 
 /** As deep as expressions read and write; no publisher's payload comes near, and the call stack would end somewhere. */
@@ -12,12 +12,23 @@ export class ConversionError extends Error {}
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null;
+  return prototype === Object.prototype || (prototype === null && !isExactNumber(value));
 }
 
-/** A value of JSON as the operators and functions of CEL take it. */
+const INTEGER = /^-?\d+$/;
+const [MIN_INT, MAX_INT, MAX_UINT] = [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 64n - 1n];
+
+/**
+ * A value of JSON as the operators and functions of CEL take it: integers beyond 2^53 as `int`, or as `uint` where they are
+ * beyond 2^63, every other number as a double.
+ */
 export function toOperand(value: unknown): unknown {
-  return value;
+  if (!isExactNumber(value)) return value;
+  const text = value.rawJSON;
+  if (!INTEGER.test(text) || text === '-0' || text.length > MAX_UINT.toString().length) return Number(text);
+  const integer = BigInt(text);
+  if (integer >= MIN_INT && integer <= MAX_INT) return integer;
+  return integer > 0n && integer <= MAX_UINT ? new UnsignedInt(integer) : Number(text);
 }
 
 /**
@@ -35,8 +46,7 @@ export function isEqual(left: unknown, right: unknown, budget: Budget): boolean 
   }
   const one = toOperand(left);
   const other = toOperand(right);
-  // biome-ignore lint/suspicious/noDoubleEquals: an integer and a double are equal where their values are.
-  if (isNumber(one) && isNumber(other)) return one == other;
+  if (isNumber(one) && isNumber(other)) return areNumbersEqual(one, other);
   return isLeafEqual(one, other, budget);
 }
 
@@ -55,8 +65,13 @@ function areRecordsEqual(
   return keys.every((key) => Object.hasOwn(right, key) && isEqual(left[key], right[key], budget));
 }
 
-function isNumber(value: unknown): boolean {
+function isNumber(value: unknown): value is number | bigint | UnsignedInt {
   return typeof value === 'number' || typeof value === 'bigint' || value instanceof UnsignedInt;
+}
+
+function areNumbersEqual(left: number | bigint | UnsignedInt, right: number | bigint | UnsignedInt): boolean {
+  // biome-ignore lint/suspicious/noDoubleEquals: an integer and a double are equal where their values are.
+  return left.valueOf() == right.valueOf();
 }
 
 function isLeafEqual(left: unknown, right: unknown, budget: Budget): boolean {
@@ -74,8 +89,8 @@ export function isIn(value: unknown, list: readonly unknown[], budget: Budget): 
 }
 
 /**
- * A result of CEL as JSON: integers beyond 2^53 and durations as strings, times as ISO 8601, bytes as base64. What is JSON
- * already is handed on as it is, uncopied.
+ * A result of CEL as JSON: durations as strings, times as ISO 8601, bytes as base64; an integer beyond 2^53 keeps its digits.
+ * What is JSON already is handed on as it is, uncopied.
  */
 export function fromCel(value: unknown, budget: Budget, depth = 0): Json {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
@@ -84,6 +99,7 @@ export function fromCel(value: unknown, budget: Budget, depth = 0): Json {
   if (depth > MAX_DEPTH) throw new ConversionError(`its result is nested deeper than ${MAX_DEPTH} levels`);
   if (Array.isArray(value)) return fromList(value, budget, depth);
   if (isRecord(value)) return fromRecord(value, budget, depth);
+  if (isExactNumber(value)) return value;
   if (value instanceof Uint8Array) return Buffer.from(value).toString('base64');
   if (value instanceof Date) return value.toISOString();
   if (value instanceof UnsignedInt) return fromInteger(value.value);
@@ -98,7 +114,7 @@ function fromDouble(value: number): Json {
 
 function fromInteger(value: bigint): Json {
   const asNumber = Number(value);
-  return Number.isSafeInteger(asNumber) ? asNumber : value.toString();
+  return Number.isSafeInteger(asNumber) ? asNumber : exactNumber(value.toString());
 }
 
 function fromList(list: readonly unknown[], budget: Budget, depth: number): Json {
@@ -131,5 +147,6 @@ function fromRecord(record: Readonly<Record<string, unknown>>, budget: Budget, d
 export function kindOf(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
+  if (isExactNumber(value)) return 'a number';
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }

@@ -1,4 +1,5 @@
 import { formatPath } from '../expressions/json-path.ts';
+import { isExactNumber } from '../model/json.ts';
 
 // Deep enough for any document; a value that contains itself ends here too.
 const MAX_DEPTH = 500;
@@ -49,6 +50,7 @@ function find(value: unknown, depth: number, walk: Walk): Found | undefined {
   if (typeof value !== 'object') return { path: [], what: value === undefined ? 'undefined' : `a ${typeof value}` };
   if (depth === MAX_DEPTH) return { path: [], what: `nested deeper than ${MAX_DEPTH} levels` };
   if (Array.isArray(value)) return findInArray(value, depth, walk);
+  if (isExactNumber(value)) return take(value.rawJSON.length, walk);
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype !== Object.prototype && prototype !== null) {
     return { path: [], what: `an instance of ${value.constructor?.name ?? 'a nameless class'}` };

@@ -1,7 +1,9 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
 import { formatPath } from '../expressions/json-path.ts';
+import { isJsonArray } from '../expressions/map-strings.ts';
 import type { Clock } from '../model/clock.ts';
+import { isExactNumber, type Json } from '../model/json.ts';
 import type { StepDefinition } from '../model/manifest.ts';
 import { MAX_OUTPUT_BYTES } from '../model/run.ts';
 import type { Claim } from '../store/store.ts';
@@ -61,11 +63,25 @@ function timeLeft({ step, claim, clock }: HandlerTask): number | undefined {
 function parseInputs(handler: StepHandler, { value }: ResolvedInputs): unknown {
   const parsed = handler.inputs.safeParse(value);
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map(({ path, message }) => {
+  // A schema that wants a number is given one; what takes any JSON keeps the number as it was sent.
+  const lowered = parsed.error.issues.reduce((inputs, { path }) => withDoubles(inputs, path), value);
+  const again = lowered === value ? parsed : handler.inputs.safeParse(lowered);
+  if (again.success) return again.data;
+  const problems = again.error.issues.map(({ path, message }) => {
     const keys = path.map((key) => (typeof key === 'number' ? key : String(key)));
     return `${formatPath(['inputs', ...keys])}: ${message}`;
   });
   throw new StepFailure('invalid_input', problems.join('; '));
+}
+
+/** The same inputs with the exact number at the path as a double. */
+function withDoubles(inputs: Json, [key, ...rest]: readonly PropertyKey[]): Json {
+  if (isExactNumber(inputs)) return key === undefined ? Number(inputs.rawJSON) : inputs;
+  if (key === undefined || typeof inputs !== 'object' || inputs === null || !Object.hasOwn(inputs, key)) return inputs;
+  const item: Json = Reflect.get(inputs, key);
+  const made = withDoubles(item, rest);
+  if (made === item) return inputs;
+  return isJsonArray(inputs) ? inputs.with(Number(key), made) : { ...inputs, [String(key)]: made };
 }
 
 function start(task: HandlerTask, inputs: unknown, signal: AbortSignal): Promise<HandlerResult> | HandlerResult {

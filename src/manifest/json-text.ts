@@ -4,7 +4,10 @@ import { errorAt, type Problem } from './issues.ts';
 const MAX_DEPTH = 100;
 const MAX_SYNTAX_ERRORS = 20;
 
-/** A text as JSON. `value` is undefined where it is none; a key given twice is a problem and its last value stands. */
+/**
+ * A text as JSON. `value` is undefined where it is none; a key given twice, or an
+ * integer beyond 2^53, is a problem, and what `JSON.parse` makes of it stands.
+ */
 export interface JsonText {
   readonly value: unknown;
   readonly problems: readonly Problem[];
@@ -13,11 +16,11 @@ export interface JsonText {
 /** Reads strict JSON: no comments, no trailing commas; a byte order mark in front is dropped. */
 export function readJson(text: string): JsonText {
   const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
-  const { syntaxErrors, duplicates, deepest } = inspect(content);
+  const { syntaxErrors, doubtful, deepest } = inspect(content);
   if (deepest > MAX_DEPTH) return noJson(`is nested deeper than ${MAX_DEPTH} levels`);
   if (syntaxErrors.length > 0) return { value: undefined, problems: syntaxErrors.slice(0, MAX_SYNTAX_ERRORS) };
   try {
-    return { value: JSON.parse(content), problems: duplicates };
+    return { value: JSON.parse(content), problems: doubtful };
   } catch {
     // The engine's own message quotes the text, and with it perhaps a secret.
     return noJson('is no JSON');
@@ -30,7 +33,7 @@ function noJson(message: string): JsonText {
 
 function inspect(text: string) {
   const syntaxErrors: Problem[] = [];
-  const duplicates: Problem[] = [];
+  const doubtful: Problem[] = [];
   const keysOfOpenObjects: Set<string>[] = [];
   let depth = 0;
   let deepest = 0;
@@ -58,10 +61,16 @@ function inspect(text: string) {
         },
         onArrayBegin: begin,
         onArrayEnd: end,
+        onLiteralValue: (...[value, offset, length, line, , pathOfValue]) => {
+          const digits = text.slice(offset, offset + length);
+          if (typeof value !== 'number' || Number.isSafeInteger(value) || !/^-?\d+$/.test(digits)) return;
+          const message = `line ${line + 1}: ${digits} is larger than a number is exact; write it as "${digits}"`;
+          doubtful.push(errorAt(pathOfValue(), message));
+        },
         onObjectProperty: (...[key, , , line, , pathOfObject]) => {
           const keys = keysOfOpenObjects.at(-1);
           if (keys?.has(key))
-            duplicates.push(errorAt([...pathOfObject(), key], `is given twice, again in line ${line + 1}`));
+            doubtful.push(errorAt([...pathOfObject(), key], `is given twice, again in line ${line + 1}`));
           keys?.add(key);
         },
       },
@@ -72,7 +81,7 @@ function inspect(text: string) {
     if (!(error instanceof RangeError)) throw error;
     deepest = Number.POSITIVE_INFINITY;
   }
-  return { syntaxErrors, duplicates, deepest };
+  return { syntaxErrors, doubtful, deepest };
 }
 
 /** `CommaExpected` reads "comma expected". */

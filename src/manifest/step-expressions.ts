@@ -22,11 +22,23 @@ export interface KnownSteps {
   readonly outer: readonly { readonly stepKey: string; readonly known: KnownSteps }[];
 }
 
+// A placeholder of other template languages, which looks like ours; behind a $ it is a map of CEL.
+const MUSTACHE = /(?<!\$)\{\{([^{}]*)\}\}/;
+
+function mustacheMessage(found: string, inner: string): string {
+  return `holds ${found}, which stays as it is; an expression is written \${${inner}}`;
+}
+
 /** Compiles every placeholder and every `when` of a step, and checks that the steps they read exist and have ended. */
 export function checkExpressions(stepKey: string, step: StepDefinition, known: KnownSteps): Problem[] {
   const path = [...known.path, stepKey];
   const check = (reference: Reference, at: JsonPath) => checkReference(reference, { stepKey, at, known });
   const problems: Problem[] = [];
+  mapStrings(step.inputs, (text, at) => {
+    const [found, inner = ''] = MUSTACHE.exec(text) ?? [];
+    if (found !== undefined) problems.push(warningAt([...path, 'inputs', ...at], mustacheMessage(found, inner.trim())));
+    return text;
+  });
   const templates = [['inputs', step.inputs] as const, ['forEach', step.forEach ?? null] as const];
   for (const [field, value] of templates) {
     const { references, errors } = readTemplate(value);

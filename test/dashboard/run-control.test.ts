@@ -225,6 +225,16 @@ it('a signal that no step waits for is refused by name', async () => {
   expect(await post(url, {})).toMatchObject({ status: 404, body: { reason: 'unknown_signal' } });
 });
 
+it('a signal that is nested beyond what expressions read is refused', async () => {
+  const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth));
+  const url = `/flows/api/runs/${runId}/signals/approve`;
+  expect(await post(url, nested(257))).toMatchObject({
+    status: 400,
+    body: { message: 'body: is nested deeper than 256 levels' },
+  });
+  expect(await post(url, nested(256))).toMatchObject({ status: 404 });
+});
+
 it('a flow is drawn as a flowchart', async () => {
   expect((await get(`/flows/api/flows/${ORDERS_ID}/mermaid`)).body.mermaid.split('\n')).toEqual([
     'flowchart TD',

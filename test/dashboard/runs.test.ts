@@ -114,6 +114,20 @@ describe('one run', () => {
     expect(await get(`/flows/api/runs/${id}`)).toMatchObject({ id, triggerBody: expected });
   });
 
+  it.each([
+    ['JSON nested 5 000 deep', '['.repeat(5_000) + ']'.repeat(5_000), 'application/json'],
+    ['a form of 1 001 fields', 'a=&'.repeat(1_001), 'application/x-www-form-urlencoded'],
+  ])('shows a trigger body that no expression reads, %s, as its text', async (_rule, text, contentType) => {
+    const id = await store(150 + text.length, { body: Buffer.from(text), contentType });
+    expect(await get(`/flows/api/runs/${id}`)).toMatchObject({ id, triggerBody: text });
+  });
+
+  it('shows the numbers of a trigger body as they were sent', async () => {
+    const id = await store(160, { body: Buffer.from('{"id":12345678901234567890,"paid":1.10}') });
+    const { body } = await dashboard.app.inject(`/flows/api/runs/${id}`);
+    expect(body).toContain('"triggerBody":{"id":12345678901234567890,"paid":1.10}');
+  });
+
   it('shows the headers of its trigger without credentials', async () => {
     const id = await store(200, {
       headers: { authorization: CANARIES.authorization, 'x-shop': 'a', 'x-github-event': 'push' },

@@ -63,6 +63,12 @@ const FLOWS: readonly HostileFlow[] = [
   { slug: 'form', inputs: {}, steps: reads('trigger.body.a') },
   { slug: 'concat', inputs: {}, steps: reads('trigger.body.a + trigger.body.a + trigger.body.a') },
   { slug: 'contains', inputs: {}, steps: reads('trigger.body.a.contains(trigger.body.b)') },
+  {
+    slug: 'matches',
+    inputs: {},
+    steps: reads('trigger.body.a.matches("^(a+)+$") || trigger.body.b.matches(trigger.body.c)'),
+  },
+  { slug: 'loops', inputs: {}, steps: reads('trigger.body.a.exists(x, trigger.body.a.exists(y, x.z == y.z))') },
   { slug: 'limited', inputs: { webhookRateLimitPermitsPerSecond: 0.001, webhookRateLimitBurstSize: 2 } },
 ];
 
@@ -207,6 +213,18 @@ const BODIES: readonly (readonly [string, Delivery])[] = [
       headers: JSON_TYPE,
       body: textOf({ a: 'a'.repeat(500_000), b: `${'a'.repeat(250_000)}b` }),
     },
+  ],
+  [
+    'a text and a pattern that backtrack',
+    {
+      slug: 'matches',
+      headers: JSON_TYPE,
+      body: textOf({ a: `${'a'.repeat(60)}!`, b: 'x'.repeat(60), c: '(x+x+)+y' }),
+    },
+  ],
+  [
+    'a list for a loop inside a loop, an exception for each pair',
+    { slug: 'loops', headers: JSON_TYPE, body: textOf({ a: new Array(300_000).fill(1) }) },
   ],
   ['bytes that are no text', { slug: 'form', headers: FORM_TYPE, body: Buffer.alloc(900_000, 0xff) }],
 ];

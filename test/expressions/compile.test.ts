@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import { compileExpression } from '../../src/expressions/compile.ts';
+import { evaluateCondition } from '../../src/expressions/condition.ts';
 import { ExpressionError } from '../../src/expressions/errors.ts';
-import type { Json } from '../../src/model/json.ts';
+import { compileTemplate } from '../../src/expressions/template.ts';
+import { type Json, parseJson } from '../../src/model/json.ts';
 import { context, loopContext } from './context.ts';
 
 describe('what an expression gives', () => {
@@ -54,7 +56,6 @@ describe('what an expression gives', () => {
     ['trigger.body. loop', 'a property'],
     ['trigger.body["constructor"]', 'own'],
     ['"loop"', 'loop'],
-    ['9223372036854775807', '9223372036854775807'],
     ['9007199254740991', 9007199254740991],
     ['3u', 3],
     ['timestamp("2026-01-02T03:04:05Z")', '2026-01-02T03:04:05.000Z'],
@@ -93,7 +94,12 @@ describe('what does not compile', () => {
     ['loop.key', 'loop has no "key"; it has item, index', 0],
     ['trigger.headers["X-Event"]', 'header names are lower-case: "x-event"', 0],
     ['steps.my-step.status', '"step" is not known; expressions read trigger, steps and loop; a key with a dash', 9],
-    ['1 + "a"', 'no such overload: int + string', 0],
+    ['1 + "a"', 'no such overload: int + string; string(1) converts it', 0],
+    ['"n=" + 5', 'string(5) converts it', 0],
+    ['"n=" + (1 < 2)', 'string(1 < 2) converts it', 0],
+    ['"3" > 2', 'double("3") converts it', 0],
+    ['2 - "3"', 'double("3") converts it', 0],
+    ['"a" + null', 'no such overload: string + null', 0],
     ['trigger.body.isPaid ? 1 : "a"', 'Ternary branches must have the same type', 0],
     ['trigger.body.items.exists(trigger, true)', 'a variable hides a root', 26],
     ['cel.bind(steps, 1, steps)', 'a variable hides a root', 9],
@@ -132,7 +138,9 @@ describe('what fails when it is evaluated', () => {
     ['1 / (1 - 1)', 'division by zero'],
     ['trigger.body.n / 0', 'Infinity, which JSON cannot hold'],
     ['trigger.body.n && true', "got 'double'"],
-    ['trigger.body.name + 1', 'no such overload'],
+    ['trigger.body.name + 1', 'no such overload: dyn<string> + int; string(1) converts it'],
+    ['"n=" + trigger.body.n', 'string(trigger.body.n) converts it'],
+    ['trigger.body.name > 1', 'double(trigger.body.name) converts it'],
     ['type(trigger.body.n)', 'a type or namespace'],
     ['timestamp("2026-01-02T03:04:05Z").getHours(trigger.body.name)', 'RangeError'],
   ])('%s', (source, reason) => {
@@ -182,6 +190,73 @@ describe('what fails when it is evaluated', () => {
     const deep = { ...context, trigger: { ...context.trigger, body } };
     expect(() => compileExpression('trigger.body').evaluate(deep)).toThrow('nested deeper than 256 levels');
     expect(compileExpression('size(trigger.body)').evaluate(deep)).toBe(1);
+  });
+});
+
+describe('numbers that a double would change', () => {
+  const BIG = '12345678901234567890';
+  const MIDDLE = '9007199254740993';
+  const body = parseJson(
+    `{"big":${BIG},"id":${MIDDLE},"price":1.10,"huge":1e400,"beyond":${BIG}${BIG},"n":2,"low":-${MIDDLE}}`,
+  );
+  const exact = { ...context, trigger: { ...context.trigger, body } };
+
+  test.each([
+    ['trigger.body.big', BIG],
+    ['trigger.body.price', '1.10'],
+    ['trigger.body.huge', '1e400'],
+    ['[trigger.body.beyond, trigger.body.id]', `[${BIG}${BIG},${MIDDLE}]`],
+    ['{"id": trigger.body.id}', `{"id":${MIDDLE}}`],
+    ['has(trigger.body.id) ? trigger.body.id : 0', MIDDLE],
+    ['cel.bind(id, trigger.body.id, [id, id].filter(i, i == id))', `[${MIDDLE},${MIDDLE}]`],
+    ['trigger.body.id + 1', '9007199254740994'],
+    ['trigger.body.id + trigger.body.n', '9007199254740995'],
+    ['trigger.body.id * trigger.body.n - trigger.body.id', MIDDLE],
+    ['trigger.body.id % 1000', '993'],
+    ['trigger.body.big - 1', '12345678901234567889'],
+    ['trigger.body.big - trigger.body.id', '12336671701979826897'],
+    ['trigger.body.big / 10u', '1234567890123456789'],
+    ['-trigger.body.id', `-${MIDDLE}`],
+    ['trigger.body.price * 2', '2.2'],
+    ['trigger.body.id / 2', '4503599627370496'],
+    [`trigger.body.id == ${MIDDLE}`, 'true'],
+    ['trigger.body.id == 9007199254740992', 'false'],
+    ['trigger.body.id == 9007199254740992.0', 'false'],
+    [`trigger.body.big == ${BIG}u`, 'true'],
+    ['trigger.body.big > trigger.body.id', 'true'],
+    ['trigger.body.low < trigger.body.id', 'true'],
+    ['trigger.body.price == 1.1', 'true'],
+    [`trigger.body.id in [${MIDDLE}]`, 'true'],
+    ['9007199254740992 in [trigger.body.id]', 'false'],
+    ['[trigger.body.id] == [9007199254740992]', 'false'],
+    ['{"a": trigger.body.price} == {"a": 1.1}', 'true'],
+    ['string(trigger.body.price) + "," + string(trigger.body.big)', `"1.10,${BIG}"`],
+    ['has(trigger.body.price.rawJSON)', 'false'],
+    ['size(trigger.body)', '7'],
+    ['9223372036854775807', '9223372036854775807'],
+    ['18446744073709551615u', '18446744073709551615'],
+  ])('%s gives %s', (source, expected) => {
+    expect(JSON.stringify(compileExpression(source).evaluate(exact))).toBe(expected);
+  });
+
+  test.each([
+    ['trigger.body.price.rawJSON', 'there is no trigger.body.price.rawJSON'],
+    ['trigger.body.price["rawJSON"]', 'there is no trigger.body.price["rawJSON"]'],
+    ['trigger.body.price.map(x, x)', 'double'],
+    ['size(trigger.body.price)', 'no matching overload'],
+    ['trigger.body.big * trigger.body.id', 'integer overflow'],
+    ['trigger.body.big * 2', 'integer overflow'],
+    ['trigger.body.id && true', "got 'int'"],
+  ])('%s fails: %s', (source, reason) => {
+    expect(() => compileExpression(source).evaluate(exact)).toThrow(reason);
+  });
+
+  it('stand in a text, and in a condition’s trace, as they were sent', () => {
+    const when = compileExpression('trigger.body.price > 1');
+    expect(compileTemplate(`id \${trigger.body.id}, \${[trigger.body.price]}`).render(exact)).toBe(
+      `id ${MIDDLE}, [1.10]`,
+    );
+    expect(JSON.stringify(evaluateCondition(when, exact))).toBe('{"result":true,"trace":{"trigger.body.price":1.10}}');
   });
 });
 

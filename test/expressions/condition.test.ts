@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import { compileCondition, evaluateCondition } from '../../src/expressions/condition.ts';
 import { ExpressionError } from '../../src/expressions/errors.ts';
-import type { Json } from '../../src/model/json.ts';
+import { type Json, parseJson } from '../../src/model/json.ts';
 import { context } from './context.ts';
 
 describe('a condition', () => {
@@ -33,6 +33,12 @@ describe('a condition', () => {
     });
   });
 
+  it('says that a condition needs no placeholder around it', () => {
+    expect(() => compileCondition(` \${ trigger.body.n > 1 } `)).toThrow(
+      `leave out the \${ }, as in trigger.body.n > 1`,
+    );
+  });
+
   test.each(['1 + 1', '"true"', '[true]', 'null', 'size(trigger.body)'])(
     '%s can be no boolean and does not compile',
     (source) => {
@@ -60,7 +66,7 @@ describe('a condition', () => {
     const condition = compileCondition('trigger.body == 1');
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {
-        const body: Json = JSON.parse(JSON.stringify(value));
+        const body = parseJson(JSON.stringify(value));
         fc.pre(JSON.stringify(body).length <= 512);
         const { trace } = evaluateCondition(condition, { ...context, trigger: { ...context.trigger, body } });
         expect(trace['trigger.body']).toEqual(body);

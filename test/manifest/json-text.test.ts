@@ -37,6 +37,16 @@ test.each([
   ]);
 });
 
+test.each(['9007199254740993', '-12345678901234567890'])('reports that %s would be another number', (digits) => {
+  expect(readJson(`{"a":\n[1e30, 9007199254740991, ${digits}]}`).problems).toEqual([
+    {
+      severity: 'error',
+      path: 'a[2]',
+      message: `line 2: ${digits} is larger than a number is exact; write it as "${digits}"`,
+    },
+  ]);
+});
+
 it('lets one key stand in several objects', () => {
   expect(readJson('{"a": {"a": [{"a": 1}, {"a": 2}]}}').problems).toEqual([]);
 });

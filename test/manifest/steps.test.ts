@@ -252,6 +252,12 @@ describe('warns of', () => {
       { inputs: { a: '${steps.first.status}' } },
       'inputs.a: reads steps.first, which this step does',
     ],
+    [
+      'a placeholder of another template language',
+      'second',
+      { inputs: { message: 'order {{ trigger.body.id }}' } },
+      'inputs.message: holds {{ trigger.body.id }}, which stays as it is; an expression is written ${trigger.body.id}',
+    ],
   ])('%s, read strictly too', (_rule, key, part, issue) => {
     for (const given of [rules, strictRules]) {
       expect(issuesWith(key, part, given)).toEqual([expect.stringMatching(/^warning flow\.json steps\./)]);
@@ -270,6 +276,7 @@ describe('accepts', () => {
     ['a plain header', 'third', { inputs: { url, headers: { accept: 'text/plain' } } }],
     ['an upstream of an upstream', 'third', { inputs: { url: `${url}\${steps.first.status}` } }],
     ['a reference where no secret belongs', 'second', { inputs: { message: 'env:NOPE' } }],
+    ['a map of CEL', 'second', { inputs: { message: '${{"a": {"b": 1}}} ${{"a": 1}}' } }],
     ['an escaped placeholder', 'second', { inputs: { message: 'costs $${nothing}' } }],
   ])('%s', (_rule, key, part) => {
     expect(issuesWith(key, part, strictRules)).toEqual([]);

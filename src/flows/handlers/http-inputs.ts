@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Json } from '../../model/json.ts';
+import { type ExactNumber, isExactNumber, type Json } from '../../model/json.ts';
 import { pollInputs, problemOfPoll } from './http-poll.ts';
 
 export interface StatusRange {
@@ -18,7 +18,10 @@ const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // Visible Latin-1 and blanks: what a header line can carry, and no line break.
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-const scalar = z.union([z.string(), z.number(), z.boolean()], 'expected a string, number or boolean').transform(String);
+const exact = z.custom<ExactNumber>(isExactNumber).transform(({ rawJSON }) => rawJSON);
+const scalar = z
+  .union([z.string(), z.number(), z.boolean(), exact], 'expected a string, number or boolean')
+  .transform(String);
 
 // Rendered inputs are JSON already; walking a large body once more would cost milliseconds.
 const json = z.custom<Json>((value) => value !== undefined);

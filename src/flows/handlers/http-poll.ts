@@ -1,9 +1,10 @@
-import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
+import { Budget } from '../../expressions/budget.ts';
 import type { CompiledExpression } from '../../expressions/compile.ts';
 import { compileCondition, evaluateCondition } from '../../expressions/condition.ts';
 import type { ExpressionContext } from '../../expressions/context.ts';
 import { ExpressionError } from '../../expressions/errors.ts';
+import { isEqual } from '../../expressions/values.ts';
 import type { Json } from '../../model/json.ts';
 import type { HandlerResult } from './handler.ts';
 
@@ -98,7 +99,7 @@ function verdictOn(answer: HandlerResult, inputs: PollInputs): string {
   if (answer.kind !== 'succeeded' || !hasCondition) return 'done';
   if (pollConditionPath !== undefined) {
     const found = valueAt(answer.output, pollConditionPath);
-    return isDeepStrictEqual(found, pollConditionEquals) ? 'done' : `${pollConditionPath} was another`;
+    return isEqual(found, pollConditionEquals, new Budget()) ? 'done' : `${pollConditionPath} was another`;
   }
   if (pollCondition === undefined) return 'done';
   // An answer that does not have the field yet is not the one waited for.

@@ -1,4 +1,4 @@
-import type { Json } from '../../model/json.ts';
+import { type Json, parseJson } from '../../model/json.ts';
 
 /** JSON where the content type says so and it parses, else text, else base64 of what is no text; null for no bytes. */
 export function decodeBody(bytes: Uint8Array, contentType: string | undefined): Json {
@@ -7,7 +7,7 @@ export function decodeBody(bytes: Uint8Array, contentType: string | undefined): 
   if (text === undefined) return Buffer.from(bytes).toString('base64');
   if (!isJson(contentType)) return text;
   try {
-    return JSON.parse(text) as Json;
+    return parseJson(text);
   } catch {
     return text;
   }

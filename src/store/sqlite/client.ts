@@ -1,9 +1,10 @@
-import type { AcceptResult, HoldResult, Store } from '../store.ts';
+import { parseJson } from '../../model/json.ts';
+import type { AcceptResult, HoldResult, LargeRunInput, RunInput, Store } from '../store.ts';
 import { acceptanceValues, runValues } from './accept.ts';
 import { deliveryValues } from './deliveries.ts';
 import { heldValues } from './holds.ts';
 import { inMemory } from './messages.ts';
-import { type OperationName, operationNames, operations } from './operations.ts';
+import { type AnsweredInput, type OperationName, operationNames, operations } from './operations.ts';
 import { StoreThread } from './thread.ts';
 
 const NO_BODY = new Uint8Array(0);
@@ -70,6 +71,7 @@ export async function openSqliteStore({ path, onFatal, onLost }: SqliteStoreOpti
         [{ ...tick, run: run && runValues(run) }],
         run?.trigger.body ?? NO_BODY,
       ) as Promise<boolean>,
+    ...valueMembers(writer, reader),
     async close() {
       writer.refuse();
       await reader.close();
@@ -77,4 +79,25 @@ export async function openSqliteStore({ path, onFatal, onLost }: SqliteStoreOpti
       await writer.close();
     },
   };
+}
+
+/** The members whose values of flows cross threads as JSON text. */
+function valueMembers(writer: StoreThread, reader: StoreThread) {
+  const ask = async <Value>(thread: StoreThread, name: OperationName, args: readonly unknown[]): Promise<Value> => {
+    const text = (await thread.call(name, args)) as string | undefined;
+    return (text === undefined ? undefined : parseJson(text)) as Value;
+  };
+  return {
+    advance: (outcome) => writer.call('advance', [JSON.stringify(outcome)]) as ReturnType<Store['advance']>,
+    deliverSignal: (signal) =>
+      writer.call('deliverSignal', [JSON.stringify(signal)]) as ReturnType<Store['deliverSignal']>,
+    claimDue: (request) => ask(writer, 'claimDue', [request]),
+    listSteps: (...args) => ask(reader, 'listSteps', args),
+    findStep: (...args) => ask(reader, 'findStep', args),
+    async readRunInput(...args) {
+      const answer = (await reader.call('readRunInput', args)) as AnsweredInput | LargeRunInput | undefined;
+      if (answer === undefined || answer.kind !== undefined) return answer;
+      return { trigger: answer.trigger, steps: parseJson(answer.steps) as unknown as RunInput['steps'] };
+    },
+  } satisfies Partial<Store>;
 }

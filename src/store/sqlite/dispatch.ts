@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import { parseRuntimeKey } from '../../flows/runtime-keys.ts';
+import type { Json } from '../../model/json.ts';
 import type { StepStatus } from '../../model/manifest.ts';
 import type { StepError } from '../../model/run.ts';
 import type { Claim, ClaimBatch, ClaimRequest, ReceivedSignal } from '../store.ts';
@@ -80,7 +81,7 @@ function prepareLease(db: Database): (row: DueRow, now: number, leasedUntil: num
       interruptions: row.interruptions + Number(isInterrupted),
       startedAt: now,
       attemptStartedAt: (goesOn ? findStart.get(runId, stepKey, attemptCount)?.startedAt : undefined) ?? now,
-      resumed: wait === null ? null : { state: JSON.parse(wait).state, signal: findSignal(runId, stepKey) },
+      resumed: wait === null ? null : { state: stateOf(wait), signal: findSignal(runId, stepKey) },
       loop: iteration && { item: loopItem(runId, iteration.loopKey, iteration.index), index: iteration.index },
       stop: stopOf({ cancelRequestedAt, timedOutAt }),
     };
@@ -88,6 +89,10 @@ function prepareLease(db: Database): (row: DueRow, now: number, leasedUntil: num
     if (!goesOn) insertAttempt.run(runId, stepKey, claim.attempt, now);
     return claim;
   };
+}
+
+function stateOf(wait: string): Json {
+  return (fromJson(wait) as { readonly state: Json }).state;
 }
 
 /** The signal that a step took last. */

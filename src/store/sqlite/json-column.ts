@@ -1,4 +1,4 @@
-import type { Json } from '../../model/json.ts';
+import { type Json, parseJson } from '../../model/json.ts';
 import type { StepError } from '../../model/run.ts';
 
 /** JSON as a column keeps it: null is SQL's. */
@@ -7,5 +7,5 @@ export function toJson(value: Json | StepError | undefined): string | null {
 }
 
 export function fromJson(text: string | null): Json {
-  return text === null ? null : JSON.parse(text);
+  return text === null ? null : parseJson(text);
 }

@@ -5,6 +5,7 @@ import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '..
 import type { Json } from '../../model/json.ts';
 import type { Graph } from '../../model/manifest.ts';
 import { MAX_LOOP_BYTES, type StepError } from '../../model/run.ts';
+import { fromJson } from './json-column.ts';
 import { prepareStatesIn } from './scope-states.ts';
 
 /** How far a loop has come. */
@@ -57,7 +58,7 @@ export function prepareLoopItem(db: Database): (runId: string, loopKey: string, 
     const kept = chunks.get(key);
     if (kept !== undefined) return kept;
     const text = find.get(runId, loopKey, firstIndex)?.items ?? '[]';
-    const items = JSON.parse(text) as Json[];
+    const items = fromJson(text) as Json[];
     chunks.set(key, items, { size: text.length });
     return items;
   };

@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3';
-import type { Store } from '../store.ts';
+import { parseJson } from '../../model/json.ts';
+import type { LargeRunInput, RunInput, Store } from '../store.ts';
 import { type AcceptanceValues, prepareAccept } from './accept.ts';
 import { prepareAdvance } from './advance.ts';
 import { prepareCancelRun, prepareDeliverSignal, prepareRetryStep } from './control.ts';
@@ -60,12 +61,35 @@ interface Sent {
   holdDelivery: [acceptance: AcceptanceValues, held: HeldValues, body: Uint8Array];
   recordDelivery: [delivery: DeliveryValues, body?: Uint8Array];
   fireSchedule: [tick: SentTick, body: Uint8Array];
+  advance: [outcome: string];
+  deliverSignal: [signal: string];
+}
+
+/**
+ * What members answer from their thread, where that is not what the caller gets. Values of flows cross threads as JSON text,
+ * here and above: a clone would make an object of an exact number, and costs three times as much.
+ */
+interface Answered {
+  claimDue: string;
+  listSteps: string | undefined;
+  findStep: string | undefined;
+  readRunInput: AnsweredInput | LargeRunInput | undefined;
+}
+
+/** A run's input with its steps as JSON text; the trigger's body stays the bytes that it is. */
+export interface AnsweredInput {
+  readonly kind?: undefined;
+  readonly trigger: RunInput['trigger'];
+  readonly steps: string;
 }
 
 type Args<Name extends OperationName> = Name extends keyof Sent ? Sent[Name] : Parameters<Store[Name]>;
+type Result<Name extends OperationName> = Name extends keyof Answered
+  ? Answered[Name]
+  : Awaited<ReturnType<Store[Name]>>;
 
 /** What a member does inside its transaction, as a `Job` of a batch. */
-type Run<Name extends OperationName> = (...args: Args<Name>) => Awaited<ReturnType<Store[Name]>>;
+type Run<Name extends OperationName> = (...args: Args<Name>) => Result<Name>;
 
 /** Names the thread that runs a member, and prepares its statements, once for each connection. */
 type Operation<Name extends OperationName> =
@@ -73,6 +97,18 @@ type Operation<Name extends OperationName> =
   | { readonly thread: 'reader'; prepare(db: Database): Run<Name> };
 
 export type ThreadRole = 'writer' | 'reader';
+
+const takingText =
+  <Argument, Value>(run: (argument: Argument) => Value) =>
+  (text: string): Value =>
+    run(parseJson(text) as Argument);
+
+const givingText =
+  <Given extends unknown[], Value>(run: (...given: Given) => Value) =>
+  (...given: Given) => {
+    const value = run(...given);
+    return (value === undefined ? undefined : JSON.stringify(value)) as Value extends undefined ? undefined : string;
+  };
 
 export const operations: { readonly [Name in OperationName]: Operation<Name> } = {
   ping: { thread: 'writer', prepare: preparePing },
@@ -108,22 +144,32 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
 
   listRuns: { thread: 'reader', prepare: prepareListRuns },
   findRun: { thread: 'reader', prepare: prepareFindRun },
-  listSteps: { thread: 'reader', prepare: prepareListSteps },
-  readRunInput: { thread: 'reader', prepare: prepareReadRunInput },
+  listSteps: { thread: 'reader', prepare: (db) => givingText(prepareListSteps(db)) },
+  readRunInput: {
+    thread: 'reader',
+    prepare: (db) => {
+      const read = prepareReadRunInput(db);
+      return (...given) => {
+        const input = read(...given);
+        if (input === undefined || input.kind !== undefined) return input;
+        return { trigger: input.trigger, steps: JSON.stringify(input.steps) };
+      };
+    },
+  },
 
-  claimDue: { thread: 'writer', prepare: prepareClaimDue },
+  claimDue: { thread: 'writer', prepare: (db) => givingText(prepareClaimDue(db)) },
   renewLeases: { thread: 'writer', prepare: prepareRenewLeases },
-  advance: { thread: 'writer', prepare: prepareAdvance },
+  advance: { thread: 'writer', prepare: (db) => takingText(prepareAdvance(db)) },
   recover: { thread: 'writer', prepare: prepareRecover },
 
   cancelRun: { thread: 'writer', prepare: prepareCancelRun },
   retryStep: { thread: 'writer', prepare: prepareRetryStep },
-  deliverSignal: { thread: 'writer', prepare: prepareDeliverSignal },
+  deliverSignal: { thread: 'writer', prepare: (db) => takingText(prepareDeliverSignal(db)) },
 
   findLineage: { thread: 'reader', prepare: prepareFindLineage },
   listSignals: { thread: 'reader', prepare: prepareListSignals },
   outlineSteps: { thread: 'reader', prepare: prepareOutlineSteps },
-  findStep: { thread: 'reader', prepare: prepareFindStep },
+  findStep: { thread: 'reader', prepare: (db) => givingText(prepareFindStep(db)) },
   listMoments: { thread: 'reader', prepare: prepareListMoments },
   listLoops: { thread: 'reader', prepare: prepareListLoops },
   countChildren: { thread: 'reader', prepare: prepareCountChildren },
