@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
  * Every numbered log event. Ids are stable, so that alerts may match on them; 4000, 4004, 4006 and 4009 are reserved and
  * are never emitted.
  */
-const EVENTS = {
+export const EVENTS = {
   RunStarted: { eventId: 1000, level: 'info' },
   RunCompleted: { eventId: 1001, level: 'info' },
   TriggerRejectedDisabledFlow: { eventId: 1010, level: 'warn' },
