@@ -94,7 +94,7 @@ const EXPECTED = [
   'not before 2026-03-31T12:00:00.000Z.\n      Merge into the manifest:\n      {\n        "steps": {\n          "approve": {',
   '                "when": "false"\n',
   '  CAUTION\n  - steps.pay.runAfter (run-after-changed)\n',
-  '  SAFE\n  - version (version-changed)\n    The version is another.\n    "1" -> "2"\n',
+  '  SAFE\n  - version (version-changed)\n    The version changed.\n    "1" -> "2"\n',
   `Reports (${FLOW_ID}), version 1, revision 2: unchanged\n\n`,
   '2 flows: 1 breaking, 1 unchanged. Exit code 2: a deploy refuses what breaks, and what does not fit.\n',
 ];

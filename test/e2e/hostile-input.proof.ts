@@ -18,6 +18,7 @@ const CPU_SECONDS = 1;
 const STANDARD_KEY = Buffer.from('thirty-two bytes of a shared key').toString('base64');
 const TWITCH_KEY = 'a twitch secret of some length';
 const SQUARE_KEY = 'a square signature key';
+const LENIENT_KEY = 'the key of flows that are not enforced';
 const TWILIO_KEY = '12345678901234567890123456789012';
 const PUBLIC_URL = 'https://hooks.example.com/flows/api/webhook';
 
@@ -69,6 +70,10 @@ const FLOWS: readonly HostileFlow[] = [
     steps: reads('trigger.body.a.matches("^(a+)+$") || trigger.body.b.matches(trigger.body.c)'),
   },
   { slug: 'loops', inputs: {}, steps: reads('trigger.body.a.exists(x, trigger.body.a.exists(y, x.z == y.z))') },
+  ...(['Audit', 'Off'] as const).map((mode) => ({
+    slug: mode === 'Audit' ? 'audited' : 'watched',
+    inputs: { webhookSignatureScheme: 'GitHub', webhookHmacKey: LENIENT_KEY, webhookEnforcementMode: mode },
+  })),
   { slug: 'limited', inputs: { webhookRateLimitPermitsPerSecond: 0.001, webhookRateLimitBurstSize: 2 } },
 ];
 
@@ -357,7 +362,26 @@ const ACCESS: readonly Attack[] = [
   },
 }));
 
-const ATTACKS = { REPLAYS, FREEZES, REQUESTS, EXHAUSTION, ACCESS };
+/** What a lenient mode let in is explained as well as what Enforce refused, and is never run twice. */
+const EXPLAINED: readonly Attack[] = (['audited', 'watched'] as const).map((slug) => ({
+  title: `a changed delivery that is ${slug} only`,
+  async run(target) {
+    const body = '{"order":1}';
+    const digest = sign('sha256', LENIENT_KEY, body).digest('hex');
+    const headers = { ...JSON_TYPE, 'x-hub-signature-256': `sha256=${digest}` };
+    const { statusCode, text } = await target.send({ slug, headers, body: `${body}\n` });
+    expect(statusCode).toBe(200);
+    const url = `${target.service.url}/flows/api/webhooks/${JSON.parse(text).deliveryId}`;
+    const story = (await (await fetch(url)).json()) as { hints: string[]; signature: object; rejected: boolean };
+    expect(story).toMatchObject({ rejected: true, hints: ['would verify without the trailing newline'] });
+    expect(story.signature).toMatchObject({ signedBytes: { length: body.length + 1 } });
+    const forced = { method: 'POST', headers: JSON_TYPE, body: '{"force":true}' };
+    expect(await (await fetch(`${url}/redeliver`, forced)).json()).toMatchObject({ outcome: 'not possible' });
+    expect(await target.runsOf(slug)).toBe(1);
+  },
+}));
+
+const ATTACKS = { REPLAYS, FREEZES, REQUESTS, EXHAUSTION, ACCESS, EXPLAINED };
 
 let target: Awaited<ReturnType<typeof startTarget>>;
 beforeAll(async () => {

@@ -16,7 +16,7 @@ export const cronChanged: ChangeRule = (change) =>
         class: 'safe',
         before: one[field],
         after: other[field],
-        message: `${name} of \`${key}\` is another.`,
+        message: `${name} of \`${key}\` changed.`,
         consequence:
           field === 'onMissed'
             ? 'It is read when a tick was missed. Runs in flight are not touched.'

@@ -8,7 +8,7 @@ export const flowTimeoutChanged: ChangeRule = ({ before, after }) => {
       class: 'safe',
       before: before.timeoutSeconds,
       after: after.timeoutSeconds,
-      message: 'The time that a run may take is another.',
+      message: 'The time limit of a run changed.',
       consequence: 'A run gets its deadline when it starts: runs in flight keep theirs.',
     }),
   ];

@@ -62,5 +62,5 @@ function isField(field: string): field is keyof WebhookInputs {
 
 function verbOf(before: unknown, after: unknown): string {
   if (before === undefined) return 'is new';
-  return after === undefined ? 'is gone' : 'is another';
+  return after === undefined ? 'is gone' : 'changed';
 }

@@ -12,7 +12,7 @@ export const labelsChanged: ChangeRule = ({ before, after }) =>
       class: 'safe',
       before: before[field],
       after: after[field],
-      message: `The ${field} is another.`,
+      message: `The ${field} changed.`,
       consequence,
     }),
   );

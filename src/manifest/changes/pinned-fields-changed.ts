@@ -29,7 +29,7 @@ export const pinnedFieldsChanged: ChangeRule = ({ graphs, live }) =>
             class: 'safe',
             before: jsonOf(before[field]),
             after: jsonOf(after[field]),
-            message: `${field} of \`${stepKey}\` is another.`,
+            message: `${field} of \`${stepKey}\` changed.`,
             consequence: `Runs in flight are pinned to their revision: in them \`${stepKey}\` ${consequence}`,
             live: standing(live, [recordKey]),
           }),

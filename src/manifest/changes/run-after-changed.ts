@@ -21,7 +21,7 @@ function changed({ stepKey, path, before, after }: StepChange, live: string | un
     class: 'caution',
     before: jsonOf(before.runAfter),
     after: jsonOf(after.runAfter),
-    message: `What \`${stepKey}\` runs after is another.`,
+    message: `\`${stepKey}\` now runs after different steps or statuses.`,
     consequence:
       `Runs in flight are pinned to the revision that they started from: \`${stepKey}\` starts in them as it was wired ` +
       'there, due steps included, and nothing of them changes. Runs that start after the deploy follow the new wiring, ' +

@@ -19,7 +19,7 @@ function judge({ live }: Change, graph: GraphChange, key: string): Finding {
       ...found,
       rule: 'step-inserted',
       class: 'caution',
-      message: `The new step \`${key}\` stands in an existing path: ${names} ${waiting.length === 1 ? 'waits' : 'wait'} for it.`,
+      message: `The new step \`${key}\` was inserted into an existing path: ${names} ${waiting.length === 1 ? 'waits' : 'wait'} for it.`,
       consequence:
         `Runs in flight are pinned to the revision that they started from: they go on without \`${key}\`, and nothing ` +
         'else of them changes. Runs that start after the deploy have it, so that for a while runs differ.',

@@ -14,7 +14,7 @@ export const typeChanged: ChangeRule = ({ graphs, live }) =>
           class: 'caution',
           before: step.before.type,
           after: step.after.type,
-          message: `\`${step.stepKey}\` is a step of another type.`,
+          message: `The type of \`${step.stepKey}\` changed.`,
           consequence: `${inFlight(step)} Re-runs of kept runs use ${step.after.type}.`,
           advice: `${DRAIN} Or leave this step as it is and give the new type to a new step.`,
           live: standing(live, [step.recordKey]),
