@@ -3,7 +3,7 @@ import type { StepDefinition } from '../model/manifest.ts';
 import { cycles, unknownUpstreams } from './graph.ts';
 import { errorAt, type Problem, warningAt } from './issues.ts';
 import { STEP_KEY } from './schema.ts';
-import { checkExpressions, type KnownSteps } from './step-expressions.ts';
+import { checkExpressions, hasStep, type KnownSteps } from './step-expressions.ts';
 import { checkStepInputs, type StepRules } from './step-inputs.ts';
 
 const LOOP = 'ForEach';
@@ -61,9 +61,8 @@ function checkLoopFields(step: StepDefinition, path: JsonPath): Problem[] {
 
 /** Inside a loop a child's key comes before one outside, so that an expression could read another step than was meant. */
 function hiddenKeys({ stepKeys, path, outer }: KnownSteps): Problem[] {
-  const outside = new Set(outer.flatMap(({ known }) => known.stepKeys));
   return stepKeys
-    .filter((key) => outside.has(key))
+    .filter((key) => outer.some(({ known }) => hasStep(known, key)))
     .map((key) =>
       warningAt([...path, key], `hides the step "${key}" outside the loop: steps.${key} means the child in here`),
     );

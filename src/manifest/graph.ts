@@ -1,7 +1,7 @@
 import type { JsonPath } from '../expressions/json-path.ts';
 import type { Graph } from '../model/manifest.ts';
 import { errorAt, type Problem } from './issues.ts';
-import { didYouMean } from './nearest.ts';
+import { didYouMean, MAX_NAMES } from './nearest.ts';
 
 /** Upstream keys that no step has. `stepKeys` are all steps of the file, those that do not parse included. */
 export function unknownUpstreams({
@@ -18,7 +18,7 @@ export function unknownUpstreams({
     Object.keys(step.runAfter)
       .filter((upstream) => !known.has(upstream))
       .map((upstream) => {
-        const others = stepKeys.filter((key) => key !== stepKey);
+        const others = stepKeys.slice(0, MAX_NAMES + 1).filter((key) => key !== stepKey);
         return errorAt(
           [...path, stepKey, 'runAfter', upstream],
           `there is no such step${didYouMean(upstream, others)}`,

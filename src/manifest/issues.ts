@@ -36,8 +36,9 @@ export function formatIssue(issue: ManifestIssue): string {
 
 /** Whether the path is one of the places or leads into one. */
 export function isWithin(path: string, places: ReadonlySet<string>): boolean {
-  for (const place of places) {
-    if (path === place || path.startsWith(`${place}.`) || path.startsWith(`${place}[`)) return true;
+  // By the beginnings of the path: there may be as many places as there are steps, and each step asks.
+  for (let end = 0; end < path.length; end += 1) {
+    if ((path[end] === '.' || path[end] === '[') && places.has(path.slice(0, end))) return true;
   }
-  return false;
+  return places.has(path);
 }

@@ -18,7 +18,7 @@ export function readJson(text: string): JsonText {
   const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
   const { syntaxErrors, doubtful, deepest } = inspect(content);
   if (deepest > MAX_DEPTH) return noJson(`is nested deeper than ${MAX_DEPTH} levels`);
-  if (syntaxErrors.length > 0) return { value: undefined, problems: syntaxErrors.slice(0, MAX_SYNTAX_ERRORS) };
+  if (syntaxErrors.length > 0) return { value: undefined, problems: syntaxErrors };
   try {
     return { value: JSON.parse(content), problems: doubtful };
   } catch {
@@ -49,6 +49,7 @@ function inspect(text: string) {
       text,
       {
         onError: (...[code, , , line, column]) => {
+          if (syntaxErrors.length === MAX_SYNTAX_ERRORS) return;
           syntaxErrors.push(errorAt([], `line ${line + 1}, column ${column + 1}: ${syntaxMessage(code)}`));
         },
         onObjectBegin: () => {

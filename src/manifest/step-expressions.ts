@@ -22,6 +22,15 @@ export interface KnownSteps {
   readonly outer: readonly { readonly stepKey: string; readonly known: KnownSteps }[];
 }
 
+const stepKeySets = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+/** Whether one of the steps has this key; of many steps each may be asked for by each. */
+export function hasStep({ stepKeys }: Pick<KnownSteps, 'stepKeys'>, stepKey: string): boolean {
+  const known = stepKeySets.get(stepKeys) ?? new Set(stepKeys);
+  stepKeySets.set(stepKeys, known);
+  return known.has(stepKey);
+}
+
 // A placeholder of other template languages, which looks like ours; behind a $ it is a map of CEL.
 const MUSTACHE = /(?<!\$)\{\{([^{}]*)\}\}/;
 
@@ -88,10 +97,10 @@ function checkReference(
   if (typeof name === 'number') return [errorAt(at, `reads steps[${name}]; a step key is text: steps["${name}"]`)];
   const around = known.outer.at(-1);
   // A step further out has ended before the loop around this one began, or it may not have.
-  if (!known.stepKeys.includes(name) && around !== undefined) {
+  if (!hasStep(known, name) && around !== undefined) {
     return checkReference({ root, path, position }, { stepKey: around.stepKey, at, known: around.known });
   }
-  if (!known.stepKeys.includes(name)) {
+  if (!hasStep(known, name)) {
     return [errorAt(at, `reads steps.${name}, and there is no such step${didYouMean(name, known.stepKeys)}`)];
   }
   if (upstreamsOf(known.graph, stepKey).has(name)) return [];
