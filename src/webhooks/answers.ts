@@ -45,3 +45,9 @@ export function bodyStopped(): Answer {
   const error = { statusCode: 408, error: 'Request Timeout', message };
   return { statusCode: 408, contentType: JSON_TYPE, body: JSON.stringify(error) };
 }
+
+/** No reason beside it: the request is no HTTP that a publisher sends, and is refused before it counts as a delivery. */
+export function malformedHost(): Answer {
+  const error = { statusCode: 400, error: 'Bad Request', message: 'The Host header is not a host name' };
+  return { statusCode: 400, contentType: JSON_TYPE, body: JSON.stringify(error) };
+}

@@ -2,13 +2,13 @@ import type { IncomingMessage } from 'node:http';
 import type { Span } from '@opentelemetry/api';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { startReceiveSpan, type TraceparentUse } from '../telemetry/tracing.ts';
-import { type Answer, bodyStopped, methodNotAllowed } from './answers.ts';
+import { type Answer, bodyStopped, malformedHost, methodNotAllowed } from './answers.ts';
 import { type BodyAllowance, bodyBudget } from './body-budget.ts';
 import type { ClientAddressReader } from './client-address.ts';
 import { addressGroup } from './networks/address.ts';
 import { BodyError, readBody } from './read-body.ts';
 import { type Receiver, type ReceiverServices, receiver } from './receive.ts';
-import { type DeliveryReading, toDelivery } from './to-delivery.ts';
+import { type DeliveryReading, hasHost, toDelivery } from './to-delivery.ts';
 
 export interface IngressServices extends ReceiverServices, DeliveryReading {
   readonly maxBodyBytes: number;
@@ -54,6 +54,10 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
     // Fastify answers a malformed content type with 415 before any parser runs; to this route every body is bytes, and
     // the delivery reads the type that was sent from the raw headers.
     request.raw.headers['content-type'] = 'application/octet-stream';
+    if (!hasHost(request, services.clientAddress)) {
+      write(reply, malformedHost());
+      return;
+    }
     const forwardedFor = [request.headers['x-forwarded-for']].flat().join(',');
     const sender = services.senderAddress.read(request.socket.remoteAddress ?? '', forwardedFor);
     const allowance = budget.open(addressGroup(sender));

@@ -41,12 +41,26 @@ function sentHeaders(request: FastifyRequest): Record<string, string> {
   return headers;
 }
 
+// A name, an IPv4 address, or an IPv6 address in brackets, and a port. A slash, a quote or a question mark in it could be
+// the front of what a scheme signs behind the host.
+const HOST = /^(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?$/;
+
+/** Whether the host that the URL of the delivery would be made of is one. */
+export function hasHost(request: FastifyRequest, clientAddress: ClientAddressReader): boolean {
+  const peer = request.socket.remoteAddress ?? '';
+  return HOST.test(hostOf(sentHeaders(request), clientAddress.isTrustedPeer(peer)));
+}
+
 /** What the publisher called, where a proxy of the operator's says so; else what this socket can tell. */
 function requestOrigin(request: FastifyRequest, headers: Readonly<Record<string, string>>, isTrusted: boolean): string {
   const forwardedProtocol = isTrusted ? lastOf(headers['x-forwarded-proto']) : undefined;
-  const forwardedHost = isTrusted ? lastOf(headers['x-forwarded-host']) : undefined;
   const protocol = forwardedProtocol === 'https' || forwardedProtocol === 'http' ? forwardedProtocol : request.protocol;
-  return `${protocol}://${forwardedHost ?? headers.host ?? 'localhost'}`;
+  return `${protocol}://${hostOf(headers, isTrusted)}`;
+}
+
+function hostOf(headers: Readonly<Record<string, string>>, isTrusted: boolean): string {
+  const forwardedHost = isTrusted ? lastOf(headers['x-forwarded-host']) : undefined;
+  return forwardedHost ?? headers.host ?? 'localhost';
 }
 
 // The last value is the one that the nearest proxy wrote.
