@@ -48,10 +48,15 @@ export interface Evidence {
   /** The timestamp that the scheme signs, milliseconds; absent where the scheme signs none or it is not there. */
   readonly signedTimestamp?: SignedTimestamp;
   /**
-   * Hex SHA-256 of the signed bytes of a verified delivery, where the body is not among them for certain: all that tells
-   * such a delivery from a replay with another body.
+   * Hex SHA-256 of the bytes that a signature was verified over, where these are not the raw body between boundaries that
+   * nothing can move. Then only they tell a delivery from a replay: URL, form or body may be written in another way.
    */
   readonly signedBytesSha256?: string;
+  /**
+   * Of a verified delivery whose scheme has several header families: the values in the family that verified, by the
+   * lower-case names that any family has for them. The headers of the other families were never verified.
+   */
+  readonly verifiedHeaders?: ReadonlyMap<string, string>;
   /** The header that would hold both the signature and the timestamp is absent, which is one failure. */
   readonly lacksTimestampWithSignature?: true;
   readonly replaySkewMs?: number;

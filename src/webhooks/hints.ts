@@ -5,7 +5,7 @@ import type { SignatureSettings } from './gates/signature.ts';
 import type { Judgement } from './pipeline.ts';
 import { describeSignature, findMistakes } from './schemes/mistakes.ts';
 import { resolveScheme } from './schemes/resolve.ts';
-import { publicUrlOf } from './schemes/signed-url.ts';
+import { calledUrl } from './schemes/signed-url.ts';
 import type { SignatureSpec } from './schemes/spec.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
@@ -34,7 +34,7 @@ export function adviseOn(
   if (scheme?.kind !== 'spec') return { hints, signature: null };
   const { spec } = scheme;
   const { path, requestUrl } = delivery;
-  const publicUrl = publicUrlOf({
+  const { url: publicUrl } = calledUrl({
     configuredUrl: inputs.webhookPublicUrl,
     baseUrl: settings.publicUrl,
     path,

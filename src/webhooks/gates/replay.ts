@@ -121,16 +121,26 @@ function nonceOf(
   delivery: Delivery,
   { evidence, timestamp, rule }: { evidence: Evidence; timestamp: FoundTimestamp | undefined; rule: ReplayRule },
 ): { value: string; expiresAt: number } {
-  const sent = headerValue(delivery, rule.nonceHeader);
+  const sent = sentNonce(delivery, evidence, rule);
   const expiresAt = expiryOf(delivery.receivedAt, timestamp, rule);
   if (sent !== undefined) return { value: sent.length <= MAX_NONCE_LENGTH ? sent : sha256(sent), expiresAt };
   return { value: digestOf(delivery, evidence, timestamp), expiresAt };
 }
 
 /**
+ * What the named header says, and where the scheme has that header in several families, what it says in the one that
+ * verified: with the header of another family, which nothing vouches for, a captured delivery would get any nonce.
+ */
+function sentNonce(delivery: Delivery, evidence: Evidence, { nonceHeader }: ReplayRule): string | undefined {
+  if (nonceHeader === undefined) return undefined;
+  const verified = evidence.verifiedHeaders?.get(nonceHeader)?.trim();
+  return verified === undefined ? headerValue(delivery, nonceHeader) : verified || undefined;
+}
+
+/**
  * The SHA-256 of timestamp and body. A timestamp that a verified signature does not cover stays out of it: whoever holds
  * one captured delivery could write a new one into the header, and so make a new nonce of the same delivery. Where the
- * signature does not cover the body either, what it does cover is the nonce, for the same reason.
+ * signature does not cover the raw body between certain boundaries, what it does cover is the nonce, for the same reason.
  */
 function digestOf({ body }: Delivery, evidence: Evidence, timestamp: FoundTimestamp | undefined): string {
   if (evidence.signedBytesSha256 !== undefined) return evidence.signedBytesSha256;

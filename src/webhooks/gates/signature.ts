@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Delivery, Reason } from '../../model/delivery.ts';
 import type { WebhookInputs, WebhookTrigger } from '../../model/manifest.ts';
 import {
@@ -14,7 +15,7 @@ import { type KeyPair, type Verification, verifyWithSpec } from '../schemes/hmac
 import { readVerificationKey } from '../schemes/keys.ts';
 import { handsOverKey, keysInForce, learnsKey } from '../schemes/learning.ts';
 import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
-import { publicUrlOf } from '../schemes/signed-url.ts';
+import { type CalledUrl, calledUrl } from '../schemes/signed-url.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
 import { ANSWER_TIME_LIMIT_MS, answerInTime, failureOf } from './answer-in-time.ts';
 
@@ -24,7 +25,7 @@ export type SignatureSettings = GateSettings & {
   readonly verifierTimeLimitMs?: number | undefined;
 };
 
-type UrlReader = (delivery: Delivery) => string;
+type UrlReader = (delivery: Delivery) => CalledUrl;
 
 // A reason is a sentence; more than this is a dump of something.
 const MAX_REASON_LENGTH = 200;
@@ -91,8 +92,7 @@ function urlReader({ webhookPublicUrl }: WebhookInputs, { publicUrl }: Signature
   if (webhookPublicUrl !== undefined && !URL.canParse(webhookPublicUrl)) {
     throw new GateConfigurationError('webhookPublicUrl', 'is no absolute URL, such as https://hooks.example.com/in');
   }
-  return ({ path, requestUrl }) =>
-    publicUrlOf({ configuredUrl: webhookPublicUrl, baseUrl: publicUrl, path, requestUrl });
+  return ({ path, requestUrl }) => calledUrl({ configuredUrl: webhookPublicUrl, baseUrl: publicUrl, path, requestUrl });
 }
 
 /** Refuses everything, because the trigger or the service is not set up to verify: never lets pass what it cannot judge. */
@@ -129,7 +129,8 @@ function specGate(
     name: signatureGate.name,
     check(delivery) {
       try {
-        const verification = verifyWithSpec(spec, keys, { delivery, publicUrl: readUrl(delivery) });
+        const { url, sentQuery } = readUrl(delivery);
+        const verification = verifyWithSpec(spec, keys, { delivery, publicUrl: url, sentQuery });
         const verdict = verdictOf(spec.name, verification, isTimestampRequired);
         if (verdict.passed || verdict.reason !== 'signature_missing' || spec.timestamp?.in !== 'signature')
           return verdict;
@@ -147,9 +148,17 @@ function verdictOf(scheme: string, verification: Verification, isTimestampRequir
   if (!verification.isVerified) return failed(verification.reason, verification.detail, evidence);
   const problem = timestampProblem(verification.timestamp, isTimestampRequired);
   if (problem !== undefined) return failed(problem.reason, problem.detail, evidence);
-  const { usedPreviousKey, signedBytesSha256 } = verification;
-  const verified = { ...evidence, isVerified: true, usedPreviousKey };
-  return { passed: true, evidence: signedBytesSha256 === undefined ? verified : { ...verified, signedBytesSha256 } };
+  const { usedPreviousKey, signedBytesSha256, verifiedHeaders } = verification;
+  return {
+    passed: true,
+    evidence: {
+      ...evidence,
+      isVerified: true,
+      usedPreviousKey,
+      ...(signedBytesSha256 === undefined ? {} : { signedBytesSha256 }),
+      ...(verifiedHeaders === undefined ? {} : { verifiedHeaders }),
+    },
+  };
 }
 
 function verifierGate(
@@ -161,7 +170,7 @@ function verifierGate(
     name: signatureGate.name,
     async check(delivery) {
       try {
-        const request = { delivery, keys: readKeysInForce(), publicUrl: readUrl(delivery) };
+        const request = { delivery, keys: readKeysInForce(), publicUrl: readUrl(delivery).url };
         return answerOf(verifier, await answerInTime((signal) => verifier.verify({ ...request, signal }), limitMs));
       } catch (error) {
         // The fault is the verifier's; whatever it is, this delivery was not verified.
@@ -183,7 +192,11 @@ function answerOf({ name }: SignatureVerifier, result: VerificationResult): Verd
       const problem = timestampProblem(timestamp, false);
       if (problem !== undefined) return failed(problem.reason, problem.detail, evidence);
       const usedPreviousKey = result.outcome === 'verifiedWithPreviousKey';
-      return { passed: true, evidence: { ...evidence, isVerified: true, usedPreviousKey } };
+      const verified = { ...evidence, isVerified: true, usedPreviousKey };
+      const bytes = result.signedBytes;
+      if (bytes === undefined) return { passed: true, evidence: verified };
+      const signedBytesSha256 = createHash('sha256').update(bytes).digest('hex');
+      return { passed: true, evidence: { ...verified, signedBytesSha256 } };
     }
     default:
       // Plain JavaScript may return anything, `true` for one: no known outcome, no access.

@@ -1,5 +1,6 @@
 import type { SignatureAlgorithm, SignatureEncoding, SignedPayloadStrategy } from '../../model/manifest.ts';
 import { HEADER_NAME } from './custom.ts';
+import { hasFixedForm } from './signed-payload.ts';
 import type { SignatureSpec, SpecAlgorithm } from './spec.ts';
 
 /** A spec of the operator's in short; everything else that it may need comes from the trigger's own fields. */
@@ -30,6 +31,8 @@ const STRATEGIES: readonly SignedPayloadStrategy[] = [
   'TimestampPlusToken',
   'Custom',
 ];
+
+const SIGNS_TIMESTAMP: readonly SignedPayloadStrategy[] = ['TimestampDotBody', 'ColonDelimited', 'TimestampPlusToken'];
 
 /** Throws a TypeError that names the spec, the field and what is accepted: a config module may be plain JavaScript. */
 export function readShortSpec(spec: NamedSignatureSpec): ShortSpec {
@@ -68,16 +71,30 @@ export function checkSpec(spec: SignatureSpec): void {
   if (strategy === 'TimestampPlusToken' && spec.payload.token === undefined) {
     throw new TypeError(`${place}: strategy TimestampPlusToken needs payload.token`);
   }
+  checkDeliveryId(spec, place);
   checkTimestamp(spec, place);
+  checkIsSigned(spec, place);
+}
+
+function checkDeliveryId({ headers, payload }: SignatureSpec, place: string): void {
+  if (payload.startsWithDeliveryId !== true) return;
+  if (payload.strategy !== 'TimestampDotBody') {
+    throw new TypeError(`${place}: strategy ${payload.strategy} does not sign a delivery id (startsWithDeliveryId)`);
+  }
+  if (headers.some(({ deliveryId }) => deliveryId === undefined)) {
+    throw new TypeError(`${place}: the delivery id, which is signed, is in a header that headers do not name`);
+  }
 }
 
 function checkTimestamp({ headers, multiValue, payload, timestamp }: SignatureSpec, place: string): void {
-  const isNeeded = ['TimestampDotBody', 'ColonDelimited', 'TimestampPlusToken'].includes(payload.strategy);
+  const isNeeded = SIGNS_TIMESTAMP.includes(payload.strategy);
   if (timestamp === undefined && isNeeded) {
     throw new TypeError(`${place}: strategy ${payload.strategy} signs a timestamp; say where it stands`);
   }
-  if (payload.strategy === 'TimestampDotBody' && payload.delimiter === '' && !isSelfDelimiting(timestamp, payload)) {
-    throw new TypeError(`${place}: without a delimiter the timestamp must have a fixed form; give its unit or length`);
+  if (!isCertain({ payload, timestamp })) {
+    throw new TypeError(
+      `${place}: nothing tells where the timestamp begins or ends; give payload.delimiter, or unit rfc3339, or a length`,
+    );
   }
   if (timestamp?.in === 'header' && headers.some((family) => family.timestamp === undefined)) {
     throw new TypeError(`${place}: the timestamp is in a header that headers do not name`);
@@ -87,10 +104,32 @@ function checkTimestamp({ headers, multiValue, payload, timestamp }: SignatureSp
   }
 }
 
-/** Whether no character of the timestamp could as well be the id's or the body's. */
-function isSelfDelimiting(timestamp: SignatureSpec['timestamp'], payload: SignatureSpec['payload']): boolean {
-  if (timestamp?.unit === 'rfc3339') return true;
-  return timestamp?.length !== undefined && payload.startsWithDeliveryId !== true;
+/** A timestamp that anybody could change, and the age of a delivery with it, is none that a spec may name. */
+function checkIsSigned({ payload: { strategy }, timestamp }: SignatureSpec, place: string): void {
+  if (timestamp === undefined || strategy === 'Custom' || SIGNS_TIMESTAMP.includes(strategy)) return;
+  if (timestamp.in !== 'body' || strategy === 'UrlPlusSortedForm') {
+    throw new TypeError(`${place}: strategy ${strategy} does not sign the timestamp: anybody could change it`);
+  }
+  const { path, formField } = timestamp.field;
+  if (path.length > 0 && formField !== undefined) {
+    throw new TypeError(
+      `${place}: the timestamp is a JSON member (path) or a form's field (formField), not both: the content type, which is not signed, would choose`,
+    );
+  }
+}
+
+/** Whether no character of the timestamp could as well be the id's, the token's or the body's. */
+function isCertain({ payload, timestamp }: Pick<SignatureSpec, 'payload' | 'timestamp'>): boolean {
+  switch (payload.strategy) {
+    case 'TimestampPlusToken':
+      return hasFixedForm(timestamp);
+    case 'TimestampDotBody':
+    case 'ColonDelimited':
+      if (payload.startsWithDeliveryId === true && payload.delimiter === '') return timestamp?.unit === 'rfc3339';
+      return payload.delimiter === undefined || /[^0-9]/.test(payload.delimiter) || hasFixedForm(timestamp);
+    default:
+      return true;
+  }
 }
 
 function checkHeaderName(specName: string, field: string, name: unknown): void {

@@ -26,11 +26,10 @@ const DELIMITED_STRATEGIES: readonly SignedPayloadStrategy[] = ['TimestampDotBod
 
 // No field of a trigger names the place of a token: it is where Mailgun has it, whose strategy TimestampPlusToken is.
 const TOKEN: BodyField = { path: ['signature', 'token'], formField: 'token' };
-const TIMESTAMP_BESIDE_TOKEN: TimestampSource = {
-  in: 'body',
-  field: { path: ['signature', 'timestamp'], formField: 'timestamp' },
-  unit: 'detect',
-};
+const TIMESTAMP_BESIDE_TOKEN: BodyField = { path: ['signature', 'timestamp'], formField: 'timestamp' };
+
+// Seconds until the year 2286. With another number of digits one of them could be the token's.
+const LENGTH_BESIDE_TOKEN = 10;
 
 /** The spec that a trigger's own fields describe. Fields that make no sense together are refused, never ignored. */
 export function customSpec(inputs: WebhookInputs, builders: PayloadBuilders): SignatureSpec {
@@ -177,6 +176,8 @@ function timestampOf(
   multiValue: MultiValue | undefined,
 ): TimestampSource | undefined {
   const valueKey = inputs.webhookTimestampValueKey;
+  const length = strategy === 'TimestampPlusToken' ? LENGTH_BESIDE_TOKEN : undefined;
+  const form = { unit: 'detect', length } as const;
   const isSigned = signsTimestamp(inputs);
   if (isSigned && valueKey !== undefined && inputs.webhookTimestampHeader !== undefined) {
     throw new GateConfigurationError(
@@ -185,11 +186,11 @@ function timestampOf(
     );
   }
   if (valueKey !== undefined && multiValue !== undefined && isSigned) {
-    return { in: 'signature', valueKey, unit: 'detect' };
+    return { in: 'signature', valueKey, ...form };
   }
   if (!isSigned) return undefined;
-  if (inputs.webhookTimestampHeader !== undefined) return { in: 'header', unit: 'detect' };
-  if (strategy === 'TimestampPlusToken') return TIMESTAMP_BESIDE_TOKEN;
+  if (inputs.webhookTimestampHeader !== undefined) return { in: 'header', ...form };
+  if (strategy === 'TimestampPlusToken') return { in: 'body', field: TIMESTAMP_BESIDE_TOKEN, ...form };
   if (strategy === 'Custom') return undefined;
   throw new GateConfigurationError(
     'webhookTimestampHeader',

@@ -10,6 +10,8 @@ export interface Extraction {
   readonly timestamp: SignedTimestamp | undefined;
   readonly deliveryId: string | undefined;
   readonly token: string | undefined;
+  /** Timestamp and id of the family in use, by every name that some family has for them; absent with one family. */
+  readonly familyHeaders: ReadonlyMap<string, string> | undefined;
 }
 
 export type FoundSignature =
@@ -50,11 +52,29 @@ export function extract(spec: SignatureSpec, delivery: Delivery): Extraction {
     timestamp: timestampOf(spec.timestamp, { delivery, family, segments, readField }),
     deliveryId: family?.deliveryId === undefined ? undefined : headerOf(delivery.headers, family.deliveryId),
     token: token === undefined ? undefined : wellSized(readField(token), token),
+    familyHeaders: family === undefined ? undefined : headersByAnyName(spec, family, delivery),
   };
 }
 
 function familyOf(spec: SignatureSpec, delivery: Delivery): HeaderFamily | undefined {
   return spec.headers.find(({ signature }) => headerOf(delivery.headers, signature) !== undefined) ?? spec.headers[0];
+}
+
+function headersByAnyName(
+  { headers: families }: SignatureSpec,
+  family: HeaderFamily,
+  { headers }: Delivery,
+): ReadonlyMap<string, string> | undefined {
+  if (families.length < 2) return undefined;
+  const values = new Map<string, string>();
+  for (const role of ['timestamp', 'deliveryId'] as const) {
+    const ownName = family[role];
+    const value = ownName === undefined ? undefined : headerOf(headers, ownName);
+    if (value === undefined) continue;
+    const names = families.map((each) => each[role]).filter((name) => name !== undefined);
+    for (const name of names) values.set(name.toLowerCase(), value);
+  }
+  return values;
 }
 
 /** The line's segments; undefined where it is absent, has not the form, or is no list. */

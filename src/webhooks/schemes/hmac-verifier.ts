@@ -16,8 +16,9 @@ export type Verification = {
   | {
       readonly isVerified: true;
       readonly usedPreviousKey: boolean;
-      /** Hex SHA-256 of the signed bytes, where the body is not among them for certain. */
+      /** Hex SHA-256 of the signed bytes, where they are not the raw body between certain boundaries. */
       readonly signedBytesSha256: string | undefined;
+      readonly verifiedHeaders: ReadonlyMap<string, string> | undefined;
     }
   | { readonly isVerified: false; readonly reason: Reason; readonly detail: string }
 );
@@ -33,12 +34,15 @@ interface Candidate {
   readonly bytes: Buffer;
 }
 
+interface VerifiedRequest {
+  readonly delivery: Delivery;
+  readonly publicUrl: string;
+  /** The end of the URL that the request chose. */
+  readonly sentQuery?: string | undefined;
+}
+
 /** Verifies a delivery as the spec describes. Throws only what a payload builder of the operator's throws. */
-export function verifyWithSpec(
-  spec: SignatureSpec,
-  keys: KeyPair,
-  request: { readonly delivery: Delivery; readonly publicUrl: string },
-): Verification {
+export function verifyWithSpec(spec: SignatureSpec, keys: KeyPair, request: VerifiedRequest): Verification {
   const extraction = extract(spec, request.delivery);
   const { timestamp, signature } = extraction;
   if (signature.kind !== 'found') {
@@ -49,18 +53,29 @@ export function verifyWithSpec(
   if (candidates.length === 0) {
     return { isVerified: false, reason: 'signature_malformed', detail: `no signature is ${formOf(spec)}`, timestamp };
   }
-  const payload = signedPayload(spec.payload, payloadInput(extraction, request));
+  const payload = signedPayload(spec, payloadInput(extraction, request));
   if (!payload.isComplete) {
     return { isVerified: false, reason: payload.reason, detail: payload.detail, timestamp };
   }
   // Both keys are compared to the end, whatever the first one says.
-  const matchesCurrent = matchesAny(keys.current, candidates, payload.variants);
-  const matchesPrevious = keys.previous !== undefined && matchesAny(keys.previous, candidates, payload.variants);
-  if (!matchesCurrent && !matchesPrevious) {
+  const current = firstMatch(keys.current, candidates, payload.variants);
+  const previous = keys.previous === undefined ? undefined : firstMatch(keys.previous, candidates, payload.variants);
+  const signedBytes = current ?? previous;
+  if (signedBytes === undefined) {
     return { isVerified: false, reason: 'signature_mismatch', detail: mismatchOf(spec, request.publicUrl), timestamp };
   }
-  const signedBytesSha256 = coversBody(spec) ? undefined : sha256(payload.variants[0] ?? []);
-  return { isVerified: true, usedPreviousKey: !matchesCurrent, signedBytesSha256, timestamp };
+  return {
+    isVerified: true,
+    usedPreviousKey: current === undefined,
+    signedBytesSha256: signsRawBody(spec) ? undefined : sha256(signedBytes),
+    verifiedHeaders: extraction.familyHeaders,
+    timestamp,
+  };
+}
+
+/** Whether the signed bytes are the body as it came, alone or behind parts whose ends are certain. */
+function signsRawBody({ payload: { strategy } }: SignatureSpec): boolean {
+  return strategy === 'RawBody' || strategy === 'TimestampDotBody' || strategy === 'ColonDelimited';
 }
 
 /** Whether a change of the body is certain to break the signature; an operator's own builder promises nothing. */
@@ -75,9 +90,9 @@ export function acceptedDigests(spec: SignatureSpec): readonly PrefixedAlgorithm
 
 function payloadInput(
   { timestamp, deliveryId, token }: Extraction,
-  { delivery, publicUrl }: { readonly delivery: Delivery; readonly publicUrl: string },
+  { delivery, publicUrl, sentQuery }: VerifiedRequest,
 ) {
-  return { delivery, publicUrl, timestamp: timestamp?.text, deliveryId, token };
+  return { delivery, publicUrl, sentQuery, timestamp: timestamp?.text, deliveryId, token };
 }
 
 function decodeCandidate(spec: SignatureSpec, { text, isEd25519 }: CandidateText): Candidate | undefined {
@@ -95,15 +110,20 @@ function decodeCandidate(spec: SignatureSpec, { text, isEd25519 }: CandidateText
   return undefined;
 }
 
-function matchesAny(key: SchemeKey, candidates: readonly Candidate[], variants: readonly SignedBytes[]): boolean {
-  let hasMatch = false;
+/** The bytes that a candidate signs; every candidate is compared with every variant, whatever matched before. */
+function firstMatch(
+  key: SchemeKey,
+  candidates: readonly Candidate[],
+  variants: readonly SignedBytes[],
+): SignedBytes | undefined {
+  let match: SignedBytes | undefined;
   for (const signedBytes of variants) {
     const digests = new Map<SignatureAlgorithm, Buffer>();
     for (const candidate of candidates) {
-      if (matches(key, candidate, { signedBytes, digests })) hasMatch = true;
+      if (matches(key, candidate, { signedBytes, digests })) match ??= signedBytes;
     }
   }
-  return hasMatch;
+  return match;
 }
 
 function matches(

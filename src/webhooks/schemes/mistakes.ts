@@ -46,7 +46,7 @@ export function findMistakes(question: SignatureQuestion): string[] {
 export function describeSignature({ spec, delivery, publicUrl }: Omit<SignatureQuestion, 'keys'>): JsonObject {
   const { signature, timestamp, deliveryId, token } = extract(spec, delivery);
   const input = { delivery, publicUrl, timestamp: timestamp?.text, deliveryId, token };
-  const payload = signedPayload(spec.payload, input);
+  const payload = signedPayload(spec, input);
   const found = {
     layout: spec.payload.strategy,
     algorithm: spec.algorithm,

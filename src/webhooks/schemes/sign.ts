@@ -111,7 +111,7 @@ function signedBytes(request: SigningRequest, body: Buffer, url: string): Signed
     clientIp: '127.0.0.1',
   };
   const token = spec.payload.token === undefined ? undefined : tokenOf(spec.payload.token, deliveryId);
-  const payload = signedPayload(spec.payload, { delivery, publicUrl: url, timestamp, deliveryId, token });
+  const payload = signedPayload(spec, { delivery, publicUrl: url, timestamp, deliveryId, token });
   if (!payload.isComplete) throw new Error(`${spec.name} cannot sign this delivery: ${payload.detail}`);
   return payload.variants[0] ?? [];
 }

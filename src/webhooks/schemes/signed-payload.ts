@@ -4,7 +4,7 @@ import { decodeForm, type FormField, URL_ENCODED_FORM } from '../../model/form.t
 import { mediaTypeOf } from './body-fields.ts';
 import { decodeDigest } from './digest.ts';
 import { portVariants, withoutFragment } from './signed-url.ts';
-import type { PayloadLayout } from './spec.ts';
+import type { PayloadLayout, SignatureSpec, TimestampSource } from './spec.ts';
 
 /** The bytes that a signature covers, in order and in parts, so that a large body is not copied. */
 export type SignedBytes = readonly Uint8Array[];
@@ -19,26 +19,41 @@ export interface PayloadInput {
   readonly delivery: Delivery;
   /** Absolute, as the publisher called it. */
   readonly publicUrl: string;
+  /** The end of `publicUrl` that the request chose; absent where all of it is known from elsewhere. */
+  readonly sentQuery?: string | undefined;
   readonly timestamp: string | undefined;
   readonly deliveryId: string | undefined;
   readonly token: string | undefined;
 }
 
+const DIGIT = /^[0-9]$/;
+
+// RFC 3986, section 3.4: what a query may be made of. JSON begins with none of these, but for a bare number or word.
+const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*$/;
+
 /** Name of the query parameter that binds a body which is no form to the signed URL. */
 export const BODY_HASH_PARAMETER = 'bodySHA256';
 
-export function signedPayload(layout: PayloadLayout, input: PayloadInput): SignedPayload {
+/**
+ * The bytes that the signature has to cover. Different deliveries yield different bytes: where one character could belong
+ * to either of two neighbours, the delivery is not complete, because whoever holds it could move the boundary and keep the
+ * signature. Exempt are the strategies that do not sign the body as it came, which are told apart by these bytes alone.
+ */
+export function signedPayload(
+  { payload: layout, timestamp: source }: Pick<SignatureSpec, 'payload' | 'timestamp'>,
+  input: PayloadInput,
+): SignedPayload {
   const { delivery, timestamp } = input;
   switch (layout.strategy) {
     case 'RawBody':
       return complete([delivery.body]);
     case 'TimestampDotBody':
-      return timestampDotBody(layout, input);
+      return timestampDotBody(layout, source, input);
     case 'ColonDelimited': {
       if (timestamp === undefined) return timestampMissing();
       const delimiter = layout.delimiter ?? ':';
       const head = `${layout.version ?? ''}${delimiter}${timestamp}${delimiter}`;
-      return complete([Buffer.from(head), delivery.body]);
+      return behindTimestamp({ source, delimiter, body: delivery.body }, [Buffer.from(head)]);
     }
     case 'UrlPlusBody':
       return layout.endsWithUrl === true ? bodyPlusUrl(layout, input) : urlPlusBody(layout, input);
@@ -49,25 +64,73 @@ export function signedPayload(layout: PayloadLayout, input: PayloadInput): Signe
       if (input.token === undefined) return incomplete('signature_malformed', `the body holds no ${tokenName(layout)}`);
       return complete([Buffer.from(`${timestamp}${input.token}`)]);
     case 'Custom':
-      return complete([builtBytes(layout, input)]);
+      return customBytes(layout, input);
   }
 }
 
-function timestampDotBody(layout: PayloadLayout, { delivery, timestamp, deliveryId }: PayloadInput): SignedPayload {
+function timestampDotBody(
+  layout: PayloadLayout,
+  source: TimestampSource | undefined,
+  { delivery, timestamp, deliveryId }: PayloadInput,
+): SignedPayload {
   if (timestamp === undefined) return timestampMissing();
   const delimiter = layout.delimiter ?? '.';
   const head = Buffer.from(`${timestamp}${delimiter}`);
-  if (layout.startsWithDeliveryId !== true) return complete([head, delivery.body]);
+  const rest = { source, delimiter, body: delivery.body };
+  if (layout.startsWithDeliveryId !== true) return behindTimestamp(rest, [head]);
   if (deliveryId === undefined) return incomplete('signature_malformed', 'the delivery id, which is signed, is absent');
-  // An id with a delimiter inside could lend its end to the timestamp, and the timestamp its end to the body.
-  if (delimiter !== '' && deliveryId.includes(delimiter)) {
-    return incomplete('signature_malformed', `the delivery id contains "${delimiter}"`);
-  }
   // latin1: the bytes of a header as they were on the wire.
-  return complete([Buffer.from(`${deliveryId}${delimiter}`, 'latin1'), head, delivery.body]);
+  const id = Buffer.from(deliveryId, 'latin1');
+  const mark = endMark(delimiter);
+  if (Buffer.concat([id, mark]).indexOf(mark) !== id.length) {
+    return incomplete('signature_malformed', `the delivery id contains "${mark}", which could begin what follows it`);
+  }
+  return behindTimestamp(rest, [id, Buffer.from(delimiter), head]);
 }
 
+/**
+ * What ends an id: it must not stand inside. Without a delimiter a time of RFC 3339 follows, whose first colon is always
+ * its 14th character.
+ */
+function endMark(delimiter: string): Buffer {
+  return Buffer.from(delimiter === '' ? ':' : delimiter);
+}
+
+/**
+ * A timestamp of digits ends at the first character that is none. Where the delimiter has no such character, the body
+ * must begin with one, or a digit could belong to either.
+ */
+function behindTimestamp(
+  { source, delimiter, body }: { source: TimestampSource | undefined; delimiter: string; body: Buffer },
+  head: SignedBytes,
+): SignedPayload {
+  if (hasFixedForm(source) || /[^0-9]/.test(delimiter) || !DIGIT.test(firstOf(body))) {
+    return complete([...head, body]);
+  }
+  return incomplete('signature_malformed', 'the body begins with a digit, which could be the end of the timestamp');
+}
+
+/** Whether no timestamp of this form is the beginning of another one. */
+export function hasFixedForm(source: TimestampSource | undefined): boolean {
+  if (source === undefined) return false;
+  const length = source.length ?? (source.in === 'body' ? source.field.length : undefined);
+  return source.unit === 'rfc3339' || length !== undefined;
+}
+
+/**
+ * Nothing stands between URL and body. Where the request chooses the end of the URL, that must not be able to go on in
+ * the body, nor the body to begin in it.
+ */
 function urlPlusBody(layout: PayloadLayout, input: PayloadInput): SignedPayload {
+  const { publicUrl, sentQuery = '', delivery } = input;
+  const next = firstOf(delivery.body);
+  const couldGoOn = sentQuery === '' ? next === (publicUrl.includes('?') ? '&' : '?') : next !== '' && QUERY.test(next);
+  if (couldGoOn || !QUERY.test(sentQuery)) {
+    return incomplete(
+      'signature_malformed',
+      'it is not certain where the URL ends and the body begins; webhookPublicUrl with the whole query settles it',
+    );
+  }
   return complete(...urls(layout, input).map((url) => [Buffer.from(url), input.delivery.body]));
 }
 
@@ -130,6 +193,49 @@ function isHashOf(hash: string, body: Buffer): boolean {
 function urls(layout: PayloadLayout, { publicUrl }: PayloadInput): string[] {
   const url = withoutFragment(publicUrl);
   return layout.hasPortVariants === true ? portVariants(url) : [url];
+}
+
+/**
+ * A builder that joins timestamp and body without a separator builds the same bytes from a longer timestamp and a shorter
+ * body. Only the longest timestamp is taken, so that none can be made to look newer.
+ */
+function customBytes(layout: PayloadLayout, input: PayloadInput): SignedPayload {
+  const { timestamp, delivery } = input;
+  const bytes = builtBytes(layout, input);
+  const moved = timestamp === undefined ? [] : withLongerTimestamp(timestamp, delivery.body);
+  const isAmbiguous = moved.some((it) => {
+    const other = { ...input, timestamp: it.timestamp, delivery: { ...delivery, body: it.body } };
+    return isSame(bytes, tryToBuild(layout, other));
+  });
+  if (!isAmbiguous) return complete([bytes]);
+  return incomplete('signature_malformed', 'a digit of the body could belong to the timestamp, which stands beside it');
+}
+
+function withLongerTimestamp(timestamp: string, body: Buffer): { timestamp: string; body: Buffer }[] {
+  const first = firstOf(body);
+  const last = firstOf(body.subarray(-1));
+  return [
+    ...(DIGIT.test(first) ? [{ timestamp: `${timestamp}${first}`, body: body.subarray(1) }] : []),
+    ...(DIGIT.test(last) ? [{ timestamp: `${last}${timestamp}`, body: body.subarray(0, -1) }] : []),
+  ];
+}
+
+function tryToBuild(layout: PayloadLayout, input: PayloadInput): Uint8Array | undefined {
+  try {
+    return builtBytes(layout, input);
+  } catch {
+    // A builder may refuse a body that nobody sent: then these are not the signed bytes.
+    return undefined;
+  }
+}
+
+function isSame(a: Uint8Array, b: Uint8Array | undefined): boolean {
+  return b !== undefined && Buffer.compare(a, b) === 0;
+}
+
+/** The first byte as a character; empty where there is none. */
+function firstOf(body: Buffer): string {
+  return body.toString('latin1', 0, 1);
 }
 
 function builtBytes(layout: PayloadLayout, { delivery, timestamp, publicUrl }: PayloadInput): Uint8Array {

@@ -22,8 +22,15 @@ export function portVariants(url: string): string[] {
   return defaultPort === undefined ? [url] : [url, `${url.slice(0, end)}:${defaultPort}${url.slice(end)}`];
 }
 
+/** The URL that a publisher called, and the end of it that no configuration vouches for. */
+export interface CalledUrl {
+  readonly url: string;
+  /** The query that the request brought, with the character in front of it; empty where it brought none. */
+  readonly sentQuery: string;
+}
+
 /** The URL that a publisher called, from what is configured or else from what the request tells. */
-export function publicUrlOf({
+export function calledUrl({
   configuredUrl,
   baseUrl,
   path,
@@ -36,21 +43,25 @@ export function publicUrlOf({
   /** Path and query as on the request line. */
   readonly path: string;
   readonly requestUrl: string;
-}): string {
-  if (configuredUrl !== undefined) return withQuery(withoutFragment(configuredUrl), queryOf(path));
-  if (baseUrl !== undefined) return `${baseUrl.replace(/\/$/, '')}${path}`;
-  return withoutFragment(requestUrl);
+}): CalledUrl {
+  if (configuredUrl !== undefined) return withQuery(withoutFragment(configuredUrl), queryOf(withoutFragment(path)));
+  const url = withoutFragment(baseUrl === undefined ? requestUrl : `${baseUrl.replace(/\/$/, '')}${path}`);
+  const at = url.indexOf('?');
+  return { url, sentQuery: at === -1 ? '' : url.slice(at) };
 }
 
 /**
  * A configured query is the publisher's own and stays as it is, unless the request continues it: Twilio adds its
  * parameters to the ones that are configured.
  */
-function withQuery(url: string, query: string): string {
+function withQuery(url: string, query: string): CalledUrl {
   const configured = queryOf(url);
-  if (configured === '') return `${url.replace(/\?$/, '')}${query === '' ? '' : `?${query}`}`;
-  if (!query.startsWith(`${configured}&`)) return url;
-  return `${url.slice(0, url.length - configured.length)}${query}`;
+  if (configured === '') {
+    const sentQuery = query === '' ? '' : `?${query}`;
+    return { url: `${url.replace(/\?$/, '')}${sentQuery}`, sentQuery };
+  }
+  const sentQuery = query.startsWith(`${configured}&`) ? query.slice(configured.length) : '';
+  return { url: `${url}${sentQuery}`, sentQuery };
 }
 
 function queryOf(url: string): string {

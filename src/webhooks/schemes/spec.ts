@@ -144,9 +144,19 @@ export interface VerificationRequest {
   readonly signal: AbortSignal;
 }
 
+/** What tells a delivery from a replay of it. */
+export interface VerifiedParts {
+  readonly signedTimestampMs?: number;
+  /**
+   * The exact bytes that the signature covers. Without them the raw body counts as covered, and with it
+   * `signedTimestampMs`; a verifier that covers less, or covers it rewritten, has to give them.
+   */
+  readonly signedBytes?: Uint8Array;
+}
+
 export type VerificationResult =
-  | { readonly outcome: 'verified'; readonly signedTimestampMs?: number }
-  | { readonly outcome: 'verifiedWithPreviousKey'; readonly signedTimestampMs?: number }
+  | ({ readonly outcome: 'verified' } & VerifiedParts)
+  | ({ readonly outcome: 'verifiedWithPreviousKey' } & VerifiedParts)
   /** `reason` is for people and is kept in the delivery's detail; it counts as `signature_mismatch`. */
   | { readonly outcome: 'refused'; readonly reason: string };
 
@@ -163,7 +173,8 @@ export interface SignatureVerifier extends Conversation {
 
 /**
  * Builds the bytes that a signature covers, for strategy Custom. The timestamp that it is given has to be among them: the
- * age of the delivery is judged by it.
+ * age of the delivery is judged by it. So has everything that must not be changed: the hash of these bytes is what tells
+ * the delivery from a replay. Called again where it could be ambiguous, so it must yield the same bytes each time.
  */
 export type PayloadBuilder = (context: {
   readonly delivery: Delivery;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { displayUrl, portVariants, publicUrlOf } from '../../../src/webhooks/schemes/signed-url.ts';
+import { calledUrl, displayUrl, portVariants } from '../../../src/webhooks/schemes/signed-url.ts';
 
 it.each([
   ['https://a.example/p?q=1', ['https://a.example/p?q=1', 'https://a.example:443/p?q=1']],
@@ -42,11 +42,11 @@ describe('the public URL', () => {
     ['the base URL with a slash at its end', undefined, 'https://base.example/', 'https://base.example/in/x?b=2'],
     ['what the request tells', undefined, undefined, 'http://10.0.0.1:3000/in/x?b=2'],
   ])('is %s', (_, configuredUrl, baseUrl, expected) => {
-    expect(publicUrlOf({ configuredUrl, baseUrl, ...request })).toBe(expected);
+    expect(calledUrl({ configuredUrl, baseUrl, ...request }).url).toBe(expected);
   });
 
   it('takes over what the publisher added to the configured query', () => {
-    const url = publicUrlOf({
+    const { url } = calledUrl({
       configuredUrl: 'https://h.example/pub?a=1',
       baseUrl: undefined,
       path: '/in?a=1&bodySHA256=ff',
@@ -56,7 +56,7 @@ describe('the public URL', () => {
   });
 
   it('does not take a query for a continuation that only begins alike', () => {
-    const url = publicUrlOf({
+    const { url } = calledUrl({
       configuredUrl: 'https://h.example/?a=1',
       baseUrl: undefined,
       path: '/?a=12',
