@@ -289,13 +289,19 @@ describe('a captured delivery whose URL is signed starts one run', () => {
     },
   );
 
-  it('Square, and none in a form of its own when the original never arrived', async () => {
+  it('Square, and none with the front of its body in the URL, even if the original never arrived', async () => {
     const captured = capture('Square', { body, url: `${PUBLIC}${HOOK}?src=shop` });
     const service = await open(inputsOf('Square', { webhookReplayToleranceSeconds: 0 }), { publicUrl: PUBLIC });
     const headers = { ...captured.headers, 'content-type': 'text/plain' };
-    expect(await service.send({ headers, path: HOOK, body: `?src=shop${body}` })).toBe(401);
-    expect(await service.send({ ...captured, path: `${HOOK}?src=shop${body}`, body: '' })).toBe(401);
+    expect(await service.send({ headers, path: `${HOOK}?src=shop${body}`, body: '' })).toBe(401);
+    expect(await service.send({ headers, path: `${HOOK}?src=sh`, body: `op${body}` })).toBe(401);
     expect(await service.runs()).toBe(0);
+  });
+
+  it('Square, whose body begins like a query', async () => {
+    const captured = capture('Square', { body: `?src=shop${body}`, contentType: 'text/plain' });
+    const service = await open(inputsOf('Square', { webhookPublicUrl: `${PUBLIC}${HOOK}` }));
+    await expectOneRun(service, captured, { 'with a query': { ...captured, path: `${HOOK}?src=shop`, body } });
   });
 
   it.each([

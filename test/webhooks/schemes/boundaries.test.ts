@@ -190,11 +190,14 @@ describe('a signed URL and the body', () => {
           [`?src=a${all.slice(0, at)}`, all.slice(at)],
           ['', all.slice(at)],
         ]);
-        const bodies = others
+        const fitting = others
           .filter(([query = '']) => query === '' || query.startsWith('?'))
-          .filter(([query = '', body = '']) => bytes(query, body) === honest)
-          .map(([, body]) => body);
-        expect(new Set([...bodies, text]).size).toBe(1);
+          .filter(([query = '', body = '']) => bytes(query, body) === honest);
+        // A body may begin with what could be a query: then it is all of it or none.
+        const bodies = new Set([...fitting.map(([, body]) => body), text]);
+        const [longest = ''] = [...bodies].sort((a = '', b = '') => b.length - a.length);
+        if (/^[?&]/.test(longest)) bodies.delete(longest);
+        expect(bodies.size).toBeLessThanOrEqual(1);
       }),
       { numRuns: 500 },
     );
