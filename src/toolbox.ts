@@ -44,7 +44,7 @@ export function createToolbox({ settings, extensions, environment, clock, folder
   const { handlers, schemes, gates } = register(settings, extensions);
   const gateSettings = { ...settings, clock, schemes, sealsLearnedKeys: settings.storeKey !== undefined };
   const readSecret = secretReader({ env: environment, baseFolder: resolve(folder, settings.manifests) });
-  const checks = [webhookChecks({ settings: gateSettings, plugins: gates })];
+  const checks = [webhookChecks({ settings: gateSettings, plugins: gates, defaultMode: settings.enforcementMode })];
   return { handlers, gateSettings, gates, rules: { strict: settings.strictManifests, handlers, readSecret, checks } };
 }
 

@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { CAPTURED } from '../webhooks/schemes/coverage.ts';
 import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/description.ts';
 import { openContext, reporting } from './context.ts';
 
@@ -16,11 +17,12 @@ async function schemes(options: { json?: true }): Promise<void> {
 }
 
 function table(descriptions: readonly SchemeDescription[]): string {
-  const head = ['SCHEME', 'HEADER', 'ALGORITHM', 'TIMESTAMP', 'HANDSHAKE', 'COVERS'];
+  const head = ['SCHEME', 'HEADER', 'ALGORITHM', 'TIMESTAMP', 'ID HEADER', 'HANDSHAKE', 'COVERS', 'GRADE'];
   const rows = [head, ...descriptions.map(row)];
   const widths = head.map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)));
   const line = (cells: readonly string[]) => cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
-  return `${rows.map((cells) => line(cells).trimEnd()).join('\n')}\n`;
+  const grades = Object.entries(CAPTURED).map(([grade, captured]) => `${grade}  ${captured}`);
+  return `${[...rows.map((cells) => line(cells).trimEnd()), '', ...grades].join('\n')}\n`;
 }
 
 function row(scheme: SchemeDescription): string[] {
@@ -30,8 +32,10 @@ function row(scheme: SchemeDescription): string[] {
     scheme.headers.join(', ') || (scheme.kind === 'builtIn' ? 'in the body' : '-'),
     [scheme.algorithm, scheme.encoding].filter((part) => part !== null).join(' ') || '-',
     timestamp === null ? '-' : `${timestamp.in} ${timestamp.name} (${timestamp.unit})`,
+    scheme.deliveryIdHeader ?? '-',
     scheme.handshakes.map(handshake).join(', ') || '-',
     coverage === null ? '?' : covered(coverage),
+    scheme.grade ?? '?',
   ];
 }
 

@@ -2,16 +2,17 @@ import type { JsonPath } from '../expressions/json-path.ts';
 import { errorAt, gateWarningAt, type Problem, warningAt } from '../manifest/issues.ts';
 import type { ManifestCheck } from '../manifest/load.ts';
 import { didYouMean } from '../manifest/nearest.ts';
-import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
+import type { EnforcementMode, WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
 import { GateConfigurationError } from './gate.ts';
 import type { GateChain } from './gates/index.ts';
 import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.ts';
 import { missingKey, stateOf } from './key-slot.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
+import { coversBody, signsUrl } from './schemes/coverage.ts';
 import { describeSchemes } from './schemes/description.ts';
-import { coversBody } from './schemes/hmac-verifier.ts';
 import { handsOverKey } from './schemes/learning.ts';
-import { isKnownScheme, resolveScheme, type SchemeRegistry } from './schemes/resolve.ts';
+import { isKnownScheme, type ResolvedScheme, resolveScheme, type SchemeRegistry } from './schemes/resolve.ts';
+import { hasFixedForm } from './schemes/signed-payload.ts';
 import type { Conversation, SignatureSpec } from './schemes/spec.ts';
 import type { PreparedTrigger } from './triggers.ts';
 import { weaknessesOf } from './weaknesses.ts';
@@ -36,9 +37,12 @@ interface Reports {
 export function webhookChecks({
   settings,
   plugins,
+  defaultMode = 'Off',
 }: {
   readonly settings: SignatureSettings;
   readonly plugins: GateChain;
+  /** The mode of triggers that set none of their own; Off where not given, as in the settings. */
+  readonly defaultMode?: EnforcementMode | undefined;
 }): ManifestCheck {
   return ({ webhooks }) =>
     webhooks.flatMap((webhook) => {
@@ -56,6 +60,7 @@ export function webhookChecks({
       checkSchemeName(webhook.inputs, settings.schemes, reports);
       if (isFit) checkWeaknesses(trigger, settings, reports);
       if (isFit) checkCoverage(trigger, settings, reports);
+      if (isFit) checkReplay(trigger, { settings, defaultMode }, reports);
       if (isFit) checkHandshakes(trigger, settings, reports);
       if (isFit) checkPresets(webhook.inputs, settings.clock.now(), reports);
       return problems;
@@ -139,11 +144,74 @@ function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, rep
   checkTimestampHeader(trigger.inputs, scheme.spec, reports);
   checkTimestampKey(trigger.inputs, scheme.spec, reports);
   checkNonceHeader(trigger.inputs, scheme.spec, reports);
-  const toleranceSeconds = trigger.inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
-  const hasNonce = toleranceSeconds > 0 || trigger.inputs.webhookNonceHeader !== undefined;
-  if (hasNonce || scheme.spec.payload.strategy !== 'TimestampPlusToken') return;
+  checkPublicUrl(trigger.inputs, scheme.spec, { settings, reports });
+  checkDelimiter(scheme.spec, reports);
+  if (namesNonce(trigger.inputs, settings) || scheme.spec.payload.strategy !== 'TimestampPlusToken') return;
   const message = `${scheme.spec.name} does not sign the body: without webhookReplayToleranceSeconds one captured signature passes with any body, for ever`;
   reports.weakness('webhookSignatureScheme', message);
+}
+
+function namesNonce(inputs: WebhookInputs, settings: SignatureSettings): boolean {
+  const toleranceSeconds = inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
+  return toleranceSeconds > 0 || inputs.webhookNonceHeader !== undefined;
+}
+
+/** Deliveries that would count as replays although they are none, and replays that would count as deliveries. */
+function checkReplay(
+  { inputs }: WebhookTrigger,
+  { settings, defaultMode }: { settings: SignatureSettings; defaultMode: EnforcementMode },
+  { warning }: Reports,
+): void {
+  if (inputs.webhookNonceHeader !== undefined) return;
+  const scheme = resolveScheme(settings.schemes, inputs);
+  const spec = scheme?.kind === 'spec' ? scheme.spec : undefined;
+  const idHeader = spec?.headers[0]?.deliveryId;
+  if (namesNonce(inputs, settings)) {
+    if (hasTimestamp(scheme, inputs)) return;
+    const advice =
+      idHeader === undefined
+        ? 'name the header in which every delivery brings an id of its own, or set webhookReplayToleranceSeconds to 0'
+        : `name ${idHeader}`;
+    const message = `is missing: there is a tolerance but no ${spec === undefined ? '' : 'signed '}timestamp, so a second delivery with the same body counts as a replay for ${settings.nonceTtlSeconds} s; ${advice}`;
+    warning('webhookNonceHeader', message);
+    return;
+  }
+  const mode = inputs.webhookEnforcementMode ?? defaultMode;
+  if (scheme === undefined || mode !== 'Enforce' || spec?.payload.strategy === 'TimestampPlusToken') return;
+  const name = scheme.kind === 'spec' ? scheme.spec.name : scheme.verifier.name;
+  const suffix = idHeader === undefined ? '' : `, or webhookNonceHeader to ${idHeader}`;
+  warning(
+    'webhookReplayToleranceSeconds',
+    `is 0 and no webhookNonceHeader is named: a captured delivery of ${name} starts a run each time it is sent again; set it, to 300 for example${suffix}`,
+  );
+}
+
+/** Whether two deliveries with the same body differ by their timestamps; what a verifier finds, its code alone knows. */
+function hasTimestamp(scheme: ResolvedScheme | undefined, { webhookTimestampHeader }: WebhookInputs): boolean {
+  if (scheme === undefined) return webhookTimestampHeader !== undefined;
+  return scheme.kind === 'verifier' || scheme.spec.timestamp !== undefined;
+}
+
+/** What names the URL in its place is the Host header, which whoever sends the request writes. */
+function checkPublicUrl(
+  { webhookPublicUrl }: WebhookInputs,
+  spec: SignatureSpec,
+  { settings, reports }: { settings: SignatureSettings; reports: Reports },
+): void {
+  if (!signsUrl(spec) || webhookPublicUrl !== undefined || settings.publicUrl !== undefined) return;
+  reports.weakness(
+    'webhookPublicUrl',
+    `is missing, and so is SLUICE_PUBLIC_URL: ${spec.name} signs the URL, which is then taken from the headers of the request`,
+  );
+}
+
+/** Weakens nothing: what could be read in two ways is refused. */
+function checkDelimiter({ payload: { delimiter }, timestamp }: SignatureSpec, { warning }: Reports): void {
+  if (delimiter === undefined || /[^0-9]/.test(delimiter) || hasFixedForm(timestamp)) return;
+  warning(
+    'webhookSignedPayloadDelimiter',
+    'does not tell where the timestamp ends: deliveries whose body begins with a digit are refused',
+  );
 }
 
 function checkHandshakes(trigger: WebhookTrigger, settings: SignatureSettings, reports: Reports): void {

@@ -5,10 +5,10 @@ import { type GateChain, prepareGates } from './gates/index.ts';
 import type { SignatureSettings } from './gates/signature.ts';
 import { type HeadersRead, headersRead } from './headers.ts';
 import { type KeySlot, keySlot } from './key-slot.ts';
+import { type Grade, gradeOf, signsUrl } from './schemes/coverage.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { keysInForce } from './schemes/learning.ts';
-import { resolveScheme } from './schemes/resolve.ts';
-import type { SignatureSpec } from './schemes/spec.ts';
+import { type ResolvedScheme, resolveScheme } from './schemes/resolve.ts';
 
 /** A webhook trigger of the deployed revision, ready to judge deliveries. */
 export interface PreparedTrigger {
@@ -20,6 +20,8 @@ export interface PreparedTrigger {
   readonly mode: EnforcementMode;
   /** Canonical name of the scheme that verifies; null where there is no signature gate. */
   readonly schemeName: string | null;
+  /** What a captured delivery can be used for, from A to F; null where only a verifier's code knows. */
+  readonly grade: Grade | null;
   /** Configured, or else learnt; as of the moment when it is read. */
   readonly keys: WebhookTrigger['keys'];
   /** Absent where no publisher hands a key over. */
@@ -98,6 +100,7 @@ function prepare(
     chain: plugins.map(({ name }) => name),
     mode: inputs.webhookEnforcementMode ?? defaultMode,
     schemeName: scheme?.name ?? null,
+    grade: gradeOfScheme(resolved),
     get keys() {
       return keys();
     },
@@ -107,12 +110,19 @@ function prepare(
     },
     handshakes: scheme?.handshakes ?? [],
     headersRead: headersRead(resolved, inputs, flow.loaded.manifest.steps),
-    mayReadQuery: resolved?.kind === 'verifier' || (resolved !== undefined && signsUrl(resolved.spec)),
+    mayReadQuery: mayReadQuery(resolved),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,
   };
 }
 
-function signsUrl({ payload: { strategy } }: SignatureSpec): boolean {
-  return strategy === 'UrlPlusBody' || strategy === 'UrlPlusSortedForm' || strategy === 'Custom';
+/** What an operator's code reads, it alone knows. */
+function mayReadQuery(resolved: ResolvedScheme | undefined): boolean {
+  if (resolved === undefined) return false;
+  return resolved.kind === 'verifier' || resolved.spec.payload.strategy === 'Custom' || signsUrl(resolved.spec);
+}
+
+function gradeOfScheme(resolved: ResolvedScheme | undefined): Grade | null {
+  if (resolved === undefined) return 'F';
+  return resolved.kind === 'spec' ? gradeOf(resolved.spec) : null;
 }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CAPTURED } from '../../src/webhooks/schemes/coverage.ts';
 import { describeSchemes } from '../../src/webhooks/schemes/description.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 import { aRun } from '../store/samples.ts';
@@ -34,10 +35,22 @@ const orders = {
       slug: 'orders',
       url: 'http://127.0.0.1:3000/flows/api/webhook/orders',
       scheme: 'GitHub',
+      grade: 'D',
+      captured: CAPTURED.D,
       mode: 'Enforce',
       sendCommand: 'npx sluice send orders --to http://127.0.0.1:3000',
     },
-    { key: 'unreachable', type: 'webhook', slug: null, url: null, scheme: null, mode: 'Audit', sendCommand: null },
+    {
+      key: 'unreachable',
+      type: 'webhook',
+      slug: null,
+      url: null,
+      scheme: null,
+      grade: 'F',
+      captured: CAPTURED.F,
+      mode: 'Audit',
+      sendCommand: null,
+    },
   ],
   runs: { running: 0, since: '2026-11-20T12:00:00.000Z', succeeded: 0, failed: 0, cancelled: 0, skipped: 0 },
 };

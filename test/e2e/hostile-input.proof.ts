@@ -61,6 +61,7 @@ const FLOWS: readonly HostileFlow[] = [
       webhookReplayToleranceSeconds: 300,
     },
   },
+  { slug: 'square-by-host', inputs: { webhookSignatureScheme: 'Square', webhookHmacKey: SQUARE_KEY } },
   { slug: 'form', inputs: {}, steps: reads('trigger.body.a') },
   { slug: 'concat', inputs: {}, steps: reads('trigger.body.a + trigger.body.a + trigger.body.a') },
   { slug: 'contains', inputs: {}, steps: reads('trigger.body.a.contains(trigger.body.b)') },
@@ -169,6 +170,42 @@ const REPLAYS: readonly Attack[] = [
         cut(endOfId + by, endOfTime + by),
       ]);
       await onlyOnce(target, send({ id, at, body }), moved.map(send));
+    },
+  },
+  {
+    title: 'a Twitch delivery of an hour ago whose body names a time of now',
+    async run(target) {
+      const [id, at, now] = [randomUUID(), new Date(Date.now() - 3_600_000).toISOString(), new Date().toISOString()];
+      const body = `{"at":"${now}"}`;
+      const digest = sign('sha256', TWITCH_KEY, `${id}${at}${body}`).digest('hex');
+      const send = (idSent: string, time: string, rest: string) =>
+        target.send({
+          slug: 'twitch',
+          body: rest,
+          headers: {
+            'twitch-eventsub-message-id': idSent,
+            'twitch-eventsub-message-timestamp': time,
+            'twitch-eventsub-message-signature': `sha256=${digest}`,
+          },
+        });
+      const before = await target.runsOf('twitch');
+      expect(await send(id, at, body)).toMatchObject({ statusCode: 401, reason: 'timestamp_skew' });
+      expect(await send(`${id}${at}{"at":"`, now, '"}')).toMatchObject({ statusCode: 401 });
+      expect(await target.runsOf('twitch')).toBe(before);
+    },
+  },
+  {
+    title: 'a Host that holds the front of a Square body, where no public URL is configured',
+    async run(target) {
+      const path = '/flows/api/webhook/square-by-host';
+      const digest = sign('sha256', SQUARE_KEY, `http://a${path}{"link":"${path}","x":1}`).digest('base64');
+      const body = '","x":1}';
+      const answer = await target.wire(
+        `POST ${path} HTTP/1.1\r\nhost: a${path}{"link":"\r\nconnection: close\r\ncontent-length: ${body.length}\r\n` +
+          `x-square-hmacsha256-signature: ${digest}\r\n\r\n${body}`,
+      );
+      expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+      expect(await target.runsOf('square-by-host')).toBe(0);
     },
   },
   {

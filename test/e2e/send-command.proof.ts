@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { GRADES } from '../../src/webhooks/schemes/coverage.ts';
 import { runCli } from './cli.ts';
 import { keyOption, SCHEME_NAMES, useSchemeService } from './scheme-service.ts';
 
@@ -97,9 +98,11 @@ describe('sluice schemes', () => {
     expect(listed).toEqual(await (await fetch(`${service().url}/flows/api/schemes`)).json());
     expect(listed.map(({ name }) => name)).toEqual([...SCHEME_NAMES, 'Custom']);
     const lines = table.stdout.trimEnd().split('\n');
-    expect(lines[0]).toMatch(/^SCHEME +HEADER +ALGORITHM +TIMESTAMP +HANDSHAKE +COVERS$/);
-    expect(lines.slice(1).map((line) => line.split('  ', 1).join())).toEqual(
+    expect(lines[0]).toMatch(/^SCHEME +HEADER +ALGORITHM +TIMESTAMP +ID HEADER +HANDSHAKE +COVERS +GRADE$/);
+    const end = lines.indexOf('');
+    expect(lines.slice(1, end).map((line) => line.split('  ', 1).join())).toEqual(
       listed.map(({ name, aliases }) => [name, ...aliases].join(', ')),
     );
+    expect(lines.slice(end + 1).map((line) => line.slice(0, 3))).toEqual(GRADES.map((grade) => `${grade}  `));
   });
 });

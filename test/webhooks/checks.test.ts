@@ -15,8 +15,9 @@ function loaded(inputs: WebhookInputs): LoadedFlow {
   return deployedFlow({ webhooks: [sampleTrigger(inputs)] }).loaded;
 }
 
-function check(inputs: WebhookInputs, given: Partial<SignatureSettings> = {}) {
-  return webhookChecks({ settings: sampleSettings(given), plugins: gateChain() })(loaded(inputs));
+function check(inputs: WebhookInputs, given: Partial<SignatureSettings> = {}, defaultMode: EnforcementMode = 'Off') {
+  const settings = sampleSettings({ publicUrl: 'https://hooks.example.com', ...given });
+  return webhookChecks({ settings, plugins: gateChain(), defaultMode })(loaded(inputs));
 }
 
 const KEY = { webhookHmacKey: '7d5e0c9f41a86b23' };
@@ -143,7 +144,7 @@ describe('webhookChecks', () => {
     ['webhookTimestampValueKey', { ...CUSTOM, webhookTimestampValueKey: 't' }, 'strategy RawBody does not sign'],
     [
       'webhookTimestampValueKey',
-      { ...CUSTOM, ...LIST, webhookTimestampValueKey: 't', webhookReplayToleranceSeconds: 300 },
+      { ...CUSTOM, ...LIST, webhookTimestampValueKey: 't' },
       'strategy RawBody does not sign',
     ],
     [
@@ -208,6 +209,99 @@ describe('webhookChecks', () => {
     expect(paths).toEqual([`${PATH}webhookHmacKey`]);
   });
 
+  describe('of replay', () => {
+    const said = (inputs: WebhookInputs, given?: Partial<SignatureSettings>, mode: EnforcementMode = 'Enforce') =>
+      check({ ...KEY, ...inputs }, given, mode).filter(({ path }) => /Replay|Nonce/.test(path));
+    const scheme = (name: string, inputs: WebhookInputs = {}) => ({ webhookSignatureScheme: name, ...inputs });
+    const tolerant = { webhookReplayToleranceSeconds: 300 };
+
+    it.each([
+      [scheme('GitHub', tolerant), {}, 'name X-GitHub-Delivery'],
+      [scheme('Twilio', tolerant), {}, 'name I-Twilio-Idempotency-Token'],
+      [scheme('Dropbox', tolerant), {}, 'or set webhookReplayToleranceSeconds to 0'],
+      [scheme('Dropbox'), { replayToleranceSeconds: 300 }, 'counts as a replay for 86400 s'],
+      [{}, { replayToleranceSeconds: 300 }, 'no timestamp'],
+      [scheme('GitHub', { ...tolerant, webhookTimestampHeader: 'X-Time' }), {}, 'no signed timestamp'],
+    ] as [WebhookInputs, Partial<SignatureSettings>, string][])(
+      'say that equal deliveries are lost with %o under %o, and what to set',
+      (inputs, given, message) => {
+        expect(said(inputs, given)).toEqual([
+          { severity: 'warning', path: `${PATH}webhookNonceHeader`, message: expect.stringContaining(message) },
+        ]);
+      },
+    );
+
+    it.each([
+      [scheme('GitHub'), 'webhookNonceHeader to X-GitHub-Delivery'],
+      [scheme('StandardWebhooks'), 'webhookNonceHeader to webhook-id'],
+      [scheme('Stripe'), 'to 300 for example'],
+      [scheme('Own'), 'a captured delivery of Own starts a run each time'],
+    ] as [WebhookInputs, string][])('say that nothing tells a replay of %o under Enforce', (inputs, message) => {
+      const verifier = { name: 'Own', verify: () => ({ outcome: 'verified' as const }) };
+      const given = { schemes: createSchemeRegistry({ verifiers: [verifier] }) };
+      expect(said({ ...inputs, webhookHmacKey: undefined }, given)).toEqual([
+        {
+          severity: 'warning',
+          path: `${PATH}webhookReplayToleranceSeconds`,
+          message: expect.stringContaining(message),
+        },
+      ]);
+      expect(said({ ...inputs, webhookHmacKey: undefined }, given, 'Audit')).toEqual([]);
+      expect(said({ ...inputs, webhookEnforcementMode: 'Off' }, given)).toEqual([]);
+    });
+
+    it.each([
+      [scheme('Stripe', tolerant), {}],
+      [scheme('Linear', tolerant), {}],
+      [scheme('StandardWebhooks', { webhookNonceHeader: 'svix-id' }), {}],
+      [
+        scheme('Dropbox', { webhookReplayToleranceSeconds: 0, webhookEnforcementMode: 'Audit' }),
+        { replayToleranceSeconds: 300 },
+      ],
+      [{ webhookTimestampHeader: 'X-Time' }, { replayToleranceSeconds: 300 }],
+      [{}, {}],
+    ] as [WebhookInputs, Partial<SignatureSettings>][])('say nothing of %o under %o', (inputs, given) => {
+      expect(said({ ...inputs, webhookHmacKey: undefined }, given)).toEqual([]);
+    });
+  });
+
+  it.each(['Square', 'Trello', 'Twilio'])('warn of %s, which signs the URL, without a public URL', (name) => {
+    const ofUrl = (inputs: WebhookInputs, publicUrl?: string) =>
+      check({ ...KEY, webhookSignatureScheme: name, ...inputs }, { publicUrl, allowLegacySha1: true });
+    expect(ofUrl({})).toEqual([
+      {
+        severity: 'warning',
+        path: `${PATH}webhookPublicUrl`,
+        message: expect.stringContaining('is missing, and so is SLUICE_PUBLIC_URL'),
+        weakensGate: true,
+      },
+    ]);
+    expect(ofUrl({ webhookPublicUrl: 'https://hooks.example.com/in' })).toEqual([]);
+    expect(ofUrl({}, 'https://hooks.example.com')).toEqual([]);
+  });
+
+  it('tell what a delimiter that ends no timestamp costs', () => {
+    const withDelimiter = (webhookSignedPayloadDelimiter: string) =>
+      check({
+        ...KEY,
+        webhookSignatureScheme: 'Custom',
+        webhookSignatureHeader: 'X-Sig',
+        webhookTimestampHeader: 'X-Time',
+        webhookSignedPayloadStrategy: 'TimestampDotBody',
+        webhookSignedPayloadDelimiter,
+      });
+    for (const delimiter of ['', '0']) {
+      expect(withDelimiter(delimiter)).toMatchObject([
+        {
+          severity: 'warning',
+          path: `${PATH}webhookSignedPayloadDelimiter`,
+          message: expect.stringContaining('begins with a digit'),
+        },
+      ]);
+    }
+    expect(withDelimiter('|')).toEqual([]);
+  });
+
   it('warn of a preset older than 90 days', () => {
     const at = (now: number) =>
       check({ webhookIpAllowListPreset: 'github' }, { clock: { now: () => now, monotonic: () => 0 } });
@@ -236,7 +330,8 @@ describe('webhookChecks', () => {
         throw new TypeError('broken');
       },
     };
-    const problems = webhookChecks({ settings: sampleSettings(), plugins: gateChain([own]) })(loaded({}));
+    const plugins = gateChain([own]);
+    const problems = webhookChecks({ settings: sampleSettings(), plugins, defaultMode: 'Off' })(loaded({}));
     expect(problems).toMatchObject([
       { severity: 'error', message: expect.stringMatching(/^the gate "own" failed: TypeError in prepare, at /) },
     ]);

@@ -109,7 +109,8 @@ describe('a scheme', () => {
   it.each(['Twilio', 'GitHubLegacy'])(
     'with SHA-1 (%s) is told of and refuses all while the switch is off',
     async (scheme) => {
-      const hook = { webhookSignatureScheme: scheme, webhookHmacKey: KEY };
+      const webhookPublicUrl = 'https://hooks.example.com/in';
+      const hook = { webhookSignatureScheme: scheme, webhookHmacKey: KEY, webhookPublicUrl };
       const gateway = await open({ hook }, { allowLegacySha1: false });
       expect(gateway.warnings).toContainEqual(
         expect.stringContaining(`${scheme} signs with SHA-1, which is switched off`),

@@ -3,6 +3,7 @@ import type { DeployedFlow } from '../../flows/catalog.ts';
 import type { Holding } from '../../flows/holding.ts';
 import type { RunCount } from '../../store/store.ts';
 import { stateOf } from '../../webhooks/key-slot.ts';
+import { CAPTURED, GRADES } from '../../webhooks/schemes/coverage.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
 import { sumOf } from './run-figures.ts';
@@ -13,6 +14,12 @@ const triggerSchema = z.object({
   slug: z.string().nullable().optional(),
   url: z.string().nullable().optional().describe('null where neither a slug nor the id of the flow leads to it.'),
   scheme: z.string().nullable().optional().describe('null where no signature is checked.'),
+  grade: z
+    .enum(GRADES)
+    .nullable()
+    .optional()
+    .describe('What a captured delivery can be used for, by what is signed; null where only code knows.'),
+  captured: z.string().nullable().optional().describe('The same in words.'),
   mode: z.enum(['Off', 'Audit', 'Enforce']).optional().describe('The mode in force.'),
   learnedKey: z
     .enum(['none', 'learned', 'unreadable'])
@@ -49,7 +56,7 @@ export const flowSchema = z
     held: integer().describe('Accepted deliveries whose runs start once it is enabled or resumed.'),
     triggers: z
       .array(triggerSchema)
-      .describe('In manifest order; slug, url, scheme, mode and sendCommand for webhooks alone.'),
+      .describe('In manifest order; slug, url, scheme, grade, mode and sendCommand for webhooks alone.'),
     runs: runCountsSchema,
   })
   .meta({ id: 'Flow' });
@@ -119,6 +126,8 @@ function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers, un
     slug,
     url: path === null ? null : `${baseUrl}/flows/api/webhook/${encodeURIComponent(path)}`,
     scheme: prepared.schemeName,
+    grade: prepared.grade,
+    captured: prepared.grade === null ? null : CAPTURED[prepared.grade],
     mode: prepared.mode,
     ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
     sendCommand: path === null || unsignable.has(prepared.schemeName ?? '') ? null : sendCommand(path, baseUrl),

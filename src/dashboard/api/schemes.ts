@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { GRADES } from '../../webhooks/schemes/coverage.ts';
 import { REFUSALS } from '../error-responses.ts';
 import { NO_QUERY } from '../input.ts';
 import type { ApiRoutes } from '../services.ts';
@@ -22,6 +23,8 @@ const schemeSchema = z
     ),
     deliveryIdHeader: text(),
     coverage: z.object({ body: z.boolean(), timestamp: z.boolean(), id: z.boolean() }).nullable(),
+    grade: z.enum(GRADES).nullable().describe('A to F, by what is signed; null where only code or a trigger knows.'),
+    captured: text().describe('What a captured delivery can be used for.'),
     source: z.string(),
   })
   .meta({ id: 'Scheme' });

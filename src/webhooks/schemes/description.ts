@@ -1,5 +1,5 @@
 import type { SignedPayloadStrategy } from '../../model/manifest.ts';
-import { coversBody } from './hmac-verifier.ts';
+import { CAPTURED, type Coverage, coverageOf, type Grade, gradeOf } from './coverage.ts';
 import { BUILT_IN_SCHEMES } from './index.ts';
 import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './resolve.ts';
 import type { Conversation, KeyEncoding, SignatureSpec, SignatureVerifier } from './spec.ts';
@@ -26,8 +26,10 @@ export interface SchemeDescription {
     readonly bringsKey: boolean;
   }[];
   readonly deliveryIdHeader: string | null;
-  /** What cannot be changed without breaking the signature: only that tells a replay. */
-  readonly coverage: { readonly body: boolean; readonly timestamp: boolean; readonly id: boolean } | null;
+  readonly coverage: Coverage | null;
+  readonly grade: Grade | null;
+  /** What a captured delivery can be used for. */
+  readonly captured: string | null;
   readonly source: string;
 }
 
@@ -46,6 +48,7 @@ export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
 }
 
 export function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): SchemeDescription {
+  const grade = gradeOf(spec);
   return {
     name: spec.name,
     aliases: spec.aliases ?? [],
@@ -59,11 +62,9 @@ export function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind'
     timestamp: describeTimestamp(spec),
     handshakes: describeHandshakes(spec),
     deliveryIdHeader: spec.headers[0]?.deliveryId ?? null,
-    coverage: {
-      body: coversBody(spec),
-      timestamp: spec.timestamp !== undefined,
-      id: spec.payload.startsWithDeliveryId === true || spec.payload.token !== undefined,
-    },
+    coverage: coverageOf(spec),
+    grade,
+    captured: grade === null ? null : CAPTURED[grade],
     source: spec.source,
   };
 }
@@ -101,6 +102,8 @@ function unknown(name: string, kind: SchemeDescription['kind']): SchemeDescripti
     handshakes: [],
     deliveryIdHeader: null,
     coverage: null,
+    grade: null,
+    captured: null,
     source: REGISTERED,
   };
 }

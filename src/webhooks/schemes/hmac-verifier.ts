@@ -2,6 +2,7 @@ import { createHash, createHmac, timingSafeEqual, verify as verifyAsymmetric } f
 import type { Delivery, Reason } from '../../model/delivery.ts';
 import type { SignatureAlgorithm } from '../../model/manifest.ts';
 import type { SignedTimestamp } from '../gate.ts';
+import { signsUrl } from './coverage.ts';
 import { DIGEST_BYTES, decodeDigest } from './digest.ts';
 import { type CandidateText, type Extraction, extract } from './extract.ts';
 import type { SchemeKey } from './keys.ts';
@@ -76,11 +77,6 @@ export function verifyWithSpec(spec: SignatureSpec, keys: KeyPair, request: Veri
 /** Whether the signed bytes are the body as it came, alone or behind parts whose ends are certain. */
 function signsRawBody({ payload: { strategy } }: SignatureSpec): boolean {
   return strategy === 'RawBody' || strategy === 'TimestampDotBody' || strategy === 'ColonDelimited';
-}
-
-/** Whether a change of the body is certain to break the signature; an operator's own builder promises nothing. */
-export function coversBody({ payload }: SignatureSpec): boolean {
-  return payload.strategy !== 'TimestampPlusToken' && payload.strategy !== 'Custom';
 }
 
 /** The digests that the spec accepts; the first is what the publisher sends today. */
@@ -161,7 +157,6 @@ function formOf(spec: SignatureSpec): string {
 }
 
 function mismatchOf(spec: SignatureSpec, publicUrl: string): string {
-  const isUrlSigned = spec.payload.strategy === 'UrlPlusBody' || spec.payload.strategy === 'UrlPlusSortedForm';
-  const over = isUrlSigned ? ` over the URL ${displayUrl(publicUrl)}` : '';
+  const over = signsUrl(spec) ? ` over the URL ${displayUrl(publicUrl)}` : '';
   return `no signature${over} matches a configured key`;
 }

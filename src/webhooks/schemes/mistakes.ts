@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Delivery } from '../../model/delivery.ts';
 import type { JsonObject } from '../../model/json.ts';
 import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest.ts';
+import { signsUrl } from './coverage.ts';
 import { extract } from './extract.ts';
 import { verifyWithSpec } from './hmac-verifier.ts';
 import { BUILT_IN_SCHEMES } from './index.ts';
@@ -87,8 +88,7 @@ function changedBody(question: SignatureQuestion): string[] {
 }
 
 function wrongUrl(question: SignatureQuestion): string[] {
-  const { strategy } = question.spec.payload;
-  if (strategy !== 'UrlPlusBody' && strategy !== 'UrlPlusSortedForm') return [];
+  if (!signsUrl(question.spec)) return [];
   return urlVariants(question.publicUrl)
     .filter(([, publicUrl]) => verifies({ ...question, publicUrl }))
     .map(([how]) => `would verify if the URL ${how}`);

@@ -1,6 +1,11 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
+import { CAPTURED, GRADES, type Grade, gradeOf } from '../../../src/webhooks/schemes/coverage.ts';
 import { describeSchemes } from '../../../src/webhooks/schemes/description.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
+import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
 
 const NAMES = [
   'GitHub',
@@ -50,6 +55,40 @@ it.each([
 });
 
 it.each([
+  ['StandardWebhooks', 'A'],
+  ['Twitch', 'A'],
+  ['Stripe', 'B'],
+  ['Slack', 'B'],
+  ['Linear', 'B'],
+  ['GitHub', 'D'],
+  ['Twilio', 'D'],
+  ['Square', 'D'],
+  ['Dropbox', 'D'],
+  ['Mailgun', 'E'],
+  ['Custom', null],
+])('grades %s: %s', (name, grade) => {
+  expect(find(name)).toMatchObject({ grade, captured: grade === null ? null : CAPTURED[grade as Grade] });
+});
+
+it.each([
+  ['C', { payload: { strategy: 'RawBody', startsWithDeliveryId: true } }],
+  ['E', { payload: { strategy: 'TimestampPlusToken' }, timestamp: { in: 'header', unit: 'seconds', length: 10 } }],
+  ['F', { payload: { strategy: 'TimestampPlusToken' } }],
+  [null, { payload: { strategy: 'Custom' } }],
+] as [Grade | null, Partial<SignatureSpec>][])(
+  'gives the grade %s to a layout that signs so much: %o',
+  (grade, given) => {
+    const { timestamp: _, ...spec } = { ...BUILT_IN_SCHEMES[0], ...given } as SignatureSpec;
+    expect(gradeOf({ ...spec, timestamp: given.timestamp })).toBe(grade);
+  },
+);
+
+it('defines every grade in the documentation', () => {
+  const page = readFileSync(resolve(import.meta.dirname, '../../../docs/secure.md'), 'utf8');
+  for (const grade of GRADES) expect(page).toContain(`| ${grade} | ${CAPTURED[grade]} |`);
+});
+
+it.each([
   ['Stripe', { in: 'signature', name: 't', unit: 'seconds' }],
   ['Slack', { in: 'header', name: 'X-Slack-Request-Timestamp', unit: 'seconds' }],
   ['Linear', { in: 'body', name: 'webhookTimestamp', unit: 'milliseconds' }],
@@ -95,7 +134,11 @@ it('lists what the operator registered, in place of the built-in that it shadows
   expect(schemes.filter(({ name }) => name.toLowerCase() === 'github')).toEqual([
     expect.objectContaining({ kind: 'spec', headers: ['X-Mine'], algorithm: 'sha384', encoding: 'base64' }),
   ]);
-  expect(schemes.find(({ name }) => name === 'Remote')).toMatchObject({ kind: 'verifier', coverage: null });
+  expect(schemes.find(({ name }) => name === 'Remote')).toMatchObject({
+    kind: 'verifier',
+    coverage: null,
+    grade: null,
+  });
 });
 
 it('survives a round trip through JSON', () => {

@@ -1,9 +1,9 @@
 import type { FlowDetail } from '../api-types.ts';
 import { DryRunButton } from '../deliveries/dry-run-dialog.tsx';
 import { CodeLine } from '../kit/copy.tsx';
-import { Icon } from '../kit/icon.tsx';
+import { Icon, type IconName } from '../kit/icon.tsx';
 import { Empty, Panel } from '../kit/page.tsx';
-import { ModePill } from '../kit/pill.tsx';
+import { ModePill, Pill, type Tone } from '../kit/pill.tsx';
 import { readManifest } from './manifest.ts';
 
 type Trigger = FlowDetail['triggers'][number];
@@ -35,7 +35,7 @@ export function TriggersPanel({ flow }: { flow: FlowDetail }) {
 }
 
 function Webhook({
-  trigger: { key, slug, url, scheme, mode, sendCommand },
+  trigger: { key, slug, url, scheme, grade, captured, mode, sendCommand },
   flowId,
 }: {
   trigger: Trigger;
@@ -47,12 +47,14 @@ function Webhook({
         <Icon name="deliveries" />
         <b>{key}</b>
         <span class="muted">{`webhook, ${scheme === null || scheme === undefined ? 'no signature is checked' : `signed as ${scheme}`}`}</span>
+        {grade === null || grade === undefined ? null : <GradePill grade={grade} captured={captured ?? ''} />}
         {mode === undefined ? null : <ModePill mode={mode} />}
         <a href={`/flows/deliveries?flowId=${flowId}`}>Deliveries</a>
         {url === null || url === undefined ? null : (
           <DryRunButton idOrSlug={slug ?? flowId} headers={{ 'content-type': 'application/json' }} body="{}" />
         )}
       </p>
+      {captured === null || captured === undefined ? null : <p class="muted">{captured}</p>}
       {url === null || url === undefined ? (
         <p class="muted">
           No address leads to it: give it a <code>webhookSlug</code>.
@@ -74,6 +76,24 @@ function Webhook({
         </dl>
       )}
     </>
+  );
+}
+
+const GRADE_LOOKS: Readonly<Record<NonNullable<Trigger['grade']>, readonly [Tone, IconName]>> = {
+  A: ['good', 'check'],
+  B: ['good', 'check'],
+  C: ['warn', 'warn'],
+  D: ['warn', 'warn'],
+  E: ['bad', 'warn'],
+  F: ['bad', 'warn'],
+};
+
+function GradePill({ grade, captured }: { grade: NonNullable<Trigger['grade']>; captured: string }) {
+  const [tone, icon] = GRADE_LOOKS[grade];
+  return (
+    <Pill tone={tone} icon={icon} title={captured}>
+      {`Coverage ${grade}`}
+    </Pill>
   );
 }
 
