@@ -1,3 +1,5 @@
+import { parseJson } from './json.ts';
+
 /** An answer of the API that is no success, or none at all (status 0). */
 export class ApiError extends Error {
   readonly status: number;
@@ -32,7 +34,7 @@ export async function ask<Answer>(path: string, question: Question = {}): Promis
   }
   const response = await send(`/flows/api${path}`, init);
   const text = await response.text();
-  if (response.ok) return (text === '' ? null : JSON.parse(text)) as Answer;
+  if (response.ok) return (text === '' ? null : parseJson(text)) as Answer;
   throw errorOf(response.status, text);
 }
 

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { Delivery } from '../api-types.ts';
 import { bytes } from '../format.ts';
+import { parseJson } from '../json.ts';
 import { CopyButton } from '../kit/copy.tsx';
 import { Segments } from '../kit/filters.tsx';
 import { JsonView } from '../kit/json-view.tsx';
@@ -63,7 +64,7 @@ function Raw({ text }: { text: string }) {
 
 function parse(text: string): { value: unknown } | undefined {
   try {
-    return { value: JSON.parse(text) };
+    return { value: parseJson(text) };
   } catch {
     return undefined;
   }

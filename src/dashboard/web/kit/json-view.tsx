@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { isExactNumber } from '../json.ts';
 import { CopyButton } from './copy.tsx';
 
 /** Deeper parts, and those with more members, begin closed. */
@@ -27,7 +28,7 @@ interface NodeProps {
 }
 
 function Node({ value, depth, name }: NodeProps) {
-  if (typeof value !== 'object' || value === null) {
+  if (typeof value !== 'object' || value === null || isExactNumber(value)) {
     return (
       <div class="json-line">
         {name}
@@ -74,5 +75,6 @@ function Name({ text, isIndex }: { text: string; isIndex: boolean }) {
 }
 
 function Scalar({ value }: { value: unknown }) {
-  return <span class={`json-${value === null ? 'null' : typeof value}`}>{JSON.stringify(value)}</span>;
+  const kind = value === null ? 'null' : isExactNumber(value) ? 'number' : typeof value;
+  return <span class={`json-${kind}`}>{JSON.stringify(value)}</span>;
 }
