@@ -25,11 +25,8 @@ import {
   settingsWarnings,
 } from './settings.ts';
 import type { Settings, SettingsInput } from './settings-schema.ts';
-import { withDeliveryRing } from './store/delivery-ring.ts';
-import { withSealedBodies } from './store/sealed-bodies.ts';
+import { type OpenStoreOptions, openStore } from './store/open-store.ts';
 import { bodySealer } from './store/sealed-body.ts';
-import { withSealedKeys } from './store/sealed-keys.ts';
-import { openSqliteStore } from './store/sqlite/client.ts';
 import type { Store } from './store/store.ts';
 import { createLiveEvents, type LiveEvents } from './telemetry/live-events.ts';
 import { createMetrics, type Metrics } from './telemetry/metrics.ts';
@@ -38,7 +35,7 @@ import { version } from './version.ts';
 import { clientAddressReader } from './webhooks/client-address.ts';
 import { ingress } from './webhooks/ingress.ts';
 import { openLearnedKeys } from './webhooks/learned-keys.ts';
-import { createLogRetention, type LogRetention, withLogRetention } from './webhooks/log-retention.ts';
+import { createLogRetention, type LogRetention } from './webhooks/log-retention.ts';
 import { createReviewer } from './webhooks/reviewer.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
 import type { TriggerTable } from './webhooks/triggers.ts';
@@ -110,22 +107,15 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
   const { flows, warnings } = await load(manifestFolder, toolbox);
   const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
-  const opened = await openSqliteStore({
+  const store = await openStore({
     path: databasePath(settings, folder),
+    sealer,
+    ...storeBounds(settings),
     ...(options.onFatal === undefined ? {} : { onFatal: options.onFatal }),
     // Not the end of the process: as long as it runs, an operator can still save the lost file.
     onLost: (error) => logger.fatal({ err: error }, 'the database file is lost; every delivery is answered 503'),
   });
-  const logStore =
-    settings.deliveryStore === 'memory'
-      ? withDeliveryRing(opened, { size: settings.deliveryRingSize, maxBytes: settings.refusedDeliveryBytes })
-      : opened;
-  const logRetention = createLogRetention({
-    ...{ store: logStore, clock, logger, retentionDays: settings.deliveryRetentionDays },
-    maxRefusedRows: settings.refusedDeliveryRows,
-    maxRefusedBytes: settings.refusedDeliveryBytes,
-  });
-  const store = withLogRetention(withSealedKeys(withSealedBodies(logStore, sealer), sealer), logRetention);
+  const logRetention = createLogRetention({ store, clock, logger, retentionDays: settings.deliveryRetentionDays });
   try {
     const gateSettings = { ...toolbox.gateSettings, learnedKeys: await openLearnedKeys(store, clock) };
     const learning = { ...toolbox, gateSettings };
@@ -135,6 +125,15 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
     await store.close();
     throw error;
   }
+}
+
+function storeBounds(settings: Settings): Pick<OpenStoreOptions, 'log' | 'held'> {
+  const inMemory = settings.deliveryStore === 'memory';
+  const maxRows = inMemory ? settings.deliveryRingSize : settings.refusedDeliveryRows;
+  return {
+    log: { inMemory, maxRows, maxBytes: settings.refusedDeliveryBytes },
+    held: { maxRows: settings.heldDeliveryRows, maxBytes: settings.heldDeliveryBytes },
+  };
 }
 
 interface Parts {

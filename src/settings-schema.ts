@@ -99,7 +99,7 @@ export const settingsSchema = z.strictObject({
   nonceTtlSeconds: option(
     integer(1, SECONDS_A_YEAR).default(86_400),
     'SLUICE_NONCE_TTL_SECONDS',
-    'an integer of seconds from 1',
+    'an integer of seconds from 1, and no less than any tolerance',
   ),
   rateLimitPermitsPerSecond: option(
     decimal().optional(),
@@ -134,7 +134,7 @@ export const settingsSchema = z.strictObject({
   deliveryStore: option(
     oneOf(['database', 'memory']).default('database'),
     'SLUICE_DELIVERY_STORE',
-    'database, or memory for a ring buffer',
+    'database, or memory for the newest deliveries alone, until the process ends',
   ),
   deliveryRingSize: option(
     integer(1, 100_000).default(1000),
@@ -150,7 +150,17 @@ export const settingsSchema = z.strictObject({
   refusedDeliveryBytes: option(
     integer(1, 1_099_511_627_776).default(268_435_456),
     'SLUICE_REFUSED_DELIVERY_BYTES',
-    'an integer from 1, in bytes: how much of refused bodies is kept',
+    'an integer from 1, in bytes: how much is kept of refused deliveries, all that is stored of them counted',
+  ),
+  heldDeliveryRows: option(
+    integer(1, 100_000_000).default(100_000),
+    'SLUICE_HELD_DELIVERY_ROWS',
+    'an integer from 1: how many deliveries are held for flows that start no runs; beyond it 503',
+  ),
+  heldDeliveryBytes: option(
+    integer(1, 1_099_511_627_776).default(268_435_456),
+    'SLUICE_HELD_DELIVERY_BYTES',
+    'an integer from 1, in bytes: how much is held; beyond it 503',
   ),
   runRetentionDays: option(DAYS.default(30), 'SLUICE_RUN_RETENTION_DAYS', 'an integer from 1 to 3650'),
   dashboardUser: option(secret().optional(), 'SLUICE_DASHBOARD_USER', 'a name without a colon'),

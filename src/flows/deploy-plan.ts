@@ -1,4 +1,4 @@
-import { compareRevisions, gravest } from '../manifest/changes/index.ts';
+import { compareRevisions, findRenamedTriggers, gravest } from '../manifest/changes/index.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import type { DeployOutcome, Finding, FindingClass, LiveFlow } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
@@ -54,6 +54,7 @@ export function planDeploy(request: PlanRequest): DeployPlan {
       ...{ id, name, version, hash, snapshot, at, source, findings },
       basedOn: revision,
       needsIdle: has('caution') && !isAllowed('caution'),
+      triggers: { keys: Object.keys(loaded.manifest.triggers), renamed: isUnchanged ? [] : renames(request) },
       withoutHistory: isAllowed('breaking') ? [] : stepsWithoutHistory(deployed?.revision.snapshot, live),
       overrides: [...(has('breaking') ? (['breaking'] as const) : []), ...(isBusy ? (['caution'] as const) : [])],
     },
@@ -63,6 +64,11 @@ export function planDeploy(request: PlanRequest): DeployPlan {
 function differences({ loaded, deployed, live, retentionDays }: PlanRequest): readonly Finding[] {
   if (deployed === undefined) return [];
   return compareRevisions({ before: deployed.revision.snapshot, after: loaded.snapshot, live, retentionDays });
+}
+
+function renames({ loaded, deployed, live, retentionDays }: PlanRequest): { from: string; to: string }[] {
+  if (deployed === undefined) return [];
+  return findRenamedTriggers({ before: deployed.revision.snapshot, after: loaded.snapshot, live, retentionDays });
 }
 
 /** Steps that may go as long as no run knows them; asked again when the revision is written. */

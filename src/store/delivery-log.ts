@@ -17,11 +17,6 @@ export interface DeliveryLogStore {
   summariseDeliveries(query: { since: number; flowId?: string | undefined }): Promise<DeliveryGroup[]>;
   /** Deletes at most `limit` records that are older; yields how many. Their counts stay in the stats. What is held stays. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
-  /**
-   * Deletes at most `limit` of the oldest records that started no run while there are more of them, or more bytes of
-   * their bodies, than given; yields how many. A record of a delivery that started a run is never touched.
-   */
-  trimRefused(bounds: { maxRows: number; maxBytes: number; limit: number }): Promise<number>;
   /** Gives at most so many free pages back to the file system where many are free; yields how many. */
   releaseSpace(request: { pages: number }): Promise<number>;
 }

@@ -29,6 +29,11 @@ export interface PlannedDeploy extends FlowDeploy {
   readonly needsIdle: boolean;
   /** Step keys that no kept run had a row of when the findings were made. */
   readonly withoutHistory: readonly string[];
+  /** All triggers of the manifest, and those that have the place of another: what was accepted under `from` counts for them. */
+  readonly triggers: {
+    readonly keys: readonly string[];
+    readonly renamed: readonly { readonly from: string; readonly to: string }[];
+  };
   readonly findings: readonly Finding[];
   /** Classes of findings that were allowed although they would have been refused. */
   readonly overrides: readonly FindingClass[];

@@ -11,7 +11,9 @@ export function withSealedBodies(store: Store, sealer: BodySealer | undefined): 
     if (record.bodyKey === undefined || record.body === null) return record;
     const about = { deliveryId: record.id, bodyBytes: record.bodyBytes };
     const body = sealer?.keyId === record.bodyKey ? sealer.open(record.body, about) : undefined;
-    return body === undefined ? { ...record, body: null } : { ...record, body, bodyKey: undefined };
+    return body === undefined
+      ? { ...record, body: null }
+      : { ...record, body: new Uint8Array(body), bodyKey: undefined };
   };
   return {
     ...store,

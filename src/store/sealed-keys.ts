@@ -10,7 +10,9 @@ export function withSealedKeys(store: Store, sealer: BodySealer | undefined): St
     if (key.sealedWith === undefined || key.secret === null) return key;
     const about = { deliveryId: belongsTo(key), bodyBytes: key.secret.byteLength - sealedBytes(0) };
     const secret = sealer?.keyId === key.sealedWith ? sealer.open(key.secret, about) : undefined;
-    return secret === undefined ? { ...key, secret: null } : { ...key, secret, sealedWith: undefined };
+    return secret === undefined
+      ? { ...key, secret: null }
+      : { ...key, secret: new Uint8Array(secret), sealedWith: undefined };
   };
   return {
     ...store,

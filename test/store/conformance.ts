@@ -27,6 +27,21 @@ export interface StoreUnderTest {
 
 /** What every backend of the store does. `open` yields an empty store each time. */
 export function storeConformance(name: string, open: () => Promise<Store>): void {
+  const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries];
+  const running = [runs, leases, progress, waits, control, schedules, figures, outline];
+  runSuites(name, open, [...accepting, ...running, lifetime]);
+}
+
+/** What the kinds of one backend do, where they differ in nothing but how they keep deliveries. */
+export function acceptingConformance(name: string, open: () => Promise<Store>): void {
+  runSuites(name, open, [learnedKeys, holds, acceptance, nonces, idempotency, deliveries]);
+}
+
+function runSuites(
+  name: string,
+  open: () => Promise<Store>,
+  suites: readonly ((backend: StoreUnderTest) => void)[],
+): void {
   const backend: StoreUnderTest = {
     async open() {
       const store = await open();
@@ -44,8 +59,6 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     },
   };
   describe(name, () => {
-    const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries];
-    const running = [runs, leases, progress, waits, control, schedules, figures, outline];
-    for (const suite of [...accepting, ...running, lifetime]) suite(backend);
+    for (const suite of suites) suite(backend);
   });
 }

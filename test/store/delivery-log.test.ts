@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { DeliveryRecord, GateStory } from '../../src/model/delivery.ts';
-import { withDeliveryRing } from '../../src/store/delivery-ring.ts';
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
+import { openSqliteStore, type SqliteStoreOptions } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
-import { acceptanceOf, aDelivery, aRun, deliveryIds, flowId, id, minute, runIds, T0 } from './samples.ts';
+import { newPaths } from './files.ts';
+import { acceptanceOf, aDelivery, aNonce, aRun, deliveryIds, flowId, id, minute, runIds, T0 } from './samples.ts';
 
+const newPath = newPaths();
 const story: GateStory[] = [
   { gate: 'replay', outcome: 'passed', reason: null, detail: null, facts: { nonce: 'say "n"', replaySkewMs: 3 } },
 ];
@@ -17,15 +16,20 @@ function refused(n: number, change: Partial<DeliveryRecord> = {}): DeliveryRecor
   return aDelivery({ id: id(n), ...why, violations: ['signature_mismatch'], body: new Uint8Array(100), ...change });
 }
 
-describe.each(['a file', 'memory', 'a ring'])('the delivery log in %s', (place) => {
-  async function open(): Promise<Store> {
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-log-'));
-    const database = await openSqliteStore({ path: place === 'a file' ? join(folder, 'log.db') : ':memory:' });
-    const store = place === 'a ring' ? withDeliveryRing(database, { size: 20, maxBytes: 1e6 }) : database;
-    onTestFinished(async () => {
-      await store.close();
-      rmSync(folder, { recursive: true });
-    });
+type Log = NonNullable<SqliteStoreOptions['log']>;
+
+const UNBOUNDED = { maxRows: 1e6, maxBytes: 1e9 };
+
+describe.each([
+  ['a file', true, false],
+  ['memory', false, false],
+  ['memory, next to a file', true, true],
+  ['memory, next to memory', false, true],
+])('the delivery log in %s', (_place, isFile, inMemory) => {
+  async function open(bounds: Omit<Log, 'inMemory'> = UNBOUNDED): Promise<Store> {
+    const path = isFile ? newPath() : ':memory:';
+    const store = await openSqliteStore({ path, log: { inMemory, ...bounds } });
+    onTestFinished(() => store.close());
     return store;
   }
 
@@ -106,7 +110,7 @@ describe.each(['a file', 'memory', 'a ring'])('the delivery log in %s', (place) 
     expect(await store.summariseDeliveries({ since: T0, flowId: 'other' })).toEqual([]);
   });
 
-  test.skipIf(place === 'a ring')('forgets what is too old, in chunks, and still counts it', async () => {
+  test('forgets what is too old, in chunks, and still counts it', async () => {
     const store = await open();
     for (let n = 1; n <= 5; n += 1) await store.recordDelivery(refused(n, { receivedAt: T0 + n * minute }));
     const before = T0 + 4 * minute;
@@ -118,88 +122,139 @@ describe.each(['a file', 'memory', 'a ring'])('the delivery log in %s', (place) 
     expect((await store.deliveryStats(T0 + 4 * minute)).counts).toEqual({ signature_mismatch: 2 });
   });
 
-  test.skipIf(place === 'a ring')(
-    'holds no more refused records than it may, and never lets go of an accepted one for them',
-    async () => {
-      const store = await open();
-      await store.accept(acceptanceOf(1));
-      for (let n = 2; n <= 11; n += 1) await store.recordDelivery(refused(n));
-      const bounds = { maxRows: 4, maxBytes: 1e9, limit: 5 };
-      expect(await store.trimRefused(bounds)).toBe(5);
-      expect(await store.trimRefused(bounds)).toBe(1);
-      expect(await store.trimRefused(bounds)).toBe(0);
-      expect(await deliveryIds(store)).toEqual([11, 10, 9, 8, 1].map(id));
-      expect(await store.trimRefused({ maxRows: 100, maxBytes: 299, limit: 100 })).toBe(2);
-      expect(await store.trimRefused({ maxRows: 0, maxBytes: 0, limit: 100 })).toBe(2);
-      expect(await deliveryIds(store)).toEqual([id(1)]);
-      expect(await store.deliveryStats(T0)).toMatchObject({ accepted: 1, rejected: 10, total: 11 });
-    },
-  );
+  test('counts all that it keeps of refused deliveries, to the byte that its bound compares', async () => {
+    const path = newPath();
+    const store = await openSqliteStore({ path, log: { inMemory: false, ...UNBOUNDED } });
+    for (let n = 1; n <= 3; n += 1) {
+      const detail = 'ü'.repeat(n * 100);
+      const headers = { 'x-long': 'h'.repeat(n * 1000) };
+      await store.recordDelivery(
+        refused(n, { story, headers, detail, requestUrl: `https://a.example/${n}`, scheme: null }),
+      );
+    }
+    await store.close();
+    const db = new SqliteDatabase(path);
+    onTestFinished(() => void db.close());
+    const kept = db.prepare<[], Record<string, unknown>>('SELECT * FROM deliveries').all();
+    const sizeOf = (value: unknown) =>
+      typeof value === 'string' || value instanceof Uint8Array ? Buffer.byteLength(value) : 0;
+    const sizes = kept.map((row) => Object.values(row).reduce<number>((sum, value) => sum + sizeOf(value), 0));
+    expect(kept.map(({ kept_bytes }) => kept_bytes)).toEqual(sizes.map((size) => size + 1024));
+    expect(db.prepare('SELECT rows, bytes FROM refused_state').raw().get()).toEqual([
+      3,
+      sizes.reduce((sum, size) => sum + size + 1024, 0),
+    ]);
+  });
 
-  test.skipIf(place === 'a ring')('gives space back once much is free', async () => {
+  test.each([
+    ['bodies', (n: number) => ({ body: Buffer.alloc(10_000), id: id(n) })],
+    ['headers', (n: number) => ({ headers: { 'x-long': 'h'.repeat(10_000) }, id: id(n) })],
+    ['details', (n: number) => ({ detail: 'd'.repeat(10_000), id: id(n) })],
+    ['addresses', (n: number) => ({ requestUrl: `https://a.example/${'u'.repeat(10_000)}`, id: id(n) })],
+    ['what gates found', (n: number) => ({ story: [{ ...story, facts: { found: 'f'.repeat(10_000) } }], id: id(n) })],
+  ])('a flood that is large by its %s leaves no more than the bound after any commit', async (_name, flood) => {
+    const store = await open({ maxRows: 1e6, maxBytes: 100_000 });
+    for (let n = 1; n <= 60; n += 1) {
+      await store.recordDelivery(refused(n, flood(n) as Partial<DeliveryRecord>));
+      expect((await deliveryIds(store)).length).toBeLessThanOrEqual(9);
+    }
+    expect((await deliveryIds(store))[0]).toBe(id(60));
+    expect((await store.deliveryStats(T0)).total).toBe(60);
+  });
+
+  test('holds no more rows than its bound after any commit, however many come at once', async () => {
+    const store = await open({ maxRows: 7, maxBytes: 1e9 });
+    for (let turn = 0; turn < 3; turn += 1) {
+      const calls = Array.from({ length: 300 }, (_, n) => store.recordDelivery(refused(turn * 300 + n + 1)));
+      await Promise.all(calls);
+      expect((await deliveryIds(store)).length).toBe(7);
+    }
+    expect(await deliveryIds(store)).toEqual([900, 899, 898, 897, 896, 895, 894].map(id));
+    expect(await store.deliveryStats(T0)).toMatchObject({ rejected: 900, total: 900 });
+  });
+
+  test('lets go of the oldest for one that is larger than many', async () => {
+    const store = await open({ maxRows: 1e6, maxBytes: 2_000_000 });
+    await Promise.all(Array.from({ length: 1200 }, (_, n) => store.recordDelivery(refused(n + 1))));
+    await store.recordDelivery(refused(5000, { body: Buffer.alloc(1_500_000) }));
+    const kept = await deliveryIds(store);
+    expect(kept[0]).toBe(id(5000));
+    expect(kept.length).toBeGreaterThan(100);
+    expect(kept.length).toBeLessThan(500);
+  });
+
+  test.skipIf(inMemory)('never lets go of what was accepted for what was refused', async () => {
+    const store = await open({ maxRows: 4, maxBytes: 1e9 });
+    await store.accept(acceptanceOf(1));
+    for (let n = 2; n <= 11; n += 1) await store.recordDelivery(refused(n));
+    expect(await deliveryIds(store)).toEqual([11, 10, 9, 8, 1].map(id));
+    expect(await store.deliveryStats(T0)).toMatchObject({ accepted: 1, rejected: 10, total: 11 });
+  });
+
+  test.skipIf(!isFile || inMemory)('gives space back once much is free', async () => {
     const store = await open();
     expect(await store.releaseSpace({ pages: 100 })).toBe(0);
     for (let n = 1; n <= 12; n += 1) await store.recordDelivery(refused(n, { body: Buffer.alloc(1 << 20) }));
-    await store.trimRefused({ maxRows: 0, maxBytes: 0, limit: 100 });
-    // A database in memory has no file to shrink.
-    if (place === 'memory') return;
+    await store.purgeDeliveries({ before: T0 + 1, limit: 100 });
     expect(await store.releaseSpace({ pages: 100 })).toBe(100);
   });
 });
 
-describe('the ring of deliveries', () => {
-  async function open(bounds: { size: number; maxBytes: number }): Promise<{ ring: Store; database: Store }> {
-    const database = await openSqliteStore({ path: ':memory:' });
-    onTestFinished(() => database.close());
-    return { ring: withDeliveryRing(database, bounds), database };
-  }
+describe('the delivery log in a file', () => {
+  test('meets bounds that were lowered at the start', async () => {
+    const path = newPath();
+    const log = { inMemory: false, ...UNBOUNDED };
+    const before = await openSqliteStore({ path, log });
+    for (let n = 1; n <= 1300; n += 1) void before.recordDelivery(refused(n));
+    await before.accept(acceptanceOf(2000));
+    await before.close();
+    const store = await openSqliteStore({ path, log: { ...log, maxRows: 2 } });
+    onTestFinished(() => store.close());
+    expect(await deliveryIds(store)).toEqual([2000, 1300, 1299].map(id));
+  });
+});
 
-  test('holds the newest, counts all, and leaves none in the database', async () => {
-    const { ring, database } = await open({ size: 3, maxBytes: 1e6 });
-    await ring.accept(acceptanceOf(1));
-    for (const n of [2, 3, 4, 5]) await ring.recordDelivery(refused(n, { receivedAt: T0 + n }));
-    expect(await deliveryIds(ring)).toEqual([5, 4, 3].map(id));
-    expect(await ring.deliveryStats(T0)).toEqual({
-      counts: { signature_mismatch: 4 },
-      accepted: 1,
-      rejected: 4,
-      total: 5,
-    });
-    expect((await ring.deliveryStats(T0 + 4)).total).toBe(2);
-    expect(await deliveryIds(database)).toEqual([]);
-    expect(await runIds(database)).toEqual([id(1001)]);
+describe('the delivery log in memory', () => {
+  test('leaves none in the database, and is gone with the process; what it accepted is not', async () => {
+    const path = newPath();
+    const log = { inMemory: true, ...UNBOUNDED };
+    const before = await openSqliteStore({ path, log });
+    await before.accept(acceptanceOf(1, { nonce: aNonce() }));
+    await before.recordDelivery(refused(2));
+    expect(await deliveryIds(before)).toEqual([2, 1].map(id));
+    await before.close();
+    for (const inMemory of [true, false]) {
+      const store = await openSqliteStore({ path, log: { ...log, inMemory } });
+      expect(await deliveryIds(store)).toEqual([]);
+      expect(await runIds(store)).toEqual([id(1001)]);
+      expect(await store.accept(acceptanceOf(3, { nonce: aNonce() }))).toMatchObject({ kind: 'replayed' });
+      await store.close();
+    }
   });
 
-  test('holds no more of bodies than it may', async () => {
-    const { ring } = await open({ size: 100, maxBytes: 250 });
-    for (const n of [1, 2, 3]) await ring.recordDelivery(refused(n));
-    expect(await deliveryIds(ring)).toEqual([3, 2].map(id));
+  test('holds the newest, whatever became of them, and counts all', async () => {
+    const log = { inMemory: true, maxRows: 3, maxBytes: 1e9 };
+    const store = await openSqliteStore({ path: ':memory:', log });
+    onTestFinished(() => store.close());
+    for (const n of [1, 2, 3]) await store.accept(acceptanceOf(n));
+    await store.recordDelivery(refused(4));
+    await store.accept(acceptanceOf(5));
+    expect(await deliveryIds(store)).toEqual([5, 4, 3].map(id));
+    expect(await store.deliveryStats(T0)).toMatchObject({ accepted: 4, rejected: 1, total: 5 });
+    expect((await store.listDeliveries({ skip: 0, take: 9, includeTotal: true })).total).toBe(3);
   });
 
-  test('shows the body of an accepted delivery from its run, and what a nonce that was known makes of its record', async () => {
-    const { ring } = await open({ size: 10, maxBytes: 1e6 });
-    const nonce = { value: 'n', bodySha256: 'a', expiresAt: T0 + minute, isEnforced: false };
-    await ring.accept(acceptanceOf(1, { nonce }));
-    await ring.accept(acceptanceOf(2, { nonce }));
-    expect(Buffer.from((await ring.findDelivery(id(1)))?.body ?? []).toString()).toBe('{}');
-    const replay = { rejected: true, reason: 'nonce_replayed', violations: ['nonce_replayed'], runId: id(1002) };
-    expect(await ring.findDelivery(id(2))).toMatchObject(replay);
-  });
-
-  test.each([
-    [{ reason: 'signature_mismatch' }, [2]],
-    [{ rejectedOnly: true }, [2]],
-    [{ acceptedOnly: true }, [3, 1]],
-    [{ search: 'MISMATCH' }, [2]],
-    [{ flowId: 'other' }, [3]],
-    [{ refusedOnly: true, until: T0 }, []],
-    [{ skip: 1, take: 1 }, [2]],
-  ] as const)('lists by %j', async (query, expected) => {
-    const { ring } = await open({ size: 10, maxBytes: 1e6 });
-    await ring.recordDelivery(aDelivery({ id: id(3), flowId: 'other' }));
-    await ring.recordDelivery(refused(2));
-    await ring.recordDelivery(aDelivery({ id: id(1) }));
-    const { items } = await ring.listDeliveries({ skip: 0, take: 10, ...query });
-    expect(items.map((item) => item.id)).toEqual(expected.map(id));
+  test('lets records in the database grow old that an earlier setting left there', async () => {
+    const path = newPath();
+    const before = await openSqliteStore({ path });
+    for (const n of [1, 2, 3]) await before.recordDelivery(refused(n));
+    await before.close();
+    const store = await openSqliteStore({ path, log: { inMemory: true, ...UNBOUNDED } });
+    expect(await store.purgeDeliveries({ before: T0 + 1, limit: 2 })).toBe(2);
+    expect(await store.purgeDeliveries({ before: T0 + 1, limit: 2 })).toBe(1);
+    await store.close();
+    const after = await openSqliteStore({ path });
+    onTestFinished(() => after.close());
+    expect(await deliveryIds(after)).toEqual([]);
   });
 });

@@ -142,6 +142,7 @@ test.each([
   [4, '0390935befd8e6752f3607c64d07d838b466bfe5f6b2a248d541dd4609ca27d6'],
   [5, 'b7511ca639cc0f33601b0312372af3b932d0818c5716f3fd6b4475177d795094'],
   [6, 'b60ee934b7e03c880d778743d71cbcbb041901889cfdad482b02905178122a1e'],
+  [7, 'a78c8f8b1cca4f6aa36c6ad6ce3012fcfe2c59b4194557107add8b0c848d92bb'],
   [8, '842d2957f56c08761bc4f29d35513499a61fb6b572b518bed4c10b817cc05bec'],
 ])('migration %i is what it was when it was released', (version, sha256) => {
   const sql = migrations.find((migration) => migration.version === version)?.sql ?? '';

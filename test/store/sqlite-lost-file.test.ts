@@ -77,18 +77,20 @@ describe('an open database whose file is touched', () => {
   });
 
   test('is not lost where its own checkpoints shorten it', async () => {
-    const { path, store, onLost } = await openStore();
+    const path = newPath();
+    const onLost = vi.fn();
+    const store = await openSqliteStore({ path, onLost, log: { inMemory: false, maxRows: 1, maxBytes: 1e9 } });
+    onTestFinished(() => store.close());
     const body = Buffer.alloc(1 << 20);
-    for (let n = 1; n <= 40; n += 1) await store.recordDelivery(aDelivery({ id: id(n + 9), body }));
+    const flood = (from: number) =>
+      Promise.all(Array.from({ length: 30 }, (_, n) => store.recordDelivery(aDelivery({ id: id(from + n), body }))));
+    await flood(10);
     const grown = statSync(path).size;
-    await store.trimRefused({ maxRows: 0, maxBytes: 0, limit: 100 });
-    while ((await store.releaseSpace({ pages: 1000 })) > 0);
-    for (let n = 50; statSync(path).size >= grown; n += 1) {
-      await store.recordDelivery(aDelivery({ id: id(n), body }));
-      await store.trimRefused({ maxRows: 0, maxBytes: 0, limit: 100 });
-      await store.releaseSpace({ pages: 1000 });
+    for (let n = 100; statSync(path).size >= grown; n += 30) {
+      await flood(n);
+      await store.releaseSpace({ pages: 1_000_000 });
     }
-    for (let n = 2; n <= 20; n += 1) await store.accept(acceptanceOf(n + 1000));
+    await store.ping();
     expect(onLost).not.toHaveBeenCalled();
   });
 });

@@ -1,4 +1,9 @@
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
-import { storeConformance } from './conformance.ts';
+import { acceptingConformance, storeConformance } from './conformance.ts';
+import { openKind } from './stores.ts';
 
-storeConformance('SQLite in memory', () => openSqliteStore({ path: ':memory:' }));
+storeConformance('SQLite in memory', () => openKind('log in the database', ':memory:'));
+
+// The kinds of stores differ in how they take and keep deliveries; a proof runs all suites on all of them.
+for (const kind of ['log in memory', 'log in memory, sealed'] as const) {
+  acceptingConformance(`SQLite in memory, ${kind}`, () => openKind(kind, ':memory:'));
+}

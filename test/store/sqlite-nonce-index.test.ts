@@ -152,7 +152,9 @@ function aLedger(tailSize: number) {
       /** The run that the nonce is known to have started; undefined where it was new. */
       claim(value: string, { runId = value, now = 1, expiresAt = 1e6 } = {}) {
         const nonce = { value, bodySha256: '', expiresAt, isEnforced: true };
-        return claimNonce(nonce, { flowId: 'flow', triggerKey: 'trigger', runId, now })?.runId;
+        const triggerKey = 'trigger';
+        const keys = [{ triggerKey, lastSeq: Number.POSITIVE_INFINITY, reusedAt: Number.POSITIVE_INFINITY }];
+        return claimNonce(nonce, { flowId: 'flow', triggerKey, keys, runId, now })?.runId;
       },
       purge: (now: number) => purge({ now, limit: 1000 }),
     };

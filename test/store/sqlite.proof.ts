@@ -1,7 +1,9 @@
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { storeConformance } from './conformance.ts';
 import { newPaths } from './files.ts';
+import { KINDS_OF_STORES, openKind } from './stores.ts';
 
 const newPath = newPaths();
-
-storeConformance('SQLite in a file', () => openSqliteStore({ path: newPath() }));
+for (const kind of KINDS_OF_STORES) {
+  storeConformance(`SQLite in a file, ${kind}`, () => openKind(kind, newPath()));
+  storeConformance(`SQLite in memory, ${kind}`, () => openKind(kind, ':memory:'));
+}

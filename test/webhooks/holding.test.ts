@@ -186,3 +186,22 @@ describe('held deliveries', () => {
     expect(response.json()).toMatchObject({ statusCode: 200, reason: null });
   });
 });
+
+describe('the bounds of what is held', () => {
+  it.each([
+    ['rows', { heldDeliveryRows: 2 }],
+    // Each takes 1024 bytes beside its headers and body.
+    ['bytes', { heldDeliveryBytes: 3000 }],
+  ])('turn away what is beyond so many %s, and take it again once there is room', async (_name, bounds) => {
+    const app = await start(bounds);
+    await act(app, 'drain');
+    const statuses = [];
+    for (const nonce of ['n-1', 'n-2', 'n-3']) statuses.push((await deliver(app, nonce)).status);
+    expect(statuses).toEqual([200, 200, 503]);
+    expect(await deliver(app, 'n-3')).toMatchObject({ answer: { reason: 'store_unavailable' } });
+    expect(await get(app, flowUrl)).toMatchObject({ held: 2 });
+    await act(app, 'resume');
+    await released(app, 2);
+    expect((await deliver(app, 'n-3')).status).toBe(200);
+  });
+});

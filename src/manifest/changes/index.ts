@@ -20,6 +20,7 @@ import { stepRemoved } from './step-removed.ts';
 import { stepRenamed } from './step-renamed.ts';
 import { triggerAdded } from './trigger-added.ts';
 import { triggerInputsChanged } from './trigger-inputs-changed.ts';
+import { renamedTriggers } from './trigger-keys.ts';
 import { triggerRemoved } from './trigger-removed.ts';
 import { triggerTypeChanged } from './trigger-type-changed.ts';
 import { typeChanged } from './type-changed.ts';
@@ -54,17 +55,24 @@ const RULES: readonly ChangeRule[] = [
 
 const GRAVITY = { breaking: 2, caution: 1, safe: 0 } as const satisfies Record<FindingClass, number>;
 
+/** Two revisions of a flow. Snapshots are in canonical spelling, their secrets references or masked. */
+export interface Revisions {
+  readonly before: Json;
+  readonly after: Json;
+  readonly live: LiveFlow;
+  readonly retentionDays: number;
+}
+
+/** Webhook and other triggers that only have another key. */
+export function findRenamedTriggers(revisions: Revisions): { from: string; to: string }[] {
+  return [...renamedTriggers(readChange(revisions))].map(([from, to]) => ({ from, to }));
+}
+
 /**
  * Everything in which two revisions of a flow differ, the gravest first. A difference that no rule knows is a caution.
- * Snapshots are in canonical spelling, their secrets references or masked.
  */
-export function compareRevisions(input: {
-  before: Json;
-  after: Json;
-  live: LiveFlow;
-  retentionDays: number;
-}): readonly Finding[] {
-  const change = readChange(input);
+export function compareRevisions(revisions: Revisions): readonly Finding[] {
+  const change = readChange(revisions);
   const known = RULES.flatMap((rule) => rule(change));
   const findings = [...known, ...otherChanges(change, known)];
   return findings.sort((one, other) => GRAVITY[other.class] - GRAVITY[one.class]);

@@ -69,13 +69,13 @@ function renamed(change: Change, trigger: Trigger, { key, newKey }: { key: strin
 
 const RENAMED = {
   webhook:
-    'Accepted nonces and idempotency keys are kept by the key of the trigger: a delivery that was accepted under the old ' +
-    'key would be accepted once more under the new one, and start a second run. Runs in flight go on.',
+    'Accepted nonces and idempotency keys go with it: a delivery that was accepted under the old key is a replay under the ' +
+    'new one. Records keep the old key. Runs in flight go on.',
   cron:
     'The state of a schedule is kept by the key of the trigger: under the new one it is not paused, and a schedule that was ' +
     'changed on the dashboard is what the manifest says again. Runs in flight go on.',
   manual:
-    'Idempotency keys are kept by the key of the trigger: one that was used starts a run again. Runs in flight go on.',
+    'Idempotency keys go with it: one that was used under the old key starts no run under the new one. Runs in flight go on.',
 } as const;
 
 function learnsAgain(trigger: Trigger | undefined): string {

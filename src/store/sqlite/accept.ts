@@ -2,8 +2,9 @@ import type { Database } from 'better-sqlite3';
 import type { RunStatus } from '../../model/manifest.ts';
 import type { Acceptance, AcceptResult, NewRun, NonceClaim } from '../store.ts';
 import { type DeliveryValues, deliveryValues, prepareInsertDelivery } from './deliveries.ts';
-import type { NonceIndex } from './nonce-index.ts';
+import { type KnownKey, prepareKnownKeys } from './former-keys.ts';
 import { prepareClaimNonce } from './nonces.ts';
+import type { WriterState } from './operations.ts';
 import { prepareRunTallies } from './run-tallies.ts';
 import type { SqlValue } from './sql-value.ts';
 
@@ -71,9 +72,9 @@ type KeepRun = (run: RunValues, idempotencyKey: string | null, body: Uint8Array)
 
 export function prepareAccept(
   db: Database,
-  index: NonceIndex,
+  state: WriterState,
 ): (acceptance: AcceptanceValues, body: Uint8Array) => AcceptResult {
-  const claim = prepareClaim(db, index);
+  const claim = prepareClaim(db, state);
   const insertRun = prepareInsertRun(db);
   return (acceptance, body) => claim(acceptance, body, insertRun);
 }
@@ -81,17 +82,25 @@ export function prepareAccept(
 /** Keeps nonce, idempotency key and delivery, and hands the run on to be kept where it is to be started. */
 export function prepareClaim(
   db: Database,
-  index: NonceIndex,
+  state: WriterState,
 ): (acceptance: AcceptanceValues, body: Uint8Array, keepRun: KeepRun) => AcceptResult {
-  const claimNonce = prepareClaimNonce(db, index);
+  const claimNonce = prepareClaimNonce(db, state.index);
   const insertDelivery = prepareInsertDelivery(db);
   const findKey = db.prepare<SqlValue[], { runId: string }>(
-    'SELECT run_id AS runId FROM idempotency_keys WHERE flow_id = ? AND trigger_key = ? AND key = ?',
+    'SELECT run_id AS runId FROM idempotency_keys WHERE flow_id = ? AND trigger_key = ? AND key = ? AND created_at < ?',
   );
   const insertKey = db.prepare<SqlValue[]>(
     'INSERT INTO idempotency_keys (flow_id, trigger_key, key, run_id, created_at) VALUES (?, ?, ?, ?, ?)',
   );
 
+  const knownKeys = prepareKnownKeys(db);
+  const findFirst = (flowId: string, keys: readonly KnownKey[], idempotencyKey: string) => {
+    for (const { triggerKey, reusedAt } of keys) {
+      const found = findKey.get(flowId, triggerKey, idempotencyKey, reusedAt);
+      if (found !== undefined) return found.runId;
+    }
+    return undefined;
+  };
   const findRedelivery = db.prepare<SqlValue[], { runId: string }>(
     'SELECT run_id AS runId FROM deliveries WHERE redelivered_from = ?',
   );
@@ -101,11 +110,12 @@ export function prepareClaim(
     const redelivered = delivery?.redeliveredFrom && findRedelivery.get(delivery.redeliveredFrom);
     if (redelivered) return { kind: 'duplicate', runId: redelivered.runId, isReplay: false };
 
+    const keys = nonce === undefined && idempotencyKey === null ? [] : knownKeys(flowId, triggerKey);
     // Looked up before the nonce is kept, for the nonce's row names the run that the answer names.
-    const first = idempotencyKey === null ? undefined : findKey.get(flowId, triggerKey, idempotencyKey)?.runId;
+    const first = idempotencyKey === null ? undefined : findFirst(flowId, keys, idempotencyKey);
     const runId = first ?? run.id;
 
-    const known = nonce && claimNonce(nonce, { flowId, triggerKey, runId, now: receivedAt });
+    const known = nonce && claimNonce(nonce, { flowId, triggerKey, keys, runId, now: receivedAt });
     if (known !== undefined && nonce?.isEnforced === true) {
       return { kind: 'replayed', runId: known.runId, hasSameBody: known.bodySha256 === nonce.bodySha256 };
     }

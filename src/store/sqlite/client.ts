@@ -1,13 +1,16 @@
+import { StoreUnavailableError } from '../../errors.ts';
 import { parseJson } from '../../model/json.ts';
 import type { AcceptResult, HoldResult, LargeRunInput, RunInput, Store } from '../store.ts';
 import { acceptanceValues, runValues } from './accept.ts';
 import { deliveryValues } from './deliveries.ts';
 import { heldValues } from './holds.ts';
-import { inMemory } from './messages.ts';
-import { type AnsweredInput, type OperationName, operationNames, operations } from './operations.ts';
+import { inMemory, type StoreOptions } from './messages.ts';
+import { type AnsweredInput, type OperationName, operationNames, threadOf } from './operations.ts';
 import { StoreThread } from './thread.ts';
 
 const NO_BODY = new Uint8Array(0);
+
+const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
 export interface SqliteStoreOptions {
   /** A file, made with its folders where there is none, or `:memory:`. */
@@ -16,6 +19,10 @@ export interface SqliteStoreOptions {
   readonly onFatal?: (error: Error) => void;
   /** Called once when the database file was removed, replaced or cut; whatever writes rejects from then on. */
   readonly onLost?: (error: Error) => void;
+  /** The delivery log: in the database and unbounded where not given. */
+  readonly log?: StoreOptions['log'];
+  /** What may be held; unbounded where not given. */
+  readonly held?: StoreOptions['held'];
 }
 
 /**
@@ -23,7 +30,8 @@ export interface SqliteStoreOptions {
  * slow query holds the event loop, and no query holds a commit. Rejects with an error that names the path where the
  * database cannot be opened, is another program's, is newer than this release or is in use by another process.
  */
-export async function openSqliteStore({ path, onFatal, onLost }: SqliteStoreOptions): Promise<Store> {
+export async function openSqliteStore({ path, onFatal, onLost, ...given }: SqliteStoreOptions): Promise<Store> {
+  const options: StoreOptions = { log: given.log ?? { inMemory: false, ...UNBOUNDED }, held: given.held ?? UNBOUNDED };
   let isOpen = false;
   const die = (error: Error) => {
     void abandon(error);
@@ -41,8 +49,8 @@ export async function openSqliteStore({ path, onFatal, onLost }: SqliteStoreOpti
   const abandon = (error: Error) => Promise.all([writer.abandon(error), reader.abandon(error)]);
 
   try {
-    await writer.open(path);
-    if (reader !== writer) await reader.open(path);
+    await writer.open(path, options);
+    if (reader !== writer) await reader.open(path, options);
     isOpen = true;
   } catch (error) {
     await abandon(error instanceof Error ? error : new Error(String(error)));
@@ -51,19 +59,22 @@ export async function openSqliteStore({ path, onFatal, onLost }: SqliteStoreOpti
 
   const threads = { writer, reader };
   const members = Object.fromEntries(
-    operationNames.map((name) => [name, (...args: unknown[]) => threads[operations[name].thread].call(name, args)]),
+    operationNames.map((name) => {
+      const thread = threads[threadOf(name, options)];
+      return [name, (...args: unknown[]) => thread.call(name, args)];
+    }),
   );
   return {
     // Messages have no type; the table of operations types both their ends.
     ...(members as Pick<Store, OperationName>),
     accept: (acceptance) =>
       writer.call('accept', [acceptanceValues(acceptance)], acceptance.run.trigger.body) as Promise<AcceptResult>,
-    holdDelivery: (acceptance) =>
-      writer.call(
-        'holdDelivery',
-        [acceptanceValues(acceptance), heldValues(acceptance.run)],
-        acceptance.run.trigger.body,
-      ) as Promise<HoldResult>,
+    async holdDelivery(acceptance) {
+      const values = [acceptanceValues(acceptance), heldValues(acceptance.run)];
+      const result = (await writer.call('holdDelivery', values, acceptance.run.trigger.body)) as HoldResult | 'full';
+      if (result === 'full') throw new StoreUnavailableError('as many deliveries are held as may be');
+      return result;
+    },
     recordDelivery: (record) => writer.call('recordDelivery', [deliveryValues(record)], record.body) as Promise<void>,
     fireSchedule: ({ run, ...tick }) =>
       writer.call(

@@ -3,6 +3,7 @@ import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryQuery, Page } from '../store.ts';
 import { type CountedDelivery, prepareCountDelivery } from './delivery-counts.ts';
+import { ROW_BYTES } from './migrations/0007-bounds.ts';
 import { atLeast, below, equals, holds, preparePages } from './paging.ts';
 import { type Searchable, searchIn } from './search.ts';
 import type { SqlValue } from './sql-value.ts';
@@ -97,15 +98,21 @@ export function prepareInsertDelivery(db: Database): (delivery: DeliveryValues, 
     INSERT INTO deliveries (
       id, flow_id, trigger_key, client_ip, mode, scheme, enforced, status_code, detail, body_bytes, processing_ms,
       used_previous_key, headers, facts, request_url, body_key, received_at, redelivered_from, rejected, reason,
-      violations, run_id, body
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+      violations, run_id, body, kept_bytes
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const count = prepareCountDelivery(db);
   return (delivery, body) => {
     const { rejected, reason, runId, receivedAt, redeliveredFrom, rest } = delivery;
     const violations = JSON.stringify(delivery.violations);
-    insert.run(rest, [receivedAt, redeliveredFrom, rejected, reason, violations, runId], body ?? null);
-    count(delivery, violations, body?.byteLength ?? 0);
+    const own = [receivedAt, redeliveredFrom, rejected, reason, violations, runId];
+    const keptBytes = bytesOf(rest) + bytesOf(own) + (body?.byteLength ?? 0) + ROW_BYTES;
+    insert.run(rest, own, body ?? null, keptBytes);
+    count(delivery, violations, keptBytes);
   };
+}
+
+function bytesOf(values: readonly SqlValue[]): number {
+  return values.reduce<number>((sum, value) => sum + (typeof value === 'string' ? Buffer.byteLength(value) : 0), 0);
 }
 
 const searchable: Searchable = {

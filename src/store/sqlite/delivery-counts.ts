@@ -31,7 +31,7 @@ export interface CountedDelivery {
  */
 export function prepareCountDelivery(
   db: Database,
-): (delivery: Omit<DeliveryValues, 'rest'>, violations: string, bodyBytes: number) => void {
+): (delivery: Omit<DeliveryValues, 'rest'>, violations: string, keptBytes: number) => void {
   const countHour = prepareCountHour(db);
   const count = prepareSums(db, 'delivery_counts (minute, reason, rejected, count)');
   const countTotal = prepareSums(db, 'delivery_totals (flow_id, reason, rejected, count)');
@@ -44,7 +44,7 @@ export function prepareCountDelivery(
     },
     write: ({ rows, bytes }) => addRefused.run(rows, bytes),
   });
-  return ({ counted, receivedAt, reason, rejected, redeliveredFrom, runId }, violations, bodyBytes) => {
+  return ({ counted, receivedAt, reason, rejected, redeliveredFrom, runId }, violations, keptBytes) => {
     const { id, mode, usedPreviousKey } = counted;
     const [flowId, triggerKey, cause] = [counted.flowId ?? '', counted.triggerKey ?? '', reason ?? ''];
     count([Math.floor(receivedAt / MINUTE_MS), cause, rejected], 1);
@@ -52,7 +52,7 @@ export function prepareCountDelivery(
     const hour = Math.floor(receivedAt / HOUR_MS);
     const key = [hour, flowId, triggerKey, mode, cause, violations, rejected, Number(redeliveredFrom !== null)];
     countHour({ key, count: 1, previousKey: usedPreviousKey, firstAt: receivedAt, firstId: id, lastId: id });
-    if (runId === null) countRefused({ rows: 1, bytes: bodyBytes });
+    if (runId === null) countRefused({ rows: 1, bytes: keptBytes });
   };
 }
 

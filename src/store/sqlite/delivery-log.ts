@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import type { DeliveryGroup, NonceSearch } from '../delivery-log.ts';
+import { prepareKnownKeys } from './former-keys.ts';
 import type { SqlValue } from './sql-value.ts';
 
 const HOUR_MS = 3_600_000;
@@ -20,11 +21,17 @@ export function prepareFindRedelivery(db: Database): (id: string) => { deliveryI
 export function prepareFindAcceptedNonce(db: Database): (search: NonceSearch) => string | undefined {
   const find = db.prepare<SqlValue[], { runId: string }>(`
     SELECT run_id AS runId FROM deliveries
-    WHERE flow_id = ? AND trigger_key = ? AND received_at >= ? AND run_id IS NOT NULL AND instr(facts, ?) > 0
+    WHERE flow_id = ? AND trigger_key = ? AND received_at >= ? AND received_at < ? AND run_id IS NOT NULL AND instr(facts, ?) > 0
       AND EXISTS (SELECT 1 FROM json_each(facts) gate WHERE json_extract(gate.value, '$.facts.nonce') = ?)
     ORDER BY id LIMIT 1`);
-  return ({ flowId, triggerKey, nonce, since }) =>
-    find.get(flowId, triggerKey, since, JSON.stringify(nonce), nonce)?.runId;
+  const knownKeys = prepareKnownKeys(db);
+  return ({ flowId, triggerKey, nonce, since }) => {
+    for (const key of knownKeys(flowId, triggerKey)) {
+      const found = find.get(flowId, key.triggerKey, since, key.reusedAt, JSON.stringify(nonce), nonce);
+      if (found !== undefined) return found.runId;
+    }
+    return undefined;
+  };
 }
 
 export function prepareSummariseDeliveries(
@@ -48,11 +55,15 @@ export function prepareSummariseDeliveries(
 }
 
 export function preparePurgeDeliveries(db: Database): (purge: { before: number; limit: number }) => number {
-  const purge = db.prepare<SqlValue[]>(`
-    DELETE FROM deliveries WHERE id IN (
-      SELECT id FROM deliveries d
-      WHERE received_at < ? AND NOT EXISTS (SELECT 1 FROM held_deliveries h WHERE h.delivery_id = d.id)
-      ORDER BY received_at LIMIT ?)`);
+  const purgeFrom = (table: string) =>
+    db.prepare<SqlValue[]>(`
+      DELETE FROM ${table} WHERE id IN (
+        SELECT id FROM ${table} d
+        WHERE received_at < ? AND NOT EXISTS (SELECT 1 FROM held_deliveries h WHERE h.delivery_id = d.id)
+        ORDER BY received_at LIMIT ?)`);
+  const purge = purgeFrom('deliveries');
+  // Where the log is in memory, what the database has is of an earlier setting: it grows old all the same.
+  const purgeStored = purgeFrom('main.deliveries');
   const forget = db.prepare<SqlValue[]>(`
     DELETE FROM delivery_counts
     WHERE minute < (SELECT max(minute) FROM delivery_counts) - ${countedMinutes} AND minute < ?`);
@@ -62,26 +73,8 @@ export function preparePurgeDeliveries(db: Database): (purge: { before: number; 
   return ({ before, limit }) => {
     forget.run(Math.floor(before / 60_000));
     forgetHours.run(Math.floor(before / HOUR_MS));
-    return purge.run(before, limit).changes;
-  };
-}
-
-export function prepareTrimRefused(
-  db: Database,
-): (bounds: { maxRows: number; maxBytes: number; limit: number }) => number {
-  const measure = db.prepare<[], { rows: number; bytes: number }>('SELECT rows, bytes FROM refused_state');
-  // Oldest first, until both bounds hold again; a running sum says where that is.
-  const trim = db.prepare<SqlValue[]>(`
-    DELETE FROM deliveries WHERE id IN (
-      SELECT id FROM (
-        SELECT id, row_number() OVER past - 1 AS gone, sum(size) OVER past - size AS goneBytes
-        FROM (SELECT id, coalesce(length(body), 0) AS size FROM deliveries WHERE run_id IS NULL ORDER BY id LIMIT ?)
-        WINDOW past AS (ORDER BY id)
-      ) WHERE gone < ? OR goneBytes < ?)`);
-  return ({ maxRows, maxBytes, limit }) => {
-    const { rows, bytes } = measure.get() ?? { rows: 0, bytes: 0 };
-    if (rows <= maxRows && bytes <= maxBytes) return 0;
-    return trim.run(limit, rows - maxRows, bytes - maxBytes).changes;
+    const purged = purge.run(before, limit).changes;
+    return purged === limit ? purged : purged + purgeStored.run(before, limit - purged).changes;
   };
 }
 

@@ -9,6 +9,7 @@ import type {
   RevisionSummary,
 } from '../store.ts';
 import { prepareDeployFlow, prepareFindFlow, prepareFindRevision, prepareListFlows } from './flows.ts';
+import { prepareKeepFormerKeys } from './former-keys.ts';
 import { prepareCountInFlight, prepareHasHistory } from './live-flow.ts';
 
 /** Runs of one revision are counted up to here. */
@@ -25,7 +26,9 @@ export function prepareApplyDeploy(db: Database): (deploy: PlannedDeploy) => Dep
   const adopt = db.prepare('UPDATE revisions SET source = ? WHERE flow_id = ? AND revision = ? AND source IS NULL');
   const annotate = db.prepare('UPDATE revisions SET findings = ?, overrides = ? WHERE flow_id = ? AND revision = ?');
 
-  return ({ source, basedOn, needsIdle, withoutHistory, findings, overrides, ...deploy }) => {
+  const keepFormerKeys = prepareKeepFormerKeys(db);
+
+  return ({ source, basedOn, needsIdle, withoutHistory, findings, overrides, triggers, ...deploy }) => {
     const deployed = find(deploy.id);
     if (deployed !== undefined && findHash.get(deploy.id, deployed.revision)?.hash === deploy.hash) {
       adopt.run(source, deploy.id, deployed.revision);
@@ -36,6 +39,7 @@ export function prepareApplyDeploy(db: Database): (deploy: PlannedDeploy) => Dep
     const runsInFlight = needsIdle ? countInFlight(deploy.id) : 0;
     if (runsInFlight > 0) return { kind: 'busy', runsInFlight };
     const flow = deployFlow(deploy);
+    keepFormerKeys({ flowId: flow.id, triggerKeys: triggers.keys, renamed: triggers.renamed, at: deploy.at });
     adopt.run(source, flow.id, flow.revision);
     annotate.run(JSON.stringify(findings), JSON.stringify(overrides), flow.id, flow.revision);
     return { kind: 'applied', flow };

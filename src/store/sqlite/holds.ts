@@ -4,7 +4,8 @@ import type { Manifest } from '../../model/manifest.ts';
 import type { HoldResult, HoldStore, NewRun, Release, StartedRun } from '../store.ts';
 import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues } from './accept.ts';
 import { prepareFindFlow } from './flows.ts';
-import type { NonceIndex } from './nonce-index.ts';
+import { ROW_BYTES } from './migrations/0007-bounds.ts';
+import type { WriterState } from './operations.ts';
 
 /** A release ends after so many bytes of bodies, so that the writer is not held for long. */
 const releasedBytes = 4 * 1024 * 1024;
@@ -30,23 +31,35 @@ interface HeldRow extends HeldValues {
 
 export function prepareHoldDelivery(
   db: Database,
-  index: NonceIndex,
-): (acceptance: AcceptanceValues, held: HeldValues, body: Uint8Array) => HoldResult {
+  state: WriterState,
+): (acceptance: AcceptanceValues, held: HeldValues, body: Uint8Array) => HoldResult | 'full' {
   const isClosed = prepareIsClosed(db);
   const isAnyHeld = db.prepare('SELECT 1 FROM held_deliveries WHERE flow_id = ? LIMIT 1');
   const insert = db.prepare(`
     INSERT INTO held_deliveries (
       flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent, content_type, headers, body
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
-  const claim = prepareClaim(db, index);
+  const claim = prepareClaim(db, state);
+  const isFull = prepareIsFull(db, state.held);
   return (acceptance, { deliveryId, traceparent, contentType, headers }, body) => {
     const { id, flowId, triggerKey } = acceptance.run;
     // While some are held, the next has to stand behind them.
     if (!isClosed(flowId) && isAnyHeld.get(flowId) === undefined) return { kind: 'open' };
+    if (isFull(headers, body)) return 'full';
     const result = claim(acceptance, body, (_run, key) =>
       insert.run(flowId, triggerKey, id, deliveryId, key, traceparent, contentType, headers, body),
     );
     return result.kind === 'accepted' ? { ...result, kind: 'held' } : result;
+  };
+}
+
+/** Whether there is no room for another. */
+function prepareIsFull(db: Database, bounds: WriterState['held']): (headers: string, body: Uint8Array) => boolean {
+  const measure = db.prepare<[], { rows: number; bytes: number }>('SELECT rows, bytes FROM held_state');
+  return (headers, body) => {
+    const { rows, bytes } = measure.get() ?? { rows: 0, bytes: 0 };
+    const added = ROW_BYTES + Buffer.byteLength(headers) + body.byteLength;
+    return rows + 1 > bounds.maxRows || bytes + added > bounds.maxBytes;
   };
 }
 

@@ -3,6 +3,19 @@ import type { OperationName, ThreadRole } from './operations.ts';
 /** The path of a store that is gone when it is closed. */
 export const inMemory = ':memory:';
 
+/** Where the delivery log is, and what bounds it: see `boundLog`. */
+export interface LogOptions {
+  readonly inMemory: boolean;
+  readonly maxRows: number;
+  readonly maxBytes: number;
+}
+
+export interface StoreOptions {
+  readonly log: LogOptions;
+  /** All deliveries together that wait for their flow to start runs. */
+  readonly held: { readonly maxRows: number; readonly maxBytes: number };
+}
+
 /** One call of a member of the store. */
 export interface Call {
   /** Names the call in its answer. */
@@ -24,7 +37,7 @@ export interface Failure {
 }
 
 export type ToThread =
-  | { readonly kind: 'open'; readonly path: string; readonly role: ThreadRole }
+  | { readonly kind: 'open'; readonly path: string; readonly role: ThreadRole; readonly options: StoreOptions }
   | { readonly kind: 'calls'; readonly calls: readonly Call[]; readonly bytes: Uint8Array }
   /** To the reader: move the log into the database file, beside the writer's commits. */
   | { readonly kind: 'checkpoint' }

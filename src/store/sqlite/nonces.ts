@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import type { NonceClaim } from '../store.ts';
+import type { KnownKey } from './former-keys.ts';
 import { hashOfNonce, type NonceIndex } from './nonce-index.ts';
 
 /** The first use of a nonce that is still alive. */
@@ -12,6 +13,8 @@ export interface KnownNonce {
 export interface NonceScope {
   readonly flowId: string;
   readonly triggerKey: string;
+  /** Where it is looked for: the trigger's own key and those that it had. */
+  readonly keys: readonly KnownKey[];
   readonly runId: string;
   readonly now: number;
 }
@@ -27,12 +30,14 @@ export function prepareClaimNonce(db: Database, index: NonceIndex): ClaimNonce {
     INSERT INTO nonces (seq, hash, flow_id, trigger_key, nonce, body_sha256, run_id, expires_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
 
-  return ({ value, bodySha256, expiresAt }, { flowId, triggerKey, runId, now }) => {
-    const nonceHash = hashOfNonce(flowId, triggerKey, value);
-    for (const seq of index.find(nonceHash)) {
-      const known = find.get(seq, value, triggerKey, flowId, now);
-      if (known !== undefined) return known;
+  return ({ value, bodySha256, expiresAt }, { flowId, keys, triggerKey, runId, now }) => {
+    for (const key of keys) {
+      for (const seq of index.find(hashOfNonce(flowId, key.triggerKey, value))) {
+        const known = seq <= key.lastSeq ? find.get(seq, value, key.triggerKey, flowId, now) : undefined;
+        if (known !== undefined) return known;
+      }
     }
+    const nonceHash = hashOfNonce(flowId, triggerKey, value);
     insert.run(index.add(nonceHash), nonceHash, flowId, triggerKey, value, bodySha256, runId, expiresAt);
     return undefined;
   };

@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import { parseJson } from '../../model/json.ts';
-import type { LargeRunInput, RunInput, Store } from '../store.ts';
+import type { HoldResult, LargeRunInput, RunInput, Store } from '../store.ts';
 import { type AcceptanceValues, prepareAccept } from './accept.ts';
 import { prepareAdvance } from './advance.ts';
 import { prepareCancelRun, prepareDeliverSignal, prepareRetryStep } from './control.ts';
@@ -17,7 +17,6 @@ import {
   preparePurgeDeliveries,
   prepareReleaseSpace,
   prepareSummariseDeliveries,
-  prepareTrimRefused,
 } from './delivery-log.ts';
 import { prepareApplyDeploy, prepareListDeployed, prepareListRevisions, prepareSetFlowDraining } from './deploys.ts';
 import { prepareClaimDue, prepareRecover, prepareRenewLeases } from './dispatch.ts';
@@ -39,6 +38,7 @@ import { type HeldValues, prepareCountHeld, prepareHoldDelivery, prepareReleaseH
 import { prepareFindLineage, prepareListSignals, preparePurgeRuns } from './insight.ts';
 import { prepareForgetKey, prepareLearnKey, prepareListLearnedKeys } from './learned-keys.ts';
 import { prepareReadLiveFlow } from './live-flow.ts';
+import type { StoreOptions } from './messages.ts';
 import type { NonceIndex } from './nonce-index.ts';
 import { preparePurgeNonces } from './nonces.ts';
 import {
@@ -70,6 +70,7 @@ interface Sent {
  * here and above: a clone would make an object of an exact number, and costs three times as much.
  */
 interface Answered {
+  holdDelivery: HoldResult | 'full';
   claimDue: string;
   listSteps: string | undefined;
   findStep: string | undefined;
@@ -93,8 +94,14 @@ type Run<Name extends OperationName> = (...args: Args<Name>) => Result<Name>;
 
 /** Names the thread that runs a member, and prepares its statements, once for each connection. */
 type Operation<Name extends OperationName> =
-  | { readonly thread: 'writer'; prepare(db: Database, index: NonceIndex): Run<Name> }
-  | { readonly thread: 'reader'; prepare(db: Database): Run<Name> };
+  | { readonly thread: 'writer'; prepare(db: Database, state: WriterState): Run<Name> }
+  | { readonly thread: 'reader'; readonly readsLog?: true; prepare(db: Database): Run<Name> };
+
+/** What the writer knows beside its database. */
+export interface WriterState {
+  readonly index: NonceIndex;
+  readonly held: StoreOptions['held'];
+}
 
 export type ThreadRole = 'writer' | 'reader';
 
@@ -131,15 +138,14 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
 
   accept: { thread: 'writer', prepare: prepareAccept },
   recordDelivery: { thread: 'writer', prepare: prepareInsertDelivery },
-  listDeliveries: { thread: 'reader', prepare: prepareListDeliveries },
-  findDelivery: { thread: 'reader', prepare: prepareFindDelivery },
-  deliveryStats: { thread: 'reader', prepare: prepareDeliveryStats },
+  listDeliveries: { thread: 'reader', readsLog: true, prepare: prepareListDeliveries },
+  findDelivery: { thread: 'reader', readsLog: true, prepare: prepareFindDelivery },
+  deliveryStats: { thread: 'reader', readsLog: true, prepare: prepareDeliveryStats },
   purgeNonces: { thread: 'writer', prepare: preparePurgeNonces },
-  findRedelivery: { thread: 'reader', prepare: prepareFindRedelivery },
-  findAcceptedNonce: { thread: 'reader', prepare: prepareFindAcceptedNonce },
-  summariseDeliveries: { thread: 'reader', prepare: prepareSummariseDeliveries },
+  findRedelivery: { thread: 'reader', readsLog: true, prepare: prepareFindRedelivery },
+  findAcceptedNonce: { thread: 'reader', readsLog: true, prepare: prepareFindAcceptedNonce },
+  summariseDeliveries: { thread: 'reader', readsLog: true, prepare: prepareSummariseDeliveries },
   purgeDeliveries: { thread: 'writer', prepare: preparePurgeDeliveries },
-  trimRefused: { thread: 'writer', prepare: prepareTrimRefused },
   releaseSpace: { thread: 'writer', prepare: prepareReleaseSpace },
 
   listRuns: { thread: 'reader', prepare: prepareListRuns },
@@ -176,8 +182,8 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   findIterations: { thread: 'reader', prepare: prepareFindIterations },
   purgeRuns: { thread: 'writer', prepare: preparePurgeRuns },
 
-  countDeliveries: { thread: 'reader', prepare: prepareCountDeliveries },
-  deliveryTimeseries: { thread: 'reader', prepare: prepareDeliveryTimeseries },
+  countDeliveries: { thread: 'reader', readsLog: true, prepare: prepareCountDeliveries },
+  deliveryTimeseries: { thread: 'reader', readsLog: true, prepare: prepareDeliveryTimeseries },
   countRuns: { thread: 'reader', prepare: prepareCountRuns },
   countEndedRuns: { thread: 'reader', prepare: prepareCountEndedRuns },
   runTimeseries: { thread: 'reader', prepare: prepareRunTimeseries },
@@ -190,6 +196,12 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   listLearnedKeys: { thread: 'reader', prepare: prepareListLearnedKeys },
   forgetKey: { thread: 'writer', prepare: prepareForgetKey },
 };
+
+/** The thread that runs a member: a log in memory is seen by the connection that writes it alone. */
+export function threadOf(name: OperationName, { log }: StoreOptions): ThreadRole {
+  const operation = operations[name];
+  return operation.thread === 'reader' && operation.readsLog === true && log.inMemory ? 'writer' : operation.thread;
+}
 
 export const operationNames = Object.keys(operations) as OperationName[];
 

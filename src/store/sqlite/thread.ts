@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import { StoreUnavailableError } from '../../errors.ts';
-import type { Answer, Call, Failure, FromThread, ToThread } from './messages.ts';
+import type { Answer, Call, Failure, FromThread, StoreOptions, ToThread } from './messages.ts';
 import type { OperationName, ThreadRole } from './operations.ts';
 
 export interface ThreadEvents {
@@ -66,10 +66,10 @@ export class StoreThread {
   }
 
   /** Rejects with an error that names the path. */
-  open(path: string): Promise<void> {
+  open(path: string, options: StoreOptions): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#opening = { resolve: () => resolve(), reject };
-      this.post({ kind: 'open', path, role: this.#role });
+      this.post({ kind: 'open', path, role: this.#role, options });
     });
   }
 

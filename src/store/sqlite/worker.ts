@@ -31,9 +31,9 @@ port.on('message', (message: ToThread) => {
   }
 });
 
-function open({ path, role }: Extract<ToThread, { kind: 'open' }>): void {
+function open({ path, role, options }: Extract<ToThread, { kind: 'open' }>): void {
   try {
-    service = role === 'writer' ? openWriterService(path, send) : openReaderService(path, send);
+    service = role === 'writer' ? openWriterService({ path, options, send }) : openReaderService(path, send);
     send({ kind: 'opened' });
   } catch (error) {
     send({ kind: 'notOpened', failure: toFailure(error) });

@@ -3,25 +3,36 @@ import { CallQueue, toFailure } from './call-queue.ts';
 import { watchLog } from './checkpoint.ts';
 import { openWriter } from './connection.ts';
 import type { FileWatch } from './file-watch.ts';
-import { inMemory } from './messages.ts';
+import { boundLog } from './log-bounds.ts';
+import { keepLogInMemory } from './memory-log.ts';
+import { inMemory, type StoreOptions } from './messages.ts';
 import { NonceIndex } from './nonce-index.ts';
-import { operations, prepareRuns } from './operations.ts';
+import { operations, prepareRuns, threadOf } from './operations.ts';
 import type { Send, Service } from './service.ts';
 
 /** A batch holds no more, so that its first caller waits for a commit of a bounded size. */
 const maxCalls = 512;
 const maxBytes = 8 * 1024 * 1024;
 
+interface WriterOptions {
+  readonly path: string;
+  readonly options: StoreOptions;
+  readonly send: Send;
+}
+
 /** Answers what writes, in batches; where the store is in memory all that reads too, for no other connection sees it. */
-export function openWriterService(path: string, send: Send): Service {
+export function openWriterService({ path, options, send }: WriterOptions): Service {
   const { db, watch, close } = openWriter(path);
   const isAlone = path === inMemory;
+  if (options.log.inMemory) keepLogInMemory(db);
   const index = new NonceIndex(db);
   const runs = prepareRuns((name) => {
     const operation = operations[name];
-    if (operation.thread === 'writer') return operation.prepare(db, index);
-    return isAlone ? operation.prepare(db) : undefined;
+    if (operation.thread === 'writer') return operation.prepare(db, { index, held: options.held });
+    return isAlone || threadOf(name, options) === 'writer' ? operation.prepare(db) : undefined;
   });
+  // Last of all that is counted in a batch: it goes by the counts.
+  boundLog(db, options.log);
   const log = isAlone ? undefined : watchLog(db, () => send({ kind: 'logGrown' }));
   const runIndexed = withIndexing(prepareBatch(db, 'BEGIN IMMEDIATE'), index);
   const runLogged = (jobs: readonly Job[]) => {

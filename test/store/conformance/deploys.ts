@@ -3,6 +3,8 @@ import type { Finding } from '../../../src/model/finding.ts';
 import type { PlannedDeploy, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
+  acceptanceOf,
+  aNonce,
   aRun,
   claimAll,
   deployOf,
@@ -22,7 +24,8 @@ const one = graphOf({ a: [] });
 const two = graphOf({ a: [], b: ['a'] });
 
 function planned(graph: typeof one, change: Partial<PlannedDeploy> = {}): PlannedDeploy {
-  const plan = { basedOn: null, needsIdle: false, withoutHistory: [], findings: [], overrides: [] };
+  const triggers = { keys: [], renamed: [] };
+  const plan = { basedOn: null, needsIdle: false, withoutHistory: [], findings: [], overrides: [], triggers };
   return { ...deployOf(graph), ...plan, source: 'folder', ...change };
 }
 
@@ -195,6 +198,80 @@ export function deploys({ open }: StoreUnderTest): void {
         [2, 1, 1],
         [1, 2, 1],
       ]);
+    });
+  });
+
+  describe('a trigger that a deploy renames', () => {
+    /** Time passes with each call. */
+    let count = 0;
+    const rename = (from: string, to: string, keys = [to]) => ({ triggers: { keys, renamed: [{ from, to }] } });
+    const deploy = async (store: Store, n: number, change: Partial<PlannedDeploy>) => {
+      const graph = graphOf({ [`step${n}`]: [] });
+      count += 1;
+      const result = await store.applyDeploy(
+        planned(graph, { basedOn: n === 1 ? null : n - 1, at: T0 + count, ...change }),
+      );
+      expect(result.kind).toBe('applied');
+    };
+    const accept = (store: Store, triggerKey: string, nonce: string, idempotencyKey?: string) => {
+      count += 1;
+      const { delivery, run } = acceptanceOf(count, { at: T0 + count });
+      return store.accept({
+        delivery: delivery && { ...delivery, triggerKey },
+        run: { ...run, triggerKey },
+        nonce: aNonce({ value: nonce }),
+        idempotencyKey,
+      });
+    };
+    const kinds = async (results: Promise<{ kind: string }>[]) => (await Promise.all(results)).map(({ kind }) => kind);
+
+    test('refuses what was accepted under the key that it had, however often it is renamed', async () => {
+      const store = await open();
+      await deploy(store, 1, { triggers: { keys: ['a'], renamed: [] } });
+      await accept(store, 'a', 'n1', 'key');
+      await deploy(store, 2, rename('a', 'b'));
+      await accept(store, 'b', 'n2');
+      await deploy(store, 3, rename('b', 'c'));
+      expect(await kinds([accept(store, 'c', 'n1'), accept(store, 'c', 'n2')])).toEqual(['replayed', 'replayed']);
+      expect(await accept(store, 'c', 'n3', 'key')).toMatchObject({ kind: 'duplicate' });
+      await deploy(store, 4, rename('c', 'a'));
+      expect(await kinds(['n1', 'n2', 'n3'].map((nonce) => accept(store, 'a', nonce)))).toEqual(
+        ['n1', 'n2', 'n3'].map(() => 'replayed'),
+      );
+      expect(await accept(store, 'a', 'n4')).toMatchObject({ kind: 'accepted' });
+    });
+
+    test('refuses what came before the rename and was accepted after it, under either key', async () => {
+      const store = await open();
+      await deploy(store, 1, rename('a', 'b'));
+      await accept(store, 'a', 'late');
+      expect(await accept(store, 'b', 'late')).toMatchObject({ kind: 'replayed' });
+      await accept(store, 'b', 'early');
+      expect(await accept(store, 'a', 'early')).toMatchObject({ kind: 'replayed' });
+    });
+
+    test('has nothing to do with another trigger that takes its former key', async () => {
+      const store = await open();
+      await accept(store, 'a', 'n1', 'key 1');
+      await deploy(store, 1, rename('a', 'b'));
+      await deploy(store, 2, { triggers: { keys: ['a', 'b'], renamed: [] } });
+      await accept(store, 'a', 'n2', 'key 2');
+      expect(await accept(store, 'b', 'n2', 'key 2')).toMatchObject({ kind: 'accepted' });
+      await accept(store, 'b', 'n3');
+      expect(await accept(store, 'a', 'n3')).toMatchObject({ kind: 'accepted' });
+      expect(await accept(store, 'b', 'n1')).toMatchObject({ kind: 'replayed' });
+    });
+
+    test('leaves the triggers of other flows alone, and a deploy that is not applied renames nothing', async () => {
+      const store = await open();
+      await accept(store, 'a', 'n1');
+      const outdated = planned(graphOf({ other: [] }), { basedOn: 7, ...rename('a', 'b') });
+      expect(await store.applyDeploy(outdated)).toEqual({ kind: 'outdated' });
+      expect(await accept(store, 'b', 'n1')).toMatchObject({ kind: 'accepted' });
+      await deploy(store, 1, rename('a', 'c'));
+      const { run } = acceptanceOf(9000);
+      const elsewhere = { run: { ...run, flowId: 'another flow', triggerKey: 'c' }, nonce: aNonce({ value: 'n1' }) };
+      expect(await store.accept(elsewhere)).toMatchObject({ kind: 'accepted' });
     });
   });
 }

@@ -92,7 +92,6 @@ export function holds({ open }: StoreUnderTest): void {
       await store.holdDelivery(acceptanceOf(1));
       await store.accept(acceptanceOf(2));
       expect(await store.purgeDeliveries({ before: T0 + minute, limit: 10 })).toBe(1);
-      await store.trimRefused({ maxRows: 0, maxBytes: 0, limit: 10 });
       expect(await deliveryIds(store)).toEqual([id(1)]);
     });
   });

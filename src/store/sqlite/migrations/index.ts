@@ -4,8 +4,18 @@ import { runtime } from './0003-runtime.ts';
 import { deploys } from './0004-deploys.ts';
 import { learnedKeys } from './0005-learned-keys.ts';
 import { figures } from './0006-figures.ts';
+import { bounds } from './0007-bounds.ts';
 import { loops } from './0008-loops.ts';
 import type { Migration } from './migration.ts';
 
 /** The schema's history in order; append only. */
-export const migrations: readonly Migration[] = [initial, deliveryLog, runtime, deploys, learnedKeys, figures, loops];
+export const migrations: readonly Migration[] = [
+  initial,
+  deliveryLog,
+  runtime,
+  deploys,
+  learnedKeys,
+  figures,
+  bounds,
+  loops,
+];

@@ -1,0 +1,26 @@
+import { type OpenStoreOptions, openStore } from '../../src/store/open-store.ts';
+import { bodySealer } from '../../src/store/sealed-body.ts';
+import type { Store } from '../../src/store/store.ts';
+
+type Kind = Omit<OpenStoreOptions, 'path'>;
+
+const sealer = bodySealer('the key of the store under test');
+const bounds = { maxRows: 100_000, maxBytes: 1e9 };
+const inDatabase: Kind = { log: { inMemory: false, ...bounds }, held: bounds };
+const inMemory: Kind = { log: { inMemory: true, ...bounds }, held: bounds };
+
+/** Every kind of store that a service can open, by what its settings say. */
+const KINDS = {
+  'log in the database': inDatabase,
+  'log in memory': inMemory,
+  'log in the database, sealed': { ...inDatabase, sealer },
+  'log in memory, sealed': { ...inMemory, sealer },
+} as const;
+
+export type KindOfStore = keyof typeof KINDS;
+export const KINDS_OF_STORES = Object.keys(KINDS) as KindOfStore[];
+
+/** Opens an empty store, which nobody has opened before. */
+export function openKind(kind: KindOfStore, path: string): Promise<Store> {
+  return openStore({ path, ...KINDS[kind] });
+}
