@@ -143,6 +143,12 @@ function withoutCredentials(name: string, text: string): string {
 
 function contradictions(settings: Settings): string[] {
   const lines: string[] = [];
+  if (settings.replayToleranceSeconds > settings.nonceTtlSeconds) {
+    lines.push(
+      `SLUICE_NONCE_TTL_SECONDS: ${settings.nonceTtlSeconds} is shorter than SLUICE_REPLAY_TOLERANCE_SECONDS=` +
+        `${settings.replayToleranceSeconds}: a delivery would pass again once its nonce is gone; raise the one or lower the other`,
+    );
+  }
   if ((settings.dashboardUser === undefined) !== (settings.dashboardPassword === undefined)) {
     lines.push('SLUICE_DASHBOARD_USER, SLUICE_DASHBOARD_PASSWORD: set both or neither');
   }

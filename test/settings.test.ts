@@ -171,6 +171,11 @@ describe('settings', () => {
     [{ SLUICE_DASHBOARD_USER: 'u' }, /set both or neither/],
     [{ SLUICE_DASHBOARD_USER: 'u:v', SLUICE_DASHBOARD_PASSWORD: 'p' }, /colon/],
     [{ SLUICE_DASHBOARD_TOKEN: 't', SLUICE_DASHBOARD_AUTH: 'none' }, /contradicts/],
+    [
+      { SLUICE_REPLAY_TOLERANCE_SECONDS: '61', SLUICE_NONCE_TTL_SECONDS: '60' },
+      /SLUICE_NONCE_TTL_SECONDS: 60 is shorter/,
+    ],
+    [{ SLUICE_REPLAY_TOLERANCE_SECONDS: '86401' }, /SLUICE_NONCE_TTL_SECONDS: 86400 is shorter/],
   ])('refuse %o because the parts contradict each other', (environment, expected) => {
     expect(linesOf(environment).join()).toMatch(expected);
   });
@@ -196,9 +201,9 @@ describe('settings that protect nothing', () => {
     ['SLUICE_DASHBOARD_TOKEN', '0123456789abcdef ', 'white space'],
     ['SLUICE_STORE_KEY', 'short', 'has fewer than 16 bytes'],
   ])('are told at the start: %s=%s %s', (name, value, message) => {
-    expect(settingsWarnings(readSettings({ [name]: value }))).toEqual([
-      expect.stringMatching(`^warning ${name}: .*${message}`),
-    ]);
+    // No tolerance may be longer than nonces are kept.
+    const settings = readSettings({ SLUICE_NONCE_TTL_SECONDS: '172800', [name]: value });
+    expect(settingsWarnings(settings)).toEqual([expect.stringMatching(`^warning ${name}: .*${message}`)]);
   });
 
   it('are none of the usual ones', () => {

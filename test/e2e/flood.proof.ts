@@ -138,3 +138,28 @@ it('a flood of refused deliveries costs a bounded amount of memory and disk, and
   expect(peak.log).toBeLessThan(MAX_LOG_BYTES);
   expect(peak.file).toBeLessThan(REFUSED_FILE_BYTES + accepted * ACCEPTED_FILE_BYTES);
 });
+
+it('a flood of refused deliveries that are large by their headers leaves no more than the bound', async () => {
+  workspace = await createWorkspace();
+  await workspace.writeManifest('push.json', githubManifest());
+  const bound = 1_000_000;
+  const service = await startService(workspace, {
+    SLUICE_ENFORCEMENT_MODE: 'Enforce',
+    SLUICE_LOG_LEVEL: 'error',
+    SLUICE_REFUSED_DELIVERY_BYTES: String(bound),
+  });
+  const recent = () =>
+    getJson<{ headers: Record<string, string> }[]>(
+      `${service.url}/flows/api/webhooks/recent?rejectedOnly=true&take=500`,
+    );
+  const headers = { 'user-agent': 'h'.repeat(8000), 'x-hub-signature-256': RIGHT };
+  for (let count = 1; count <= 300; count += 1) {
+    const refused = await fetch(`${service.url}/flows/api/webhook/push`, { method: 'POST', headers, body: REFUSED });
+    expect(refused.status).toBe(401);
+    if (count % 50 !== 0) continue;
+    const kept = await recent();
+    expect(kept[0]?.headers['user-agent']).toHaveLength(8000);
+    expect(kept.length * (8000 + REFUSED.length)).toBeLessThanOrEqual(bound);
+  }
+  await service.stop('SIGTERM');
+});

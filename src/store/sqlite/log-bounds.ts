@@ -27,13 +27,14 @@ export function boundLog(db: Database, { inMemory, maxRows, maxBytes }: LogOptio
   const trimChunk = (): boolean => {
     let { rows, bytes } = measure.get() ?? { rows: 0, bytes: 0 };
     if (rows <= maxRows && bytes <= maxBytes) return false;
-    for (const { id, keptBytes } of oldest.all(Math.min(rows, chunkRows))) {
+    const chunk = oldest.all(chunkRows);
+    for (const { id, keptBytes } of chunk) {
       if (rows <= maxRows && bytes <= maxBytes) return false;
       remove.run(id);
       rows -= 1;
       bytes -= keptBytes;
     }
-    return rows > 0;
+    return chunk.length === chunkRows;
   };
   // Lower bounds than the last process had are met before anything waits for the writer.
   const trimAtOnce = db.transaction(trimChunk);

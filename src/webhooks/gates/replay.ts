@@ -55,6 +55,11 @@ function ruleOf(inputs: WebhookInputs, settings: GateSettings): ReplayRule {
   if (!Number.isFinite(toleranceSeconds) || toleranceSeconds < 0) {
     throw new GateConfigurationError('webhookReplayToleranceSeconds', 'must be a number of seconds, 0 for no check');
   }
+  if (toleranceSeconds > settings.nonceTtlSeconds) {
+    const kept = `SLUICE_NONCE_TTL_SECONDS=${settings.nonceTtlSeconds}`;
+    const problem = `is ${toleranceSeconds}, and nonces are kept for ${settings.nonceTtlSeconds} s: a delivery would pass again`;
+    throw new GateConfigurationError('webhookReplayToleranceSeconds', `${problem}; lower it, or raise ${kept} first`);
+  }
   const nonceHeader = headerName(inputs.webhookNonceHeader, 'webhookNonceHeader');
   return {
     toleranceMs: toleranceSeconds * 1000,
@@ -149,17 +154,14 @@ function digestOf({ body }: Delivery, evidence: Evidence, timestamp: FoundTimest
 }
 
 /**
- * A nonce is kept until its delivery would fail the skew check anyway. Where the signature does not cover the timestamp,
- * the check can be passed at any time, and the nonce is kept for its own span of time. A timestamp further ahead than
- * the tolerance is refused, and keeps no row longer than one that passes.
+ * A nonce is kept for its whole time to live, counted from the delivery's timestamp where that is later than its arrival.
+ * No tolerance may be longer than that time, so a timestamp can pass no tolerance that is set later, however much it is
+ * raised, once its nonce is gone. A timestamp that is ahead by more still was let in by a mode that enforces nothing; it keeps no row for ever.
  */
-function expiryOf(receivedAt: number, timestamp: FoundTimestamp | undefined, rule: ReplayRule): number {
-  const { toleranceMs, nonceTtlMs } = rule;
-  const untilTtl = receivedAt + nonceTtlMs;
-  if (timestamp === undefined || !Number.isFinite(timestamp.ms) || toleranceMs === 0) return untilTtl;
-  const latest = Math.min(Math.max(receivedAt, timestamp.ms), receivedAt + toleranceMs);
-  const untilStale = latest + toleranceMs + MARGIN_MS;
-  return timestamp.isSigned ? untilStale : Math.max(untilTtl, untilStale);
+function expiryOf(receivedAt: number, timestamp: FoundTimestamp | undefined, { nonceTtlMs }: ReplayRule): number {
+  if (timestamp === undefined || !Number.isFinite(timestamp.ms)) return receivedAt + nonceTtlMs;
+  const latest = Math.min(Math.max(receivedAt, timestamp.ms), receivedAt + nonceTtlMs);
+  return latest + nonceTtlMs + MARGIN_MS;
 }
 
 /** Trimmed; undefined where the header is not named, not there or empty. */
