@@ -1,9 +1,10 @@
-import { createHash } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/model/manifest.ts';
 import { type Evidence, GateConfigurationError, type GateSettings } from '../../../src/webhooks/gate.ts';
 import { replayGate } from '../../../src/webhooks/gates/replay.ts';
+import { signatureGate } from '../../../src/webhooks/gates/signature.ts';
 import { NOW, sampleDelivery, sampleSettings, sampleTrigger } from '../samples.ts';
 
 const SECONDS = NOW / 1000;
@@ -196,6 +197,42 @@ describe('the nonce', () => {
     const evidence = { ...signedAt(NOW), signedBytesSha256: 'ab'.repeat(32) };
     expect(await nonce({ evidence, body: Buffer.from('{"event":"delivered"}') })).toBe('ab'.repeat(32));
     expect(await nonce({ evidence, body: Buffer.from('{"event":"forged"}') })).toBe('ab'.repeat(32));
+  });
+
+  it('is read from the header family that verified, whichever of its names the trigger gives', async () => {
+    const evidence: Evidence = {
+      ...VERIFIED,
+      verifiedHeaders: new Map([
+        ['a-id', ' 1 '],
+        ['b-id', ' 1 '],
+      ]),
+    };
+    const named = (webhookNonceHeader: string, headers: Record<string, string>) =>
+      nonce({ inputs: { webhookNonceHeader }, headers, evidence });
+    expect(await named('A-Id', { 'a-id': 'free', 'b-id': '1' })).toBe('1');
+    expect(await named('B-Id', { 'a-id': '1', 'b-id': 'free' })).toBe('1');
+    expect(await named('C-Id', { 'c-id': 'own' })).toBe('own');
+  });
+
+  it('is no other family’s header where the one that verified is empty', async () => {
+    const evidence: Evidence = { ...VERIFIED, verifiedHeaders: new Map([['a-id', '']]) };
+    expect(await nonce({ inputs: { webhookNonceHeader: 'A-Id' }, headers: { 'a-id': 'free' }, evidence })).toBe(
+      sha256(BODY),
+    );
+  });
+
+  it('of Shopify is the id of either header family', async () => {
+    const key = 'client secret';
+    const signature = createHmac('sha256', key).update(BODY).digest('base64');
+    const inputs = { webhookSignatureScheme: 'Shopify', webhookNonceHeader: 'X-Shopify-Webhook-Id' };
+    const gate = signatureGate.prepare(sampleTrigger({ ...inputs, webhookHmacKey: key }), sampleSettings());
+    const nonceUnder = async (prefix: string) => {
+      const headers = { [`${prefix}hmac-sha256`]: signature, [`${prefix}webhook-id`]: 'w-1' };
+      const verdict = await gate?.check(sampleDelivery({ headers, body: BODY }), {});
+      return nonce({ inputs, headers, evidence: verdict?.evidence ?? {} });
+    };
+    expect(await nonceUnder('x-shopify-')).toBe('w-1');
+    expect(await nonceUnder('shopify-')).toBe('w-1');
   });
 
   it('is told even where the timestamp fails, for Off and Audit', async () => {
