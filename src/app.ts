@@ -149,7 +149,7 @@ interface Parts {
 }
 
 async function load(folder: string, toolbox: Toolbox) {
-  const { flows, issues } = await loadManifests(folder, toolbox.rules);
+  const { flows, issues } = await loadManifests(folder, toolbox.rules.folder);
   const errors = issues.filter((issue) => issue.severity === 'error');
   if (errors.length > 0) throw new ManifestsError(errors.map(formatIssue));
   return { flows, warnings: issues.map(formatIssue) };
@@ -171,12 +171,13 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     onDeployed: () => follow(),
   });
   const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
-  const { readSecret } = toolbox.rules;
+  const { rules } = toolbox;
   const live = createLiveEvents();
   const { handlers } = toolbox;
   const { runRetentionDays } = settings;
   const runtime = createRuntime({
-    ...{ store, catalog, handlers, readSecret, clock, logger, metrics, newId, live, runRetentionDays },
+    ...{ store, catalog, handlers, clock, logger, metrics, newId, live, runRetentionDays },
+    readSecret: (reference, source) => rules[source].readSecret(reference),
   });
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });

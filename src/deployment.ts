@@ -1,10 +1,12 @@
 import type { Logger } from 'pino';
 import { DeploysRefusedError } from './errors.ts';
+import { formatPath } from './expressions/json-path.ts';
 import type { Catalog } from './flows/catalog.ts';
 import { createDeployer, type Deployer, type DeployerServices } from './flows/deployer.ts';
 import { orphanLine } from './flows/restore-flows.ts';
 import { formatIssue, type ManifestIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests, parseManifest } from './manifest/load.ts';
+import { forbiddenReferences } from './manifest/stored.ts';
 import type { DeployOutcome, FindingClass } from './model/finding.ts';
 import type { EnforcementMode } from './model/manifest.ts';
 import { logEvent } from './telemetry/events.ts';
@@ -45,7 +47,7 @@ export interface Reload {
   readonly isValid: boolean;
   readonly issues: readonly ManifestIssue[];
   readonly outcomes: readonly DeployOutcome[];
-  /** A line for each deployed flow without a manifest. */
+  /** A line for each deployed flow without a manifest, and for each secret that one may no longer reference. */
   readonly orphans: readonly string[];
 }
 
@@ -88,7 +90,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
   };
   const deployer = createDeployer({ ...services, rules, onDeployed });
   const reload = oneAfterTheOther((options: ReloadOptions = {}) =>
-    reloadFolder(options, { folder, rules, deployer, catalog }),
+    reloadFolder(options, { folder, toolbox, deployer, catalog }),
   );
   const reloadAndTell = async () => {
     try {
@@ -103,12 +105,13 @@ export function createDeployment(services: DeploymentServices): Deployment {
     reloadAndTell,
     watch: () => watchFolder(folder, () => void reloadAndTell(), logger),
     async start(flows) {
+      toolbox.useFolder(flows);
       const { refused, doubts } = await startFrom(flows, deployer, catalog);
       const lines = refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
       if (lines.length > 0 && services.failsWhenRefused === true) throw new DeploysRefusedError(lines);
       return [...lines, ...doubts];
     },
-    parse: (text, name) => parseManifest(text, `${name}.json`, rules),
+    parse: (text, name) => parseManifest(text, `${name}.json`, rules.api),
     async deploy(flow, { allow = [], isPlan = false }) {
       const options = { allow, isWholeFolder: false, source: 'api' } as const;
       const [outcome] = await deployer[isPlan ? 'plan' : 'deploy']([flow], options);
@@ -134,20 +137,35 @@ async function reloadFolder(
   { allow = [], isPlan = false }: ReloadOptions,
   {
     folder,
-    rules,
+    toolbox,
     deployer,
     catalog,
-  }: Pick<Toolbox, 'rules'> & {
+  }: {
     readonly folder: string;
+    readonly toolbox: Toolbox;
     readonly deployer: Deployer;
     readonly catalog: Catalog;
   },
 ): Promise<Reload> {
-  const { flows, issues } = await loadManifests(folder, rules);
+  const { flows, issues } = await loadManifests(folder, toolbox.rules.folder);
   if (issues.some(({ severity }) => severity === 'error')) return { isValid: false, issues, outcomes: [], orphans: [] };
   const options = { allow, isWholeFolder: true, source: 'folder' } as const;
+  if (!isPlan) toolbox.useFolder(flows);
   const outcomes = await deployer[isPlan ? 'plan' : 'deploy'](flows, options);
-  return { isValid: true, issues, outcomes, orphans: orphansOf(flows, catalog) };
+  const shut = isPlan ? [] : forbiddenLines(catalog, toolbox);
+  return { isValid: true, issues, outcomes, orphans: [...orphansOf(flows, catalog), ...shut] };
+}
+
+/** Of flows in force that came in over the API: what they reference may be allowed no longer. Their steps fail from now on. */
+function forbiddenLines(catalog: Catalog, { rules }: Toolbox): string[] {
+  return catalog
+    .list()
+    .filter(({ loaded }) => loaded.source === 'api')
+    .flatMap(({ record, loaded }) =>
+      forbiddenReferences(loaded.manifest, rules.api).map(
+        ({ path, message }) => `warning ${record.name} ${formatPath(path)}: ${message}`,
+      ),
+    );
 }
 
 function orphansOf(flows: readonly LoadedFlow[], catalog: Catalog): string[] {

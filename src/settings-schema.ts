@@ -1,5 +1,6 @@
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import { isSecretEntry } from './manifest/secret-allowance.ts';
 
 /**
  * Everything an operator can set. The schema is the documentation: each option has the variable that sets it and, in
@@ -129,6 +130,11 @@ export const settingsSchema = z.strictObject({
     list((entry) => isNetwork(entry) || isHostName(entry)).default([]),
     'SLUICE_EGRESS_ALLOW',
     'addresses, CIDRs or host names, separated by commas',
+  ),
+  manifestSecrets: option(
+    list(isSecretEntry).optional(),
+    'SLUICE_MANIFEST_SECRETS',
+    'env:NAME, with * and ? for any characters, and file:FOLDER, separated by commas: what manifests deployed over the API may reference',
   ),
   storeKey: option(secret().optional(), 'SLUICE_STORE_KEY', 'a key of any length, env:NAME or file:PATH'),
   deliveryStore: option(

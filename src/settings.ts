@@ -5,6 +5,7 @@ import type { DashboardAccess } from './dashboard/services.ts';
 import { MASK, maskUrl } from './manifest/mask-url.ts';
 import { nearestName } from './manifest/nearest.ts';
 import { secretReader } from './manifest/read-secret.ts';
+import { allowsEverything } from './manifest/secret-allowance.ts';
 import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
 import type { TracingSettings } from './telemetry/tracing.ts';
 import { familiesCovered } from './webhooks/networks/address-matcher.ts';
@@ -199,6 +200,12 @@ export function settingsWarnings(settings: Settings): string[] {
   }
   if (familiesCovered(settings.egressAllow).length > 0) {
     tell('egressAllow', 'holds every public address, and so every private one: steps can reach your own network');
+  }
+  if (allowsEverything(settings.manifestSecrets ?? [])) {
+    tell(
+      'manifestSecrets',
+      'allows every variable, or every file: whoever may deploy can read all secrets of the process',
+    );
   }
   for (const [name, minBytes] of Object.entries(MIN_SECRET_BYTES) as [keyof typeof MIN_SECRET_BYTES, number][]) {
     const text = settings[name];

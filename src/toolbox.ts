@@ -1,9 +1,12 @@
 import { resolve } from 'node:path';
 import type { StepHandler } from './flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
-import type { ManifestRules } from './manifest/load.ts';
+import type { LoadedFlow, ManifestRules } from './manifest/load.ts';
 import { secretReader } from './manifest/read-secret.ts';
+import { secretAllowance } from './manifest/secret-allowance.ts';
+import { referencesIn } from './manifest/secrets.ts';
 import type { Clock } from './model/clock.ts';
+import type { ManifestSource } from './model/manifest.ts';
 import { owned, runAs } from './operator-code.ts';
 import { type Environment, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
@@ -28,7 +31,10 @@ export interface Toolbox {
   readonly handlers: HandlerTable;
   readonly gateSettings: SignatureSettings;
   readonly gates: GateChain;
-  readonly rules: ManifestRules;
+  /** By where a manifest came from: the folder is the operator's, a request may reference what it is allowed to. */
+  readonly rules: Readonly<Record<ManifestSource, ManifestRules>>;
+  /** Allows requests, by default, what the manifests of the folder reference. */
+  useFolder(flows: readonly LoadedFlow[]): void;
 }
 
 export interface ToolboxOptions {
@@ -43,9 +49,25 @@ export interface ToolboxOptions {
 export function createToolbox({ settings, extensions, environment, clock, folder }: ToolboxOptions): Toolbox {
   const { handlers, schemes, gates } = register(settings, extensions);
   const gateSettings = { ...settings, clock, schemes, sealsLearnedKeys: settings.storeKey !== undefined };
-  const readSecret = secretReader({ env: environment, baseFolder: resolve(folder, settings.manifests) });
+  const baseFolder = resolve(folder, settings.manifests);
+  const readSecret = secretReader({ env: environment, baseFolder });
+  const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
   const checks = [webhookChecks({ settings: gateSettings, plugins: gates, defaultMode: settings.enforcementMode })];
-  return { handlers, gateSettings, gates, rules: { strict: settings.strictManifests, handlers, readSecret, checks } };
+  const common = { strict: settings.strictManifests, handlers, checks };
+  const secretInputs = (stepType: string) => handlers.get(stepType)?.secretInputs ?? [];
+  return {
+    handlers,
+    gateSettings,
+    gates,
+    rules: {
+      folder: { ...common, source: 'folder', readSecret },
+      api: { ...common, source: 'api', readSecret: allowance.readSecret },
+    },
+    useFolder: (flows) =>
+      allowance.useFolder(
+        flows.flatMap(({ manifest }) => referencesIn(manifest, secretInputs).map(({ text }) => text)),
+      ),
+  };
 }
 
 /** What clashes, or makes no sense, is a mistake of the config module, and named as one. */

@@ -254,8 +254,8 @@ describe('a flow that was deployed by a request', () => {
   it('outlasts a restart, and is compared with a manifest of the folder as any', async () => {
     await write({ id: randomUUID(), version: '1', steps: quick });
     const app = await start();
-    const manifest = githubManifest({ steps: quick, inputs: { webhookHmacKey: 'env:KEY' } });
-    const options = { environment: { KEY: GITHUB_SECRET } };
+    const manifest = githubManifest({ steps: quick, inputs: { webhookHmacKey: 'env:SECRET_KEY' } });
+    const options = { environment: { SECRET_KEY: GITHUB_SECRET } };
     expect((await ask(app, 'PUT', flowUrl, manifest)).status).toBe(400);
     const informed = await start({}, options);
     expect((await ask(informed, 'PUT', flowUrl, manifest)).answer).toMatchObject({ action: 'created' });

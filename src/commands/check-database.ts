@@ -63,6 +63,7 @@ async function plan(inspection: Inspection, context: CommandContext, { allow }: 
     retentionDays: settings.runRetentionDays,
     onDeployed: () => {},
   });
+  toolbox.useFolder(flows);
   await deployer.restore(flows);
   const outcomes = await deployer.plan(flows, { allow, isWholeFolder, source: 'folder' });
   const ids = new Set(flows.map(({ manifest }) => manifest.id));

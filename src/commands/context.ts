@@ -28,7 +28,7 @@ export async function openContext(folder?: string): Promise<CommandContext> {
   const settings = readSettings(environment, folder === undefined ? options : { ...options, manifests: folder });
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
   const toolbox = createToolbox({ settings, extensions, environment, clock, folder: process.cwd() });
-  const loaded = await loadManifests(folder ?? settings.manifests, toolbox.rules);
+  const loaded = await loadManifests(folder ?? settings.manifests, toolbox.rules.folder);
   return { settings, toolbox, ...loaded };
 }
 

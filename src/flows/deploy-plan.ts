@@ -2,7 +2,8 @@ import { compareRevisions, findRenamedTriggers, gravest } from '../manifest/chan
 import type { LoadedFlow } from '../manifest/load.ts';
 import type { DeployOutcome, Finding, FindingClass, LiveFlow } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
-import type { DeploySource, FlowRecord, PlannedDeploy, RevisionRecord } from '../store/store.ts';
+import type { ManifestSource } from '../model/manifest.ts';
+import type { FlowRecord, PlannedDeploy, RevisionRecord } from '../store/store.ts';
 
 /** What a deploy of one flow would do, and what to ask of the store to have it done. */
 export interface DeployPlan {
@@ -19,7 +20,7 @@ export interface PlanRequest {
   /** What stands against the deploy beside the differences, such as a flow whose place it takes. */
   readonly objections: readonly Finding[];
   readonly allow: readonly FindingClass[];
-  readonly source: DeploySource;
+  readonly source: ManifestSource;
   readonly retentionDays: number;
   /** Milliseconds since the Unix epoch. */
   readonly at: number;

@@ -1,9 +1,11 @@
 import type { Logger } from 'pino';
 import { flowIdChanged } from '../manifest/changes/index.ts';
-import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
+import type { LoadedFlow } from '../manifest/load.ts';
+import type { StoredRules } from '../manifest/stored.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DeployOutcome, Finding, FindingClass } from '../model/finding.ts';
-import type { DeploySource, Store } from '../store/store.ts';
+import type { ManifestSource } from '../model/manifest.ts';
+import type { Store } from '../store/store.ts';
 import type { Catalog, DeployedFlow } from './catalog.ts';
 import { type DeployFolder, folderOf, type ReplacedFlow } from './deploy-folder.ts';
 import { busyRefusal, type DeployPlan, planDeploy } from './deploy-plan.ts';
@@ -30,13 +32,14 @@ export interface DeployOptions {
   readonly allow: readonly FindingClass[];
   /** All flows that there are to be: a deployed one without a manifest may be the old id of a new one. */
   readonly isWholeFolder: boolean;
-  readonly source: DeploySource;
+  readonly source: ManifestSource;
 }
 
 export interface DeployerServices {
   readonly store: Pick<Store, 'findFlow' | 'findRevision' | 'readLiveFlow' | 'applyDeploy' | 'listDeployed'>;
   readonly catalog: Pick<Catalog, 'find' | 'list' | 'put'>;
-  readonly rules: Pick<ManifestRules, 'readSecret' | 'checks' | 'strict'>;
+  /** What stored revisions are judged by, by where they came from. */
+  readonly rules: Readonly<Record<ManifestSource, StoredRules>>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly retentionDays: number;

@@ -36,7 +36,7 @@ export async function restoreFlows(flows: readonly LoadedFlow[], services: Deplo
       restored.push({ record: flow, loaded });
       continue;
     }
-    const stored = storedFlow({ ...revision, name: flow.name }, rules, loaded);
+    const stored = storedFlow({ ...revision, name: flow.name }, rules[revision.source ?? 'folder'], loaded);
     restored.push({ record: flow, loaded: withoutNames(stored.flow, takenNames(restored.map((one) => one.loaded))) });
     doubts.push(...stored.problems.map((message) => ({ flowId: flow.id, message: `warning ${message}` })));
   }

@@ -4,7 +4,7 @@ import { maskerOf } from '../manifest/mask-secrets.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
-import type { StepDefinition } from '../model/manifest.ts';
+import type { ManifestSource, StepDefinition } from '../model/manifest.ts';
 import type { Claim, StepResult, Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
 import { conditionReferences, type Judgement, judgeConditions } from './conditions.ts';
@@ -38,7 +38,8 @@ export interface RunStepServices {
   readonly store: Pick<Store, 'readRunInput'>;
   readonly catalog: Pick<Catalog, 'graph' | 'inputsOf'>;
   readonly handlers: HandlerTable;
-  readonly readSecret: SecretReader;
+  /** Reads a secret for a step of a manifest that came from there. */
+  readonly readSecret: (reference: string, source: ManifestSource) => ReturnType<SecretReader>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** A number from 0 up to 1. */
@@ -141,6 +142,11 @@ async function prepare(
       `no handler serves the step type "${stepType}"; there are ${[...handlers.keys()].join(', ')}`,
     );
   }
-  const written = step.steps === undefined ? await catalog.inputsOf(flowId, stepKey, revision) : loopInputs(step);
-  return { handler, resolved: await resolveInputs({ written, handler, readSecret, readRunInput, claim }) };
+  const { inputs: written, source } =
+    step.steps === undefined
+      ? await catalog.inputsOf(flowId, stepKey, revision)
+      : // No secret belongs to a loop itself.
+        { inputs: loopInputs(step), source: 'api' as const };
+  const readAllowed = (reference: string) => readSecret(reference, source);
+  return { handler, resolved: await resolveInputs({ written, handler, readSecret: readAllowed, readRunInput, claim }) };
 }

@@ -1,6 +1,5 @@
 import type { Logger } from 'pino';
 import { createIdSource } from '../ids.ts';
-import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/live-events.ts';
@@ -13,7 +12,7 @@ import type { HandlerTable } from './handlers/index.ts';
 import { recoverSteps } from './recovery.ts';
 import { createReport } from './report.ts';
 import { createRetention } from './retention.ts';
-import { createRunStep } from './run-step.ts';
+import { createRunStep, type RunStepServices } from './run-step.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 
 /** Everything that runs flows. */
@@ -32,7 +31,7 @@ export interface RuntimeServices {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly handlers: HandlerTable;
-  readonly readSecret: SecretReader;
+  readonly readSecret: RunStepServices['readSecret'];
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { formatPath } from '../expressions/json-path.ts';
-import type { Manifest, ManifestSnapshot, WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
+import type { Manifest, ManifestSnapshot, ManifestSource, WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
 import { checkGraph } from './check-graph.ts';
 import { type Draft, draftManifest } from './draft.ts';
 import { isWithin, type ManifestIssue, type Problem } from './issues.ts';
@@ -20,6 +20,7 @@ export interface LoadedFlow {
   readonly snapshot: ManifestSnapshot;
   /** Hex SHA-256 of the snapshot. */
   readonly hash: string;
+  readonly source: ManifestSource;
   /** In manifest order, keys resolved. */
   readonly webhooks: readonly Omit<WebhookTrigger, 'revision'>[];
 }
@@ -27,6 +28,8 @@ export interface LoadedFlow {
 export interface ManifestRules extends StepRules {
   /** Warnings that weaken a gate are errors. */
   readonly strict: boolean;
+  /** Where the manifests come from: the folder, where not given. */
+  readonly source?: ManifestSource | undefined;
   /** What rooms that this one does not know have to say, in canonical paths. */
   readonly checks: readonly ManifestCheck[];
 }
@@ -96,7 +99,7 @@ function loadDraft(draft: Draft, file: string, rules: ManifestRules): { flow: Lo
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const manifest: Manifest = { id, name, version, ...deadline, triggers, steps };
   const snapshot = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
-  const flow = { file, manifest, snapshot, hash: hashOf(snapshot), webhooks };
+  const flow = { file, manifest, snapshot, hash: hashOf(snapshot), source: rules.source ?? 'folder', webhooks };
   problems.push(...opinionsOn(flow, { rules, broken: errorPaths(problems) }));
   const told = new Set<string>();
   const isNew = ({ path, message }: Problem) => {

@@ -2,7 +2,13 @@ import { resolve } from 'node:path';
 import { NotAFileError, readRegularFileSync } from './read-file.ts';
 
 /** Resolves `env:NAME` or `file:PATH`. The error names the variable or the path, never a value. */
-export type SecretReader = (reference: string) => { readonly value: string } | { readonly error: string };
+export type SecretReader = (reference: string) => { readonly value: string } | UnreadSecret;
+
+export interface UnreadSecret {
+  readonly error: string;
+  /** Whoever wrote the reference may not read it, whether it exists or not. */
+  readonly isForbidden?: true;
+}
 
 const MAX_FILE_BYTES = 65_536;
 
@@ -12,10 +18,17 @@ export function secretReader(options: {
   readonly baseFolder: string;
 }): SecretReader {
   return (reference) => {
-    const [, kind = '', place = ''] = /^(env|file):(.*)$/is.exec(reference) ?? [];
+    const { kind, place } = parseReference(reference);
     if (place === '') return { error: 'names no secret; env:NAME and file:PATH do' };
-    return kind.toLowerCase() === 'env' ? readVariable(place, options.env) : readFile(place, options.baseFolder);
+    return kind === 'env' ? readVariable(place, options.env) : readFile(place, options.baseFolder);
   };
+}
+
+/** The kind is undefined, and the place empty, for what is not a reference. */
+export function parseReference(reference: string): { kind: 'env' | 'file' | undefined; place: string } {
+  const [, kind, place = ''] = /^(env|file):(.*)$/is.exec(reference) ?? [];
+  if (kind === undefined) return { kind: undefined, place };
+  return { kind: kind.toLowerCase() === 'env' ? 'env' : 'file', place };
 }
 
 function readVariable(name: string, env: Readonly<Record<string, string | undefined>>) {

@@ -5,8 +5,8 @@ import { hasPlaceholder } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, Manifest, ManifestSnapshot, StepDefinition, Trigger } from '../model/manifest.ts';
 import { CREDENTIAL_NAME, credentialsOf, MASK, maskUrl } from './mask-url.ts';
-import type { SecretReader } from './read-secret.ts';
-import { SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import type { SecretReader, UnreadSecret } from './read-secret.ts';
+import { REFERENCE_WEBHOOK_FIELDS, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 /** The secret inputs of each step type, as paths with `*` for any key. */
 export type SecretInputs = (stepType: string) => readonly string[];
@@ -16,11 +16,11 @@ export function isReference(text: string): boolean {
 }
 
 /** A reference read, a literal as it is. */
-export function resolveSecret(text: string, readSecret: SecretReader): { value: string } | { error: string } {
+export function resolveSecret(text: string, readSecret: SecretReader): { value: string } | UnreadSecret {
   return isReference(text) ? readSecret(text) : { value: text };
 }
 
-/** A secret in the inputs of a step, as written. */
+/** A secret, as written, and where it stands. */
 export interface StepSecret {
   readonly path: JsonPath;
   readonly text: string;
@@ -53,6 +53,27 @@ function isCredential(path: JsonPath): boolean {
 /** Of a URL that is written out, scheme, host and path are no secret: whoever reads the manifest wants to see them. */
 function isPlainUrl(secret: string, path: JsonPath): boolean {
   return !isReference(secret) && !isCredential(path);
+}
+
+/** Every reference to a secret that triggers and steps of a manifest hold, children of loops included, and its place. */
+export function referencesIn(manifest: Pick<Manifest, 'triggers' | 'steps'>, secretInputs: SecretInputs): StepSecret[] {
+  const ofTriggers = Object.entries(manifest.triggers).flatMap(([key, trigger]) =>
+    trigger.type !== 'webhook'
+      ? []
+      : REFERENCE_WEBHOOK_FIELDS.map((field) => ({
+          path: ['triggers', key, 'inputs', field],
+          text: trigger.inputs[field] ?? '',
+        })),
+  );
+  const ofSteps = (graph: Graph, path: JsonPath): StepSecret[] =>
+    Object.entries(graph).flatMap(([key, step]) => {
+      const own = stepSecrets(step.inputs, secretInputs(step.type)).map((secret) => ({
+        ...secret,
+        path: [...path, key, 'inputs', ...secret.path],
+      }));
+      return [...own, ...ofSteps(step.steps ?? {}, [...path, key, 'steps'])];
+    });
+  return [...ofTriggers, ...ofSteps(manifest.steps, ['steps'])].filter(({ text }) => isReference(text));
 }
 
 /**

@@ -1,8 +1,18 @@
+import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import type { Json } from '../model/json.ts';
-import type { Graph, Manifest, ManifestSnapshot, StepDefinition, Trigger, WebhookInputs } from '../model/manifest.ts';
+import type {
+  Graph,
+  Manifest,
+  ManifestSnapshot,
+  ManifestSource,
+  StepDefinition,
+  Trigger,
+  WebhookInputs,
+} from '../model/manifest.ts';
 import { isSame } from './diff.ts';
 import { isMasked, MASK, maskUrl } from './mask-url.ts';
 import type { LoadedFlow, ManifestRules } from './parse.ts';
+import { referencesIn } from './secrets.ts';
 import { resolvePublicUrl, resolveTriggerSecrets } from './webhook-checks.ts';
 import { SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
@@ -10,7 +20,12 @@ export interface StoredRevision {
   readonly name: string;
   readonly snapshot: ManifestSnapshot;
   readonly hash: string;
+  /** Null where an earlier release deployed it, from the folder. */
+  readonly source: ManifestSource | null;
 }
+
+/** Those of the source that the revision came from. */
+export type StoredRules = Pick<ManifestRules, 'readSecret' | 'checks' | 'strict' | 'handlers'>;
 
 /**
  * A revision as it was stored, ready to serve again. Secrets that were written out are not stored: a trigger's are taken
@@ -19,8 +34,8 @@ export interface StoredRevision {
  * it cannot verify, and no legacy key steps in for it. `problems` has a line for each.
  */
 export function storedFlow(
-  { name, snapshot, hash }: StoredRevision,
-  rules: Pick<ManifestRules, 'readSecret' | 'checks' | 'strict'>,
+  { name, snapshot, hash, source }: StoredRevision,
+  rules: StoredRules,
   other: LoadedFlow | undefined,
 ): { readonly flow: LoadedFlow; readonly problems: readonly string[] } {
   const stored = snapshot as unknown as Manifest;
@@ -39,17 +54,42 @@ export function storedFlow(
     triggers: Object.fromEntries(triggers),
     steps: stepsFrom(stored.steps, other),
   };
+  const forbidden = forbiddenReferences(manifest, rules);
   const webhooks = triggers.flatMap(([triggerKey, trigger]) => {
     if (trigger.type !== 'webhook') return [];
     const path = ['triggers', triggerKey, 'inputs'];
+    // In a mode that refuses nothing a trigger without its key would let everybody in.
+    if (forbidden.some(({ path: place }) => place[0] === 'triggers' && place[1] === triggerKey)) return [];
     const { problems: found, ...keys } = resolveTriggerSecrets(trigger.inputs, path, rules.readSecret);
     for (const { path: place, message, severity } of found) if (severity === 'error') tell(place, message);
     const { inputs, problems: unread } = resolvePublicUrl(trigger.inputs, path, rules.readSecret);
     for (const { path: place, message, severity } of unread) if (severity === 'error') tell(place, message);
     return [{ flowId: stored.id, flowName: name, triggerKey, inputs, ...keys }];
   });
-  const flow: LoadedFlow = { file: `${name}.json`, manifest: { ...manifest, name }, snapshot, hash, webhooks };
+  for (const { path, message } of forbidden) {
+    tell(formatPath(path), `${message}; ${path[0] === 'triggers' ? 'the trigger is not served' : 'the step fails'}`);
+  }
+  const flow: LoadedFlow = {
+    file: `${name}.json`,
+    manifest: { ...manifest, name },
+    snapshot,
+    hash,
+    source: source ?? 'folder',
+    webhooks,
+  };
   return withoutUnfit(flow, rules, { problems, tell });
+}
+
+/** References of a manifest to secrets that its source may not read, and why not. */
+export function forbiddenReferences(
+  manifest: Pick<Manifest, 'triggers' | 'steps'>,
+  { readSecret, handlers }: Pick<ManifestRules, 'readSecret' | 'handlers'>,
+): { readonly path: JsonPath; readonly message: string }[] {
+  const secretInputs = (stepType: string) => handlers.get(stepType)?.secretInputs ?? [];
+  return referencesIn(manifest, secretInputs).flatMap(({ path, text }) => {
+    const read = readSecret(text);
+    return 'error' in read && read.isForbidden === true ? [{ path, message: read.error }] : [];
+  });
 }
 
 /**

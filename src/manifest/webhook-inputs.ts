@@ -141,6 +141,12 @@ export const SECRET_WEBHOOK_FIELDS = [
   'webhookVerifyToken',
 ] as const satisfies readonly (keyof WebhookInputs)[];
 
+/** Fields in which a reference to a secret is read. */
+export const REFERENCE_WEBHOOK_FIELDS = [
+  ...SECRET_WEBHOOK_FIELDS,
+  'webhookPublicUrl',
+] as const satisfies readonly (keyof WebhookInputs)[];
+
 export const webhookInputsSchema = z.strictObject(fields).partial() satisfies z.ZodType<WebhookInputs>;
 
 /** What stands in for a field that does not fit, while the others are judged: something that any gate can work with. */

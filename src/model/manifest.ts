@@ -161,5 +161,8 @@ export interface WebhookTrigger {
   readonly hasConflictingKeys: boolean;
 }
 
+/** Where a manifest came from: the folder of manifests, or a request. */
+export type ManifestSource = 'folder' | 'api';
+
 /** A manifest as stored: `env:` and `file:` references kept, literal secrets masked. */
 export type ManifestSnapshot = Json;

@@ -1,4 +1,5 @@
 import type { Finding, FindingClass, LiveFlow } from '../model/finding.ts';
+import type { ManifestSource } from '../model/manifest.ts';
 import type { FlowDeploy, FlowRecord, RevisionRecord } from './store.ts';
 
 /** Changing a deployed flow while runs of it are in flight. */
@@ -18,11 +19,8 @@ export interface DeployStore {
   setFlowDraining(change: { flowId: string; isDraining: boolean; at: number }): Promise<FlowRecord | undefined>;
 }
 
-/** Where a manifest came from: the folder of manifests, or a request. */
-export type DeploySource = 'folder' | 'api';
-
 export interface PlannedDeploy extends FlowDeploy {
-  readonly source: DeploySource;
+  readonly source: ManifestSource;
   /** The revision that the findings compare with; null where the flow was not deployed. */
   readonly basedOn: number | null;
   /** The change waits until no run of the flow is in flight. */
@@ -49,8 +47,6 @@ export type DeployResult =
 
 /** A revision and how it came to be; without its manifest. */
 export interface RevisionSummary extends Omit<RevisionRecord, 'snapshot'> {
-  /** Null where an earlier release deployed it. */
-  readonly source: DeploySource | null;
   readonly findings: readonly Finding[];
   readonly overrides: readonly FindingClass[];
   /** Kept runs that are pinned to it; 10000 stands for that many or more. */

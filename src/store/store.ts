@@ -1,6 +1,6 @@
 import type { DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
-import type { ManifestSnapshot, RunStatus, StepStatus } from '../model/manifest.ts';
+import type { ManifestSnapshot, ManifestSource, RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step, StepError } from '../model/run.ts';
 import type { ControlStore } from './control-store.ts';
 import type { DeliveryLogStore } from './delivery-log.ts';
@@ -93,6 +93,8 @@ export interface RevisionRecord {
   readonly hash: string;
   readonly snapshot: ManifestSnapshot;
   readonly createdAt: number;
+  /** Null where an earlier release deployed it, from the folder. */
+  readonly source: ManifestSource | null;
 }
 
 /** Acceptance and the delivery log. */

@@ -122,13 +122,15 @@ export async function startDashboard(
   };
   const plugins = gateChain();
   const readSecret = secretReader({ env: {}, baseFolder: '.' });
+  const rules = { strict: false, handlers, readSecret, checks: [] };
   const deployment = createDeployment({
     ...{ store, catalog, clock, logger, folder, defaultMode: 'Audit', holdDeliveries: false, retentionDays: 30 },
     toolbox: {
       handlers,
       gateSettings: settings,
       gates: plugins,
-      rules: { strict: false, handlers, readSecret, checks: [] },
+      rules: { folder: rules, api: { ...rules, source: 'api' } },
+      useFolder: () => {},
     },
     onDeployed: () => {},
   });

@@ -67,9 +67,35 @@ describe('a pinned revision', () => {
     const { catalog } = await open();
     await catalog.deploy(one);
     await catalog.deploy(two);
-    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toEqual({ n: 2 });
-    expect(await catalog.inputsOf(FLOW_ID, 'b', 1)).toEqual({});
+    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toEqual({ inputs: { n: 2 }, source: 'folder' });
+    expect(await catalog.inputsOf(FLOW_ID, 'b', 1)).toEqual({ inputs: {}, source: 'folder' });
     await expect(catalog.inputsOf(FLOW_ID, 'toString', 1)).rejects.toThrow('no step "toString"');
+  });
+
+  it('says where the inputs came from: the revision that has the step', async () => {
+    const { store, catalog } = await open();
+    const { id, name, version } = one.manifest;
+    const triggers = { keys: [], renamed: [] };
+    const common = {
+      id,
+      name,
+      version,
+      at: 0,
+      needsIdle: false,
+      withoutHistory: [],
+      triggers,
+      findings: [],
+      overrides: [],
+    };
+    const apply = ({ hash, snapshot }: typeof one, basedOn: number | null, source: 'folder' | 'api') =>
+      store.applyDeploy({ ...common, hash, snapshot, basedOn, source });
+    await apply(one, null, 'api');
+    const applied = await apply(two, 1, 'folder');
+    if (applied.kind !== 'applied') throw new Error(applied.kind);
+    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ source: 'folder' });
+    expect(await catalog.inputsOf(FLOW_ID, 'b', 1)).toMatchObject({ source: 'api' });
+    catalog.put({ record: applied.flow, loaded: { ...two, source: 'api' } });
+    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ source: 'api' });
   });
 
   it('is found where the manifest is not loaded', async () => {
@@ -78,7 +104,7 @@ describe('a pinned revision', () => {
     await catalog.deploy(two);
     const other = createCatalog(store, fakeClock());
     expect(await other.graph(FLOW_ID, 1)).toEqual(one.manifest.steps);
-    expect(await other.inputsOf(FLOW_ID, 'a', 1)).toEqual({ n: 2 });
+    expect(await other.inputsOf(FLOW_ID, 'a', 1)).toEqual({ inputs: { n: 2 }, source: 'folder' });
     expect(other.find(FLOW_ID)).toBeUndefined();
   });
 

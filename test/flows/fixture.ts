@@ -59,7 +59,7 @@ export function stepOf(type: string, change: Partial<StepDefinition> = {}): Step
 export function loadedFlow(manifest: Manifest, handlers: readonly StepHandler[] = []): LoadedFlow {
   const table = handlerTable(handlers);
   const snapshot = snapshotOf(manifest, (type) => table.get(type)?.secretInputs ?? []);
-  return { file: 'orders.json', manifest, snapshot, hash: hashOf(snapshot), webhooks: [] };
+  return { file: 'orders.json', manifest, snapshot, hash: hashOf(snapshot), source: 'folder', webhooks: [] };
 }
 
 /** An empty store in memory, closed when the test ends. */

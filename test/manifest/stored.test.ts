@@ -26,7 +26,7 @@ function load(inputs: object, steps: object = {}): LoadedFlow {
 }
 
 const restore = (stored: LoadedFlow, other?: LoadedFlow, change: Partial<ManifestRules> = {}) =>
-  storedFlow({ name: 'orders', snapshot: stored.snapshot, hash: stored.hash }, { ...rules, ...change }, other);
+  storedFlow({ ...stored, name: 'orders' }, { ...rules, ...change }, other);
 const keysOf = ({ flow }: ReturnType<typeof restore>) => flow.webhooks[0]?.keys;
 const NO_KEYS = { current: undefined, previous: undefined };
 
@@ -40,7 +40,11 @@ describe('a stored revision', () => {
   it('has no key where a reference leads nowhere any more, and says so', () => {
     const { snapshot } = load({ webhookHmacKey: 'env:KEY' });
     const gone: Partial<ManifestRules> = { readSecret: () => ({ error: 'is not set' }) };
-    const restored = storedFlow({ name: 'orders', snapshot, hash: 'h' }, { ...rules, ...gone }, undefined);
+    const restored = storedFlow(
+      { name: 'orders', snapshot, hash: 'h', source: 'folder' },
+      { ...rules, ...gone },
+      undefined,
+    );
     expect(keysOf(restored)).toEqual(NO_KEYS);
     expect(restored.problems).toEqual(['orders triggers.hook.inputs.webhookHmacKey: is not set']);
   });

@@ -31,7 +31,7 @@ interface Mutation {
 
 /** Undefined where the manifest does not load: then it serves nobody. */
 function load(manifest: Json): PreparedTrigger[] | undefined {
-  const { flow, issues } = parseManifest(JSON.stringify(manifest), 'sample.json', toolbox.rules);
+  const { flow, issues } = parseManifest(JSON.stringify(manifest), 'sample.json', toolbox.rules.folder);
   if (flow === undefined || issues.some(({ severity }) => severity === 'error')) return undefined;
   const { id, name, version } = flow.manifest;
   const record = { id, name, version, revision: 1, isEnabled: true, createdAt: NOW, updatedAt: NOW };

@@ -83,6 +83,6 @@ export function deployedFlow({
   const manifest = { ...names, triggers, steps: {} };
   return {
     record: { ...names, revision: 3, isEnabled: true, createdAt: NOW, updatedAt: NOW },
-    loaded: { file: 'orders.json', manifest, snapshot: {}, hash: '', webhooks },
+    loaded: { file: 'orders.json', manifest, snapshot: {}, hash: '', source: 'folder', webhooks },
   };
 }

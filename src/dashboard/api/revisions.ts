@@ -33,6 +33,7 @@ const oneSchema = z
     version: z.string(),
     hash: z.string(),
     createdAt: time(),
+    source: z.enum(['folder', 'api']).nullable().describe('Where the manifest came from; null for an early one.'),
     manifest: json().describe('Secrets masked.'),
   })
   .meta({ id: 'RevisionDetail' });

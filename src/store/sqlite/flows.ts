@@ -60,7 +60,7 @@ export function prepareFindFlow(db: Database): (flowId: string) => FlowRecord | 
 
 export function prepareFindRevision(db: Database): (flowId: string, revision: number) => RevisionRecord | undefined {
   const find = db.prepare<[string, number], Omit<RevisionRecord, 'snapshot'> & { readonly snapshot: string }>(`
-    SELECT flow_id AS flowId, revision, version, hash, snapshot, created_at AS createdAt
+    SELECT flow_id AS flowId, revision, version, hash, snapshot, created_at AS createdAt, source
     FROM revisions WHERE flow_id = ? AND revision = ?`);
   return (flowId, revision) => {
     const row = find.get(flowId, revision);

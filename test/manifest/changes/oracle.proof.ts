@@ -62,7 +62,8 @@ describe('a deploy', () => {
     const old = stage.load(edit.before);
     const { id, name, version } = old.manifest;
     const flow = { id, name, version, revision: 1, isEnabled: true, createdAt: 0, updatedAt: 0 };
-    const revision = { flowId: id, revision: 1, version, hash: old.hash, snapshot: old.snapshot, createdAt: 0 };
+    const known = { flowId: id, revision: 1, version, source: 'folder' as const };
+    const revision = { ...known, hash: old.hash, snapshot: old.snapshot, createdAt: 0 };
     const loaded = stage.load(edit.after);
     const about = { objections: [], source: 'api', retentionDays: 30, at: NOW } as const;
     return planDeploy({ ...about, loaded, deployed: { flow, revision }, live, allow }).outcome.action;

@@ -94,6 +94,7 @@ export function flows({ open }: StoreUnderTest): void {
         hash: 'h1',
         snapshot,
         createdAt: T0,
+        source: null,
       });
       expect((await store.findRevision(flowId, 2))?.snapshot).toEqual(deployOf(two).snapshot);
     });
