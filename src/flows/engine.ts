@@ -1,3 +1,5 @@
+import { setImmediate } from 'node:timers/promises';
+import { StoreUnavailableError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import type { TriggerType } from '../model/manifest.ts';
 import type { NewRun, RunDetail, StartedRun, Store } from '../store/store.ts';
@@ -52,13 +54,16 @@ export interface EngineServices {
   readonly report: Report;
 }
 
+/** A deploy between the plan of a run and its acceptance has it planned again; after so many times the sender may try later. */
+export const START_TRIES = 5;
+
 export function createEngine({ store, catalog, dispatcher, clock, newId, report }: EngineServices): Engine {
   const announce = (run: StartedRun) => {
     report.runStarted(run);
     if (run.steps.length > 0) dispatcher.nudge();
   };
 
-  const start = (flow: DeployedFlow, request: StartRequest): Promise<TriggerResult> => {
+  const accept = (flow: DeployedFlow, request: StartRequest): Promise<TriggerResult | undefined> => {
     const { triggerKey, triggerType, body, contentType, headers, idempotencyKey } = request;
     const attributes = { 'flow.id': request.flowId, 'flow.trigger': triggerKey };
     return inSpan({ name: 'flow.trigger', parent: null, attributes }, async (span) => {
@@ -73,31 +78,39 @@ export function createEngine({ store, catalog, dispatcher, clock, newId, report 
         at: clock.now(),
       });
       const result = await store.accept({ run, idempotencyKey });
+      if (result.kind === 'outdated') return undefined;
       if (result.kind !== 'accepted') return { kind: 'duplicate', runId: result.runId };
       announce(run);
       return { kind: 'started', runId: run.id };
     });
   };
 
+  const start = async (
+    request: StartRequest,
+    mayStart: (flow: DeployedFlow) => boolean = () => true,
+  ): Promise<TriggerResult> => {
+    for (let left = START_TRIES; left > 0; left -= 1) {
+      const flow = catalog.find(request.flowId);
+      if (flow === undefined || !mayStart(flow)) return { kind: 'unknown' };
+      if (!startsRuns(flow.record)) {
+        report.triggerDisabled(request.flowId, request.triggerKey);
+        return { kind: 'disabled' };
+      }
+      const result = await accept(flow, request);
+      if (result !== undefined) return result;
+      // What outdated the plan is stored already, and in the catalog by the next turn.
+      await setImmediate();
+    }
+    throw new StoreUnavailableError(`the flow ${request.flowId} changed each time that a run of it was about to start`);
+  };
+
   return {
     planRun,
     announce,
-    async rerun({ id, flowId, triggerKey, triggerType, trigger }) {
-      const flow = catalog.find(flowId);
-      if (flow === undefined) return { kind: 'unknown' };
-      const { body, contentType, headers } = trigger;
-      const request = { flowId, triggerKey, triggerType, body, contentType, headers, sourceRunId: id };
-      if (startsRuns(flow.record)) return start(flow, request);
-      report.triggerDisabled(flowId, triggerKey);
-      return { kind: 'disabled' };
+    rerun({ id, flowId, triggerKey, triggerType, trigger: { body, contentType, headers } }) {
+      return start({ flowId, triggerKey, triggerType, body, contentType, headers, sourceRunId: id });
     },
-    async triggerFlow(request) {
-      const flow = catalog.find(request.flowId);
-      if (flow === undefined || !mayTrigger(flow, request)) return { kind: 'unknown' };
-      if (startsRuns(flow.record)) return start(flow, request);
-      report.triggerDisabled(request.flowId, request.triggerKey);
-      return { kind: 'disabled' };
-    },
+    triggerFlow: (request) => start(request, (flow) => mayTrigger(flow, request)),
   };
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { Cron } from 'croner';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
@@ -5,7 +6,7 @@ import type { CronTrigger } from '../model/manifest.ts';
 import type { NewRun, ScheduleRecord, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
-import type { Engine, TriggerResult } from './engine.ts';
+import { type Engine, START_TRIES, type TriggerResult } from './engine.ts';
 import type { Report } from './report.ts';
 
 /** Starts the runs of cron triggers. */
@@ -55,6 +56,7 @@ interface Job {
 const LONGEST_SLEEP_MS = 60_000;
 /** A tick that is this late was missed: the machine slept, or the store was away. */
 const MISSED_AFTER_MS = 30_000;
+const RETRY_MS = 1000;
 const NO_BODY = { body: new Uint8Array(0), contentType: null, headers: {} } as const;
 
 export function createScheduler(services: SchedulerServices): Scheduler {
@@ -169,13 +171,11 @@ class CronScheduler implements Scheduler {
   /** Fires what is due and sleeps until the next is. A tick more than `lateMs` late was missed. */
   async #round({ lateMs }: { lateMs: number }): Promise<void> {
     const { clock } = this.#services;
-    const jobs = new Map(this.#jobs().map((job) => [job.jobId, job]));
     let next: number | null = null;
     for (const schedule of await this.#current()) {
-      const job = jobs.get(schedule.jobId);
       let { nextAt } = schedule;
-      if (job !== undefined && nextAt !== null && nextAt <= clock.now()) {
-        nextAt = await this.#fire({ job, schedule, dueAt: nextAt, isMissed: clock.now() - nextAt > lateMs });
+      if (nextAt !== null && nextAt <= clock.now()) {
+        nextAt = await this.#fire({ schedule, dueAt: nextAt, isMissed: clock.now() - nextAt > lateMs });
       }
       if (nextAt !== null) next = Math.min(next ?? nextAt, nextAt);
     }
@@ -183,16 +183,28 @@ class CronScheduler implements Scheduler {
   }
 
   /** Starts the run of a tick, unless it is passed over, and yields the tick after it. Of several that were missed one fires. */
-  async #fire(tick: { job: Job; schedule: Schedule; dueAt: number; isMissed: boolean }): Promise<number | null> {
+  async #fire(
+    tick: { schedule: Schedule; dueAt: number; isMissed: boolean },
+    left = START_TRIES,
+  ): Promise<number | null> {
     const { store, engine, clock, report, metrics, logger } = this.#services;
-    const { job, schedule, dueAt, isMissed } = tick;
-    const { flowId, triggerKey } = schedule;
+    const { schedule, dueAt, isMissed } = tick;
+    const { flowId, triggerKey, jobId } = schedule;
+    // A deploy may have changed or removed the trigger since the round began.
+    const job = this.#jobs().find((each) => each.jobId === jobId);
+    if (job === undefined) return null;
     const at = clock.now();
     const nextAt = nextTick(schedule, at);
     const isSkipped = isMissed && job.trigger.inputs.onMissed === 'skip';
     const { isEnabled } = job.flow.record;
     const run = isSkipped || !startsRuns(job.flow.record) ? null : this.#planRun(job, at);
-    if (!(await store.fireSchedule({ flowId, triggerKey, dueAt, nextAt, run, at }))) return nextAt;
+    const result = await store.fireSchedule({ flowId, triggerKey, dueAt, nextAt, run, at });
+    if (result === 'outdated') {
+      // The tick stays due. What outdated its run is stored already, and in the catalog by the next turn.
+      await setImmediate();
+      return left > 1 ? this.#fire(tick, left - 1) : at + RETRY_MS;
+    }
+    if (result === 'passed') return nextAt;
     if (!isEnabled) report.triggerDisabled(flowId, triggerKey);
     else if (isSkipped) logger.info({ flowId, triggerKey, dueAt }, 'a tick was missed and is passed over');
     if (run !== null) {
@@ -231,7 +243,7 @@ class CronScheduler implements Scheduler {
     } catch (error) {
       // The tick stays due: it fires as soon as the store answers again.
       this.#services.logger.error({ err: error }, 'cron triggers could not be fired; trying again');
-      this.#sleepUntil(this.#services.clock.now() + 1000);
+      this.#sleepUntil(this.#services.clock.now() + RETRY_MS);
     }
   }
 

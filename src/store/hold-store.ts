@@ -4,7 +4,8 @@ import type { Acceptance, AcceptResult, NewRun } from './store.ts';
 export interface HoldStore {
   /**
    * As `accept`, but the run is started later, by `releaseHeld`, under the id given here. Where the flow starts runs and
-   * nothing of it is held any more, nothing is written and the result is 'open': the delivery has to be accepted.
+   * nothing of it is held any more, nothing is written and the result is 'open': the delivery has to be accepted. Where the
+   * run's revision is not the newest the result is 'outdated'.
    */
   holdDelivery(acceptance: Acceptance): Promise<HoldResult>;
   /**

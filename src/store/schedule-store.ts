@@ -7,11 +7,14 @@ export interface ScheduleStore {
   saveSchedule(schedule: ScheduleRecord): Promise<void>;
   /**
    * Moves a schedule from the tick that is due to the next, and starts the run where there is one: both or nothing, so
-   * that a tick starts one run whenever the process dies. Yields false, and changes nothing, where the schedule is no
-   * longer at that tick.
+   * that a tick starts one run whenever the process dies. Changes nothing where the result is not 'fired': 'passed' where
+   * the schedule is no longer at that tick; 'outdated' where the run is not of the newest revision, or its flow starts no
+   * runs now.
    */
-  fireSchedule(tick: Tick): Promise<boolean>;
+  fireSchedule(tick: Tick): Promise<TickResult>;
 }
+
+export type TickResult = 'fired' | 'passed' | 'outdated';
 
 export interface ScheduleRecord {
   readonly flowId: string;

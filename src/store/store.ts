@@ -99,7 +99,10 @@ export interface RevisionRecord {
 
 /** Acceptance and the delivery log. */
 export interface DeliveryStore {
-  /** Inserts nonce, idempotency key, delivery, run and due steps, or nothing. */
+  /**
+   * Inserts nonce, idempotency key, delivery, run and due steps, or nothing. One transaction with asking whether the run's
+   * revision is the newest and its flow starts runs: else the result is 'outdated'.
+   */
   accept(acceptance: Acceptance): Promise<AcceptResult>;
   /** Keeps the record of a delivery that starts no run. */
   recordDelivery(record: DeliveryRecord): Promise<void>;
@@ -140,7 +143,9 @@ export type AcceptResult =
   /** The idempotency key was known: the delivery is kept, with the first run's id; no run was started. */
   | { readonly kind: 'duplicate'; readonly runId: string; readonly isReplay: boolean }
   /** The nonce was known and enforced: nothing was written. */
-  | { readonly kind: 'replayed'; readonly runId: string; readonly hasSameBody: boolean };
+  | { readonly kind: 'replayed'; readonly runId: string; readonly hasSameBody: boolean }
+  /** The run is not of the newest revision, or the flow starts no runs now: nothing was written; plan it again. */
+  | { readonly kind: 'outdated' };
 
 /** A run and its entry steps, as the engine planned them. */
 export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {

@@ -11,11 +11,13 @@ type Committed = AcceptResult | Exclude<HoldResult, { kind: 'open' }>;
 /**
  * Commits an accepted delivery: nonce, idempotency key, record, run and entry steps, all of it or nothing; where its flow
  * starts no runs now, what starts the run later. What the store says is durable when the promise resolves, and only then
- * may a 200 leave.
+ * may a 200 leave. 'outdated' where the flow has changed on the way: then the gates may have too, and are to be looked at.
  */
 export function acceptDelivery(reception: TriggeredReception, services: ReceiverServices): Promise<Committed> {
   const { delivery, trigger, judgement, span } = reception;
-  const { flow, trigger: definition } = trigger;
+  const { trigger: definition } = trigger;
+  // The newest, whatever was deployed when the gates were asked.
+  const flow = services.catalog.find(definition.flowId) ?? trigger.flow;
   const parent = span === undefined ? null : traceparentOf(span);
   const attributes = { 'flow.id': flow.record.id, 'flow.trigger': definition.triggerKey };
   return inSpan({ name: 'flow.trigger', parent, attributes }, async (triggerSpan) => {

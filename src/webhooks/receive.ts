@@ -1,13 +1,14 @@
+import { setImmediate } from 'node:timers/promises';
 import type { Span } from '@opentelemetry/api';
 import type { Logger } from 'pino';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import type { Catalog } from '../flows/catalog.ts';
-import type { Engine } from '../flows/engine.ts';
+import { type Engine, START_TRIES } from '../flows/engine.ts';
 import type { Holding } from '../flows/holding.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
-import type { AcceptResult, HoldResult, Store } from '../store/store.ts';
+import type { AcceptResult, Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import type { LiveEvents } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -27,7 +28,7 @@ import {
   recogniseHandshake,
 } from './schemes/handshake.ts';
 import { takeKey } from './take-key.ts';
-import type { PreparedTrigger, TriggerTable } from './triggers.ts';
+import { hasSameGates, type PreparedTrigger, type TriggerTable } from './triggers.ts';
 
 export interface ReceiverServices {
   readonly store: Store;
@@ -84,6 +85,10 @@ const KEPT_HANDSHAKES: RateLimit = { permitsPerSecond: 1 / 60, burstSize: 10 };
 
 const UNJUDGED: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, story: [] };
 
+type ConcludingServices = ReceiverServices & {
+  readonly isWorthKeeping: (reception: TriggeredReception) => boolean;
+};
+
 /**
  * The walk of a delivery: find the trigger, run its gates, read the body, plan the run, commit it all at once, answer.
  * Each stage either hands the delivery on or refuses it; nothing is written before the one commit.
@@ -93,24 +98,32 @@ export function receiver(services: ReceiverServices): Receiver {
   return {
     async delivery(delivery, idOrSlug, span) {
       const startedAt = services.clock.monotonic();
-      const trigger = services.triggers().find(idOrSlug);
-      const arrived: Reception = { delivery, trigger, span, judgement: UNJUDGED, startedAt };
-      if (trigger === undefined) return refuse(arrived, 'unknown_flow', services);
-      // Before any gate: what is no delivery must not use up what deliveries may.
-      if (delivery.method !== 'POST' && !isGreeting(delivery, trigger)) {
-        return methodNotAllowed(trigger.handshakes.map(({ method }) => method));
+      let judged: TriggeredReception | undefined;
+      // The gates may think for seconds: what a deploy changed meanwhile counts, so nothing is decided by a trigger of before.
+      for (let left = START_TRIES; left > 0; left -= 1) {
+        const triggers = services.triggers();
+        const trigger = triggers.find(idOrSlug);
+        const arrived: Reception = { delivery, trigger, span, judgement: UNJUDGED, startedAt };
+        if (trigger === undefined) return refuse(arrived, 'unknown_flow', services);
+        // Before any gate: what is no delivery must not use up what deliveries may.
+        if (delivery.method !== 'POST' && !isGreeting(delivery, trigger)) {
+          return methodNotAllowed(trigger.handshakes.map(({ method }) => method));
+        }
+        if (admissionTo(trigger, services) === 'disabled') return refuse(arrived, 'flow_disabled', services);
+        if (judged !== undefined && hasSameGates(judged.trigger, trigger)) judged = { ...judged, trigger };
+        else {
+          const judge = delivery.method === 'POST' ? runGates : rehearseGates;
+          judged = { ...arrived, trigger, judgement: await judge(trigger.gates, delivery, trigger.mode) };
+          if (services.triggers() !== triggers) continue;
+        }
+        const answer = await conclude(judged, { ...services, isWorthKeeping });
+        if (answer !== undefined) return answer;
+        // What outdated the run is stored already, and in the catalog by the next turn.
+        await setImmediate();
       }
-      if (admissionTo(trigger, services) === 'disabled') return refuse(arrived, 'flow_disabled', services);
-      const judge = delivery.method === 'POST' ? runGates : rehearseGates;
-      const judgement = await judge(trigger.gates, delivery, trigger.mode);
-      const judged = { ...arrived, trigger, judgement };
-      const handshake = findHandshake(judged);
-      if (handshake !== undefined) return shakeHands(judged, handshake, { ...services, isWorthKeeping });
-      if (judgement.refusal !== null) return refuse(judged, judgement.refusal, services);
-      if (delivery.method !== 'POST') return methodNotAllowed();
-      if (isMalformedJson(delivery.body, delivery.headers['content-type']))
-        return refuse(judged, 'invalid_json', services);
-      return accept(judged, services);
+      const detail = 'the flow changed each time that a run of it was about to start';
+      const arrived = { delivery, trigger: judged?.trigger, span, judgement: { ...UNJUDGED, detail }, startedAt };
+      return refuse(arrived, 'store_unavailable', services);
     },
     tooLarge(delivery, idOrSlug, span) {
       const trigger = services.triggers().find(idOrSlug);
@@ -129,6 +142,19 @@ export function receiver(services: ReceiverServices): Receiver {
       return refused('store_unavailable');
     },
   };
+}
+
+/** What follows from the verdict of the gates; undefined where a deploy came in between. */
+async function conclude(judged: TriggeredReception, services: ConcludingServices): Promise<Answer | undefined> {
+  const { delivery, judgement } = judged;
+  const handshake = findHandshake(judged);
+  if (handshake !== undefined) return shakeHands(judged, handshake, services);
+  if (judgement.refusal !== null) return refuse(judged, judgement.refusal, services);
+  if (delivery.method !== 'POST') return methodNotAllowed();
+  if (isMalformedJson(delivery.body, delivery.headers['content-type'])) {
+    return refuse(judged, 'invalid_json', services);
+  }
+  return accept(judged, services);
 }
 
 /** Whether a request that is no POST is a publisher's test of the endpoint. */
@@ -150,7 +176,7 @@ function findHandshake({ delivery, trigger, judgement }: TriggeredReception): Re
 async function shakeHands(
   reception: TriggeredReception,
   handshake: RecognisedHandshake,
-  services: ReceiverServices & { readonly isWorthKeeping: (reception: TriggeredReception) => boolean },
+  services: ConcludingServices,
 ): Promise<Answer> {
   const { judgement } = reception;
   const { name, answer, offer } = handshake;
@@ -208,16 +234,17 @@ async function turnAway(
   return refused(reason, statusCode);
 }
 
-async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<Answer> {
+async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<Answer | undefined> {
   const { delivery, trigger, judgement } = reception;
   // The gates may have thought for a while: a drain that began meanwhile counts.
   if (admissionTo(trigger, services) === 'disabled') return refuse(reception, 'flow_disabled', services);
-  let result: AcceptResult | Exclude<HoldResult, { kind: 'open' }>;
+  let result: Awaited<ReturnType<typeof acceptDelivery>>;
   try {
     result = await acceptDelivery(reception, services);
   } catch (error) {
     return notStored(reception, error, services);
   }
+  if (result.kind === 'outdated') return undefined;
   if (result.kind === 'replayed') return answerReplay(reception, result, services);
   const violations = result.isReplay ? [...judgement.violations, 'nonce_replayed' as const] : judgement.violations;
   end(reception, { refusal: null, violations, runId: result.runId }, services);

@@ -1,5 +1,8 @@
+import { setImmediate } from 'node:timers/promises';
+import { StoreUnavailableError } from '../errors.ts';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import { startsRuns } from '../flows/catalog.ts';
+import { START_TRIES } from '../flows/engine.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { acceptDelivery } from './acceptance.ts';
@@ -8,6 +11,7 @@ import { restore, triggerOf } from './judge-again.ts';
 import { isOfGate, isReason, REASONS } from './reasons.ts';
 import { foresee, type Prospect, type ReviewServices } from './review.ts';
 import { isHandshake } from './schemes/handshake.ts';
+import { hasSameGates } from './triggers.ts';
 
 /** What became of a refused delivery that was judged again. */
 export interface Redelivery {
@@ -44,6 +48,21 @@ export async function redeliver(
   options: RedeliveryOptions,
   services: ReviewServices,
 ): Promise<Redelivery> {
+  for (let left = START_TRIES; left > 0; left -= 1) {
+    const redelivery = await judgeAndAccept(record, options, services);
+    if (redelivery !== undefined) return redelivery;
+    // What outdated the run is stored already, and in the catalog by the next turn.
+    await setImmediate();
+  }
+  throw new StoreUnavailableError(`the flow of the delivery ${record.id} changed each time that it was judged again`);
+}
+
+/** Undefined where a deploy came in between. */
+async function judgeAndAccept(
+  record: DeliveryRecord,
+  options: RedeliveryOptions,
+  services: ReviewServices,
+): Promise<Redelivery | undefined> {
   const answer = answerFor(record);
   // Under a lenient mode a gate may have marked it, and it ran nevertheless.
   if (record.runId !== null) {
@@ -62,6 +81,8 @@ export async function redeliver(
     return answer('not possible', { message: 'it is a handshake of the publisher, which starts no run' });
   }
   const prospect = await foresee(delivery, trigger, services);
+  const current = triggerOf(record, services.triggers());
+  if (current === undefined || !hasSameGates(current, trigger)) return undefined;
   const { replayedRunId } = prospect;
   const flow = services.catalog.find(trigger.trigger.flowId);
   const refusal = flow !== undefined && startsRuns(flow.record) ? prospect.refusal : 'flow_disabled';
@@ -87,7 +108,7 @@ async function accept(
   record: DeliveryRecord,
   { prospect, delivery, isForced }: { prospect: Prospect; delivery: Delivery; isForced: boolean },
   services: ReviewServices,
-): Promise<Redelivery> {
+): Promise<Redelivery | undefined> {
   const { trigger, judgement } = prospect;
   const deliveryId = services.newId();
   const how = isForced ? 'redelivered by force' : 'redelivered';
@@ -105,6 +126,7 @@ async function accept(
     services,
   );
   const answer = answerFor(record);
+  if (result.kind === 'outdated') return undefined;
   if (result.kind === 'replayed') return answer('refused', { reason: 'nonce_replayed', runId: result.runId });
   const kept = await services.store.findRedelivery(record.id);
   if (result.kind === 'duplicate') {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import type { EnforcementMode, WebhookTrigger } from '../model/manifest.ts';
 import type { Gate } from './gate.ts';
@@ -71,6 +72,12 @@ export function createTriggerTable({ flows, ...options }: TriggerTableOptions): 
     find: (idOrSlug) => byName.get(idOrSlug.toLowerCase()),
     list: () => triggers,
   };
+}
+
+/** Whether what the gates of one said holds for the other: the same trigger, with the same fields and keys. */
+export function hasSameGates(one: PreparedTrigger, other: PreparedTrigger): boolean {
+  const [ours, theirs] = [one, other].map(({ trigger: { revision, flowName, ...rest }, mode }) => ({ ...rest, mode }));
+  return one === other || isDeepStrictEqual(ours, theirs);
 }
 
 function register(byName: Map<string, PreparedTrigger>, name: string, prepared: PreparedTrigger): void {

@@ -3,7 +3,7 @@ import { StoreUnavailableError } from '../../src/errors.ts';
 import type { TriggerRequest } from '../../src/flows/engine.ts';
 import { planRun } from '../../src/flows/plan-run.ts';
 import type { Graph } from '../../src/model/manifest.ts';
-import { FLOW_ID, loadedFlow, manifestOf, openHouse, openStore, START } from './fixture.ts';
+import { FLOW_ID, type House, loadedFlow, manifestOf, openHouse, openStore, START } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 
 function plan(steps: Graph) {
@@ -115,6 +115,58 @@ describe('triggerFlow', () => {
     await house.deploy(graphOf({ a: [] }), { triggers: {} });
     expect(await house.runtime.engine.triggerFlow({ ...request, triggerKey: 'dashboard' })).toMatchObject({
       kind: 'started',
+    });
+  });
+
+  describe('while the flow changes', () => {
+    /** A house in which something happens before each acceptance, as often as there are changes. */
+    async function changing(...changes: ((house: House) => Promise<unknown>)[]): Promise<House> {
+      const store = await openStore();
+      const house: House = await openHouse({
+        store: {
+          ...store,
+          async accept(acceptance) {
+            await changes.shift()?.(house);
+            return store.accept(acceptance);
+          },
+        },
+      });
+      await house.deploy(graphOf({ a: [] }));
+      return house;
+    }
+    const revisions = async (house: House) =>
+      (await house.store.listRuns({ skip: 0, take: 9 })).items.map(({ revision }) => revision);
+    const deploy = (step: string) => (house: House) => house.deploy(graphOf({ [step]: [] }));
+
+    it('starts a run of the revision that is deployed when it is accepted', async () => {
+      const house = await changing(deploy('b'), deploy('c'));
+      expect(await house.runtime.engine.triggerFlow(request)).toMatchObject({ kind: 'started' });
+      expect(await revisions(house)).toEqual([3]);
+    });
+
+    it('repeats a run with the revision that is deployed when it is accepted', async () => {
+      const house = await changing(async () => {}, deploy('b'));
+      const source = await house.store.findRun(await house.trigger());
+      if (source === undefined) throw new Error('the run is not there');
+      expect(await house.runtime.engine.rerun(source)).toMatchObject({ kind: 'started' });
+      expect(await revisions(house)).toEqual([2, 1]);
+    });
+
+    it('starts nothing once the flow is disabled or the trigger is gone', async () => {
+      const disabled = await changing((house) => house.catalog.setEnabled(FLOW_ID, false));
+      expect(await disabled.runtime.engine.triggerFlow(request)).toEqual({ kind: 'disabled' });
+      const removed = await changing(deploy('b'));
+      const cron = { ...request, triggerKey: 'manual', triggerType: 'cron' } as const;
+      expect(await removed.runtime.engine.triggerFlow(cron)).toMatchObject({ kind: 'started' });
+      const gone = await changing((house) => house.deploy(graphOf({ b: [] }), { triggers: {} }));
+      expect(await gone.runtime.engine.triggerFlow(cron)).toEqual({ kind: 'unknown' });
+      expect([await revisions(disabled), await revisions(gone)]).toEqual([[], []]);
+    });
+
+    it('gives up after five tries', async () => {
+      const house = await changing(...['b', 'c', 'd', 'e', 'f'].map(deploy));
+      await expect(house.runtime.engine.triggerFlow(request)).rejects.toThrow(StoreUnavailableError);
+      expect(await revisions(house)).toEqual([]);
     });
   });
 

@@ -155,6 +155,24 @@ describe('a cron trigger', () => {
     expect(await runs(other)).toHaveLength(1);
   });
 
+  it.each([
+    ['of the revision that is deployed when it fires', { tick: cron() }, [{ revision: 2 }]],
+    ['of no revision that has the trigger no more', {}, []],
+  ])('starts a run %s', async (_, triggers, expected) => {
+    const store = await openStore();
+    let change = async () => {};
+    const fireSchedule: Store['fireSchedule'] = async (tick) => {
+      await change();
+      change = async () => {};
+      return store.fireSchedule(tick);
+    };
+    const house = await open(cron(), { ...store, fireSchedule });
+    change = () => house.deploy({ next: stepOf('NoOp') }, { triggers });
+    await pass(house, HOUR);
+    expect(await runs(house)).toMatchObject(expected);
+    expect(await runs(house)).toHaveLength(expected.length);
+  });
+
   it('can be fired by hand, and its next time stays', async () => {
     const house = await open();
     expect(await house.runtime.scheduler.trigger(JOB)).toMatchObject({ kind: 'started' });

@@ -3,6 +3,7 @@ import type { Json } from '../../src/model/json.ts';
 import type { Edge, Graph, StepStatus } from '../../src/model/manifest.ts';
 import type {
   Acceptance,
+  AcceptResult,
   Claim,
   FlowDeploy,
   NewRun,
@@ -73,6 +74,11 @@ export function aRun(change: Partial<NewRun> = {}): NewRun {
     steps: [{ stepKey: 'first', stepType: 'NoOp', dueAt: T0 }],
     ...change,
   };
+}
+
+/** The run that a result names. */
+export function runIdOf(result: AcceptResult | undefined): string | undefined {
+  return result !== undefined && 'runId' in result ? result.runId : undefined;
 }
 
 export function aNonce(change: Partial<NonceClaim> = {}): NonceClaim {

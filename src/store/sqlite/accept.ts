@@ -23,6 +23,7 @@ export interface AcceptanceValues {
 export interface RunValues {
   readonly id: string;
   readonly flowId: string;
+  readonly revision: number;
   readonly triggerKey: string;
   readonly startedAt: number;
   readonly status: RunStatus;
@@ -48,6 +49,7 @@ export function runValues(run: NewRun): RunValues {
   return {
     id: run.id,
     flowId: run.flowId,
+    revision: run.revision,
     triggerKey: run.triggerKey,
     startedAt: run.startedAt,
     status: run.status,
@@ -55,7 +57,6 @@ export function runValues(run: NewRun): RunValues {
     rest: [
       run.flowName,
       run.flowVersion,
-      run.revision,
       run.triggerType,
       run.deliveryId,
       run.sourceRunId,
@@ -74,9 +75,24 @@ export function prepareAccept(
   db: Database,
   state: WriterState,
 ): (acceptance: AcceptanceValues, body: Uint8Array) => AcceptResult {
+  const mayStart = prepareMayStart(db);
   const claim = prepareClaim(db, state);
   const insertRun = prepareInsertRun(db);
-  return (acceptance, body) => claim(acceptance, body, insertRun);
+  return (acceptance, body) => (mayStart(acceptance.run) ? claim(acceptance, body, insertRun) : { kind: 'outdated' });
+}
+
+/**
+ * Whether a run is of the newest revision of its flow and the flow starts runs now: both may have changed since the run was
+ * planned, in this process or in another. A flow that was never deployed has nothing to differ from.
+ */
+export function prepareMayStart(db: Database): (run: Pick<RunValues, 'flowId' | 'revision'>) => boolean {
+  const find = db.prepare<[string], { revision: number; isOpen: number }>(
+    'SELECT revision, is_enabled = 1 AND draining_since IS NULL AS isOpen FROM flows WHERE id = ?',
+  );
+  return ({ flowId, revision }) => {
+    const flow = find.get(flowId);
+    return flow === undefined || (flow.revision === revision && flow.isOpen === 1);
+  };
 }
 
 /** Keeps nonce, idempotency key and delivery, and hands the run on to be kept where it is to be started. */
@@ -147,7 +163,7 @@ function withReplay(delivery: DeliveryValues): DeliveryValues {
 export function prepareInsertRun(db: Database): KeepRun {
   const insertRun = db.prepare<unknown[]>(`
     INSERT INTO runs (
-      id, flow_id, trigger_key, started_at, status, completed_at, flow_name, flow_version, revision, trigger_type,
+      id, flow_id, trigger_key, started_at, status, completed_at, revision, flow_name, flow_version, trigger_type,
       delivery_id, source_run_id, timeout_at, traceparent, trigger_content_type, trigger_headers, idempotency_key,
       trigger_body
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
@@ -156,8 +172,8 @@ export function prepareInsertRun(db: Database): KeepRun {
   );
   const tallies = prepareRunTallies(db);
   return (run, idempotencyKey, body) => {
-    const { id, flowId, triggerKey, startedAt, status, completedAt, rest, steps } = run;
-    insertRun.run(id, flowId, triggerKey, startedAt, status, completedAt, rest, idempotencyKey, body);
+    const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps } = run;
+    insertRun.run(id, flowId, triggerKey, startedAt, status, completedAt, revision, rest, idempotencyKey, body);
     tallies.added(run);
     for (const step of steps) insertStep.run(id, step);
   };

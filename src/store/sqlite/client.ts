@@ -81,7 +81,7 @@ export async function openSqliteStore({ path, onFatal, onLost, ...given }: Sqlit
         'fireSchedule',
         [{ ...tick, run: run && runValues(run) }],
         run?.trigger.body ?? NO_BODY,
-      ) as Promise<boolean>,
+      ) as ReturnType<Store['fireSchedule']>,
     ...valueMembers(writer, reader),
     async close() {
       writer.refuse();

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { planRun } from '../../flows/plan-run.ts';
 import type { Manifest } from '../../model/manifest.ts';
-import type { HoldResult, HoldStore, NewRun, Release, StartedRun } from '../store.ts';
+import type { FlowRecord, HoldResult, HoldStore, NewRun, Release, StartedRun } from '../store.ts';
 import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues } from './accept.ts';
 import { prepareFindFlow } from './flows.ts';
 import { ROW_BYTES } from './migrations/0007-bounds.ts';
@@ -33,7 +33,7 @@ export function prepareHoldDelivery(
   db: Database,
   state: WriterState,
 ): (acceptance: AcceptanceValues, held: HeldValues, body: Uint8Array) => HoldResult | 'full' {
-  const isClosed = prepareIsClosed(db);
+  const find = prepareFindFlow(db);
   const isAnyHeld = db.prepare('SELECT 1 FROM held_deliveries WHERE flow_id = ? LIMIT 1');
   const insert = db.prepare(`
     INSERT INTO held_deliveries (
@@ -42,9 +42,11 @@ export function prepareHoldDelivery(
   const claim = prepareClaim(db, state);
   const isFull = prepareIsFull(db, state.held);
   return (acceptance, { deliveryId, traceparent, contentType, headers }, body) => {
-    const { id, flowId, triggerKey } = acceptance.run;
+    const { id, flowId, revision, triggerKey } = acceptance.run;
+    const flow = find(flowId);
     // While some are held, the next has to stand behind them.
-    if (!isClosed(flowId) && isAnyHeld.get(flowId) === undefined) return { kind: 'open' };
+    if (!isClosed(flow) && isAnyHeld.get(flowId) === undefined) return { kind: 'open' };
+    if (flow !== undefined && flow.revision !== revision) return { kind: 'outdated' };
     if (isFull(headers, body)) return 'full';
     const result = claim(acceptance, body, (_run, key) =>
       insert.run(flowId, triggerKey, id, deliveryId, key, traceparent, contentType, headers, body),
@@ -64,12 +66,12 @@ function prepareIsFull(db: Database, bounds: WriterState['held']): (headers: str
 }
 
 export function prepareReleaseHeld(db: Database): (release: Parameters<HoldStore['releaseHeld']>[0]) => Release {
-  const isClosed = prepareIsClosed(db);
+  const find = prepareFindFlow(db);
   const newest = prepareNewest(db);
   const listSizes = db.prepare<[string, number], { seq: number; bytes: number }>(
     'SELECT seq, length(body) AS bytes FROM held_deliveries WHERE flow_id = ? ORDER BY seq LIMIT ?',
   );
-  const find = db.prepare<[number], HeldRow>(`
+  const findHeld = db.prepare<[number], HeldRow>(`
     SELECT trigger_key AS triggerKey, run_id AS runId, delivery_id AS deliveryId, idempotency_key AS idempotencyKey,
       traceparent, content_type AS contentType, headers, body
     FROM held_deliveries WHERE seq = ?`);
@@ -81,7 +83,7 @@ export function prepareReleaseHeld(db: Database): (release: Parameters<HoldStore
   return ({ flowId, limit, at }) => {
     const runs: StartedRun[] = [];
     const release = (seq: number, flow: Newest) => {
-      const held = find.get(seq);
+      const held = findHeld.get(seq);
       if (held === undefined) throw new Error(`The held delivery ${seq} is not in the database.`);
       const run = heldRun(held, flow, at);
       insertRun(runValues(run), held.idempotencyKey, held.body);
@@ -89,7 +91,7 @@ export function prepareReleaseHeld(db: Database): (release: Parameters<HoldStore
       const { trigger, ...started } = run;
       runs.push(started);
     };
-    if (!isClosed(flowId)) {
+    if (!isClosed(find(flowId))) {
       const flow = newest(flowId);
       let before = 0;
       for (const { seq, bytes } of listSizes.all(flowId, limit)) {
@@ -110,12 +112,8 @@ export function prepareCountHeld(db: Database): () => Record<string, number> {
 }
 
 /** Whether the flow starts no runs now; one that was never deployed starts none. */
-function prepareIsClosed(db: Database): (flowId: string) => boolean {
-  const find = prepareFindFlow(db);
-  return (flowId) => {
-    const flow = find(flowId);
-    return flow === undefined || !flow.isEnabled || flow.drainingSince !== undefined;
-  };
+function isClosed(flow: FlowRecord | undefined): boolean {
+  return flow === undefined || !flow.isEnabled || flow.drainingSince !== undefined;
 }
 
 function heldRun(held: HeldRow, flow: Newest, at: number): NewRun {

@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3';
-import type { ScheduleRecord, Tick } from '../store.ts';
-import { prepareInsertRun, type RunValues } from './accept.ts';
+import type { ScheduleRecord, Tick, TickResult } from '../store.ts';
+import { prepareInsertRun, prepareMayStart, type RunValues } from './accept.ts';
 
 interface Row extends Omit<ScheduleRecord, 'isPaused'> {
   readonly isPaused: number;
@@ -29,14 +29,16 @@ export interface SentTick extends Omit<Tick, 'run'> {
   readonly run: RunValues | null;
 }
 
-export function prepareFireSchedule(db: Database): (tick: SentTick, body: Uint8Array) => boolean {
+export function prepareFireSchedule(db: Database): (tick: SentTick, body: Uint8Array) => TickResult {
+  const mayStart = prepareMayStart(db);
   const move = db.prepare(`
     UPDATE flow_schedules SET next_at = ?, last_at = CASE WHEN ? THEN ? ELSE last_at END
     WHERE flow_id = ? AND trigger_key = ? AND next_at = ? AND paused = 0`);
   const insertRun = prepareInsertRun(db);
   return ({ flowId, triggerKey, dueAt, nextAt, run, at }, body) => {
+    if (run !== null && !mayStart(run)) return 'outdated';
     const isMoved = move.run(nextAt, Number(run !== null), at, flowId, triggerKey, dueAt).changes > 0;
     if (isMoved && run !== null) insertRun(run, null, body);
-    return isMoved;
+    return isMoved ? 'fired' : 'passed';
   };
 }

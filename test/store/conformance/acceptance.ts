@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { StoreUnavailableError } from '../../../src/errors.ts';
+import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
   acceptanceOf,
@@ -8,10 +9,13 @@ import {
   aRun,
   claimAll,
   deliveryIds,
+  deployOf,
   flowId,
+  graphOf,
   id,
   minute,
   readInput,
+  runIdOf,
   runIds,
   T0,
 } from '../samples.ts';
@@ -139,10 +143,28 @@ export function acceptance({ open }: StoreUnderTest): void {
       expect(await deliveryIds(store)).toEqual([5, 4, 3, 2, 1].map(id));
     });
 
+    test.each([
+      ['a newer revision', (store: Store) => store.deployFlow(deployOf(graphOf({ other: [] })))],
+      ['a disabled flow', (store: Store) => store.setFlowEnabled({ flowId, isEnabled: false, at: T0 })],
+      ['a drained flow', (store: Store) => store.setFlowDraining({ flowId, isDraining: true, at: T0 })],
+    ])('of a run that was planned before %s writes nothing', async (_, change) => {
+      const store = await open();
+      await store.deployFlow(deployOf(graphOf({ first: [] })));
+      await change(store);
+      const given = acceptanceOf(1, { nonce: aNonce(), idempotencyKey: 'key' });
+      expect(await store.accept(given)).toEqual({ kind: 'outdated' });
+      expect([await deliveryIds(store), await runIds(store)]).toEqual([[], []]);
+      await store.setFlowEnabled({ flowId, isEnabled: true, at: T0 });
+      await store.setFlowDraining({ flowId, isDraining: false, at: T0 });
+      const revision = (await store.findFlow(flowId))?.revision ?? 0;
+      const planned = { ...given, run: { ...given.run, revision } };
+      expect(await store.accept(planned)).toMatchObject({ kind: 'accepted', isReplay: false });
+    });
+
     test('hundreds of callers at once are all served', async () => {
       const store = await open();
       const results = await Promise.all(Array.from({ length: 700 }, (_, n) => store.accept(acceptanceOf(n))));
-      expect(new Set(results.map(({ runId }) => runId)).size).toBe(700);
+      expect(new Set(results.map(runIdOf)).size).toBe(700);
       expect((await store.listRuns({ flowId, skip: 0, take: 1, includeTotal: true })).total).toBe(700);
     });
   });

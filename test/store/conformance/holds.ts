@@ -87,10 +87,20 @@ export function holds({ open }: StoreUnderTest): void {
       expect(await store.holdDelivery(acceptanceOf(3))).toEqual({ kind: 'open' });
     });
 
+    test('is not kept where a deploy came in between', async () => {
+      const store = await drained(open);
+      await store.deployFlow(deployOf(two));
+      expect(await store.holdDelivery(acceptanceOf(1, { nonce: aNonce(), idempotencyKey: 'key' }))).toEqual({
+        kind: 'outdated',
+      });
+      expect([await deliveryIds(store), await store.countHeld()]).toEqual([[], {}]);
+    });
+
     test('outlasts the retention of deliveries', async () => {
       const store = await drained(open);
       await store.holdDelivery(acceptanceOf(1));
-      await store.accept(acceptanceOf(2));
+      const { delivery } = acceptanceOf(2);
+      if (delivery !== undefined) await store.recordDelivery(delivery);
       expect(await store.purgeDeliveries({ before: T0 + minute, limit: 10 })).toBe(1);
       expect(await deliveryIds(store)).toEqual([id(1)]);
     });

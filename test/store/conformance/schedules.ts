@@ -29,7 +29,7 @@ export function schedules({ open }: StoreUnderTest): void {
         store.fireSchedule({ ...tick, run: nightlyRun(1) }),
         store.fireSchedule({ ...tick, run: nightlyRun(2) }),
       ]);
-      expect(fired).toEqual([true, false]);
+      expect(fired).toEqual(['fired', 'passed']);
       expect(await runIds(store)).toEqual([id(1)]);
       expect(await store.listSchedules()).toMatchObject([{ nextAt: T0 + minute, lastAt: T0 + 3 }]);
     });
@@ -37,16 +37,27 @@ export function schedules({ open }: StoreUnderTest): void {
     test('a tick that is passed over starts nothing and leaves the last time as it was', async () => {
       const store = await open();
       await store.saveSchedule({ ...schedule, lastAt: 17 });
-      expect(await store.fireSchedule({ ...tick, run: null })).toBe(true);
+      expect(await store.fireSchedule({ ...tick, run: null })).toBe('fired');
       expect(await store.listSchedules()).toMatchObject([{ nextAt: T0 + minute, lastAt: 17 }]);
       expect(await runIds(store)).toEqual([]);
+    });
+
+    test('a tick whose run was planned before a deploy stays due', async () => {
+      const store = await open();
+      await store.deployFlow(deployOf(graphOf({ first: [] })));
+      await store.saveSchedule(schedule);
+      await store.deployFlow(deployOf(graphOf({ other: [] })));
+      expect(await store.fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('outdated');
+      expect(await runIds(store)).toEqual([]);
+      expect(await store.listSchedules()).toEqual([schedule]);
+      expect(await store.fireSchedule({ ...tick, run: { ...nightlyRun(1), revision: 2 } })).toBe('fired');
     });
 
     test('a paused schedule does not fire the tick that it was paused before', async () => {
       const store = await open();
       await store.deployFlow(deployOf(graphOf({ first: [] })));
       await store.saveSchedule({ ...schedule, isPaused: true, nextAt: null });
-      expect(await store.fireSchedule({ ...tick, run: nightlyRun(1) })).toBe(false);
+      expect(await store.fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('passed');
       expect(await runIds(store)).toEqual([]);
     });
   });
