@@ -53,11 +53,15 @@ export async function runHandler(task: HandlerTask): Promise<HandlerResult | und
   }
 }
 
-/** Seconds that the attempt still has, what it has waited taken off; undefined where the step has no limit. */
+/**
+ * Seconds that the attempt still has, what it has waited taken off; undefined where the step has no limit. A signal ended
+ * the wait in time, however late the step gets its turn: what is done with it has the whole limit for itself.
+ */
 function timeLeft({ step, claim, clock }: HandlerTask): number | undefined {
   if (step.timeoutSeconds === undefined) return undefined;
-  if (claim.resumed === null) return step.timeoutSeconds;
-  return step.timeoutSeconds - (clock.now() - claim.attemptStartedAt) / 1000;
+  if (claim.resumed === null || claim.resumed.signal !== null) return step.timeoutSeconds;
+  // A clock that was set back while the step waited gives it no more than the whole limit.
+  return step.timeoutSeconds - Math.max(0, clock.now() - claim.attemptStartedAt) / 1000;
 }
 
 function parseInputs(handler: StepHandler, { value }: ResolvedInputs): unknown {

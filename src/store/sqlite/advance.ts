@@ -5,6 +5,7 @@ import type { Advance, RunStop, StepOutcome, StepResult } from '../store.ts';
 import { toJson } from './json-column.ts';
 import { type Planning, type Progress, preparePlanning } from './progress.ts';
 import { prepareCloseRun, type StopTimes, stopError, stopOf } from './stops.ts';
+import { prepareSignalsOfStep, readWait, type Wait } from './waits.ts';
 
 interface HeldStep extends StopTimes {
   readonly attempt: number;
@@ -124,9 +125,10 @@ function prepareSkipStep(db: Database): (outcome: StepOutcome, reason: string, a
 
 /** Lets a step wait, its attempt open. A signal that was sent before is taken at once: then it is due now. */
 function prepareWaitStep(db: Database) {
-  const takeSignal = db.prepare(`
-    UPDATE signals SET step_key = ?
-    WHERE id = (SELECT min(id) FROM signals WHERE run_id = ? AND name = ? AND step_key IS NULL)`);
+  const findWait = db.prepare<[string, string], { wait: string | null }>(
+    'SELECT wait FROM steps WHERE run_id = ? AND step_key = ?',
+  );
+  const signals = prepareSignalsOfStep(db);
   const wait = db.prepare(`
     UPDATE steps SET status = 'Pending', due_at = ?, lease_token = NULL, wait = ?, signal_name = ?, input = ?
     WHERE run_id = ? AND step_key = ?`);
@@ -137,8 +139,10 @@ function prepareWaitStep(db: Database) {
     attempt: number,
   ): void => {
     keepInput.run(toJson(input), runId, stepKey, attempt);
-    const isSent = signalName !== null && takeSignal.run(stepKey, runId, signalName).changes > 0;
+    const last = readWait(findWait.get(runId, stepKey)?.wait ?? null);
+    const next = { state, name: signalName, used: signals.listUsed(runId, stepKey, last) } satisfies Wait;
+    const isSent = signalName !== null && signals.take(runId, stepKey, { name: signalName, used: next.used });
     const due = isSent ? { dueAt: at, signalName: null } : { dueAt, signalName };
-    wait.run(due.dueAt, JSON.stringify({ state }), due.signalName, toJson(input), runId, stepKey);
+    wait.run(due.dueAt, JSON.stringify(next), due.signalName, toJson(input), runId, stepKey);
   };
 }

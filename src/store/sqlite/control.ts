@@ -29,7 +29,9 @@ export function prepareCancelRun(db: Database): (cancel: Arguments<'cancelRun'>)
 }
 
 export function prepareDeliverSignal(db: Database): (signal: Arguments<'deliverSignal'>) => SignalResult {
-  const findRun = db.prepare<[string], { status: RunStatus }>('SELECT status FROM runs WHERE id = ?');
+  const findRun = db.prepare<[string], SignalledRun>(`
+    SELECT status, timeout_at AS timeoutAt, cancel_requested_at AS cancelRequestedAt, timed_out_at AS timedOutAt
+    FROM runs WHERE id = ?`);
   const findWaiting = db.prepare<[string, string], { stepKey: string }>(
     'SELECT step_key AS stepKey FROM steps WHERE run_id = ? AND signal_name = ? ORDER BY started_at, step_key LIMIT 1',
   );
@@ -41,13 +43,26 @@ export function prepareDeliverSignal(db: Database): (signal: Arguments<'deliverS
   return ({ runId, name, body, at }) => {
     const run = findRun.get(runId);
     if (run === undefined) return { kind: 'unknown' };
-    if (run.status !== 'Running') return { kind: 'ended', status: run.status };
+    const status = statusAt(run, at);
+    if (status !== 'Running') return { kind: 'ended', status };
     const stepKey = findWaiting.get(runId, name)?.stepKey ?? null;
     if (stepKey === null && isKnown.get(runId, name) !== undefined) return { kind: 'duplicate' };
     insert.run(runId, name, toJson(body), at, stepKey);
     if (stepKey !== null) wake.run(at, runId, stepKey);
     return { kind: 'accepted', stepKey };
   };
+}
+
+interface SignalledRun extends StopTimes {
+  readonly status: RunStatus;
+  readonly timeoutAt: number | null;
+}
+
+/** Nothing that was told to stop, or whose time is up, takes a signal: no step would go on with it. */
+function statusAt({ status, timeoutAt, ...times }: SignalledRun, at: number): RunStatus {
+  if (status !== 'Running') return status;
+  const stop = stopOf(times) ?? (timeoutAt !== null && timeoutAt <= at ? 'timedOut' : null);
+  return stop === null ? 'Running' : stop === 'timedOut' ? 'TimedOut' : 'Cancelled';
 }
 
 interface RetriedRun extends StopTimes {

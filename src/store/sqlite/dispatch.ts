@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import { parseRuntimeKey } from '../../flows/runtime-keys.ts';
-import type { Json } from '../../model/json.ts';
 import type { StepStatus } from '../../model/manifest.ts';
 import type { StepError } from '../../model/run.ts';
 import type { Claim, ClaimBatch, ClaimRequest, ReceivedSignal } from '../store.ts';
-import { fromJson, toJson } from './json-column.ts';
+import { toJson } from './json-column.ts';
 import { prepareLoopItem } from './loops.ts';
 import { prepareTimeOutRuns, type StopTimes, stopOf } from './stops.ts';
+import { prepareSignalsOfStep, readWait, type TakenSignal } from './waits.ts';
 
 type Found = 'token' | 'attempt' | 'startedAt' | 'attemptStartedAt' | 'resumed' | 'loop' | 'stop';
 
@@ -65,10 +65,11 @@ function prepareLease(db: Database): (row: DueRow, now: number, leasedUntil: num
   const findStart = db.prepare<[string, string, number], { startedAt: number }>(
     'SELECT started_at AS startedAt FROM attempts WHERE run_id = ? AND step_key = ? AND attempt = ?',
   );
-  const findSignal = prepareFindSignal(db);
+  const signals = prepareSignalsOfStep(db);
   const loopItem = prepareLoopItem(db);
-  return ({ status, attemptCount, wait, cancelRequestedAt, timedOutAt, ...row }, now, leasedUntil) => {
+  return ({ status, attemptCount, wait: kept, cancelRequestedAt, timedOutAt, ...row }, now, leasedUntil) => {
     const { runId, stepKey } = row;
+    const wait = readWait(kept);
     const isInterrupted = status === 'Running';
     // A step that has waited goes on with the attempt that it began.
     const goesOn = wait !== null && !isInterrupted;
@@ -81,7 +82,7 @@ function prepareLease(db: Database): (row: DueRow, now: number, leasedUntil: num
       interruptions: row.interruptions + Number(isInterrupted),
       startedAt: now,
       attemptStartedAt: (goesOn ? findStart.get(runId, stepKey, attemptCount)?.startedAt : undefined) ?? now,
-      resumed: wait === null ? null : { state: stateOf(wait), signal: findSignal(runId, stepKey) },
+      resumed: wait && { state: wait.state, signal: receivedOf(signals.findCame(runId, stepKey, wait)) },
       loop: iteration && { item: loopItem(runId, iteration.loopKey, iteration.index), index: iteration.index },
       stop: stopOf({ cancelRequestedAt, timedOutAt }),
     };
@@ -91,18 +92,8 @@ function prepareLease(db: Database): (row: DueRow, now: number, leasedUntil: num
   };
 }
 
-function stateOf(wait: string): Json {
-  return (fromJson(wait) as { readonly state: Json }).state;
-}
-
-/** The signal that a step took last. */
-function prepareFindSignal(db: Database): (runId: string, stepKey: string) => ReceivedSignal | null {
-  const find = db.prepare<[string, string], { body: string | null; deliveredAt: number }>(`
-    SELECT body, delivered_at AS deliveredAt FROM signals WHERE run_id = ? AND step_key = ? ORDER BY id DESC LIMIT 1`);
-  return (runId, stepKey) => {
-    const row = find.get(runId, stepKey);
-    return row === undefined ? null : { body: fromJson(row.body), deliveredAt: row.deliveredAt };
-  };
+function receivedOf(came: TakenSignal | null): ReceivedSignal | null {
+  return came && { body: came.body, deliveredAt: came.deliveredAt };
 }
 
 export function prepareRenewLeases(
