@@ -38,7 +38,8 @@ export function createReport({ logger, metrics, live }: ReportServices): Report 
   const tell = (type: LiveEventType, runId: string, data: LiveEvent['data']) =>
     live?.emit({ type, runId, data: { runId, ...data } });
   const runEnded = (run: Pick<Run, 'id' | 'flowId' | 'status' | 'startedAt'>, completedAt: number) => {
-    const durationMs = completedAt - run.startedAt;
+    // The clock may have been set back meanwhile.
+    const durationMs = Math.max(0, completedAt - run.startedAt);
     logEvent(logger, 'RunCompleted', { runId: run.id, flowId: run.flowId, status: run.status, durationMs });
     tell('run.completed', run.id, { flowId: run.flowId, status: run.status, durationMs });
     metrics.runsCompleted.inc({ flow: run.flowId, status: run.status });

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Clock } from '../model/clock.ts';
+import { type Clock, deletionGuard } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 
 /** Deletes what has expired, in the background. */
@@ -42,7 +42,11 @@ export function createRetention({ store, clock, logger, runRetentionDays }: Rete
       await setImmediate();
     }
   };
+  const mayDelete = deletionGuard(clock, (aheadMs) => {
+    logger.warn({ aheadMs }, 'the clock was set ahead: for a day nothing is deleted for its age');
+  });
   const sweep = async () => {
+    if (!mayDelete()) return;
     const now = clock.now();
     await inChunks(NONCES_A_CHUNK, (limit) => store.purgeNonces({ now: now - NONCE_MARGIN_MS, limit }));
     if (runRetentionDays === undefined) return;

@@ -57,6 +57,8 @@ const LONGEST_SLEEP_MS = 60_000;
 /** A tick that is this late was missed: the machine slept, or the store was away. */
 const MISSED_AFTER_MS = 30_000;
 const RETRY_MS = 1000;
+/** A clock that is corrected by less than this must not fire a tick a second time. */
+const CORRECTION_MS = 60_000;
 const NO_BODY = { body: new Uint8Array(0), contentType: null, headers: {} } as const;
 
 export function createScheduler(services: SchedulerServices): Scheduler {
@@ -84,7 +86,11 @@ class CronScheduler implements Scheduler {
   }
 
   async list(): Promise<Schedule[]> {
-    return this.#inTurn(() => this.#current());
+    return this.#inTurn(async () => {
+      const schedules = await this.#current();
+      this.#sleepUntil(earliestOf(schedules));
+      return schedules;
+    });
   }
 
   setPaused(jobId: string, isPaused: boolean): Promise<Schedule | undefined> {
@@ -134,25 +140,27 @@ class CronScheduler implements Scheduler {
     const { store, clock } = this.#services;
     return this.#inTurn(async () => {
       const job = this.#jobs().find((each) => each.jobId === jobId);
-      const found = (await this.#current()).find((each) => each.jobId === jobId);
+      const schedules = await this.#current();
+      const found = schedules.find((each) => each.jobId === jobId);
       if (job === undefined || found === undefined) return undefined;
       const changed = change(recordOf(found), job);
       // What fell due while it was paused was not missed: it was not wanted.
       const isSame = changed.cron === found.cron && changed.isPaused === found.isPaused;
       const saved = isSame ? changed : { ...changed, nextAt: nextTick(changed, clock.now()) };
       await store.saveSchedule(saved);
-      this.#sleepUntil(saved.nextAt);
+      this.#sleepUntil(earliestOf([...schedules.filter((each) => each !== found), saved]));
       return { ...found, ...saved };
     });
   }
 
-  /** Every cron trigger with its state, made or brought up to the manifest where it has to be. */
+  /** Every cron trigger with its state, made or brought up to the manifest and the clock where it has to be. */
   async #current(): Promise<Schedule[]> {
     const { store, clock } = this.#services;
     const stored = new Map((await store.listSchedules()).map((each) => [jobIdOf(each), each]));
     const schedules: Schedule[] = [];
     for (const { jobId, flow, triggerKey, trigger } of this.#jobs()) {
       const known = stored.get(jobId);
+      stored.delete(jobId);
       const { cronExpression, timeZone = 'UTC' } = trigger.inputs;
       const cron = known?.cronOverride ?? cronExpression;
       let schedule = known;
@@ -162,10 +170,29 @@ class CronScheduler implements Scheduler {
         schedule = { ...made, nextAt: nextTick(made, clock.now()) };
         await store.saveSchedule(schedule);
       }
+      const nextAt = this.#corrected(schedule);
+      if (nextAt !== schedule.nextAt) {
+        schedule = { ...schedule, nextAt };
+        await store.saveSchedule(schedule);
+      }
       const { name: flowName, drainingSince } = flow.record;
       schedules.push({ ...schedule, jobId, flowName, isDraining: drainingSince !== undefined });
     }
+    // What falls due while no manifest has the trigger is not missed, should one have it again.
+    for (const absent of stored.values()) {
+      if (absent.nextAt !== null) await store.saveSchedule({ ...absent, nextAt: null });
+    }
     return schedules;
+  }
+
+  /** The tick that is stored, or an earlier one: then that one was computed by a clock that was ahead. */
+  #corrected(schedule: ScheduleRecord): number | null {
+    const now = this.#services.clock.now();
+    const { nextAt, lastAt } = schedule;
+    if (nextAt !== null && nextAt <= now) return nextAt;
+    const isCorrection = lastAt !== null && lastAt > now && lastAt - now <= CORRECTION_MS;
+    const computed = nextTick(schedule, isCorrection ? lastAt : now);
+    return nextAt === null || computed === null ? computed : Math.min(nextAt, computed);
   }
 
   /** Fires what is due and sleeps until the next is. A tick more than `lateMs` late was missed. */
@@ -262,6 +289,11 @@ class CronScheduler implements Scheduler {
 
 function jobIdOf({ flowId, triggerKey }: { flowId: string; triggerKey: string }): string {
   return `flow-${flowId}-${triggerKey}`;
+}
+
+function earliestOf(schedules: readonly Pick<ScheduleRecord, 'nextAt'>[]): number | null {
+  const ticks = schedules.flatMap(({ nextAt }) => (nextAt === null ? [] : [nextAt]));
+  return ticks.length === 0 ? null : Math.min(...ticks);
 }
 
 /** The first tick after `now`; null while paused, and where there is none. */

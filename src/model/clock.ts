@@ -5,3 +5,24 @@ export interface Clock {
   /** Milliseconds that never go back; only differences mean anything. */
   monotonic(): number;
 }
+
+const JUMP_MS = 3_600_000;
+const HELD_MS = 86_400_000;
+
+/**
+ * Makes a function that says whether rows may be deleted for their age. After the wall clock was set ahead by more than an
+ * hour they may not for a day, so that there is time to set it right. A machine that slept looks the same.
+ */
+export function deletionGuard(clock: Clock, onHeld: (aheadMs: number) => void): () => boolean {
+  let offset = clock.now() - clock.monotonic();
+  let heldUntil = Number.NEGATIVE_INFINITY;
+  return () => {
+    const before = offset;
+    offset = clock.now() - clock.monotonic();
+    if (offset - before > JUMP_MS) {
+      heldUntil = clock.monotonic() + HELD_MS;
+      onHeld(offset - before);
+    }
+    return clock.monotonic() >= heldUntil;
+  };
+}

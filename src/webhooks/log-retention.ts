@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Clock } from '../model/clock.ts';
+import { type Clock, deletionGuard } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 
 /** Deletes old records of the delivery log in the background; its other bounds the store keeps by itself. */
@@ -28,6 +28,8 @@ export function createLogRetention(services: LogRetentionServices): LogRetention
   let timer: NodeJS.Timeout | undefined;
   let sweeping: Promise<void> | undefined;
   let isStopping = false;
+  // The sweep of runs and nonces, by the same clock, says so in the log.
+  const mayDelete = deletionGuard(clock, () => {});
 
   const repeat = async (sweepChunk: () => Promise<number>, chunk: number) => {
     while (!isStopping && (await sweepChunk()) === chunk) {
@@ -37,7 +39,7 @@ export function createLogRetention(services: LogRetentionServices): LogRetention
   };
   const sweep = async () => {
     const before = clock.now() - retentionDays * DAY_MS;
-    await repeat(() => store.purgeDeliveries({ before, limit: ROWS_A_CHUNK }), ROWS_A_CHUNK);
+    if (mayDelete()) await repeat(() => store.purgeDeliveries({ before, limit: ROWS_A_CHUNK }), ROWS_A_CHUNK);
     await repeat(() => store.releaseSpace({ pages: PAGES_A_CHUNK }), PAGES_A_CHUNK);
   };
   // A sweep that fails leaves records that are due: the next one takes them.

@@ -20,15 +20,21 @@ export const START = Date.parse('2026-03-01T12:00:00Z');
 export interface FakeClock extends Clock {
   /** Moves both clocks on. */
   pass(ms: number): void;
+  /** Sets the wall clock alone, by so many milliseconds. */
+  set(ms: number): void;
 }
 
 export function fakeClock(): FakeClock {
-  let now = START;
+  let passed = 0;
+  let wasSetBy = 0;
   return {
-    now: () => now,
-    monotonic: () => now - START,
+    now: () => START + passed + wasSetBy,
+    monotonic: () => passed,
     pass: (ms) => {
-      now += ms;
+      passed += ms;
+    },
+    set: (ms) => {
+      wasSetBy += ms;
     },
   };
 }

@@ -22,12 +22,13 @@ function open(rows: number) {
     return deleted;
   });
   const log = recordingLogger();
+  const clock = fakeClock();
   const retention = createRetention({
     store: { purgeNonces, purgeRuns: async () => 0 },
-    clock: fakeClock(),
+    clock,
     logger: log.logger,
   });
-  return { purgeNonces, retention, log, left: () => left };
+  return { purgeNonces, retention, clock, log, left: () => left };
 }
 
 describe('retention', () => {
@@ -65,6 +66,24 @@ describe('retention', () => {
     expect(purgeNonces.mock.calls).toEqual(Array.from({ length: 3 }, () => [{ now: PURGED, limit: 100 }]));
     expect(await house.store.purgeNonces({ now: PURGED, limit: 1000 })).toBe(0);
     expect(await house.store.purgeNonces({ now: PURGED + 2, limit: 1000 })).toBe(1);
+  });
+
+  it('deletes nothing for a day after the clock was set ahead by more than an hour, and says so', async () => {
+    const { retention, clock, purgeNonces, log, left } = open(1);
+    retention.start();
+    clock.set(3_600_001);
+    vi.advanceTimersByTime(60_000);
+    expect(log.lines).toMatchObject([{ level: 40, aheadMs: 3_600_001 }]);
+    clock.pass(86_399_999);
+    vi.advanceTimersByTime(60_000);
+    expect(purgeNonces).not.toHaveBeenCalled();
+    clock.pass(1);
+    await until(() => {
+      vi.advanceTimersByTime(60_000);
+      return left() === 0;
+    });
+    await retention.stop();
+    expect(log.lines).toHaveLength(1);
   });
 
   it('goes on after the store failed', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { StepHandler } from '../../src/flows/handlers/handler.ts';
 import type { StepDefinition } from '../../src/model/manifest.ts';
@@ -116,6 +116,16 @@ describe('an attempt', () => {
     const { ran } = await tryStep({ handler, step: { timeoutSeconds: 0.01 } });
     expect(ran?.result).toMatchObject({ kind: 'failed', error: { code: 'timeout', retryable: true } });
     expect(aborted?.aborted).toBe(true);
+  });
+
+  it('is given no more than its whole time limit where the clock was set back while it waited', async () => {
+    const timers = vi.spyOn(globalThis, 'setTimeout');
+    const handler = handlerOf(async () => ({ kind: 'succeeded', output: null }));
+    const claim = { attemptStartedAt: START + 90 * 86_400_000, resumed: { state: null, signal: null } };
+    const { ran } = await tryStep({ handler, step: { timeoutSeconds: 60 }, claim });
+    expect(timers.mock.calls.map(([, delayMs]) => delayMs)).toEqual([60_000]);
+    timers.mockRestore();
+    expect(ran?.result).toMatchObject({ kind: 'succeeded' });
   });
 
   it.each([undefined, 60])('yields nothing when it is aborted, with a time limit of %s s', async (timeoutSeconds) => {

@@ -73,24 +73,92 @@ describe('a cron trigger', () => {
     },
   );
 
-  // Berlin leaves out 2026-03-29 02:30, where the tick falls to the end of the gap, and has 2026-10-25 02:30 twice.
+  // Berlin leaves out 2026-03-29 02:00 to 03:00 and has 2026-10-25 02:00 to 03:00 twice, New York 2026-03-08 02:00 to 03:00
+  // and 2026-11-01 01:00 to 02:00. A tick of one time of the day falls to the end of the gap and fires the first time of
+  // two; of many times those that are left out do not fire, and those that come twice fire twice.
   it.each([
-    ['2026-03-28', ['03-29T01:00', '03-30T00:30', '03-31T00:30']],
-    ['2026-10-24', ['10-25T00:30', '10-26T01:30', '10-27T01:30']],
-  ])('fires once a day where the clocks change after %s', async (before, expected) => {
-    const house = await open(
-      cron({ cronExpression: '30 2 * * *', timeZone: 'Europe/Berlin' }),
-      undefined,
-      Date.parse(`${before}T12:00:00Z`),
-    );
+    ['Europe/Berlin', '30 2 * * *', '2026-03-28', '29T01:00 30T00:30 31T00:30'],
+    ['Europe/Berlin', '30 2 * * *', '2026-10-24', '25T00:30 26T01:30 27T01:30'],
+    ['Europe/Berlin', '*/20 2 * * *', '2026-03-28', '30T00:00 30T00:20 30T00:40 31T00:00'],
+    ['Europe/Berlin', '*/20 2 * * *', '2026-10-24', '25T00:00 25T00:20 25T00:40 25T01:00 25T01:20 25T01:40 26T01:00'],
+    ['America/New_York', '30 2 * * *', '2026-03-07', '08T07:00 09T06:30'],
+    ['America/New_York', '30 2 * * *', '2026-10-31', '01T07:30 02T07:30'],
+    ['America/New_York', '30 1 * * *', '2026-10-31', '01T05:30 02T06:30'],
+    ['America/New_York', '*/20 2 * * *', '2026-03-07', '09T06:00 09T06:20 09T06:40 10T06:00'],
+    ['America/New_York', '*/20 2 * * *', '2026-10-31', '01T07:00 01T07:20 01T07:40 02T07:00'],
+    [
+      'America/New_York',
+      '*/20 1 * * *',
+      '2026-10-31',
+      '01T05:00 01T05:20 01T05:40 01T06:00 01T06:20 01T06:40 02T06:00',
+    ],
+  ])('in %s with %s fires after %s at %s', async (timeZone, cronExpression, before, expected) => {
+    const house = await open(cron({ cronExpression, timeZone }), undefined, Date.parse(`${before}T18:00:00Z`));
     const ticks: string[] = [];
-    for (let day = 0; day < 3; day += 1) {
+    for (const _tick of expected.split(' ')) {
       const next = (await only(house))?.nextAt ?? 0;
-      ticks.push(new Date(next).toISOString());
+      ticks.push(new Date(next).toISOString().slice(8, 16));
       await pass(house, next - house.clock.now());
     }
-    expect(ticks).toEqual(expected.map((time) => `2026-${time}:00.000Z`));
-    expect(await runs(house)).toHaveLength(3);
+    expect(ticks.join(' ')).toBe(expected);
+    expect(await runs(house)).toHaveLength(ticks.length);
+  });
+
+  it.each([
+    ['the same process', false],
+    ['the next process', true],
+  ])('fires by the right time again after the clock was ahead, in %s', async (_where, isRestarted) => {
+    const store = await openStore();
+    let house = await open(cron(), store);
+    house.clock.set(400 * 24 * HOUR);
+    await house.runtime.scheduler.sync();
+    expect(await runs(house)).toHaveLength(1);
+    if (isRestarted) {
+      await house.runtime.stop(0);
+      house = await open(cron(), store);
+    } else {
+      house.clock.set(-400 * 24 * HOUR);
+    }
+    expect(await only(house)).toMatchObject({ nextAt: START + HOUR });
+    await pass(house, HOUR);
+    expect(await runs(house)).toHaveLength(2);
+    expect(await only(house)).toMatchObject({ nextAt: START + 2 * HOUR, lastAt: START + HOUR });
+  });
+
+  it('does not fire a tick again when the clock is set back by no more than a minute', async () => {
+    const house = await open();
+    await pass(house, HOUR + 1000);
+    house.clock.set(-60_000);
+    expect(await only(house)).toMatchObject({ nextAt: START + 2 * HOUR });
+    await pass(house, 60_000);
+    expect(await runs(house)).toHaveLength(1);
+  });
+
+  it('that was removed and comes back does not fire for a tick of its absence', async () => {
+    const house = await open();
+    await house.deploy({ only: stepOf('NoOp') });
+    await house.runtime.scheduler.sync();
+    await pass(house, 5.5 * HOUR);
+    await house.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron() } });
+    await house.runtime.scheduler.sync();
+    expect(await runs(house)).toEqual([]);
+    expect(await only(house)).toMatchObject({ nextAt: START + 6 * HOUR });
+    await pass(house, HOUR / 2);
+    expect(await runs(house)).toHaveLength(1);
+  });
+
+  it('fires in time while another one is changed', async () => {
+    const house = await openHouse();
+    const triggers = { tick: cron({ cronExpression: '* * * * *' }), other: cron() };
+    await house.deploy({ only: stepOf('NoOp') }, { triggers });
+    await house.runtime.start();
+    house.clock.pass(40_000);
+    await vi.advanceTimersByTimeAsync(40_000);
+    await house.runtime.scheduler.setPaused(`flow-${FLOW_ID}-other`, true);
+    house.clock.pass(20_000);
+    await vi.advanceTimersByTimeAsync(20_000);
+    await house.runtime.scheduler.list();
+    expect(await runs(house)).toHaveLength(1);
   });
 
   it('does not fire while it is paused, and afterwards not for what passed meanwhile', async () => {

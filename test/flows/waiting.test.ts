@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { Json } from '../../src/model/json.ts';
-import { cel, type House, openHouse, START, stepOf } from './fixture.ts';
+import { cel, type House, openHouse, START, stepOf, until } from './fixture.ts';
 
 const behind = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
 
@@ -67,6 +67,18 @@ describe('a Delay', () => {
     expect((await house.steps(runId)).wait?.error?.code).toBe('invalid_input');
   });
 
+  it('stands still while the clock is set back, and ends at the time that it named', async () => {
+    const house = await openHouse();
+    const runId = await started(house, { wait: stepOf('Delay', { inputs: { seconds: 60 } }) });
+    await waiting(house, runId, 'wait');
+    house.clock.set(-3_600_000);
+    pass(house, 60_000);
+    await house.store.ping();
+    expect((await house.steps(runId)).wait).toMatchObject({ status: 'Pending', dueAt: START + 60_000 });
+    pass(house, 3_600_000);
+    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded', completedAt: START + 60_000 });
+  });
+
   it('goes on in another process', async () => {
     const house = await openHouse();
     const runId = await started(house, { wait: stepOf('Delay', { inputs: { seconds: 60 } }) });
@@ -121,6 +133,19 @@ describe('a step that waits for a signal', () => {
     expect((await house.steps(runId)).approve?.error).toMatchObject({ code: 'signal_timeout', retryable: false });
   });
 
+  it('goes on with one that came in time, although its turn comes after its time limit', async () => {
+    const house = await openHouse();
+    const runId = await started(house, {
+      approve: stepOf('WaitForSignal', { inputs: { signalName: 'approved' }, timeoutSeconds: 60 }),
+    });
+    await waiting(house, runId, 'approve');
+    house.clock.pass(59_999);
+    expect(await send(house, runId, 'yes')).toEqual({ kind: 'accepted', stepKey: 'approve' });
+    pass(house, 10_000);
+    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect((await house.steps(runId)).approve?.output).toBe('yes');
+  });
+
   it('waits for a signal of its own where another step took the first', async () => {
     const house = await openHouse();
     const runId = await started(house, { one: approval.approve, two: { ...approval.approve, ...behind('one') } });
@@ -137,6 +162,57 @@ describe('a step that waits for a signal', () => {
 });
 
 describe('a handler that waits', () => {
+  it('is handed a signal once, and not again when the time of its next wait comes', async () => {
+    const seen: Json[] = [];
+    const own = defineHandler({
+      type: 'Own',
+      inputs: z.unknown(),
+      run: ({ resumed, now }) => {
+        seen.push(resumed?.signal?.body ?? null);
+        if (seen.length === 3) return { kind: 'succeeded', output: null };
+        return { kind: 'waiting', signalName: 'go', until: now() + 1000 };
+      },
+    });
+    const house = await openHouse({ own: [own] });
+    const runId = await started(house, { own: stepOf('Own') });
+    await waiting(house, runId, 'own');
+    await house.store.deliverSignal({ runId, name: 'go', body: 'first', at: house.clock.now() });
+    pass(house, 0);
+    await until(() => seen.length === 2);
+    await waiting(house, runId, 'own');
+    pass(house, 1000);
+    await house.ended(runId);
+    expect(seen).toEqual([null, 'first', null]);
+  });
+
+  it('is handed the signal again by the next attempt where it failed with it', async () => {
+    const seen: Json[] = [];
+    const own = defineHandler({
+      type: 'Own',
+      inputs: z.unknown(),
+      run: ({ resumed, attempt }) => {
+        if (resumed?.signal == null) return { kind: 'waiting', signalName: 'go' };
+        seen.push([attempt, resumed.signal.body]);
+        if (attempt < 3) return { kind: 'failed', code: 'down', message: 'is down', retryable: attempt < 2 };
+        return { kind: 'succeeded', output: resumed.signal.body };
+      },
+    });
+    const house = await openHouse({ own: [own] });
+    const retry = { maxAttempts: 5, backoffSeconds: 0, factor: 1, maxBackoffSeconds: 0, jitter: false };
+    const runId = await started(house, { own: stepOf('Own', { retry }) });
+    await waiting(house, runId, 'own');
+    await house.runtime.control.signal({ runId, name: 'go', body: 'yes' });
+    expect(await house.ended(runId)).toMatchObject({ status: 'Failed' });
+    await house.runtime.control.retryStep(runId, 'own');
+    await until(() => seen.length === 3);
+    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(seen).toEqual([
+      [1, 'yes'],
+      [2, 'yes'],
+      [3, 'yes'],
+    ]);
+  });
+
   it('is called again with what it kept, in the same attempt, and its time limit counts the wait', async () => {
     const seen: unknown[] = [];
     const own = defineHandler({

@@ -47,11 +47,10 @@ export function prepareSignalsOfStep(db: Database): SignalsOfStep {
     UPDATE signals SET step_key = ?
     WHERE id = (SELECT min(id) FROM signals WHERE run_id = ? AND name = ? AND step_key IS NULL)`);
 
-  const findUnused = (runId: string, stepKey: string, name: string, used: readonly number[]) =>
-    find.get(runId, stepKey, name, JSON.stringify(used));
   const findCame: SignalsOfStep['findCame'] = (runId, stepKey, { name, used = [] }) => {
     if (name === null) return null;
-    const row = name === undefined ? findLast.get(runId, stepKey) : findUnused(runId, stepKey, name, used);
+    const row =
+      name === undefined ? findLast.get(runId, stepKey) : find.get(runId, stepKey, name, JSON.stringify(used));
     return row === undefined ? null : { ...row, body: fromJson(row.body) };
   };
   return {
@@ -63,7 +62,8 @@ export function prepareSignalsOfStep(db: Database): SignalsOfStep {
       return came === null ? wait.used : [...wait.used, came.id];
     },
     take: (runId, stepKey, { name, used }) =>
-      findUnused(runId, stepKey, name, used) !== undefined || takeFree.run(stepKey, runId, name).changes > 0,
+      find.get(runId, stepKey, name, JSON.stringify(used)) !== undefined ||
+      takeFree.run(stepKey, runId, name).changes > 0,
   };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Claim, StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { claimAll, finish, graphOf, id, minute, startRun, succeeded, T0 } from '../samples.ts';
+import { claimAll, finish, graphOf, id, minute, retryAt, startRun, succeeded, T0 } from '../samples.ts';
 
 const waiting = (change: { dueAt?: number | null; signalName?: string | null }): StepResult => ({
   ...{ kind: 'waiting', state: { asked: 1 }, dueAt: null, signalName: null },
@@ -56,6 +56,46 @@ export function waits({ open }: StoreUnderTest): void {
       expect(await signal(store, runId, 'go')).toEqual({ kind: 'duplicate' });
       await finish(store, await claimOne(store), waiting({ signalName: 'go' }));
       expect((await claimOne(store, T0 + 9)).resumed?.signal).toMatchObject({ body: { by: 'Ada' } });
+    });
+
+    test('to a run that was told to stop, or whose time is up, is refused: no step would go on with it', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [], b: [] }), { timeoutAt: T0 + 7 });
+      const [first] = await claimAll(store, T0, 1);
+      if (first === undefined) throw new Error('a step should be due');
+      await finish(store, first, waiting({ signalName: 'go' }));
+      expect(await signal(store, runId, 'go')).toEqual({ kind: 'ended', status: 'TimedOut' });
+      await claimAll(store, T0, 1);
+      await store.cancelRun({ runId, reason: null, at: T0 + 1 });
+      expect(await signal(store, runId, 'go')).toEqual({ kind: 'ended', status: 'Cancelled' });
+      expect(await store.listSignals(runId)).toEqual([]);
+    });
+
+    test('is handed over once: a later wait that ends by its time comes without it', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      await finish(store, await claimOne(store), waiting({ signalName: 'go' }));
+      await signal(store, runId, 'go');
+      const second = waiting({ signalName: 'go', dueAt: T0 + 100 });
+      await finish(store, await claimOne(store, T0 + 8), second, T0 + 8);
+      expect((await claimOne(store, T0 + 100)).resumed).toMatchObject({ signal: null });
+      expect(await store.recover(T0 + 101)).toBe(1);
+      expect((await claimOne(store, T0 + 101)).resumed).toMatchObject({ signal: null });
+    });
+
+    test('stays with the step through an interruption, and goes to the attempt that comes after a failed one', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      await finish(store, await claimOne(store), waiting({ signalName: 'go' }));
+      await signal(store, runId, 'go');
+      await claimOne(store, T0 + 8);
+      expect(await store.recover(T0 + 9)).toBe(1);
+      const again = await claimOne(store, T0 + 9);
+      expect(again.resumed?.signal).toMatchObject({ body: { by: 'Ada' } });
+      await finish(store, again, retryAt(T0 + 10), T0 + 9);
+      await finish(store, await claimOne(store, T0 + 10), waiting({ signalName: 'go' }), T0 + 10);
+      expect((await claimOne(store, T0 + 11)).resumed?.signal).toMatchObject({ body: { by: 'Ada' } });
+      expect(await store.listSignals(runId)).toHaveLength(1);
     });
 
     test('to a run that has ended, or that nobody knows, is refused', async () => {
