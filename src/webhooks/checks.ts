@@ -70,17 +70,17 @@ export function webhookChecks({
 /** A line for what webhook triggers let pass or have nothing to refuse by, and one for keys that were learnt. */
 export function enforcementSummary(triggers: readonly PreparedTrigger[]): string[] {
   if (triggers.length === 0) return ['There are no webhook triggers'];
-  const learned = learnedSummary(triggers);
+  const further = [...learnedSummary(triggers), ...sharedKeySummary(triggers)];
   const open = triggers
     .map((trigger) => ({ trigger, why: whyNotEnforced(trigger) }))
     .filter(({ why }) => why.length > 0);
-  if (open.length === 0) return [`All webhook triggers are enforced (${triggers.length})`, ...learned];
+  if (open.length === 0) return [`All webhook triggers are enforced (${triggers.length})`, ...further];
   const named = open.map(
     ({ trigger: { trigger }, why }) => `${trigger.flowName}/${trigger.triggerKey}: ${why.join(', ')}`,
   );
   return [
     `Webhook triggers that are not enforced (${open.length} of ${triggers.length}): ${named.join('; ')}`,
-    ...learned,
+    ...further,
   ];
 }
 
@@ -89,6 +89,23 @@ function learnedSummary(triggers: readonly PreparedTrigger[]): string[] {
   const learned = triggers.filter(({ keySlot }) => keySlot?.isInUse === true && stateOf(keySlot) === 'learned');
   const named = learned.map(({ trigger, schemeName }) => `${trigger.flowName}/${trigger.triggerKey} (${schemeName})`);
   return named.length === 0 ? [] : [`Keys that were learnt in a handshake: ${named.join(', ')}`];
+}
+
+/**
+ * Nonces belong to one trigger: what was captured at one passes once more at another that has the same key. A scheme
+ * that signs the URL tells the two apart.
+ */
+function sharedKeySummary(triggers: readonly PreparedTrigger[]): string[] {
+  const groups = new Map<string, string[]>();
+  for (const { trigger, schemeName, mayReadQuery, keys } of triggers) {
+    if (schemeName === null || mayReadQuery || keys.current === undefined) continue;
+    const group = JSON.stringify([schemeName, keys.current]);
+    groups.set(group, [...(groups.get(group) ?? []), `${trigger.flowName}/${trigger.triggerKey}`]);
+  }
+  const shared = [...groups.values()].filter((names) => names.length > 1).map((names) => names.join(' and '));
+  if (shared.length === 0) return [];
+  const consequence = 'a delivery captured at one of them is valid once at each of the others';
+  return [`Webhook triggers that share a key: ${shared.join('; ')}; ${consequence}`];
 }
 
 /** Empty where the trigger refuses what it cannot verify. */

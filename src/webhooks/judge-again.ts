@@ -55,6 +55,11 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger): Resto
   const read = isOpen ? Object.keys(record.headers) : [...names];
   const missing = read.filter((name) => isNotKept(record.headers[name]));
   if (trigger.mayReadQuery && isMasked(url)) missing.push('the query');
+  const nonceHeader = trigger.trigger.inputs.webhookNonceHeader?.trim().toLowerCase();
+  if (nonceHeader !== undefined && missing.includes(nonceHeader)) {
+    // The mask in place of the value would be one nonce for all deliveries, known for none or for every one of them.
+    return { problem: `cannot be judged again: its nonce stood in ${nonceHeader}, and credentials are never kept` };
+  }
   if (missing.length === 0) return { delivery, unjudgeable: null };
   const named = missing.join(', ');
   return { delivery, unjudgeable: `cannot be judged again by what stood in ${named}: credentials are never kept` };

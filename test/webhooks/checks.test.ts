@@ -363,7 +363,8 @@ describe('enforcementSummary', () => {
   const good = { ...KEY, webhookSignatureScheme: 'GitHub' };
 
   it('is one line, that all is well', () => {
-    expect(summary([good, good])).toEqual(['All webhook triggers are enforced (2)']);
+    const another = { ...good, webhookHmacKey: '0c1d2e3f40516273' };
+    expect(summary([good, another])).toEqual(['All webhook triggers are enforced (2)']);
     expect(summary([])).toEqual(['There are no webhook triggers']);
   });
 
@@ -378,6 +379,15 @@ describe('enforcementSummary', () => {
     [{ webhookSignatureScheme: 'GitHub' }, 'Off', 'mode Off, no key'],
   ] as [WebhookInputs, EnforcementMode, string][])('says of %o under %s: %s', (inputs, mode, why) => {
     expect(summary([inputs], mode)).toEqual([`Webhook triggers that are not enforced (1 of 1): Orders/hook0: ${why}`]);
+  });
+
+  it('names triggers that share a key, where the scheme does not sign the URL that tells them apart', () => {
+    const square = { ...KEY, webhookSignatureScheme: 'Square' };
+    expect(summary([good, square, good, square])).toEqual([
+      'All webhook triggers are enforced (4)',
+      'Webhook triggers that share a key: Orders/hook0 and Orders/hook2; ' +
+        'a delivery captured at one of them is valid once at each of the others',
+    ]);
   });
 
   it('names those that are open and not the others', () => {

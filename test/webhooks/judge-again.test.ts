@@ -69,3 +69,10 @@ it('trusts a verifier that says which headers it reads, and of another one every
   expect(declared.record.headers).toEqual({ 'x-acme-proof': 'ab', 'x-acme-tenant': '[redacted]' });
   expect(declared.restored).toMatchObject({ unjudgeable: null });
 });
+
+it('does not judge again by a mask where the nonce stood in a header whose name is that of a credential', () => {
+  const inputs = { webhookNonceHeader: 'X-Delivery-Token', webhookReplayToleranceSeconds: 300 };
+  const { record, restored } = keptAndRestored(inputs, { headers: { 'x-delivery-token': 'd-1' } });
+  expect(record.headers['x-delivery-token']).not.toBe('d-1');
+  expect(restored).toEqual({ problem: expect.stringContaining('x-delivery-token') });
+});
