@@ -1,0 +1,18 @@
+import fc from 'fast-check';
+import { it } from 'vitest';
+import { id } from '../store/samples.ts';
+import { anySignalStory, liveWithSignals } from './any-signal.ts';
+import { openStore } from './fixture.ts';
+
+it('hands every signal to one step, once, whatever times out, fails, is retried, cancelled or killed', async () => {
+  const store = await openStore();
+  let number = 0;
+  await fc.assert(
+    fc.asyncProperty(anySignalStory, async (story) => {
+      number += 1;
+      await liveWithSignals(store, id(number), story);
+    }),
+    // What fails is shown as it is: the proof of the same name makes it small.
+    { numRuns: 100, endOnFailure: true },
+  );
+});
