@@ -167,6 +167,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     defaultMode: settings.enforcementMode,
     holdDeliveries: settings.holdDeliveries,
     retentionDays: settings.runRetentionDays,
+    manifestsWin: settings.manifestsWin,
     failsWhenRefused: settings.refusedDeploys === 'fail',
     onDeployed: () => follow(),
   });

@@ -5,7 +5,7 @@ import type { Catalog } from './flows/catalog.ts';
 import { createDeployer, type Deployer, type DeployerServices } from './flows/deployer.ts';
 import { orphanLine } from './flows/restore-flows.ts';
 import { formatIssue, type ManifestIssue } from './manifest/issues.ts';
-import { type LoadedFlow, loadManifests, parseManifest } from './manifest/load.ts';
+import { type LoadedFlow, loadManifests, parseManifest, parseManifests } from './manifest/load.ts';
 import { forbiddenReferences } from './manifest/stored.ts';
 import type { DeployOutcome, FindingClass } from './model/finding.ts';
 import type { EnforcementMode } from './model/manifest.ts';
@@ -31,8 +31,10 @@ export interface Deployment {
   watch(): () => void;
   /** Reads one manifest that did not come from the folder; `name` is the flow's where the manifest gives none. */
   parse(text: string, name: string): { flow: LoadedFlow | undefined; issues: readonly ManifestIssue[] };
-  /** Deploys one manifest, or says what that would do. */
-  deploy(flow: LoadedFlow, options: ReloadOptions): Promise<DeployOutcome>;
+  /** Reads several that came in one JSON array; a flow that has no name keeps the one that it is deployed with. */
+  parseAll(text: string): { flows: readonly LoadedFlow[]; issues: readonly ManifestIssue[] };
+  /** Deploys manifests that did not come from the folder together, or says what that would do. */
+  deploy(flows: readonly LoadedFlow[], options: DeployRequest): Promise<DeployOutcome[]>;
 }
 
 export interface ReloadOptions {
@@ -42,13 +44,21 @@ export interface ReloadOptions {
   readonly isPlan?: boolean;
 }
 
+export interface DeployRequest extends ReloadOptions {
+  /** They are all that there are to be: a deployed one without a manifest may be the old id of a new one. */
+  readonly isWholeFolder?: boolean;
+}
+
 export interface Reload {
   /** Whether the folder could be read; else `issues` says why not. */
   readonly isValid: boolean;
   readonly issues: readonly ManifestIssue[];
   readonly outcomes: readonly DeployOutcome[];
-  /** A line for each deployed flow without a manifest, and for each secret that one may no longer reference. */
-  readonly orphans: readonly string[];
+  /**
+   * A line for each manifest that is older than what is deployed, for each deployed flow without a manifest, and for each
+   * secret that one may no longer reference.
+   */
+  readonly doubts: readonly string[];
 }
 
 export interface DeploymentServices extends Omit<DeployerServices, 'rules' | 'onDeployed' | 'catalog'> {
@@ -112,11 +122,10 @@ export function createDeployment(services: DeploymentServices): Deployment {
       return [...lines, ...doubts];
     },
     parse: (text, name) => parseManifest(text, `${name}.json`, rules.api),
-    async deploy(flow, { allow = [], isPlan = false }) {
-      const options = { allow, isWholeFolder: false, source: 'api' } as const;
-      const [outcome] = await deployer[isPlan ? 'plan' : 'deploy']([flow], options);
-      if (outcome === undefined) throw new Error('a deploy of one flow had no outcome');
-      return outcome;
+    parseAll: (text) => parseManifests(text, (id) => catalog.find(id)?.record.name ?? id, rules.api),
+    deploy(flows, { allow = [], isPlan = false, isWholeFolder = false }) {
+      const options = { allow, isWholeFolder, source: 'api' } as const;
+      return deployer[isPlan ? 'plan' : 'deploy'](flows, options);
     },
   };
 }
@@ -125,12 +134,13 @@ async function startFrom(flows: readonly LoadedFlow[], deployer: Deployer, catal
   const doubts = await deployer.restore(flows);
   const outcomes = await deployer.deploy(flows, { allow: [], isWholeFolder: true, source: 'folder' });
   const refused = outcomes.filter(({ action }) => action === 'refused');
+  const kept = outcomes.filter(({ warning }) => warning !== undefined);
   // What a stored revision lacked matters no more where a manifest has come in its place.
-  const stored = new Set(refused.map(({ flowId }) => flowId));
+  const stored = new Set([...refused, ...kept].map(({ flowId }) => flowId));
   const isServed = ({ flowId }: { flowId: string }) =>
     stored.has(flowId) || !flows.some(({ manifest }) => manifest.id === flowId);
-  const orphans = orphansOf(flows, catalog);
-  return { refused, doubts: [...orphans, ...doubts.filter(isServed).map(({ message }) => message)] };
+  const lines = [...warningsOf(outcomes), ...orphansOf(flows, catalog)];
+  return { refused, doubts: [...lines, ...doubts.filter(isServed).map(({ message }) => message)] };
 }
 
 async function reloadFolder(
@@ -148,12 +158,12 @@ async function reloadFolder(
   },
 ): Promise<Reload> {
   const { flows, issues } = await loadManifests(folder, toolbox.rules.folder);
-  if (issues.some(({ severity }) => severity === 'error')) return { isValid: false, issues, outcomes: [], orphans: [] };
+  if (issues.some(({ severity }) => severity === 'error')) return { isValid: false, issues, outcomes: [], doubts: [] };
   const options = { allow, isWholeFolder: true, source: 'folder' } as const;
   if (!isPlan) toolbox.useFolder(flows);
   const outcomes = await deployer[isPlan ? 'plan' : 'deploy'](flows, options);
   const shut = isPlan ? [] : forbiddenLines(catalog, toolbox);
-  return { isValid: true, issues, outcomes, orphans: [...orphansOf(flows, catalog), ...shut] };
+  return { isValid: true, issues, outcomes, doubts: [...warningsOf(outcomes), ...orphansOf(flows, catalog), ...shut] };
 }
 
 /** Of flows in force that came in over the API: what they reference may be allowed no longer. Their steps fail from now on. */
@@ -166,6 +176,10 @@ function forbiddenLines(catalog: Catalog, { rules }: Toolbox): string[] {
         ({ path, message }) => `warning ${record.name} ${formatPath(path)}: ${message}`,
       ),
     );
+}
+
+function warningsOf(outcomes: readonly DeployOutcome[]): string[] {
+  return outcomes.flatMap(({ warning }) => (warning === undefined ? [] : [`warning ${warning}`]));
 }
 
 function orphansOf(flows: readonly LoadedFlow[], catalog: Catalog): string[] {
@@ -198,7 +212,7 @@ function conflictAnnouncer(logger: Logger): (triggers: TriggerTable) => void {
 }
 
 /** What a reload did, for the log. */
-function tellReload({ isValid, issues, outcomes, orphans }: Reload, logger: Logger): void {
+function tellReload({ isValid, issues, outcomes, doubts }: Reload, logger: Logger): void {
   const lines = issues.map(formatIssue);
   if (!isValid) {
     logger.error({ issues: lines }, 'the manifests cannot be loaded; what is deployed stays');
@@ -210,5 +224,5 @@ function tellReload({ isValid, issues, outcomes, orphans }: Reload, logger: Logg
       outcomes.filter((outcome) => outcome.action === action).length,
     ]),
   );
-  logger.info({ ...counts, warnings: [...lines, ...orphans] }, 'the manifests were reloaded');
+  logger.info({ ...counts, warnings: [...lines, ...doubts] }, 'the manifests were reloaded');
 }

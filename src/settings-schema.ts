@@ -116,6 +116,11 @@ export const settingsSchema = z.strictObject({
     'SLUICE_REFUSED_DEPLOYS',
     'serve, to start with the deployed revision where a changed manifest is refused, or fail, not to start',
   ),
+  manifestsWin: option(
+    flag().default(false),
+    'SLUICE_MANIFESTS_WIN',
+    'true or false: whether a manifest of the folder that is older than what was deployed over the API is deployed',
+  ),
   watchManifests: option(
     flag().default(false),
     'SLUICE_WATCH_MANIFESTS',

@@ -54,13 +54,16 @@ async function plan(inspection: Inspection, context: CommandContext, { allow }: 
     findFlow: async (id: string) => inspection.findFlow(id),
     findRevision: async (id: string, revision: number) => inspection.findRevision(id, revision),
     readLiveFlow: async (id: string) => inspection.readLiveFlow(id),
+    findSuperseded: async (manifest: Parameters<Inspection['findSuperseded']>[0]) =>
+      inspection.findSuperseded(manifest),
     listDeployed: async () => inspection.listDeployed(),
-    ...{ applyDeploy: refuse, deployFlow: refuse, setFlowEnabled: refuse, setFlowDraining: refuse },
+    ...{ applyDeploys: refuse, deployFlow: refuse, setFlowEnabled: refuse, setFlowDraining: refuse },
   };
   const catalog = createCatalog(store, clock);
   const deployer = createDeployer({
     ...{ store, catalog, clock, rules: toolbox.rules, logger: pino({ level: 'silent' }) },
     retentionDays: settings.runRetentionDays,
+    manifestsWin: settings.manifestsWin,
     onDeployed: () => {},
   });
   toolbox.useFolder(flows);

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { formatIssue } from '../manifest/issues.ts';
 import type { DeployOutcome, FindingClass } from '../model/finding.ts';
-import { checkAgainstService, putManifest, readFolder } from './check-service.ts';
+import { checkAgainstService, putManifests, readFolder } from './check-service.ts';
 import { CommandError, readCommandSettings, reporting } from './context.ts';
 import { allowOption, withService } from './options.ts';
 import { renderDeployed, renderOutcomes } from './render-outcomes.ts';
@@ -19,7 +19,7 @@ interface DeployCommandOptions extends ServiceOptions {
 
 export function deployCommand(): Command {
   const command = new Command('deploy')
-    .description('Deploy a folder of manifests to a running service, flow by flow')
+    .description('Deploy a folder of manifests to a running service: all flows at once, except those that are refused')
     .argument('[folder]', 'the folder; the one of the settings where none is given')
     .addOption(allowOption('deploy cautions, or what breaks, all the same'))
     .option('--dry-run', 'say what would happen, change nothing')
@@ -48,7 +48,7 @@ export function deployExitCode(outcomes: readonly DeployOutcome[]): 0 | 1 | 2 {
   return refused.every((outcome) => outcome.class === 'caution') ? 1 : 2;
 }
 
-/** Asks about every manifest before it deploys the first, for where one is invalid nothing is to change. */
+/** Where any manifest is invalid nothing changes. */
 export async function deployFolder(
   folder: string | undefined,
   { to, allow, dryRun, ...credentials }: Omit<DeployCommandOptions, 'json'>,
@@ -60,19 +60,7 @@ export async function deployFolder(
   const settings = await readCommandSettings(folder);
   const client = createServiceClient(to, credentials, settings);
   const { manifests } = await readFolder(folder ?? settings.manifests);
-  const done = new Map<string, DeployOutcome>();
-  // What is in the way of a flow may be a slug that another one of the folder gives up.
-  const isRefused = (id: string) => planned.some(({ flowId, action }) => flowId === id && action === 'refused');
-  for (const manifest of manifests.toSorted((one, other) => Number(isRefused(one.id)) - Number(isRefused(other.id)))) {
-    const objected = planned.find((outcome) => outcome.flowId === manifest.id && isOfAnotherId(outcome));
-    const answer = objected ?? (await putManifest(client, manifest, { allow, isPlan: false }));
-    if ('issues' in answer) throw new CommandError(answer.issues.map(formatIssue).join('\n'));
-    done.set(manifest.id, answer);
-  }
-  return manifests.flatMap(({ id }) => done.get(id) ?? []);
-}
-
-/** Only the folder as a whole tells that a flow has lost its id; the service is not asked again. */
-function isOfAnotherId({ action, findings }: DeployOutcome): boolean {
-  return action === 'refused' && findings.some(({ rule }) => rule === 'flow-id-changed');
+  const answer = await putManifests(client, manifests, { allow, isPlan: false, isWholeFolder: true });
+  if ('issues' in answer) throw new CommandError(answer.issues.map(formatIssue).join('\n'));
+  return answer.outcomes;
 }

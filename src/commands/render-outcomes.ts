@@ -36,8 +36,9 @@ export function exitCodeOf(outcomes: readonly DeployOutcome[], allow: readonly F
 }
 
 function renderFlow(outcome: DeployOutcome): string {
-  const { name, flowId, action, findings, runsInFlight } = outcome;
+  const { name, flowId, action, findings, runsInFlight, warning } = outcome;
   const head = `${name} (${flowId}), ${versionsOf(outcome)}: ${headline(outcome)}`;
+  if (warning !== undefined) return [head, ...paragraph('Warning: ', warning, '  ')].join('\n');
   if (action === 'unchanged' || (action === 'created' && findings.length === 0)) return head;
   const facts = [
     ...refusalLines(outcome).flatMap((line, index) => paragraph(index === 0 ? 'Refused: ' : '         ', line, '  ')),

@@ -13,12 +13,13 @@ export interface ReplacedFlow {
 
 /** What the flows of one deploy mean for those that are deployed. */
 export interface DeployFolder {
-  /** Flows that want a slug which another has come last: the other may be about to give it up. */
-  inOrder(): readonly LoadedFlow[];
   /** The flow that this one stands in the place of, under another id. */
   replacedBy(flow: LoadedFlow): ReplacedFlow | undefined;
-  /** Why the flow cannot have the slugs that it wants; undefined where it can. A flow that it replaces is in no way. */
-  clashOf(flow: LoadedFlow, replacedId: string | undefined): string | undefined;
+  /**
+   * Why the flow cannot have the slugs that it wants once those of `deploying` are deployed; undefined where it can.
+   * Ignores the flow it replaces.
+   */
+  clashOf(flow: LoadedFlow, deploying: readonly LoadedFlow[], replacedId: string | undefined): string | undefined;
 }
 
 export function folderOf(
@@ -34,22 +35,20 @@ export function folderOf(
   const goneIds = new Set(gone.map(({ record }) => record.id));
   const othersOf = (flow: LoadedFlow) => catalog.list().filter(({ record }) => record.id !== flow.manifest.id);
   return {
-    inOrder() {
-      const late = new Set(
-        flows.filter((flow) => sharedName(flow, takenNames(othersOf(flow).map(({ loaded }) => loaded)))),
-      );
-      return [...flows.filter((flow) => !late.has(flow)), ...late];
-    },
     replacedBy(flow) {
       const found = findReplaced({ next: identityOf(flow), deployed, goneIds });
       const name = deployed.find(({ id }) => id === found?.id)?.name;
       return found && name !== undefined ? { ...found, name } : undefined;
     },
-    clashOf(flow, replacedId) {
+    clashOf(flow, deploying, replacedId) {
       for (const { record, loaded } of othersOf(flow)) {
-        const shared = record.id === replacedId ? undefined : sharedName(flow, takenNames([loaded]));
+        const next = deploying.find(({ manifest }) => manifest.id === record.id) ?? loaded;
+        const shared = record.id === replacedId ? undefined : sharedName(flow, takenNames([next]));
         if (shared === undefined) continue;
-        return `The slug "${shared}" is the one of the deployed flow "${record.name}" (${record.id}); take it away there, or disable that flow, first.`;
+        return (
+          `The slug "${shared}" belongs to the deployed flow "${record.name}" (${record.id}); remove it there, ` +
+          'before or in the same deploy, or disable that flow first.'
+        );
       }
       return undefined;
     },

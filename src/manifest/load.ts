@@ -1,7 +1,10 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parseTree } from 'jsonc-parser';
 import { formatPath } from '../expressions/json-path.ts';
 import type { ManifestIssue } from './issues.ts';
+import { readJson } from './json-text.ts';
+import { canonicalKeys } from './keys.ts';
 import { type LoadedFlow, type ManifestRules, type ReadManifest, readManifest } from './parse.ts';
 import { NotAFileError, otherKindOf, readRegularFile } from './read-file.ts';
 
@@ -29,12 +32,41 @@ export async function loadManifests(
       issues.push(unreadable(file, error));
     }
   }
+  const together = fitTogether(manifests);
+  return { flows: together.flows, issues: [...files.skipped, ...issues, ...together.issues] };
+}
+
+/** Reads manifests that come together in one JSON array; in an issue the file of each is its place, such as `[0]`. */
+export function parseManifests(
+  text: string,
+  nameOf: (id: string) => string,
+  rules: ManifestRules,
+): { flows: LoadedFlow[]; issues: ManifestIssue[] } {
+  const { value, problems } = readJson(text);
+  const mistake = (message: string) => [{ severity: 'error' as const, file: '', path: '', message }];
+  if (value === undefined) return { flows: [], issues: problems.map((problem) => ({ ...problem, file: '' })) };
+  if (!Array.isArray(value)) return { flows: [], issues: mistake('expected an array of manifests') };
+  const manifests = (parseTree(text)?.children ?? []).map(({ offset, length }, index): ReadManifest => {
+    const { id } = canonicalKeys(value[index]).value as { id?: unknown };
+    const name = nameOf(typeof id === 'string' ? id.toLowerCase() : '');
+    const read = readManifest(text.slice(offset, offset + length), `${name}.json`, rules);
+    const file = `[${index}]`;
+    return {
+      ...read,
+      flow: read.flow && { ...read.flow, file },
+      issues: read.issues.map((issue) => ({ ...issue, file })),
+    };
+  });
+  return fitTogether(manifests);
+}
+
+function fitTogether(manifests: readonly ReadManifest[]): { flows: LoadedFlow[]; issues: ManifestIssue[] } {
   const clashes = [...sharedIds(manifests), ...sharedSlugs(manifests)];
   const clashing = new Set(clashes.map((issue) => issue.file));
   const flows = manifests.flatMap(({ flow, isFit }) => (flow !== undefined && isFit ? [flow] : []));
   return {
     flows: flows.filter((flow) => !clashing.has(flow.file)),
-    issues: [...files.skipped, ...issues, ...manifests.flatMap((manifest) => manifest.issues), ...clashes],
+    issues: [...manifests.flatMap((manifest) => manifest.issues), ...clashes],
   };
 }
 

@@ -23,6 +23,8 @@ export interface LoadedFlow {
   readonly source: ManifestSource;
   /** In manifest order, keys resolved. */
   readonly webhooks: readonly Omit<WebhookTrigger, 'revision'>[];
+  /** The manifest gives no name: that of its file is the flow's. */
+  readonly isNamedByFile?: true;
 }
 
 export interface ManifestRules extends StepRules {
@@ -99,7 +101,9 @@ function loadDraft(draft: Draft, file: string, rules: ManifestRules): { flow: Lo
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const manifest: Manifest = { id, name, version, ...deadline, triggers, steps };
   const snapshot = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
-  const flow = { file, manifest, snapshot, hash: hashOf(snapshot), source: rules.source ?? 'folder', webhooks };
+  const named = header.name === undefined ? ({ isNamedByFile: true } as const) : {};
+  const source = rules.source ?? 'folder';
+  const flow = { file, manifest, snapshot, hash: hashOf(snapshot), source, webhooks, ...named };
   problems.push(...opinionsOn(flow, { rules, broken: errorPaths(problems) }));
   const told = new Set<string>();
   const isNew = ({ path, message }: Problem) => {

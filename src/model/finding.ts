@@ -83,4 +83,6 @@ export interface DeployOutcome {
   readonly findings: readonly Finding[];
   /** Why it was refused and how to go on; null where it was not. */
   readonly refusal: string | null;
+  /** What the manifest does not do although it was not refused. */
+  readonly warning?: string;
 }

@@ -7,10 +7,17 @@ export interface DeployStore {
   /** What bears on a change of the flow: its runs in flight, and the steps that kept runs know. */
   readLiveFlow(flowId: string): Promise<LiveFlow>;
   /**
-   * Keeps the manifest as the newest revision if what the plan relied on still holds, in one transaction with asking
-   * that; else nothing is written.
+   * Keeps each manifest as the newest revision of its flow if what the plans relied on still holds for all of them, in one
+   * transaction with asking that; else nothing is written. At most one manifest of a flow.
    */
-  applyDeploy(deploy: PlannedDeploy): Promise<DeployResult>;
+  applyDeploys(deploys: readonly PlannedDeploy[]): Promise<DeployResult>;
+  /**
+   * The newest revision with this manifest, where one that came over the API is newer. The order of keys is no
+   * difference, nor is the name where the manifest leaves it to its file.
+   */
+  findSuperseded(
+    manifest: Pick<FlowDeploy, 'id' | 'snapshot'> & { isNamedByFile: boolean },
+  ): Promise<SupersededRevision | undefined>;
   /** Newest first; undefined for an unknown flow. */
   listRevisions(query: { flowId: string; skip: number; take: number }): Promise<RevisionPage | undefined>;
   /** Newest revisions of flows that this release deployed, by flow name. */
@@ -38,12 +45,17 @@ export interface PlannedDeploy extends FlowDeploy {
 }
 
 export type DeployResult =
-  | { readonly kind: 'applied'; readonly flow: FlowRecord }
-  /** The newest revision has this manifest. */
-  | { readonly kind: 'unchanged'; readonly flow: FlowRecord }
-  | { readonly kind: 'busy'; readonly runsInFlight: number }
-  /** What the findings were made from has changed: they have to be made anew. */
-  | { readonly kind: 'outdated' };
+  /** The flows in the order of their manifests; one whose newest revision has the manifest already is as it was. */
+  | { readonly kind: 'applied'; readonly flows: readonly FlowRecord[] }
+  | { readonly kind: 'busy'; readonly flowId: string; readonly runsInFlight: number }
+  /** What the findings of this flow were made from has changed: they have to be made again. */
+  | { readonly kind: 'outdated'; readonly flowId: string };
+
+export interface SupersededRevision {
+  readonly revision: number;
+  /** The newest that was deployed over the API. */
+  readonly apiRevision: number;
+}
 
 /** A revision and how it came to be; without its manifest. */
 export interface RevisionSummary extends Omit<RevisionRecord, 'snapshot'> {

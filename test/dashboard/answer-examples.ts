@@ -111,6 +111,12 @@ export const examples: Record<string, readonly Example[]> = {
     at(`/flows/${ORDERS_ID}`, 400, { body: { ...ORDERS, steps: { charge: { type: 'NoSuchHandler' } } } }),
     at(`/flows/${ORDERS_ID}?allow=everything`, 400, { body: ORDERS }),
   ],
+  deployFlows: [
+    at('/flows?dryRun=true&wholeFolder=true', 409, { body: [{ ...ORDERS, steps: {} }] }),
+    at('/flows?dryRun=true', 200, { body: [{ ...ORDERS, version: '1.4.0' }] }),
+    at('/flows', 400, { body: [{ ...ORDERS, steps: { charge: { type: 'NoSuchHandler' } } }] }),
+    at('/flows', 400, { body: {} }),
+  ],
   reloadFlows: [
     at('/flows/reload?dryRun=true', 200),
     at('/flows/reload', 200, { before: ({ inFolder }) => inFolder(IN_FOLDER) }),

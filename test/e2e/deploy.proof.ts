@@ -223,6 +223,26 @@ describe('sluice deploy', () => {
   }, 60_000);
 });
 
+describe('a slug that moves from one flow of a folder to another', () => {
+  it('is checked and deployed as one change', async () => {
+    const other = '11111111-6c1d-4f0e-9a51-3f0f8d1c2a10';
+    const hook = (webhookSlug: string) => ({ hook: { type: 'webhook', inputs: { webhookSlug } } });
+    const flow = (slug: string, change = {}) =>
+      manifestOf({ first: step('NoOp') }, { triggers: hook(slug), ...change });
+    await workspace.writeManifest('a.json', flow('taken', { id: other, name: 'a' }));
+    await serve(flow('given'));
+    await workspace.writeManifest('a.json', flow('given', { id: other, name: 'a' }));
+    await workspace.writeManifest('push.json', flow('taken'));
+    const folder = join(workspace.folder, 'manifests');
+    const checked = await runCli(workspace, ['check', folder, '--against', service.url]);
+    expect(checked.stdout).not.toContain('efused');
+    const deployed = await sluice('deploy', folder, '--json');
+    expect(JSON.parse(deployed.stdout)).toMatchObject([{ action: 'updated' }, { action: 'updated' }]);
+    const { triggers } = await getJson<{ triggers: { slug: string }[] }>(flowUrl());
+    expect(triggers).toMatchObject([{ slug: 'taken' }]);
+  }, 60_000);
+});
+
 describe('SIGHUP', () => {
   it('deploys what changed while deliveries keep coming, and loses none', async () => {
     await serve(manifestOf({ first: step('NoOp') }));

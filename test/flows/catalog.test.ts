@@ -88,13 +88,14 @@ describe('a pinned revision', () => {
       overrides: [],
     };
     const apply = ({ hash, snapshot }: typeof one, basedOn: number | null, source: 'folder' | 'api') =>
-      store.applyDeploy({ ...common, hash, snapshot, basedOn, source });
+      store.applyDeploys([{ ...common, hash, snapshot, basedOn, source }]);
     await apply(one, null, 'api');
     const applied = await apply(two, 1, 'folder');
-    if (applied.kind !== 'applied') throw new Error(applied.kind);
+    const [record] = applied.kind === 'applied' ? applied.flows : [];
+    if (record === undefined) throw new Error(applied.kind);
     expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ source: 'folder' });
     expect(await catalog.inputsOf(FLOW_ID, 'b', 1)).toMatchObject({ source: 'api' });
-    catalog.put({ record: applied.flow, loaded: { ...two, source: 'api' } });
+    catalog.put({ record, loaded: { ...two, source: 'api' } });
     expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ source: 'api' });
   });
 

@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
+import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import type { FindingClass } from '../../model/finding.ts';
 import { BODY_REFUSALS, errorSchema, REFUSALS } from '../error-responses.ts';
 import { flag, freeText, guid } from '../input.ts';
@@ -66,6 +67,7 @@ const EXAMPLE_MANIFEST = {
 /** Putting manifests in force without a restart. */
 export const deployRoutes: ApiRoutes = (app, services) => {
   reloadRoute(app, services);
+  deployTogetherRoute(app, services);
 
   app.put(
     '/flows/api/flows/:id',
@@ -92,7 +94,8 @@ export const deployRoutes: ApiRoutes = (app, services) => {
         return refuse(reply, [{ severity: 'error', file: `${name}.json`, path: 'id', message }]);
       }
       const { allow, dryRun: isPlan } = request.query;
-      const outcome = await services.deployment.deploy(flow, { allow, isPlan });
+      const [outcome] = await services.deployment.deploy([flow], { allow, isPlan });
+      if (outcome === undefined) throw new Error('a deploy of one flow had no outcome');
       return reply.code(outcome.action === 'refused' ? 409 : 200).send(outcomeView(outcome));
     },
   );
@@ -120,10 +123,43 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
     },
     async (request, reply) => {
       const { allow, dryRun: isPlan } = request.query;
-      const { isValid, issues, outcomes, orphans } = await deployment.reload({ allow, isPlan });
+      const { isValid, issues, outcomes, doubts } = await deployment.reload({ allow, isPlan });
       if (!isValid) return refuse(reply, issues);
       const isRefused = outcomes.some(({ action }) => action === 'refused');
-      const warnings = [...issues.map(formatIssue), ...orphans];
+      const warnings = [...issues.map(formatIssue), ...doubts];
+      return reply.code(isRefused ? 409 : 200).send({ outcomes: outcomes.map(outcomeView), warnings });
+    },
+  );
+};
+
+const deployTogetherRoute: ApiRoutes = (app, { deployment }) => {
+  app.put(
+    '/flows/api/flows',
+    {
+      bodyLimit: MAX_MANIFEST_BYTES,
+      schema: {
+        tags,
+        operationId: 'deployFlows',
+        summary: 'Deploys manifests together, so that a slug can move from one flow to another',
+        description: `Flows that are refused go on as they were, all others change at once. Where any manifest is invalid nothing is deployed. ${SHAPES}`,
+        querystring: query.extend({
+          wholeFolder: flag().meta({
+            description:
+              'These are all flows there are to be: a deployed one without a manifest may be the old id of a new one.',
+          }),
+        }),
+        body: documentedBody(z.array(manifestShape), [EXAMPLE_MANIFEST]),
+        response: { 200: reloadSchema, ...BODY_REFUSALS, 400: invalidSchema, 409: reloadSchema },
+      },
+    },
+    async (request, reply) => {
+      const text = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : '';
+      const { flows, issues } = deployment.parseAll(text);
+      if (issues.some(({ severity }) => severity === 'error')) return refuse(reply, issues);
+      const { allow, dryRun: isPlan, wholeFolder: isWholeFolder } = request.query;
+      const outcomes = await deployment.deploy(flows, { allow, isPlan, isWholeFolder });
+      const isRefused = outcomes.some(({ action }) => action === 'refused');
+      const warnings = issues.map(formatIssue);
       return reply.code(isRefused ? 409 : 200).send({ outcomes: outcomes.map(outcomeView), warnings });
     },
   );

@@ -37,6 +37,10 @@ export const outcomeSchema = z
     runsInFlight: integer(),
     findings: z.array(findingSchema).describe('The gravest first.'),
     refusal: z.string().nullable().describe('Why it was refused, and how to go on.'),
+    warning: z
+      .string()
+      .optional()
+      .describe('Why a manifest of the folder is not deployed: it is older than what was deployed over the API.'),
   })
   .meta({ id: 'DeployOutcome' });
 

@@ -1,4 +1,6 @@
 import type { Database } from 'better-sqlite3';
+import { isSame } from '../../manifest/diff.ts';
+import type { Json, JsonObject } from '../../model/json.ts';
 import type {
   DeployedRevision,
   DeployResult,
@@ -7,6 +9,7 @@ import type {
   PlannedDeploy,
   RevisionPage,
   RevisionSummary,
+  SupersededRevision,
 } from '../store.ts';
 import { prepareDeployFlow, prepareFindFlow, prepareFindRevision, prepareListFlows } from './flows.ts';
 import { prepareKeepFormerKeys } from './former-keys.ts';
@@ -15,7 +18,7 @@ import { prepareCountInFlight, prepareHasHistory } from './live-flow.ts';
 /** Runs of one revision are counted up to here. */
 const countedRuns = 10_000;
 
-export function prepareApplyDeploy(db: Database): (deploy: PlannedDeploy) => DeployResult {
+export function prepareApplyDeploys(db: Database): (deploys: readonly PlannedDeploy[]) => DeployResult {
   const find = prepareFindFlow(db);
   const findHash = db.prepare<[string, number], { hash: string }>(
     'SELECT hash FROM revisions WHERE flow_id = ? AND revision = ?',
@@ -25,24 +28,59 @@ export function prepareApplyDeploy(db: Database): (deploy: PlannedDeploy) => Dep
   const deployFlow = prepareDeployFlow(db);
   const adopt = db.prepare('UPDATE revisions SET source = ? WHERE flow_id = ? AND revision = ? AND source IS NULL');
   const annotate = db.prepare('UPDATE revisions SET findings = ?, overrides = ? WHERE flow_id = ? AND revision = ?');
-
   const keepFormerKeys = prepareKeepFormerKeys(db);
 
-  return ({ source, basedOn, needsIdle, withoutHistory, findings, overrides, triggers, ...deploy }) => {
-    const deployed = find(deploy.id);
-    if (deployed !== undefined && findHash.get(deploy.id, deployed.revision)?.hash === deploy.hash) {
-      adopt.run(source, deploy.id, deployed.revision);
-      return { kind: 'unchanged', flow: deployed };
-    }
-    if ((deployed?.revision ?? null) !== basedOn) return { kind: 'outdated' };
-    if (withoutHistory.some((stepKey) => hasHistory(deploy.id, stepKey))) return { kind: 'outdated' };
-    const runsInFlight = needsIdle ? countInFlight(deploy.id) : 0;
-    if (runsInFlight > 0) return { kind: 'busy', runsInFlight };
-    const flow = deployFlow(deploy);
-    keepFormerKeys({ flowId: flow.id, triggerKeys: triggers.keys, renamed: triggers.renamed, at: deploy.at });
+  const deployedSame = ({ id, hash }: PlannedDeploy): FlowRecord | undefined => {
+    const deployed = find(id);
+    return deployed !== undefined && findHash.get(id, deployed.revision)?.hash === hash ? deployed : undefined;
+  };
+  const objectionTo = (deploy: PlannedDeploy): DeployResult | undefined => {
+    const { id: flowId, basedOn, needsIdle, withoutHistory } = deploy;
+    if (deployedSame(deploy) !== undefined) return undefined;
+    if ((find(flowId)?.revision ?? null) !== basedOn) return { kind: 'outdated', flowId };
+    if (withoutHistory.some((stepKey) => hasHistory(flowId, stepKey))) return { kind: 'outdated', flowId };
+    const runsInFlight = needsIdle ? countInFlight(flowId) : 0;
+    return runsInFlight > 0 ? { kind: 'busy', flowId, runsInFlight } : undefined;
+  };
+  const apply = (planned: PlannedDeploy): FlowRecord => {
+    const { source, basedOn, needsIdle, withoutHistory, findings, overrides, triggers, ...deploy } = planned;
+    const same = deployedSame(planned);
+    const flow = same ?? deployFlow(deploy);
     adopt.run(source, flow.id, flow.revision);
-    annotate.run(JSON.stringify(findings), JSON.stringify(overrides), flow.id, flow.revision);
-    return { kind: 'applied', flow };
+    if (same === undefined) {
+      keepFormerKeys({ flowId: flow.id, triggerKeys: triggers.keys, renamed: triggers.renamed, at: deploy.at });
+      annotate.run(JSON.stringify(findings), JSON.stringify(overrides), flow.id, flow.revision);
+    }
+    return flow;
+  };
+
+  return (deploys) => {
+    for (const deploy of deploys) {
+      const objection = objectionTo(deploy);
+      if (objection !== undefined) return objection;
+    }
+    return { kind: 'applied', flows: deploys.map(apply) };
+  };
+}
+
+export function prepareFindSuperseded(
+  db: Database,
+): (manifest: Parameters<DeployStore['findSuperseded']>[0]) => SupersededRevision | undefined {
+  const findNewest = db.prepare<[string], { apiRevision: number | null }>(
+    "SELECT max(revision) AS apiRevision FROM revisions WHERE flow_id = ? AND source = 'api'",
+  );
+  const list = db.prepare<[string], { revision: number; snapshot: string }>(
+    'SELECT revision, snapshot FROM revisions WHERE flow_id = ? ORDER BY revision DESC',
+  );
+  return ({ id, snapshot, isNamedByFile }) => {
+    const apiRevision = findNewest.get(id)?.apiRevision ?? null;
+    if (apiRevision === null) return undefined;
+    const named = (stored: JsonObject) => (isNamedByFile ? { ...stored, name: (snapshot as JsonObject).name } : stored);
+    for (const { revision, snapshot: stored } of list.iterate(id)) {
+      if (!isSame(named(JSON.parse(stored)) as Json, snapshot)) continue;
+      return revision < apiRevision ? { revision, apiRevision } : undefined;
+    }
+    return undefined;
   };
 }
 

@@ -4,7 +4,7 @@ import SqliteDatabase, { type Database } from 'better-sqlite3';
 import type { LiveFlow } from '../../model/finding.ts';
 import type { DeployedRevision, FlowRecord, RevisionRecord } from '../store.ts';
 import { defineFold, sqliteCode } from './connection.ts';
-import { prepareListDeployed } from './deploys.ts';
+import { prepareFindSuperseded, prepareListDeployed } from './deploys.ts';
 import { prepareFindFlow, prepareFindRevision } from './flows.ts';
 import { prepareReadLiveFlow } from './live-flow.ts';
 import { schemaVersion } from './migrate.ts';
@@ -16,6 +16,7 @@ export interface Inspection {
   findFlow(flowId: string): FlowRecord | undefined;
   findRevision(flowId: string, revision: number): RevisionRecord | undefined;
   readLiveFlow(flowId: string): LiveFlow;
+  findSuperseded: ReturnType<typeof prepareFindSuperseded>;
   close(): void;
 }
 
@@ -39,6 +40,7 @@ export function inspectDatabase(path: string): Inspection {
       findFlow: prepareFindFlow(opened),
       findRevision: prepareFindRevision(opened),
       readLiveFlow: prepareReadLiveFlow(opened),
+      findSuperseded: prepareFindSuperseded(opened),
       close: () => opened.close(),
     };
   } catch (error) {

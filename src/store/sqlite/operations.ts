@@ -18,7 +18,13 @@ import {
   prepareReleaseSpace,
   prepareSummariseDeliveries,
 } from './delivery-log.ts';
-import { prepareApplyDeploy, prepareListDeployed, prepareListRevisions, prepareSetFlowDraining } from './deploys.ts';
+import {
+  prepareApplyDeploys,
+  prepareFindSuperseded,
+  prepareListDeployed,
+  prepareListRevisions,
+  prepareSetFlowDraining,
+} from './deploys.ts';
 import { prepareClaimDue, prepareRecover, prepareRenewLeases } from './dispatch.ts';
 import {
   prepareCountDeliveries,
@@ -127,7 +133,8 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   findRevision: { thread: 'reader', prepare: prepareFindRevision },
 
   readLiveFlow: { thread: 'reader', prepare: prepareReadLiveFlow },
-  applyDeploy: { thread: 'writer', prepare: prepareApplyDeploy },
+  applyDeploys: { thread: 'writer', prepare: prepareApplyDeploys },
+  findSuperseded: { thread: 'reader', prepare: prepareFindSuperseded },
   listRevisions: { thread: 'reader', prepare: prepareListRevisions },
   listDeployed: { thread: 'reader', prepare: prepareListDeployed },
   setFlowDraining: { thread: 'writer', prepare: prepareSetFlowDraining },

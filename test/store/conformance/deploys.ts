@@ -35,14 +35,16 @@ async function endRun(store: Store): Promise<void> {
   }
 }
 
+const applyOne = (store: Store, deploy: PlannedDeploy) => store.applyDeploys([deploy]);
+
 export function deploys({ open }: StoreUnderTest): void {
   describe('a planned deploy', () => {
     test('is a revision with its findings, its overrides and where it came from', async () => {
       const store = await open();
       const finding: Finding = { rule: 'r', class: 'caution', path: 'steps.a', message: 'm', consequence: 'c' };
-      expect(await store.applyDeploy(planned(one))).toMatchObject({ kind: 'applied', flow: { revision: 1 } });
+      expect(await applyOne(store, planned(one))).toMatchObject({ kind: 'applied', flows: [{ revision: 1 }] });
       const change = { basedOn: 1, findings: [finding], overrides: ['caution'], source: 'api', at: T0 + 1 } as const;
-      expect(await store.applyDeploy(planned(two, change))).toMatchObject({ kind: 'applied', flow: { revision: 2 } });
+      expect(await applyOne(store, planned(two, change))).toMatchObject({ kind: 'applied', flows: [{ revision: 2 }] });
       const page = await store.listRevisions({ flowId, skip: 0, take: 50 });
       expect(page).toEqual({
         total: 2,
@@ -63,15 +65,15 @@ export function deploys({ open }: StoreUnderTest): void {
     test('of the manifest that is deployed changes nothing', async () => {
       const store = await open();
       await store.deployFlow(deployOf(one));
-      const again = await store.applyDeploy(planned(one, { basedOn: null, at: T0 + 1 }));
-      expect(again).toMatchObject({ kind: 'unchanged', flow: { revision: 1, updatedAt: T0 } });
+      const again = await applyOne(store, planned(one, { basedOn: null, at: T0 + 1 }));
+      expect(again).toMatchObject({ kind: 'applied', flows: [{ revision: 1, updatedAt: T0 }] });
     });
 
     test('that was made against another revision is outdated, and nothing is written', async () => {
       const store = await open();
       await store.deployFlow(deployOf(one));
-      expect(await store.applyDeploy(planned(two, { basedOn: null }))).toEqual({ kind: 'outdated' });
-      expect(await store.applyDeploy(planned(two, { basedOn: 2 }))).toEqual({ kind: 'outdated' });
+      expect(await applyOne(store, planned(two, { basedOn: null }))).toEqual({ kind: 'outdated', flowId });
+      expect(await applyOne(store, planned(two, { basedOn: 2 }))).toEqual({ kind: 'outdated', flowId });
       expect((await store.findFlow(flowId))?.revision).toBe(1);
       expect(await store.findRevision(flowId, 2)).toBeUndefined();
     });
@@ -81,10 +83,36 @@ export function deploys({ open }: StoreUnderTest): void {
       await startRun(store, one);
       await store.accept({ run: aRun({ id: id(101), flowId: 'another flow', steps: [] }) });
       const change = planned(two, { basedOn: 1, needsIdle: true });
-      expect(await store.applyDeploy(change)).toEqual({ kind: 'busy', runsInFlight: 1 });
+      expect(await applyOne(store, change)).toEqual({ kind: 'busy', flowId, runsInFlight: 1 });
       expect((await store.findFlow(flowId))?.revision).toBe(1);
       await endRun(store);
-      expect(await store.applyDeploy(change)).toMatchObject({ kind: 'applied' });
+      expect(await applyOne(store, change)).toMatchObject({ kind: 'applied' });
+    });
+
+    test('of several manifests writes all or nothing', async () => {
+      const store = await open();
+      const other = { ...planned(one), id: 'another flow' };
+      const deploys = [other, planned(two, { basedOn: 7 })];
+      expect(await store.applyDeploys(deploys)).toEqual({ kind: 'outdated', flowId });
+      expect(await store.listFlows()).toEqual([]);
+      expect(await store.applyDeploys([other, planned(two)])).toMatchObject({
+        ...{ kind: 'applied', flows: [{ id: 'another flow' }, { id: flowId }] },
+      });
+    });
+
+    test('from the folder is superseded by what was deployed over the API since', async () => {
+      const store = await open();
+      const search = (graph: typeof one, change: object = {}) => {
+        const { id: flow, snapshot } = deployOf(graph, change);
+        return store.findSuperseded({ id: flow, snapshot, isNamedByFile: false });
+      };
+      await applyOne(store, planned(one));
+      expect(await search(one)).toBeUndefined();
+      await applyOne(store, planned(two, { basedOn: 1, source: 'api' }));
+      expect([await search(one), await search(two)]).toEqual([{ revision: 1, apiRevision: 2 }, undefined]);
+      expect(await search(graphOf({ fresh: [] }))).toBeUndefined();
+      await applyOne(store, planned(one, { basedOn: 2 }));
+      expect([await search(one), await search(two)]).toEqual([undefined, undefined]);
     });
 
     test('is outdated where a step has got history since', async () => {
@@ -92,7 +120,7 @@ export function deploys({ open }: StoreUnderTest): void {
       await store.deployFlow(deployOf(one));
       const change = planned(two, { basedOn: 1, withoutHistory: ['a', 'unknown'] });
       await startRun(store, one);
-      expect(await store.applyDeploy(change)).toEqual({ kind: 'outdated' });
+      expect(await applyOne(store, change)).toEqual({ kind: 'outdated', flowId });
     });
   });
 
@@ -165,7 +193,7 @@ export function deploys({ open }: StoreUnderTest): void {
       const store = await open();
       await store.deployFlow(deployOf(one));
       expect(await store.listDeployed()).toEqual([]);
-      await store.applyDeploy(planned(one));
+      await applyOne(store, planned(one));
       const [deployed, ...others] = await store.listDeployed();
       expect(others).toEqual([]);
       expect(deployed).toMatchObject({ flow: { id: flowId }, revision: { revision: 1, snapshot: { steps: one } } });
@@ -208,7 +236,8 @@ export function deploys({ open }: StoreUnderTest): void {
     const deploy = async (store: Store, n: number, change: Partial<PlannedDeploy>) => {
       const graph = graphOf({ [`step${n}`]: [] });
       count += 1;
-      const result = await store.applyDeploy(
+      const result = await applyOne(
+        store,
         planned(graph, { basedOn: n === 1 ? null : n - 1, at: T0 + count, ...change }),
       );
       expect(result.kind).toBe('applied');
@@ -266,7 +295,7 @@ export function deploys({ open }: StoreUnderTest): void {
       const store = await open();
       await accept(store, 'a', 'n1');
       const outdated = planned(graphOf({ other: [] }), { basedOn: 7, ...rename('a', 'b') });
-      expect(await store.applyDeploy(outdated)).toEqual({ kind: 'outdated' });
+      expect(await applyOne(store, outdated)).toEqual({ kind: 'outdated', flowId });
       expect(await accept(store, 'b', 'n1')).toMatchObject({ kind: 'accepted' });
       await deploy(store, 1, rename('a', 'c'));
       const { run } = acceptanceOf(9000);
