@@ -56,7 +56,7 @@ function letBodiesBeAbsent(document: Document): Document {
     for (const { requestBody } of Object.values<{ requestBody?: RequestBody }>(path ?? {})) {
       if (requestBody === undefined) continue;
       requestBody.required = Object.values(requestBody.content).some(
-        ({ schema }) => (schema.required ?? []).length > 0,
+        ({ schema }) => schema.type === 'array' || (schema.required ?? []).length > 0,
       );
     }
   }
@@ -65,7 +65,9 @@ function letBodiesBeAbsent(document: Document): Document {
 
 interface RequestBody {
   required: boolean;
-  readonly content: Readonly<Record<string, { readonly schema: { readonly required?: readonly string[] } }>>;
+  readonly content: Readonly<
+    Record<string, { readonly schema: { readonly type?: string; readonly required?: readonly string[] } }>
+  >;
 }
 
 /** Each registered shape comes once for questions and once for answers; those that no operation names are dropped. */

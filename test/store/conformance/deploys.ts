@@ -242,12 +242,13 @@ export function deploys({ open }: StoreUnderTest): void {
       );
       expect(result.kind).toBe('applied');
     };
-    const accept = (store: Store, triggerKey: string, nonce: string, idempotencyKey?: string) => {
+    const accept = async (store: Store, triggerKey: string, nonce: string, idempotencyKey?: string) => {
       count += 1;
       const { delivery, run } = acceptanceOf(count, { at: T0 + count });
+      const { revision = 1 } = (await store.findFlow(flowId)) ?? {};
       return store.accept({
         delivery: delivery && { ...delivery, triggerKey },
-        run: { ...run, triggerKey },
+        run: { ...run, triggerKey, revision },
         nonce: aNonce({ value: nonce }),
         idempotencyKey,
       });
