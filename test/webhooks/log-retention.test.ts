@@ -10,14 +10,15 @@ const DAY_MS = 86_400_000;
 async function open(retentionDays = 30) {
   const store = await openSqliteStore({ path: ':memory:' });
   const warnings: string[] = [];
+  const clock = { aheadMs: 0 };
   const retention = createLogRetention({
     store,
-    clock: { now: () => T0, monotonic: () => 0 },
+    clock: { now: () => T0 + clock.aheadMs, monotonic: () => 0 },
     logger: pino({}, { write: (line) => warnings.push(line) }),
     retentionDays,
   });
   onTestFinished(() => store.close());
-  return { store, retention, warnings };
+  return { store, retention, warnings, clock };
 }
 
 async function total(store: Store): Promise<number | undefined> {
@@ -38,6 +39,15 @@ describe('the retention of the delivery log', () => {
     retention.start();
     await until(async () => (await total(store)) === 1);
     await retention.stop();
+  });
+
+  it('deletes nothing for its age once the clock was set ahead by more than an hour', async () => {
+    const { store, retention, clock } = await open(2);
+    await store.recordDelivery(aDelivery({ id: id(1), receivedAt: T0 }));
+    clock.aheadMs = 400 * DAY_MS;
+    retention.start();
+    await retention.stop();
+    expect(await total(store)).toBe(1);
   });
 
   it('goes on after a sweep that failed', async () => {

@@ -31,7 +31,10 @@ export interface StepContext<Inputs = unknown> {
   readonly logger: Logger;
   /** Wall clock, milliseconds since the Unix epoch. */
   readonly now: () => number;
-  /** Set where this attempt has waited: what it kept, and the signal that came, null where the time came instead. */
+  /**
+   * Set where this attempt has waited: what it kept, and the signal that came, null where the time came instead. An attempt
+   * gets each signal once; one that comes after a failed attempt gets the same signals again, as soon as it waits for them.
+   */
   readonly resumed: { readonly state: Json; readonly signal: { readonly body: Json } | null } | null;
   /**
    * Aborts when the step's time is up or the process stops waiting for it. A handler that goes on regardless is no
