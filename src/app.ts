@@ -83,7 +83,7 @@ export interface SluiceApp {
   triggers(): TriggerTable;
   /** Reads the folder of manifests anew and deploys what changed; never rejects, the log has what went wrong. */
   reload(): Promise<void>;
-  /** Takes up what the last process left, then listens; yields the address as a URL. */
+  /** Listens, then takes up what the last process left; yields the address as a URL. */
   listen(): Promise<string>;
   /** Stops accepting, answers what was taken, lets steps finish for the grace period, closes the store. Idempotent. */
   close(): Promise<void>;
@@ -179,6 +179,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const runtime = createRuntime({
     ...{ store, catalog, handlers, clock, logger, metrics, newId, live, runRetentionDays },
     readSecret: (reference, source) => rules[source].readSecret(reference),
+    concurrency: settings.stepConcurrency,
   });
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
@@ -207,12 +208,13 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     triggers: deployment.triggers,
     reload: deployment.reloadAndTell,
     async listen() {
+      // First of all: a step that takes each process down must not keep deliveries out.
+      await fastify.listen({ host: settings.host, port: settings.port });
       await runtime.start();
       await holding.start();
       follow = () => void syncSchedules(scheduler, logger);
       if (settings.watchManifests) stopWatching = deployment.watch();
       parts.logRetention.start();
-      await fastify.listen({ host: settings.host, port: settings.port });
       return urlOf(fastify.server.address() as AddressInfo);
     },
     close() {

@@ -173,6 +173,11 @@ export const settingsSchema = z.strictObject({
     'SLUICE_HELD_DELIVERY_BYTES',
     'an integer from 1, in bytes: how much is held; beyond it 503',
   ),
+  stepConcurrency: option(
+    integer(1, 10_000).default(64),
+    'SLUICE_STEP_CONCURRENCY',
+    'an integer from 1 to 10000: how many steps run at once',
+  ),
   runRetentionDays: option(DAYS.default(30), 'SLUICE_RUN_RETENTION_DAYS', 'an integer from 1 to 3650'),
   dashboardUser: option(secret().optional(), 'SLUICE_DASHBOARD_USER', 'a name without a colon'),
   dashboardPassword: option(secret().optional(), 'SLUICE_DASHBOARD_PASSWORD', 'a password, env:NAME or file:PATH'),

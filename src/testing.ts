@@ -133,7 +133,11 @@ async function runIn(
   const signals = Object.entries(options.signals ?? {});
   for (;;) {
     const leasedUntil = now + 60_000;
-    const { claims, nextDueAt } = await store.claimDue({ now, leasedUntil, limit: 16 });
+    const overdue = await store.claimOverdue({ now, leasedUntil, limit: 16 });
+    const due = await store.claimDue({ now, leasedUntil, limit: 16 });
+    const claims = [...overdue.claims, ...due.claims];
+    const times = [overdue.nextAt, due.nextDueAt].filter((at) => at !== null);
+    const nextDueAt = times.length === 0 ? null : Math.min(...times);
     await Promise.all(claims.map((claim) => attempt(leases.hold(claim, leasedUntil))));
     if (claims.length > 0) continue;
     const signal = signals.shift();

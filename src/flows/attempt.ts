@@ -1,7 +1,7 @@
 import { SpanStatusCode } from '@opentelemetry/api';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
-import type { Claim, StepResult, Store } from '../store/store.ts';
+import type { Advance, Claim, StepResult, Store } from '../store/store.ts';
 import { inSpan } from '../telemetry/tracing.ts';
 import { LEASE_MS, type Lease, RunStopped } from './leases.ts';
 import type { Report } from './report.ts';
@@ -12,6 +12,8 @@ import type { RanStep, RunStep } from './run-step.ts';
 export interface Followed {
   /** When a step that it made due is to be claimed, 0 for now; infinity where it made none due. */
   readonly nextDueAt: number;
+  /** When the time limit of a step that waits now is up; infinity where it has none. */
+  readonly limitAt: number;
 }
 
 export interface AttemptServices {
@@ -66,12 +68,18 @@ async function runAndStore(lease: Lease, services: AttemptServices): Promise<Fol
   const advance = await withStore(lease, services, () => store.advance(outcome));
   if (advance === undefined) throw new Error('its lease was lost');
   report.stepEnded({ claim, result: ran.result, advance, durationMs });
-  if (ran.result.kind === 'retry') return { nextDueAt: ran.result.dueAt };
-  if (ran.result.kind === 'waiting') {
+  return followedBy(ran.result, advance);
+}
+
+function followedBy(result: StepResult, advance: Advance): Followed {
+  const never = Number.POSITIVE_INFINITY;
+  if (result.kind === 'retry') return { nextDueAt: result.dueAt, limitAt: never };
+  if (result.kind === 'waiting') {
     // A signal may have come before the step waited for it, so that only a claim tells when it is due.
-    return { nextDueAt: ran.result.signalName === null ? (ran.result.dueAt ?? Number.POSITIVE_INFINITY) : 0 };
+    const nextDueAt = result.signalName === null ? (result.dueAt ?? never) : 0;
+    return { nextDueAt, limitAt: result.limitAt ?? never };
   }
-  return { nextDueAt: advance.dispatched.length > 0 ? 0 : Number.POSITIVE_INFINITY };
+  return { nextDueAt: advance.dispatched.length > 0 ? 0 : never, limitAt: never };
 }
 
 /** The end of a step whose run was told to stop. Throws where it was another thing that aborted it. */

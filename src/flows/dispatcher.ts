@@ -1,24 +1,26 @@
 import type { Claim, RunStop, Store } from '../store/store.ts';
 import { type AttemptServices, createAttempt, type Followed } from './attempt.ts';
+import { createDeadlines, type Deadlines } from './deadlines.ts';
 import { createLeases, LEASE_MS, type Lease, type Leases } from './leases.ts';
 import { type Backoff, backoffMs } from './retry.ts';
 
 /** Claims due steps and sees each through to its stored outcome. */
 export interface Dispatcher {
   start(): void;
-  /** Says that a step may be due: it is claimed as soon as there is room. */
-  nudge(): void;
+  /** Says that a step may be due: it is claimed as soon as there is room. Its run may have a time limit. */
+  nudge(timeoutAt?: number | null): void;
   /** Aborts the steps of a run that was told to stop, as far as they run here. */
   stopRun(runId: string, stop: RunStop): void;
   /**
-   * Claims nothing more, lets running steps finish for `graceMs`, then aborts them: what did not finish is taken up
-   * again when its lease has run out, or by recovery. Resolves when nothing of the dispatcher runs any more.
+   * Claims nothing more, lets running steps finish for `graceMs`, then aborts them and gives their leases back: the next
+   * process takes them up at once, and the interruption does not count. Resolves when nothing of the dispatcher runs
+   * any more.
    */
   stop(graceMs: number): Promise<void>;
 }
 
 export interface DispatcherServices extends AttemptServices {
-  readonly store: Pick<Store, 'claimDue' | 'renewLeases' | 'advance' | 'ping'>;
+  readonly store: Pick<Store, 'claimDue' | 'claimOverdue' | 'renewLeases' | 'returnLeases' | 'advance' | 'ping'>;
   /** Steps that run at once. */
   readonly concurrency: number;
 }
@@ -36,7 +38,14 @@ class StepDispatcher implements Dispatcher {
   readonly #services: DispatcherServices;
   readonly #leases: Leases;
   readonly #attempt: (lease: Lease) => Promise<Followed | undefined>;
+  readonly #deadlines: Deadlines;
   readonly #working = new Set<Promise<void>>();
+  /** Leases of steps whose outcome was given up. */
+  readonly #unfinished = new Set<Lease>();
+  /** The step beside which nothing is started, and until when. */
+  #alone: { readonly lease: Lease; readonly until: number } | undefined;
+  /** Whether due steps wait for a running one of their own flow to end. */
+  #isHeldBack = false;
   #isActive = false;
   /** When to claim next, as far as is known; 0 is now. */
   #nextDueAt = 0;
@@ -54,16 +63,28 @@ class StepDispatcher implements Dispatcher {
     this.#services = services;
     this.#leases = createLeases(services);
     this.#attempt = createAttempt(services);
+    this.#deadlines = createDeadlines({
+      ...services,
+      onTimedOut: (run) => {
+        this.#leases.stopRun(run.runId, 'timedOut');
+        services.report.runStopped(run, 'TimedOut');
+      },
+      onClaims: (claims, leasedUntil) => {
+        for (const claim of claims) this.#work(claim, leasedUntil);
+      },
+    });
   }
 
   start(): void {
     if (this.#isActive || this.#stopping !== undefined) return;
     this.#isActive = true;
     this.#renewal = setInterval(() => this.#renewLeases(), RENEWAL_MS).unref();
+    this.#deadlines.start();
     this.nudge();
   }
 
-  nudge(): void {
+  nudge(timeoutAt: number | null = null): void {
+    if (timeoutAt !== null) this.#deadlines.expect(timeoutAt);
     this.#nextDueAt = 0;
     this.#pump();
   }
@@ -82,7 +103,7 @@ class StepDispatcher implements Dispatcher {
     if (!this.#isActive || this.#claiming !== undefined) return;
     const room = this.#services.concurrency - this.#leases.size;
     if (room <= 0) return;
-    const claimAt = Math.max(this.#nextDueAt, this.#claimAgainAt);
+    const claimAt = Math.max(this.#nextDueAt, this.#claimAgainAt, this.#alone?.until ?? 0);
     if (claimAt > this.#services.clock.now()) {
       this.#sleepUntil(claimAt);
       return;
@@ -120,16 +141,15 @@ class StepDispatcher implements Dispatcher {
     try {
       // Else the store would hand out a step that still runs here, after an outage or a long pause of the process.
       if (this.#leases.hasLapsed(clock.now())) await this.#leases.renew();
+      // No step is started whose run has no time left.
+      await this.#deadlines.settle();
       const now = clock.now();
       const leasedUntil = now + LEASE_MS;
-      const { claims, nextDueAt, timedOut } = await store.claimDue({ now, leasedUntil, limit });
+      const { claims, nextDueAt, isHeldBack } = await store.claimDue({ now, leasedUntil, limit });
       this.#failures = 0;
+      this.#isHeldBack = isHeldBack;
       if (nextDueAt !== null) this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
       for (const claim of claims) this.#work(claim, leasedUntil);
-      for (const run of timedOut) {
-        this.#leases.stopRun(run.runId, 'timedOut');
-        this.#services.report.runStopped(run, 'TimedOut');
-      }
     } catch (error) {
       this.#failures += 1;
       const waitMs = backoffMs(CLAIM_BACKOFF, this.#failures, random);
@@ -142,13 +162,26 @@ class StepDispatcher implements Dispatcher {
 
   #work(claim: Claim, leasedUntil: number): void {
     const lease = this.#leases.hold(claim, leasedUntil);
+    if (claim.aloneUntil !== null) {
+      this.#alone = { lease, until: claim.aloneUntil };
+      const { runId, stepKey, interruptions } = claim;
+      this.#services.logger.warn({ runId, stepKey, interruptions }, 'a step that ran when the process died runs alone');
+    }
     const working = this.#attempt(lease).then((followed) => {
       this.#leases.release(lease);
       this.#working.delete(working);
-      if (followed !== undefined) this.#nextDueAt = Math.min(this.#nextDueAt, followed.nextDueAt);
+      if (this.#alone?.lease === lease) this.#alone = undefined;
+      if (this.#isHeldBack) this.#nextDueAt = 0;
+      if (followed === undefined) this.#unfinished.add(lease);
+      else this.#follow(followed);
       this.#pump();
     });
     this.#working.add(working);
+  }
+
+  #follow({ nextDueAt, limitAt }: Followed): void {
+    this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
+    this.#deadlines.expect(limitAt);
   }
 
   #renewLeases(): void {
@@ -166,11 +199,26 @@ class StepDispatcher implements Dispatcher {
     this.#isActive = false;
     this.#endSleep();
     const grace = setTimeout(() => this.#leases.abort('the process stops'), graceMs);
-    // What the claim under way yields is ours by lease, so it is run too.
-    await this.#claiming;
+    // What the claim under way yields is ours by lease, so that it runs too.
+    await Promise.all([this.#claiming, this.#deadlines.stop()]);
     await Promise.all(this.#working);
     clearTimeout(grace);
     clearInterval(this.#renewal);
     await this.#renewing;
+    await this.#returnLeases();
+  }
+
+  async #returnLeases(): Promise<void> {
+    const tokens = [...this.#unfinished].map(({ claim }) => claim.token);
+    if (tokens.length === 0) return;
+    const { store, clock, logger } = this.#services;
+    try {
+      await store.returnLeases({ tokens, at: clock.now() });
+    } catch (error) {
+      logger.warn(
+        { err: error, steps: tokens.length },
+        'unfinished steps could not be given back; they count as interrupted',
+      );
+    }
   }
 }

@@ -60,7 +60,7 @@ export const START_TRIES = 5;
 export function createEngine({ store, catalog, dispatcher, clock, newId, report }: EngineServices): Engine {
   const announce = (run: StartedRun) => {
     report.runStarted(run);
-    if (run.steps.length > 0) dispatcher.nudge();
+    if (run.steps.length > 0) dispatcher.nudge(run.timeoutAt);
   };
 
   const accept = (flow: DeployedFlow, request: StartRequest): Promise<TriggerResult | undefined> => {

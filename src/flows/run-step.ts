@@ -51,8 +51,8 @@ interface PreparedStep {
   readonly resolved: ResolvedInputs;
 }
 
-/** A step that took its process down this often would take the next one down too. */
-const MAX_INTERRUPTIONS = 5;
+/** A step that took its process down this often, with nothing else running, would take the next one down too. */
+const MAX_LONE_DEATHS = 3;
 
 export function createRunStep(services: RunStepServices): RunStep {
   const openInput = createRunInputs(services);
@@ -69,6 +69,8 @@ export function createRunStep(services: RunStepServices): RunStep {
     let prepared: PreparedStep | undefined;
     let ended: HandlerResult | LoopStart | undefined;
     try {
+      // Before anything of the step is read, which may be what takes the process down.
+      refuseDeadly(claim);
       step = await definitionOf(claim, services);
       judgement = await judge(step, claim, readRunInput);
       if (judgement?.kind === 'skip') {
@@ -105,6 +107,14 @@ export function createRunStep(services: RunStepServices): RunStep {
   };
 }
 
+function refuseDeadly({ loneDeaths }: Claim): void {
+  if (loneDeaths < MAX_LONE_DEATHS) return;
+  throw new StepFailure(
+    'interrupted_too_often',
+    `the process died ${loneDeaths} times while it ran this step and no other; it is not tried again`,
+  );
+}
+
 /** Type, conditions, retry and time limit come from the revision that the run is pinned to. */
 async function definitionOf(
   { flowId, revision, stepKey }: Claim,
@@ -129,12 +139,6 @@ async function prepare(
   { catalog, handlers, readSecret }: RunStepServices,
 ): Promise<PreparedStep> {
   const { flowId, revision, stepKey, stepType } = claim;
-  if (claim.interruptions >= MAX_INTERRUPTIONS) {
-    throw new StepFailure(
-      'interrupted_too_often',
-      `the process stopped ${claim.interruptions} times while it ran this step; it is not tried again`,
-    );
-  }
   const handler = handlers.get(stepType);
   if (handler === undefined) {
     throw new StepFailure(

@@ -40,14 +40,14 @@ export interface RuntimeServices {
   readonly newId?: (() => string) | undefined;
   /** Runs that ended before are deleted; they are kept for ever where not given. */
   readonly runRetentionDays?: number | undefined;
-  /** Steps that run at once; 16 where not given. */
+  /** Steps that run at once; 64 where not given. */
   readonly concurrency?: number | undefined;
   /** A number from 0 up to 1. */
   readonly random?: (() => number) | undefined;
 }
 
 export function createRuntime(services: RuntimeServices): Runtime {
-  const { store, catalog, clock, logger, newId = createIdSource(), concurrency = 16, random = Math.random } = services;
+  const { store, catalog, clock, logger, newId = createIdSource(), concurrency = 64, random = Math.random } = services;
   const report = createReport(services);
   const runStep = createRunStep({ ...services, random });
   const dispatcher = createDispatcher({ store, runStep, clock, logger, report, concurrency, random });

@@ -66,5 +66,6 @@ function waitOf(
   const limit = step?.timeoutSeconds === undefined ? [] : [claim.attemptStartedAt + step.timeoutSeconds * 1000];
   const times = until === undefined ? limit : [until, ...limit];
   const dueAt = times.length === 0 ? null : Math.ceil(Math.min(...times));
-  return { kind: 'waiting', state: mask(state), dueAt, signalName: signalName ?? null };
+  const waiting = { kind: 'waiting', state: mask(state), dueAt, signalName: signalName ?? null } as const;
+  return limit[0] === undefined ? waiting : { ...waiting, limitAt: Math.ceil(limit[0]) };
 }

@@ -53,6 +53,11 @@ function checkLoopFields(step: StepDefinition, path: JsonPath): Problem[] {
     if (step[field] === undefined) continue;
     problems.push(errorAt([...path, field], 'is not accepted on a loop; give it to the child steps'));
   }
+  if (step.concurrency !== undefined) {
+    const message =
+      'is not accepted on a loop; concurrencyLimit bounds its iterations, and concurrency its child steps';
+    problems.push(errorAt([...path, 'concurrency'], message));
+  }
   if (Object.keys(step.steps ?? {}).length === 0) {
     problems.push(errorAt([...path, 'steps'], 'is missing or empty; a loop runs child steps'));
   }

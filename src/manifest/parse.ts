@@ -87,7 +87,7 @@ function loadDraft(draft: Draft, file: string, rules: ManifestRules): { flow: Lo
   const graph = { graph: steps, stepKeys: Object.keys(steps), path: ['steps'], outer: [], isBroken };
   problems.push(...checkGraph(graph, rules).filter(({ path }) => !isWithin(path, broken)));
 
-  const { id = '', name = basename(file, '.json'), version = '', timeoutSeconds } = header;
+  const { id = '', name = basename(file, '.json'), version = '', timeoutSeconds, concurrency } = header;
   const webhooks: Webhook[] = [];
   for (const [triggerKey, trigger] of Object.entries(triggers)) {
     if (trigger.type !== 'webhook') continue;
@@ -99,7 +99,8 @@ function loadDraft(draft: Draft, file: string, rules: ManifestRules): { flow: Lo
     webhooks.push({ flowId: id, flowName: name, triggerKey, inputs: resolved.inputs, ...secrets });
   }
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
-  const manifest: Manifest = { id, name, version, ...deadline, triggers, steps };
+  const bound = concurrency === undefined ? {} : { concurrency };
+  const manifest: Manifest = { id, name, version, ...deadline, ...bound, triggers, steps };
   const snapshot = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
   const named = header.name === undefined ? ({ isNamedByFile: true } as const) : {};
   const source = rules.source ?? 'folder';

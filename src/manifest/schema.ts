@@ -60,6 +60,7 @@ const retrySchema = z.strictObject({
 
 export const STEP_KEY = /^[A-Za-z0-9_-]{1,64}$/;
 
+const concurrency = z.int().min(1).max(10_000);
 const timeoutSeconds = z.number().positive().max(MAX_TIMEOUT_SECONDS);
 
 export const stepSchema = z
@@ -69,6 +70,9 @@ export const stepSchema = z
     runAfter: z.record(z.string(), edgeSchema).default({}).describe('Upstream step to what it must have ended in.'),
     retry: retrySchema.optional(),
     timeoutSeconds: timeoutSeconds.optional().describe('For one attempt, what it waits included.'),
+    concurrency: concurrency
+      .optional()
+      .describe('Steps of this type that run at once in all runs of the flow; of several the lowest counts.'),
     forEach: (z.unknown() as z.ZodType<Json>)
       .optional()
       .describe('ForEach: an array, or an expression that yields one.'),
@@ -88,6 +92,7 @@ export const headerSchema = z.strictObject({
   name: z.string().min(1).optional().describe('The file’s name by default.'),
   version: z.string().min(1).describe('A label for people.'),
   timeoutSeconds: timeoutSeconds.optional().describe('A run that takes longer is ended as TimedOut.'),
+  concurrency: concurrency.optional().describe('Steps of this flow that run at once, in all of its runs.'),
 });
 
 /** The whole file. The loader parses it part by part, so that a mistake in one part hides none in another. */

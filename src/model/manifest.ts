@@ -22,6 +22,8 @@ export interface Manifest {
   readonly steps: Graph;
   /** A run that takes longer is ended. */
   readonly timeoutSeconds?: number | undefined;
+  /** Steps of all runs of this flow that run at once. */
+  readonly concurrency?: number | undefined;
 }
 
 export type Trigger = ManualTrigger | CronTrigger | WebhookTriggerDefinition;
@@ -123,6 +125,8 @@ export interface StepDefinition {
   readonly runAfter: Readonly<Record<string, Edge>>;
   readonly retry?: RetryPolicy | undefined;
   readonly timeoutSeconds?: number | undefined;
+  /** Steps of this type, in all runs of the flow, that run at once; where several steps say it, the lowest counts. */
+  readonly concurrency?: number | undefined;
   /** Of a loop: an array, or an expression that yields one. */
   readonly forEach?: Json | undefined;
   /** Of a loop: iterations that run at once. */

@@ -6,18 +6,34 @@ import type { EndedLoop, ReceivedSignal, RunStop, StoppedRun } from './control-s
 /** The queue: a due step is claimed under a lease, tried, and advanced. */
 export interface DispatchStore {
   /**
-   * Leases the steps that are due, oldest first, and marks them Running. A lease that has run out is due again, so that
-   * the step of a dead process is taken up by whoever asks next.
+   * Leases steps that are due and marks them Running. Flows take turns: the next step is one of the flow that runs the
+   * fewest, and among equals of the one whose turn was the longest ago; of one flow the oldest. A flow, or a type of
+   * step in it, that runs as many as its `concurrency` has no turn. A lease that has run out is due again, so that the
+   * step of a dead process is taken up by whoever asks next. A step that ran in two processes when they died is claimed
+   * before all others and as the only one.
    */
   claimDue(request: ClaimRequest): Promise<ClaimBatch>;
+  /**
+   * Tells the runs whose time is up to stop, and leases the waiting steps whose own time is up, so that they can be
+   * ended, however much runs.
+   */
+  claimOverdue(request: ClaimRequest): Promise<OverdueBatch>;
   /** Extends leases that are still held; yields the tokens of those that are not. */
   renewLeases(renewal: { tokens: readonly string[]; leasedUntil: number }): Promise<string[]>;
+  /**
+   * Makes the steps of leases that are still held due at `at`, for a process that stops in good order: it counts neither
+   * as an interruption nor as a try.
+   */
+  returnLeases(returned: { tokens: readonly string[]; at: number }): Promise<void>;
   /**
    * Ends an attempt, plans what follows with the pure planner, and makes it due, in one transaction. An outcome under a
    * lease that was lost changes nothing and yields undefined: whoever holds the step now decides.
    */
   advance(outcome: StepOutcome): Promise<Advance | undefined>;
-  /** Makes every leased step due now. Only for a start that knows it is the only process on this store. */
+  /**
+   * Makes every leased step due now and counts the death of the process that ran it. Only for a start that knows it is
+   * the only process on this store.
+   */
   recover(now: number): Promise<number>;
 }
 
@@ -29,10 +45,18 @@ export interface ClaimRequest {
 
 export interface ClaimBatch {
   readonly claims: Claim[];
-  /** When the next step falls due that this batch did not take, or a run times out; null when nothing waits. */
+  /** When the next step falls due that this batch did not take and that may run; null where there is none. */
   readonly nextDueAt: number | null;
+  /** Whether due steps were left because their flow, or their type in it, runs as many as it may. */
+  readonly isHeldBack: boolean;
+}
+
+export interface OverdueBatch {
   /** Runs whose time is up: their steps that run are to be stopped; ended already where none did. */
   readonly timedOut: readonly StoppedRun[];
+  readonly claims: readonly Claim[];
+  /** When the next time limit is up; null where there is none. */
+  readonly nextAt: number | null;
 }
 
 /** A worker's lease on one attempt of a step. */
@@ -46,8 +70,12 @@ export interface Claim {
   readonly stepType: string;
   /** From 1. */
   readonly attempt: number;
-  /** How often a process died while it ran this step. */
+  /** Attempts that were interrupted since the step last had an outcome. */
   readonly interruptions: number;
+  /** Of those the ones that nothing else can have interrupted: it was the only step that ran. */
+  readonly loneDeaths: number;
+  /** Until when nothing else may be started, because the step ran in two or more processes when they died. */
+  readonly aloneUntil: number | null;
   readonly triggerKey: string;
   readonly traceparent: string | null;
   /** When it fell due, to measure the queue. */
@@ -88,6 +116,8 @@ export type StepResult =
       readonly state: Json;
       readonly dueAt: number | null;
       readonly signalName: string | null;
+      /** When the step's own time limit is up. */
+      readonly limitAt?: number | undefined;
     }
   /** The step is a loop: its children are run for each item, and its output is what they left. */
   | { readonly kind: 'loop'; readonly items: readonly Json[]; readonly concurrency: number }

@@ -69,9 +69,12 @@ export async function live(
 async function clear(store: Store, runId: string): Promise<void> {
   const at = T0 + 1000 * minute;
   await store.cancelRun({ runId, reason: null, at });
-  const { claims } = await store.claimDue({ now: at, leasedUntil: at + minute, limit: 1000 });
   const result: StepResult = { kind: 'failed', error: { code: 'cleared', message: '', retryable: false } };
-  for (const { token, stepKey } of claims) await store.advance({ token, runId, stepKey, at, input: null, result });
+  for (;;) {
+    const { claims } = await store.claimDue({ now: at, leasedUntil: at + minute, limit: 1000 });
+    for (const { token, stepKey } of claims) await store.advance({ token, runId, stepKey, at, input: null, result });
+    if (claims.length === 0) return;
+  }
 }
 
 class Story {

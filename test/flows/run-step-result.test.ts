@@ -160,12 +160,17 @@ describe('an attempt', () => {
   });
 
   it.each([
-    [4, 'succeeded'],
-    [5, 'failed'],
-  ])('that follows %i interruptions has %s', async (interruptions, kind) => {
-    const { ran } = await tryStep({ handler: succeed, claim: { attempt: interruptions + 1, interruptions } });
+    [2, 'succeeded'],
+    [3, 'failed'],
+  ])('that took the process down %i times, running alone, has %s', async (loneDeaths, kind) => {
+    const { ran } = await tryStep({ handler: succeed, claim: { attempt: 4, interruptions: 3, loneDeaths } });
     expect(ran?.result.kind).toBe(kind);
     if (ran?.result.kind === 'failed') expect(ran.result.error.code).toBe('interrupted_too_often');
+  });
+
+  it('that was interrupted beside others runs again however often', async () => {
+    const { ran } = await tryStep({ handler: succeed, claim: { attempt: 50, interruptions: 49 } });
+    expect(ran?.result.kind).toBe('succeeded');
   });
 
   it.each([

@@ -114,7 +114,6 @@ describe('a start', () => {
       { attempt: 1, status: 'Failed', error: { code: 'interrupted' } },
       { attempt: 2, status: 'Succeeded' },
     ]);
-    expect(house.log.lines).toContainEqual(expect.objectContaining({ level: 30, steps: 1 }));
   });
 
   it('goes on with a run whose manifest is no longer loaded', async () => {
@@ -128,16 +127,16 @@ describe('a start', () => {
     expect(other.log.lines.some(({ steps }) => steps !== undefined)).toBe(false);
   });
 
-  it('gives a step up that took its process down five times', async () => {
+  it('gives a step up that took its process down three times, with nothing else running', async () => {
     const house = await openHouse();
     await house.deploy(graphOf({ a: [], b: ['a'] }));
     const runId = await house.trigger();
-    for (let deaths = 0; deaths < 5; deaths += 1) {
+    for (let deaths = 0; deaths < 3; deaths += 1) {
       const now = START + deaths * 1_000;
       expect((await house.store.claimDue({ now, leasedUntil: now + 1_000, limit: 1 })).claims).toHaveLength(1);
     }
     await house.runtime.start();
     expect(await house.ended(runId)).toMatchObject({ status: 'Failed' });
-    expect((await house.steps(runId)).a).toMatchObject({ error: { code: 'interrupted_too_often' }, attemptCount: 6 });
+    expect((await house.steps(runId)).a).toMatchObject({ error: { code: 'interrupted_too_often' }, attemptCount: 4 });
   });
 });

@@ -87,6 +87,8 @@ export async function tryStep({ handler, step, claim, runInput = RUN_INPUT, sign
       stepType: 'Own',
       attempt: 1,
       interruptions: 0,
+      loneDeaths: 0,
+      aloneUntil: null,
       triggerKey: 'hook',
       traceparent: null,
       dueAt: START,

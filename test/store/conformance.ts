@@ -16,6 +16,7 @@ import { outline } from './conformance/outline.ts';
 import { progress } from './conformance/progress.ts';
 import { runs } from './conformance/runs.ts';
 import { schedules } from './conformance/schedules.ts';
+import { turns } from './conformance/turns.ts';
 import { waits } from './conformance/waits.ts';
 
 export interface StoreUnderTest {
@@ -28,7 +29,7 @@ export interface StoreUnderTest {
 /** What every backend of the store does. `open` yields an empty store each time. */
 export function storeConformance(name: string, open: () => Promise<Store>): void {
   const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries];
-  const running = [runs, leases, progress, waits, control, schedules, figures, outline];
+  const running = [runs, leases, turns, progress, waits, control, schedules, figures, outline];
   runSuites(name, open, [...accepting, ...running, lifetime]);
 }
 

@@ -121,7 +121,7 @@ describe('the threads of a store', () => {
     expect(await store.claimDue({ now: T0 + minute, leasedUntil: T0 + 2 * minute, limit: 9 })).toEqual({
       claims: [],
       nextDueAt: null,
-      timedOut: [],
+      isHeldBack: false,
     });
   });
 

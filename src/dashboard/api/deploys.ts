@@ -52,6 +52,7 @@ const manifestShape = z.looseObject({
   version: z.string(),
   triggers: z.record(z.string(), z.unknown()).optional(),
   timeoutSeconds: integer().optional(),
+  concurrency: integer().optional(),
   steps: z.record(z.string(), z.unknown()).optional().describe('As `sluice schema` describes them, like triggers.'),
 });
 

@@ -18,6 +18,7 @@ import { stepAdded } from './step-added.ts';
 import { stepInputsChanged } from './step-inputs-changed.ts';
 import { stepRemoved } from './step-removed.ts';
 import { stepRenamed } from './step-renamed.ts';
+import { stepSlotsChanged } from './step-slots-changed.ts';
 import { triggerAdded } from './trigger-added.ts';
 import { triggerInputsChanged } from './trigger-inputs-changed.ts';
 import { renamedTriggers } from './trigger-keys.ts';
@@ -40,6 +41,7 @@ const RULES: readonly ChangeRule[] = [
   stepInputsChanged,
   pinnedFieldsChanged,
   flowTimeoutChanged,
+  stepSlotsChanged,
   triggerRemoved,
   triggerTypeChanged,
   triggerAdded,

@@ -168,13 +168,13 @@ export function prepareInsertRun(db: Database): KeepRun {
       trigger_body
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const insertStep = db.prepare<unknown[]>(
-    "INSERT INTO steps (run_id, step_key, step_type, due_at, status) VALUES (?, ?, ?, ?, 'Pending')",
+    "INSERT INTO steps (run_id, flow_id, step_key, step_type, due_at, status) VALUES (?, ?, ?, ?, ?, 'Pending')",
   );
   const tallies = prepareRunTallies(db);
   return (run, idempotencyKey, body) => {
     const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps } = run;
     insertRun.run(id, flowId, triggerKey, startedAt, status, completedAt, revision, rest, idempotencyKey, body);
     tallies.added(run);
-    for (const step of steps) insertStep.run(id, step);
+    for (const step of steps) insertStep.run(id, flowId, step);
   };
 }

@@ -85,6 +85,9 @@ function prepareKeepOutcome(db: Database): (outcome: StepOutcome, attempt: numbe
   };
 }
 
+/** A step that has an outcome took no process down. Its tries stay what they were. */
+const SURVIVED = 'attempt_base = attempt_base + interruptions, interruptions = 0, deaths = 0, lone_deaths = 0';
+
 /** Closes the attempt, and its step too unless that is due again. */
 function prepareEndAttempt(db: Database) {
   const endAttempt = db.prepare(`
@@ -92,7 +95,7 @@ function prepareEndAttempt(db: Database) {
     WHERE run_id = ? AND step_key = ? AND attempt = ?`);
   const endStep = db.prepare(`
     UPDATE steps SET status = ?, due_at = ?, lease_token = NULL, wait = NULL, signal_name = NULL, input = ?, output = ?,
-      error = ?, completed_at = ?
+      error = ?, completed_at = ?, ${SURVIVED}
     WHERE run_id = ? AND step_key = ?`);
   return (
     { runId, stepKey, at, input }: StepOutcome,
@@ -130,19 +133,22 @@ function prepareWaitStep(db: Database) {
   );
   const signals = prepareSignalsOfStep(db);
   const wait = db.prepare(`
-    UPDATE steps SET status = 'Pending', due_at = ?, lease_token = NULL, wait = ?, signal_name = ?, input = ?
+    UPDATE steps SET status = 'Pending', due_at = ?, lease_token = NULL, wait = ?, signal_name = ?, limit_at = ?,
+      input = ?, ${SURVIVED}
     WHERE run_id = ? AND step_key = ?`);
   const keepInput = db.prepare('UPDATE attempts SET input = ? WHERE run_id = ? AND step_key = ? AND attempt = ?');
   return (
     { runId, stepKey, at, input }: StepOutcome,
-    { state, dueAt, signalName }: Extract<StepResult, { kind: 'waiting' }>,
+    { state, dueAt, signalName, limitAt }: Extract<StepResult, { kind: 'waiting' }>,
     attempt: number,
   ): void => {
     keepInput.run(toJson(input), runId, stepKey, attempt);
     const last = readWait(findWait.get(runId, stepKey)?.wait ?? null);
     const next = { state, name: signalName, used: signals.listUsed(runId, stepKey, last) } satisfies Wait;
     const isSent = signalName !== null && signals.take(runId, stepKey, { name: signalName, used: next.used });
-    const due = isSent ? { dueAt: at, signalName: null } : { dueAt, signalName };
-    wait.run(due.dueAt, JSON.stringify(next), due.signalName, toJson(input), runId, stepKey);
+    const due = isSent
+      ? { dueAt: at, signalName: null, limitAt: null }
+      : { dueAt, signalName, limitAt: limitAt ?? null };
+    wait.run(due.dueAt, JSON.stringify(next), due.signalName, due.limitAt, toJson(input), runId, stepKey);
   };
 }

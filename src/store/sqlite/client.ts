@@ -103,6 +103,7 @@ function valueMembers(writer: StoreThread, reader: StoreThread) {
     deliverSignal: (signal) =>
       writer.call('deliverSignal', [JSON.stringify(signal)]) as ReturnType<Store['deliverSignal']>,
     claimDue: (request) => ask(writer, 'claimDue', [request]),
+    claimOverdue: (request) => ask(writer, 'claimOverdue', [request]),
     listSteps: (...args) => ask(reader, 'listSteps', args),
     findStep: (...args) => ask(reader, 'findStep', args),
     async readRunInput(...args) {

@@ -38,7 +38,8 @@ export function prepareDeliverSignal(db: Database): (signal: Arguments<'deliverS
   const isKnown = db.prepare('SELECT 1 FROM signals WHERE run_id = ? AND name = ? LIMIT 1');
   const insert = db.prepare('INSERT INTO signals (run_id, name, body, delivered_at, step_key) VALUES (?, ?, ?, ?, ?)');
   const wake = db.prepare(
-    'UPDATE steps SET due_at = ?, signal_name = NULL WHERE run_id = ? AND step_key = ? AND signal_name IS NOT NULL',
+    `UPDATE steps SET due_at = ?, signal_name = NULL, limit_at = NULL
+    WHERE run_id = ? AND step_key = ? AND signal_name IS NOT NULL`,
   );
   return ({ runId, name, body, at }) => {
     const run = findRun.get(runId);
@@ -121,8 +122,9 @@ export function prepareRetryStep(db: Database): (retry: Arguments<'retryStep'>) 
 
 function prepareReset(db: Database): (step: { runId: string; stepKey: string; graph: Graph; at: number }) => void {
   const makeDue = db.prepare(`
-    UPDATE steps SET status = 'Pending', due_at = ?, interruptions = 0, attempt_base = attempt_count, output = NULL,
-      error = NULL, completed_at = NULL
+    UPDATE steps SET status = 'Pending', due_at = ?, interruptions = 0, deaths = 0, lone_deaths = 0,
+      attempt_base = attempt_count, output = NULL, error = NULL, completed_at = NULL,
+      flow_id = (SELECT flow_id FROM runs WHERE id = run_id)
     WHERE run_id = ? AND step_key = ?`);
   // A loop that succeeded is open again too: a failure in it may have been handled.
   const reopenLoop = db.prepare(`

@@ -1,21 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import { parseRuntimeKey } from '../../flows/runtime-keys.ts';
-import type { StepStatus } from '../../model/manifest.ts';
 import type { StepError } from '../../model/run.ts';
-import type { Claim, ClaimBatch, ClaimRequest, ReceivedSignal } from '../store.ts';
+import type { Claim, ClaimBatch, ClaimRequest, OverdueBatch, ReceivedSignal } from '../store.ts';
 import { toJson } from './json-column.ts';
 import { prepareLoopItem } from './loops.ts';
-import { prepareTimeOutRuns, type StopTimes, stopOf } from './stops.ts';
+import { prepareTimeOutRuns, stopOf } from './stops.ts';
+import { DUE_ROWS, type DueRow, prepareTurns } from './turns.ts';
 import { prepareSignalsOfStep, readWait, type TakenSignal } from './waits.ts';
-
-type Found = 'token' | 'attempt' | 'startedAt' | 'attemptStartedAt' | 'resumed' | 'loop' | 'stop';
-
-interface DueRow extends Omit<Claim, Found>, StopTimes {
-  readonly status: StepStatus;
-  readonly attemptCount: number;
-  readonly wait: string | null;
-}
 
 const interrupted: StepError = {
   code: 'interrupted',
@@ -23,54 +15,71 @@ const interrupted: StepError = {
   retryable: true,
 };
 
-export function prepareClaimDue(db: Database): (request: ClaimRequest) => ClaimBatch {
-  // CROSS JOIN keeps the index of due steps outermost, so that rows come in its order and only as many as are asked for.
-  const listDue = db.prepare<[number], DueRow>(`
-    SELECT s.run_id AS runId, r.flow_id AS flowId, r.revision, s.step_key AS stepKey, s.step_type AS stepType, s.status,
-      s.attempt_count AS attemptCount, s.attempt_base AS attemptBase, s.interruptions, s.wait, s.due_at AS dueAt,
-      r.trigger_key AS triggerKey, r.traceparent, r.cancel_requested_at AS cancelRequestedAt, r.timed_out_at AS timedOutAt
-    FROM steps s CROSS JOIN runs r ON r.id = s.run_id AND r.status = 'Running'
-    WHERE s.due_at IS NOT NULL ORDER BY s.due_at, s.run_id, s.step_key LIMIT ?`);
-  const lease = prepareLease(db);
-  const timeOutRuns = prepareTimeOutRuns(db);
-  const findDeadline = db.prepare<[], { dueAt: number | null }>(`
-    SELECT min(timeout_at) AS dueAt FROM runs
-    WHERE status = 'Running' AND timeout_at IS NOT NULL AND timed_out_at IS NULL`);
+/** A suspect is alone for this long the first time, and twice as long each time that a process dies with it. */
+const FIRST_ALONE_MS = 10_000;
+const LONGEST_ALONE_MS = 3_600_000;
 
-  return ({ now, leasedUntil, limit }) => {
-    const timedOut = timeOutRuns(now, limit);
-    // One more than can be taken: the first that is left says when to ask again.
-    const rows = listDue.all(limit + 1);
-    const due = rows.slice(0, limit).filter(({ dueAt }) => dueAt <= now);
-    const waits = [rows[due.length]?.dueAt, findDeadline.get()?.dueAt].filter((at) => at != null);
-    return {
-      claims: due.map((row) => lease(row, now, leasedUntil)),
-      nextDueAt: waits.length === 0 ? null : Math.min(...waits),
-      timedOut,
-    };
+export function prepareClaimDue(db: Database): (request: ClaimRequest) => ClaimBatch {
+  const findSuspect = db.prepare<[], DueRow>(
+    `${DUE_ROWS} WHERE due_at IS NOT NULL AND deaths >= 2 ORDER BY s.due_at, s.run_id, s.step_key LIMIT 1`,
+  );
+  const lease = prepareLease(db);
+  const takeTurns = prepareTurns(db);
+  return (request) => {
+    const { now, limit } = request;
+    const suspect = findSuspect.get();
+    if (suspect !== undefined && suspect.dueAt <= now && limit > 0) {
+      return { claims: [lease(suspect, request)], nextDueAt: now, isHeldBack: false };
+    }
+    const turns = takeTurns(request, (row) => lease(row, request));
+    if (suspect === undefined) return turns;
+    return { ...turns, nextDueAt: Math.min(suspect.dueAt, turns.nextDueAt ?? suspect.dueAt) };
   };
 }
 
-function prepareLease(db: Database): (row: DueRow, now: number, leasedUntil: number) => Claim {
+export function prepareClaimOverdue(db: Database): (request: ClaimRequest) => OverdueBatch {
+  const timeOutRuns = prepareTimeOutRuns(db);
+  const listOverdue = db.prepare<[number, number], DueRow>(
+    `${DUE_ROWS} WHERE limit_at <= ? AND s.status = 'Pending' ORDER BY limit_at LIMIT ?`,
+  );
+  const findNext = db.prepare<[], { nextAt: number | null }>(`
+    SELECT min(at) AS nextAt FROM (
+      SELECT min(timeout_at) AS at FROM runs
+      WHERE status = 'Running' AND timeout_at IS NOT NULL AND timed_out_at IS NULL
+      UNION ALL SELECT min(limit_at) FROM steps WHERE limit_at IS NOT NULL)`);
+  const lease = prepareLease(db);
+  return (request) => {
+    const timedOut = timeOutRuns(request.now, request.limit);
+    const claims = listOverdue.all(request.now, request.limit).map((row) => lease(row, request));
+    return { timedOut, claims, nextAt: findNext.get()?.nextAt ?? null };
+  };
+}
+
+function prepareLease(db: Database): (row: DueRow, request: ClaimRequest) => Claim {
   const interrupt = db.prepare(`
     UPDATE attempts SET status = 'Failed', error = ?, completed_at = ?
     WHERE run_id = ? AND step_key = ? AND attempt = ?`);
   const leaseStep = db.prepare(`
     UPDATE steps SET status = 'Running', lease_token = ?, due_at = ?, attempt_count = ?, interruptions = ?,
-      signal_name = NULL, started_at = coalesce(started_at, ?)
+      lone_deaths = ?, signal_name = NULL, limit_at = NULL, started_at = coalesce(started_at, ?)
     WHERE run_id = ? AND step_key = ?`);
   const insertAttempt = db.prepare(
-    "INSERT INTO attempts (run_id, step_key, attempt, status, started_at) VALUES (?, ?, ?, 'Running', ?)",
+    "INSERT INTO attempts (run_id, step_key, attempt, status, due_at, started_at) VALUES (?, ?, ?, 'Running', ?, ?)",
   );
   const findStart = db.prepare<[string, string, number], { startedAt: number }>(
     'SELECT started_at AS startedAt FROM attempts WHERE run_id = ? AND step_key = ? AND attempt = ?',
   );
   const signals = prepareSignalsOfStep(db);
   const loopItem = prepareLoopItem(db);
-  return ({ status, attemptCount, wait: kept, cancelRequestedAt, timedOutAt, ...row }, now, leasedUntil) => {
-    const { runId, stepKey } = row;
+  return (
+    { status, attemptCount, deaths, leaseToken, wait: kept, cancelRequestedAt, timedOutAt, ...row },
+    { now, leasedUntil },
+  ) => {
+    const { runId, stepKey, dueAt } = row;
     const wait = readWait(kept);
     const isInterrupted = status === 'Running';
+    // Its holder lives and gave its outcome up, which no other step can have caused.
+    const hasLapsed = isInterrupted && leaseToken !== null;
     // A step that has waited goes on with the attempt that it began.
     const goesOn = wait !== null && !isInterrupted;
     const { iteration } = parseRuntimeKey(stepKey);
@@ -79,15 +88,18 @@ function prepareLease(db: Database): (row: DueRow, now: number, leasedUntil: num
       ...row,
       token: newToken(runId, stepKey),
       attempt: goesOn ? attemptCount : attemptCount + 1,
-      interruptions: row.interruptions + Number(isInterrupted),
+      interruptions: row.interruptions + Number(hasLapsed),
+      loneDeaths: row.loneDeaths + Number(hasLapsed),
+      aloneUntil: deaths < 2 ? null : now + Math.min(FIRST_ALONE_MS * 2 ** (deaths - 2), LONGEST_ALONE_MS),
       startedAt: now,
       attemptStartedAt: (goesOn ? findStart.get(runId, stepKey, attemptCount)?.startedAt : undefined) ?? now,
       resumed: wait && { state: wait.state, signal: receivedOf(signals.findCame(runId, stepKey, wait)) },
       loop: iteration && { item: loopItem(runId, iteration.loopKey, iteration.index), index: iteration.index },
       stop: stopOf({ cancelRequestedAt, timedOutAt }),
     };
-    leaseStep.run(claim.token, leasedUntil, claim.attempt, claim.interruptions, now, runId, stepKey);
-    if (!goesOn) insertAttempt.run(runId, stepKey, claim.attempt, now);
+    const { token, attempt, interruptions, loneDeaths } = claim;
+    leaseStep.run(token, leasedUntil, attempt, interruptions, loneDeaths, now, runId, stepKey);
+    if (!goesOn) insertAttempt.run(runId, stepKey, attempt, dueAt, now);
     return claim;
   };
 }
@@ -107,11 +119,35 @@ export function prepareRenewLeases(
     });
 }
 
+export function prepareReturnLeases(db: Database): (returned: { tokens: readonly string[]; at: number }) => undefined {
+  const giveBack = db.prepare(`
+    UPDATE steps SET lease_token = NULL, due_at = ?, attempt_base = attempt_base + 1
+    WHERE run_id = ? AND step_key = ? AND lease_token = ?`);
+  return ({ tokens, at }) => {
+    for (const token of tokens) {
+      const { runId, stepKey } = addressOf(token);
+      giveBack.run(at, runId, stepKey, token);
+    }
+  };
+}
+
 export function prepareRecover(db: Database): (now: number) => number {
-  const recover = db.prepare(
-    "UPDATE steps SET due_at = min(due_at, ?) WHERE due_at IS NOT NULL AND status = 'Running'",
-  );
-  return (now) => recover.run(now).changes;
+  const held = "lease_token IS NOT NULL AND status = 'Running' AND due_at IS NOT NULL";
+  const count = db.prepare<[], { held: number }>(`
+    SELECT (SELECT count(*) FROM steps WHERE ${held} AND deaths < 2) +
+      (SELECT count(*) FROM steps WHERE ${held} AND deaths >= 2) AS held`);
+  const take = db.prepare(`
+    UPDATE steps SET lease_token = NULL, due_at = min(due_at, ?), interruptions = interruptions + 1,
+      deaths = deaths + 1, lone_deaths = lone_deaths + ?
+    WHERE (run_id, step_key) IN (
+      SELECT run_id, step_key FROM steps WHERE ${held} AND deaths < 2
+      UNION ALL SELECT run_id, step_key FROM steps WHERE ${held} AND deaths >= 2)`);
+  return (now) => {
+    const steps = count.get()?.held ?? 0;
+    // Which of several took the process down cannot be told, so that none of them is blamed.
+    if (steps > 0) take.run(now, Number(steps === 1));
+    return steps;
+  };
 }
 
 /** A token holds its step's address, so that leases need no index of their own. */

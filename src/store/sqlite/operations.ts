@@ -25,7 +25,13 @@ import {
   prepareListRevisions,
   prepareSetFlowDraining,
 } from './deploys.ts';
-import { prepareClaimDue, prepareRecover, prepareRenewLeases } from './dispatch.ts';
+import {
+  prepareClaimDue,
+  prepareClaimOverdue,
+  prepareRecover,
+  prepareRenewLeases,
+  prepareReturnLeases,
+} from './dispatch.ts';
 import {
   prepareCountDeliveries,
   prepareCountEndedRuns,
@@ -78,6 +84,7 @@ interface Sent {
 interface Answered {
   holdDelivery: HoldResult | 'full';
   claimDue: string;
+  claimOverdue: string;
   listSteps: string | undefined;
   findStep: string | undefined;
   readRunInput: AnsweredInput | LargeRunInput | undefined;
@@ -171,7 +178,9 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   },
 
   claimDue: { thread: 'writer', prepare: (db) => givingText(prepareClaimDue(db)) },
+  claimOverdue: { thread: 'writer', prepare: (db) => givingText(prepareClaimOverdue(db)) },
   renewLeases: { thread: 'writer', prepare: prepareRenewLeases },
+  returnLeases: { thread: 'writer', prepare: prepareReturnLeases },
   advance: { thread: 'writer', prepare: (db) => takingText(prepareAdvance(db)) },
   recover: { thread: 'writer', prepare: prepareRecover },
 

@@ -47,12 +47,12 @@ export function preparePlanning(db: Database): Planning {
   };
 
   const planScope = (progress: Progress, scope: string): void => {
-    const { runId, at } = progress;
+    const { runId, flowId, at } = progress;
     const graph = graphIn(progress, scope);
     const plan = planNext(graph, rows.statesIn(runId, scope, graph));
     const typeOf = (stepKey: string) => graph[stepKey]?.type;
     for (const localKey of plan.start) {
-      rows.insertDue({ runId, stepKey: `${scope}${localKey}`, stepType: typeOf(localKey), at });
+      rows.insertDue({ runId, flowId, stepKey: `${scope}${localKey}`, stepType: typeOf(localKey), at });
       progress.dispatched.push(`${scope}${localKey}`);
     }
     for (const { stepKey: localKey, reason } of plan.skip) {
@@ -100,7 +100,7 @@ export function preparePlanning(db: Database): Planning {
 function prepareRows(db: Database) {
   const statesIn = prepareStatesIn(db);
   const insertDue = db.prepare(
-    "INSERT INTO steps (run_id, step_key, step_type, status, due_at) VALUES (?, ?, ?, 'Pending', ?)",
+    "INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at) VALUES (?, ?, ?, ?, 'Pending', ?)",
   );
   const insertSkipped = db.prepare(
     "INSERT INTO steps (run_id, step_key, step_type, status, skip_reason, completed_at) VALUES (?, ?, ?, 'Skipped', ?, ?)",
@@ -108,8 +108,8 @@ function prepareRows(db: Database) {
   const tallies = prepareRunTallies(db);
   return {
     statesIn,
-    insertDue: (due: { runId: string; stepKey: string; stepType: string | undefined; at: number }) =>
-      insertDue.run(due.runId, due.stepKey, due.stepType, due.at),
+    insertDue: (due: { runId: string; flowId: string; stepKey: string; stepType: string | undefined; at: number }) =>
+      insertDue.run(due.runId, due.flowId, due.stepKey, due.stepType, due.at),
     insertSkipped: (skip: {
       runId: string;
       stepKey: string;

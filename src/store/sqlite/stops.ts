@@ -32,7 +32,7 @@ export function prepareCloseRun(db: Database): (runId: string, stop: RunStop, at
     UPDATE steps SET status = CASE WHEN attempt_count = 0 THEN 'Skipped' ELSE 'Failed' END,
       skip_reason = CASE WHEN attempt_count = 0 THEN ? END,
       error = CASE WHEN attempt_count = 0 THEN NULL ELSE ? END,
-      due_at = NULL, wait = NULL, signal_name = NULL, completed_at = ?
+      due_at = NULL, limit_at = NULL, wait = NULL, signal_name = NULL, completed_at = ?
     WHERE run_id = ? AND status IN ('Pending', 'Running')`);
   const closeAttempts = db.prepare(`
     UPDATE attempts SET status = 'Failed', error = ?, completed_at = ? WHERE run_id = ? AND status = 'Running'`);

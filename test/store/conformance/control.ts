@@ -200,15 +200,16 @@ export function control({ open }: StoreUnderTest): void {
   });
 
   describe('a run whose time is up', () => {
-    test('is ended by the next claim, once', async () => {
+    test('is ended by the next look at time limits, once', async () => {
       const store = await open();
       const runId = await startRun(store, graphOf({ a: [] }), { timeoutAt: T0 + 100 });
-      const early = await store.claimDue({ now: T0 - 1, leasedUntil: T0, limit: 9 });
-      expect(early).toMatchObject({ claims: [], nextDueAt: T0, timedOut: [] });
-      const late = await store.claimDue({ now: T0 + 100, leasedUntil: T0 + minute, limit: 9 });
-      expect(late).toMatchObject({ claims: [], timedOut: [{ runId, completedAt: T0 + 100 }] });
+      const early = await store.claimOverdue({ now: T0 + 99, leasedUntil: T0 + minute, limit: 9 });
+      expect(early).toEqual({ timedOut: [], claims: [], nextAt: T0 + 100 });
+      const late = await store.claimOverdue({ now: T0 + 100, leasedUntil: T0 + minute, limit: 9 });
+      expect(late).toMatchObject({ timedOut: [{ runId, completedAt: T0 + 100 }], claims: [], nextAt: null });
       expect(await store.findRun(runId)).toMatchObject({ status: 'TimedOut', timedOutAt: T0 + 100 });
-      expect((await store.claimDue({ now: T0 + 101, leasedUntil: T0 + minute, limit: 9 })).timedOut).toEqual([]);
+      expect(await store.claimDue({ now: T0 + 101, leasedUntil: T0 + minute, limit: 9 })).toMatchObject({ claims: [] });
+      expect((await store.claimOverdue({ now: T0 + 101, leasedUntil: T0 + minute, limit: 9 })).timedOut).toEqual([]);
     });
   });
 }
@@ -219,8 +220,10 @@ const handledLoop: Graph = {
 
 /** Claims what is due and ends one step of it; the others fall due again. */
 async function finishStep(store: Store, stepKey: string, result: StepResult): Promise<void> {
-  await store.recover(T0);
-  const claim = (await claimAll(store)).find((each) => each.stepKey === stepKey);
+  const claims = await claimAll(store);
+  const claim = claims.find((each) => each.stepKey === stepKey);
+  const others = claims.filter((each) => each !== claim);
+  await store.returnLeases({ tokens: others.map(({ token }) => token), at: T0 });
   if (claim === undefined) throw new Error(`${stepKey} is not due`);
   await finish(store, claim, result);
 }

@@ -32,6 +32,8 @@ export function leases({ open }: StoreUnderTest): void {
           stepType: 'NoOp',
           attempt: 1,
           interruptions: 0,
+          loneDeaths: 0,
+          aloneUntil: null,
           triggerKey: 'nightly',
           traceparent: '00-x-y-01',
           dueAt: T0,
@@ -67,7 +69,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await store.claimDue({ now: T0 + 4, leasedUntil: T0 + minute, limit: 5 })).toEqual({
         claims: [],
         nextDueAt: T0 + 5,
-        timedOut: [],
+        isHeldBack: false,
       });
       expect(await claimAll(store, T0 + 5)).toHaveLength(1);
     });

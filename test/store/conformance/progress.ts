@@ -47,7 +47,7 @@ export function progress({ open }: StoreUnderTest): void {
       expect(await store.claimDue({ now: T0 + minute, leasedUntil: T0 + minute, limit: 9 })).toEqual({
         claims: [],
         nextDueAt: null,
-        timedOut: [],
+        isHeldBack: false,
       });
     });
 

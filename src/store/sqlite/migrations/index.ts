@@ -6,6 +6,7 @@ import { learnedKeys } from './0005-learned-keys.ts';
 import { figures } from './0006-figures.ts';
 import { bounds } from './0007-bounds.ts';
 import { loops } from './0008-loops.ts';
+import { slots } from './0009-slots.ts';
 import type { Migration } from './migration.ts';
 
 /** The schema's history in order; append only. */
@@ -18,4 +19,5 @@ export const migrations: readonly Migration[] = [
   figures,
   bounds,
   loops,
+  slots,
 ];

@@ -1,0 +1,245 @@
+import type { Database } from 'better-sqlite3';
+import { LRUCache } from 'lru-cache';
+import type { Graph, Manifest, StepStatus } from '../../model/manifest.ts';
+import type { Claim, ClaimRequest } from '../store.ts';
+import type { StopTimes } from './stops.ts';
+
+type Found = 'token' | 'attempt' | 'startedAt' | 'attemptStartedAt' | 'aloneUntil' | 'resumed' | 'loop' | 'stop';
+
+/** A step that is due, with what a claim of it is made from. */
+export interface DueRow extends Omit<Claim, Found>, StopTimes {
+  readonly status: StepStatus;
+  readonly attemptCount: number;
+  /** Processes that died while they ran it. */
+  readonly deaths: number;
+  /** Null where no process holds it: it was given back, or its holder is known to be dead. */
+  readonly leaseToken: string | null;
+  readonly wait: string | null;
+}
+
+// CROSS JOIN keeps the index of due steps outermost, so that rows come in its order and only as many as are asked for.
+export const DUE_ROWS = `
+  SELECT s.run_id AS runId, r.flow_id AS flowId, r.revision, s.step_key AS stepKey, s.step_type AS stepType, s.status,
+    s.attempt_count AS attemptCount, s.attempt_base AS attemptBase, s.interruptions, s.deaths,
+    s.lone_deaths AS loneDeaths, s.lease_token AS leaseToken, s.wait, s.due_at AS dueAt, r.trigger_key AS triggerKey,
+    r.traceparent, r.cancel_requested_at AS cancelRequestedAt, r.timed_out_at AS timedOutAt
+  FROM steps s CROSS JOIN runs r ON r.id = s.run_id AND r.status = 'Running'`;
+
+/** The steps that the index of due steps holds: all but those that must run alone. */
+const ORDINARY = 'due_at IS NOT NULL AND deaths < 2';
+
+/** A flow's steps of one type that are due or will be, oldest first. */
+interface Lane {
+  readonly status: 'Pending' | 'Running';
+  readonly flowId: string;
+  readonly stepType: string;
+  /** When its first step is due. */
+  dueAt: number;
+  readonly rows: DueRow[];
+}
+
+interface FlowTurns {
+  readonly flowId: string;
+  readonly lanes: Lane[];
+  readonly limits: Limits;
+  readonly runningByType: Map<string, number>;
+  running: number;
+}
+
+interface Limits {
+  readonly flow: number;
+  readonly byType: ReadonlyMap<string, number>;
+}
+
+export interface Turns {
+  readonly claims: Claim[];
+  readonly nextDueAt: number | null;
+  readonly isHeldBack: boolean;
+}
+
+/** Flows whose last turn is remembered; one that was forgotten comes first. */
+const REMEMBERED_FLOWS = 10_000;
+
+/**
+ * Makes the function that lets flows take turns until the limit is reached or nothing more may run.
+ *
+ * The flow that runs the fewest steps is next, so that one with a thousand slow steps leaves a new flow its share as
+ * soon as one of them ends; among equals it is the one whose turn was the longest ago, so that the order holds for a
+ * single slot too. One seek for each type of step that a flow has waiting finds whose turn it is, whatever the number
+ * of steps that wait.
+ */
+export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row: DueRow) => Claim) => Turns {
+  const listLanes = prepareListLanes(db);
+  const listRows = db.prepare<[string, string, string, number], DueRow>(`
+    ${DUE_ROWS} WHERE ${ORDINARY} AND s.status = ? AND s.flow_id = ? AND s.step_type = ?
+    ORDER BY s.due_at, s.run_id, s.step_key LIMIT ?`);
+  const limitsOf = prepareLimitsOf(db);
+  // A turn that is undone with its transaction is remembered too: it costs the flow nothing but its place among equals.
+  const lastTurns = new LRUCache<string, number>({ max: REMEMBERED_FLOWS });
+  let turn = 0;
+
+  return ({ now, limit }, lease) => {
+    const { lanes, running, nextLapse } = listLanes(now);
+    const flows = new Map<string, FlowTurns>();
+    for (const lane of lanes) {
+      const { flowId } = lane;
+      const known = flows.get(flowId);
+      if (known === undefined) flows.set(flowId, flowOf(lane, running, limitsOf));
+      else known.lanes.push(lane);
+    }
+    const chunk = Math.ceil(limit / Math.max(1, lanes.length)) + 1;
+    const claims: Claim[] = [];
+    while (claims.length < limit) {
+      const next = nextTurn(flows.values(), { now, lastTurns });
+      if (next === undefined) break;
+      const { flow, lane } = next;
+      if (lane.rows.length === 0) lane.rows.push(...listRows.all(lane.status, lane.flowId, lane.stepType, chunk));
+      const row = lane.rows.shift();
+      if (row !== undefined) {
+        claims.push(lease(row));
+        flow.running += 1;
+        flow.runningByType.set(row.stepType, (flow.runningByType.get(row.stepType) ?? 0) + 1);
+        lastTurns.set(flow.flowId, ++turn);
+        if (lane.rows.length === 0) lane.rows.push(...listRows.all(lane.status, lane.flowId, lane.stepType, chunk));
+      }
+      const dueAt = lane.rows[0]?.dueAt ?? Number.POSITIVE_INFINITY;
+      // Behind the lapsed leases come those that are held.
+      lane.dueAt = lane.status === 'Running' && dueAt > now ? Number.POSITIVE_INFINITY : dueAt;
+    }
+    return { claims, ...left(flows.values(), { now, nextLapse }) };
+  };
+}
+
+function flowOf(lane: Lane, running: readonly RunningCount[], limitsOf: (flowId: string) => Limits): FlowTurns {
+  const own = running.filter(({ flowId }) => flowId === lane.flowId);
+  return {
+    flowId: lane.flowId,
+    lanes: [lane],
+    limits: limitsOf(lane.flowId),
+    runningByType: new Map(own.map(({ stepType, count }) => [stepType, count])),
+    running: own.reduce((sum, { count }) => sum + count, 0),
+  };
+}
+
+/** Whether a flow runs as many steps as it may, of that type or of all. */
+function isFull({ limits, running, runningByType }: FlowTurns, { stepType }: Lane): boolean {
+  return running >= limits.flow || (runningByType.get(stepType) ?? 0) >= (limits.byType.get(stepType) ?? Infinity);
+}
+
+function nextTurn(
+  flows: Iterable<FlowTurns>,
+  { now, lastTurns }: { now: number; lastTurns: LRUCache<string, number> },
+): { flow: FlowTurns; lane: Lane } | undefined {
+  let best: { flow: FlowTurns; lane: Lane; rank: readonly number[] } | undefined;
+  for (const flow of flows) {
+    let oldest: Lane | undefined;
+    for (const lane of flow.lanes) {
+      if (lane.dueAt <= now && lane.dueAt < (oldest?.dueAt ?? Infinity) && !isFull(flow, lane)) oldest = lane;
+    }
+    if (oldest === undefined) continue;
+    const rank = [flow.running, lastTurns.peek(flow.flowId) ?? 0, oldest.dueAt];
+    if (best === undefined || isBefore(rank, best.rank)) best = { flow, lane: oldest, rank };
+  }
+  return best;
+}
+
+function isBefore(one: readonly number[], other: readonly number[]): boolean {
+  const at = one.findIndex((value, index) => value !== other[index]);
+  return at !== -1 && (one[at] ?? 0) < (other[at] ?? 0);
+}
+
+function left(
+  flows: Iterable<FlowTurns>,
+  { now, nextLapse }: { now: number; nextLapse: number },
+): Pick<Turns, 'nextDueAt' | 'isHeldBack'> {
+  let nextDueAt = nextLapse;
+  let isHeldBack = false;
+  for (const flow of flows) {
+    for (const lane of flow.lanes) {
+      if (lane.dueAt <= now && isFull(flow, lane)) isHeldBack = true;
+      else nextDueAt = Math.min(nextDueAt, lane.dueAt);
+    }
+  }
+  return { nextDueAt: Number.isFinite(nextDueAt) ? nextDueAt : null, isHeldBack };
+}
+
+interface RunningCount {
+  readonly flowId: string;
+  readonly stepType: string;
+  readonly count: number;
+}
+
+function prepareListLanes(db: Database) {
+  // One seek a lane: the next pair of flow and type behind the last one.
+  const nextLane = prepareNextLane(db);
+  const listRunning = db.prepare<
+    [number, number, number],
+    RunningCount & { lapsedAt: number | null; lapsesAt: number | null }
+  >(`
+    SELECT flow_id AS flowId, step_type AS stepType, sum(due_at > ?) AS count,
+      min(due_at) FILTER (WHERE due_at <= ?) AS lapsedAt, min(due_at) FILTER (WHERE due_at > ?) AS lapsesAt
+    FROM steps WHERE ${ORDINARY} AND status = 'Running' GROUP BY flow_id, step_type`);
+  return (now: number): { lanes: Lane[]; running: RunningCount[]; nextLapse: number } => {
+    const lanes: Lane[] = [];
+    let nextLapse = Number.POSITIVE_INFINITY;
+    const running = listRunning.all(now, now, now);
+    for (const { flowId, stepType, lapsedAt, lapsesAt } of running) {
+      if (lapsesAt !== null) nextLapse = Math.min(nextLapse, lapsesAt);
+      if (lapsedAt !== null) lanes.push({ status: 'Running', flowId, stepType, dueAt: lapsedAt, rows: [] });
+    }
+    for (let lane = nextLane('', ''); lane !== undefined; lane = nextLane(lane.flowId, lane.stepType)) {
+      lanes.push({ ...lane, status: 'Pending', rows: [] });
+    }
+    return { lanes, running, nextLapse };
+  };
+}
+
+/** The first step of a flow's type that waits to be started. */
+export interface LaneHead {
+  readonly flowId: string;
+  readonly stepType: string;
+  readonly dueAt: number;
+}
+
+/** Finds the pair of flow and step type that follows another among the steps that wait to be started. */
+export function prepareNextLane(db: Database): (flowId: string, stepType: string) => LaneHead | undefined {
+  const find = db.prepare<[string, string], LaneHead>(`
+    SELECT flow_id AS flowId, step_type AS stepType, due_at AS dueAt FROM steps
+    WHERE ${ORDINARY} AND status = 'Pending' AND (flow_id, step_type) > (?, ?)
+    ORDER BY flow_id, step_type, due_at LIMIT 1`);
+  return (flowId, stepType) => find.get(flowId, stepType);
+}
+
+/** Manifests are parsed once for each revision; a revision never changes. */
+const KEPT_LIMITS = 1000;
+
+/** What a flow may run at once, by its newest revision: an operator who changes it means the runs in flight too. */
+function prepareLimitsOf(db: Database): (flowId: string) => Limits {
+  const findRevision = db.prepare<[string], { revision: number }>('SELECT revision FROM flows WHERE id = ?');
+  const findSnapshot = db.prepare<[string, number], { snapshot: string }>(
+    'SELECT snapshot FROM revisions WHERE flow_id = ? AND revision = ?',
+  );
+  const kept = new LRUCache<string, Limits>({ max: KEPT_LIMITS });
+  return (flowId) => {
+    const revision = findRevision.get(flowId)?.revision ?? 0;
+    const key = `${flowId}:${revision}`;
+    const known = kept.get(key);
+    if (known !== undefined) return known;
+    const snapshot = findSnapshot.get(flowId, revision)?.snapshot;
+    const limits = limitsIn(snapshot === undefined ? undefined : (JSON.parse(snapshot) as Partial<Manifest>));
+    kept.set(key, limits);
+    return limits;
+  };
+}
+
+function limitsIn(manifest: Partial<Manifest> | undefined): Limits {
+  const byType = new Map<string, number>();
+  const read = (graph: Graph) => {
+    for (const { type, concurrency, steps } of Object.values(graph)) {
+      if (concurrency !== undefined) byType.set(type, Math.min(concurrency, byType.get(type) ?? Infinity));
+      if (steps !== undefined) read(steps);
+    }
+  };
+  read(manifest?.steps ?? {});
+  return { flow: manifest?.concurrency ?? Number.POSITIVE_INFINITY, byType };
+}

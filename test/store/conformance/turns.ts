@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'vitest';
+import type { Claim, Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import { aRun, claimAll, deployOf, finish, graphOf, id, minute, retryAt, startRun, succeeded, T0 } from '../samples.ts';
+
+const busy = id(1);
+const quiet = id(2);
+
+export function turns({ open }: StoreUnderTest): void {
+  describe('turns of flows', () => {
+    test.each([1, 4, 64])(
+      'a thousand due steps of 4 s delay the first step of another flow by less than one of them, with %i slots',
+      async (slots) => {
+        const store = await open();
+        for (let n = 0; n < 1000; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
+        let now = T0;
+        let running = await claim(store, now, slots);
+        now += 2000;
+        await due(store, { n: 2000, flowId: quiet, dueAt: now });
+        expect(await claim(store, now, 0)).toEqual([]);
+        now = T0 + 4000;
+        for (const each of running) await finish(store, each, succeeded(), now);
+        running = await claim(store, now, slots);
+        expect(running.map(({ flowId }) => flowId)).toContain(quiet);
+        expect(running).toHaveLength(slots);
+      },
+    );
+
+    test('two flows with much to do share the slots, whoever came first', async () => {
+      const store = await open();
+      for (let n = 0; n < 40; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
+      for (let n = 40; n < 80; n += 1) await due(store, { n, flowId: quiet, dueAt: T0 + 1 });
+      const claims = await claim(store, T0 + 1, 10);
+      expect(claims.filter(({ flowId }) => flowId === quiet)).toHaveLength(5);
+    });
+  });
+
+  describe('interruptions', () => {
+    test('a lease that is given back counts neither as an interruption nor as a try', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ a: [] }));
+      for (let stops = 0; stops < 6; stops += 1) {
+        const [claimed] = await claimAll(store, T0 + stops);
+        if (claimed === undefined) throw new Error('the step should be due');
+        expect(claimed).toMatchObject({ interruptions: 0, loneDeaths: 0, aloneUntil: null });
+        expect(claimed.attempt - claimed.attemptBase).toBe(1);
+        await store.returnLeases({ tokens: [claimed.token, 'never/given/out'], at: T0 + stops + 1 });
+        expect(await store.recover(T0 + stops + 1)).toBe(0);
+      }
+    });
+
+    test('of several steps none is blamed; from the second on each runs alone, before all others', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ a: [], b: [] }));
+      await claimAll(store, T0);
+      await store.recover(T0 + 1);
+      expect(await claimAll(store, T0 + 1)).toMatchObject([{ loneDeaths: 0 }, { loneDeaths: 0 }]);
+      await store.recover(T0 + 2);
+      await due(store, { n: 7, flowId: quiet, dueAt: T0 - minute });
+      const first = await claimAll(store, T0 + 2);
+      expect(first).toMatchObject([{ stepKey: 'a', interruptions: 2, loneDeaths: 0, aloneUntil: T0 + 2 + 10_000 }]);
+    });
+
+    test('a step that was alone is blamed, and twice as long alone each time; an outcome clears it', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ a: [] }));
+      for (const [deaths, aloneMs] of [0, null, 10_000, 20_000].entries()) {
+        const [claimed] = await claimAll(store, T0 + deaths);
+        const aloneUntil = aloneMs === null || aloneMs === 0 ? null : T0 + deaths + aloneMs;
+        expect(claimed).toMatchObject({ loneDeaths: deaths, interruptions: deaths, aloneUntil });
+        await store.recover(T0 + deaths + 1);
+      }
+      const [last] = await claimAll(store, T0 + 9);
+      await finish(store, last as Claim, retryAt(T0 + 10));
+      const [next] = await claimAll(store, T0 + 10);
+      expect(next).toMatchObject({ loneDeaths: 0, interruptions: 0, aloneUntil: null });
+    });
+  });
+}
+
+async function due(store: Store, { n, flowId, dueAt }: { n: number; flowId: string; dueAt: number }): Promise<void> {
+  if (n % 1000 === 0) await store.deployFlow({ ...deployOf(graphOf({ a: [] })), id: flowId });
+  const steps = [{ stepKey: 'a', stepType: 'NoOp', dueAt }];
+  await store.accept({ run: aRun({ id: id(3000 + n), flowId, steps }) });
+}
+
+async function claim(store: Store, now: number, limit: number): Promise<Claim[]> {
+  return (await store.claimDue({ now, leasedUntil: now + minute, limit })).claims;
+}
