@@ -52,7 +52,10 @@ describe('while every slot is taken', () => {
     await house.deploy({ wait });
     await house.runtime.start();
     const waiting = await house.trigger();
-    while ((await house.steps(waiting)).wait?.status !== 'Pending' || (await house.steps(waiting)).wait?.input === null);
+    while (
+      (await house.steps(waiting)).wait?.status !== 'Pending' ||
+      (await house.steps(waiting)).wait?.input === null
+    );
     await house.deploy({ a: stepOf('Gate') });
     await house.trigger();
     await until(() => ends.length === 1);
