@@ -215,6 +215,8 @@ class Story {
   async #kill(): Promise<void> {
     this.#told.push('kill');
     this.#held = [];
+    // Nothing of the run is held any more, so that a cancel ends it at once.
+    this.#model.leased.clear();
     await this.#store.recover(this.#now);
   }
 }
