@@ -11,8 +11,8 @@ const KILLS = Number(process.env.SLUICE_KILL_POINTS ?? 1000);
 const MOMENTS = ['before', 'during', 'after'] as const;
 /** A life of two runs makes about sixty writes; later ones come true where a life takes up what others left. */
 const WRITES = 48;
-/** A step is given up after five interruptions, so that a database sees fewer. */
-const KILLS_A_DATABASE = 4;
+/** A step is given up after three deaths that it was alone at, so that a database sees fewer. */
+const KILLS_A_DATABASE = 2;
 const RUNS_A_LIFE = 2;
 /** One for each of two cores, each on databases of its own. */
 const LANES = 2;
