@@ -130,6 +130,7 @@ describe('credentials', () => {
     ['GET', '/flows/api/events/stream'],
     ['GET', `/flows/api/flows/${ORDERS_ID}/mermaid`],
     ['GET', '/flows/api/flows'],
+    ['PUT', '/flows/api/flows'],
     ['GET', `/flows/api/flows/${ORDERS_ID}`],
     ['POST', `/flows/api/flows/${ORDERS_ID}/enable`],
     ['POST', `/flows/api/flows/${ORDERS_ID}/disable`],
