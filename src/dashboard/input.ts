@@ -71,6 +71,14 @@ export const oneOf = <Name extends string>(names: readonly Name[]) =>
       refuse(context, given, `one of ${names.join(', ')}`),
   ).meta({ enum: [...names] });
 
+/** A number from 1 that may be left out. */
+export const optionalNumber = () =>
+  parameter((given, context) => readWholeNumber(given, 1) ?? refuse(context, given, 'a whole number from 1')).meta({
+    type: 'integer',
+    minimum: 1,
+    maximum: MAX_WHOLE_NUMBER,
+  });
+
 /** A number in a path, from 1. */
 export const positiveNumber = () =>
   text()

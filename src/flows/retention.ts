@@ -28,8 +28,8 @@ const DAY_MS = 86_400_000;
 const NONCE_MARGIN_MS = 50_000;
 // 100 rows hold the writer for 1.3 ms, at 1e7 rows too; 500 held it for up to 47 ms.
 const NONCES_A_CHUNK = 100;
-/** A run has rows of its own, perhaps thousands: the fewest go at once. */
-const RUNS_A_CHUNK = 5;
+// 200 rows of runs with their values hold the writer for 5 ms; five runs of 10 000 children did for 320.
+const RUN_ROWS_A_SLICE = 200;
 
 export function createRetention({ store, clock, logger, runRetentionDays }: RetentionServices): Retention {
   let timer: NodeJS.Timeout | undefined;
@@ -51,7 +51,7 @@ export function createRetention({ store, clock, logger, runRetentionDays }: Rete
     await inChunks(NONCES_A_CHUNK, (limit) => store.purgeNonces({ now: now - NONCE_MARGIN_MS, limit }));
     if (runRetentionDays === undefined) return;
     const before = now - runRetentionDays * DAY_MS;
-    await inChunks(RUNS_A_CHUNK, (limit) => store.purgeRuns({ before, limit }));
+    while (!isStopping && !(await store.purgeRuns({ before, maxRows: RUN_ROWS_A_SLICE })).isDone) await setImmediate();
   };
   // A sweep that fails leaves rows that expired: nothing relies on their being gone, and the next sweep takes them.
   const sweepOnce = () => {

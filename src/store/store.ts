@@ -209,7 +209,10 @@ export interface RunStore {
   /** Newest first. */
   listRuns(query: RunQuery): Promise<Page<Run>>;
   findRun(runId: string): Promise<RunDetail | undefined>;
-  /** Steps that have a row: started, due or skipped; undefined for an unknown run. */
+  /**
+   * Steps that have a row, whole: started, due or skipped; undefined for an unknown run. For runs that are known to be
+   * small, as those of tests are: `pageSteps` is bounded.
+   */
   listSteps(runId: string): Promise<StepDetail[] | undefined>;
   /**
    * What expressions and `forwardBody` read: what started the run, and those of the named steps that have ended, or all

@@ -105,6 +105,8 @@ describe('credentials', () => {
     ['GET', `/flows/api/runs/${ORDERS_ID}`],
     ['GET', `/flows/api/runs/${ORDERS_ID}/steps`],
     ['GET', `/flows/api/runs/${ORDERS_ID}/steps/{key}`],
+    ['GET', `/flows/api/runs/${ORDERS_ID}/steps/{key}/input`],
+    ['GET', `/flows/api/runs/${ORDERS_ID}/steps/{key}/output`],
     ['GET', `/flows/api/runs/${ORDERS_ID}/outline`],
     ['GET', `/flows/api/runs/${ORDERS_ID}/iterations`],
     ['GET', `/flows/api/runs/${ORDERS_ID}/trigger`],

@@ -24,7 +24,7 @@ function open(rows: number) {
   const log = recordingLogger();
   const clock = fakeClock();
   const retention = createRetention({
-    store: { purgeNonces, purgeRuns: async () => 0 },
+    store: { purgeNonces, purgeRuns: async () => ({ runs: 0, rows: 0, isDone: true }) },
     clock,
     logger: log.logger,
   });
@@ -56,7 +56,11 @@ describe('retention', () => {
 
     const purgeNonces = vi.fn(house.store.purgeNonces);
     const { logger } = recordingLogger();
-    const retention = createRetention({ store: { purgeNonces, purgeRuns: async () => 0 }, clock: fakeClock(), logger });
+    const retention = createRetention({
+      store: { purgeNonces, purgeRuns: async () => ({ runs: 0, rows: 0, isDone: true }) },
+      clock: fakeClock(),
+      logger,
+    });
     retention.start();
     vi.advanceTimersByTime(59_999);
     expect(purgeNonces).not.toHaveBeenCalled();
@@ -84,6 +88,20 @@ describe('retention', () => {
     });
     await retention.stop();
     expect(log.lines).toHaveLength(1);
+  });
+
+  it('removes old runs a slice at a time until none is left', async () => {
+    const left = [false, false, true];
+    const purgeRuns = vi.fn<Store['purgeRuns']>(async () => ({ runs: 0, rows: 200, isDone: left.shift() ?? true }));
+    const { logger } = recordingLogger();
+    const store = { purgeNonces: async () => 0, purgeRuns };
+    const retention = createRetention({ store, clock: fakeClock(), logger, runRetentionDays: 1 });
+    retention.start();
+    vi.advanceTimersByTime(60_000);
+    await until(() => left.length === 0);
+    await retention.stop();
+    const slice = { before: START - 86_400_000, maxRows: 200 };
+    expect(purgeRuns.mock.calls).toEqual([[slice], [slice], [slice]]);
   });
 
   it('goes on after the store failed', async () => {

@@ -129,7 +129,7 @@ describe('runs that ended long ago', () => {
     await house.ended(waiting);
     await house.deploy({ a: stepOf('WaitForSignal', { inputs: { signalName: 'go' } }) });
     const inFlight = await house.trigger();
-    expect(await house.store.purgeRuns({ before: START + 1, limit: 10 })).toBe(1);
+    expect(await house.store.purgeRuns({ before: START + 1, maxRows: 100 })).toMatchObject({ runs: 1 });
     expect(await house.store.findRun(waiting)).toBeUndefined();
     expect(await house.store.listSteps(waiting)).toBeUndefined();
     expect(await house.store.findRun(inFlight)).toMatchObject({ status: 'Running' });

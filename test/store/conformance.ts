@@ -8,6 +8,7 @@ import { figures } from './conformance/figures.ts';
 import { flows } from './conformance/flows.ts';
 import { holds } from './conformance/holds.ts';
 import { idempotency } from './conformance/idempotency.ts';
+import { largeRuns } from './conformance/large-runs.ts';
 import { learnedKeys } from './conformance/learned-keys.ts';
 import { leases } from './conformance/leases.ts';
 import { lifetime } from './conformance/lifetime.ts';
@@ -29,7 +30,7 @@ export interface StoreUnderTest {
 /** What every backend of the store does. `open` yields an empty store each time. */
 export function storeConformance(name: string, open: () => Promise<Store>): void {
   const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries];
-  const running = [runs, leases, turns, progress, waits, control, schedules, figures, outline];
+  const running = [runs, leases, turns, progress, waits, control, schedules, figures, outline, largeRuns];
   runSuites(name, open, [...accepting, ...running, lifetime]);
 }
 

@@ -48,7 +48,7 @@ it('lets a retired step go when retention has taken the last run that did someth
     'steps.next breaking',
     'steps.leaf breaking',
   ]);
-  await house.store.purgeRuns({ before: START + DAY_MS, limit: 10 });
+  await house.store.purgeRuns({ before: START + DAY_MS, maxRows: 100 });
   expect(await removalOf(house, retired)).toEqual(['steps.entry caution', 'steps.next caution', 'steps.leaf caution']);
 });
 
@@ -63,7 +63,7 @@ it('lets a step go that was retired behind the last one, and what was retired be
   };
   await run(house, idle);
   expect(await removalOf(house, idle)).toEqual(['steps.leaf breaking', 'steps.twig breaking']);
-  await house.store.purgeRuns({ before: START + DAY_MS, limit: 10 });
+  await house.store.purgeRuns({ before: START + DAY_MS, maxRows: 100 });
   expect(await removalOf(house, idle)).toEqual(['steps.leaf caution', 'steps.twig caution']);
 });
 

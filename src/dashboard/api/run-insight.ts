@@ -10,7 +10,8 @@ import { runStatusSchema } from './run-view.ts';
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });
-const ALL = 2_147_483_647;
+/** A loop over all the items that one may have makes hundreds of thousands. */
+const MAX_EVENTS = 10_000;
 const DAY_MS = BUCKET_MS.day;
 
 const statsSchema = z.object({
@@ -121,7 +122,9 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
         summary: 'What happened to a run, oldest first',
         params,
         querystring: z.strictObject({
-          take: wholeNumber({ min: 1, fallback: ALL }).meta({ description: 'The newest so many; all by default.' }),
+          take: wholeNumber({ min: 1, max: MAX_EVENTS, fallback: MAX_EVENTS }).meta({
+            description: `The newest so many; ${MAX_EVENTS} by default. The sequence of the first says how many came before.`,
+          }),
         }),
         response: { 200: z.array(runEventSchema), ...REFUSALS, 404: errorSchema },
       },

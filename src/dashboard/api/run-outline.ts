@@ -1,15 +1,24 @@
+import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { graphOfScope, stepAt } from '../../flows/runtime-keys.ts';
 import type { Graph, StepDefinition } from '../../model/manifest.ts';
-import type { RunDetail, StepOutline } from '../../store/store.ts';
+import type { RunDetail, StepOutline, Store, StoredText } from '../../store/store.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
-import { guid, NO_QUERY, oneOf, PAGING, requiredText } from '../input.ts';
+import { guid, NO_QUERY, oneOf, optionalNumber, PAGING, requiredText } from '../input.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
 import { runSchema, runView, triggerSchema, triggerView } from './run-view.ts';
-import { controlSchema, controlView } from './runs.ts';
-import { pendingView, stepErrorSchema, stepSchema, stepStatusSchema, stepView } from './step-view.ts';
+import { controlSchema, controlView, findGraph } from './runs.ts';
+import {
+  stepErrorSchema,
+  stepSchema,
+  stepStatusSchema,
+  stepView,
+  unreachedIn,
+  unreachedView,
+  VALUE_LIMITS,
+} from './step-view.ts';
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });
@@ -84,7 +93,7 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
         run: runView(run),
         control: controlView(run),
         graph: graphView(graph),
-        steps: outlinesOf(graph, '', steps),
+        steps: outlinesOf({ run, graph, scope: '' }, steps),
         loops,
         children,
       };
@@ -92,6 +101,7 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
   );
   triggerRoute(app, services);
   stepRoute(app, services);
+  valueRoutes(app, services);
   iterationsRoute(app, services);
 };
 
@@ -132,16 +142,74 @@ const stepRoute: ApiRoutes = (app, services) => {
     async (request) => {
       const { key: stepKey } = request.params;
       const { run, graph } = await findGraph(request.params.id, services);
-      const row = await services.store.findStep(run.id, stepKey);
+      const row = await services.store.findStep(run.id, stepKey, VALUE_LIMITS);
       if (row !== undefined) return stepView(row);
       const planned = stepAt(graph, stepKey);
       if (planned === undefined) {
         throw new HttpError(404, `The run has no step ${JSON.stringify(stepKey)}`, 'unknown_step');
       }
-      return pendingView({ runId: run.id, stepKey, stepType: planned.type });
+      return unreachedView(run, stepKey, planned.type);
     },
   );
 };
+
+/** So much of a value is read, and written into the answer, before others have their turn. */
+const PIECE_BYTES = 256 * 1024;
+
+const valueRoutes: ApiRoutes = (app, services) => {
+  for (const value of ['input', 'output'] as const) {
+    app.get(
+      `/flows/api/runs/:id/steps/:key/${value}`,
+      {
+        schema: {
+          tags,
+          operationId: value === 'input' ? 'getStepInput' : 'getStepOutput',
+          summary:
+            value === 'input'
+              ? 'What a step was given, whole, secrets masked'
+              : 'What a step left, whole; null where it left nothing',
+          params: params.extend({ key: z.string().max(MAX_KEY_CHARACTERS) }),
+          querystring: z.strictObject({
+            attempt: optionalNumber().describe('Of this attempt; else of the step.'),
+          }),
+          response: { 200: json(), ...REFUSALS, 404: errorSchema },
+        },
+      },
+      async (request, reply) => {
+        const { key: stepKey } = request.params;
+        const { attempt } = request.query;
+        const { run, graph } = await findGraph(request.params.id, services);
+        const asked = { runId: run.id, stepKey, attempt, value, bytes: PIECE_BYTES };
+        const first = await services.store.readValue({ ...asked, offset: 0 });
+        if (first === undefined && (attempt !== undefined || stepAt(graph, stepKey) === undefined)) {
+          const about = attempt === undefined ? '' : ` with an attempt ${attempt}`;
+          throw new HttpError(404, `The run has no step ${JSON.stringify(stepKey)}${about}`, 'unknown_step');
+        }
+        void reply.type('application/json; charset=utf-8');
+        if (first === undefined || first.totalBytes === null) return reply.send('null' as never);
+        void reply.header('content-length', first.totalBytes);
+        return reply.send(Readable.from(piecesOf(first, asked, services)) as never);
+      },
+    );
+  }
+};
+
+/** A value that changes while it is read ends the answer before its time: its two halves would be no value at all. */
+async function* piecesOf(
+  first: StoredText,
+  asked: Omit<Parameters<Store['readValue']>[0], 'offset'>,
+  { store }: DashboardServices,
+): AsyncGenerator<Uint8Array> {
+  let offset = 0;
+  for (let piece: StoredText | undefined = first; ; piece = await store.readValue({ ...asked, offset })) {
+    if (piece === undefined || piece.changes !== first.changes || piece.totalBytes !== first.totalBytes) {
+      throw new Error('the value changed while it was read');
+    }
+    yield piece.piece;
+    offset += piece.piece.byteLength;
+    if (offset >= (first.totalBytes ?? 0) || piece.piece.byteLength === 0) return;
+  }
+}
 
 const iterationsRoute: ApiRoutes = (app, services) => {
   app.get(
@@ -171,7 +239,10 @@ const iterationsRoute: ApiRoutes = (app, services) => {
       const { indices, total } = await iterations({ runId: run.id, loopKey, status, skip, take }, services);
       const keys = indices.flatMap((index) => Object.keys(children).map((key) => `${loopKey}.${index}.${key}`));
       const rows = await services.store.outlineSteps(run.id, keys);
-      const items = indices.map((index) => ({ index, steps: outlinesOf(children, `${loopKey}.${index}.`, rows) }));
+      const items = indices.map((index) => ({
+        index,
+        steps: outlinesOf({ run, graph: children, scope: `${loopKey}.${index}.` }, rows),
+      }));
       return { items, total, skip, take };
     },
   );
@@ -199,31 +270,23 @@ async function iterations(
   return { indices: Array.from({ length: count }, (_, offset) => skip + offset), total };
 }
 
-async function findGraph(
-  runId: string,
-  { store, catalog }: DashboardServices,
-): Promise<{ run: RunDetail; graph: Graph }> {
-  const run = await store.findRun(runId);
-  if (run === undefined) throw unknownId('run', runId);
-  return { run, graph: await catalog.graph(run.flowId, run.revision) };
-}
-
 /** The steps of one scope in manifest order; those without a row have not been reached. */
-function outlinesOf(graph: Graph, scope: string, rows: readonly StepOutline[]): z.output<typeof stepOutlineSchema>[] {
+function outlinesOf(
+  { run, graph, scope }: { run: RunDetail; graph: Graph; scope: string },
+  rows: readonly StepOutline[],
+): z.output<typeof stepOutlineSchema>[] {
+  const unreached = { ...NOT_REACHED, ...unreachedIn(run) };
   const byKey = new Map(rows.map((row) => [row.stepKey, row]));
   return Object.entries(graph).map(([key, { type }]) =>
-    outlineView(byKey.get(scope + key) ?? { ...NOT_REACHED, stepKey: scope + key, stepType: type }),
+    outlineView(byKey.get(scope + key) ?? { ...unreached, stepKey: scope + key, stepType: type }),
   );
 }
 
 const NOT_REACHED = {
-  status: 'Pending',
   error: null,
-  skipReason: null,
   signalName: null,
   dueAt: null,
   startedAt: null,
-  completedAt: null,
   attempts: [],
 } as const;
 

@@ -4,7 +4,7 @@ import type { Run } from '../../model/run.ts';
 import type { RunDetail } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
-import { stepSchema } from './step-view.ts';
+import { MAX_STEPS, stepSchema } from './step-view.ts';
 
 export const runStatusSchema = z.enum(['Running', 'Succeeded', 'Failed', 'Skipped', 'Cancelled', 'TimedOut']);
 
@@ -33,7 +33,11 @@ export const triggerSchema = z.object({
 });
 
 export const runDetailSchema = runSchema
-  .extend({ ...triggerSchema.shape, steps: z.array(stepSchema) })
+  .extend({
+    ...triggerSchema.shape,
+    steps: z.array(stepSchema).describe(`The first ${MAX_STEPS}; the others are at …/steps.`),
+    stepsTotal: integer(),
+  })
   .meta({ id: 'RunDetail' });
 
 export function runView(run: Run): z.output<typeof runSchema> {

@@ -1,13 +1,14 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
+import type { Graph } from '../../model/manifest.ts';
 import type { RunDetail } from '../../store/store.ts';
 import { activeRunsJson } from '../active-runs.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
-import { freeText, guid, NO_QUERY, oneOf, optionalGuid, PAGING } from '../input.ts';
+import { freeText, guid, NO_QUERY, oneOf, optionalGuid, PAGING, wholeNumber } from '../input.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { id, isoTimeOrNull, listOf, time, toList } from './formats.ts';
 import { runDetailSchema, runSchema, runStatusSchema, runView, triggerView } from './run-view.ts';
-import { stepSchema, stepViews } from './step-view.ts';
+import { MAX_STEPS, stepPage, stepSchema } from './step-view.ts';
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });
@@ -90,12 +91,9 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
       },
     },
     async (request) => {
-      const run = await findRun(request.params.id, services);
-      return {
-        ...runView(run),
-        ...triggerView(run),
-        steps: await stepsOf(run, services),
-      };
+      const found = await findGraph(request.params.id, services);
+      const { items, total } = await stepPage(found, { skip: 0, take: MAX_STEPS }, services.store);
+      return { ...runView(found.run), ...triggerView(found.run), steps: items, stepsTotal: total };
     },
   );
 
@@ -107,11 +105,19 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
         operationId: 'listSteps',
         summary: 'The steps of a run in manifest order, those not reached yet included',
         params,
-        querystring: NO_QUERY,
-        response: { 200: z.array(stepSchema), ...REFUSALS, 404: errorSchema },
+        querystring: z.strictObject({
+          skip: PAGING.skip,
+          take: wholeNumber({ min: 1, max: MAX_STEPS, fallback: MAX_STEPS }),
+          includeTotal: PAGING.includeTotal,
+        }),
+        response: { 200: listOf(stepSchema), ...REFUSALS, 404: errorSchema },
       },
     },
-    async (request) => stepsOf(await findRun(request.params.id, services), services),
+    async (request) => {
+      const found = await findGraph(request.params.id, services);
+      const { items, total } = await stepPage(found, request.query, services.store);
+      return toList(items, total, request.query);
+    },
   );
 
   app.get(
@@ -141,9 +147,9 @@ async function findRun(runId: string, { store }: DashboardServices): Promise<Run
   return run;
 }
 
-async function stepsOf(run: RunDetail, { store, catalog }: DashboardServices) {
-  const [rows, graph] = await Promise.all([store.listSteps(run.id), catalog.graph(run.flowId, run.revision)]);
-  return stepViews(run.id, rows ?? [], graph);
+export async function findGraph(runId: string, services: DashboardServices): Promise<{ run: RunDetail; graph: Graph }> {
+  const run = await findRun(runId, services);
+  return { run, graph: await services.catalog.graph(run.flowId, run.revision) };
 }
 
 export function controlView(run: RunDetail): z.output<typeof controlSchema> {

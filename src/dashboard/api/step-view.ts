@@ -1,10 +1,18 @@
 import { z } from 'zod';
+import { stepAt } from '../../flows/runtime-keys.ts';
 import type { Graph } from '../../model/manifest.ts';
-import type { StepDetail } from '../../store/store.ts';
+import type { RunDetail, StepView, Store } from '../../store/store.ts';
+import { unknownId } from '../error-responses.ts';
 import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
 
 export const stepStatusSchema = z.enum(['Pending', 'Running', 'Succeeded', 'Failed', 'Skipped']);
 export const stepErrorSchema = z.object({ code: z.string(), message: z.string(), retryable: z.boolean() });
+
+const truncated = () =>
+  z
+    .literal(true)
+    .optional()
+    .describe('Set where a value was too large for this answer: { truncated, length, preview } stands in its place.');
 
 const attemptSchema = z.object({
   attempt: integer(),
@@ -14,6 +22,7 @@ const attemptSchema = z.object({
   error: stepErrorSchema.nullable(),
   startedAt: time(),
   completedAt: time().nullable(),
+  truncated: truncated(),
 });
 
 export const stepSchema = z
@@ -32,34 +41,34 @@ export const stepSchema = z
     dueAt: time().nullable(),
     startedAt: time().nullable(),
     completedAt: time().nullable(),
+    truncated: truncated(),
   })
   .meta({ id: 'Step' });
 
-type StepView = z.output<typeof stepSchema>;
+type StepAnswer = z.output<typeof stepSchema>;
 
-/**
- * Every step of the graph that a run follows, in manifest order, those it has not reached as Pending. Rows that the
- * graph does not name, such as the children of a loop (`key.0.child`), stand behind the step that they belong to.
- */
-export function stepViews(runId: string, rows: readonly StepDetail[], graph: Graph): StepView[] {
-  const isPlanned = (stepKey: string) => Object.hasOwn(graph, stepKey);
-  const others = rows
-    .filter((row) => !isPlanned(row.stepKey))
-    .sort((a, b) => a.stepKey.localeCompare(b.stepKey, 'en', { numeric: true }));
-  const byKey = new Map(rows.map((row) => [row.stepKey, row]));
-  const planned = Object.entries(graph).flatMap(([stepKey, { type: stepType }]) => {
-    const row = byKey.get(stepKey);
-    const own = row === undefined ? pendingView({ runId, stepKey, stepType }) : stepView(row);
-    return [own, ...others.filter((other) => parentOf(other) === stepKey).map(stepView)];
-  });
-  return [...planned, ...others.filter((other) => !isPlanned(parentOf(other))).map(stepView)];
+/** What an answer has of values; the whole of one is at `…/steps/{key}/output`. */
+export const VALUE_LIMITS = { valueBytes: 64 * 1024, answerBytes: 4 * 1024 * 1024 } as const;
+/** Steps of a page, where no other number is asked for, and at most. */
+export const MAX_STEPS = 500;
+
+/** A page of the steps of a run in manifest order, those that it has not reached included. */
+export async function stepPage(
+  { run, graph }: { run: RunDetail; graph: Graph },
+  { skip, take }: { skip: number; take: number },
+  store: Pick<Store, 'pageSteps'>,
+): Promise<{ items: StepAnswer[]; total: number }> {
+  const page = await store.pageSteps({ runId: run.id, planned: Object.keys(graph), skip, take, limits: VALUE_LIMITS });
+  if (page === undefined) throw unknownId('run', run.id);
+  const items = page.items.map((item) =>
+    item.runId === undefined
+      ? unreachedView(run, item.stepKey, stepAt(graph, item.stepKey)?.type ?? '')
+      : stepView(item),
+  );
+  return { items, total: page.total };
 }
 
-function parentOf({ stepKey }: StepDetail): string {
-  return stepKey.split('.', 1)[0] ?? stepKey;
-}
-
-export function stepView(row: StepDetail): StepView {
+export function stepView(row: StepView): StepAnswer {
   return {
     ...row,
     attempts: row.attempts.map((attempt) => ({
@@ -73,19 +82,31 @@ export function stepView(row: StepDetail): StepView {
   };
 }
 
-export function pendingView(step: { runId: string; stepKey: string; stepType: string }): StepView {
+export function unreachedView(run: RunDetail, stepKey: string, stepType: string): StepAnswer {
+  const { completedAt, ...unreached } = unreachedIn(run);
   return {
-    ...step,
-    status: 'Pending',
+    runId: run.id,
+    stepKey,
+    stepType,
+    ...unreached,
     input: null,
     output: null,
     error: null,
-    skipReason: null,
     evaluationTrace: null,
     attemptCount: 0,
     attempts: [],
     dueAt: null,
     startedAt: null,
-    completedAt: null,
+    completedAt: isoTimeOrNull(completedAt),
   };
+}
+
+/** Where a step stands that the run has not reached: one that was stopped never will. */
+export function unreachedIn({
+  status,
+  completedAt,
+}: Pick<RunDetail, 'status' | 'completedAt'>): Pick<StepView, 'status' | 'skipReason' | 'completedAt'> {
+  if (status === 'Cancelled') return { status: 'Skipped', skipReason: 'the run was cancelled', completedAt };
+  if (status === 'TimedOut') return { status: 'Skipped', skipReason: 'the time of the run was up', completedAt };
+  return { status: 'Pending', skipReason: null, completedAt: null };
 }

@@ -106,6 +106,7 @@ function valueMembers(writer: StoreThread, reader: StoreThread) {
     claimOverdue: (request) => ask(writer, 'claimOverdue', [request]),
     listSteps: (...args) => ask(reader, 'listSteps', args),
     findStep: (...args) => ask(reader, 'findStep', args),
+    pageSteps: (...args) => ask(reader, 'pageSteps', args),
     async readRunInput(...args) {
       const answer = (await reader.call('readRunInput', args)) as AnsweredInput | LargeRunInput | undefined;
       if (answer === undefined || answer.kind !== undefined) return answer;

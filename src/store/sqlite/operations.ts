@@ -47,7 +47,7 @@ import {
   prepareSetFlowEnabled,
 } from './flows.ts';
 import { type HeldValues, prepareCountHeld, prepareHoldDelivery, prepareReleaseHeld } from './holds.ts';
-import { prepareFindLineage, prepareListSignals, preparePurgeRuns } from './insight.ts';
+import { prepareFindLineage, prepareListSignals } from './insight.ts';
 import { prepareForgetKey, prepareLearnKey, prepareListLearnedKeys } from './learned-keys.ts';
 import { prepareReadLiveFlow } from './live-flow.ts';
 import type { StoreOptions } from './messages.ts';
@@ -61,8 +61,10 @@ import {
   prepareOutlineSteps,
 } from './outline.ts';
 import { preparePing } from './ping.ts';
-import { prepareFindRun, prepareFindStep, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
+import { preparePurgeRuns } from './removed-runs.ts';
+import { prepareFindRun, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
 import { prepareFireSchedule, prepareListSchedules, prepareSaveSchedule, type SentTick } from './schedules.ts';
+import { prepareFindStep, preparePageSteps, prepareReadValue } from './step-views.ts';
 
 /** The members of the store that are one transaction each. */
 export type OperationName = Exclude<keyof Store, 'close'>;
@@ -87,6 +89,7 @@ interface Answered {
   claimOverdue: string;
   listSteps: string | undefined;
   findStep: string | undefined;
+  pageSteps: string | undefined;
   readRunInput: AnsweredInput | LargeRunInput | undefined;
 }
 
@@ -192,6 +195,8 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   listSignals: { thread: 'reader', prepare: prepareListSignals },
   outlineSteps: { thread: 'reader', prepare: prepareOutlineSteps },
   findStep: { thread: 'reader', prepare: (db) => givingText(prepareFindStep(db)) },
+  pageSteps: { thread: 'reader', prepare: (db) => givingText(preparePageSteps(db)) },
+  readValue: { thread: 'reader', prepare: prepareReadValue },
   listMoments: { thread: 'reader', prepare: prepareListMoments },
   listLoops: { thread: 'reader', prepare: prepareListLoops },
   countChildren: { thread: 'reader', prepare: prepareCountChildren },

@@ -123,21 +123,6 @@ export function prepareListSteps(db: Database): (runId: string) => StepDetail[] 
   };
 }
 
-export function prepareFindStep(db: Database): (runId: string, stepKey: string) => StepDetail | undefined {
-  const find = db.prepare<[string, string], StepRow>(
-    `SELECT ${stepColumns} FROM steps WHERE run_id = ? AND step_key = ?`,
-  );
-  const listAttempts = db.prepare<[string, string], AttemptRow>(
-    `SELECT ${attemptColumns} FROM attempts WHERE run_id = ? AND step_key = ? ORDER BY attempt`,
-  );
-  return (runId, stepKey) => {
-    const row = find.get(runId, stepKey);
-    if (row === undefined) return undefined;
-    const attempts = listAttempts.all(runId, stepKey).map(({ stepKey: _, ...each }) => ({ ...each, ...jsonOf(each) }));
-    return toStep(runId, row, attempts);
-  };
-}
-
 export function prepareReadRunInput(db: Database): (query: RunInputQuery) => RunInput | LargeRunInput | undefined {
   const findTrigger = db.prepare<[string], TriggerRow>(`SELECT ${triggerColumns} FROM runs WHERE id = ?`);
   const measureBody = db.prepare<[string], { bytes: number }>(

@@ -183,7 +183,7 @@ export function deploys({ open }: StoreUnderTest): void {
       await startRun(store, two, { id: id(101) });
       await endRun(store);
       await startRun(store, one, { id: id(102), startedAt: T0 + 5 });
-      await store.purgeRuns({ before: T0 + 1, limit: 10 });
+      await store.purgeRuns({ before: T0 + 1, maxRows: 100 });
       expect((await store.readLiveFlow(flowId)).stepsWithHistory).toEqual(['a']);
     });
   });

@@ -85,7 +85,7 @@ export function figures({ open }: StoreUnderTest): void {
         { at: T0, counts: { Running: 1 }, p50DurationMs: null, p95DurationMs: null },
       ]);
 
-      expect(await store.purgeRuns({ before: T0 + 1, limit: 10 })).toBe(1);
+      expect(await store.purgeRuns({ before: T0 + 1, maxRows: 100 })).toMatchObject({ runs: 1 });
       expect(await store.countRuns()).toEqual([running]);
     });
 

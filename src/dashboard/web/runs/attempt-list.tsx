@@ -3,17 +3,25 @@ import { counted } from '../format.ts';
 import { JsonView } from '../kit/json-view.tsx';
 import { StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
+import { StepValue } from './step-value.tsx';
 
 /** The tries of a step, newest first; more than a screen of them folds up. */
 const SHOWN = 20;
 
-export function AttemptList({ attempts }: Pick<Step, 'attempts'>) {
+interface AttemptListProps extends Pick<Step, 'attempts'> {
+  /** Of the step in the API. */
+  readonly path: string;
+  /** With those that the API leaves out. */
+  readonly total: number;
+}
+
+export function AttemptList({ attempts, path, total }: AttemptListProps) {
   const newest = attempts.slice(-SHOWN).reverse();
   return (
     <>
-      <h3>{counted(attempts.length, 'attempt')}</h3>
+      <h3>{counted(total, 'attempt')}</h3>
       <ol class="attempts">
-        {newest.map(({ attempt, status, startedAt, completedAt, error, input, output }) => (
+        {newest.map(({ attempt, status, startedAt, completedAt, error, input, output, truncated }) => (
           <li key={attempt}>
             <details>
               <summary>
@@ -24,14 +32,24 @@ export function AttemptList({ attempts }: Pick<Step, 'attempts'>) {
                 </span>
                 {error === null ? null : <span class="attempt-error break">{error.message}</span>}
               </summary>
-              <JsonView value={{ input, output, error }} label={`Attempt ${attempt}`} />
+              {truncated ? (
+                (['input', 'output'] as const).map((name) => (
+                  <StepValue
+                    key={name}
+                    value={name === 'input' ? input : output}
+                    isCut
+                    label={`Attempt ${attempt}, ${name}`}
+                    whole={`${path}/${name}?attempt=${attempt}`}
+                  />
+                ))
+              ) : (
+                <JsonView value={{ input, output, error }} label={`Attempt ${attempt}`} />
+              )}
             </details>
           </li>
         ))}
       </ol>
-      {attempts.length > SHOWN ? (
-        <p class="muted">{`${attempts.length - SHOWN} earlier ones are in the API’s answer.`}</p>
-      ) : null}
+      {total > newest.length ? <p class="muted">{`${total - newest.length} earlier ones are not shown.`}</p> : null}
     </>
   );
 }

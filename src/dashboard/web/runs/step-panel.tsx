@@ -3,7 +3,6 @@ import { withQuery } from '../api.ts';
 import type { Iterations, RunOutline, Step, StepOutline, StepStatus } from '../api-types.ts';
 import { iterationOf, pathOf, scopeOf } from '../graph/step-paths.ts';
 import { Icon } from '../kit/icon.tsx';
-import { JsonView } from '../kit/json-view.tsx';
 import { Loaded } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
@@ -16,6 +15,7 @@ import { RetryButton } from './retry-button.tsx';
 import { SignalButton } from './signal-button.tsx';
 import { lookOf } from './state-look.ts';
 import { type StepState, stepState } from './step-state.ts';
+import { StepValue } from './step-value.tsx';
 import { useRunPart } from './use-run.ts';
 
 interface StepPanelProps {
@@ -86,6 +86,8 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
   const state = stepState(step);
   const look = lookOf(state);
   const hasInput = step.input !== null;
+  const isCut = step.truncated === true;
+  const path = `/runs/${run.id}/steps/${encodeURIComponent(step.stepKey)}`;
   return (
     <>
       <div class="step-state">
@@ -128,16 +130,22 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
       {hasInput ? (
         <>
           <h3>Input, secrets masked</h3>
-          <JsonView value={step.input} label="Input" />
+          <StepValue value={step.input} isCut={isCut} label="Input" whole={`${path}/input`} />
         </>
       ) : null}
       {step.status === 'Succeeded' ? (
         <>
           <h3>Output</h3>
-          {step.output === null ? <p class="muted">None.</p> : <JsonView value={step.output} label="Output" />}
+          {step.output === null ? (
+            <p class="muted">None.</p>
+          ) : (
+            <StepValue value={step.output} isCut={isCut} label="Output" whole={`${path}/output`} />
+          )}
         </>
       ) : null}
-      {step.attempts.length === 0 ? null : <AttemptList attempts={step.attempts} />}
+      {step.attempts.length === 0 ? null : (
+        <AttemptList path={path} attempts={step.attempts} total={step.attemptCount} />
+      )}
     </>
   );
 }

@@ -1,0 +1,211 @@
+import type { Database } from 'better-sqlite3';
+import { type Json, parseJson } from '../../model/json.ts';
+import type { Attempt } from '../../model/run.ts';
+import type { CutValue, OutlineStore, StepPage, StepView, StoredText, ValueLimits } from '../store.ts';
+import { toError } from './runs.ts';
+
+/** Characters of a value's JSON that stand for it where it is cut. */
+const PREVIEW_CHARACTERS = 200;
+/** Attempts that a view shows of a step, the newest of them. */
+const MAX_ATTEMPTS = 100;
+
+const VALUES = ['input', 'output', 'evaluationTrace'] as const;
+type Value = (typeof VALUES)[number];
+
+/** A value as a row has it: whole, or its beginning and its size. */
+type ValueColumns<Name extends string> = {
+  readonly [Key in Name]: string | null;
+} & { readonly [Key in `${Name}Bytes`]: number | null } & { readonly [Key in `${Name}Preview`]: string | null };
+
+type StepRow = Omit<StepView, Value | 'runId' | 'error' | 'attempts' | 'truncated'> & {
+  readonly error: string | null;
+} & ValueColumns<Value>;
+type AttemptRow = Omit<Attempt, 'input' | 'output' | 'error'> & {
+  readonly stepKey: string;
+  readonly error: string | null;
+} & ValueColumns<'input' | 'output'>;
+
+/** SQL that reads a value only where it is no larger than @maxBytes. */
+function valueColumns(column: string, name: string): string {
+  return `CASE WHEN octet_length(${column}) <= @maxBytes THEN ${column} END AS ${name},
+    octet_length(${column}) AS ${name}Bytes,
+    CASE WHEN octet_length(${column}) > @maxBytes THEN substr(${column}, 1, ${PREVIEW_CHARACTERS}) END AS ${name}Preview`;
+}
+
+const stepColumns = `step_key AS stepKey, step_type AS stepType, status, error, skip_reason AS skipReason,
+  attempt_count AS attemptCount, due_at AS dueAt, started_at AS startedAt, completed_at AS completedAt,
+  ${valueColumns('input', 'input')}, ${valueColumns('output', 'output')},
+  ${valueColumns('evaluation_trace', 'evaluationTrace')}`;
+
+export function prepareFindStep(
+  db: Database,
+): (runId: string, stepKey: string, limits?: ValueLimits) => StepView | undefined {
+  const list = prepareListViews(db);
+  return (runId, stepKey, limits) => list(runId, [stepKey], limits)[0];
+}
+
+export function preparePageSteps(
+  db: Database,
+): (query: Parameters<OutlineStore['pageSteps']>[0]) => StepPage | undefined {
+  const isKnown = db.prepare('SELECT 1 FROM runs WHERE id = ?');
+  const listKeys = db.prepare<[string], string>('SELECT step_key FROM steps WHERE run_id = ?').pluck();
+  const list = prepareListViews(db);
+  return ({ runId, planned, skip, take, limits }) => {
+    if (isKnown.get(runId) === undefined) return undefined;
+    const ordered = inOrder(listKeys.all(runId), planned);
+    const keys = ordered.slice(skip, skip + take);
+    const rows = new Map(list(runId, keys, limits).map((step) => [step.stepKey, step]));
+    return { items: keys.map((stepKey) => rows.get(stepKey) ?? { stepKey }), total: ordered.length };
+  };
+}
+
+/** The planned keys in their order, each with the keys of a loop's children behind it, then what no plan names. */
+function inOrder(keys: readonly string[], planned: readonly string[]): string[] {
+  const known = new Set(planned);
+  const children = new Map<string, { readonly key: string; readonly segments: readonly string[] }[]>();
+  for (const key of keys) {
+    if (known.has(key)) continue;
+    const segments = key.split('.');
+    const parent = known.has(segments[0] ?? '') ? (segments[0] ?? '') : '';
+    const others = children.get(parent);
+    if (others === undefined) children.set(parent, [{ key, segments }]);
+    else others.push({ key, segments });
+  }
+  const behind = (parent: string) =>
+    (children.get(parent) ?? []).sort((a, b) => compareSegments(a.segments, b.segments)).map(({ key }) => key);
+  return [...planned.flatMap((key) => [key, ...behind(key)]), ...behind('')];
+}
+
+/** Indices of iterations by their number. */
+function compareSegments(a: readonly string[], b: readonly string[]): number {
+  for (let at = 0; at < a.length && at < b.length; at += 1) {
+    const [left, right] = [a[at] ?? '', b[at] ?? ''];
+    if (left === right) continue;
+    const difference = Number(left) - Number(right);
+    if (!Number.isNaN(difference) && difference !== 0) return difference;
+    return left < right ? -1 : 1;
+  }
+  return a.length - b.length;
+}
+
+function prepareListViews(
+  db: Database,
+): (runId: string, stepKeys: readonly string[], limits?: ValueLimits) => StepView[] {
+  interface Named {
+    readonly runId: string;
+    readonly keys: string;
+    readonly maxBytes: number;
+  }
+  const listSteps = db.prepare<[Named], StepRow>(`
+    SELECT ${stepColumns} FROM steps
+    WHERE run_id = @runId AND step_key IN (SELECT value FROM json_each(@keys)) ORDER BY step_key`);
+  const listAttempts = db.prepare<[Named], AttemptRow>(`
+    SELECT a.step_key AS stepKey, a.attempt, a.status, a.error, a.started_at AS startedAt, a.completed_at AS completedAt,
+      ${valueColumns('a.input', 'input')}, ${valueColumns('a.output', 'output')}
+    FROM json_each(@keys) AS named CROSS JOIN steps AS s ON s.run_id = @runId AND s.step_key = named.value
+    CROSS JOIN attempts AS a ON a.run_id = @runId AND a.step_key = s.step_key
+      AND a.attempt > s.attempt_count - ${MAX_ATTEMPTS}
+    ORDER BY a.step_key, a.attempt`);
+  return (runId, stepKeys, limits) => {
+    const cut = new Cutter(limits);
+    const named = { runId, keys: JSON.stringify(stepKeys), maxBytes: cut.maxBytes };
+    const steps: StepView[] = [];
+    for (const row of listSteps.iterate(named)) steps.push(cut.step(runId, row));
+    const attempts = new Map<string, StepView['attempts'][number][]>(steps.map(({ stepKey }) => [stepKey, []]));
+    for (const row of listAttempts.iterate(named)) attempts.get(row.stepKey)?.push(cut.attempt(row));
+    return steps.map((step) => ({ ...step, attempts: attempts.get(step.stepKey) ?? [] }));
+  };
+}
+
+/** Hands out values until an answer holds as much as it may. */
+class Cutter {
+  /** Of one value. */
+  readonly maxBytes: number;
+  #left: number;
+
+  constructor(limits: ValueLimits | undefined) {
+    this.maxBytes = limits?.valueBytes ?? Number.MAX_SAFE_INTEGER;
+    this.#left = limits?.answerBytes ?? Number.POSITIVE_INFINITY;
+  }
+
+  step(runId: string, row: StepRow): StepView {
+    const { stepKey, stepType, status, skipReason, attemptCount, dueAt, startedAt, completedAt } = row;
+    const input = this.#shown(row.input, row.inputBytes, row.inputPreview);
+    const output = this.#shown(row.output, row.outputBytes, row.outputPreview);
+    const trace = this.#shown(row.evaluationTrace, row.evaluationTraceBytes, row.evaluationTracePreview);
+    return {
+      runId,
+      stepKey,
+      stepType,
+      status,
+      input: input.value,
+      output: output.value,
+      error: toError(row.error),
+      skipReason,
+      evaluationTrace: trace.value,
+      attemptCount,
+      attempts: [],
+      dueAt,
+      startedAt,
+      completedAt,
+      ...(input.isCut || output.isCut || trace.isCut ? { truncated: true } : {}),
+    };
+  }
+
+  attempt(row: AttemptRow): StepView['attempts'][number] {
+    const { attempt, status, startedAt, completedAt } = row;
+    const input = this.#shown(row.input, row.inputBytes, row.inputPreview);
+    const output = this.#shown(row.output, row.outputBytes, row.outputPreview);
+    return {
+      attempt,
+      status,
+      input: input.value,
+      output: output.value,
+      error: toError(row.error),
+      startedAt,
+      completedAt,
+      ...(input.isCut || output.isCut ? { truncated: true } : {}),
+    };
+  }
+
+  #shown(text: string | null, bytes: number | null, preview: string | null): { value: Json; isCut: boolean } {
+    if (bytes === null) return { value: null, isCut: false };
+    if (text !== null && bytes <= this.#left) {
+      this.#left -= bytes;
+      return { value: parseJson(text), isCut: false };
+    }
+    const beginning = preview ?? text?.slice(0, PREVIEW_CHARACTERS) ?? '';
+    const value: CutValue = { truncated: true, length: bytes, preview: beginning };
+    return { value: { ...value }, isCut: true };
+  }
+}
+
+/** Reads a value piece by piece, as it is kept. */
+export function prepareReadValue(
+  db: Database,
+): (query: Parameters<OutlineStore['readValue']>[0]) => StoredText | undefined {
+  type Row = { totalBytes: number | null; changes: string; piece: Uint8Array | null };
+  interface Asked {
+    readonly runId: string;
+    readonly stepKey: string;
+    readonly attempt: number | null;
+    readonly offset: number;
+    readonly bytes: number;
+  }
+  const prepare = (column: 'input' | 'output') => {
+    const piece = `octet_length(${column}) AS totalBytes, attempt_count || ' ' || coalesce(completed_at, '') AS changes,
+      substr(CAST(${column} AS BLOB), @offset + 1, @bytes) AS piece`;
+    return {
+      step: db.prepare<[Asked], Row>(`SELECT ${piece} FROM steps WHERE run_id = @runId AND step_key = @stepKey`),
+      attempt: db.prepare<[Asked], Row>(`
+        SELECT ${piece.replace('attempt_count', 'attempt')} FROM attempts
+        WHERE run_id = @runId AND step_key = @stepKey AND attempt = @attempt`),
+    };
+  };
+  const statements = { input: prepare('input'), output: prepare('output') };
+  return ({ value, attempt, ...asked }) => {
+    const statement = statements[value][attempt === undefined ? 'step' : 'attempt'];
+    const row = statement.get({ ...asked, attempt: attempt ?? null });
+    return row === undefined ? undefined : { ...row, piece: row.piece ?? new Uint8Array() };
+  };
+}

@@ -1,0 +1,149 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { parseManifest } from '../../src/manifest/load.ts';
+import { secretReader } from '../../src/manifest/read-secret.ts';
+import { NOW, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+
+const LOOPING_ID = '2d7a4d6c-52a1-4a0e-9c5f-1d6b7f0f3a56';
+const LOOPING = {
+  id: LOOPING_ID,
+  name: 'looping',
+  version: '1',
+  triggers: { byHand: { type: 'manual' } },
+  steps: {
+    lines: { type: 'ForEach', forEach: [], steps: { price: { type: 'NoOp' } } },
+    ship: { type: 'NoOp', runAfter: { lines: ['Succeeded'] } },
+  },
+};
+const LARGE = `${'ü'.repeat(40_000)}"`;
+
+let dashboard: TestDashboard;
+const ask = async (path: string, method: 'GET' | 'POST' = 'GET') => {
+  const response = await dashboard.app.inject({ method, url: `/flows/api/runs/${path}` });
+  return { status: response.statusCode, headers: response.headers, body: response.json() };
+};
+
+beforeAll(async () => {
+  dashboard = await startDashboard();
+  const { flow } = parseManifest(JSON.stringify(LOOPING), 'looping.json', {
+    handlers: handlerTable(builtInHandlers({ egressAllow: [] })),
+    readSecret: secretReader({ env: {}, baseFolder: '.' }),
+    strict: false,
+    checks: [],
+  });
+  if (flow === undefined) throw new Error('the manifest is refused');
+  await dashboard.catalog.deploy(flow);
+});
+afterAll(() => dashboard.close());
+
+/** Starts a run whose children leave this each, up to the first that is left out. */
+async function looped(outputs: readonly string[], left = outputs.length): Promise<string> {
+  const started = await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${LOOPING_ID}/trigger` });
+  const { runId } = started.json();
+  for (let done = -1; done < left; ) {
+    const { claims } = await dashboard.store.claimDue({ now: NOW, leasedUntil: NOW + 60_000, limit: 100 });
+    for (const claim of claims.filter((each) => each.runId === runId)) {
+      const result =
+        claim.stepKey === 'lines'
+          ? ({ kind: 'loop', items: outputs, concurrency: 1 } as const)
+          : ({ kind: 'succeeded', output: outputs[done] ?? null } as const);
+      await dashboard.store.advance({ ...claim, at: NOW, input: { of: claim.stepKey }, result });
+      done += 1;
+    }
+  }
+  return runId;
+}
+
+describe('a run with large values', () => {
+  it('is shown with their beginnings and lengths, and marks what it cut', async () => {
+    const runId = await looped([LARGE, 'small']);
+    const length = Buffer.byteLength(JSON.stringify(LARGE));
+    const cut = { truncated: true, length, preview: JSON.stringify(LARGE).slice(0, 200) };
+    const { body: run } = await ask(runId);
+    expect(run).toMatchObject({ stepsTotal: 4 });
+    expect(run.steps[1]).toMatchObject({ stepKey: 'lines.0.price', output: cut, truncated: true });
+    expect(run.steps[1].attempts).toMatchObject([{ input: { of: 'lines.0.price' }, output: cut, truncated: true }]);
+    expect(run.steps[2]).toMatchObject({ stepKey: 'lines.1.price', output: 'small' });
+    expect(run.steps[2]).not.toHaveProperty('truncated');
+    expect((await ask(`${runId}/steps/lines.0.price`)).body).toMatchObject({ output: cut, truncated: true });
+  });
+
+  it('gives each of them whole and on its own', async () => {
+    const runId = await looped([LARGE]);
+    const { body, headers } = await ask(`${runId}/steps/lines.0.price/output`);
+    expect(body).toBe(LARGE);
+    expect(headers).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'content-length': String(Buffer.byteLength(JSON.stringify(LARGE))),
+    });
+    expect((await ask(`${runId}/steps/lines.0.price/output?attempt=1`)).body).toBe(LARGE);
+    expect((await ask(`${runId}/steps/lines.0.price/input`)).body).toEqual({ of: 'lines.0.price' });
+  });
+
+  it('leaves null where a step has left nothing or was not reached, and has no such step as it never will', async () => {
+    const runId = await looped([]);
+    expect((await ask(`${runId}/steps/ship/output`)).body).toBeNull();
+    expect(await ask(`${runId}/steps/nobody/output`)).toMatchObject({ status: 404, body: { reason: 'unknown_step' } });
+    expect(await ask(`${runId}/steps/ship/output?attempt=7`)).toMatchObject({ status: 404 });
+    expect(await ask(`${UNKNOWN_ID}/steps/ship/output`)).toMatchObject({
+      status: 404,
+      body: { reason: 'unknown_run' },
+    });
+  });
+
+  it('comes in pages, the first of them bare', async () => {
+    const runId = await looped(['a', 'b', 'c']);
+    const { body: all } = await ask(`${runId}/steps`);
+    expect(all.map(({ stepKey }: { stepKey: string }) => stepKey)).toEqual([
+      'lines',
+      'lines.0.price',
+      'lines.1.price',
+      'lines.2.price',
+      'ship',
+    ]);
+    expect((await ask(`${runId}/steps?skip=1&take=2&includeTotal=true`)).body).toEqual({
+      items: all.slice(1, 3),
+      total: 5,
+      skip: 1,
+      take: 2,
+    });
+    expect((await ask(`${runId}/steps?take=501`)).status).toBe(400);
+  });
+
+  it('that left more than a loop keeps says why it cannot be retried', async () => {
+    const mebibyte = 'x'.repeat(1024 * 1024 - 2);
+    const runId = await looped(Array.from({ length: 9 }, () => mebibyte));
+    expect((await ask(`${runId}/steps/lines`)).body).toMatchObject({
+      status: 'Failed',
+      output: null,
+      error: { code: 'output_too_large' },
+    });
+    expect(await ask(`${runId}/steps/lines/retry`, 'POST')).toMatchObject({
+      status: 409,
+      body: { reason: 'nothing_to_retry', message: expect.stringContaining('no iteration failed') },
+    });
+    expect((await ask(runId)).body.status).toBe('Failed');
+  });
+});
+
+describe('a cancelled run', () => {
+  it('has no step that is pending, in no view of it', async () => {
+    const runId = await looped(['a', 'b'], 1);
+    expect((await ask(`${runId}/cancel`, 'POST')).status).toBe(200);
+    const views = [
+      (await ask(runId)).body.steps,
+      (await ask(`${runId}/steps`)).body,
+      [(await ask(`${runId}/steps/ship`)).body],
+      (await ask(`${runId}/outline`)).body.steps,
+      (await ask(`${runId}/iterations?loop=lines`)).body.items.flatMap(({ steps }: { steps: object[] }) => steps),
+    ];
+    for (const steps of views) {
+      expect(steps.length).toBeGreaterThan(0);
+      for (const step of steps) {
+        expect(['Succeeded', 'Failed', 'Skipped']).toContain(step.status);
+        if (step.status === 'Skipped') expect(step.skipReason).toBe('the run was cancelled');
+        expect(step.completedAt).not.toBeNull();
+      }
+    }
+  });
+});
