@@ -89,6 +89,21 @@ describe('a loop', () => {
     expect(steps.each?.error).toMatchObject({ code: 'invalid_input', message: expect.stringContaining('forEach: ') });
   });
 
+  it.each([
+    ['more than 16 MiB', 'trigger.body.map(a, trigger.body.map(b, trigger.body))', 'the input has at least '],
+    [
+      'more than 8 MiB',
+      'trigger.body.map(a, trigger.body) + [1,2,3,4,5,6].map(n, trigger.body.map(a, trigger.body))',
+      'forEach: has',
+    ],
+    ['an item of more than 1 MiB', '[trigger.body.map(b, trigger.body)]', 'forEach[0]: has at least '],
+  ])('over %s fails before anything is stored', async (_what, items, message) => {
+    const body = Array.from({ length: 120 }, () => 'x'.repeat(100));
+    const { status, steps } = await run({ each: loop(cel(items), { a: value(1) }) }, body);
+    expect(status).toBe('Failed');
+    expect(steps.each?.error).toMatchObject({ code: 'input_too_large', message: expect.stringContaining(message) });
+  });
+
   it('nests', async () => {
     const { status, steps } = await run({
       rows: loop(
