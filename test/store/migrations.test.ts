@@ -144,6 +144,8 @@ test.each([
   [6, 'b60ee934b7e03c880d778743d71cbcbb041901889cfdad482b02905178122a1e'],
   [7, 'a78c8f8b1cca4f6aa36c6ad6ce3012fcfe2c59b4194557107add8b0c848d92bb'],
   [8, '842d2957f56c08761bc4f29d35513499a61fb6b572b518bed4c10b817cc05bec'],
+  [9, 'da9f46c4b4239d4e388789b6013c7f450d84b41ef863aa28f4762b4771545c3a'],
+  [10, '57e811e40addbee894eee76e955dcd424cba56bc87251a3dc48d74870f4fea20'],
 ])('migration %i is what it was when it was released', (version, sha256) => {
   const sql = migrations.find((migration) => migration.version === version)?.sql ?? '';
   expect(createHash('sha256').update(sql.replace(/\s+/g, ' ').trim()).digest('hex')).toBe(sha256);

@@ -88,8 +88,8 @@ function prepareEmpty(
   db: Database,
   { name, key, bytes }: (typeof TABLES)[number],
 ): (runId: string, left: { rows: number; bytes: number }) => Emptied {
-  const list = db.prepare<[string, number], Record<string, string | number> & { bytes: number }>(
-    `SELECT ${key}, ${bytes} AS bytes FROM ${name} WHERE run_id = ? ORDER BY ${key} LIMIT ?`,
+  const list = db.prepare<[string], Record<string, string | number> & { bytes: number }>(
+    `SELECT ${key}, ${bytes} AS bytes FROM ${name} WHERE run_id = ? ORDER BY ${key}`,
   );
   const columns = key.split(', ');
   const upTo = db.prepare(
@@ -100,16 +100,17 @@ function prepareEmpty(
     let last: Record<string, string | number> | undefined;
     let rows = 0;
     let weight = 0;
-    // One more than may go says whether any is left.
-    const found = list.all(runId, left.rows + 1);
-    for (const row of found.slice(0, left.rows)) {
+    let isEmpty = true;
+    // Row by row: one may weigh as much as all others.
+    for (const row of list.iterate(runId)) {
+      isEmpty = rows < left.rows && weight < left.bytes;
+      if (!isEmpty) break;
       last = row;
       rows += 1;
       weight += row.bytes;
-      if (weight >= left.bytes) break;
     }
     if (last !== undefined) upTo.run(runId, ...columns.map((column) => last?.[column]));
-    return { rows, bytes: weight, isEmpty: rows === found.length };
+    return { rows, bytes: weight, isEmpty };
   };
 }
 

@@ -7,6 +7,7 @@ import { figures } from './0006-figures.ts';
 import { bounds } from './0007-bounds.ts';
 import { loops } from './0008-loops.ts';
 import { slots } from './0009-slots.ts';
+import { largeRows } from './0010-large-rows.ts';
 import type { Migration } from './migration.ts';
 
 /** The schema's history in order; append only. */
@@ -20,4 +21,5 @@ export const migrations: readonly Migration[] = [
   bounds,
   loops,
   slots,
+  largeRows,
 ];
