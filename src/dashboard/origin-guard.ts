@@ -9,7 +9,14 @@ const READING_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 const PROXY_HEADER = new RegExp(
   [
     'forwarded(-.*)?',
-    'x-forwarded(-.*)?',
+    'x[-_](.*[-_])?forwarded([-_].*)?',
+    'client-ip',
+    'fly-.*',
+    'x-vercel-.*',
+    'x-amzn-.*',
+    'x-proxyuser-ip',
+    'x-host',
+    'x-rewrite-url',
     'x-original-.*',
     'via',
     'cdn-loop',

@@ -106,20 +106,17 @@ const wirings = new WeakMap<Graph, Wiring>();
 function wiringOf(graph: Graph): Wiring {
   const known = wirings.get(graph);
   if (known !== undefined) return known;
+  const downstream = new Map<string, [string, Edge][]>(Object.keys(graph).map((stepKey) => [stepKey, []]));
+  for (const [stepKey, { runAfter }] of Object.entries(graph)) {
+    for (const [upstreamKey, edge] of Object.entries(runAfter)) downstream.get(upstreamKey)?.push([stepKey, edge]);
+  }
   const steps = Object.entries(graph).map(([stepKey, { runAfter }]) => ({
     stepKey,
     upstream: Object.entries(runAfter),
-    downstream: downstreamOf(graph, stepKey),
+    downstream: downstream.get(stepKey) ?? [],
   }));
   const leaves = steps.filter(({ downstream }) => downstream.length === 0).map(({ stepKey }) => stepKey);
   const wiring = { steps, leaves };
   wirings.set(graph, wiring);
   return wiring;
-}
-
-function downstreamOf(graph: Graph, upstreamKey: string): [string, Edge][] {
-  return Object.entries(graph).flatMap(([stepKey, { runAfter }]): [string, Edge][] => {
-    const edge = Object.hasOwn(runAfter, upstreamKey) ? runAfter[upstreamKey] : undefined;
-    return edge === undefined ? [] : [[stepKey, edge]];
-  });
 }

@@ -6,7 +6,7 @@ import { ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './
 const basic = (user: string, password: string) => `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
 const USER = 'ops';
 const PASSWORD = 'pass:wörd';
-const TOKEN = 'token-1234';
+const TOKEN = 'token-1234-5678-9abc';
 
 const accesses: Record<'basic' | 'token' | 'both', DashboardAccess> = {
   basic: { kind: 'credentials', basic: { user: USER, password: PASSWORD } },
@@ -224,6 +224,9 @@ it('of a hundred wrong logins that come at once one is looked at; a few wait, th
   stop.abort();
   expect(statuses.filter((status) => status === 401)).toHaveLength(1);
   expect(statuses.filter((status) => status === 429)).toHaveLength(83);
+  // Who has the token is not locked out by others at the same address.
+  const rightful = await fetch(`${base}/flows/api/runs`, { headers: { authorization: `Bearer ${TOKEN}` } });
+  expect(rightful.status).toBe(200);
   await dashboard.close();
 });
 

@@ -110,6 +110,19 @@ describe('a deploy over HTTP', () => {
     expect((await request('GET', `/flows/api/flows/${UNKNOWN_ID}`)).status).toBe(404);
   });
 
+  it('tells what a check would warn of', async () => {
+    const id = '00000000-0000-4000-8000-000000000002';
+    const triggers = { hook: { type: 'webhook', inputs: { webhookIpAllowList: '0.0.0.0-255.255.255.255' } } };
+    const { status, answer } = await request('PUT', `/flows/api/flows/${id}`, {
+      id,
+      version: '1',
+      triggers,
+      steps: {},
+    });
+    expect(status).toBe(200);
+    expect(answer.warnings).toContainEqual(expect.stringContaining('webhookIpAllowList'));
+  });
+
   it('of an unknown id creates the flow', async () => {
     const id = '00000000-0000-4000-8000-000000000001';
     const created = await request('PUT', `/flows/api/flows/${id}`, { id, version: '1', steps: {} });

@@ -75,6 +75,14 @@ describe('without credentials', () => {
     'x-original-for',
     'x-original-host',
     'cdn-loop',
+    'client-ip',
+    'fly-client-ip',
+    'x-vercel-forwarded-for',
+    'x-proxyuser-ip',
+    'x-amzn-trace-id',
+    'x-host',
+    'x-rewrite-url',
+    'x_forwarded_for',
   ])('a loopback listener refuses what a proxy brings in: %s', async (header) => {
     const headers = { host: 'localhost', [header]: 'for=203.0.113.7' };
     expect(await ask('loopback on 127.0.0.1', 'GET', headers)).toMatchObject({

@@ -187,3 +187,17 @@ describe('any run of any graph', () => {
     );
   });
 });
+
+it('reads a graph a bounded number of times, however many steps it has', () => {
+  const keys = Array.from({ length: 500 }, (_, index) => `s${index}`);
+  const long = graphOf(Object.fromEntries(keys.map((key, index) => [key, index === 0 ? [] : [`s${index - 1}`]])));
+  let reads = 0;
+  const watched = new Proxy(long, {
+    ownKeys(graph) {
+      reads += 1;
+      return Reflect.ownKeys(graph);
+    },
+  });
+  expect(planNext(watched, new Map()).start).toEqual(['s0']);
+  expect(reads).toBeLessThan(10);
+});

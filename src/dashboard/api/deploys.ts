@@ -24,6 +24,10 @@ const invalidSchema = errorSchema.extend({ issues: z.array(issueSchema).optional
 const SHAPES =
   'A 409 has the shape of the answer; the 400 of an invalid manifest adds `issues`: what is wrong, and where.';
 
+const deployedSchema = outcomeSchema
+  .extend({ warnings: z.array(z.string()).describe('Doubts about the manifest, as `sluice check` prints them.') })
+  .meta({ id: 'Deployed' });
+
 const ALLOWABLE = ['caution', 'breaking'] as const;
 
 const query = z.strictObject({
@@ -81,7 +85,7 @@ export const deployRoutes: ApiRoutes = (app, services) => {
         params: z.object({ id: guid() }),
         querystring: query,
         body: documentedBody(manifestShape, EXAMPLE_MANIFEST),
-        response: { 200: outcomeSchema, ...BODY_REFUSALS, 400: invalidSchema, 409: outcomeSchema },
+        response: { 200: deployedSchema, ...BODY_REFUSALS, 400: invalidSchema, 409: deployedSchema },
       },
     },
     async (request, reply) => {
@@ -97,7 +101,8 @@ export const deployRoutes: ApiRoutes = (app, services) => {
       const { allow, dryRun: isPlan } = request.query;
       const [outcome] = await services.deployment.deploy([flow], { allow, isPlan });
       if (outcome === undefined) throw new Error('a deploy of one flow had no outcome');
-      return reply.code(outcome.action === 'refused' ? 409 : 200).send(outcomeView(outcome));
+      const warnings = issues.map(formatIssue);
+      return reply.code(outcome.action === 'refused' ? 409 : 200).send({ ...outcomeView(outcome), warnings });
     },
   );
 };

@@ -81,8 +81,8 @@ const RENAMED = {
 function learnsAgain(trigger: Trigger | undefined): string {
   if (trigger?.type !== 'webhook' || !learnsKey(trigger.inputs)) return '';
   return (
-    ' The learnt key is kept by the key of the trigger too: under the new one nothing can be verified until a handshake ' +
-    'brings a key, and the first one decides, whoever sends it.'
+    ' The learnt key is kept by the key of the trigger too: under the new one deliveries are not verified by it, and no ' +
+    'handshake brings another. Rename the trigger back, or forget its learnt key and make the webhook again.'
   );
 }
 

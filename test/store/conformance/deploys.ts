@@ -255,6 +255,25 @@ export function deploys({ open }: StoreUnderTest): void {
     };
     const kinds = async (results: Promise<{ kind: string }>[]) => (await Promise.all(results)).map(({ kind }) => kind);
 
+    test('lets nobody hand over another key than the one learnt before, until that is forgotten', async () => {
+      const store = await open();
+      const learn = (triggerKey: string, secret: string) =>
+        store.learnKey({
+          flowId,
+          triggerKey,
+          scheme: 'Asana',
+          secret: new TextEncoder().encode(secret),
+          learnedAt: T0,
+        });
+      await deploy(store, 1, { triggers: { keys: ['a'], renamed: [] } });
+      const genuine = await learn('a', 'genuine');
+      await deploy(store, 2, rename('a', 'b'));
+      expect(await learn('b', 'forged')).toEqual(genuine);
+      expect(await store.listLearnedKeys()).toEqual([genuine]);
+      expect(await store.forgetKey({ flowId, triggerKey: 'b' })).toBe(true);
+      expect(await learn('b', 'made again')).toMatchObject({ triggerKey: 'b' });
+    });
+
     test('refuses what was accepted under the key that it had, however often it is renamed', async () => {
       const store = await open();
       await deploy(store, 1, { triggers: { keys: ['a'], renamed: [] } });
