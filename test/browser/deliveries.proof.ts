@@ -16,7 +16,7 @@ describeInBrowser('deliveries', () => {
 
   beforeAll(async () => {
     await Promise.all(Array.from({ length: 60 }, () => deliver(service().url)));
-    await deliver(service().url, { body: JSON.stringify({ note: HOSTILE }), headers: { 'x-note': HOSTILE } });
+    await deliver(service().url, { body: JSON.stringify({ note: HOSTILE }), headers: { 'user-agent': HOSTILE } });
     await deliver(service().url, { key: 'wrong', body: '{"from":"a stranger"}' });
   });
 
