@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
@@ -37,8 +37,6 @@ describe('an open database whose file is touched', () => {
         writeFileSync(path, '');
       },
     ],
-    ['is cut to nothing', (path) => truncateSync(path, 0)],
-    ['is cut to one page', (path) => truncateSync(path, 8192)],
     ['loses its write-ahead log', (path) => rmSync(`${path}-wal`)],
     ['loses the index of its log', (path) => rmSync(`${path}-shm`)],
     ['lies in a folder that is renamed', (path) => renameSync(dirname(path), `${dirname(path)}-moved`)],
@@ -74,24 +72,6 @@ describe('an open database whose file is touched', () => {
     const after = await openSqliteStore({ path });
     onTestFinished(() => after.close());
     expect(await runIds(after)).toEqual([id(1002), id(1001)]);
-  });
-
-  test('is not lost where its own checkpoints shorten it', async () => {
-    const path = newPath();
-    const onLost = vi.fn();
-    const store = await openSqliteStore({ path, onLost, log: { inMemory: false, maxRows: 1, maxBytes: 1e9 } });
-    onTestFinished(() => store.close());
-    const body = Buffer.alloc(1 << 20);
-    const flood = (from: number) =>
-      Promise.all(Array.from({ length: 30 }, (_, n) => store.recordDelivery(aDelivery({ id: id(from + n), body }))));
-    await flood(10);
-    const grown = statSync(path).size;
-    for (let n = 100; statSync(path).size >= grown; n += 30) {
-      await flood(n);
-      await store.releaseSpace({ pages: 1_000_000 });
-    }
-    await store.ping();
-    expect(onLost).not.toHaveBeenCalled();
   });
 });
 

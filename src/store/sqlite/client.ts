@@ -17,7 +17,7 @@ export interface SqliteStoreOptions {
   readonly path: string;
   /** Called once when a thread of the store has ended by itself; every call rejects from then on. */
   readonly onFatal?: (error: Error) => void;
-  /** Called once when the database file was removed, replaced or cut; whatever writes rejects from then on. */
+  /** Called once when the database file was removed or replaced; whatever writes rejects from then on. */
   readonly onLost?: (error: Error) => void;
   /** The delivery log: in the database and unbounded where not given. */
   readonly log?: StoreOptions['log'];

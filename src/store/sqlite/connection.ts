@@ -60,7 +60,7 @@ function openFile(path: string): WriterConnection {
       configure(db);
       migrate(db, migrations);
       makePrivate(file);
-      const watch = new FileWatch(db, named, file);
+      const watch = new FileWatch(named, file);
       return {
         db,
         watch,

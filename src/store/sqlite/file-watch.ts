@@ -1,6 +1,5 @@
-import { type BigIntStats, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { basename } from 'node:path';
-import type { Database } from 'better-sqlite3';
 
 /** The files of an open database: its own and the two that SQLite keeps next to it. */
 const SUFFIXES = ['', '-wal', '-shm'];
@@ -16,29 +15,19 @@ interface WatchedFile {
  *
  * Unix lets anyone remove or replace an open file: SQLite would go on writing to one that no later start can find, and
  * every acknowledgement would be a lie. Whoever asks after a commit and before the answers leave acknowledges nothing
- * that was lost before. A question costs a few microseconds, a commit a hundred times that.
+ * that was lost before. Its size is not looked at: checkpoints on other threads shorten it too. A question costs a few microseconds, a commit a hundred times that.
  */
 export class FileWatch {
   readonly #files: readonly WatchedFile[];
-  readonly #countPages: () => number;
-  readonly #pageSize: number;
-  #size: number;
-  /** The smallest number of pages since the file last changed its size: no checkpoint cuts it to fewer. */
-  #fewestPages: number;
   #loss: Error | undefined;
 
   /** `path` is what the operator named, `file` where that leads. The connection has read already. */
-  constructor(db: Database, path: string, file: string) {
+  constructor(path: string, file: string) {
     this.#files = SUFFIXES.map((suffix) => {
       const watched = suffix === '' ? path : `${file}${suffix}`;
       const { dev: device, ino: inode } = statSync(watched, { bigint: true });
       return { path: watched, device, inode };
     });
-    const count = db.prepare<[], number>('PRAGMA page_count').pluck();
-    this.#countPages = () => count.get() ?? 0;
-    this.#pageSize = Number(db.pragma('page_size', { simple: true }));
-    this.#size = statSync(path).size;
-    this.#fewestPages = this.#countPages();
   }
 
   /** Why nothing may be written or acknowledged. A loss stays one: what was written meanwhile is in the lost file. */
@@ -61,27 +50,8 @@ export class FileWatch {
       const now = statSync(path, { bigint: true, throwIfNoEntry: false });
       if (now === undefined) return lossOf(path, 'was removed while it was in use');
       if (now.dev !== device || now.ino !== inode) return lossOf(path, 'was replaced while it was in use');
-      if (path === this.#files[0]?.path && this.#isCut(now)) return lossOf(path, 'was truncated while it was in use');
     }
     return undefined;
-  }
-
-  /** A checkpoint shortens the file to the pages that the database has, and nothing else may. */
-  #isCut({ size }: BigIntStats): boolean {
-    const now = Number(size);
-    const isShorter = now < this.#size;
-    let pages: number;
-    try {
-      pages = this.#countPages();
-    } catch (error) {
-      // SQLite itself has seen that pages are missing.
-      if (isShorter) return true;
-      throw error;
-    }
-    const isCut = isShorter && now < this.#fewestPages * this.#pageSize;
-    this.#fewestPages = now === this.#size ? Math.min(this.#fewestPages, pages) : pages;
-    this.#size = now;
-    return isCut;
   }
 }
 
