@@ -66,6 +66,8 @@ export interface Step {
 /** One try of a step. */
 export interface Attempt {
   readonly attempt: number;
+  /** How long it was due before it began; null where a release that did not measure it began it. */
+  readonly slotWaitMs: number | null;
   readonly status: StepStatus;
   readonly input: Json;
   readonly output: Json;

@@ -85,7 +85,7 @@ export interface StepOutline
   /** The signal that it waits for; null where it waits for none. */
   readonly signalName: string | null;
   /** Oldest first. */
-  readonly attempts: readonly Pick<Attempt, 'attempt' | 'status' | 'startedAt' | 'completedAt'>[];
+  readonly attempts: readonly Pick<Attempt, 'attempt' | 'status' | 'slotWaitMs' | 'startedAt' | 'completedAt'>[];
 }
 
 export interface StepMoments {

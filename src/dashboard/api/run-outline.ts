@@ -11,6 +11,7 @@ import { integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
 import { runSchema, runView, triggerSchema, triggerView } from './run-view.ts';
 import { controlSchema, controlView, findGraph } from './runs.ts';
 import {
+  slotWaitMsSchema,
   stepErrorSchema,
   stepSchema,
   stepStatusSchema,
@@ -41,6 +42,7 @@ export const stepOutlineSchema = z
       z.object({
         attempt: integer(),
         status: stepStatusSchema,
+        slotWaitMs: slotWaitMsSchema,
         startedAt: time(),
         completedAt: time().nullable(),
       }),

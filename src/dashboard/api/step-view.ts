@@ -14,12 +14,17 @@ const truncated = () =>
     .optional()
     .describe('Set where a value was too large for this answer: { truncated, length, preview } stands in its place.');
 
+export const slotWaitMsSchema = integer()
+  .nullable()
+  .describe('How long the attempt was due before it got a slot; null where an earlier release began it.');
+
 const attemptSchema = z.object({
   attempt: integer(),
   status: stepStatusSchema,
   input: json(),
   output: json(),
   error: stepErrorSchema.nullable(),
+  slotWaitMs: slotWaitMsSchema,
   startedAt: time(),
   completedAt: time().nullable(),
   truncated: truncated(),

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { StepStatus } from '../../model/manifest.ts';
 import type { ChildCount, LoopProgress, OutlineStore, StepMoment, StepMoments, StepOutline } from '../store.ts';
-import { toError } from './runs.ts';
+import { SLOT_WAIT, toError } from './runs.ts';
 
 type OutlineAttempt = StepOutline['attempts'][number];
 type StepRow = Omit<StepOutline, 'error' | 'attempts'> & { readonly error: string | null };
@@ -13,7 +13,7 @@ export function prepareOutlineSteps(db: Database): (runId: string, stepKeys: rea
       started_at AS startedAt, completed_at AS completedAt, signal_name AS signalName
     FROM steps WHERE ${named}`);
   const listAttempts = db.prepare<[string, string], OutlineAttempt & { readonly stepKey: string }>(`
-    SELECT step_key AS stepKey, attempt, status, started_at AS startedAt, completed_at AS completedAt
+    SELECT step_key AS stepKey, attempt, status, ${SLOT_WAIT}, started_at AS startedAt, completed_at AS completedAt
     FROM attempts WHERE ${named}, attempt`);
   return (runId, stepKeys) => {
     const keys = JSON.stringify(stepKeys);

@@ -98,8 +98,12 @@ const stepColumns = `
   evaluation_trace AS evaluationTrace, attempt_count AS attemptCount, due_at AS dueAt, started_at AS startedAt,
   completed_at AS completedAt`;
 
-const attemptColumns =
-  'step_key AS stepKey, attempt, status, input, output, error, started_at AS startedAt, completed_at AS completedAt';
+/** A clock that was set back makes no wait shorter than nothing. */
+export const SLOT_WAIT = 'max(0, started_at - due_at) AS slotWaitMs';
+
+const attemptColumns = `
+  step_key AS stepKey, attempt, status, input, output, error, ${SLOT_WAIT}, started_at AS startedAt,
+  completed_at AS completedAt`;
 
 export function prepareListSteps(db: Database): (runId: string) => StepDetail[] | undefined {
   const isKnown = db.prepare('SELECT 1 FROM runs WHERE id = ?');

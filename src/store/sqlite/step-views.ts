@@ -100,7 +100,8 @@ function prepareListViews(
     SELECT ${stepColumns} FROM steps
     WHERE run_id = @runId AND step_key IN (SELECT value FROM json_each(@keys)) ORDER BY step_key`);
   const listAttempts = db.prepare<[Named], AttemptRow>(`
-    SELECT a.step_key AS stepKey, a.attempt, a.status, a.error, a.started_at AS startedAt, a.completed_at AS completedAt,
+    SELECT a.step_key AS stepKey, a.attempt, a.status, a.error, max(0, a.started_at - a.due_at) AS slotWaitMs,
+      a.started_at AS startedAt, a.completed_at AS completedAt,
       ${valueColumns('a.input', 'input')}, ${valueColumns('a.output', 'output')}
     FROM json_each(@keys) AS named CROSS JOIN steps AS s ON s.run_id = @runId AND s.step_key = named.value
     CROSS JOIN attempts AS a ON a.run_id = @runId AND a.step_key = s.step_key
@@ -153,7 +154,7 @@ class Cutter {
   }
 
   attempt(row: AttemptRow): StepView['attempts'][number] {
-    const { attempt, status, startedAt, completedAt } = row;
+    const { attempt, status, slotWaitMs, startedAt, completedAt } = row;
     const input = this.#shown(row.input, row.inputBytes, row.inputPreview);
     const output = this.#shown(row.output, row.outputBytes, row.outputPreview);
     return {
@@ -162,6 +163,7 @@ class Cutter {
       input: input.value,
       output: output.value,
       error: toError(row.error),
+      slotWaitMs,
       startedAt,
       completedAt,
       ...(input.isCut || output.isCut ? { truncated: true } : {}),

@@ -8,9 +8,10 @@ import type { StepStatus } from '../../../src/model/manifest.ts';
 
 const T0 = Date.UTC(2026, 10, 21, 12);
 const at = (seconds: number) => new Date(T0 + seconds * 1000).toISOString();
-const attempt = (number: number, status: StepStatus, from: number, to: number | null) => ({
+const attempt = (number: number, status: StepStatus, from: number, to: number | null, slotWaitMs = 0) => ({
   attempt: number,
   status,
+  slotWaitMs,
   startedAt: at(from),
   completedAt: to === null ? null : at(to),
 });
@@ -64,6 +65,45 @@ describe('the bars of a step', () => {
     expect(seconds(step({ dueAt: at(9), attempts: [attempt(1, 'Failed', 0, 1)] }), 5)).toEqual([
       ['attempt', 0, 1, false],
       ['wait', 1, 5, true],
+    ]);
+  });
+
+  it('begin with the time for which the step was due and had no slot', () => {
+    const attempts = [attempt(1, 'Failed', 3, 4, 3000), attempt(2, 'Succeeded', 9, 10, 2000)];
+    expect(seconds(step({ status: 'Succeeded', attempts }), 60)).toEqual([
+      ['slot', 0, 3, false],
+      ['attempt', 3, 4, false],
+      ['wait', 4, 7, false],
+      ['slot', 7, 9, false],
+      ['attempt', 9, 10, false],
+    ]);
+  });
+
+  it('leave out a wait for a slot that is too short to matter, or that nothing measured', () => {
+    const attempts = [attempt(1, 'Failed', 1, 2, 99), { ...attempt(2, 'Succeeded', 3, 4), slotWaitMs: null }];
+    expect(seconds(step({ status: 'Succeeded', attempts }), 60)).toEqual([
+      ['attempt', 1, 2, false],
+      ['wait', 2, 3, false],
+      ['attempt', 3, 4, false],
+    ]);
+  });
+
+  it('never lay a wait for a slot over the attempt before it', () => {
+    const attempts = [attempt(1, 'Failed', 0, 5), attempt(2, 'Succeeded', 6, 7, 4000)];
+    expect(seconds(step({ status: 'Succeeded', attempts }), 60)).toEqual([
+      ['attempt', 0, 5, false],
+      ['slot', 5, 6, false],
+      ['attempt', 6, 7, false],
+    ]);
+  });
+
+  it('grow until now while the step is due and has no slot', () => {
+    expect(seconds(step({ dueAt: at(2) }), 5)).toEqual([['slot', 2, 5, true]]);
+    expect(seconds(step({ dueAt: at(9) }), 5)).toEqual([]);
+    expect(seconds(step({ dueAt: at(3), attempts: [attempt(1, 'Failed', 0, 1)] }), 5)).toEqual([
+      ['attempt', 0, 1, false],
+      ['wait', 1, 3, false],
+      ['slot', 3, 5, true],
     ]);
   });
 

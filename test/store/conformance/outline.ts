@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Graph } from '../../../src/model/manifest.ts';
-import type { Store } from '../../../src/store/store.ts';
+import type { Claim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { claimAll, failed, finish, graphOf, retryAt, startRun, succeeded, T0 } from '../samples.ts';
+import { claimAll, failed, finish, graphOf, minute, retryAt, startRun, succeeded, T0 } from '../samples.ts';
 
 const looping: Graph = {
   each: { type: 'ForEach', inputs: {}, runAfter: {}, concurrencyLimit: 3, steps: graphOf({ a: [], b: ['a'] }) },
@@ -48,10 +48,34 @@ export function outline({ open }: StoreUnderTest): void {
           dueAt: null,
           startedAt: T0 + 1,
           completedAt: T0 + 3,
-          attempts: [{ attempt: 1, status: 'Failed', startedAt: T0 + 1, completedAt: T0 + 3 }],
+          attempts: [{ attempt: 1, status: 'Failed', slotWaitMs: 0, startedAt: T0 + 1, completedAt: T0 + 3 }],
         },
         expect.objectContaining({ stepKey: 'each.1.b', status: 'Skipped', attempts: [] }),
       ]);
+    });
+
+    test('tells how long each attempt was due before it began, and so do the views of the step', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      const [first] = await claimAll(store, T0 + 3200);
+      await finish(store, first as Claim, retryAt(T0 + 9000), T0 + 4000);
+      const [second] = await claimAll(store, T0 + 9050);
+      await finish(store, second as Claim, succeeded(), T0 + 9060);
+      const attempts = [{ slotWaitMs: 3200 }, { slotWaitMs: 50 }];
+      const limits = { valueBytes: 100, answerBytes: 100 };
+      expect(await store.outlineSteps(runId, ['a'])).toMatchObject([{ attempts }]);
+      expect(await store.findStep(runId, 'a', limits)).toMatchObject({ attempts });
+      expect(await store.listSteps(runId)).toMatchObject([{ attempts }]);
+    });
+
+    test('a wait for a signal counts as none for a slot', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      const [claim] = await claimAll(store, T0 + 5);
+      await finish(store, claim as Claim, { kind: 'waiting', state: null, dueAt: T0 + minute, signalName: null });
+      const [resumed] = await claimAll(store, T0 + minute + 700);
+      await finish(store, resumed as Claim, succeeded(), T0 + 2 * minute);
+      expect(await store.outlineSteps(runId, ['a'])).toMatchObject([{ attempts: [{ slotWaitMs: 5 }] }]);
     });
 
     test('names the signal that a step waits for', async () => {

@@ -1,8 +1,9 @@
 import type { Step } from '../api-types.ts';
-import { counted } from '../format.ts';
+import { counted, duration } from '../format.ts';
 import { JsonView } from '../kit/json-view.tsx';
 import { StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
+import { SHOWN_SLOT_WAIT_MS } from './gantt-bars.ts';
 import { StepValue } from './step-value.tsx';
 
 /** The tries of a step, newest first; more than a screen of them folds up. */
@@ -21,7 +22,7 @@ export function AttemptList({ attempts, path, total }: AttemptListProps) {
     <>
       <h3>{counted(total, 'attempt')}</h3>
       <ol class="attempts">
-        {newest.map(({ attempt, status, startedAt, completedAt, error, input, output, truncated }) => (
+        {newest.map(({ attempt, status, slotWaitMs, startedAt, completedAt, error, input, output, truncated }) => (
           <li key={attempt}>
             <details>
               <summary>
@@ -29,6 +30,7 @@ export function AttemptList({ attempts, path, total }: AttemptListProps) {
                 <StatusPill status={status} />
                 <span class="muted">
                   <Time at={startedAt} />, <Duration from={startedAt} to={completedAt} />
+                  {(slotWaitMs ?? 0) < SHOWN_SLOT_WAIT_MS ? null : `, waited for a slot ${duration(slotWaitMs ?? 0)}`}
                 </span>
                 {error === null ? null : <span class="attempt-error break">{error.message}</span>}
               </summary>

@@ -1,9 +1,9 @@
 import type { StepStatus } from '../api-types.ts';
 import type { StepTimes } from './step-state.ts';
 
-/** A stretch of time in which a step was tried, or waited. Milliseconds since the Unix epoch. */
+/** A stretch of time in which a step was tried, waited, or was due and had no slot. Milliseconds since the Unix epoch. */
 export interface Bar {
-  readonly kind: 'attempt' | 'wait';
+  readonly kind: 'attempt' | 'wait' | 'slot';
   readonly from: number;
   readonly to: number;
   /** Of the attempt; of a wait the step's own. */
@@ -16,23 +16,35 @@ export interface Bar {
 /** Types whose whole attempt is a wait: nothing of it works on anything. */
 const WAITING_TYPES: ReadonlySet<string> = new Set(['Delay', 'WaitForSignal']);
 
+/** A step is started within a few milliseconds where a slot is free; from here on a wait for one is worth a look. */
+export const SHOWN_SLOT_WAIT_MS = 100;
+
 /** The bars of one step, oldest first. `now` is the end of what has not ended: the run's own end where it has one. */
-export function barsOf({ stepType, status, attempts }: StepTimes, now: number): Bar[] {
+export function barsOf({ stepType, status, dueAt, attempts }: StepTimes, now: number): Bar[] {
   const bars: Bar[] = [];
-  for (const { attempt, status: outcome, startedAt, completedAt } of attempts) {
-    const from = Date.parse(startedAt);
+  /** What came before an instant at which the step was tried, or at which it is still due. */
+  const waitUntil = (to: number, due: number, next: Pick<Bar, 'attempt' | 'isOpen'>) => {
     const last = bars.at(-1);
-    if (last !== undefined && from > last.to) {
-      bars.push({ kind: 'wait', from: last.to, to: from, status, attempt, isOpen: false });
+    const slotFrom = Math.max(due, last?.to ?? due);
+    const hasWaited = to - slotFrom >= SHOWN_SLOT_WAIT_MS;
+    const waitTo = hasWaited ? slotFrom : to;
+    if (last !== undefined && waitTo > last.to) {
+      bars.push({ kind: 'wait', from: last.to, to: waitTo, status, ...next, isOpen: next.isOpen && !hasWaited });
     }
+    if (hasWaited) bars.push({ kind: 'slot', from: slotFrom, to, status, ...next });
+  };
+  for (const { attempt, status: outcome, slotWaitMs, startedAt, completedAt } of attempts) {
+    const from = Date.parse(startedAt);
+    waitUntil(from, from - (slotWaitMs ?? 0), { attempt, isOpen: false });
     const isOpen = completedAt === null;
     const isWait = WAITING_TYPES.has(stepType) || (isOpen && status === 'Pending');
     const to = Math.max(from, isOpen ? now : Date.parse(completedAt));
     bars.push({ kind: isWait ? 'wait' : 'attempt', from, to, status: outcome, attempt, isOpen });
   }
   const last = bars.at(-1);
-  if (last !== undefined && !last.isOpen && status === 'Pending' && now > last.to) {
-    bars.push({ kind: 'wait', from: last.to, to: now, status, attempt: last.attempt + 1, isOpen: true });
+  if (status === 'Pending' && last?.isOpen !== true) {
+    const due = dueAt === null ? now : Date.parse(dueAt);
+    waitUntil(now, due, { attempt: (last?.attempt ?? 0) + 1, isOpen: true });
   }
   return bars;
 }

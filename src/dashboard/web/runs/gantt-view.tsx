@@ -4,7 +4,7 @@ import type { Iterations, StepOutline } from '../api-types.ts';
 import { counted, duration } from '../format.ts';
 import { Icon } from '../kit/icon.tsx';
 import { Failure } from '../kit/page.tsx';
-import { barsOf, placeOf, type Span, ticksOf } from './gantt-bars.ts';
+import { type Bar, barsOf, placeOf, type Span, ticksOf } from './gantt-bars.ts';
 import type { ViewProps } from './graph-view.tsx';
 import { lookOf } from './state-look.ts';
 import { stepState } from './step-state.ts';
@@ -45,7 +45,8 @@ export function GanttView(props: ViewProps) {
         ))}
       </ol>
       <p class="gantt-legend">
-        <span class="gantt-bar good attempt" /> attempt <span class="gantt-bar warn wait" /> wait
+        <span class="gantt-bar good attempt" /> attempt <span class="gantt-bar warn wait" /> wait{' '}
+        <span class="gantt-bar slot" /> waited for a slot
       </p>
     </div>
   );
@@ -78,7 +79,7 @@ function Row({ step, depth, ...shared }: RowProps) {
           >
             <Icon name={look.icon} spins={look.icon === 'spinner'} />
             <span>{name}</span>
-            <span class="unseen">{`${look.text}, ${summary(step, span.to)}`}</span>
+            <span class="unseen">{`${look.text}, ${summary(step, bars, span.to)}`}</span>
           </button>
           {loop === undefined ? null : (
             <button type="button" class="gantt-open" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
@@ -91,13 +92,12 @@ function Row({ step, depth, ...shared }: RowProps) {
         <div class="gantt-track" aria-hidden="true" onClick={() => onSelect(step.stepKey)}>
           {bars.map((bar) => {
             const { left, width } = placeOf(bar, span);
-            const what = bar.kind === 'wait' ? 'Wait' : `Attempt ${bar.attempt}: ${bar.status}`;
             return (
               <span
                 key={`${bar.kind} ${bar.from}`}
                 class={`gantt-bar ${bar.kind} ${toneOf(bar.kind, bar.status)} ${bar.isOpen ? 'open' : ''}`}
                 style={{ left: `${left}%`, width: `${width}%` }}
-                title={`${what}, ${duration(bar.to - bar.from)}, from +${duration(bar.from - span.from)}`}
+                title={`${whatOf(bar)}, from +${duration(bar.from - span.from)}`}
               />
             );
           })}
@@ -172,17 +172,26 @@ function rangeText(data: Iterations | undefined): string {
   return `${data.skip + 1}–${data.skip + data.items.length} of ${counted(data.total, 'iteration')}`;
 }
 
-function toneOf(kind: 'attempt' | 'wait', status: StepOutline['status']): string {
+function whatOf({ kind, from, to, attempt, status, isOpen }: Bar): string {
+  const took = duration(to - from);
+  if (kind === 'slot') return `${isOpen ? 'Waiting' : 'Waited'} for a slot ${took}`;
+  return kind === 'wait' ? `Wait, ${took}` : `Attempt ${attempt}: ${status}, ${took}`;
+}
+
+function toneOf(kind: Bar['kind'], status: StepOutline['status']): string {
+  if (kind === 'slot') return 'quiet';
   if (kind === 'wait') return status === 'Failed' ? 'bad' : 'warn';
   if (status === 'Failed') return 'bad';
   return status === 'Succeeded' ? 'good' : 'busy';
 }
 
-function summary(step: StepOutline, now: number): string {
+function summary(step: StepOutline, bars: readonly Bar[], now: number): string {
+  const slotMs = bars.reduce((sum, { kind, from, to }) => (kind === 'slot' ? sum + to - from : sum), 0);
+  const waited = slotMs === 0 ? '' : `, waited for a slot ${duration(slotMs)}`;
   const first = step.attempts[0];
-  if (first === undefined) return 'not tried';
+  if (first === undefined) return `not tried${waited}`;
   const end = step.completedAt === null ? now : Date.parse(step.completedAt);
-  return `${counted(step.attempts.length, 'attempt')}, ${duration(end - Date.parse(first.startedAt))}`;
+  return `${counted(step.attempts.length, 'attempt')}, ${duration(end - Date.parse(first.startedAt))}${waited}`;
 }
 
 /** The time of day; it moves while something does. */

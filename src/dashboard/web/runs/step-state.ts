@@ -9,6 +9,7 @@ export interface StepTimes {
   readonly attempts: readonly {
     readonly attempt: number;
     readonly status: StepStatus;
+    readonly slotWaitMs: number | null;
     readonly startedAt: string;
     readonly completedAt: string | null;
   }[];
