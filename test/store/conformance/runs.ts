@@ -109,6 +109,7 @@ export function runs({ open }: StoreUnderTest): void {
 
       const error = { code: 'busy', message: 'Not now.', retryable: true };
       const input = { of: 'a' };
+      const tried = { input, slotWaitMs: 0 };
       const end = { status: 'Succeeded', input, output: { status: 200 }, error: null };
       expect(await store.listSteps(runId)).toEqual([
         {
@@ -123,8 +124,16 @@ export function runs({ open }: StoreUnderTest): void {
           startedAt: T0,
           completedAt: T0 + 12,
           attempts: [
-            { attempt: 1, status: 'Failed', input, output: { status: 503 }, error, startedAt: T0, completedAt: T0 + 1 },
-            { attempt: 2, ...end, startedAt: T0 + 10, completedAt: T0 + 12 },
+            {
+              ...tried,
+              attempt: 1,
+              status: 'Failed',
+              output: { status: 503 },
+              error,
+              startedAt: T0,
+              completedAt: T0 + 1,
+            },
+            { ...tried, ...end, attempt: 2, startedAt: T0 + 10, completedAt: T0 + 12 },
           ],
         },
       ]);
