@@ -4,6 +4,8 @@ import { migrate } from '../../src/store/sqlite/migrate.ts';
 import { countRecords } from '../../src/store/sqlite/migrations/0006-figures.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
 import { type OperationName, operations } from '../../src/store/sqlite/operations.ts';
+import { prepareTurns } from '../../src/store/sqlite/turns.ts';
+import type { Claim } from '../../src/store/store.ts';
 import { flowId, id, T0 } from './samples.ts';
 
 const db = new SqliteDatabase(':memory:');
@@ -13,6 +15,15 @@ afterAll(() => db.close());
 
 /** What an operation asks of the database, as the planner would do it: it has no statistics, as in every service. */
 function plansOf(name: OperationName, ...args: unknown[]): string[] {
+  const operation = operations[name];
+  if (operation.thread !== 'reader') throw new Error(`${name} writes`);
+  return plansIn((watched) => {
+    const run = operation.prepare(watched) as (...given: unknown[]) => unknown;
+    run(...args);
+  });
+}
+
+function plansIn(ask: (watched: SqliteDatabase.Database) => void): string[] {
   const asked: { sql: string; values: unknown[] }[] = [];
   const watched = new Proxy(db, {
     get: (target, member) =>
@@ -20,10 +31,7 @@ function plansOf(name: OperationName, ...args: unknown[]): string[] {
         ? (sql: string) => watch(target.prepare(sql), (values) => asked.push({ sql, values }))
         : Reflect.get(target, member),
   });
-  const operation = operations[name];
-  if (operation.thread !== 'reader') throw new Error(`${name} writes`);
-  const run = operation.prepare(watched) as (...given: unknown[]) => unknown;
-  run(...args);
+  ask(watched);
   return asked.flatMap(({ sql, values }) =>
     db
       .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
@@ -131,6 +139,30 @@ describe('no question reads a large table from one end to the other', () => {
       .prepare<[], { detail: string }>("EXPLAIN QUERY PLAN SELECT * FROM runs WHERE flow_name = ''")
       .all();
     expect(plans.filter(({ detail }) => large.test(detail))).not.toEqual([]);
+  });
+});
+
+describe('the next turn of a flow', () => {
+  it('is found by seeks in the index of due steps: nothing is sorted, and no row of another turn is read', () => {
+    db.exec(`
+      INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at)
+      VALUES ('${id(10)}', '${flowId}', 'a', 'NoOp', 'Pending', ${T0}),
+        ('${id(10)}', '${flowId}', 'b', 'Delay', 'Running', ${T0 + 1})`);
+    const plans = plansIn((watched) => {
+      const claim = prepareTurns(watched);
+      claim({ now: T0, leasedUntil: T0 + 1, limit: 1 }, () => ({}) as Claim);
+    });
+    db.exec('DELETE FROM steps');
+    const steps = 'steps USING INDEX steps_due';
+    // A pair of columns that is compared at once looks no different, and reads every step of the pair that it leaves.
+    expect(new Set(plans.filter((plan) => !/ (r|flows|revisions) /.test(plan)))).toEqual(
+      new Set([
+        `SEARCH ${steps} (status=?)`,
+        `SEARCH ${steps} (status=? AND flow_id=? AND step_type>?)`,
+        `SEARCH ${steps} (status=? AND flow_id>?)`,
+        'SEARCH s USING INDEX steps_due (status=? AND flow_id=? AND step_type=? AND due_at>?)',
+      ]),
+    );
   });
 });
 

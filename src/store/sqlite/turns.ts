@@ -203,11 +203,18 @@ export interface LaneHead {
 
 /** Finds the pair of flow and step type that follows another among the steps that wait to be started. */
 export function prepareNextLane(db: Database): (flowId: string, stepType: string) => LaneHead | undefined {
-  const find = db.prepare<[string, string], LaneHead>(`
+  const head = `
     SELECT flow_id AS flowId, step_type AS stepType, due_at AS dueAt FROM steps
-    WHERE ${ORDINARY} AND status = 'Pending' AND (flow_id, step_type) > (?, ?)
-    ORDER BY flow_id, step_type, due_at LIMIT 1`);
-  return (flowId, stepType) => find.get(flowId, stepType);
+    WHERE ${ORDINARY} AND status = 'Pending'`;
+  // Two seeks, for one by (flow_id, step_type) > (?, ?) reads all steps of the pair that it is to leave behind: a claim
+  // took 85 ms among a million due steps.
+  const findType = db.prepare<[string, string], LaneHead>(
+    `${head} AND flow_id = ? AND step_type > ? ORDER BY step_type, due_at LIMIT 1`,
+  );
+  const findFlow = db.prepare<[string], LaneHead>(
+    `${head} AND flow_id > ? ORDER BY flow_id, step_type, due_at LIMIT 1`,
+  );
+  return (flowId, stepType) => findType.get(flowId, stepType) ?? findFlow.get(flowId);
 }
 
 /** Manifests are parsed once for each revision; a revision never changes. */
