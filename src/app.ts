@@ -3,6 +3,16 @@ import { relative, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
+import { createToolbox, type Extensions, type Toolbox } from './config/extensions.ts';
+import {
+  dashboardAccess,
+  databasePath,
+  type Environment,
+  isLoopbackHost,
+  readSettings,
+  settingsWarnings,
+} from './config/settings.ts';
+import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { watchConnections } from './connections.ts';
 import { dashboard } from './dashboard/dashboard.ts';
 import { createDeployment, type Deployment } from './deployment.ts';
@@ -16,21 +26,11 @@ import { createIdSource } from './ids.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
-import {
-  dashboardAccess,
-  databasePath,
-  type Environment,
-  isLoopbackHost,
-  readSettings,
-  settingsWarnings,
-} from './settings.ts';
-import type { Settings, SettingsInput } from './settings-schema.ts';
 import { type OpenStoreOptions, openStore } from './store/open-store.ts';
 import { bodySealer } from './store/sealed-body.ts';
 import type { Store } from './store/store.ts';
 import { createLiveEvents, type LiveEvents } from './telemetry/live-events.ts';
 import { createMetrics, type Metrics } from './telemetry/metrics.ts';
-import { createToolbox, type Extensions, type Toolbox } from './toolbox.ts';
 import { version } from './version.ts';
 import { clientAddressReader } from './webhooks/client-address.ts';
 import { ingress } from './webhooks/ingress.ts';
@@ -42,9 +42,9 @@ import type { TriggerTable } from './webhooks/triggers.ts';
 
 /** The schema library that handlers describe their inputs with, so that a config module needs no packages of its own. */
 export { z } from 'zod';
+export type { Extensions } from './config/extensions.ts';
+export type { Settings, SettingsInput } from './config/settings-schema.ts';
 export { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
-export type { Settings, SettingsInput } from './settings-schema.ts';
-export type { Extensions } from './toolbox.ts';
 export type { Gate, GatePlugin, Verdict } from './webhooks/gate.ts';
 export type { NamedSignatureSpec } from './webhooks/schemes/check-spec.ts';
 export type {

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { Toolbox } from './config/extensions.ts';
 import { DeploysRefusedError } from './errors.ts';
 import { formatPath } from './expressions/json-path.ts';
 import type { Catalog } from './flows/catalog.ts';
@@ -10,7 +11,6 @@ import { forbiddenReferences } from './manifest/stored.ts';
 import type { DeployOutcome, FindingClass } from './model/finding.ts';
 import type { EnforcementMode } from './model/manifest.ts';
 import { logEvent } from './telemetry/events.ts';
-import type { Toolbox } from './toolbox.ts';
 import { watchFolder } from './watch-folder.ts';
 import { createTriggerTable, type TriggerTable } from './webhooks/triggers.ts';
 

@@ -1,11 +1,11 @@
 import closeWithGrace from 'close-with-grace';
 import pino, { type Logger } from 'pino';
 import { buildApp, type SluiceApp } from './app.ts';
-import { loadConfigModule } from './config-module.ts';
+import { loadConfigModule } from './config/config-module.ts';
+import { ownerOfStray } from './config/operator-code.ts';
+import { configPath, processEnvironment, readSettings, SettingsError, tracingSettings } from './config/settings.ts';
+import type { Settings } from './config/settings-schema.ts';
 import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';
-import { ownerOfStray } from './operator-code.ts';
-import { configPath, processEnvironment, readSettings, SettingsError, tracingSettings } from './settings.ts';
-import type { Settings } from './settings-schema.ts';
 import { startTracing } from './telemetry/tracing.ts';
 import { enforcementSummary } from './webhooks/checks.ts';
 

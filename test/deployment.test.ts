@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type AppOptions, buildApp, type SluiceApp } from '../src/app.ts';
+import type { SettingsInput } from '../src/config/settings-schema.ts';
 import { DeploysRefusedError } from '../src/errors.ts';
-import type { SettingsInput } from '../src/settings-schema.ts';
 import { createWorkspace, eventually, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from './e2e/service.ts';
 
 let workspace: Workspace;

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import pino from 'pino';
+import { databasePath } from '../config/settings.ts';
+import type { Settings } from '../config/settings-schema.ts';
 import { createCatalog } from '../flows/catalog.ts';
 import { createDeployer } from '../flows/deployer.ts';
-import { databasePath } from '../settings.ts';
-import type { Settings } from '../settings-schema.ts';
 import { type Inspection, inspectDatabase } from '../store/sqlite/inspect.ts';
 import type { Checked, CheckOptions } from './check.ts';
 import { type CommandContext, CommandError, openContext } from './context.ts';

@@ -1,10 +1,10 @@
-import { loadConfigModule } from '../config-module.ts';
+import { loadConfigModule } from '../config/config-module.ts';
+import { createToolbox, type Toolbox } from '../config/extensions.ts';
+import { configPath, processEnvironment, readSettings, SettingsError } from '../config/settings.ts';
+import type { Settings } from '../config/settings-schema.ts';
 import { ManifestsError, StoreUnavailableError } from '../errors.ts';
 import type { ManifestIssue } from '../manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from '../manifest/load.ts';
-import { configPath, processEnvironment, readSettings, SettingsError } from '../settings.ts';
-import type { Settings } from '../settings-schema.ts';
-import { createToolbox, type Toolbox } from '../toolbox.ts';
 
 /** What a command works with: the same settings, extensions and manifests as the service. */
 export interface CommandContext {

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { describeSettings } from '../settings-schema.ts';
+import { describeSettings } from '../config/settings-schema.ts';
 
 export function serveCommand(): Command {
   return (

@@ -1,5 +1,5 @@
+import type { Settings } from '../config/settings-schema.ts';
 import { maskUrl } from '../manifest/mask-url.ts';
-import type { Settings } from '../settings-schema.ts';
 import { CommandError } from './context.ts';
 
 /** A running service as a command talks to it. */

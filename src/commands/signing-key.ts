@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { processEnvironment } from '../config/settings.ts';
 import { secretReader } from '../manifest/read-secret.ts';
 import { resolveSecret } from '../manifest/secrets.ts';
 import type { WebhookTrigger } from '../model/manifest.ts';
-import { processEnvironment } from '../settings.ts';
 import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
 import { CommandError } from './context.ts';
 

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
+import { isLoopbackHost } from '../config/settings.ts';
 import { HttpError } from '../errors.ts';
-import { isLoopbackHost } from '../settings.ts';
 import type { DashboardServices } from './services.ts';
 
 type GuardServices = Pick<DashboardServices, 'access' | 'listener' | 'publicUrl'>;

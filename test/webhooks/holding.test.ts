@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
-import type { SettingsInput } from '../../src/settings-schema.ts';
+import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { createWorkspace, eventually, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
 
 let workspace: Workspace;

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import pino from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
-import type { SettingsInput } from '../../src/settings-schema.ts';
+import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, getJson, githubManifest, type Workspace } from '../e2e/service.ts';
 
 const CAP = 4096;

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { createToolbox } from '../../src/config/extensions.ts';
+import { readSettings } from '../../src/config/settings.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import type { Json } from '../../src/model/json.ts';
-import { readSettings } from '../../src/settings.ts';
-import { createToolbox } from '../../src/toolbox.ts';
 import { runGates } from '../../src/webhooks/pipeline.ts';
 import { resolveScheme } from '../../src/webhooks/schemes/resolve.ts';
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';

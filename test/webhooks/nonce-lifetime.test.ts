@@ -2,8 +2,8 @@ import { createHmac } from 'node:crypto';
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { buildApp, type Extensions, type SluiceApp } from '../../src/app.ts';
+import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { ManifestsError } from '../../src/errors.ts';
-import type { SettingsInput } from '../../src/settings-schema.ts';
 import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
 
 const KEY = 'whsec_a_key_of_thirty_two_characters';

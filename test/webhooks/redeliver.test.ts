@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/model/manifest.ts';
-import type { SettingsInput } from '../../src/settings-schema.ts';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, type Workspace } from '../e2e/service.ts';
 import { FakeClock } from './samples.ts';
 

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { loadConfigModule } from '../src/config-module.ts';
+import { loadConfigModule } from '../../src/config/config-module.ts';
 
 let folder = '';
 beforeEach(async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { readSettings, SettingsError, settingsWarnings } from '../src/settings.ts';
-import { describeSettings } from '../src/settings-schema.ts';
+import { readSettings, SettingsError, settingsWarnings } from '../../src/config/settings.ts';
+import { describeSettings } from '../../src/config/settings-schema.ts';
 
 function linesOf(environment: Record<string, string>, config: Record<string, unknown> = {}): readonly string[] {
   try {

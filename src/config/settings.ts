@@ -1,15 +1,15 @@
 import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
-import type { DashboardAccess } from './dashboard/services.ts';
-import { MASK, maskUrl } from './manifest/mask-url.ts';
-import { nearestName } from './manifest/nearest.ts';
-import { secretReader } from './manifest/read-secret.ts';
-import { allowsEverything } from './manifest/secret-allowance.ts';
+import type { DashboardAccess } from '../dashboard/services.ts';
+import { MASK, maskUrl } from '../manifest/mask-url.ts';
+import { nearestName } from '../manifest/nearest.ts';
+import { secretReader } from '../manifest/read-secret.ts';
+import { allowsEverything } from '../manifest/secret-allowance.ts';
+import type { TracingSettings } from '../telemetry/tracing.ts';
+import { familiesCovered } from '../webhooks/networks/address-matcher.ts';
+import { isPlaceholder } from '../webhooks/weaknesses.ts';
 import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
-import type { TracingSettings } from './telemetry/tracing.ts';
-import { familiesCovered } from './webhooks/networks/address-matcher.ts';
-import { isPlaceholder } from './webhooks/weaknesses.ts';
 
 /** The environment as far as Sluice reads it. */
 export type Environment = Readonly<Record<string, string | undefined>>;

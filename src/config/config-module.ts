@@ -1,11 +1,11 @@
 import { existsSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createJiti } from 'jiti';
+import { otherKindOf } from '../manifest/read-file.ts';
 import { extensionMistakes } from './extension-mistakes.ts';
-import { otherKindOf } from './manifest/read-file.ts';
+import type { Extensions } from './extensions.ts';
 import { runAs } from './operator-code.ts';
 import { SettingsError } from './settings.ts';
-import type { Extensions } from './toolbox.ts';
 
 /** What a config module says: options of the environment by name, and what only code can say. */
 export interface ConfigModule {
@@ -30,7 +30,7 @@ export async function loadConfigModule(path: string | undefined, folder: string)
 async function importConfig(file: string): Promise<unknown> {
   // `import … from 'sluice'` means this very process' code, wherever the config module lies. Loaded only where there is
   // one: the commands that send or check deliveries need nothing of it.
-  const virtualModules = { sluice: await import('./app.ts') };
+  const virtualModules = { sluice: await import('../app.ts') };
   try {
     const importer = createJiti(import.meta.url, { virtualModules });
     return await runAs('config module', () => importer.import(file, { default: true }));

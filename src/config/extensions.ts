@@ -1,19 +1,19 @@
 import { resolve } from 'node:path';
-import type { StepHandler } from './flows/handlers/handler.ts';
-import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
-import type { LoadedFlow, ManifestRules } from './manifest/load.ts';
-import { secretReader } from './manifest/read-secret.ts';
-import { secretAllowance } from './manifest/secret-allowance.ts';
-import { referencesIn } from './manifest/secrets.ts';
-import type { Clock } from './model/clock.ts';
-import type { ManifestSource } from './model/manifest.ts';
+import type { StepHandler } from '../flows/handlers/handler.ts';
+import { builtInHandlers, type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
+import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
+import { secretReader } from '../manifest/read-secret.ts';
+import { secretAllowance } from '../manifest/secret-allowance.ts';
+import { referencesIn } from '../manifest/secrets.ts';
+import type { Clock } from '../model/clock.ts';
+import type { ManifestSource } from '../model/manifest.ts';
+import { webhookChecks } from '../webhooks/checks.ts';
+import { type GateChain, gateChain } from '../webhooks/gates/index.ts';
+import type { SignatureSettings } from '../webhooks/gates/signature.ts';
+import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/resolve.ts';
 import { owned, runAs } from './operator-code.ts';
 import { type Environment, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
-import { webhookChecks } from './webhooks/checks.ts';
-import { type GateChain, gateChain } from './webhooks/gates/index.ts';
-import type { SignatureSettings } from './webhooks/gates/signature.ts';
-import { createSchemeRegistry, type SchemeOptions } from './webhooks/schemes/resolve.ts';
 
 /** What only code can say: an operator's own handlers, gates and ways to sign. */
 export interface Extensions {
