@@ -15,11 +15,11 @@ import {
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { watchConnections } from './connections.ts';
 import { dashboard } from './dashboard/dashboard.ts';
-import { createDeployment, type Deployment } from './deployment.ts';
+import { createDeployment, type Deployment } from './deploys/deployment.ts';
+import { createFlowSwitch, type FlowSwitch } from './deploys/flow-switch.ts';
+import { createHolding, type Holding } from './deploys/holding.ts';
 import { errorHandler, ManifestsError } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
-import { createFlowSwitch, type FlowSwitch } from './flows/flow-switch.ts';
-import { createHolding, type Holding } from './flows/holding.ts';
 import { createRuntime, type Runtime } from './flows/runtime.ts';
 import type { Scheduler } from './flows/scheduler.ts';
 import { createIdSource } from './ids.ts';

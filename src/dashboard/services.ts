@@ -6,13 +6,13 @@ import type {
   RawServerDefault,
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
-import type { Deployment } from '../deployment.ts';
+import type { Deployment } from '../deploys/deployment.ts';
+import type { FlowSwitch } from '../deploys/flow-switch.ts';
+import type { Holding } from '../deploys/holding.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import type { RunControl } from '../flows/control.ts';
 import type { Engine } from '../flows/engine.ts';
-import type { FlowSwitch } from '../flows/flow-switch.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
-import type { Holding } from '../flows/holding.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';

@@ -1,5 +1,5 @@
+import type { Holding } from '../deploys/holding.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
-import type { Holding } from '../flows/holding.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
 /** What becomes of a delivery that passes the gates: its run starts, or starts later, or the delivery is refused. */

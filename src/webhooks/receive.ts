@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Span } from '@opentelemetry/api';
 import type { Logger } from 'pino';
+import type { Holding } from '../deploys/holding.ts';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import { type Engine, START_TRIES } from '../flows/engine.ts';
-import type { Holding } from '../flows/holding.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { exitCodeOf, renderDeployed, renderOutcomes } from '../../src/commands/render-outcomes.ts';
-import { gravest } from '../../src/manifest/changes/index.ts';
+import { gravest } from '../../src/deploys/changes/index.ts';
 import type { DeployOutcome, Finding, FindingClass } from '../../src/model/finding.ts';
-import { compare, FLOW_ID, flow, inFlight } from '../manifest/changes/samples.ts';
+import { compare, FLOW_ID, flow, inFlight } from '../deploys/changes/samples.ts';
 
 const noOp = (...after: string[]) => ({
   type: 'NoOp',

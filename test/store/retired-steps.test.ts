@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { compareRevisions } from '../../src/manifest/changes/index.ts';
+import { compareRevisions } from '../../src/deploys/changes/index.ts';
 import { snapshotOf } from '../../src/manifest/secrets.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import { FLOW_ID, type House, manifestOf, openHouse, START, stepOf } from '../flows/fixture.ts';

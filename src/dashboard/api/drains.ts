@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { DrainState } from '../../flows/flow-switch.ts';
+import type { DrainState } from '../../deploys/flow-switch.ts';
 import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
 import { guid, NO_QUERY } from '../input.ts';
 import type { ApiRoutes } from '../services.ts';

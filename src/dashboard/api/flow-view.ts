@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import type { Holding } from '../../deploys/holding.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
-import type { Holding } from '../../flows/holding.ts';
 import type { RunCount } from '../../store/store.ts';
 import { stateOf } from '../../webhooks/key-slot.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/coverage.ts';

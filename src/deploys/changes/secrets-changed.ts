@@ -1,0 +1,105 @@
+import { SECRET_WEBHOOK_FIELDS } from '../../manifest/webhook-inputs.ts';
+import type { Finding } from '../../model/finding.ts';
+import type { WebhookInputs } from '../../model/manifest.ts';
+import { type ChangeRule, findingAt } from './change.ts';
+import { type WebhookPair, webhookPairs } from './webhook-pairs.ts';
+
+type SecretField = (typeof SECRET_WEBHOOK_FIELDS)[number];
+type Judgement = Pick<Finding, 'rule' | 'class' | 'message' | 'consequence' | 'advice'>;
+
+/** Where the keys of webhook triggers come from. Snapshots hold references and masks, never a value. */
+export const secretsChanged: ChangeRule = (change) =>
+  webhookPairs(change).flatMap((pair) =>
+    SECRET_WEBHOOK_FIELDS.filter((field) => pair.before[field] !== pair.after[field]).map((field) =>
+      findingAt(['triggers', pair.key, 'inputs', field], {
+        before: pair.before[field],
+        after: pair.after[field],
+        ...judge(pair, field),
+      }),
+    ),
+  );
+
+function judge(pair: WebhookPair, field: SecretField): Judgement {
+  const { key, before, after } = pair;
+  const isPrevious = field === 'webhookHmacKeyPrevious' || field === 'webhookSecretPrevious';
+  if (!after[field]) {
+    if (isPrevious) return isKept(before, after) ? reference(pair, field) : stronger(key, field);
+    if (keyOf(after)) return reference(pair, field);
+    return learnsKey(after) ? leftToPublisher(key, field) : lostKey(key, field);
+  }
+  if (!isPrevious) return reference(pair, field);
+  return after[field] === keyOf(before) || isKept(before, after) ? reference(pair, field) : secondKey(key, field);
+}
+
+/** The present name of a key wins over its legacy name, empty or not. */
+function keyOf({ webhookHmacKey, webhookSecret }: WebhookInputs): string | undefined {
+  return webhookHmacKey ?? webhookSecret;
+}
+
+/** As the gate has it; that the scheme hands a key over was made sure of when the manifest was read. */
+export function learnsKey(inputs: WebhookInputs): boolean {
+  return inputs.webhookLearnKey === true && keyOf(inputs) === undefined;
+}
+
+function previousOf({ webhookHmacKeyPrevious, webhookSecretPrevious }: WebhookInputs): string | undefined {
+  return webhookHmacKeyPrevious ?? webhookSecretPrevious;
+}
+
+function isKept(before: WebhookInputs, after: WebhookInputs): boolean {
+  return previousOf(after) !== undefined && previousOf(before) === previousOf(after);
+}
+
+function reference({ key, before, after }: WebhookPair, field: SecretField): Judgement {
+  const verb = before[field] === undefined ? 'is new' : after[field] === undefined ? 'is gone' : 'comes from elsewhere';
+  return {
+    rule: 'secret-reference-changed',
+    class: 'safe',
+    message: `${field} of \`${key}\` ${verb}; its value is never shown.`,
+    consequence:
+      'Deliveries are judged with the new key from the deploy on. One that was signed with a key that is gone is no longer ' +
+      'verified; during a rotation webhookHmacKeyPrevious holds the old one. Runs in flight are not touched.',
+  };
+}
+
+function stronger(key: string, field: SecretField): Judgement {
+  return {
+    rule: 'gate-strengthened',
+    class: 'safe',
+    message: `\`${key}\` has no ${field} any more.`,
+    consequence: 'Deliveries that are signed with the rotated-out key are no longer verified.',
+  };
+}
+
+function secondKey(key: string, field: SecretField): Judgement {
+  return {
+    rule: 'gate-weakened',
+    class: 'caution',
+    message: `\`${key}\` takes a previous key that was not its key before.`,
+    consequence: 'Whoever holds that key can deliver too. Runs in flight are not touched.',
+    advice: `Take the reference that was the current key into ${field}, or leave it out.`,
+  };
+}
+
+function leftToPublisher(key: string, field: SecretField): Judgement {
+  return {
+    rule: 'gate-weakened',
+    class: 'caution',
+    message: `\`${key}\` has no ${field} any more, and learns its key.`,
+    consequence:
+      'The trigger believes the key that was learnt before, if there is one, else the first one that a handshake brings: ' +
+      'whoever sends it first, a stranger too, can deliver from then on.',
+    advice: 'Keep a key configured, or make the webhook at the publisher right after the deploy.',
+  };
+}
+
+function lostKey(key: string, field: SecretField): Judgement {
+  return {
+    rule: 'gate-weakened',
+    class: 'caution',
+    message: `\`${key}\` has no ${field} any more, and no other key.`,
+    consequence:
+      'Nothing can be verified, and no key is learnt: with a scheme every delivery fails the signature gate, which Enforce ' +
+      'refuses and Off and Audit let pass; without a scheme there is no such gate.',
+    advice: 'Name a key by env:NAME or file:PATH.',
+  };
+}

@@ -1,0 +1,106 @@
+import type { LoadedFlow } from '../manifest/load.ts';
+import type { DeployOutcome, Finding, FindingClass, LiveFlow } from '../model/finding.ts';
+import type { Json } from '../model/json.ts';
+import type { ManifestSource } from '../model/manifest.ts';
+import type { FlowRecord, PlannedDeploy, RevisionRecord } from '../store/store.ts';
+import { compareRevisions, findRenamedTriggers, gravest } from './changes/index.ts';
+
+/** What a deploy of one flow would do, and what to ask of the store to have it done. */
+export interface DeployPlan {
+  readonly outcome: DeployOutcome;
+  /** Absent where the deploy is refused. */
+  readonly deploy?: PlannedDeploy;
+}
+
+export interface PlanRequest {
+  readonly loaded: LoadedFlow;
+  /** Undefined where the flow is not deployed. */
+  readonly deployed: { readonly flow: FlowRecord; readonly revision: RevisionRecord } | undefined;
+  readonly live: LiveFlow;
+  /** What stands against the deploy beside the differences, such as a flow whose place it takes. */
+  readonly objections: readonly Finding[];
+  readonly allow: readonly FindingClass[];
+  readonly source: ManifestSource;
+  readonly retentionDays: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+}
+
+/**
+ * Judges a change: what is safe applies, a caution applies while no run of the flow is in flight, what breaks is
+ * refused. Each of the latter two may be allowed, by its class. Pure.
+ */
+export function planDeploy(request: PlanRequest): DeployPlan {
+  const { loaded, deployed, live, objections, allow, source, at } = request;
+  const { id, name, version } = loaded.manifest;
+  const { snapshot, hash } = loaded;
+  const isUnchanged = deployed !== undefined && deployed.revision.hash === hash;
+  const findings = isUnchanged ? [] : [...objections, ...differences(request)];
+  const has = (wanted: FindingClass) => findings.some((finding) => finding.class === wanted);
+  const isAllowed = (wanted: FindingClass) => allow.includes(wanted);
+  const isBusy = has('caution') && live.runsInFlight > 0;
+  const refusals = [
+    ...(has('breaking') && !isAllowed('breaking') ? [breakingRefusal(findings)] : []),
+    ...(isBusy && !isAllowed('caution') ? [busyRefusal(id, live)] : []),
+  ];
+  const revision = deployed?.flow.revision ?? null;
+  const about = { flowId: id, name, version, runsInFlight: live.runsInFlight, findings, class: gravest(findings) };
+  if (refusals.length > 0) {
+    return { outcome: { ...about, action: 'refused', revision, refusal: refusals.join('\n') } };
+  }
+  const action = isUnchanged ? 'unchanged' : deployed === undefined ? 'created' : 'updated';
+  return {
+    outcome: { ...about, action, revision: isUnchanged ? revision : (revision ?? 0) + 1, refusal: null },
+    deploy: {
+      ...{ id, name, version, hash, snapshot, at, source, findings },
+      basedOn: revision,
+      needsIdle: has('caution') && !isAllowed('caution'),
+      triggers: { keys: Object.keys(loaded.manifest.triggers), renamed: isUnchanged ? [] : renames(request) },
+      withoutHistory: isAllowed('breaking') ? [] : stepsWithoutHistory(deployed?.revision.snapshot, live),
+      overrides: [...(has('breaking') ? (['breaking'] as const) : []), ...(isBusy ? (['caution'] as const) : [])],
+    },
+  };
+}
+
+function differences({ loaded, deployed, live, retentionDays }: PlanRequest): readonly Finding[] {
+  if (deployed === undefined) return [];
+  return compareRevisions({ before: deployed.revision.snapshot, after: loaded.snapshot, live, retentionDays });
+}
+
+function renames({ loaded, deployed, live, retentionDays }: PlanRequest): { from: string; to: string }[] {
+  if (deployed === undefined) return [];
+  return findRenamedTriggers({ before: deployed.revision.snapshot, after: loaded.snapshot, live, retentionDays });
+}
+
+/** Steps that may go as long as no run knows them; asked again when the revision is written. */
+function stepsWithoutHistory(snapshot: Json | undefined, { stepsWithHistory }: LiveFlow): string[] {
+  const { steps = {} } = (snapshot ?? {}) as { readonly steps?: Readonly<Record<string, Json>> };
+  return Object.keys(steps).filter((key) => !stepsWithHistory.includes(key));
+}
+
+const NAMED_RUNS = 5;
+
+/** How to go on where runs in flight are in the way. */
+export function busyRefusal(flowId: string, live: Pick<LiveFlow, 'runsInFlight' | 'runs'>): string {
+  const named = live.runs.slice(0, NAMED_RUNS).map(({ id }) => id);
+  const more = live.runsInFlight - named.length;
+  const runs = [...named, ...(more > 0 && named.length > 0 ? [`${more} more`] : [])].join(', ');
+  const count = live.runsInFlight === 1 ? '1 run is' : `${live.runsInFlight} runs are`;
+  return (
+    `${count} in flight${runs === '' ? '' : ` (${runs})`} and the change has cautions. Drain the flow first: ` +
+    `\`sluice drain ${flowId} --deploy FOLDER --resume\`, or POST /flows/api/flows/${flowId}/drain, wait until GET says ` +
+    'that it is done, deploy, and DELETE the drain. Or allow cautions with `--allow caution`.'
+  );
+}
+
+function breakingRefusal(findings: readonly Finding[]): string {
+  const breaking = findings.filter((finding) => finding.class === 'breaking');
+  const recipes = breaking.flatMap(({ recipe }) =>
+    recipe === undefined ? [] : [`${recipe.title}:`, ...recipe.steps.map((step, at) => `  ${at + 1}. ${step}`)],
+  );
+  return [
+    'The change breaks what is stored. Follow the recipe of each finding, or allow it with `--allow breaking`.',
+    ...breaking.map(({ message }) => `- ${message}`),
+    ...recipes,
+  ].join('\n');
+}

@@ -1,0 +1,231 @@
+import type { Logger } from 'pino';
+import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
+import type { LoadedFlow } from '../manifest/load.ts';
+import type { StoredRules } from '../manifest/stored.ts';
+import type { Clock } from '../model/clock.ts';
+import type { DeployOutcome, Finding, FindingClass } from '../model/finding.ts';
+import type { ManifestSource } from '../model/manifest.ts';
+import type { Store } from '../store/store.ts';
+import { flowIdChanged } from './changes/index.ts';
+import { type DeployFolder, folderOf, type ReplacedFlow } from './deploy-folder.ts';
+import { busyRefusal, type DeployPlan, planDeploy } from './deploy-plan.ts';
+import { type Doubt, restoreFlows } from './restore-flows.ts';
+import { takenNames, withoutNames } from './webhook-names.ts';
+
+/** Puts manifests in force without hurting runs in flight. */
+export interface Deployer {
+  /** What a deploy would do now; changes nothing. */
+  plan(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]>;
+  /**
+   * Deploys the flows together: a flow that is refused goes on with the revision that it has, all others change in one
+   * transaction and are in force when it resolves. Where it rejects nothing has changed.
+   */
+  deploy(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]>;
+  /**
+   * Puts in force what the last process had deployed: the manifests given where they are the same, else the stored
+   * revisions, with what those lack.
+   */
+  restore(flows: readonly LoadedFlow[]): Promise<Doubt[]>;
+}
+
+export interface DeployOptions {
+  readonly allow: readonly FindingClass[];
+  /** All flows that there are to be: a deployed one without a manifest may be the old id of a new one. */
+  readonly isWholeFolder: boolean;
+  readonly source: ManifestSource;
+}
+
+export interface DeployerServices {
+  readonly store: Pick<
+    Store,
+    'findFlow' | 'findRevision' | 'readLiveFlow' | 'applyDeploys' | 'findSuperseded' | 'listDeployed'
+  >;
+  readonly catalog: Pick<Catalog, 'find' | 'list' | 'put'>;
+  /** What stored revisions are judged by, by where they came from. */
+  readonly rules: Readonly<Record<ManifestSource, StoredRules>>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly retentionDays: number;
+  /** A manifest of the folder is deployed also where it is older than what was deployed over the API; false by default. */
+  readonly manifestsWin?: boolean;
+  /** The catalog has changed: triggers and schedules are to follow. */
+  readonly onDeployed: () => void;
+}
+
+/** What is to become of one flow. */
+interface Planned extends DeployPlan {
+  readonly flow: LoadedFlow;
+  /** The revision that is deployed; null where none is. */
+  readonly current: number | null;
+  readonly replaced: ReplacedFlow | undefined;
+}
+
+/** What stands in the way may change while it is judged; after so many times somebody else has to decide. */
+const TRIES = 5;
+
+export function createDeployer(services: DeployerServices): Deployer {
+  return new FlowDeployer(services);
+}
+
+class FlowDeployer implements Deployer {
+  readonly #services: DeployerServices;
+  /** Deploys go one after the other: each is judged against what the one before has left. */
+  #working: Promise<unknown> = Promise.resolve();
+
+  constructor(services: DeployerServices) {
+    this.#services = services;
+  }
+
+  plan(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]> {
+    return this.#inTurn(async () => (await this.#planAll(flows, options)).map(({ outcome }) => outcome));
+  }
+
+  deploy(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]> {
+    const { store, logger, catalog } = this.#services;
+    return this.#inTurn(async () => {
+      const tries = new Map<string, number>();
+      const stuck = new Map<string, number>();
+      for (;;) {
+        const folder = folderOf(flows, catalog, options);
+        const planned = await this.#planAll(flows, options, stuck);
+        const deploying = planned.flatMap((each) =>
+          each.deploy === undefined ? [] : [{ ...each, deploy: each.deploy }],
+        );
+        const result = await store.applyDeploys(deploying.map(({ deploy }) => deploy));
+        if (result.kind !== 'applied') {
+          const tried = (tries.get(result.flowId) ?? 0) + 1;
+          tries.set(result.flowId, tried);
+          if (tried === TRIES) stuck.set(result.flowId, result.kind === 'busy' ? result.runsInFlight : 0);
+          continue;
+        }
+        const records = new Map(result.flows.map((record) => [record.id, record]));
+        this.#putInForce(
+          deploying.flatMap(({ flow }) => {
+            const record = records.get(flow.manifest.id);
+            return record === undefined ? [] : [{ record, loaded: flow }];
+          }),
+          folder,
+        );
+        const outcomes = planned.map(({ flow, deploy, outcome }) => ({
+          ...outcome,
+          ...(deploy && { revision: records.get(flow.manifest.id)?.revision ?? outcome.revision }),
+        }));
+        for (const outcome of outcomes) tell(outcome, logger);
+        return outcomes;
+      }
+    });
+  }
+
+  restore(flows: readonly LoadedFlow[]): Promise<Doubt[]> {
+    return this.#inTurn(() => restoreFlows(flows, this.#services));
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#working.then(work);
+    this.#working = turn.catch(() => {});
+    return turn;
+  }
+
+  /** Flows that are `stuck` are refused: so many runs of them are always in the way. */
+  async #planAll(
+    flows: readonly LoadedFlow[],
+    options: DeployOptions,
+    stuck: ReadonlyMap<string, number> = new Map(),
+  ): Promise<Planned[]> {
+    const folder = folderOf(flows, this.#services.catalog, options);
+    let planned: Planned[] = [];
+    for (const flow of flows) {
+      const plan = await this.#plan(flow, folder, options);
+      const runsInFlight = stuck.get(flow.manifest.id);
+      planned.push(
+        runsInFlight === undefined ? plan : refused(plan, busyRefusal(flow.manifest.id, { runsInFlight, runs: [] })),
+      );
+    }
+    // A flow that is refused keeps its slugs, and so is in the way of another that wants one of them.
+    const clashing = new Set<LoadedFlow>();
+    for (let found = -1; found !== clashing.size; ) {
+      found = clashing.size;
+      const deploying = planned.filter(({ deploy }) => deploy !== undefined).map(({ flow }) => flow);
+      planned = planned.map((each) => {
+        const { flow, replaced, outcome } = each;
+        if (clashing.has(flow) || outcome.warning !== undefined) return each;
+        const clash = folder.clashOf(flow, deploying, replaced?.id);
+        if (clash === undefined) return each;
+        clashing.add(flow);
+        return refused(each, clash);
+      });
+    }
+    return planned;
+  }
+
+  async #plan(loaded: LoadedFlow, folder: DeployFolder, { allow, source }: DeployOptions): Promise<Planned> {
+    const { store, clock, retentionDays } = this.#services;
+    const { id } = loaded.manifest;
+    const flow = await store.findFlow(id);
+    const revision = flow && (await store.findRevision(id, flow.revision));
+    const live = await store.readLiveFlow(id);
+    const replaced = flow === undefined ? folder.replacedBy(loaded) : undefined;
+    const objections = replaced === undefined ? [] : [await this.#objection(replaced, loaded)];
+    const plan = planDeploy({
+      ...{ loaded, live, objections, retentionDays, allow, source, at: clock.now() },
+      deployed: flow && revision && { flow, revision },
+    });
+    const planned = { ...plan, flow: loaded, current: flow?.revision ?? null, replaced };
+    if (source !== 'folder' || flow === undefined || plan.outcome.action === 'unchanged') return planned;
+    const warning = await this.#supersededBy(loaded, flow.revision);
+    if (warning === undefined) return planned;
+    const { version, name } = flow;
+    const kept = { name, version, action: 'unchanged', revision: flow.revision, refusal: null } as const;
+    const outcome = { ...plan.outcome, ...kept, class: 'safe' as const, findings: [], warning };
+    return { outcome, flow: loaded, current: flow.revision, replaced };
+  }
+
+  /** Why a manifest of the folder is not to be deployed: it would take back what somebody deployed on purpose. */
+  async #supersededBy({ manifest, snapshot, isNamedByFile }: LoadedFlow, current: number) {
+    const { store, manifestsWin = false } = this.#services;
+    if (manifestsWin) return undefined;
+    const older = await store.findSuperseded({ id: manifest.id, snapshot, isNamedByFile: isNamedByFile === true });
+    if (older === undefined) return undefined;
+    return (
+      `${manifest.name} (${manifest.id}): the manifest in the folder is revision ${older.revision}, older than revision ` +
+      `${older.apiRevision}, which was deployed over the API; revision ${current} stays deployed. To go back, deploy it with ` +
+      '`sluice deploy --to`, change its version, or set SLUICE_MANIFESTS_WIN=true'
+    );
+  }
+
+  async #objection({ id, name, because }: ReplacedFlow, { manifest: next }: LoadedFlow): Promise<Finding> {
+    const live = await this.#services.store.readLiveFlow(id);
+    return flowIdChanged({ replaced: { id, name }, next, because, live });
+  }
+
+  /** Where a deploy under another id was allowed, what led to the old flow leads to the new one from now on. */
+  #putInForce(flows: readonly DeployedFlow[], folder: DeployFolder): void {
+    const { catalog, onDeployed } = this.#services;
+    for (const flow of flows) {
+      const replaced = folder.replacedBy(flow.loaded);
+      const old = replaced && catalog.find(replaced.id);
+      if (old !== undefined) catalog.put({ ...old, loaded: withoutNames(old.loaded, takenNames([flow.loaded])) });
+      catalog.put(flow);
+    }
+    onDeployed();
+  }
+}
+
+function refused({ outcome, deploy, ...rest }: Planned, why: string): Planned {
+  const refusal = [why, ...(outcome.refusal === null ? [] : [outcome.refusal])].join('\n');
+  return { ...rest, outcome: { ...outcome, action: 'refused', revision: rest.current, refusal } };
+}
+
+function tell(outcome: DeployOutcome, logger: Logger) {
+  const { flowId, name, action, revision, class: gravest, findings, refusal, warning } = outcome;
+  const about = {
+    flowId,
+    name,
+    revision,
+    class: gravest,
+    findings: findings.map(({ rule, path }) => `${rule} ${path}`),
+  };
+  if (action === 'refused') logger.warn({ ...about, refusal }, 'a deploy was refused; the flow goes on as it was');
+  else if (warning !== undefined) logger.warn(about, warning);
+  else if (action !== 'unchanged') logger.info({ ...about, action }, 'a flow was deployed');
+}

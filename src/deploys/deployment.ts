@@ -1,0 +1,228 @@
+import type { Logger } from 'pino';
+import type { Toolbox } from '../config/extensions.ts';
+import { DeploysRefusedError } from '../errors.ts';
+import { formatPath } from '../expressions/json-path.ts';
+import type { Catalog } from '../flows/catalog.ts';
+import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
+import { type LoadedFlow, loadManifests, parseManifest, parseManifests } from '../manifest/load.ts';
+import { forbiddenReferences } from '../manifest/stored.ts';
+import type { DeployOutcome, FindingClass } from '../model/finding.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
+import { logEvent } from '../telemetry/events.ts';
+import { createTriggerTable, type TriggerTable } from '../webhooks/triggers.ts';
+import { createDeployer, type Deployer, type DeployerServices } from './deployer.ts';
+import { orphanLine } from './restore-flows.ts';
+import { watchFolder } from './watch-folder.ts';
+
+/** The manifests in force, and how others come in their place while the service runs. */
+export interface Deployment {
+  /** The table in force; a delivery keeps the one that it began with. */
+  triggers(): TriggerTable;
+  /**
+   * Puts the manifests that a start has loaded in force; a flow whose change is refused goes on as it was deployed, unless
+   * the start is to fail with it: then it rejects with `DeploysRefusedError`. Yields a line for each doubt.
+   */
+  start(flows: readonly LoadedFlow[]): Promise<string[]>;
+  /** Reads the folder anew and deploys what changed; where any manifest has an error, nothing changes. */
+  reload(options?: ReloadOptions): Promise<Reload>;
+  /** Never rejects: the log has what was done and what went wrong. */
+  reloadAndTell(): Promise<void>;
+  /** Reloads whenever the folder changes, until the function that it yields is called. */
+  watch(): () => void;
+  /** Reads one manifest that did not come from the folder; `name` is the flow's where the manifest gives none. */
+  parse(text: string, name: string): { flow: LoadedFlow | undefined; issues: readonly ManifestIssue[] };
+  /** Reads several that came in one JSON array; a flow that has no name keeps the one that it is deployed with. */
+  parseAll(text: string): { flows: readonly LoadedFlow[]; issues: readonly ManifestIssue[] };
+  /** Deploys manifests that did not come from the folder together, or says what that would do. */
+  deploy(flows: readonly LoadedFlow[], options: DeployRequest): Promise<DeployOutcome[]>;
+}
+
+export interface ReloadOptions {
+  /** Classes that are deployed although they would be refused. */
+  readonly allow?: readonly FindingClass[];
+  /** Says what would happen and changes nothing. */
+  readonly isPlan?: boolean;
+}
+
+export interface DeployRequest extends ReloadOptions {
+  /** They are all that there are to be: a deployed one without a manifest may be the old id of a new one. */
+  readonly isWholeFolder?: boolean;
+}
+
+export interface Reload {
+  /** Whether the folder could be read; else `issues` says why not. */
+  readonly isValid: boolean;
+  readonly issues: readonly ManifestIssue[];
+  readonly outcomes: readonly DeployOutcome[];
+  /**
+   * A line for each manifest that is older than what is deployed, for each deployed flow without a manifest, and for each
+   * secret that one may no longer reference.
+   */
+  readonly doubts: readonly string[];
+}
+
+export interface DeploymentServices extends Omit<DeployerServices, 'rules' | 'onDeployed' | 'catalog'> {
+  readonly catalog: Catalog;
+  readonly toolbox: Toolbox;
+  /** Path of the folder of manifests. */
+  readonly folder: string;
+  readonly defaultMode: EnforcementMode;
+  readonly holdDeliveries: boolean;
+  /** A start fails where a change is refused. */
+  readonly failsWhenRefused?: boolean | undefined;
+  /** The triggers in force have changed. */
+  readonly onDeployed: () => void;
+}
+
+export function createDeployment(services: DeploymentServices): Deployment {
+  const { catalog, toolbox, logger, folder } = services;
+  const { rules } = toolbox;
+  const announceConflicts = conflictAnnouncer(logger);
+  const tableOf = () =>
+    createTriggerTable({
+      flows: catalog.list(),
+      settings: toolbox.gateSettings,
+      defaultMode: services.defaultMode,
+      plugins: toolbox.gates,
+      holdDeliveries: services.holdDeliveries,
+    });
+  let table = tableOf();
+  const onDeployed = () => {
+    try {
+      table = tableOf();
+    } catch (error) {
+      // Deliveries go on to the triggers that they went to: better than to nobody, and never to somebody else's.
+      logger.error({ err: error }, 'the triggers of what was deployed do not fit together; the former ones stay');
+      return;
+    }
+    announceConflicts(table);
+    services.onDeployed();
+  };
+  const deployer = createDeployer({ ...services, rules, onDeployed });
+  const reload = oneAfterTheOther((options: ReloadOptions = {}) =>
+    reloadFolder(options, { folder, toolbox, deployer, catalog }),
+  );
+  const reloadAndTell = async () => {
+    try {
+      tellReload(await reload(), logger);
+    } catch (error) {
+      logger.error({ err: error }, 'the manifests could not be reloaded; what is deployed stays');
+    }
+  };
+  return {
+    triggers: () => table,
+    reload,
+    reloadAndTell,
+    watch: () => watchFolder(folder, () => void reloadAndTell(), logger),
+    async start(flows) {
+      toolbox.useFolder(flows);
+      const { refused, doubts } = await startFrom(flows, deployer, catalog);
+      const lines = refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
+      if (lines.length > 0 && services.failsWhenRefused === true) throw new DeploysRefusedError(lines);
+      return [...lines, ...doubts];
+    },
+    parse: (text, name) => parseManifest(text, `${name}.json`, rules.api),
+    parseAll: (text) => parseManifests(text, (id) => catalog.find(id)?.record.name ?? id, rules.api),
+    deploy(flows, { allow = [], isPlan = false, isWholeFolder = false }) {
+      const options = { allow, isWholeFolder, source: 'api' } as const;
+      return deployer[isPlan ? 'plan' : 'deploy'](flows, options);
+    },
+  };
+}
+
+async function startFrom(flows: readonly LoadedFlow[], deployer: Deployer, catalog: Catalog) {
+  const doubts = await deployer.restore(flows);
+  const outcomes = await deployer.deploy(flows, { allow: [], isWholeFolder: true, source: 'folder' });
+  const refused = outcomes.filter(({ action }) => action === 'refused');
+  const kept = outcomes.filter(({ warning }) => warning !== undefined);
+  // What a stored revision lacked matters no more where a manifest has come in its place.
+  const stored = new Set([...refused, ...kept].map(({ flowId }) => flowId));
+  const isServed = ({ flowId }: { flowId: string }) =>
+    stored.has(flowId) || !flows.some(({ manifest }) => manifest.id === flowId);
+  const lines = [...warningsOf(outcomes), ...orphansOf(flows, catalog)];
+  return { refused, doubts: [...lines, ...doubts.filter(isServed).map(({ message }) => message)] };
+}
+
+async function reloadFolder(
+  { allow = [], isPlan = false }: ReloadOptions,
+  {
+    folder,
+    toolbox,
+    deployer,
+    catalog,
+  }: {
+    readonly folder: string;
+    readonly toolbox: Toolbox;
+    readonly deployer: Deployer;
+    readonly catalog: Catalog;
+  },
+): Promise<Reload> {
+  const { flows, issues } = await loadManifests(folder, toolbox.rules.folder);
+  if (issues.some(({ severity }) => severity === 'error')) return { isValid: false, issues, outcomes: [], doubts: [] };
+  const options = { allow, isWholeFolder: true, source: 'folder' } as const;
+  if (!isPlan) toolbox.useFolder(flows);
+  const outcomes = await deployer[isPlan ? 'plan' : 'deploy'](flows, options);
+  const shut = isPlan ? [] : forbiddenLines(catalog, toolbox);
+  return { isValid: true, issues, outcomes, doubts: [...warningsOf(outcomes), ...orphansOf(flows, catalog), ...shut] };
+}
+
+/** Of flows in force that came in over the API: what they reference may be allowed no longer. Their steps fail from now on. */
+function forbiddenLines(catalog: Catalog, { rules }: Toolbox): string[] {
+  return catalog
+    .list()
+    .filter(({ loaded }) => loaded.source === 'api')
+    .flatMap(({ record, loaded }) =>
+      forbiddenReferences(loaded.manifest, rules.api).map(
+        ({ path, message }) => `warning ${record.name} ${formatPath(path)}: ${message}`,
+      ),
+    );
+}
+
+function warningsOf(outcomes: readonly DeployOutcome[]): string[] {
+  return outcomes.flatMap(({ warning }) => (warning === undefined ? [] : [`warning ${warning}`]));
+}
+
+function orphansOf(flows: readonly LoadedFlow[], catalog: Catalog): string[] {
+  const ids = new Set(flows.map(({ manifest }) => manifest.id));
+  const gone = catalog.list().filter(({ record }) => !ids.has(record.id));
+  return gone.map(({ record }) => orphanLine(record.name, record.id));
+}
+
+// A folder that was read earlier must not be deployed later.
+function oneAfterTheOther<Args extends unknown[], T>(work: (...args: Args) => Promise<T>) {
+  let working: Promise<unknown> = Promise.resolve();
+  return (...args: Args): Promise<T> => {
+    const turn = working.then(() => work(...args));
+    working = turn.catch(() => {});
+    return turn;
+  };
+}
+
+/** Once per flow: that a legacy key is ignored matters at the first delivery as much as at the last. */
+function conflictAnnouncer(logger: Logger): (triggers: TriggerTable) => void {
+  const announced = new Set<string>();
+  return (triggers) => {
+    for (const { trigger } of triggers.list()) {
+      if (!trigger.hasConflictingKeys || announced.has(trigger.flowId)) continue;
+      announced.add(trigger.flowId);
+      const { flowId, triggerKey } = trigger;
+      logEvent(logger, 'WebhookConflictingKeyFields', { flowId, triggerKey });
+    }
+  };
+}
+
+/** What a reload did, for the log. */
+function tellReload({ isValid, issues, outcomes, doubts }: Reload, logger: Logger): void {
+  const lines = issues.map(formatIssue);
+  if (!isValid) {
+    logger.error({ issues: lines }, 'the manifests cannot be loaded; what is deployed stays');
+    return;
+  }
+  const counts = Object.fromEntries(
+    (['created', 'updated', 'unchanged', 'refused'] as const).map((action) => [
+      action,
+      outcomes.filter((outcome) => outcome.action === action).length,
+    ]),
+  );
+  logger.info({ ...counts, warnings: [...lines, ...doubts] }, 'the manifests were reloaded');
+}

@@ -1,0 +1,66 @@
+import type { Catalog } from '../flows/catalog.ts';
+import type { LiveRun } from '../model/finding.ts';
+import type { FlowRecord, Store } from '../store/store.ts';
+import type { Holding } from './holding.ts';
+
+/** Switches flows off and on: at once, or so that their runs run out first. What it says is durable. */
+export interface FlowSwitch {
+  /** These yield undefined for an unknown flow; setting what is already set changes nothing. */
+  setEnabled(flowId: string, isEnabled: boolean): Promise<FlowRecord | undefined>;
+  /** From now on the flow starts no runs, whatever triggers it; those in flight go on to their ends. */
+  drain(flowId: string): Promise<DrainState | undefined>;
+  /** The flow starts runs again, those of held deliveries first, unless it is disabled. */
+  resume(flowId: string): Promise<DrainState | undefined>;
+  drainState(flowId: string): Promise<DrainState | undefined>;
+}
+
+export interface DrainState {
+  readonly flow: FlowRecord;
+  readonly isDraining: boolean;
+  /** It is drained and no run is in flight any more. */
+  readonly isDone: boolean;
+  readonly runsInFlight: number;
+  /** The oldest first, with where they stand. */
+  readonly runs: readonly LiveRun[];
+  /** Deliveries that are kept until it starts runs again. */
+  readonly held: number;
+}
+
+export interface FlowSwitchServices {
+  readonly store: Pick<Store, 'readLiveFlow'>;
+  readonly catalog: Pick<Catalog, 'find' | 'setEnabled' | 'setDraining'>;
+  readonly holding: Pick<Holding, 'count' | 'release'>;
+}
+
+export function createFlowSwitch({ store, catalog, holding }: FlowSwitchServices): FlowSwitch {
+  const drainState = async (flowId: string): Promise<DrainState | undefined> => {
+    const flow = catalog.find(flowId)?.record;
+    if (flow === undefined) return undefined;
+    const { runsInFlight, runs } = await store.readLiveFlow(flowId);
+    const isDraining = flow.drainingSince !== undefined;
+    return {
+      flow,
+      isDraining,
+      isDone: isDraining && runsInFlight === 0,
+      runsInFlight,
+      runs,
+      held: holding.count(flowId),
+    };
+  };
+  const setDraining = async (flowId: string, isDraining: boolean) => {
+    if (catalog.find(flowId) === undefined) return undefined;
+    await catalog.setDraining(flowId, isDraining);
+    if (!isDraining) holding.release(flowId);
+    return drainState(flowId);
+  };
+  return {
+    async setEnabled(flowId, isEnabled) {
+      const record = await catalog.setEnabled(flowId, isEnabled);
+      if (isEnabled) holding.release(flowId);
+      return record;
+    },
+    drain: (flowId) => setDraining(flowId, true),
+    resume: (flowId) => setDraining(flowId, false),
+    drainState,
+  };
+}

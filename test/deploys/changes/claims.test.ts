@@ -1,0 +1,107 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { compareRevisions } from '../../../src/deploys/changes/index.ts';
+import { withHistory } from './samples.ts';
+import { openStage, type Stage } from './stage.ts';
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await openStage();
+});
+afterAll(() => stage.close());
+
+const noOp = (...after: string[]) => ({
+  type: 'NoOp',
+  runAfter: Object.fromEntries(after.map((key) => [key, ['Succeeded']])),
+});
+const step = (type: string, inputs: object, ...after: string[]) => ({ ...noOp(...after), type, inputs });
+const loop = (items: readonly number[], message: string) => ({
+  ...noOp('first'),
+  type: 'ForEach',
+  forEach: items,
+  steps: { say: step('LogMessage', { message }) },
+});
+
+/** Runs `before`, deploys `after` when the first step has run, and yields what the findings said with what came of it. */
+async function play(before: object, after: object) {
+  const manifests = { before: { steps: before }, after: { steps: after } };
+  const [old, next] = [stage.load(manifests.before), stage.load(manifests.after)];
+  const live = withHistory(...Object.keys(before));
+  const findings = compareRevisions({ before: old.snapshot, after: next.snapshot, live, retentionDays: 30 });
+  const said = (rule: string) => findings.find((finding) => finding.rule === rule)?.consequence;
+  return { said, ran: await stage.perform({ ...manifests, attempts: 1 }) };
+}
+
+describe('what a finding says comes true', () => {
+  it('of inputs: runs in flight that start the step take the new ones', async () => {
+    const { said, ran } = await play(
+      { first: noOp(), say: step('LogMessage', { message: 'old' }, 'first') },
+      { first: noOp(), say: step('LogMessage', { message: 'new' }, 'first') },
+    );
+    expect(said('step-inputs-changed')).toContain('use the new ones');
+    expect(ran.inputs.say).toEqual({ message: 'new' });
+  });
+
+  it('of a type: the old one gets inputs that were written for the new one', async () => {
+    const { said, ran } = await play(
+      { first: noOp(), pause: step('Delay', { seconds: 1 }, 'first') },
+      { first: noOp(), pause: step('LogMessage', { message: 'x' }, 'first') },
+    );
+    expect(said('type-changed')).toContain('Delay gets inputs that were written for LogMessage');
+    expect(ran).toMatchObject({ steps: { pause: 'Failed Delay' }, errors: { pause: 'invalid_input' } });
+  });
+
+  it.each([
+    ['written out', 'literal-secret', 'Failed Call', { call: 'secret_not_kept' }],
+    ['a reference', 'env:TOKEN', 'Succeeded Call', {}],
+  ])(
+    'of a step that is removed: it still runs, unless it needs a secret that was written out (%s)',
+    async (_, token, status, errors) => {
+      const { said, ran } = await play({ first: noOp(), call: step('Call', { token }, 'first') }, { first: noOp() });
+      expect(said('step-removed')).toContain('they still run `call`');
+      expect(said('step-removed')).toContain('a step that needs one fails');
+      expect(ran).toMatchObject({ steps: { call: status }, errors });
+    },
+  );
+
+  it('of a renamed step: runs in flight go on under the old key', async () => {
+    const { said, ran } = await play(
+      { first: noOp(), old: step('LogMessage', { message: 'x' }, 'first') },
+      { first: noOp(), new: step('LogMessage', { message: 'x' }, 'first') },
+    );
+    expect(said('step-renamed')).toContain('they go on with `old`');
+    expect(ran).toMatchObject({ steps: { old: 'Succeeded LogMessage' }, inputs: { old: { message: 'x' } } });
+    expect(ran.steps).not.toHaveProperty('new');
+  });
+
+  it('of the items of a loop: the old ones, with the newest inputs of its children', async () => {
+    const { said, ran } = await play(
+      { first: noOp(), each: loop([1, 2], 'old ${loop.item}') },
+      { first: noOp(), each: loop([7, 8, 9], 'new ${loop.item}') },
+    );
+    expect(said('for-each-changed')).toContain('goes over the items that it goes over there');
+    expect(ran.inputs).toMatchObject({ 'each.0.say': { message: 'new 1' }, 'each.1.say': { message: 'new 2' } });
+    expect(ran.steps).not.toHaveProperty('each.2.say');
+  });
+
+  it('of inputs that read a step which a run in flight does not have', async () => {
+    const { said, ran } = await play(
+      { first: noOp(), say: step('LogMessage', { message: 'x' }, 'first') },
+      { first: noOp(), extra: noOp('first'), say: step('LogMessage', { message: '${steps.extra.status}' }, 'extra') },
+    );
+    expect(said('inputs-read-unknown-step')).toContain('`say` fails there');
+    expect(ran).toMatchObject({ steps: { say: 'Failed LogMessage' }, errors: { say: 'expression_failed' } });
+  });
+
+  it('of a key that is used again: the earlier step takes the inputs of the new one', async () => {
+    const before = { first: noOp(), say: step('LogMessage', { message: 'old' }, 'first') };
+    const between = { first: noOp() };
+    const after = { first: noOp(), say: step('Transform', { value: 'new' }) };
+    const snapshots = { before: stage.load({ steps: between }).snapshot, after: stage.load({ steps: after }).snapshot };
+    const [finding] = compareRevisions({ ...snapshots, live: withHistory('first', 'say'), retentionDays: 30 });
+    expect(finding).toMatchObject({ rule: 'step-key-reused', class: 'caution' });
+    expect(finding?.consequence).toContain('takes the inputs of the new one');
+    const ran = await stage.perform({ before: { steps: before }, after: { steps: after }, attempts: 1 });
+    expect(ran).toMatchObject({ steps: { say: 'Failed LogMessage' }, inputs: { say: { value: 'new' } } });
+  });
+});

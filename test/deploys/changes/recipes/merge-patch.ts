@@ -1,0 +1,17 @@
+import { isJsonArray } from '../../../../src/expressions/map-strings.ts';
+import type { Json, JsonObject } from '../../../../src/model/json.ts';
+
+/** A JSON merge patch applied, as RFC 7396 has it. */
+export function mergePatch(target: Json, patch: Json): Json {
+  if (!isObject(patch)) return patch;
+  const merged: Record<string, Json> = isObject(target) ? { ...target } : {};
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete merged[key];
+    else merged[key] = mergePatch(merged[key] ?? null, value);
+  }
+  return merged;
+}
+
+function isObject(value: Json): value is JsonObject {
+  return typeof value === 'object' && value !== null && !isJsonArray(value);
+}

@@ -1,0 +1,188 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import pino from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SettingsInput } from '../../src/config/settings-schema.ts';
+import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
+
+const OTHER_ID = '11111111-6c1d-4f0e-9a51-3f0f8d1c2a10';
+
+let workspace: Workspace;
+let app: SluiceApp | undefined;
+let url: string;
+beforeEach(async () => {
+  workspace = await createWorkspace();
+});
+afterEach(async () => {
+  await app?.close();
+  app = undefined;
+  await workspace.remove();
+});
+
+/** The service on the workspace; the one that ran before is stopped. */
+async function start(settings: SettingsInput = {}): Promise<SluiceApp> {
+  await app?.close();
+  app = await buildApp({
+    settings: { enforcementMode: 'Enforce', port: 0, ...settings },
+    folder: workspace.folder,
+    logger: pino({ level: 'silent' }),
+  });
+  url = await app.listen();
+  return app;
+}
+
+async function ask(method: string, path: string, body?: object) {
+  const init =
+    body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
+  const response = await fetch(`${url}/flows/api${path}`, { method, ...init });
+  // biome-ignore lint/suspicious/noExplicitAny: an answer of any shape, which the test describes.
+  return { status: response.status, answer: (await response.json()) as any };
+}
+const deployed = async (id = FLOW_ID) => {
+  const { revision, version } = (await ask('GET', `/flows/${id}`)).answer;
+  return { revision, version };
+};
+
+function manifest(version: string, { id = FLOW_ID, slug = 'push', name = 'push', inputs = {}, steps = {} } = {}) {
+  const hook = { type: 'webhook', inputs: { webhookSlug: slug, ...inputs } };
+  const first = { type: 'WaitForSignal', inputs: { signalName: 'go' } };
+  return { id, name, version, triggers: { byHand: { type: 'manual' }, hook }, steps: { first, ...steps } };
+}
+const write = (given: object, file = 'push.json') => workspace.writeManifest(file, given);
+const put = async (given: { id: string; version: string }) => {
+  const { status, answer } = await ask('PUT', `/flows/${given.id}`, given);
+  expect({ status, refusal: answer.refusal }).toEqual({ status: 200, refusal: null });
+};
+
+describe('a manifest of the folder that is older than what was deployed over the API', () => {
+  it('is not deployed by a restart, which names both revisions', async () => {
+    await write(manifest('1'));
+    await start();
+    await put(manifest('2'));
+    const { warnings } = await start();
+    expect(await deployed()).toEqual({ revision: 2, version: '2' });
+    expect(warnings.join('\n')).toMatch(/push .*revision 1, older than revision 2/);
+  });
+
+  it('is not deployed by a reload either, over HTTP or by a signal', async () => {
+    await write(manifest('1'));
+    const running = await start();
+    await put(manifest('2'));
+    await write(manifest('1', { id: OTHER_ID, slug: 'other', name: 'other' }), 'other.json');
+    const { status, answer } = await ask('POST', '/flows/reload');
+    expect({ status, warnings: answer.warnings.length }).toEqual({ status: 200, warnings: 1 });
+    expect(answer.outcomes).toMatchObject([
+      { flowId: OTHER_ID, action: 'created' },
+      { flowId: FLOW_ID, action: 'unchanged', revision: 2, version: '2', warning: answer.warnings[0].slice(8) },
+    ]);
+    await running.reload();
+    expect(await deployed()).toEqual({ revision: 2, version: '2' });
+  });
+
+  it('is not deployed where its keys stand in another order, its secret changed or its file was renamed', async () => {
+    const { name, ...nameless } = manifest('1', {
+      inputs: { webhookHmacKey: 'first', webhookSignatureScheme: 'GitHub' },
+    });
+    await write(nameless);
+    await start();
+    await put({ ...nameless, version: '2' });
+    const { triggers, ...rest } = manifest('1', {
+      inputs: { webhookSignatureScheme: 'GitHub', webhookHmacKey: 'another' },
+    });
+    const { name: _, ...reordered } = { triggers: { hook: triggers.hook, byHand: triggers.byHand }, ...rest };
+    await rm(join(workspace.folder, 'manifests', 'push.json'));
+    await write(reordered, 'renamed.json');
+    const { warnings } = await start();
+    expect(await deployed()).toEqual({ revision: 2, version: '2' });
+    expect(warnings.join('\n')).toContain('older than revision 2');
+  });
+
+  it('is deployed where the settings let manifests win', async () => {
+    await write(manifest('1'));
+    await start();
+    await put(manifest('2'));
+    await start({ manifestsWin: true });
+    expect(await deployed()).toEqual({ revision: 3, version: '1' });
+    expect((await start()).warnings.join('\n')).not.toContain('older');
+    expect(await deployed()).toEqual({ revision: 3, version: '1' });
+  });
+
+  it('is deployed over the API, which is how to go back', async () => {
+    await write(manifest('1'));
+    await start();
+    await put(manifest('2'));
+    await put(manifest('1'));
+    expect((await start()).warnings.join('\n')).not.toContain('older');
+    expect(await deployed()).toEqual({ revision: 3, version: '1' });
+  });
+});
+
+describe('a manifest of the folder', () => {
+  it('that equals no earlier revision is deployed over what came by the API', async () => {
+    await write(manifest('1'));
+    await start();
+    await put(manifest('2'));
+    await write(manifest('3'));
+    await start();
+    expect(await deployed()).toEqual({ revision: 3, version: '3' });
+  });
+
+  it('that goes back to an earlier manifest of the folder is deployed', async () => {
+    for (const version of ['1', '2', '1']) {
+      await write(manifest(version));
+      await start();
+    }
+    expect(await deployed()).toEqual({ revision: 3, version: '1' });
+  });
+});
+
+describe('manifests that are deployed together', () => {
+  const first = (slug: string, change = {}) => manifest('1', { slug, ...change });
+  const other = (slug: string, change = {}) => manifest('1', { id: OTHER_ID, name: 'other', slug, ...change });
+  const deliveredTo = async (slug: string) => {
+    const { status, answer } = await ask('POST', `/webhook/${slug}`, { order: 7 });
+    return status === 200 ? (await ask('GET', `/runs/${answer.runId}`)).answer.flowId : status;
+  };
+
+  it('move a slug from one flow to the other, and change places', async () => {
+    await start();
+    const actions = async (...manifests: object[]) => {
+      const { status, answer } = await ask('PUT', '/flows', manifests);
+      return [status, ...answer.outcomes.map(({ action }: { action: string }) => action)];
+    };
+    expect(await actions(first('a'), other('b'))).toEqual([200, 'created', 'created']);
+    expect(await actions(first('c'), other('a'))).toEqual([200, 'updated', 'updated']);
+    expect(await Promise.all(['a', 'b', 'c'].map(deliveredTo))).toEqual([OTHER_ID, 404, FLOW_ID]);
+    const allowed = await ask('PUT', '/flows?allow=caution', [first('a'), other('c')]);
+    expect(allowed.status).toBe(200);
+    expect(await Promise.all(['a', 'c'].map(deliveredTo))).toEqual([FLOW_ID, OTHER_ID]);
+  });
+
+  it('leave both as they are where the flow that has the slug is refused', async () => {
+    await start();
+    await ask('PUT', '/flows', [first('a'), other('b')]);
+    const { runId } = (await ask('POST', `/flows/${FLOW_ID}/trigger`)).answer;
+    const busy = first('c', { steps: { first: { type: 'NoOp' } } });
+    for (const query of ['?dryRun=true', '']) {
+      const { status, answer } = await ask('PUT', `/flows${query}`, [other('a'), busy]);
+      expect(status).toBe(409);
+      expect(answer.outcomes).toMatchObject([
+        { flowId: OTHER_ID, action: 'refused', revision: 1, refusal: expect.stringContaining('"a" belongs to') },
+        { flowId: FLOW_ID, action: 'refused', revision: 1, refusal: expect.stringContaining(runId) },
+      ]);
+    }
+    expect(await Promise.all(['a', 'b', 'c'].map(deliveredTo))).toEqual([FLOW_ID, OTHER_ID, 404]);
+  });
+
+  it('change nothing where one of them is invalid, or two claim one slug or one id', async () => {
+    await start();
+    const invalid = { ...other('b'), steps: { a: { type: 'NoSuchType' } } };
+    const refused = await ask('PUT', '/flows', [first('a'), invalid]);
+    expect(refused).toMatchObject({ status: 400, answer: { issues: [{ file: '[1]', path: 'steps.a.type' }] } });
+    expect((await ask('PUT', '/flows', [first('a'), other('a')])).status).toBe(400);
+    expect((await ask('PUT', '/flows', [first('a'), first('b')])).status).toBe(400);
+    expect((await ask('PUT', '/flows', first('a'))).answer.message).toContain('expected an array');
+    expect((await ask('GET', '/flows')).answer).toEqual([]);
+  });
+});

@@ -1,0 +1,201 @@
+import pino from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { buildApp, type SluiceApp, type VerificationResult } from '../../src/app.ts';
+import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
+
+let workspace: Workspace;
+let app: SluiceApp | undefined;
+let url: string;
+/** One for each call of the verifier that has not answered yet. */
+let asked: { answer: (isValid: boolean) => void }[];
+let waiting: (() => void) | undefined;
+
+beforeEach(async () => {
+  workspace = await createWorkspace();
+  asked = [];
+});
+afterEach(async () => {
+  await app?.close();
+  app = undefined;
+  await workspace.remove();
+});
+
+const slow = {
+  name: 'Slow',
+  verify: () =>
+    new Promise<VerificationResult>((resolve) => {
+      asked.push({
+        answer: (isValid) => resolve(isValid ? { outcome: 'verified' } : { outcome: 'refused', reason: 'forged' }),
+      });
+      waiting?.();
+    }),
+};
+
+/** Resolves once the verifier was asked so many times and has not answered the last of them. */
+async function verifierAsked(times: number): Promise<{ answer: (isValid: boolean) => void }> {
+  while (asked.length < times) {
+    await new Promise<void>((resolve) => {
+      waiting = resolve;
+    });
+  }
+  const last = asked[times - 1];
+  if (last === undefined) throw new Error('the verifier was not asked');
+  return last;
+}
+
+function manifest({ version = '1', inputs = {}, triggers = {}, steps = {} } = {}) {
+  const hook = {
+    type: 'webhook',
+    inputs: { webhookSlug: 'slow', webhookSignatureScheme: 'Slow', webhookEnforcementMode: 'Enforce', ...inputs },
+  };
+  const first = { type: 'WaitForSignal', inputs: { signalName: 'go' } };
+  return {
+    ...{ id: FLOW_ID, name: 'slow', version },
+    triggers: { byHand: { type: 'manual' }, hook, ...triggers },
+    steps: { first, ...steps },
+  };
+}
+/** A change that a deploy makes only while no run is in flight. */
+const cautious = { first: { type: 'NoOp' } };
+const withoutHook = () => {
+  const { triggers, ...rest } = manifest({ version: '2' });
+  return { ...rest, triggers: { byHand: triggers.byHand } };
+};
+
+async function start(deployed: object = manifest()): Promise<void> {
+  await workspace.writeManifest('slow.json', deployed);
+  app = await buildApp({
+    settings: { port: 0 },
+    extensions: { verifiers: [slow] },
+    folder: workspace.folder,
+    logger: pino({ level: 'silent' }),
+  });
+  url = await app.listen();
+}
+
+async function ask(method: string, path: string, body?: object) {
+  const init =
+    body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
+  const response = await fetch(`${url}/flows/api${path}`, { method, ...init });
+  // biome-ignore lint/suspicious/noExplicitAny: an answer of any shape, which the test describes.
+  return { status: response.status, answer: (await response.json()) as any };
+}
+const deliver = (slug = 'slow') => ask('POST', `/webhook/${slug}`, { order: 7 });
+const deploy = async (next: object) => {
+  const { status, answer } = await ask('PUT', `/flows/${FLOW_ID}`, next);
+  expect({ status, refusal: answer.refusal }).toEqual({ status: 200, refusal: null });
+};
+const runs = async () => (await ask('GET', `/runs?flowId=${FLOW_ID}`)).answer;
+
+describe('a deploy while a verifier thinks', () => {
+  it('is followed by a run of the new revision, and by no other question where the gates stay', async () => {
+    await start();
+    const delivery = deliver();
+    const question = await verifierAsked(1);
+    await deploy(manifest({ version: '2', steps: cautious }));
+    question.answer(true);
+    expect(await delivery).toMatchObject({ status: 200 });
+    expect(await runs()).toMatchObject([{ revision: 2, flowVersion: '2' }]);
+    expect(asked).toHaveLength(1);
+  });
+
+  it('that removes the trigger leaves nothing to accept the delivery', async () => {
+    await start();
+    const delivery = deliver();
+    const question = await verifierAsked(1);
+    await deploy(withoutHook());
+    question.answer(true);
+    expect(await delivery).toMatchObject({ status: 404, answer: { reason: 'unknown_flow' } });
+    expect(await runs()).toEqual([]);
+  });
+
+  it('that changes the gates has the delivery judged by the new ones', async () => {
+    await start();
+    const delivery = deliver();
+    const question = await verifierAsked(1);
+    await deploy(manifest({ version: '2', inputs: { webhookIpDenyList: ['127.0.0.0/8'] } }));
+    question.answer(true);
+    expect(await delivery).toMatchObject({ status: 403, answer: { reason: 'ip_denied' } });
+    expect(await runs()).toEqual([]);
+  });
+
+  it('lets the new gates accept what the old ones refused', async () => {
+    await start();
+    const delivery = deliver();
+    const question = await verifierAsked(1);
+    await deploy(manifest({ version: '2', inputs: { webhookRateLimitPermitsPerSecond: 100 } }));
+    question.answer(false);
+    (await verifierAsked(2)).answer(true);
+    expect(await delivery).toMatchObject({ status: 200 });
+    expect(await runs()).toMatchObject([{ revision: 2 }]);
+  });
+
+  it('again and again ends in a 503, for the sender to try later', async () => {
+    await start();
+    const delivery = deliver();
+    for (let times = 1; times <= 5; times += 1) {
+      const question = await verifierAsked(times);
+      await deploy(manifest({ version: `${times + 1}`, inputs: { webhookRateLimitPermitsPerSecond: 100 + times } }));
+      question.answer(true);
+    }
+    expect(await delivery).toMatchObject({ status: 503, answer: { reason: 'store_unavailable' } });
+    expect(await runs()).toEqual([]);
+    const [record] = (await ask('GET', '/webhooks/recent')).answer;
+    expect(record).toMatchObject({ reason: 'store_unavailable', statusCode: 503, bodyBytes: 11 });
+  });
+
+  it('has a key that is rotated without another revision asked for again', async () => {
+    await start(manifest({ inputs: { webhookHmacKey: 'first key' } }));
+    const delivery = deliver();
+    const question = await verifierAsked(1);
+    await deploy(manifest({ inputs: { webhookHmacKey: 'second key' } }));
+    question.answer(true);
+    (await verifierAsked(2)).answer(false);
+    expect(await delivery).toMatchObject({ status: 401 });
+    expect(await runs()).toEqual([]);
+  });
+
+  it('that moves the slug sends the delivery to the gates of the flow that has it now', async () => {
+    const other = '11111111-6c1d-4f0e-9a51-3f0f8d1c2a10';
+    await start();
+    const delivery = deliver();
+    const question = await verifierAsked(1);
+    await deploy(manifest({ version: '2', inputs: { webhookSlug: 'former' } }));
+    const next = { ...manifest(), id: other, name: 'other' };
+    expect((await ask('PUT', `/flows/${other}`, next)).answer).toMatchObject({ action: 'created' });
+    question.answer(true);
+    (await verifierAsked(2)).answer(true);
+    expect(await delivery).toMatchObject({ status: 200 });
+    expect(await runs()).toEqual([]);
+    expect((await ask('GET', `/runs?flowId=${other}`)).answer).toHaveLength(1);
+  });
+
+  it('does not keep a redelivery from being judged by the new gates', async () => {
+    await start();
+    const refused = deliver();
+    (await verifierAsked(1)).answer(false);
+    expect((await refused).status).toBe(401);
+    const [record] = (await ask('GET', '/webhooks/recent')).answer;
+    const redelivery = ask('POST', `/webhooks/${record.id}/redeliver`);
+    const question = await verifierAsked(2);
+    await deploy(withoutHook());
+    question.answer(true);
+    expect((await redelivery).answer).toMatchObject({ reason: 'unknown_flow' });
+    expect(await runs()).toEqual([]);
+  });
+});
+
+describe('a flow that is disabled or drained while a verifier thinks', () => {
+  it.each([
+    ['POST', `/flows/${FLOW_ID}/disable`],
+    ['POST', `/flows/${FLOW_ID}/drain`],
+  ])('starts no run: %s %s', async (method, path) => {
+    await start();
+    const delivery = deliver();
+    const question = await verifierAsked(1);
+    expect((await ask(method, path)).status).toBe(200);
+    question.answer(true);
+    expect(await delivery).toMatchObject({ status: 403, answer: { reason: 'flow_disabled' } });
+    expect(await runs()).toEqual([]);
+  });
+});

@@ -1,0 +1,268 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import pino from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type AppOptions, buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SettingsInput } from '../../src/config/settings-schema.ts';
+import { DeploysRefusedError } from '../../src/errors.ts';
+import { createWorkspace, eventually, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
+
+let workspace: Workspace;
+let apps: SluiceApp[] = [];
+let logged: string[] = [];
+beforeEach(async () => {
+  workspace = await createWorkspace();
+  logged = [];
+});
+afterEach(async () => {
+  await stopAll();
+  await workspace.remove();
+});
+
+async function stopAll(): Promise<void> {
+  for (const app of apps) await app.close();
+  apps = [];
+}
+
+/** The service on the workspace; the one that ran before is stopped. */
+async function start(settings: SettingsInput = {}, options: AppOptions = {}): Promise<SluiceApp> {
+  await stopAll();
+  const app = await buildApp({
+    settings: { enforcementMode: 'Enforce', port: 0, ...settings },
+    folder: workspace.folder,
+    logger: pino({ level: 'info' }, { write: (line: string) => logged.push(line) }),
+    ...options,
+  });
+  apps.push(app);
+  await app.listen();
+  return app;
+}
+
+const wait = { first: { type: 'WaitForSignal', inputs: { signalName: 'go' } } };
+const quick = { first: { type: 'NoOp' } };
+const write = (manifest: object) => workspace.writeManifest('push.json', manifest);
+
+async function ask(app: SluiceApp, method: 'GET' | 'POST' | 'PUT' | 'DELETE', url: string, body?: object) {
+  const response = await app.fastify.inject({ method, url, ...(body && { payload: JSON.stringify(body) }) });
+  return { status: response.statusCode, answer: response.json() };
+}
+const flowUrl = `/flows/api/flows/${FLOW_ID}`;
+const flowOf = async (app: SluiceApp) => (await ask(app, 'GET', flowUrl)).answer;
+
+async function deliver(app: SluiceApp, { key = GITHUB_SECRET, slug = 'push', body = '{}', headers = {} } = {}) {
+  const signature = `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
+  const response = await app.fastify.inject({
+    method: 'POST',
+    url: `/flows/api/webhook/${slug}`,
+    headers: {
+      ...{ 'content-type': 'application/json', 'x-hub-signature-256': signature },
+      ...{ 'x-github-delivery': randomUUID(), ...headers },
+    },
+    payload: body,
+  });
+  return { status: response.statusCode, answer: response.json() };
+}
+
+describe('a start whose folder holds a change that is refused', () => {
+  const changed = (steps: object, inputs = {}) => ({ ...githubManifest({ steps, inputs }), version: '2' });
+
+  async function startWithRunInFlight(): Promise<string> {
+    await write(githubManifest({ steps: wait }));
+    return (await deliver(await start())).answer.runId;
+  }
+
+  it('goes on with the deployed revision, and takes its written-out key from the manifest', async () => {
+    const runId = await startWithRunInFlight();
+    await write(changed({ first: { type: 'NoOp' } }));
+    const app = await start();
+    expect(app.warnings.join('\n')).toContain(runId);
+    expect(await flowOf(app)).toMatchObject({ version: '1', revision: 1 });
+    const taken = await deliver(app);
+    expect(taken.status).toBe(200);
+    expect((await ask(app, 'GET', `/flows/api/runs/${taken.answer.runId}`)).answer).toMatchObject({ revision: 1 });
+    expect((await deliver(app, { key: 'another key' })).status).toBe(401);
+  });
+
+  it('refuses what it cannot verify where the key is kept nowhere', async () => {
+    await startWithRunInFlight();
+    await write(changed({ first: { type: 'NoOp' } }, { webhookHmacKey: undefined, webhookSecret: GITHUB_SECRET }));
+    const app = await start();
+    expect(app.warnings.join('\n')).toContain('webhookHmacKey: was written out and is not kept');
+    expect(await deliver(app)).toMatchObject({ status: 401, answer: { reason: 'key_not_configured' } });
+  });
+
+  it('fails where the settings say so, and leaves everything as it was', async () => {
+    await startWithRunInFlight();
+    await write(changed({ first: { type: 'NoOp' } }));
+    await expect(start({ refusedDeploys: 'fail' })).rejects.toThrow(DeploysRefusedError);
+    await write(githubManifest({ steps: wait }));
+    expect(await flowOf(await start({ refusedDeploys: 'fail' }))).toMatchObject({ revision: 1, version: '1' });
+  });
+
+  it('deploys the other flows', async () => {
+    await startWithRunInFlight();
+    await write(changed({ first: { type: 'NoOp' } }));
+    const id = randomUUID();
+    await workspace.writeManifest('other.json', { id, version: '1', steps: quick });
+    const app = await start();
+    expect((await ask(app, 'GET', `/flows/api/flows/${id}`)).status).toBe(200);
+  });
+
+  it('is the next revision once no run is in flight', async () => {
+    const runId = await startWithRunInFlight();
+    await write(changed({ first: { type: 'NoOp' } }));
+    const app = await start();
+    await ask(app, 'POST', `/flows/api/runs/${runId}/cancel`);
+    await app.reload();
+    expect(await flowOf(app)).toMatchObject({ version: '2', revision: 2 });
+  });
+});
+
+describe('a flow whose manifest is gone', () => {
+  const renamed = () => ({ ...githubManifest({ steps: quick }), id: '00000000-0000-4000-8000-00000000000a' });
+
+  it('stays deployed over a reload and a restart, which say so', async () => {
+    await write(githubManifest({ steps: quick, inputs: { webhookHmacKey: 'env:KEY' } }));
+    const options = { environment: { KEY: GITHUB_SECRET } };
+    const app = await start({}, options);
+    await rm(join(workspace.folder, 'manifests', 'push.json'));
+    await app.reload();
+    expect((await deliver(app)).status).toBe(200);
+    const again = await start({}, options);
+    expect(again.warnings.join('\n')).toContain('has no manifest in the folder');
+    expect((await deliver(again)).status).toBe(200);
+    await ask(again, 'POST', `${flowUrl}/disable`);
+    expect((await deliver(again)).status).toBe(403);
+  });
+
+  it('is not taken over by the same flow under another id, unless that is allowed', async () => {
+    await write(githubManifest({ steps: quick }));
+    await start();
+    await write(renamed());
+    const app = await start();
+    expect(app.warnings.join('\n')).toMatch(/refused push: .*\n.*id/);
+    expect((await ask(app, 'GET', `/flows/api/flows/${renamed().id}`)).status).toBe(404);
+    // The old flow's key was written out in a manifest that is gone: nothing gets in.
+    expect(await deliver(app)).toMatchObject({ status: 401, answer: { reason: 'key_not_configured' } });
+
+    const { status, answer } = await ask(app, 'POST', '/flows/api/flows/reload?allow=breaking');
+    expect(status).toBe(200);
+    expect(answer.outcomes).toMatchObject([{ flowId: renamed().id, action: 'created', class: 'breaking' }]);
+    const taken = await deliver(app);
+    expect((await ask(app, 'GET', `/flows/api/runs/${taken.answer.runId}`)).answer.flowId).toBe(renamed().id);
+    const again = await start();
+    expect((await deliver(again)).status).toBe(200);
+    expect((await ask(again, 'GET', flowUrl)).answer.triggers[0].url ?? null).toBeNull();
+  });
+});
+
+describe('a reload', () => {
+  it('deploys what changed and says what it did', async () => {
+    await write(githubManifest({ steps: quick }));
+    const app = await start();
+    await write({ ...githubManifest({ steps: quick }), version: '1.1' });
+    const planned = await ask(app, 'POST', '/flows/api/flows/reload?dryRun=true');
+    expect(planned.answer.outcomes).toMatchObject([{ action: 'updated', revision: 2 }]);
+    expect(await flowOf(app)).toMatchObject({ revision: 1 });
+    expect((await ask(app, 'POST', '/flows/api/flows/reload')).answer).toEqual(planned.answer);
+    expect(await flowOf(app)).toMatchObject({ revision: 2, version: '1.1' });
+    expect((await ask(app, 'GET', `${flowUrl}/revisions`)).answer[0]).toMatchObject({ source: 'folder' });
+  });
+
+  it('changes nothing where any manifest has an error, says which, and goes on', async () => {
+    await write(githubManifest({ steps: quick }));
+    const app = await start();
+    await write({ ...githubManifest({ steps: quick }), version: '1.1' });
+    await writeFile(join(workspace.folder, 'manifests', 'broken.json'), '{"id":');
+    const { status, answer } = await ask(app, 'POST', '/flows/api/flows/reload');
+    expect(status).toBe(400);
+    expect(answer.message).toContain('broken.json');
+    await app.reload();
+    expect(logged.join('')).toContain('broken.json');
+    expect(await flowOf(app)).toMatchObject({ revision: 1 });
+    expect((await deliver(app)).status).toBe(200);
+  });
+
+  it('puts a key that was rotated in force without another revision', async () => {
+    await write(githubManifest({ steps: quick }));
+    const app = await start();
+    await write(githubManifest({ steps: quick, inputs: { webhookHmacKey: 'the next key' } }));
+    await app.reload();
+    expect(await flowOf(app)).toMatchObject({ revision: 1 });
+    expect((await deliver(app)).status).toBe(401);
+    expect((await deliver(app, { key: 'the next key' })).status).toBe(200);
+  });
+
+  it('refills no rate limit', async () => {
+    const limited = { webhookRateLimitPermitsPerSecond: 0.001, webhookRateLimitBurstSize: 1 };
+    await write(githubManifest({ steps: quick, inputs: limited }));
+    const app = await start();
+    expect((await deliver(app)).status).toBe(200);
+    await write({ ...githubManifest({ steps: quick, inputs: limited }), version: '1.1' });
+    await app.reload();
+    expect(await flowOf(app)).toMatchObject({ revision: 2 });
+    expect((await deliver(app)).status).toBe(429);
+  });
+
+  it('moves a slug from one flow to another', async () => {
+    const other = {
+      ...githubManifest({ steps: quick, inputs: { webhookSlug: 'other' } }),
+      id: randomUUID(),
+      name: 'a',
+    };
+    await write(githubManifest({ steps: quick }));
+    await workspace.writeManifest('a.json', other);
+    const app = await start();
+    await write(githubManifest({ steps: quick, inputs: { webhookSlug: 'former' } }));
+    await workspace.writeManifest('a.json', {
+      ...githubManifest({ steps: quick }),
+      ...{ id: other.id, name: 'a' },
+    });
+    const { answer } = await ask(app, 'POST', '/flows/api/flows/reload');
+    expect(answer.outcomes.map(({ action }: { action: string }) => action)).toEqual(['updated', 'updated']);
+    expect((await deliver(app)).status).toBe(200);
+    expect((await deliver(app, { slug: 'former' })).status).toBe(200);
+    expect((await deliver(app, { slug: 'other' })).status).toBe(404);
+  });
+
+  it('happens by itself where the folder is watched', async () => {
+    await write(githubManifest({ steps: quick }));
+    const app = await start({ watchManifests: true });
+    await write({ ...githubManifest({ steps: quick }), version: '1.1' });
+    await eventually(
+      () => flowOf(app),
+      ({ version }) => version === '1.1',
+    );
+  });
+
+  it('changes when a cron trigger fires at once', async () => {
+    const cron = (cronExpression: string) => ({
+      ...githubManifest({ steps: quick }),
+      triggers: { nightly: { type: 'cron', inputs: { cronExpression } } },
+    });
+    await write(cron('0 1 * * *'));
+    const app = await start();
+    await write(cron('0 2 * * *'));
+    await app.reload();
+    const [schedule] = (await ask(app, 'GET', '/flows/api/schedules')).answer;
+    expect(schedule).toMatchObject({ cron: '0 2 * * *' });
+  });
+});
+
+describe('a flow that was deployed by a request', () => {
+  it('outlasts a restart, and is compared with a manifest of the folder as any', async () => {
+    await write({ id: randomUUID(), version: '1', steps: quick });
+    const app = await start();
+    const manifest = githubManifest({ steps: quick, inputs: { webhookHmacKey: 'env:SECRET_KEY' } });
+    const options = { environment: { SECRET_KEY: GITHUB_SECRET } };
+    expect((await ask(app, 'PUT', flowUrl, manifest)).status).toBe(400);
+    const informed = await start({}, options);
+    expect((await ask(informed, 'PUT', flowUrl, manifest)).answer).toMatchObject({ action: 'created' });
+    expect((await deliver(informed)).status).toBe(200);
+    const again = await start({}, options);
+    expect((await deliver(again)).status).toBe(200);
+    await workspace.writeManifest('later.json', { ...manifest, version: '2' });
+    expect(await flowOf(await start({}, options))).toMatchObject({ revision: 2, version: '2' });
+  });
+});
