@@ -26,6 +26,7 @@ import { createIdSource } from './ids.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
+import { createReviewer } from './review/reviewer.ts';
 import { type OpenStoreOptions, openStore } from './store/open-store.ts';
 import { bodySealer } from './store/sealed-body.ts';
 import type { Store } from './store/store.ts';
@@ -36,7 +37,6 @@ import { clientAddressReader } from './webhooks/client-address.ts';
 import { ingress } from './webhooks/ingress.ts';
 import { openLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention, type LogRetention } from './webhooks/log-retention.ts';
-import { createReviewer } from './webhooks/reviewer.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
 import type { TriggerTable } from './webhooks/triggers.ts';
 

@@ -15,11 +15,11 @@ import type { Engine } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
 import type { Clock } from '../model/clock.ts';
+import type { Reviewer } from '../review/reviewer.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/live-events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { ClientAddressReader } from '../webhooks/client-address.ts';
-import type { Reviewer } from '../webhooks/reviewer.ts';
 import type { SchemeDescription } from '../webhooks/schemes/description.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
 

@@ -16,6 +16,7 @@ import { createScheduler, type Scheduler } from '../../src/flows/scheduler.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
 import type { Clock } from '../../src/model/clock.ts';
+import { createReviewer } from '../../src/review/reviewer.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createLiveEvents } from '../../src/telemetry/live-events.ts';
@@ -24,7 +25,6 @@ import { clientAddressReader } from '../../src/webhooks/client-address.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import { ingress } from '../../src/webhooks/ingress.ts';
 import { openLearnedKeys } from '../../src/webhooks/learned-keys.ts';
-import { createReviewer } from '../../src/webhooks/reviewer.ts';
 import { describeSchemes } from '../../src/webhooks/schemes/description.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 

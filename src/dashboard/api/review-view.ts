@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { DeliveryRecord } from '../../model/delivery.ts';
-import type { Readiness } from '../../webhooks/readiness.ts';
-import type { DeliveryReview } from '../../webhooks/review.ts';
+import type { Readiness } from '../../review/readiness.ts';
+import type { DeliveryReview } from '../../review/review.ts';
 import { deliverySchema, deliveryView, reasonSchema } from './delivery-view.ts';
 import { id, integer, isoTimeOrNull, json, time } from './formats.ts';
 

@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
 import type { DeliveryRecord } from '../../src/model/delivery.ts';
 import type { WebhookInputs } from '../../src/model/manifest.ts';
+import { restore } from '../../src/review/judge-again.ts';
 import { recordOf } from '../../src/webhooks/deliveries.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
-import { restore } from '../../src/webhooks/judge-again.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';
 import { createTriggerTable, type PreparedTrigger } from '../../src/webhooks/triggers.ts';
-import { deployedFlow, FakeClock, sampleDelivery, sampleSettings, sampleTrigger } from './samples.ts';
+import { deployedFlow, FakeClock, sampleDelivery, sampleSettings, sampleTrigger } from '../webhooks/samples.ts';
 
 const verifier = (name: string, headers?: readonly string[]): SignatureVerifier => ({
   name,

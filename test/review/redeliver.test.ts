@@ -7,7 +7,7 @@ import { buildApp, type SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/model/manifest.ts';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, type Workspace } from '../e2e/service.ts';
-import { FakeClock } from './samples.ts';
+import { FakeClock } from '../webhooks/samples.ts';
 
 const BODY = '{"canary":"bytes of a refused body"}';
 const HOUR_MS = 3_600_000;

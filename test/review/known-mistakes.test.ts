@@ -15,7 +15,7 @@ import {
   stopGateway,
   temporaryFolder,
 } from '../publishers/gateway.ts';
-import { KEYS } from './schemes/fixtures.ts';
+import { KEYS } from '../webhooks/schemes/fixtures.ts';
 
 /** A service of the test's own, stopped when it ends. */
 async function open(

@@ -2,9 +2,9 @@ import type { Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { DeliveryGroup } from '../store/delivery-log.ts';
 import type { EventName } from '../telemetry/events.ts';
-import { missingKey } from './key-slot.ts';
-import { isOfGate, REASONS } from './reasons.ts';
-import type { PreparedTrigger } from './triggers.ts';
+import { missingKey } from '../webhooks/key-slot.ts';
+import { isOfGate, REASONS } from '../webhooks/reasons.ts';
+import type { PreparedTrigger } from '../webhooks/triggers.ts';
 
 /** Whether a trigger's publishers would notice the switch to Enforce. */
 export interface Readiness {

@@ -1,7 +1,7 @@
 import { isMasked, MASK, queryOf } from '../manifest/mask-url.ts';
 import type { Delivery, DeliveryRecord } from '../model/delivery.ts';
-import { REDACTED } from './headers.ts';
-import type { PreparedTrigger, TriggerTable } from './triggers.ts';
+import { REDACTED } from '../webhooks/headers.ts';
+import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
 
 /** A delivery as it once came, or why it cannot be had again. */
 export type Restored =

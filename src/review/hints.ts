@@ -1,13 +1,13 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Delivery } from '../model/delivery.ts';
 import type { JsonObject } from '../model/json.ts';
-import type { SignatureSettings } from './gates/signature.ts';
-import type { Judgement } from './pipeline.ts';
-import { describeSignature, findMistakes } from './schemes/mistakes.ts';
-import { resolveScheme } from './schemes/resolve.ts';
-import { calledUrl } from './schemes/signed-url.ts';
-import type { SignatureSpec } from './schemes/spec.ts';
-import type { PreparedTrigger } from './triggers.ts';
+import type { SignatureSettings } from '../webhooks/gates/signature.ts';
+import type { Judgement } from '../webhooks/pipeline.ts';
+import { describeSignature, findMistakes } from '../webhooks/schemes/mistakes.ts';
+import { resolveScheme } from '../webhooks/schemes/resolve.ts';
+import { calledUrl } from '../webhooks/schemes/signed-url.ts';
+import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
+import type { PreparedTrigger } from '../webhooks/triggers.ts';
 
 /** What a person is told beside the verdicts. */
 export interface Advice {

@@ -1,16 +1,16 @@
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
-import { admissionTo } from './admission.ts';
+import { admissionTo } from '../webhooks/admission.ts';
+import type { SignatureSettings } from '../webhooks/gates/signature.ts';
+import { type Judgement, rehearseGates } from '../webhooks/pipeline.ts';
+import { REASONS } from '../webhooks/reasons.ts';
+import type { ReceiverServices } from '../webhooks/receive.ts';
+import { wholeStory, withUnconfigured } from '../webhooks/story.ts';
+import type { PreparedTrigger } from '../webhooks/triggers.ts';
 import { type ConfiguredStory, withConfiguration } from './configured.ts';
-import type { SignatureSettings } from './gates/signature.ts';
 import { type Advice, adviseOn } from './hints.ts';
 import { restore, triggerOf } from './judge-again.ts';
-import { type Judgement, rehearseGates } from './pipeline.ts';
-import { REASONS } from './reasons.ts';
-import type { ReceiverServices } from './receive.ts';
-import { wholeStory, withUnconfigured } from './story.ts';
-import type { PreparedTrigger } from './triggers.ts';
 
 export interface ReviewServices extends ReceiverServices {
   readonly settings: SignatureSettings;

@@ -5,13 +5,13 @@ import { startsRuns } from '../flows/catalog.ts';
 import { START_TRIES } from '../flows/engine.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import { logEvent } from '../telemetry/events.ts';
-import { acceptDelivery } from './acceptance.ts';
-import { handshakeRequest } from './handshake-request.ts';
+import { acceptDelivery } from '../webhooks/acceptance.ts';
+import { handshakeRequest } from '../webhooks/handshake-request.ts';
+import { isOfGate, isReason, REASONS } from '../webhooks/reasons.ts';
+import { isHandshake } from '../webhooks/schemes/handshake.ts';
+import { hasSameGates } from '../webhooks/triggers.ts';
 import { restore, triggerOf } from './judge-again.ts';
-import { isOfGate, isReason, REASONS } from './reasons.ts';
 import { foresee, type Prospect, type ReviewServices } from './review.ts';
-import { isHandshake } from './schemes/handshake.ts';
-import { hasSameGates } from './triggers.ts';
 
 /** What became of a refused delivery that was judged again. */
 export interface Redelivery {
