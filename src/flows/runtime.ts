@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { createIdSource } from '../ids.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/live-events.ts';
@@ -9,6 +8,7 @@ import { createRunControl, type RunControl } from './control.ts';
 import { createDispatcher, type Dispatcher } from './dispatcher.ts';
 import { createEngine, type Engine } from './engine.ts';
 import type { HandlerTable } from './handlers/index.ts';
+import { createIdSource } from './ids.ts';
 import { recoverSteps } from './recovery.ts';
 import { createReport } from './report.ts';
 import { createRetention } from './retention.ts';

@@ -1,5 +1,5 @@
 import type { Graph, WebhookInputs } from '../model/manifest.ts';
-import { BUILT_IN_SCHEMES } from './schemes/index.ts';
+import { BUILT_IN_SCHEMES } from './schemes/publishers/index.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 
 const MAX_HEADERS = 100;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from 'vitest';
-import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { KEYS, SIGNING_KEYS } from '../webhooks/schemes/fixtures.ts';
 import { runCli } from './cli.ts';
 import { createWorkspace, type Service, startService, type Workspace } from './service.ts';

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { runCli } from './cli.ts';
 import { keyOption, SCHEME_NAMES, useSchemeService } from './scheme-service.ts';
 

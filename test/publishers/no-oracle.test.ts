@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
-import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { type SignedDelivery, signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
 import { keepSpans } from '../spans.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/model/manifest.ts';
-import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { type Answered, type Gateway, NOW, startGateway, stopGateway } from './gateway.ts';
 import { answeredStatus, bodyOf, isAccepted, isHandshake, VECTORS, type Vector } from './vectors.ts';
 

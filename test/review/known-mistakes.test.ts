@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { WebhookInputs } from '../../src/model/manifest.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
-import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import {
   type Gateway,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { headersRead, runHeaders, shownHeaders } from '../../src/webhooks/headers.ts';
-import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 
 const HIDDEN = { kept: '[redacted]', inRun: '[redacted]' };
 const FOR_FLOWS = { kept: '[redacted]', inRun: 'value' };

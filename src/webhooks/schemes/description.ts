@@ -1,6 +1,6 @@
 import type { SignedPayloadStrategy } from '../../model/manifest.ts';
 import { CAPTURED, type Coverage, coverageOf, type Grade, gradeOf } from './coverage.ts';
-import { BUILT_IN_SCHEMES } from './index.ts';
+import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './resolve.ts';
 import type { Conversation, KeyEncoding, SignatureSpec, SignatureVerifier } from './spec.ts';
 

@@ -5,9 +5,9 @@ import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest
 import { signsUrl } from './coverage.ts';
 import { extract } from './extract.ts';
 import { verifyWithSpec } from './hmac-verifier.ts';
-import { BUILT_IN_SCHEMES } from './index.ts';
 import { readVerificationKey, type SchemeKey } from './keys.ts';
 import { bodyVariants, keyVariants, urlVariants } from './mistake-variants.ts';
+import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { signedPayload } from './signed-payload.ts';
 import type { SignatureSpec } from './spec.ts';
 

@@ -1,7 +1,7 @@
 import type { WebhookInputs } from '../../model/manifest.ts';
 import { checkSpec, type NamedSignatureSpec, readShortSpec, type ShortSpec } from './check-spec.ts';
 import { customSpec, type PayloadBuilders } from './custom.ts';
-import { BUILT_IN_SCHEMES } from './index.ts';
+import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import type { PayloadBuilder, SignatureSpec, SignatureVerifier } from './spec.ts';
 
 /** What an operator may register. */

@@ -5,7 +5,7 @@ import type { WebhookInputs } from '../../../src/model/manifest.ts';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
 import { signatureGate } from '../../../src/webhooks/gates/signature.ts';
 import { encodeDigest } from '../../../src/webhooks/schemes/digest.ts';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import {
   builtIn,

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/model/manifest.ts';
 import { replayGate } from '../../../src/webhooks/gates/replay.ts';
 import { customSpec } from '../../../src/webhooks/schemes/custom.ts';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
 import { signedPayload } from '../../../src/webhooks/schemes/signed-payload.ts';
 import { calledUrl } from '../../../src/webhooks/schemes/signed-url.ts';

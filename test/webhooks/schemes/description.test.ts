@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
 import { CAPTURED, GRADES, type Grade, gradeOf } from '../../../src/webhooks/schemes/coverage.ts';
 import { describeSchemes } from '../../../src/webhooks/schemes/description.ts';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
 import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
 

@@ -3,7 +3,7 @@ import type { Delivery } from '../../../src/model/delivery.ts';
 import type { WebhookInputs, WebhookTrigger } from '../../../src/model/manifest.ts';
 import type { Evidence, Verdict } from '../../../src/webhooks/gate.ts';
 import { type SignatureSettings, signatureGate } from '../../../src/webhooks/gates/signature.ts';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry, type SchemeOptions } from '../../../src/webhooks/schemes/resolve.ts';
 import type { SignedDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';

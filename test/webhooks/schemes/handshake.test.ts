@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { type Handshake, type HandshakeRequest, recogniseHandshake } from '../../../src/webhooks/schemes/handshake.ts';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { HANDSHAKES, type KnownHandshake } from '../../publishers/known-handshakes.ts';
 import { builtIn, deliveryOf, judge, lowerCase } from './fixtures.ts';
 

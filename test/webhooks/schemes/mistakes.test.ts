@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/model/manifest.ts';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
 import { describeSignature, findMistakes } from '../../../src/webhooks/schemes/mistakes.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry, resolveScheme } from '../../../src/webhooks/schemes/resolve.ts';
 import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';

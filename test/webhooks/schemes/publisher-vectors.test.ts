@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Verdict } from '../../../src/webhooks/gate.ts';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { bodyOf, isAccepted, VECTORS, type Vector } from '../../publishers/vectors.ts';
 import { deliveryOf, judge } from './fixtures.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { NamedSignatureSpec } from '../../../src/webhooks/schemes/check-spec.ts';
 import { checkSpec } from '../../../src/webhooks/schemes/check-spec.ts';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import {
   createSchemeRegistry,
   isKnownScheme,

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { sign as octokitSign, verify as octokitVerify } from '@octokit/webhooks-methods';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/index.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { type SignedDelivery, type SigningRequest, signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
 import {

@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** The URL is the one in Square's console, byte for byte. */
 export const square: SignatureSpec = {

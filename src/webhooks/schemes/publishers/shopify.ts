@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** X-Shopify-Triggered-At is not signed, so it is no timestamp here. Events deliveries have names without X-. */
 export const shopify: SignatureSpec = {

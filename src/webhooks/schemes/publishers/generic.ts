@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** For senders of one's own: what most publishers do. */
 export const generic: SignatureSpec = {

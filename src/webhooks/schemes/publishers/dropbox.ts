@@ -1,6 +1,6 @@
-import { echo } from './challenge.ts';
-import type { Handshake } from './handshake.ts';
-import type { SignatureSpec } from './spec.ts';
+import { echo } from '../challenge.ts';
+import type { Handshake } from '../handshake.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** Sent once, unsigned, when the URI is registered. */
 const challenge: Handshake = {

@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** The name of GitHub's old header, the algorithm of its new one. */
 export const bitbucket: SignatureSpec = {

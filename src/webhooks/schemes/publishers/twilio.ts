@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** SHA-1 is the only algorithm that Twilio has. */
 export const twilio: SignatureSpec = {

@@ -1,5 +1,5 @@
-import type { Handshake } from './handshake.ts';
-import type { SignatureSpec } from './spec.ts';
+import type { Handshake } from '../handshake.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** Sent once, unsigned and empty, when a webhook is made. */
 const head: Handshake = {

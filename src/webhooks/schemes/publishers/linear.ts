@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** The header linear-timestamp is not signed; the one that counts is in the body. */
 export const linear: SignatureSpec = {

@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 export const calendly: SignatureSpec = {
   name: 'Calendly',

@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** Outgoing webhooks. The key is the base64 of what signs. */
 export const microsoftTeams: SignatureSpec = {

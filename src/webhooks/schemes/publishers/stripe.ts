@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** The key is the whole `whsec_…` text. Segments `v0` are of test mode and never count. */
 export const stripe: SignatureSpec = {

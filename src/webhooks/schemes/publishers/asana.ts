@@ -1,6 +1,6 @@
-import { headerOf } from './body-fields.ts';
-import type { Handshake, HandshakeRequest } from './handshake.ts';
-import type { SignatureSpec } from './spec.ts';
+import { headerOf } from '../body-fields.ts';
+import type { Handshake, HandshakeRequest } from '../handshake.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 const HEADER = 'X-Hook-Secret';
 

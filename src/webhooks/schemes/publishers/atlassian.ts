@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** Jira's admin webhooks. The prefix names the method, which may become a stronger one; a weaker one is never taken. */
 export const atlassian: SignatureSpec = {

@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /** Svix, GitLab's signing tokens, OpenAI, Clerk, Resend and others. Id and timestamp are signed with the body. */
 export const standardWebhooks: SignatureSpec = {

@@ -1,6 +1,6 @@
 import { validate, version } from 'uuid';
 import { describe, expect, it } from 'vitest';
-import { createIdSource } from '../src/ids.ts';
+import { createIdSource } from '../../src/flows/ids.ts';
 
 describe('ids', () => {
   it('are UUIDs of version 7 that tell the time', () => {

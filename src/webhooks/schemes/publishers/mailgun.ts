@@ -1,4 +1,4 @@
-import type { SignatureSpec } from './spec.ts';
+import type { SignatureSpec } from '../spec.ts';
 
 /**
  * Signs ten digits and fifty characters and nothing else, joined without a separator: with other lengths one signature

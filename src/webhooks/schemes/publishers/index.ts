@@ -1,3 +1,4 @@
+import type { SignatureSpec } from '../spec.ts';
 import { asana } from './asana.ts';
 import { atlassian } from './atlassian.ts';
 import { bitbucket } from './bitbucket.ts';
@@ -13,7 +14,6 @@ import { meta } from './meta.ts';
 import { microsoftTeams } from './microsoft-teams.ts';
 import { shopify } from './shopify.ts';
 import { slack } from './slack.ts';
-import type { SignatureSpec } from './spec.ts';
 import { square } from './square.ts';
 import { standardWebhooks } from './standard-webhooks.ts';
 import { stripe } from './stripe.ts';
