@@ -158,6 +158,7 @@ const PLANTS: readonly Plant[] = [
   put('steps.each.type', 'Foreach'),
   put('steps.each.forEach', '${trigger.body.items'),
   put('steps.each.concurrencyLimit', 0),
+  put('steps.a.concurrency', 0),
   put('steps.each.steps.one.inputs.value', '${steps.nope.output}'),
   put('steps.each.steps.one.retry', 3),
   put('steps.each.steps.two.runAfter.three', ['Failed']),

@@ -76,6 +76,8 @@ export const EDITS: readonly Edit[] = [
   edit('a time limit of a step', { approve: { ...steps.approve, timeoutSeconds: 0.001 } }, 'safe'),
   edit('items of a loop', { each: { ...steps.each, forEach: [1, 2, 3] } }, 'safe'),
   edit('the concurrency of a loop', { each: { ...steps.each, concurrencyLimit: 2 } }, 'safe'),
+  edit('a limit of a step type', { approve: { ...steps.approve, concurrency: 1 } }, 'safe'),
+  whole('a limit of the flow', { steps, concurrency: 1 }, 'safe'),
   edit('a child leaf', { each: { ...steps.each, steps: { ...steps.each.steps, z: noOp('y') } } }, 'safe'),
   edit('inputs', { done: step('Transform', { value: 2 }, 'handles') }, 'safe'),
   edit(

@@ -171,6 +171,18 @@ const rows: Row[] = [
     ['concurrency-changed safe steps.each.concurrencyLimit'],
   ],
   [
+    'a limit of a step type is set',
+    chain,
+    { ...chain, c: { ...noOp('b'), concurrency: 2 } },
+    ['step-slots-changed safe steps.c.concurrency'],
+  ],
+  [
+    'a limit of a step type is changed, and one in a loop is taken away',
+    { a: { ...noOp(), concurrency: 2 }, each: loop({ x: { ...noOp(), concurrency: 2 } }) },
+    { a: { ...noOp(), concurrency: 9 }, each: loop({ x: noOp() }) },
+    ['step-slots-changed safe steps.a.concurrency', 'step-slots-changed safe steps.each.steps.x.concurrency'],
+  ],
+  [
     'a child is added',
     { each: loop({ x: noOp() }) },
     { each: loop({ x: noOp(), y: noOp('x') }) },
@@ -232,6 +244,7 @@ describe('labels and limits of a flow', () => {
     [{ version: '2' }, 'version-changed safe version'],
     [{ name: 'Other' }, 'name-changed safe name'],
     [{ timeoutSeconds: 60 }, 'flow-timeout-changed safe timeoutSeconds'],
+    [{ concurrency: 2 }, 'step-slots-changed safe concurrency'],
     [{ id: '0f8fad5b-d9cb-469f-a165-70867728950f' }, 'flow-id-changed breaking id'],
   ])('%j', (change, expected) => {
     expect(verdicts(compare(flow(chain), flow(chain, change), QUIET))).toEqual([expected]);
