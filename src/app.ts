@@ -289,6 +289,7 @@ function createServer(parts: ServerParts): FastifyInstance {
       senderAddress,
       wait: (ms) => wait(ms, undefined, { ref: false }),
       isStopping: parts.isStopping,
+      stepConcurrency: settings.stepConcurrency,
       access: dashboardAccess(settings),
       listener: settings,
       publicUrl: settings.publicUrl,

@@ -1,7 +1,7 @@
 import type { DeployedFlow } from '../flows/catalog.ts';
 import { nextTicks, type Schedule } from '../flows/scheduler.ts';
 import type { Reason } from '../model/delivery.ts';
-import type { DeliveryCount, RunCount } from '../store/store.ts';
+import type { DeliveryCount, RunCount, SlotWait, SlotWaits } from '../store/store.ts';
 import { presetConcerns, whyNotEnforced } from '../webhooks/checks.ts';
 import type { PreparedTrigger } from '../webhooks/triggers.ts';
 
@@ -20,6 +20,7 @@ export const ATTENTION_KINDS = [
   'store_unavailable',
   'deliveries_not_stored',
   'failed_runs',
+  'steps_waiting_for_slot',
   'schedule_overdue',
   'schedule_paused',
   'refusals_rising',
@@ -41,6 +42,8 @@ export interface Situation {
   readonly ended: readonly RunCount[];
   /** Deliveries of the same hours; `recent` are those of this hour and the one before. */
   readonly deliveries: readonly DeliveryCount[];
+  /** Steps that have been due for `LONG_SLOT_WAIT_MS`, and how many may run at once. */
+  readonly slots: SlotWaits & { readonly concurrency: number };
 }
 
 const HOUR_MS = 3_600_000;
@@ -48,6 +51,10 @@ export const LOOK_BACK_HOURS = 24;
 export const RECENT_HOURS = 2;
 /** A schedule that is due fires within seconds; later than this something holds it. */
 const OVERDUE_AFTER_MS = 120_000;
+/** A free slot takes a due step within milliseconds; what is due for this long waits for other steps to end. */
+export const LONG_SLOT_WAIT_MS = 10_000;
+/** Between two steps a slot is free for a moment; with fewer taken than this the slots are not what is missing. */
+const TAKEN_SHARE = 0.9;
 /** So many refusals in the recent hours, and so many times more than usual, are worth a look. */
 const RISING_COUNT = 20;
 const RISING_FACTOR = 5;
@@ -56,6 +63,7 @@ const RISING_FACTOR = 5;
 export function attentionTo(situation: Situation): AttentionItem[] {
   const items = [
     ...failedRuns(situation),
+    ...slotWaits(situation),
     ...schedules(situation),
     ...risingRefusals(situation),
     ...disabledFlows(situation),
@@ -65,15 +73,65 @@ export function attentionTo(situation: Situation): AttentionItem[] {
   return items.sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
 }
 
+/** A flow that is held by its own manifest is so on purpose; the others are told together, for one setting frees them. */
+function slotWaits({ slots, flows, now }: Situation): AttentionItem[] {
+  const item = (severity: AttentionItem['severity'], waits: readonly SlotWait[], why: string) => {
+    const most = waits.reduce((one, other) => (other.count > one.count ? other : one));
+    const of = waits.length === 1 ? 'of' : `of ${waits.length} flows, most of them of`;
+    const oldestMs = now - Math.min(...waits.map(({ oldestDueAt }) => oldestDueAt));
+    const wait = `waited over ${LONG_SLOT_WAIT_MS / 1000} s for a slot (the oldest ${lasting(oldestMs)})`;
+    return {
+      kind: 'steps_waiting_for_slot' as const,
+      severity,
+      message: `${steps(waits)} ${of} ${nameOf(most.flowId, flows)} ${wait}: ${why}`,
+      link: `/flows/runs?status=Running&flowId=${most.flowId}`,
+    };
+  };
+  const held = slots.waits.flatMap((wait) => {
+    if (wait.limit === null) return [];
+    const { stepType, concurrency } = wait.limit;
+    const what = stepType === null ? 'the flow' : `its ${stepType} steps`;
+    const why = `its manifest limits ${what} to ${concurrency} at once, as intended; raise \`concurrency\` there if that is too slow`;
+    return [item('info', [wait], why)];
+  });
+  const others = slots.waits.filter(({ limit }) => limit === null);
+  return others.length === 0 ? held : [item('warning', others, whyNoSlot(slots)), ...held];
+}
+
+function steps(waits: readonly SlotWait[]): string {
+  const count = waits.reduce((sum, each) => sum + each.count, 0);
+  if (waits.some(({ isMore }) => isMore)) return `More than ${count} steps`;
+  return count === 1 ? '1 step' : `${count} steps`;
+}
+
+function whyNoSlot({ running, concurrency, alone }: Situation['slots']): string {
+  if (alone !== null) {
+    return `the step ${alone.stepKey} of the run ${alone.runId} runs alone, because it ran when the process died`;
+  }
+  const taken = `${running} of ${concurrency} slots are taken`;
+  if (running >= concurrency * TAKEN_SHARE) return `${taken}; raise SLUICE_STEP_CONCURRENCY`;
+  return `only ${taken}, so that more slots would not help; check the log and the load of CPU and disk`;
+}
+
+function lasting(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+}
+
+function nameOf(flowId: string, flows: Situation['flows']): string {
+  return flows.find(({ record }) => record.id === flowId)?.record.name ?? flowId;
+}
+
 function failedRuns({ ended, flows, now }: Situation): AttentionItem[] {
   const failed = ended.filter(({ status }) => status === 'Failed' || status === 'TimedOut');
   return [...new Set(failed.map(({ flowId }) => flowId))].map((flowId) => {
     const count = failed.reduce((sum, each) => sum + (each.flowId === flowId ? each.count : 0), 0);
-    const name = flows.find(({ record }) => record.id === flowId)?.record.name ?? flowId;
     return {
       kind: 'failed_runs',
       severity: 'error',
-      message: `${runs(count)} of ${name} failed since ${startOf(now, LOOK_BACK_HOURS)}`,
+      message: `${runs(count)} of ${nameOf(flowId, flows)} failed since ${startOf(now, LOOK_BACK_HOURS)}`,
       link: `/flows/runs?status=Failed&flowId=${flowId}`,
     };
   });

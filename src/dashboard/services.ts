@@ -37,6 +37,8 @@ export interface DashboardServices {
   readonly reviewer: Reviewer;
   readonly metrics: Pick<Metrics, 'registry' | 'webhookRejected'>;
   readonly clock: Clock;
+  /** Steps that run at once. */
+  readonly stepConcurrency: number;
   /** Tells clients apart that log in; must not believe anything that a client can write. */
   readonly senderAddress: Pick<ClientAddressReader, 'read'>;
   /** Resolves after so many milliseconds; slows failed logins down. */

@@ -31,6 +31,11 @@ export interface DispatchStore {
    */
   advance(outcome: StepOutcome): Promise<Advance | undefined>;
   /**
+   * Steps that have been due since `dueBefore` or longer and have no slot, flow by flow. Counts a thousand of one type of a
+   * flow and ten thousand in all, and says where there are more.
+   */
+  listSlotWaits(query: { now: number; dueBefore: number }): Promise<SlotWaits>;
+  /**
    * Makes every leased step due now and counts the death of the process that ran it. Only for a start that knows it is
    * the only process on this store.
    */
@@ -49,6 +54,31 @@ export interface ClaimBatch {
   readonly nextDueAt: number | null;
   /** Whether due steps were left because their flow, or their type in it, runs as many as it may. */
   readonly isHeldBack: boolean;
+}
+
+export interface SlotWaits {
+  /** Steps that hold a slot. */
+  readonly running: number;
+  /** The step beside which nothing is started, because it ran when processes died. */
+  readonly alone: { readonly runId: string; readonly stepKey: string } | null;
+  readonly waits: readonly SlotWait[];
+}
+
+/** Steps of one flow that wait for the same reason. */
+export interface SlotWait {
+  readonly flowId: string;
+  /** The limit in the manifest that holds them back; null where only the slots of the process do. */
+  readonly limit: SlotLimit | null;
+  readonly count: number;
+  /** There are more than were counted. */
+  readonly isMore: boolean;
+  readonly oldestDueAt: number;
+}
+
+export interface SlotLimit {
+  readonly concurrency: number;
+  /** Null where it limits all steps of the flow. */
+  readonly stepType: string | null;
 }
 
 export interface OverdueBatch {

@@ -4,7 +4,10 @@ import { StoreUnavailableError } from '../../src/errors.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 const HOUR_MS = 3_600_000;
-const calm: Situation = { now: NOW, flows: [], triggers: [], schedules: [], ended: [], deliveries: [] };
+const slots: Situation['slots'] = { running: 64, alone: null, waits: [], concurrency: 64 };
+const calm: Situation = { now: NOW, flows: [], triggers: [], schedules: [], ended: [], deliveries: [], slots };
+const wait = { flowId: ORDERS_ID, limit: null, count: 40, isMore: false, oldestDueAt: NOW - 42_000 };
+const waiting = { kind: 'steps_waiting_for_slot', link: `/flows/runs?status=Running&flowId=${ORDERS_ID}` } as const;
 const schedule = {
   ...{ flowId: ORDERS_ID, triggerKey: 'hourly', cron: '0 * * * *', timeZone: 'UTC', cronOverride: null },
   ...{ isPaused: false, isDraining: false, nextAt: NOW + HOUR_MS, lastAt: NOW, jobId: 'job', flowName: 'orders' },
@@ -27,6 +30,72 @@ describe('what needs a look', () => {
           severity: 'error',
           message: `3 runs of ${ORDERS_ID} failed since 2026-11-20T12:00Z`,
           link: `/flows/runs?status=Failed&flowId=${ORDERS_ID}`,
+        },
+      ],
+    ],
+    [
+      'steps that wait while every slot is taken, all flows together',
+      {
+        slots: {
+          ...slots,
+          running: 58,
+          waits: [
+            { ...wait, flowId: HOOK_ONLY_ID, count: 1 },
+            { ...wait, isMore: true, oldestDueAt: NOW - 300_000 },
+          ],
+        },
+      },
+      [
+        {
+          ...waiting,
+          severity: 'warning',
+          message: `More than 41 steps of 2 flows, most of them of ${ORDERS_ID} waited over 10 s for a slot (the oldest 5 min): 58 of 64 slots are taken; raise SLUICE_STEP_CONCURRENCY`,
+        },
+      ],
+    ],
+    [
+      'steps that wait although slots are free',
+      { slots: { ...slots, running: 57, waits: [{ ...wait, count: 1 }] } },
+      [
+        {
+          ...waiting,
+          severity: 'warning',
+          message: `1 step of ${ORDERS_ID} waited over 10 s for a slot (the oldest 42 s): only 57 of 64 slots are taken, so that more slots would not help; check the log and the load of CPU and disk`,
+        },
+      ],
+    ],
+    [
+      'steps that wait beside one that runs alone',
+      { slots: { ...slots, running: 1, alone: { runId: 'r', stepKey: 'a' }, waits: [wait] } },
+      [
+        {
+          ...waiting,
+          severity: 'warning',
+          message: `40 steps of ${ORDERS_ID} waited over 10 s for a slot (the oldest 42 s): the step a of the run r runs alone, because it ran when the process died`,
+        },
+      ],
+    ],
+    [
+      'steps that wait because their manifest says so, and that this is intended',
+      {
+        slots: {
+          ...slots,
+          waits: [
+            { ...wait, limit: { concurrency: 2, stepType: null } },
+            { ...wait, limit: { concurrency: 1, stepType: 'HttpRequest' } },
+          ],
+        },
+      },
+      [
+        {
+          ...waiting,
+          severity: 'info',
+          message: `40 steps of ${ORDERS_ID} waited over 10 s for a slot (the oldest 42 s): its manifest limits the flow to 2 at once, as intended; raise \`concurrency\` there if that is too slow`,
+        },
+        {
+          ...waiting,
+          severity: 'info',
+          message: `40 steps of ${ORDERS_ID} waited over 10 s for a slot (the oldest 42 s): its manifest limits its HttpRequest steps to 1 at once, as intended; raise \`concurrency\` there if that is too slow`,
         },
       ],
     ],

@@ -169,6 +169,7 @@ export async function startDashboard(
       senderAddress: receiving.clientAddress,
       wait: async () => {},
       isStopping: () => false,
+      stepConcurrency: 64,
       access: { kind: 'loopback' },
       listener: { host: '127.0.0.1', port: 3000 },
       publicUrl: undefined,

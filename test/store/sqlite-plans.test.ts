@@ -118,6 +118,7 @@ const questions: [OperationName, ...unknown[]][] = [
   ['countDeliveries', { since: T0, recentSince: T0 }],
   ['countRuns'],
   ['countEndedRuns', T0],
+  ['listSlotWaits', { now: T0, dueBefore: T0 }],
   ...flows.flatMap((flow): [OperationName, unknown][] => [
     ['deliveryTimeseries', { flowId: undefined, ...flow, ...range }],
     ['runTimeseries', { flowId: undefined, ...flow, ...range }],

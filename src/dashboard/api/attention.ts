@@ -4,6 +4,7 @@ import {
   ATTENTION_KINDS,
   type AttentionItem,
   attentionTo,
+  LONG_SLOT_WAIT_MS,
   LOOK_BACK_HOURS,
   RECENT_HOURS,
   type Situation,
@@ -52,15 +53,18 @@ async function askStore(services: DashboardServices): Promise<AttentionItem[]> {
   }
 }
 
-async function situationOf({ store, catalog, scheduler, triggers, clock }: DashboardServices): Promise<Situation> {
+async function situationOf(services: DashboardServices): Promise<Situation> {
+  const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, schedules] = await Promise.all([
+  const [ended, deliveries, schedules, waits] = await Promise.all([
     store.countEndedRuns(since),
     store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
     scheduler.list(),
+    store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
   ]);
-  return { now, flows: catalog.list(), triggers: triggers().list(), schedules, ended, deliveries };
+  const slots = { ...waits, concurrency };
+  return { now, flows: catalog.list(), triggers: triggers().list(), schedules, ended, deliveries, slots };
 }
 
 /** What could not be stored is in no record: only the process' own counter knows of it. */

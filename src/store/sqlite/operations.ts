@@ -64,6 +64,7 @@ import { preparePing } from './ping.ts';
 import { preparePurgeRuns } from './removed-runs.ts';
 import { prepareFindRun, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
 import { prepareFireSchedule, prepareListSchedules, prepareSaveSchedule, type SentTick } from './schedules.ts';
+import { prepareListSlotWaits } from './slot-waits.ts';
 import { prepareFindStep, preparePageSteps, prepareReadValue } from './step-views.ts';
 
 /** The members of the store that are one transaction each. */
@@ -185,6 +186,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   renewLeases: { thread: 'writer', prepare: prepareRenewLeases },
   returnLeases: { thread: 'writer', prepare: prepareReturnLeases },
   advance: { thread: 'writer', prepare: (db) => takingText(prepareAdvance(db)) },
+  listSlotWaits: { thread: 'reader', prepare: prepareListSlotWaits },
   recover: { thread: 'writer', prepare: prepareRecover },
 
   cancelRun: { thread: 'writer', prepare: prepareCancelRun },

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { LRUCache } from 'lru-cache';
 import type { Graph, Manifest, StepStatus } from '../../model/manifest.ts';
-import type { Claim, ClaimRequest } from '../store.ts';
+import type { Claim, ClaimRequest, SlotLimit } from '../store.ts';
 import type { StopTimes } from './stops.ts';
 
 type Found = 'token' | 'attempt' | 'startedAt' | 'attemptStartedAt' | 'aloneUntil' | 'resumed' | 'loop' | 'stop';
@@ -26,10 +26,10 @@ export const DUE_ROWS = `
   FROM steps s CROSS JOIN runs r ON r.id = s.run_id AND r.status = 'Running'`;
 
 /** The steps that the index of due steps holds: all but those that must run alone. */
-const ORDINARY = 'due_at IS NOT NULL AND deaths < 2';
+export const ORDINARY = 'due_at IS NOT NULL AND deaths < 2';
 
 /** A flow's steps of one type that are due or will be, oldest first. */
-interface Lane {
+export interface Lane {
   readonly status: 'Pending' | 'Running';
   readonly flowId: string;
   readonly stepType: string;
@@ -38,7 +38,7 @@ interface Lane {
   readonly rows: DueRow[];
 }
 
-interface FlowTurns {
+export interface FlowTurns {
   readonly flowId: string;
   readonly lanes: Lane[];
   readonly limits: Limits;
@@ -69,28 +69,20 @@ const REMEMBERED_FLOWS = 10_000;
  * of steps that wait.
  */
 export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row: DueRow) => Claim) => Turns {
-  const listLanes = prepareListLanes(db);
+  const listFlowTurns = prepareListFlowTurns(db);
   const listRows = db.prepare<[string, string, string, number], DueRow>(`
     ${DUE_ROWS} WHERE ${ORDINARY} AND s.status = ? AND s.flow_id = ? AND s.step_type = ?
     ORDER BY s.due_at, s.run_id, s.step_key LIMIT ?`);
-  const limitsOf = prepareLimitsOf(db);
   // A turn that is undone with its transaction is remembered too: it costs the flow nothing but its place among equals.
   const lastTurns = new LRUCache<string, number>({ max: REMEMBERED_FLOWS });
   let turn = 0;
 
   return ({ now, limit }, lease) => {
-    const { lanes, running, nextLapse } = listLanes(now);
-    const flows = new Map<string, FlowTurns>();
-    for (const lane of lanes) {
-      const { flowId } = lane;
-      const known = flows.get(flowId);
-      if (known === undefined) flows.set(flowId, flowOf(lane, running, limitsOf));
-      else known.lanes.push(lane);
-    }
-    const chunk = Math.ceil(limit / Math.max(1, lanes.length)) + 1;
+    const { flows, lanes, nextLapse } = listFlowTurns(now);
+    const chunk = Math.ceil(limit / Math.max(1, lanes)) + 1;
     const claims: Claim[] = [];
     while (claims.length < limit) {
-      const next = nextTurn(flows.values(), { now, lastTurns });
+      const next = nextTurn(flows, { now, lastTurns });
       if (next === undefined) break;
       const { flow, lane } = next;
       if (lane.rows.length === 0) lane.rows.push(...listRows.all(lane.status, lane.flowId, lane.stepType, chunk));
@@ -106,7 +98,34 @@ export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row:
       // Behind the lapsed leases come those that are held.
       lane.dueAt = lane.status === 'Running' && dueAt > now ? Number.POSITIVE_INFINITY : dueAt;
     }
-    return { claims, ...left(flows.values(), { now, nextLapse }) };
+    return { claims, ...left(flows, { now, nextLapse }) };
+  };
+}
+
+interface Waiting {
+  readonly flows: readonly FlowTurns[];
+  readonly lanes: number;
+  /** When the first lease of a running step ends. */
+  readonly nextLapse: number;
+  /** Steps that hold a slot, those apart that must run alone. */
+  readonly running: number;
+}
+
+/** Makes the function that lists flows with steps that wait to be started, with what they may run and what they do. */
+export function prepareListFlowTurns(db: Database): (now: number) => Waiting {
+  const listLanes = prepareListLanes(db);
+  const limitsOf = prepareLimitsOf(db);
+  return (now) => {
+    const { lanes, running, nextLapse } = listLanes(now);
+    const flows = new Map<string, FlowTurns>();
+    for (const lane of lanes) {
+      const { flowId } = lane;
+      const known = flows.get(flowId);
+      if (known === undefined) flows.set(flowId, flowOf(lane, running, limitsOf));
+      else known.lanes.push(lane);
+    }
+    const total = running.reduce((sum, { count }) => sum + count, 0);
+    return { flows: [...flows.values()], lanes: lanes.length, nextLapse, running: total };
   };
 }
 
@@ -121,9 +140,15 @@ function flowOf(lane: Lane, running: readonly RunningCount[], limitsOf: (flowId:
   };
 }
 
-/** Whether a flow runs as many steps as it may, of that type or of all. */
-function isFull({ limits, running, runningByType }: FlowTurns, { stepType }: Lane): boolean {
-  return running >= limits.flow || (runningByType.get(stepType) ?? 0) >= (limits.byType.get(stepType) ?? Infinity);
+/** The limit that a flow has reached, for all of its steps or for those of that type. */
+export function limitReached({ limits, running, runningByType }: FlowTurns, { stepType }: Lane): SlotLimit | null {
+  if (running >= limits.flow) return { concurrency: limits.flow, stepType: null };
+  const concurrency = limits.byType.get(stepType) ?? Number.POSITIVE_INFINITY;
+  return (runningByType.get(stepType) ?? 0) >= concurrency ? { concurrency, stepType } : null;
+}
+
+function isFull(flow: FlowTurns, lane: Lane): boolean {
+  return limitReached(flow, lane) !== null;
 }
 
 function nextTurn(
@@ -195,14 +220,14 @@ function prepareListLanes(db: Database) {
 }
 
 /** The first step of a flow's type that waits to be started. */
-export interface LaneHead {
+interface LaneHead {
   readonly flowId: string;
   readonly stepType: string;
   readonly dueAt: number;
 }
 
 /** Finds the pair of flow and step type that follows another among the steps that wait to be started. */
-export function prepareNextLane(db: Database): (flowId: string, stepType: string) => LaneHead | undefined {
+function prepareNextLane(db: Database): (flowId: string, stepType: string) => LaneHead | undefined {
   const head = `
     SELECT flow_id AS flowId, step_type AS stepType, due_at AS dueAt FROM steps
     WHERE ${ORDINARY} AND status = 'Pending'`;

@@ -35,6 +35,73 @@ export function turns({ open }: StoreUnderTest): void {
     });
   });
 
+  describe('waits for a slot', () => {
+    const look = (store: Store, now: number) => store.listSlotWaits({ now, dueBefore: now - 10_000 });
+
+    test('are those of steps that have been due for long, flow by flow', async () => {
+      const store = await open();
+      for (const [n, dueAt] of [T0, T0 + 5, T0 + 6, T0 + minute].entries()) {
+        await due(store, { n, flowId: n === 1 ? quiet : busy, dueAt });
+      }
+      const others = { limit: null, isMore: false };
+      expect(await look(store, T0 + 9999)).toEqual({ running: 0, alone: null, waits: [] });
+      expect((await look(store, T0 + 10_006)).waits).toEqual([
+        { ...others, flowId: busy, count: 2, oldestDueAt: T0 },
+        { ...others, flowId: quiet, count: 1, oldestDueAt: T0 + 5 },
+      ]);
+      await claim(store, T0 + 10_006, 1);
+      expect(await look(store, T0 + 10_006)).toMatchObject({ running: 1, waits: [{ count: 1 }, { count: 1 }] });
+    });
+
+    test('name the limit of the manifest that holds them back, of the flow or of a type of step', async () => {
+      const store = await open();
+      const graph = {
+        a: { type: 'NoOp', inputs: {}, runAfter: {}, concurrency: 1 },
+        b: { type: 'Delay', inputs: {}, runAfter: {} },
+      };
+      const deployAs = (change: object) => {
+        const snapshot = { id: busy, steps: graph, ...change };
+        return store.deployFlow({ ...deployOf(graph, { hash: JSON.stringify(change), snapshot }), id: busy });
+      };
+      await deployAs({});
+      for (let n = 0; n < 2; n += 1) {
+        const steps = [
+          { stepKey: 'a', stepType: 'NoOp', dueAt: T0 - 1 },
+          { stepKey: 'b', stepType: 'Delay', dueAt: T0 },
+        ];
+        await store.accept({ run: aRun({ id: id(3000 + n), flowId: busy, steps }) });
+      }
+      await claim(store, T0, 2);
+      const later = T0 + 10_000;
+      expect((await look(store, later)).waits).toMatchObject([
+        { limit: null, count: 1 },
+        { limit: { concurrency: 1, stepType: 'NoOp' }, count: 1 },
+      ]);
+      await deployAs({ concurrency: 2 });
+      expect((await look(store, later)).waits).toMatchObject([{ limit: { concurrency: 2, stepType: null }, count: 2 }]);
+    });
+
+    test('say which step runs alone', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [], b: [] }));
+      for (let deaths = 0; deaths < 2; deaths += 1) {
+        await claimAll(store, T0);
+        await store.recover(T0);
+      }
+      expect((await look(store, T0)).alone).toBeNull();
+      await claimAll(store, T0);
+      expect(await look(store, T0)).toMatchObject({ running: 1, alone: { runId, stepKey: 'a' } });
+    });
+
+    test('are counted up to a thousand of one type, so that a look stays cheap', async () => {
+      const store = await open();
+      for (let n = 0; n < 1000; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
+      expect((await look(store, T0 + minute)).waits).toMatchObject([{ count: 1000, isMore: false }]);
+      await due(store, { n: 1001, flowId: busy, dueAt: T0 });
+      expect((await look(store, T0 + minute)).waits).toMatchObject([{ count: 1000, isMore: true }]);
+    });
+  });
+
   describe('interruptions', () => {
     test('a lease that is given back counts neither as an interruption nor as a try', async () => {
       const store = await open();
