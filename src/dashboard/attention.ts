@@ -77,13 +77,14 @@ export function attentionTo(situation: Situation): AttentionItem[] {
 function slotWaits({ slots, flows, now }: Situation): AttentionItem[] {
   const item = (severity: AttentionItem['severity'], waits: readonly SlotWait[], why: string) => {
     const most = waits.reduce((one, other) => (other.count > one.count ? other : one));
-    const of = waits.length === 1 ? 'of' : `of ${waits.length} flows, most of them of`;
+    const name = nameOf(most.flowId, flows);
+    const of = waits.length === 1 ? name : `${waits.length} flows, most of them of ${name},`;
     const oldestMs = now - Math.min(...waits.map(({ oldestDueAt }) => oldestDueAt));
-    const wait = `waited over ${LONG_SLOT_WAIT_MS / 1000} s for a slot (the oldest ${lasting(oldestMs)})`;
+    const wait = `for over ${LONG_SLOT_WAIT_MS / 1000} s (the oldest for ${lasting(oldestMs)})`;
     return {
       kind: 'steps_waiting_for_slot' as const,
       severity,
-      message: `${steps(waits)} ${of} ${nameOf(most.flowId, flows)} ${wait}: ${why}`,
+      message: `${stepsWait(waits, of)} ${wait}: ${why}`,
       link: `/flows/runs?status=Running&flowId=${most.flowId}`,
     };
   };
@@ -98,10 +99,10 @@ function slotWaits({ slots, flows, now }: Situation): AttentionItem[] {
   return others.length === 0 ? held : [item('warning', others, whyNoSlot(slots)), ...held];
 }
 
-function steps(waits: readonly SlotWait[]): string {
+function stepsWait(waits: readonly SlotWait[], flow: string): string {
   const count = waits.reduce((sum, each) => sum + each.count, 0);
-  if (waits.some(({ isMore }) => isMore)) return `More than ${count} steps`;
-  return count === 1 ? '1 step' : `${count} steps`;
+  if (waits.some(({ isMore }) => isMore)) return `More than ${count} steps of ${flow} have waited for a slot`;
+  return count === 1 ? `1 step of ${flow} has waited for a slot` : `${count} steps of ${flow} have waited for a slot`;
 }
 
 function whyNoSlot({ running, concurrency, alone }: Situation['slots']): string {

@@ -49,7 +49,7 @@ describe('what needs a look', () => {
         {
           ...waiting,
           severity: 'warning',
-          message: `More than 41 steps of 2 flows, most of them of ${ORDERS_ID} waited over 10 s for a slot (the oldest 5 min): 58 of 64 slots are taken; raise SLUICE_STEP_CONCURRENCY`,
+          message: `More than 41 steps of 2 flows, most of them of ${ORDERS_ID}, have waited for a slot for over 10 s (the oldest for 5 min): 58 of 64 slots are taken; raise SLUICE_STEP_CONCURRENCY`,
         },
       ],
     ],
@@ -60,7 +60,7 @@ describe('what needs a look', () => {
         {
           ...waiting,
           severity: 'warning',
-          message: `1 step of ${ORDERS_ID} waited over 10 s for a slot (the oldest 42 s): only 57 of 64 slots are taken, so that more slots would not help; check the log and the load of CPU and disk`,
+          message: `1 step of ${ORDERS_ID} has waited for a slot for over 10 s (the oldest for 42 s): only 57 of 64 slots are taken, so that more slots would not help; check the log and the load of CPU and disk`,
         },
       ],
     ],
@@ -71,7 +71,7 @@ describe('what needs a look', () => {
         {
           ...waiting,
           severity: 'warning',
-          message: `40 steps of ${ORDERS_ID} waited over 10 s for a slot (the oldest 42 s): the step a of the run r runs alone, because it ran when the process died`,
+          message: `40 steps of ${ORDERS_ID} have waited for a slot for over 10 s (the oldest for 42 s): the step a of the run r runs alone, because it ran when the process died`,
         },
       ],
     ],
@@ -90,12 +90,12 @@ describe('what needs a look', () => {
         {
           ...waiting,
           severity: 'info',
-          message: `40 steps of ${ORDERS_ID} waited over 10 s for a slot (the oldest 42 s): its manifest limits the flow to 2 at once, as intended; raise \`concurrency\` there if that is too slow`,
+          message: `40 steps of ${ORDERS_ID} have waited for a slot for over 10 s (the oldest for 42 s): its manifest limits the flow to 2 at once, as intended; raise \`concurrency\` there if that is too slow`,
         },
         {
           ...waiting,
           severity: 'info',
-          message: `40 steps of ${ORDERS_ID} waited over 10 s for a slot (the oldest 42 s): its manifest limits its HttpRequest steps to 1 at once, as intended; raise \`concurrency\` there if that is too slow`,
+          message: `40 steps of ${ORDERS_ID} have waited for a slot for over 10 s (the oldest for 42 s): its manifest limits its HttpRequest steps to 1 at once, as intended; raise \`concurrency\` there if that is too slow`,
         },
       ],
     ],
