@@ -3,6 +3,7 @@ import { getJson } from '../e2e/service.ts';
 export const APPROVAL_ID = '5d0c1f7e-91a4-4b0b-8f0d-6a2f6f0c7e11';
 export const CHARGE_ID = '6a1d0c1f-7e91-4b0b-8f0d-6a2f6f0c7e98';
 export const BATCH_ID = '5a1d0c1f-7e91-4b0b-8f0d-6a2f6f0c7e97';
+export const QUEUE_ID = '5a1d0c1f-7e91-4b0b-8f0d-6a2f6f0c7e96';
 export const NIGHTLY_ID = 'c54e9a70-2b8d-4d61-9e17-f30b6a8c4d92';
 
 const manual = { byHand: { type: 'manual' } };
@@ -33,6 +34,16 @@ export const chargeManifest = (chargeUrl: string) => ({
     charge: { type: 'HttpRequest', inputs: { url: chargeUrl, method: 'POST', timeoutSeconds: 5 } },
     ship: log('shipped', { charge: ['Succeeded'] }),
   },
+});
+
+/** Two requests of which its `concurrency` lets one go at a time. */
+export const queueManifest = (url: string) => ({
+  id: QUEUE_ID,
+  name: 'Queue',
+  version: '1',
+  concurrency: 1,
+  triggers: manual,
+  steps: { first: { type: 'HttpRequest', inputs: { url } }, second: { type: 'HttpRequest', inputs: { url } } },
 });
 
 /** A loop whose item 3 cannot be divided by. */

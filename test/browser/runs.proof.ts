@@ -3,13 +3,31 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { eventually } from '../e2e/service.ts';
 import { describeInBrowser, expectNoHindrance, hindrances, useBrowser } from './browser.ts';
-import { APPROVAL_ID, BATCH_ID, CHARGE_ID, chargeManifest, RUN_MANIFESTS, runStatus, startRun } from './run-flows.ts';
+import {
+  APPROVAL_ID,
+  BATCH_ID,
+  CHARGE_ID,
+  chargeManifest,
+  QUEUE_ID,
+  queueManifest,
+  RUN_MANIFESTS,
+  runStatus,
+  startRun,
+} from './run-flows.ts';
 
 /** Answers 500 until a test mends it. */
 let shop: Server;
 let isMended = false;
+/** Answers that `/held` owes until a test lets them go. */
+let held: (() => void)[] | undefined = [];
 const shopPort = await new Promise<number>((listening) => {
-  shop = createServer((_request, response) => {
+  shop = createServer((request, response) => {
+    if (request.url === '/held') {
+      const answer = () => response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+      if (held === undefined) answer();
+      else held.push(answer);
+      return;
+    }
     response.writeHead(isMended ? 200 : 500, { 'content-type': 'application/json' }).end('{}');
   }).listen(0, '127.0.0.1', () => listening((shop.address() as AddressInfo).port));
 });
@@ -19,7 +37,11 @@ afterAll(() => {
 
 describeInBrowser('runs', () => {
   const { open, service } = useBrowser({
-    manifests: { ...RUN_MANIFESTS, 'charge.json': chargeManifest(`http://127.0.0.1:${shopPort}/charge`) },
+    manifests: {
+      ...RUN_MANIFESTS,
+      'charge.json': chargeManifest(`http://127.0.0.1:${shopPort}/charge`),
+      'queue.json': queueManifest(`http://127.0.0.1:${shopPort}/held`),
+    },
     env: { SLUICE_EGRESS_ALLOW: '127.0.0.1' },
   });
   let failedRun: string;
@@ -113,6 +135,24 @@ describeInBrowser('runs', () => {
     expect(new URL(page.url()).search).toBe('?view=gantt');
     await page.getByRole('button', { name: 'Input' }).click();
     await page.getByText('{}').waitFor();
+  });
+
+  it('show in the Gantt for how long a step waited for a slot', async () => {
+    const runId = await startRun(service().url, QUEUE_ID);
+    const page = await open(`/flows/runs/${runId}?view=gantt`);
+    await page.locator('.gantt-bar.slot.open[title^="Waiting for a slot"]').waitFor();
+    await page.locator('.gantt-legend', { hasText: 'waited for a slot' }).waitFor();
+    for (const answer of held ?? []) answer();
+    held = undefined;
+    await page.locator('.title-line').getByText('Succeeded').waitFor();
+    await page.locator('.gantt-bar.slot:not(.open)[title^="Waited for a slot"]').waitFor();
+    expect(await page.locator('.gantt-bar.slot[title]').count()).toBe(1);
+    await page.getByRole('button', { name: /^second/ }).click();
+    await page
+      .getByRole('complementary')
+      .getByText(/waited for a slot/)
+      .waitFor();
+    await expectNoHindrance(page);
   });
 
   it('show their graph to keyboards: arrows walk, Enter selects', async () => {
