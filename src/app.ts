@@ -30,7 +30,7 @@ import { createReviewer } from './review/reviewer.ts';
 import { type OpenStoreOptions, openStore } from './store/open-store.ts';
 import { bodySealer } from './store/sealed-body.ts';
 import type { Store } from './store/store.ts';
-import { createLiveEvents, type LiveEvents } from './telemetry/live-events.ts';
+import { createLiveEvents, type LiveEvents } from './telemetry/events.ts';
 import { createMetrics, type Metrics } from './telemetry/metrics.ts';
 import { version } from './version.ts';
 import { clientAddressReader } from './webhooks/client-address.ts';

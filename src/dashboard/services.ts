@@ -17,7 +17,7 @@ import type { Scheduler } from '../flows/scheduler.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Reviewer } from '../review/reviewer.ts';
 import type { Store } from '../store/store.ts';
-import type { LiveEvents } from '../telemetry/live-events.ts';
+import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { ClientAddressReader } from '../webhooks/client-address.ts';
 import type { SchemeDescription } from '../webhooks/schemes/description.ts';

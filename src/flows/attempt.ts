@@ -5,8 +5,8 @@ import type { Advance, Claim, StepResult, Store } from '../store/store.ts';
 import { inSpan } from '../telemetry/tracing.ts';
 import { LEASE_MS, type Lease, RunStopped } from './leases.ts';
 import type { Report } from './report.ts';
-import { type Backoff, backoffMs } from './retry.ts';
 import type { RanStep, RunStep } from './run-step.ts';
+import { type Backoff, backoffMs } from './step-failure.ts';
 
 /** What an attempt led to. */
 export interface Followed {

@@ -2,7 +2,7 @@ import type { Claim, RunStop, Store } from '../store/store.ts';
 import { type AttemptServices, createAttempt, type Followed } from './attempt.ts';
 import { createDeadlines, type Deadlines } from './deadlines.ts';
 import { createLeases, LEASE_MS, type Lease, type Leases } from './leases.ts';
-import { type Backoff, backoffMs } from './retry.ts';
+import { type Backoff, backoffMs } from './step-failure.ts';
 
 /** Claims due steps and sees each through to its stored outcome. */
 export interface Dispatcher {

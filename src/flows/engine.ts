@@ -6,7 +6,7 @@ import type { NewRun, RunDetail, StartedRun, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import { planRun, type RunRequest } from './plan-run.ts';
+import { planRun, type RunRequest } from './planner.ts';
 import type { Report } from './report.ts';
 
 export interface TriggerRequest {

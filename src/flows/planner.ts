@@ -1,9 +1,11 @@
-import type { Edge, Graph, RunStatus, StepStatus } from '../model/manifest.ts';
+import type { Edge, Graph, Manifest, RunStatus, StepStatus, TriggerType } from '../model/manifest.ts';
+import type { RunTrigger } from '../model/run.ts';
+import type { FlowRecord, NewRun, NewStep } from '../store/store.ts';
 
 /** Statuses of the steps that have been reached; a step that is not in it has not. */
 export type StepStates = ReadonlyMap<string, StepStatus>;
 
-export interface Plan {
+interface Plan {
   /** Keys of steps whose edges are all satisfied and that have not been reached yet. */
   readonly start: readonly string[];
   /** Steps that can never start, in the order in which that became certain. */
@@ -119,4 +121,60 @@ function wiringOf(graph: Graph): Wiring {
   const wiring = { steps, leaves };
   wirings.set(graph, wiring);
   return wiring;
+}
+
+/** What a run is planned from. */
+export interface RunRequest {
+  /** UUID v7. */
+  readonly runId: string;
+  /** The newest revision. */
+  readonly flow: {
+    readonly record: Pick<FlowRecord, 'id' | 'name' | 'version' | 'revision'>;
+    readonly loaded: { readonly manifest: Pick<Manifest, 'steps' | 'timeoutSeconds'> };
+  };
+  readonly triggerType: TriggerType;
+  readonly trigger: RunTrigger;
+  readonly deliveryId: string | null;
+  /** The run that this one repeats. */
+  readonly sourceRunId: string | null;
+  readonly traceparent: string | null;
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+}
+
+/** Plans a run of a flow's newest revision. Pure; a flow without steps yields a run that has ended. */
+export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): NewRun {
+  const { record, loaded } = flow;
+  const { steps: graph, timeoutSeconds } = loaded.manifest;
+  const { start, end } = entryPlan(graph);
+  return {
+    id: runId,
+    flowId: record.id,
+    flowName: record.name,
+    flowVersion: record.version,
+    revision: record.revision,
+    status: end ?? 'Running',
+    startedAt: at,
+    completedAt: end === null ? null : at,
+    timeoutAt: end !== null || timeoutSeconds === undefined ? null : at + Math.ceil(timeoutSeconds * 1000),
+    triggerKey: trigger.key,
+    trigger,
+    ...origin,
+    steps: start.map((stepKey) => newStep(graph, stepKey, at)),
+  };
+}
+
+const entryPlans = new WeakMap<Graph, Plan>();
+
+/** Every run of a revision starts with the same steps. */
+function entryPlan(graph: Graph): Plan {
+  const planned = entryPlans.get(graph) ?? planNext(graph, new Map());
+  entryPlans.set(graph, planned);
+  return planned;
+}
+
+function newStep(graph: Graph, stepKey: string, dueAt: number): NewStep {
+  const step = graph[stepKey];
+  if (step === undefined) throw new Error(`the plan names the step "${stepKey}", which the graph does not have`);
+  return { stepKey, stepType: step.type, dueAt };
 }

@@ -2,8 +2,7 @@ import type { Logger } from 'pino';
 import type { RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Run } from '../model/run.ts';
 import type { Advance, Claim, EndedLoop, StartedRun, StepResult, StoppedRun } from '../store/store.ts';
-import { logEvent } from '../telemetry/events.ts';
-import type { LiveEvent, LiveEvents, LiveEventType } from '../telemetry/live-events.ts';
+import { type LiveEvent, type LiveEvents, type LiveEventType, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 /** Tells the log and the metrics what happened to runs and steps: each event is emitted here and nowhere else. */

@@ -7,12 +7,10 @@ import { isExactNumber, type Json } from '../model/json.ts';
 import type { StepDefinition } from '../model/manifest.ts';
 import { MAX_OUTPUT_BYTES } from '../model/run.ts';
 import type { Claim } from '../store/store.ts';
-import type { HandlerResult, StepContext, StepHandler } from './handlers/handler.ts';
+import { type HandlerResult, type StepContext, type StepHandler, startTimeLimit } from './handlers/handler.ts';
 import { problemOfJson } from './non-json.ts';
-import type { ReadRunInput } from './run-input.ts';
 import { StepFailure } from './step-failure.ts';
-import type { ResolvedInputs } from './step-inputs.ts';
-import { startTimeLimit } from './time-limit.ts';
+import type { ReadRunInput, ResolvedInputs } from './step-inputs.ts';
 
 export interface HandlerTask {
   readonly handler: StepHandler;

@@ -1,23 +1,30 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
+import { type CompiledExpression, prepareContext } from '../expressions/compile.ts';
+import { compileCondition, evaluateCondition } from '../expressions/condition.ts';
+import type { ExpressionContext } from '../expressions/context.ts';
+import type { Reference } from '../expressions/references.ts';
 import { maskerOf } from '../manifest/mask-secrets.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Json } from '../model/json.ts';
-import type { ManifestSource, StepDefinition } from '../model/manifest.ts';
+import type { Json, JsonObject } from '../model/json.ts';
+import type { Edge, ManifestSource, StepDefinition } from '../model/manifest.ts';
+import type { StepError } from '../model/run.ts';
 import type { Claim, StepResult, Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
-import { conditionReferences, type Judgement, judgeConditions } from './conditions.ts';
-import { expressionContext } from './expression-context.ts';
 import { inputOfLoop, type LoopStart, loopInputs, startOfLoop } from './handlers/for-each.ts';
 import type { HandlerResult, StepHandler } from './handlers/handler.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { runHandler } from './run-handler.ts';
-import { createRunInputs, type ReadRunInput } from './run-input.ts';
 import { stepAt } from './runtime-keys.ts';
-import { StepFailure } from './step-failure.ts';
-import { type ResolvedInputs, resolveInputs } from './step-inputs.ts';
-import { failureOf, toStepResult, triesOf } from './step-result.ts';
+import { nextAttemptAt, StepFailure } from './step-failure.ts';
+import {
+  createRunInputs,
+  expressionContext,
+  type ReadRunInput,
+  type ResolvedInputs,
+  resolveInputs,
+} from './step-inputs.ts';
 
 /** How one attempt ended, as it is recorded: secrets masked. */
 export interface RanStep {
@@ -153,4 +160,113 @@ async function prepare(
         { inputs: loopInputs(step), source: 'api' as const };
   const readAllowed = (reference: string) => readSecret(reference, source);
   return { handler, resolved: await resolveInputs({ written, handler, readSecret: readAllowed, readRunInput, claim }) };
+}
+
+/** A message is for people; an error may hold a whole document. */
+const MAX_MESSAGE_CHARACTERS = 4_000;
+
+interface ResultContext {
+  readonly claim: Claim;
+  /** Undefined where the step could not be read. */
+  readonly step: StepDefinition | undefined;
+  /** Masks the secrets of the step. */
+  readonly mask: (value: Json) => Json;
+  readonly services: { readonly clock: Clock; readonly random: () => number };
+}
+
+function failureOf(error: unknown): HandlerResult {
+  const message = error instanceof Error ? error.message : 'something that is no Error was thrown';
+  if (error instanceof StepFailure) return { kind: 'failed', code: error.code, message, retryable: error.retryable };
+  return { kind: 'failed', code: 'internal_error', message, retryable: false };
+}
+
+/** Which try this is by the step's retry policy: an interrupted attempt said nothing about the step. */
+function triesOf({ attempt, attemptBase, interruptions }: Claim): number {
+  return attempt - attemptBase - interruptions;
+}
+
+/** What a handler yielded, as it is stored: secrets masked, the next try or look with its time. */
+function toStepResult(ended: HandlerResult | LoopStart, context: ResultContext): StepResult {
+  const { mask } = context;
+  switch (ended.kind) {
+    case 'succeeded':
+      return { kind: 'succeeded', output: mask(ended.output) };
+    case 'loop':
+      return ended;
+    case 'waiting':
+      return waitOf(ended, context);
+    case 'failed':
+      return failureResult(ended, context);
+  }
+}
+
+function failureResult(
+  { code, message, retryable, retryAfterMs, output }: Extract<HandlerResult, { kind: 'failed' }>,
+  { claim, step, mask, services: { clock, random } }: ResultContext,
+): StepResult {
+  // Masked before it is cut: of a secret that was cut in two neither part would be found.
+  const error: StepError = { code, message: String(mask(message)).slice(0, MAX_MESSAGE_CHARACTERS), retryable };
+  const kept = output === undefined ? {} : { output: mask(output) };
+  const failedTry = { attempt: triesOf(claim), at: clock.now(), retryAfterMs };
+  const dueAt = retryable ? nextAttemptAt(step?.retry, failedTry, random) : undefined;
+  return dueAt === undefined ? { kind: 'failed', error, ...kept } : { kind: 'retry', error, ...kept, dueAt };
+}
+
+/** A step is looked at again no later than its time limit, which counts from the start of the attempt. */
+function waitOf(
+  { until, signalName, state = null }: Extract<HandlerResult, { kind: 'waiting' }>,
+  { claim, step, mask }: ResultContext,
+): StepResult {
+  const limit = step?.timeoutSeconds === undefined ? [] : [claim.attemptStartedAt + step.timeoutSeconds * 1000];
+  const times = until === undefined ? limit : [until, ...limit];
+  const dueAt = times.length === 0 ? null : Math.ceil(Math.min(...times));
+  const waiting = { kind: 'waiting', state: mask(state), dueAt, signalName: signalName ?? null } as const;
+  return limit[0] === undefined ? waiting : { ...waiting, limitAt: Math.ceil(limit[0]) };
+}
+
+/** What the conditions of a step's edges said together. */
+type Judgement =
+  | { readonly kind: 'pass'; readonly trace: Json }
+  | { readonly kind: 'skip'; readonly trace: Json; readonly reason: string }
+  /** One failed or gave no boolean: neither passing nor skipping may be concluded, whatever the others say. */
+  | { readonly kind: 'failed'; readonly trace: Json; readonly message: string };
+
+// The edges of a revision never change, so a condition is compiled once and goes with its edge.
+const compiledConditions = new WeakMap<Edge, CompiledExpression>();
+
+/** What the conditions of a step read; undefined where it has none. */
+function conditionReferences({ runAfter }: StepDefinition): readonly Reference[] | undefined {
+  const edges = Object.values(runAfter);
+  const found = edges.flatMap((edge) => (edge.when === undefined ? [] : [conditionOf(edge, edge.when)]));
+  return found.length === 0 ? undefined : found.flatMap(({ references }) => references);
+}
+
+/** Evaluates every condition of a step, so that its record shows all of them. Pure. */
+function judgeConditions({ runAfter }: StepDefinition, context: ExpressionContext): Judgement {
+  const trace: JsonObject[] = [];
+  let failure: string | undefined;
+  let refusal: string | undefined;
+  const data = prepareContext(context);
+  for (const [upstream, edge] of Object.entries(runAfter)) {
+    if (edge.when === undefined) continue;
+    const outcome = evaluateCondition(conditionOf(edge, edge.when), context, data);
+    const about = { after: upstream, expression: edge.when, values: outcome.trace };
+    if ('error' in outcome) {
+      trace.push({ ...about, error: outcome.error });
+      failure ??= `runAfter.${upstream}.when: ${outcome.error}`;
+    } else {
+      trace.push({ ...about, result: outcome.result });
+      if (!outcome.result) refusal ??= `the condition on "${upstream}" is false: ${edge.when}`;
+    }
+  }
+  if (failure !== undefined) return { kind: 'failed', trace, message: failure };
+  return refusal === undefined ? { kind: 'pass', trace } : { kind: 'skip', trace, reason: refusal };
+}
+
+function conditionOf(edge: Edge, when: string): CompiledExpression {
+  const known = compiledConditions.get(edge);
+  if (known !== undefined) return known;
+  const made = compileCondition(when);
+  compiledConditions.set(edge, made);
+  return made;
 }

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
-import type { LiveEvents } from '../telemetry/live-events.ts';
+import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Catalog } from './catalog.ts';
 import { createRunControl, type RunControl } from './control.ts';
@@ -9,7 +9,6 @@ import { createDispatcher, type Dispatcher } from './dispatcher.ts';
 import { createEngine, type Engine } from './engine.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { createIdSource } from './ids.ts';
-import { recoverSteps } from './recovery.ts';
 import { createReport } from './report.ts';
 import { createRetention } from './retention.ts';
 import { createRunStep, type RunStepServices } from './run-step.ts';
@@ -70,4 +69,18 @@ export function createRuntime(services: RuntimeServices): Runtime {
       await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), retention.stop()]);
     },
   };
+}
+
+/**
+ * Makes the steps that a dead process left behind due at once, instead of when their leases run out. Only for a start
+ * that knows it is the only process on its store. Yields how many there were.
+ */
+async function recoverSteps(services: {
+  store: Pick<Store, 'recover'>;
+  clock: Clock;
+  logger: Logger;
+}): Promise<number> {
+  const steps = await services.store.recover(services.clock.now());
+  if (steps > 0) services.logger.info({ steps }, 'steps that the last process left running are taken up again');
+  return steps;
 }

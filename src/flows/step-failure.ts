@@ -1,3 +1,5 @@
+import type { RetryPolicy } from '../model/manifest.ts';
+
 /** Why a step cannot be tried as things are, or what it did cannot be kept. The message may hold its secrets. */
 export class StepFailure extends Error {
   /** snake_case, for machines. */
@@ -10,4 +12,40 @@ export class StepFailure extends Error {
     this.code = code;
     this.retryable = retryable;
   }
+}
+
+/** How long to wait before the next try, as a retry policy or a back-off of our own says it. */
+export type Backoff = Omit<RetryPolicy, 'maxAttempts'>;
+
+export interface FailedTry {
+  /** From 1. */
+  readonly attempt: number;
+  /** When it failed, milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** Earliest time of the next try that the other side asked for, milliseconds from `at`. */
+  readonly retryAfterMs?: number | undefined;
+}
+
+// A server that asks for a year would keep a run in flight for a year; a day outlasts any announced maintenance.
+const MAX_RETRY_AFTER_MS = 86_400_000;
+
+/**
+ * When to try again; undefined where no try is left. The wait is `backoffSeconds * factor^(attempt - 1)`, at most
+ * `maxBackoffSeconds`; with jitter, evenly anywhere between nothing and that, so that steps that failed together do
+ * not come back together. `random` yields a number from 0 up to 1.
+ */
+export function nextAttemptAt(policy: RetryPolicy | undefined, failed: FailedTry, random: () => number) {
+  if (policy === undefined || failed.attempt >= policy.maxAttempts) return undefined;
+  const { retryAfterMs = 0 } = failed;
+  // What is no number, a handler's mistake, asks for nothing.
+  const askedForMs = retryAfterMs > 0 ? Math.ceil(Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)) : 0;
+  return failed.at + Math.max(backoffMs(policy, failed.attempt, random), askedForMs);
+}
+
+/** Whole milliseconds to wait after try number `attempt`, from 1. */
+export function backoffMs(backoff: Backoff, attempt: number, random: () => number): number {
+  // Zero times an overflown power would be no number.
+  const grown = backoff.backoffSeconds === 0 ? 0 : backoff.backoffSeconds * backoff.factor ** (attempt - 1);
+  const seconds = Math.min(grown, backoff.maxBackoffSeconds);
+  return Math.round(seconds * 1000 * (backoff.jitter ? random() : 1));
 }

@@ -9,7 +9,7 @@ import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts
 import { createRuntime } from '../../src/flows/runtime.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
-import { createLiveEvents } from '../../src/telemetry/live-events.ts';
+import { createLiveEvents } from '../../src/telemetry/events.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
 /**

@@ -19,7 +19,7 @@ import type { Clock } from '../../src/model/clock.ts';
 import { createReviewer } from '../../src/review/reviewer.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
-import { createLiveEvents } from '../../src/telemetry/live-events.ts';
+import { createLiveEvents } from '../../src/telemetry/events.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { clientAddressReader } from '../../src/webhooks/client-address.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';

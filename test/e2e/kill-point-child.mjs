@@ -1,16 +1,15 @@
 // A runtime on a store file, without HTTP, that kills itself at one of its store's writes: every start costs a third of
 // the whole service's. It is plain JavaScript on the built code because a child that compiled itself would cost more.
+
 import { appendFileSync, writeFileSync, writeSync } from 'node:fs';
 import { pino } from 'pino';
 import { z } from 'zod';
 import { createCatalog } from '../../dist/flows/catalog.js';
 import { delay } from '../../dist/flows/handlers/delay.js';
-import { fail } from '../../dist/flows/handlers/fail.js';
+import { fail, noOp, transform } from '../../dist/flows/handlers/fixed-outcomes.js';
 import { forEach } from '../../dist/flows/handlers/for-each.js';
 import { defineHandler } from '../../dist/flows/handlers/handler.js';
 import { logMessage } from '../../dist/flows/handlers/log-message.js';
-import { noOp } from '../../dist/flows/handlers/no-op.js';
-import { transform } from '../../dist/flows/handlers/transform.js';
 import { waitForSignal } from '../../dist/flows/handlers/wait-for-signal.js';
 import { createRuntime } from '../../dist/flows/runtime.js';
 import { hashOf, snapshotOf } from '../../dist/manifest/secrets.js';

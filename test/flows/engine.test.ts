@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { TriggerRequest } from '../../src/flows/engine.ts';
-import { planRun } from '../../src/flows/plan-run.ts';
+import { planRun } from '../../src/flows/planner.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import { FLOW_ID, type House, loadedFlow, manifestOf, openHouse, openStore, START } from './fixture.ts';
 import { graphOf } from './graphs.ts';

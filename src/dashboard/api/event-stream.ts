@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { z } from 'zod';
-import type { LiveEvent } from '../../telemetry/live-events.ts';
+import type { LiveEvent } from '../../telemetry/events.ts';
 import { REFUSALS } from '../error-responses.ts';
 import { optionalGuid } from '../input.ts';
 import type { ApiRoutes } from '../services.ts';

@@ -1,6 +1,8 @@
 import { z } from 'zod';
+import type { CompiledExpression } from '../../expressions/compile.ts';
+import { compileCondition } from '../../expressions/condition.ts';
+import { ExpressionError } from '../../expressions/errors.ts';
 import { type ExactNumber, isExactNumber, type Json } from '../../model/json.ts';
-import { pollInputs, problemOfPoll } from './http-poll.ts';
 
 export interface StatusRange {
   readonly from: number;
@@ -84,6 +86,46 @@ function parseStatusRange(text: string): StatusRange | undefined {
   if (hundreds !== undefined) return { from: Number(hundreds) * 100, to: Number(hundreds) * 100 + 99 };
   if (from === undefined || Number(to ?? from) < Number(from)) return undefined;
   return { from: Number(from), to: Number(to ?? from) };
+}
+
+const condition = z.string().transform((source, context): CompiledExpression => {
+  try {
+    return compileCondition(source, 'response');
+  } catch (error) {
+    if (!(error instanceof ExpressionError)) throw error;
+    context.addIssue({ code: 'custom', message: error.message });
+    return z.NEVER;
+  }
+});
+
+/** Inputs of a request that is repeated until its answer is the one that is waited for. */
+const pollInputs = {
+  pollEnabled: z.boolean().default(false).describe('Repeats the request until the answer is the one waited for.'),
+  pollIntervalSeconds: z.number().positive().max(86_400).default(10),
+  pollTimeoutSeconds: z.number().positive().max(31_536_000).default(300),
+  pollMinAttempts: z.int().min(1).default(1).describe('An earlier answer does not count.'),
+  pollCondition: condition.optional().describe('A CEL expression over response.status, .headers and .body.'),
+  pollConditionPath: z.string().min(1).optional().describe('Path into the JSON body, such as job.state.'),
+  pollConditionEquals: json.optional().describe('What is to stand at pollConditionPath.'),
+};
+
+type PollInputs = z.output<z.ZodObject<typeof pollInputs>>;
+
+/** What is wrong with the poll inputs together, with the field; undefined where nothing is. */
+function problemOfPoll(inputs: PollInputs): { field: keyof PollInputs; message: string } | undefined {
+  const { pollCondition, pollConditionPath, pollConditionEquals } = inputs;
+  if (pollCondition !== undefined && pollConditionPath !== undefined) {
+    return { field: 'pollConditionPath', message: 'cannot stand beside pollCondition' };
+  }
+  if ((pollConditionPath === undefined) !== (pollConditionEquals === undefined)) {
+    const missing = pollConditionPath === undefined ? 'pollConditionPath' : 'pollConditionEquals';
+    return { field: missing, message: 'pollConditionPath and pollConditionEquals are given together' };
+  }
+  const hasCondition = pollCondition !== undefined || pollConditionPath !== undefined;
+  if (hasCondition && !inputs.pollEnabled) {
+    return { field: 'pollEnabled', message: 'must be true where a poll condition is given' };
+  }
+  return undefined;
 }
 
 /** Inputs of `HttpRequest`, parsed into what the request is made of. */

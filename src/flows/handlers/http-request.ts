@@ -1,13 +1,20 @@
 import { Agent } from 'undici';
-import type { Json } from '../../model/json.ts';
+import { Budget } from '../../expressions/budget.ts';
+import { evaluateCondition } from '../../expressions/condition.ts';
+import type { ExpressionContext } from '../../expressions/context.ts';
+import { isEqual } from '../../expressions/values.ts';
+import { type Json, parseJson } from '../../model/json.ts';
 import type { RunTrigger } from '../../model/run.ts';
-import { startTimeLimit, type TimeLimit } from '../time-limit.ts';
-import { createEgress, EgressRefusedError } from './egress.ts';
-import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './handler.ts';
-import { exchange, type HttpRequest, type HttpResponse, RedirectRefusedError } from './http-exchange.ts';
-import { type HttpRequestInputs, httpRequestInputs } from './http-inputs.ts';
-import { judgePoll } from './http-poll.ts';
-import { decodeBody, retryAfterMs } from './http-response.ts';
+import { createEgress, type Egress, EgressRefusedError } from './egress.ts';
+import {
+  defineHandler,
+  type HandlerResult,
+  type StepContext,
+  type StepHandler,
+  startTimeLimit,
+  type TimeLimit,
+} from './handler.ts';
+import { type HttpMethod, type HttpRequestInputs, httpRequestInputs, problemOfUrl } from './http-inputs.ts';
 
 export interface HttpRequestSettings {
   /** CIDRs, addresses and host names that steps may call beside public addresses. */
@@ -132,4 +139,206 @@ function codeOf(error: unknown): string {
 /** Method and host alone: path and query may hold secrets. */
 function labelOf({ method, url }: HttpRequestInputs): string {
   return `${method} ${url.host}`;
+}
+
+interface HttpRequest {
+  readonly url: URL;
+  readonly method: HttpMethod;
+  /** Lower-case names. */
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body: Uint8Array | string | undefined;
+}
+
+interface HttpResponse {
+  readonly status: number;
+  /** Lower-case names; several lines of one name are joined with ", ". */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
+/** A redirect that is not followed. */
+class RedirectRefusedError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'RedirectRefusedError';
+  }
+}
+
+interface Exchange {
+  readonly agent: Agent;
+  readonly egress: Egress;
+  readonly signal: AbortSignal;
+  /** A redirect that the step expects is an answer and not followed. */
+  readonly isExpected: (status: number) => boolean;
+}
+
+const MAX_REDIRECTS = 5;
+const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+// A credential may stand in a header of any name, so these alone follow a redirect to another origin.
+const HEADERS_FOR_ANY_ORIGIN: ReadonlySet<string> = new Set(
+  'accept accept-language content-type idempotency-key user-agent'.split(' '),
+);
+
+/** Sends a request and follows redirects; every hop's address is checked anew. Rejects with what went wrong. */
+async function exchange(request: HttpRequest, options: Exchange): Promise<HttpResponse> {
+  let current = request;
+  for (let redirects = 0; ; redirects += 1) {
+    // A socket asks for no name to be looked up where the host is an address.
+    options.egress.checkLiteral(current.url.hostname);
+    const response = await send(current, options);
+    const location = response.headers.location;
+    if (options.isExpected(response.statusCode) || !REDIRECT_STATUSES.has(response.statusCode) || !location) {
+      return {
+        status: response.statusCode,
+        headers: joined(response.headers),
+        body: new Uint8Array(await response.body.arrayBuffer()),
+      };
+    }
+    await response.body.dump({ limit: 16_384, signal: options.signal });
+    if (redirects === MAX_REDIRECTS) throw new RedirectRefusedError(`redirected more than ${MAX_REDIRECTS} times`);
+    current = redirected(current, response.statusCode, String(location));
+  }
+}
+
+function send({ url, method, headers, body }: HttpRequest, { agent, signal }: Exchange) {
+  return agent.request({
+    origin: url.origin,
+    path: `${url.pathname}${url.search}`,
+    method,
+    headers: Object.fromEntries(headers),
+    body: body ?? null,
+    signal,
+    // The signal bounds the whole exchange; undici's own limits of 300 s would cut a longer one.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+}
+
+/** The next request, by the rules of fetch: fetch.spec.whatwg.org/#http-redirect-fetch. */
+function redirected(request: HttpRequest, status: number, location: string): HttpRequest {
+  const url = URL.canParse(location, request.url.href) ? new URL(location, request.url) : undefined;
+  const problem = problemOfUrl(url);
+  if (url === undefined || problem !== undefined) {
+    throw new RedirectRefusedError(`redirected with a bad Location: ${problem}`);
+  }
+  const becomesGet = (status === 303 && request.method !== 'HEAD') || (status <= 302 && request.method === 'POST');
+  const isSameOrigin = url.origin === request.url.origin;
+  const headers = [...request.headers].filter(
+    ([name]) => (isSameOrigin || HEADERS_FOR_ANY_ORIGIN.has(name)) && !(becomesGet && name.startsWith('content-')),
+  );
+  return {
+    url,
+    method: becomesGet ? 'GET' : request.method,
+    headers: new Map(headers),
+    body: becomesGet ? undefined : request.body,
+  };
+}
+
+function joined(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value].flat().join(', ')]));
+}
+
+/** JSON where the content type says so and it parses, else text, else base64 of what is no text; null for no bytes. */
+function decodeBody(bytes: Uint8Array, contentType: string | undefined): Json {
+  if (bytes.length === 0) return null;
+  const text = decodeText(bytes, contentType);
+  if (text === undefined) return Buffer.from(bytes).toString('base64');
+  if (!isJson(contentType)) return text;
+  try {
+    return parseJson(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Milliseconds from `now` that a Retry-After asks to wait, in seconds or as a date; undefined where it says neither. */
+function retryAfterMs(header: string | undefined, now: number): number | undefined {
+  if (header === undefined) return undefined;
+  const text = header.trim();
+  if (/^\d{1,10}$/.test(text)) return Number(text) * 1000;
+  const date = Date.parse(text);
+  return Number.isNaN(date) || !/[a-z]/i.test(text) ? undefined : Math.max(0, date - now);
+}
+
+function isJson(contentType: string | undefined): boolean {
+  return /^\s*[\w.+-]+\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(contentType ?? '');
+}
+
+function decodeText(bytes: Uint8Array, contentType: string | undefined): string | undefined {
+  const [, charset = 'utf-8'] = /;\s*charset="?([\w-]+)/i.exec(contentType ?? '') ?? [];
+  try {
+    return new TextDecoder(charset, { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+interface PollState {
+  readonly startedAt: number;
+  readonly polls: number;
+}
+
+/**
+ * Judges one answer of a poll: done, or to be asked again later, or failed for good. What may pass, such as an outage of
+ * the other side, does not end a poll; its time does.
+ */
+function judgePoll(
+  answer: HandlerResult,
+  inputs: HttpRequestInputs,
+  { state, now }: { state: Json | undefined; now: number },
+): HandlerResult {
+  const before = isState(state) ? state : { startedAt: now, polls: 0 };
+  const polls = before.polls + 1;
+  const verdict = verdictOn(answer, inputs);
+  if (verdict === 'done' && polls >= inputs.pollMinAttempts) return answer;
+  if (verdict === 'failed') return answer;
+  const until = now + inputs.pollIntervalSeconds * 1000;
+  if (until <= before.startedAt + inputs.pollTimeoutSeconds * 1000) {
+    return { kind: 'waiting', until, state: { ...before, polls } };
+  }
+  const last = answer.kind === 'failed' ? `; the last: ${answer.message}` : verdict === 'done' ? '' : `; ${verdict}`;
+  const output = answer.kind !== 'waiting' && answer.output !== undefined ? { output: answer.output } : {};
+  const message = `no such answer came in ${inputs.pollTimeoutSeconds} s and ${polls} requests${last}`;
+  return { kind: 'failed', code: 'poll_timeout', message, retryable: true, ...output };
+}
+
+/** `done`, `failed`, or in words why to ask again. */
+function verdictOn(answer: HandlerResult, inputs: HttpRequestInputs): string {
+  const { pollCondition, pollConditionPath, pollConditionEquals } = inputs;
+  const hasCondition = pollCondition !== undefined || pollConditionPath !== undefined;
+  if (answer.kind === 'failed') {
+    // Without a condition it is the status that is waited for.
+    const isAnswer = answer.code === 'unexpected_status' && !hasCondition;
+    return answer.retryable || isAnswer ? answer.message : 'failed';
+  }
+  if (answer.kind !== 'succeeded' || !hasCondition) return 'done';
+  if (pollConditionPath !== undefined) {
+    const found = valueAt(answer.output, pollConditionPath);
+    return isEqual(found, pollConditionEquals, new Budget()) ? 'done' : `${pollConditionPath} was another`;
+  }
+  if (pollCondition === undefined) return 'done';
+  // An answer that does not have the field yet is not the one waited for.
+  const outcome = evaluateCondition(pollCondition, pollContext(answer.output));
+  if ('error' in outcome) return outcome.error;
+  return outcome.result ? 'done' : 'the condition was false';
+}
+
+function pollContext(response: Json): ExpressionContext {
+  return { trigger: { body: null, headers: {}, key: '' }, steps: {}, response };
+}
+
+function valueAt(response: Json, path: string): unknown {
+  let value: unknown = Reflect.get(Object(response), 'body');
+  for (const key of path
+    .replace(/^\$\.?/, '')
+    .split('.')
+    .filter(Boolean)) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = Reflect.get(value, key);
+  }
+  return value;
+}
+
+function isState(state: Json | undefined): state is { readonly [Key in keyof PollState]: number } {
+  return typeof state === 'object' && state !== null && 'startedAt' in state && 'polls' in state;
 }

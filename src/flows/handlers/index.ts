@@ -1,11 +1,9 @@
 import { delay } from './delay.ts';
-import { fail } from './fail.ts';
+import { fail, noOp, transform } from './fixed-outcomes.ts';
 import { forEach } from './for-each.ts';
 import type { StepHandler } from './handler.ts';
 import { createHttpRequestHandler, type HttpRequestSettings } from './http-request.ts';
 import { logMessage } from './log-message.ts';
-import { noOp } from './no-op.ts';
-import { transform } from './transform.ts';
 import { waitForSignal } from './wait-for-signal.ts';
 
 export type HandlerTable = ReadonlyMap<string, StepHandler>;

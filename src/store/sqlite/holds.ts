@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import { planRun } from '../../flows/plan-run.ts';
+import { planRun } from '../../flows/planner.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import type { FlowRecord, HoldResult, HoldStore, NewRun, Release, StartedRun } from '../store.ts';
 import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues } from './accept.ts';

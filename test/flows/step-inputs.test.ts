@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import type { Reference } from '../../src/expressions/references.ts';
-import { createRunInputs } from '../../src/flows/run-input.ts';
+import { createRunInputs } from '../../src/flows/step-inputs.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import type { Claim, RunInputQuery } from '../../src/store/store.ts';
 import { RUN_INPUT } from './try-step.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { nextAttemptAt } from '../../src/flows/retry.ts';
+import { nextAttemptAt } from '../../src/flows/step-failure.ts';
 import type { RetryPolicy } from '../../src/model/manifest.ts';
 
 const policy: RetryPolicy = { maxAttempts: 5, backoffSeconds: 2, factor: 3, maxBackoffSeconds: 20, jitter: false };
