@@ -10,7 +10,8 @@ export interface DispatchStore {
    * fewest, and among equals of the one whose turn was the longest ago; of one flow the oldest. A flow, or a type of
    * step in it, that runs as many as its `concurrency` has no turn. A lease that has run out is due again, so that the
    * step of a dead process is taken up by whoever asks next. A step that ran in two processes when they died is claimed
-   * before all others and as the only one.
+   * before all others and as the only one; of several, the one begun last goes first, so that a step that goes on for
+   * ever cannot shield another.
    */
   claimDue(request: ClaimRequest): Promise<ClaimBatch>;
   /**

@@ -20,20 +20,24 @@ const FIRST_ALONE_MS = 10_000;
 const LONGEST_ALONE_MS = 3_600_000;
 
 export function prepareClaimDue(db: Database): (request: ClaimRequest) => ClaimBatch {
-  const findSuspect = db.prepare<[], DueRow>(
-    `${DUE_ROWS} WHERE due_at IS NOT NULL AND deaths >= 2 ORDER BY s.due_at, s.run_id, s.step_key LIMIT 1`,
+  const suspect = 's.due_at IS NOT NULL AND s.deaths >= 2';
+  // The one begun last first: it was alone for the shortest time before the process died. By any other order one that
+  // goes on for ever could be begun first each time, and the one behind it would never be alone.
+  const findSuspect = db.prepare<[number], DueRow>(`
+    ${DUE_ROWS} LEFT JOIN attempts a ON a.run_id = s.run_id AND a.step_key = s.step_key AND a.attempt = s.attempt_count
+    WHERE ${suspect} AND s.due_at <= ? ORDER BY a.started_at DESC, s.due_at, s.run_id, s.step_key LIMIT 1`);
+  const findNextSuspect = db.prepare<[], { dueAt: number | null }>(
+    `SELECT min(s.due_at) AS dueAt FROM steps s WHERE ${suspect}`,
   );
   const lease = prepareLease(db);
   const takeTurns = prepareTurns(db);
   return (request) => {
     const { now, limit } = request;
-    const suspect = findSuspect.get();
-    if (suspect !== undefined && suspect.dueAt <= now && limit > 0) {
-      return { claims: [lease(suspect, request)], nextDueAt: now, isHeldBack: false };
-    }
-    const turns = takeTurns(request, (row) => lease(row, request));
-    if (suspect === undefined) return turns;
-    return { ...turns, nextDueAt: Math.min(suspect.dueAt, turns.nextDueAt ?? suspect.dueAt) };
+    const row = limit > 0 ? findSuspect.get(now) : undefined;
+    if (row !== undefined) return { claims: [lease(row, request)], nextDueAt: now, isHeldBack: false };
+    const turns = takeTurns(request, (due) => lease(due, request));
+    const dueAt = findNextSuspect.get()?.dueAt ?? null;
+    return dueAt === null ? turns : { ...turns, nextDueAt: Math.min(dueAt, turns.nextDueAt ?? dueAt) };
   };
 }
 

@@ -128,6 +128,42 @@ export function turns({ open }: StoreUnderTest): void {
       expect(first).toMatchObject([{ stepKey: 'a', interruptions: 2, loneDeaths: 0, aloneUntil: T0 + 2 + 10_000 }]);
     });
 
+    test('of several suspects the one begun last goes first, so that one that goes on for ever shields no other', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ a: [], b: [] }));
+      for (let deaths = 0; deaths < 2; deaths += 1) {
+        await claimAll(store, T0 + deaths);
+        await store.recover(T0 + deaths);
+      }
+      let at = T0 + 10;
+      const [first] = await claimAll(store, at);
+      at = first?.aloneUntil ?? 0;
+      const [second] = await claimAll(store, at);
+      expect(second?.stepKey).not.toBe(first?.stepKey);
+      for (let loneDeaths = 0; loneDeaths < 3; loneDeaths += 1) {
+        await store.recover(at);
+        const [again] = await claimAll(store, at);
+        expect(again).toMatchObject({ stepKey: second?.stepKey, loneDeaths });
+      }
+    });
+
+    test('a suspect that is due later holds nothing back until then', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ a: [] }));
+      for (let deaths = 0; deaths < 2; deaths += 1) {
+        await claimAll(store, T0 + deaths);
+        await store.recover(T0 + deaths);
+      }
+      const [suspect] = await claimAll(store, T0 + 10);
+      await due(store, { n: 7, flowId: quiet, dueAt: T0 + 5 });
+      const request = { now: T0 + 11, leasedUntil: T0 + 2 * minute, limit: 9 };
+      const beside = await store.claimDue(request);
+      expect(beside.claims).toMatchObject([{ flowId: quiet }]);
+      expect(beside.nextDueAt).toBe(T0 + 10 + minute);
+      const lapsed = await store.claimDue({ ...request, now: T0 + 10 + minute });
+      expect(lapsed.claims).toMatchObject([{ stepKey: suspect?.stepKey, attempt: (suspect?.attempt ?? 0) + 1 }]);
+    });
+
     test('a step that was alone is blamed, and twice as long alone each time; an outcome clears it', async () => {
       const store = await open();
       await startRun(store, graphOf({ a: [] }));

@@ -1,0 +1,340 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { readFile, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { expect, it, onTestFinished } from 'vitest';
+import {
+  createWorkspace,
+  eventually,
+  GITHUB_SECRET,
+  getJson,
+  githubManifest,
+  type Service,
+  startService,
+  type Workspace,
+} from './service.ts';
+
+/** Steps that end their process, never end, or take their time; each notes what it did in a file. */
+const CONFIG = `
+import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
+import { setTimeout as wait } from 'node:timers/promises';
+import { defineConfig, defineHandler, z } from 'sluice';
+
+const note = (line) => appendFileSync('journal', line + '\\n');
+const done = { kind: 'succeeded', output: null };
+const die = {
+  exit: () => process.exit(3),
+  abort: () => process.abort(),
+  kill: () => process.kill(process.pid, 'SIGKILL'),
+};
+export default defineConfig({
+  handlers: [
+    defineHandler({
+      type: 'Die',
+      inputs: z.object({ by: z.enum(['exit', 'abort', 'kill']), afterMs: z.number() }),
+      async run({ inputs, runId }) {
+        note('dying ' + runId);
+        if (inputs.afterMs > 0) await wait(inputs.afterMs);
+        die[inputs.by]();
+        return done;
+      },
+    }),
+    defineHandler({
+      type: 'Long',
+      inputs: z.object({ ms: z.number() }),
+      async run({ inputs, runId, signal }) {
+        note('begun ' + runId);
+        await wait(inputs.ms, undefined, { signal });
+        note('ended ' + runId);
+        return done;
+      },
+    }),
+    defineHandler({ type: 'Hang', inputs: z.object({}), run: () => new Promise(() => {}) }),
+    // Ends once a file is there: badly the first time, well after that.
+    defineHandler({
+      type: 'Await',
+      inputs: z.object({ file: z.string() }),
+      async run({ inputs, runId, signal }) {
+        note('begun ' + runId);
+        while (!existsSync(inputs.file)) await wait(20, undefined, { signal });
+        if (existsSync('failed')) return done;
+        writeFileSync('failed', '');
+        return { kind: 'failed', code: 'first', message: 'the first time it fails', retryable: true };
+      },
+    }),
+  ],
+});
+`;
+
+const LONG = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a11';
+const DIE = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a12';
+const HANG = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a13';
+const AWAIT = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a14';
+const cel = (expression: string) => `\${${expression}}`;
+const flow = (id: string, step: object) => ({
+  id,
+  name: id.slice(-2),
+  version: '1',
+  triggers: { manual: { type: 'manual' } },
+  steps: { only: step },
+});
+const FLOWS = {
+  long: flow(LONG, { type: 'Long', inputs: { ms: cel('trigger.body.ms') } }),
+  die: flow(DIE, { type: 'Die', inputs: { by: cel('trigger.body.by'), afterMs: cel('trigger.body.afterMs') } }),
+  hang: flow(HANG, { type: 'Hang' }),
+  await: flow(AWAIT, { type: 'Await', inputs: { file: 'go' }, retry: { maxAttempts: 2, backoffSeconds: 0.02 } }),
+};
+
+interface Run {
+  id: string;
+  status: string;
+  steps: {
+    stepKey: string;
+    status: string;
+    error: { code: string } | null;
+    attempts: { status: string; error: { code: string } | null }[];
+  }[];
+}
+
+async function openWorkspace(): Promise<Workspace> {
+  const workspace = await createWorkspace();
+  onTestFinished(() => workspace.remove());
+  await workspace.writeManifest('push.json', githubManifest());
+  for (const [name, manifest] of Object.entries(FLOWS)) await workspace.writeManifest(`${name}.json`, manifest);
+  await writeFile(join(workspace.folder, 'sluice.config.ts'), CONFIG);
+  return workspace;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  await new Promise((closed) => server.close(closed));
+  return port;
+}
+
+/** The service as a supervisor keeps it: started again on the same port whenever it ends. */
+interface Kept {
+  readonly url: string;
+  /** Processes that ended, and those of them that were ready before. */
+  deaths: number;
+  deathsAfterReady: number;
+  /** Ends the process in good order, and with it the supervision. */
+  stop(): Promise<Awaited<ReturnType<Service['stop']>>>;
+}
+
+async function keepRunning(workspace: Workspace): Promise<Kept> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  let service: Service | undefined;
+  let isStopping = false;
+  const watchReadiness = async (gone: AbortSignal): Promise<boolean> => {
+    while (!gone.aborted) {
+      const response = await fetch(`${url}/health/ready`, { signal: gone }).catch(() => undefined);
+      if (response?.status === 200) return true;
+      await wait(10);
+    }
+    return false;
+  };
+  const keep = async () => {
+    while (!isStopping) {
+      const gone = new AbortController();
+      const ready = watchReadiness(gone.signal);
+      service = await startService(workspace, { SLUICE_PORT: String(port), SLUICE_LOG_LEVEL: 'warn' }).catch(
+        () => undefined,
+      );
+      const { child } = service ?? {};
+      if (child !== undefined && child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+      gone.abort();
+      if (isStopping) return;
+      kept.deaths += 1;
+      kept.deathsAfterReady += Number(await ready);
+    }
+  };
+  const kept: Kept = {
+    url,
+    deaths: 0,
+    deathsAfterReady: 0,
+    async stop() {
+      isStopping = true;
+      const stopped = await service?.stop('SIGTERM');
+      await keeping;
+      return stopped ?? { code: null, signal: null };
+    },
+  };
+  const keeping = keep();
+  onTestFinished(() => {
+    isStopping = true;
+    service?.child.kill('SIGKILL');
+  });
+  await insist(() => getJson(`${url}/health/ready`));
+  return kept;
+}
+
+/** Asks until there is an answer: while the process is gone there is none. */
+async function insist<T>(ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch {
+      await wait(20);
+    }
+  }
+}
+
+async function trigger(url: string, flowId: string, body: object = {}): Promise<string> {
+  const response = await fetch(`${url}/flows/api/flows/${flowId}/trigger`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  return ((await response.json()) as { runId: string }).runId;
+}
+
+/** Posts deliveries until it is told to stop; yields the runs of those that were answered, all with 200. */
+function sendDeliveries(url: string): { answered: string[]; stop(): Promise<void> } {
+  const answered: string[] = [];
+  let isStopping = false;
+  const send = async () => {
+    while (!isStopping) {
+      const body = JSON.stringify({ sent: answered.length });
+      const headers = {
+        'content-type': 'application/json',
+        'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(body).digest('hex')}`,
+        'x-github-delivery': randomUUID(),
+      };
+      // No answer says nothing: the process was gone.
+      const response = await fetch(`${url}/flows/api/webhook/push`, { method: 'POST', headers, body }).catch(() => {});
+      if (response !== undefined) {
+        expect(response.status).toBe(200);
+        const answer = (await response.json().catch(() => undefined)) as { runId: string } | undefined;
+        if (answer !== undefined) answered.push(answer.runId);
+      }
+      await wait(50);
+    }
+  };
+  const sending = send();
+  return {
+    answered,
+    stop: () => {
+      isStopping = true;
+      return sending;
+    },
+  };
+}
+
+const readRun = (url: string, runId: string) => insist(() => getJson<Run>(`${url}/flows/api/runs/${runId}`));
+const ended = (url: string, runId: string) =>
+  eventually(
+    () => readRun(url, runId),
+    ({ status }) => status !== 'Running',
+  );
+
+async function expectPoisoned(url: string, runId: string): Promise<void> {
+  expect(await ended(url, runId)).toMatchObject({
+    status: 'Failed',
+    steps: [{ status: 'Failed', error: { code: 'interrupted_too_often' } }],
+  });
+}
+
+/** Succeeded, and nothing but the deaths of the process came between. */
+async function expectInnocent(url: string, runId: string): Promise<void> {
+  const run = await ended(url, runId);
+  expect(run.status, JSON.stringify(run)).toBe('Succeeded');
+  for (const { attempts } of run.steps) {
+    for (const { status, error } of attempts) if (status === 'Failed') expect(error?.code).toBe('interrupted');
+    expect(attempts.filter(({ status }) => status === 'Succeeded')).toHaveLength(1);
+  }
+}
+
+it.each([
+  { by: 'exit', afterMs: 300 },
+  { by: 'abort', afterMs: 300 },
+  { by: 'kill', afterMs: 300 },
+  { by: 'kill', afterMs: 0 },
+])('a step that ends the process ($by after $afterMs ms) fails alone, and its neighbours succeed', async (poison) => {
+  const workspace = await openWorkspace();
+  const kept = await keepRunning(workspace);
+  const { url } = kept;
+  const before = await Promise.all([4000, 5000, 6000].map((ms) => trigger(url, LONG, { ms })));
+  const runId = await trigger(url, DIE, poison);
+  const deliveries = sendDeliveries(url);
+  const after = await insist(() => trigger(url, LONG, { ms: 3000 }));
+  await expectPoisoned(url, runId);
+  await deliveries.stop();
+  for (const innocent of [...before, after, ...deliveries.answered]) await expectInnocent(url, innocent);
+  expect(deliveries.answered.length).toBeGreaterThan(0);
+  const journal = (await readFile(join(workspace.folder, 'journal'), 'utf8')).split('\n');
+  for (const innocent of [...before, after]) expect(journal).toContain(`ended ${innocent}`);
+  // Two deaths beside others, which blame nobody, and three alone.
+  expect(journal.filter((line) => line === `dying ${runId}`)).toHaveLength(5);
+  expect(kept.deaths).toBe(5);
+  if (poison.afterMs > 0) expect(kept.deathsAfterReady).toBe(5);
+  expect(await kept.stop()).toEqual({ code: 0, signal: null });
+});
+
+it('two steps that end the process both fail, and their neighbours succeed', async () => {
+  const workspace = await openWorkspace();
+  const kept = await keepRunning(workspace);
+  const { url } = kept;
+  const long = await trigger(url, LONG, { ms: 3000 });
+  const poisons = await Promise.all([
+    trigger(url, DIE, { by: 'kill', afterMs: 300 }),
+    trigger(url, DIE, { by: 'exit', afterMs: 300 }),
+  ]);
+  const deliveries = sendDeliveries(url);
+  for (const runId of poisons) await expectPoisoned(url, runId);
+  await deliveries.stop();
+  for (const innocent of [long, ...deliveries.answered]) await expectInnocent(url, innocent);
+  expect(kept.deathsAfterReady).toBe(kept.deaths);
+  expect(await kept.stop()).toEqual({ code: 0, signal: null });
+});
+
+it.each(['before', 'after'])(
+  'a step that hangs, begun %s the one that ends the process, neither shields it nor is blamed for it',
+  async (when) => {
+    const workspace = await openWorkspace();
+    const kept = await keepRunning(workspace);
+    const { url } = kept;
+    const hang = () => trigger(url, HANG);
+    const die = () => trigger(url, DIE, { by: 'kill', afterMs: 300 });
+    const hungFirst = when === 'before' ? await hang() : undefined;
+    const runId = await die();
+    const hung = hungFirst ?? (await hang());
+    const deliveries = sendDeliveries(url);
+    await expectPoisoned(url, runId);
+    await deliveries.stop();
+    for (const innocent of deliveries.answered) await expectInnocent(url, innocent);
+    expect(await readRun(url, hung)).toMatchObject({ status: 'Running', steps: [{ status: 'Running', error: null }] });
+    await fetch(`${url}/flows/api/runs/${hung}/cancel`, { method: 'POST' });
+    expect(await ended(url, hung)).toMatchObject({ status: 'Cancelled' });
+    expect(await kept.stop()).toEqual({ code: 0, signal: null });
+  },
+);
+
+it('a healthy step outlives any number of orderly restarts, which cost it no try', async () => {
+  const workspace = await openWorkspace();
+  const env = { SLUICE_SHUTDOWN_GRACE_SECONDS: '0', SLUICE_LOG_LEVEL: 'warn' };
+  const begun = async () => (await readFile(join(workspace.folder, 'journal'), 'utf8').catch(() => '')).split('\n');
+  let service = await startService(workspace, env);
+  onTestFinished(() => void service.child.kill('SIGKILL'));
+  const runId = await trigger(service.url, AWAIT);
+  for (let restarts = 1; restarts <= 6; restarts += 1) {
+    await eventually(begun, (lines) => lines.filter((line) => line === `begun ${runId}`).length === restarts);
+    expect(await service.stop('SIGTERM')).toEqual({ code: 0, signal: null });
+    service = await startService(workspace, env);
+    expect(service.output()).not.toContain('runs alone');
+  }
+  await writeFile(join(workspace.folder, 'go'), '');
+  const run = await ended(service.url, runId);
+  expect(run.status).toBe('Succeeded');
+  const interrupted = Array(6).fill({ status: 'Failed', error: { code: 'interrupted' } });
+  expect(run.steps[0]?.attempts).toMatchObject([
+    ...interrupted,
+    { status: 'Failed', error: { code: 'first' } },
+    { status: 'Succeeded' },
+  ]);
+  expect(await service.stop('SIGTERM')).toEqual({ code: 0, signal: null });
+});
