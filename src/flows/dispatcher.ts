@@ -40,9 +40,7 @@ class StepDispatcher implements Dispatcher {
   readonly #attempt: (lease: Lease) => Promise<Followed | undefined>;
   readonly #deadlines: Deadlines;
   readonly #working = new Set<Promise<void>>();
-  /** Leases of steps whose outcome was given up. */
-  readonly #unfinished = new Set<Lease>();
-  /** The step beside which nothing is started, and until when. */
+  /** The step beside which nothing is started, and until when by the clock that is never set. */
   #alone: { readonly lease: Lease; readonly until: number } | undefined;
   /** Whether due steps wait for a running one of their own flow to end. */
   #isHeldBack = false;
@@ -103,8 +101,10 @@ class StepDispatcher implements Dispatcher {
     if (!this.#isActive || this.#claiming !== undefined) return;
     const room = this.#services.concurrency - this.#leases.size;
     if (room <= 0) return;
-    const claimAt = Math.max(this.#nextDueAt, this.#claimAgainAt, this.#alone?.until ?? 0);
-    if (claimAt > this.#services.clock.now()) {
+    const { clock } = this.#services;
+    const aloneMs = this.#alone === undefined ? 0 : this.#alone.until - clock.monotonic();
+    const claimAt = Math.max(this.#nextDueAt, this.#claimAgainAt, clock.now() + aloneMs);
+    if (claimAt > clock.now()) {
       this.#sleepUntil(claimAt);
       return;
     }
@@ -139,11 +139,12 @@ class StepDispatcher implements Dispatcher {
     // From here on only what is learnt after the claim was sent counts.
     this.#nextDueAt = Number.POSITIVE_INFINITY;
     try {
+      // Before leases are looked at: one that runs out meanwhile, because the clock was set, has not run out by then.
+      const now = clock.now();
       // Else the store would hand out a step that still runs here, after an outage or a long pause of the process.
-      if (this.#leases.hasLapsed(clock.now())) await this.#leases.renew();
+      if (this.#leases.hasLapsed(now)) await this.#leases.renew();
       // No step is started whose run has no time left.
       await this.#deadlines.settle();
-      const now = clock.now();
       const leasedUntil = now + LEASE_MS;
       const { claims, nextDueAt, isHeldBack } = await store.claimDue({ now, leasedUntil, limit });
       this.#failures = 0;
@@ -162,18 +163,18 @@ class StepDispatcher implements Dispatcher {
 
   #work(claim: Claim, leasedUntil: number): void {
     const lease = this.#leases.hold(claim, leasedUntil);
-    if (claim.aloneUntil !== null) {
-      this.#alone = { lease, until: claim.aloneUntil };
-      const { runId, stepKey, interruptions } = claim;
+    const { runId, stepKey, interruptions, aloneMs } = claim;
+    if (aloneMs !== null) {
+      this.#alone = { lease, until: this.#services.clock.monotonic() + aloneMs };
       this.#services.logger.warn({ runId, stepKey, interruptions }, 'a step that ran when the process died runs alone');
     }
     const working = this.#attempt(lease).then((followed) => {
-      this.#leases.release(lease);
+      if (followed === undefined) this.#leases.giveUp(lease);
+      else this.#leases.release(lease);
       this.#working.delete(working);
       if (this.#alone?.lease === lease) this.#alone = undefined;
       if (this.#isHeldBack) this.#nextDueAt = 0;
-      if (followed === undefined) this.#unfinished.add(lease);
-      else this.#follow(followed);
+      if (followed !== undefined) this.#follow(followed);
       this.#pump();
     });
     this.#working.add(working);
@@ -209,7 +210,7 @@ class StepDispatcher implements Dispatcher {
   }
 
   async #returnLeases(): Promise<void> {
-    const tokens = [...this.#unfinished].map(({ claim }) => claim.token);
+    const tokens = this.#leases.givenUp();
     if (tokens.length === 0) return;
     const { store, clock, logger } = this.#services;
     try {

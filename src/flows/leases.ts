@@ -28,6 +28,10 @@ export interface Leases {
   readonly size: number;
   hold(claim: Claim, leasedUntil: number): Lease;
   release(lease: Lease): void;
+  /** Releases an attempt whose outcome was given up: its lease is left to run out. */
+  giveUp(lease: Lease): void;
+  /** Tokens of the leases that were given up and may not have run out. */
+  givenUp(): string[];
   /** Extends all of them in one call and aborts those that the store gave to someone else; rejects as the store does. */
   renew(): Promise<void>;
   /** Whether one has run out unrenewed: a claim could yield a step that still runs here. */
@@ -40,6 +44,7 @@ export interface Leases {
 
 export function createLeases({ store, clock }: { store: Pick<Store, 'renewLeases'>; clock: Clock }): Leases {
   const held = new Map<Lease, AbortController>();
+  const givenUp = new Set<Lease>();
   let abortReason: Error | undefined;
 
   return {
@@ -56,14 +61,21 @@ export function createLeases({ store, clock }: { store: Pick<Store, 'renewLeases
     release(lease) {
       held.delete(lease);
     },
+    giveUp(lease) {
+      held.delete(lease);
+      givenUp.add(lease);
+    },
+    givenUp: () => [...givenUp].map(({ claim }) => claim.token),
     async renew() {
-      const leases = [...held.keys()];
-      if (leases.length === 0) return;
       const leasedUntil = clock.now() + LEASE_MS;
+      // The clock was ahead when these were extended last: left alone they would last until the false time.
+      const tooLong = [...givenUp].filter((lease) => lease.leasedUntil > leasedUntil);
+      const leases = [...held.keys(), ...tooLong];
+      if (leases.length === 0) return;
       const lost = new Set(await store.renewLeases({ tokens: leases.map(({ claim }) => claim.token), leasedUntil }));
       for (const lease of leases) {
-        if (lost.has(lease.claim.token)) held.get(lease)?.abort(new Error('its lease was lost'));
-        else lease.leasedUntil = leasedUntil;
+        if (!lost.has(lease.claim.token)) lease.leasedUntil = leasedUntil;
+        else if (!givenUp.delete(lease)) held.get(lease)?.abort(new Error('its lease was lost'));
       }
     },
     hasLapsed(now) {

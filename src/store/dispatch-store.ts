@@ -37,8 +37,9 @@ export interface DispatchStore {
    */
   listSlotWaits(query: { now: number; dueBefore: number }): Promise<SlotWaits>;
   /**
-   * Makes every leased step due now and counts the death of the process that ran it. Only for a start that knows it is
-   * the only process on this store.
+   * Makes every leased step due now and counts the death of the process that ran it; a step that was given back is due
+   * now too, whatever the clock showed then. Yields how many were leased. Only for a start that knows it is the only
+   * process on this store.
    */
   recover(now: number): Promise<number>;
 }
@@ -105,8 +106,8 @@ export interface Claim {
   readonly interruptions: number;
   /** Of those the ones that nothing else can have interrupted: it was the only step that ran. */
   readonly loneDeaths: number;
-  /** Until when nothing else may be started, because the step ran in two or more processes when they died. */
-  readonly aloneUntil: number | null;
+  /** How long nothing else may be started, because the step ran in two or more processes when they died. */
+  readonly aloneMs: number | null;
   readonly triggerKey: string;
   readonly traceparent: string | null;
   /** When it fell due, to measure the queue. */

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { defineHandler, type HandlerResult, type StepContext } from '../../src/flows/handlers/handler.ts';
 import type { Store } from '../../src/store/store.ts';
-import { openHouse, openStore, stepOf, until } from './fixture.ts';
+import { openHouse, openStore, START, stepOf, until } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 
 // The store's thread needs no timers, so these stand still while it works.
@@ -221,6 +221,94 @@ describe('leases', () => {
     const runId = await house.trigger();
     await until(() => waiting.length === 1);
     house.clock.pass(100_000);
+    house.runtime.dispatcher.nudge();
+    await house.store.ping();
+    await house.store.ping();
+    expect(waiting).toHaveLength(1);
+    waiting[0]?.end();
+    await house.ended(runId);
+    expect((await house.steps(runId)).s0).toMatchObject({ status: 'Succeeded', attemptCount: 1 });
+  });
+});
+
+describe('a clock that is set', () => {
+  const DAYS_MS = 3 * 86_400_000;
+
+  it('back keeps nothing waiting for a suspect that runs alone', async () => {
+    const { handler, waiting } = gate();
+    const house = await openHouse({ own: [handler] });
+    await house.deploy(wide(2));
+    await house.trigger();
+    for (let deaths = 0; deaths < 2; deaths += 1) {
+      await house.store.claimDue({ now: START, leasedUntil: START + 30_000, limit: 1 });
+      await house.store.recover(START);
+    }
+    house.clock.set(DAYS_MS);
+    await house.runtime.start();
+    await until(() => waiting.length === 1);
+    house.clock.set(-DAYS_MS);
+    await house.store.ping();
+    expect(waiting).toHaveLength(1);
+    house.clock.pass(10_000);
+    vi.advanceTimersByTime(10_000);
+    await until(() => waiting.length === 2);
+  });
+
+  it('back does not keep a step whose outcome was given up until the false time', async () => {
+    const store = await openStore();
+    let runs = 0;
+    const handler = defineHandler({
+      type: 'Count',
+      inputs: z.unknown(),
+      run: () => {
+        runs += 1;
+        return DONE;
+      },
+    });
+    const house = await openHouse({
+      own: [handler],
+      store: altered(store, {
+        advance: (outcome) =>
+          runs === 1 ? Promise.reject(new StoreUnavailableError('no such revision')) : store.advance(outcome),
+      }),
+    });
+    const pass = async () => {
+      house.clock.pass(200);
+      vi.advanceTimersByTime(200);
+      await store.ping();
+      await store.ping();
+    };
+    await house.deploy({ a: stepOf('Count') });
+    house.clock.set(DAYS_MS);
+    await house.runtime.start();
+    const runId = await house.trigger();
+    while (!house.log.lines.some(({ msg }) => String(msg).includes('given up'))) await pass();
+    house.clock.set(-DAYS_MS);
+    // Two minutes: until the lease is looked at, until it has run out, and until the step is found.
+    for (let passed = 0; passed < 120_000; passed += 200) await pass();
+    expect((await house.steps(runId)).a).toMatchObject({ status: 'Succeeded', attemptCount: 2 });
+  });
+
+  it('ahead while leases are extended does not have a step run twice', async () => {
+    const { handler, waiting } = gate();
+    const store = await openStore();
+    let aheadMs = 100_000;
+    const house = await openHouse({
+      own: [handler],
+      store: altered(store, {
+        renewLeases: async (renewal) => {
+          const lost = await store.renewLeases(renewal);
+          house.clock.set(aheadMs);
+          aheadMs = 0;
+          return lost;
+        },
+      }),
+    });
+    await house.deploy(wide(1));
+    await house.runtime.start();
+    const runId = await house.trigger();
+    await until(() => waiting.length === 1);
+    house.clock.set(100_000);
     house.runtime.dispatcher.nudge();
     await house.store.ping();
     await house.store.ping();

@@ -88,7 +88,7 @@ export async function tryStep({ handler, step, claim, runInput = RUN_INPUT, sign
       attempt: 1,
       interruptions: 0,
       loneDeaths: 0,
-      aloneUntil: null,
+      aloneMs: null,
       triggerKey: 'hook',
       traceparent: null,
       dueAt: START,

@@ -94,7 +94,7 @@ function prepareLease(db: Database): (row: DueRow, request: ClaimRequest) => Cla
       attempt: goesOn ? attemptCount : attemptCount + 1,
       interruptions: row.interruptions + Number(hasLapsed),
       loneDeaths: row.loneDeaths + Number(hasLapsed),
-      aloneUntil: deaths < 2 ? null : now + Math.min(FIRST_ALONE_MS * 2 ** (deaths - 2), LONGEST_ALONE_MS),
+      aloneMs: deaths < 2 ? null : Math.min(FIRST_ALONE_MS * 2 ** (deaths - 2), LONGEST_ALONE_MS),
       startedAt: now,
       attemptStartedAt: (goesOn ? findStart.get(runId, stepKey, attemptCount)?.startedAt : undefined) ?? now,
       resumed: wait && { state: wait.state, signal: receivedOf(signals.findCame(runId, stepKey, wait)) },
@@ -146,7 +146,14 @@ export function prepareRecover(db: Database): (now: number) => number {
     WHERE (run_id, step_key) IN (
       SELECT run_id, step_key FROM steps WHERE ${held} AND deaths < 2
       UNION ALL SELECT run_id, step_key FROM steps WHERE ${held} AND deaths >= 2)`);
+  // By the clock of the process that gave it back, which may have been ahead.
+  const givenBack = "lease_token IS NULL AND status = 'Running' AND due_at > ?";
+  const makeDue = db.prepare(`
+    UPDATE steps SET due_at = ? WHERE (run_id, step_key) IN (
+      SELECT run_id, step_key FROM steps WHERE ${givenBack} AND deaths < 2
+      UNION ALL SELECT run_id, step_key FROM steps WHERE ${givenBack} AND deaths >= 2)`);
   return (now) => {
+    makeDue.run(now, now, now);
     const steps = count.get()?.held ?? 0;
     // Which of several took the process down cannot be told, so that none of them is blamed.
     if (steps > 0) take.run(now, Number(steps === 1));

@@ -4,7 +4,7 @@ import type { Graph, Manifest, StepStatus } from '../../model/manifest.ts';
 import type { Claim, ClaimRequest, SlotLimit } from '../store.ts';
 import type { StopTimes } from './stops.ts';
 
-type Found = 'token' | 'attempt' | 'startedAt' | 'attemptStartedAt' | 'aloneUntil' | 'resumed' | 'loop' | 'stop';
+type Found = 'token' | 'attempt' | 'startedAt' | 'attemptStartedAt' | 'aloneMs' | 'resumed' | 'loop' | 'stop';
 
 /** A step that is due, with what a claim of it is made from. */
 export interface DueRow extends Omit<Claim, Found>, StopTimes {

@@ -33,7 +33,7 @@ export function leases({ open }: StoreUnderTest): void {
           attempt: 1,
           interruptions: 0,
           loneDeaths: 0,
-          aloneUntil: null,
+          aloneMs: null,
           triggerKey: 'nightly',
           traceparent: '00-x-y-01',
           dueAt: T0,
@@ -173,6 +173,15 @@ export function leases({ open }: StoreUnderTest): void {
         { stepKey: 'b', interruptions: 1, attempt: 2 },
       ]);
       expect(batch.nextDueAt).toBe(T0 + 30 * minute);
+    });
+
+    test('what was given back while the clock was ahead is due at the recovery, uncounted', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ a: [] }));
+      const { token } = await claimOne(store, T0);
+      await store.returnLeases({ tokens: [token], at: T0 + 1000 * minute });
+      expect(await store.recover(T0 + 1)).toBe(0);
+      expect(await claimOne(store, T0 + 1)).toMatchObject({ interruptions: 0, loneDeaths: 0, aloneMs: null });
     });
 
     test('there is nothing to recover where nothing is leased', async () => {
