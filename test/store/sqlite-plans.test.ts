@@ -1,5 +1,6 @@
 import SqliteDatabase from 'better-sqlite3';
 import { afterAll, describe, expect, it } from 'vitest';
+import { prepareClaimDue, prepareRecover } from '../../src/store/sqlite/dispatch.ts';
 import { migrate } from '../../src/store/sqlite/migrate.ts';
 import { countRecords } from '../../src/store/sqlite/migrations/0006-figures.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
@@ -46,7 +47,7 @@ function watch(statement: SqliteDatabase.Statement, note: (values: unknown[]) =>
       const own = Reflect.get(target, member);
       if (typeof own !== 'function') return own;
       return (...values: unknown[]) => {
-        if (member === 'all' || member === 'get' || member === 'iterate') note(values);
+        if (['all', 'get', 'iterate', 'run'].includes(String(member))) note(values);
         return own.apply(target, values);
       };
     },
@@ -164,6 +165,21 @@ describe('the next turn of a flow', () => {
         'SEARCH s USING INDEX steps_due (status=? AND flow_id=? AND step_type=? AND due_at>?)',
       ]),
     );
+  });
+});
+
+describe('what every start and every claim asks', () => {
+  it('reads no step but those that are due', () => {
+    db.exec(`
+      INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token)
+      VALUES ('${id(10)}', '${flowId}', 'a', 'NoOp', 'Running', ${T0}, 'held')`);
+    const plans = plansIn((watched) => {
+      prepareRecover(watched)(T0);
+      prepareClaimDue(watched)({ now: T0, leasedUntil: T0 + 1, limit: 1 });
+    });
+    db.exec('DELETE FROM steps; DELETE FROM attempts');
+    expect(plans).toContain('SEARCH steps USING INTEGER PRIMARY KEY (rowid=?)');
+    expect(plans.filter((plan) => large.test(plan))).toEqual([]);
   });
 });
 

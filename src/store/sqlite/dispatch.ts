@@ -143,15 +143,15 @@ export function prepareRecover(db: Database): (now: number) => number {
   const take = db.prepare(`
     UPDATE steps SET lease_token = NULL, due_at = min(due_at, ?), interruptions = interruptions + 1,
       deaths = deaths + 1, lone_deaths = lone_deaths + ?
-    WHERE (run_id, step_key) IN (
-      SELECT run_id, step_key FROM steps WHERE ${held} AND deaths < 2
-      UNION ALL SELECT run_id, step_key FROM steps WHERE ${held} AND deaths >= 2)`);
+    WHERE rowid IN (
+      SELECT rowid FROM steps WHERE ${held} AND deaths < 2
+      UNION ALL SELECT rowid FROM steps WHERE ${held} AND deaths >= 2)`);
   // By the clock of the process that gave it back, which may have been ahead.
   const givenBack = "lease_token IS NULL AND status = 'Running' AND due_at > ?";
   const makeDue = db.prepare(`
-    UPDATE steps SET due_at = ? WHERE (run_id, step_key) IN (
-      SELECT run_id, step_key FROM steps WHERE ${givenBack} AND deaths < 2
-      UNION ALL SELECT run_id, step_key FROM steps WHERE ${givenBack} AND deaths >= 2)`);
+    UPDATE steps SET due_at = ? WHERE rowid IN (
+      SELECT rowid FROM steps WHERE ${givenBack} AND deaths < 2
+      UNION ALL SELECT rowid FROM steps WHERE ${givenBack} AND deaths >= 2)`);
   return (now) => {
     makeDue.run(now, now, now);
     const steps = count.get()?.held ?? 0;
