@@ -1,35 +1,26 @@
-import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
-import { errorHandler, HttpError } from '../errors.ts';
+import { errorHandler, HttpError, notFoundHandler } from '../errors.ts';
 import { attentionRoutes } from './api/attention.ts';
+import { webhookRoutes } from './api/deliveries.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { deployRoutes } from './api/deploys.ts';
-import { docsRoutes } from './api/docs.ts';
-import { drainRoutes } from './api/drains.ts';
-import { eventStreamRoutes } from './api/event-stream.ts';
-import { flowRoutes } from './api/flows.ts';
-import { handlerRoutes } from './api/handlers.ts';
-import { healthRoutes } from './api/health.ts';
-import { learnedKeyRoutes } from './api/learned-key.ts';
-import { mermaidRoutes } from './api/mermaid.ts';
-import { metricsRoutes } from './api/metrics.ts';
+import { runInsightRoutes, webhookTimeseriesRoutes } from './api/figures.ts';
+import { drainRoutes, learnedKeyRoutes, triggerRoutes } from './api/flow-control.ts';
+import { flowRoutes, mermaidRoutes } from './api/flows.ts';
+import { handlerRoutes, schemeRoutes } from './api/handlers-and-schemes.ts';
 import { revisionRoutes } from './api/revisions.ts';
 import { runControlRoutes } from './api/run-control.ts';
-import { runInsightRoutes } from './api/run-insight.ts';
 import { runOutlineRoutes } from './api/run-outline.ts';
 import { runRoutes } from './api/runs.ts';
-import { schedulePreviewRoutes } from './api/schedule-preview.ts';
-import { scheduleRoutes } from './api/schedules.ts';
-import { schemeRoutes } from './api/schemes.ts';
-import { triggerRoutes } from './api/trigger.ts';
-import { webhookTimeseriesRoutes } from './api/webhook-timeseries.ts';
-import { webhookRoutes } from './api/webhooks.ts';
+import { schedulePreviewRoutes, scheduleRoutes } from './api/schedules.ts';
+import { eventStreamRoutes, healthRoutes, metricsRoutes } from './api/service.ts';
 import { requireCredentials } from './auth.ts';
+import { docsRoutes } from './docs/page.ts';
 import { compileValidator } from './input.ts';
-import { refuseOtherMethods } from './methods.ts';
 import { describeRoutes } from './openapi.ts';
 import { guardOrigin } from './origin-guard.ts';
-import { pageRoutes } from './page.ts';
+import { isReserved, pageRoutes } from './page.ts';
 import { setSecurityHeaders } from './security-headers.ts';
 import type { DashboardServices } from './services.ts';
 
@@ -93,4 +84,38 @@ function addGuarded(app: FastifyInstance, services: DashboardServices): void {
   app.setNotFoundHandler(refuseOtherMethods(app));
   const typed = app.withTypeProvider<ZodTypeProvider>();
   for (const addRoutes of guardedRoutes) addRoutes(typed, services);
+}
+
+interface KnownRoute {
+  readonly path: RegExp;
+  readonly methods: readonly string[];
+  /** Stands for every place of the page, and for none that is reserved. */
+  readonly isWildcard: boolean;
+}
+
+/**
+ * Makes a handler for what no route answers, of the routes that are added after it: a path that is known under other
+ * methods is a 405 that names them, as RFC 9110 has it, and any other a 404.
+ */
+function refuseOtherMethods(app: FastifyInstance) {
+  const routes: KnownRoute[] = [];
+  app.addHook('onRoute', ({ url, method }: RouteOptions) => {
+    routes.push({ path: patternOf(url), methods: [method].flat(), isWildcard: url.endsWith('*') });
+  });
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const path = request.url.split('?', 1)[0] ?? '';
+    const known = routes.filter((route) => route.path.test(path) && !(route.isWildcard && isReserved(path)));
+    const allowed = known.flatMap(({ methods }) => methods);
+    if (allowed.length === 0) return notFoundHandler(request, reply);
+    reply.header('allow', allowed.join(', '));
+    throw new HttpError(405, `There is no ${request.method} ${path}; it takes ${allowed.join(', ')}`);
+  };
+}
+
+function patternOf(url: string): RegExp {
+  const parts = url.split('/').map((part) => {
+    if (part === '*') return '.*';
+    return part.startsWith(':') ? '[^/]+' : part.replace(/[^\w-]/g, '\\$&');
+  });
+  return new RegExp(`^${parts.join('/')}$`);
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type AttentionItem, attentionTo, type Situation } from '../../src/dashboard/attention.ts';
+import { type AttentionItem, attentionTo, type Situation } from '../../src/dashboard/api/attention.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loginDelays } from '../../src/dashboard/login-delays.ts';
+import { loginDelays } from '../../src/dashboard/auth.ts';
 import type { DashboardAccess } from '../../src/dashboard/services.ts';
 import { ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 

@@ -3,12 +3,10 @@ import { z } from 'zod';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import type { FindingClass } from '../../model/finding.ts';
-import { BODY_REFUSALS, errorSchema, REFUSALS } from '../error-responses.ts';
-import { flag, freeText, guid } from '../input.ts';
-import { documentedBody } from '../json-body.ts';
+import { BODY_REFUSALS, errorSchema, id, integer, REFUSALS } from '../answer.ts';
+import { documentedBody, flag, freeText, guid } from '../input.ts';
 import type { ApiRoutes } from '../services.ts';
-import { outcomeSchema, outcomeView } from './finding-view.ts';
-import { id, integer } from './formats.ts';
+import { outcomeSchema, outcomeView } from './revisions.ts';
 
 const tags = ['flows'];
 

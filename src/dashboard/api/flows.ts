@@ -1,12 +1,28 @@
 import { z } from 'zod';
+import type { Holding } from '../../deploys/holding.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { shownSnapshot } from '../../manifest/secrets.ts';
-import { baseUrlOf } from '../base-url.ts';
-import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
+import type { Edge, Graph } from '../../model/manifest.ts';
+import type { RunCount } from '../../store/store.ts';
+import { stateOf } from '../../webhooks/key-slot.ts';
+import { CAPTURED, GRADES } from '../../webhooks/schemes/coverage.ts';
+import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
+import {
+  errorSchema,
+  id,
+  integer,
+  isoTime,
+  isoTimeOrNull,
+  json,
+  listOf,
+  REFUSALS,
+  time,
+  toList,
+  unknownId,
+} from '../answer.ts';
 import { guid, NO_QUERY, PAGING } from '../input.ts';
-import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
-import { type FlowViewContext, flowDetailSchema, flowSchema, flowView } from './flow-view.ts';
-import { listOf, toList } from './formats.ts';
+import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices } from '../services.ts';
+import { sumOf } from './figures.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -111,4 +127,190 @@ async function viewContext(app: DashboardApp, services: DashboardServices): Prom
     unsignable: new Set(schemes.filter(({ kind }) => kind === 'verifier').map(({ name }) => name)),
     runs: { kept, ended, since },
   };
+}
+
+const triggerSchema = z.object({
+  key: z.string(),
+  type: z.enum(['manual', 'cron', 'webhook']),
+  slug: z.string().nullable().optional(),
+  url: z.string().nullable().optional().describe('null where neither a slug nor the id of the flow leads to it.'),
+  scheme: z.string().nullable().optional().describe('null where no signature is checked.'),
+  grade: z
+    .enum(GRADES)
+    .nullable()
+    .optional()
+    .describe('What a captured delivery can be used for, by what is signed; null where only code knows.'),
+  captured: z.string().nullable().optional().describe('The same in words.'),
+  mode: z.enum(['Off', 'Audit', 'Enforce']).optional().describe('The mode in force.'),
+  learnedKey: z
+    .enum(['none', 'learned', 'unreadable'])
+    .optional()
+    .describe('Whether the publisher has handed its key over; for triggers that leave the key to be learnt.'),
+  sendCommand: z
+    .string()
+    .nullable()
+    .optional()
+    .describe('Sends a signed sample delivery; null where the command cannot sign, or nothing leads to the webhook.'),
+});
+
+const runCountsSchema = z.object({
+  running: integer().describe('In flight now.'),
+  since: time().describe('The counts below are of runs that ended from then on: the last 24 hours and a part of one.'),
+  succeeded: integer(),
+  failed: integer().describe('Those that timed out are among them.'),
+  cancelled: integer(),
+  skipped: integer(),
+});
+
+export const flowSchema = z
+  .object({
+    id: id(),
+    name: z.string(),
+    version: z.string(),
+    revision: integer(),
+    isEnabled: z.boolean(),
+    createdAt: time(),
+    updatedAt: time(),
+    drainingSince: time()
+      .nullable()
+      .describe('Since when it starts no runs so that it can be changed; null while it is not drained.'),
+    held: integer().describe('Accepted deliveries whose runs start once it is enabled or resumed.'),
+    triggers: z
+      .array(triggerSchema)
+      .describe('In manifest order; slug, url, scheme, grade, mode and sendCommand for webhooks alone.'),
+    runs: runCountsSchema,
+  })
+  .meta({ id: 'Flow' });
+
+export const flowDetailSchema = flowSchema
+  .extend({ manifest: json().describe('The deployed revision, secrets masked.') })
+  .meta({ id: 'FlowDetail' });
+
+/** What a view needs beside the flow: `baseUrl` is what publishers call. */
+interface FlowViewContext {
+  readonly baseUrl: string;
+  readonly triggers: TriggerTable;
+  /** Names of schemes that only the publisher's key can sign for: code that verifies. */
+  readonly unsignable: ReadonlySet<string>;
+  readonly runs: RunCounts;
+  readonly holding: Pick<Holding, 'count'>;
+}
+
+/** Runs that are kept, and those that ended since. */
+interface RunCounts {
+  readonly kept: readonly RunCount[];
+  readonly ended: readonly RunCount[];
+  readonly since: number;
+}
+
+function flowView({ record, loaded }: DeployedFlow, context: FlowViewContext): z.output<typeof flowSchema> {
+  return {
+    id: record.id,
+    name: record.name,
+    version: record.version,
+    revision: record.revision,
+    isEnabled: record.isEnabled,
+    createdAt: isoTime(record.createdAt),
+    updatedAt: isoTime(record.updatedAt),
+    drainingSince: isoTimeOrNull(record.drainingSince ?? null),
+    held: context.holding.count(record.id),
+    triggers: Object.entries(loaded.manifest.triggers).map(([key, { type }]) => ({
+      key,
+      type,
+      ...(type === 'webhook' && webhookView(record.id, key, context)),
+    })),
+    runs: runCountsView(record.id, context.runs),
+  };
+}
+
+function runCountsView(flowId: string, { kept, ended, since }: RunCounts): z.output<typeof runCountsSchema> {
+  const own = (counts: readonly RunCount[]) => counts.filter((each) => each.flowId === flowId);
+  return {
+    running: sumOf(own(kept), 'Running'),
+    since: isoTime(since),
+    succeeded: sumOf(own(ended), 'Succeeded'),
+    failed: sumOf(own(ended), 'Failed', 'TimedOut'),
+    cancelled: sumOf(own(ended), 'Cancelled'),
+    skipped: sumOf(own(ended), 'Skipped'),
+  };
+}
+
+/** What the trigger that answers deliveries was prepared with, so that this shows what is done and not what was meant. */
+function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers, unsignable }: FlowViewContext) {
+  const isThis = ({ trigger }: PreparedTrigger) => trigger.flowId === flowId && trigger.triggerKey === triggerKey;
+  const prepared = triggers.list().find(isThis);
+  if (prepared === undefined) return undefined;
+  const byId = triggers.find(flowId);
+  const slug = prepared.trigger.inputs.webhookSlug ?? null;
+  const path = slug ?? (byId !== undefined && isThis(byId) ? flowId : null);
+  return {
+    slug,
+    url: path === null ? null : `${baseUrl}/flows/api/webhook/${encodeURIComponent(path)}`,
+    scheme: prepared.schemeName,
+    grade: prepared.grade,
+    captured: prepared.grade === null ? null : CAPTURED[prepared.grade],
+    mode: prepared.mode,
+    ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
+    sendCommand: path === null || unsignable.has(prepared.schemeName ?? '') ? null : sendCommand(path, baseUrl),
+  };
+}
+
+/** In quotes where a shell would read more into it than a name. */
+function sendCommand(path: string, baseUrl: string): string {
+  const quoted = (word: string) => (/^[\w.:/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+  return `npx sluice send ${quoted(path)} --to ${quoted(baseUrl)}`;
+}
+
+/** A flow's graph as a Mermaid flowchart. */
+export const mermaidRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/flows/:id/mermaid',
+    {
+      schema: {
+        tags: ['flows'],
+        operationId: 'getFlowMermaid',
+        summary: 'The steps of a flow as a Mermaid flowchart',
+        params: z.object({ id: guid() }),
+        querystring: NO_QUERY,
+        response: { 200: z.object({ mermaid: z.string() }), ...REFUSALS, 404: errorSchema },
+      },
+    },
+    async (request) => ({ mermaid: mermaidOf(findFlow(request.params.id, services).loaded.manifest.steps) }),
+  );
+};
+
+/** Node ids are the steps' numbers: a step key may be a word that Mermaid reserves, such as `end`. */
+function mermaidOf(graph: Graph): string {
+  return ['flowchart TD', ...linesOf(graph, 'n', '  ')].join('\n');
+}
+
+function linesOf(graph: Graph, prefix: string, indent: string): string[] {
+  const keys = Object.keys(graph);
+  const idOf = (key: string) => `${prefix}${keys.indexOf(key)}`;
+  return Object.entries(graph).flatMap(([key, { type, runAfter, steps }]) => {
+    const label = `"${text(key)}<br/>${text(type)}"`;
+    const node =
+      steps === undefined
+        ? [`${indent}${idOf(key)}[${label}]`]
+        : [
+            `${indent}subgraph ${idOf(key)}[${label}]`,
+            ...linesOf(steps, `${idOf(key)}_`, `${indent}  `),
+            `${indent}end`,
+          ];
+    const edges = Object.entries(runAfter).map(
+      ([upstream, edge]) => `${indent}${idOf(upstream)} -->${labelOf(edge)} ${idOf(key)}`,
+    );
+    return [...node, ...edges];
+  });
+}
+
+function labelOf({ statuses, when }: Edge): string {
+  const isPlain = statuses.length === 1 && statuses[0] === 'Succeeded';
+  const parts = [...(isPlain ? [] : [statuses.join(' or ')]), ...(when === undefined ? [] : [`when ${when}`])];
+  return parts.length === 0 ? '' : `|"${text(parts.join(', '))}"|`;
+}
+
+/** Mermaid's own escapes, by character code. */
+function text(raw: string): string {
+  return raw.replace(/[^\w .,()/=+-]/g, (character) => `#${character.codePointAt(0)};`);
 }

@@ -1,11 +1,9 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { SIGNAL_NAME } from '../../flows/handlers/wait-for-signal.ts';
-import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
-import { guid, NO_QUERY } from '../input.ts';
-import { documentedBody, outcomeSchema, parseJsonBody, readJsonBody } from '../json-body.ts';
+import { errorSchema, id, REFUSALS, time, unknownId } from '../answer.ts';
+import { documentedBody, guid, NO_QUERY, outcomeSchema, parseJsonBody, readJsonBody } from '../input.ts';
 import type { ApiRoutes } from '../services.ts';
-import { id, time } from './formats.ts';
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });

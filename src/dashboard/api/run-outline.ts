@@ -4,12 +4,10 @@ import { HttpError } from '../../errors.ts';
 import { graphOfScope, stepAt } from '../../flows/runtime-keys.ts';
 import type { Graph, StepDefinition } from '../../model/manifest.ts';
 import type { RunDetail, StepOutline, Store, StoredText } from '../../store/store.ts';
-import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
+import { errorSchema, integer, isoTime, isoTimeOrNull, json, REFUSALS, time, unknownId } from '../answer.ts';
 import { guid, NO_QUERY, oneOf, optionalNumber, PAGING, requiredText } from '../input.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
-import { runSchema, runView, triggerSchema, triggerView } from './run-view.ts';
-import { controlSchema, controlView, findGraph } from './runs.ts';
+import { controlSchema, controlView, findGraph, runSchema, runView, triggerSchema, triggerView } from './runs.ts';
 import {
   slotWaitMsSchema,
   stepErrorSchema,
@@ -19,7 +17,7 @@ import {
   unreachedIn,
   unreachedView,
   VALUE_LIMITS,
-} from './step-view.ts';
+} from './steps.ts';
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });

@@ -1,14 +1,84 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
+import { parseBody } from '../../expressions/trigger-body.ts';
 import type { Graph } from '../../model/manifest.ts';
-import type { RunDetail } from '../../store/store.ts';
-import { activeRunsJson } from '../active-runs.ts';
-import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
+import type { Run } from '../../model/run.ts';
+import type { RunDetail, Store } from '../../store/store.ts';
+import { shownHeaders } from '../../webhooks/headers.ts';
+import {
+  errorSchema,
+  id,
+  integer,
+  isoTime,
+  isoTimeOrNull,
+  json,
+  listOf,
+  REFUSALS,
+  time,
+  toList,
+  unknownId,
+} from '../answer.ts';
 import { freeText, guid, NO_QUERY, oneOf, optionalGuid, PAGING, wholeNumber } from '../input.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { id, isoTimeOrNull, listOf, time, toList } from './formats.ts';
-import { runDetailSchema, runSchema, runStatusSchema, runView, triggerView } from './run-view.ts';
-import { MAX_STEPS, stepPage, stepSchema } from './step-view.ts';
+import { MAX_STEPS, stepPage, stepSchema } from './steps.ts';
+
+export const runStatusSchema = z.enum(['Running', 'Succeeded', 'Failed', 'Skipped', 'Cancelled', 'TimedOut']);
+
+export const runSchema = z
+  .object({
+    id: id(),
+    flowId: id(),
+    flowName: z.string(),
+    flowVersion: z.string(),
+    revision: integer(),
+    status: runStatusSchema,
+    triggerKey: z.string(),
+    triggerType: z.enum(['manual', 'cron', 'webhook']),
+    deliveryId: id().nullable(),
+    sourceRunId: id().nullable(),
+    startedAt: time(),
+    completedAt: time().nullable(),
+  })
+  .meta({ id: 'Run' });
+
+export const triggerSchema = z.object({
+  triggerBody: json().describe(
+    'What expressions read as trigger.body: JSON, form fields, text, or { base64 } for other bytes.',
+  ),
+  triggerHeaders: z.record(z.string(), z.string()).describe('Values of headers that may hold a credential redacted.'),
+});
+
+export const runDetailSchema = runSchema
+  .extend({
+    ...triggerSchema.shape,
+    steps: z.array(stepSchema).describe(`The first ${MAX_STEPS}; the others are at …/steps.`),
+    stepsTotal: integer(),
+  })
+  .meta({ id: 'RunDetail' });
+
+export function runView(run: Run): z.output<typeof runSchema> {
+  return {
+    id: run.id,
+    flowId: run.flowId,
+    flowName: run.flowName,
+    flowVersion: run.flowVersion,
+    revision: run.revision,
+    status: run.status,
+    triggerKey: run.triggerKey,
+    triggerType: run.triggerType,
+    deliveryId: run.deliveryId,
+    sourceRunId: run.sourceRunId,
+    startedAt: isoTime(run.startedAt),
+    completedAt: isoTimeOrNull(run.completedAt),
+  };
+}
+
+export function triggerView({ trigger: { body, contentType, headers } }: RunDetail): z.output<typeof triggerSchema> {
+  const parsed = parseBody(body, contentType ?? undefined);
+  // What is too much to read as a value, such as JSON nested thousands of levels deep, is shown as the text that it is.
+  const triggerBody = 'value' in parsed ? parsed.value : Buffer.from(body).toString('utf8');
+  return { triggerBody, triggerHeaders: shownHeaders(headers) };
+}
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });
@@ -162,4 +232,25 @@ export function controlView(run: RunDetail): z.output<typeof controlSchema> {
     cancelRequestedAt: isoTimeOrNull(run.cancelRequestedAt),
     timedOutAt: isoTimeOrNull(run.timedOutAt),
   };
+}
+
+/** So many runs are read, and written into the answer, before others have their turn: about 3 ms. */
+export const RUNS_AT_ONCE = 500;
+
+const pageOf = async (store: Pick<Store, 'listRuns'>, before?: Run): Promise<Run[]> =>
+  (await store.listRuns({ status: 'Running', skip: 0, take: RUNS_AT_ONCE, before })).items;
+
+/**
+ * Every run in flight, newest first, as the text of a JSON array in parts. There may be a hundred thousand of them, and
+ * an answer made in one go would hold up every delivery meanwhile.
+ */
+export async function* activeRunsJson(store: Pick<Store, 'listRuns'>): AsyncGenerator<string> {
+  let runs = await pageOf(store);
+  yield '[';
+  for (let isFirst = true; runs.length > 0; isFirst = false) {
+    const items = runs.map((run) => JSON.stringify(runView(run))).join(',');
+    yield isFirst ? items : `,${items}`;
+    runs = runs.length < RUNS_AT_ONCE ? [] : await pageOf(store, runs.at(-1));
+  }
+  yield ']';
 }

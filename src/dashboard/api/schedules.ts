@@ -1,12 +1,19 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import type { Schedule } from '../../flows/scheduler.ts';
+import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { triggerInputsSchemas } from '../../manifest/schema.ts';
-import { errorSchema, REFUSALS } from '../error-responses.ts';
-import { NO_QUERY, PAGING } from '../input.ts';
-import { documentedBody, outcomeSchema, parseJsonBody } from '../json-body.ts';
+import { errorSchema, id, isoTime, isoTimeOrNull, listOf, REFUSALS, time, toList } from '../answer.ts';
+import {
+  documentedBody,
+  freeText,
+  NO_QUERY,
+  outcomeSchema,
+  PAGING,
+  parseJsonBody,
+  requiredText,
+  wholeNumber,
+} from '../input.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
-import { id, isoTimeOrNull, listOf, time, toList } from './formats.ts';
 
 const tags = ['schedules'];
 const params = z.object({ jobId: z.string().max(400) });
@@ -160,3 +167,41 @@ function scheduleView(schedule: Schedule, { catalog }: DashboardServices): z.out
     flowIsEnabled: flow?.record.isEnabled ?? false,
   };
 }
+
+const previewSchema = z.object({
+  cronExpression: z.string(),
+  timeZone: z.string(),
+  nextExecutions: z.array(time()).describe('Fewer than asked for where the expression names no more.'),
+});
+
+/** When an expression would fire, before anybody relies on it. */
+export const schedulePreviewRoutes: ApiRoutes = (app, { clock }) => {
+  app.get(
+    '/flows/api/schedules/preview',
+    {
+      schema: {
+        tags: ['schedules'],
+        operationId: 'previewSchedule',
+        summary: 'The next times that a cron expression names',
+        querystring: z.strictObject({
+          cronExpression: requiredText(200, 'a cron expression such as 0 9 * * 1-5').meta({
+            description: 'Five fields, or six with seconds first.',
+          }),
+          timeZone: freeText(100).meta({ description: 'IANA time zone; UTC by default.' }),
+          count: wholeNumber({ min: 1, max: 100, fallback: 5 }),
+        }),
+        response: { 200: previewSchema, ...REFUSALS },
+      },
+    },
+    async ({ query: { count, ...given } }) => {
+      const parsed = triggerInputsSchemas.cron.safeParse(given);
+      if (!parsed.success) {
+        const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+        throw new HttpError(400, problems.join('; '));
+      }
+      const { cronExpression, timeZone } = parsed.data;
+      const ticks = nextTicks({ cron: cronExpression, timeZone }, clock.now(), count);
+      return { cronExpression, timeZone, nextExecutions: ticks.map(isoTime) };
+    },
+  );
+};

@@ -1,20 +1,21 @@
 import type { z } from 'zod';
 import type { attentionSchema } from '../api/attention.ts';
-import type { deliverySchema } from '../api/delivery-view.ts';
-import type { drainSchema } from '../api/drains.ts';
-import type { findingSchema } from '../api/finding-view.ts';
-import type { flowDetailSchema, flowSchema } from '../api/flow-view.ts';
-import type { deliveryDetailSchema, readinessSchema, redeliverySchema, rehearsalSchema } from '../api/review-view.ts';
-import type { diffSchema, revisionSchema } from '../api/revisions.ts';
-import type { runEventSchema } from '../api/run-events.ts';
-import type { bucketSchema } from '../api/run-figures.ts';
-import type { lineageSchema } from '../api/run-insight.ts';
+import type { deliverySchema, statsSchema } from '../api/deliveries.ts';
+import type {
+  deliveryDetailSchema,
+  readinessSchema,
+  redeliverySchema,
+  rehearsalSchema,
+} from '../api/delivery-review.ts';
+import type { bucketSchema, lineageSchema, timeseriesSchema } from '../api/figures.ts';
+import type { drainSchema } from '../api/flow-control.ts';
+import type { flowDetailSchema, flowSchema } from '../api/flows.ts';
+import type { diffSchema, findingSchema, revisionSchema } from '../api/revisions.ts';
+import type { runEventSchema } from '../api/run-history.ts';
 import type { iterationsSchema, outlineSchema, stepOutlineSchema } from '../api/run-outline.ts';
-import type { runDetailSchema, runSchema, triggerSchema } from '../api/run-view.ts';
+import type { runDetailSchema, runSchema, triggerSchema } from '../api/runs.ts';
 import type { scheduleSchema } from '../api/schedules.ts';
-import type { stepSchema } from '../api/step-view.ts';
-import type { timeseriesSchema } from '../api/webhook-timeseries.ts';
-import type { statsSchema } from '../api/webhooks.ts';
+import type { stepSchema } from '../api/steps.ts';
 import type { Graph } from './graph/graph.ts';
 
 /*

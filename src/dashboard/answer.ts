@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { HttpError } from '../errors.ts';
 
 /** Pieces that the shapes of the answers share. */
 export const id = () => z.string().meta({ format: 'uuid' });
@@ -23,3 +24,17 @@ interface Paging {
 export function toList<Item>(items: Item[], total: number | undefined, { skip, take, includeTotal }: Paging) {
   return includeTotal ? { items, total: total ?? 0, skip, take } : items;
 }
+
+/** Fastify's own shape plus the reason. */
+export const errorSchema = z
+  .object({ statusCode: integer(), error: z.string(), message: z.string(), reason: z.string().optional() })
+  .meta({ id: 'Error' });
+
+/** What any guarded route may answer: the input is wrong, no credentials, not from here, or the store is away. */
+export const REFUSALS = { 400: errorSchema, 401: errorSchema, 403: errorSchema, 503: errorSchema };
+
+/** A route that takes a body may find it too large. */
+export const BODY_REFUSALS = { ...REFUSALS, 413: errorSchema };
+
+export const unknownId = (kind: 'delivery' | 'flow' | 'run', id: string) =>
+  new HttpError(404, `There is no ${kind} with the id ${id}`, `unknown_${kind}`);

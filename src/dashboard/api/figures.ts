@@ -1,18 +1,141 @@
 import { z } from 'zod';
+import { HttpError } from '../../errors.ts';
 import type { Run } from '../../model/run.ts';
-import { errorSchema, REFUSALS, unknownId } from '../error-responses.ts';
+import type { BucketRange, RunBucket, RunCount } from '../../store/store.ts';
+import { errorSchema, id, integer, isoTime, isoTimeOrNull, REFUSALS, time, unknownId } from '../answer.ts';
 import { guid, NO_QUERY, oneOf, optionalGuid, optionalTime, wholeNumber } from '../input.ts';
 import type { ApiRoutes } from '../services.ts';
-import { id, integer, isoTime, isoTimeOrNull, time } from './formats.ts';
-import { runEventSchema, runEvents } from './run-events.ts';
-import { BUCKET_MS, type Bucket, bucketSchema, runBuckets, sumOf, wholeBuckets } from './run-figures.ts';
-import { runStatusSchema } from './run-view.ts';
+import { runEventSchema, runEvents } from './run-history.ts';
+import { runStatusSchema } from './runs.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const BUCKET_MS = { hour: HOUR_MS, day: DAY_MS } as const;
+type Bucket = keyof typeof BUCKET_MS;
+const MAX_BUCKETS = 1000;
+
+export const bucketSchema = z.object({
+  timestamp: time(),
+  total: integer(),
+  succeeded: integer(),
+  failed: integer(),
+  cancelled: integer(),
+  running: integer(),
+  p50DurationMs: z.number().nullable().describe('Within five per cent.'),
+  p95DurationMs: z.number().nullable().describe('Within five per cent.'),
+});
+
+/** Whole buckets, in UTC, around what was asked for. Throws a 400 where that is nothing, or too much. */
+function wholeBuckets(
+  bucket: Bucket,
+  asked: { since: number | undefined; until: number | undefined; lookBackMs: number },
+  now: number,
+): Omit<BucketRange, 'flowId'> {
+  const size = BUCKET_MS[bucket];
+  const until = Math.ceil((asked.until ?? now + 1) / size) * size;
+  const since =
+    asked.since === undefined
+      ? until - Math.ceil(asked.lookBackMs / size) * size
+      : Math.floor(asked.since / size) * size;
+  if (since >= until) throw new HttpError(400, 'since: is not before until');
+  const count = (until - since) / size;
+  if (count <= MAX_BUCKETS) return { since, until, bucketMs: size };
+  throw new HttpError(400, `since: asks for ${count} buckets; at most ${MAX_BUCKETS} are given`);
+}
+
+/** One entry for each bucket of a range: what the store counted there, or what nothing makes. */
+function fillBuckets<Counted extends { readonly at: number }, View>(
+  range: Omit<BucketRange, 'flowId'>,
+  counted: readonly Counted[],
+  view: (timestamp: string, bucket: Counted | undefined) => View,
+): View[] {
+  const { since, until, bucketMs } = range;
+  const byStart = new Map(counted.map((bucket) => [bucket.at, bucket]));
+  return Array.from({ length: (until - since) / bucketMs }, (_, index) => {
+    const at = since + index * bucketMs;
+    return view(isoTime(at), byStart.get(at));
+  });
+}
+
+/** Runs by the bucket that they started in. Skipped runs count in the total alone; a run that timed out has failed. */
+function runBuckets(
+  range: Omit<BucketRange, 'flowId'>,
+  counted: readonly RunBucket[],
+): z.output<typeof bucketSchema>[] {
+  return fillBuckets(range, counted, (timestamp, bucket) => {
+    const { Succeeded = 0, Failed = 0, TimedOut = 0, Cancelled = 0, Running = 0, Skipped = 0 } = bucket?.counts ?? {};
+    return {
+      timestamp,
+      total: Succeeded + Failed + TimedOut + Cancelled + Running + Skipped,
+      succeeded: Succeeded,
+      failed: Failed + TimedOut,
+      cancelled: Cancelled,
+      running: Running,
+      p50DurationMs: bucket?.p50DurationMs ?? null,
+      p95DurationMs: bucket?.p95DurationMs ?? null,
+    };
+  });
+}
+
+export function sumOf(counts: readonly RunCount[], ...statuses: RunCount['status'][]): number {
+  return counts.reduce((sum, { status, count }) => (statuses.includes(status) ? sum + count : sum), 0);
+}
+
+export const timeseriesSchema = z.object({
+  bucket: z.enum(['hour', 'day']),
+  since: time(),
+  until: time(),
+  flowId: id().nullable(),
+  buckets: z.array(
+    z.object({
+      timestamp: time(),
+      accepted: integer().describe('No gate failed and the delivery was taken.'),
+      rejected: integer().describe('A gate failed, or the delivery was refused.'),
+      total: integer(),
+    }),
+  ),
+});
+
+/** Deliveries over time, from counters: the answer costs the same however many there were. */
+export const webhookTimeseriesRoutes: ApiRoutes = (app, { store, clock }) => {
+  app.get(
+    '/flows/api/webhooks/timeseries',
+    {
+      schema: {
+        tags: ['deliveries'],
+        operationId: 'webhookTimeseries',
+        summary: 'Deliveries by the hour or day, empty ones included',
+        querystring: z.strictObject({
+          bucket: oneOf(['hour', 'day']),
+          hours: wholeNumber({ min: 1, max: 720, fallback: 24 }),
+          flowId: optionalGuid(),
+        }),
+        response: { 200: timeseriesSchema, ...REFUSALS },
+      },
+    },
+    async ({ query: { hours, flowId, ...query } }) => {
+      const bucket: Bucket = query.bucket === 'day' ? 'day' : 'hour';
+      const asked = { since: undefined, until: undefined, lookBackMs: hours * BUCKET_MS.hour };
+      const range = wholeBuckets(bucket, asked, clock.now());
+      const counted = await store.deliveryTimeseries({ ...range, flowId });
+      return {
+        bucket,
+        since: isoTime(range.since),
+        until: isoTime(range.until),
+        flowId: flowId ?? null,
+        buckets: fillBuckets(range, counted, (timestamp, found) => {
+          const { accepted, rejected } = found ?? { accepted: 0, rejected: 0 };
+          return { timestamp, accepted, rejected, total: accepted + rejected };
+        }),
+      };
+    },
+  );
+};
 
 const tags = ['runs'];
 const params = z.object({ id: guid() });
 /** A loop over all the items that one may have makes hundreds of thousands. */
 const MAX_EVENTS = 10_000;
-const DAY_MS = BUCKET_MS.day;
 
 const statsSchema = z.object({
   totalFlows: integer(),
@@ -22,7 +145,7 @@ const statsSchema = z.object({
   cancelledToday: integer(),
 });
 
-const timeseriesSchema = z.object({
+const runTimeseriesSchema = z.object({
   bucket: z.enum(['hour', 'day']),
   since: time(),
   until: time(),
@@ -93,7 +216,7 @@ const timeseriesRoute: ApiRoutes = (app, { store, clock }) => {
           until: optionalTime(),
           flowId: optionalGuid(),
         }),
-        response: { 200: timeseriesSchema, ...REFUSALS },
+        response: { 200: runTimeseriesSchema, ...REFUSALS },
       },
     },
     async ({ query }) => {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { RunDetail, SignalRecord, StepMoment, StepMoments } from '../../store/store.ts';
-import { id, integer, isoTime, time } from './formats.ts';
+import { id, integer, isoTime, time } from '../answer.ts';
 
 export const runEventSchema = z
   .object({

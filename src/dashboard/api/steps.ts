@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { stepAt } from '../../flows/runtime-keys.ts';
 import type { Graph } from '../../model/manifest.ts';
 import type { RunDetail, StepView, Store } from '../../store/store.ts';
-import { unknownId } from '../error-responses.ts';
-import { id, integer, isoTime, isoTimeOrNull, json, time } from './formats.ts';
+import { id, integer, isoTime, isoTimeOrNull, json, time, unknownId } from '../answer.ts';
 
 export const stepStatusSchema = z.enum(['Pending', 'Running', 'Succeeded', 'Failed', 'Skipped']);
 export const stepErrorSchema = z.object({ code: z.string(), message: z.string(), retryable: z.boolean() });

@@ -1,9 +1,65 @@
 import type { ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { LiveEvent } from '../../telemetry/events.ts';
-import { REFUSALS } from '../error-responses.ts';
+import { errorSchema, REFUSALS } from '../answer.ts';
 import { optionalGuid } from '../input.ts';
 import type { ApiRoutes } from '../services.ts';
+
+const tags = ['service'];
+
+/** For whatever starts and watches the process; open to everybody, because such things hold no credentials. */
+export const healthRoutes: ApiRoutes = (app, { store, isStopping }) => {
+  app.get(
+    '/health/live',
+    {
+      schema: {
+        tags,
+        operationId: 'live',
+        summary: 'The process answers',
+        security: [],
+        response: { 200: z.object({ status: z.literal('live') }) },
+      },
+    },
+    async () => ({ status: 'live' as const }),
+  );
+
+  app.get(
+    '/health/ready',
+    {
+      schema: {
+        tags,
+        operationId: 'ready',
+        summary: 'The store can be written and no stop has begun',
+        security: [],
+        response: { 200: z.object({ status: z.literal('ready') }), 503: errorSchema },
+      },
+    },
+    async (_request, reply) => {
+      if (isStopping()) {
+        const stopping = { statusCode: 503, error: 'Service Unavailable', message: 'The process is stopping' };
+        return reply.code(503).send({ ...stopping, reason: 'stopping' });
+      }
+      await store.ping();
+      return { status: 'ready' as const };
+    },
+  );
+};
+
+/** What Prometheus scrapes. */
+export const metricsRoutes: ApiRoutes = (app, { metrics: { registry } }) => {
+  app.get(
+    '/metrics',
+    {
+      schema: {
+        tags: ['service'],
+        operationId: 'metrics',
+        summary: 'Metrics in the Prometheus text format',
+        response: { 200: { description: 'OK', content: { 'text/plain': { schema: z.string() } } }, ...REFUSALS },
+      },
+    },
+    async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()),
+  );
+};
 
 const HEARTBEAT_MS = 15_000;
 /** A watcher that reads this much slower than things happen is let go; it may come again. */
