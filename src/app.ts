@@ -46,7 +46,7 @@ export type { Extensions } from './config/extensions.ts';
 export type { Settings, SettingsInput } from './config/settings-schema.ts';
 export { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
 export type { Gate, GatePlugin, Verdict } from './webhooks/gate.ts';
-export type { NamedSignatureSpec } from './webhooks/schemes/check-spec.ts';
+export type { NamedSignatureSpec } from './webhooks/schemes/resolve.ts';
 export type {
   PayloadBuilder,
   SignatureSpec,

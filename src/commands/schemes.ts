@@ -1,6 +1,6 @@
 import { Command } from 'commander';
-import { CAPTURED } from '../webhooks/schemes/coverage.ts';
 import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/description.ts';
+import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { openContext, reporting } from './context.ts';
 
 export function schemesCommand(): Command {

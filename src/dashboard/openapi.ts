@@ -3,7 +3,7 @@ import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { Reason } from '../model/delivery.ts';
-import { isReason, REASONS } from '../webhooks/reasons.ts';
+import { isReason, REASONS } from '../webhooks/answers.ts';
 
 /** Collects the schemas of the routes that are added after it, so that `app.swagger()` is their OpenAPI document. */
 export async function describeRoutes(app: FastifyInstance, version: string): Promise<void> {

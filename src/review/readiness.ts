@@ -2,8 +2,8 @@ import type { Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { DeliveryGroup } from '../store/delivery-log.ts';
 import type { EventName } from '../telemetry/events.ts';
-import { missingKey } from '../webhooks/key-slot.ts';
-import { isOfGate, REASONS } from '../webhooks/reasons.ts';
+import { isOfGate, REASONS } from '../webhooks/answers.ts';
+import { missingKey } from '../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../webhooks/triggers.ts';
 
 /** Whether a trigger's publishers would notice the switch to Enforce. */

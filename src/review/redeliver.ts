@@ -6,12 +6,11 @@ import { START_TRIES } from '../flows/engine.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { acceptDelivery } from '../webhooks/acceptance.ts';
-import { handshakeRequest } from '../webhooks/handshake-request.ts';
-import { isOfGate, isReason, REASONS } from '../webhooks/reasons.ts';
+import { isOfGate, isReason, REASONS } from '../webhooks/answers.ts';
+import { handshakeRequest } from '../webhooks/handshakes.ts';
 import { isHandshake } from '../webhooks/schemes/handshake.ts';
 import { hasSameGates } from '../webhooks/triggers.ts';
-import { restore, triggerOf } from './judge-again.ts';
-import { foresee, type Prospect, type ReviewServices } from './review.ts';
+import { foresee, type Prospect, type ReviewServices, restore, triggerOf } from './review.ts';
 
 /** What became of a refused delivery that was judged again. */
 export interface Redelivery {

@@ -1,16 +1,20 @@
+import { createHmac, randomBytes } from 'node:crypto';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
-import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
-import type { EnforcementMode } from '../model/manifest.ts';
+import { isMasked, MASK, queryOf } from '../manifest/mask-url.ts';
+import type { Delivery, DeliveryRecord, GateStory, Reason } from '../model/delivery.ts';
+import type { Json, JsonObject } from '../model/json.ts';
+import type { EnforcementMode, WebhookInputs } from '../model/manifest.ts';
 import { admissionTo } from '../webhooks/admission.ts';
+import { REASONS } from '../webhooks/answers.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
-import { type Judgement, rehearseGates } from '../webhooks/pipeline.ts';
-import { REASONS } from '../webhooks/reasons.ts';
+import { REDACTED } from '../webhooks/headers.ts';
+import { type Judgement, rehearseGates, wholeStory, withUnconfigured } from '../webhooks/pipeline.ts';
 import type { ReceiverServices } from '../webhooks/receive.ts';
-import { wholeStory, withUnconfigured } from '../webhooks/story.ts';
-import type { PreparedTrigger } from '../webhooks/triggers.ts';
-import { type ConfiguredStory, withConfiguration } from './configured.ts';
-import { type Advice, adviseOn } from './hints.ts';
-import { restore, triggerOf } from './judge-again.ts';
+import { describeSignature, findMistakes } from '../webhooks/schemes/mistakes.ts';
+import { resolveScheme } from '../webhooks/schemes/resolve.ts';
+import { calledUrl } from '../webhooks/schemes/signed-payload.ts';
+import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
+import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
 
 export interface ReviewServices extends ReceiverServices {
   readonly settings: SignatureSettings;
@@ -120,4 +124,212 @@ async function findReplay(
   // Whatever was accepted earlier than that had expired when the delivery came.
   const since = receivedAt - Math.max(0, nonce.expiresAt - receivedAt);
   return services.store.findAcceptedNonce({ flowId, triggerKey, nonce: nonce.value, since });
+}
+
+/** A gate's story beside what the trigger in force configures for it. */
+interface ConfiguredStory extends GateStory {
+  /** Fields of the trigger; global defaults stand in for those that are absent. Null for what no field configures. */
+  readonly configured: JsonObject | null;
+}
+
+// Keys are in no list, and neither is the public URL, whose query may hold a secret.
+const FIELDS: Readonly<Record<string, readonly (keyof WebhookInputs)[]>> = {
+  ip: ['webhookIpAllowList', 'webhookIpDenyList', 'webhookIpAllowListPreset', 'webhookIpAllowListPresets'],
+  rateLimit: ['webhookRateLimitPermitsPerSecond', 'webhookRateLimitBurstSize', 'webhookRateLimitPerIp'],
+  signature: [
+    'webhookSignatureScheme',
+    'webhookSignatureHeader',
+    'webhookSignatureAlgorithm',
+    'webhookSignatureEncoding',
+    'webhookSignaturePrefix',
+    'webhookSignedPayloadStrategy',
+    'webhookCustomStrategyName',
+  ],
+  replay: [
+    'webhookReplayToleranceSeconds',
+    'webhookNonceHeader',
+    'webhookTimestampHeader',
+    'webhookTimestampValueKey',
+    'webhookRequireTimestamp',
+    'webhookDuplicateResponse',
+  ],
+};
+
+function withConfiguration(story: readonly GateStory[], inputs: WebhookInputs | undefined): ConfiguredStory[] {
+  return story.map((entry) => {
+    const fields = inputs === undefined ? undefined : FIELDS[entry.gate];
+    return { ...entry, configured: fields === undefined || inputs === undefined ? null : pick(inputs, fields) };
+  });
+}
+
+function pick(inputs: WebhookInputs, fields: readonly (keyof WebhookInputs)[]): JsonObject {
+  const set = fields.flatMap((field): [string, Json][] => {
+    const value = inputs[field];
+    return value === undefined ? [] : [[field, value]];
+  });
+  return Object.fromEntries(set);
+}
+
+/** What a person is told beside the verdicts. */
+interface Advice {
+  /** Sentences, each of which says what would help. */
+  readonly hints: readonly string[];
+  /** What the signature is made over, and with which keys it was compared; null where there is no spec to say. */
+  readonly signature: JsonObject | null;
+}
+
+// Keys are told apart by it and by nothing else: it is new with each process and never leaves it, so that a fingerprint
+// is no digest that a guess could be tested against.
+const FINGERPRINT_KEY = randomBytes(32);
+
+/** Tries the known mistakes on a delivery that was just judged by every gate. */
+function adviseOn(
+  delivery: Delivery,
+  judgement: Judgement,
+  { trigger, settings }: { readonly trigger: PreparedTrigger; readonly settings: SignatureSettings },
+): Advice {
+  const { keys } = trigger;
+  const { inputs } = trigger.trigger;
+  const scheme = resolveScheme(settings.schemes, inputs);
+  const hints = generalHints(judgement);
+  if (scheme?.kind !== 'spec') return { hints, signature: null };
+  const { spec } = scheme;
+  const { path, requestUrl } = delivery;
+  const { url: publicUrl } = calledUrl({
+    configuredUrl: inputs.webhookPublicUrl,
+    baseUrl: settings.publicUrl,
+    path,
+    requestUrl,
+  });
+  const hasFailed = judgement.evidence.isVerified !== true;
+  return {
+    hints: hasFailed ? [...hints, ...findMistakes({ spec, keys, delivery, publicUrl })] : hints,
+    signature: {
+      scheme: spec.name,
+      ...describe(spec, delivery, publicUrl),
+      keys: {
+        current: keys.current === undefined ? null : fingerprint(keys.current),
+        previous: keys.previous === undefined ? null : fingerprint(keys.previous),
+      },
+    },
+  };
+}
+
+function generalHints({ violations, evidence }: Judgement): string[] {
+  if (evidence.isVerified !== true) return [];
+  const hints: string[] = [];
+  if (violations.includes('ip_not_allowed')) hints.push('valid signature, address not listed');
+  if (violations.includes('ip_denied')) hints.push('valid signature, address in the deny list');
+  if (violations.includes('timestamp_skew')) hints.push(skewHint(evidence.replaySkewMs));
+  if (evidence.usedPreviousKey === true) hints.push('verifies with the previous key');
+  return hints;
+}
+
+function skewHint(skewMs = 0): string {
+  const distance = `${Math.abs(skewMs) / 1000} s ${skewMs > 0 ? 'behind' : 'ahead'}`;
+  const late = skewMs > 0 ? 'the delivery came late, or ' : '';
+  return `valid signature, timestamp ${distance}: ${late}the clock of the sender or of this host is off`;
+}
+
+function describe(spec: SignatureSpec, delivery: Delivery, publicUrl: string): JsonObject {
+  try {
+    return describeSignature({ spec, delivery, publicUrl });
+  } catch {
+    return { layout: spec.payload.strategy, problem: 'the payload strategy could not build the signed bytes' };
+  }
+}
+
+/** Tells one key from another while this process runs. */
+function fingerprint(key: string): string {
+  return createHmac('sha256', FINGERPRINT_KEY).update(key).digest('hex').slice(0, 8);
+}
+
+/** A delivery as it once came, or why it cannot be had again. */
+type Restored =
+  | {
+      readonly delivery: Delivery;
+      /** Why its signature cannot be judged although all else can; null where it can. */
+      readonly unjudgeable: string | null;
+    }
+  | { readonly problem: string };
+
+/** The trigger that a stored delivery would go to now. */
+export function triggerOf(record: DeliveryRecord, triggers: TriggerTable): PreparedTrigger | undefined {
+  if (record.flowId !== null) {
+    return triggers
+      .list()
+      .find(({ trigger }) => trigger.flowId === record.flowId && trigger.triggerKey === record.triggerKey);
+  }
+  // What came to nobody may have an addressee by now.
+  const address =
+    pathOf(record.requestUrl ?? '')
+      .split('?', 1)
+      .join('')
+      .split('/')
+      .at(-1) ?? '';
+  return triggers.find(address);
+}
+
+/** Headers as kept, exact bytes, the time at which it came: all that the gates judge by. */
+export function restore(record: DeliveryRecord, trigger: PreparedTrigger): Restored {
+  const { body, bodyBytes, requestUrl, bodyKey } = record;
+  if (body === null) {
+    const gone = record.runId === null ? 'none of its bytes were kept' : 'its bytes were deleted with its run';
+    const why = bodyKey === undefined ? gone : 'its body is sealed with another key';
+    return { problem: `cannot be judged again: ${why}` };
+  }
+  if (body.byteLength !== bodyBytes || requestUrl === undefined) {
+    return { problem: 'cannot be judged again: not all of it was kept' };
+  }
+  const url = unmaskedUrl(requestUrl, trigger);
+  const delivery: Delivery = {
+    id: record.id,
+    receivedAt: record.receivedAt,
+    method: 'POST',
+    path: pathOf(url),
+    requestUrl: url,
+    headers: record.headers,
+    body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
+    clientIp: record.clientIp,
+  };
+  const { names, isOpen } = trigger.headersRead;
+  const read = isOpen ? Object.keys(record.headers) : [...names];
+  const missing = read.filter((name) => isNotKept(record.headers[name]));
+  if (trigger.mayReadQuery && isMasked(url)) missing.push('the query');
+  const nonceHeader = trigger.trigger.inputs.webhookNonceHeader?.trim().toLowerCase();
+  if (nonceHeader !== undefined && missing.includes(nonceHeader)) {
+    // The mask in place of the value would be one nonce for all deliveries, known for none or for every one of them.
+    return { problem: `cannot be judged again: its nonce stood in ${nonceHeader}, and credentials are never kept` };
+  }
+  if (missing.length === 0) return { delivery, unjudgeable: null };
+  const named = missing.join(', ');
+  return { delivery, unjudgeable: `cannot be judged again by what stood in ${named}: credentials are never kept` };
+}
+
+function isNotKept(value: string | undefined): boolean {
+  return value === REDACTED || value?.endsWith('…') === true;
+}
+
+/** What the trigger's own URL says of a masked query: the publisher was given it, and adds at most to its end. */
+function unmaskedUrl(requestUrl: string, { trigger: { inputs } }: PreparedTrigger): string {
+  const configured = inputs.webhookPublicUrl?.split('#', 1)[0]?.split('?').slice(1).join('?') ?? '';
+  const at = requestUrl.indexOf('?');
+  if (configured === '' || at === -1) return requestUrl;
+  const kept = queryOf(requestUrl.slice(at));
+  const own = queryOf(configured);
+  const isOwn = own.every(({ name, value }, index) => {
+    const there = kept[index];
+    return there?.name === name && (there?.value === value || there?.value === MASK);
+  });
+  if (!isOwn) return requestUrl;
+  const rest = requestUrl
+    .slice(at + 1)
+    .split('&')
+    .slice(own.length);
+  return `${requestUrl.slice(0, at)}?${[configured, ...rest].join('&')}`;
+}
+
+/** Path and query, still percent-encoded. */
+function pathOf(requestUrl: string): string {
+  return /^[a-z]+:\/\/[^/?#]*(.*)$/i.exec(requestUrl)?.[1] ?? '';
 }

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { Delivery, DeliveryRecord } from '../model/delivery.ts';
-import { type DeliveryReading, toDelivery } from '../webhooks/to-delivery.ts';
+import { type DeliveryReading, toDelivery } from '../webhooks/read-delivery.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
 import { type Redelivery, type RedeliveryOptions, redeliver } from './redeliver.ts';
 import { type DeliveryReview, type Rehearsal, type ReviewServices, rehearse, reviewDelivery } from './review.ts';

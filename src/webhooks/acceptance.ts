@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Acceptance, AcceptResult, HoldResult, NonceClaim } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { admissionTo } from './admission.ts';
-import { recordOf } from './deliveries.ts';
+import { recordOf } from './delivery-record.ts';
 import { runHeaders } from './headers.ts';
 import type { ReceiverServices, TriggeredReception } from './receive.ts';
 

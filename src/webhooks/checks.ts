@@ -6,14 +6,13 @@ import type { EnforcementMode, WebhookInputs, WebhookTrigger } from '../model/ma
 import { GateConfigurationError } from './gate.ts';
 import type { GateChain } from './gates/index.ts';
 import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.ts';
-import { missingKey, stateOf } from './key-slot.ts';
+import { missingKey, stateOf } from './learned-keys.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
-import { coversBody, signsUrl } from './schemes/coverage.ts';
 import { describeSchemes } from './schemes/description.ts';
-import { handsOverKey } from './schemes/learning.ts';
+import { handsOverKey } from './schemes/keys.ts';
 import { isKnownScheme, type ResolvedScheme, resolveScheme, type SchemeRegistry } from './schemes/resolve.ts';
 import { hasFixedForm } from './schemes/signed-payload.ts';
-import type { Conversation, SignatureSpec } from './schemes/spec.ts';
+import { type Conversation, coversBody, type SignatureSpec, signsUrl } from './schemes/spec.ts';
 import type { PreparedTrigger } from './triggers.ts';
 import { weaknessesOf } from './weaknesses.ts';
 

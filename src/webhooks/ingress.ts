@@ -3,12 +3,18 @@ import type { Span } from '@opentelemetry/api';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { startReceiveSpan, type TraceparentUse } from '../telemetry/tracing.ts';
 import { type Answer, bodyStopped, malformedHost, methodNotAllowed } from './answers.ts';
-import { type BodyAllowance, bodyBudget } from './body-budget.ts';
 import type { ClientAddressReader } from './client-address.ts';
 import { addressGroup } from './networks/address.ts';
-import { BodyError, readBody } from './read-body.ts';
+import {
+  type BodyAllowance,
+  BodyError,
+  bodyBudget,
+  type DeliveryReading,
+  hasHost,
+  readBody,
+  toDelivery,
+} from './read-delivery.ts';
 import { type Receiver, type ReceiverServices, receiver } from './receive.ts';
-import { type DeliveryReading, hasHost, toDelivery } from './to-delivery.ts';
 
 export interface IngressServices extends ReceiverServices, DeliveryReading {
   readonly maxBodyBytes: number;

@@ -1,7 +1,57 @@
 import type { Clock } from '../model/clock.ts';
+import type { WebhookTrigger } from '../model/manifest.ts';
 import type { LearnedKey, LearnedKeyStore } from '../store/store.ts';
 import type { KeyOwner, LearnedKeys } from './gate.ts';
-import { isSameSecret } from './schemes/challenge.ts';
+import { isSameSecret } from './schemes/handshake.ts';
+import { handsOverKey, learnsKey } from './schemes/keys.ts';
+import type { Conversation } from './schemes/spec.ts';
+
+/** Where the key goes that the publisher of a trigger hands over in a handshake. */
+export interface KeySlot {
+  /** Whether the trigger leaves its key to be learnt: a configured one goes before any that was. */
+  readonly isInUse: boolean;
+  /** Whether a key was learnt that cannot be read, for it is sealed with another key than the process has. */
+  isUnreadable(): boolean;
+  read(): string | undefined;
+  /** Resolves when the key is durable, with whether it is the one that is kept: the first one stays. */
+  learn(key: string): Promise<boolean>;
+  /** Yields whether there was a key; from then on the next handshake is the first. */
+  forget(): Promise<boolean>;
+}
+
+/** Undefined where the scheme's publisher hands no key over. */
+export function keySlot(
+  { flowId, triggerKey, inputs }: WebhookTrigger,
+  scheme: (Conversation & { readonly name: string }) | undefined,
+  learnedKeys: LearnedKeys | undefined,
+): KeySlot | undefined {
+  if (scheme === undefined || learnedKeys === undefined || !handsOverKey(scheme)) return undefined;
+  const owner: KeyOwner = { flowId, triggerKey, scheme: scheme.name };
+  return {
+    isInUse: learnsKey(scheme, inputs),
+    isUnreadable: () => learnedKeys.isUnreadable(owner),
+    read: () => learnedKeys.find(owner),
+    learn: (key) => learnedKeys.learn(owner, key),
+    forget: () => learnedKeys.forget(owner),
+  };
+}
+
+/** Whether the key of a trigger that leaves it to be learnt is there. */
+export type LearnedKeyState = 'none' | 'learned' | 'unreadable';
+
+export function stateOf(slot: KeySlot): LearnedKeyState {
+  if (slot.isUnreadable()) return 'unreadable';
+  return slot.read() === undefined ? 'none' : 'learned';
+}
+
+/** What a trigger has that nothing can be verified with, in words. */
+export function missingKey(slot: KeySlot | undefined): string {
+  if (slot === undefined) return 'no key';
+  if (!slot.isInUse) {
+    return stateOf(slot) === 'none' ? 'no key' : 'no key: the learnt one counts only with "webhookLearnKey": true';
+  }
+  return slot.isUnreadable() ? 'a learned key that another SLUICE_STORE_KEY sealed' : 'no key learnt yet';
+}
 
 /**
  * The learned keys of the process: in memory for the gates, which must not wait for a disk, and durable in the store

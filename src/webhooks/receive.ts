@@ -13,12 +13,11 @@ import { type LiveEvents, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { acceptDelivery } from './acceptance.ts';
 import { admissionTo } from './admission.ts';
-import { type Answer, accepted, methodNotAllowed, refused } from './answers.ts';
-import { type RecordedAnswer, recordOf } from './deliveries.ts';
-import { fullBucket, type RateLimit, type TokenBucket, takePermit } from './gates/token-bucket.ts';
-import { handshakeRequest } from './handshake-request.ts';
+import { type Answer, accepted, isUnverified, methodNotAllowed, refused } from './answers.ts';
+import { type RecordedAnswer, recordOf } from './delivery-record.ts';
+import { fullBucket, type RateLimit, type TokenBucket, takePermit } from './gates/rate-limit.ts';
+import { handshakeRequest, takeKey } from './handshakes.ts';
 import { type Judgement, rehearseGates, runGates } from './pipeline.ts';
-import { isUnverified } from './reasons.ts';
 import { report } from './report.ts';
 import {
   type HandshakeRefusal,
@@ -26,7 +25,6 @@ import {
   type RecognisedHandshake,
   recogniseHandshake,
 } from './schemes/handshake.ts';
-import { takeKey } from './take-key.ts';
 import { hasSameGates, type PreparedTrigger, type TriggerTable } from './triggers.ts';
 
 export interface ReceiverServices {

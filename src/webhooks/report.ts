@@ -4,8 +4,8 @@ import type { Delivery, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import { type LiveEvents, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { isOfGate, REASONS } from './answers.ts';
 import type { Evidence } from './gate.ts';
-import { isOfGate, REASONS } from './reasons.ts';
 
 /** How a delivery ended, for those who count, log and trace. */
 export interface Ending {

@@ -5,11 +5,11 @@ import type { Gate } from './gate.ts';
 import { type GateChain, prepareGates } from './gates/index.ts';
 import type { SignatureSettings } from './gates/signature.ts';
 import { type HeadersRead, headersRead } from './headers.ts';
-import { type KeySlot, keySlot } from './key-slot.ts';
-import { type Grade, gradeOf, signsUrl } from './schemes/coverage.ts';
+import { type KeySlot, keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
-import { keysInForce } from './schemes/learning.ts';
+import { keysInForce } from './schemes/keys.ts';
 import { type ResolvedScheme, resolveScheme } from './schemes/resolve.ts';
+import { type Grade, gradeOf, signsUrl } from './schemes/spec.ts';
 
 /** A webhook trigger of the deployed revision, ready to judge deliveries. */
 export interface PreparedTrigger {

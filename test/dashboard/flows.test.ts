@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CAPTURED } from '../../src/webhooks/schemes/coverage.ts';
 import { describeSchemes } from '../../src/webhooks/schemes/description.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
+import { CAPTURED } from '../../src/webhooks/schemes/spec.ts';
 import { aRun } from '../store/samples.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
 

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { GRADES } from '../../src/webhooks/schemes/coverage.ts';
+import { GRADES } from '../../src/webhooks/schemes/spec.ts';
 import { runCli } from './cli.ts';
 import { keyOption, SCHEME_NAMES, useSchemeService } from './scheme-service.ts';
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import type { DeliveryRecord } from '../../src/model/delivery.ts';
 import type { WebhookInputs } from '../../src/model/manifest.ts';
-import { restore } from '../../src/review/judge-again.ts';
-import { recordOf } from '../../src/webhooks/deliveries.ts';
+import { restore } from '../../src/review/review.ts';
+import { recordOf } from '../../src/webhooks/delivery-record.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';

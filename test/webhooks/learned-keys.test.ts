@@ -2,9 +2,9 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
+import { takeKey } from '../../src/webhooks/handshakes.ts';
 import { openLearnedKeys } from '../../src/webhooks/learned-keys.ts';
 import { runGates } from '../../src/webhooks/pipeline.ts';
-import { takeKey } from '../../src/webhooks/take-key.ts';
 import { createTriggerTable } from '../../src/webhooks/triggers.ts';
 import { deployedFlow, FakeClock, FLOW_ID, sampleDelivery, sampleSettings, sampleTrigger } from './samples.ts';
 

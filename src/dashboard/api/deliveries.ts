@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
+import { isReason, REASONS } from '../../webhooks/answers.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
-import { isReason, REASONS } from '../../webhooks/reasons.ts';
 import { id, integer, isoTime, listOf, REFUSALS, time, toList } from '../answer.ts';
 import { flag, freeText, oneOf, optionalGuid, PAGING, wholeNumber } from '../input.ts';
 import type { ApiRoutes } from '../services.ts';

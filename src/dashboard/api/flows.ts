@@ -4,8 +4,8 @@ import type { DeployedFlow } from '../../flows/catalog.ts';
 import { shownSnapshot } from '../../manifest/secrets.ts';
 import type { Edge, Graph } from '../../model/manifest.ts';
 import type { RunCount } from '../../store/store.ts';
-import { stateOf } from '../../webhooks/key-slot.ts';
-import { CAPTURED, GRADES } from '../../webhooks/schemes/coverage.ts';
+import { stateOf } from '../../webhooks/learned-keys.ts';
+import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import {
   errorSchema,

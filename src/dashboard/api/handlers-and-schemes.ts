@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { GRADES } from '../../webhooks/schemes/coverage.ts';
+import { GRADES } from '../../webhooks/schemes/spec.ts';
 import { json, REFUSALS } from '../answer.ts';
 import { NO_QUERY } from '../input.ts';
 import type { ApiRoutes } from '../services.ts';

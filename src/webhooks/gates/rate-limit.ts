@@ -2,7 +2,6 @@ import { LRUCache } from 'lru-cache';
 import type { WebhookInputs } from '../../model/manifest.ts';
 import { type Gate, GateConfigurationError, type GatePlugin, type GateSettings, type Verdict } from '../gate.ts';
 import { addressGroup } from '../networks/address.ts';
-import { fullBucket, type RateLimit, refilled, type TokenBucket, takePermit } from './token-bucket.ts';
 
 // An account of one address takes some 300 bytes. The one that is dropped was used longest ago and has most likely filled
 // up meanwhile; if not, its address starts again with a full one. A flood from ever new addresses so costs no memory.
@@ -122,4 +121,44 @@ function refuseUnusedFields(inputs: WebhookInputs): void {
     throw new GateConfigurationError('webhookRateLimitBurstSize', message);
   }
   if (inputs.webhookRateLimitPerIp === true) throw new GateConfigurationError('webhookRateLimitPerIp', message);
+}
+
+/** How many deliveries may pass. */
+export interface RateLimit {
+  readonly permitsPerSecond: number;
+  /** Permits that a bucket holds when it is full, at least one. */
+  readonly burstSize: number;
+}
+
+/** Permits left at an instant; they grow with time, without steps. */
+export interface TokenBucket {
+  readonly permits: number;
+  /** Monotonic milliseconds. */
+  readonly at: number;
+}
+
+// Sums of fractions fall short of a whole by less than this; without it a permit comes a millisecond late for ever.
+const ROUNDING = 1e-9;
+
+export function fullBucket({ burstSize }: RateLimit, at: number): TokenBucket {
+  return { permits: burstSize, at };
+}
+
+/** The bucket at an instant, with what has come in since. */
+function refilled(bucket: TokenBucket, limit: RateLimit, now: number): TokenBucket {
+  const at = Math.max(now, bucket.at);
+  const elapsedSeconds = (at - bucket.at) / 1000;
+  return { permits: Math.min(limit.burstSize, bucket.permits + elapsedSeconds * limit.permitsPerSecond), at };
+}
+
+/** Takes one permit; `retryAfterMs` is 0 where there was one, else the time until there is. */
+export function takePermit(
+  bucket: TokenBucket,
+  limit: RateLimit,
+  now: number,
+): { readonly bucket: TokenBucket; readonly retryAfterMs: number } {
+  const { permits, at } = refilled(bucket, limit, now);
+  if (permits + ROUNDING >= 1) return { bucket: { permits: Math.max(0, permits - 1), at }, retryAfterMs: 0 };
+  const retryAfterMs = Math.ceil(((1 - permits) / limit.permitsPerSecond) * 1000);
+  return { bucket: { permits, at }, retryAfterMs };
 }

@@ -11,7 +11,7 @@ import {
   type SignedTimestamp,
   type Verdict,
 } from '../gate.ts';
-import { timestampMs } from '../schemes/timestamp.ts';
+import { timestampMs } from '../schemes/encodings.ts';
 
 /** The part of a trigger's fields and of the global defaults that this gate works with. */
 interface ReplayRule {

@@ -10,14 +10,12 @@ import {
   type SignedTimestamp,
   type Verdict,
 } from '../gate.ts';
-import { extract } from '../schemes/extract.ts';
-import { type KeyPair, type Verification, verifyWithSpec } from '../schemes/hmac-verifier.ts';
-import { readVerificationKey } from '../schemes/keys.ts';
-import { handsOverKey, keysInForce, learnsKey } from '../schemes/learning.ts';
+import { handsOverKey, keysInForce, learnsKey, readVerificationKey } from '../schemes/keys.ts';
 import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
-import { type CalledUrl, calledUrl } from '../schemes/signed-url.ts';
+import { type CalledUrl, calledUrl } from '../schemes/signed-payload.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
-import { ANSWER_TIME_LIMIT_MS, answerInTime, failureOf } from './answer-in-time.ts';
+import { extract, type KeyPair, type Verification, verifyWithSpec } from '../schemes/verify.ts';
+import { ANSWER_TIME_LIMIT_MS, answerInTime, failureOf } from './operator-gate.ts';
 
 export type SignatureSettings = GateSettings & {
   readonly schemes: SchemeRegistry;

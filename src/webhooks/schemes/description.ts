@@ -1,8 +1,17 @@
 import type { SignedPayloadStrategy } from '../../model/manifest.ts';
-import { CAPTURED, type Coverage, coverageOf, type Grade, gradeOf } from './coverage.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './resolve.ts';
-import type { Conversation, KeyEncoding, SignatureSpec, SignatureVerifier } from './spec.ts';
+import {
+  CAPTURED,
+  type Conversation,
+  type Coverage,
+  coverageOf,
+  type Grade,
+  gradeOf,
+  type KeyEncoding,
+  type SignatureSpec,
+  type SignatureVerifier,
+} from './spec.ts';
 
 /** What an operator wants to know about a scheme. What only a trigger or a verifier's code knows is null. */
 export interface SchemeDescription {

@@ -1,6 +1,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
-import { GateConfigurationError } from '../gate.ts';
-import type { Ed25519Variant, KeyEncoding, SignatureSpec } from './spec.ts';
+import type { WebhookInputs, WebhookTrigger } from '../../model/manifest.ts';
+import { GateConfigurationError, type LearnedKeys } from '../gate.ts';
+import type { Conversation, Ed25519Variant, KeyEncoding, SignatureSpec } from './spec.ts';
 
 /** A key in the form that the signature functions take. */
 export type SchemeKey =
@@ -136,4 +137,34 @@ function decodeKeyBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   const canonical = bytes.toString('base64');
   return text === canonical || text === canonical.replace(/=+$/, '') ? bytes : undefined;
+}
+
+type Scheme = Conversation & { readonly name: string };
+
+/** Whether the publisher hands the key over in a handshake. */
+export function handsOverKey({ handshakes = [] }: Conversation): boolean {
+  return handshakes.some(({ offeredKey }) => offeredKey !== undefined);
+}
+
+/**
+ * Whether a trigger leaves its key to be learnt: only where its manifest says so, because whoever sends the first handshake
+ * decides what the trigger believes. One whose key field is there but empty was meant to have a key.
+ */
+export function learnsKey(
+  scheme: Conversation,
+  { webhookLearnKey, webhookHmacKey, webhookSecret }: WebhookInputs,
+): boolean {
+  return (
+    webhookLearnKey === true && handsOverKey(scheme) && webhookHmacKey === undefined && webhookSecret === undefined
+  );
+}
+
+/** The keys that verify now: what is configured, or else, where the trigger learns its key, what was learnt by then. */
+export function keysInForce(
+  { flowId, triggerKey, inputs, keys }: WebhookTrigger,
+  scheme: Scheme,
+  learnedKeys: LearnedKeys | undefined,
+): WebhookTrigger['keys'] {
+  if (keys.current !== undefined || !learnsKey(scheme, inputs)) return keys;
+  return { ...keys, current: learnedKeys?.find({ flowId, triggerKey, scheme: scheme.name }) };
 }

@@ -1,15 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { Delivery } from '../../model/delivery.ts';
-import type { JsonObject } from '../../model/json.ts';
+import type { Json, JsonObject } from '../../model/json.ts';
 import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest.ts';
-import { signsUrl } from './coverage.ts';
-import { extract } from './extract.ts';
-import { verifyWithSpec } from './hmac-verifier.ts';
+import { parseJson } from './body-fields.ts';
 import { readVerificationKey, type SchemeKey } from './keys.ts';
-import { bodyVariants, keyVariants, urlVariants } from './mistake-variants.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { signedPayload } from './signed-payload.ts';
-import type { SignatureSpec } from './spec.ts';
+import { type SignatureSpec, signsUrl } from './spec.ts';
+import { extract, verifyWithSpec } from './verify.ts';
 
 /** A delivery whose signature did not verify, and what it was verified with. */
 export interface SignatureQuestion {
@@ -142,4 +140,130 @@ function readKey(spec: SignatureSpec, text: string): SchemeKey | undefined {
     // A key that the scheme cannot read verifies nothing.
     return undefined;
   }
+}
+
+/** How something may have been changed, in words, and the result. */
+type Variant<Value> = readonly [how: string, value: Value];
+
+const RESERIALISED = 'the body was re-serialised on its way: would verify';
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/** What the body may have been before something on its way changed it. */
+function bodyVariants(body: Buffer): Variant<Buffer>[] {
+  // latin1: each byte is one character, so that nothing else is changed.
+  const text = body.toString('latin1');
+  const texts: Variant<string>[] = [
+    ['would verify without the trailing newline', text.replace(/\r?\n$/, '')],
+    ['would verify with a trailing newline', `${text}\n`],
+    ['would verify with line ends as CR LF', text.replace(/\r?\n/g, '\r\n')],
+    ['would verify with line ends as LF', text.replace(/\r\n/g, '\n')],
+    ['would verify without spaces around it', text.trim()],
+  ];
+  const variants: Variant<Buffer>[] = [
+    ...texts.map(([how, value]): Variant<Buffer> => [how, Buffer.from(value, 'latin1')]),
+    ['would verify with an empty body: the body was added on its way, or is not signed', Buffer.alloc(0)],
+    ...reserialised(body),
+  ];
+  if (body.subarray(0, 3).equals(BYTE_ORDER_MARK)) {
+    variants.push(['would verify without the byte order mark', body.subarray(3)]);
+  }
+  return distinct(variants, body);
+}
+
+function reserialised(body: Buffer): Variant<Buffer>[] {
+  const json = parseJson(body);
+  if (json === undefined) return [];
+  const texts: Variant<string>[] = [
+    ['as compact JSON', JSON.stringify(json)],
+    ['as JSON indented by 2', JSON.stringify(json, null, 2)],
+    ['as JSON indented by 4', JSON.stringify(json, null, 4)],
+    ['as JSON with a space behind commas and colons', spaced(json)],
+    ['as compact JSON with sorted names', JSON.stringify(sorted(json))],
+    ['as compact JSON with escaped slashes', JSON.stringify(json).replaceAll('/', '\\/')],
+    ['as compact JSON with characters beyond ASCII escaped', escaped(JSON.stringify(json))],
+    ['as spaced JSON with characters beyond ASCII escaped', escaped(spaced(json))],
+  ];
+  return texts.map(([how, text]) => [`${RESERIALISED} ${how}`, Buffer.from(text)]);
+}
+
+/** As Python writes JSON. */
+function spaced(json: Json): string {
+  if (Array.isArray(json)) return `[${json.map(spaced).join(', ')}]`;
+  if (json === null || typeof json !== 'object') return JSON.stringify(json);
+  const members = Object.entries(json).map(([name, value]) => `${JSON.stringify(name)}: ${spaced(value)}`);
+  return `{${members.join(', ')}}`;
+}
+
+function sorted(json: Json): Json {
+  if (Array.isArray(json)) return json.map(sorted);
+  if (json === null || typeof json !== 'object') return json;
+  const members = Object.entries(json).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(members.map(([name, value]) => [name, sorted(value)]));
+}
+
+function escaped(text: string): string {
+  return text.replace(/[\u0080-\uffff]/g, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+}
+
+/** How else the text of a key may have been meant. */
+function keyVariants(spec: SignatureSpec, text: string | undefined): Variant<SchemeKey>[] {
+  if (text === undefined) return [];
+  const bare = text.trim();
+  const withoutPrefix = bare.replace(/^whsec_/, '');
+  const variants: Variant<Buffer>[] = [
+    ['as plain text', Buffer.from(text)],
+    ['without the spaces or line end around it', Buffer.from(bare)],
+    ['with a line end behind it', Buffer.from(`${text}\n`)],
+    ['without its prefix "whsec_"', Buffer.from(withoutPrefix)],
+    ['base64-decoded', decoded(withoutPrefix, 'base64')],
+    ['base64url-decoded', decoded(withoutPrefix, 'base64url')],
+    ['hex-decoded', decoded(bare.toLowerCase(), 'hex')],
+  ];
+  const asConfigured = (spec.keyEncoding ?? 'utf8') === 'utf8' ? Buffer.from(text) : Buffer.alloc(0);
+  return distinct(variants, asConfigured).map(([how, bytes]) => [how, { kind: 'hmac', bytes }]);
+}
+
+/** Empty where the text is not in that encoding. */
+function decoded(text: string, encoding: 'base64' | 'base64url' | 'hex'): Buffer {
+  const bytes = Buffer.from(text, encoding);
+  // The lookbehind begins at a run's first character only: from each one on, a long run in front of the end costs its square.
+  const bare = (padded: string) => padded.replace(/(?<!=)=+$/, '');
+  const isCanonical = bare(bytes.toString(encoding)) === bare(text);
+  return isCanonical ? bytes : Buffer.alloc(0);
+}
+
+/** What else the publisher may call the URL. */
+function urlVariants(url: string): Variant<string>[] {
+  const [, protocol = '', authority = '', path = '', query = ''] =
+    /^(https?):\/\/([^/?#]*)([^?#]*)(.*)$/.exec(url) ?? [];
+  if (protocol === '') return [];
+  const other = protocol === 'https' ? 'http' : 'https';
+  const host = authority.replace(/:\d+$/, '');
+  const variants: Variant<string>[] = [
+    [`were ${other}`, `${other}://${authority}${path}${query}`],
+    ['had no port', `${protocol}://${host}${path}${query}`],
+    [`were ${other} without a port`, `${other}://${host}${path}${query}`],
+    ['had no query', `${protocol}://${authority}${path}`],
+    ['had no slash at its end', `${protocol}://${authority}${path.replace(/\/$/, '')}${query}`],
+    ['had a slash at its end', `${protocol}://${authority}${path}/${query}`],
+    ['had a lower-case path', `${protocol}://${authority}${path.toLowerCase()}${query}`],
+  ];
+  return variants.filter(([, variant], index) => variant !== url && firstIndex(variants, variant) === index);
+}
+
+function firstIndex(variants: readonly Variant<string>[], wanted: string): number {
+  return variants.findIndex(([, variant]) => variant === wanted);
+}
+
+/** Each result once, without the one that was tried already and without empty ones that nobody meant. */
+function distinct(variants: readonly Variant<Buffer>[], tried: Buffer): Variant<Buffer>[] {
+  const seen = new Set([tried.toString('latin1')]);
+  return variants.filter(([how, bytes]) => {
+    const text = bytes.toString('latin1');
+    if (seen.has(text) || (bytes.byteLength === 0 && !how.includes('empty'))) return false;
+    seen.add(text);
+    return true;
+  });
 }

@@ -3,13 +3,11 @@ import { decodeForm, URL_ENCODED_FORM } from '../../model/form.ts';
 import type { Json } from '../../model/json.ts';
 import { GateConfigurationError } from '../gate.ts';
 import { isObject, mediaTypeOf, parseJson } from './body-fields.ts';
-import { encodeDigest } from './digest.ts';
-import { hmac } from './hmac-verifier.ts';
+import { encodeDigest, timestampText } from './encodings.ts';
 import { readSigningKey, type SchemeKey } from './keys.ts';
-import { BODY_HASH_PARAMETER, type SignedBytes, signedPayload } from './signed-payload.ts';
-import { withoutFragment } from './signed-url.ts';
+import { BODY_HASH_PARAMETER, type SignedBytes, signedPayload, withoutFragment } from './signed-payload.ts';
 import type { BodyField, SignatureSpec } from './spec.ts';
-import { timestampText } from './timestamp.ts';
+import { hmac } from './verify.ts';
 
 export interface SigningRequest {
   readonly spec: SignatureSpec;

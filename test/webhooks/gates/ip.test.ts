@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/model/manifest.ts';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
 import { ipGate } from '../../../src/webhooks/gates/ip.ts';
-import { PRESETS } from '../../../src/webhooks/networks/preset-data.ts';
+import { PRESETS } from '../../../src/webhooks/networks/presets.ts';
 import { sampleDelivery, sampleSettings, sampleTrigger } from '../samples.ts';
 
 const prepare = (inputs: WebhookInputs) => ipGate.prepare(sampleTrigger(inputs), sampleSettings());

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/model/manifest.ts';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
 import { signatureGate } from '../../../src/webhooks/gates/signature.ts';
-import { encodeDigest } from '../../../src/webhooks/schemes/digest.ts';
+import { encodeDigest } from '../../../src/webhooks/schemes/encodings.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import {

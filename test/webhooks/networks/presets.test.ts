@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
 import { compileAddresses } from '../../../src/webhooks/networks/address-matcher.ts';
-import { PRESETS, UNPUBLISHED } from '../../../src/webhooks/networks/preset-data.ts';
-import { findPreset, presetConcern } from '../../../src/webhooks/networks/presets.ts';
+import { findPreset, PRESETS, presetConcern, UNPUBLISHED } from '../../../src/webhooks/networks/presets.ts';
 
 const FIELD = 'webhookIpAllowListPreset';
 const DAY_MS = 86_400_000;

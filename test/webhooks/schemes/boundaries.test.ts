@@ -4,12 +4,11 @@ import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/model/manifest.ts';
 import { replayGate } from '../../../src/webhooks/gates/replay.ts';
 import { customSpec } from '../../../src/webhooks/schemes/custom.ts';
+import { readTimestamp } from '../../../src/webhooks/schemes/encodings.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
-import { signedPayload } from '../../../src/webhooks/schemes/signed-payload.ts';
-import { calledUrl } from '../../../src/webhooks/schemes/signed-url.ts';
+import { calledUrl, signedPayload } from '../../../src/webhooks/schemes/signed-payload.ts';
 import type { PayloadBuilder, SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
-import { readTimestamp } from '../../../src/webhooks/schemes/timestamp.ts';
 import { builtIn, deliveryOf, judge, NOW, settingsOf, triggerOf } from './fixtures.ts';
 
 /** What a sender would have to send so that the signed bytes are given ones. */

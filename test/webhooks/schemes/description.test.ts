@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { CAPTURED, GRADES, type Grade, gradeOf } from '../../../src/webhooks/schemes/coverage.ts';
 import { describeSchemes } from '../../../src/webhooks/schemes/description.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
-import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
+import { CAPTURED, GRADES, type Grade, gradeOf, type SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
 
 const NAMES = [
   'GitHub',

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { NamedSignatureSpec } from '../../../src/webhooks/schemes/check-spec.ts';
-import { checkSpec } from '../../../src/webhooks/schemes/check-spec.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import {
+  checkSpec,
   createSchemeRegistry,
   isKnownScheme,
+  type NamedSignatureSpec,
   registerVerifiers,
   resolveScheme,
   type SchemeOptions,

@@ -1,5 +1,4 @@
-import { echo } from '../challenge.ts';
-import type { Handshake } from '../handshake.ts';
+import { echo, type Handshake } from '../handshake.ts';
 import type { SignatureSpec } from '../spec.ts';
 
 /** Sent once, unsigned, when the URI is registered. */

@@ -1,5 +1,4 @@
-import { echo, isSameSecret } from '../challenge.ts';
-import type { Handshake } from '../handshake.ts';
+import { echo, type Handshake, isSameSecret } from '../handshake.ts';
 import type { SignatureSpec } from '../spec.ts';
 
 /** Sent once, unsigned, when the callback URL is saved, with the token that was typed in beside it. */

@@ -1,6 +1,5 @@
 import { isObject, parseJson } from '../body-fields.ts';
-import { echo } from '../challenge.ts';
-import type { Handshake } from '../handshake.ts';
+import { echo, type Handshake } from '../handshake.ts';
 import type { SignatureSpec } from '../spec.ts';
 
 /** Sent once, signed like any message, when a subscription is made. */

@@ -2,8 +2,7 @@ import { PassThrough } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { bodyBudget } from '../../src/webhooks/body-budget.ts';
-import { BODY_IDLE_MS, readBody } from '../../src/webhooks/read-body.ts';
+import { BODY_IDLE_MS, bodyBudget, readBody } from '../../src/webhooks/read-delivery.ts';
 
 const PLENTY = 1_000_000;
 

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import type { Reason } from '../../src/model/delivery.ts';
-import { isReason, REASONS } from '../../src/webhooks/reasons.ts';
+import { isReason, REASONS } from '../../src/webhooks/answers.ts';
 
 const EXPECTED: Record<Reason, readonly [statusCode: number, event: string | undefined]> = {
   body_too_large: [413, undefined],

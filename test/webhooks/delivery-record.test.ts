@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Reason } from '../../src/model/delivery.ts';
 import type { WebhookInputs } from '../../src/model/manifest.ts';
-import { type RecordedAnswer, type RecordSource, recordOf } from '../../src/webhooks/deliveries.ts';
+import { type RecordedAnswer, type RecordSource, recordOf } from '../../src/webhooks/delivery-record.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import type { Judgement } from '../../src/webhooks/pipeline.ts';
 import { createTriggerTable } from '../../src/webhooks/triggers.ts';

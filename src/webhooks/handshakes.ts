@@ -1,9 +1,9 @@
 import type { Delivery, Reason } from '../model/delivery.ts';
 import type { WebhookInputs } from '../model/manifest.ts';
+import { isUnverified, REASONS } from './answers.ts';
+import type { Evidence } from './gate.ts';
 import { type Judgement, rehearseGates } from './pipeline.ts';
-import { isUnverified, REASONS } from './reasons.ts';
-import { isSameSecret } from './schemes/challenge.ts';
-import type { HandshakeRefusal } from './schemes/handshake.ts';
+import { type HandshakeRefusal, type HandshakeRequest, isSameSecret } from './schemes/handshake.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
 /** A handshake that brings a key, and what the gates said about it. */
@@ -57,4 +57,22 @@ function whyNotLearnt({ webhookLearnKey }: WebhookInputs): string {
 
 function refusal(reason: Reason, detail: string): HandshakeRefusal {
   return { statusCode: REASONS[reason].statusCode, reason, detail };
+}
+
+/** A delivery as handshakes see it. */
+export function handshakeRequest(
+  { method, headers, path, body }: Delivery,
+  { trigger, keys }: PreparedTrigger,
+  { isVerified, usedPreviousKey }: Evidence,
+): HandshakeRequest {
+  return {
+    method,
+    headers,
+    query: new URLSearchParams(path.split('?')[1] ?? ''),
+    body,
+    isVerified: isVerified === true,
+    usedPreviousKey,
+    keys,
+    verifyToken: trigger.verifyToken,
+  };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { calledUrl, displayUrl, portVariants } from '../../../src/webhooks/schemes/signed-url.ts';
+import { calledUrl, displayUrl, portVariants } from '../../../src/webhooks/schemes/signed-payload.ts';
 
 it.each([
   ['https://a.example/p?q=1', ['https://a.example/p?q=1', 'https://a.example:443/p?q=1']],

@@ -3,8 +3,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import { shownHeaders } from './headers.ts';
-import type { Judgement } from './pipeline.ts';
-import { withUnconfigured } from './story.ts';
+import { type Judgement, withUnconfigured } from './pipeline.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
 /** A delivery and what is known about it when its record is made. */

@@ -1,0 +1,172 @@
+import type { Readable } from 'node:stream';
+import type { FastifyRequest } from 'fastify';
+import type { Clock } from '../model/clock.ts';
+import type { Delivery } from '../model/delivery.ts';
+import type { ClientAddressReader } from './client-address.ts';
+
+export interface DeliveryReading {
+  readonly clientAddress: ClientAddressReader;
+  readonly clock: Clock;
+  readonly newId: () => string;
+}
+
+/** What a request brings as a delivery; `path` is its own unless the delivery is meant for another address. */
+export function toDelivery(
+  request: FastifyRequest,
+  services: DeliveryReading,
+  path = request.raw.url ?? '/',
+): Delivery {
+  const headers = sentHeaders(request);
+  const peer = request.socket.remoteAddress ?? '';
+  return {
+    id: services.newId(),
+    receivedAt: services.clock.now(),
+    method: request.method,
+    path,
+    requestUrl: `${requestOrigin(request, headers, services.clientAddress.isTrustedPeer(peer))}${path}`,
+    headers,
+    body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
+    clientIp: services.clientAddress.read(peer, headers['x-forwarded-for']),
+  };
+}
+
+/** Headers as sent, before this plugin relabelled the content type; lines of one name are joined as HTTP says. */
+function sentHeaders(request: FastifyRequest): Record<string, string> {
+  const headers: Record<string, string> = Object.create(null);
+  const raw = request.raw.rawHeaders;
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const name = String(raw[i]).toLowerCase();
+    const value = String(raw[i + 1]);
+    headers[name] = name in headers ? `${headers[name]}, ${value}` : value;
+  }
+  return headers;
+}
+
+// A name, an IPv4 address, or an IPv6 address in brackets, and a port. A slash, a quote or a question mark in it could be
+// the front of what a scheme signs behind the host.
+const HOST = /^(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?$/;
+
+/** Whether the host that the URL of the delivery would be made of is one. */
+export function hasHost(request: FastifyRequest, clientAddress: ClientAddressReader): boolean {
+  const peer = request.socket.remoteAddress ?? '';
+  return HOST.test(hostOf(sentHeaders(request), clientAddress.isTrustedPeer(peer)));
+}
+
+/** What the publisher called, where a proxy of the operator's says so; else what this socket can tell. */
+function requestOrigin(request: FastifyRequest, headers: Readonly<Record<string, string>>, isTrusted: boolean): string {
+  const forwardedProtocol = isTrusted ? lastOf(headers['x-forwarded-proto']) : undefined;
+  const protocol = forwardedProtocol === 'https' || forwardedProtocol === 'http' ? forwardedProtocol : request.protocol;
+  return `${protocol}://${hostOf(headers, isTrusted)}`;
+}
+
+function hostOf(headers: Readonly<Record<string, string>>, isTrusted: boolean): string {
+  const forwardedHost = isTrusted ? lastOf(headers['x-forwarded-host']) : undefined;
+  return forwardedHost ?? headers.host ?? 'localhost';
+}
+
+// The last value is the one that the nearest proxy wrote.
+function lastOf(value: string | undefined): string | undefined {
+  return value?.split(',').at(-1)?.trim();
+}
+
+interface BodyLimits {
+  readonly maxBytes: number;
+  readonly allowance: BodyAllowance;
+}
+
+/** A publisher sends a body in one go; so long without a single byte is a broken connection, or somebody who holds it open. */
+export const BODY_IDLE_MS = 5000;
+
+/** Why a body was not read to its end. Fastify takes the status code from the error. */
+export class BodyError extends Error {
+  readonly statusCode: 400 | 408 | 413 | 503;
+  constructor(statusCode: BodyError['statusCode'], message: string) {
+    super(message);
+    this.name = 'BodyError';
+    this.statusCode = statusCode;
+  }
+}
+
+/**
+ * Reads a body once, to its exact bytes. It counts as it arrives, not as it was announced: a sender that announces much
+ * and sends nothing holds nothing. Rejects with `BodyError`: 413 over the cap, 503 where no memory is left for it, 408
+ * where it stopped arriving, 400 where the sender hung up.
+ */
+export function readBody(stream: Readable, contentLength: string | undefined, limits: BodyLimits): Promise<Buffer> {
+  const { maxBytes, allowance } = limits;
+  if (Number(contentLength) > maxBytes) return Promise.reject(new BodyError(413, 'The body is too large'));
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let received = 0;
+    const idle = setTimeout(() => fail(408, 'The body stopped arriving'), BODY_IDLE_MS);
+    const settle = () => {
+      clearTimeout(idle);
+      stream.off('data', onData).off('end', onEnd).off('error', onAbort).off('close', onAbort);
+    };
+    const fail = (statusCode: BodyError['statusCode'], message: string) => {
+      settle();
+      // What still arrives is read and dropped, so that the answer gets out.
+      stream.on('error', () => {}).resume();
+      reject(new BodyError(statusCode, message));
+    };
+    const onData = (chunk: Buffer) => {
+      received += chunk.length;
+      if (received > maxBytes) return fail(413, 'The body is too large');
+      if (!allowance.take(chunk.length)) return fail(503, 'There is no memory left for this body');
+      idle.refresh();
+      chunks.push(chunk);
+    };
+    const onEnd = () => {
+      settle();
+      // Always a copy: a chunk may be a view over the socket's own buffer.
+      resolve(Buffer.concat(chunks, received));
+    };
+    const onAbort = () => fail(400, 'The sender hung up');
+    stream.on('data', onData).on('end', onEnd).on('error', onAbort).on('close', onAbort);
+  });
+}
+
+/** Bytes that all bodies in flight may hold together, and each client of them. */
+interface BodyBudget {
+  /** An account for one body; what it takes counts until it is released. */
+  open(client: string): BodyAllowance;
+}
+
+export interface BodyAllowance {
+  /** Takes bytes that have arrived; false where they are not left, for all or for this client. */
+  take(bytes: number): boolean;
+  /** Gives back all that was taken. What arrives later is no longer taken. */
+  release(): void;
+}
+
+/** So one client cannot use up what all share, while a publisher that delivers from one address has plenty. */
+const SHARE_OF_ONE_CLIENT = 1 / 4;
+
+export function bodyBudget(maxBytes: number): BodyBudget {
+  const byClient = new Map<string, number>();
+  let taken = 0;
+  return {
+    open(client) {
+      let own = 0;
+      let isReleased = false;
+      return {
+        take(bytes) {
+          const ofClient = (byClient.get(client) ?? 0) + bytes;
+          if (isReleased || taken + bytes > maxBytes || ofClient > maxBytes * SHARE_OF_ONE_CLIENT) return false;
+          taken += bytes;
+          own += bytes;
+          byClient.set(client, ofClient);
+          return true;
+        },
+        release() {
+          if (isReleased) return;
+          isReleased = true;
+          taken -= own;
+          const left = (byClient.get(client) ?? 0) - own;
+          if (left > 0) byClient.set(client, left);
+          else byClient.delete(client);
+        },
+      };
+    },
+  };
+}

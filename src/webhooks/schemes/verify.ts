@@ -1,0 +1,316 @@
+import { createHash, createHmac, timingSafeEqual, verify as verifyAsymmetric } from 'node:crypto';
+import type { Delivery, Reason } from '../../model/delivery.ts';
+import type { SignatureAlgorithm } from '../../model/manifest.ts';
+import type { SignedTimestamp } from '../gate.ts';
+import { type BodyReader, bodyReader, headerOf } from './body-fields.ts';
+import { DIGEST_BYTES, decodeDigest, readTimestamp } from './encodings.ts';
+import type { SchemeKey } from './keys.ts';
+import { displayUrl, type SignedBytes, signedPayload } from './signed-payload.ts';
+import {
+  type BodyField,
+  type HeaderFamily,
+  type MultiValue,
+  type PrefixedAlgorithm,
+  type SignatureSpec,
+  type SpecAlgorithm,
+  signsUrl,
+  type TimestampSource,
+} from './spec.ts';
+
+/** What a spec and its keys say about one delivery. The timestamp is given whenever it is there, verified or not. */
+export type Verification = {
+  readonly timestamp: SignedTimestamp | undefined;
+} & (
+  | {
+      readonly isVerified: true;
+      readonly usedPreviousKey: boolean;
+      /** Hex SHA-256 of the signed bytes, where they are not the raw body between certain boundaries. */
+      readonly signedBytesSha256: string | undefined;
+      readonly verifiedHeaders: ReadonlyMap<string, string> | undefined;
+    }
+  | { readonly isVerified: false; readonly reason: Reason; readonly detail: string }
+);
+
+export interface KeyPair {
+  readonly current: SchemeKey;
+  readonly previous: SchemeKey | undefined;
+}
+
+/** A candidate in bytes, as long as its algorithm's signatures are. */
+interface Candidate {
+  readonly algorithm: SpecAlgorithm;
+  readonly bytes: Buffer;
+}
+
+interface VerifiedRequest {
+  readonly delivery: Delivery;
+  readonly publicUrl: string;
+  /** The end of the URL that the request chose. */
+  readonly sentQuery?: string | undefined;
+}
+
+/** Verifies a delivery as the spec describes. Throws only what a payload builder of the operator's throws. */
+export function verifyWithSpec(spec: SignatureSpec, keys: KeyPair, request: VerifiedRequest): Verification {
+  const extraction = extract(spec, request.delivery);
+  const { timestamp, signature } = extraction;
+  if (signature.kind !== 'found') {
+    const reason = signature.kind === 'missing' ? 'signature_missing' : 'signature_malformed';
+    return { isVerified: false, reason, detail: signature.detail, timestamp };
+  }
+  const candidates = signature.texts.map((text) => decodeCandidate(spec, text)).filter((it) => it !== undefined);
+  if (candidates.length === 0) {
+    return { isVerified: false, reason: 'signature_malformed', detail: `no signature is ${formOf(spec)}`, timestamp };
+  }
+  const payload = signedPayload(spec, payloadInput(extraction, request));
+  if (!payload.isComplete) {
+    return { isVerified: false, reason: payload.reason, detail: payload.detail, timestamp };
+  }
+  // Both keys are compared to the end, whatever the first one says.
+  const current = firstMatch(keys.current, candidates, payload.variants);
+  const previous = keys.previous === undefined ? undefined : firstMatch(keys.previous, candidates, payload.variants);
+  const signedBytes = current ?? previous;
+  if (signedBytes === undefined) {
+    return { isVerified: false, reason: 'signature_mismatch', detail: mismatchOf(spec, request.publicUrl), timestamp };
+  }
+  return {
+    isVerified: true,
+    usedPreviousKey: current === undefined,
+    signedBytesSha256: signsRawBody(spec) ? undefined : sha256(signedBytes),
+    verifiedHeaders: extraction.familyHeaders,
+    timestamp,
+  };
+}
+
+/** Whether the signed bytes are the body as it came, alone or behind parts whose ends are certain. */
+function signsRawBody({ payload: { strategy } }: SignatureSpec): boolean {
+  return strategy === 'RawBody' || strategy === 'TimestampDotBody' || strategy === 'ColonDelimited';
+}
+
+/** The digests that the spec accepts; the first is what the publisher sends today. */
+export function acceptedDigests(spec: SignatureSpec): readonly PrefixedAlgorithm[] {
+  return [{ algorithm: spec.algorithm, prefix: spec.prefix ?? '' }, ...(spec.alternatives ?? [])];
+}
+
+function payloadInput(
+  { timestamp, deliveryId, token }: Extraction,
+  { delivery, publicUrl, sentQuery }: VerifiedRequest,
+) {
+  return { delivery, publicUrl, sentQuery, timestamp: timestamp?.text, deliveryId, token };
+}
+
+function decodeCandidate(spec: SignatureSpec, { text, isEd25519 }: CandidateText): Candidate | undefined {
+  if (isEd25519) {
+    const bytes = decodeDigest(text, spec.encoding, DIGEST_BYTES.ed25519);
+    return bytes === undefined ? undefined : { algorithm: 'ed25519', bytes };
+  }
+  // The publisher's word for the algorithm is taken from the spec's own list only: no header can ask for a weaker one.
+  for (const { algorithm, prefix } of acceptedDigests(spec)) {
+    const isPrefixed = text.startsWith(prefix);
+    if (!isPrefixed && spec.isPrefixOptional !== true) continue;
+    const bytes = decodeDigest(isPrefixed ? text.slice(prefix.length) : text, spec.encoding, DIGEST_BYTES[algorithm]);
+    if (bytes !== undefined) return { algorithm, bytes };
+  }
+  return undefined;
+}
+
+/** The bytes that a candidate signs; every candidate is compared with every variant, whatever matched before. */
+function firstMatch(
+  key: SchemeKey,
+  candidates: readonly Candidate[],
+  variants: readonly SignedBytes[],
+): SignedBytes | undefined {
+  let match: SignedBytes | undefined;
+  for (const signedBytes of variants) {
+    const digests = new Map<SignatureAlgorithm, Buffer>();
+    for (const candidate of candidates) {
+      if (matches(key, candidate, { signedBytes, digests })) match ??= signedBytes;
+    }
+  }
+  return match;
+}
+
+function matches(
+  key: SchemeKey,
+  candidate: Candidate,
+  { signedBytes, digests }: { signedBytes: SignedBytes; digests: Map<SignatureAlgorithm, Buffer> },
+): boolean {
+  const { algorithm, bytes } = candidate;
+  if (key.kind === 'ed25519') {
+    return algorithm === 'ed25519' && verifyAsymmetric(null, Buffer.concat(signedBytes), key.key, bytes);
+  }
+  if (algorithm === 'ed25519') return false;
+  const digest = digests.get(algorithm) ?? hmac(algorithm, key.bytes, signedBytes);
+  digests.set(algorithm, digest);
+  return timingSafeEqual(digest, bytes);
+}
+
+export function hmac(algorithm: SignatureAlgorithm, key: Buffer, signedBytes: SignedBytes): Buffer {
+  const digest = createHmac(algorithm, key);
+  for (const part of signedBytes) digest.update(part);
+  return digest.digest();
+}
+
+function sha256(signedBytes: SignedBytes): string {
+  const digest = createHash('sha256');
+  for (const part of signedBytes) digest.update(part);
+  return digest.digest('hex');
+}
+
+function formOf(spec: SignatureSpec): string {
+  const digests = acceptedDigests(spec).map(
+    ({ algorithm, prefix }) => `${prefix === '' ? '' : `"${prefix}" and `}${DIGEST_BYTES[algorithm]} bytes`,
+  );
+  return `${digests.join(', or ')} in ${spec.encoding}`;
+}
+
+function mismatchOf(spec: SignatureSpec, publicUrl: string): string {
+  const over = signsUrl(spec) ? ` over the URL ${displayUrl(publicUrl)}` : '';
+  return `no signature${over} matches a configured key`;
+}
+
+/** What a delivery brings for its verification. None of it is to be believed before a signature matched. */
+interface Extraction {
+  readonly signature: FoundSignature;
+  readonly timestamp: SignedTimestamp | undefined;
+  readonly deliveryId: string | undefined;
+  readonly token: string | undefined;
+  /** Timestamp and id of the family in use, by every name that some family has for them; absent with one family. */
+  readonly familyHeaders: ReadonlyMap<string, string> | undefined;
+}
+
+type FoundSignature =
+  | { readonly kind: 'found'; readonly texts: readonly CandidateText[] }
+  | { readonly kind: 'missing' | 'malformed'; readonly detail: string };
+
+/** A text that may be a signature, not decoded yet. */
+interface CandidateText {
+  readonly text: string;
+  readonly isEd25519: boolean;
+}
+
+interface Segment {
+  readonly key: string;
+  readonly value: string;
+}
+
+/** Where a timestamp may stand. */
+interface Places {
+  readonly delivery: Delivery;
+  readonly family: HeaderFamily | undefined;
+  readonly segments: readonly Segment[] | undefined;
+  readonly readField: BodyReader;
+}
+
+// A rotation sends two or three signatures. The bound keeps one request from buying thousands of verifications.
+const MAX_SEGMENTS = 32;
+
+export function extract(spec: SignatureSpec, delivery: Delivery): Extraction {
+  const readField = bodyReader(delivery.headers, delivery.body);
+  const family = familyOf(spec, delivery);
+  const line = family === undefined ? undefined : headerOf(delivery.headers, family.signature);
+  const segments = segmentsOf(spec, line);
+  const token = spec.payload.token;
+  return {
+    signature:
+      family === undefined ? signatureInBody(spec, readField) : signatureInHeader(spec, family, { line, segments }),
+    timestamp: timestampOf(spec.timestamp, { delivery, family, segments, readField }),
+    deliveryId: family?.deliveryId === undefined ? undefined : headerOf(delivery.headers, family.deliveryId),
+    token: token === undefined ? undefined : wellSized(readField(token), token),
+    familyHeaders: family === undefined ? undefined : headersByAnyName(spec, family, delivery),
+  };
+}
+
+function familyOf(spec: SignatureSpec, delivery: Delivery): HeaderFamily | undefined {
+  return spec.headers.find(({ signature }) => headerOf(delivery.headers, signature) !== undefined) ?? spec.headers[0];
+}
+
+function headersByAnyName(
+  { headers: families }: SignatureSpec,
+  family: HeaderFamily,
+  { headers }: Delivery,
+): ReadonlyMap<string, string> | undefined {
+  if (families.length < 2) return undefined;
+  const values = new Map<string, string>();
+  for (const role of ['timestamp', 'deliveryId'] as const) {
+    const ownName = family[role];
+    const value = ownName === undefined ? undefined : headerOf(headers, ownName);
+    if (value === undefined) continue;
+    const names = families.map((each) => each[role]).filter((name) => name !== undefined);
+    for (const name of names) values.set(name.toLowerCase(), value);
+  }
+  return values;
+}
+
+/** The line's segments; undefined where it is absent, has not the form, or is no list. */
+function segmentsOf(spec: SignatureSpec, line: string | undefined): readonly Segment[] | undefined {
+  const value = line === undefined ? undefined : withoutLinePrefix(spec, line);
+  if (spec.multiValue === undefined || value === undefined) return undefined;
+  const { delimiter, keyValueSeparator } = spec.multiValue;
+  const parts = value.split(delimiter, MAX_SEGMENTS + 1);
+  if (parts.length > MAX_SEGMENTS) return undefined;
+  return parts.flatMap((part) => {
+    const separator = part.indexOf(keyValueSeparator);
+    if (separator === -1) return [];
+    return [{ key: part.slice(0, separator), value: part.slice(separator + keyValueSeparator.length) }];
+  });
+}
+
+function withoutLinePrefix(spec: SignatureSpec, line: string): string | undefined {
+  const prefix = spec.headerValuePrefix ?? '';
+  if (line.slice(0, prefix.length).toLowerCase() !== prefix.toLowerCase()) return undefined;
+  return line.slice(prefix.length);
+}
+
+function signatureInHeader(
+  spec: SignatureSpec,
+  family: HeaderFamily,
+  { line, segments }: { line: string | undefined; segments: readonly Segment[] | undefined },
+): FoundSignature {
+  if (line === undefined) return { kind: 'missing', detail: `header ${family.signature} is absent` };
+  const value = withoutLinePrefix(spec, line);
+  if (value === undefined) {
+    return { kind: 'malformed', detail: `header ${family.signature} does not start with "${spec.headerValuePrefix}"` };
+  }
+  if (spec.multiValue === undefined) return { kind: 'found', texts: [{ text: value, isEd25519: false }] };
+  if (segments === undefined) return { kind: 'malformed', detail: `header ${family.signature} has too many segments` };
+  const texts = candidateTexts(spec, spec.multiValue, segments);
+  if (texts.length > 0) return { kind: 'found', texts };
+  const keys = spec.multiValue.valueKeys.map((key) => `"${key}"`).join(' or ');
+  return { kind: 'malformed', detail: `header ${family.signature} has no segment ${keys}` };
+}
+
+function candidateTexts(spec: SignatureSpec, multiValue: MultiValue, segments: readonly Segment[]): CandidateText[] {
+  const asymmetricKey = spec.ed25519?.valueKey;
+  const texts = segments
+    .filter(({ key }) => multiValue.valueKeys.includes(key) || key === asymmetricKey)
+    .map(({ key, value }) => ({ text: value, isEd25519: key === asymmetricKey }));
+  return multiValue.acceptsMultiple ? texts : texts.slice(0, 1);
+}
+
+function signatureInBody(spec: SignatureSpec, readField: BodyReader): FoundSignature {
+  const found = (spec.signatureFields ?? []).map(readField).filter((text) => text !== undefined);
+  if (found.length === 0) return { kind: 'missing', detail: 'the body holds no signature' };
+  return { kind: 'found', texts: found.map((text) => ({ text, isEd25519: false })) };
+}
+
+function timestampOf(source: TimestampSource | undefined, places: Places): SignedTimestamp | undefined {
+  if (source === undefined) return undefined;
+  const text = timestampTextOf(source, places);
+  return text === undefined ? undefined : readTimestamp(text, source);
+}
+
+function timestampTextOf(source: TimestampSource, places: Places): string | undefined {
+  const { delivery, family, segments, readField } = places;
+  switch (source.in) {
+    case 'header':
+      return family?.timestamp === undefined ? undefined : headerOf(delivery.headers, family.timestamp);
+    case 'signature':
+      return segments?.find(({ key }) => key === source.valueKey)?.value;
+    case 'body':
+      return readField(source.field);
+  }
+}
+
+function wellSized(text: string | undefined, { length }: BodyField): string | undefined {
+  return length === undefined || text?.length === length ? text : undefined;
+}
