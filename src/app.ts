@@ -3,7 +3,7 @@ import { relative, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
-import { createToolbox, type Extensions, type Toolbox } from './config/extensions.ts';
+import { type Extensions, type PreparedExtensions, prepareExtensions } from './config/extensions.ts';
 import {
   dashboardAccess,
   databasePath,
@@ -72,20 +72,20 @@ export interface AppOptions {
   readonly folder?: string;
   readonly clock?: Clock;
   readonly logger?: Logger;
-  /** Called once when the store is lost for good; nothing can be taken any more. */
+  /** Called once when the store is lost for good: Sluice can no longer accept deliveries. */
   readonly onFatal?: (error: Error) => void;
 }
 
 export interface SluiceApp {
   readonly fastify: FastifyInstance;
-  /** One line for each doubt that the manifests raised at load. */
+  /** One line for each warning about the manifests and the settings. */
   readonly warnings: readonly string[];
   triggers(): TriggerTable;
-  /** Reads the folder of manifests anew and deploys what changed; never rejects, the log has what went wrong. */
+  /** Reads the folder of manifests again and deploys what changed. Never rejects: the log says what went wrong. */
   reload(): Promise<void>;
-  /** Listens, then takes up what the last process left; yields the address as a URL. */
+  /** Listens, then continues the work that the last process left; yields the address as a URL. */
   listen(): Promise<string>;
-  /** Stops accepting, answers what was taken, lets steps finish for the grace period, closes the store. Idempotent. */
+  /** Stops accepting, answers open requests, lets steps finish within the grace period, closes the store. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -97,29 +97,41 @@ const SYSTEM_CLOCK: Clock = { now: () => Date.now(), monotonic: () => performanc
  */
 const BODIES_IN_FLIGHT_BYTES = 268_435_456;
 
-/** Builds a service from its settings: loads and deploys the manifests, opens the store, wires the rooms. Throws
- * `SettingsError`, `ManifestsError` or `StoreUnavailableError`; then nothing is left open. */
+/**
+ * Builds a service from its settings: loads and deploys the manifests, opens the store, wires the rooms. Throws
+ * `SettingsError`, `ManifestsError` or `StoreUnavailableError`, and leaves nothing open when it does.
+ */
 export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
-  const { extensions = {}, environment = {}, folder = process.cwd(), clock = SYSTEM_CLOCK } = options;
+  const { extensions: given = {}, environment = {}, folder = process.cwd(), clock = SYSTEM_CLOCK } = options;
   const settings = readSettings(environment, options.settings);
   const logger = options.logger ?? pino({ level: settings.logLevel });
-  const toolbox = createToolbox({ settings, extensions, environment, clock, folder });
+  const extensions = prepareExtensions({ settings, extensions: given, environment, clock, folder });
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
-  const { flows, warnings } = await load(manifestFolder, toolbox);
+  const { flows, warnings } = await load(manifestFolder, extensions);
   const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
   const store = await openStore({
     path: databasePath(settings, folder),
     sealer,
     ...storeBounds(settings),
     ...(options.onFatal === undefined ? {} : { onFatal: options.onFatal }),
-    // Not the end of the process: as long as it runs, an operator can still save the lost file.
-    onLost: (error) => logger.fatal({ err: error }, 'the database file is lost; every delivery is answered 503'),
+    // The process goes on: while it runs, an operator can still rescue the lost file.
+    onLost: (error) => logger.fatal({ err: error }, 'the database file is gone; every delivery is answered 503'),
   });
   const logRetention = createLogRetention({ store, clock, logger, retentionDays: settings.deliveryRetentionDays });
   try {
-    const gateSettings = { ...toolbox.gateSettings, learnedKeys: await openLearnedKeys(store, clock) };
-    const learning = { ...toolbox, gateSettings };
-    const parts = { settings, logger, clock, toolbox: learning, manifestFolder, flows, warnings, store, logRetention };
+    const gateSettings = { ...extensions.gateSettings, learnedKeys: await openLearnedKeys(store, clock) };
+    const learning = { ...extensions, gateSettings };
+    const parts = {
+      settings,
+      logger,
+      clock,
+      extensions: learning,
+      manifestFolder,
+      flows,
+      warnings,
+      store,
+      logRetention,
+    };
     return await assemble(parts);
   } catch (error) {
     await store.close();
@@ -140,7 +152,7 @@ interface Parts {
   readonly settings: Settings;
   readonly logger: Logger;
   readonly clock: Clock;
-  readonly toolbox: Toolbox;
+  readonly extensions: PreparedExtensions;
   readonly manifestFolder: string;
   readonly flows: readonly LoadedFlow[];
   readonly warnings: readonly string[];
@@ -148,22 +160,27 @@ interface Parts {
   readonly logRetention: LogRetention;
 }
 
-async function load(folder: string, toolbox: Toolbox) {
-  const { flows, issues } = await loadManifests(folder, toolbox.rules.folder);
+async function load(folder: string, extensions: PreparedExtensions) {
+  const { flows, issues } = await loadManifests(folder, extensions.rules.folder);
   const errors = issues.filter((issue) => issue.severity === 'error');
   if (errors.length > 0) throw new ManifestsError(errors.map(formatIssue));
   return { flows, warnings: issues.map(formatIssue) };
 }
 
 async function assemble(parts: Parts): Promise<SluiceApp> {
-  const { settings, logger, clock, toolbox, store } = parts;
+  const { settings, logger, clock, extensions, store } = parts;
   const metrics = createMetrics();
   const newId = createIdSource();
   const catalog = createCatalog(store, clock);
   let follow = () => {};
   let stopWatching = () => {};
   const deployment = createDeployment({
-    ...{ store, catalog, clock, logger, toolbox, folder: parts.manifestFolder },
+    store,
+    catalog,
+    clock,
+    logger,
+    extensions,
+    folder: parts.manifestFolder,
     defaultMode: settings.enforcementMode,
     holdDeliveries: settings.holdDeliveries,
     retentionDays: settings.runRetentionDays,
@@ -172,12 +189,19 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     onDeployed: () => follow(),
   });
   const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
-  const { rules } = toolbox;
   const live = createLiveEvents();
-  const { handlers } = toolbox;
+  const { handlers, rules } = extensions;
   const { runRetentionDays } = settings;
   const runtime = createRuntime({
-    ...{ store, catalog, handlers, clock, logger, metrics, newId, live, runRetentionDays },
+    store,
+    catalog,
+    handlers,
+    clock,
+    logger,
+    metrics,
+    newId,
+    live,
+    runRetentionDays,
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,
   });
@@ -186,12 +210,12 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
   let closing: Promise<void> | undefined;
   const isStopping = () => closing !== undefined;
-  const house = { ...parts, metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, isStopping };
-  const fastify = createServer(house);
+  const serverParts = { ...parts, metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, isStopping };
+  const fastify = createServer(serverParts);
   const proxies = clientAddressReader(settings);
   const connections = watchConnections(fastify.server, {
     isShared: (address) => isLoopbackHost(address) || proxies.isTrustedPeer(address),
-    onRefused: (address) => logger.warn({ address }, 'an address holds too many sockets open; more are refused'),
+    onRefused: (address) => logger.warn({ address }, 'too many open sockets from one address; refusing more'),
   });
   const stop = async () => {
     follow = () => {};
@@ -208,7 +232,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     triggers: deployment.triggers,
     reload: deployment.reloadAndTell,
     async listen() {
-      // First of all: a step that takes each process down must not keep deliveries out.
+      // Before any step runs: a step that ends every process must not keep deliveries out.
       await fastify.listen({ host: settings.host, port: settings.port });
       await runtime.start();
       await holding.start();
@@ -228,8 +252,8 @@ async function syncSchedules(scheduler: Scheduler, logger: Logger): Promise<void
   try {
     await scheduler.sync();
   } catch (error) {
-    // Within a minute the scheduler looks by itself.
-    logger.warn({ err: error }, 'what was deployed changes no cron trigger yet');
+    // The scheduler looks again within a minute.
+    logger.warn({ err: error }, 'cron triggers could not be updated after a deploy; trying again within a minute');
   }
 }
 
@@ -246,32 +270,39 @@ interface ServerParts extends Parts {
 }
 
 function createServer(parts: ServerParts): FastifyInstance {
-  const { settings, logger, clock, store, metrics, catalog, toolbox, deployment, holding, flowSwitch } = parts;
+  const { settings, logger, clock, store, metrics, catalog, extensions, deployment, holding, flowSwitch } = parts;
   const { triggers } = deployment;
   const { engine, control, scheduler } = parts.runtime;
   const fastify = Fastify({
     loggerInstance: logger,
     logController: new Fastify.LogController({ disableRequestLogging: true }),
-    // A request that trickles in is cut: Fastify's own limits would let it hold its socket for ever.
+    // Cuts requests that trickle in: Fastify's own limits would let them hold their sockets for ever.
     requestTimeout: 30_000,
     http: { headersTimeout: 10_000, connectionsCheckingInterval: 2000 },
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
-    // What arrives during a stop is answered by the ingress, which records it, and by the dashboard.
+    // During a stop the ingress answers and records deliveries itself, and the dashboard answers too.
     return503OnClosing: false,
     routerOptions: { maxParamLength: 256 },
-    // What the router itself cannot read, a malformed URL for one, is answered in the same shape as the rest.
+    // What the router itself cannot read, such as a malformed URL, gets an answer of the usual shape.
     frameworkErrors: errorHandler,
   }) as unknown as FastifyInstance;
   fastify.setErrorHandler(errorHandler);
   const receiving = {
-    ...{ store, engine, catalog, holding, clock, logger, metrics, triggers },
+    store,
+    engine,
+    catalog,
+    holding,
+    clock,
+    logger,
+    metrics,
+    triggers,
     newId: parts.newId,
     defaultMode: settings.enforcementMode,
     live: parts.live,
     clientAddress: clientAddressReader(settings),
   };
-  // The depth is a number that a sender gets around by calling directly; it must tell nobody apart here.
+  // A sender that calls directly gets around the depth, so it must not tell senders apart here.
   const senderAddress = clientAddressReader({ trustedProxies: settings.trustedProxies, forwardedHeaderDepth: 0 });
   void fastify.register(ingress, {
     ...receiving,
@@ -283,9 +314,20 @@ function createServer(parts: ServerParts): FastifyInstance {
   });
   void fastify.register(
     dashboard({
-      ...{ store, engine, control, scheduler, catalog, metrics, clock, version, live: parts.live },
-      ...{ triggers, deployment, flowSwitch, holding },
-      reviewer: createReviewer({ ...receiving, settings: toolbox.gateSettings }),
+      store,
+      engine,
+      control,
+      scheduler,
+      catalog,
+      metrics,
+      clock,
+      version,
+      live: parts.live,
+      triggers,
+      deployment,
+      flowSwitch,
+      holding,
+      reviewer: createReviewer({ ...receiving, settings: extensions.gateSettings }),
       senderAddress,
       wait: (ms) => wait(ms, undefined, { ref: false }),
       isStopping: parts.isStopping,
@@ -293,8 +335,8 @@ function createServer(parts: ServerParts): FastifyInstance {
       access: dashboardAccess(settings),
       listener: settings,
       publicUrl: settings.publicUrl,
-      handlers: [...toolbox.handlers.values()],
-      schemes: describeSchemes(toolbox.gateSettings.schemes),
+      handlers: [...extensions.handlers.values()],
+      schemes: describeSchemes(extensions.gateSettings.schemes),
     }),
   );
   return fastify;

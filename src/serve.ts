@@ -2,7 +2,7 @@ import closeWithGrace from 'close-with-grace';
 import pino, { type Logger } from 'pino';
 import { buildApp, type SluiceApp } from './app.ts';
 import { loadConfigModule } from './config/config-module.ts';
-import { ownerOfStray } from './config/operator-code.ts';
+import { ownerOfStray } from './config/extensions.ts';
 import { configPath, processEnvironment, readSettings, SettingsError, tracingSettings } from './config/settings.ts';
 import type { Settings } from './config/settings-schema.ts';
 import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';

@@ -117,7 +117,13 @@ async function runIn(
   const leases = createLeases({ store, clock });
   const random = () => 0.5;
   const runStep = createRunStep({
-    ...{ store, catalog, clock, logger, random, handlers: options.table, readSecret: secretsOf(options) },
+    store,
+    catalog,
+    clock,
+    logger,
+    random,
+    handlers: options.table,
+    readSecret: secretsOf(options),
   });
   const attempt = createAttempt({ store, runStep, clock, logger, report, random });
 
@@ -125,9 +131,14 @@ async function runIn(
   const key = options.trigger ?? Object.keys(triggers)[0] ?? 'manual';
   const body = options.body === undefined ? Buffer.alloc(0) : Buffer.from(JSON.stringify(options.body));
   const run = engine.planRun({
-    ...{ runId: newId(), flow: deployed, triggerType: triggers[key]?.type ?? 'manual', at: now },
+    runId: newId(),
+    flow: deployed,
+    triggerType: triggers[key]?.type ?? 'manual',
+    at: now,
     trigger: { key, body, contentType: 'application/json', headers: options.headers ?? {} },
-    ...{ deliveryId: null, sourceRunId: null, traceparent: null },
+    deliveryId: null,
+    sourceRunId: null,
+    traceparent: null,
   });
   await store.accept({ run });
   const signals = Object.entries(options.signals ?? {});

@@ -18,7 +18,8 @@ export function keepSpans(): () => readonly tracing.ReadableSpan[] {
     sdk = new NodeSDK({
       sampler: ownSampler(new tracing.AlwaysOnSampler()),
       spanProcessors: [{ ...processor, forceFlush: nothing, shutdown: nothing }],
-      ...{ instrumentations: [], resourceDetectors: [] },
+      instrumentations: [],
+      resourceDetectors: [],
     });
     sdk.start();
   });

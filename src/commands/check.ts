@@ -1,14 +1,32 @@
+import { existsSync } from 'node:fs';
+import { basename } from 'node:path';
 import { Command } from 'commander';
+import pino from 'pino';
+import { databasePath } from '../config/settings.ts';
+import type { Settings } from '../config/settings-schema.ts';
+import { createDeployer } from '../deploys/deployer.ts';
+import { createCatalog } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
+import { readJson } from '../manifest/json-text.ts';
+import { canonicalKeys, isObject } from '../manifest/keys.ts';
+import { listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
+import { readRegularFile } from '../manifest/read-file.ts';
 import type { DeployOutcome, FindingClass } from '../model/finding.ts';
-import { checkAgainstDatabase } from './check-database.ts';
-import { checkAgainstService } from './check-service.ts';
-import { reporting } from './context.ts';
-import { allowOption, withCredentials } from './options.ts';
+import { type Inspection, inspectDatabase } from '../store/sqlite/inspect.ts';
+import {
+  allowOption,
+  type CommandContext,
+  CommandError,
+  openContext,
+  readCommandSettings,
+  reporting,
+  withCredentials,
+} from './context.ts';
 import { exitCodeOf, renderOutcomes } from './render-outcomes.ts';
+import { createServiceClient, type ServiceClient } from './service-client.ts';
 
 /** What a folder of manifests would do to what is deployed. */
-export interface Checked {
+interface Checked {
   readonly issues: readonly ManifestIssue[];
   /** Manifests without an error. */
   readonly flows: number;
@@ -19,7 +37,7 @@ export interface Checked {
   readonly against: string;
 }
 
-export interface CheckOptions {
+interface CheckOptions {
   readonly against?: string;
   readonly json?: true;
   readonly allow: readonly FindingClass[];
@@ -64,4 +82,201 @@ function asText(checked: Checked, errors: number, allow: readonly FindingClass[]
   const gone = notInFolder.map(({ id, name }) => `deployed, and not in the folder: ${name} (${id}); it stays as it is`);
   const plan = outcomes.length === 0 ? [] : [renderOutcomes(outcomes, allow).trimEnd()];
   return `${[[...issues.map(formatIssue), `${summary}; compared with ${against}`].join('\n'), ...gone, ...plan].join('\n\n')}\n`;
+}
+
+/** A manifest as far as it has to be known here: the service judges it, with its own secrets, handlers and rules. */
+interface SentManifest {
+  readonly file: string;
+  readonly text: string;
+  readonly id: string;
+}
+
+/** Asks a service what a deploy of the folder would do; nothing is deployed. */
+export async function checkAgainstService(
+  url: string,
+  folder: string | undefined,
+  options: CheckOptions,
+): Promise<Checked> {
+  const settings = await readCommandSettings(folder);
+  const client = createServiceClient(url, options, settings);
+  const { manifests, issues } = await readFolder(folder ?? settings.manifests);
+  const against = `the service ${url}`;
+  // A manifest without a readable id is not gone.
+  const isWholeFolder = issues.length === 0;
+  const ids = new Set(manifests.map(({ id }) => id));
+  const notInFolder = (await listServed(client)).filter(({ id }) => isWholeFolder && !ids.has(id));
+  const request = { allow: options.allow, isPlan: true, isWholeFolder };
+  const answer = await putManifests(client, manifests, request);
+  if ('outcomes' in answer) return { issues, flows: manifests.length, outcomes: answer.outcomes, notInFolder, against };
+  issues.push(...answer.issues);
+  // Those that are valid are judged nevertheless.
+  const invalid = new Set(answer.issues.filter(({ severity }) => severity === 'error').map(({ file }) => file));
+  const valid = manifests.filter(({ file }) => !invalid.has(file));
+  const rest =
+    invalid.size === 0 ? { outcomes: [] } : await putManifests(client, valid, { ...request, isWholeFolder: false });
+  const outcomes = 'outcomes' in rest ? rest.outcomes : [];
+  return { issues, flows: outcomes.length, outcomes, notInFolder, against };
+}
+
+export async function readFolder(folder: string): Promise<{ manifests: SentManifest[]; issues: ManifestIssue[] }> {
+  const files = await listFiles(folder);
+  if ('error' in files) return { manifests: [], issues: [files.error] };
+  const manifests: SentManifest[] = [];
+  const issues: ManifestIssue[] = [];
+  for (const file of files.names) {
+    const text = await readText(file);
+    const { value, problems } = readJson(text);
+    const sent = identify(canonicalKeys(value).value);
+    if (typeof sent !== 'string') {
+      // The service sees no file, which names a flow that its manifest does not name.
+      const name = basename(file, '.json');
+      const named = sent.name === undefined && isObject(value) ? JSON.stringify({ ...value, name }) : text;
+      manifests.push({ id: sent.id, file, text: named });
+    } else if (value === undefined) issues.push(...problems.map((problem) => ({ ...problem, file })));
+    else issues.push({ severity: 'error', file, path: 'id', message: sent });
+  }
+  const clashes = manifests.flatMap(({ file, id }): ManifestIssue[] => {
+    const other = manifests.find((each) => each.id === id && each.file !== file);
+    return other === undefined
+      ? []
+      : [{ severity: 'error', file, path: 'id', message: `is the id of ${other.file} too` }];
+  });
+  return { manifests, issues: [...issues, ...clashes] };
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return (await readRegularFile(file, MAX_MANIFEST_BYTES)).toString('utf8');
+  } catch (error) {
+    throw new CommandError(`${file}: cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** The id in lower case, and the name where there is one; or what is wrong with the id. */
+function identify(manifest: unknown): { id: string; name?: string } | string {
+  if (!isObject(manifest) || typeof manifest.id !== 'string') return 'is missing, or no text';
+  if (!/^[0-9a-f-]{36}$/i.test(manifest.id)) return 'is no GUID';
+  const name = typeof manifest.name === 'string' ? { name: manifest.name } : {};
+  return { id: manifest.id.toLowerCase(), ...name };
+}
+
+/** Deploys manifests together, or asks what that would do. */
+export async function putManifests(
+  client: ServiceClient,
+  manifests: readonly SentManifest[],
+  { allow, isPlan, isWholeFolder }: PutOptions,
+): Promise<{ outcomes: DeployOutcome[] } | { issues: ManifestIssue[] }> {
+  const allowed = allow.length === 0 ? '' : `&allow=${allow.join(',')}`;
+  const path = `/flows/api/flows?dryRun=${isPlan}&wholeFolder=${isWholeFolder}${allowed}`;
+  const sent = `[${manifests.map(({ text }) => text.replace(/^\uFEFF/, '')).join(',')}]`;
+  const { status, body } = await client.ask({ method: 'PUT', path, body: sent, accepts: [400, 409] });
+  if (status === 400) return { issues: issuesOf(body, manifests) };
+  if (isObject(body) && Array.isArray(body.outcomes)) return { outcomes: body.outcomes as DeployOutcome[] };
+  throw new CommandError(
+    'The service did not answer with outcomes of a deploy; is it a Sluice service of this release?',
+  );
+}
+
+interface PutOptions {
+  readonly allow: readonly FindingClass[];
+  readonly isPlan: boolean;
+  readonly isWholeFolder: boolean;
+}
+
+/** The service knows places in an array; whoever reads this knows files. */
+function issuesOf(body: unknown, manifests: readonly SentManifest[]): ManifestIssue[] {
+  const { issues, message } = body as { issues?: readonly ManifestIssue[]; message?: string };
+  const given = issues ?? [{ severity: 'error', file: '', path: '', message: message ?? 'was refused' }];
+  const named = (text: string) => text.replace(/\[(\d+)\]/, (place, index) => manifests[Number(index)]?.file ?? place);
+  return given.map((issue) => ({
+    ...issue,
+    file: named(issue.file),
+    message: /^is the (id|slug) of /.test(issue.message) ? named(issue.message) : issue.message,
+  }));
+}
+
+async function listServed(client: ServiceClient): Promise<{ id: string; name: string }[]> {
+  const take = 500;
+  const flows: { id: string; name: string }[] = [];
+  for (let skip = 0; ; skip += take) {
+    const { body } = await client.ask({ method: 'GET', path: `/flows/api/flows?skip=${skip}&take=${take}` });
+    if (!Array.isArray(body))
+      throw new CommandError('The service answered with no list of flows; is it a Sluice service?');
+    const page = body as typeof flows;
+    flows.push(...page.map(({ id, name }) => ({ id, name })));
+    if (page.length < take) return flows;
+  }
+}
+
+/** Says what a start on the database would do. It is only read, whether or not a service runs on it. */
+async function checkAgainstDatabase(folder: string | undefined, options: CheckOptions): Promise<Checked> {
+  const context = await openContext(folder);
+  const { flows, issues } = context;
+  const path = pathOf(options.against, context.settings);
+  const known = { issues, flows: flows.length };
+  if (path === undefined)
+    return { ...known, outcomes: [], notInFolder: [], against: 'nothing: no database is there yet' };
+  const inspection = inspect(path);
+  try {
+    return { ...known, ...(await plan(inspection, context, options)), against: `the database ${path}` };
+  } finally {
+    inspection.close();
+  }
+}
+
+/** Undefined where the database of the settings has not been made yet: then nothing is deployed. */
+function pathOf(against: string | undefined, settings: Settings): string | undefined {
+  if (against === undefined) {
+    const path = databasePath(settings, process.cwd());
+    return existsSync(path) ? path : undefined;
+  }
+  const [, path = ''] = /^sqlite:(.+)$/i.exec(against) ?? [];
+  if (path !== '' && path !== ':memory:') return path;
+  throw new CommandError(`--against "${against}": expected the URL of a service, or sqlite:PATH`);
+}
+
+function inspect(path: string): Inspection {
+  try {
+    return inspectDatabase(path);
+  } catch (error) {
+    throw new CommandError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** Plans with the parts of the service itself, on what the database holds. */
+async function plan(inspection: Inspection, context: CommandContext, { allow }: CheckOptions) {
+  const { flows, issues, extensions, settings } = context;
+  // A manifest that cannot be loaded is not gone.
+  const isWholeFolder = issues.every(({ severity }) => severity !== 'error');
+  const clock = { now: () => Date.now(), monotonic: () => performance.now() };
+  const refuse = () => Promise.reject(new Error('a database that is only looked at takes no writes'));
+  const store = {
+    findFlow: async (id: string) => inspection.findFlow(id),
+    findRevision: async (id: string, revision: number) => inspection.findRevision(id, revision),
+    readLiveFlow: async (id: string) => inspection.readLiveFlow(id),
+    findSuperseded: async (manifest: Parameters<Inspection['findSuperseded']>[0]) =>
+      inspection.findSuperseded(manifest),
+    listDeployed: async () => inspection.listDeployed(),
+    applyDeploys: refuse,
+    deployFlow: refuse,
+    setFlowEnabled: refuse,
+    setFlowDraining: refuse,
+  };
+  const catalog = createCatalog(store, clock);
+  const deployer = createDeployer({
+    store,
+    catalog,
+    clock,
+    rules: extensions.rules,
+    logger: pino({ level: 'silent' }),
+    retentionDays: settings.runRetentionDays,
+    manifestsWin: settings.manifestsWin,
+    onDeployed: () => {},
+  });
+  extensions.useFolder(flows);
+  await deployer.restore(flows);
+  const outcomes = await deployer.plan(flows, { allow, isWholeFolder, source: 'folder' });
+  const ids = new Set(flows.map(({ manifest }) => manifest.id));
+  const gone = catalog.list().filter(({ record }) => isWholeFolder && !ids.has(record.id));
+  return { outcomes, notInFolder: gone.map(({ record }) => ({ id: record.id, name: record.name })) };
 }

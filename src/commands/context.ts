@@ -1,15 +1,17 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { loadConfigModule } from '../config/config-module.ts';
-import { createToolbox, type Toolbox } from '../config/extensions.ts';
+import { type PreparedExtensions, prepareExtensions } from '../config/extensions.ts';
 import { configPath, processEnvironment, readSettings, SettingsError } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { ManifestsError, StoreUnavailableError } from '../errors.ts';
 import type { ManifestIssue } from '../manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from '../manifest/load.ts';
+import type { FindingClass } from '../model/finding.ts';
 
 /** What a command works with: the same settings, extensions and manifests as the service. */
 export interface CommandContext {
   readonly settings: Settings;
-  readonly toolbox: Toolbox;
+  readonly extensions: PreparedExtensions;
   readonly flows: readonly LoadedFlow[];
   readonly issues: readonly ManifestIssue[];
 }
@@ -24,12 +26,12 @@ export async function readCommandSettings(folder?: string): Promise<Settings> {
 /** Reads the folder given, else the one that the settings name. */
 export async function openContext(folder?: string): Promise<CommandContext> {
   const environment = processEnvironment();
-  const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
+  const { options, extensions: given } = await loadConfigModule(configPath(environment), process.cwd());
   const settings = readSettings(environment, folder === undefined ? options : { ...options, manifests: folder });
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
-  const toolbox = createToolbox({ settings, extensions, environment, clock, folder: process.cwd() });
-  const loaded = await loadManifests(folder ?? settings.manifests, toolbox.rules.folder);
-  return { settings, toolbox, ...loaded };
+  const extensions = prepareExtensions({ settings, extensions: given, environment, clock, folder: process.cwd() });
+  const loaded = await loadManifests(folder ?? settings.manifests, extensions.rules.folder);
+  return { settings, extensions, ...loaded };
 }
 
 /** A mistake of whoever typed the command: its message is the whole story. */
@@ -50,4 +52,31 @@ export function reporting<Args extends unknown[]>(action: (...args: Args) => Pro
 
 function isExpected(error: unknown): error is Error {
   return [CommandError, SettingsError, ManifestsError, StoreUnavailableError].some((kind) => error instanceof kind);
+}
+
+/** Names classes of findings; a command says what it does with them. */
+export function allowOption(description: string): Option {
+  return new Option('--allow <class>', `${description}; may be given several times`)
+    .argParser((value: string, before: readonly FindingClass[]) => [...before, allowable(value)])
+    .default([], 'none');
+}
+
+/** Adds the options that say where the service is, and who asks. */
+export function withService(command: Command): Command {
+  return withCredentials(command.option('--to <url>', 'where the service listens', 'http://127.0.0.1:3000'));
+}
+
+/** Adds the options that say who asks. */
+export function withCredentials(command: Command): Command {
+  return command
+    .option('--token <token>', 'bearer token of the service; SLUICE_DASHBOARD_TOKEN where not given')
+    .option(
+      '--user <name:password>',
+      'credentials of the service; SLUICE_DASHBOARD_USER and _PASSWORD where not given',
+    );
+}
+
+function allowable(value: string): FindingClass {
+  if (value === 'caution' || value === 'breaking') return value;
+  throw new InvalidArgumentError('expected caution or breaking');
 }

@@ -1,9 +1,8 @@
 import { Command } from 'commander';
 import { formatIssue } from '../manifest/issues.ts';
 import type { DeployOutcome, FindingClass } from '../model/finding.ts';
-import { checkAgainstService, putManifests, readFolder } from './check-service.ts';
-import { CommandError, readCommandSettings, reporting } from './context.ts';
-import { allowOption, withService } from './options.ts';
+import { checkAgainstService, putManifests, readFolder } from './check.ts';
+import { allowOption, CommandError, readCommandSettings, reporting, withService } from './context.ts';
 import { renderDeployed, renderOutcomes } from './render-outcomes.ts';
 import { type Credentials, createServiceClient } from './service-client.ts';
 

@@ -1,8 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
-import { CommandError, readCommandSettings, reporting } from './context.ts';
+import { CommandError, readCommandSettings, reporting, withService } from './context.ts';
 import { deployExitCode, deployFolder, type ServiceOptions } from './deploy.ts';
-import { withService } from './options.ts';
 import { renderDeployed } from './render-outcomes.ts';
 import { createServiceClient, type ServiceClient } from './service-client.ts';
 

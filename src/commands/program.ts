@@ -1,12 +1,15 @@
+import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
+import { describeSettings } from '../config/settings-schema.ts';
+import { manifestJsonSchema } from '../manifest/json-schema.ts';
 import { version } from '../version.ts';
+import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/description.ts';
+import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { checkCommand } from './check.ts';
+import { openContext, reporting } from './context.ts';
 import { deployCommand } from './deploy.ts';
 import { drainCommand } from './drain.ts';
-import { schemaCommand } from './schema.ts';
-import { schemesCommand } from './schemes.ts';
 import { sendCommand } from './send.ts';
-import { serveCommand } from './serve.ts';
 
 /** Runs what was typed. A mistake in it ends the process with code 2. */
 export async function runCommandLine(): Promise<void> {
@@ -27,4 +30,78 @@ export async function runCommandLine(): Promise<void> {
     command.exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
   }
   await program.parseAsync();
+}
+
+function schemaCommand(): Command {
+  return new Command('schema')
+    .description('Print the JSON Schema of manifests, for the completion of editors')
+    .option('-o, --output <file>', 'write it to a file instead')
+    .action(
+      reporting(async ({ output }: { output?: string }) => {
+        const text = `${JSON.stringify(manifestJsonSchema(), null, 2)}\n`;
+        if (output === undefined) process.stdout.write(text);
+        else await writeFile(output, text);
+      }),
+    );
+}
+
+function serveCommand(): Command {
+  return (
+    new Command('serve')
+      .description('Run the service; settings come from the environment and from sluice.config.ts')
+      .addHelpText('after', settingsHelp)
+      // Loaded only here: the service's own rooms cost every other command 0.2 s.
+      .action(async () => (await import('../serve.ts')).serve())
+  );
+}
+
+function settingsHelp(): string {
+  const rows = describeSettings().map(({ variable, accepts }) => `  ${variable.padEnd(38)} ${accepts}`);
+  return `\nSettings (environment variables):\n${rows.join('\n')}\n  ${'SLUICE_CONFIG'.padEnd(38)} the path of a config module\n`;
+}
+
+function schemesCommand(): Command {
+  return new Command('schemes')
+    .description('List the signature schemes that a trigger may name, and what each signature covers')
+    .option('--json', 'print everything that is known of each, as JSON')
+    .action(reporting(schemes));
+}
+
+async function schemes(options: { json?: true }): Promise<void> {
+  const { extensions } = await openContext();
+  const descriptions = describeSchemes(extensions.gateSettings.schemes);
+  process.stdout.write(options.json ? `${JSON.stringify(descriptions, null, 2)}\n` : table(descriptions));
+}
+
+function table(descriptions: readonly SchemeDescription[]): string {
+  const head = ['SCHEME', 'HEADER', 'ALGORITHM', 'TIMESTAMP', 'ID HEADER', 'HANDSHAKE', 'COVERS', 'GRADE'];
+  const rows = [head, ...descriptions.map(row)];
+  const widths = head.map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)));
+  const line = (cells: readonly string[]) => cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
+  const grades = Object.entries(CAPTURED).map(([grade, captured]) => `${grade}  ${captured}`);
+  return `${[...rows.map((cells) => line(cells).trimEnd()), '', ...grades].join('\n')}\n`;
+}
+
+function row(scheme: SchemeDescription): string[] {
+  const { timestamp, coverage } = scheme;
+  return [
+    [scheme.name, ...scheme.aliases].join(', '),
+    scheme.headers.join(', ') || (scheme.kind === 'builtIn' ? 'in the body' : '-'),
+    [scheme.algorithm, scheme.encoding].filter((part) => part !== null).join(' ') || '-',
+    timestamp === null ? '-' : `${timestamp.in} ${timestamp.name} (${timestamp.unit})`,
+    scheme.deliveryIdHeader ?? '-',
+    scheme.handshakes.map(handshake).join(', ') || '-',
+    coverage === null ? '?' : covered(coverage),
+    scheme.grade ?? '?',
+  ];
+}
+
+/** The publisher's own name of it may be the method's. */
+function handshake({ name, method, bringsKey }: SchemeDescription['handshakes'][number]): string {
+  return `${name === method ? method : `${method} ${name}`}${bringsKey ? ' (brings the key)' : ''}`;
+}
+
+function covered(coverage: NonNullable<SchemeDescription['coverage']>): string {
+  const parts = Object.entries(coverage).filter(([, isCovered]) => isCovered);
+  return parts.map(([part]) => part).join(' + ') || 'nothing';
 }

@@ -1,15 +1,18 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { Command } from 'commander';
+import { processEnvironment } from '../config/settings.ts';
 import { formatIssue } from '../manifest/issues.ts';
+import { secretReader } from '../manifest/read-secret.ts';
+import { resolveSecret } from '../manifest/secrets.ts';
 import type { WebhookTrigger } from '../model/manifest.ts';
 import { timestampText } from '../webhooks/schemes/encodings.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { type SignedDelivery, type SigningRequest, signDelivery } from '../webhooks/schemes/sign.ts';
+import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
 import { type CommandContext, CommandError, openContext, reporting } from './context.ts';
 import { sampleOf } from './samples.ts';
-import { signingKey } from './signing-key.ts';
 
 interface SendOptions {
   readonly to: string;
@@ -75,7 +78,7 @@ interface Request {
 }
 
 async function signedRequest(context: CommandContext, trigger: SentTrigger, options: SendOptions): Promise<Request> {
-  const scheme = resolveScheme(context.toolbox.gateSettings.schemes, trigger.inputs);
+  const scheme = resolveScheme(context.extensions.gateSettings.schemes, trigger.inputs);
   if (scheme?.kind === 'verifier') {
     throw new CommandError(`The scheme "${scheme.verifier.name}" is code that verifies; only its publisher can sign`);
   }
@@ -188,4 +191,35 @@ async function post({ url, headers, body }: Request): Promise<void> {
   }
   process.stdout.write(`${response.status} ${await response.text()}\n`);
   if (!response.ok) process.exitCode = 1;
+}
+
+/** The key to sign with: one that nobody has, the one given, else the trigger's own. */
+function signingKey(
+  { triggerKey, keys }: Pick<WebhookTrigger, 'triggerKey' | 'keys'>,
+  spec: SignatureSpec,
+  options: { readonly key?: string; readonly wrongKey?: true },
+): string {
+  if (options.wrongKey) return wrongKey(spec);
+  if (options.key !== undefined) return givenKey(options.key);
+  if (spec.algorithm === 'ed25519') {
+    throw new CommandError(
+      `${spec.name} signs with a private key, and the trigger has the public one: make a pair of your own, and give its private key with --key`,
+    );
+  }
+  const key = keys.current ?? keys.previous;
+  if (key !== undefined) return key;
+  throw new CommandError(`The trigger "${triggerKey}" has no webhookHmacKey to sign with; give a key with --key`);
+}
+
+function givenKey(text: string): string {
+  const readSecret = secretReader({ env: processEnvironment(), baseFolder: process.cwd() });
+  const secret = resolveSecret(text, readSecret);
+  if ('error' in secret) throw new CommandError(`--key: ${secret.error}`);
+  return secret.value;
+}
+
+function wrongKey({ keyEncoding }: SignatureSpec): string {
+  const wrong = randomBytes(32);
+  if (keyEncoding === 'hex') return wrong.toString('hex');
+  return `${keyEncoding === 'whsec' ? 'whsec_' : ''}${wrong.toString('base64')}`;
 }

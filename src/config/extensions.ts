@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { resolve } from 'node:path';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
@@ -11,7 +12,6 @@ import { webhookChecks } from '../webhooks/checks.ts';
 import { type GateChain, gateChain } from '../webhooks/gates/index.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/resolve.ts';
-import { owned, runAs } from './operator-code.ts';
 import { type Environment, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
 
@@ -27,7 +27,7 @@ export interface Extensions {
 }
 
 /** Everything that manifests are read and judged with, before anything runs. */
-export interface Toolbox {
+export interface PreparedExtensions {
   readonly handlers: HandlerTable;
   readonly gateSettings: SignatureSettings;
   readonly gates: GateChain;
@@ -37,7 +37,7 @@ export interface Toolbox {
   useFolder(flows: readonly LoadedFlow[]): void;
 }
 
-export interface ToolboxOptions {
+export interface PrepareExtensionsOptions {
   readonly settings: Settings;
   readonly extensions: Extensions;
   readonly environment: Environment;
@@ -46,7 +46,13 @@ export interface ToolboxOptions {
   readonly folder: string;
 }
 
-export function createToolbox({ settings, extensions, environment, clock, folder }: ToolboxOptions): Toolbox {
+export function prepareExtensions({
+  settings,
+  extensions,
+  environment,
+  clock,
+  folder,
+}: PrepareExtensionsOptions): PreparedExtensions {
   const { handlers, schemes, gates } = register(settings, extensions);
   const gateSettings = { ...settings, clock, schemes, sealsLearnedKeys: settings.storeKey !== undefined };
   const baseFolder = resolve(folder, settings.manifests);
@@ -114,4 +120,31 @@ function withOwner(plugin: GateChain[number]): GateChain[number] {
       return typeof gate === 'object' && gate !== null ? owned(gate, owner, ['check', 'rehearse']) : gate;
     },
   };
+}
+
+/**
+ * Whose code is running, through every promise, timer and callback that it starts: so that an error that nothing catches
+ * can be told from one of ours. Costs nothing where the operator brings no code.
+ */
+const owners = new AsyncLocalStorage<string>();
+
+/** Runs code of the operator's under the name that it is told by. */
+export function runAs<Result>(owner: string, run: () => Result): Result {
+  return owners.run(owner, run);
+}
+
+/** Asked in a handler of `uncaughtException` or `unhandledRejection`: whose code it was; undefined for our own. */
+export function ownerOfStray(): string | undefined {
+  return owners.getStore();
+}
+
+/** The object with some of its methods run under the owner's name; everything else is the object's own. */
+function owned<Owned extends object>(object: Owned, owner: string, methods: readonly (keyof Owned)[]): Owned {
+  return new Proxy(object, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== 'function' || !methods.includes(name as keyof Owned)) return value;
+      return (...given: unknown[]) => runAs(owner, () => Reflect.apply(value, target, given));
+    },
+  });
 }

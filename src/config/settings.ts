@@ -1,7 +1,6 @@
 import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
-import type { DashboardAccess } from '../dashboard/services.ts';
 import { MASK, maskUrl } from '../manifest/mask-url.ts';
 import { nearestName } from '../manifest/nearest.ts';
 import { secretReader } from '../manifest/read-secret.ts';
@@ -226,6 +225,18 @@ export function databasePath({ databaseUrl }: Settings, folder: string): string 
   const path = databaseUrl.slice('sqlite:'.length);
   return path === ':memory:' ? path : resolve(folder, path);
 }
+
+/** Who may use the dashboard. */
+export type DashboardAccess =
+  | {
+      readonly kind: 'credentials';
+      readonly basic?: { readonly user: string; readonly password: string } | undefined;
+      readonly token?: string | undefined;
+    }
+  /** No credentials: anyone on this machine, because the listener is on a loopback address. */
+  | { readonly kind: 'loopback' }
+  /** No credentials, on purpose: anyone who reaches the listener. */
+  | { readonly kind: 'open' };
 
 /** Who may use the dashboard; `contradictions` made sure that an open one was said on purpose. */
 export function dashboardAccess(settings: Settings): DashboardAccess {

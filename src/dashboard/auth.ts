@@ -1,10 +1,11 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
+import type { DashboardAccess } from '../config/settings.ts';
 import { HttpError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import { addressGroup } from '../webhooks/networks/address.ts';
-import type { DashboardAccess, DashboardServices } from './services.ts';
+import type { DashboardServices } from './services.ts';
 
 type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;
 

@@ -6,6 +6,7 @@ import type {
   RawServerDefault,
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { DashboardAccess } from '../config/settings.ts';
 import type { Deployment } from '../deploys/deployment.ts';
 import type { FlowSwitch } from '../deploys/flow-switch.ts';
 import type { Holding } from '../deploys/holding.ts';
@@ -69,18 +70,6 @@ export type DashboardApp = FastifyInstance<
 
 /** Adds the routes of one resource. */
 export type ApiRoutes = (app: DashboardApp, services: DashboardServices) => void;
-
-/** Who may use the dashboard. */
-export type DashboardAccess =
-  | {
-      readonly kind: 'credentials';
-      readonly basic?: { readonly user: string; readonly password: string } | undefined;
-      readonly token?: string | undefined;
-    }
-  /** No credentials: whoever is on this machine, for the listener is on a loopback address. */
-  | { readonly kind: 'loopback' }
-  /** No credentials, on purpose: whoever reaches the listener. */
-  | { readonly kind: 'open' };
 
 /** Where this process is reached from outside: what the operator says without a password in it, else what it listens on. */
 export function baseUrlOf(app: Pick<DashboardApp, 'server'>, services: DashboardServices): string {

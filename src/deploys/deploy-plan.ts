@@ -52,7 +52,14 @@ export function planDeploy(request: PlanRequest): DeployPlan {
   return {
     outcome: { ...about, action, revision: isUnchanged ? revision : (revision ?? 0) + 1, refusal: null },
     deploy: {
-      ...{ id, name, version, hash, snapshot, at, source, findings },
+      id,
+      name,
+      version,
+      hash,
+      snapshot,
+      at,
+      source,
+      findings,
       basedOn: revision,
       needsIdle: has('caution') && !isAllowed('caution'),
       triggers: { keys: Object.keys(loaded.manifest.triggers), renamed: isUnchanged ? [] : renames(request) },

@@ -167,7 +167,13 @@ class FlowDeployer implements Deployer {
     const replaced = flow === undefined ? folder.replacedBy(loaded) : undefined;
     const objections = replaced === undefined ? [] : [await this.#objection(replaced, loaded)];
     const plan = planDeploy({
-      ...{ loaded, live, objections, retentionDays, allow, source, at: clock.now() },
+      loaded,
+      live,
+      objections,
+      retentionDays,
+      allow,
+      source,
+      at: clock.now(),
       deployed: flow && revision && { flow, revision },
     });
     const planned = { ...plan, flow: loaded, current: flow?.revision ?? null, replaced };

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { Toolbox } from '../config/extensions.ts';
+import type { PreparedExtensions } from '../config/extensions.ts';
 import { DeploysRefusedError } from '../errors.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import type { Catalog } from '../flows/catalog.ts';
@@ -63,7 +63,7 @@ export interface Reload {
 
 export interface DeploymentServices extends Omit<DeployerServices, 'rules' | 'onDeployed' | 'catalog'> {
   readonly catalog: Catalog;
-  readonly toolbox: Toolbox;
+  readonly extensions: PreparedExtensions;
   /** Path of the folder of manifests. */
   readonly folder: string;
   readonly defaultMode: EnforcementMode;
@@ -75,15 +75,15 @@ export interface DeploymentServices extends Omit<DeployerServices, 'rules' | 'on
 }
 
 export function createDeployment(services: DeploymentServices): Deployment {
-  const { catalog, toolbox, logger, folder } = services;
-  const { rules } = toolbox;
+  const { catalog, extensions, logger, folder } = services;
+  const { rules } = extensions;
   const announceConflicts = conflictAnnouncer(logger);
   const tableOf = () =>
     createTriggerTable({
       flows: catalog.list(),
-      settings: toolbox.gateSettings,
+      settings: extensions.gateSettings,
       defaultMode: services.defaultMode,
-      plugins: toolbox.gates,
+      plugins: extensions.gates,
       holdDeliveries: services.holdDeliveries,
     });
   let table = tableOf();
@@ -100,7 +100,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
   };
   const deployer = createDeployer({ ...services, rules, onDeployed });
   const reload = oneAfterTheOther((options: ReloadOptions = {}) =>
-    reloadFolder(options, { folder, toolbox, deployer, catalog }),
+    reloadFolder(options, { folder, extensions, deployer, catalog }),
   );
   const reloadAndTell = async () => {
     try {
@@ -115,7 +115,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
     reloadAndTell,
     watch: () => watchFolder(folder, () => void reloadAndTell(), logger),
     async start(flows) {
-      toolbox.useFolder(flows);
+      extensions.useFolder(flows);
       const { refused, doubts } = await startFrom(flows, deployer, catalog);
       const lines = refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
       if (lines.length > 0 && services.failsWhenRefused === true) throw new DeploysRefusedError(lines);
@@ -147,27 +147,27 @@ async function reloadFolder(
   { allow = [], isPlan = false }: ReloadOptions,
   {
     folder,
-    toolbox,
+    extensions,
     deployer,
     catalog,
   }: {
     readonly folder: string;
-    readonly toolbox: Toolbox;
+    readonly extensions: PreparedExtensions;
     readonly deployer: Deployer;
     readonly catalog: Catalog;
   },
 ): Promise<Reload> {
-  const { flows, issues } = await loadManifests(folder, toolbox.rules.folder);
+  const { flows, issues } = await loadManifests(folder, extensions.rules.folder);
   if (issues.some(({ severity }) => severity === 'error')) return { isValid: false, issues, outcomes: [], doubts: [] };
   const options = { allow, isWholeFolder: true, source: 'folder' } as const;
-  if (!isPlan) toolbox.useFolder(flows);
+  if (!isPlan) extensions.useFolder(flows);
   const outcomes = await deployer[isPlan ? 'plan' : 'deploy'](flows, options);
-  const shut = isPlan ? [] : forbiddenLines(catalog, toolbox);
+  const shut = isPlan ? [] : forbiddenLines(catalog, extensions);
   return { isValid: true, issues, outcomes, doubts: [...warningsOf(outcomes), ...orphansOf(flows, catalog), ...shut] };
 }
 
 /** Of flows in force that came in over the API: what they reference may be allowed no longer. Their steps fail from now on. */
-function forbiddenLines(catalog: Catalog, { rules }: Toolbox): string[] {
+function forbiddenLines(catalog: Catalog, { rules }: PreparedExtensions): string[] {
   return catalog
     .list()
     .filter(({ loaded }) => loaded.source === 'api')

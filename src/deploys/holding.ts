@@ -5,13 +5,10 @@ import type { Engine } from '../flows/engine.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { HeldDeliveries } from '../webhooks/admission.ts';
 
 /** Deliveries that were taken while their flow starts no runs, and the runs that they start once it does. */
-export interface Holding {
-  /** Held deliveries of a flow. While there are any, the next one stands behind them. */
-  count(flowId: string): number;
-  /** One was held. */
-  held(flowId: string): void;
+export interface Holding extends HeldDeliveries {
   /** The flow may start runs again: its held ones start in the background, in order of arrival. */
   release(flowId: string): void;
   /** Counts what the last process held and starts what may start. */

@@ -133,8 +133,16 @@ async function accept(
   }
   const { flowId, triggerKey } = trigger.trigger;
   logEvent(services.logger, 'WebhookDeliveryAccepted', {
-    ...{ deliveryId, flowId, triggerKey, clientIp: delivery.clientIp, mode: trigger.mode, scheme: trigger.schemeName },
-    ...{ runId: result.runId, bodyBytes: delivery.body.byteLength, redeliveredFrom: record.id, isForced },
+    deliveryId,
+    flowId,
+    triggerKey,
+    clientIp: delivery.clientIp,
+    mode: trigger.mode,
+    scheme: trigger.schemeName,
+    runId: result.runId,
+    bodyBytes: delivery.body.byteLength,
+    redeliveredFrom: record.id,
+    isForced,
   });
   return answer('accepted', { reason: judgement.reason, message: detail, deliveryId, runId: result.runId });
 }

@@ -1,13 +1,20 @@
-import type { Holding } from '../deploys/holding.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
 /** What becomes of a delivery that passes the gates: its run starts, or starts later, or the delivery is refused. */
 export type Admission = 'open' | 'held' | 'disabled';
 
+/** The deliveries that wait until their flow may start runs again; deploys/holding.ts releases them. */
+export interface HeldDeliveries {
+  /** Held deliveries of a flow. While there are any, the next one waits behind them. */
+  count(flowId: string): number;
+  /** Called once a delivery is stored as held. */
+  held(flowId: string): void;
+}
+
 export interface AdmissionServices {
   readonly catalog: Pick<Catalog, 'find'>;
-  readonly holding: Pick<Holding, 'count'>;
+  readonly holding: Pick<HeldDeliveries, 'count'>;
 }
 
 /** Asked anew each time: the flow may have been disabled or drained since its triggers were prepared. */

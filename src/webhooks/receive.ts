@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Span } from '@opentelemetry/api';
 import type { Logger } from 'pino';
-import type { Holding } from '../deploys/holding.ts';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import { type Engine, START_TRIES } from '../flows/engine.ts';
@@ -12,7 +11,7 @@ import type { AcceptResult, Store } from '../store/store.ts';
 import { type LiveEvents, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { acceptDelivery } from './acceptance.ts';
-import { admissionTo } from './admission.ts';
+import { admissionTo, type HeldDeliveries } from './admission.ts';
 import { type Answer, accepted, isUnverified, methodNotAllowed, refused } from './answers.ts';
 import { type RecordedAnswer, recordOf } from './delivery-record.ts';
 import { fullBucket, type RateLimit, type TokenBucket, takePermit } from './gates/rate-limit.ts';
@@ -31,7 +30,7 @@ export interface ReceiverServices {
   readonly store: Store;
   readonly engine: Engine;
   readonly catalog: Pick<Catalog, 'find'>;
-  readonly holding: Pick<Holding, 'count' | 'held'>;
+  readonly holding: HeldDeliveries;
   /** The table in force; a deploy puts a new one in its place. */
   readonly triggers: () => TriggerTable;
   /** The mode of what belongs to no trigger. */

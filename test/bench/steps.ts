@@ -38,7 +38,10 @@ const logger = pino({ level: 'silent' });
 const handlers = handlerTable(builtInHandlers({ egressAllow: [] }));
 const readSecret = () => ({ error: 'there are no secrets' });
 const { flow } = parseManifest(JSON.stringify({ id: FLOW_ID, version: '1', steps }), 'bench.json', {
-  ...{ handlers, readSecret, strict: false, checks: [] },
+  handlers,
+  readSecret,
+  strict: false,
+  checks: [],
 });
 if (flow === undefined) throw new Error('the manifest has errors');
 const catalog = createCatalog(store, clock);
@@ -65,7 +68,14 @@ live.subscribe(({ type, runId, data }) => {
   }
 });
 const runtime = createRuntime({
-  ...{ store, catalog, handlers, readSecret, clock, logger, live, metrics: createMetrics() },
+  store,
+  catalog,
+  handlers,
+  readSecret,
+  clock,
+  logger,
+  live,
+  metrics: createMetrics(),
   concurrency: Number(values.concurrency),
 });
 await runtime.start();

@@ -13,8 +13,14 @@ const before = flow({ fetch: noOp(), approve: noOp('fetch'), pay: noOp('approve'
 const outcome = (change: Partial<DeployOutcome> = {}): DeployOutcome => {
   const findings = change.findings ?? [];
   return {
-    ...{ flowId: FLOW_ID, name: 'Orders', version: '1', action: 'updated', class: gravest(findings), revision: 2 },
-    ...{ runsInFlight: 0, refusal: null },
+    flowId: FLOW_ID,
+    name: 'Orders',
+    version: '1',
+    action: 'updated',
+    class: gravest(findings),
+    revision: 2,
+    runsInFlight: 0,
+    refusal: null,
     ...change,
     findings,
   };

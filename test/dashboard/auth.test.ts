@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { DashboardAccess } from '../../src/config/settings.ts';
 import { loginDelays } from '../../src/dashboard/auth.ts';
-import type { DashboardAccess } from '../../src/dashboard/services.ts';
 import { ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 const basic = (user: string, password: string) => `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;

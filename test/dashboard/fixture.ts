@@ -125,7 +125,7 @@ export async function startDashboard(
   const rules = { strict: false, handlers, readSecret, checks: [] };
   const deployment = createDeployment({
     ...{ store, catalog, clock, logger, folder, defaultMode: 'Audit', holdDeliveries: false, retentionDays: 30 },
-    toolbox: {
+    extensions: {
       handlers,
       gateSettings: settings,
       gates: plugins,

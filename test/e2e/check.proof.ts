@@ -17,12 +17,17 @@ const noOp = (...after: string[]) => ({
 });
 const steps = { a: noOp(), b: noOp('a'), c: noOp('b') };
 const orders = (change: object = {}) => ({
-  ...{ id: FLOW_ID, name: 'orders', version: '1', steps },
+  id: FLOW_ID,
+  name: 'orders',
+  version: '1',
+  steps,
   triggers: { hook: { type: 'webhook', inputs: { webhookSlug: 'orders' } } },
   ...change,
 });
 const waiting = (change: object = {}) => ({
-  ...{ id: WAITING_ID, name: 'waiting', version: '1' },
+  id: WAITING_ID,
+  name: 'waiting',
+  version: '1',
   steps: { ask: { type: 'WaitForSignal', inputs: { signalName: 'go' } }, next: noOp('ask') },
   ...change,
 });

@@ -29,8 +29,11 @@ const manifestOf = (steps: object, change: object = {}) => ({
     github: {
       type: 'webhook',
       inputs: {
-        ...{ webhookSlug: 'push', webhookSignatureScheme: 'GitHub', webhookHmacKey: GITHUB_SECRET },
-        ...{ webhookNonceHeader: 'X-GitHub-Delivery', webhookEnforcementMode: 'Enforce' },
+        webhookSlug: 'push',
+        webhookSignatureScheme: 'GitHub',
+        webhookHmacKey: GITHUB_SECRET,
+        webhookNonceHeader: 'X-GitHub-Delivery',
+        webhookEnforcementMode: 'Enforce',
       },
     },
   },

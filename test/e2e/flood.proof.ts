@@ -124,7 +124,11 @@ it('a flood of refused deliveries costs a bounded amount of memory and disk, and
   const p99Ms = { quiet: p99(quiet.latenciesMs), flood: p99(flood.latenciesMs) };
   console.log(
     JSON.stringify({
-      ...{ accepted, refused: flood.refused, kept, p99Ms, p99Ratio: p99Ms.flood / p99Ms.quiet },
+      accepted,
+      refused: flood.refused,
+      kept,
+      p99Ms,
+      p99Ratio: p99Ms.flood / p99Ms.quiet,
       peakMiB: Object.fromEntries(Object.entries(peak).map(([name, bytes]) => [name, Math.round(bytes / MIB)])),
     }),
   );

@@ -61,7 +61,10 @@ const catalog = createCatalog(store, clock);
 const snapshot = snapshotOf(flow, () => []);
 await catalog.deploy({ file: 'flow.json', manifest: flow, snapshot, hash: hashOf(snapshot), webhooks: [] });
 const runtime = createRuntime({
-  ...{ store, catalog, clock, logger },
+  store,
+  catalog,
+  clock,
+  logger,
   handlers: new Map(handlers.map((handler) => [handler.type, handler])),
   readSecret: () => ({ error: 'there are no secrets' }),
   metrics: createMetrics(),
@@ -70,8 +73,12 @@ await runtime.start();
 
 for (let started = 0; started < runs; started += 1) {
   const result = await runtime.engine.triggerFlow({
-    ...{ flowId: flow.id, triggerKey: 'manual', triggerType: 'manual' },
-    ...{ body: Buffer.from('{"items":[1,2,3]}'), contentType: 'application/json', headers: {} },
+    flowId: flow.id,
+    triggerKey: 'manual',
+    triggerType: 'manual',
+    body: Buffer.from('{"items":[1,2,3]}'),
+    contentType: 'application/json',
+    headers: {},
   });
   // Acknowledged: written at once, for a stream could be lost with the process.
   writeSync(1, `${result.runId}\n`);

@@ -24,7 +24,9 @@ const after = (key: string, edge: object = {}) => ({ [key]: { statuses: ['Succee
 const retry = { maxAttempts: 3, backoffSeconds: 0.01, factor: 1, maxBackoffSeconds: 1, jitter: false };
 
 const flow = {
-  ...{ id: FLOW_ID, name: 'orders', version: '1' },
+  id: FLOW_ID,
+  name: 'orders',
+  version: '1',
   triggers: { manual: { type: 'manual', inputs: {} } },
   steps: {
     first: { type: 'NoOp', inputs: {}, runAfter: {} },

@@ -156,7 +156,10 @@ async function writeManifests(origin: string): Promise<void> {
     poll: {
       type: 'HttpRequest',
       inputs: {
-        ...{ url: 'env:STEP_URL', pollEnabled: true, pollIntervalSeconds: 1, pollTimeoutSeconds: 1 },
+        url: 'env:STEP_URL',
+        pollEnabled: true,
+        pollIntervalSeconds: 1,
+        pollTimeoutSeconds: 1,
         pollCondition: 'false',
       },
     },
@@ -198,7 +201,9 @@ async function deliver(slug: string, key: string): Promise<{ status: number; sai
   const response = await fetch(`${service.url}/flows/api/webhook/${slug}?token=${QUERY_TOKEN}`, {
     method: 'POST',
     headers: {
-      ...{ ...SENT, authorization: `Bearer ${SENT.authorization}`, cookie: `session=${SENT.cookie}` },
+      ...SENT,
+      authorization: `Bearer ${SENT.authorization}`,
+      cookie: `session=${SENT.cookie}`,
       'x-hub-signature-256': `sha256=${createHmac('sha256', key).update(body).digest('hex')}`,
       'x-github-delivery': randomUUID(),
     },
@@ -316,9 +321,13 @@ it('lets no secret out: not in an answer, a log line, a span, a metric, a live e
 it('says in no error of a start what a credential is', async () => {
   const secret = plainCanary('refused');
   const env = {
-    ...{ PATH: process.env.PATH ?? '', SLUICE_DATABASE_URL: `postgres://sluice:${secret}@db.example/sluice` },
-    ...{ SLUICE_PUBLIC_URL: `https://u:${secret}@hooks.example.com/?token=${secret}`, SLUICE_DASHBOARD_USER: secret },
-    ...{ SLUICE_EGRESS_ALLOW: `https://u:${secret}@internal`, SLUICE_STORE_KEY: '', SLUICE_PORT: 'none' },
+    PATH: process.env.PATH ?? '',
+    SLUICE_DATABASE_URL: `postgres://sluice:${secret}@db.example/sluice`,
+    SLUICE_PUBLIC_URL: `https://u:${secret}@hooks.example.com/?token=${secret}`,
+    SLUICE_DASHBOARD_USER: secret,
+    SLUICE_EGRESS_ALLOW: `https://u:${secret}@internal`,
+    SLUICE_STORE_KEY: '',
+    SLUICE_PORT: 'none',
   };
   const main = resolve(import.meta.dirname, '../../dist/main.js');
   const said = await new Promise<string>((done) =>

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { createToolbox } from '../../src/config/extensions.ts';
+import { prepareExtensions } from '../../src/config/extensions.ts';
 import { readSettings } from '../../src/config/settings.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import type { Json } from '../../src/model/json.ts';
@@ -19,7 +19,7 @@ const SAYS_SO = ['webhookEnforcementMode', 'webhookSignatureScheme', 'webhookRep
 const clock = new FakeClock();
 // The weakest default there is: what a manifest does not say itself is off.
 const settings = readSettings({ SLUICE_ENFORCEMENT_MODE: 'Off' });
-const toolbox = createToolbox({ settings, extensions: {}, environment: {}, clock, folder: FOLDER });
+const extensions = prepareExtensions({ settings, extensions: {}, environment: {}, clock, folder: FOLDER });
 
 type Path = readonly string[];
 
@@ -31,22 +31,22 @@ interface Mutation {
 
 /** Undefined where the manifest does not load: then it serves nobody. */
 function load(manifest: Json): PreparedTrigger[] | undefined {
-  const { flow, issues } = parseManifest(JSON.stringify(manifest), 'sample.json', toolbox.rules.folder);
+  const { flow, issues } = parseManifest(JSON.stringify(manifest), 'sample.json', extensions.rules.folder);
   if (flow === undefined || issues.some(({ severity }) => severity === 'error')) return undefined;
   const { id, name, version } = flow.manifest;
   const record = { id, name, version, revision: 1, isEnabled: true, createdAt: NOW, updatedAt: NOW };
   const table = createTriggerTable({
     flows: [{ record, loaded: flow }],
-    settings: toolbox.gateSettings,
+    settings: extensions.gateSettings,
     defaultMode: settings.enforcementMode,
-    plugins: toolbox.gates,
+    plugins: extensions.gates,
   });
   return [...table.list()];
 }
 
 /** Deliveries to the trigger that are wrong in one way each. */
 function wrongDeliveries({ trigger }: PreparedTrigger) {
-  const scheme = resolveScheme(toolbox.gateSettings.schemes, trigger.inputs);
+  const scheme = resolveScheme(extensions.gateSettings.schemes, trigger.inputs);
   const key = trigger.keys.current;
   if (scheme?.kind !== 'spec' || key === undefined) throw new Error('the sample signs nothing');
   const body = Buffer.from('{"id":"evt_1"}');

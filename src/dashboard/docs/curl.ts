@@ -1,4 +1,4 @@
-import type { DashboardAccess } from '../services.ts';
+import type { DashboardAccess } from '../../config/settings.ts';
 
 /** Values for the words in braces of a path, and for queries: real ones where the service has some. */
 export interface PathExamples {

@@ -1,0 +1,237 @@
+import type { DeployedFlow } from '../flows/catalog.ts';
+import { nextTicks, type Schedule } from '../flows/scheduler.ts';
+import type { Reason } from '../model/delivery.ts';
+import type { DeliveryCount, RunCount, SlotWait, SlotWaits } from '../store/store.ts';
+import { presetConcerns, whyNotEnforced } from '../webhooks/checks.ts';
+import type { PreparedTrigger } from '../webhooks/triggers.ts';
+
+/** Something that an operator should look at, and where. */
+export interface AttentionItem {
+  /** Names the rule; stable, for machines. */
+  readonly kind: AttentionKind;
+  readonly severity: 'error' | 'warning' | 'info';
+  /** What is so, in a sentence. */
+  readonly message: string;
+  /** Path of the page that shows it. */
+  readonly link: string;
+}
+
+export const ATTENTION_KINDS = [
+  'store_unavailable',
+  'deliveries_not_stored',
+  'failed_runs',
+  'steps_waiting_for_slot',
+  'schedule_overdue',
+  'schedule_paused',
+  'refusals_rising',
+  'deliveries_to_disabled_flow',
+  'trigger_not_enforced',
+  'previous_key_in_use',
+  'previous_key_unused',
+  'preset_doubtful',
+] as const;
+export type AttentionKind = (typeof ATTENTION_KINDS)[number];
+
+/** What is known at one instant. */
+export interface Situation {
+  readonly now: number;
+  readonly flows: readonly DeployedFlow[];
+  readonly triggers: readonly PreparedTrigger[];
+  readonly schedules: readonly Schedule[];
+  /** Runs that ended in the last 24 hours and what is gone of the first of them. */
+  readonly ended: readonly RunCount[];
+  /** Deliveries of the same hours; `recent` are those of this hour and the one before. */
+  readonly deliveries: readonly DeliveryCount[];
+  /** Steps that have been due for `LONG_SLOT_WAIT_MS`, and how many may run at once. */
+  readonly slots: SlotWaits & { readonly concurrency: number };
+}
+
+const HOUR_MS = 3_600_000;
+export const LOOK_BACK_HOURS = 24;
+export const RECENT_HOURS = 2;
+/** A schedule that is due fires within seconds; later than this something holds it. */
+const OVERDUE_AFTER_MS = 120_000;
+/** A free slot takes a due step within milliseconds; what is due for this long waits for other steps to end. */
+export const LONG_SLOT_WAIT_MS = 10_000;
+/** Between two steps a slot is free for a moment; with fewer taken than this the slots are not what is missing. */
+const TAKEN_SHARE = 0.9;
+/** So many refusals in the recent hours, and so many times more than usual, are worth a look. */
+const RISING_COUNT = 20;
+const RISING_FACTOR = 5;
+
+/** The gravest first. */
+export function attentionTo(situation: Situation): AttentionItem[] {
+  const items = [
+    ...failedRuns(situation),
+    ...slotWaits(situation),
+    ...schedules(situation),
+    ...risingRefusals(situation),
+    ...disabledFlows(situation),
+    ...situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
+  ];
+  const order = ['error', 'warning', 'info'];
+  return items.sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
+}
+
+/** A flow that is held by its own manifest is so on purpose; the others are told together, for one setting frees them. */
+function slotWaits({ slots, flows, now }: Situation): AttentionItem[] {
+  const item = (severity: AttentionItem['severity'], waits: readonly SlotWait[], why: string) => {
+    const most = waits.reduce((one, other) => (other.count > one.count ? other : one));
+    const name = nameOf(most.flowId, flows);
+    const of = waits.length === 1 ? name : `${waits.length} flows, most of them of ${name},`;
+    const oldestMs = now - Math.min(...waits.map(({ oldestDueAt }) => oldestDueAt));
+    const wait = `for over ${LONG_SLOT_WAIT_MS / 1000} s (the oldest for ${lasting(oldestMs)})`;
+    return {
+      kind: 'steps_waiting_for_slot' as const,
+      severity,
+      message: `${stepsWait(waits, of)} ${wait}: ${why}`,
+      link: `/flows/runs?status=Running&flowId=${most.flowId}`,
+    };
+  };
+  const held = slots.waits.flatMap((wait) => {
+    if (wait.limit === null) return [];
+    const { stepType, concurrency } = wait.limit;
+    const what = stepType === null ? 'the flow' : `its ${stepType} steps`;
+    const why = `its manifest limits ${what} to ${concurrency} at once, as intended; raise \`concurrency\` there if that is too slow`;
+    return [item('info', [wait], why)];
+  });
+  const others = slots.waits.filter(({ limit }) => limit === null);
+  return others.length === 0 ? held : [item('warning', others, whyNoSlot(slots)), ...held];
+}
+
+function stepsWait(waits: readonly SlotWait[], flow: string): string {
+  const count = waits.reduce((sum, each) => sum + each.count, 0);
+  if (waits.some(({ isMore }) => isMore)) return `More than ${count} steps of ${flow} have waited for a slot`;
+  return count === 1 ? `1 step of ${flow} has waited for a slot` : `${count} steps of ${flow} have waited for a slot`;
+}
+
+function whyNoSlot({ running, concurrency, alone }: Situation['slots']): string {
+  if (alone !== null) {
+    return `the step ${alone.stepKey} of the run ${alone.runId} runs alone, because it ran when the process died`;
+  }
+  const taken = `${running} of ${concurrency} slots are taken`;
+  if (running >= concurrency * TAKEN_SHARE) return `${taken}; raise SLUICE_STEP_CONCURRENCY`;
+  return `only ${taken}, so that more slots would not help; check the log and the load of CPU and disk`;
+}
+
+function lasting(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+}
+
+function nameOf(flowId: string, flows: Situation['flows']): string {
+  return flows.find(({ record }) => record.id === flowId)?.record.name ?? flowId;
+}
+
+function failedRuns({ ended, flows, now }: Situation): AttentionItem[] {
+  const failed = ended.filter(({ status }) => status === 'Failed' || status === 'TimedOut');
+  return [...new Set(failed.map(({ flowId }) => flowId))].map((flowId) => {
+    const count = failed.reduce((sum, each) => sum + (each.flowId === flowId ? each.count : 0), 0);
+    return {
+      kind: 'failed_runs',
+      severity: 'error',
+      message: `${runs(count)} of ${nameOf(flowId, flows)} failed since ${startOf(now, LOOK_BACK_HOURS)}`,
+      link: `/flows/runs?status=Failed&flowId=${flowId}`,
+    };
+  });
+}
+
+function runs(count: number): string {
+  return count === 1 ? '1 run' : `${count} runs`;
+}
+
+function schedules({ schedules: all, now }: Situation): AttentionItem[] {
+  const link = '/flows/schedules';
+  return all.flatMap((schedule): AttentionItem[] => {
+    const name = `${schedule.flowName}/${schedule.triggerKey}`;
+    const { nextAt, lastAt, isPaused, isDraining } = schedule;
+    // The ticks of a flow that is drained pass on purpose.
+    if (isDraining) return [];
+    if (isPaused) {
+      const missed = lastAt === null ? undefined : nextTicks(schedule, lastAt, 1)[0];
+      if (missed === undefined || missed > now) {
+        return [{ kind: 'schedule_paused', severity: 'info', message: `The schedule ${name} is paused`, link }];
+      }
+      const message = `The schedule ${name} is paused and would have fired at ${iso(missed)}`;
+      return [{ kind: 'schedule_paused', severity: 'warning', message, link }];
+    }
+    if (nextAt === null || nextAt >= now - OVERDUE_AFTER_MS) return [];
+    const message = `The schedule ${name} was due at ${iso(nextAt)} and has not fired`;
+    return [{ kind: 'schedule_overdue', severity: 'error', message, link }];
+  });
+}
+
+function risingRefusals({ deliveries, now }: Situation): AttentionItem[] {
+  const byReason = new Map<Reason, { recent: number; before: number }>();
+  for (const { reason, count, recent } of deliveries) {
+    if (reason === null) continue;
+    const known = byReason.get(reason) ?? { recent: 0, before: 0 };
+    byReason.set(reason, { recent: known.recent + recent, before: known.before + count - recent });
+  }
+  return [...byReason].flatMap(([reason, { recent, before }]): AttentionItem[] => {
+    const usual = Math.round((before / (LOOK_BACK_HOURS - RECENT_HOURS + 1)) * RECENT_HOURS);
+    if (recent < RISING_COUNT || recent < usual * RISING_FACTOR) return [];
+    const message = `${recent} deliveries failed with ${reason} since ${startOf(now, RECENT_HOURS - 1)}; usual in so long are ${usual}`;
+    return [{ kind: 'refusals_rising', severity: 'warning', message, link: `/flows/deliveries?reason=${reason}` }];
+  });
+}
+
+function disabledFlows({ deliveries, flows, now }: Situation): AttentionItem[] {
+  return flows.flatMap(({ record }): AttentionItem[] => {
+    const count = deliveries.reduce(
+      (sum, each) => sum + (each.flowId === record.id && each.reason === 'flow_disabled' ? each.count : 0),
+      0,
+    );
+    if (record.isEnabled || count === 0) return [];
+    const message = `${record.name} is disabled and ${count} deliveries to it were refused since ${startOf(now, LOOK_BACK_HOURS)}`;
+    const link = `/flows/deliveries?flowId=${record.id}&reason=flow_disabled`;
+    return [{ kind: 'deliveries_to_disabled_flow', severity: 'warning', message, link }];
+  });
+}
+
+function triggerItems(prepared: PreparedTrigger, { deliveries, now }: Situation): AttentionItem[] {
+  const { trigger } = prepared;
+  const name = `${trigger.flowName}/${trigger.triggerKey}`;
+  const link = `/flows/flows/${trigger.flowId}`;
+  const item = (kind: AttentionKind, severity: AttentionItem['severity'], message: string) => ({
+    kind,
+    severity,
+    message,
+    link,
+  });
+  const why = whyNotEnforced(prepared);
+  const items = why.length === 0 ? [] : [item('trigger_not_enforced', 'warning', `${name} is open: ${why.join(', ')}`)];
+  if (trigger.keys.previous !== undefined) {
+    const used = deliveries.reduce(
+      (sum, each) =>
+        sum + (each.flowId === trigger.flowId && each.triggerKey === trigger.triggerKey ? each.usedPreviousKey : 0),
+      0,
+    );
+    const since = startOf(now, LOOK_BACK_HOURS);
+    items.push(
+      used > 0
+        ? item('previous_key_in_use', 'warning', `${used} deliveries to ${name} used its previous key since ${since}`)
+        : item('previous_key_unused', 'info', `No delivery to ${name} used its previous key since ${since}`),
+    );
+  }
+  return [
+    ...items,
+    ...presetConcerns(trigger.inputs, now).map(({ concern }) =>
+      item('preset_doubtful', 'warning', `${name}: ${concern}`),
+    ),
+  ];
+}
+
+/** The whole hour so many hours ago: figures are counted by the hour. */
+function startOf(now: number, hoursAgo: number): string {
+  return iso((Math.floor(now / HOUR_MS) - hoursAgo) * HOUR_MS);
+}
+
+function iso(at: number): string {
+  return new Date(at)
+    .toISOString()
+    .replace(/:00\.000Z$/, 'Z')
+    .replace(/\.\d+Z$/, 'Z');
+}

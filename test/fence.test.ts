@@ -1,0 +1,148 @@
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, extname, join, resolve } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+
+const ROOT = resolve(import.meta.dirname, '..');
+const BIOME = join(ROOT, 'node_modules/@biomejs/biome/bin/biome');
+
+/** A file, and one import in it that its room may not have. */
+const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
+  ['src/model/run.ts', "import { randomUUID } from 'node:crypto';"],
+  ['src/model/deep/run.ts', "import type { Flow } from '../../manifest/load.ts';"],
+  ['src/expressions/compile.ts', "import { readFile } from 'node:fs/promises';"],
+  ['src/expressions/cel/compile.ts', "import type { Store } from '../../store/store.ts';"],
+  ['src/manifest/parse.ts', "import { readFileSync } from 'node:fs';"],
+  ['src/manifest/parse.ts', "import type { Store } from '../store/store.ts';"],
+  ['src/manifest/checks/deep/webhook.ts', "import { resolveScheme } from '../../../webhooks/schemes/resolve.ts';"],
+  ['src/telemetry/metrics.ts', "import type { Catalog } from '../flows/catalog.ts';"],
+  ['src/store/sealed.ts', "import { openSqliteStore } from './sqlite/client.ts';"],
+  ['src/store/contract/runs.ts', "import type { Engine } from '../../flows/engine.ts';"],
+  ['src/store/sqlite/accept.ts', "import type { Delivery } from '../../webhooks/gate.ts';"],
+  ['src/store/sqlite/deep/accept.ts', "import { createEngine } from '../../../flows/engine.ts';"],
+  ['src/store/sqlite/migrations/9999-later.ts', "import { openDatabase } from '../connection.ts';"],
+  ['src/flows/engine.ts', "import { ingress } from '../webhooks/ingress.ts';"],
+  ['src/flows/engine.ts', "import { buildApp } from '../app.ts';"],
+  ['src/flows/engine.ts', "import Fastify from 'fastify';"],
+  ['src/flows/handlers/fail.ts', "import type { Delivery } from '../../webhooks/gate.ts';"],
+  ['src/flows/handlers/fail.ts', "import type { Store } from '../../store/store.ts';"],
+  ['src/flows/handlers/http/deep.ts', "export { ingress } from '../../../webhooks/ingress.ts';"],
+  ['src/flows/handlers/http/deep.ts', "export const app = import('../../../app.ts');"],
+  ['src/webhooks/receive.ts', "import { openSqliteStore } from '../store/sqlite/client.ts';"],
+  ['src/webhooks/receive.ts', "import type { Holding } from '../deploys/holding.ts';"],
+  ['src/webhooks/receive.ts', "import { review } from '../review/review.ts';"],
+  ['src/webhooks/deep/receive.ts', "import { dashboard } from '../../dashboard/dashboard.ts';"],
+  ['src/webhooks/gates/ip.ts', "import type { Store } from '../../store/store.ts';"],
+  ['src/webhooks/gates/ip.ts', "import type { FastifyRequest } from 'fastify';"],
+  ['src/webhooks/gates/ip.ts', "import { runGates } from '../pipeline.ts';"],
+  ['src/webhooks/gates/deep/ip.ts', "import Database from 'better-sqlite3';"],
+  ['src/webhooks/networks/address.ts', "import { signatureGate } from '../gates/signature.ts';"],
+  ['src/webhooks/schemes/resolve.ts', "import { readFileSync } from 'node:fs';"],
+  ['src/webhooks/schemes/publishers/stripe.ts', "import type { Store } from '../../../store/store.ts';"],
+  ['src/webhooks/schemes/publishers/stripe.ts', "import { request } from 'undici';"],
+  ['src/config/settings.ts', "import { buildApp } from '../app.ts';"],
+  ['src/config/settings.ts', "import type { Services } from '../dashboard/services.ts';"],
+  ['src/config/config-module.ts', "import { createDeployment } from '../deploys/deployment.ts';"],
+  ['src/deploys/deployer.ts', "import { review } from '../review/review.ts';"],
+  ['src/deploys/deep/deployer.ts', "import { openSqliteStore } from '../../store/sqlite/client.ts';"],
+  ['src/deploys/changes/index.ts', "import type { Store } from '../../store/store.ts';"],
+  ['src/deploys/changes/recipes/flow-id.ts', "import { createDeployment } from '../../deployment.ts';"],
+  ['src/review/redeliver.ts', "import type { Services } from '../dashboard/services.ts';"],
+  ['src/review/redeliver.ts', "import { openSqliteStore } from '../store/sqlite/client.ts';"],
+  ['src/dashboard/auth.ts', "import { buildApp } from '../app.ts';"],
+  ['src/dashboard/api/runs.ts', "import { buildApp } from '../../app.ts';"],
+  ['src/dashboard/api/deep/runs.ts', "import { openSqliteStore } from '../../../store/sqlite/client.ts';"],
+  ['src/dashboard/web/page.tsx', "import type { runSchema } from '../api/runs.ts';"],
+  ['src/dashboard/web/graph/layout.ts', "import { readFileSync } from 'node:fs';"],
+  ['src/dashboard/web/graph/deep/layout.ts', "import type { runSchema } from '../../../api/runs.ts';"],
+  ['src/commands/check.ts', "import { buildApp } from '../app.ts';"],
+  ['src/commands/check.ts', "import { openSqliteStore } from '../store/sqlite/client.ts';"],
+  ['src/app.ts', "import { openSqliteStore } from './store/sqlite/client.ts';"],
+];
+
+/** One of each kind of import that must stay possible: a fence that refuses everything proves nothing. */
+const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
+  ['src/model/run.ts', "import type { Json } from './json.ts';"],
+  ['src/expressions/compile.ts', "import type { Json } from '../model/json.ts';"],
+  ['src/manifest/load.ts', "import { readFile } from 'node:fs/promises';"],
+  ['src/store/store.ts', "import type { AcceptedRun } from './contract/runs.ts';"],
+  ['src/store/sqlite/accept.ts', "import { plan } from '../../flows/planner.ts';"],
+  ['src/flows/engine.ts', "import type { Store } from '../store/store.ts';"],
+  ['src/flows/handlers/fail.ts', "import { z } from 'zod';"],
+  ['src/webhooks/ingress.ts', "import type { FastifyInstance } from 'fastify';"],
+  ['src/webhooks/gates/ip.ts', "import type { Gate } from '../gate.ts';"],
+  ['src/webhooks/schemes/publishers/stripe.ts', "import type { SignatureSpec } from '../spec.ts';"],
+  ['src/deploys/deployment.ts', "import { createTriggerTable } from '../webhooks/triggers.ts';"],
+  ['src/review/redeliver.ts', "import { judge } from '../webhooks/pipeline.ts';"],
+  ['src/dashboard/api/runs.ts', "import type { Store } from '../../store/store.ts';"],
+  ['src/dashboard/web/graph/layout.ts', "import { signal } from '../state.ts';"],
+  ['src/store/open-store.ts', "import { openSqliteStore } from './sqlite/client.ts';"],
+];
+
+/** Files that import each other, by value, by type alone, and over a third. */
+const CYCLES: readonly (readonly [file: string, statement: string])[] = [
+  ['src/flows/cycle-a.ts', "import { b } from './cycle-b.ts';\nexport const a = () => b;"],
+  ['src/flows/cycle-b.ts', "import { a } from './cycle-a.ts';\nexport const b = () => a;"],
+  ['src/review/type-a.ts', "import type { B } from './type-b.ts';\nexport type A = { b?: B };"],
+  ['src/review/type-b.ts', "import type { C } from './type-c.ts';\nexport type B = { c?: C };"],
+  ['src/review/type-c.ts', "import type { A } from './type-a.ts';\nexport type C = { a?: A };"],
+];
+
+interface Diagnostic {
+  readonly category: string;
+  readonly location: { readonly path: string };
+}
+
+let folder: string;
+let diagnostics: readonly Diagnostic[];
+
+/** Rules that name one file are tested on that file. */
+const NAMED = new Set(['src/manifest/load.ts', 'src/config/config-module.ts', 'src/store/open-store.ts']);
+/** Each statement gets a file of its own in the same folder. */
+const plantedAs = (rows: typeof FORBIDDEN, prefix: string) =>
+  rows.map(([original, statement], index) => {
+    const own = join(dirname(original), `${prefix}-${index}${extname(original)}`);
+    return { original, statement, file: NAMED.has(original) ? original : own };
+  });
+const forbidden = plantedAs(FORBIDDEN, 'forbidden');
+const allowed = plantedAs(ALLOWED, 'allowed');
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-fence-'));
+  const plant = (file: string, text: string) => {
+    mkdirSync(dirname(join(folder, file)), { recursive: true });
+    writeFileSync(join(folder, file), text);
+  };
+  copyFileSync(join(ROOT, '.biome.json'), join(folder, '.biome.json'));
+  for (const { file, statement } of [...forbidden, ...allowed]) plant(file, `${statement}\n`);
+  for (const [file, statement] of CYCLES) plant(file, `${statement}\n`);
+  diagnostics = lint();
+}, 60_000);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function lint(): Diagnostic[] {
+  const rules = ['--only=style/noRestrictedImports', '--only=suspicious/noImportCycles'];
+  const options = ['lint', '--vcs-enabled=false', '--reporter=json', '--max-diagnostics=none', ...rules, '.'];
+  try {
+    return JSON.parse(execFileSync(BIOME, options, { cwd: folder, encoding: 'utf8', stdio: 'pipe' })).diagnostics;
+  } catch (error) {
+    // It found something, and its exit code says so.
+    return JSON.parse((error as { stdout: string }).stdout).diagnostics;
+  }
+}
+
+const reported = (rule: string) =>
+  diagnostics.filter(({ category }) => category.endsWith(rule)).map(({ location }) => location.path);
+
+it.each(forbidden)('refuses in $original: $statement', ({ file }) => {
+  expect(reported('noRestrictedImports')).toContain(file);
+});
+
+it.each(allowed)('allows in $original: $statement', ({ file }) => {
+  expect(reported('noRestrictedImports')).not.toContain(file);
+});
+
+it.each(CYCLES)('refuses the cycle through %s', (file) => {
+  expect(reported('noImportCycles')).toContain(file);
+});
