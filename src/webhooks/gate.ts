@@ -89,6 +89,8 @@ export interface GateSettings {
   readonly rateLimitBurstSize?: number | undefined;
   readonly rateLimitPerIp?: boolean | undefined;
   readonly allowLegacySha1: boolean;
+  /** How long an operator's verifier or gate may take; 5 s where not given. */
+  readonly verifierTimeLimitMs?: number | undefined;
   /** Absolute base URL that publishers call. */
   readonly publicUrl?: string | undefined;
   /** Absent where none is learnt, as in a command that only reads manifests. */

@@ -1,11 +1,10 @@
-import { type Gate, GateConfigurationError, type GatePlugin } from '../gate.ts';
-import type { SignatureSettings } from './signature.ts';
+import { type Gate, GateConfigurationError, type GatePlugin, type GateSettings } from '../gate.ts';
 
 /**
  * A gate of the operator's, held to what a chain relies on: it bears its plugin's name, answers in time, and where it
  * cannot be prepared the manifest does not load, with a line that names it.
  */
-export function operatorGate(plugin: GatePlugin<SignatureSettings>): GatePlugin<SignatureSettings> {
+export function operatorGate<Settings extends GateSettings>(plugin: GatePlugin<Settings>): GatePlugin<Settings> {
   const { name } = plugin;
   return {
     name,
@@ -25,7 +24,7 @@ export function operatorGate(plugin: GatePlugin<SignatureSettings>): GatePlugin<
   };
 }
 
-function prepared({ name }: GatePlugin<SignatureSettings>, prepare: () => unknown): Gate | undefined {
+function prepared({ name }: { readonly name: string }, prepare: () => unknown): Gate | undefined {
   let gate: unknown;
   try {
     gate = prepare();

@@ -19,8 +19,6 @@ import { ANSWER_TIME_LIMIT_MS, answerInTime, failureOf } from './operator-gate.t
 
 export type SignatureSettings = GateSettings & {
   readonly schemes: SchemeRegistry;
-  /** How long an operator's verifier or gate may take; 5 s where not given. */
-  readonly verifierTimeLimitMs?: number | undefined;
 };
 
 type UrlReader = (delivery: Delivery) => CalledUrl;
