@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { describeSettings } from '../config/settings-schema.ts';
-import { manifestJsonSchema } from '../manifest/json-schema.ts';
+import { manifestJsonSchema } from '../manifest/schema.ts';
 import { version } from '../version.ts';
 import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/description.ts';
 import { CAPTURED } from '../webhooks/schemes/spec.ts';

@@ -1,5 +1,5 @@
 import type { Settings } from '../config/settings-schema.ts';
-import { maskUrl } from '../manifest/mask-url.ts';
+import { maskUrl } from '../manifest/mask.ts';
 import { CommandError } from './context.ts';
 
 /** A running service as a command talks to it. */

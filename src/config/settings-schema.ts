@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import { isSecretEntry } from '../manifest/secret-allowance.ts';
+import { isSecretEntry } from '../manifest/read-secret.ts';
 
 /**
  * Everything an operator can set. The schema is the documentation: each option has the variable that sets it and, in

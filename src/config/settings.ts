@@ -1,10 +1,9 @@
 import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
-import { MASK, maskUrl } from '../manifest/mask-url.ts';
-import { nearestName } from '../manifest/nearest.ts';
-import { secretReader } from '../manifest/read-secret.ts';
-import { allowsEverything } from '../manifest/secret-allowance.ts';
+import { nearestName } from '../manifest/issues.ts';
+import { MASK, maskUrl } from '../manifest/mask.ts';
+import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
 import type { TracingSettings } from '../telemetry/tracing.ts';
 import { familiesCovered } from '../webhooks/networks/address-matcher.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';

@@ -2,7 +2,7 @@ import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
 import { HttpError } from '../errors.ts';
 import { MAX_DEPTH } from '../expressions/values.ts';
-import { nearestName } from '../manifest/nearest.ts';
+import { nearestName } from '../manifest/issues.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 
 /*

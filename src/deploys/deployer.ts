@@ -1,16 +1,13 @@
 import type { Logger } from 'pino';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
-import type { StoredRules } from '../manifest/stored.ts';
+import { type StoredRules, storedFlow } from '../manifest/stored.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DeployOutcome, Finding, FindingClass } from '../model/finding.ts';
 import type { ManifestSource } from '../model/manifest.ts';
-import type { Store } from '../store/store.ts';
-import { flowIdChanged } from './changes/index.ts';
-import { type DeployFolder, folderOf, type ReplacedFlow } from './deploy-folder.ts';
+import type { DeployedRevision, Store } from '../store/store.ts';
+import { findReplaced, flowIdChanged } from './changes/index.ts';
 import { busyRefusal, type DeployPlan, planDeploy } from './deploy-plan.ts';
-import { type Doubt, restoreFlows } from './restore-flows.ts';
-import { takenNames, withoutNames } from './webhook-names.ts';
 
 /** Puts manifests in force without hurting runs in flight. */
 export interface Deployer {
@@ -28,11 +25,17 @@ export interface Deployer {
   restore(flows: readonly LoadedFlow[]): Promise<Doubt[]>;
 }
 
-export interface DeployOptions {
+interface DeployOptions {
   readonly allow: readonly FindingClass[];
   /** All flows that there are to be: a deployed one without a manifest may be the old id of a new one. */
   readonly isWholeFolder: boolean;
   readonly source: ManifestSource;
+}
+
+/** What a stored revision lacks. */
+interface Doubt {
+  readonly flowId: string;
+  readonly message: string;
 }
 
 export interface DeployerServices {
@@ -234,4 +237,116 @@ function tell(outcome: DeployOutcome, logger: Logger) {
   if (action === 'refused') logger.warn({ ...about, refusal }, 'a deploy was refused; the flow goes on as it was');
   else if (warning !== undefined) logger.warn(about, warning);
   else if (action !== 'unchanged') logger.info({ ...about, action }, 'a flow was deployed');
+}
+
+/** What the flows of one deploy mean for those that are deployed. */
+interface DeployFolder {
+  /** The flow that this one stands in the place of, under another id. */
+  replacedBy(flow: LoadedFlow): ReplacedFlow | undefined;
+  /**
+   * Why the flow cannot have the slugs that it wants once those of `deploying` are deployed; undefined where it can.
+   * Ignores the flow it replaces.
+   */
+  clashOf(flow: LoadedFlow, deploying: readonly LoadedFlow[], replacedId: string | undefined): string | undefined;
+}
+
+/** A deployed flow that another one stands in the place of. */
+interface ReplacedFlow {
+  readonly id: string;
+  readonly name: string;
+  readonly because: 'slug' | 'name';
+}
+
+function folderOf(
+  flows: readonly LoadedFlow[],
+  catalog: Pick<Catalog, 'list'>,
+  { isWholeFolder }: Pick<DeployOptions, 'isWholeFolder'>,
+): DeployFolder {
+  const ids = new Set(flows.map(({ manifest }) => manifest.id));
+  const before = catalog.list();
+  const deployed = before.map(({ loaded }) => identityOf(loaded));
+  // Of one manifest alone it cannot be told which others are gone, but a disabled flow may be there to be replaced.
+  const gone = before.filter(({ record }) => !ids.has(record.id) && (isWholeFolder || !record.isEnabled));
+  const goneIds = new Set(gone.map(({ record }) => record.id));
+  const othersOf = (flow: LoadedFlow) => catalog.list().filter(({ record }) => record.id !== flow.manifest.id);
+  return {
+    replacedBy(flow) {
+      const found = findReplaced({ next: identityOf(flow), deployed, goneIds });
+      const name = deployed.find(({ id }) => id === found?.id)?.name;
+      return found && name !== undefined ? { ...found, name } : undefined;
+    },
+    clashOf(flow, deploying, replacedId) {
+      for (const { record, loaded } of othersOf(flow)) {
+        const next = deploying.find(({ manifest }) => manifest.id === record.id) ?? loaded;
+        const shared = record.id === replacedId ? undefined : sharedName(flow, takenNames([next]));
+        if (shared === undefined) continue;
+        return (
+          `The slug "${shared}" belongs to the deployed flow "${record.name}" (${record.id}); remove it there, ` +
+          'before or in the same deploy, or disable that flow first.'
+        );
+      }
+      return undefined;
+    },
+  };
+}
+
+function identityOf({ manifest: { id, name }, webhooks }: LoadedFlow) {
+  return { id, name, slugs: webhooks.flatMap(({ inputs }) => inputs.webhookSlug ?? []) };
+}
+
+function sharedName(flow: LoadedFlow, names: ReadonlySet<string>): string | undefined {
+  return [...takenNames([flow])].find((name) => names.has(name));
+}
+
+/**
+ * Puts in force what is deployed: the manifest given where it is the same, else the stored revision, so that a flow whose
+ * change is refused, or whose manifest is gone, goes on. Yields a line for each doubt.
+ */
+async function restoreFlows(flows: readonly LoadedFlow[], services: DeployerServices): Promise<Doubt[]> {
+  const { store, catalog, rules } = services;
+  const known = await store.listDeployed();
+  const knownIds = new Set(known.map(({ flow }) => flow.id));
+  const earlier: DeployedRevision[] = [];
+  for (const { manifest } of flows) {
+    // What an earlier release deployed counts only where it has a manifest still.
+    const flow = knownIds.has(manifest.id) ? undefined : await store.findFlow(manifest.id);
+    const revision = flow && (await store.findRevision(flow.id, flow.revision));
+    if (flow !== undefined && revision !== undefined) earlier.push({ flow, revision });
+  }
+  const manifests = new Map(flows.map((flow) => [flow.manifest.id, flow]));
+  const deployed = [...known, ...earlier];
+  const doubts: Doubt[] = [];
+  const restored: DeployedFlow[] = [];
+  for (const { flow, revision } of deployed.sort(byClaim(manifests))) {
+    const loaded = manifests.get(flow.id);
+    if (loaded?.hash === revision.hash) {
+      restored.push({ record: flow, loaded });
+      continue;
+    }
+    const stored = storedFlow({ ...revision, name: flow.name }, rules[revision.source ?? 'folder'], loaded);
+    restored.push({ record: flow, loaded: withoutNames(stored.flow, takenNames(restored.map((one) => one.loaded))) });
+    doubts.push(...stored.problems.map((message) => ({ flowId: flow.id, message: `warning ${message}` })));
+  }
+  for (const flow of restored) catalog.put(flow);
+  return doubts;
+}
+
+/** Of two that have one slug the flow with a manifest keeps it, or the one deployed last: it was given the slug on purpose. */
+function byClaim(manifests: ReadonlyMap<string, LoadedFlow>) {
+  return (one: DeployedRevision, other: DeployedRevision): number =>
+    Number(manifests.has(other.flow.id)) - Number(manifests.has(one.flow.id)) ||
+    other.revision.createdAt - one.revision.createdAt;
+}
+
+/** Slugs, in lower case: no two flows may have one name. */
+function takenNames(flows: readonly LoadedFlow[]): Set<string> {
+  return new Set(
+    flows.flatMap(({ webhooks }) => webhooks.flatMap(({ inputs }) => inputs.webhookSlug?.toLowerCase() ?? [])),
+  );
+}
+
+/** The flow without the webhook triggers that answer to names of others. */
+function withoutNames(flow: LoadedFlow, names: ReadonlySet<string>): LoadedFlow {
+  const webhooks = flow.webhooks.filter(({ inputs }) => !names.has(inputs.webhookSlug?.toLowerCase() ?? ''));
+  return webhooks.length === flow.webhooks.length ? flow : { ...flow, webhooks };
 }

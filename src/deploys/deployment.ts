@@ -1,3 +1,4 @@
+import { watch } from 'node:fs';
 import type { Logger } from 'pino';
 import type { PreparedExtensions } from '../config/extensions.ts';
 import { DeploysRefusedError } from '../errors.ts';
@@ -11,8 +12,6 @@ import type { EnforcementMode } from '../model/manifest.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { createTriggerTable, type TriggerTable } from '../webhooks/triggers.ts';
 import { createDeployer, type Deployer, type DeployerServices } from './deployer.ts';
-import { orphanLine } from './restore-flows.ts';
-import { watchFolder } from './watch-folder.ts';
 
 /** The manifests in force, and how others come in their place while the service runs. */
 export interface Deployment {
@@ -185,7 +184,10 @@ function warningsOf(outcomes: readonly DeployOutcome[]): string[] {
 function orphansOf(flows: readonly LoadedFlow[], catalog: Catalog): string[] {
   const ids = new Set(flows.map(({ manifest }) => manifest.id));
   const gone = catalog.list().filter(({ record }) => !ids.has(record.id));
-  return gone.map(({ record }) => orphanLine(record.name, record.id));
+  return gone.map(
+    ({ record }) =>
+      `warning ${record.name} (${record.id}): has no manifest in the folder; it stays deployed until it is disabled`,
+  );
 }
 
 // A folder that was read earlier must not be deployed later.
@@ -225,4 +227,25 @@ function tellReload({ isValid, issues, outcomes, doubts }: Reload, logger: Logge
     ]),
   );
   logger.info({ ...counts, warnings: [...lines, ...doubts] }, 'the manifests were reloaded');
+}
+
+/** An editor or a checkout writes files in several goes: so long nothing may have happened before they are read. */
+const QUIET_MS = 200;
+
+/** Calls back when manifests in the folder have changed; yields how to stop. */
+function watchFolder(folder: string, onChange: () => void, logger: Logger): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  const watcher = watch(folder, (_event, name) => {
+    // Where the system does not say which file it was, it may have been a manifest.
+    if (name !== null && !name.endsWith('.json')) return;
+    clearTimeout(timer);
+    timer = setTimeout(onChange, QUIET_MS).unref();
+  });
+  watcher.on('error', (error) => {
+    logger.error({ err: error, folder }, 'the folder of manifests is watched no more; a reload takes changes up');
+  });
+  return () => {
+    clearTimeout(timer);
+    watcher.close();
+  };
 }

@@ -1,14 +1,10 @@
 import { TypeError as CelTypeError, Environment, EvaluationError, ParseError } from '@marcbachmann/cel-js';
 import type { Json } from '../model/json.ts';
-import { registerMixedArithmetic } from './arithmetic.ts';
-import { Budget, BudgetError } from './budget.ts';
-import { type ExpressionContext, PROPERTIES, type Root } from './context.ts';
-import { ExpressionError } from './errors.ts';
-import { PatternError } from './matches.ts';
+import { Budget, BudgetError, PatternError } from './budget.ts';
+import { type ExpressionContext, findReferences, PROPERTIES, type Reference, type Root } from './context.ts';
+import { formatPath, type JsonPath } from './json-path.ts';
 import { adaptEvaluator, meter, withBudget } from './metering.ts';
-import { findReferences, type Reference } from './references.ts';
-import { renameIdentifier } from './scan.ts';
-import { ConversionError, fromCel } from './values.ts';
+import { ConversionError, fromCel, registerMixedArithmetic } from './values.ts';
 
 const MAX_LENGTH = 4096;
 
@@ -188,4 +184,95 @@ function reasonOf(source: string, error: EvaluationError): string {
   if (error.code === 'no_such_overload') return `${error.summary}${conversionHint(source, error.summary, node)}`;
   if (error.code !== 'no_such_key' || node === undefined) return error.summary;
   return `there is no ${source.slice(node.start, node.end)}`;
+}
+
+/**
+ * Where the string literal or comment that begins at `at` ends, or `at` where none does.
+ * A backslash hides the next character in raw strings too: the CEL parser in use finds their end in the same way.
+ */
+function skipLiteral(text: string, at: number): number {
+  if (text.startsWith('//', at)) {
+    const lineEnd = text.indexOf('\n', at);
+    return lineEnd === -1 ? text.length : lineEnd;
+  }
+  const quote = text[at];
+  if (quote !== '"' && quote !== "'") return at;
+  const delimiter = text.startsWith(quote.repeat(3), at) ? quote.repeat(3) : quote;
+  for (let index = at + delimiter.length; index < text.length; index += 1) {
+    if (text[index] === '\\') index += 1;
+    else if (text.startsWith(delimiter, index)) return index + delimiter.length;
+  }
+  return text.length;
+}
+
+/** Offset of the brace that closes a placeholder whose expression begins at `start`; undefined where none does. */
+export function findClosingBrace(text: string, start: number): number | undefined {
+  let depth = 0;
+  for (let index = start; index < text.length; ) {
+    const end = skipLiteral(text, index);
+    if (end > index) {
+      index = end;
+      continue;
+    }
+    if (text[index] === '}' && depth === 0) return index;
+    if (text[index] === '{') depth += 1;
+    if (text[index] === '}') depth -= 1;
+    index += 1;
+  }
+  return undefined;
+}
+
+/** Replaces a name where it stands alone: not inside a literal, not as a property. The replacement has the same length. */
+function renameIdentifier(text: string, name: string, replacement: string): string {
+  const word = /\w+/y;
+  let renamed = '';
+  for (let index = 0; index < text.length; ) {
+    word.lastIndex = index;
+    const end = skipLiteral(text, index);
+    const identifier = end === index ? (word.exec(text)?.[0] ?? '') : '';
+    const length = Math.max(end - index, identifier.length, 1);
+    const isAlone = identifier === name && !/\.\s*$/.test(renamed);
+    renamed += isAlone ? replacement : text.slice(index, index + length);
+    index += length;
+  }
+  return renamed;
+}
+
+const SHOWN_CHARACTERS = 120;
+
+interface ExpressionProblem {
+  readonly expression: string;
+  readonly reason: string;
+  /** Offset in the expression, from 0. */
+  readonly position?: number | undefined;
+  /** Where the expression stands inside the templated value. */
+  readonly path?: JsonPath | undefined;
+}
+
+/** An expression that cannot be compiled or evaluated. The message holds the expression's text and no value it read. */
+export class ExpressionError extends Error {
+  readonly problem: ExpressionProblem;
+
+  constructor(problem: ExpressionProblem) {
+    super(describe(problem));
+    this.name = 'ExpressionError';
+    this.problem = problem;
+  }
+
+  /** The same error, with the place of the expression inside a templated value. */
+  at(path: JsonPath): ExpressionError {
+    return new ExpressionError({ ...this.problem, path });
+  }
+
+  /** The message without the path, for whoever reports the path itself. */
+  get messageWithoutPath(): string {
+    return describe({ ...this.problem, path: undefined });
+  }
+}
+
+function describe({ expression, reason, position, path }: ExpressionProblem): string {
+  const shown = expression.length > SHOWN_CHARACTERS ? `${expression.slice(0, SHOWN_CHARACTERS)}…` : expression;
+  const place = path === undefined || path.length === 0 ? '' : `${formatPath(path)}: `;
+  const character = position === undefined ? '' : ` (at character ${position + 1})`;
+  return `${place}expression "${shown}": ${reason}${character}`;
 }

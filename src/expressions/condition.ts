@@ -1,7 +1,12 @@
 import { isExactNumber, type Json, type JsonObject, parseJson } from '../model/json.ts';
-import { type CelData, type CompiledExpression, compileExpression, prepareContext } from './compile.ts';
+import {
+  type CelData,
+  type CompiledExpression,
+  compileExpression,
+  ExpressionError,
+  prepareContext,
+} from './compile.ts';
 import type { ExpressionContext } from './context.ts';
-import { ExpressionError } from './errors.ts';
 import { formatPath, type JsonPath } from './json-path.ts';
 import { ConversionError, kindOf } from './values.ts';
 

@@ -1,6 +1,8 @@
+import type { ASTNode } from '@marcbachmann/cel-js';
 import type { Json } from '../model/json.ts';
 import type { StepStatus } from '../model/manifest.ts';
 import type { StepError } from '../model/run.ts';
+import type { JsonPath } from './json-path.ts';
 
 /** What expressions read. It must not change while it is in use. */
 export interface ExpressionContext {
@@ -30,6 +32,90 @@ export const PROPERTIES: Readonly<Record<Root, readonly string[]>> = {
   response: ['status', 'headers', 'body'],
 };
 
-export function isRoot(name: unknown): name is Root {
+function isRoot(name: unknown): name is Root {
   return typeof name === 'string' && Object.hasOwn(PROPERTIES, name);
+}
+
+/** A constant path from a root, such as `trigger.body.items`, and where it stands. */
+export interface Reference {
+  readonly root: Root;
+  /** Root first. */
+  readonly path: JsonPath;
+  readonly position: number;
+}
+
+interface References {
+  readonly references: readonly Reference[];
+  /** Loops over data, or matches it with a pattern: how long it takes is for the data to say. */
+  readonly isDataBound: boolean;
+  /** Position of a macro variable that hides a root. */
+  readonly shadowedAt: number | undefined;
+}
+
+const BINDING_MACROS = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind']);
+
+/** Finds what an expression reads. Names are taken from the source, because the parser may know them by an alias. */
+export function findReferences(ast: ASTNode, source: string): References {
+  const references: Reference[] = [];
+  let isDataBound = false;
+  let shadowedAt: number | undefined;
+
+  const visit = (node: ASTNode): void => {
+    const path = constantPath(node, source);
+    const root = path?.[0];
+    if (path !== undefined && isRoot(root)) {
+      references.push({ root, path, position: node.start });
+      return;
+    }
+    if (node.op === 'rcall') {
+      const variable = node.args[2][0];
+      const isBinding = BINDING_MACROS.has(node.args[0]);
+      isDataBound ||= isBinding || node.args[0] === 'matches';
+      if (isBinding && variable?.op === 'id' && isRoot(nameOf(variable, source))) shadowedAt = variable.start;
+    }
+    for (const child of childrenOf(node)) visit(child);
+  };
+
+  visit(ast);
+  return { references, isDataBound, shadowedAt };
+}
+
+function nameOf(identifier: ASTNode, source: string): string {
+  return source.slice(identifier.start, identifier.end);
+}
+
+function constantPath(node: ASTNode, source: string): JsonPath | undefined {
+  if (node.op === 'id') return [nameOf(node, source)];
+  if (node.op !== '.' && node.op !== '[]') return undefined;
+  const key = node.op === '.' ? node.args[1] : constantKey(node.args[1]);
+  const base = key === undefined ? undefined : constantPath(node.args[0], source);
+  return key === undefined || base === undefined ? undefined : [...base, key];
+}
+
+function constantKey(node: ASTNode): string | number | undefined {
+  if (node.op !== 'value') return undefined;
+  if (typeof node.args === 'string') return node.args;
+  return typeof node.args === 'bigint' ? Number(node.args) : undefined;
+}
+
+function childrenOf(node: ASTNode): readonly ASTNode[] {
+  switch (node.op) {
+    case 'value':
+    case 'id':
+      return [];
+    case '.':
+    case '.?':
+      return [node.args[0]];
+    case 'call':
+      return node.args[1];
+    case 'rcall':
+      return [node.args[1], ...node.args[2]];
+    case 'map':
+      return node.args.flat();
+    case '!_':
+    case '-_':
+      return [node.args];
+    default:
+      return node.args;
+  }
 }

@@ -1,7 +1,6 @@
 import type { Environment } from '@marcbachmann/cel-js';
 import { isExactNumber } from '../model/json.ts';
-import { Budget, BudgetError } from './budget.ts';
-import { compileDynamicPattern, compilePattern, matches } from './matches.ts';
+import { Budget, BudgetError, compileDynamicPattern, compilePattern, matches } from './budget.ts';
 import { isEqual, isIn, isRecord, toOperand } from './values.ts';
 
 type Handle = (...operands: unknown[]) => unknown;

@@ -1,11 +1,14 @@
 import { isExactNumber, type Json } from '../model/json.ts';
-import { type CelData, type CompiledExpression, compileExpression, prepareContext } from './compile.ts';
-import type { ExpressionContext, Root } from './context.ts';
-import { ExpressionError, TemplateError } from './errors.ts';
-import type { JsonPath } from './json-path.ts';
-import { isJsonArray } from './map-strings.ts';
-import type { Reference } from './references.ts';
-import { findClosingBrace } from './scan.ts';
+import {
+  type CelData,
+  type CompiledExpression,
+  compileExpression,
+  ExpressionError,
+  findClosingBrace,
+  prepareContext,
+} from './compile.ts';
+import type { ExpressionContext, Reference, Root } from './context.ts';
+import { isJsonArray, type JsonPath } from './json-path.ts';
 
 /** A JSON value whose strings may hold `${ expression }`. */
 export interface CompiledTemplate {
@@ -64,6 +67,17 @@ export function compileTemplate(value: Json): CompiledTemplate {
     isConstant,
     render: (context) => render(prepareContext(context)),
   };
+}
+
+/** Every expression of a template that does not compile. */
+export class TemplateError extends Error {
+  readonly errors: readonly ExpressionError[];
+
+  constructor(errors: readonly ExpressionError[]) {
+    super(errors.map((error) => error.message).join('; '));
+    this.name = 'TemplateError';
+    this.errors = errors;
+  }
 }
 
 /** Whether a string holds a placeholder, escaped ones aside. */

@@ -1,7 +1,6 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
-import { formatPath } from '../expressions/json-path.ts';
-import { isJsonArray } from '../expressions/map-strings.ts';
+import { formatPath, isJsonArray } from '../expressions/json-path.ts';
 import type { Clock } from '../model/clock.ts';
 import { isExactNumber, type Json } from '../model/json.ts';
 import type { StepDefinition } from '../model/manifest.ts';

@@ -1,11 +1,10 @@
-import type { ExpressionContext } from '../expressions/context.ts';
-import { ExpressionError } from '../expressions/errors.ts';
+import { ExpressionError } from '../expressions/compile.ts';
+import type { ExpressionContext, Reference } from '../expressions/context.ts';
 import { formatPath } from '../expressions/json-path.ts';
-import type { Reference } from '../expressions/references.ts';
 import { type CompiledTemplate, compileTemplate } from '../expressions/template.ts';
 import { type ParsedBody, parseBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
-import { isMasked } from '../manifest/mask-url.ts';
+import { isMasked } from '../manifest/mask.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
 import type { Json, JsonObject } from '../model/json.ts';

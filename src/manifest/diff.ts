@@ -1,6 +1,4 @@
-import type { JsonPath } from '../expressions/json-path.ts';
-import { formatPath } from '../expressions/json-path.ts';
-import { isJsonArray } from '../expressions/map-strings.ts';
+import { formatPath, isJsonArray, type JsonPath } from '../expressions/json-path.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 
 /** One place in which two manifests differ. */

@@ -2,10 +2,17 @@ import type { z } from 'zod';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { kindOf } from '../expressions/values.ts';
 import type { Edge, StepDefinition, Trigger } from '../model/manifest.ts';
-import { type Parsed, parseWith } from './describe-problem.ts';
-import { errorAt, gateWarningAt, isWithin, type Problem } from './issues.ts';
-import { isObject } from './keys.ts';
-import { didYouMean, nearestName } from './nearest.ts';
+import {
+  didYouMean,
+  errorAt,
+  gateWarningAt,
+  isWithin,
+  nearestName,
+  type Parsed,
+  type Problem,
+  parseWith,
+} from './issues.ts';
+import { isObject } from './json-text.ts';
 import { edgeSchema, headerSchema, STEP_KEY, stepSchema, triggerInputsSchemas, triggerTypeSchema } from './schema.ts';
 import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
 

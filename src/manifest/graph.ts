@@ -1,7 +1,6 @@
 import type { JsonPath } from '../expressions/json-path.ts';
-import type { Graph } from '../model/manifest.ts';
-import { errorAt, type Problem } from './issues.ts';
-import { didYouMean, MAX_NAMES } from './nearest.ts';
+import type { Graph, StepDefinition } from '../model/manifest.ts';
+import { didYouMean, errorAt, MAX_NAMES, type Problem } from './issues.ts';
 
 /** Upstream keys that no step has. `stepKeys` are all steps of the file, those that do not parse included. */
 export function unknownUpstreams({
@@ -71,4 +70,31 @@ export function upstreamsOf(graph: Graph, stepKey: string): ReadonlySet<string> 
 
 function upstreamKeys(graph: Graph, stepKey: string): string[] {
   return Object.hasOwn(graph, stepKey) ? Object.keys(graph[stepKey]?.runAfter ?? {}) : [];
+}
+
+/** Whether the condition of an edge is the literal `false`, so that no run of this revision starts the step. */
+export function isGuarded({ runAfter }: StepDefinition): boolean {
+  return Object.values(runAfter).some(({ when }) => when?.trim() === 'false');
+}
+
+/**
+ * Whether a step does nothing, and so do all that wait for it: a step that was retired as a NoOp looks so, and the steps
+ * behind it that were retired with it.
+ */
+export function isIdle(graph: Graph, stepKey: string): boolean {
+  const seen = new Set([stepKey]);
+  // A set is walked to its end, what is added meanwhile included.
+  for (const key of seen) {
+    const step = Object.hasOwn(graph, key) ? graph[key] : undefined;
+    if (step?.type !== 'NoOp') return false;
+    for (const [other, definition] of Object.entries(graph)) {
+      if (Object.hasOwn(definition.runAfter, key) && !isGuarded(definition)) seen.add(other);
+    }
+  }
+  return true;
+}
+
+/** Whether a recipe marked the step: one that was a NoOp all along shows by nothing else that it is kept for its records. */
+export function isMarkedRetired({ type, inputs }: StepDefinition): boolean {
+  return type === 'NoOp' && inputs.retired === true;
 }

@@ -1,4 +1,7 @@
+import leven from 'leven';
+import { z } from 'zod';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
+import { kindOf } from '../expressions/values.ts';
 
 /** What is wrong with a manifest, or doubtful. */
 export interface ManifestIssue {
@@ -29,6 +32,10 @@ export function gateWarningAt(path: JsonPath, message: string): Problem {
   return { severity: 'warning', path: formatPath(path), message, weakensGate: true };
 }
 
+export function plainTextSecret(path: JsonPath): Problem {
+  return warningAt(path, 'holds a secret in plain text; env:NAME or file:PATH keeps it out of the manifest');
+}
+
 export function formatIssue(issue: ManifestIssue): string {
   const place = issue.path === '' ? issue.file : `${issue.file} ${issue.path}`;
   return `${issue.severity} ${place}: ${issue.message}`;
@@ -41,4 +48,115 @@ export function isWithin(path: string, places: ReadonlySet<string>): boolean {
     if ((path[end] === '.' || path[end] === '[') && places.has(path.slice(0, end))) return true;
   }
   return places.has(path);
+}
+
+// No known name is longer, and the distance costs the product of both lengths.
+const MAX_CHARACTERS = 100;
+// Where there are more names than a person keeps in mind, each mistake would cost all of them.
+export const MAX_NAMES = 200;
+
+/** Of the first known names the one that is written most like this one, whatever its case; undefined where none is known. */
+export function nearestName(name: string, known: Iterable<string>): string | undefined {
+  let nearest: string | undefined;
+  let shortest = Number.POSITIVE_INFINITY;
+  let compared = 0;
+  for (const candidate of known) {
+    if (compared === MAX_NAMES) break;
+    compared += 1;
+    const distance = leven(name.slice(0, MAX_CHARACTERS).toLowerCase(), candidate.toLowerCase());
+    if (distance >= shortest) continue;
+    shortest = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+/** `; did you mean "webhookSlug"?`, or nothing where no name is known. */
+export function didYouMean(name: string, known: Iterable<string>): string {
+  const nearest = nearestName(name, known);
+  return nearest === undefined ? '' : `; did you mean "${nearest}"?`;
+}
+
+/** What a schema says about a value, in words that name the value's kind and what is accepted, never the value. */
+interface SchemaProblem {
+  readonly path: JsonPath;
+  readonly message: string;
+  /** The path ends in a key that the schema does not have. */
+  readonly isUnknownKey?: boolean;
+}
+
+export type Parsed<Output> = { readonly value: Output } | { readonly problems: readonly SchemaProblem[] };
+
+/** Parses with a schema and reports every problem; messages that the schema itself brings win. */
+export function parseWith<Output>(schema: z.ZodType<Output>, value: unknown): Parsed<Output> {
+  const result = schema.safeParse(value, { error: describe });
+  if (result.success) return { value: result.data };
+  const known = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+  return { problems: result.error.issues.flatMap((issue) => flatten(issue, known)) };
+}
+
+const ACCEPTED: Readonly<Record<string, string>> = {
+  string: 'a string',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'an array',
+  object: 'an object',
+  record: 'an object',
+};
+
+function describe(issue: z.core.$ZodRawIssue): string | undefined {
+  const given = issue.input === undefined ? 'is missing' : `is ${kindOf(issue.input)}`;
+  switch (issue.code) {
+    case 'invalid_type':
+      if (issue.expected === 'int' && typeof issue.input === 'number') return 'is no whole number';
+      return ACCEPTED[issue.expected] === undefined ? given : `${given}; ${ACCEPTED[issue.expected]} is accepted`;
+    case 'invalid_value': {
+      const values = issue.values.map(String).join(', ');
+      if (typeof issue.input !== 'string') return `${given}; one of ${values} is accepted`;
+      return `is none of ${values}${didYouMean(issue.input, issue.values.map(String))}`;
+    }
+    case 'too_small':
+      return describeBound(issue, issue.inclusive === false ? 'more than' : 'at least', issue.minimum);
+    case 'too_big':
+      return describeBound(issue, issue.inclusive === false ? 'less than' : 'at most', issue.maximum);
+    default:
+      return undefined;
+  }
+}
+
+function describeBound(issue: { input?: unknown; origin: string }, bound: string, limit: number | bigint): string {
+  if (issue.origin === 'number' || issue.origin === 'int') return `is out of range; ${bound} ${limit} is accepted`;
+  const isEmpty = issue.input === '' || (Array.isArray(issue.input) && issue.input.length === 0);
+  const unit = issue.origin === 'string' ? 'characters' : 'entries';
+  return isEmpty ? 'is empty' : `is ${kindOf(issue.input)} of the wrong length; ${bound} ${limit} ${unit} are accepted`;
+}
+
+function flatten(issue: z.core.$ZodIssue, known: readonly string[]): SchemaProblem[] {
+  const path = issue.path.map((key) => (typeof key === 'symbol' ? String(key) : key));
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => ({
+      path: [...path, key],
+      message: `is not known here${path.length === 0 ? didYouMean(key, known) : ''}`,
+      isUnknownKey: true,
+    }));
+  }
+  if (issue.code !== 'invalid_union' || issue.errors.length === 0) return [{ path, message: issue.message }];
+  const fitting = issue.errors.find((branch) => !branch.some(isOfOtherKind));
+  if (fitting !== undefined) {
+    return fitting.flatMap((inner) => flatten({ ...inner, path: [...issue.path, ...inner.path] }, []));
+  }
+  const messages = issue.errors.flatMap((branch) => branch.filter(isOfOtherKind).map((inner) => inner.message));
+  return [{ path, message: joinAlternatives(messages) ?? issue.message }];
+}
+
+function isOfOtherKind(issue: z.core.$ZodIssue): boolean {
+  return issue.path.length === 0 && issue.code === 'invalid_type';
+}
+
+/** `is null; an array is accepted` and `is null; a string is accepted` make `is null; an array or a string is accepted`. */
+function joinAlternatives(messages: readonly string[]): string | undefined {
+  const [given] = messages[0]?.split('; ') ?? [];
+  const accepted = messages.flatMap((message) => /; (.*) is accepted$/.exec(message)?.[1] ?? []);
+  return accepted.length === 0 ? given : `${given}; ${[...new Set(accepted)].join(' or ')} is accepted`;
 }

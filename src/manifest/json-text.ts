@@ -1,5 +1,7 @@
 import { type ParseErrorCode, printParseErrorCode, visit } from 'jsonc-parser';
-import { errorAt, type Problem } from './issues.ts';
+import { formatPath, type JsonPath } from '../expressions/json-path.ts';
+import { didYouMean, errorAt, type Problem } from './issues.ts';
+import { STRUCTURAL_KEYS } from './schema.ts';
 
 const MAX_DEPTH = 100;
 const MAX_SYNTAX_ERRORS = 20;
@@ -90,4 +92,98 @@ function syntaxMessage(code: ParseErrorCode): string {
   const name = printParseErrorCode(code);
   if (name === 'InvalidCommentToken') return 'comments are not accepted';
   return name.replace(/(?<=[a-z])[A-Z]/g, ' $&').toLowerCase();
+}
+
+/** A manifest with its structural keys in canonical spelling; trigger keys, step keys and inputs are left alone. */
+interface CanonicalManifest {
+  readonly value: unknown;
+  /** Unknown keys and keys given twice; their paths are spelled as in the file already. */
+  readonly problems: readonly Problem[];
+  /** Turns a canonical path into the path as spelled in the file. */
+  readonly spell: (path: string) => string;
+}
+
+/** Keys that an object may have and what stands under them, or what stands under every key of the author's own. */
+type Form =
+  | { readonly keys: readonly string[]; readonly inner?: Readonly<Record<string, Form>> }
+  | { readonly each: Form };
+
+const EDGE: Form = { keys: STRUCTURAL_KEYS.edge };
+const TRIGGER: Form = { keys: STRUCTURAL_KEYS.trigger };
+const STEP: Form = {
+  keys: STRUCTURAL_KEYS.step,
+  inner: {
+    runAfter: { each: EDGE },
+    retry: { keys: STRUCTURAL_KEYS.retry },
+    get steps(): Form {
+      return { each: STEP };
+    },
+  },
+};
+const MANIFEST: Form = {
+  keys: STRUCTURAL_KEYS.manifest,
+  inner: { triggers: { each: TRIGGER }, steps: { each: STEP } },
+};
+
+/** Where a value stands: by canonical keys, and as the file spells it. */
+interface Place {
+  readonly canonical: JsonPath;
+  readonly spelled: JsonPath;
+}
+
+type Entries = Record<string, unknown>;
+
+export function canonicalKeys(manifest: unknown): CanonicalManifest {
+  const problems: Problem[] = [];
+  const spellings = new Map<string, string>();
+
+  const rename = (value: unknown, form: Form, place: Place): unknown => {
+    if (!isObject(value)) return value;
+    const first = new Map<string, string>();
+    const entries: [string, unknown][] = [];
+    for (const [key, item] of Object.entries(value)) {
+      const spelled = [...place.spelled, key];
+      const name = canonicalName(key, form);
+      const before = name === undefined ? undefined : first.get(name);
+      if (name === undefined) {
+        problems.push(errorAt(spelled, 'keys' in form ? unknownKey(key, form.keys) : 'is not accepted as a key'));
+      } else if (before !== undefined) {
+        problems.push(errorAt(spelled, `is given twice: "${before}" and "${key}" are one key`));
+      } else {
+        first.set(name, key);
+        const canonical = [...place.canonical, name];
+        if (name !== key) spellings.set(formatPath(canonical), formatPath(spelled));
+        const inner = 'keys' in form ? form.inner?.[name] : form.each;
+        entries.push([name, inner === undefined ? item : rename(item, inner, { canonical, spelled })]);
+      }
+    }
+    return Object.fromEntries(entries);
+  };
+
+  const value = rename(manifest, MANIFEST, { canonical: [], spelled: [] });
+  return { value, problems, spell: (path) => spellPath(path, spellings) };
+}
+
+function canonicalName(key: string, form: Form): string | undefined {
+  if ('keys' in form) return form.keys.find((name) => name.toLowerCase() === key.toLowerCase());
+  // It would set a prototype wherever an object is built from these keys.
+  return key === '__proto__' ? undefined : key;
+}
+
+function unknownKey(key: string, known: readonly string[]): string {
+  return `is not known here${didYouMean(key, known)}`;
+}
+
+export function isObject(value: unknown): value is Entries {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+const LAST_SEGMENT = /(\.[\w$-]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])$/;
+
+function spellPath(path: string, spellings: ReadonlyMap<string, string>): string {
+  const known = spellings.get(path);
+  if (known !== undefined) return known;
+  const [segment] = LAST_SEGMENT.exec(path) ?? [];
+  if (segment === undefined) return path;
+  return spellPath(path.slice(0, -segment.length), spellings) + segment;
 }

@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { parseTree } from 'jsonc-parser';
 import { formatPath } from '../expressions/json-path.ts';
 import type { ManifestIssue } from './issues.ts';
-import { readJson } from './json-text.ts';
-import { canonicalKeys } from './keys.ts';
+import { canonicalKeys, readJson } from './json-text.ts';
 import { type LoadedFlow, type ManifestRules, type ReadManifest, readManifest } from './parse.ts';
 import { NotAFileError, otherKindOf, readRegularFile } from './read-file.ts';
 

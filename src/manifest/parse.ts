@@ -1,15 +1,12 @@
 import { basename } from 'node:path';
 import { formatPath } from '../expressions/json-path.ts';
 import type { Manifest, ManifestSnapshot, ManifestSource, WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
-import { checkGraph } from './check-graph.ts';
+import { checkGraph, type StepRules } from './check-steps.ts';
 import { type Draft, draftManifest } from './draft.ts';
 import { isWithin, type ManifestIssue, type Problem } from './issues.ts';
-import { readJson } from './json-text.ts';
-import { canonicalKeys } from './keys.ts';
+import { canonicalKeys, readJson } from './json-text.ts';
 import { hashOf, snapshotOf } from './secrets.ts';
-import type { StepRules } from './step-inputs.ts';
-import { checkGates, resolvePublicUrl, resolveTriggerSecrets } from './webhook-checks.ts';
-import { PLAIN_INPUTS, WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import { checkGates, resolvePublicUrl, resolveTriggerSecrets, WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 /** A manifest that may be deployed. */
 export interface LoadedFlow {
@@ -185,6 +182,30 @@ function brokenFields(triggerKey: string, broken: ReadonlySet<string>): string[]
   const paths = WEBHOOK_FIELDS.map((field) => formatPath(['triggers', triggerKey, 'inputs', field]));
   return paths.filter((field) => [...broken].some((path) => isWithin(path, new Set([field]))));
 }
+
+/** What stands in for a field that does not fit, while the others are judged: something that any gate can work with. */
+const PLAIN_INPUTS: WebhookInputs = {
+  webhookSignatureScheme: 'Generic',
+  webhookSignatureHeader: 'X-Signature',
+  webhookSignatureMultiValueDelimiter: ',',
+  webhookSignatureKeyValueSeparator: '=',
+  webhookSignatureValueKey: 'v1',
+  webhookSignedPayloadStrategy: 'ColonDelimited',
+  webhookSignedPayloadDelimiter: ':',
+  webhookSignedPayloadVersion: 'v0',
+  webhookHmacKey: 'env:KEY',
+  webhookTimestampHeader: 'X-Timestamp',
+  webhookTimestampValueKey: 't',
+  webhookReplayToleranceSeconds: 300,
+  webhookNonceHeader: 'X-Id',
+  webhookRateLimitPermitsPerSecond: 1,
+  webhookRateLimitBurstSize: 1,
+  webhookIpAllowList: ['192.0.2.1'],
+  webhookIpDenyList: ['192.0.2.2'],
+  webhookIpAllowListPreset: 'private',
+  webhookIpAllowListPresets: ['private'],
+  webhookPublicUrl: 'https://example.com/',
+};
 
 function withoutFields(webhook: Webhook, broken: ReadonlySet<string>, filled: ReadonlySet<string>): Webhook {
   const pathOf = (field: string) => formatPath(['triggers', webhook.triggerKey, 'inputs', field]);

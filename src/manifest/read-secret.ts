@@ -1,4 +1,5 @@
-import { resolve } from 'node:path';
+import { lstatSync, realpathSync } from 'node:fs';
+import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { NotAFileError, readRegularFileSync } from './read-file.ts';
 
 /** Resolves `env:NAME` or `file:PATH`. The error names the variable or the path, never a value. */
@@ -24,8 +25,17 @@ export function secretReader(options: {
   };
 }
 
+/** A reference read, a literal as it is. */
+export function resolveSecret(text: string, readSecret: SecretReader): { value: string } | UnreadSecret {
+  return isReference(text) ? readSecret(text) : { value: text };
+}
+
+export function isReference(text: string): boolean {
+  return /^(env|file):/i.test(text);
+}
+
 /** The kind is undefined, and the place empty, for what is not a reference. */
-export function parseReference(reference: string): { kind: 'env' | 'file' | undefined; place: string } {
+function parseReference(reference: string): { kind: 'env' | 'file' | undefined; place: string } {
   const [, kind, place = ''] = /^(env|file):(.*)$/is.exec(reference) ?? [];
   if (kind === undefined) return { kind: undefined, place };
   return { kind: kind.toLowerCase() === 'env' ? 'env' : 'file', place };
@@ -52,4 +62,128 @@ function readFile(path: string, baseFolder: string) {
 
 function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+}
+
+/** Which secrets of the process a manifest may reference that did not come from the folder of manifests. */
+interface SecretAllowance {
+  /**
+   * Reads what is allowed. What is not is refused before it is looked at, in the same words whether it exists or not.
+   */
+  readonly readSecret: SecretReader;
+  /** By default, what the manifests of the folder reference is allowed: the references given take the former ones' place. */
+  useFolder(references: readonly string[]): void;
+}
+
+/** Names that say themselves what they are for. */
+const DEFAULT_NAMES = ['SECRET_*'];
+
+export function secretAllowance(options: {
+  /** The operator's list: `env:` names with `*` and `?`, and `file:` folders or files; undefined for the default. */
+  readonly entries: readonly string[] | undefined;
+  readonly readSecret: SecretReader;
+  /** Relative paths start here, those of the list as those of references. */
+  readonly baseFolder: string;
+}): SecretAllowance {
+  const { entries = DEFAULT_NAMES, readSecret, baseFolder } = options;
+  const listed = entries.map(readEntry);
+  const names = listed.flatMap((entry) => ('name' in entry ? [globOf(entry.name)] : []));
+  const places = listed.flatMap((entry) => ('place' in entry ? [entry.place] : []));
+  let folderNames: ReadonlySet<string> = new Set();
+  let folderPlaces: readonly string[] = [];
+  const isAllowed = (reference: string): boolean => {
+    const { kind, place } = parseReference(reference);
+    if (kind === 'env') return folderNames.has(place) || names.some((glob) => glob.test(place));
+    return isWithin(
+      resolve(baseFolder, place),
+      [...places, ...folderPlaces].map((each) => resolve(baseFolder, each)),
+    );
+  };
+  return {
+    readSecret(reference) {
+      if (parseReference(reference).place === '' || isAllowed(reference)) return readSecret(reference);
+      return { error: refusalOf(reference, options.entries === undefined), isForbidden: true };
+    },
+    useFolder(references) {
+      if (options.entries !== undefined) return;
+      const found = references.map(parseReference);
+      folderNames = new Set(found.flatMap(({ kind, place }) => (kind === 'env' ? [place] : [])));
+      folderPlaces = found.flatMap(({ kind, place }) => (kind === 'file' ? [place] : []));
+    },
+  };
+}
+
+/** `env:NAME` and `file:PLACE`; without either, what holds a slash is a place. */
+function readEntry(entry: string): { readonly name: string } | { readonly place: string } {
+  const { kind, place } = parseReference(entry);
+  if (kind === 'env') return { name: place };
+  if (kind === 'file') return { place };
+  return /[/\\]/.test(entry) ? { place: entry } : { name: entry };
+}
+
+/** Whether an entry of the list can be read; one that allows nothing would be taken for one that allows something. */
+export function isSecretEntry(entry: string): boolean {
+  const read = readEntry(entry);
+  return 'place' in read ? read.place !== '' : /^[\w*?.()-]+$/.test(read.name);
+}
+
+/** Whether the list allows every variable of the process, or every file. */
+export function allowsEverything(entries: readonly string[]): boolean {
+  return entries
+    .map(readEntry)
+    .some((entry) => ('name' in entry ? /^\*+$/.test(entry.name) : resolve('/', entry.place) === '/'));
+}
+
+function globOf(name: string): RegExp {
+  const parts = name.split(/([*?])/).map((part) => {
+    if (part === '*') return '.*';
+    return part === '?' ? '.' : part.replace(/[\\^$.|+()[\]{}]/g, '\\$&');
+  });
+  return new RegExp(`^${parts.join('')}$`, 's');
+}
+
+function refusalOf(reference: string, isDefault: boolean): string {
+  const how = isDefault
+    ? `set SLUICE_MANIFEST_SECRETS to a list that holds ${reference}; it takes the place of the default, which is SECRET_* and what the manifests of the folder use`
+    : `add ${reference} to SLUICE_MANIFEST_SECRETS`;
+  return `${reference} may not be referenced by a manifest that was deployed over the API; to allow it, ${how}, and restart`;
+}
+
+/**
+ * Whether a file lies in one of the places, or is one, once links are followed. Nothing is looked at that is not written
+ * as lying there.
+ */
+function isWithin(file: string, places: readonly string[]): boolean {
+  return places.some((place) => {
+    if (!contains(place, file)) return false;
+    const [realPlace, realFile] = [realPathOf(place), realPathOf(file)];
+    return realPlace !== undefined && realFile !== undefined && contains(realPlace, realFile);
+  });
+}
+
+function contains(place: string, file: string): boolean {
+  const way = relative(place, file);
+  return !isAbsolute(way) && way !== '..' && !/^\.\.[/\\]/.test(way);
+}
+
+/**
+ * Where a path leads, links followed as far as it exists; undefined where a link leads to nothing, so that nobody learns
+ * whether there is something at its end.
+ */
+function realPathOf(path: string): string | undefined {
+  try {
+    return realpathSync(path);
+  } catch {
+    if (exists(path) || dirname(path) === path) return undefined;
+    const folder = realPathOf(dirname(path));
+    return folder && join(folder, basename(path));
+  }
+}
+
+function exists(path: string): boolean {
+  try {
+    lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -96,7 +96,7 @@ export const headerSchema = z.strictObject({
 });
 
 /** The whole file. The loader parses it part by part, so that a mistake in one part hides none in another. */
-export const manifestSchema = z.strictObject({
+const manifestSchema = z.strictObject({
   ...headerSchema.shape,
   triggers: z
     .record(
@@ -143,4 +143,10 @@ function isTimeZone(name: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** The manifest's form as JSON Schema (draft 2020-12), in canonical spelling, for the completion of editors. */
+export function manifestJsonSchema(): object {
+  const schema = z.toJSONSchema(manifestSchema, { target: 'draft-2020-12', io: 'input' });
+  return { title: 'Sluice manifest', ...schema };
 }

@@ -1,24 +1,14 @@
 import { createHash } from 'node:crypto';
-import { formatPath, type JsonPath } from '../expressions/json-path.ts';
-import { mapStrings } from '../expressions/map-strings.ts';
+import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
 import { hasPlaceholder } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, Manifest, ManifestSnapshot, StepDefinition, Trigger } from '../model/manifest.ts';
-import { CREDENTIAL_NAME, credentialsOf, MASK, maskUrl } from './mask-url.ts';
-import type { SecretReader, UnreadSecret } from './read-secret.ts';
+import { CREDENTIAL_NAME, credentialsOf, MASK, maskUrl } from './mask.ts';
+import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 import { REFERENCE_WEBHOOK_FIELDS, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 /** The secret inputs of each step type, as paths with `*` for any key. */
 export type SecretInputs = (stepType: string) => readonly string[];
-
-export function isReference(text: string): boolean {
-  return /^(env|file):/i.test(text);
-}
-
-/** A reference read, a literal as it is. */
-export function resolveSecret(text: string, readSecret: SecretReader): { value: string } | UnreadSecret {
-  return isReference(text) ? readSecret(text) : { value: text };
-}
 
 /** A secret, as written, and where it stands. */
 export interface StepSecret {

@@ -10,11 +10,10 @@ import type {
   WebhookInputs,
 } from '../model/manifest.ts';
 import { isSame } from './diff.ts';
-import { isMasked, MASK, maskUrl } from './mask-url.ts';
+import { isMasked, MASK, maskUrl } from './mask.ts';
 import type { LoadedFlow, ManifestRules } from './parse.ts';
 import { referencesIn } from './secrets.ts';
-import { resolvePublicUrl, resolveTriggerSecrets } from './webhook-checks.ts';
-import { SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import { resolvePublicUrl, resolveTriggerSecrets, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 export interface StoredRevision {
   readonly name: string;

@@ -1,5 +1,9 @@
 import { z } from 'zod';
-import type { WebhookInputs } from '../model/manifest.ts';
+import type { JsonPath } from '../expressions/json-path.ts';
+import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
+import { errorAt, gateWarningAt, type Problem, plainTextSecret, warningAt } from './issues.ts';
+import { isMasked, MASK, maskUrl } from './mask.ts';
+import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const GUID = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
@@ -129,7 +133,7 @@ const fields = {
 
 export const WEBHOOK_FIELDS: readonly string[] = Object.keys(fields);
 
-export const KEY_WEBHOOK_FIELDS = [
+const KEY_WEBHOOK_FIELDS = [
   'webhookHmacKey',
   'webhookHmacKeyPrevious',
   'webhookSecret',
@@ -149,30 +153,119 @@ export const REFERENCE_WEBHOOK_FIELDS = [
 
 export const webhookInputsSchema = z.strictObject(fields).partial() satisfies z.ZodType<WebhookInputs>;
 
-/** What stands in for a field that does not fit, while the others are judged: something that any gate can work with. */
-export const PLAIN_INPUTS: WebhookInputs = {
-  webhookSignatureScheme: 'Generic',
-  webhookSignatureHeader: 'X-Signature',
-  webhookSignatureMultiValueDelimiter: ',',
-  webhookSignatureKeyValueSeparator: '=',
-  webhookSignatureValueKey: 'v1',
-  webhookSignedPayloadStrategy: 'ColonDelimited',
-  webhookSignedPayloadDelimiter: ':',
-  webhookSignedPayloadVersion: 'v0',
-  webhookHmacKey: 'env:KEY',
-  webhookTimestampHeader: 'X-Timestamp',
-  webhookTimestampValueKey: 't',
-  webhookReplayToleranceSeconds: 300,
-  webhookNonceHeader: 'X-Id',
-  webhookRateLimitPermitsPerSecond: 1,
-  webhookRateLimitBurstSize: 1,
-  webhookIpAllowList: ['192.0.2.1'],
-  webhookIpDenyList: ['192.0.2.2'],
-  webhookIpAllowListPreset: 'private',
-  webhookIpAllowListPresets: ['private'],
-  webhookPublicUrl: 'https://example.com/',
-};
-
-export function isHttpUrl(given: string): boolean {
+function isHttpUrl(given: string): boolean {
   return /^https?:\/\//i.test(given) && URL.canParse(given);
 }
+
+type SecretField = (typeof SECRET_WEBHOOK_FIELDS)[number];
+type Secrets = Pick<WebhookTrigger, 'keys' | 'verifyToken' | 'hasConflictingKeys'>;
+
+/** Reads the secrets of a webhook trigger. The present name of a key wins over its legacy name, whatever either holds. */
+export function resolveTriggerSecrets(
+  inputs: WebhookInputs,
+  path: JsonPath,
+  readSecret: SecretReader,
+): Secrets & { readonly problems: readonly Problem[] } {
+  const problems: Problem[] = [];
+  const values = new Map<SecretField, string>();
+  for (const field of SECRET_WEBHOOK_FIELDS) {
+    const text = inputs[field];
+    if (text === undefined) continue;
+    const fieldPath = [...path, field];
+    const secret = resolveSecret(text, readSecret);
+    if ('error' in secret) problems.push(errorAt(fieldPath, secret.error));
+    else values.set(field, secret.value);
+    if (text === MASK) problems.push(errorAt(fieldPath, 'is the mask that is shown in place of a secret, and no key'));
+    else if (text === '') problems.push(warningAt(fieldPath, `is empty: that is no ${nounOf(field)}`));
+    else if (!isReference(text)) problems.push(plainTextSecret(fieldPath));
+  }
+  let hasConflictingKeys = false;
+  for (const [field, legacy] of KEY_NAMES) {
+    if (inputs[field] === undefined || inputs[legacy] === undefined) continue;
+    hasConflictingKeys = true;
+    problems.push(warningAt([...path, legacy], `is not read: "${field}" is set too, and wins`));
+  }
+  const keyOf = (field: SecretField, legacy: SecretField) =>
+    (inputs[field] === undefined ? values.get(legacy) : values.get(field)) || undefined;
+  const [[current, legacyCurrent], [previous, legacyPrevious]] = KEY_NAMES;
+  const keys = { current: keyOf(current, legacyCurrent), previous: keyOf(previous, legacyPrevious) };
+  const verifyToken = values.get('webhookVerifyToken') || undefined;
+  return { keys, verifyToken, hasConflictingKeys, problems };
+}
+
+/** The public URL of a webhook trigger read: a reference resolved, a literal as it is. */
+export function resolvePublicUrl(
+  inputs: WebhookInputs,
+  path: JsonPath,
+  readSecret: SecretReader,
+): { readonly inputs: WebhookInputs; readonly problems: readonly Problem[] } {
+  const { webhookPublicUrl: text } = inputs;
+  if (text === undefined) return { inputs, problems: [] };
+  const at = [...path, 'webhookPublicUrl'];
+  if (isReference(text)) {
+    const url = resolveSecret(text, readSecret);
+    if ('error' in url) return { inputs, problems: [errorAt(at, url.error)] };
+    if (isHttpUrl(url.value)) return { inputs: { ...inputs, webhookPublicUrl: url.value }, problems: [] };
+    return { inputs, problems: [errorAt(at, 'refers to something that is no absolute http or https URL')] };
+  }
+  if (isMasked(text))
+    return {
+      inputs,
+      problems: [
+        errorAt(at, 'holds the mask that is shown in place of a secret: signatures over the URL do not verify'),
+      ],
+    };
+  if (maskUrl(text) === text) return { inputs, problems: [] };
+  const why =
+    'holds user information, a query or a fragment in plain text, which is masked where the manifest is stored and ' +
+    'shown; env:NAME or file:PATH keeps it out of the manifest and lets a stored revision work without the file';
+  return { inputs, problems: [warningAt(at, why)] };
+}
+
+function nounOf(field: SecretField): string {
+  return field === 'webhookVerifyToken' ? 'token' : 'key';
+}
+
+const KEY_NAMES = [
+  ['webhookHmacKey', 'webhookSecret'],
+  ['webhookHmacKeyPrevious', 'webhookSecretPrevious'],
+] as const satisfies readonly (readonly [SecretField, SecretField])[];
+
+/** Fields that need each other, and what looks like a gate but is none. */
+export function checkGates(inputs: WebhookInputs, path: JsonPath): Problem[] {
+  const problems: Problem[] = [];
+  const at = (field: keyof WebhookInputs) => [...path, field];
+  const { webhookSignatureScheme: scheme } = inputs;
+
+  // What scheme Custom needs, the signature gate says itself when it is prepared.
+  const isCustom = scheme?.trim().toLowerCase() === 'custom';
+  const isUnnamed = inputs.webhookSignedPayloadStrategy === 'Custom' && inputs.webhookCustomStrategyName === undefined;
+  if (!isCustom && isUnnamed) {
+    problems.push(errorAt(at('webhookCustomStrategyName'), 'is missing; strategy Custom needs it'));
+  }
+  const keyField = KEY_WEBHOOK_FIELDS.find((field) => inputs[field] !== undefined);
+  if (scheme === undefined && keyField !== undefined) {
+    const reason = 'webhookSignatureScheme is not set: the signature gate is not configured';
+    problems.push(gateWarningAt(at(keyField), `no signature is checked with it, because ${reason}`));
+  }
+  const ipField = IP_FIELDS.find((field) => inputs[field] !== undefined);
+  if (ipField !== undefined && OTHER_GATE_FIELDS.every((field) => !inputs[field])) {
+    problems.push(gateWarningAt(at(ipField), 'is the only gate: whoever can send from these addresses is trusted'));
+  }
+  return problems;
+}
+
+const IP_FIELDS = [
+  'webhookIpAllowList',
+  'webhookIpAllowListPreset',
+  'webhookIpAllowListPresets',
+  'webhookIpDenyList',
+] as const satisfies readonly (keyof WebhookInputs)[];
+
+/** Any of them, set and not 0, configures a gate beside the IP gate. */
+const OTHER_GATE_FIELDS = [
+  'webhookSignatureScheme',
+  'webhookRateLimitPermitsPerSecond',
+  'webhookReplayToleranceSeconds',
+  'webhookNonceHeader',
+] as const satisfies readonly (keyof WebhookInputs)[];

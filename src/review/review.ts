@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
-import { isMasked, MASK, queryOf } from '../manifest/mask-url.ts';
+import { isMasked, MASK, queryOf } from '../manifest/mask.ts';
 import type { Delivery, DeliveryRecord, GateStory, Reason } from '../model/delivery.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { EnforcementMode, WebhookInputs } from '../model/manifest.ts';

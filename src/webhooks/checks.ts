@@ -1,7 +1,6 @@
 import type { JsonPath } from '../expressions/json-path.ts';
-import { errorAt, gateWarningAt, type Problem, warningAt } from '../manifest/issues.ts';
+import { didYouMean, errorAt, gateWarningAt, type Problem, warningAt } from '../manifest/issues.ts';
 import type { ManifestCheck } from '../manifest/load.ts';
-import { didYouMean } from '../manifest/nearest.ts';
 import type { EnforcementMode, WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
 import { GateConfigurationError } from './gate.ts';
 import type { GateChain } from './gates/index.ts';

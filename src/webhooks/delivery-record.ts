@@ -1,4 +1,4 @@
-import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask-url.ts';
+import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';

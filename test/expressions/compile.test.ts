@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
-import { compileExpression } from '../../src/expressions/compile.ts';
+import { compileExpression, ExpressionError } from '../../src/expressions/compile.ts';
 import { evaluateCondition } from '../../src/expressions/condition.ts';
-import { ExpressionError } from '../../src/expressions/errors.ts';
 import { compileTemplate } from '../../src/expressions/template.ts';
 import { type Json, parseJson } from '../../src/model/json.ts';
 import { context, loopContext } from './context.ts';

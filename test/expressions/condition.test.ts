@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
+import { ExpressionError } from '../../src/expressions/compile.ts';
 import { compileCondition, evaluateCondition } from '../../src/expressions/condition.ts';
-import { ExpressionError } from '../../src/expressions/errors.ts';
 import { type Json, parseJson } from '../../src/model/json.ts';
 import { context } from './context.ts';
 

@@ -1,8 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what is tested here.
+
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
-import { ExpressionError, TemplateError } from '../../src/expressions/errors.ts';
-import { compileTemplate, hasPlaceholder } from '../../src/expressions/template.ts';
+import { ExpressionError } from '../../src/expressions/compile.ts';
+import { compileTemplate, hasPlaceholder, TemplateError } from '../../src/expressions/template.ts';
 import type { Json } from '../../src/model/json.ts';
 import { context, loopContext } from './context.ts';
 

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import type { Reference } from '../../src/expressions/references.ts';
+import type { Reference } from '../../src/expressions/context.ts';
 import { createRunInputs } from '../../src/flows/step-inputs.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import type { Claim, RunInputQuery } from '../../src/store/store.ts';

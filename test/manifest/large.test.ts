@@ -1,7 +1,6 @@
 import { expect, it, test } from 'vitest';
-import { isWithin } from '../../src/manifest/issues.ts';
-import { MAX_NAMES, nearestName } from '../../src/manifest/nearest.ts';
-import { hasStep } from '../../src/manifest/step-expressions.ts';
+import { hasStep } from '../../src/manifest/check-steps.ts';
+import { isWithin, MAX_NAMES, nearestName } from '../../src/manifest/issues.ts';
 
 /** Names that count how often they are asked for. */
 function counted(count: number) {

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { formatIssue } from '../../src/manifest/issues.ts';
-import { manifestJsonSchema } from '../../src/manifest/json-schema.ts';
 import { loadManifests } from '../../src/manifest/load.ts';
+import { manifestJsonSchema } from '../../src/manifest/schema.ts';
 import { rules as testRules } from './rules.ts';
 
 const rules = { ...testRules, handlers: handlerTable(builtInHandlers({ egressAllow: [] })) };

@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { secretReader } from '../../src/manifest/read-secret.ts';
-import { allowsEverything, isSecretEntry, secretAllowance } from '../../src/manifest/secret-allowance.ts';
+import { allowsEverything, isSecretEntry, secretAllowance, secretReader } from '../../src/manifest/read-secret.ts';
 
 const ENV = { SECRET_A: 'a', PAY_KEY: 'p', PATH: '/bin', AWS_SECRET_ACCESS_KEY: 'aws', secret_b: 'b' };
 

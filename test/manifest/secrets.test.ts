@@ -1,7 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
-import { maskerOf } from '../../src/manifest/mask-secrets.ts';
+import { maskerOf } from '../../src/manifest/mask.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../../src/manifest/secrets.ts';
 import type { Json } from '../../src/model/json.ts';

@@ -1,9 +1,9 @@
-import { formatPath, type JsonPath } from '../../expressions/json-path.ts';
+import { formatPath, type JsonPath, mapStrings } from '../../expressions/json-path.ts';
+import { isSame } from '../../manifest/diff.ts';
 import { shownSnapshot } from '../../manifest/secrets.ts';
 import type { Finding, LiveFlow } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
-import type { Graph, Manifest, StepDefinition, Trigger } from '../../model/manifest.ts';
-import { findRenames, withRenames } from './renames.ts';
+import type { Edge, Graph, Manifest, StepDefinition, Trigger, WebhookInputs } from '../../model/manifest.ts';
 
 /** Two revisions of a flow and what is live of it, as the rules look at them. */
 export interface Change {
@@ -68,8 +68,81 @@ function graphChanges(scope: Pick<GraphChange, 'path' | 'before' | 'after' | 'lo
   return [{ ...scope, renames, kept }, ...inner];
 }
 
+/**
+ * Old key to new key of steps that are the same step under another name: same definition, same upstream, and the same
+ * steps after it. Renames in a chain are found from its head.
+ */
+function findRenames(before: Graph, after: Graph): ReadonlyMap<string, string> {
+  const renames = new Map<string, string>();
+  // Sorted, so that of steps that are alike the same ones are paired in whatever order the manifest has them.
+  const gone = onlyIn(before, after).sort();
+  const fresh = new Set(onlyIn(after, before).sort());
+  if (fresh.size === 0) return renames;
+  for (let isSettled = false; !isSettled; ) {
+    isSettled = true;
+    for (const oldKey of gone.filter((key) => !renames.has(key))) {
+      const newKey = [...fresh].find((key) => isRenamed({ before, after, renames }, oldKey, key));
+      if (newKey === undefined) continue;
+      renames.set(oldKey, newKey);
+      fresh.delete(newKey);
+      isSettled = false;
+    }
+  }
+  return renames;
+}
+
+function onlyIn(graph: Graph, other: Graph): string[] {
+  return Object.keys(graph).filter((key) => !Object.hasOwn(other, key));
+}
+
+interface Search {
+  readonly before: Graph;
+  readonly after: Graph;
+  readonly renames: ReadonlyMap<string, string>;
+}
+
+function isRenamed({ before, after, renames }: Search, oldKey: string, newKey: string): boolean {
+  const one = before[oldKey];
+  const other = after[newKey];
+  if (one === undefined || other === undefined) return false;
+  const renamed = { ...withRenames(one, renames), inputs: renameReferences(one.inputs, renames) };
+  if (!isSame(jsonOf(renamed), jsonOf(other))) return false;
+  // Who ran after it runs after its new name; a step of which only one side knows says nothing about that.
+  const next = downstreamKeys(before, oldKey).filter((key) => Object.hasOwn(after, key));
+  const nextAfter = downstreamKeys(after, newKey).filter((key) => Object.hasOwn(before, key));
+  return next.length === nextAfter.length && next.every((key) => nextAfter.includes(key));
+}
+
+/** A step with the new names in its edges, conditions and items; its inputs are left alone. */
+function withRenames(step: StepDefinition, renames: ReadonlyMap<string, string>): StepDefinition {
+  if (renames.size === 0) return step;
+  const edges = Object.entries(step.runAfter).map(([key, edge]): [string, Edge] => {
+    const when = edge.when === undefined ? {} : { when: renameText(edge.when, renames) };
+    return [renames.get(key) ?? key, { ...edge, ...when }];
+  });
+  const items = step.forEach === undefined ? {} : { forEach: renameReferences(step.forEach, renames) };
+  return { ...step, ...items, runAfter: Object.fromEntries(edges) };
+}
+
+function renameReferences(value: Json, renames: ReadonlyMap<string, string>): Json {
+  return mapStrings(value, (text) => renameText(text, renames));
+}
+
+function renameText(text: string, renames: ReadonlyMap<string, string>): string {
+  return text.replace(/\bsteps(?:\.(\w+)|\["([\w-]+)"\])/g, (found, dotted?: string, quoted?: string) => {
+    const name = dotted ?? quoted ?? '';
+    const renamed = renames.get(name);
+    if (renamed === undefined) return found;
+    return /^[A-Za-z_]\w*$/.test(renamed) ? `steps.${renamed}` : `steps["${renamed}"]`;
+  });
+}
+
 export function ownStep(graph: Graph, stepKey: string): StepDefinition | undefined {
   return Object.hasOwn(graph, stepKey) ? graph[stepKey] : undefined;
+}
+
+export function downstreamKeys(graph: Graph, stepKey: string): string[] {
+  return Object.entries(graph).flatMap(([key, { runAfter }]) => (Object.hasOwn(runAfter, stepKey) ? [key] : []));
 }
 
 /** Keys of steps that only one side has, renamed ones left out. */
@@ -82,12 +155,58 @@ export function addedKeys({ before, after, renames }: GraphChange): string[] {
   return Object.keys(after).filter((key) => ownStep(before, key) === undefined && !renamed.has(key));
 }
 
+/** Old key to new key of triggers that only changed their name, or kept their slug under another. */
+export function renamedTriggers({ before, after }: Change): ReadonlyMap<string, string> {
+  const gone = Object.entries(before.triggers).filter(([key]) => !Object.hasOwn(after.triggers, key));
+  const fresh = Object.entries(after.triggers).filter(([key]) => !Object.hasOwn(before.triggers, key));
+  const renames = new Map<string, string>();
+  for (const [key, trigger] of gone) {
+    const taken = new Set(renames.values());
+    const found = fresh.find(([newKey, other]) => !taken.has(newKey) && isSameTrigger(trigger, other));
+    if (found !== undefined) renames.set(key, found[0]);
+  }
+  return renames;
+}
+
+function isSameTrigger(one: Trigger, other: Trigger): boolean {
+  return isSame(jsonOf(one), jsonOf(other)) || (slugOf(one) !== undefined && slugOf(one) === slugOf(other));
+}
+
+/** As the route compares it. */
+function slugOf(trigger: Trigger): string | undefined {
+  return trigger.type === 'webhook' ? trigger.inputs.webhookSlug?.toLowerCase() : undefined;
+}
+
 /** Triggers that both revisions have under one key. */
 export function keptTriggers({ before, after }: Change): { key: string; before: Trigger; after: Trigger }[] {
   return Object.entries(before.triggers).flatMap(([key, trigger]) => {
     const other = Object.hasOwn(after.triggers, key) ? after.triggers[key] : undefined;
     return other === undefined ? [] : [{ key, before: trigger, after: other }];
   });
+}
+
+export function newTriggers(change: Change): [string, Trigger][] {
+  const renamed = new Set(renamedTriggers(change).values());
+  const { before, after } = change;
+  return Object.entries(after.triggers).filter(([key]) => !Object.hasOwn(before.triggers, key) && !renamed.has(key));
+}
+
+/** The inputs of a webhook trigger before and after, under its new key where it has one. */
+export interface WebhookPair {
+  readonly key: string;
+  readonly before: WebhookInputs;
+  readonly after: WebhookInputs;
+}
+
+export function webhookPairs(change: Change): WebhookPair[] {
+  const renamed = [...renamedTriggers(change)].flatMap(([oldKey, key]) => {
+    const before = change.before.triggers[oldKey];
+    const after = change.after.triggers[key];
+    return before === undefined || after === undefined ? [] : [{ key, before, after }];
+  });
+  return [...keptTriggers(change), ...renamed].flatMap(({ key, before, after }) =>
+    before.type === 'webhook' && after.type === 'webhook' ? [{ key, before: before.inputs, after: after.inputs }] : [],
+  );
 }
 
 /** A finding with its path written out. */
@@ -97,3 +216,10 @@ export function findingAt(path: JsonPath, finding: Omit<Finding, 'path'>): Findi
 
 export const DRAIN =
   'Drain the flow first: pause its cron triggers, hold its webhook triggers, wait until no run of it is in flight.';
+
+/** A part of a snapshot as the JSON that it was read from. */
+export function jsonOf(part: object | string | number | boolean | null): Json;
+export function jsonOf(part: unknown): Json | undefined;
+export function jsonOf(part: unknown): Json | undefined {
+  return part as Json | undefined;
+}

@@ -1,33 +1,26 @@
+import { formatPath } from '../../expressions/json-path.ts';
+import { differences } from '../../manifest/diff.ts';
 import type { Finding, FindingClass, LiveFlow } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
-import { type ChangeRule, readChange } from './change.ts';
-import { cronChanged } from './cron-changed.ts';
-import { firstWebhookChanged } from './first-webhook-changed.ts';
-import { idChanged } from './flow-id.ts';
-import { flowTimeoutChanged } from './flow-timeout-changed.ts';
-import { gatesChanged } from './gates-changed.ts';
-import { inputsReadUnknownStep } from './inputs-read-unknown-step.ts';
-import { ipListsChanged } from './ip-lists-changed.ts';
-import { labelsChanged } from './labels-changed.ts';
-import { otherChanges } from './other-changes.ts';
-import { pinnedFieldsChanged } from './pinned-fields-changed.ts';
-import { runAfterChanged } from './run-after-changed.ts';
-import { secretsChanged } from './secrets-changed.ts';
-import { slugChanged } from './slug-changed.ts';
-import { stepAdded } from './step-added.ts';
-import { stepInputsChanged } from './step-inputs-changed.ts';
-import { stepRemoved } from './step-removed.ts';
-import { stepRenamed } from './step-renamed.ts';
-import { stepSlotsChanged } from './step-slots-changed.ts';
-import { triggerAdded } from './trigger-added.ts';
-import { triggerInputsChanged } from './trigger-inputs-changed.ts';
-import { renamedTriggers } from './trigger-keys.ts';
-import { triggerRemoved } from './trigger-removed.ts';
-import { triggerTypeChanged } from './trigger-type-changed.ts';
-import { typeChanged } from './type-changed.ts';
-import { whenChanged } from './when-changed.ts';
+import { type Change, type ChangeRule, DRAIN, findingAt, jsonOf, readChange, renamedTriggers } from './change.ts';
+import { flowTimeoutChanged, idChanged, labelsChanged } from './flow.ts';
+import { gatesChanged } from './gates.ts';
+import { ipListsChanged } from './ip-lists.ts';
+import { secretsChanged } from './secrets.ts';
+import { pinnedFieldsChanged, runAfterChanged, stepSlotsChanged, typeChanged, whenChanged } from './step-fields.ts';
+import { inputsReadUnknownStep, stepInputsChanged } from './step-inputs.ts';
+import { stepAdded, stepRemoved, stepRenamed } from './steps.ts';
+import {
+  cronChanged,
+  firstWebhookChanged,
+  slugChanged,
+  triggerAdded,
+  triggerInputsChanged,
+  triggerRemoved,
+  triggerTypeChanged,
+} from './triggers.ts';
 
-export { findReplaced, flowIdChanged } from './flow-id.ts';
+export { findReplaced, flowIdChanged } from './flow.ts';
 
 const RULES: readonly ChangeRule[] = [
   idChanged,
@@ -84,4 +77,41 @@ export function compareRevisions(revisions: Revisions): readonly Finding[] {
 export function gravest(findings: readonly Pick<Finding, 'class'>[]): FindingClass {
   const rank = Math.max(0, ...findings.map((finding) => GRAVITY[finding.class]));
   return (['safe', 'caution', 'breaking'] as const)[rank] ?? 'breaking';
+}
+
+/** Whatever no rule has spoken of: what is not known to be harmless is no safe change. */
+function otherChanges(change: Change, known: readonly Finding[]): Finding[] {
+  const { before, after, graphs } = change;
+  // The order of triggers stands for none of them.
+  const spoken = new Set(known.map(({ path }) => path).filter((path) => path !== 'triggers'));
+  for (const key of renamedTriggers(change).values()) spoken.add(formatPath(['triggers', key]));
+  const isRenaming = graphs.some(({ renames }) => renames.size > 0);
+  for (const { path, renames, kept } of graphs) {
+    for (const names of renames) for (const key of names) spoken.add(formatPath([...path, key]));
+    // Edges that only follow a new name are the rename's, not theirs.
+    if (isRenaming) for (const step of kept) spoken.add(formatPath([...step.path, 'runAfter']));
+    if (isRenaming) for (const step of kept) spoken.add(formatPath([...step.path, 'forEach']));
+    // What makes a loop a loop goes with the type.
+    for (const step of kept.filter((each) => each.before.type !== each.after.type)) {
+      for (const field of ['forEach', 'concurrencyLimit', 'steps']) spoken.add(formatPath([...step.path, field]));
+    }
+  }
+  return differences(jsonOf(before), jsonOf(after)).flatMap((difference) => {
+    const places = difference.at.map((_, index) => formatPath(difference.at.slice(0, index + 1)));
+    const place = formatPath(difference.at);
+    const isSpokenOf =
+      places.some((each) => spoken.has(each)) || [...spoken].some((each) => each.startsWith(`${place}.`));
+    if (isSpokenOf) return [];
+    return [
+      findingAt(difference.at, {
+        rule: 'other-changed',
+        class: 'caution',
+        before: difference.before,
+        after: difference.after,
+        message: `This part of the manifest is ${difference.kind}.`,
+        consequence: 'It is not known to be harmless, so it counts as if it were not.',
+        advice: DRAIN,
+      }),
+    ];
+  });
 }

@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import type { CompiledExpression } from '../../expressions/compile.ts';
+import { type CompiledExpression, ExpressionError } from '../../expressions/compile.ts';
 import { compileCondition } from '../../expressions/condition.ts';
-import { ExpressionError } from '../../expressions/errors.ts';
 import { type ExactNumber, isExactNumber, type Json } from '../../model/json.ts';
 
 export interface StatusRange {

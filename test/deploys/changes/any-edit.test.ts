@@ -4,7 +4,7 @@ import { compareRevisions, gravest } from '../../../src/deploys/changes/index.ts
 import { diffSnapshots } from '../../../src/manifest/diff.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { anyEdit, anySteps, type Steps, shuffled } from './any-edit.ts';
-import { mergePatch } from './recipes/merge-patch.ts';
+import { mergePatch } from './merge-patch.ts';
 import { QUIET, verdicts, withHistory } from './samples.ts';
 import { openStage, type Stage, whatRan } from './stage.ts';
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { compareRevisions } from '../../../src/deploys/changes/index.ts';
 import type { Json } from '../../../src/model/json.ts';
-import { mergePatch } from './recipes/merge-patch.ts';
+import { mergePatch } from './merge-patch.ts';
 import { flow, QUIET, snapshot, verdicts } from './samples.ts';
 
 const steps = { a: { type: 'NoOp' }, b: { type: 'NoOp', runAfter: { a: ['Succeeded'] } } };

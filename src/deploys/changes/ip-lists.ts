@@ -1,9 +1,7 @@
 import { isSame } from '../../manifest/diff.ts';
 import type { Finding } from '../../model/finding.ts';
 import type { WebhookInputs } from '../../model/manifest.ts';
-import { type ChangeRule, findingAt } from './change.ts';
-import { jsonOf } from './json-of.ts';
-import { type WebhookPair, webhookPairs } from './webhook-pairs.ts';
+import { type ChangeRule, findingAt, jsonOf, type WebhookPair, webhookPairs } from './change.ts';
 
 const ALLOW_FIELDS = ['webhookIpAllowList', 'webhookIpAllowListPreset', 'webhookIpAllowListPresets'] as const;
 

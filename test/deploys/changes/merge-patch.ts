@@ -1,5 +1,5 @@
-import { isJsonArray } from '../../../../src/expressions/map-strings.ts';
-import type { Json, JsonObject } from '../../../../src/model/json.ts';
+import { isJsonArray } from '../../../src/expressions/json-path.ts';
+import type { Json, JsonObject } from '../../../src/model/json.ts';
 
 /** A JSON merge patch applied, as RFC 7396 has it. */
 export function mergePatch(target: Json, patch: Json): Json {

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { planNext } from '../../../../src/flows/planner.ts';
-import type { Finding } from '../../../../src/model/finding.ts';
-import type { Json } from '../../../../src/model/json.ts';
-import type { Graph, Manifest, RunStatus, StepStatus } from '../../../../src/model/manifest.ts';
-import { compare, flow, snapshot, withHistory } from '../samples.ts';
+import { planNext } from '../../../src/flows/planner.ts';
+import type { Finding } from '../../../src/model/finding.ts';
+import type { Json } from '../../../src/model/json.ts';
+import type { Graph, Manifest, RunStatus, StepStatus } from '../../../src/model/manifest.ts';
 import { mergePatch } from './merge-patch.ts';
+import { compare, flow, snapshot, withHistory } from './samples.ts';
 
 /** What a step does when it starts, and what its condition says: the same whatever graph it stands in. */
 type Outcomes = Readonly<Record<string, 'succeeds' | 'fails' | 'is skipped'>>;

@@ -1,8 +1,7 @@
 import { SECRET_WEBHOOK_FIELDS } from '../../manifest/webhook-inputs.ts';
 import type { Finding } from '../../model/finding.ts';
 import type { WebhookInputs } from '../../model/manifest.ts';
-import { type ChangeRule, findingAt } from './change.ts';
-import { type WebhookPair, webhookPairs } from './webhook-pairs.ts';
+import { type ChangeRule, findingAt, type WebhookPair, webhookPairs } from './change.ts';
 
 type SecretField = (typeof SECRET_WEBHOOK_FIELDS)[number];
 type Judgement = Pick<Finding, 'rule' | 'class' | 'message' | 'consequence' | 'advice'>;

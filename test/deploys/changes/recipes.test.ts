@@ -1,11 +1,11 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
 import { describe, expect, it } from 'vitest';
-import { gravest } from '../../../../src/deploys/changes/index.ts';
-import type { Finding } from '../../../../src/model/finding.ts';
-import type { Json } from '../../../../src/model/json.ts';
-import type { Manifest } from '../../../../src/model/manifest.ts';
-import { compare, flow, load, NOW, snapshot, withHistory } from '../samples.ts';
+import { gravest } from '../../../src/deploys/changes/index.ts';
+import type { Finding } from '../../../src/model/finding.ts';
+import type { Json } from '../../../src/model/json.ts';
+import type { Manifest } from '../../../src/model/manifest.ts';
 import { mergePatch } from './merge-patch.ts';
+import { compare, flow, load, NOW, snapshot, withHistory } from './samples.ts';
 
 const noOp = (...after: string[]) => ({
   type: 'NoOp',

@@ -1,13 +1,11 @@
-import { mapStrings } from '../../../expressions/map-strings.ts';
-import { hasPlaceholder } from '../../../expressions/template.ts';
-import { MASK } from '../../../manifest/mask-url.ts';
-import type { Recipe } from '../../../model/finding.ts';
-import type { Json, JsonObject } from '../../../model/json.ts';
-import type { Edge, Graph, StepDefinition } from '../../../model/manifest.ts';
-import { type Change, type GraphChange, ownStep } from '../change.ts';
-import { jsonOf } from '../json-of.ts';
-import { downstreamKeys } from '../renames.ts';
-import { stepsReadBy } from '../steps-read.ts';
+import { mapStrings } from '../../expressions/json-path.ts';
+import { hasPlaceholder } from '../../expressions/template.ts';
+import { MASK } from '../../manifest/mask.ts';
+import type { Recipe } from '../../model/finding.ts';
+import type { Json, JsonObject } from '../../model/json.ts';
+import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
+import { type Change, downstreamKeys, type GraphChange, jsonOf, ownStep } from './change.ts';
+import { stepsReadBy } from './step-inputs.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -168,4 +166,19 @@ function secretsToRestore(kept: Graph): string[] {
 
 function patchAt(path: GraphChange['path'], value: Json): Json {
   return path.reduceRight((inner, key) => ({ [key]: inner }), value);
+}
+
+/** Takes the id back; a clean break, where one is meant, needs two manifests and so is no patch. */
+export function flowIdRecipe(replaced: { id: string; name: string }, next: { id: string; name: string }): Recipe {
+  return {
+    title: 'Keep the id, or make a clean break',
+    steps: [
+      `To keep the flow, give the manifest its old id ${replaced.id} again: the patch does that.`,
+      `For a clean break, restore the old manifest with the id ${replaced.id}, and deploy this one beside it with the ` +
+        `new id ${next.id} and with a name and slugs of its own.`,
+      `Disable the old flow: POST /flows/api/flows/${replaced.id}/disable. Its history stays readable.`,
+      'Move the triggers: point publishers to the new slug or id, and take cron triggers out of the old manifest.',
+    ],
+    patch: { id: replaced.id },
+  };
 }

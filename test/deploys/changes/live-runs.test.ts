@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { standing } from '../../../src/deploys/changes/standing.ts';
+import { standing } from '../../../src/deploys/changes/live-runs.ts';
 import type { LiveFlow } from '../../../src/model/finding.ts';
 import { inFlight, QUIET } from './samples.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { isMasked, maskUrl } from '../../src/manifest/mask-url.ts';
+import { isMasked, maskUrl } from '../../src/manifest/mask.ts';
 
 describe('a masked URL', () => {
   test.each([

@@ -1,0 +1,92 @@
+import type { Finding, LiveFlow } from '../../model/finding.ts';
+import { type ChangeRule, findingAt } from './change.ts';
+import { count } from './live-runs.ts';
+import { flowIdRecipe } from './recipes.ts';
+
+export const idChanged: ChangeRule = ({ before, after, live }) =>
+  before.id === after.id ? [] : [flowIdChanged({ replaced: before, next: after, live })];
+
+/** The finding about a manifest that stands in the place of a deployed flow under another id. */
+export function flowIdChanged(input: {
+  /** The flow whose manifest is gone. */
+  readonly replaced: { readonly id: string; readonly name: string };
+  readonly next: { readonly id: string; readonly name: string };
+  /** What `findReplaced` told them by; absent where one manifest was compared with the other. */
+  readonly because?: 'slug' | 'name' | undefined;
+  readonly live: LiveFlow;
+}): Finding {
+  const { replaced, next, because, live } = input;
+  const reason = because === undefined ? '' : `, which has the same ${because}`;
+  return findingAt(['id'], {
+    rule: 'flow-id-changed',
+    class: 'breaking',
+    before: replaced.id,
+    after: next.id,
+    message: `The manifest has the id ${next.id}; "${replaced.name}"${reason}, is deployed as ${replaced.id}.`,
+    consequence:
+      'The id joins everything that is stored: runs, idempotency keys, accepted nonces and the state of schedules stay ' +
+      'with the old id, so the new flow starts without history, takes a repeated delivery for a new one, and knows no ' +
+      'paused schedule. Runs in flight go on under the old id.',
+    advice: 'Keep the id; or make a clean break on purpose, as the recipe says.',
+    live: live.runsInFlight === 0 ? undefined : `${count(live.runsInFlight)} of the old id in flight`,
+    recipe: flowIdRecipe(replaced, next),
+  });
+}
+
+/** A flow as far as it takes to tell whether another one stands in its place. */
+export interface FlowIdentity {
+  readonly id: string;
+  readonly name: string;
+  readonly slugs: readonly string[];
+}
+
+/**
+ * The deployed flow that a manifest with an unknown id stands in the place of: one that no manifest has any more, and
+ * that has a slug or, failing that, the name of this one. A flow whose id is deployed replaces nothing.
+ */
+export function findReplaced(input: {
+  next: FlowIdentity;
+  deployed: readonly FlowIdentity[];
+  goneIds: ReadonlySet<string>;
+}): { id: string; because: 'slug' | 'name' } | undefined {
+  const { next, deployed, goneIds } = input;
+  if (deployed.some(({ id }) => id === next.id)) return undefined;
+  const gone = deployed.filter(({ id }) => goneIds.has(id));
+  // Slugs are matched in any case, as the route matches them.
+  const slugs = new Set(next.slugs.map((slug) => slug.toLowerCase()));
+  const bySlug = gone.find((flow) => flow.slugs.some((slug) => slugs.has(slug.toLowerCase())));
+  if (bySlug !== undefined) return { id: bySlug.id, because: 'slug' };
+  const byName = gone.find(({ name }) => name === next.name);
+  return byName && { id: byName.id, because: 'name' };
+}
+
+const LABELS = [
+  ['version', 'The version is a label: it is stored with the runs that start from now on, and decides nothing.'],
+  ['name', 'Runs and logs show the new name from now on; runs that were started keep the old one.'],
+] as const;
+
+export const labelsChanged: ChangeRule = ({ before, after }) =>
+  LABELS.filter(([field]) => before[field] !== after[field]).map(([field, consequence]) =>
+    findingAt([field], {
+      rule: `${field}-changed`,
+      class: 'safe',
+      before: before[field],
+      after: after[field],
+      message: `The ${field} changed.`,
+      consequence,
+    }),
+  );
+
+export const flowTimeoutChanged: ChangeRule = ({ before, after }) => {
+  if (before.timeoutSeconds === after.timeoutSeconds) return [];
+  return [
+    findingAt(['timeoutSeconds'], {
+      rule: 'flow-timeout-changed',
+      class: 'safe',
+      before: before.timeoutSeconds,
+      after: after.timeoutSeconds,
+      message: 'The time limit of a run changed.',
+      consequence: 'A run gets its deadline when it starts: runs in flight keep theirs.',
+    }),
+  ];
+};

@@ -1,0 +1,246 @@
+import { differences } from '../../manifest/diff.ts';
+import type { Finding } from '../../model/finding.ts';
+import type { Manifest, Trigger } from '../../model/manifest.ts';
+import {
+  type Change,
+  type ChangeRule,
+  DRAIN,
+  findingAt,
+  jsonOf,
+  keptTriggers,
+  newTriggers,
+  renamedTriggers,
+  webhookPairs,
+} from './change.ts';
+import { learnsKey } from './secrets.ts';
+
+export const triggerRemoved: ChangeRule = (change) => {
+  const renames = renamedTriggers(change);
+  return Object.entries(change.before.triggers)
+    .filter(([key]) => !Object.hasOwn(change.after.triggers, key))
+    .map(([key, trigger]) => {
+      const newKey = renames.get(key);
+      return newKey === undefined ? removed(change, key, trigger) : renamed(change, trigger, { key, newKey });
+    });
+};
+
+function removed(change: Change, key: string, trigger: Trigger): Finding {
+  return findingAt(['triggers', key], {
+    rule: 'trigger-removed',
+    class: 'caution',
+    before: jsonOf(trigger),
+    message: `The ${trigger.type} trigger \`${key}\` is gone.`,
+    consequence: `${lossOf(change, trigger)} Runs that it started go on, and can be re-run.`,
+    advice: ADVICE[trigger.type],
+    live: startedBy(change, key),
+  });
+}
+
+const ADVICE = {
+  webhook: `Point its publishers elsewhere first. ${DRAIN}`,
+  cron: DRAIN,
+  manual: 'Nothing has to be done where nobody names the trigger.',
+} as const;
+
+function lossOf({ after }: Change, trigger: Trigger): string {
+  switch (trigger.type) {
+    case 'webhook': {
+      const slug = trigger.inputs.webhookSlug;
+      const hasOther = Object.values(after.triggers).some(({ type }) => type === 'webhook');
+      const byId = hasOther
+        ? 'What is delivered to the id of the flow goes to the first webhook trigger that is left.'
+        : 'What is delivered to the id of the flow gets a 404 too.';
+      return (
+        `${slug === undefined ? 'It has no slug.' : `Publishers that deliver to ${slug} get a 404.`} ${byId} Its nonces and ` +
+        'idempotency keys match nothing any more: under another trigger a repeated delivery counts as new.'
+      );
+    }
+    case 'cron':
+      return 'It fires no more; whether it was paused, and a change of its schedule, are kept under its key.';
+    case 'manual':
+      return 'The flow can be started by hand all the same; idempotency keys that were sent with this trigger match nothing.';
+  }
+}
+
+function renamed(change: Change, trigger: Trigger, { key, newKey }: { key: string; newKey: string }): Finding {
+  const other = change.after.triggers[newKey];
+  return findingAt(['triggers', key], {
+    rule: 'trigger-renamed',
+    class: 'caution',
+    before: { key, ...entriesOf(trigger) },
+    after: other === undefined ? newKey : { key: newKey, ...entriesOf(other) },
+    message: `The ${trigger.type} trigger \`${key}\` has the new key \`${newKey}\`.`,
+    consequence: `${RENAMED[trigger.type]}${learnsAgain(other)}`,
+    advice: 'Keep the key of the trigger; it is seen by nobody but in records.',
+    live: startedBy(change, key),
+  });
+}
+
+const RENAMED = {
+  webhook:
+    'Accepted nonces and idempotency keys go with it: a delivery that was accepted under the old key is a replay under the ' +
+    'new one. Records keep the old key. Runs in flight go on.',
+  cron:
+    'The state of a schedule is kept by the key of the trigger: under the new one it is not paused, and a schedule that was ' +
+    'changed on the dashboard is what the manifest says again. Runs in flight go on.',
+  manual:
+    'Idempotency keys go with it: one that was used under the old key starts no run under the new one. Runs in flight go on.',
+} as const;
+
+function learnsAgain(trigger: Trigger | undefined): string {
+  if (trigger?.type !== 'webhook' || !learnsKey(trigger.inputs)) return '';
+  return (
+    ' The learnt key is kept by the key of the trigger too: under the new one deliveries are not verified by it, and no ' +
+    'handshake brings another. Rename the trigger back, or forget its learnt key and make the webhook again.'
+  );
+}
+
+function entriesOf(trigger: Trigger) {
+  return jsonOf(trigger) as { readonly [key: string]: ReturnType<typeof jsonOf> };
+}
+
+function startedBy({ live }: Change, key: string): string | undefined {
+  const started = live.runs.filter(({ triggerKey }) => triggerKey === key).length;
+  if (started === 0) return undefined;
+  const part = live.runs.length < live.runsInFlight ? `of the oldest ${live.runs.length}, ` : '';
+  return `${part}${started} ${started === 1 ? 'run' : 'runs'} in flight ${started === 1 ? 'was' : 'were'} started by \`${key}\``;
+}
+
+export const triggerAdded: ChangeRule = (change) =>
+  newTriggers(change).map(([key, trigger]) =>
+    findingAt(['triggers', key], {
+      rule: 'trigger-added',
+      class: 'safe',
+      after: jsonOf(trigger),
+      message: `The ${trigger.type} trigger \`${key}\` is new.`,
+      consequence: `The triggers that there are stay as they are, and so do runs in flight.${gatesOf(trigger)}`,
+    }),
+  );
+
+/** A new way in is safe for runs; how far it is open has to be seen all the same. */
+function gatesOf(trigger: Trigger): string {
+  if (trigger.type !== 'webhook') return '';
+  const { webhookSignatureScheme: scheme, webhookEnforcementMode: mode } = trigger.inputs;
+  const checked =
+    scheme === undefined
+      ? ' No signature is checked: whoever knows its URL can start runs.'
+      : ` Deliveries are signed by the scheme ${scheme}.`;
+  const learns = learnsKey(trigger.inputs) ? ' Whoever sends its first handshake decides its key.' : '';
+  return `${checked}${learns}${mode === 'Off' || mode === 'Audit' ? ` Its mode is ${mode}: no gate refuses anything.` : ''}`;
+}
+
+const LOST = {
+  webhook: 'Publishers that deliver to it get a 404.',
+  cron: 'It fires no more by its schedule.',
+  manual: 'It can no longer be named as a manual trigger; the flow can be started by hand all the same.',
+} as const;
+
+export const triggerTypeChanged: ChangeRule = (change) =>
+  keptTriggers(change)
+    .filter(({ before, after }) => before.type !== after.type)
+    .map(({ key, before, after }) =>
+      findingAt(['triggers', key], {
+        rule: 'trigger-type-changed',
+        class: 'caution',
+        before: jsonOf(before),
+        after: jsonOf(after),
+        message: `The trigger \`${key}\` was a ${before.type} trigger and is a ${after.type} trigger.`,
+        consequence: `${LOST[before.type]} Runs in flight go on; their records name a trigger that is now of another type.`,
+        advice: `Give the new trigger a key of its own. ${DRAIN}`,
+      }),
+    );
+
+/** Deliveries to the id of the flow go to its first webhook trigger, so that the order of triggers says who judges them. */
+export const firstWebhookChanged: ChangeRule = (change) => {
+  const before = firstWebhook(change.before);
+  const after = firstWebhook(change.after);
+  if (before === undefined || after === undefined || before === after) return [];
+  if (renamedTriggers(change).get(before) === after) return [];
+  return [
+    findingAt(['triggers'], {
+      rule: 'first-webhook-changed',
+      class: 'caution',
+      before,
+      after,
+      message: `The first webhook trigger is \`${after}\` and was \`${before}\`.`,
+      consequence:
+        `Deliveries to the id of the flow go to \`${after}\`: its gates judge them, and its keys. Deliveries to a slug go ` +
+        'where they went, and runs in flight are not touched.',
+      advice: 'Keep the order of webhook triggers, or have publishers call the slug.',
+    }),
+  ];
+};
+
+function firstWebhook({ triggers }: Manifest): string | undefined {
+  return Object.entries(triggers).find(([, { type }]) => type === 'webhook')?.[0];
+}
+
+export const slugChanged: ChangeRule = (change) =>
+  webhookPairs(change).flatMap(({ key, before: { webhookSlug: before }, after: { webhookSlug: after } }) => {
+    if (before === after) return [];
+    const isSameRoute = before === undefined || before.toLowerCase() === after?.toLowerCase();
+    return [
+      findingAt(['triggers', key, 'inputs', 'webhookSlug'], {
+        rule: 'slug-changed',
+        class: isSameRoute ? 'safe' : 'caution',
+        before,
+        after,
+        message: `The slug of \`${key}\` is ${before === undefined ? 'new' : after === undefined ? 'gone' : 'another'}.`,
+        consequence: isSameRoute
+          ? 'Every URL that worked goes on working: slugs are matched in any case.'
+          : `Publishers that deliver to ${before} get a 404 from the deploy on. Runs in flight are not touched.`,
+        ...(isSameRoute
+          ? {}
+          : { advice: 'Add a second webhook trigger with the new slug, and move publishers over first.' }),
+      }),
+    ];
+  });
+
+/** Inputs of manual triggers, which nothing but people read. */
+export const triggerInputsChanged: ChangeRule = (change) =>
+  keptTriggers(change).flatMap(({ key, before, after }) => {
+    if (before.type !== 'manual' || after.type !== 'manual') return [];
+    return differences(jsonOf(before.inputs), jsonOf(after.inputs)).map((difference) =>
+      findingAt(['triggers', key, 'inputs', ...difference.at], {
+        rule: 'trigger-inputs-changed',
+        class: 'safe',
+        before: difference.before,
+        after: difference.after,
+        message: `Inputs of the manual trigger \`${key}\` are ${difference.kind}.`,
+        consequence: 'No run reads them.',
+      }),
+    );
+  });
+
+const FIELDS = [
+  ['cronExpression', 'cron-changed', 'The cron expression'],
+  ['timeZone', 'time-zone-changed', 'The time zone'],
+  ['onMissed', 'on-missed-changed', 'What becomes of a missed tick'],
+] as const;
+
+export const cronChanged: ChangeRule = (change) =>
+  keptTriggers(change).flatMap(({ key, before, after }) => {
+    if (before.type !== 'cron' || after.type !== 'cron') return [];
+    const [one, other] = [before.inputs, after.inputs];
+    return FIELDS.filter(([field]) => one[field] !== other[field]).map(([field, rule, name]) =>
+      findingAt(['triggers', key, 'inputs', field], {
+        rule,
+        class: 'safe',
+        before: one[field],
+        after: other[field],
+        message: `${name} of \`${key}\` changed.`,
+        consequence:
+          field === 'onMissed'
+            ? 'It is read when a tick was missed. Runs in flight are not touched.'
+            : 'The next tick is reckoned anew when the schedules are synchronised, at the latest a minute after the deploy; ' +
+              'runs in flight are not touched. A paused trigger stays paused, and a schedule that was changed on the dashboard ' +
+              'keeps that change.',
+        ...(field === 'onMissed'
+          ? {}
+          : {
+              advice:
+                'Pause the trigger before the deploy and resume it afterwards where a tick in between would do harm.',
+            }),
+      }),
+    );
+  });

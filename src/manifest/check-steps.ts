@@ -1,0 +1,250 @@
+import type { z } from 'zod';
+import { ExpressionError } from '../expressions/compile.ts';
+import { compileCondition } from '../expressions/condition.ts';
+import type { Reference } from '../expressions/context.ts';
+import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
+import { compileTemplate, hasPlaceholder, TemplateError, type TemplateReference } from '../expressions/template.ts';
+import type { Json, JsonObject } from '../model/json.ts';
+import type { Graph, StepDefinition } from '../model/manifest.ts';
+import { cycles, unknownUpstreams, upstreamsOf } from './graph.ts';
+import { didYouMean, errorAt, isWithin, type Problem, parseWith, plainTextSecret, warningAt } from './issues.ts';
+import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
+import { STEP_KEY } from './schema.ts';
+import { stepSecrets } from './secrets.ts';
+
+/** The steps that fit the schema, and the keys of all steps of the file. */
+interface KnownSteps {
+  readonly graph: Graph;
+  readonly stepKeys: readonly string[];
+  /** Where the graph stands in the manifest. */
+  readonly path: JsonPath;
+  /** Whether what stands at a path does not fit the schema, so that nothing follows from what is read there. */
+  readonly isBroken: (path: JsonPath) => boolean;
+  /** The loops around the graph, outermost first: the loop's key, and the steps among which it stands. */
+  readonly outer: readonly { readonly stepKey: string; readonly known: KnownSteps }[];
+}
+
+export interface StepRules {
+  /** By step type. */
+  readonly handlers: ReadonlyMap<string, HandlerRules>;
+  readonly readSecret: SecretReader;
+}
+
+/** What the loader has to know of a step type. */
+interface HandlerRules {
+  readonly inputs: z.ZodType;
+  /** Paths with `*` for any key, such as `headers.*`. */
+  readonly secretInputs: readonly string[];
+}
+
+const LOOP = 'ForEach';
+const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
+
+/** Everything that is to be said about a graph and the graphs of its loops. */
+export function checkGraph(known: KnownSteps, rules: StepRules): Problem[] {
+  const { graph, stepKeys, path } = known;
+  const problems = Object.entries(graph).flatMap(([stepKey, step]) => [
+    ...(known.isBroken([...path, stepKey, 'type']) ? [] : checkStepInputs(step, [...path, stepKey], rules)),
+    ...checkExpressions(stepKey, step, known),
+    ...checkLoop(stepKey, step, { known, rules }),
+  ]);
+  return [...problems, ...unknownUpstreams(known), ...cycles(graph, path), ...hiddenKeys(known)].concat(
+    path.length === 1 ? [] : badKeys(stepKeys, path),
+  );
+}
+
+function checkLoop(
+  stepKey: string,
+  step: StepDefinition,
+  { known, rules }: { known: KnownSteps; rules: StepRules },
+): Problem[] {
+  const path = [...known.path, stepKey];
+  // Of a type that nobody knows it is not known whether it is a loop.
+  const isLoop = step.type === LOOP || !rules.handlers.has(step.type);
+  if (!isLoop) {
+    return LOOP_FIELDS.filter((field) => step[field] !== undefined).map((field) =>
+      errorAt([...path, field], `is read by steps of the type ${LOOP} alone`),
+    );
+  }
+  const steps = step.steps ?? {};
+  const stepKeys = Object.keys(steps);
+  const outer = [...known.outer, { stepKey, known }];
+  const inner = checkGraph({ ...known, graph: steps, stepKeys, path: [...path, 'steps'], outer }, rules);
+  return step.type === LOOP ? [...checkLoopFields(step, path), ...inner] : inner;
+}
+
+function checkLoopFields(step: StepDefinition, path: JsonPath): Problem[] {
+  const problems: Problem[] = [];
+  if (step.forEach === undefined) problems.push(errorAt([...path, 'forEach'], 'is missing'));
+  else if (!Array.isArray(step.forEach) && typeof step.forEach !== 'string') {
+    problems.push(errorAt([...path, 'forEach'], 'is neither an array nor an expression that yields one'));
+  }
+  // A loop has no attempts of its own that could be repeated or cut short: its children have.
+  for (const field of ['retry', 'timeoutSeconds'] as const) {
+    if (step[field] === undefined) continue;
+    problems.push(errorAt([...path, field], 'is not accepted on a loop; give it to the child steps'));
+  }
+  if (step.concurrency !== undefined) {
+    const message =
+      'is not accepted on a loop; concurrencyLimit bounds its iterations, and concurrency its child steps';
+    problems.push(errorAt([...path, 'concurrency'], message));
+  }
+  if (Object.keys(step.steps ?? {}).length === 0) {
+    problems.push(errorAt([...path, 'steps'], 'is missing or empty; a loop runs child steps'));
+  }
+  return problems;
+}
+
+/** Inside a loop a child's key comes before one outside, so that an expression could read another step than was meant. */
+function hiddenKeys({ stepKeys, path, outer }: KnownSteps): Problem[] {
+  return stepKeys
+    .filter((key) => outer.some(({ known }) => hasStep(known, key)))
+    .map((key) =>
+      warningAt([...path, key], `hides the step "${key}" outside the loop: steps.${key} means the child in here`),
+    );
+}
+
+function badKeys(stepKeys: readonly string[], path: JsonPath): Problem[] {
+  return stepKeys
+    .filter((key) => !STEP_KEY.test(key))
+    .map((key) => errorAt([...path, key], 'is no step key; 1 to 64 letters, digits, "_" and "-" are accepted'));
+}
+
+/** The handler that a step names, its secrets, and whatever of its inputs no expression decides. */
+function checkStepInputs(step: StepDefinition, path: JsonPath, { handlers, readSecret }: StepRules): Problem[] {
+  const handler = handlers.get(step.type);
+  if (handler === undefined) {
+    const known = [...handlers.keys()];
+    const nearest = didYouMean(step.type, known);
+    return [errorAt([...path, 'type'], `names no handler${nearest} Known: ${known.join(', ')}`)];
+  }
+  const problems: Problem[] = [];
+  const inputsPath = [...path, 'inputs'];
+  const values = new Map<string, string>();
+  for (const secret of stepSecrets(step.inputs, handler.secretInputs)) {
+    const at = [...inputsPath, ...secret.path];
+    const resolved = resolveSecret(secret.text, readSecret);
+    if ('error' in resolved) problems.push(errorAt(at, resolved.error));
+    else values.set(formatPath(secret.path), resolved.value);
+    if (!isReference(secret.text)) problems.push(plainTextSecret(at));
+  }
+  const inputs = mapStrings(step.inputs, (text, at) => values.get(formatPath(at)) ?? text);
+  // In the place of a secret that cannot be read the schema judges the reference to it.
+  const unread = new Set(problems.filter(({ severity }) => severity === 'error').map(({ path: at }) => at));
+  const misfits = checkWithSchema(inputs, inputsPath, handler.inputs);
+  return [...problems, ...misfits.filter(({ path: at }) => !isWithin(at, unread))];
+}
+
+function checkWithSchema(inputs: JsonObject, path: JsonPath, schema: z.ZodType): Problem[] {
+  try {
+    const parsed = parseWith(schema, inputs);
+    if ('value' in parsed) return [];
+    return parsed.problems
+      .filter((problem) => problem.isUnknownKey === true || !isRendered(inputs, problem.path))
+      .map((problem) => errorAt([...path, ...problem.path], problem.message));
+  } catch {
+    // A schema that is asynchronous, or that throws at a placeholder, is asked again when the step runs.
+    return [];
+  }
+}
+
+/** Whether an expression decides the value at this path. */
+function isRendered(inputs: Json, path: JsonPath): boolean {
+  let isFound = false;
+  mapStrings(inputs, (text, at) => {
+    isFound ||= hasPlaceholder(text) && startsWith(at, path);
+    return text;
+  });
+  return isFound;
+}
+
+function startsWith(path: JsonPath, start: JsonPath): boolean {
+  return start.every((key, index) => key === path[index]);
+}
+
+/** Compiles every placeholder and every `when` of a step, and checks that the steps they read exist and have ended. */
+function checkExpressions(stepKey: string, step: StepDefinition, known: KnownSteps): Problem[] {
+  const path = [...known.path, stepKey];
+  const check = (reference: Reference, at: JsonPath) => checkReference(reference, { stepKey, at, known });
+  const problems: Problem[] = [];
+  mapStrings(step.inputs, (text, at) => {
+    const [found, inner = ''] = MUSTACHE.exec(text) ?? [];
+    if (found !== undefined) problems.push(warningAt([...path, 'inputs', ...at], mustacheMessage(found, inner.trim())));
+    return text;
+  });
+  const templates = [['inputs', step.inputs] as const, ['forEach', step.forEach ?? null] as const];
+  for (const [field, value] of templates) {
+    const { references, errors } = readTemplate(value);
+    for (const each of errors) {
+      problems.push(errorAt([...path, field, ...(each.problem.path ?? [])], each.messageWithoutPath));
+    }
+    problems.push(...references.flatMap((reference) => check(reference, [...path, field, ...reference.at])));
+  }
+  for (const [upstream, { when }] of Object.entries(step.runAfter)) {
+    if (when === undefined) continue;
+    const at = [...path, 'runAfter', upstream, 'when'];
+    try {
+      problems.push(...compileCondition(when).references.flatMap((reference) => check(reference, at)));
+    } catch (error) {
+      if (!(error instanceof ExpressionError)) throw error;
+      problems.push(errorAt(at, error.message));
+    }
+  }
+  return problems;
+}
+
+// A placeholder of other template languages, which looks like ours; behind a $ it is a map of CEL.
+const MUSTACHE = /(?<!\$)\{\{([^{}]*)\}\}/;
+
+function mustacheMessage(found: string, inner: string): string {
+  return `holds ${found}, which stays as it is; an expression is written \${${inner}}`;
+}
+
+/** What does not compile, and what the rest reads. */
+function readTemplate(value: Json): {
+  readonly references: readonly TemplateReference[];
+  readonly errors: readonly ExpressionError[];
+} {
+  try {
+    return { references: compileTemplate(value).references, errors: [] };
+  } catch (error) {
+    if (!(error instanceof TemplateError)) throw error;
+    const { errors } = error;
+    const broken = new Set(errors.map(({ problem }) => formatPath(problem.path ?? [])));
+    const rest = mapStrings(value, (text, at) => (broken.has(formatPath(at)) ? '' : text));
+    return { references: compileTemplate(rest).references, errors };
+  }
+}
+
+function checkReference(
+  { root, path, position }: Reference,
+  { stepKey, at, known }: { stepKey: string; at: JsonPath; known: KnownSteps },
+): Problem[] {
+  if (root === 'loop') {
+    return known.outer.length > 0 ? [] : [errorAt(at, 'reads loop, which is known inside a loop only')];
+  }
+  const name = path[1];
+  if (root !== 'steps' || name === undefined) return [];
+  if (typeof name === 'number') return [errorAt(at, `reads steps[${name}]; a step key is text: steps["${name}"]`)];
+  const around = known.outer.at(-1);
+  // A step further out has ended before the loop around this one began, or it may not have.
+  if (!hasStep(known, name) && around !== undefined) {
+    return checkReference({ root, path, position }, { stepKey: around.stepKey, at, known: around.known });
+  }
+  if (!hasStep(known, name)) {
+    return [errorAt(at, `reads steps.${name}, and there is no such step${didYouMean(name, known.stepKeys)}`)];
+  }
+  if (upstreamsOf(known.graph, stepKey).has(name)) return [];
+  // Where it is not known what some step runs after, the step may well run after this one.
+  if (known.stepKeys.some((key) => known.isBroken([...known.path, key, 'runAfter']))) return [];
+  return [warningAt(at, `reads steps.${name}, which this step does not run after: it may not have ended yet`)];
+}
+
+const stepKeySets = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+/** Whether one of the steps has this key; of many steps each may be asked for by each. */
+export function hasStep({ stepKeys }: Pick<KnownSteps, 'stepKeys'>, stepKey: string): boolean {
+  const known = stepKeySets.get(stepKeys) ?? new Set(stepKeys);
+  stepKeySets.set(stepKeys, known);
+  return known.has(stepKey);
+}
