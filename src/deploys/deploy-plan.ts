@@ -12,7 +12,7 @@ export interface DeployPlan {
   readonly deploy?: PlannedDeploy;
 }
 
-export interface PlanRequest {
+interface PlanRequest {
   readonly loaded: LoadedFlow;
   /** Undefined where the flow is not deployed. */
   readonly deployed: { readonly flow: FlowRecord; readonly revision: RevisionRecord } | undefined;

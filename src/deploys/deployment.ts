@@ -36,19 +36,19 @@ export interface Deployment {
   deploy(flows: readonly LoadedFlow[], options: DeployRequest): Promise<DeployOutcome[]>;
 }
 
-export interface ReloadOptions {
+interface ReloadOptions {
   /** Classes that are deployed although they would be refused. */
   readonly allow?: readonly FindingClass[];
   /** Says what would happen and changes nothing. */
   readonly isPlan?: boolean;
 }
 
-export interface DeployRequest extends ReloadOptions {
+interface DeployRequest extends ReloadOptions {
   /** They are all that there are to be: a deployed one without a manifest may be the old id of a new one. */
   readonly isWholeFolder?: boolean;
 }
 
-export interface Reload {
+interface Reload {
   /** Whether the folder could be read; else `issues` says why not. */
   readonly isValid: boolean;
   readonly issues: readonly ManifestIssue[];
@@ -60,7 +60,7 @@ export interface Reload {
   readonly doubts: readonly string[];
 }
 
-export interface DeploymentServices extends Omit<DeployerServices, 'rules' | 'onDeployed' | 'catalog'> {
+interface DeploymentServices extends Omit<DeployerServices, 'rules' | 'onDeployed' | 'catalog'> {
   readonly catalog: Catalog;
   readonly extensions: PreparedExtensions;
   /** Path of the folder of manifests. */

@@ -26,7 +26,7 @@ export interface DrainState {
   readonly held: number;
 }
 
-export interface FlowSwitchServices {
+interface FlowSwitchServices {
   readonly store: Pick<Store, 'readLiveFlow'>;
   readonly catalog: Pick<Catalog, 'find' | 'setEnabled' | 'setDraining'>;
   readonly holding: Pick<Holding, 'count' | 'release'>;

@@ -17,7 +17,7 @@ export interface Holding extends HeldDeliveries {
   stop(): Promise<void>;
 }
 
-export interface HoldingServices {
+interface HoldingServices {
   readonly store: Pick<Store, 'releaseHeld' | 'countHeld'>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly engine: Pick<Engine, 'announce'>;

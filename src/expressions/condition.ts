@@ -14,7 +14,7 @@ import { ConversionError, kindOf } from './values.ts';
 const MAX_TRACED_CHARACTERS = 512;
 
 /** What a condition said. `trace` holds the values of the paths that it names, as CEL spells them. */
-export type ConditionOutcome =
+type ConditionOutcome =
   | { readonly result: boolean; readonly trace: JsonObject }
   /** It failed or gave no boolean: neither true nor false may be concluded. */
   | { readonly error: string; readonly trace: JsonObject };

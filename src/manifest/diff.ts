@@ -2,7 +2,7 @@ import { formatPath, isJsonArray, type JsonPath } from '../expressions/json-path
 import type { Json, JsonObject } from '../model/json.ts';
 
 /** One place in which two manifests differ. */
-export interface Difference {
+interface Difference {
   /** JSON path such as `steps.fetch.inputs.url`; empty where the values themselves differ. */
   readonly path: string;
   readonly kind: 'added' | 'removed' | 'changed';
@@ -28,7 +28,7 @@ export function differences(before: Json, after: Json, at: JsonPath = []): Locat
   return isSame(before, after) ? [] : [{ at, kind: 'changed', before, after }];
 }
 
-export interface LocatedDifference extends Omit<Difference, 'path'> {
+interface LocatedDifference extends Omit<Difference, 'path'> {
   readonly at: JsonPath;
 }
 

@@ -10,7 +10,7 @@ const MAX_SYNTAX_ERRORS = 20;
  * A text as JSON. `value` is undefined where it is none; a key given twice, or an
  * integer beyond 2^53, is a problem, and what `JSON.parse` makes of it stands.
  */
-export interface JsonText {
+interface JsonText {
   readonly value: unknown;
   readonly problems: readonly Problem[];
 }

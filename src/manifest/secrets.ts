@@ -8,10 +8,10 @@ import { isReference, resolveSecret, type SecretReader } from './read-secret.ts'
 import { REFERENCE_WEBHOOK_FIELDS, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 /** The secret inputs of each step type, as paths with `*` for any key. */
-export type SecretInputs = (stepType: string) => readonly string[];
+type SecretInputs = (stepType: string) => readonly string[];
 
 /** A secret, as written, and where it stands. */
-export interface StepSecret {
+interface StepSecret {
   readonly path: JsonPath;
   readonly text: string;
 }

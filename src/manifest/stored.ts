@@ -15,7 +15,7 @@ import type { LoadedFlow, ManifestRules } from './parse.ts';
 import { referencesIn } from './secrets.ts';
 import { resolvePublicUrl, resolveTriggerSecrets, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
-export interface StoredRevision {
+interface StoredRevision {
   readonly name: string;
   readonly snapshot: ManifestSnapshot;
   readonly hash: string;

@@ -59,16 +59,6 @@ export interface LiveRun {
   readonly steps: Readonly<Record<string, { readonly status: string; readonly isWaiting: boolean }>>;
 }
 
-/** A deployed flow as a change is compared against it; the newest revision, and what is live of it. */
-export interface DeployedState {
-  readonly flowId: string;
-  readonly name: string;
-  readonly revision: number;
-  /** Manifest of that revision, secrets as references or masked. */
-  readonly snapshot: Json;
-  readonly live: LiveFlow;
-}
-
 /** What a deploy of one flow did, or would do where it is only planned. */
 export interface DeployOutcome {
   readonly flowId: string;

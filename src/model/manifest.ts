@@ -28,7 +28,7 @@ export interface Manifest {
 
 export type Trigger = ManualTrigger | CronTrigger | WebhookTriggerDefinition;
 
-export interface ManualTrigger {
+interface ManualTrigger {
   readonly type: 'manual';
   readonly inputs: JsonObject;
 }
@@ -47,7 +47,7 @@ export interface CronInputs {
   readonly onMissed?: 'fireOnce' | 'skip' | undefined;
 }
 
-export interface WebhookTriggerDefinition {
+interface WebhookTriggerDefinition {
   readonly type: 'webhook';
   readonly inputs: WebhookInputs;
 }

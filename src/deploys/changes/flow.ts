@@ -34,7 +34,7 @@ export function flowIdChanged(input: {
 }
 
 /** A flow as far as it takes to tell whether another one stands in its place. */
-export interface FlowIdentity {
+interface FlowIdentity {
   readonly id: string;
   readonly name: string;
   readonly slugs: readonly string[];

@@ -51,7 +51,7 @@ const RULES: readonly ChangeRule[] = [
 const GRAVITY = { breaking: 2, caution: 1, safe: 0 } as const satisfies Record<FindingClass, number>;
 
 /** Two revisions of a flow. Snapshots are in canonical spelling, their secrets references or masked. */
-export interface Revisions {
+interface Revisions {
   readonly before: Json;
   readonly after: Json;
   readonly live: LiveFlow;
