@@ -6,8 +6,16 @@ import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.
 import { compileTemplate, hasPlaceholder, TemplateError, type TemplateReference } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, StepDefinition } from '../model/manifest.ts';
-import { cycles, unknownUpstreams, upstreamsOf } from './graph.ts';
-import { didYouMean, errorAt, isWithin, type Problem, parseWith, plainTextSecret, warningAt } from './issues.ts';
+import {
+  didYouMean,
+  errorAt,
+  isWithin,
+  MAX_NAMES,
+  type Problem,
+  parseWith,
+  plainTextSecret,
+  warningAt,
+} from './issues.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 import { STEP_KEY } from './schema.ts';
 import { stepSecrets } from './secrets.ts';
@@ -247,4 +255,74 @@ export function hasStep({ stepKeys }: Pick<KnownSteps, 'stepKeys'>, stepKey: str
   const known = stepKeySets.get(stepKeys) ?? new Set(stepKeys);
   stepKeySets.set(stepKeys, known);
   return known.has(stepKey);
+}
+
+/** Upstream keys that no step has. `stepKeys` are all steps of the file, those that do not parse included. */
+function unknownUpstreams({
+  graph,
+  stepKeys,
+  path,
+}: {
+  graph: Graph;
+  stepKeys: readonly string[];
+  path: JsonPath;
+}): Problem[] {
+  const known = new Set(stepKeys);
+  return Object.entries(graph).flatMap(([stepKey, step]) =>
+    Object.keys(step.runAfter)
+      .filter((upstream) => !known.has(upstream))
+      .map((upstream) => {
+        const others = stepKeys.slice(0, MAX_NAMES + 1).filter((key) => key !== stepKey);
+        return errorAt(
+          [...path, stepKey, 'runAfter', upstream],
+          `there is no such step${didYouMean(upstream, others)}`,
+        );
+      }),
+  );
+}
+
+/** Every edge that closes a cycle, with the cycle in the order in which its steps wait for each other. */
+function cycles(graph: Graph, path: JsonPath): Problem[] {
+  const problems: Problem[] = [];
+  const left = new Set<string>();
+  for (const start of Object.keys(graph)) {
+    if (left.has(start)) continue;
+    // Depth first, without recursion: a chain of steps may be longer than the call stack.
+    const walk = [{ stepKey: start, upstreams: upstreamKeys(graph, start) }];
+    const isOnWalk = new Set([start]);
+    for (let step = walk.at(-1); step !== undefined; step = walk.at(-1)) {
+      const upstream = step.upstreams.shift();
+      if (upstream === undefined) {
+        walk.pop();
+        isOnWalk.delete(step.stepKey);
+        left.add(step.stepKey);
+      } else if (isOnWalk.has(upstream)) {
+        const keys = walk.map(({ stepKey }) => stepKey);
+        const cycle = [...keys.slice(keys.indexOf(upstream)), upstream].join(' → ');
+        problems.push(errorAt([...path, step.stepKey, 'runAfter', upstream], `closes a cycle: ${cycle}`));
+      } else if (!left.has(upstream)) {
+        walk.push({ stepKey: upstream, upstreams: upstreamKeys(graph, upstream) });
+        isOnWalk.add(upstream);
+      }
+    }
+  }
+  return problems;
+}
+
+/** Every step that has ended before this one starts. */
+export function upstreamsOf(graph: Graph, stepKey: string): ReadonlySet<string> {
+  const found = new Set<string>();
+  const waiting = [stepKey];
+  for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
+    for (const upstream of upstreamKeys(graph, key)) {
+      if (found.has(upstream)) continue;
+      found.add(upstream);
+      waiting.push(upstream);
+    }
+  }
+  return found;
+}
+
+function upstreamKeys(graph: Graph, stepKey: string): string[] {
+  return Object.hasOwn(graph, stepKey) ? Object.keys(graph[stepKey]?.runAfter ?? {}) : [];
 }

@@ -1,4 +1,4 @@
-import { isGuarded, isIdle } from '../../manifest/graph.ts';
+import { isGuarded, isIdle } from '../../manifest/retired.ts';
 import type { Finding } from '../../model/finding.ts';
 import {
   addedKeys,

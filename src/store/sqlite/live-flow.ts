@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import { isGuarded, isIdle, isMarkedRetired } from '../../manifest/graph.ts';
+import { isGuarded, isIdle, isMarkedRetired } from '../../manifest/retired.ts';
 import type { LiveFlow, LiveRun } from '../../model/finding.ts';
 import { prepareGraphOf } from './graphs.ts';
 
