@@ -164,6 +164,7 @@ describe('one run', () => {
           input: { message: 'hello' },
           output: 42,
           error: null,
+          slotWaitMs: 700,
           startedAt: '2026-11-21T12:00:01.000Z',
           completedAt: '2026-11-21T12:00:01.005Z',
         },
