@@ -30,11 +30,8 @@ export const errorSchema = z
   .object({ statusCode: integer(), error: z.string(), message: z.string(), reason: z.string().optional() })
   .meta({ id: 'Error' });
 
-/** What any guarded route may answer: the input is wrong, no credentials, not from here, or the store is away. */
-export const REFUSALS = { 400: errorSchema, 401: errorSchema, 403: errorSchema, 503: errorSchema };
-
-/** A route that takes a body may find it too large. */
-export const BODY_REFUSALS = { ...REFUSALS, 413: errorSchema };
+/** What every command that is accepted or refused answers. */
+export const outcomeSchema = z.object({ success: z.boolean(), message: z.string() });
 
 export const unknownId = (kind: 'delivery' | 'flow' | 'run', id: string) =>
   new HttpError(404, `There is no ${kind} with the id ${id}`, `unknown_${kind}`);

@@ -2,19 +2,21 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest,
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { errorHandler, HttpError, notFoundHandler } from '../errors.ts';
 import { attentionRoutes } from './api/attention.ts';
-import { webhookRoutes } from './api/deliveries.ts';
+import { deliveryRoutes } from './api/deliveries.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { deployRoutes } from './api/deploys.ts';
-import { runInsightRoutes, webhookTimeseriesRoutes } from './api/figures.ts';
-import { drainRoutes, learnedKeyRoutes, triggerRoutes } from './api/flow-control.ts';
-import { flowRoutes, mermaidRoutes } from './api/flows.ts';
-import { handlerRoutes, schemeRoutes } from './api/handlers-and-schemes.ts';
+import { figureRoutes } from './api/figures.ts';
+import { flowControlRoutes } from './api/flow-control.ts';
+import { flowRoutes } from './api/flows.ts';
+import { handlerAndSchemeRoutes } from './api/handlers-and-schemes.ts';
 import { revisionRoutes } from './api/revisions.ts';
 import { runControlRoutes } from './api/run-control.ts';
+import { runHistoryRoutes } from './api/run-history.ts';
 import { runOutlineRoutes } from './api/run-outline.ts';
 import { runRoutes } from './api/runs.ts';
-import { schedulePreviewRoutes, scheduleRoutes } from './api/schedules.ts';
-import { eventStreamRoutes, healthRoutes, metricsRoutes } from './api/service.ts';
+import { scheduleRoutes } from './api/schedules.ts';
+import { healthRoutes, serviceRoutes } from './api/service.ts';
+import { stepRoutes } from './api/steps.ts';
 import { requireCredentials } from './auth.ts';
 import { docsRoutes } from './docs/page.ts';
 import { compileValidator } from './input.ts';
@@ -27,27 +29,22 @@ import type { DashboardServices } from './services.ts';
 const MAX_BODY_BYTES = 1_048_576;
 
 const guardedRoutes = [
-  webhookRoutes,
-  webhookTimeseriesRoutes,
+  deliveryRoutes,
   deliveryReviewRoutes,
+  figureRoutes,
   runRoutes,
-  runInsightRoutes,
+  runHistoryRoutes,
   runOutlineRoutes,
+  stepRoutes,
   runControlRoutes,
   scheduleRoutes,
-  schedulePreviewRoutes,
   flowRoutes,
-  triggerRoutes,
-  mermaidRoutes,
+  flowControlRoutes,
   deployRoutes,
   revisionRoutes,
-  drainRoutes,
-  learnedKeyRoutes,
-  handlerRoutes,
-  schemeRoutes,
+  handlerAndSchemeRoutes,
   attentionRoutes,
-  eventStreamRoutes,
-  metricsRoutes,
+  serviceRoutes,
   docsRoutes,
   pageRoutes,
 ];

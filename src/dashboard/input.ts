@@ -114,6 +114,11 @@ export const optionalTime = () =>
     return isTime ? Date.parse(given) : refuse(context, given, 'a time such as 2026-03-01T12:00:00Z');
   }).meta({ type: 'string', format: 'date-time' });
 
+/** How far back figures look. */
+export const lookBackHours = () => wholeNumber({ min: 1, max: 720, fallback: 24 });
+
+export const ID_PARAMS = z.object({ id: guid() });
+
 export const NO_QUERY = z.strictObject({});
 
 export const PAGING = {
@@ -152,8 +157,8 @@ export function readJsonBody(request: FastifyRequest): Json | undefined {
 
 /** Bodies reach the routes as bytes. */
 function parseRequest(request: FastifyRequest): { readonly value: Json; readonly text: string } | undefined {
-  if (!Buffer.isBuffer(request.body) || request.body.byteLength === 0) return undefined;
-  const text = request.body.toString('utf8');
+  const text = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : '';
+  if (text.trim() === '') return undefined;
   try {
     return { value: JSON.parse(text), text };
   } catch {
@@ -184,6 +189,3 @@ export function documentedBody(schema: z.ZodType, example: Json) {
   });
   return z.unknown().meta({ ...shape, examples: [example] });
 }
-
-/** What every command that is accepted or refused answers. */
-export const outcomeSchema = z.object({ success: z.boolean(), message: z.string() });

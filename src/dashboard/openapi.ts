@@ -5,6 +5,18 @@ import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-pro
 import type { Reason } from '../model/delivery.ts';
 import { isReason, REASONS } from '../webhooks/answers.ts';
 
+const TAGS = {
+  receive: 'Where publishers send',
+  deliveries: 'What webhooks received',
+  runs: 'What flows did',
+  flows: 'What is deployed',
+  schedules: 'When cron triggers fire',
+  service: 'The process itself',
+} as const;
+
+/** The group of an operation in the document and on the page of the API. */
+export type Tag = keyof typeof TAGS;
+
 /** Collects the schemas of the routes that are added after it, so that `app.swagger()` is their OpenAPI document. */
 export async function describeRoutes(app: FastifyInstance, version: string): Promise<void> {
   await app.register(swagger, {
@@ -20,14 +32,7 @@ export async function describeRoutes(app: FastifyInstance, version: string): Pro
         securitySchemes: { basic: { type: 'http', scheme: 'basic' }, bearer: { type: 'http', scheme: 'bearer' } },
       },
       security: [{ basic: [] }, { bearer: [] }],
-      tags: [
-        { name: 'receive', description: 'Where publishers send' },
-        { name: 'deliveries', description: 'What webhooks received' },
-        { name: 'runs', description: 'What flows did' },
-        { name: 'flows', description: 'What is deployed' },
-        { name: 'schedules', description: 'When cron triggers fire' },
-        { name: 'service', description: 'The process itself' },
-      ],
+      tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     },
     transform: describeRoute,
     transformObject: (document) =>

@@ -6,9 +6,9 @@ import type { Reason } from '../../model/delivery.ts';
 import type { DeliveryCount, RunCount, SlotWait, SlotWaits } from '../../store/store.ts';
 import { presetConcerns, whyNotEnforced } from '../../webhooks/checks.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
-import { REFUSALS } from '../answer.ts';
-import { NO_QUERY } from '../input.ts';
+import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { HOUR_MS } from './figures.ts';
 
 /** Something that an operator should look at, and where. */
 export interface AttentionItem {
@@ -35,7 +35,17 @@ const ATTENTION_KINDS = [
   'previous_key_unused',
   'preset_doubtful',
 ] as const;
+
 export type AttentionKind = (typeof ATTENTION_KINDS)[number];
+
+export const attentionSchema = z
+  .object({
+    kind: z.enum(ATTENTION_KINDS),
+    severity: z.enum(['error', 'warning', 'info']),
+    message: z.string(),
+    link: z.string().describe('Path of the page that shows it.'),
+  })
+  .meta({ id: 'Attention' });
 
 /** What is known at one instant. */
 export interface Situation {
@@ -51,18 +61,74 @@ export interface Situation {
   readonly slots: SlotWaits & { readonly concurrency: number };
 }
 
-const HOUR_MS = 3_600_000;
 const LOOK_BACK_HOURS = 24;
+
 const RECENT_HOURS = 2;
+
 /** A schedule that is due fires within seconds; later than this something holds it. */
 const OVERDUE_AFTER_MS = 120_000;
+
 /** A free slot takes a due step within milliseconds; what is due for this long waits for other steps to end. */
 const LONG_SLOT_WAIT_MS = 10_000;
+
 /** Between two steps a slot is free for a moment; with fewer taken than this the slots are not what is missing. */
 const TAKEN_SHARE = 0.9;
+
 /** So many refusals in the recent hours, and so many times more than usual, are worth a look. */
 const RISING_COUNT = 20;
+
 const RISING_FACTOR = 5;
+
+/** What an operator should look at now. */
+export const attentionRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/attention',
+    route('service', {
+      operationId: 'listAttention',
+      summary: 'What needs a look, the gravest first',
+      answer: z.array(attentionSchema),
+    }),
+    async () => [...(await notStored(services)), ...(await askStore(services))],
+  );
+};
+
+/** While the store is away the answer is that it is. */
+async function askStore(services: DashboardServices): Promise<AttentionItem[]> {
+  try {
+    const [situation] = await Promise.all([situationOf(services), services.store.ping()]);
+    return attentionTo(situation);
+  } catch (error) {
+    if (!(error instanceof StoreUnavailableError)) throw error;
+    const message = 'The store cannot be written: deliveries are answered 503 until it can; the log has the cause';
+    return [{ kind: 'store_unavailable', severity: 'error', message, link: '/health/ready' }];
+  }
+}
+
+async function situationOf(services: DashboardServices): Promise<Situation> {
+  const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
+  const now = clock.now();
+  const since = now - LOOK_BACK_HOURS * HOUR_MS;
+  const [ended, deliveries, schedules, waits] = await Promise.all([
+    store.countEndedRuns(since),
+    store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
+    scheduler.list(),
+    store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
+  ]);
+  const slots = { ...waits, concurrency };
+  return { now, flows: catalog.list(), triggers: triggers().list(), schedules, ended, deliveries, slots };
+}
+
+/** What could not be stored is in no record: only the process' own counter knows of it. */
+async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[]> {
+  const { values } = await metrics.webhookRejected.get();
+  const count = values.reduce(
+    (sum, { labels, value }) => (labels.reason === 'store_unavailable' ? sum + value : sum),
+    0,
+  );
+  if (count === 0) return [];
+  const message = `${count} deliveries were answered 503 since this process started, because the store could not take them`;
+  return [{ kind: 'deliveries_not_stored', severity: 'error', message, link: '/metrics' }];
+}
 
 /** The gravest first. */
 export function attentionTo(situation: Situation): AttentionItem[] {
@@ -201,7 +267,10 @@ function triggerItems(prepared: PreparedTrigger, { deliveries, now }: Situation)
   const name = `${trigger.flowName}/${trigger.triggerKey}`;
   const link = `/flows/flows/${trigger.flowId}`;
   const item = (kind: AttentionKind, severity: AttentionItem['severity'], message: string) => ({
-    ...{ kind, severity, message, link },
+    kind,
+    severity,
+    message,
+    link,
   });
   const why = whyNotEnforced(prepared);
   const items = why.length === 0 ? [] : [item('trigger_not_enforced', 'warning', `${name} is open: ${why.join(', ')}`)];
@@ -236,68 +305,4 @@ function iso(at: number): string {
     .toISOString()
     .replace(/:00\.000Z$/, 'Z')
     .replace(/\.\d+Z$/, 'Z');
-}
-
-export const attentionSchema = z
-  .object({
-    kind: z.enum(ATTENTION_KINDS),
-    severity: z.enum(['error', 'warning', 'info']),
-    message: z.string(),
-    link: z.string().describe('Path of the page that shows it.'),
-  })
-  .meta({ id: 'Attention' });
-
-/** What an operator should look at now. */
-export const attentionRoutes: ApiRoutes = (app, services) => {
-  app.get(
-    '/flows/api/attention',
-    {
-      schema: {
-        tags: ['service'],
-        operationId: 'listAttention',
-        summary: 'What needs a look, the gravest first',
-        querystring: NO_QUERY,
-        response: { 200: z.array(attentionSchema), ...REFUSALS },
-      },
-    },
-    async () => [...(await notStored(services)), ...(await askStore(services))],
-  );
-};
-
-/** While the store is away the answer is that it is. */
-async function askStore(services: DashboardServices): Promise<AttentionItem[]> {
-  try {
-    const [situation] = await Promise.all([situationOf(services), services.store.ping()]);
-    return attentionTo(situation);
-  } catch (error) {
-    if (!(error instanceof StoreUnavailableError)) throw error;
-    const message = 'The store cannot be written: deliveries are answered 503 until it can; the log has the cause';
-    return [{ kind: 'store_unavailable', severity: 'error', message, link: '/health/ready' }];
-  }
-}
-
-async function situationOf(services: DashboardServices): Promise<Situation> {
-  const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
-  const now = clock.now();
-  const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, schedules, waits] = await Promise.all([
-    store.countEndedRuns(since),
-    store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
-    scheduler.list(),
-    store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
-  ]);
-  const slots = { ...waits, concurrency };
-  return { now, flows: catalog.list(), triggers: triggers().list(), schedules, ended, deliveries, slots };
-}
-
-/** What could not be stored is in no record: only the process' own counter knows of it. */
-async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[]> {
-  const { values } = await metrics.webhookRejected.get();
-  const count = values.reduce(
-    (sum, { labels, value }) => (labels.reason === 'store_unavailable' ? sum + value : sum),
-    0,
-  );
-  if (count === 0) return [];
-  const message = `${count} deliveries were answered 503 since this process started, because the store could not take them`;
-  return [{ kind: 'deliveries_not_stored', severity: 'error', message, link: '/metrics' }];
 }

@@ -3,8 +3,9 @@ import { HttpError } from '../../errors.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import { isReason, REASONS } from '../../webhooks/answers.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
-import { id, integer, isoTime, listOf, REFUSALS, time, toList } from '../answer.ts';
-import { flag, freeText, oneOf, optionalGuid, PAGING, wholeNumber } from '../input.ts';
+import { id, integer, isoTime, listOf, time, toList } from '../answer.ts';
+import { flag, freeText, oneOf, optionalGuid, PAGING } from '../input.ts';
+import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 
 /** How much of a body an answer shows. */
@@ -38,9 +39,6 @@ export const deliverySchema = z
   })
   .meta({ id: 'Delivery' });
 
-const HOUR_MS = 3_600_000;
-const MAX_WINDOW_HOURS = 720;
-
 const recentQuery = z.strictObject({
   flowId: optionalGuid(),
   reason: oneOf(reasonSchema.options).meta({ description: 'The first gate that failed, or why it was refused.' }),
@@ -53,52 +51,22 @@ const recentQuery = z.strictObject({
   ...PAGING,
 });
 
-export const statsSchema = z.object({
-  windowHours: integer(),
-  counts: z.partialRecord(reasonSchema, integer()),
-  accepted: integer(),
-  rejected: integer(),
-  total: integer(),
-});
-
 /** The delivery log. */
-export const webhookRoutes: ApiRoutes = (app, { store, clock }) => {
-  const tags = ['deliveries'];
-
+export const deliveryRoutes: ApiRoutes = (app, { store }) => {
   app.get(
     '/flows/api/webhooks/recent',
-    {
-      schema: {
-        tags,
-        operationId: 'listDeliveries',
-        summary: 'Deliveries that were kept, newest first',
-        querystring: recentQuery,
-        response: { 200: listOf(deliverySchema), ...REFUSALS },
-      },
-    },
+    route('deliveries', {
+      operationId: 'listDeliveries',
+      summary: 'Deliveries that were kept, newest first',
+      query: recentQuery,
+      answer: listOf(deliverySchema),
+    }),
     async ({ query }) => {
       if (query.rejectedOnly && query.acceptedOnly) {
         throw new HttpError(400, 'rejectedOnly, acceptedOnly: only one of the two can be true');
       }
       const page = await store.listDeliveries(query);
       return toList(page.items.map(deliveryView), page.total, query);
-    },
-  );
-
-  app.get(
-    '/flows/api/webhooks/stats',
-    {
-      schema: {
-        tags,
-        operationId: 'deliveryStats',
-        summary: 'Counts by reason over the last hours',
-        querystring: z.strictObject({ hours: wholeNumber({ min: 1, max: MAX_WINDOW_HOURS, fallback: 24 }) }),
-        response: { 200: statsSchema, ...REFUSALS },
-      },
-    },
-    async ({ query }) => {
-      const stats = await store.deliveryStats(clock.now() - query.hours * HOUR_MS);
-      return { ...stats, windowHours: query.hours };
     },
   );
 };

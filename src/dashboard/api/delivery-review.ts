@@ -1,188 +1,14 @@
-import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { Readiness } from '../../review/readiness.ts';
 import type { DeliveryReview } from '../../review/review.ts';
-import { BODY_REFUSALS, errorSchema, id, integer, isoTimeOrNull, json, REFUSALS, time, unknownId } from '../answer.ts';
-import { documentedBody, guid, NO_QUERY, optionalGuid, wholeNumber } from '../input.ts';
+import { id, integer, isoTimeOrNull, json, time, unknownId } from '../answer.ts';
+import { documentedBody, guid, lookBackHours, optionalGuid, parseJsonBody } from '../input.ts';
+import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { deliverySchema, deliveryView, reasonSchema } from './deliveries.ts';
-
-const HOUR_MS = 3_600_000;
-const MAX_WINDOW_HOURS = 720;
-const tags = ['deliveries'];
-
-const isoInstant = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
-
-const oneBody = z.strictObject({
-  force: z.boolean().default(false).describe('Accepts it whatever the gates say, and the record says so.'),
-});
-const manyBody = z.strictObject({
-  flowId: z.guid().toLowerCase().optional(),
-  reason: reasonSchema.optional(),
-  since: isoInstant.optional(),
-  until: isoInstant.optional(),
-  limit: z.int().min(1).max(500).default(100),
-  plan: z.boolean().default(true),
-});
-
-/** Looking into single deliveries, and what can be done with refused ones. */
-export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
-  const { store, reviewer, clock } = services;
-
-  app.get(
-    '/flows/api/webhooks/:deliveryId',
-    {
-      schema: {
-        tags,
-        operationId: 'getDelivery',
-        summary: 'One delivery with its body, its story gate by gate, and what would help',
-        params: z.object({ deliveryId: guid() }),
-        querystring: NO_QUERY,
-        response: { 200: deliveryDetailSchema, ...REFUSALS, 404: errorSchema },
-      },
-    },
-    async ({ params }) => {
-      const record = await findDelivery(params.deliveryId, services);
-      const [review, redelivery] = await Promise.all([reviewer.review(record), store.findRedelivery(record.id)]);
-      return deliveryDetailView(record, review, redelivery?.deliveryId ?? null);
-    },
-  );
-
-  app.get(
-    '/flows/api/webhooks/readiness',
-    {
-      schema: {
-        tags,
-        operationId: 'webhookReadiness',
-        summary: 'What Enforce would have refused, trigger by trigger and gate by gate',
-        querystring: z.strictObject({
-          flowId: optionalGuid(),
-          hours: wholeNumber({ min: 1, max: MAX_WINDOW_HOURS, fallback: 24 }),
-        }),
-        response: { 200: z.array(readinessSchema), ...REFUSALS },
-      },
-    },
-    async ({ query: { flowId, hours } }) => {
-      const readiness = await reviewer.readiness({ since: clock.now() - hours * HOUR_MS, flowId });
-      return readiness.map(readinessView);
-    },
-  );
-
-  app.post(
-    '/flows/api/webhooks/dry-run/:idOrSlug',
-    {
-      schema: {
-        tags,
-        operationId: 'dryRunDelivery',
-        summary: 'Judges this request as a delivery; creates nothing and uses nothing up',
-        description: 'An Authorization header is taken for the login where the dashboard has one.',
-        params: z.object({ idOrSlug: z.string().min(1).max(256) }),
-        body: documentedBody(z.unknown().describe('What the publisher would send: any bytes, of any content type.'), {
-          order: 7,
-        }),
-        response: { 200: rehearsalSchema, ...BODY_REFUSALS, 404: errorSchema },
-      },
-    },
-    async (request) => {
-      const { idOrSlug } = request.params;
-      const delivery = reviewer.read(request, idOrSlug);
-      const headers = withoutLogin(delivery.headers, services);
-      const rehearsal = await reviewer.rehearse({ ...delivery, headers }, idOrSlug);
-      if (rehearsal === undefined) throw new HttpError(404, `No webhook has the address ${idOrSlug}`, 'unknown_flow');
-      return { ...rehearsal, violations: [...rehearsal.violations], ...adviceView(rehearsal) };
-    },
-  );
-
-  addRedelivery(app, services);
-};
-
-const addRedelivery: ApiRoutes = (app, services) => {
-  const { store, reviewer } = services;
-
-  app.post(
-    '/flows/api/webhooks/:deliveryId/redeliver',
-    {
-      schema: {
-        tags,
-        operationId: 'redeliverDelivery',
-        summary: 'Judges a refused delivery again, as of when it came, and accepts it if it passes',
-        params: z.object({ deliveryId: guid() }),
-        querystring: NO_QUERY,
-        body: documentedBody(oneBody, { force: true }),
-        response: { 200: redeliverySchema, ...BODY_REFUSALS, 404: errorSchema },
-      },
-    },
-    async (request) => {
-      const { force } = readBody(request, oneBody);
-      const record = await findDelivery(request.params.deliveryId, services);
-      return reviewer.redeliver(record, { isForced: force, isPlan: false });
-    },
-  );
-
-  app.post(
-    '/flows/api/webhooks/redeliver',
-    {
-      schema: {
-        tags,
-        operationId: 'redeliverDeliveries',
-        summary: 'Says what a redelivery of many would do, or does it',
-        description:
-          'With `plan` true, the default, nothing is done. The newest that match, at most `limit`, are taken oldest first.',
-        querystring: NO_QUERY,
-        body: documentedBody(manyBody, { reason: 'signature_mismatch', since: '2026-03-01T12:00:00Z', plan: true }),
-        response: {
-          200: z.object({ plan: z.boolean(), items: z.array(redeliverySchema) }),
-          ...BODY_REFUSALS,
-        },
-      },
-    },
-    async (request) => {
-      const { limit, plan, ...filter } = readBody(request, manyBody);
-      const page = await store.listDeliveries({ ...filter, refusedOnly: true, skip: 0, take: limit });
-      const items = [];
-      for (const { id } of page.items.toReversed()) {
-        // One by one, each with its whole body: a list has only the beginning.
-        const record = await store.findDelivery(id);
-        if (record !== undefined) items.push(await reviewer.redeliver(record, { isForced: false, isPlan: plan }));
-      }
-      return { plan, items };
-    },
-  );
-};
-
-async function findDelivery(deliveryId: string, { store }: DashboardServices) {
-  const record = await store.findDelivery(deliveryId);
-  if (record === undefined) throw unknownId('delivery', deliveryId);
-  return record;
-}
-
-/** No body is an empty object. */
-function readBody<Schema extends z.ZodType>(request: FastifyRequest, schema: Schema): z.output<Schema> {
-  const text = Buffer.isBuffer(request.body) ? request.body.toString('utf8').trim() : '';
-  const parsed = schema.safeParse(parseJson(text === '' ? '{}' : text));
-  if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`);
-  throw new HttpError(400, problems.join('; '));
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new HttpError(400, 'body: is not JSON', 'invalid_json');
-  }
-}
-
-/** The login is not the publisher's to send. */
-function withoutLogin(
-  headers: Readonly<Record<string, string>>,
-  { access }: DashboardServices,
-): Record<string, string> {
-  const kept = Object.entries(headers).filter(([name]) => name !== 'authorization' || access.kind !== 'credentials');
-  return Object.fromEntries(kept);
-}
+import { HOUR_MS } from './figures.ts';
 
 const modeSchema = z.enum(['Off', 'Audit', 'Enforce']);
 
@@ -253,6 +79,144 @@ export const readinessSchema = z
     reason: z.string(),
   })
   .meta({ id: 'Readiness' });
+
+const isoInstant = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+
+const oneBody = z.strictObject({
+  force: z.boolean().default(false).describe('Accepts it whatever the gates say, and the record says so.'),
+});
+
+const manyBody = z.strictObject({
+  flowId: z.guid().toLowerCase().optional(),
+  reason: reasonSchema.optional(),
+  since: isoInstant.optional(),
+  until: isoInstant.optional(),
+  limit: z.int().min(1).max(500).default(100),
+  plan: z.boolean().default(true),
+});
+
+/** Looking into single deliveries, and what can be done with refused ones. */
+export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
+  const { store, reviewer, clock } = services;
+
+  app.get(
+    '/flows/api/webhooks/:deliveryId',
+    route('deliveries', {
+      operationId: 'getDelivery',
+      summary: 'One delivery with its body, its story gate by gate, and what would help',
+      params: z.object({ deliveryId: guid() }),
+      answer: deliveryDetailSchema,
+      refusals: [404],
+    }),
+    async ({ params }) => {
+      const record = await findDelivery(params.deliveryId, services);
+      const [review, redelivery] = await Promise.all([reviewer.review(record), store.findRedelivery(record.id)]);
+      return deliveryDetailView(record, review, redelivery?.deliveryId ?? null);
+    },
+  );
+
+  app.get(
+    '/flows/api/webhooks/readiness',
+    route('deliveries', {
+      operationId: 'webhookReadiness',
+      summary: 'What Enforce would have refused, trigger by trigger and gate by gate',
+      query: z.strictObject({
+        flowId: optionalGuid(),
+        hours: lookBackHours(),
+      }),
+      answer: z.array(readinessSchema),
+    }),
+    async ({ query: { flowId, hours } }) => {
+      const readiness = await reviewer.readiness({ since: clock.now() - hours * HOUR_MS, flowId });
+      return readiness.map(readinessView);
+    },
+  );
+
+  app.post(
+    '/flows/api/webhooks/dry-run/:idOrSlug',
+    route('deliveries', {
+      operationId: 'dryRunDelivery',
+      summary: 'Judges this request as a delivery; creates nothing and uses nothing up',
+      description: 'An Authorization header is taken for the login where the dashboard has one.',
+      params: z.object({ idOrSlug: z.string().min(1).max(256) }),
+      body: documentedBody(z.unknown().describe('What the publisher would send: any bytes, of any content type.'), {
+        order: 7,
+      }),
+      answer: rehearsalSchema,
+      refusals: [404],
+      query: 'any',
+    }),
+    async (request) => {
+      const { idOrSlug } = request.params;
+      const delivery = reviewer.read(request, idOrSlug);
+      const headers = withoutLogin(delivery.headers, services);
+      const rehearsal = await reviewer.rehearse({ ...delivery, headers }, idOrSlug);
+      if (rehearsal === undefined) throw new HttpError(404, `No webhook has the address ${idOrSlug}`, 'unknown_flow');
+      return { ...rehearsal, violations: [...rehearsal.violations], ...adviceView(rehearsal) };
+    },
+  );
+
+  addRedelivery(app, services);
+};
+
+const addRedelivery: ApiRoutes = (app, services) => {
+  const { store, reviewer } = services;
+
+  app.post(
+    '/flows/api/webhooks/:deliveryId/redeliver',
+    route('deliveries', {
+      operationId: 'redeliverDelivery',
+      summary: 'Judges a refused delivery again, as of when it came, and accepts it if it passes',
+      params: z.object({ deliveryId: guid() }),
+      body: documentedBody(oneBody, { force: true }),
+      answer: redeliverySchema,
+      refusals: [404],
+    }),
+    async (request) => {
+      const { force } = parseJsonBody(request, oneBody);
+      const record = await findDelivery(request.params.deliveryId, services);
+      return reviewer.redeliver(record, { isForced: force, isPlan: false });
+    },
+  );
+
+  app.post(
+    '/flows/api/webhooks/redeliver',
+    route('deliveries', {
+      operationId: 'redeliverDeliveries',
+      summary: 'Says what a redelivery of many would do, or does it',
+      description:
+        'With `plan` true, the default, nothing is done. The newest that match, at most `limit`, are taken oldest first.',
+      body: documentedBody(manyBody, { reason: 'signature_mismatch', since: '2026-03-01T12:00:00Z', plan: true }),
+      answer: z.object({ plan: z.boolean(), items: z.array(redeliverySchema) }),
+    }),
+    async (request) => {
+      const { limit, plan, ...filter } = parseJsonBody(request, manyBody);
+      const page = await store.listDeliveries({ ...filter, refusedOnly: true, skip: 0, take: limit });
+      const items = [];
+      for (const { id } of page.items.toReversed()) {
+        // One by one, each with its whole body: a list has only the beginning.
+        const record = await store.findDelivery(id);
+        if (record !== undefined) items.push(await reviewer.redeliver(record, { isForced: false, isPlan: plan }));
+      }
+      return { plan, items };
+    },
+  );
+};
+
+async function findDelivery(deliveryId: string, { store }: DashboardServices) {
+  const record = await store.findDelivery(deliveryId);
+  if (record === undefined) throw unknownId('delivery', deliveryId);
+  return record;
+}
+
+/** The login is not the publisher's to send. */
+function withoutLogin(
+  headers: Readonly<Record<string, string>>,
+  { access }: DashboardServices,
+): Record<string, string> {
+  const kept = Object.entries(headers).filter(([name]) => name !== 'authorization' || access.kind !== 'credentials');
+  return Object.fromEntries(kept);
+}
 
 function deliveryDetailView(
   record: DeliveryRecord,

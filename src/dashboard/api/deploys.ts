@@ -2,13 +2,41 @@ import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
-import type { FindingClass } from '../../model/finding.ts';
-import { BODY_REFUSALS, errorSchema, id, integer, REFUSALS } from '../answer.ts';
-import { documentedBody, flag, freeText, guid } from '../input.ts';
+import type { DeployOutcome, FindingClass } from '../../model/finding.ts';
+import { errorSchema, id, integer } from '../answer.ts';
+import { documentedBody, flag, freeText, ID_PARAMS } from '../input.ts';
+import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-import { outcomeSchema, outcomeView } from './revisions.ts';
+import { classSchema, findingSchema, findingView } from './revisions.ts';
 
-const tags = ['flows'];
+const deployOutcomeSchema = z
+  .object({
+    flowId: id(),
+    name: z.string(),
+    version: z.string(),
+    action: z.enum(['created', 'updated', 'unchanged', 'refused']),
+    class: classSchema.describe('The gravest among the findings; safe where there are none.'),
+    revision: integer().nullable().describe('The one in force afterwards; null where the flow is not deployed.'),
+    runsInFlight: integer(),
+    findings: z.array(findingSchema).describe('The gravest first.'),
+    refusal: z.string().nullable().describe('Why it was refused, and how to go on.'),
+    warning: z
+      .string()
+      .optional()
+      .describe('Why a manifest of the folder is not deployed: it is older than what was deployed over the API.'),
+  })
+  .meta({ id: 'DeployOutcome' });
+
+const deployedSchema = deployOutcomeSchema
+  .extend({ warnings: z.array(z.string()).describe('Doubts about the manifest, as `sluice check` prints them.') })
+  .meta({ id: 'Deployed' });
+
+const reloadSchema = z
+  .object({
+    outcomes: z.array(deployOutcomeSchema),
+    warnings: z.array(z.string()).describe('Doubts about manifests, and flows that have none any more.'),
+  })
+  .meta({ id: 'Reload' });
 
 const issueSchema = z.object({
   severity: z.enum(['error', 'warning']),
@@ -21,10 +49,6 @@ const invalidSchema = errorSchema.extend({ issues: z.array(issueSchema).optional
 
 const SHAPES =
   'A 409 has the shape of the answer; the 400 of an invalid manifest adds `issues`: what is wrong, and where.';
-
-const deployedSchema = outcomeSchema
-  .extend({ warnings: z.array(z.string()).describe('Doubts about the manifest, as `sluice check` prints them.') })
-  .meta({ id: 'Deployed' });
 
 const ALLOWABLE = ['caution', 'breaking'] as const;
 
@@ -74,18 +98,16 @@ export const deployRoutes: ApiRoutes = (app, services) => {
 
   app.put(
     '/flows/api/flows/:id',
-    {
-      schema: {
-        tags,
-        operationId: 'deployFlow',
-        summary: 'Deploys a manifest, or refuses it where it would hurt runs in flight or history',
-        description: `A flow that is not there yet is created. ${SHAPES}`,
-        params: z.object({ id: guid() }),
-        querystring: query,
-        body: documentedBody(manifestShape, EXAMPLE_MANIFEST),
-        response: { 200: deployedSchema, ...BODY_REFUSALS, 400: invalidSchema, 409: deployedSchema },
-      },
-    },
+    route('flows', {
+      operationId: 'deployFlow',
+      summary: 'Deploys a manifest, or refuses it where it would hurt runs in flight or history',
+      description: `A flow that is not there yet is created. ${SHAPES}`,
+      params: ID_PARAMS,
+      query,
+      body: documentedBody(manifestShape, EXAMPLE_MANIFEST),
+      answer: deployedSchema,
+      refusalShapes: { 400: invalidSchema, 409: deployedSchema },
+    }),
     async (request, reply) => {
       const { id: flowId } = request.params;
       const text = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : '';
@@ -105,56 +127,25 @@ export const deployRoutes: ApiRoutes = (app, services) => {
   );
 };
 
-const reloadSchema = z
-  .object({
-    outcomes: z.array(outcomeSchema),
-    warnings: z.array(z.string()).describe('Doubts about manifests, and flows that have none any more.'),
-  })
-  .meta({ id: 'Reload' });
-
-const reloadRoute: ApiRoutes = (app, { deployment }) => {
-  app.post(
-    '/flows/api/flows/reload',
-    {
-      schema: {
-        tags,
-        operationId: 'reloadFlows',
-        summary: 'Reads the folder of manifests anew and deploys what changed; 409 where a flow was refused',
-        description: `Where any manifest is invalid nothing is deployed. ${SHAPES}`,
-        querystring: query,
-        response: { 200: reloadSchema, ...REFUSALS, 400: invalidSchema, 409: reloadSchema },
-      },
-    },
-    async (request, reply) => {
-      const { allow, dryRun: isPlan } = request.query;
-      const { isValid, issues, outcomes, doubts } = await deployment.reload({ allow, isPlan });
-      if (!isValid) return refuse(reply, issues);
-      const isRefused = outcomes.some(({ action }) => action === 'refused');
-      const warnings = [...issues.map(formatIssue), ...doubts];
-      return reply.code(isRefused ? 409 : 200).send({ outcomes: outcomes.map(outcomeView), warnings });
-    },
-  );
-};
-
 const deployTogetherRoute: ApiRoutes = (app, { deployment }) => {
   app.put(
     '/flows/api/flows',
     {
-      bodyLimit: MAX_MANIFEST_BYTES,
-      schema: {
-        tags,
+      ...route('flows', {
         operationId: 'deployFlows',
         summary: 'Deploys manifests together, so that a slug can move from one flow to another',
         description: `Flows that are refused go on as they were, all others change at once. Where any manifest is invalid nothing is deployed. ${SHAPES}`,
-        querystring: query.extend({
+        query: query.extend({
           wholeFolder: flag().meta({
             description:
               'These are all flows there are to be: a deployed one without a manifest may be the old id of a new one.',
           }),
         }),
         body: documentedBody(z.array(manifestShape), [EXAMPLE_MANIFEST]),
-        response: { 200: reloadSchema, ...BODY_REFUSALS, 400: invalidSchema, 409: reloadSchema },
-      },
+        answer: reloadSchema,
+        refusalShapes: { 400: invalidSchema, 409: reloadSchema },
+      }),
+      bodyLimit: MAX_MANIFEST_BYTES,
     },
     async (request, reply) => {
       const text = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : '';
@@ -164,6 +155,28 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment }) => {
       const outcomes = await deployment.deploy(flows, { allow, isPlan, isWholeFolder });
       const isRefused = outcomes.some(({ action }) => action === 'refused');
       const warnings = issues.map(formatIssue);
+      return reply.code(isRefused ? 409 : 200).send({ outcomes: outcomes.map(outcomeView), warnings });
+    },
+  );
+};
+
+const reloadRoute: ApiRoutes = (app, { deployment }) => {
+  app.post(
+    '/flows/api/flows/reload',
+    route('flows', {
+      operationId: 'reloadFlows',
+      summary: 'Reads the folder of manifests anew and deploys what changed; 409 where a flow was refused',
+      description: `Where any manifest is invalid nothing is deployed. ${SHAPES}`,
+      query,
+      answer: reloadSchema,
+      refusalShapes: { 400: invalidSchema, 409: reloadSchema },
+    }),
+    async (request, reply) => {
+      const { allow, dryRun: isPlan } = request.query;
+      const { isValid, issues, outcomes, doubts } = await deployment.reload({ allow, isPlan });
+      if (!isValid) return refuse(reply, issues);
+      const isRefused = outcomes.some(({ action }) => action === 'refused');
+      const warnings = [...issues.map(formatIssue), ...doubts];
       return reply.code(isRefused ? 409 : 200).send({ outcomes: outcomes.map(outcomeView), warnings });
     },
   );
@@ -179,4 +192,8 @@ function refuse(reply: FastifyReply, issues: readonly ManifestIssue[]) {
     reason: 'invalid_manifest',
     issues: issues.map(({ severity, file, path, message }) => ({ severity, file, path, message })),
   });
+}
+
+function outcomeView(outcome: DeployOutcome): z.output<typeof deployOutcomeSchema> {
+  return { ...outcome, findings: outcome.findings.map(findingView) };
 }

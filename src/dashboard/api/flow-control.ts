@@ -5,20 +5,18 @@ import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
-import {
-  BODY_REFUSALS,
-  errorSchema,
-  id,
-  integer,
-  isoTime,
-  isoTimeOrNull,
-  REFUSALS,
-  time,
-  unknownId,
-} from '../answer.ts';
-import { documentedBody, freeText, guid, NO_QUERY, outcomeSchema } from '../input.ts';
+import { id, integer, isoTime, isoTimeOrNull, outcomeSchema, time, unknownId } from '../answer.ts';
+import { documentedBody, freeText, guid, ID_PARAMS } from '../input.ts';
+import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { findFlow } from './flows.ts';
+
+/** What is done to a deployed flow, but for deploying and switching it. */
+export const flowControlRoutes: ApiRoutes = (app, services) => {
+  triggerRoute(app, services);
+  drainRoutes(app, services);
+  learnedKeyRoute(app, services);
+};
 
 const JSON_TYPE = /^application\/([^\s;]+\+)?json\s*(;|$)/i;
 
@@ -28,28 +26,21 @@ const startedSchema = z.object({
 });
 
 /** Starting a run by hand. */
-export const triggerRoutes: ApiRoutes = (app, services) => {
+const triggerRoute: ApiRoutes = (app, services) => {
   app.post(
     '/flows/api/flows/:id/trigger',
-    {
-      schema: {
-        tags: ['flows'],
-        operationId: 'triggerFlow',
-        summary: 'Starts a run by hand',
-        params: z.object({ id: guid() }),
-        querystring: z.strictObject({ triggerKey: freeText(200) }),
-        headers: z.looseObject({ 'idempotency-key': freeText(255) }),
-        body: documentedBody(z.unknown().describe('What the flow reads as trigger.body; null where there is none.'), {
-          order: 7,
-        }),
-        response: {
-          200: startedSchema,
-          ...BODY_REFUSALS,
-          404: errorSchema,
-          415: errorSchema,
-        },
-      },
-    },
+    route('flows', {
+      operationId: 'triggerFlow',
+      summary: 'Starts a run by hand',
+      params: ID_PARAMS,
+      query: z.strictObject({ triggerKey: freeText(200) }),
+      headers: z.looseObject({ 'idempotency-key': freeText(255) }),
+      body: documentedBody(z.unknown().describe('What the flow reads as trigger.body; null where there is none.'), {
+        order: 7,
+      }),
+      answer: startedSchema,
+      refusals: [404, 415],
+    }),
     async (request) => {
       const flow = findFlow(request.params.id, services);
       const result = await services.engine.triggerFlow({
@@ -99,8 +90,6 @@ function joinedHeaders(request: FastifyRequest): Record<string, string> {
   return Object.fromEntries(lines.map(([name, value]) => [name, String(value)]));
 }
 
-const params = z.object({ id: guid() });
-
 export const drainSchema = z
   .object({
     flowId: id(),
@@ -124,84 +113,64 @@ export const drainSchema = z
   })
   .meta({ id: 'Drain' });
 
-/** Letting the runs of a flow run out before it is changed. Survives a restart. */
-export const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
-  const route = (
-    summary: string,
-    { method, path, operationId }: { method: 'get' | 'post' | 'delete'; path: 'drain' | 'resume'; operationId: string },
-    act: (flowId: string) => Promise<DrainState | undefined>,
-  ) =>
-    app[method](
-      `/flows/api/flows/:id/${path}`,
-      {
-        schema: {
-          tags: ['flows'],
-          operationId,
-          summary,
-          params,
-          querystring: NO_QUERY,
-          response: { 200: drainSchema, ...REFUSALS, 404: errorSchema },
-        },
-      },
-      async (request) => {
-        const state = await act(request.params.id);
-        if (state === undefined) throw unknownId('flow', request.params.id);
-        return drainView(state);
-      },
-    );
-  const drain = { path: 'drain' } as const;
-  route(
-    'Stops every trigger of a flow; its runs in flight go on to their ends',
-    { ...drain, method: 'post', operationId: 'drainFlow' },
-    flowSwitch.drain,
+/** Lets the runs of a flow end before it is changed. Survives a restart. */
+const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
+  const options = (operationId: string, summary: string) =>
+    route('flows', { operationId, summary, params: ID_PARAMS, answer: drainSchema, refusals: [404] });
+
+  app.post(
+    '/flows/api/flows/:id/drain',
+    options('drainFlow', 'Stops every trigger of a flow; its runs in flight go on to their ends'),
+    async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.drain(flowId)),
   );
-  route(
-    'Where the drain of a flow stands, with its runs in flight',
-    { ...drain, method: 'get', operationId: 'getDrain' },
-    flowSwitch.drainState,
+  app.get(
+    '/flows/api/flows/:id/drain',
+    options('getDrain', 'How far the drain of a flow is, with its runs in flight'),
+    async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.drainState(flowId)),
   );
-  route(
-    'Ends the drain: the flow starts runs again',
-    { ...drain, method: 'delete', operationId: 'endDrain' },
-    flowSwitch.resume,
+  app.delete(
+    '/flows/api/flows/:id/drain',
+    options('endDrain', 'Ends the drain: the flow starts runs again'),
+    async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.resume(flowId)),
   );
-  route(
-    'Ends the drain, as DELETE of it does',
-    { method: 'post', path: 'resume', operationId: 'resumeFlow' },
-    flowSwitch.resume,
+  app.post(
+    '/flows/api/flows/:id/resume',
+    options('resumeFlow', 'Ends the drain, as DELETE of it does'),
+    async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.resume(flowId)),
   );
 };
 
-function drainView({ flow, isDraining, isDone, runsInFlight, runs, held }: DrainState): z.output<typeof drainSchema> {
+function drainView(flowId: string, state: DrainState | undefined): z.output<typeof drainSchema> {
+  if (state === undefined) throw unknownId('flow', flowId);
   return {
-    ...{ flowId: flow.id, flowName: flow.name, draining: isDraining, done: isDone, runsInFlight, held },
-    since: isoTimeOrNull(flow.drainingSince ?? null),
-    runs: runs.map(({ startedAt, steps, ...run }) => ({
+    flowId,
+    flowName: state.flow.name,
+    draining: state.isDraining,
+    since: isoTimeOrNull(state.flow.drainingSince ?? null),
+    done: state.isDone,
+    runsInFlight: state.runsInFlight,
+    runs: state.runs.map(({ startedAt, steps, ...run }) => ({
       ...run,
       startedAt: isoTime(startedAt),
       steps: Object.fromEntries(
         Object.entries(steps).map(([key, { status, isWaiting }]) => [key, { status, waiting: isWaiting }]),
       ),
     })),
+    held: state.held,
   };
 }
 
-const triggerParams = z.object({ id: guid(), triggerKey: z.string().describe('Key of a webhook trigger.') });
-
 /** Forgetting a key that a publisher handed over. */
-export const learnedKeyRoutes: ApiRoutes = (app, services) => {
+const learnedKeyRoute: ApiRoutes = (app, services) => {
   app.delete(
     '/flows/api/flows/:id/triggers/:triggerKey/learned-key',
-    {
-      schema: {
-        tags: ['flows'],
-        operationId: 'forgetLearnedKey',
-        summary: 'Forgets the key that a trigger learnt; whoever sends the next handshake decides the new one',
-        params: triggerParams,
-        querystring: NO_QUERY,
-        response: { 200: outcomeSchema, ...REFUSALS, 404: errorSchema },
-      },
-    },
+    route('flows', {
+      operationId: 'forgetLearnedKey',
+      summary: 'Forgets the key that a trigger learnt; whoever sends the next handshake decides the new one',
+      params: z.object({ id: guid(), triggerKey: z.string().describe('Key of a webhook trigger.') }),
+      answer: outcomeSchema,
+      refusals: [404],
+    }),
     async ({ params: { id, triggerKey }, log }) => {
       const flowId = findFlow(id, services).record.id;
       const found = services

@@ -7,127 +7,11 @@ import type { RunCount } from '../../store/store.ts';
 import { stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
-import {
-  errorSchema,
-  id,
-  integer,
-  isoTime,
-  isoTimeOrNull,
-  json,
-  listOf,
-  REFUSALS,
-  time,
-  toList,
-  unknownId,
-} from '../answer.ts';
-import { guid, NO_QUERY, PAGING } from '../input.ts';
+import { id, integer, isoTime, isoTimeOrNull, json, listOf, time, toList, unknownId } from '../answer.ts';
+import { ID_PARAMS, PAGING } from '../input.ts';
+import { route } from '../route.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices } from '../services.ts';
-import { sumOf } from './figures.ts';
-
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
-const tags = ['flows'];
-const params = z.object({ id: guid() });
-
-/** Deployed flows; switching them on and off. */
-export const flowRoutes: ApiRoutes = (app, services) => {
-  const { catalog } = services;
-
-  app.get(
-    '/flows/api/flows',
-    {
-      schema: {
-        tags,
-        operationId: 'listFlows',
-        summary: 'Deployed flows, newest first',
-        querystring: z.strictObject(PAGING),
-        response: { 200: listOf(flowSchema), ...REFUSALS },
-      },
-    },
-    async ({ query }) => {
-      const flows = [...catalog.list()].sort(newestFirst);
-      const context = await viewContext(app, services);
-      const page = flows.slice(query.skip, query.skip + query.take);
-      return toList(
-        page.map((flow) => flowView(flow, context)),
-        flows.length,
-        query,
-      );
-    },
-  );
-
-  app.get(
-    '/flows/api/flows/:id',
-    {
-      schema: {
-        tags,
-        operationId: 'getFlow',
-        summary: 'One flow with its manifest',
-        params,
-        querystring: NO_QUERY,
-        response: { 200: flowDetailSchema, ...REFUSALS, 404: errorSchema },
-      },
-    },
-    async (request) => {
-      const flow = findFlow(request.params.id, services);
-      return { ...flowView(flow, await viewContext(app, services)), manifest: shownSnapshot(flow.loaded.snapshot) };
-    },
-  );
-
-  switchRoute(app, services, { verb: 'enable', isEnabled: true });
-  switchRoute(app, services, { verb: 'disable', isEnabled: false });
-};
-
-/** Idempotent: what is already so stays so. A body is ignored. */
-function switchRoute(
-  app: DashboardApp,
-  services: DashboardServices,
-  { verb, isEnabled }: { verb: 'enable' | 'disable'; isEnabled: boolean },
-): void {
-  app.post(
-    `/flows/api/flows/:id/${verb}`,
-    {
-      schema: {
-        tags,
-        operationId: `${verb}Flow`,
-        summary: isEnabled ? 'Lets a flow start runs again' : 'Stops a flow from starting runs; runs in flight go on',
-        params,
-        querystring: NO_QUERY,
-        response: { 200: flowSchema, ...REFUSALS, 404: errorSchema },
-      },
-    },
-    async (request) => {
-      const flow = findFlow(request.params.id, services);
-      const record = await services.flowSwitch.setEnabled(flow.record.id, isEnabled);
-      if (record === undefined) throw unknownId('flow', flow.record.id);
-      return flowView({ ...flow, record }, await viewContext(app, services));
-    },
-  );
-}
-
-// Those of one start are as old as each other and stand by name.
-function newestFirst({ record: a }: DeployedFlow, { record: b }: DeployedFlow): number {
-  return b.createdAt - a.createdAt || a.name.localeCompare(b.name, 'en');
-}
-
-export function findFlow(flowId: string, { catalog }: DashboardServices): DeployedFlow {
-  const flow = catalog.find(flowId);
-  if (flow === undefined) throw unknownId('flow', flowId);
-  return flow;
-}
-
-async function viewContext(app: DashboardApp, services: DashboardServices): Promise<FlowViewContext> {
-  const { store, clock, schemes, holding } = services;
-  const since = Math.floor((clock.now() - DAY_MS) / HOUR_MS) * HOUR_MS;
-  const [kept, ended] = await Promise.all([store.countRuns(), store.countEndedRuns(since)]);
-  return {
-    triggers: services.triggers(),
-    holding,
-    baseUrl: baseUrlOf(app, services),
-    unsignable: new Set(schemes.filter(({ kind }) => kind === 'verifier').map(({ name }) => name)),
-    runs: { kept, ended, since },
-  };
-}
+import { DAY_MS, HOUR_MS, sumOf } from './figures.ts';
 
 const triggerSchema = z.object({
   key: z.string(),
@@ -186,6 +70,96 @@ export const flowDetailSchema = flowSchema
   .extend({ manifest: json().describe('The deployed revision, secrets masked.') })
   .meta({ id: 'FlowDetail' });
 
+/** Deployed flows; switching them on and off. */
+export const flowRoutes: ApiRoutes = (app, services) => {
+  const { catalog } = services;
+
+  app.get(
+    '/flows/api/flows',
+    route('flows', {
+      operationId: 'listFlows',
+      summary: 'Deployed flows, newest first',
+      query: z.strictObject(PAGING),
+      answer: listOf(flowSchema),
+    }),
+    async ({ query }) => {
+      const flows = [...catalog.list()].sort(newestFirst);
+      const context = await viewContext(app, services);
+      const page = flows.slice(query.skip, query.skip + query.take);
+      return toList(
+        page.map((flow) => flowView(flow, context)),
+        flows.length,
+        query,
+      );
+    },
+  );
+
+  app.get(
+    '/flows/api/flows/:id',
+    route('flows', {
+      operationId: 'getFlow',
+      summary: 'One flow with its manifest',
+      params: ID_PARAMS,
+      answer: flowDetailSchema,
+      refusals: [404],
+    }),
+    async (request) => {
+      const flow = findFlow(request.params.id, services);
+      return { ...flowView(flow, await viewContext(app, services)), manifest: shownSnapshot(flow.loaded.snapshot) };
+    },
+  );
+
+  app.get(
+    '/flows/api/flows/:id/mermaid',
+    route('flows', {
+      operationId: 'getFlowMermaid',
+      summary: 'The steps of a flow as a Mermaid flowchart',
+      params: ID_PARAMS,
+      answer: z.object({ mermaid: z.string() }),
+      refusals: [404],
+    }),
+    async (request) => ({ mermaid: mermaidOf(findFlow(request.params.id, services).loaded.manifest.steps) }),
+  );
+
+  switchRoute(app, services, { verb: 'enable', isEnabled: true });
+  switchRoute(app, services, { verb: 'disable', isEnabled: false });
+};
+
+/** Idempotent: what is already so stays so. A body is ignored. */
+function switchRoute(
+  app: DashboardApp,
+  services: DashboardServices,
+  { verb, isEnabled }: { verb: 'enable' | 'disable'; isEnabled: boolean },
+): void {
+  app.post(
+    `/flows/api/flows/:id/${verb}`,
+    route('flows', {
+      operationId: `${verb}Flow`,
+      summary: isEnabled ? 'Lets a flow start runs again' : 'Stops a flow from starting runs; runs in flight go on',
+      params: ID_PARAMS,
+      answer: flowSchema,
+      refusals: [404],
+    }),
+    async (request) => {
+      const flow = findFlow(request.params.id, services);
+      const record = await services.flowSwitch.setEnabled(flow.record.id, isEnabled);
+      if (record === undefined) throw unknownId('flow', flow.record.id);
+      return flowView({ ...flow, record }, await viewContext(app, services));
+    },
+  );
+}
+
+// Those of one start are as old as each other and stand by name.
+function newestFirst({ record: a }: DeployedFlow, { record: b }: DeployedFlow): number {
+  return b.createdAt - a.createdAt || a.name.localeCompare(b.name, 'en');
+}
+
+export function findFlow(flowId: string, { catalog }: DashboardServices): DeployedFlow {
+  const flow = catalog.find(flowId);
+  if (flow === undefined) throw unknownId('flow', flowId);
+  return flow;
+}
+
 /** What a view needs beside the flow: `baseUrl` is what publishers call. */
 interface FlowViewContext {
   readonly baseUrl: string;
@@ -201,6 +175,19 @@ interface RunCounts {
   readonly kept: readonly RunCount[];
   readonly ended: readonly RunCount[];
   readonly since: number;
+}
+
+async function viewContext(app: DashboardApp, services: DashboardServices): Promise<FlowViewContext> {
+  const { store, clock, schemes, holding } = services;
+  const since = Math.floor((clock.now() - DAY_MS) / HOUR_MS) * HOUR_MS;
+  const [kept, ended] = await Promise.all([store.countRuns(), store.countEndedRuns(since)]);
+  return {
+    triggers: services.triggers(),
+    holding,
+    baseUrl: baseUrlOf(app, services),
+    unsignable: new Set(schemes.filter(({ kind }) => kind === 'verifier').map(({ name }) => name)),
+    runs: { kept, ended, since },
+  };
 }
 
 function flowView({ record, loaded }: DeployedFlow, context: FlowViewContext): z.output<typeof flowSchema> {
@@ -260,24 +247,6 @@ function sendCommand(path: string, baseUrl: string): string {
   const quoted = (word: string) => (/^[\w.:/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
   return `npx sluice send ${quoted(path)} --to ${quoted(baseUrl)}`;
 }
-
-/** A flow's graph as a Mermaid flowchart. */
-export const mermaidRoutes: ApiRoutes = (app, services) => {
-  app.get(
-    '/flows/api/flows/:id/mermaid',
-    {
-      schema: {
-        tags: ['flows'],
-        operationId: 'getFlowMermaid',
-        summary: 'The steps of a flow as a Mermaid flowchart',
-        params: z.object({ id: guid() }),
-        querystring: NO_QUERY,
-        response: { 200: z.object({ mermaid: z.string() }), ...REFUSALS, 404: errorSchema },
-      },
-    },
-    async (request) => ({ mermaid: mermaidOf(findFlow(request.params.id, services).loaded.manifest.steps) }),
-  );
-};
 
 /** Node ids are the steps' numbers: a step key may be a word that Mermaid reserves, such as `end`. */
 function mermaidOf(graph: Graph): string {

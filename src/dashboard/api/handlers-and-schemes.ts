@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { GRADES } from '../../webhooks/schemes/spec.ts';
-import { json, REFUSALS } from '../answer.ts';
-import { NO_QUERY } from '../input.ts';
+import { json } from '../answer.ts';
+import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 
 const handlerSchema = z
@@ -11,30 +11,6 @@ const handlerSchema = z
     secretInputs: z.array(z.string()).describe('Inputs that may be env: or file: references, * for any key.'),
   })
   .meta({ id: 'Handler' });
-
-/** The step types that flows may use. */
-export const handlerRoutes: ApiRoutes = (app, services) => {
-  const handlers = services.handlers.map(({ type, inputs, secretInputs }) => ({
-    type,
-    // What JSON Schema cannot say, such as a transform, is shown as any value.
-    inputs: z.toJSONSchema(inputs, { io: 'input', unrepresentable: 'any' }),
-    secretInputs: [...secretInputs],
-  }));
-
-  app.get(
-    '/flows/api/handlers',
-    {
-      schema: {
-        tags: ['flows'],
-        operationId: 'listHandlers',
-        summary: 'Step types and their inputs',
-        querystring: NO_QUERY,
-        response: { 200: z.array(handlerSchema), ...REFUSALS },
-      },
-    },
-    async () => handlers,
-  );
-};
 
 const text = () => z.string().nullable();
 
@@ -61,8 +37,34 @@ const schemeSchema = z
   })
   .meta({ id: 'Scheme' });
 
+/** What a manifest may name. */
+export const handlerAndSchemeRoutes: ApiRoutes = (app, services) => {
+  handlerRoute(app, services);
+  schemeRoute(app, services);
+};
+
+/** The step types that flows may use. */
+const handlerRoute: ApiRoutes = (app, services) => {
+  const handlers = services.handlers.map(({ type, inputs, secretInputs }) => ({
+    type,
+    // What JSON Schema cannot say, such as a transform, is shown as any value.
+    inputs: z.toJSONSchema(inputs, { io: 'input', unrepresentable: 'any' }),
+    secretInputs: [...secretInputs],
+  }));
+
+  app.get(
+    '/flows/api/handlers',
+    route('flows', {
+      operationId: 'listHandlers',
+      summary: 'Step types and their inputs',
+      answer: z.array(handlerSchema),
+    }),
+    async () => handlers,
+  );
+};
+
 /** The signature schemes that webhook triggers may name. */
-export const schemeRoutes: ApiRoutes = (app, services) => {
+const schemeRoute: ApiRoutes = (app, services) => {
   const schemes = services.schemes.map((scheme) => ({
     ...scheme,
     aliases: [...scheme.aliases],
@@ -72,15 +74,7 @@ export const schemeRoutes: ApiRoutes = (app, services) => {
 
   app.get(
     '/flows/api/schemes',
-    {
-      schema: {
-        tags: ['deliveries'],
-        operationId: 'listSchemes',
-        summary: 'Signature schemes',
-        querystring: NO_QUERY,
-        response: { 200: z.array(schemeSchema), ...REFUSALS },
-      },
-    },
+    route('deliveries', { operationId: 'listSchemes', summary: 'Signature schemes', answer: z.array(schemeSchema) }),
     async () => schemes,
   );
 };

@@ -2,13 +2,14 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { diffSnapshots } from '../../manifest/diff.ts';
 import { shownSnapshot } from '../../manifest/secrets.ts';
-import type { DeployOutcome, Finding } from '../../model/finding.ts';
+import type { Finding } from '../../model/finding.ts';
 import type { RevisionRecord, RevisionSummary } from '../../store/store.ts';
-import { errorSchema, id, integer, isoTime, json, listOf, REFUSALS, time, toList, unknownId } from '../answer.ts';
-import { guid, NO_QUERY, PAGING, positiveNumber } from '../input.ts';
+import { id, integer, isoTime, json, listOf, time, toList, unknownId } from '../answer.ts';
+import { guid, ID_PARAMS, PAGING, positiveNumber } from '../input.ts';
+import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 
-const classSchema = z.enum(['safe', 'caution', 'breaking']);
+export const classSchema = z.enum(['safe', 'caution', 'breaking']);
 
 export const findingSchema = z
   .object({
@@ -31,35 +32,6 @@ export const findingSchema = z
       .optional(),
   })
   .meta({ id: 'Finding' });
-
-export const outcomeSchema = z
-  .object({
-    flowId: id(),
-    name: z.string(),
-    version: z.string(),
-    action: z.enum(['created', 'updated', 'unchanged', 'refused']),
-    class: classSchema.describe('The gravest among the findings; safe where there are none.'),
-    revision: integer().nullable().describe('The one in force afterwards; null where the flow is not deployed.'),
-    runsInFlight: integer(),
-    findings: z.array(findingSchema).describe('The gravest first.'),
-    refusal: z.string().nullable().describe('Why it was refused, and how to go on.'),
-    warning: z
-      .string()
-      .optional()
-      .describe('Why a manifest of the folder is not deployed: it is older than what was deployed over the API.'),
-  })
-  .meta({ id: 'DeployOutcome' });
-
-function findingView(finding: Finding): z.output<typeof findingSchema> {
-  const { recipe, ...rest } = finding;
-  return recipe === undefined ? rest : { ...rest, recipe: { ...recipe, steps: [...recipe.steps] } };
-}
-
-export function outcomeView(outcome: DeployOutcome): z.output<typeof outcomeSchema> {
-  return { ...outcome, findings: outcome.findings.map(findingView) };
-}
-
-const tags = ['flows'];
 
 export const revisionSchema = z
   .object({
@@ -108,16 +80,14 @@ export const diffSchema = z
 export const revisionRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/flows/:id/revisions',
-    {
-      schema: {
-        tags,
-        operationId: 'listRevisions',
-        summary: 'Revisions of a flow, newest first, with what each changed',
-        params: z.object({ id: guid() }),
-        querystring: z.strictObject(PAGING),
-        response: { 200: listOf(revisionSchema), ...REFUSALS, 404: errorSchema },
-      },
-    },
+    route('flows', {
+      operationId: 'listRevisions',
+      summary: 'Revisions of a flow, newest first, with what each changed',
+      params: ID_PARAMS,
+      query: z.strictObject(PAGING),
+      answer: listOf(revisionSchema),
+      refusals: [404],
+    }),
     async ({ params, query }) => {
       const page = await services.store.listRevisions({ flowId: params.id, skip: query.skip, take: query.take });
       if (page === undefined) throw unknownId('flow', params.id);
@@ -127,16 +97,13 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
 
   app.get(
     '/flows/api/flows/:id/revisions/:revision',
-    {
-      schema: {
-        tags,
-        operationId: 'getRevision',
-        summary: 'One revision with its manifest',
-        params: z.object({ id: guid(), revision: positiveNumber() }),
-        querystring: NO_QUERY,
-        response: { 200: oneSchema, ...REFUSALS, 404: errorSchema },
-      },
-    },
+    route('flows', {
+      operationId: 'getRevision',
+      summary: 'One revision with its manifest',
+      params: z.object({ id: guid(), revision: positiveNumber() }),
+      answer: oneSchema,
+      refusals: [404],
+    }),
     async ({ params }) => {
       const { snapshot, createdAt, ...record } = await findRevision(params.id, params.revision, services);
       return { ...record, createdAt: isoTime(createdAt), manifest: shownSnapshot(snapshot) };
@@ -145,20 +112,17 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
 
   app.get(
     '/flows/api/flows/:id/revisions/:from/diff/:to',
-    {
-      schema: {
-        tags,
-        operationId: 'diffRevisions',
-        summary: 'Where two revisions differ',
-        params: z.object({
-          id: guid(),
-          from: positiveNumber().describe('Revision to start from.'),
-          to: positiveNumber().describe('Revision to compare it with.'),
-        }),
-        querystring: NO_QUERY,
-        response: { 200: diffSchema, ...REFUSALS, 404: errorSchema },
-      },
-    },
+    route('flows', {
+      operationId: 'diffRevisions',
+      summary: 'Where two revisions differ',
+      params: z.object({
+        id: guid(),
+        from: positiveNumber().describe('Revision to start from.'),
+        to: positiveNumber().describe('Revision to compare it with.'),
+      }),
+      answer: diffSchema,
+      refusals: [404],
+    }),
     async ({ params: { id: flowId, from, to } }) => {
       const before = await findRevision(flowId, from, services);
       const after = await findRevision(flowId, to, services);
@@ -181,4 +145,9 @@ async function findRevision(flowId: string, revision: number, { store }: Dashboa
 
 function revisionView({ createdAt, findings, overrides, ...rest }: RevisionSummary): z.output<typeof revisionSchema> {
   return { ...rest, createdAt: isoTime(createdAt), findings: findings.map(findingView), overrides: [...overrides] };
+}
+
+export function findingView(finding: Finding): z.output<typeof findingSchema> {
+  const { recipe, ...rest } = finding;
+  return recipe === undefined ? rest : { ...rest, recipe: { ...recipe, steps: [...recipe.steps] } };
 }

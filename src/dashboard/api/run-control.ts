@@ -1,23 +1,25 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { SIGNAL_NAME } from '../../flows/handlers/wait-for-signal.ts';
-import { errorSchema, id, REFUSALS, time, unknownId } from '../answer.ts';
-import { documentedBody, guid, NO_QUERY, outcomeSchema, parseJsonBody, readJsonBody } from '../input.ts';
+import { id, outcomeSchema, time, unknownId } from '../answer.ts';
+import { documentedBody, guid, ID_PARAMS, parseJsonBody, readJsonBody } from '../input.ts';
+import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
+import { STEP_PARAMS } from './steps.ts';
 
-const tags = ['runs'];
-const params = z.object({ id: guid() });
 const MAX_REASON_CHARACTERS = 500;
 
 const cancelBody = z.strictObject({ reason: z.string().max(MAX_REASON_CHARACTERS).optional() });
+
 const cancelSchema = outcomeSchema.extend({ accepted: z.boolean(), closedImmediately: z.boolean() });
+
 const rerunSchema = z.object({ runId: id(), sourceRunId: id() });
+
 const signalSchema = z.object({
   delivered: z.boolean().describe('False where no step waits for it yet: it is kept for the first that will.'),
   stepKey: z.string().nullable(),
   deliveredAt: time(),
 });
-const errors = { ...REFUSALS, 404: errorSchema, 409: errorSchema };
 
 /** What is done to a run that was started. */
 export const runControlRoutes: ApiRoutes = (app, services) => {
@@ -30,17 +32,14 @@ export const runControlRoutes: ApiRoutes = (app, services) => {
 const cancelRoute: ApiRoutes = (app, { control }) => {
   app.post(
     '/flows/api/runs/:id/cancel',
-    {
-      schema: {
-        tags,
-        operationId: 'cancelRun',
-        summary: 'Ends a run: at once, or as soon as the steps that run have heard of it',
-        params,
-        querystring: NO_QUERY,
-        body: documentedBody(cancelBody, { reason: 'ordered twice' }),
-        response: { 200: cancelSchema, ...errors, 413: errorSchema },
-      },
-    },
+    route('runs', {
+      operationId: 'cancelRun',
+      summary: 'Ends a run: at once, or as soon as the steps that run have heard of it',
+      params: ID_PARAMS,
+      body: documentedBody(cancelBody, { reason: 'ordered twice' }),
+      answer: cancelSchema,
+      refusals: [404, 409],
+    }),
     async (request) => {
       const { reason } = parseJsonBody(request, cancelBody);
       const result = await control.cancel(request.params.id, reason ?? null);
@@ -56,16 +55,13 @@ const cancelRoute: ApiRoutes = (app, { control }) => {
 const rerunRoute: ApiRoutes = (app, { store, engine }) => {
   app.post(
     '/flows/api/runs/:id/rerun',
-    {
-      schema: {
-        tags,
-        operationId: 'rerunRun',
-        summary: 'Starts a run of the newest revision with what started this one',
-        params,
-        querystring: NO_QUERY,
-        response: { 200: rerunSchema, ...errors },
-      },
-    },
+    route('runs', {
+      operationId: 'rerunRun',
+      summary: 'Starts a run of the newest revision with what started this one',
+      params: ID_PARAMS,
+      answer: rerunSchema,
+      refusals: [404, 409],
+    }),
     async (request) => {
       const source = await store.findRun(request.params.id);
       if (source === undefined) throw unknownId('run', request.params.id);
@@ -81,16 +77,13 @@ const rerunRoute: ApiRoutes = (app, { store, engine }) => {
 const retryRoute: ApiRoutes = (app, { control }) => {
   app.post(
     '/flows/api/runs/:id/steps/:key/retry',
-    {
-      schema: {
-        tags,
-        operationId: 'retryStep',
-        summary: 'Tries a failed step once more; steps that were skipped because of it are planned anew',
-        params: z.object({ id: guid(), key: z.string().max(1000) }),
-        querystring: NO_QUERY,
-        response: { 200: outcomeSchema, ...errors },
-      },
-    },
+    route('runs', {
+      operationId: 'retryStep',
+      summary: 'Tries a failed step once more; steps that were skipped because of it are planned anew',
+      params: STEP_PARAMS,
+      answer: outcomeSchema,
+      refusals: [404, 409],
+    }),
     async (request) => {
       const { id: runId, key } = request.params;
       const result = await control.retryStep(runId, key);
@@ -121,20 +114,17 @@ const retryRoute: ApiRoutes = (app, { control }) => {
 const signalRoute: ApiRoutes = (app, { control, clock }) => {
   app.post(
     '/flows/api/runs/:id/signals/:name',
-    {
-      schema: {
-        tags,
-        operationId: 'sendSignal',
-        summary: 'Sends a signal to a run; its JSON body is the output of the step that waits for it',
-        params: z.object({
-          id: guid(),
-          name: z.string().regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"'),
-        }),
-        querystring: NO_QUERY,
-        body: documentedBody(z.unknown().describe('Any JSON; null where there is none.'), { approved: true }),
-        response: { 200: signalSchema, ...errors, 413: errorSchema },
-      },
-    },
+    route('runs', {
+      operationId: 'sendSignal',
+      summary: 'Sends a signal to a run; its JSON body is the output of the step that waits for it',
+      params: z.object({
+        id: guid(),
+        name: z.string().regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"'),
+      }),
+      body: documentedBody(z.unknown().describe('Any JSON; null where there is none.'), { approved: true }),
+      answer: signalSchema,
+      refusals: [404, 409],
+    }),
     async (request) => {
       const { id: runId, name } = request.params;
       const result = await control.signal({ runId, name, body: readJsonBody(request) ?? null });

@@ -1,6 +1,11 @@
 import { z } from 'zod';
+import type { Run } from '../../model/run.ts';
 import type { RunDetail, SignalRecord, StepMoment, StepMoments } from '../../store/store.ts';
-import { id, integer, isoTime, time } from '../answer.ts';
+import { id, integer, isoTime, isoTimeOrNull, time, unknownId } from '../answer.ts';
+import { ID_PARAMS, wholeNumber } from '../input.ts';
+import { route } from '../route.ts';
+import type { ApiRoutes } from '../services.ts';
+import { runStatusSchema } from './runs.ts';
 
 export const runEventSchema = z
   .object({
@@ -12,6 +17,57 @@ export const runEventSchema = z
     message: z.string(),
   })
   .meta({ id: 'RunEvent' });
+
+const relativeSchema = z.object({
+  id: id(),
+  status: runStatusSchema,
+  startedAt: time(),
+  completedAt: time().nullable(),
+  flowName: z.string(),
+});
+export const lineageSchema = z.object({
+  runId: id(),
+  source: relativeSchema.nullable(),
+  derived: z.array(relativeSchema),
+});
+
+/** A loop over all the items that one may have makes hundreds of thousands. */
+const MAX_EVENTS = 10_000;
+
+/** What happened to a run, and where it comes from. */
+export const runHistoryRoutes: ApiRoutes = (app, services) => {
+  eventsRoute(app, services);
+  lineageRoute(app, services);
+};
+
+const eventsRoute: ApiRoutes = (app, { store }) => {
+  app.get(
+    '/flows/api/runs/:id/events',
+    route('runs', {
+      operationId: 'listRunEvents',
+      summary: 'What happened to a run, oldest first',
+      params: ID_PARAMS,
+      query: z.strictObject({
+        take: wholeNumber({ min: 1, max: MAX_EVENTS, fallback: MAX_EVENTS }).meta({
+          description: `The newest so many; ${MAX_EVENTS} by default. The sequence of the first says how many came before.`,
+        }),
+      }),
+      answer: z.array(runEventSchema),
+      refusals: [404],
+    }),
+    async (request) => {
+      const runId = request.params.id;
+      const { take } = request.query;
+      const [run, moments, signals] = await Promise.all([
+        store.findRun(runId),
+        store.listMoments({ runId, limit: take }),
+        store.listSignals(runId),
+      ]);
+      if (run === undefined) throw unknownId('run', runId);
+      return runEvents({ run, moments, signals }, take);
+    },
+  );
+};
 
 interface Happened {
   readonly at: number;
@@ -86,4 +142,28 @@ function stopEvents({ cancelRequestedAt, cancelReason, timedOutAt }: RunDetail):
     events.push({ at: timedOutAt, rank: 1, type: 'run.timedOut', stepKey: null, message: 'The time was up' });
   }
   return events;
+}
+
+const lineageRoute: ApiRoutes = (app, { store }) => {
+  app.get(
+    '/flows/api/runs/:id/lineage',
+    route('runs', {
+      operationId: 'getRunLineage',
+      summary: 'The run that this one repeats, and those that repeat it',
+      params: ID_PARAMS,
+      answer: lineageSchema,
+      refusals: [404],
+    }),
+    async (request) => {
+      const runId = request.params.id;
+      const lineage = await store.findLineage(runId);
+      if (lineage === undefined) throw unknownId('run', runId);
+      const { source, derived } = lineage;
+      return { runId, source: source === undefined ? null : relativeView(source), derived: derived.map(relativeView) };
+    },
+  );
+};
+
+function relativeView({ id: runId, status, startedAt, completedAt, flowName }: Run): z.output<typeof relativeSchema> {
+  return { id: runId, status, startedAt: isoTime(startedAt), completedAt: isoTimeOrNull(completedAt), flowName };
 }

@@ -1,29 +1,24 @@
-import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import { graphOfScope, stepAt } from '../../flows/runtime-keys.ts';
+import { graphOfScope } from '../../flows/runtime-keys.ts';
 import type { Graph, StepDefinition } from '../../model/manifest.ts';
-import type { RunDetail, StepOutline, Store, StoredText } from '../../store/store.ts';
-import { errorSchema, integer, isoTime, isoTimeOrNull, json, REFUSALS, time, unknownId } from '../answer.ts';
-import { guid, NO_QUERY, oneOf, optionalNumber, PAGING, requiredText } from '../input.ts';
+import type { RunDetail, StepOutline } from '../../store/store.ts';
+import { integer, isoTime, isoTimeOrNull, json, time } from '../answer.ts';
+import { ID_PARAMS, oneOf, PAGING, requiredText } from '../input.ts';
+import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { controlSchema, controlView, findGraph, runSchema, runView, triggerSchema, triggerView } from './runs.ts';
+import { controlSchema, controlView, runSchema, runView } from './runs.ts';
 import {
+  findGraph,
+  MAX_KEY_CHARACTERS,
   slotWaitMsSchema,
   stepErrorSchema,
-  stepSchema,
   stepStatusSchema,
-  stepView,
   unreachedIn,
-  unreachedView,
-  VALUE_LIMITS,
 } from './steps.ts';
 
-const tags = ['runs'];
-const params = z.object({ id: guid() });
 /** More iterations of one status than anybody leafs through. */
 const MAX_FOUND = 10_000;
-const MAX_KEY_CHARACTERS = 1000;
 
 export const stepOutlineSchema = z
   .object({
@@ -72,16 +67,13 @@ export const iterationsSchema = z.object({
 export const runOutlineRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/runs/:id/outline',
-    {
-      schema: {
-        tags,
-        operationId: 'outlineRun',
-        summary: 'The graph that a run follows and where it stands, without inputs and outputs',
-        params,
-        querystring: NO_QUERY,
-        response: { 200: outlineSchema, ...REFUSALS, 404: errorSchema },
-      },
-    },
+    route('runs', {
+      operationId: 'outlineRun',
+      summary: 'The graph that a run follows and where it stands, without inputs and outputs',
+      params: ID_PARAMS,
+      answer: outlineSchema,
+      refusals: [404],
+    }),
     async (request) => {
       const { run, graph } = await findGraph(request.params.id, services);
       const [steps, loops] = await Promise.all([
@@ -99,136 +91,25 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
       };
     },
   );
-  triggerRoute(app, services);
-  stepRoute(app, services);
-  valueRoutes(app, services);
   iterationsRoute(app, services);
 };
-
-const triggerRoute: ApiRoutes = (app, { store }) => {
-  app.get(
-    '/flows/api/runs/:id/trigger',
-    {
-      schema: {
-        tags,
-        operationId: 'getRunTrigger',
-        summary: 'What started a run',
-        params,
-        querystring: NO_QUERY,
-        response: { 200: triggerSchema, ...REFUSALS, 404: errorSchema },
-      },
-    },
-    async (request) => {
-      const run = await store.findRun(request.params.id);
-      if (run === undefined) throw unknownId('run', request.params.id);
-      return triggerView(run);
-    },
-  );
-};
-
-const stepRoute: ApiRoutes = (app, services) => {
-  app.get(
-    '/flows/api/runs/:id/steps/:key',
-    {
-      schema: {
-        tags,
-        operationId: 'getStep',
-        summary: 'One step of a run with its attempts',
-        params: params.extend({ key: z.string().max(MAX_KEY_CHARACTERS) }),
-        querystring: NO_QUERY,
-        response: { 200: stepSchema, ...REFUSALS, 404: errorSchema },
-      },
-    },
-    async (request) => {
-      const { key: stepKey } = request.params;
-      const { run, graph } = await findGraph(request.params.id, services);
-      const row = await services.store.findStep(run.id, stepKey, VALUE_LIMITS);
-      if (row !== undefined) return stepView(row);
-      const planned = stepAt(graph, stepKey);
-      if (planned === undefined) {
-        throw new HttpError(404, `The run has no step ${JSON.stringify(stepKey)}`, 'unknown_step');
-      }
-      return unreachedView(run, stepKey, planned.type);
-    },
-  );
-};
-
-/** So much of a value is read, and written into the answer, before others have their turn. */
-const PIECE_BYTES = 256 * 1024;
-
-const valueRoutes: ApiRoutes = (app, services) => {
-  for (const value of ['input', 'output'] as const) {
-    app.get(
-      `/flows/api/runs/:id/steps/:key/${value}`,
-      {
-        schema: {
-          tags,
-          operationId: value === 'input' ? 'getStepInput' : 'getStepOutput',
-          summary:
-            value === 'input'
-              ? 'What a step was given, whole, secrets masked'
-              : 'What a step left, whole; null where it left nothing',
-          params: params.extend({ key: z.string().max(MAX_KEY_CHARACTERS) }),
-          querystring: z.strictObject({
-            attempt: optionalNumber().describe('Of this attempt; else of the step.'),
-          }),
-          response: { 200: json(), ...REFUSALS, 404: errorSchema },
-        },
-      },
-      async (request, reply) => {
-        const { key: stepKey } = request.params;
-        const { attempt } = request.query;
-        const { run, graph } = await findGraph(request.params.id, services);
-        const asked = { runId: run.id, stepKey, attempt, value, bytes: PIECE_BYTES };
-        const first = await services.store.readValue({ ...asked, offset: 0 });
-        if (first === undefined && (attempt !== undefined || stepAt(graph, stepKey) === undefined)) {
-          const about = attempt === undefined ? '' : ` with an attempt ${attempt}`;
-          throw new HttpError(404, `The run has no step ${JSON.stringify(stepKey)}${about}`, 'unknown_step');
-        }
-        void reply.type('application/json; charset=utf-8');
-        if (first === undefined || first.totalBytes === null) return reply.send('null' as never);
-        void reply.header('content-length', first.totalBytes);
-        return reply.send(Readable.from(piecesOf(first, asked, services)) as never);
-      },
-    );
-  }
-};
-
-/** A value that changes while it is read ends the answer before its time: its two halves would be no value at all. */
-async function* piecesOf(
-  first: StoredText,
-  asked: Omit<Parameters<Store['readValue']>[0], 'offset'>,
-  { store }: DashboardServices,
-): AsyncGenerator<Uint8Array> {
-  let offset = 0;
-  for (let piece: StoredText | undefined = first; ; piece = await store.readValue({ ...asked, offset })) {
-    if (piece === undefined || piece.changes !== first.changes || piece.totalBytes !== first.totalBytes) {
-      throw new Error('the value changed while it was read');
-    }
-    yield piece.piece;
-    offset += piece.piece.byteLength;
-    if (offset >= (first.totalBytes ?? 0) || piece.piece.byteLength === 0) return;
-  }
-}
 
 const iterationsRoute: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/runs/:id/iterations',
-    {
-      schema: {
-        tags,
-        operationId: 'listIterations',
-        summary: 'Iterations of a loop with their steps, without inputs and outputs',
-        params,
-        querystring: z.strictObject({
-          loop: requiredText(MAX_KEY_CHARACTERS, 'the key of a loop').describe('Key of the loop, such as lines.'),
-          status: oneOf(stepStatusSchema.options).describe('Only iterations with a step in this status.'),
-          skip: PAGING.skip,
-          take: PAGING.take,
-        }),
-        response: { 200: iterationsSchema, ...REFUSALS, 404: errorSchema },
-      },
-    },
+    route('runs', {
+      operationId: 'listIterations',
+      summary: 'Iterations of a loop with their steps, without inputs and outputs',
+      params: ID_PARAMS,
+      query: z.strictObject({
+        loop: requiredText(MAX_KEY_CHARACTERS, 'the key of a loop').describe('Key of the loop, such as lines.'),
+        status: oneOf(stepStatusSchema.options).describe('Only iterations with a step in this status.'),
+        skip: PAGING.skip,
+        take: PAGING.take,
+      }),
+      answer: iterationsSchema,
+      refusals: [404],
+    }),
     async (request) => {
       const { loop: loopKey, status, skip, take } = request.query;
       const { run, graph } = await findGraph(request.params.id, services);

@@ -2,23 +2,14 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { triggerInputsSchemas } from '../../manifest/schema.ts';
-import { errorSchema, id, isoTime, isoTimeOrNull, listOf, REFUSALS, time, toList } from '../answer.ts';
-import {
-  documentedBody,
-  freeText,
-  NO_QUERY,
-  outcomeSchema,
-  PAGING,
-  parseJsonBody,
-  requiredText,
-  wholeNumber,
-} from '../input.ts';
+import { id, isoTime, isoTimeOrNull, listOf, outcomeSchema, time, toList } from '../answer.ts';
+import { documentedBody, freeText, PAGING, parseJsonBody, requiredText, wholeNumber } from '../input.ts';
+import { route } from '../route.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
 
-const tags = ['schedules'];
 const params = z.object({ jobId: z.string().max(400) });
+
 const cronBody = z.strictObject({ cronExpression: triggerInputsSchemas.cron.shape.cronExpression });
-const response = { 200: outcomeSchema, ...REFUSALS, 404: errorSchema };
 
 export const scheduleSchema = z
   .object({
@@ -37,19 +28,22 @@ export const scheduleSchema = z
   })
   .meta({ id: 'Schedule' });
 
+const previewSchema = z.object({
+  cronExpression: z.string(),
+  timeZone: z.string(),
+  nextExecutions: z.array(time()).describe('Fewer than asked for where the expression names no more.'),
+});
+
 /** Cron triggers: when they fire, and changes that survive a restart. */
 export const scheduleRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/schedules',
-    {
-      schema: {
-        tags,
-        operationId: 'listSchedules',
-        summary: 'Cron triggers of the deployed flows',
-        querystring: z.strictObject(PAGING),
-        response: { 200: listOf(scheduleSchema), ...REFUSALS },
-      },
-    },
+    route('schedules', {
+      operationId: 'listSchedules',
+      summary: 'Cron triggers of the deployed flows',
+      query: z.strictObject(PAGING),
+      answer: listOf(scheduleSchema),
+    }),
     async ({ query }) => {
       const schedules = await services.scheduler.list();
       const page = schedules.slice(query.skip, query.skip + query.take);
@@ -64,6 +58,7 @@ export const scheduleRoutes: ApiRoutes = (app, services) => {
   pauseRoute(app, services, { verb: 'resume', isPaused: false });
   triggerRoute(app, services);
   cronRoute(app, services);
+  previewRoute(app, services);
 };
 
 /** Idempotent: what is already so stays so. */
@@ -74,18 +69,13 @@ function pauseRoute(
 ): void {
   app.post(
     `/flows/api/schedules/:jobId/${verb}`,
-    {
-      schema: {
-        tags,
-        operationId: `${verb}Schedule`,
-        summary: isPaused
-          ? 'Stops a cron trigger from firing'
-          : 'Lets a cron trigger fire again, from its next time on',
-        params,
-        querystring: NO_QUERY,
-        response,
-      },
-    },
+    route('schedules', {
+      operationId: `${verb}Schedule`,
+      summary: isPaused ? 'Stops a cron trigger from firing' : 'Lets a cron trigger fire again, from its next time on',
+      params,
+      answer: outcomeSchema,
+      refusals: [404],
+    }),
     async (request) => {
       const schedule = known(await scheduler.setPaused(request.params.jobId, isPaused), request.params.jobId);
       return { success: true, message: isPaused ? 'The schedule is paused' : nextOf(schedule) };
@@ -96,16 +86,13 @@ function pauseRoute(
 const triggerRoute: ApiRoutes = (app, { scheduler }) => {
   app.post(
     '/flows/api/schedules/:jobId/trigger',
-    {
-      schema: {
-        tags,
-        operationId: 'triggerSchedule',
-        summary: 'Starts a run of a cron trigger now; its next time stays',
-        params,
-        querystring: NO_QUERY,
-        response: { ...response, 200: outcomeSchema.extend({ runId: id() }) },
-      },
-    },
+    route('schedules', {
+      operationId: 'triggerSchedule',
+      summary: 'Starts a run of a cron trigger now; its next time stays',
+      params,
+      answer: outcomeSchema.extend({ runId: id() }),
+      refusals: [404],
+    }),
     async (request) => {
       const result = known(await scheduler.trigger(request.params.jobId), request.params.jobId);
       if (result.kind === 'disabled')
@@ -119,21 +106,47 @@ const triggerRoute: ApiRoutes = (app, { scheduler }) => {
 const cronRoute: ApiRoutes = (app, { scheduler }) => {
   app.put(
     '/flows/api/schedules/:jobId/cron',
-    {
-      schema: {
-        tags,
-        operationId: 'changeCron',
-        summary: 'Changes when a cron trigger fires, at once; the manifest’s own expression takes the change back',
-        params,
-        querystring: NO_QUERY,
-        body: documentedBody(cronBody, { cronExpression: '0 2 * * *' }),
-        response: { ...response, 413: errorSchema },
-      },
-    },
+    route('schedules', {
+      operationId: 'changeCron',
+      summary: 'Changes when a cron trigger fires, at once; the manifest’s own expression takes the change back',
+      params,
+      body: documentedBody(cronBody, { cronExpression: '0 2 * * *' }),
+      answer: outcomeSchema,
+      refusals: [404],
+    }),
     async (request) => {
       const { cronExpression } = parseJsonBody(request, cronBody);
       const changed = await scheduler.setCron(request.params.jobId, cronExpression);
       return { success: true, message: nextOf(known(changed, request.params.jobId)) };
+    },
+  );
+};
+
+/** When an expression would fire, before anybody relies on it. */
+const previewRoute: ApiRoutes = (app, { clock }) => {
+  app.get(
+    '/flows/api/schedules/preview',
+    route('schedules', {
+      operationId: 'previewSchedule',
+      summary: 'The next times that a cron expression names',
+      query: z.strictObject({
+        cronExpression: requiredText(200, 'a cron expression such as 0 9 * * 1-5').meta({
+          description: 'Five fields, or six with seconds first.',
+        }),
+        timeZone: freeText(100).meta({ description: 'IANA time zone; UTC by default.' }),
+        count: wholeNumber({ min: 1, max: 100, fallback: 5 }),
+      }),
+      answer: previewSchema,
+    }),
+    async ({ query: { count, ...given } }) => {
+      const parsed = triggerInputsSchemas.cron.safeParse(given);
+      if (!parsed.success) {
+        const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+        throw new HttpError(400, problems.join('; '));
+      }
+      const { cronExpression, timeZone } = parsed.data;
+      const ticks = nextTicks({ cron: cronExpression, timeZone }, clock.now(), count);
+      return { cronExpression, timeZone, nextExecutions: ticks.map(isoTime) };
     },
   );
 };
@@ -167,41 +180,3 @@ function scheduleView(schedule: Schedule, { catalog }: DashboardServices): z.out
     flowIsEnabled: flow?.record.isEnabled ?? false,
   };
 }
-
-const previewSchema = z.object({
-  cronExpression: z.string(),
-  timeZone: z.string(),
-  nextExecutions: z.array(time()).describe('Fewer than asked for where the expression names no more.'),
-});
-
-/** When an expression would fire, before anybody relies on it. */
-export const schedulePreviewRoutes: ApiRoutes = (app, { clock }) => {
-  app.get(
-    '/flows/api/schedules/preview',
-    {
-      schema: {
-        tags: ['schedules'],
-        operationId: 'previewSchedule',
-        summary: 'The next times that a cron expression names',
-        querystring: z.strictObject({
-          cronExpression: requiredText(200, 'a cron expression such as 0 9 * * 1-5').meta({
-            description: 'Five fields, or six with seconds first.',
-          }),
-          timeZone: freeText(100).meta({ description: 'IANA time zone; UTC by default.' }),
-          count: wholeNumber({ min: 1, max: 100, fallback: 5 }),
-        }),
-        response: { 200: previewSchema, ...REFUSALS },
-      },
-    },
-    async ({ query: { count, ...given } }) => {
-      const parsed = triggerInputsSchemas.cron.safeParse(given);
-      if (!parsed.success) {
-        const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-        throw new HttpError(400, problems.join('; '));
-      }
-      const { cronExpression, timeZone } = parsed.data;
-      const ticks = nextTicks({ cron: cronExpression, timeZone }, clock.now(), count);
-      return { cronExpression, timeZone, nextExecutions: ticks.map(isoTime) };
-    },
-  );
-};

@@ -1,11 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { LiveEvent } from '../../telemetry/events.ts';
-import { errorSchema, REFUSALS } from '../answer.ts';
+import { errorSchema } from '../answer.ts';
 import { optionalGuid } from '../input.ts';
+import { route, textAnswer } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-
-const tags = ['service'];
 
 /** For whatever starts and watches the process; open to everybody, because such things hold no credentials. */
 export const healthRoutes: ApiRoutes = (app, { store, isStopping }) => {
@@ -13,7 +12,7 @@ export const healthRoutes: ApiRoutes = (app, { store, isStopping }) => {
     '/health/live',
     {
       schema: {
-        tags,
+        tags: ['service'],
         operationId: 'live',
         summary: 'The process answers',
         security: [],
@@ -27,7 +26,7 @@ export const healthRoutes: ApiRoutes = (app, { store, isStopping }) => {
     '/health/ready',
     {
       schema: {
-        tags,
+        tags: ['service'],
         operationId: 'ready',
         summary: 'The store can be written and no stop has begun',
         security: [],
@@ -45,18 +44,22 @@ export const healthRoutes: ApiRoutes = (app, { store, isStopping }) => {
   );
 };
 
+/** The process as a whole: its metrics and what happens in it. */
+export const serviceRoutes: ApiRoutes = (app, services) => {
+  metricsRoute(app, services);
+  eventStreamRoute(app, services);
+};
+
 /** What Prometheus scrapes. */
-export const metricsRoutes: ApiRoutes = (app, { metrics: { registry } }) => {
+const metricsRoute: ApiRoutes = (app, { metrics: { registry } }) => {
   app.get(
     '/metrics',
-    {
-      schema: {
-        tags: ['service'],
-        operationId: 'metrics',
-        summary: 'Metrics in the Prometheus text format',
-        response: { 200: { description: 'OK', content: { 'text/plain': { schema: z.string() } } }, ...REFUSALS },
-      },
-    },
+    route('service', {
+      operationId: 'metrics',
+      summary: 'Metrics in the Prometheus text format',
+      answer: textAnswer('text/plain'),
+      query: 'any',
+    }),
     async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()),
   );
 };
@@ -66,7 +69,7 @@ const HEARTBEAT_MS = 15_000;
 const MAX_WAITING_BYTES = 1_048_576;
 
 /** What happens, as it happens, as Server-Sent Events. */
-export const eventStreamRoutes: ApiRoutes = (app, { live }) => {
+const eventStreamRoute: ApiRoutes = (app, { live }) => {
   const open = new Set<ServerResponse>();
   // A stream never ends by itself, and a server that stops waits for every answer.
   app.addHook('preClose', async () => {
@@ -76,17 +79,12 @@ export const eventStreamRoutes: ApiRoutes = (app, { live }) => {
   app.get(
     '/flows/api/events/stream',
     {
-      schema: {
-        tags: ['service'],
+      ...route('service', {
         operationId: 'streamEvents',
         summary: 'Runs, steps and deliveries as they happen, as Server-Sent Events',
-        querystring: z.strictObject({ runId: optionalGuid() }),
-        response: {
-          200: { description: 'OK', content: { 'text/event-stream': { schema: z.string() } } },
-          ...REFUSALS,
-        },
-      },
-      // A HEAD request would wait for an answer that has no end.
+        query: z.strictObject({ runId: optionalGuid() }),
+        answer: textAnswer('text/event-stream'),
+      }), // A HEAD request would wait for an answer that has no end.
       exposeHeadRoute: false,
     },
     async (request, reply) => {

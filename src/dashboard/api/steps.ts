@@ -1,8 +1,13 @@
+import { Readable } from 'node:stream';
 import { z } from 'zod';
+import { HttpError } from '../../errors.ts';
 import { stepAt } from '../../flows/runtime-keys.ts';
 import type { Graph } from '../../model/manifest.ts';
-import type { RunDetail, StepView, Store } from '../../store/store.ts';
-import { id, integer, isoTime, isoTimeOrNull, json, time, unknownId } from '../answer.ts';
+import type { RunDetail, StepView, Store, StoredText } from '../../store/store.ts';
+import { id, integer, isoTime, isoTimeOrNull, json, listOf, time, toList, unknownId } from '../answer.ts';
+import { ID_PARAMS, optionalNumber, PAGING, wholeNumber } from '../input.ts';
+import { route } from '../route.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
 
 export const stepStatusSchema = z.enum(['Pending', 'Running', 'Succeeded', 'Failed', 'Skipped']);
 export const stepErrorSchema = z.object({ code: z.string(), message: z.string(), retryable: z.boolean() });
@@ -55,6 +60,126 @@ type StepAnswer = z.output<typeof stepSchema>;
 export const VALUE_LIMITS = { valueBytes: 64 * 1024, answerBytes: 4 * 1024 * 1024 } as const;
 /** Steps of a page, where no other number is asked for, and at most. */
 export const MAX_STEPS = 500;
+export const MAX_KEY_CHARACTERS = 1000;
+
+export const STEP_PARAMS = ID_PARAMS.extend({ key: z.string().max(MAX_KEY_CHARACTERS) });
+
+/** The steps of a run with what they were given and left. */
+export const stepRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/runs/:id/steps',
+    route('runs', {
+      operationId: 'listSteps',
+      summary: 'The steps of a run in manifest order, those not reached yet included',
+      params: ID_PARAMS,
+      query: z.strictObject({
+        skip: PAGING.skip,
+        take: wholeNumber({ min: 1, max: MAX_STEPS, fallback: MAX_STEPS }),
+        includeTotal: PAGING.includeTotal,
+      }),
+      answer: listOf(stepSchema),
+      refusals: [404],
+    }),
+    async (request) => {
+      const found = await findGraph(request.params.id, services);
+      const { items, total } = await stepPage(found, request.query, services.store);
+      return toList(items, total, request.query);
+    },
+  );
+  stepRoute(app, services);
+  valueRoutes(app, services);
+};
+
+const stepRoute: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/runs/:id/steps/:key',
+    route('runs', {
+      operationId: 'getStep',
+      summary: 'One step of a run with its attempts',
+      params: STEP_PARAMS,
+      answer: stepSchema,
+      refusals: [404],
+    }),
+    async (request) => {
+      const { key: stepKey } = request.params;
+      const { run, graph } = await findGraph(request.params.id, services);
+      const row = await services.store.findStep(run.id, stepKey, VALUE_LIMITS);
+      if (row !== undefined) return stepView(row);
+      const planned = stepAt(graph, stepKey);
+      if (planned === undefined) {
+        throw new HttpError(404, `The run has no step ${JSON.stringify(stepKey)}`, 'unknown_step');
+      }
+      return unreachedView(run, stepKey, planned.type);
+    },
+  );
+};
+
+/** So much of a value is read, and written into the answer, before others have their turn. */
+const PIECE_BYTES = 256 * 1024;
+
+const valueRoutes: ApiRoutes = (app, services) => {
+  for (const value of ['input', 'output'] as const) {
+    app.get(
+      `/flows/api/runs/:id/steps/:key/${value}`,
+      route('runs', {
+        operationId: value === 'input' ? 'getStepInput' : 'getStepOutput',
+        summary:
+          value === 'input'
+            ? 'What a step was given, whole, secrets masked'
+            : 'What a step left, whole; null where it left nothing',
+        params: STEP_PARAMS,
+        query: z.strictObject({
+          attempt: optionalNumber().describe('Of this attempt; else of the step.'),
+        }),
+        answer: json(),
+        refusals: [404],
+      }),
+      async (request, reply) => {
+        const { key: stepKey } = request.params;
+        const { attempt } = request.query;
+        const { run, graph } = await findGraph(request.params.id, services);
+        const asked = { runId: run.id, stepKey, attempt, value, bytes: PIECE_BYTES };
+        const first = await services.store.readValue({ ...asked, offset: 0 });
+        if (first === undefined && (attempt !== undefined || stepAt(graph, stepKey) === undefined)) {
+          const about = attempt === undefined ? '' : ` with an attempt ${attempt}`;
+          throw new HttpError(404, `The run has no step ${JSON.stringify(stepKey)}${about}`, 'unknown_step');
+        }
+        void reply.type('application/json; charset=utf-8');
+        if (first === undefined || first.totalBytes === null) return reply.send('null' as never);
+        void reply.header('content-length', first.totalBytes);
+        return reply.send(Readable.from(piecesOf(first, asked, services)) as never);
+      },
+    );
+  }
+};
+
+/** A value that changes while it is read ends the answer before its time: its two halves would be no value at all. */
+async function* piecesOf(
+  first: StoredText,
+  asked: Omit<Parameters<Store['readValue']>[0], 'offset'>,
+  { store }: DashboardServices,
+): AsyncGenerator<Uint8Array> {
+  let offset = 0;
+  for (let piece: StoredText | undefined = first; ; piece = await store.readValue({ ...asked, offset })) {
+    if (piece === undefined || piece.changes !== first.changes || piece.totalBytes !== first.totalBytes) {
+      throw new Error('the value changed while it was read');
+    }
+    yield piece.piece;
+    offset += piece.piece.byteLength;
+    if (offset >= (first.totalBytes ?? 0) || piece.piece.byteLength === 0) return;
+  }
+}
+
+export async function findRun(runId: string, { store }: DashboardServices): Promise<RunDetail> {
+  const run = await store.findRun(runId);
+  if (run === undefined) throw unknownId('run', runId);
+  return run;
+}
+
+export async function findGraph(runId: string, services: DashboardServices): Promise<{ run: RunDetail; graph: Graph }> {
+  const run = await findRun(runId, services);
+  return { run, graph: await services.catalog.graph(run.flowId, run.revision) };
+}
 
 /** A page of the steps of a run in manifest order, those that it has not reached included. */
 export async function stepPage(

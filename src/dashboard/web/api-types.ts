@@ -1,17 +1,17 @@
 import type { z } from 'zod';
 import type { attentionSchema } from '../api/attention.ts';
-import type { deliverySchema, statsSchema } from '../api/deliveries.ts';
+import type { deliverySchema } from '../api/deliveries.ts';
 import type {
   deliveryDetailSchema,
   readinessSchema,
   redeliverySchema,
   rehearsalSchema,
 } from '../api/delivery-review.ts';
-import type { bucketSchema, lineageSchema, timeseriesSchema } from '../api/figures.ts';
+import type { bucketSchema, deliveryStatsSchema, deliveryTimeseriesSchema } from '../api/figures.ts';
 import type { drainSchema } from '../api/flow-control.ts';
 import type { flowDetailSchema, flowSchema } from '../api/flows.ts';
 import type { diffSchema, findingSchema, revisionSchema } from '../api/revisions.ts';
-import type { runEventSchema } from '../api/run-history.ts';
+import type { lineageSchema, runEventSchema } from '../api/run-history.ts';
 import type { iterationsSchema, outlineSchema, stepOutlineSchema } from '../api/run-outline.ts';
 import type { runDetailSchema, runSchema, triggerSchema } from '../api/runs.ts';
 import type { scheduleSchema } from '../api/schedules.ts';
@@ -48,8 +48,8 @@ export type RunEvent = z.output<typeof runEventSchema>;
 export type Lineage = z.output<typeof lineageSchema>;
 export type Schedule = z.output<typeof scheduleSchema>;
 export type RunBucket = z.output<typeof bucketSchema>;
-export type DeliveryTimes = z.output<typeof timeseriesSchema>;
-export type DeliveryStats = z.output<typeof statsSchema>;
+export type DeliveryTimes = z.output<typeof deliveryTimeseriesSchema>;
+export type DeliveryStats = z.output<typeof deliveryStatsSchema>;
 export type Attention = z.output<typeof attentionSchema>;
 
 /** A list with `includeTotal=true`. */

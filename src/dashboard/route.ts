@@ -1,0 +1,64 @@
+import { z } from 'zod';
+import { errorSchema } from './answer.ts';
+import { NO_QUERY } from './input.ts';
+import type { Tag } from './openapi.ts';
+
+/** What one guarded operation takes and answers; what holds for all of them is added by `route`. */
+interface Operation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly params?: z.ZodType;
+  /** Without one any query is refused; `any` leaves the query unread. */
+  readonly query?: z.ZodType | 'any';
+  readonly headers?: z.ZodType;
+  readonly body?: z.ZodType;
+  /** The body of a 200. */
+  readonly answer: z.ZodType | TextAnswer;
+  /** Statuses of refusals that only some operations have. */
+  readonly refusals?: readonly (404 | 409 | 415)[];
+  /** Refusals that have a shape of their own. */
+  readonly refusalShapes?: Readonly<Partial<Record<Refusal, z.ZodType>>>;
+}
+
+type TextAnswer = ReturnType<typeof textAnswer>;
+type Refusal = 400 | 401 | 403 | 404 | 409 | 413 | 415 | 503;
+type RefusalShapes<O extends Operation> = O['refusalShapes'] extends object ? O['refusalShapes'] : object;
+
+interface RouteOptions<O extends Operation> {
+  readonly schema: {
+    readonly params: O['params'];
+    readonly querystring: O['query'] extends z.ZodType ? O['query'] : typeof NO_QUERY;
+    readonly headers: O['headers'];
+    readonly body: O['body'];
+    readonly response: { readonly 200: O['answer'] } & RefusalShapes<O> &
+      Omit<Readonly<Record<Refusal, typeof errorSchema>>, keyof RefusalShapes<O>>;
+  };
+}
+
+/**
+ * Options of a guarded Fastify route. Any such route may answer that the input is wrong, that credentials are missing, that
+ * the request is not allowed from there, and that the store is away; one that takes a body may find it too large.
+ */
+export function route<const O extends Operation>(tag: Tag, operation: O): RouteOptions<O> {
+  const { query = NO_QUERY, answer, refusals = [], refusalShapes, ...documented } = operation;
+  const statuses = [400, 401, 403, 503, ...(documented.body === undefined ? [] : [413]), ...refusals];
+  const schema = {
+    tags: [tag],
+    ...documented,
+    ...(query !== 'any' && { querystring: query }),
+    response: {
+      ...Object.fromEntries(statuses.map((status) => [status, errorSchema])),
+      ...refusalShapes,
+      200: answer,
+    },
+  };
+  // The compiler cannot follow the optional parts of a type parameter; Fastify reads the types of the handler from here.
+  return { schema } as unknown as RouteOptions<O>;
+}
+
+/** A 200 that is text of a type of its own. */
+export const textAnswer = (contentType: string) => ({
+  description: 'OK',
+  content: { [contentType]: { schema: z.string() } },
+});
