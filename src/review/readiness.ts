@@ -1,6 +1,6 @@
 import type { Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
-import type { DeliveryGroup } from '../store/delivery-log.ts';
+import type { DeliveryGroup } from '../store/store.ts';
 import type { EventName } from '../telemetry/events.ts';
 import { isOfGate, REASONS } from '../webhooks/answers.ts';
 import { missingKey } from '../webhooks/learned-keys.ts';

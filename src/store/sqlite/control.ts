@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { graphOfScope, parseRuntimeKey, scopeOfIteration, stepAt } from '../../flows/runtime-keys.ts';
 import type { Graph, RunStatus, StepStatus } from '../../model/manifest.ts';
-import type { CancelResult, ControlStore, RetryResult, SignalResult } from '../store.ts';
+import type { CancelResult, RetryResult, SignalResult, Store } from '../store.ts';
 import { prepareGraphOf } from './graphs.ts';
 import { toJson } from './json-column.ts';
 import { prepareIterationEnd, prepareListFailures } from './loops.ts';
@@ -9,7 +9,7 @@ import { prepareRunTallies } from './run-tallies.ts';
 import { toError } from './runs.ts';
 import { prepareCloseRun, type StopTimes, stopOf } from './stops.ts';
 
-type Arguments<Name extends keyof ControlStore> = Parameters<ControlStore[Name]>[0];
+type Arguments<Name extends keyof Store> = Parameters<Store[Name]>[0];
 
 export function prepareCancelRun(db: Database): (cancel: Arguments<'cancelRun'>) => CancelResult {
   const find = db.prepare<[string], { flowId: string; status: RunStatus; startedAt: number }>(

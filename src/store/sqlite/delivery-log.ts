@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import type { DeliveryGroup, NonceSearch } from '../delivery-log.ts';
+import type { DeliveryGroup, NonceSearch } from '../store.ts';
 import { prepareKnownKeys } from './former-keys.ts';
 import type { SqlValue } from './sql-value.ts';
 

@@ -4,11 +4,11 @@ import type { Json, JsonObject } from '../../model/json.ts';
 import type {
   DeployedRevision,
   DeployResult,
-  DeployStore,
   FlowRecord,
   PlannedDeploy,
   RevisionPage,
   RevisionSummary,
+  Store,
   SupersededRevision,
 } from '../store.ts';
 import { prepareDeployFlow, prepareFindFlow, prepareFindRevision, prepareListFlows } from './flows.ts';
@@ -65,7 +65,7 @@ export function prepareApplyDeploys(db: Database): (deploys: readonly PlannedDep
 
 export function prepareFindSuperseded(
   db: Database,
-): (manifest: Parameters<DeployStore['findSuperseded']>[0]) => SupersededRevision | undefined {
+): (manifest: Parameters<Store['findSuperseded']>[0]) => SupersededRevision | undefined {
   const findNewest = db.prepare<[string], { apiRevision: number | null }>(
     "SELECT max(revision) AS apiRevision FROM revisions WHERE flow_id = ? AND source = 'api'",
   );
@@ -104,7 +104,7 @@ interface RevisionRow extends Omit<RevisionSummary, 'findings' | 'overrides' | '
 
 export function prepareListRevisions(
   db: Database,
-): (query: Parameters<DeployStore['listRevisions']>[0]) => RevisionPage | undefined {
+): (query: Parameters<Store['listRevisions']>[0]) => RevisionPage | undefined {
   const find = prepareFindFlow(db);
   const list = db.prepare<[string, number, number], RevisionRow>(`
     SELECT flow_id AS flowId, revision, version, hash, created_at AS createdAt, source, findings, overrides

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { planRun } from '../../flows/planner.ts';
 import type { Manifest } from '../../model/manifest.ts';
-import type { FlowRecord, HoldResult, HoldStore, NewRun, Release, StartedRun } from '../store.ts';
+import type { FlowRecord, HoldResult, NewRun, Release, StartedRun, Store } from '../store.ts';
 import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues } from './accept.ts';
 import { prepareFindFlow } from './flows.ts';
 import { ROW_BYTES } from './migrations/0007-bounds.ts';
@@ -65,7 +65,7 @@ function prepareIsFull(db: Database, bounds: WriterState['held']): (headers: str
   };
 }
 
-export function prepareReleaseHeld(db: Database): (release: Parameters<HoldStore['releaseHeld']>[0]) => Release {
+export function prepareReleaseHeld(db: Database): (release: Parameters<Store['releaseHeld']>[0]) => Release {
   const find = prepareFindFlow(db);
   const newest = prepareNewest(db);
   const listSizes = db.prepare<[string, number], { seq: number; bytes: number }>(

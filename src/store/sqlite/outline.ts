@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import type { StepStatus } from '../../model/manifest.ts';
-import type { ChildCount, LoopProgress, OutlineStore, StepMoment, StepMoments, StepOutline } from '../store.ts';
+import type { ChildCount, LoopProgress, StepMoment, StepMoments, StepOutline, Store } from '../store.ts';
 import { SLOT_WAIT, toError } from './runs.ts';
 
 type OutlineAttempt = StepOutline['attempts'][number];
@@ -78,9 +78,7 @@ export function prepareCountChildren(db: Database): (runId: string) => ChildCoun
   };
 }
 
-export function prepareFindIterations(
-  db: Database,
-): (query: Parameters<OutlineStore['findIterations']>[0]) => number[] {
+export function prepareFindIterations(db: Database): (query: Parameters<Store['findIterations']>[0]) => number[] {
   const list = db.prepare<[string, string, string, string], { stepKey: string }>(`
     SELECT step_key AS stepKey FROM steps WHERE run_id = ? AND step_key >= ? AND step_key < ? AND status = ?`);
   return ({ runId, loopKey, status, limit }) => {

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { type Json, parseJson } from '../../model/json.ts';
 import type { Attempt } from '../../model/run.ts';
-import type { CutValue, OutlineStore, StepPage, StepView, StoredText, ValueLimits } from '../store.ts';
+import type { CutValue, StepPage, StepView, Store, StoredText, ValueLimits } from '../store.ts';
 import { toError } from './runs.ts';
 
 /** Characters of a value's JSON that stand for it where it is cut. */
@@ -44,9 +44,7 @@ export function prepareFindStep(
   return (runId, stepKey, limits) => list(runId, [stepKey], limits)[0];
 }
 
-export function preparePageSteps(
-  db: Database,
-): (query: Parameters<OutlineStore['pageSteps']>[0]) => StepPage | undefined {
+export function preparePageSteps(db: Database): (query: Parameters<Store['pageSteps']>[0]) => StepPage | undefined {
   const isKnown = db.prepare('SELECT 1 FROM runs WHERE id = ?');
   const listKeys = db.prepare<[string], string>('SELECT step_key FROM steps WHERE run_id = ?').pluck();
   const list = prepareListViews(db);
@@ -183,9 +181,7 @@ class Cutter {
 }
 
 /** Reads a value piece by piece, as it is kept. */
-export function prepareReadValue(
-  db: Database,
-): (query: Parameters<OutlineStore['readValue']>[0]) => StoredText | undefined {
+export function prepareReadValue(db: Database): (query: Parameters<Store['readValue']>[0]) => StoredText | undefined {
   type Row = { totalBytes: number | null; changes: string; piece: Uint8Array | null };
   interface Asked {
     readonly runId: string;

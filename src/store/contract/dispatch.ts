@@ -1,7 +1,6 @@
-import type { Json } from '../model/json.ts';
-import type { RunStatus } from '../model/manifest.ts';
-import type { StepError } from '../model/run.ts';
-import type { EndedLoop, ReceivedSignal, RunStop, StoppedRun } from './control-store.ts';
+import type { Json } from '../../model/json.ts';
+import type { RunStatus, StepStatus } from '../../model/manifest.ts';
+import type { StepError } from '../../model/run.ts';
 
 /** The queue: a due step is claimed under a lease, tried, and advanced. */
 export interface DispatchStore {
@@ -58,31 +57,6 @@ export interface ClaimBatch {
   readonly isHeldBack: boolean;
 }
 
-export interface SlotWaits {
-  /** Steps that hold a slot. */
-  readonly running: number;
-  /** The step beside which nothing is started, because it ran when processes died. */
-  readonly alone: { readonly runId: string; readonly stepKey: string } | null;
-  readonly waits: readonly SlotWait[];
-}
-
-/** Steps of one flow that wait for the same reason. */
-export interface SlotWait {
-  readonly flowId: string;
-  /** The limit in the manifest that holds them back; null where only the slots of the process do. */
-  readonly limit: SlotLimit | null;
-  readonly count: number;
-  /** There are more than were counted. */
-  readonly isMore: boolean;
-  readonly oldestDueAt: number;
-}
-
-export interface SlotLimit {
-  readonly concurrency: number;
-  /** Null where it limits all steps of the flow. */
-  readonly stepType: string | null;
-}
-
 export interface OverdueBatch {
   /** Runs whose time is up: their steps that run are to be stopped; ended already where none did. */
   readonly timedOut: readonly StoppedRun[];
@@ -123,6 +97,14 @@ export interface Claim {
   readonly loop: { readonly item: Json; readonly index: number } | null;
   /** Why the run is to end: the step is not to be tried, only ended. */
   readonly stop: RunStop | null;
+}
+
+/** Why a run is ended before its time. */
+export type RunStop = 'cancelled' | 'timedOut';
+
+export interface ReceivedSignal {
+  readonly body: Json;
+  readonly deliveredAt: number;
 }
 
 export interface StepOutcome {
@@ -167,3 +149,81 @@ export interface Advance {
   /** Loops that ended with their last iteration. */
   readonly loops: readonly EndedLoop[];
 }
+
+export interface EndedLoop {
+  readonly stepKey: string;
+  readonly status: 'Succeeded' | 'Failed';
+  readonly error: StepError | null;
+}
+
+export interface SlotWaits {
+  /** Steps that hold a slot. */
+  readonly running: number;
+  /** The step beside which nothing is started, because it ran when processes died. */
+  readonly alone: { readonly runId: string; readonly stepKey: string } | null;
+  readonly waits: readonly SlotWait[];
+}
+
+/** Steps of one flow that wait for the same reason. */
+export interface SlotWait {
+  readonly flowId: string;
+  /** The limit in the manifest that holds them back; null where only the slots of the process do. */
+  readonly limit: SlotLimit | null;
+  readonly count: number;
+  /** There are more than were counted. */
+  readonly isMore: boolean;
+  readonly oldestDueAt: number;
+}
+
+export interface SlotLimit {
+  readonly concurrency: number;
+  /** Null where it limits all steps of the flow. */
+  readonly stepType: string | null;
+}
+
+/** What is done to a run from outside. */
+export interface ControlStore {
+  /** Ends the run at once where nothing of it runs, else as soon as what runs has ended; nothing more is started. */
+  cancelRun(cancel: { runId: string; reason: string | null; at: number }): Promise<CancelResult>;
+  /**
+   * Makes a failed step due once more, and the loops around it and the run go on. Its attempts are kept; steps after it
+   * that were skipped are forgotten, so that they are planned anew. Of a loop that ran, what made its iterations fail is
+   * due again. A run that had ended has no deadline any more.
+   */
+  retryStep(retry: { runId: string; stepKey: string; at: number }): Promise<RetryResult>;
+  /** Hands a signal to the step that waits for it, or keeps it for the first that will. */
+  deliverSignal(signal: { runId: string; name: string; body: Json; at: number }): Promise<SignalResult>;
+}
+
+export type CancelResult =
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'ended'; readonly status: RunStatus }
+  | { readonly kind: 'accepted'; readonly run: StoppedRun };
+
+/** A run that was told to stop. */
+export interface StoppedRun {
+  readonly runId: string;
+  readonly flowId: string;
+  readonly startedAt: number;
+  /** Null while a step still runs: the run ends with it. */
+  readonly completedAt: number | null;
+}
+
+export type RetryResult =
+  | { readonly kind: 'unknownRun' }
+  | { readonly kind: 'unknownStep' }
+  /** Only a failed step of a run that was not stopped can be tried again. */
+  | { readonly kind: 'notFailed'; readonly stepStatus: StepStatus }
+  /** The run was told to stop, and has ended or is about to. */
+  | { readonly kind: 'stopped'; readonly runStatus: RunStatus }
+  /** The step failed, and no other attempt could change that: every iteration of the loop ended well. */
+  | { readonly kind: 'nothingToRetry'; readonly error: StepError | null }
+  | { readonly kind: 'accepted'; readonly steps: readonly string[] };
+
+export type SignalResult =
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'ended'; readonly status: RunStatus }
+  /** One of that name was sent before and is still kept, or was taken and no step waits for another. */
+  | { readonly kind: 'duplicate' }
+  /** `stepKey` is null where no step waits for it yet. */
+  | { readonly kind: 'accepted'; readonly stepKey: string | null };
