@@ -1,8 +1,7 @@
-import { withSealedBodies } from './sealed-bodies.ts';
-import type { BodySealer } from './sealed-body.ts';
-import { withSealedKeys } from './sealed-keys.ts';
+import type { DeliveryRecord } from '../model/delivery.ts';
+import { type BodySealer, sealedBytes } from './sealed-body.ts';
 import { openSqliteStore, type SqliteStoreOptions } from './sqlite/client.ts';
-import type { Store } from './store.ts';
+import type { LearnedKey, Store } from './store.ts';
 
 export interface OpenStoreOptions extends SqliteStoreOptions {
   /** Seals what is secret at rest; in plain where not given. */
@@ -12,4 +11,65 @@ export interface OpenStoreOptions extends SqliteStoreOptions {
 /** Opens the store that a service works with; `test/store/stores.ts` has every kind of it. */
 export async function openStore({ sealer, ...options }: OpenStoreOptions): Promise<Store> {
   return withSealedKeys(withSealedBodies(await openSqliteStore(options), sealer), sealer);
+}
+
+/**
+ * A store whose refused bodies are sealed at rest: what is below sees bytes, what is above sees bodies. A body of another
+ * key, or one that was tampered with, is shown as none.
+ */
+export function withSealedBodies(store: Store, sealer: BodySealer | undefined): Store {
+  const opened = (record: DeliveryRecord): DeliveryRecord => {
+    if (record.bodyKey === undefined || record.body === null) return record;
+    const about = { deliveryId: record.id, bodyBytes: record.bodyBytes };
+    const body = sealer?.keyId === record.bodyKey ? sealer.open(record.body, about) : undefined;
+    return body === undefined
+      ? { ...record, body: null }
+      : { ...record, body: new Uint8Array(body), bodyKey: undefined };
+  };
+  return {
+    ...store,
+    recordDelivery(record) {
+      if (sealer === undefined || record.body === null) return store.recordDelivery(record);
+      return store.recordDelivery({ ...record, body: sealer.seal(record.body, record.id), bodyKey: sealer.keyId });
+    },
+    async listDeliveries(query) {
+      const page = await store.listDeliveries(query);
+      return { ...page, items: page.items.map(opened) };
+    },
+    async findDelivery(id) {
+      const record = await store.findDelivery(id);
+      return record && opened(record);
+    },
+  };
+}
+
+/**
+ * A store whose learned keys are sealed at rest. One that was sealed with another key, or tampered with, is shown as a
+ * key without a secret: it verifies nothing, and still keeps others from taking its place.
+ */
+export function withSealedKeys(store: Store, sealer: BodySealer | undefined): Store {
+  const openedKey = (key: LearnedKey): LearnedKey => {
+    if (key.sealedWith === undefined || key.secret === null) return key;
+    const about = { deliveryId: belongsTo(key), bodyBytes: key.secret.byteLength - sealedBytes(0) };
+    const secret = sealer?.keyId === key.sealedWith ? sealer.open(key.secret, about) : undefined;
+    return secret === undefined
+      ? { ...key, secret: null }
+      : { ...key, secret: new Uint8Array(secret), sealedWith: undefined };
+  };
+  return {
+    ...store,
+    async learnKey(key) {
+      if (sealer === undefined || key.secret === null) return openedKey(await store.learnKey(key));
+      const secret = sealer.seal(key.secret, belongsTo(key));
+      return openedKey(await store.learnKey({ ...key, secret, sealedWith: sealer.keyId }));
+    },
+    async listLearnedKeys() {
+      return (await store.listLearnedKeys()).map(openedKey);
+    },
+  };
+}
+
+/** A sealed key fits no other trigger, and is no body of a delivery. */
+function belongsTo({ flowId, triggerKey, scheme }: LearnedKey): string {
+  return `key of ${JSON.stringify([flowId, triggerKey, scheme])}`;
 }

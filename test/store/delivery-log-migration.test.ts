@@ -1,7 +1,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
-import { roundDuration } from '../../src/store/sqlite/durations.ts';
-import { migrate } from '../../src/store/sqlite/migrate.ts';
+import { migrate } from '../../src/store/sqlite/connection.ts';
+import { roundDuration } from '../../src/store/sqlite/figures.ts';
 import { initial } from '../../src/store/sqlite/migrations/0001-initial.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
 import { T0 } from './samples.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { DeliveryRecord } from '../../src/model/delivery.ts';
-import { withSealedBodies } from '../../src/store/sealed-bodies.ts';
+import { withSealedBodies } from '../../src/store/open-store.ts';
 import { bodySealer, sealedBytes } from '../../src/store/sealed-body.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { aDelivery, id } from './samples.ts';

@@ -1,8 +1,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { prepareBatch } from '../../src/store/sqlite/batch.ts';
-import { prepareSums } from '../../src/store/sqlite/sums.ts';
+import { prepareBatch, prepareSums } from '../../src/store/sqlite/batch.ts';
 
 function aTable() {
   const db = new SqliteDatabase(':memory:');

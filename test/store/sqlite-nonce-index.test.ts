@@ -2,12 +2,12 @@ import type { Database } from 'better-sqlite3';
 import SqliteDatabase from 'better-sqlite3';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { prepareClaimNonce } from '../../src/store/sqlite/acceptance.ts';
 import { prepareBatch, type Settled } from '../../src/store/sqlite/batch.ts';
-import { migrate } from '../../src/store/sqlite/migrate.ts';
+import { migrate } from '../../src/store/sqlite/connection.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
-import { NonceIndex } from '../../src/store/sqlite/nonce-index.ts';
-import { prepareClaimNonce, preparePurgeNonces } from '../../src/store/sqlite/nonces.ts';
-import { withIndexing } from '../../src/store/sqlite/writer.ts';
+import { NonceIndex, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
+import { preparePurgeNonces } from '../../src/store/sqlite/removal.ts';
 
 describe('the index of nonces', () => {
   test('takes in what waits once enough has come together, and lets go of it in memory', () => {

@@ -1,10 +1,11 @@
 import SqliteDatabase from 'better-sqlite3';
 import { afterAll, describe, expect, it } from 'vitest';
+import { migrate } from '../../src/store/sqlite/connection.ts';
 import { prepareClaimDue, prepareRecover } from '../../src/store/sqlite/dispatch.ts';
-import { migrate } from '../../src/store/sqlite/migrate.ts';
+import type { OperationName } from '../../src/store/sqlite/messages.ts';
 import { countRecords } from '../../src/store/sqlite/migrations/0006-figures.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
-import { type OperationName, operations } from '../../src/store/sqlite/operations.ts';
+import { operations } from '../../src/store/sqlite/operations.ts';
 import { prepareTurns } from '../../src/store/sqlite/turns.ts';
 import type { Claim } from '../../src/store/store.ts';
 import { flowId, id, T0 } from './samples.ts';

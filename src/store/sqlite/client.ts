@@ -1,12 +1,23 @@
+import { createRequire } from 'node:module';
+import { Worker } from 'node:worker_threads';
 import { StoreUnavailableError } from '../../errors.ts';
 import { parseJson } from '../../model/json.ts';
 import type { AcceptResult, HoldResult, LargeRunInput, RunInput, Store } from '../store.ts';
-import { acceptanceValues, runValues } from './accept.ts';
+import { acceptanceValues, runValues } from './acceptance.ts';
 import { deliveryValues } from './deliveries.ts';
 import { heldValues } from './holds.ts';
-import { inMemory, type StoreOptions } from './messages.ts';
-import { type AnsweredInput, type OperationName, operationNames, threadOf } from './operations.ts';
-import { StoreThread } from './thread.ts';
+import {
+  type Answer,
+  type Call,
+  type Failure,
+  type FromThread,
+  inMemory,
+  type OperationName,
+  type StoreOptions,
+  type ThreadRole,
+  type ToThread,
+} from './messages.ts';
+import { type AnsweredInput, operationNames, threadOf } from './operations.ts';
 
 const NO_BODY = new Uint8Array(0);
 
@@ -113,4 +124,203 @@ function valueMembers(writer: StoreThread, reader: StoreThread) {
       return { trigger: answer.trigger, steps: parseJson(answer.steps) as unknown as RunInput['steps'] };
     },
   } satisfies Partial<Store>;
+}
+
+interface ThreadEvents {
+  /** The log has grown enough for a checkpoint. */
+  onLogGrown?(): void;
+  /** The checkpoint that was asked for has ended. */
+  onCheckpointed?(): void;
+  /** The database file is gone; every call is refused by the thread from now on. */
+  onLost?(error: Error): void;
+  /** The thread ended by itself; nothing that it was asked will be answered. */
+  onDeath(error: Error): void;
+}
+
+/** Bodies beyond this many bytes wait here, uncopied, until the thread has answered for some. */
+const maxSentBytes = 16 * 1024 * 1024;
+
+interface Waiting {
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+}
+
+interface WaitingCall extends Waiting {
+  readonly bytes: number;
+}
+
+interface OutgoingCall extends Call {
+  readonly body: Uint8Array | null;
+}
+
+/** The main thread's end of a thread that holds one connection. */
+class StoreThread {
+  readonly #role: ThreadRole;
+  readonly #events: ThreadEvents;
+  readonly #worker: Worker;
+  readonly #hasExited: Promise<void>;
+  readonly #waiting = new Map<number, WaitingCall>();
+  #opening: Waiting | undefined;
+  #calls: OutgoingCall[] = [];
+  #sentBytes = 0;
+  #lastId = 0;
+  #isClosing = false;
+  /** Why calls are refused. */
+  #end: Error | undefined;
+
+  constructor(role: ThreadRole, events: ThreadEvents) {
+    this.#role = role;
+    this.#events = events;
+    // A thread starts from a file: the built one, also where this module runs from source. Options of the process, such
+    // as how to read a script from standard input, are not for it.
+    const entry = createRequire(import.meta.url).resolve('#sqlite-worker');
+    this.#worker = new Worker(entry, { name: `sqlite-${role}`, execArgv: [] });
+    this.#worker.on('message', (message: FromThread) => this.#take(message));
+    this.#worker.on('error', (error) => this.#die(error));
+    this.#hasExited = new Promise((resolve) => {
+      this.#worker.on('exit', (code) => {
+        const error = new Error(`the thread ended with exit code ${code}`);
+        this.#die(error);
+        this.#rejectAll(error);
+        resolve();
+      });
+    });
+  }
+
+  /** Rejects with an error that names the path. */
+  open(path: string, options: StoreOptions): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#opening = { resolve: () => resolve(), reject };
+      this.post({ kind: 'open', path, role: this.#role, options });
+    });
+  }
+
+  /** Calls of one turn of the event loop travel in one message. */
+  call(name: OperationName, args: readonly unknown[], body: Uint8Array | null = null): Promise<unknown> {
+    if (this.#end !== undefined) return Promise.reject(unavailable(this.#end));
+    return new Promise((resolve, reject) => {
+      this.#lastId += 1;
+      this.#waiting.set(this.#lastId, { resolve, reject, bytes: body?.byteLength ?? 0 });
+      if (this.#calls.length === 0) setImmediate(() => this.#flush(maxSentBytes));
+      this.#calls.push({ id: this.#lastId, name, args, bodyBytes: body?.byteLength, body });
+    });
+  }
+
+  post(message: ToThread): void {
+    this.#worker.postMessage(message);
+  }
+
+  /** Takes no more calls. */
+  refuse(): void {
+    this.#end ??= new Error('the store is closed');
+  }
+
+  /** Resolves when all that was called is answered and the thread has ended. */
+  async close(): Promise<void> {
+    this.refuse();
+    if (!this.#isClosing) {
+      this.#isClosing = true;
+      this.#flush(Number.POSITIVE_INFINITY);
+      this.post({ kind: 'close' });
+    }
+    await this.#hasExited;
+  }
+
+  /** Rejects all that waits and all that comes, and ends the thread. */
+  async abandon(error: Error): Promise<void> {
+    this.#isClosing = true;
+    this.#end = error;
+    this.#rejectAll(error);
+    await this.#worker.terminate();
+  }
+
+  #rejectAll(error: Error): void {
+    this.#opening?.reject(unavailable(error));
+    for (const { reject } of this.#waiting.values()) reject(unavailable(error));
+    this.#waiting.clear();
+    this.#calls = [];
+  }
+
+  /** Sends calls in their order while fewer bytes than the limit are unanswered. */
+  #flush(limit: number): void {
+    let count = 0;
+    for (; count < this.#calls.length && this.#sentBytes < limit; count += 1) {
+      this.#sentBytes += this.#calls[count]?.bodyBytes ?? 0;
+    }
+    const calls = this.#calls.splice(0, count);
+    if (calls.length > 0) this.#send(calls);
+  }
+
+  #send(calls: readonly OutgoingCall[]): void {
+    try {
+      const bytes = joinBodies(calls);
+      const message: ToThread = { kind: 'calls', calls: calls.map(({ body, ...call }) => call), bytes };
+      this.#worker.postMessage(message, [bytes.buffer]);
+    } catch (error) {
+      // What cannot be cloned must not cost the calls beside it.
+      if (calls.length > 1) for (const call of calls) this.#send([call]);
+      else for (const { id } of calls) this.#settle({ id, failure: { message: String(error), code: undefined } });
+    }
+  }
+
+  #take(message: FromThread): void {
+    switch (message.kind) {
+      case 'opened':
+        this.#opening?.resolve(undefined);
+        break;
+      case 'notOpened':
+        this.#isClosing = true;
+        this.#opening?.reject(unavailable(toError(message.failure)));
+        break;
+      case 'answers':
+        for (const answer of message.answers) this.#settle(answer);
+        if (this.#calls.length > 0) setImmediate(() => this.#flush(maxSentBytes));
+        break;
+      case 'logGrown':
+        this.#events.onLogGrown?.();
+        break;
+      case 'checkpointed':
+        this.#events.onCheckpointed?.();
+        break;
+      case 'lost':
+        this.#events.onLost?.(toError(message.failure));
+        break;
+    }
+  }
+
+  #settle(answer: Answer): void {
+    const waiting = this.#waiting.get(answer.id);
+    this.#waiting.delete(answer.id);
+    this.#sentBytes -= waiting?.bytes ?? 0;
+    if ('failure' in answer) waiting?.reject(unavailable(toError(answer.failure)));
+    else waiting?.resolve(answer.value);
+  }
+
+  #die(error: Error): void {
+    if (!this.#isClosing)
+      this.#events.onDeath(new Error(`the store's ${this.#role} stopped: ${error.message}`, { cause: error }));
+  }
+}
+
+/**
+ * One buffer of exactly these bytes, to be transferred: bodies are slices of the pool of Node's Buffers or of a socket's,
+ * and a clone of a slice would take all of it along.
+ */
+function joinBodies(calls: readonly OutgoingCall[]): Uint8Array<ArrayBuffer> {
+  const joined = new Uint8Array(calls.reduce((sum, { body }) => sum + (body?.byteLength ?? 0), 0));
+  let offset = 0;
+  for (const { body } of calls) {
+    if (body === null) continue;
+    joined.set(body, offset);
+    offset += body.byteLength;
+  }
+  return joined;
+}
+
+function unavailable(cause: Error): StoreUnavailableError {
+  return new StoreUnavailableError(cause.message, { cause });
+}
+
+function toError({ message, code }: Failure): Error {
+  return Object.assign(new Error(message), code === undefined ? {} : { code });
 }

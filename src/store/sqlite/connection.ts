@@ -1,11 +1,8 @@
 import { chmodSync, closeSync, mkdirSync, openSync, realpathSync, statSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
-import type { Database } from 'better-sqlite3';
-import SqliteDatabase from 'better-sqlite3';
-import { FileWatch } from './file-watch.ts';
+import { basename, dirname, resolve } from 'node:path';
+import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { inMemory } from './messages.ts';
-import { checkSchema, migrate } from './migrate.ts';
-import { migrations } from './migrations/index.ts';
+import { type Migration, migrations } from './migrations/index.ts';
 
 /** The connection that writes, and how to let go of it. */
 export interface Connection {
@@ -171,4 +168,144 @@ function explained<T>(path: string, open: () => T): T {
 /** The code of an error of SQLite or of Node, such as SQLITE_FULL or EACCES. */
 export function sqliteCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** Throws where the database is newer than the list of migrations or belongs to another program. Reads only. */
+function checkSchema(db: Database, migrations: readonly Migration[]): void {
+  const newest = migrations.at(-1)?.version ?? 0;
+  const current = schemaVersion(db);
+  if (current <= newest) return;
+  throw new Error(
+    `its schema version is ${current} and the newest that this release knows is ${newest}; start a newer release, or use another database`,
+  );
+}
+
+/** Brings the schema up to the newest migration, each in a transaction of its own; what is applied already stays. */
+export function migrate(db: Database, migrations: readonly Migration[]): void {
+  const applied = appliedVersions(db);
+  for (const migration of migrations.filter(({ version }) => !applied.has(version))) apply(db, migration);
+}
+
+export function schemaVersion(db: Database): number {
+  return Math.max(0, ...appliedVersions(db));
+}
+
+function appliedVersions(db: Database): Set<number> {
+  const tables = db.prepare<[], { name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
+  if (tables.some(({ name }) => name === 'schema_migrations')) {
+    const rows = db.prepare<[], { version: number }>('SELECT version FROM schema_migrations').all();
+    return new Set(rows.map(({ version }) => version));
+  }
+  if (tables.length > 0) throw new Error(`it is a database of another program (it has a table "${tables[0]?.name}")`);
+  return new Set();
+}
+
+function apply(db: Database, { version, name, sql }: Migration): void {
+  db.transaction(() => {
+    db.exec(`CREATE TABLE IF NOT EXISTS schema_migrations (
+      version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL)`);
+    db.exec(sql);
+    db.prepare('INSERT INTO schema_migrations (version, name, applied_at) VALUES (?, ?, ?)').run(
+      version,
+      name,
+      Date.now(),
+    );
+  }).immediate();
+}
+
+/** What the delivery log consists of. */
+const LOG_TABLES = ['deliveries', 'delivery_counts', 'delivery_hours', 'delivery_totals', 'refused_state'];
+
+interface SchemaObject {
+  readonly type: string;
+  readonly sql: string;
+}
+
+/**
+ * Puts tables in front of those of the delivery log that live in this connection's memory and are gone with it. They
+ * have the same definition and are found by the same names, so every statement works on them unchanged, and an
+ * acceptance stays one transaction. To be called before anything is prepared.
+ */
+export function keepLogInMemory(db: Database): void {
+  db.pragma('temp_store = MEMORY');
+  const objects = db
+    .prepare<string[], SchemaObject>(`
+      SELECT type, sql FROM main.sqlite_schema
+      WHERE sql IS NOT NULL AND tbl_name IN (${LOG_TABLES.map(() => '?').join(', ')})
+      ORDER BY type <> 'table', type <> 'index'`)
+    .all(...LOG_TABLES);
+  for (const { sql } of objects) db.exec(asTemporary(sql));
+  // In memory all records are bounded, not only those that started no run.
+  db.exec(`
+    INSERT INTO temp.refused_state (id, rows, bytes) VALUES (1, 0, 0);
+    CREATE TEMP TRIGGER started_added AFTER INSERT ON deliveries WHEN new.run_id IS NOT NULL BEGIN
+      UPDATE refused_state SET rows = rows + 1, bytes = bytes + new.kept_bytes;
+    END;
+    CREATE TEMP TRIGGER started_deleted AFTER DELETE ON deliveries WHEN old.run_id IS NOT NULL BEGIN
+      UPDATE refused_state SET rows = rows - 1, bytes = bytes - old.kept_bytes;
+    END;`);
+}
+
+function asTemporary(sql: string): string {
+  return sql
+    .replace(/^CREATE (TABLE|TRIGGER) /, 'CREATE TEMP $1 ')
+    .replace(/^CREATE (UNIQUE )?INDEX /, (_, unique = '') => `CREATE ${unique}INDEX temp.`);
+}
+
+/** The files of an open database: its own and the two that SQLite keeps next to it. */
+const SUFFIXES = ['', '-wal', '-shm'];
+
+interface WatchedFile {
+  readonly path: string;
+  readonly device: bigint;
+  readonly inode: bigint;
+}
+
+/**
+ * Tells whether the path still names the files that a connection has open.
+ *
+ * Unix lets anyone remove or replace an open file: SQLite would go on writing to one that no later start can find, and
+ * every acknowledgement would be a lie. Whoever asks after a commit and before the answers leave acknowledges nothing
+ * that was lost before. Its size is not looked at: checkpoints on other threads shorten it too. A question costs a few microseconds, a commit a hundred times that.
+ */
+export class FileWatch {
+  readonly #files: readonly WatchedFile[];
+  #loss: Error | undefined;
+
+  /** `path` is what the operator named, `file` where that leads. The connection has read already. */
+  constructor(path: string, file: string) {
+    this.#files = SUFFIXES.map((suffix) => {
+      const watched = suffix === '' ? path : `${file}${suffix}`;
+      const { dev: device, ino: inode } = statSync(watched, { bigint: true });
+      return { path: watched, device, inode };
+    });
+  }
+
+  /** Why nothing may be written or acknowledged. A loss stays one: what was written meanwhile is in the lost file. */
+  check(): Error | undefined {
+    try {
+      this.#loss ??= this.#findLoss();
+    } catch (error) {
+      // The disk does not answer just now: nothing is known to be lost.
+      return error instanceof Error ? error : new Error(String(error));
+    }
+    return this.#loss;
+  }
+
+  get isLost(): boolean {
+    return this.#loss !== undefined;
+  }
+
+  #findLoss(): Error | undefined {
+    for (const { path, device, inode } of this.#files) {
+      const now = statSync(path, { bigint: true, throwIfNoEntry: false });
+      if (now === undefined) return lossOf(path, 'was removed while it was in use');
+      if (now.dev !== device || now.ino !== inode) return lossOf(path, 'was replaced while it was in use');
+    }
+    return undefined;
+  }
+}
+
+function lossOf(path: string, what: string): Error {
+  return new Error(`${basename(path)} ${what}: nothing is stored any more (${path})`);
 }

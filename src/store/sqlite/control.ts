@@ -1,13 +1,13 @@
 import type { Database } from 'better-sqlite3';
 import { graphOfScope, parseRuntimeKey, scopeOfIteration, stepAt } from '../../flows/runtime-keys.ts';
+import type { Json } from '../../model/json.ts';
 import type { Graph, RunStatus, StepStatus } from '../../model/manifest.ts';
-import type { CancelResult, RetryResult, SignalResult, Store } from '../store.ts';
-import { prepareGraphOf } from './graphs.ts';
-import { toJson } from './json-column.ts';
+import type { StepError } from '../../model/run.ts';
+import type { CancelResult, ReceivedSignal, RetryResult, RunStop, SignalResult, StoppedRun, Store } from '../store.ts';
+import { fromJson, toError, toJson } from './columns.ts';
+import { prepareRunTallies } from './figures.ts';
+import { prepareGraphOf } from './flows.ts';
 import { prepareIterationEnd, prepareListFailures } from './loops.ts';
-import { prepareRunTallies } from './run-tallies.ts';
-import { toError } from './runs.ts';
-import { prepareCloseRun, type StopTimes, stopOf } from './stops.ts';
 
 type Arguments<Name extends keyof Store> = Parameters<Store[Name]>[0];
 
@@ -26,50 +26,6 @@ export function prepareCancelRun(db: Database): (cancel: Arguments<'cancelRun'>)
     const completedAt = closeRun(runId, 'cancelled', at) === null ? null : at;
     return { kind: 'accepted', run: { runId, flowId: run.flowId, startedAt: run.startedAt, completedAt } };
   };
-}
-
-export function prepareDeliverSignal(db: Database): (signal: Arguments<'deliverSignal'>) => SignalResult {
-  const findRun = db.prepare<[string], SignalledRun>(`
-    SELECT status, timeout_at AS timeoutAt, cancel_requested_at AS cancelRequestedAt, timed_out_at AS timedOutAt
-    FROM runs WHERE id = ?`);
-  const findWaiting = db.prepare<[string, string], { stepKey: string }>(
-    'SELECT step_key AS stepKey FROM steps WHERE run_id = ? AND signal_name = ? ORDER BY started_at, step_key LIMIT 1',
-  );
-  const isKnown = db.prepare('SELECT 1 FROM signals WHERE run_id = ? AND name = ? LIMIT 1');
-  const insert = db.prepare('INSERT INTO signals (run_id, name, body, delivered_at, step_key) VALUES (?, ?, ?, ?, ?)');
-  const wake = db.prepare(
-    `UPDATE steps SET due_at = ?, signal_name = NULL, limit_at = NULL
-    WHERE run_id = ? AND step_key = ? AND signal_name IS NOT NULL`,
-  );
-  return ({ runId, name, body, at }) => {
-    const run = findRun.get(runId);
-    if (run === undefined) return { kind: 'unknown' };
-    const status = statusAt(run, at);
-    if (status !== 'Running') return { kind: 'ended', status };
-    const stepKey = findWaiting.get(runId, name)?.stepKey ?? null;
-    if (stepKey === null && isKnown.get(runId, name) !== undefined) return { kind: 'duplicate' };
-    insert.run(runId, name, toJson(body), at, stepKey);
-    if (stepKey !== null) wake.run(at, runId, stepKey);
-    return { kind: 'accepted', stepKey };
-  };
-}
-
-interface SignalledRun extends StopTimes {
-  readonly status: RunStatus;
-  readonly timeoutAt: number | null;
-}
-
-/** Nothing that was told to stop, or whose time is up, takes a signal: no step would go on with it. */
-function statusAt({ status, timeoutAt, ...times }: SignalledRun, at: number): RunStatus {
-  if (status !== 'Running') return status;
-  const stop = stopOf(times) ?? (timeoutAt !== null && timeoutAt <= at ? 'timedOut' : null);
-  return stop === null ? 'Running' : stop === 'timedOut' ? 'TimedOut' : 'Cancelled';
-}
-
-interface RetriedRun extends StopTimes {
-  readonly flowId: string;
-  readonly revision: number;
-  readonly status: RunStatus;
 }
 
 export function prepareRetryStep(db: Database): (retry: Arguments<'retryStep'>) => RetryResult {
@@ -118,6 +74,12 @@ export function prepareRetryStep(db: Database): (retry: Arguments<'retryStep'>) 
     reopenRun.run(runId);
     return { kind: 'accepted', steps };
   };
+}
+
+interface RetriedRun extends StopTimes {
+  readonly flowId: string;
+  readonly revision: number;
+  readonly status: RunStatus;
 }
 
 function prepareReset(db: Database): (step: { runId: string; stepKey: string; graph: Graph; at: number }) => void {
@@ -177,4 +139,173 @@ function downstreamOf(graph: Graph, stepKey: string): string[] {
   }
   found.delete(localKey);
   return [...found].map((key) => `${scope}${key}`);
+}
+
+export function prepareDeliverSignal(db: Database): (signal: Arguments<'deliverSignal'>) => SignalResult {
+  const findRun = db.prepare<[string], SignalledRun>(`
+    SELECT status, timeout_at AS timeoutAt, cancel_requested_at AS cancelRequestedAt, timed_out_at AS timedOutAt
+    FROM runs WHERE id = ?`);
+  const findWaiting = db.prepare<[string, string], { stepKey: string }>(
+    'SELECT step_key AS stepKey FROM steps WHERE run_id = ? AND signal_name = ? ORDER BY started_at, step_key LIMIT 1',
+  );
+  const isKnown = db.prepare('SELECT 1 FROM signals WHERE run_id = ? AND name = ? LIMIT 1');
+  const insert = db.prepare('INSERT INTO signals (run_id, name, body, delivered_at, step_key) VALUES (?, ?, ?, ?, ?)');
+  const wake = db.prepare(
+    `UPDATE steps SET due_at = ?, signal_name = NULL, limit_at = NULL
+    WHERE run_id = ? AND step_key = ? AND signal_name IS NOT NULL`,
+  );
+  return ({ runId, name, body, at }) => {
+    const run = findRun.get(runId);
+    if (run === undefined) return { kind: 'unknown' };
+    const status = statusAt(run, at);
+    if (status !== 'Running') return { kind: 'ended', status };
+    const stepKey = findWaiting.get(runId, name)?.stepKey ?? null;
+    if (stepKey === null && isKnown.get(runId, name) !== undefined) return { kind: 'duplicate' };
+    insert.run(runId, name, toJson(body), at, stepKey);
+    if (stepKey !== null) wake.run(at, runId, stepKey);
+    return { kind: 'accepted', stepKey };
+  };
+}
+
+interface SignalledRun extends StopTimes {
+  readonly status: RunStatus;
+  readonly timeoutAt: number | null;
+}
+
+/** Nothing that was told to stop, or whose time is up, takes a signal: no step would go on with it. */
+function statusAt({ status, timeoutAt, ...times }: SignalledRun, at: number): RunStatus {
+  if (status !== 'Running') return status;
+  const stop = stopOf(times) ?? (timeoutAt !== null && timeoutAt <= at ? 'timedOut' : null);
+  return stop === null ? 'Running' : stop === 'timedOut' ? 'TimedOut' : 'Cancelled';
+}
+
+/** What a waiting step keeps between two looks. */
+export interface Wait {
+  readonly state: Json;
+  /** The signal that is waited for, null for a time alone; absent in rows of earlier releases. */
+  readonly name?: string | null;
+  /** Signals that this attempt has gone on with, by id; absent in rows of earlier releases. */
+  readonly used?: readonly number[];
+}
+
+export interface TakenSignal extends ReceivedSignal {
+  readonly id: number;
+}
+
+/**
+ * A signal belongs to the step that took it until that goes on: an attempt gets each at most once, and one that failed or
+ * was interrupted leaves it to the next.
+ */
+interface SignalsOfStep {
+  /** What came for the wait that ended; null where its time came instead. */
+  findCame(runId: string, stepKey: string, wait: Wait): TakenSignal | null;
+  /** What an attempt has gone on with once it has looked at how its wait ended. */
+  listUsed(runId: string, stepKey: string, wait: Wait | null): readonly number[];
+  /** Whether one is there for a wait that begins: the step's own of an earlier attempt, else one that nobody took. */
+  take(runId: string, stepKey: string, wait: { readonly name: string; readonly used: readonly number[] }): boolean;
+}
+
+export function prepareSignalsOfStep(db: Database): SignalsOfStep {
+  const columns = 'SELECT id, body, delivered_at AS deliveredAt FROM signals';
+  const unused = 'run_id = ? AND step_key = ? AND name = ? AND id NOT IN (SELECT value FROM json_each(?))';
+  const find = db.prepare<[string, string, string, string], SignalRow>(
+    `${columns} WHERE ${unused} ORDER BY id LIMIT 1`,
+  );
+  const findLast = db.prepare<[string, string], SignalRow>(
+    `${columns} WHERE run_id = ? AND step_key = ? ORDER BY id DESC LIMIT 1`,
+  );
+  const listOwn = db.prepare<[string, string], { id: number }>(
+    'SELECT id FROM signals WHERE run_id = ? AND step_key = ?',
+  );
+  const takeFree = db.prepare(`
+    UPDATE signals SET step_key = ?
+    WHERE id = (SELECT min(id) FROM signals WHERE run_id = ? AND name = ? AND step_key IS NULL)`);
+
+  const findCame: SignalsOfStep['findCame'] = (runId, stepKey, { name, used = [] }) => {
+    if (name === null) return null;
+    const row =
+      name === undefined ? findLast.get(runId, stepKey) : find.get(runId, stepKey, name, JSON.stringify(used));
+    return row === undefined ? null : { ...row, body: fromJson(row.body) };
+  };
+  return {
+    findCame,
+    listUsed(runId, stepKey, wait) {
+      if (wait === null) return [];
+      if (wait.used === undefined) return listOwn.all(runId, stepKey).map(({ id }) => id);
+      const came = findCame(runId, stepKey, wait);
+      return came === null ? wait.used : [...wait.used, came.id];
+    },
+    take: (runId, stepKey, { name, used }) =>
+      find.get(runId, stepKey, name, JSON.stringify(used)) !== undefined ||
+      takeFree.run(stepKey, runId, name).changes > 0,
+  };
+}
+
+interface SignalRow {
+  readonly id: number;
+  readonly body: string | null;
+  readonly deliveredAt: number;
+}
+
+export function readWait(text: string | null): Wait | null {
+  return text === null ? null : (fromJson(text) as unknown as Wait);
+}
+
+/** When a run was told to stop, and by what. */
+export interface StopTimes {
+  readonly cancelRequestedAt: number | null;
+  readonly timedOutAt: number | null;
+}
+
+/** Why a run is to end; what came first counts. */
+export function stopOf({ cancelRequestedAt, timedOutAt }: StopTimes): RunStop | null {
+  if (cancelRequestedAt === null && timedOutAt === null) return null;
+  return timedOutAt === null || (cancelRequestedAt ?? Number.POSITIVE_INFINITY) <= timedOutAt
+    ? 'cancelled'
+    : 'timedOut';
+}
+
+export function stopError(stop: RunStop | null): StepError {
+  return stop === 'timedOut'
+    ? { code: 'run_timed_out', message: 'the time of the run was up', retryable: false }
+    : { code: 'cancelled', message: 'the run was cancelled', retryable: false };
+}
+
+/** Ends a run that was told to stop, unless a step of it still runs under a lease; yields how it ended. */
+export function prepareCloseRun(db: Database): (runId: string, stop: RunStop, at: number) => RunStatus | null {
+  const findLeased = db.prepare('SELECT 1 FROM steps WHERE run_id = ? AND lease_token IS NOT NULL LIMIT 1');
+  // What never began is skipped; what waits, is to be tried again or is a loop has begun and did not succeed.
+  const closeSteps = db.prepare(`
+    UPDATE steps SET status = CASE WHEN attempt_count = 0 THEN 'Skipped' ELSE 'Failed' END,
+      skip_reason = CASE WHEN attempt_count = 0 THEN ? END,
+      error = CASE WHEN attempt_count = 0 THEN NULL ELSE ? END,
+      due_at = NULL, limit_at = NULL, wait = NULL, signal_name = NULL, completed_at = ?
+    WHERE run_id = ? AND status IN ('Pending', 'Running')`);
+  const closeAttempts = db.prepare(`
+    UPDATE attempts SET status = 'Failed', error = ?, completed_at = ? WHERE run_id = ? AND status = 'Running'`);
+  const tallies = prepareRunTallies(db);
+  return (runId, stop, at) => {
+    if (findLeased.get(runId) !== undefined) return null;
+    const error = stopError(stop);
+    closeSteps.run(error.message, JSON.stringify(error), at, runId);
+    closeAttempts.run(JSON.stringify(error), at, runId);
+    const status = stop === 'timedOut' ? 'TimedOut' : 'Cancelled';
+    tallies.end(runId, status, at);
+    return status;
+  };
+}
+
+/** Tells the runs whose time is up to stop; at most `limit` a call. */
+export function prepareTimeOutRuns(db: Database): (now: number, limit: number) => StoppedRun[] {
+  const list = db.prepare<[number, number], Omit<StoppedRun, 'completedAt'>>(`
+    SELECT id AS runId, flow_id AS flowId, started_at AS startedAt FROM runs
+    WHERE status = 'Running' AND timeout_at IS NOT NULL AND timed_out_at IS NULL AND timeout_at <= ?
+    ORDER BY timeout_at LIMIT ?`);
+  const mark = db.prepare('UPDATE runs SET timed_out_at = ? WHERE id = ?');
+  const closeRun = prepareCloseRun(db);
+  return (now, limit) =>
+    list.all(now, limit).map((run) => {
+      mark.run(now, run.runId);
+      return { ...run, completedAt: closeRun(run.runId, 'timedOut', now) === null ? null : now };
+    });
 }

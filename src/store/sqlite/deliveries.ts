@@ -1,58 +1,17 @@
 import type { Database } from 'better-sqlite3';
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import { sealedBytes } from '../sealed-body.ts';
-import type { DeliveryQuery, Page } from '../store.ts';
-import { type CountedDelivery, prepareCountDelivery } from './delivery-counts.ts';
-import { ROW_BYTES } from './migrations/0007-bounds.ts';
-import { atLeast, below, equals, holds, preparePages } from './paging.ts';
-import { type Searchable, searchIn } from './search.ts';
-import type { SqlValue } from './sql-value.ts';
+import type { DeliveryGroup, DeliveryQuery, Page } from '../store.ts';
+import type { SqlValue } from './columns.ts';
+import { type CountedDelivery, HOUR_MS, prepareCountDelivery } from './figures.ts';
+import { atLeast, below, equals, holds, preparePages, type Searchable, searchIn } from './paging.ts';
 
-/** Stored with the run where the delivery started one, or beside what starts it later. */
-const body = 'coalesce(d.body, r.trigger_body, h.body)';
-
-/** So much of a body is in a list; a page of whole ones could fill the memory. */
-const listedBodyBytes = 64 * 1024;
-// Of a sealed one as much as it takes to open those. Only a longer one is cut: of no bytes SQLite's substr makes null.
-const listed = `iif(d.body_key IS NULL, ${listedBodyBytes}, ${sealedBytes(listedBodyBytes)})`;
-const listedBody = `iif(length(${body}) > ${listed}, substr(${body}, 1, ${listed}), ${body})`;
-
-type Optional = 'story' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom';
-
-interface DeliveryRow
-  extends Omit<DeliveryRecord, 'rejected' | 'enforced' | 'violations' | 'headers' | 'usedPreviousKey' | Optional> {
-  readonly rejected: number;
-  readonly enforced: number;
-  readonly violations: string;
-  readonly headers: string;
-  readonly usedPreviousKey: number;
-  readonly story: string | null;
-  readonly requestUrl: string | null;
-  readonly bodyKey: string | null;
-  readonly redeliveredFrom: string | null;
-}
-
-const columns = `
-  d.id, d.flow_id AS flowId, d.trigger_key AS triggerKey, d.received_at AS receivedAt, d.client_ip AS clientIp, d.mode,
-  d.scheme, d.rejected, d.enforced, d.status_code AS statusCode, d.reason, d.violations, d.detail,
-  d.body_bytes AS bodyBytes, d.headers, d.processing_ms AS processingMs, d.run_id AS runId,
-  d.used_previous_key AS usedPreviousKey, d.facts AS story, d.request_url AS requestUrl, d.body_key AS bodyKey,
-  d.redelivered_from AS redeliveredFrom`;
-
-const withRun = `
-  LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id
-  LEFT JOIN held_deliveries h ON d.body IS NULL AND r.id IS NULL AND h.delivery_id = d.id`;
+/** What one row takes with its entries in the indexes, beyond the texts and bytes that are counted one by one. */
+export const ROW_BYTES = 1024;
 
 /** A delivery as the values of its row, body apart; see `AcceptanceValues`. */
-export interface DeliveryValues {
-  /** What the store itself may change stands apart. */
-  readonly rejected: 0 | 1;
-  readonly reason: Reason | null;
+export interface DeliveryValues extends CountedDelivery {
   readonly violations: readonly Reason[];
-  readonly runId: string | null;
-  readonly receivedAt: number;
-  readonly redeliveredFrom: string | null;
-  readonly counted: CountedDelivery;
   /** The other columns, in the order of the statement that inserts them. */
   readonly rest: readonly SqlValue[];
 }
@@ -115,16 +74,50 @@ function bytesOf(values: readonly SqlValue[]): number {
   return values.reduce<number>((sum, value) => sum + (typeof value === 'string' ? Buffer.byteLength(value) : 0), 0);
 }
 
-const searchable: Searchable = {
-  table: 'deliveries',
-  key: 'id',
-  order: 'id DESC',
-  columns: ['id', 'client_ip', 'scheme', 'reason', 'detail', 'run_id'],
-  byId: [
-    'SELECT id FROM deliveries WHERE id >= ? AND id < ?',
-    'SELECT delivery_id FROM runs WHERE id >= ? AND id < ? AND delivery_id IS NOT NULL',
-  ],
-};
+/** Stored with the run where the delivery started one, or beside what starts it later. */
+const body = 'coalesce(d.body, r.trigger_body, h.body)';
+
+/** So much of a body is in a list; a page of whole ones could fill the memory. */
+const listedBodyBytes = 64 * 1024;
+// Of a sealed one as much as it takes to open those. Only a longer one is cut: of no bytes SQLite's substr makes null.
+const listed = `iif(d.body_key IS NULL, ${listedBodyBytes}, ${sealedBytes(listedBodyBytes)})`;
+const listedBody = `iif(length(${body}) > ${listed}, substr(${body}, 1, ${listed}), ${body})`;
+
+type Optional = 'story' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom';
+
+interface DeliveryRow
+  extends Omit<DeliveryRecord, 'rejected' | 'enforced' | 'violations' | 'headers' | 'usedPreviousKey' | Optional> {
+  readonly rejected: number;
+  readonly enforced: number;
+  readonly violations: string;
+  readonly headers: string;
+  readonly usedPreviousKey: number;
+  readonly story: string | null;
+  readonly requestUrl: string | null;
+  readonly bodyKey: string | null;
+  readonly redeliveredFrom: string | null;
+}
+
+const columns = `
+  d.id, d.flow_id AS flowId, d.trigger_key AS triggerKey, d.received_at AS receivedAt, d.client_ip AS clientIp, d.mode,
+  d.scheme, d.rejected, d.enforced, d.status_code AS statusCode, d.reason, d.violations, d.detail,
+  d.body_bytes AS bodyBytes, d.headers, d.processing_ms AS processingMs, d.run_id AS runId,
+  d.used_previous_key AS usedPreviousKey, d.facts AS story, d.request_url AS requestUrl, d.body_key AS bodyKey,
+  d.redelivered_from AS redeliveredFrom`;
+
+const withRun = `
+  LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id
+  LEFT JOIN held_deliveries h ON d.body IS NULL AND r.id IS NULL AND h.delivery_id = d.id`;
+
+export function prepareFindDelivery(db: Database): (id: string) => DeliveryRecord | undefined {
+  const find = db.prepare<[string], DeliveryRow>(
+    `SELECT ${columns}, ${body} AS body FROM deliveries d ${withRun} WHERE d.id = ?`,
+  );
+  return (id) => {
+    const row = find.get(id);
+    return row && toDelivery(row);
+  };
+}
 
 export function prepareListDeliveries(db: Database): (query: DeliveryQuery) => Page<DeliveryRecord> {
   const pages = preparePages<DeliveryRow, DeliveryRecord>(db, {
@@ -150,6 +143,17 @@ export function prepareListDeliveries(db: Database): (query: DeliveryQuery) => P
   };
 }
 
+const searchable: Searchable = {
+  table: 'deliveries',
+  key: 'id',
+  order: 'id DESC',
+  columns: ['id', 'client_ip', 'scheme', 'reason', 'detail', 'run_id'],
+  byId: [
+    'SELECT id FROM deliveries WHERE id >= ? AND id < ?',
+    'SELECT delivery_id FROM runs WHERE id >= ? AND id < ? AND delivery_id IS NOT NULL',
+  ],
+};
+
 /** How many records a list has, from counters; undefined where it asks for what they do not tell apart. */
 function prepareCountKept(db: Database): (query: DeliveryQuery) => number | undefined {
   const count = db.prepare<SqlValue[], { total: number }>(`
@@ -159,16 +163,6 @@ function prepareCountKept(db: Database): (query: DeliveryQuery) => number | unde
     if (refusedOnly === true || since !== undefined || until !== undefined || search !== '') return undefined;
     return count.get(flowId ?? null, reason ?? null, Number(rejectedOnly ?? false), Number(acceptedOnly !== true))
       ?.total;
-  };
-}
-
-export function prepareFindDelivery(db: Database): (id: string) => DeliveryRecord | undefined {
-  const find = db.prepare<[string], DeliveryRow>(
-    `SELECT ${columns}, ${body} AS body FROM deliveries d ${withRun} WHERE d.id = ?`,
-  );
-  return (id) => {
-    const row = find.get(id);
-    return row && toDelivery(row);
   };
 }
 
@@ -185,4 +179,31 @@ function toDelivery(row: DeliveryRow): DeliveryRecord {
     bodyKey: row.bodyKey ?? undefined,
     redeliveredFrom: row.redeliveredFrom ?? undefined,
   };
+}
+
+export function prepareFindRedelivery(db: Database): (id: string) => { deliveryId: string; runId: string } | undefined {
+  const find = db.prepare<SqlValue[], { deliveryId: string; runId: string }>(
+    'SELECT id AS deliveryId, run_id AS runId FROM deliveries WHERE redelivered_from = ?',
+  );
+  return (id) => find.get(id);
+}
+
+export function prepareSummariseDeliveries(
+  db: Database,
+): (query: { since: number; flowId?: string | undefined }) => DeliveryGroup[] {
+  const summarise = db.prepare<SqlValue[], Omit<DeliveryGroup, 'violations'> & { violations: string }>(`
+    SELECT flow_id AS flowId, trigger_key AS triggerKey, mode, violations, sum(count) AS count,
+      min(first_at) AS firstAt, min(first_id) AS firstId, max(last_id) AS lastId
+    FROM delivery_hours
+    WHERE hour >= ? AND flow_id = coalesce(?, flow_id) AND flow_id <> '' AND redelivered = 0
+    GROUP BY flow_id, trigger_key, mode, violations
+    ORDER BY min(first_id)`);
+  const isKept = db.prepare('SELECT 1 FROM deliveries WHERE id = ?');
+  return ({ since, flowId }) =>
+    summarise.all(Math.floor(since / HOUR_MS), flowId ?? null).map((row) => ({
+      ...row,
+      violations: JSON.parse(row.violations),
+      // Counts outlive records: an example that is gone is none.
+      firstId: isKept.get(row.firstId) === undefined ? row.lastId : row.firstId,
+    }));
 }

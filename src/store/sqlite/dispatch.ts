@@ -3,11 +3,10 @@ import type { Database } from 'better-sqlite3';
 import { parseRuntimeKey } from '../../flows/runtime-keys.ts';
 import type { StepError } from '../../model/run.ts';
 import type { Claim, ClaimBatch, ClaimRequest, OverdueBatch, ReceivedSignal } from '../store.ts';
-import { toJson } from './json-column.ts';
+import { toJson } from './columns.ts';
+import { prepareSignalsOfStep, prepareTimeOutRuns, readWait, stopOf, type TakenSignal } from './control.ts';
 import { prepareLoopItem } from './loops.ts';
-import { prepareTimeOutRuns, stopOf } from './stops.ts';
 import { DUE_ROWS, type DueRow, prepareTurns } from './turns.ts';
-import { prepareSignalsOfStep, readWait, type TakenSignal } from './waits.ts';
 
 const interrupted: StepError = {
   code: 'interrupted',

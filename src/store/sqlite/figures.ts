@@ -1,13 +1,133 @@
 import type { Database } from 'better-sqlite3';
-import type { RunStatus } from '../../model/manifest.ts';
-import type { BucketRange, DeliveryBucket, DeliveryCount, RunBucket, RunCount } from '../store.ts';
-import type { SqlValue } from './sql-value.ts';
+import type { Reason } from '../../model/delivery.ts';
+import type { EnforcementMode, RunStatus } from '../../model/manifest.ts';
+import type { BucketRange, DeliveryBucket, DeliveryCount, DeliveryStats, RunBucket, RunCount } from '../store.ts';
+import { prepareCounter, prepareSums } from './batch.ts';
+import type { SqlValue } from './columns.ts';
 
-const HOUR_MS = 3_600_000;
+export const HOUR_MS = 3_600_000;
 // A bound number is a float to SQLite, and a division by one keeps its fraction.
 const bucketOfHour = 'hour / CAST(? / 3600000 AS INTEGER) * CAST(? AS INTEGER)';
 const bucketOfInstant = 'started_at / CAST(? AS INTEGER) * CAST(? AS INTEGER)';
 const hourOf = (at: number) => Math.floor(at / HOUR_MS);
+
+const MINUTE_MS = 60_000;
+
+/** What a delivery is counted under. */
+export interface CountedDelivery {
+  /** What the store itself may change. */
+  readonly rejected: 0 | 1;
+  readonly reason: Reason | null;
+  readonly runId: string | null;
+  readonly receivedAt: number;
+  readonly redeliveredFrom: string | null;
+  readonly counted: {
+    readonly id: string;
+    readonly flowId: string | null;
+    readonly triggerKey: string | null;
+    readonly mode: EnforcementMode;
+    readonly usedPreviousKey: 0 | 1;
+  };
+}
+
+/**
+ * Counts a delivery in its minute and hour, so that stats stay exact when records are deleted, and cheap while there are
+ * many; and in the totals of the records that there are, which a trigger lowers when one is deleted.
+ */
+export function prepareCountDelivery(
+  db: Database,
+): (delivery: CountedDelivery, violations: string, keptBytes: number) => void {
+  const countHour = prepareCountHour(db);
+  const count = prepareSums(db, 'delivery_counts (minute, reason, rejected, count)');
+  const countTotal = prepareSums(db, 'delivery_totals (flow_id, reason, rejected, count)');
+  const addRefused = db.prepare<[number, number]>('UPDATE refused_state SET rows = rows + ?, bytes = bytes + ?');
+  const countRefused = prepareCounter<{ rows: number; bytes: number }>(db, {
+    keyOf: () => '',
+    merge(into, { rows, bytes }) {
+      into.rows += rows;
+      into.bytes += bytes;
+    },
+    write: ({ rows, bytes }) => addRefused.run(rows, bytes),
+  });
+  return ({ counted, receivedAt, reason, rejected, redeliveredFrom, runId }, violations, keptBytes) => {
+    const { id, mode, usedPreviousKey } = counted;
+    const [flowId, triggerKey, cause] = [counted.flowId ?? '', counted.triggerKey ?? '', reason ?? ''];
+    count([Math.floor(receivedAt / MINUTE_MS), cause, rejected], 1);
+    countTotal([flowId, cause, rejected], 1);
+    const hour = Math.floor(receivedAt / HOUR_MS);
+    const key = [hour, flowId, triggerKey, mode, cause, violations, rejected, Number(redeliveredFrom !== null)];
+    countHour({ key, count: 1, previousKey: usedPreviousKey, firstAt: receivedAt, firstId: id, lastId: id });
+    if (runId === null) countRefused({ rows: 1, bytes: keptBytes });
+  };
+}
+
+interface HourRow {
+  readonly key: readonly SqlValue[];
+  count: number;
+  previousKey: number;
+  firstAt: number;
+  firstId: string;
+  lastId: string;
+}
+
+function prepareCountHour(db: Database): (row: HourRow) => void {
+  const add = db.prepare<unknown[]>(`
+    INSERT INTO delivery_hours VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET count = count + excluded.count, previous_key = previous_key + excluded.previous_key,
+      first_at = min(first_at, excluded.first_at), first_id = min(first_id, excluded.first_id),
+      last_id = max(last_id, excluded.last_id)`);
+  return prepareCounter<HourRow>(db, {
+    keyOf: ({ key }) => JSON.stringify(key),
+    merge(into, { count, previousKey, firstAt, firstId, lastId }) {
+      into.count += count;
+      into.previousKey += previousKey;
+      if (firstAt < into.firstAt) into.firstAt = firstAt;
+      if (firstId < into.firstId) into.firstId = firstId;
+      if (lastId > into.lastId) into.lastId = lastId;
+    },
+    write: ({ key, count, previousKey, firstAt, firstId, lastId }) =>
+      add.run(key, count, previousKey, firstAt, firstId, lastId),
+  });
+}
+
+interface Counted {
+  readonly reason: Reason | '';
+  readonly rejected: number;
+  readonly count: number;
+}
+
+/** Whole hours and minutes from their counts, what is left of the first minute from its records. */
+export function prepareDeliveryStats(db: Database): (since: number) => DeliveryStats {
+  const counted = (table: string) => `SELECT reason, rejected, sum(count) AS count FROM ${table}`;
+  const ofHours = db.prepare<unknown[], Counted>(`
+    ${counted('delivery_hours')} WHERE hour >= ? GROUP BY reason, rejected`);
+  const ofMinutes = db.prepare<unknown[], Counted>(`
+    ${counted('delivery_counts')} WHERE minute >= ? AND minute < ? GROUP BY reason, rejected`);
+  const ofRecords = db.prepare<unknown[], Counted>(`
+    SELECT coalesce(reason, '') AS reason, rejected, count(*) AS count FROM deliveries
+    WHERE received_at >= ? AND received_at < ? GROUP BY reason, rejected`);
+  return (since) => {
+    const minute = Math.ceil(since / MINUTE_MS);
+    const hour = Math.ceil(minute / 60);
+    return statsOf([
+      ...ofRecords.all(since, minute * MINUTE_MS),
+      ...ofMinutes.all(minute, hour * 60),
+      ...ofHours.all(hour),
+    ]);
+  };
+}
+
+function statsOf(rows: readonly Counted[]): DeliveryStats {
+  const counts: Partial<Record<Reason, number>> = {};
+  let accepted = 0;
+  let rejected = 0;
+  for (const row of rows) {
+    if (row.reason !== '') counts[row.reason] = (counts[row.reason] ?? 0) + row.count;
+    if (row.rejected === 1) rejected += row.count;
+    else accepted += row.count;
+  }
+  return { counts, accepted, rejected, total: accepted + rejected };
+}
 
 export function prepareCountDeliveries(
   db: Database,
@@ -31,6 +151,85 @@ export function prepareDeliveryTimeseries(db: Database): (range: BucketRange) =>
     const values = [bucketMs, bucketMs, hourOf(since), hourOf(until)];
     return flowId === undefined ? ofAll.all(...values) : ofFlow.all(...values, flowId);
   };
+}
+
+interface TalliedRun {
+  readonly flowId: string;
+  readonly status: RunStatus;
+  readonly startedAt: number;
+  readonly completedAt: number | null;
+}
+
+/** Keeps the counts of runs, in the transaction of what changes them. */
+interface RunTallies {
+  added(run: TalliedRun): void;
+  /** Ends a run in flight. */
+  end(runId: string, status: RunStatus, at: number): void;
+  /** Before a run, which may have ended, is in flight again. */
+  reopening(runId: string): void;
+}
+
+/** Statements, not triggers: SQLite journals each statement that has one, which made an acceptance half as slow again. */
+export function prepareRunTallies(db: Database): RunTallies {
+  const addTotal = prepareSums(db, 'run_totals (flow_id, status, count)');
+  const addStart = prepareSums(db, 'run_starts (hour, flow_id, status, count)');
+  const addEnd = prepareSums(db, 'run_ends (hour, flow_id, status, count)');
+  const addDuration = prepareSums(db, 'run_durations (flow_id, hour, duration_ms, count)');
+  const run = 'flow_id AS flowId, status, started_at AS startedAt, completed_at AS completedAt';
+  const find = db.prepare<[string], TalliedRun>(`SELECT ${run} FROM runs WHERE id = ?`);
+  const end = db.prepare<[RunStatus, number, string], TalliedRun>(
+    `UPDATE runs SET status = ?, completed_at = ? WHERE id = ? RETURNING ${run}`,
+  );
+
+  const addEnded = ({ flowId, status, startedAt, completedAt }: TalliedRun, by: 1 | -1) => {
+    const endedAt = completedAt ?? startedAt;
+    const startHour = hourOf(startedAt);
+    const durationMs = roundDuration(endedAt - startedAt);
+    addStart([startHour, flowId, status], by);
+    addEnd([hourOf(endedAt), flowId, status], by);
+    addDuration([flowId, startHour, durationMs], by);
+    addDuration(['', startHour, durationMs], by);
+  };
+
+  return {
+    added(run) {
+      addTotal([run.flowId, run.status], 1);
+      if (run.status !== 'Running') addEnded(run, 1);
+    },
+    end(runId, status, at) {
+      const run = end.get(status, at, runId);
+      if (run === undefined) return;
+      addTotal([run.flowId, 'Running'], -1);
+      addTotal([run.flowId, run.status], 1);
+      addEnded(run, 1);
+    },
+    reopening(runId) {
+      const run = find.get(runId);
+      if (run === undefined || run.status === 'Running') return;
+      addTotal([run.flowId, run.status], -1);
+      addTotal([run.flowId, 'Running'], 1);
+      addEnded(run, -1);
+    },
+  };
+}
+
+/**
+ * Durations are counted within five per cent, so that those of a million runs are told by a few thousand counts: exact
+ * below 20 ms, then in steps of 2, 5 and 10 hundredths of a power of ten. Kept counts have these steps: they never change.
+ */
+const DURATION_STEPS = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000].flatMap((power) => [
+  { below: 50 * power, step: 2 * power },
+  { below: 100 * power, step: 5 * power },
+  { below: 200 * power, step: 10 * power },
+]);
+/** For what takes weeks. */
+const LONGEST_STEP = 1_000_000_000;
+
+export function roundDuration(ms: number): number {
+  if (ms < 20) return Math.max(ms, 0);
+  const step = DURATION_STEPS.find(({ below }) => ms < below)?.step;
+  if (step === undefined) return Math.floor(ms / LONGEST_STEP) * LONGEST_STEP;
+  return Math.floor((ms + Math.floor(step / 2)) / step) * step;
 }
 
 export function prepareCountRuns(db: Database): () => RunCount[] {

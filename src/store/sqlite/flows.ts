@@ -1,5 +1,8 @@
 import type { Database } from 'better-sqlite3';
-import type { FlowDeploy, FlowRecord, RevisionRecord } from '../store.ts';
+import { LRUCache } from 'lru-cache';
+import type { Graph } from '../../model/manifest.ts';
+import type { FlowDeploy, FlowRecord, LearnedKey, RevisionRecord, ScheduleRecord, Tick, TickResult } from '../store.ts';
+import { prepareInsertRun, prepareMayStart, type RunValues } from './acceptance.ts';
 
 interface FlowRow extends Omit<FlowRecord, 'isEnabled' | 'drainingSince'> {
   readonly isEnabled: number;
@@ -70,4 +73,112 @@ export function prepareFindRevision(db: Database): (flowId: string, revision: nu
 
 function toFlow({ isEnabled, drainingSince, ...row }: FlowRow): FlowRecord {
   return { ...row, isEnabled: isEnabled === 1, ...(drainingSince === null ? {} : { drainingSince }) };
+}
+
+/** Parsed graphs; a revision never changes. */
+const keptGraphs = 100;
+
+export function prepareGraphOf(db: Database): (flowId: string, revision: number) => Graph {
+  const find = db.prepare<[string, number], { snapshot: string }>(
+    'SELECT snapshot FROM revisions WHERE flow_id = ? AND revision = ?',
+  );
+  const graphs = new LRUCache<string, Graph>({ max: keptGraphs });
+  return (flowId, revision) => {
+    const key = `${flowId}:${revision}`;
+    const kept = graphs.get(key);
+    if (kept !== undefined) return kept;
+    const row = find.get(flowId, revision);
+    if (row === undefined) throw new Error(`Revision ${revision} of the flow ${flowId} is not in the database.`);
+    const { steps } = JSON.parse(row.snapshot) as { steps: Graph };
+    graphs.set(key, steps);
+    return steps;
+  };
+}
+
+interface ScheduleRow extends Omit<ScheduleRecord, 'isPaused'> {
+  readonly isPaused: number;
+}
+
+export function prepareListSchedules(db: Database): () => ScheduleRecord[] {
+  const list = db.prepare<[], ScheduleRow>(`
+    SELECT flow_id AS flowId, trigger_key AS triggerKey, cron, time_zone AS timeZone, cron_override AS cronOverride,
+      paused AS isPaused, next_at AS nextAt, last_at AS lastAt
+    FROM flow_schedules ORDER BY flow_id, trigger_key`);
+  return () => list.all().map((row) => ({ ...row, isPaused: row.isPaused === 1 }));
+}
+
+export function prepareSaveSchedule(db: Database): (schedule: ScheduleRecord) => void {
+  const save = db.prepare(`
+    INSERT OR REPLACE INTO flow_schedules
+      (flow_id, trigger_key, cron, time_zone, cron_override, paused, next_at, last_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
+  return ({ flowId, triggerKey, cron, timeZone, cronOverride, isPaused, nextAt, lastAt }) => {
+    save.run(flowId, triggerKey, cron, timeZone, cronOverride, Number(isPaused), nextAt, lastAt);
+  };
+}
+
+/** A tick whose run is sent as the values of its row, and its body apart. */
+export interface SentTick extends Omit<Tick, 'run'> {
+  readonly run: RunValues | null;
+}
+
+export function prepareFireSchedule(db: Database): (tick: SentTick, body: Uint8Array) => TickResult {
+  const mayStart = prepareMayStart(db);
+  const move = db.prepare(`
+    UPDATE flow_schedules SET next_at = ?, last_at = CASE WHEN ? THEN ? ELSE last_at END
+    WHERE flow_id = ? AND trigger_key = ? AND next_at = ? AND paused = 0`);
+  const insertRun = prepareInsertRun(db);
+  return ({ flowId, triggerKey, dueAt, nextAt, run, at }, body) => {
+    if (run !== null && !mayStart(run)) return 'outdated';
+    const isMoved = move.run(nextAt, Number(run !== null), at, flowId, triggerKey, dueAt).changes > 0;
+    if (isMoved && run !== null) insertRun(run, null, body);
+    return isMoved ? 'fired' : 'passed';
+  };
+}
+
+interface LearnedKeyRow extends Omit<LearnedKey, 'sealedWith'> {
+  readonly secret: Buffer;
+  readonly sealedWith: string | null;
+}
+
+const keyColumns =
+  'flow_id AS flowId, trigger_key AS triggerKey, scheme, secret, sealed_with AS sealedWith, learned_at AS learnedAt';
+
+/** The key of a trigger itself, and those that it had before a deploy renamed it. */
+const OWN_OR_FORMER = `flow_id = :flowId AND (trigger_key = :triggerKey OR trigger_key IN (
+  SELECT former_key FROM former_trigger_keys
+  WHERE flow_id = :flowId AND trigger_key = :triggerKey AND last_seq IS NULL))`;
+
+/** Keeps the first key only. A rename must not make a stranger's handshake the first: it yields the key from before. */
+export function prepareLearnKey(db: Database): (key: LearnedKey) => LearnedKey {
+  const insert = db.prepare(`
+    INSERT INTO learned_keys (flow_id, trigger_key, scheme, secret, sealed_with, learned_at) VALUES (?, ?, ?, ?, ?, ?)`);
+  const find = db.prepare<[{ flowId: string; triggerKey: string }], LearnedKeyRow>(
+    `SELECT ${keyColumns} FROM learned_keys WHERE ${OWN_OR_FORMER} ORDER BY trigger_key = :triggerKey DESC, learned_at LIMIT 1`,
+  );
+  return ({ flowId, triggerKey, scheme, secret, sealedWith, learnedAt }) => {
+    const known = find.get({ flowId, triggerKey });
+    if (known !== undefined) return toKey(known);
+    insert.run(flowId, triggerKey, scheme, secret, sealedWith ?? null, learnedAt);
+    const row = find.get({ flowId, triggerKey });
+    if (row === undefined) throw new Error(`The key of ${triggerKey} was not stored.`);
+    return toKey(row);
+  };
+}
+
+export function prepareListLearnedKeys(db: Database): () => LearnedKey[] {
+  const list = db.prepare<[], LearnedKeyRow>(`SELECT ${keyColumns} FROM learned_keys`);
+  return () => list.all().map(toKey);
+}
+
+export function prepareForgetKey(db: Database): (trigger: { flowId: string; triggerKey: string }) => boolean {
+  const forget = db.prepare<[{ flowId: string; triggerKey: string }]>(
+    `DELETE FROM learned_keys WHERE ${OWN_OR_FORMER}`,
+  );
+  return ({ flowId, triggerKey }) => forget.run({ flowId, triggerKey }).changes > 0;
+}
+
+function toKey({ sealedWith, secret, ...row }: LearnedKeyRow): LearnedKey {
+  const key = { ...row, secret: new Uint8Array(secret) };
+  return sealedWith === null ? key : { ...key, sealedWith };
 }

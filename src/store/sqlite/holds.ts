@@ -2,10 +2,9 @@ import type { Database } from 'better-sqlite3';
 import { planRun } from '../../flows/planner.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import type { FlowRecord, HoldResult, NewRun, Release, StartedRun, Store } from '../store.ts';
-import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues } from './accept.ts';
+import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues, type WriterState } from './acceptance.ts';
+import { ROW_BYTES } from './deliveries.ts';
 import { prepareFindFlow } from './flows.ts';
-import { ROW_BYTES } from './migrations/0007-bounds.ts';
-import type { WriterState } from './operations.ts';
 
 /** A release ends after so many bytes of bodies, so that the writer is not held for long. */
 const releasedBytes = 4 * 1024 * 1024;

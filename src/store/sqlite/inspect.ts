@@ -3,11 +3,9 @@ import { resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import type { LiveFlow } from '../../model/finding.ts';
 import type { DeployedRevision, FlowRecord, RevisionRecord } from '../store.ts';
-import { defineFold, sqliteCode } from './connection.ts';
-import { prepareFindSuperseded, prepareListDeployed } from './deploys.ts';
+import { defineFold, schemaVersion, sqliteCode } from './connection.ts';
+import { prepareFindSuperseded, prepareListDeployed, prepareReadLiveFlow } from './deploys.ts';
 import { prepareFindFlow, prepareFindRevision } from './flows.ts';
-import { prepareReadLiveFlow } from './live-flow.ts';
-import { schemaVersion } from './migrate.ts';
 import { migrations } from './migrations/index.ts';
 
 /** A database as it stood when it was opened, whatever is written to it meanwhile. */

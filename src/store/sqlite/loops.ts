@@ -3,10 +3,9 @@ import { LRUCache } from 'lru-cache';
 import { planNext, unhandledFailures } from '../../flows/planner.ts';
 import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
-import type { Graph } from '../../model/manifest.ts';
+import type { Graph, StepStatus } from '../../model/manifest.ts';
 import { MAX_LOOP_BYTES, type StepError } from '../../model/run.ts';
-import { fromJson } from './json-column.ts';
-import { prepareStatesIn } from './scope-states.ts';
+import { fromJson } from './columns.ts';
 
 /** How far a loop has come. */
 export interface LoopRow {
@@ -190,5 +189,28 @@ export function prepareIterationEnd(db: Database) {
     const own = graphOfScope(graph, scope);
     if (own === undefined || iterationOf(scope) === null) return null;
     return planNext(own, statesIn(runId, scope, own)).end;
+  };
+}
+
+/** Where the steps of one scope of a run stand, by their keys in the graph of the scope. */
+export function prepareStatesIn(db: Database): (runId: string, scope: string, graph: Graph) => Map<string, StepStatus> {
+  const listAll = db.prepare<[string], { stepKey: string; status: StepStatus }>(
+    'SELECT step_key AS stepKey, status FROM steps WHERE run_id = ?',
+  );
+  const listSome = db.prepare<[string, string], { stepKey: string; status: StepStatus }>(`
+    SELECT step_key AS stepKey, status FROM steps
+    WHERE run_id = ? AND step_key IN (SELECT value FROM json_each(?))`);
+  const known = new WeakMap<Graph, boolean>();
+  const hasLoops = (graph: Graph): boolean => {
+    const answer = known.get(graph) ?? Object.values(graph).some(({ steps }) => steps !== undefined);
+    known.set(graph, answer);
+    return answer;
+  };
+  return (runId, scope, graph) => {
+    // Of a run with loops only the scope's own rows are read: there may be thousands beside them.
+    const isWhole = scope === '' && !hasLoops(graph);
+    const keys = () => JSON.stringify(Object.keys(graph).map((key) => `${scope}${key}`));
+    const found = isWhole ? listAll.all(runId) : listSome.all(runId, keys());
+    return new Map(found.map(({ stepKey, status }) => [stepKey.slice(scope.length), status]));
   };
 }

@@ -1,4 +1,4 @@
-import type { OperationName, ThreadRole } from './operations.ts';
+import type { Store } from '../store.ts';
 
 /** The path of a store that is gone when it is closed. */
 export const inMemory = ':memory:';
@@ -15,6 +15,11 @@ export interface StoreOptions {
   /** All deliveries together that wait for their flow to start runs. */
   readonly held: { readonly maxRows: number; readonly maxBytes: number };
 }
+
+/** The members of the store that are one transaction each. */
+export type OperationName = Exclude<keyof Store, 'close'>;
+
+export type ThreadRole = 'writer' | 'reader';
 
 /** One call of a member of the store. */
 export interface Call {

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Database, Statement } from 'better-sqlite3';
+import type { Job, Settled } from './batch.ts';
 
 /** The parts that the hash space is indexed in, one after the other; a part fits into a few pages. */
 const buckets = 1024;
@@ -162,5 +163,16 @@ function prepareWrite(db: Database): (bucket: number, entries: readonly [hash: n
     clear.run(bucket * bucketSize, (bucket + 1) * bucketSize);
     for (const [nonceHash, seq] of entries) insert.run(nonceHash, seq);
     return entries.length;
+  };
+}
+
+/** Gives each batch its share of the indexing of nonces, and tells the index how the batch ended. */
+export function withIndexing(runBatch: (jobs: readonly Job[]) => Settled[], index: NonceIndex): typeof runBatch {
+  return (jobs) => {
+    const step = index.begin(jobs.length);
+    const settled = runBatch(step === undefined ? jobs : [...jobs, step.run]);
+    if (settled.every(({ isFulfilled }) => !isFulfilled)) index.rolledBack();
+    else if (settled.at(jobs.length)?.isFulfilled) step?.committed();
+    return settled.slice(0, jobs.length);
   };
 }

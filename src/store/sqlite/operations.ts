@@ -1,28 +1,23 @@
 import type { Database } from 'better-sqlite3';
 import { parseJson } from '../../model/json.ts';
 import type { HoldResult, LargeRunInput, RunInput, Store } from '../store.ts';
-import { type AcceptanceValues, prepareAccept } from './accept.ts';
+import { type AcceptanceValues, prepareAccept, prepareFindAcceptedNonce, type WriterState } from './acceptance.ts';
 import { prepareAdvance } from './advance.ts';
 import { prepareCancelRun, prepareDeliverSignal, prepareRetryStep } from './control.ts';
 import {
   type DeliveryValues,
   prepareFindDelivery,
+  prepareFindRedelivery,
   prepareInsertDelivery,
   prepareListDeliveries,
-} from './deliveries.ts';
-import { prepareDeliveryStats } from './delivery-counts.ts';
-import {
-  prepareFindAcceptedNonce,
-  prepareFindRedelivery,
-  preparePurgeDeliveries,
-  prepareReleaseSpace,
   prepareSummariseDeliveries,
-} from './delivery-log.ts';
+} from './deliveries.ts';
 import {
   prepareApplyDeploys,
   prepareFindSuperseded,
   prepareListDeployed,
   prepareListRevisions,
+  prepareReadLiveFlow,
   prepareSetFlowDraining,
 } from './deploys.ts';
 import {
@@ -36,6 +31,7 @@ import {
   prepareCountDeliveries,
   prepareCountEndedRuns,
   prepareCountRuns,
+  prepareDeliveryStats,
   prepareDeliveryTimeseries,
   prepareRunTimeseries,
 } from './figures.ts';
@@ -43,32 +39,38 @@ import {
   prepareDeployFlow,
   prepareFindFlow,
   prepareFindRevision,
+  prepareFireSchedule,
+  prepareForgetKey,
+  prepareLearnKey,
   prepareListFlows,
+  prepareListLearnedKeys,
+  prepareListSchedules,
+  prepareSaveSchedule,
   prepareSetFlowEnabled,
+  type SentTick,
 } from './flows.ts';
 import { type HeldValues, prepareCountHeld, prepareHoldDelivery, prepareReleaseHeld } from './holds.ts';
-import { prepareFindLineage, prepareListSignals } from './insight.ts';
-import { prepareForgetKey, prepareLearnKey, prepareListLearnedKeys } from './learned-keys.ts';
-import { prepareReadLiveFlow } from './live-flow.ts';
-import type { StoreOptions } from './messages.ts';
-import type { NonceIndex } from './nonce-index.ts';
-import { preparePurgeNonces } from './nonces.ts';
+import type { OperationName, StoreOptions, ThreadRole } from './messages.ts';
+import { preparePurgeDeliveries, preparePurgeNonces, preparePurgeRuns, prepareReleaseSpace } from './removal.ts';
+import {
+  prepareFindLineage,
+  prepareFindRun,
+  prepareListRuns,
+  prepareListSignals,
+  prepareListSteps,
+  prepareReadRunInput,
+} from './runs.ts';
 import {
   prepareCountChildren,
   prepareFindIterations,
+  prepareFindStep,
   prepareListLoops,
   prepareListMoments,
   prepareOutlineSteps,
-} from './outline.ts';
-import { preparePing } from './ping.ts';
-import { preparePurgeRuns } from './removed-runs.ts';
-import { prepareFindRun, prepareListRuns, prepareListSteps, prepareReadRunInput } from './runs.ts';
-import { prepareFireSchedule, prepareListSchedules, prepareSaveSchedule, type SentTick } from './schedules.ts';
-import { prepareListSlotWaits } from './slot-waits.ts';
-import { prepareFindStep, preparePageSteps, prepareReadValue } from './step-views.ts';
-
-/** The members of the store that are one transaction each. */
-export type OperationName = Exclude<keyof Store, 'close'>;
+  preparePageSteps,
+  prepareReadValue,
+} from './step-views.ts';
+import { prepareListSlotWaits } from './turns.ts';
 
 /** What members are called with in their thread, where that is not what the caller gave. */
 interface Sent {
@@ -113,14 +115,6 @@ type Run<Name extends OperationName> = (...args: Args<Name>) => Result<Name>;
 type Operation<Name extends OperationName> =
   | { readonly thread: 'writer'; prepare(db: Database, state: WriterState): Run<Name> }
   | { readonly thread: 'reader'; readonly readsLog?: true; prepare(db: Database): Run<Name> };
-
-/** What the writer knows beside its database. */
-export interface WriterState {
-  readonly index: NonceIndex;
-  readonly held: StoreOptions['held'];
-}
-
-export type ThreadRole = 'writer' | 'reader';
 
 const takingText =
   <Argument, Value>(run: (argument: Argument) => Value) =>
@@ -233,4 +227,12 @@ export type Runs = Readonly<Partial<Record<OperationName, (...args: never[]) => 
 
 export function prepareRuns(prepare: (name: OperationName) => Runs[OperationName]): Runs {
   return Object.fromEntries(operationNames.map((name) => [name, prepare(name)]));
+}
+
+/** Raises a number: on a full or read-only disk a transaction without a change would commit all the same. */
+function preparePing(db: Database): () => void {
+  const write = db.prepare('UPDATE pings SET count = count + 1');
+  return () => {
+    write.run();
+  };
 }

@@ -8,7 +8,7 @@ export interface Condition {
 }
 
 /** Joins conditions to a WHERE clause, or to nothing where there are none. */
-export function where(conditions: readonly (Condition | undefined)[]): Condition {
+function where(conditions: readonly (Condition | undefined)[]): Condition {
   const given = conditions.filter((condition) => condition !== undefined);
   if (given.length === 0) return { sql: '', values: [] };
   return {
@@ -34,7 +34,7 @@ export function holds(sql: string, isWanted: boolean | undefined): Condition | u
 }
 
 /** The text stands somewhere in one of the columns, in any case. */
-export function contains(columns: readonly string[], text: string | undefined): Condition | undefined {
+function contains(columns: readonly string[], text: string | undefined): Condition | undefined {
   if (text === undefined || text === '') return undefined;
   const pattern = `%${text.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
   // LIKE folds ASCII by itself, several times faster than a call back into JavaScript for each value.
@@ -43,6 +43,44 @@ export function contains(columns: readonly string[], text: string | undefined): 
     sql: columns.map((column) => `${isAscii ? column : `fold(${column})`} LIKE ? ESCAPE '\\'`).join(' OR '),
     values: columns.map(() => pattern),
   };
+}
+
+/** A search looks through so many of the newest rows that the other filters leave: 14 ms of a million, half of it per 5000. */
+export const SEARCHED_ROWS = 10_000;
+
+const ID_BEGINNING = /^[0-9a-f]{8}[0-9a-f-]{0,28}$/;
+
+/** What can be searched: `key` orders the rows, and `columns` may hold the text. */
+export interface Searchable {
+  readonly table: string;
+  readonly key: string;
+  /** Newest first. */
+  readonly order: string;
+  readonly columns: readonly string[];
+  /** Selects the keys of rows that an id, between two bounds, leads to by an index: these are found however old. */
+  readonly byId: readonly string[];
+}
+
+/**
+ * The text stands in one of the columns, of the newest rows alone: a look through all of them takes seconds, and every
+ * other question waits meanwhile. An id, or eight and more characters of its beginning, is found however old it is.
+ */
+export function searchIn(
+  { table, key, order, columns, byId }: Searchable,
+  text: string | undefined,
+  filters: readonly (Condition | undefined)[],
+): Condition {
+  const found = contains(columns, text);
+  const filter = where(filters);
+  if (found === undefined) return filter;
+  const newest = `SELECT ${key} FROM (SELECT ${key} FROM ${table} ${filter.sql} ORDER BY ${order} LIMIT ${SEARCHED_ROWS})`;
+  const beginning = text?.toLowerCase() ?? '';
+  const isId = ID_BEGINNING.test(beginning);
+  // "g" comes after everything that an id may go on with.
+  const bounds = isId ? byId.flatMap(() => [beginning, `${beginning}g`]) : [];
+  const candidates = [newest, ...(isId ? byId.map((sql) => `SELECT * FROM (${sql} LIMIT ${SEARCHED_ROWS})`) : [])];
+  const isCandidate = { sql: `${key} IN (${candidates.join(' UNION ')})`, values: [...filter.values, ...bounds] };
+  return where([isCandidate, ...filters, found]);
 }
 
 /**

@@ -1,13 +1,21 @@
 import type { Database } from 'better-sqlite3';
 import type { StepStatus } from '../../model/manifest.ts';
-import type { Attempt, Run, RunTrigger, Step, StepError } from '../../model/run.ts';
-import type { LargeRunInput, Page, RunDetail, RunInput, RunInputQuery, RunQuery, StepDetail } from '../store.ts';
-import { fromJson } from './json-column.ts';
-import { type Condition, equals, holds, preparePages } from './paging.ts';
-import { type Searchable, searchIn } from './search.ts';
-import type { SqlValue } from './sql-value.ts';
+import type { Attempt, Run, RunTrigger, Step } from '../../model/run.ts';
+import type {
+  LargeRunInput,
+  Lineage,
+  Page,
+  RunDetail,
+  RunInput,
+  RunInputQuery,
+  RunQuery,
+  SignalRecord,
+  StepDetail,
+} from '../store.ts';
+import { fromJson, type SqlValue, toError } from './columns.ts';
+import { type Condition, equals, holds, preparePages, type Searchable, searchIn } from './paging.ts';
 
-export const runColumns = `
+const runColumns = `
   id, flow_id AS flowId, flow_name AS flowName, flow_version AS flowVersion, revision, status,
   trigger_key AS triggerKey, trigger_type AS triggerType, delivery_id AS deliveryId, source_run_id AS sourceRunId,
   started_at AS startedAt, completed_at AS completedAt`;
@@ -19,31 +27,6 @@ interface TriggerRow extends Pick<RunTrigger, 'contentType' | 'body'> {
   readonly triggerKey: string;
   readonly headers: string;
 }
-
-interface StepRow extends Omit<Step, 'runId' | 'input' | 'output' | 'error' | 'evaluationTrace'> {
-  readonly input: string | null;
-  readonly output: string | null;
-  readonly error: string | null;
-  readonly evaluationTrace: string | null;
-}
-
-interface AttemptRow extends Omit<Attempt, 'input' | 'output' | 'error'> {
-  readonly stepKey: string;
-  readonly input: string | null;
-  readonly output: string | null;
-  readonly error: string | null;
-}
-
-const searchable: Searchable = {
-  table: 'runs',
-  key: 'rowid',
-  order: 'started_at DESC, rowid DESC',
-  columns: ['id', 'flow_name', 'trigger_key', 'delivery_id'],
-  byId: [
-    'SELECT rowid FROM runs WHERE id >= ? AND id < ?',
-    'SELECT r.rowid FROM deliveries d JOIN runs r ON r.id = d.run_id WHERE d.id >= ? AND d.id < ?',
-  ],
-};
 
 export function prepareListRuns(db: Database): (query: RunQuery) => Page<Run> {
   const pages = preparePages<Run, Run>(db, {
@@ -75,6 +58,17 @@ export function prepareListRuns(db: Database): (query: RunQuery) => Page<Run> {
   };
 }
 
+const searchable: Searchable = {
+  table: 'runs',
+  key: 'rowid',
+  order: 'started_at DESC, rowid DESC',
+  columns: ['id', 'flow_name', 'trigger_key', 'delivery_id'],
+  byId: [
+    'SELECT rowid FROM runs WHERE id >= ? AND id < ?',
+    'SELECT r.rowid FROM deliveries d JOIN runs r ON r.id = d.run_id WHERE d.id >= ? AND d.id < ?',
+  ],
+};
+
 function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>): Condition {
   return { sql: '(started_at, rowid) < (?, (SELECT rowid FROM runs WHERE id = ?))', values: [startedAt, id] };
 }
@@ -91,6 +85,42 @@ export function prepareFindRun(db: Database): (runId: string) => RunDetail | und
     const { contentType, headers, body, ...run } = row;
     return { ...run, trigger: toTrigger(row) };
   };
+}
+
+/** More runs that repeat one than anybody looks through. */
+const MAX_DERIVED = 500;
+
+export function prepareFindLineage(db: Database): (runId: string) => Lineage | undefined {
+  const find = db.prepare<[string], Run>(`SELECT ${runColumns} FROM runs WHERE id = ?`);
+  const listDerived = db.prepare<[string], Run>(
+    `SELECT ${runColumns} FROM runs WHERE source_run_id = ? ORDER BY started_at DESC, id DESC LIMIT ${MAX_DERIVED}`,
+  );
+  return (runId) => {
+    const run = find.get(runId);
+    if (run === undefined) return undefined;
+    const source = run.sourceRunId === null ? undefined : find.get(run.sourceRunId);
+    return { source, derived: listDerived.all(runId).reverse() };
+  };
+}
+
+export function prepareListSignals(db: Database): (runId: string) => SignalRecord[] {
+  const list = db.prepare<[string], SignalRecord>(`
+    SELECT name, delivered_at AS deliveredAt, step_key AS stepKey FROM signals WHERE run_id = ? ORDER BY id`);
+  return (runId) => list.all(runId);
+}
+
+interface StepRow extends Omit<Step, 'runId' | 'input' | 'output' | 'error' | 'evaluationTrace'> {
+  readonly input: string | null;
+  readonly output: string | null;
+  readonly error: string | null;
+  readonly evaluationTrace: string | null;
+}
+
+interface AttemptRow extends Omit<Attempt, 'input' | 'output' | 'error'> {
+  readonly stepKey: string;
+  readonly input: string | null;
+  readonly output: string | null;
+  readonly error: string | null;
 }
 
 const stepColumns = `
@@ -169,8 +199,4 @@ function toTrigger({ triggerKey, contentType, headers, body }: TriggerRow): RunT
 
 function jsonOf(row: { input: string | null; output: string | null; error: string | null }) {
   return { input: fromJson(row.input), output: fromJson(row.output), error: toError(row.error) };
-}
-
-export function toError(text: string | null): StepError | null {
-  return text === null ? null : JSON.parse(text);
 }

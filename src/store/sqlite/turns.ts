@@ -1,8 +1,8 @@
 import type { Database } from 'better-sqlite3';
 import { LRUCache } from 'lru-cache';
 import type { Graph, Manifest, StepStatus } from '../../model/manifest.ts';
-import type { Claim, ClaimRequest, SlotLimit } from '../store.ts';
-import type { StopTimes } from './stops.ts';
+import type { Claim, ClaimRequest, SlotLimit, SlotWait, SlotWaits } from '../store.ts';
+import type { StopTimes } from './control.ts';
 
 type Found = 'token' | 'attempt' | 'startedAt' | 'attemptStartedAt' | 'aloneMs' | 'resumed' | 'loop' | 'stop';
 
@@ -26,7 +26,7 @@ export const DUE_ROWS = `
   FROM steps s CROSS JOIN runs r ON r.id = s.run_id AND r.status = 'Running'`;
 
 /** The steps that the index of due steps holds: all but those that must run alone. */
-export const ORDINARY = 'due_at IS NOT NULL AND deaths < 2';
+const ORDINARY = 'due_at IS NOT NULL AND deaths < 2';
 
 /** A flow's steps of one type that are due or will be, oldest first. */
 export interface Lane {
@@ -102,55 +102,6 @@ export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row:
   };
 }
 
-interface Waiting {
-  readonly flows: readonly FlowTurns[];
-  readonly lanes: number;
-  /** When the first lease of a running step ends. */
-  readonly nextLapse: number;
-  /** Steps that hold a slot, those apart that must run alone. */
-  readonly running: number;
-}
-
-/** Makes the function that lists flows with steps that wait to be started, with what they may run and what they do. */
-export function prepareListFlowTurns(db: Database): (now: number) => Waiting {
-  const listLanes = prepareListLanes(db);
-  const limitsOf = prepareLimitsOf(db);
-  return (now) => {
-    const { lanes, running, nextLapse } = listLanes(now);
-    const flows = new Map<string, FlowTurns>();
-    for (const lane of lanes) {
-      const { flowId } = lane;
-      const known = flows.get(flowId);
-      if (known === undefined) flows.set(flowId, flowOf(lane, running, limitsOf));
-      else known.lanes.push(lane);
-    }
-    const total = running.reduce((sum, { count }) => sum + count, 0);
-    return { flows: [...flows.values()], lanes: lanes.length, nextLapse, running: total };
-  };
-}
-
-function flowOf(lane: Lane, running: readonly RunningCount[], limitsOf: (flowId: string) => Limits): FlowTurns {
-  const own = running.filter(({ flowId }) => flowId === lane.flowId);
-  return {
-    flowId: lane.flowId,
-    lanes: [lane],
-    limits: limitsOf(lane.flowId),
-    runningByType: new Map(own.map(({ stepType, count }) => [stepType, count])),
-    running: own.reduce((sum, { count }) => sum + count, 0),
-  };
-}
-
-/** The limit that a flow has reached, for all of its steps or for those of that type. */
-export function limitReached({ limits, running, runningByType }: FlowTurns, { stepType }: Lane): SlotLimit | null {
-  if (running >= limits.flow) return { concurrency: limits.flow, stepType: null };
-  const concurrency = limits.byType.get(stepType) ?? Number.POSITIVE_INFINITY;
-  return (runningByType.get(stepType) ?? 0) >= concurrency ? { concurrency, stepType } : null;
-}
-
-function isFull(flow: FlowTurns, lane: Lane): boolean {
-  return limitReached(flow, lane) !== null;
-}
-
 function nextTurn(
   flows: Iterable<FlowTurns>,
   { now, lastTurns }: { now: number; lastTurns: LRUCache<string, number> },
@@ -186,6 +137,98 @@ function left(
     }
   }
   return { nextDueAt: Number.isFinite(nextDueAt) ? nextDueAt : null, isHeldBack };
+}
+
+// Counting reads a row for each step: what is counted costs a few milliseconds, and a million would take a second.
+const COUNTED_OF_LANE = 1000;
+const COUNTED = 10_000;
+
+export function prepareListSlotWaits(db: Database): (query: { now: number; dueBefore: number }) => SlotWaits {
+  const listFlowTurns = prepareListFlowTurns(db);
+  const countDue = db.prepare<[string, string, number, number], { count: number }>(`
+    SELECT count(*) AS count FROM (
+      SELECT 1 FROM steps
+      WHERE ${ORDINARY} AND status = 'Pending' AND flow_id = ? AND step_type = ? AND due_at <= ? LIMIT ?)`);
+  // A suspect that holds no lease waits itself.
+  const findAlone = db.prepare<[number], { runId: string; stepKey: string }>(`
+    SELECT run_id AS runId, step_key AS stepKey FROM steps
+    WHERE due_at > ? AND deaths >= 2 AND status = 'Running' AND lease_token IS NOT NULL ORDER BY due_at LIMIT 1`);
+  return ({ now, dueBefore }) => {
+    const { flows, running } = listFlowTurns(now);
+    const alone = findAlone.get(now) ?? null;
+    const waits = new Map<string, SlotWait>();
+    let budget = COUNTED;
+    for (const flow of flows) {
+      for (const lane of flow.lanes) {
+        if (lane.status === 'Running' || lane.dueAt > dueBefore) continue;
+        const { flowId, stepType, dueAt } = lane;
+        const most = Math.max(1, Math.min(COUNTED_OF_LANE, budget));
+        const found = countDue.get(flowId, stepType, dueBefore, most + 1)?.count ?? 0;
+        const count = Math.min(found, most);
+        budget -= count;
+        const limit = limitReached(flow, lane);
+        const key = `${flowId} ${limit === null ? '' : (limit.stepType ?? '*')}`;
+        const known = waits.get(key);
+        waits.set(key, {
+          flowId,
+          limit,
+          count: count + (known?.count ?? 0),
+          isMore: found > most || known?.isMore === true,
+          oldestDueAt: Math.min(dueAt, known?.oldestDueAt ?? dueAt),
+        });
+      }
+    }
+    return { running: running + Number(alone !== null), alone, waits: [...waits.values()] };
+  };
+}
+
+interface Waiting {
+  readonly flows: readonly FlowTurns[];
+  readonly lanes: number;
+  /** When the first lease of a running step ends. */
+  readonly nextLapse: number;
+  /** Steps that hold a slot, those apart that must run alone. */
+  readonly running: number;
+}
+
+/** Makes the function that lists flows with steps that wait to be started, with what they may run and what they do. */
+function prepareListFlowTurns(db: Database): (now: number) => Waiting {
+  const listLanes = prepareListLanes(db);
+  const limitsOf = prepareLimitsOf(db);
+  return (now) => {
+    const { lanes, running, nextLapse } = listLanes(now);
+    const flows = new Map<string, FlowTurns>();
+    for (const lane of lanes) {
+      const { flowId } = lane;
+      const known = flows.get(flowId);
+      if (known === undefined) flows.set(flowId, flowOf(lane, running, limitsOf));
+      else known.lanes.push(lane);
+    }
+    const total = running.reduce((sum, { count }) => sum + count, 0);
+    return { flows: [...flows.values()], lanes: lanes.length, nextLapse, running: total };
+  };
+}
+
+function flowOf(lane: Lane, running: readonly RunningCount[], limitsOf: (flowId: string) => Limits): FlowTurns {
+  const own = running.filter(({ flowId }) => flowId === lane.flowId);
+  return {
+    flowId: lane.flowId,
+    lanes: [lane],
+    limits: limitsOf(lane.flowId),
+    runningByType: new Map(own.map(({ stepType, count }) => [stepType, count])),
+    running: own.reduce((sum, { count }) => sum + count, 0),
+  };
+}
+
+/** The limit that a flow has reached, for all of its steps or for those of that type. */
+function limitReached({ limits, running, runningByType }: FlowTurns, { stepType }: Lane): SlotLimit | null {
+  if (running >= limits.flow) return { concurrency: limits.flow, stepType: null };
+  const concurrency = limits.byType.get(stepType) ?? Number.POSITIVE_INFINITY;
+  return (runningByType.get(stepType) ?? 0) >= concurrency ? { concurrency, stepType } : null;
+}
+
+function isFull(flow: FlowTurns, lane: Lane): boolean {
+  return limitReached(flow, lane) !== null;
 }
 
 interface RunningCount {

@@ -1,13 +1,23 @@
 import { parentPort } from 'node:worker_threads';
-import { toFailure } from './call-queue.ts';
-import type { ToThread } from './messages.ts';
-import { openReaderService } from './reader.ts';
-import type { Send, Service } from './service.ts';
-import { openWriterService } from './writer.ts';
+import type { Database } from 'better-sqlite3';
+import { type Job, prepareBatch, type Settled } from './batch.ts';
+import { type FileWatch, keepLogInMemory, openReader, openWriter, sqliteCode } from './connection.ts';
+import {
+  type Answer,
+  type Call,
+  type Failure,
+  type FromThread,
+  inMemory,
+  type StoreOptions,
+  type ToThread,
+} from './messages.ts';
+import { NonceIndex, withIndexing } from './nonce-index.ts';
+import { operations, prepareRuns, type Runs, threadOf } from './operations.ts';
+import { boundLog } from './removal.ts';
 
 if (parentPort === null) throw new Error('This file is the entry of a worker thread.');
 const port = parentPort;
-const send: Send = (message) => port.postMessage(message);
+const send = (message: FromThread) => port.postMessage(message);
 let service: Service | undefined;
 
 port.on('message', (message: ToThread) => {
@@ -33,10 +43,242 @@ port.on('message', (message: ToThread) => {
 
 function open({ path, role, options }: Extract<ToThread, { kind: 'open' }>): void {
   try {
-    service = role === 'writer' ? openWriterService({ path, options, send }) : openReaderService(path, send);
+    service = role === 'writer' ? openWriterService(path, options) : openReaderService(path);
     send({ kind: 'opened' });
   } catch (error) {
     send({ kind: 'notOpened', failure: toFailure(error) });
     port.close();
+  }
+}
+
+/** What a thread does with its connection. */
+interface Service {
+  take(calls: readonly Call[], bytes: Uint8Array): void;
+  /** The reader's part of a checkpoint. */
+  checkpoint?(): void;
+  /** The writer's part, once the reader has done its. */
+  checkpointed?(): void;
+  /** Answers what was taken before, then lets go of the database. */
+  close(): void;
+}
+
+/** A batch holds no more, so that its first caller waits for a commit of a bounded size. */
+const maxCalls = 512;
+const maxBytes = 8 * 1024 * 1024;
+
+/** Answers what writes, in batches; where the store is in memory all that reads too, for no other connection sees it. */
+function openWriterService(path: string, options: StoreOptions): Service {
+  const { db, watch, close } = openWriter(path);
+  const isAlone = path === inMemory;
+  if (options.log.inMemory) keepLogInMemory(db);
+  const index = new NonceIndex(db);
+  const runs = prepareRuns((name) => {
+    const operation = operations[name];
+    if (operation.thread === 'writer') return operation.prepare(db, { index, held: options.held });
+    return isAlone || threadOf(name, options) === 'writer' ? operation.prepare(db) : undefined;
+  });
+  // Last of all that is counted in a batch: it goes by the counts.
+  boundLog(db, options.log);
+  const log = isAlone ? undefined : watchLog(db, () => send({ kind: 'logGrown' }));
+  const runIndexed = withIndexing(prepareBatch(db, 'BEGIN IMMEDIATE'), index);
+  const runLogged = (jobs: readonly Job[]) => {
+    const settled = runIndexed(jobs);
+    log?.committed();
+    return settled;
+  };
+  const runBatch =
+    watch === undefined
+      ? runLogged
+      : withWatch(runLogged, watch, (error) => send({ kind: 'lost', failure: toFailure(error) }));
+  const queue = new CallQueue({ runs, runBatch, maxCalls, maxBytes });
+  return {
+    take: (calls, bytes) => queue.take(calls, bytes),
+    checkpointed: () => log?.checkpointed(),
+    close() {
+      queue.drain();
+      close();
+    },
+  };
+}
+
+/**
+ * Runs nothing once the database file is lost, and acknowledges nothing that may have been written into a lost one: it
+ * looks before each batch and again between commit and answers. `tell` is called once.
+ */
+function withWatch(
+  runBatch: (jobs: readonly Job[]) => Settled[],
+  watch: FileWatch,
+  tell: (error: Error) => void,
+): typeof runBatch {
+  let isTold = false;
+  const check = () => {
+    const error = watch.check();
+    if (error !== undefined && watch.isLost && !isTold) {
+      isTold = true;
+      tell(error);
+    }
+    return error;
+  };
+  return (jobs) => {
+    const settled = check() === undefined ? runBatch(jobs) : [];
+    const error = check();
+    return error === undefined ? settled : jobs.map(() => ({ isFulfilled: false, error }));
+  };
+}
+
+/** Answers what reads, one call a transaction: a slow query makes nobody wait who was called before it. */
+function openReaderService(path: string): Service {
+  const { db, close } = openReader(path);
+  const runs = prepareRuns((name) => {
+    const operation = operations[name];
+    return operation.thread === 'reader' ? operation.prepare(db) : undefined;
+  });
+  const runBatch = prepareBatch(db, 'BEGIN');
+  const queue = new CallQueue({ runs, runBatch, maxCalls: 1, maxBytes: 0 });
+  return {
+    take: (calls, bytes) => queue.take(calls, bytes),
+    checkpoint() {
+      checkpoint(db);
+      send({ kind: 'checkpointed' });
+    },
+    close() {
+      queue.drain();
+      close();
+    },
+  };
+}
+
+interface CallQueueOptions {
+  readonly runs: Runs;
+  readonly runBatch: (jobs: readonly Job[]) => Settled[];
+  /** A batch ends after so many calls, or with the call whose body exceeds so many bytes. */
+  readonly maxCalls: number;
+  readonly maxBytes: number;
+}
+
+interface QueuedCall {
+  readonly id: number;
+  readonly job: Job;
+  readonly bytes: number;
+}
+
+/**
+ * Runs calls in batches that set their own pace: what arrives while one commits waits in the thread's port and is the
+ * next one. No timer makes anybody wait for company.
+ */
+class CallQueue {
+  readonly #options: CallQueueOptions;
+  #queue: QueuedCall[] = [];
+  #isScheduled = false;
+
+  constructor(options: CallQueueOptions) {
+    this.#options = options;
+  }
+
+  take(calls: readonly Call[], bytes: Uint8Array): void {
+    let offset = 0;
+    for (const { id, name, args, bodyBytes } of calls) {
+      const run = this.#options.runs[name];
+      if (run === undefined) throw new Error(`${name} is not for this thread`);
+      const length = bodyBytes ?? 0;
+      const body = bodyBytes === undefined ? [] : [bytes.subarray(offset, offset + length)];
+      offset += length;
+      // Messages have no type; the table of operations types both their ends.
+      this.#queue.push({ id, job: () => run(...([...args, ...body] as never[])), bytes: length });
+    }
+    this.#schedule();
+  }
+
+  /** Runs all that was taken. */
+  drain(): void {
+    while (this.#queue.length > 0) this.#runNext();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#queue.length === 0) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      if (this.#queue.length > 0) this.#runNext();
+      this.#schedule();
+    });
+  }
+
+  #runNext(): void {
+    const calls = this.#queue.splice(0, this.#nextLength());
+    const settled = this.#options.runBatch(calls.map(({ job }) => job));
+    send({ kind: 'answers', answers: calls.map(({ id }, at) => toAnswer(id, settled[at])) });
+  }
+
+  #nextLength(): number {
+    const { maxCalls, maxBytes } = this.#options;
+    let bytes = 0;
+    let length = 0;
+    for (const call of this.#queue) {
+      length += 1;
+      bytes += call.bytes;
+      if (length >= maxCalls || bytes >= maxBytes) break;
+    }
+    return length;
+  }
+}
+
+function toAnswer(id: number, settled: Settled | undefined): Answer {
+  return settled?.isFulfilled ? { id, value: settled.value } : { id, failure: toFailure(settled?.error) };
+}
+
+function toFailure(error: unknown): Failure {
+  return { message: error instanceof Error ? error.message : String(error), code: sqliteCode(error) };
+}
+
+/** 4 MiB of pages: small steps that never hold the disk for long. */
+const checkpointFrames = 512;
+/** 16 MiB of pages: see `watchLog`. */
+const restartFrames = 2048;
+
+interface LogState {
+  /** Pages in the log. */
+  readonly log: number;
+  /** How many of them are in the database file too. */
+  readonly checkpointed: number;
+}
+
+interface LogWatch {
+  /** After each commit. */
+  committed(): void;
+  /** After the checkpoint that was asked for. */
+  checkpointed(): void;
+}
+
+/**
+ * Keeps the write-ahead log short without making a commit wait for it.
+ *
+ * A thread of its own copies the log into the database file while commits go on. The log can only start over at its
+ * beginning when all of it is copied, though, which never happens while commits go on: so once it is long, what
+ * little the copy has missed is copied here, between two transactions.
+ */
+function watchLog(db: Database, askForCheckpoint: () => void): LogWatch {
+  const measure = db.prepare<[], LogState>('PRAGMA wal_checkpoint(NOOP)');
+  let isAsked = false;
+  return {
+    committed() {
+      const state = isAsked ? undefined : measure.get();
+      if (state === undefined || state.log - state.checkpointed < checkpointFrames) return;
+      isAsked = true;
+      askForCheckpoint();
+    },
+    checkpointed() {
+      isAsked = false;
+      if ((measure.get()?.log ?? 0) >= restartFrames) checkpoint(db);
+    },
+  };
+}
+
+/** Copies what no reader holds back and waits for nobody. */
+function checkpoint(db: Database): void {
+  try {
+    db.pragma('wal_checkpoint(PASSIVE)');
+  } catch {
+    // The log holds everything and is complete without its copy; its growth asks again.
   }
 }

@@ -1,6 +1,4 @@
-import type { Migration } from './migration.ts';
-
-export const initial: Migration = {
+export const initial = {
   version: 1,
   name: 'initial',
   sql: `

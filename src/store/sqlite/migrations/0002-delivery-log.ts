@@ -1,6 +1,4 @@
-import type { Migration } from './migration.ts';
-
-export const deliveryLog: Migration = {
+export const deliveryLog = {
   version: 2,
   name: 'delivery log',
   sql: `

@@ -1,6 +1,4 @@
-import type { Migration } from './migration.ts';
-
-export const runtime: Migration = {
+export const runtime = {
   version: 3,
   name: 'runtime',
   sql: `

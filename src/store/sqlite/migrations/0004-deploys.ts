@@ -1,6 +1,4 @@
-import type { Migration } from './migration.ts';
-
-export const deploys: Migration = {
+export const deploys = {
   version: 4,
   name: 'deploys',
   sql: `

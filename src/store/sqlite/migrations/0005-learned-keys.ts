@@ -1,6 +1,4 @@
-import type { Migration } from './migration.ts';
-
-export const learnedKeys: Migration = {
+export const learnedKeys = {
   version: 5,
   name: 'learned keys',
   sql: `

@@ -1,9 +1,15 @@
-import { DURATION_STEPS, LONGEST_STEP } from '../durations.ts';
-import type { Migration } from './migration.ts';
+// Steps of 2, 5 and 10 hundredths of a power of ten, as in `roundDuration`; written here too, for the history of a schema
+// must not change with the code. A test compares them.
+const durationSteps = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000].flatMap((power) => [
+  { below: 50 * power, step: 2 * power },
+  { below: 100 * power, step: 5 * power },
+  { below: 200 * power, step: 10 * power },
+]);
+const longestStep = 1_000_000_000;
 
 const rounded = (ms: string) => `CASE WHEN ${ms} < 20 THEN max(${ms}, 0)
-  ${DURATION_STEPS.map(({ below, step }) => `WHEN ${ms} < ${below} THEN (${ms} + ${Math.floor(step / 2)}) / ${step} * ${step}`).join('\n  ')}
-  ELSE ${ms} / ${LONGEST_STEP} * ${LONGEST_STEP} END`;
+  ${durationSteps.map(({ below, step }) => `WHEN ${ms} < ${below} THEN (${ms} + ${Math.floor(step / 2)}) / ${step} * ${step}`).join('\n  ')}
+  ELSE ${ms} / ${longestStep} * ${longestStep} END`;
 
 const endedAt = 'coalesce(completed_at, started_at)';
 /** Fills the counts from the records that there are. */
@@ -25,7 +31,7 @@ export const countRecords = `
   INSERT INTO run_durations SELECT '', hour, duration_ms, sum(count) FROM run_durations GROUP BY 2, 3;
 `;
 
-export const figures: Migration = {
+export const figures = {
   version: 6,
   name: 'figures',
   sql: `

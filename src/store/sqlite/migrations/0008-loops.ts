@@ -1,6 +1,4 @@
-import type { Migration } from './migration.ts';
-
-export const loops: Migration = {
+export const loops = {
   version: 8,
   name: 'loops',
   sql: `

@@ -1,6 +1,4 @@
-import type { Migration } from './migration.ts';
-
-export const slots: Migration = {
+export const slots = {
   version: 9,
   name: 'slots',
   sql: `

@@ -1,6 +1,4 @@
-import type { Migration } from './migration.ts';
-
-export const largeRows: Migration = {
+export const largeRows = {
   version: 10,
   name: 'large rows',
   sql: `

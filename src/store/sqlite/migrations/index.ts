@@ -8,9 +8,16 @@ import { bounds } from './0007-bounds.ts';
 import { loops } from './0008-loops.ts';
 import { slots } from './0009-slots.ts';
 import { largeRows } from './0010-large-rows.ts';
-import type { Migration } from './migration.ts';
 
-/** The schema's history in order; append only. */
+/** One step of the schema. Never changed once released: a database that has it will not run it again. */
+export interface Migration {
+  /** Grows from one to the next. */
+  readonly version: number;
+  readonly name: string;
+  readonly sql: string;
+}
+
+/** The schema's history in order; append only. A migration imports nothing, so that no later change of code changes it. */
 export const migrations: readonly Migration[] = [
   initial,
   deliveryLog,

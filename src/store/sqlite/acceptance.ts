@@ -1,12 +1,11 @@
 import type { Database } from 'better-sqlite3';
 import type { RunStatus } from '../../model/manifest.ts';
-import type { Acceptance, AcceptResult, NewRun, NonceClaim } from '../store.ts';
+import type { Acceptance, AcceptResult, NewRun, NonceClaim, NonceSearch } from '../store.ts';
+import type { SqlValue } from './columns.ts';
 import { type DeliveryValues, deliveryValues, prepareInsertDelivery } from './deliveries.ts';
-import { type KnownKey, prepareKnownKeys } from './former-keys.ts';
-import { prepareClaimNonce } from './nonces.ts';
-import type { WriterState } from './operations.ts';
-import { prepareRunTallies } from './run-tallies.ts';
-import type { SqlValue } from './sql-value.ts';
+import { prepareRunTallies } from './figures.ts';
+import type { StoreOptions } from './messages.ts';
+import { hashOfNonce, type NonceIndex } from './nonce-index.ts';
 
 /**
  * An acceptance as the values of its rows, body apart. Made by the caller's thread: a flat list costs half as much to
@@ -67,6 +66,12 @@ export function runValues(run: NewRun): RunValues {
     ],
     steps: run.steps.map(({ stepKey, stepType, dueAt }) => [stepKey, stepType, dueAt]),
   };
+}
+
+/** What the writer knows beside its database. */
+export interface WriterState {
+  readonly index: NonceIndex;
+  readonly held: StoreOptions['held'];
 }
 
 type KeepRun = (run: RunValues, idempotencyKey: string | null, body: Uint8Array) => void;
@@ -176,5 +181,119 @@ export function prepareInsertRun(db: Database): KeepRun {
     insertRun.run(id, flowId, triggerKey, startedAt, status, completedAt, revision, rest, idempotencyKey, body);
     tallies.added(run);
     for (const step of steps) insertStep.run(id, flowId, step);
+  };
+}
+
+/** The first use of a nonce that is still alive. */
+interface KnownNonce {
+  readonly runId: string;
+  readonly bodySha256: string;
+}
+
+/** Where a nonce must be new, the run that its row is to name, and when. */
+interface NonceScope {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  /** Where it is looked for: the trigger's own key and those that it had. */
+  readonly keys: readonly KnownKey[];
+  readonly runId: string;
+  readonly now: number;
+}
+
+type ClaimNonce = (nonce: NonceClaim, scope: NonceScope) => KnownNonce | undefined;
+
+/** Keeps the nonce and yields nothing where it is new or expired; else yields what is known of it and changes nothing. */
+export function prepareClaimNonce(db: Database, index: NonceIndex): ClaimNonce {
+  const find = db.prepare<unknown[], KnownNonce>(`
+    SELECT run_id AS runId, body_sha256 AS bodySha256 FROM nonces
+    WHERE seq = ? AND nonce = ? AND trigger_key = ? AND flow_id = ? AND expires_at > ?`);
+  const insert = db.prepare<unknown[]>(`
+    INSERT INTO nonces (seq, hash, flow_id, trigger_key, nonce, body_sha256, run_id, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
+
+  return ({ value, bodySha256, expiresAt }, { flowId, keys, triggerKey, runId, now }) => {
+    for (const key of keys) {
+      for (const seq of index.find(hashOfNonce(flowId, key.triggerKey, value))) {
+        const known = seq <= key.lastSeq ? find.get(seq, value, key.triggerKey, flowId, now) : undefined;
+        if (known !== undefined) return known;
+      }
+    }
+    const nonceHash = hashOfNonce(flowId, triggerKey, value);
+    insert.run(index.add(nonceHash), nonceHash, flowId, triggerKey, value, bodySha256, runId, expiresAt);
+    return undefined;
+  };
+}
+
+export function prepareFindAcceptedNonce(db: Database): (search: NonceSearch) => string | undefined {
+  const find = db.prepare<SqlValue[], { runId: string }>(`
+    SELECT run_id AS runId FROM deliveries
+    WHERE flow_id = ? AND trigger_key = ? AND received_at >= ? AND received_at < ? AND run_id IS NOT NULL AND instr(facts, ?) > 0
+      AND EXISTS (SELECT 1 FROM json_each(facts) gate WHERE json_extract(gate.value, '$.facts.nonce') = ?)
+    ORDER BY id LIMIT 1`);
+  const knownKeys = prepareKnownKeys(db);
+  return ({ flowId, triggerKey, nonce, since }) => {
+    for (const key of knownKeys(flowId, triggerKey)) {
+      const found = find.get(flowId, key.triggerKey, since, key.reusedAt, JSON.stringify(nonce), nonce);
+      if (found !== undefined) return found.runId;
+    }
+    return undefined;
+  };
+}
+
+/** A key under which a trigger's deliveries may have been accepted. */
+interface KnownKey {
+  readonly triggerKey: string;
+  /** The newest nonce that counts. */
+  readonly lastSeq: number;
+  /** Idempotency keys count that were kept before. */
+  readonly reusedAt: number;
+}
+
+const NEVER = Number.MAX_SAFE_INTEGER;
+
+/**
+ * Yields the key of a trigger and those that it had before it was renamed. And the one that it has since then, for a
+ * delivery that came before the rename may be accepted after it.
+ */
+export function prepareKnownKeys(db: Database): (flowId: string, triggerKey: string) => readonly KnownKey[] {
+  const find = db.prepare<SqlValue[], KnownKey>(`
+    SELECT former_key AS triggerKey, coalesce(last_seq, ${NEVER}) AS lastSeq, coalesce(reused_at, ${NEVER}) AS reusedAt
+    FROM former_trigger_keys WHERE flow_id = ? AND trigger_key = ?
+    UNION ALL
+    SELECT trigger_key, ${NEVER}, ${NEVER} FROM former_trigger_keys
+    WHERE flow_id = ? AND former_key = ? AND last_seq IS NULL`);
+  return (flowId, triggerKey) => [
+    { triggerKey, lastSeq: NEVER, reusedAt: NEVER },
+    ...find.all(flowId, triggerKey, flowId, triggerKey),
+  ];
+}
+
+/** What a deploy says about the keys of triggers. */
+interface KeyChange {
+  readonly flowId: string;
+  /** All that the flow has now. */
+  readonly triggerKeys: readonly string[];
+  readonly renamed: readonly { readonly from: string; readonly to: string }[];
+  readonly at: number;
+}
+
+export function prepareKeepFormerKeys(db: Database): (change: KeyChange) => void {
+  const reuse = db.prepare<SqlValue[]>(`
+    UPDATE former_trigger_keys
+    SET last_seq = (SELECT coalesce(max(seq), 0) FROM nonces), reused_at = ?
+    WHERE flow_id = ? AND former_key = ? AND last_seq IS NULL`);
+  const rename = db.prepare<SqlValue[]>(`
+    INSERT INTO former_trigger_keys (flow_id, trigger_key, former_key) VALUES (?, ?, ?)
+    ON CONFLICT DO UPDATE SET last_seq = NULL, reused_at = NULL`);
+  const inherit = db.prepare<SqlValue[]>(`
+    INSERT OR IGNORE INTO former_trigger_keys (flow_id, trigger_key, former_key, last_seq, reused_at)
+    SELECT flow_id, ?, former_key, last_seq, reused_at FROM former_trigger_keys
+    WHERE flow_id = ? AND trigger_key = ? AND former_key <> ?`);
+  return ({ flowId, triggerKeys, renamed, at }) => {
+    for (const key of triggerKeys) reuse.run(at, flowId, key);
+    for (const { from, to } of renamed) {
+      rename.run(flowId, to, from);
+      inherit.run(to, flowId, from, to);
+    }
   };
 }

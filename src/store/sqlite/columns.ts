@@ -1,6 +1,9 @@
 import { type Json, parseJson } from '../../model/json.ts';
 import type { StepError } from '../../model/run.ts';
 
+/** What a column takes; bytes travel apart. */
+export type SqlValue = string | number | null;
+
 /** JSON as a column keeps it: null is SQL's. */
 export function toJson(value: Json | StepError | undefined): string | null {
   return value === null || value === undefined ? null : JSON.stringify(value);
@@ -8,4 +11,8 @@ export function toJson(value: Json | StepError | undefined): string | null {
 
 export function fromJson(text: string | null): Json {
   return text === null ? null : parseJson(text);
+}
+
+export function toError(text: string | null): StepError | null {
+  return text === null ? null : JSON.parse(text);
 }

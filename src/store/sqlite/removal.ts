@@ -1,7 +1,10 @@
 import type { Database } from 'better-sqlite3';
 import type { PurgedSlice } from '../store.ts';
+import { gatheringsOf } from './batch.ts';
+import type { SqlValue } from './columns.ts';
+import { HOUR_MS } from './figures.ts';
+import type { LogOptions } from './messages.ts';
 
-const HOUR_MS = 3_600_000;
 /**
  * A slice ends with the row that brings its values to so much: freeing pages costs as much as writing them. 200 rows of
  * 1 KiB hold the writer for 3 ms, 1 MiB of values for 2 ms.
@@ -124,4 +127,96 @@ function prepareForgetFigures(db: Database): (before: number) => void {
   return (before) => {
     for (const deletion of forget) deletion.run(Math.floor(before / HOUR_MS));
   };
+}
+
+/** Stats look back 720 hours; counts of older minutes are asked for no more. */
+const countedMinutes = 31 * 24 * 60;
+
+export function preparePurgeDeliveries(db: Database): (purge: { before: number; limit: number }) => number {
+  const purgeFrom = (table: string) =>
+    db.prepare<SqlValue[]>(`
+      DELETE FROM ${table} WHERE id IN (
+        SELECT id FROM ${table} d
+        WHERE received_at < ? AND NOT EXISTS (SELECT 1 FROM held_deliveries h WHERE h.delivery_id = d.id)
+        ORDER BY received_at LIMIT ?)`);
+  const purge = purgeFrom('deliveries');
+  // Where the log is in memory, what the database has is of an earlier setting: it grows old all the same.
+  const purgeStored = purgeFrom('main.deliveries');
+  const forget = db.prepare<SqlValue[]>(`
+    DELETE FROM delivery_counts
+    WHERE minute < (SELECT max(minute) FROM delivery_counts) - ${countedMinutes} AND minute < ?`);
+  const forgetHours = db.prepare<SqlValue[]>(`
+    DELETE FROM delivery_hours
+    WHERE hour < (SELECT max(hour) FROM delivery_hours) - ${countedMinutes / 60} AND hour < ?`);
+  return ({ before, limit }) => {
+    forget.run(Math.floor(before / 60_000));
+    forgetHours.run(Math.floor(before / HOUR_MS));
+    const purged = purge.run(before, limit).changes;
+    return purged === limit ? purged : purged + purgeStored.run(before, limit - purged).changes;
+  };
+}
+
+export function preparePurgeNonces(db: Database): (purge: { now: number; limit: number }) => number {
+  const purge = db.prepare(`
+    DELETE FROM nonces WHERE seq IN (SELECT seq FROM nonces WHERE expires_at < ? ORDER BY expires_at LIMIT ?)`);
+  return ({ now, limit }) => purge.run(now, limit).changes;
+}
+
+/** So many free pages are left for what comes next: 8 MiB. */
+const sparePages = 1024;
+
+export function prepareReleaseSpace(db: Database): (request: { pages: number }) => number {
+  const free = db.prepare<[], { freelist_count: number }>('PRAGMA freelist_count');
+  const count = () => free.get()?.freelist_count ?? 0;
+  return ({ pages }) => {
+    const before = count();
+    if (before <= sparePages) return 0;
+    db.pragma(`incremental_vacuum(${Math.min(pages, before - sparePages)})`);
+    return before - count();
+  };
+}
+
+/** A turn of the writer at the start, and a page of rows to delete from. */
+const chunkRows = 500;
+
+interface BoundedRow {
+  readonly id: string;
+  readonly keptBytes: number;
+}
+
+/**
+ * Keeps the delivery log within its bounds at every commit: what a batch adds beyond them pushes out the oldest records
+ * in the same transaction. In the database only records that started no run are bounded, so that no flood can push out
+ * what was accepted; in memory all are. Counts of what is gone stay in the stats.
+ */
+export function boundLog(db: Database, { inMemory, maxRows, maxBytes }: LogOptions): void {
+  const measure = db.prepare<[], { rows: number; bytes: number }>('SELECT rows, bytes FROM refused_state');
+  const bounded = inMemory ? '' : 'WHERE run_id IS NULL';
+  const oldest = db.prepare<[number], BoundedRow>(
+    `SELECT id, kept_bytes AS keptBytes FROM deliveries ${bounded} ORDER BY id LIMIT ?`,
+  );
+  const remove = db.prepare<SqlValue[]>('DELETE FROM deliveries WHERE id = ?');
+  /** Yields whether more has to go. */
+  const trimChunk = (): boolean => {
+    let { rows, bytes } = measure.get() ?? { rows: 0, bytes: 0 };
+    if (rows <= maxRows && bytes <= maxBytes) return false;
+    const chunk = oldest.all(chunkRows);
+    for (const { id, keptBytes } of chunk) {
+      if (rows <= maxRows && bytes <= maxBytes) return false;
+      remove.run(id);
+      rows -= 1;
+      bytes -= keptBytes;
+    }
+    return chunk.length === chunkRows;
+  };
+  // Lower bounds than the last process had are met before anything waits for the writer.
+  const trimAtOnce = db.transaction(trimChunk);
+  while (trimAtOnce.immediate());
+  gatheringsOf(db).add({
+    mark: () => 0,
+    undo() {},
+    write() {
+      while (trimChunk());
+    },
+  });
 }
