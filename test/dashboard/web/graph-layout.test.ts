@@ -1,11 +1,8 @@
 import * as dagre from '@dagrejs/dagre';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { edgeLabel } from '../../../src/dashboard/web/graph/edge-label.ts';
-import { edgeState } from '../../../src/dashboard/web/graph/edge-state.ts';
-import { type Box, layOut } from '../../../src/dashboard/web/graph/layout.ts';
-import { neighbour } from '../../../src/dashboard/web/graph/neighbour.ts';
-import { pathData } from '../../../src/dashboard/web/graph/path-data.ts';
+import { edgeLabel, edgeState } from '../../../src/dashboard/web/graph/graph.ts';
+import { type Box, layOut, neighbour, pathData } from '../../../src/dashboard/web/graph/layout.ts';
 import { iterationOf, pathOf, scopeOf } from '../../../src/dashboard/web/graph/step-paths.ts';
 import type { Edge, Graph, StepDefinition } from '../../../src/model/manifest.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { graphStepAt } from '../../../src/dashboard/web/graph/graph.ts';
+import { firstKeyAt, inIteration, loopAround } from '../../../src/dashboard/web/graph/step-paths.ts';
 import { eventLook } from '../../../src/dashboard/web/runs/event-look.ts';
-import { graphStepAt } from '../../../src/dashboard/web/runs/graph-step.ts';
-import { firstKeyAt, inIteration, loopAround } from '../../../src/dashboard/web/runs/loop-keys.ts';
 import { jsonProblem, suggestBody } from '../../../src/dashboard/web/runs/suggest-body.ts';
 import { zonedTime } from '../../../src/dashboard/web/schedules/zoned-time.ts';
 

@@ -1,14 +1,21 @@
 import type { RefObject } from 'preact';
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
+import { Icon } from '../kit/icon.tsx';
 import { Empty, Failure, Skeleton } from '../kit/page.tsx';
-import { chooseLayout, fittingScale } from './choose-layout.ts';
-import { useDagre } from './dagre.ts';
-import { EdgeLabels, EdgeLines } from './edges.tsx';
-import type { Graph } from './graph.ts';
-import type { GraphLayout, LaidStep } from './layout.ts';
-import { ARROWS, neighbour } from './neighbour.ts';
+import { type EdgeState, edgeState, edgeText, type Graph } from './graph.ts';
+import {
+  ARROWS,
+  chooseLayout,
+  type Dagre,
+  fittingScale,
+  type GraphLayout,
+  type LaidEdge,
+  type LaidStep,
+  LOOP_HEADER,
+  neighbour,
+  pathData,
+} from './layout.ts';
 import type { StepMark } from './step-mark.ts';
-import { StepNode } from './step-node.tsx';
 
 interface FlowGraphProps {
   readonly graph: Graph;
@@ -158,4 +165,171 @@ function useWidth(element: RefObject<HTMLElement | null>): number {
     return () => observer.disconnect();
   }, [element]);
   return width;
+}
+
+interface StepNodeProps {
+  readonly laid: LaidStep;
+  readonly mark: StepMark | undefined;
+  readonly isSelected: boolean;
+  /** Tab comes here first. */
+  readonly isEntry: boolean;
+  readonly onSelect: ((path: string) => void) | undefined;
+  readonly onKeyDown: (event: KeyboardEvent) => void;
+}
+
+const LOOP_MARGIN = 8;
+
+/** A step; where it can be selected a button, so that keyboards and screen readers know what it is without being told. */
+function StepNode({ laid, mark, isSelected, isEntry, onSelect, onKeyDown }: StepNodeProps) {
+  const { path, stepKey, step, x, y, width, height } = laid;
+  const isLoop = step.steps !== undefined;
+  const margin = isLoop ? LOOP_MARGIN : 0;
+  const place = {
+    left: `${x + margin}px`,
+    top: `${y + margin}px`,
+    width: `${width - 2 * margin}px`,
+    height: `${isLoop ? LOOP_HEADER - 2 * LOOP_MARGIN : height}px`,
+  };
+  const looks = {
+    class: ['graph-node', mark?.tone ?? 'plain', isLoop ? 'loop' : '', isSelected ? 'selected' : ''].join(' '),
+    style: place,
+    title: `${stepKey} (${step.type})${mark?.note === undefined ? '' : `: ${mark.note}`}`,
+  };
+  const content = (
+    <>
+      <Icon name={mark?.icon ?? (isLoop ? 'replay' : 'flows')} spins={mark?.icon === 'spinner'} />
+      <span class="graph-text">
+        <span class="graph-key">{stepKey}</span>
+        <span class="graph-type">
+          {isLoop || mark?.note === undefined ? step.type : null}
+          {mark === undefined ? null : <span class="graph-status">{statusText(mark, isLoop)}</span>}
+        </span>
+      </span>
+      <span class="unseen">{wiring(laid)}</span>
+    </>
+  );
+  if (onSelect === undefined) return <div {...looks}>{content}</div>;
+  return (
+    <button
+      {...looks}
+      type="button"
+      data-path={path}
+      tabIndex={isEntry ? 0 : -1}
+      aria-pressed={isSelected}
+      onClick={() => onSelect(path)}
+      onKeyDown={onKeyDown}
+    >
+      {content}
+    </button>
+  );
+}
+
+/** What all iterations together came to takes the place of the type: there is no room for both. */
+function statusText({ note, text }: StepMark, isLoop: boolean): string {
+  if (note === undefined) return ` · ${text}`;
+  return isLoop ? ` · ${note}` : note;
+}
+
+function wiring({ step }: LaidStep): string {
+  const edges = Object.entries(step.runAfter).map(([upstream, edge]) => {
+    const text = edgeText(edge);
+    return text === null ? upstream : `${upstream} (${text})`;
+  });
+  return edges.length === 0 ? ', starts first' : `, after ${edges.join(' and ')}`;
+}
+
+interface EdgesProps {
+  readonly layout: GraphLayout;
+  readonly statuses: ReadonlyMap<string, StepMark> | undefined;
+}
+
+const STATES: readonly EdgeState[] = ['ahead', 'taken', 'skipped'];
+
+/** The lines between the steps. What they mean is told with each step, for those who do not see them. */
+function EdgeLines({ layout, statuses, id }: EdgesProps & { id: string }) {
+  return (
+    <svg class="graph-edges" width={layout.width} height={layout.height} aria-hidden="true" focusable="false">
+      <defs>
+        {STATES.map((state) => (
+          <marker
+            key={state}
+            id={`${id}-${state}`}
+            class={`graph-arrow ${state}`}
+            viewBox="0 0 8 8"
+            refX="7"
+            refY="4"
+            markerWidth="7"
+            markerHeight="7"
+            orient="auto-start-reverse"
+          >
+            <path d="M0 0.5L8 4L0 7.5z" />
+          </marker>
+        ))}
+      </defs>
+      {layout.edges.map((edge) => {
+        const state = stateOf(edge, statuses);
+        return (
+          <path
+            key={`${edge.from} ${edge.to}`}
+            class={`graph-edge ${state}`}
+            d={pathData(edge.points)}
+            marker-end={`url(#${id}-${state})`}
+          />
+        );
+      })}
+    </svg>
+  );
+}
+
+function EdgeLabels({ layout, statuses }: EdgesProps) {
+  return (
+    <>
+      {layout.edges.map((edge) => {
+        if (edge.label === null) return null;
+        const { text, box } = edge.label;
+        const place = { left: `${box.x}px`, top: `${box.y}px`, width: `${box.width}px` };
+        return (
+          <span
+            key={`${edge.from} ${edge.to}`}
+            class={`graph-label ${stateOf(edge, statuses)}`}
+            style={place}
+            title={edgeText(edge.edge) ?? ''}
+            aria-hidden="true"
+          >
+            {text}
+          </span>
+        );
+      })}
+    </>
+  );
+}
+
+function stateOf({ edge, from, to }: LaidEdge, statuses: EdgesProps['statuses']): EdgeState {
+  if (statuses === undefined) return 'ahead';
+  return edgeState(edge, statuses.get(from)?.status, statuses.get(to)?.status);
+}
+
+let loading: Promise<Dagre> | undefined;
+
+/** dagre, once it is there: it is fetched by the first graph that is drawn, for it is larger than any page. */
+function useDagre(): { dagre: Dagre | undefined; error: unknown } {
+  const [state, setState] = useState<{ dagre: Dagre | undefined; error: unknown }>({
+    dagre: undefined,
+    error: undefined,
+  });
+  useEffect(() => {
+    let isShown = true;
+    loading ??= import('@dagrejs/dagre').then(({ Graph, layout }): Dagre => ({ Graph, layout }));
+    loading.then(
+      (dagre) => isShown && setState({ dagre, error: undefined }),
+      (error: unknown) => {
+        loading = undefined;
+        if (isShown) setState({ dagre: undefined, error });
+      },
+    );
+    return () => {
+      isShown = false;
+    };
+  }, []);
+  return state;
 }

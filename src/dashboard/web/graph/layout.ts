@@ -1,5 +1,4 @@
-import { edgeLabel } from './edge-label.ts';
-import type { Graph, GraphEdge, GraphStep } from './graph.ts';
+import { edgeLabel, type Graph, type GraphEdge, type GraphStep } from './graph.ts';
 
 /** As much of dagre as a layout needs; its own types do not resolve under the module rules of Node. */
 export interface Dagre {
@@ -19,7 +18,7 @@ export interface DagreGraph {
 
 export type Direction = 'LR' | 'TB';
 
-export interface Point {
+interface Point {
   readonly x: number;
   readonly y: number;
 }
@@ -161,3 +160,67 @@ function movedEdge(edge: LaidEdge, by: Point): LaidEdge {
     label: label === null ? null : { ...label, box: moved(label.box, by) },
   };
 }
+
+/** Smaller letters are no longer read but guessed. */
+const LEAST_SCALE = 0.72;
+const NARROW = 560;
+/** From left to right reads best, also where a little of it has to be scrolled to. */
+const MOST_OVERFLOW = 1.5;
+
+/** From left to right, or from top to bottom where the first would have to be scrolled far and the second would not. */
+export function chooseLayout(graph: Graph, dagre: Dagre, width: number): GraphLayout {
+  if (width < NARROW) return layOut(graph, { dagre, direction: 'TB' });
+  const across = layOut(graph, { dagre, direction: 'LR' });
+  if (across.width * LEAST_SCALE <= width * MOST_OVERFLOW) return across;
+  const down = layOut(graph, { dagre, direction: 'TB' });
+  return down.width * LEAST_SCALE <= width ? down : across;
+}
+
+/** The scale at which a picture fits its frame, as far as it stays readable; never larger than life. */
+export function fittingScale({ width }: { width: number }, frameWidth: number): number {
+  return Math.min(1, Math.max(LEAST_SCALE, frameWidth / Math.max(1, width)));
+}
+
+/** An SVG path through the points of an edge, its corners rounded. */
+export function pathData(points: readonly Point[]): string {
+  const [first, ...rest] = points;
+  if (first === undefined) return '';
+  const last = rest.at(-1);
+  if (last === undefined) return `M${at(first)}`;
+  // Each corner is the control point of a curve between the middles of its sides.
+  const corners = rest.slice(0, -1).map((corner, index) => {
+    const next = rest[index + 1] ?? last;
+    return `Q${at(corner)} ${at({ x: (corner.x + next.x) / 2, y: (corner.y + next.y) / 2 })}`;
+  });
+  return [`M${at(first)}`, ...corners, `L${at(last)}`].join('');
+}
+
+const at = ({ x, y }: Point) => `${round(x)},${round(y)}`;
+const round = (value: number) => Math.round(value * 10) / 10;
+
+export const ARROWS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown'] as const;
+type ArrowKey = (typeof ARROWS)[number];
+
+/**
+ * The step that an arrow key leads to: the nearest whose middle lies that way, where being off to the side counts
+ * double. Undefined where there is none.
+ */
+export function neighbour<T extends Box>(from: Box, key: ArrowKey, all: readonly T[]): T | undefined {
+  const isAcross = key === 'ArrowLeft' || key === 'ArrowRight';
+  const sign = key === 'ArrowRight' || key === 'ArrowDown' ? 1 : -1;
+  let nearest: T | undefined;
+  let least = Number.POSITIVE_INFINITY;
+  for (const other of all) {
+    const dx = middleX(other) - middleX(from);
+    const dy = middleY(other) - middleY(from);
+    const ahead = sign * (isAcross ? dx : dy);
+    const aside = Math.abs(isAcross ? dy : dx);
+    if (ahead < 1 || ahead + 2 * aside >= least) continue;
+    nearest = other;
+    least = ahead + 2 * aside;
+  }
+  return nearest;
+}
+
+const middleX = ({ x, width }: Box) => x + width / 2;
+const middleY = ({ y, height }: Box) => y + height / 2;

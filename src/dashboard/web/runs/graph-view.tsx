@@ -2,9 +2,8 @@ import { useMemo } from 'preact/hooks';
 import { ask, messageOf, withQuery } from '../api.ts';
 import type { Iterations, RunOutline } from '../api-types.ts';
 import { FlowGraph } from '../graph/flow-graph.tsx';
-import { pathOf } from '../graph/step-paths.ts';
+import { firstKeyAt, loopAround, pathOf } from '../graph/step-paths.ts';
 import { toast } from '../kit/toast.tsx';
-import { firstKeyAt, loopAround } from './loop-keys.ts';
 import { marksOf } from './state-look.ts';
 
 export interface ViewProps {

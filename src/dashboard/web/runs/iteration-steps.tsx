@@ -1,7 +1,6 @@
 import type { RunOutline } from '../api-types.ts';
-import { iterationOf } from '../graph/step-paths.ts';
+import { inIteration, iterationOf } from '../graph/step-paths.ts';
 import { Icon } from '../kit/icon.tsx';
-import { inIteration } from './loop-keys.ts';
 
 interface IterationStepsProps {
   readonly stepKey: string;

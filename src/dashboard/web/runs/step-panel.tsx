@@ -1,6 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { withQuery } from '../api.ts';
 import type { Iterations, RunOutline, Step, StepOutline, StepStatus } from '../api-types.ts';
+import { graphStepAt } from '../graph/graph.ts';
 import { iterationOf, pathOf, scopeOf } from '../graph/step-paths.ts';
 import { Icon } from '../kit/icon.tsx';
 import { Loaded } from '../kit/page.tsx';
@@ -9,7 +10,6 @@ import { Duration, Time } from '../kit/time.tsx';
 import { AttemptList } from './attempt-list.tsx';
 import { ConditionList } from './condition-list.tsx';
 import { entriesOf, explain } from './explain.ts';
-import { graphStepAt } from './graph-step.ts';
 import { IterationSteps } from './iteration-steps.tsx';
 import { RetryButton } from './retry-button.tsx';
 import { SignalButton } from './signal-button.tsx';
