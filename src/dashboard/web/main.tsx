@@ -1,8 +1,251 @@
 import { render } from 'preact';
-import { App } from './app.tsx';
-import { startKeys } from './keys.ts';
-import { startLive } from './live.ts';
-import { startRouter } from './router.ts';
+import { useEffect, useRef } from 'preact/hooks';
+import { DeliveriesPage } from './deliveries/deliveries-page.tsx';
+import { DeliveryPage } from './deliveries/delivery-page.tsx';
+import { ReadinessPage } from './deliveries/readiness.tsx';
+import { FlowPage } from './flows/flow-page.tsx';
+import { FlowsPage } from './flows/flows-page.tsx';
+import { ConfirmDialog, Dialog } from './kit/dialog.tsx';
+import { Icon, type IconName } from './kit/icon.tsx';
+import { Empty, Page } from './kit/page.tsx';
+import { Toasts } from './kit/toast.tsx';
+import { type LiveState, startLive, useLive } from './live.ts';
+import { OverviewPage } from './overview/overview-page.tsx';
+import { matchRoute, navigate, type Route, startRouter, usePath } from './router.ts';
+import { RunPage } from './runs/run-page.tsx';
+import { RunsPage } from './runs/runs-page.tsx';
+import { SchedulesPage } from './schedules/schedules-page.tsx';
+import { createState, useShared } from './state.ts';
+import { useTheme } from './theme.ts';
+
+const PLACES: readonly (readonly [text: string, href: string, icon: IconName])[] = [
+  ['Overview', '/flows', 'overview'],
+  ['Deliveries', '/flows/deliveries', 'deliveries'],
+  ['Flows', '/flows/flows', 'flows'],
+  ['Runs', '/flows/runs', 'runs'],
+  ['Schedules', '/flows/schedules', 'schedules'],
+];
+
+function App() {
+  return (
+    <>
+      <a class="skip" href="#content">
+        Skip to content
+      </a>
+      <TopBar />
+      <Content />
+      <Toasts />
+      <ConfirmDialog />
+      <KeyHelp />
+    </>
+  );
+}
+
+function TopBar() {
+  const path = usePath().replace(/\/+$/, '');
+  return (
+    <header class="top-bar">
+      <a class="brand" href="/flows">
+        <svg viewBox="0 0 32 32" aria-hidden="true" focusable="false">
+          <path d="M5 8h9v16H5zM18 8h9v6h-9zM18 18h9v6h-9z" />
+        </svg>
+        Sluice
+      </a>
+      <nav aria-label="Main">
+        {PLACES.map(([text, href, icon]) => {
+          const isHere = href === '/flows' ? path === href : path === href || path.startsWith(`${href}/`);
+          return (
+            <a key={href} href={href} aria-current={isHere ? 'page' : undefined}>
+              <Icon name={icon} />
+              <span>{text}</span>
+            </a>
+          );
+        })}
+      </nav>
+      <div class="tools">
+        <LiveButton />
+        <ThemeButton />
+        <button type="button" class="icon-button keys-button" title="Keys (?)" onClick={() => keyHelp.set(true)}>
+          <Icon name="keys" />
+          <span class="unseen">Keys</span>
+        </button>
+      </div>
+    </header>
+  );
+}
+
+const LIVE_TEXTS: Readonly<Record<LiveState, readonly [text: string, title: string]>> = {
+  connecting: ['Connecting', 'Connecting to the stream of events'],
+  live: ['Live', 'Shows what happens as it happens; click to pause'],
+  paused: ['Paused', 'Nothing changes by itself; click to go on'],
+  offline: ['Offline', 'The stream of events broke off; trying again'],
+};
+
+function LiveButton() {
+  const { state, toggle } = useLive();
+  const [text, title] = LIVE_TEXTS[state];
+  return (
+    <button type="button" class={`live ${state}`} title={title} aria-pressed={state !== 'paused'} onClick={toggle}>
+      <span class="dot" />
+      {text}
+    </button>
+  );
+}
+
+function ThemeButton() {
+  const { theme, next } = useTheme();
+  const icon = { system: 'system', light: 'sun', dark: 'moon' } as const;
+  return (
+    <button type="button" class="icon-button" title={`Colours: ${theme}`} onClick={next}>
+      <Icon name={icon[theme]} />
+      <span class="unseen">{`Colours: ${theme}; change`}</span>
+    </button>
+  );
+}
+
+function Content() {
+  const path = usePath();
+  const main = useRef<HTMLElement>(null);
+  const isFirst = useRef(true);
+  const match = matchRoute(routes, path);
+  // Whoever comes to another page by keyboard starts at its heading.
+  useEffect(() => {
+    if (isFirst.current) isFirst.current = false;
+    else main.current?.querySelector<HTMLElement>('h1')?.focus({ preventScroll: true });
+  }, [path]);
+  useEffect(() => {
+    if (match !== undefined) document.title = `${match.route.title} · Sluice`;
+  }, [match?.route]);
+  return (
+    <main id="content" ref={main} tabIndex={-1}>
+      {match === undefined ? <NoSuchPage path={path} /> : <match.route.page key={path} params={match.params} />}
+    </main>
+  );
+}
+
+function NoSuchPage({ path }: { path: string }) {
+  return (
+    <Page title="No such page">
+      <Empty icon="search" title={`Nothing is at ${path}`}>
+        <p>
+          The address may be mistyped. <a href="/flows">Go to the overview</a>
+        </p>
+      </Empty>
+    </Page>
+  );
+}
+
+function KeyHelp() {
+  if (!useShared(keyHelp)) return null;
+  return (
+    <Dialog title="Keys" onClose={() => keyHelp.set(false)}>
+      <dl class="key-list">
+        {KEYS.map(([keys, does]) => (
+          <div key={keys}>
+            <dt>
+              {keys.split(/\s+/).map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}
+
+/** Every place of the page; the first that matches is shown. */
+const routes: readonly Route[] = [
+  { path: '/flows', page: OverviewPage, title: 'Overview' },
+  { path: '/flows/deliveries', page: DeliveriesPage, title: 'Deliveries' },
+  { path: '/flows/deliveries/readiness', page: ReadinessPage, title: 'Safe to enforce?' },
+  { path: '/flows/deliveries/:id', page: DeliveryPage, title: 'Delivery' },
+  { path: '/flows/flows', page: FlowsPage, title: 'Flows' },
+  { path: '/flows/flows/:id', page: FlowPage, title: 'Flow' },
+  { path: '/flows/runs', page: RunsPage, title: 'Runs' },
+  { path: '/flows/runs/:id', page: RunPage, title: 'Run' },
+  { path: '/flows/schedules', page: SchedulesPage, title: 'Schedules' },
+];
+
+/** Whether the list of keys is shown. */
+const keyHelp = createState(false);
+
+const PLACE_KEYS: Readonly<Record<string, string>> = {
+  o: '/flows',
+  d: '/flows/deliveries',
+  f: '/flows/flows',
+  r: '/flows/runs',
+  s: '/flows/schedules',
+};
+
+/** Every key and what it does, as the help shows them. */
+const KEYS: readonly (readonly [keys: string, does: string])[] = [
+  ['g o', 'Overview'],
+  ['g d', 'Deliveries'],
+  ['g f', 'Flows'],
+  ['g r', 'Runs'],
+  ['g s', 'Schedules'],
+  ['j  k', 'Next, previous row'],
+  ['Enter', 'Open the row'],
+  ['/', 'Search'],
+  ['?', 'These keys'],
+];
+
+/** How long `g` waits for the letter of the place to go to. */
+const CHORD_MS = 1500;
+let goSince = Number.NEGATIVE_INFINITY;
+
+function startKeys(): void {
+  document.addEventListener('keydown', (event) => {
+    if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event)) return;
+    if (document.querySelector('dialog[open]') !== null) return;
+    if (handleKey(event)) event.preventDefault();
+  });
+}
+
+function handleKey(event: KeyboardEvent): boolean {
+  const { key, timeStamp } = event;
+  const isChord = timeStamp - goSince < CHORD_MS;
+  goSince = key === 'g' ? timeStamp : Number.NEGATIVE_INFINITY;
+  const place = isChord ? PLACE_KEYS[key] : undefined;
+  if (place !== undefined) navigate(place);
+  else if (key === '/') return focusSearch();
+  else if (key === '?') keyHelp.set(true);
+  else if (key === 'j' || key === 'k') return moveRow(key === 'j' ? 1 : -1);
+  else if ((key === 'ArrowDown' || key === 'ArrowUp') && focusedRow() !== -1) {
+    return moveRow(key === 'ArrowDown' ? 1 : -1);
+  } else return false;
+  return true;
+}
+
+function isTyping({ target }: KeyboardEvent): boolean {
+  return (
+    target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+  );
+}
+
+function focusSearch(): boolean {
+  const search = document.querySelector<HTMLInputElement>('[data-search]');
+  search?.focus();
+  search?.select();
+  return search !== null;
+}
+
+const rowLinks = () => [...document.querySelectorAll<HTMLElement>('[data-row]')];
+
+function focusedRow(): number {
+  return rowLinks().indexOf(document.activeElement as HTMLElement);
+}
+
+function moveRow(step: 1 | -1): boolean {
+  const links = rowLinks();
+  const current = focusedRow();
+  const next = links[current === -1 ? (step === 1 ? 0 : links.length - 1) : current + step];
+  next?.focus();
+  next?.closest('tr')?.scrollIntoView({ block: 'nearest' });
+  return next !== undefined;
+}
 
 const root = document.getElementById('page');
 if (root === null) throw new Error('The shell has no place for the page');

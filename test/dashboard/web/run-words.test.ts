@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { zonedTime } from '../../../src/dashboard/web/format.ts';
 import { graphStepAt } from '../../../src/dashboard/web/graph/graph.ts';
 import { firstKeyAt, inIteration, loopAround } from '../../../src/dashboard/web/graph/step-paths.ts';
 import { eventLook } from '../../../src/dashboard/web/runs/event-look.ts';
 import { jsonProblem, suggestBody } from '../../../src/dashboard/web/runs/suggest-body.ts';
-import { zonedTime } from '../../../src/dashboard/web/schedules/zoned-time.ts';
 
 const when = (condition: string) => ({ statuses: ['Succeeded'], when: condition });
 

@@ -1,18 +1,20 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { DeliveryDetail, Flow } from '../api-types.ts';
+import type { Delivery, DeliveryDetail, Flow } from '../api-types.ts';
 import { bytes, duration, shortId } from '../format.ts';
+import { parseJson } from '../json.ts';
 import { CopyButton } from '../kit/copy.tsx';
+import { Segments } from '../kit/filters.tsx';
 import { Icon } from '../kit/icon.tsx';
+import { JsonView } from '../kit/json-view.tsx';
 import { Loaded, Page, Panel } from '../kit/page.tsx';
 import { DeliveryPill, ModePill, ReasonText } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import type { Params } from '../router.ts';
-import { BodyPanel } from './body-panel.tsx';
-import { DryRunButton } from './dry-run-dialog.tsx';
-import { RedeliverOne } from './redeliver-one.tsx';
-import { Hints, SignaturePanel, StoryPanel } from './story.tsx';
+import { DryRunButton } from './dry-run.tsx';
+import { Hints, SignaturePanel, StoryPanel } from './gate-results.tsx';
+import { RedeliverOne } from './redeliver.tsx';
 
 /** One delivery: what each gate said of it, what would help, and what it carried. */
 export function DeliveryPage({ params }: { params: Params }) {
@@ -162,4 +164,67 @@ function HeadersPanel({ headers }: { headers: Readonly<Record<string, string>> }
       </dl>
     </Panel>
   );
+}
+
+const VIEWS = [
+  { value: 'tree', text: 'Tree' },
+  { value: 'raw', text: 'Raw' },
+];
+
+/** The body as a tree where it is JSON, and as it came. */
+function BodyPanel({ delivery }: { delivery: Delivery }) {
+  const { body, bodyEncoding, bodyTruncated, bodyBytes, runId } = delivery;
+  const [view, setView] = useState('tree');
+  const parsed = body === null || bodyEncoding === 'base64' ? undefined : parse(body);
+  return (
+    <Panel
+      title="Body"
+      aside={
+        <>
+          {bodyTruncated ? `first 64 KiB of ${bytes(bodyBytes)}` : bytes(bodyBytes)}
+          {bodyEncoding === 'base64' ? ', as Base64' : ''}
+          {parsed === undefined ? null : <Segments label="View" choices={VIEWS} value={view} onChange={setView} />}
+        </>
+      }
+    >
+      {body === null ? <NoBody runId={runId} bytes={bodyBytes} /> : null}
+      {body !== null && parsed !== undefined && view === 'tree' ? (
+        <JsonView value={parsed.value} label="the body" />
+      ) : null}
+      {body !== null && (parsed === undefined || view === 'raw') ? <Raw text={body} /> : null}
+    </Panel>
+  );
+}
+
+function NoBody({ runId, bytes: count }: { runId: string | null; bytes: number }) {
+  if (runId !== null) {
+    return (
+      <p class="muted">
+        The run has it: <a href={`/flows/runs/${runId}`}>see what it was started with</a>.
+      </p>
+    );
+  }
+  return <p class="muted">{count === 0 ? 'It had none.' : 'None of its bytes were kept.'}</p>;
+}
+
+function Raw({ text }: { text: string }) {
+  return (
+    <div class="json">
+      <div class="json-tools">
+        <CopyButton text={text} label="the body" />
+      </div>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard. */}
+      <pre class="raw" tabIndex={0}>
+        {text}
+      </pre>
+    </div>
+  );
+}
+
+function parse(text: string): { value: unknown } | undefined {
+  try {
+    return { value: parseJson(text) };
+  } catch {
+    return undefined;
+  }
 }

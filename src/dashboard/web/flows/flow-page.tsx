@@ -1,25 +1,25 @@
 import { useState } from 'preact/hooks';
 import { ask, messageOf, withQuery } from '../api.ts';
 import type { Flow, FlowDetail, Readiness, Run } from '../api-types.ts';
-import { ReadinessPanel } from '../deliveries/readiness-panel.tsx';
+import { DryRunButton } from '../deliveries/dry-run.tsx';
+import { ReadinessPanel } from '../deliveries/readiness.tsx';
 import { counted } from '../format.ts';
 import { FlowGraph } from '../graph/flow-graph.tsx';
+import type { Graph } from '../graph/graph.ts';
+import { CodeLine } from '../kit/copy.tsx';
 import { confirm } from '../kit/dialog.tsx';
-import { Icon } from '../kit/icon.tsx';
+import { Icon, type IconName } from '../kit/icon.tsx';
 import { JsonView } from '../kit/json-view.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
-import { StatusPill } from '../kit/pill.tsx';
+import { ModePill, Pill, StatusPill, type Tone } from '../kit/pill.tsx';
 import { Table } from '../kit/table.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { toast } from '../kit/toast.tsx';
 import { type Resource, useResource } from '../resource.ts';
 import type { Params } from '../router.ts';
-import { DrainPanel, startDrain } from './drain-panel.tsx';
+import { DrainPanel, StartDialog, startDrain } from './flow-actions.tsx';
 import { EnabledPill } from './flows-page.tsx';
-import { readManifest } from './manifest.ts';
 import { RevisionsPanel } from './revisions-panel.tsx';
-import { StartDialog } from './start-dialog.tsx';
-import { TriggersPanel } from './triggers-panel.tsx';
 
 /** One flow: its graph, how it is started, what its gates do, and what it did last. */
 export function FlowPage({ params }: { params: Params }) {
@@ -183,4 +183,132 @@ function RecentRuns({ flowId }: { flowId: string }) {
       </Loaded>
     </Panel>
   );
+}
+
+type Trigger = FlowDetail['triggers'][number];
+
+/** How the flow is started; addresses and commands are ready to paste. */
+function TriggersPanel({ flow }: { flow: FlowDetail }) {
+  const { triggers } = readManifest(flow.manifest);
+  return (
+    <Panel title="Triggers">
+      {flow.triggers.length === 0 ? (
+        <Empty icon="play" title="It has no triggers">
+          <p>It can only be started by hand.</p>
+        </Empty>
+      ) : (
+        <ul class="trigger-list">
+          {flow.triggers.map((trigger) => (
+            <li key={trigger.key}>
+              {trigger.type === 'webhook' ? (
+                <Webhook trigger={trigger} flowId={flow.id} />
+              ) : (
+                <OtherTrigger trigger={trigger} inputs={triggers[trigger.key]?.inputs ?? {}} />
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+function Webhook({
+  trigger: { key, slug, url, scheme, grade, captured, mode, sendCommand },
+  flowId,
+}: {
+  trigger: Trigger;
+  flowId: string;
+}) {
+  return (
+    <>
+      <p class="trigger-head">
+        <Icon name="deliveries" />
+        <b>{key}</b>
+        <span class="muted">{`webhook, ${scheme === null || scheme === undefined ? 'no signature is checked' : `signed as ${scheme}`}`}</span>
+        {grade === null || grade === undefined ? null : <GradePill grade={grade} captured={captured ?? ''} />}
+        {mode === undefined ? null : <ModePill mode={mode} />}
+        <a href={`/flows/deliveries?flowId=${flowId}`}>Deliveries</a>
+        {url === null || url === undefined ? null : (
+          <DryRunButton idOrSlug={slug ?? flowId} headers={{ 'content-type': 'application/json' }} body="{}" />
+        )}
+      </p>
+      {captured === null || captured === undefined ? null : <p class="muted">{captured}</p>}
+      {url === null || url === undefined ? (
+        <p class="muted">
+          No address leads to it: give it a <code>webhookSlug</code>.
+        </p>
+      ) : (
+        <dl class="commands">
+          <dt>Address for the publisher</dt>
+          <dd>
+            <CodeLine text={url} label="the address" />
+          </dd>
+          {sendCommand === null || sendCommand === undefined ? null : (
+            <>
+              <dt>Send a signed sample</dt>
+              <dd>
+                <CodeLine text={sendCommand} label="the command" />
+              </dd>
+            </>
+          )}
+        </dl>
+      )}
+    </>
+  );
+}
+
+const GRADE_LOOKS: Readonly<Record<NonNullable<Trigger['grade']>, readonly [Tone, IconName]>> = {
+  A: ['good', 'check'],
+  B: ['good', 'check'],
+  C: ['warn', 'warn'],
+  D: ['warn', 'warn'],
+  E: ['bad', 'warn'],
+  F: ['bad', 'warn'],
+};
+
+function GradePill({ grade, captured }: { grade: NonNullable<Trigger['grade']>; captured: string }) {
+  const [tone, icon] = GRADE_LOOKS[grade];
+  return (
+    <Pill tone={tone} icon={icon} title={captured}>
+      {`Coverage ${grade}`}
+    </Pill>
+  );
+}
+
+function OtherTrigger({
+  trigger: { key, type },
+  inputs,
+}: {
+  trigger: Trigger;
+  inputs: Readonly<Record<string, unknown>>;
+}) {
+  const { cronExpression, timeZone } = inputs;
+  return (
+    <p class="trigger-head">
+      <Icon name={type === 'cron' ? 'clock' : 'play'} />
+      <b>{key}</b>
+      {type === 'cron' ? (
+        <>
+          <span class="muted">cron</span>
+          <code>{String(cronExpression)}</code>
+          <span class="muted">{String(timeZone ?? 'UTC')}</span>
+          <a href="/flows/schedules">Schedules</a>
+        </>
+      ) : (
+        <span class="muted">manual: started by a person or over the API</span>
+      )}
+    </p>
+  );
+}
+
+/** What the page reads of a manifest; the API gives it in canonical spelling, whatever its author wrote. */
+interface ReadManifest {
+  readonly steps: Graph;
+  readonly triggers: Readonly<Record<string, { readonly inputs?: Readonly<Record<string, unknown>> }>>;
+}
+
+function readManifest(manifest: unknown): ReadManifest {
+  const { steps = {}, triggers = {} } = (manifest ?? {}) as Partial<ReadManifest>;
+  return { steps, triggers };
 }

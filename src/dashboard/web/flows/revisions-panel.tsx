@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks';
 import { withQuery } from '../api.ts';
-import type { PageOf, Revision } from '../api-types.ts';
+import type { Finding, PageOf, Revision, RevisionDiff } from '../api-types.ts';
 import { counted } from '../format.ts';
+import { CopyButton } from '../kit/copy.tsx';
 import { Dialog } from '../kit/dialog.tsx';
+import { Icon, type IconName } from '../kit/icon.tsx';
 import { Empty, Loaded, Panel } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
+import { Pill, type Tone } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
-import { Differences } from './differences.tsx';
-import { ClassPill, Findings, gravestOf } from './findings.tsx';
 
 const TAKE = 20;
 
@@ -90,4 +90,139 @@ function RevisionEntry({ revision, isInForce, onCompare }: EntryProps) {
       {findings.length === 0 ? null : <Findings findings={findings} />}
     </li>
   );
+}
+
+type Difference = RevisionDiff['differences'][number];
+
+const SIGNS = { added: '+', removed: '−', changed: '±' } as const;
+
+/** Where two manifests differ, by path; secrets are masked on both sides. */
+function Differences({ flowId, from, to }: { flowId: string; from: number; to: number }) {
+  const diff = useResource<RevisionDiff>(`/flows/${flowId}/revisions/${from}/diff/${to}`);
+  return (
+    <Loaded of={diff}>
+      {({ differences }) =>
+        differences.length === 0 ? (
+          <Empty icon="check" title="They do not differ" />
+        ) : (
+          <ul class="differences">
+            {differences.map((difference) => (
+              <DifferenceEntry key={`${difference.kind} ${difference.path}`} difference={difference} />
+            ))}
+          </ul>
+        )
+      }
+    </Loaded>
+  );
+}
+
+function DifferenceEntry({ difference: { path, kind, before, after } }: { difference: Difference }) {
+  return (
+    <li>
+      <p>
+        <b aria-hidden="true">{SIGNS[kind]}</b> <code class="break">{path}</code> <span class="muted">{kind}</span>
+      </p>
+      {kind === 'added' ? null : <Side sign="−" tone="before" value={before} />}
+      {kind === 'removed' ? null : <Side sign="+" tone="after" value={after} />}
+    </li>
+  );
+}
+
+function Side({ sign, tone, value }: { sign: string; tone: 'before' | 'after'; value: unknown }) {
+  const lines = JSON.stringify(value, null, 2) ?? '';
+  return (
+    <pre class={`side ${tone}`}>
+      <span class="unseen">{tone}: </span>
+      {lines
+        .split('\n')
+        .map((line) => `${sign} ${line}`)
+        .join('\n')}
+    </pre>
+  );
+}
+
+const CLASSES: Readonly<Record<Finding['class'], readonly [Tone, IconName, string]>> = {
+  safe: ['good', 'check', 'Safe'],
+  caution: ['warn', 'warn', 'Caution'],
+  breaking: ['bad', 'cross', 'Breaking'],
+};
+
+function ClassPill({ name }: { name: Finding['class'] }) {
+  const [tone, icon, text] = CLASSES[name];
+  return (
+    <Pill tone={tone} icon={icon}>
+      {text}
+    </Pill>
+  );
+}
+
+function gravestOf(findings: readonly Finding[]): Finding['class'] {
+  const order = ['breaking', 'caution', 'safe'] as const;
+  return order.find((name) => findings.some((finding) => finding.class === name)) ?? 'safe';
+}
+
+/** What changed, what it could do, and what to do about it; the particulars open on demand. */
+function Findings({ findings }: { findings: readonly Finding[] }) {
+  return (
+    <ul class="findings">
+      {findings.map((finding) => (
+        <li key={`${finding.rule} ${finding.path}`}>
+          <details>
+            <summary>
+              <Icon name="right" />
+              <ClassPill name={finding.class} />
+              <span class="break">
+                <Marked text={finding.message} />
+              </span>
+              <code class="muted break">{finding.path}</code>
+            </summary>
+            <Particulars finding={finding} />
+          </details>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Particulars({ finding: { consequence, advice, live, recipe } }: { finding: Finding }) {
+  return (
+    <div class="finding-body">
+      <p>
+        <Marked text={consequence} />
+      </p>
+      {live === undefined ? null : (
+        <p>
+          <Marked text={live} />
+        </p>
+      )}
+      {advice === undefined ? null : (
+        <p class="muted">
+          <Marked text={advice} />
+        </p>
+      )}
+      {recipe === undefined ? null : (
+        <>
+          <h3>{recipe.title}</h3>
+          <ol class="recipe">
+            {recipe.steps.map((step) => (
+              <li key={step}>
+                <Marked text={step} />
+              </li>
+            ))}
+          </ol>
+          {recipe.patch === undefined ? null : (
+            <CopyButton text={JSON.stringify(recipe.patch, null, 2)} label="the patch">
+              Copy the patch
+            </CopyButton>
+          )}
+        </>
+      )}
+    </div>
+  );
+}
+
+/** A sentence whose names stand in backticks. */
+function Marked({ text }: { text: string }) {
+  const parts = text.split('`');
+  return <>{parts.map((part, index) => (index % 2 === 1 ? <code key={`${index} ${part}`}>{part}</code> : part))}</>;
 }

@@ -1,17 +1,16 @@
-import { useState } from 'preact/hooks';
-import { withQuery } from '../api.ts';
+import { useEffect, useId, useState } from 'preact/hooks';
+import { ask, messageOf, withQuery } from '../api.ts';
 import type { PageOf, Schedule } from '../api-types.ts';
-import { count } from '../format.ts';
+import { count, zonedTime } from '../format.ts';
+import { Dialog } from '../kit/dialog.tsx';
 import { Icon, type IconName } from '../kit/icon.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Pager, skipOf } from '../kit/table.tsx';
 import { Time } from '../kit/time.tsx';
+import { toast } from '../kit/toast.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
-import { CronDialog } from './cron-dialog.tsx';
-import { commandSchedule } from './schedule-commands.ts';
-import { zonedTime } from './zoned-time.ts';
 
 const TAKE = 100;
 
@@ -146,4 +145,140 @@ function Action({ icon, text, about, isOff, onClick }: ActionProps) {
       <span class="unseen">{about}</span>
     </button>
   );
+}
+
+const TYPING_MS = 300;
+const COUNT = 5;
+
+interface CronDialogProps {
+  readonly schedule: Schedule;
+  readonly onClose: () => void;
+  readonly onChanged: () => void;
+}
+
+/** Asks for another expression and shows when it would fire, as the service reads it, before it is saved. */
+function CronDialog({ schedule, onClose, onChanged }: CronDialogProps) {
+  const { cron, timeZone, manifestCron } = schedule;
+  const [text, setText] = useState(cron);
+  const [asked, setAsked] = useState(cron);
+  const [isSaving, setSaving] = useState(false);
+  const previewId = useId();
+  const expression = text.trim();
+  const path = withQuery('/schedules/preview', { cronExpression: asked, timeZone, count: COUNT });
+  const preview = useResource<{ nextExecutions: readonly string[] }>(asked === '' ? null : path);
+  const isSettled = expression === asked && preview.data !== undefined && preview.error === undefined;
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(expression), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [expression]);
+  const save = async (event: Event) => {
+    event.preventDefault();
+    setSaving(true);
+    const isChanged = await changeCron(schedule, expression);
+    setSaving(false);
+    if (!isChanged) return;
+    onChanged();
+    onClose();
+  };
+  return (
+    <Dialog title={`When ${schedule.flowName} / ${schedule.triggerKey} fires`} onClose={onClose}>
+      <form onSubmit={(event) => void save(event)}>
+        <div class="dialog-body">
+          <label class="field">
+            {`Cron expression, in ${timeZone}`}
+            <input
+              class="mono"
+              required
+              maxLength={200}
+              spellcheck={false}
+              autocomplete="off"
+              value={text}
+              aria-invalid={preview.error !== undefined}
+              aria-describedby={previewId}
+              onInput={(event) => setText(event.currentTarget.value)}
+            />
+          </label>
+          <p class="muted">
+            Minute, hour, day, month, weekday; a sixth field in front is the second.{' '}
+            {expression === manifestCron ? (
+              'This is what the manifest says.'
+            ) : (
+              <>
+                It goes before the manifest’s{' '}
+                <button type="button" class="link" onClick={() => setText(manifestCron)}>
+                  <code>{manifestCron}</code>
+                </button>{' '}
+                until that is set again.
+              </>
+            )}
+          </p>
+          <div id={previewId} class="preview" role="status">
+            {preview.error !== undefined && asked !== '' ? (
+              <p class="field-error break">{messageOf(preview.error)}</p>
+            ) : (
+              <Preview times={preview.data?.nextExecutions} timeZone={timeZone} />
+            )}
+          </div>
+        </div>
+        <footer class="dialog-foot">
+          <button type="button" class="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="submit" class="button primary" disabled={!isSettled || isSaving || expression === cron}>
+            Save
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+function Preview({ times, timeZone }: { times: readonly string[] | undefined; timeZone: string }) {
+  if (times === undefined) return <p class="muted">Working out the next times</p>;
+  if (times.length === 0) return <p>It never fires again.</p>;
+  return (
+    <>
+      <h3>The next times</h3>
+      <ol>
+        {times.map((time) => (
+          <li key={time}>
+            <span>{zonedTime(Date.parse(time), timeZone)}</span>
+            <span class="muted">
+              <Time at={time} />
+            </span>
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
+
+interface Outcome {
+  readonly message: string;
+  readonly runId?: string;
+}
+
+const pathOf = ({ jobId }: Schedule, verb: string) => `/schedules/${encodeURIComponent(jobId)}/${verb}`;
+
+/** Does something to a schedule and says what became of it; whether it was done. */
+async function commandSchedule(schedule: Schedule, verb: 'pause' | 'resume' | 'trigger'): Promise<boolean> {
+  try {
+    const { message, runId } = await ask<Outcome>(pathOf(schedule, verb), { method: 'POST' });
+    toast('good', message, runId === undefined ? undefined : { href: `/flows/runs/${runId}`, text: 'Show the run' });
+    return true;
+  } catch (error) {
+    toast('bad', messageOf(error));
+    return false;
+  }
+}
+
+async function changeCron(schedule: Schedule, cronExpression: string): Promise<boolean> {
+  try {
+    const { message } = await ask<Outcome>(pathOf(schedule, 'cron'), { method: 'PUT', body: { cronExpression } });
+    toast('good', message);
+    return true;
+  } catch (error) {
+    toast('bad', messageOf(error));
+    return false;
+  }
 }

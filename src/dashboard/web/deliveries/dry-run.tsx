@@ -6,8 +6,8 @@ import { Dialog } from '../kit/dialog.tsx';
 import { Icon } from '../kit/icon.tsx';
 import { Failure } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
+import { Hints, StoryList } from './gate-results.tsx';
 import { headersOf, headersText } from './header-lines.ts';
-import { Hints, StoryList } from './story.tsx';
 
 interface DryRunProps {
   readonly idOrSlug: string;
