@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { entriesOf, explain } from '../../../src/dashboard/web/runs/explain.ts';
 import { barsOf, placeOf, ticksOf } from '../../../src/dashboard/web/runs/gantt-bars.ts';
-import { childCounts } from '../../../src/dashboard/web/runs/run-statuses.ts';
-import { type StepTimes, stateText, stepState } from '../../../src/dashboard/web/runs/step-state.ts';
+import { childCounts, type StepTimes, stateText, stepState } from '../../../src/dashboard/web/runs/step-state.ts';
 import type { StepStatus } from '../../../src/model/manifest.ts';
 
 const T0 = Date.UTC(2026, 10, 21, 12);

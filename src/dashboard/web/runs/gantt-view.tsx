@@ -6,8 +6,7 @@ import { Icon } from '../kit/icon.tsx';
 import { Failure } from '../kit/page.tsx';
 import { type Bar, barsOf, placeOf, type Span, ticksOf } from './gantt-bars.ts';
 import type { ViewProps } from './graph-view.tsx';
-import { lookOf } from './state-look.ts';
-import { stepState } from './step-state.ts';
+import { lookOf, stepState } from './step-state.ts';
 import { useRunPart } from './use-run.ts';
 
 /** As many marks as have room for their text, and the last place at which one does. */

@@ -4,7 +4,7 @@ import type { Iterations, RunOutline } from '../api-types.ts';
 import { FlowGraph } from '../graph/flow-graph.tsx';
 import { firstKeyAt, loopAround, pathOf } from '../graph/step-paths.ts';
 import { toast } from '../kit/toast.tsx';
-import { marksOf } from './state-look.ts';
+import { marksOf } from './step-state.ts';
 
 export interface ViewProps {
   readonly outline: RunOutline;

@@ -1,10 +1,11 @@
-import { useState } from 'preact/hooks';
-import type { RunOutline } from '../api-types.ts';
+import { useId, useState } from 'preact/hooks';
+import { ask, messageOf } from '../api.ts';
+import type { Run, RunOutline } from '../api-types.ts';
 import { confirm, Dialog } from '../kit/dialog.tsx';
 import { Icon } from '../kit/icon.tsx';
+import { toast } from '../kit/toast.tsx';
 import { navigate } from '../router.ts';
-import { cancelRun, rerunRun } from './run-commands.ts';
-import { SignalDialog } from './signal-dialog.tsx';
+import { jsonProblem, suggestBody } from './suggest-body.ts';
 
 interface RunActionsProps {
   readonly outline: RunOutline;
@@ -87,3 +88,176 @@ function CancelDialog({ runId, onClose, onDone }: { runId: string; onClose: () =
     </Dialog>
   );
 }
+
+interface RetryButtonProps {
+  readonly run: Run;
+  readonly stepKey: string;
+  readonly refresh: () => void;
+}
+
+/** Tries a failed step once more; absent where its run was stopped, for there nothing can be. */
+export function RetryButton({ run, stepKey, refresh }: RetryButtonProps) {
+  const [isSending, setSending] = useState(false);
+  if (run.status === 'Cancelled' || run.status === 'TimedOut') return null;
+  const retry = async () => {
+    setSending(true);
+    await retryStep(run.id, stepKey);
+    setSending(false);
+    refresh();
+  };
+  return (
+    <button type="button" class="button" disabled={isSending} onClick={() => void retry()}>
+      <Icon name="replay" />
+      Retry step
+      <span class="unseen">{stepKey}</span>
+    </button>
+  );
+}
+
+interface SignalButtonProps {
+  readonly outline: RunOutline;
+  /** Of the step that waits. */
+  readonly stepKey: string;
+  readonly name: string;
+  readonly refresh: () => void;
+}
+
+/** Sends the signal that a step waits for, with a body as the steps after it read it. */
+export function SignalButton({ outline, stepKey, name, refresh }: SignalButtonProps) {
+  const [isAsked, setAsked] = useState(false);
+  const ownKey = stepKey.slice(stepKey.lastIndexOf('.') + 1);
+  return (
+    <>
+      <button type="button" class="button primary" onClick={() => setAsked(true)}>
+        Send signal…
+      </button>
+      {isAsked ? (
+        <SignalDialog
+          runId={outline.run.id}
+          name={name}
+          body={JSON.stringify(suggestBody(outline.graph, ownKey), null, 2)}
+          onClose={() => setAsked(false)}
+          onSent={refresh}
+        />
+      ) : null}
+    </>
+  );
+}
+
+interface SignalDialogProps {
+  readonly runId: string;
+  /** Of the step that waits; absent where any signal can be named. */
+  readonly name?: string | undefined;
+  readonly body: string;
+  readonly onClose: () => void;
+  readonly onSent: () => void;
+}
+
+/** Asks for a signal's JSON body, and for its name where no step gives it. */
+function SignalDialog({ runId, name, body: suggested, onClose, onSent }: SignalDialogProps) {
+  const [typedName, setName] = useState(name ?? '');
+  const [body, setBody] = useState(suggested);
+  const [isSending, setSending] = useState(false);
+  const problemId = useId();
+  const problem = jsonProblem(body);
+  const send = async (event: Event) => {
+    event.preventDefault();
+    setSending(true);
+    const answer = await sendSignal(runId, typedName.trim(), body);
+    setSending(false);
+    if (answer === undefined) return;
+    onSent();
+    onClose();
+  };
+  return (
+    <Dialog title={name === undefined ? 'Send a signal' : `Send the signal “${name}”`} onClose={onClose}>
+      <form onSubmit={(event) => void send(event)}>
+        <div class="dialog-body">
+          {name === undefined ? (
+            <label class="field">
+              Name
+              <input
+                required
+                maxLength={128}
+                pattern="[A-Za-z0-9_.:\-]+"
+                title="Letters, digits, “_”, “.”, “:” and “-”"
+                value={typedName}
+                onInput={(event) => setName(event.currentTarget.value)}
+              />
+            </label>
+          ) : null}
+          <label class="field">
+            Body, as JSON; it becomes the output of the step
+            <textarea
+              spellcheck={false}
+              value={body}
+              aria-invalid={problem !== null}
+              aria-describedby={problemId}
+              onInput={(event) => setBody(event.currentTarget.value)}
+            />
+          </label>
+          <p id={problemId} class="field-error" role="status">
+            {problem ?? ''}
+          </p>
+        </div>
+        <footer class="dialog-foot">
+          <button type="button" class="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="submit" class="button primary" disabled={problem !== null || isSending}>
+            Send signal
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+interface Outcome {
+  readonly success: boolean;
+  readonly message: string;
+}
+
+/** Does something to a run and says what became of it; yields undefined where it was refused. */
+async function command<Answer>(
+  path: string,
+  question: { body?: unknown; rawBody?: string },
+  tell: (answer: Answer) => string,
+): Promise<Answer | undefined> {
+  const { rawBody, body } = question;
+  const json = { 'content-type': 'application/json' };
+  try {
+    const answer = await ask<Answer>(path, {
+      method: 'POST',
+      ...(body === undefined ? {} : { body }),
+      ...(rawBody === undefined ? {} : { rawBody, headers: json }),
+    });
+    toast('good', tell(answer));
+    return answer;
+  } catch (error) {
+    toast('bad', messageOf(error));
+    return undefined;
+  }
+}
+
+const cancelRun = (runId: string, reason: string) =>
+  command<Outcome & { closedImmediately: boolean }>(
+    `/runs/${runId}/cancel`,
+    { body: reason === '' ? {} : { reason } },
+    ({ closedImmediately }) =>
+      closedImmediately ? 'The run is cancelled' : 'Accepted: the run ends as soon as its running steps have',
+  );
+
+const retryStep = (runId: string, stepKey: string) =>
+  command<Outcome>(`/runs/${runId}/steps/${encodeURIComponent(stepKey)}/retry`, {}, ({ message }) => message);
+
+const rerunRun = (runId: string) =>
+  command<{ runId: string }>(`/runs/${runId}/rerun`, {}, () => 'A new run was started');
+
+const sendSignal = (runId: string, name: string, body: string) =>
+  command<{ delivered: boolean; stepKey: string | null }>(
+    `/runs/${runId}/signals/${encodeURIComponent(name)}`,
+    { rawBody: body },
+    ({ delivered, stepKey }) =>
+      delivered ? `“${stepKey}” has the signal` : 'The signal is kept for the first step that waits for it',
+  );

@@ -1,8 +1,10 @@
 import type { ComponentChildren } from 'preact';
-import type { Lineage, RunOutline } from '../api-types.ts';
-import { shortId } from '../format.ts';
+import type { Lineage, RunOutline, RunTrigger, StepOutline } from '../api-types.ts';
+import { count, counted, shortId } from '../format.ts';
 import { CopyButton } from '../kit/copy.tsx';
 import { Segments } from '../kit/filters.tsx';
+import { Icon } from '../kit/icon.tsx';
+import { JsonView } from '../kit/json-view.tsx';
 import { Loaded, Page } from '../kit/page.tsx';
 import { StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
@@ -10,11 +12,9 @@ import { useResource } from '../resource.ts';
 import { type Params, useQuery } from '../router.ts';
 import { GanttView } from './gantt-view.tsx';
 import { GraphView } from './graph-view.tsx';
-import { RunActions } from './run-actions.tsx';
-import { RunNotices } from './run-notices.tsx';
+import { RetryButton, RunActions, SignalButton } from './run-actions.tsx';
 import { StepPanel } from './step-panel.tsx';
 import { TimelineView } from './timeline-view.tsx';
-import { TriggerPanel } from './trigger-panel.tsx';
 import { useRunOutline } from './use-run.ts';
 
 const VIEWS = [
@@ -142,6 +142,137 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
     <div>
       <dt>{name}</dt>
       <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** Failures that only say that the run was stopped, which the run itself says better. */
+const STOPS: ReadonlySet<string> = new Set(['cancelled', 'run_timed_out']);
+
+interface NoticesProps {
+  readonly outline: RunOutline;
+  readonly refresh: () => void;
+  readonly onSelect: (stepKey: string) => void;
+}
+
+/** What a run waits for or broke on, and what to do about it, before anything else. */
+function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
+  const { run, control, steps, loops } = outline;
+  const waiting = run.status === 'Running' ? steps.filter(({ signalName }) => signalName !== null) : [];
+  const failed = steps.filter(({ status, error }) => status === 'Failed' && !STOPS.has(error?.code ?? ''));
+  // A failed step of a run that succeeded is one that somebody had foreseen.
+  const isHandled = run.status === 'Succeeded';
+  return (
+    <div class="run-notices">
+      {control.cancelRequested ? (
+        <div class="notice warn">
+          <Icon name="stop" />
+          <span>
+            {run.status === 'Running' ? 'Cancelling' : 'Cancelled'} <Time at={control.cancelRequestedAt} />
+            {control.cancelReason === null ? '' : `: ${control.cancelReason}`}
+          </span>
+        </div>
+      ) : null}
+      {control.timedOutAt === null ? null : (
+        <div class="notice bad">
+          <Icon name="clock" />
+          <span>
+            The time limit of the run was reached <Time at={control.timedOutAt} />; what ran or waited then was ended.
+          </span>
+        </div>
+      )}
+      <LoopNotices outline={outline} />
+      {waiting.map((step) => (
+        <WaitNotice key={step.stepKey} step={step} outline={outline} refresh={refresh} />
+      ))}
+      {failed.map(({ stepKey, error, attempts }) => (
+        <div key={stepKey} class={`notice ${isHandled ? 'warn' : 'bad'}`}>
+          <Icon name="warn" />
+          <span class="break">
+            <button type="button" class="link" onClick={() => onSelect(stepKey)}>
+              {stepKey}
+            </button>{' '}
+            {`failed ${failureText(stepKey, attempts.length, loops)}`}
+            {error === null ? null : `: ${error.message}`}
+            {isHandled ? '. A later step dealt with it.' : ''}
+          </span>
+          <RetryButton run={run} stepKey={stepKey} refresh={refresh} />
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function failureText(stepKey: string, attempts: number, loops: RunOutline['loops']): string {
+  const loop = loops.find((each) => each.stepKey === stepKey);
+  if (loop !== undefined) return `in ${loop.failed} of ${counted(loop.total, 'iteration')}`;
+  return `after ${counted(attempts, 'attempt')}`;
+}
+
+function WaitNotice({ step, outline, refresh }: { step: StepOutline; outline: RunOutline; refresh: () => void }) {
+  const { stepKey, signalName, dueAt } = step;
+  return (
+    <div class="notice warn">
+      <Icon name="pause" />
+      <span>
+        <strong>{stepKey}</strong>
+        {` waits for the signal “${signalName}”`}
+        {dueAt === null ? null : (
+          <>
+            {'; it gives up '}
+            <Time at={dueAt} />
+          </>
+        )}
+      </span>
+      <SignalButton {...{ outline, stepKey, refresh }} name={signalName ?? ''} />
+    </div>
+  );
+}
+
+/** How far the loops of a run have come while it runs. */
+function LoopNotices({ outline: { run, loops } }: { outline: RunOutline }) {
+  const open =
+    run.status === 'Running'
+      ? loops.filter(({ ended, total, stepKey }) => ended < total && !stepKey.includes('.'))
+      : [];
+  return (
+    <>
+      {open.map(({ stepKey, ended, total }) => (
+        <label key={stepKey} class="notice busy loop-progress">
+          <span>
+            <strong>{stepKey}</strong>
+            {` has ended ${count(ended)} of ${counted(total, 'iteration')}`}
+          </span>
+          <progress value={ended} max={total} />
+        </label>
+      ))}
+    </>
+  );
+}
+
+/** What a run was started with. */
+function TriggerPanel({ runId }: { runId: string }) {
+  const trigger = useResource<RunTrigger>(`/runs/${runId}/trigger`);
+  return (
+    <div class="panel-body stack">
+      <Loaded of={trigger}>
+        {({ triggerBody, triggerHeaders }) => (
+          <>
+            <h3>Body</h3>
+            {triggerBody === null ? (
+              <p class="muted">The run was started without a body.</p>
+            ) : (
+              <JsonView value={triggerBody} label="Body" />
+            )}
+            {Object.keys(triggerHeaders).length === 0 ? null : (
+              <>
+                <h3>Headers</h3>
+                <JsonView value={triggerHeaders} label="Headers" />
+              </>
+            )}
+          </>
+        )}
+      </Loaded>
     </div>
   );
 }

@@ -1,21 +1,18 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { withQuery } from '../api.ts';
 import type { Iterations, RunOutline, Step, StepOutline, StepStatus } from '../api-types.ts';
+import { bytes, counted, duration } from '../format.ts';
 import { graphStepAt } from '../graph/graph.ts';
-import { iterationOf, pathOf, scopeOf } from '../graph/step-paths.ts';
+import { inIteration, iterationOf, pathOf, scopeOf } from '../graph/step-paths.ts';
 import { Icon } from '../kit/icon.tsx';
+import { JsonView } from '../kit/json-view.tsx';
 import { Loaded } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
+import { Pill, StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
-import { AttemptList } from './attempt-list.tsx';
-import { ConditionList } from './condition-list.tsx';
-import { entriesOf, explain } from './explain.ts';
-import { IterationSteps } from './iteration-steps.tsx';
-import { RetryButton } from './retry-button.tsx';
-import { SignalButton } from './signal-button.tsx';
-import { lookOf } from './state-look.ts';
-import { type StepState, stepState } from './step-state.ts';
-import { StepValue } from './step-value.tsx';
+import { entriesOf, explain, type TraceEntry } from './explain.ts';
+import { SHOWN_SLOT_WAIT_MS } from './gantt-bars.ts';
+import { RetryButton, SignalButton } from './run-actions.tsx';
+import { lookOf, type StepState, stepState } from './step-state.ts';
 import { useRunPart } from './use-run.ts';
 
 interface StepPanelProps {
@@ -211,4 +208,180 @@ function Why({ step, siblings, outline, onSelect }: WhyProps) {
       </ul>
     </section>
   );
+}
+
+/** The tries of a step, newest first; more than a screen of them folds up. */
+const SHOWN = 20;
+
+interface AttemptListProps extends Pick<Step, 'attempts'> {
+  /** Of the step in the API. */
+  readonly path: string;
+  /** With those that the API leaves out. */
+  readonly total: number;
+}
+
+function AttemptList({ attempts, path, total }: AttemptListProps) {
+  const newest = attempts.slice(-SHOWN).reverse();
+  return (
+    <>
+      <h3>{counted(total, 'attempt')}</h3>
+      <ol class="attempts">
+        {newest.map(({ attempt, status, slotWaitMs, startedAt, completedAt, error, input, output, truncated }) => (
+          <li key={attempt}>
+            <details>
+              <summary>
+                <span class="attempt-number">{attempt}</span>
+                <StatusPill status={status} />
+                <span class="muted">
+                  <Time at={startedAt} />, <Duration from={startedAt} to={completedAt} />
+                  {(slotWaitMs ?? 0) < SHOWN_SLOT_WAIT_MS ? null : `, waited for a slot ${duration(slotWaitMs ?? 0)}`}
+                </span>
+                {error === null ? null : <span class="attempt-error break">{error.message}</span>}
+              </summary>
+              {truncated ? (
+                (['input', 'output'] as const).map((name) => (
+                  <StepValue
+                    key={name}
+                    value={name === 'input' ? input : output}
+                    isCut
+                    label={`Attempt ${attempt}, ${name}`}
+                    whole={`${path}/${name}?attempt=${attempt}`}
+                  />
+                ))
+              ) : (
+                <JsonView value={{ input, output, error }} label={`Attempt ${attempt}`} />
+              )}
+            </details>
+          </li>
+        ))}
+      </ol>
+      {total > newest.length ? <p class="muted">{`${total - newest.length} earlier ones are not shown.`}</p> : null}
+    </>
+  );
+}
+
+interface ConditionListProps {
+  readonly entries: readonly TraceEntry[];
+  /** Without a heading of its own. */
+  readonly isBare?: boolean;
+}
+
+/** Conditions as they were evaluated: what each says, what it read, and what came of it. */
+function ConditionList({ entries, isBare = false }: ConditionListProps) {
+  if (entries.length === 0) return null;
+  return (
+    <>
+      {isBare ? null : <h3>Conditions</h3>}
+      {entries.map(({ after, expression, values, result, error }) => (
+        <div key={`${after} ${expression}`} class="condition">
+          <div class="condition-head">
+            <code class="break">{expression}</code>
+            {error !== null ? (
+              <Pill tone="bad" icon="warn">
+                no answer
+              </Pill>
+            ) : (
+              <Pill tone={result === true ? 'good' : 'quiet'} icon={result === true ? 'check' : 'cross'}>
+                {String(result)}
+              </Pill>
+            )}
+          </div>
+          {error === null ? null : <p class="field-error break">{error}</p>}
+          <dl>
+            {Object.entries(values).map(([path, value]) => (
+              <div key={path}>
+                <dt>
+                  <code>{path}</code>
+                </dt>
+                <dd>
+                  <code class="break">{shortJson(value)}</code>
+                </dd>
+              </div>
+            ))}
+          </dl>
+        </div>
+      ))}
+    </>
+  );
+}
+
+const MAX_LETTERS = 240;
+
+function shortJson(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'undefined';
+  return text.length > MAX_LETTERS ? `${text.slice(0, MAX_LETTERS)}…` : text;
+}
+
+interface IterationStepsProps {
+  readonly stepKey: string;
+  readonly outline: RunOutline;
+  readonly onSelect: (stepKey: string) => void;
+}
+
+/** Leads to the same step in the iterations beside this one, or in any. */
+function IterationSteps({ stepKey, outline, onSelect }: IterationStepsProps) {
+  const iteration = iterationOf(stepKey);
+  if (iteration === null) return null;
+  const { loopKey, index } = iteration;
+  const total = outline.loops.find((loop) => loop.stepKey === loopKey)?.total ?? index + 1;
+  const go = (next: number) => {
+    if (Number.isInteger(next) && next >= 0 && next < total) onSelect(inIteration(stepKey, next));
+  };
+  return (
+    <div class="iteration-steps">
+      <button type="button" class="icon-button" disabled={index === 0} onClick={() => go(index - 1)}>
+        <Icon name="left" />
+        <span class="unseen">Previous iteration</span>
+      </button>
+      <label>
+        Iteration{' '}
+        <input
+          type="number"
+          min={0}
+          max={total - 1}
+          value={index}
+          onChange={(event) => go(event.currentTarget.valueAsNumber)}
+        />{' '}
+        <span class="muted">{`of 0 to ${total - 1}`}</span>
+      </label>
+      <button type="button" class="icon-button" disabled={index >= total - 1} onClick={() => go(index + 1)}>
+        <Icon name="right" />
+        <span class="unseen">Next iteration</span>
+      </button>
+    </div>
+  );
+}
+
+interface StepValueProps {
+  readonly value: unknown;
+  /** Whether the step, or the attempt, has values that were cut. */
+  readonly isCut: boolean;
+  readonly label: string;
+  /** Where the whole value is. */
+  readonly whole: string;
+}
+
+/** A value of a step; of one that is too large to show its beginning, and where the whole of it is. */
+function StepValue({ value, isCut, label, whole }: StepValueProps) {
+  const cut = isCut ? cutOf(value) : undefined;
+  if (cut === undefined) return <JsonView value={value} label={label} />;
+  return (
+    <div class="json">
+      <section class="json-tree break" aria-label={label}>
+        {`${cut.preview}…`}
+      </section>
+      <p>
+        <a href={`/flows/api${whole}`} target="_blank" rel="noreferrer">
+          {`Show all ${bytes(cut.length)}`}
+        </a>
+      </p>
+    </div>
+  );
+}
+
+function cutOf(value: unknown): { readonly length: number; readonly preview: string } | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (!('truncated' in value && 'length' in value && 'preview' in value)) return undefined;
+  const { length, preview } = value;
+  return typeof length === 'number' && typeof preview === 'string' ? { length, preview } : undefined;
 }

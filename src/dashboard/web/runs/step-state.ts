@@ -1,4 +1,7 @@
-import type { StepStatus } from '../api-types.ts';
+import type { RunEvent, RunOutline, StepOutline, StepStatus } from '../api-types.ts';
+import type { StepMark } from '../graph/step-mark.ts';
+import type { IconName } from '../kit/icon.tsx';
+import { STATUSES, type Tone } from '../kit/pill.tsx';
 
 /** As much of a step as tells where it stands. */
 export interface StepTimes {
@@ -48,4 +51,118 @@ export function stateText(state: StepState): string {
     default:
       return 'Waiting';
   }
+}
+
+interface Counted {
+  readonly path: string;
+  readonly status: StepStatus;
+  readonly count: number;
+}
+
+/** The gravest first: of many iterations of one step the picture shows what somebody has to look at. */
+const GRAVITY: readonly StepStatus[] = ['Failed', 'Running', 'Pending', 'Succeeded', 'Skipped'];
+
+interface ChildCounts {
+  readonly status: StepStatus;
+  /** Such as "3 of 120 failed", or "120 succeeded" where all have. */
+  readonly text: string;
+}
+
+/** Children of loops by path: what all iterations together show. */
+export function childCounts(children: readonly Counted[]): Map<string, ChildCounts> {
+  const byPath = new Map<string, Map<StepStatus, number>>();
+  for (const { path, status, count } of children) {
+    const counts = byPath.get(path) ?? new Map<StepStatus, number>();
+    counts.set(status, (counts.get(status) ?? 0) + count);
+    byPath.set(path, counts);
+  }
+  return new Map(
+    [...byPath].map(([path, counts]) => {
+      const present = GRAVITY.filter((status) => counts.has(status));
+      const status = present[0] ?? 'Pending';
+      const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
+      const text = `${counts.get(status)} ${present.length > 1 ? `of ${total} ` : ''}${status.toLowerCase()}`;
+      return [path, { status, text }];
+    }),
+  );
+}
+
+/** Tone, icon, words. */
+const LOOKS = {
+  'run.started': ['quiet', 'play', 'Run started'],
+  'run.completed': ['quiet', 'check', 'Run ended'],
+  'run.cancelRequested': ['warn', 'stop', 'Cancel requested'],
+  'run.timedOut': ['bad', 'clock', 'Time limit reached'],
+  'step.started': ['busy', 'play', 'started'],
+  'step.completed': ['good', 'check', 'succeeded'],
+  'step.failed': ['bad', 'cross', 'failed'],
+  'step.retried': ['warn', 'replay', 'failed, will be tried again'],
+  'step.skipped': ['quiet', 'skip', 'skipped'],
+  'signal.received': ['busy', 'deliveries', 'Signal received'],
+} as const;
+const OTHER = ['quiet', 'info'] as const;
+
+type Known = (typeof LOOKS)[keyof typeof LOOKS];
+
+interface EventLook {
+  readonly tone: Known[0];
+  readonly icon: Known[1] | (typeof OTHER)[1];
+  /** What happened, behind the step's key where it happened to a step. */
+  readonly text: string;
+  /** What the record adds to that; null where it would only repeat it. */
+  readonly detail: string | null;
+}
+
+export function eventLook({ type, message }: Pick<RunEvent, 'type' | 'message'>): EventLook {
+  const [tone, icon, text] = isKnown(type) ? LOOKS[type] : [...OTHER, type];
+  return { tone, icon, text, detail: message === 'Attempt 1' ? null : message.replace(/^Attempt 1: /, '') };
+}
+
+const isKnown = (type: string): type is keyof typeof LOOKS => Object.hasOwn(LOOKS, type);
+
+interface Look {
+  readonly tone: Tone;
+  readonly icon: IconName;
+  readonly text: string;
+}
+
+/** How a step that stands so is shown. What waits for somebody to do something stands out from what waits for time. */
+export function lookOf(state: StepState): Look {
+  const text = stateText(state);
+  switch (state.kind) {
+    case 'status': {
+      const [tone, icon] = STATUSES[state.status];
+      return { tone, icon, text };
+    }
+    case 'signal':
+      return { tone: 'warn', icon: 'pause', text };
+    case 'retry':
+      return { tone: 'warn', icon: 'replay', text };
+    case 'wait':
+    case 'due':
+      return { tone: 'busy', icon: 'clock', text };
+    default:
+      return { tone: 'quiet', icon: 'pending', text };
+  }
+}
+
+/** What a picture of the graph says of each step of a run, by path. */
+export function marksOf({ steps, loops, children }: Pick<RunOutline, 'steps' | 'loops' | 'children'>) {
+  const marks = new Map<string, StepMark>();
+  for (const step of steps) {
+    marks.set(step.stepKey, { status: step.status, ...lookOf(stepState(step)), note: loopNote(step, loops) });
+  }
+  for (const [path, { status, text }] of childCounts(children)) {
+    const [tone, icon, name] = STATUSES[status];
+    marks.set(path, { status, tone, icon, text: name, note: text });
+  }
+  return marks;
+}
+
+/** How far a loop has come. */
+function loopNote({ stepKey }: StepOutline, loops: RunOutline['loops']): string | undefined {
+  const loop = loops.find((each) => each.stepKey === stepKey);
+  if (loop === undefined) return undefined;
+  const failed = loop.failed === 0 ? '' : `, ${loop.failed} failed`;
+  return `${loop.ended} of ${loop.total}${failed}`;
 }
