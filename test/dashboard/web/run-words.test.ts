@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { zonedTime } from '../../../src/dashboard/web/format.ts';
 import { graphStepAt } from '../../../src/dashboard/web/graph/graph.ts';
 import { firstKeyAt, inIteration, loopAround } from '../../../src/dashboard/web/graph/step-paths.ts';
-import { eventLook } from '../../../src/dashboard/web/runs/step-state.ts';
+import { eventLook } from '../../../src/dashboard/web/looks.ts';
 import { jsonProblem, suggestBody } from '../../../src/dashboard/web/runs/suggest-body.ts';
 
 const when = (condition: string) => ({ statuses: ['Succeeded'], when: condition });

@@ -8,7 +8,7 @@ import { Empty, Loaded, Page } from '../kit/page.tsx';
 import { DeliveryPill, ReasonText } from '../kit/pill.tsx';
 import { type Column, Pager, skipOf, Table } from '../kit/table.tsx';
 import { Time } from '../kit/time.tsx';
-import { REASONS } from '../reasons.ts';
+import { REASONS } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { navigate, useQuery } from '../router.ts';
 import { RedeliverMany } from './redeliver.tsx';

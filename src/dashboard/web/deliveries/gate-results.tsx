@@ -2,7 +2,7 @@ import type { DeliveryDetail } from '../api-types.ts';
 import { words } from '../format.ts';
 import { Icon, type IconName } from '../kit/icon.tsx';
 import { Panel } from '../kit/page.tsx';
-import { gateName, REASONS } from '../reasons.ts';
+import { gateName, REASONS } from '../looks.ts';
 
 type Entry = DeliveryDetail['story'][number];
 

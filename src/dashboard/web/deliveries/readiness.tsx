@@ -5,7 +5,7 @@ import { Segments } from '../kit/filters.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { ModePill, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
-import { gateName } from '../reasons.ts';
+import { gateName } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 

@@ -2,11 +2,10 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, messageOf } from '../api.ts';
 import type { DeliveryDetail, Flow, Redelivery } from '../api-types.ts';
 import { count, counted, words } from '../format.ts';
-import { Dialog } from '../kit/dialog.tsx';
-import type { IconName } from '../kit/icon.tsx';
+import { Dialog, toast } from '../kit/overlays.tsx';
 import { Failure, Skeleton } from '../kit/page.tsx';
-import { Pill, type Tone } from '../kit/pill.tsx';
-import { toast } from '../kit/toast.tsx';
+import { Pill } from '../kit/pill.tsx';
+import { REDELIVERIES } from '../looks.ts';
 import { useAnswer } from '../resource.ts';
 
 const LIMIT = 500;
@@ -147,16 +146,8 @@ async function redeliver(id: string): Promise<Redelivery> {
   }
 }
 
-const OUTCOMES: Readonly<Record<Redelivery['outcome'], readonly [Tone, IconName, string]>> = {
-  accepted: ['good', 'check', 'Accepted'],
-  'would be accepted': ['good', 'check', 'Would be accepted'],
-  'accepted before': ['quiet', 'replay', 'Accepted before'],
-  refused: ['bad', 'cross', 'Refused'],
-  'not possible': ['quiet', 'off', 'Not possible'],
-};
-
 function OutcomePill({ outcome }: { outcome: Redelivery['outcome'] }) {
-  const [tone, icon, text] = OUTCOMES[outcome];
+  const [tone, icon, text] = REDELIVERIES[outcome];
   return (
     <Pill tone={tone} icon={icon}>
       {text}

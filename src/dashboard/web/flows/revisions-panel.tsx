@@ -3,11 +3,12 @@ import { withQuery } from '../api.ts';
 import type { Finding, PageOf, Revision, RevisionDiff } from '../api-types.ts';
 import { counted } from '../format.ts';
 import { CopyButton } from '../kit/copy.tsx';
-import { Dialog } from '../kit/dialog.tsx';
-import { Icon, type IconName } from '../kit/icon.tsx';
+import { Icon } from '../kit/icon.tsx';
+import { Dialog } from '../kit/overlays.tsx';
 import { Empty, Loaded, Panel } from '../kit/page.tsx';
-import { Pill, type Tone } from '../kit/pill.tsx';
+import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
+import { FINDINGS, gravestOf } from '../looks.ts';
 import { useResource } from '../resource.ts';
 
 const TAKE = 20;
@@ -141,24 +142,13 @@ function Side({ sign, tone, value }: { sign: string; tone: 'before' | 'after'; v
   );
 }
 
-const CLASSES: Readonly<Record<Finding['class'], readonly [Tone, IconName, string]>> = {
-  safe: ['good', 'check', 'Safe'],
-  caution: ['warn', 'warn', 'Caution'],
-  breaking: ['bad', 'cross', 'Breaking'],
-};
-
 function ClassPill({ name }: { name: Finding['class'] }) {
-  const [tone, icon, text] = CLASSES[name];
+  const [tone, icon, text] = FINDINGS[name];
   return (
     <Pill tone={tone} icon={icon}>
       {text}
     </Pill>
   );
-}
-
-function gravestOf(findings: readonly Finding[]): Finding['class'] {
-  const order = ['breaking', 'caution', 'safe'] as const;
-  return order.find((name) => findings.some((finding) => finding.class === name)) ?? 'safe';
 }
 
 /** What changed, what it could do, and what to do about it; the particulars open on demand. */

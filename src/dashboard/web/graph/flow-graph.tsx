@@ -2,6 +2,7 @@ import type { RefObject } from 'preact';
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import { Icon } from '../kit/icon.tsx';
 import { Empty, Failure, Skeleton } from '../kit/page.tsx';
+import type { StepMark } from '../looks.ts';
 import { type EdgeState, edgeState, edgeText, type Graph } from './graph.ts';
 import {
   ARROWS,
@@ -15,7 +16,6 @@ import {
   neighbour,
   pathData,
 } from './layout.ts';
-import type { StepMark } from './step-mark.ts';
 
 interface FlowGraphProps {
   readonly graph: Graph;

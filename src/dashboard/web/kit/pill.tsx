@@ -1,9 +1,8 @@
 import type { ComponentChildren } from 'preact';
-import type { Delivery, RunStatus, StepStatus } from '../api-types.ts';
+import type { RunStatus, StepStatus } from '../api-types.ts';
 import { words } from '../format.ts';
+import { deliveryLook, type JudgedDelivery, STATUSES, type Tone } from '../looks.ts';
 import { Icon, type IconName } from './icon.tsx';
-
-export type Tone = 'good' | 'bad' | 'warn' | 'busy' | 'quiet';
 
 interface PillProps {
   readonly tone: Tone;
@@ -22,16 +21,6 @@ export function Pill({ tone, icon, children, title }: PillProps) {
   );
 }
 
-export const STATUSES: Readonly<Record<RunStatus | StepStatus, readonly [Tone, IconName, string]>> = {
-  Pending: ['quiet', 'pending', 'Pending'],
-  Running: ['busy', 'spinner', 'Running'],
-  Succeeded: ['good', 'check', 'Succeeded'],
-  Failed: ['bad', 'cross', 'Failed'],
-  Skipped: ['quiet', 'skip', 'Skipped'],
-  Cancelled: ['warn', 'stop', 'Cancelled'],
-  TimedOut: ['bad', 'clock', 'Timed out'],
-};
-
 /** Where a run or a step stands. */
 export function StatusPill({ status }: { status: RunStatus | StepStatus }) {
   const [tone, icon, text] = STATUSES[status];
@@ -42,31 +31,9 @@ export function StatusPill({ status }: { status: RunStatus | StepStatus }) {
   );
 }
 
-type Judged = Pick<Delivery, 'rejected' | 'mode' | 'statusCode' | 'reason'>;
-
-/** What became of a delivery. One that a gate refused and that was let in all the same is neither good nor bad. */
-export function DeliveryPill({ delivery }: { delivery: Judged }) {
-  const { rejected, mode, statusCode, reason } = delivery;
-  if (!rejected) {
-    return (
-      <Pill tone="good" icon="check">
-        Accepted
-      </Pill>
-    );
-  }
-  if (mode === 'Enforce' && statusCode < 400 && reason === 'nonce_replayed') {
-    return (
-      <Pill tone="quiet" icon="replay" title="Answered with the run of the first one">
-        Duplicate
-      </Pill>
-    );
-  }
-  const isRefused = statusCode >= 400;
-  return (
-    <Pill tone={isRefused ? 'bad' : 'warn'} icon={isRefused ? 'cross' : 'warn'} title={reason ?? undefined}>
-      {isRefused ? 'Refused' : 'Let in'}
-    </Pill>
-  );
+export function DeliveryPill({ delivery }: { delivery: JudgedDelivery }) {
+  const { text, ...look } = deliveryLook(delivery);
+  return <Pill {...look}>{text}</Pill>;
 }
 
 export function ReasonText({ reason }: { reason: string | null }) {

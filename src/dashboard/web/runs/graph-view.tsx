@@ -3,7 +3,7 @@ import { ask, messageOf, withQuery } from '../api.ts';
 import type { Iterations, RunOutline } from '../api-types.ts';
 import { FlowGraph } from '../graph/flow-graph.tsx';
 import { firstKeyAt, loopAround, pathOf } from '../graph/step-paths.ts';
-import { toast } from '../kit/toast.tsx';
+import { toast } from '../kit/overlays.tsx';
 import { marksOf } from './step-state.ts';
 
 export interface ViewProps {

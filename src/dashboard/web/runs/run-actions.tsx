@@ -1,9 +1,8 @@
 import { useId, useState } from 'preact/hooks';
 import { ask, messageOf } from '../api.ts';
 import type { Run, RunOutline } from '../api-types.ts';
-import { confirm, Dialog } from '../kit/dialog.tsx';
 import { Icon } from '../kit/icon.tsx';
-import { toast } from '../kit/toast.tsx';
+import { confirm, Dialog, toast } from '../kit/overlays.tsx';
 import { navigate } from '../router.ts';
 import { jsonProblem, suggestBody } from './suggest-body.ts';
 

@@ -4,9 +4,10 @@ import { count, shortId } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { SearchFilter, SelectFilter } from '../kit/filters.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
-import { STATUSES, StatusPill } from '../kit/pill.tsx';
+import { StatusPill } from '../kit/pill.tsx';
 import { type Column, Pager, skipOf, Table } from '../kit/table.tsx';
 import { Duration, Time } from '../kit/time.tsx';
+import { STATUSES } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 

@@ -1,7 +1,5 @@
-import type { RunEvent, RunOutline, StepOutline, StepStatus } from '../api-types.ts';
-import type { StepMark } from '../graph/step-mark.ts';
-import type { IconName } from '../kit/icon.tsx';
-import { STATUSES, type Tone } from '../kit/pill.tsx';
+import type { RunOutline, StepOutline, StepStatus } from '../api-types.ts';
+import { type Look, STATUSES, type StepMark } from '../looks.ts';
 
 /** As much of a step as tells where it stands. */
 export interface StepTimes {
@@ -85,45 +83,6 @@ export function childCounts(children: readonly Counted[]): Map<string, ChildCoun
       return [path, { status, text }];
     }),
   );
-}
-
-/** Tone, icon, words. */
-const LOOKS = {
-  'run.started': ['quiet', 'play', 'Run started'],
-  'run.completed': ['quiet', 'check', 'Run ended'],
-  'run.cancelRequested': ['warn', 'stop', 'Cancel requested'],
-  'run.timedOut': ['bad', 'clock', 'Time limit reached'],
-  'step.started': ['busy', 'play', 'started'],
-  'step.completed': ['good', 'check', 'succeeded'],
-  'step.failed': ['bad', 'cross', 'failed'],
-  'step.retried': ['warn', 'replay', 'failed, will be tried again'],
-  'step.skipped': ['quiet', 'skip', 'skipped'],
-  'signal.received': ['busy', 'deliveries', 'Signal received'],
-} as const;
-const OTHER = ['quiet', 'info'] as const;
-
-type Known = (typeof LOOKS)[keyof typeof LOOKS];
-
-interface EventLook {
-  readonly tone: Known[0];
-  readonly icon: Known[1] | (typeof OTHER)[1];
-  /** What happened, behind the step's key where it happened to a step. */
-  readonly text: string;
-  /** What the record adds to that; null where it would only repeat it. */
-  readonly detail: string | null;
-}
-
-export function eventLook({ type, message }: Pick<RunEvent, 'type' | 'message'>): EventLook {
-  const [tone, icon, text] = isKnown(type) ? LOOKS[type] : [...OTHER, type];
-  return { tone, icon, text, detail: message === 'Attempt 1' ? null : message.replace(/^Attempt 1: /, '') };
-}
-
-const isKnown = (type: string): type is keyof typeof LOOKS => Object.hasOwn(LOOKS, type);
-
-interface Look {
-  readonly tone: Tone;
-  readonly icon: IconName;
-  readonly text: string;
 }
 
 /** How a step that stands so is shown. What waits for somebody to do something stands out from what waits for time. */

@@ -3,8 +3,8 @@ import type { RunEvent } from '../api-types.ts';
 import { duration, exactTime } from '../format.ts';
 import { Icon } from '../kit/icon.tsx';
 import { Loaded } from '../kit/page.tsx';
+import { eventLook } from '../looks.ts';
 import type { ViewProps } from './graph-view.tsx';
-import { eventLook } from './step-state.ts';
 import { useRunPart } from './use-run.ts';
 
 const PAGE = 200;

@@ -2,13 +2,12 @@ import { useEffect, useId, useState } from 'preact/hooks';
 import { ask, messageOf, withQuery } from '../api.ts';
 import type { PageOf, Schedule } from '../api-types.ts';
 import { count, zonedTime } from '../format.ts';
-import { Dialog } from '../kit/dialog.tsx';
 import { Icon, type IconName } from '../kit/icon.tsx';
+import { Dialog, toast } from '../kit/overlays.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Pager, skipOf } from '../kit/table.tsx';
 import { Time } from '../kit/time.tsx';
-import { toast } from '../kit/toast.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 
