@@ -1,5 +1,6 @@
 import { render } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { matchRoute, type Route } from './address.ts';
 import { DeliveriesPage } from './deliveries/deliveries-page.tsx';
 import { DeliveryPage } from './deliveries/delivery-page.tsx';
 import { ReadinessPage } from './deliveries/readiness.tsx';
@@ -10,7 +11,7 @@ import { ConfirmDialog, Dialog, Toasts } from './kit/overlays.tsx';
 import { Empty, Page } from './kit/page.tsx';
 import { type LiveState, startLive, useLive } from './live.ts';
 import { OverviewPage } from './overview/overview-page.tsx';
-import { matchRoute, navigate, type Route, startRouter, usePath } from './router.ts';
+import { navigate, startRouter, usePath } from './router.ts';
 import { RunPage } from './runs/run-page.tsx';
 import { RunsPage } from './runs/runs-page.tsx';
 import { SchedulesPage } from './schedules/schedules-page.tsx';

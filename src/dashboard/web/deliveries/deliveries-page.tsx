@@ -1,20 +1,16 @@
 import { useState } from 'preact/hooks';
-import { withQuery } from '../api.ts';
+import { deliveriesPath, isNarrowed, ROWS, skipOf } from '../address.ts';
 import type { Delivery, Flow, PageOf } from '../api-types.ts';
 import { bytes, shortId, words } from '../format.ts';
-import { SearchFilter, SelectFilter } from '../kit/filters.tsx';
 import { Icon } from '../kit/icon.tsx';
+import { type Column, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page } from '../kit/page.tsx';
 import { DeliveryPill, ReasonText } from '../kit/pill.tsx';
-import { type Column, Pager, skipOf, Table } from '../kit/table.tsx';
 import { Time } from '../kit/time.tsx';
 import { REASONS } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { navigate, useQuery } from '../router.ts';
 import { RedeliverMany } from './redeliver.tsx';
-
-const TAKE = 50;
-const FILTERS = ['flowId', 'reason', 'outcome', 'search'];
 
 /** Every delivery that was kept, by what the address asks for. */
 export function DeliveriesPage() {
@@ -83,18 +79,10 @@ function Filters({ flows }: { flows: readonly Flow[] }) {
 function DeliveryList({ flows }: { flows: readonly Flow[] }) {
   const [query] = useQuery();
   const skip = skipOf(query);
-  const outcome = query.get('outcome');
-  const path = withQuery('/webhooks/recent', {
-    flowId: query.get('flowId') ?? '',
-    reason: query.get('reason') ?? '',
-    search: query.get('search') ?? '',
-    rejectedOnly: outcome === 'rejected',
-    acceptedOnly: outcome === 'accepted',
-    skip: skip === 0 ? '' : skip,
-    take: TAKE,
-    includeTotal: true,
+  const deliveries = useResource<PageOf<Delivery>>(deliveriesPath(query), {
+    refreshOn: ['delivery.received'],
+    keepPrevious: true,
   });
-  const deliveries = useResource<PageOf<Delivery>>(path, { refreshOn: ['delivery.received'], keepPrevious: true });
   return (
     <section class="panel" aria-label="Deliveries">
       <Loaded of={deliveries} lines={12}>
@@ -104,7 +92,7 @@ function DeliveryList({ flows }: { flows: readonly Flow[] }) {
           ) : (
             <>
               <DeliveryTable rows={items} flows={flows} isStale={deliveries.isLoading} />
-              <Pager total={total} skip={skip} take={TAKE} />
+              <Pager total={total} skip={skip} take={ROWS} />
             </>
           )
         }
@@ -115,7 +103,7 @@ function DeliveryList({ flows }: { flows: readonly Flow[] }) {
 
 function NoDeliveries() {
   const [query] = useQuery();
-  if (FILTERS.some((name) => query.has(name)) || query.has('skip')) {
+  if (isNarrowed(query, 'deliveries')) {
     return (
       <Empty icon="search" title="No delivery is like that">
         <button type="button" class="button" onClick={() => navigate('/flows/deliveries')}>

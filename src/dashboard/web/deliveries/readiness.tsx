@@ -1,7 +1,7 @@
 import { withQuery } from '../api.ts';
 import type { Readiness } from '../api-types.ts';
 import { count, counted, shortId, words } from '../format.ts';
-import { Segments } from '../kit/filters.tsx';
+import { Segments } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { ModePill, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';

@@ -2,10 +2,10 @@ import { useId, useState } from 'preact/hooks';
 import { ask, messageOf, withQuery } from '../api.ts';
 import type { Drain, Flow } from '../api-types.ts';
 import { counted } from '../format.ts';
+import { Table } from '../kit/list.tsx';
 import { confirm, Dialog, toast } from '../kit/overlays.tsx';
 import { Loaded, Panel } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
-import { Table } from '../kit/table.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 

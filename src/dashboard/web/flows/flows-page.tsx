@@ -1,10 +1,10 @@
+import { flowMatches } from '../address.ts';
 import type { Flow } from '../api-types.ts';
 import { count } from '../format.ts';
-import { SearchFilter } from '../kit/filters.tsx';
 import { Icon } from '../kit/icon.tsx';
+import { type Column, SearchFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page } from '../kit/page.tsx';
 import { ModePill, Pill } from '../kit/pill.tsx';
-import { type Column, Table } from '../kit/table.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
@@ -35,7 +35,7 @@ export function FlowsPage() {
       </search>
       <section class="panel" aria-label="Flows">
         <Loaded of={flows} lines={6}>
-          {(list) => <FlowTable flows={list.filter((flow) => isLike(flow, wanted))} isFiltered={wanted !== ''} />}
+          {(list) => <FlowTable flows={list.filter((flow) => flowMatches(flow, wanted))} isFiltered={wanted !== ''} />}
         </Loaded>
       </section>
     </Page>
@@ -98,8 +98,4 @@ function TriggersCell({ triggers }: Flow) {
       ))}
     </span>
   );
-}
-
-function isLike({ name, id, triggers }: Flow, wanted: string): boolean {
-  return [name, id, ...triggers.map(({ slug }) => slug ?? '')].some((text) => text.toLowerCase().includes(wanted));
 }

@@ -1,14 +1,15 @@
 import type { Attention, Delivery, DeliveryStats, Flow, PageOf, Run } from '../api-types.ts';
-import { Segments } from '../kit/filters.tsx';
+import { count, words } from '../format.ts';
+import { CodeLine } from '../kit/copy.tsx';
+import { type Column, Segments, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
+import { StatusPill } from '../kit/pill.tsx';
+import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { AttentionList } from './attention-list.tsx';
+import { WINDOWS, windowOf } from './chart-data.ts';
 import { DeliveryChart, RunChart } from './charts.tsx';
-import { FirstDelivery } from './first-delivery.tsx';
-import { ReasonBars } from './reason-bars.tsx';
-import { RunsInFlight, SHOWN_RUNS } from './runs-in-flight.tsx';
-import { WINDOWS, windowOf } from './windows.ts';
 
 /** What comes in, what becomes of it, and what needs a person. */
 export function OverviewPage() {
@@ -93,5 +94,88 @@ function InFlightPanel() {
         }
       </Loaded>
     </Panel>
+  );
+}
+
+/** What to paste into a terminal first. */
+function FirstDelivery({ flows }: { flows: readonly Flow[] }) {
+  const [first] = flows.flatMap(({ triggers }) => triggers.flatMap((trigger) => trigger.sendCommand ?? []));
+  if (first === undefined) {
+    return (
+      <Empty icon="flows" title="No flow has a webhook that can be called">
+        <p>Put a manifest with a webhook trigger and a slug into the manifests folder and start the service again.</p>
+      </Empty>
+    );
+  }
+  return (
+    <div class="steps">
+      <p>
+        Nothing has come in yet. This signs a sample as its publisher would and sends it here; run it where the service
+        was started:
+      </p>
+      <CodeLine text={first} label="the command" />
+      <p class="muted">
+        The delivery and its run show up on this page by themselves. <a href="/flows/flows">See all flows</a>
+      </p>
+    </div>
+  );
+}
+
+/** How often each reason was met with; each leads to the deliveries that it is the reason of. */
+function ReasonBars({ stats }: { stats: DeliveryStats }) {
+  const reasons = Object.entries(stats.counts)
+    .flatMap(([reason, number]) => (number === undefined || number === 0 ? [] : [{ reason, number }]))
+    .sort((a, b) => b.number - a.number);
+  const most = Math.max(1, ...reasons.map(({ number }) => number));
+  if (reasons.length === 0) {
+    return (
+      <Empty icon="shield" title={stats.total === 0 ? 'No delivery came in these hours' : 'Every delivery passed'}>
+        <p>
+          {stats.total === 0 ? 'What fails a gate is counted here.' : `${count(stats.total)} in the last 24 hours.`}
+        </p>
+      </Empty>
+    );
+  }
+  return (
+    <ul class="reason-bars">
+      {reasons.map(({ reason, number }) => (
+        <li key={reason}>
+          <a href={`/flows/deliveries?reason=${reason}`}>
+            <span class="reason-name">{words(reason)}</span>
+            <span class="reason-count">{count(number)}</span>
+            <span class="reason-bar" style={{ width: `${(number / most) * 100}%` }} />
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const SHOWN_RUNS = 8;
+
+const COLUMNS: readonly Column<Run>[] = [
+  { name: 'Flow', cell: ({ flowName }) => flowName },
+  { name: 'Status', cell: ({ status }) => <StatusPill status={status} /> },
+  { name: 'Trigger', cell: ({ triggerKey }) => triggerKey, isMinor: true },
+  { name: 'Started', cell: ({ startedAt }) => <Time at={startedAt} />, align: 'end' },
+];
+
+/** The newest of them. */
+function RunsInFlight({ runs, total }: { runs: readonly Run[]; total: number }) {
+  return (
+    <>
+      <Table
+        label="Runs in flight"
+        columns={COLUMNS}
+        rows={runs}
+        keyOf={({ id }) => id}
+        hrefOf={({ id }) => `/flows/runs/${id}`}
+      />
+      {total > runs.length ? (
+        <p class="more">
+          <a href="/flows/runs?status=Running">{`${count(total - runs.length)} more`}</a>
+        </p>
+      ) : null}
+    </>
   );
 }

@@ -1,15 +1,16 @@
 import type { ComponentChildren } from 'preact';
+import type { Params } from '../address.ts';
 import type { Lineage, RunOutline, RunTrigger, StepOutline } from '../api-types.ts';
 import { count, counted, shortId } from '../format.ts';
 import { CopyButton } from '../kit/copy.tsx';
-import { Segments } from '../kit/filters.tsx';
 import { Icon } from '../kit/icon.tsx';
 import { JsonView } from '../kit/json-view.tsx';
+import { Segments } from '../kit/list.tsx';
 import { Loaded, Page } from '../kit/page.tsx';
 import { StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
-import { type Params, useQuery } from '../router.ts';
+import { useQuery } from '../router.ts';
 import { GanttView } from './gantt-view.tsx';
 import { GraphView } from './graph-view.tsx';
 import { RetryButton, RunActions, SignalButton } from './run-actions.tsx';

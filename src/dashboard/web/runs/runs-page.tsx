@@ -1,17 +1,15 @@
-import { withQuery } from '../api.ts';
+import { isNarrowed, runsPath, skipOf } from '../address.ts';
 import type { Flow, PageOf, Run } from '../api-types.ts';
 import { count, shortId } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
-import { SearchFilter, SelectFilter } from '../kit/filters.tsx';
+import { type Column, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { StatusPill } from '../kit/pill.tsx';
-import { type Column, Pager, skipOf, Table } from '../kit/table.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { STATUSES } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 
-const TAKE = 50;
 const RUN_STATUSES = ['Running', 'Succeeded', 'Failed', 'TimedOut', 'Cancelled', 'Skipped'] as const;
 
 const COLUMNS: readonly Column<Run>[] = [
@@ -39,15 +37,11 @@ const COLUMNS: readonly Column<Run>[] = [
 /** Runs, newest first; the address keeps the filters, and the list follows what happens. */
 export function RunsPage() {
   const [query] = useQuery();
-  const filters = {
-    flowId: query.get('flowId') ?? '',
-    status: query.get('status') ?? '',
-    search: query.get('search') ?? '',
-  };
-  const path = withQuery('/runs', { ...filters, skip: skipOf(query), take: TAKE, includeTotal: true });
-  const runs = useResource<PageOf<Run>>(path, { refreshOn: ['run.started', 'run.completed'], keepPrevious: true });
+  const runs = useResource<PageOf<Run>>(runsPath(query), {
+    refreshOn: ['run.started', 'run.completed'],
+    keepPrevious: true,
+  });
   const flows = useResource<readonly Flow[]>('/flows?take=500');
-  const isFiltered = Object.values(filters).some((value) => value !== '');
   const flowChoices = (flows.data ?? []).map(({ id, name }) => ({ value: id, text: name }));
   const statusChoices = RUN_STATUSES.map((status) => ({ value: status, text: STATUSES[status][2] }));
   return (
@@ -61,7 +55,7 @@ export function RunsPage() {
         <Loaded of={runs} lines={8}>
           {({ items, total, skip, take }) =>
             items.length === 0 ? (
-              <NoRuns isFiltered={isFiltered} flows={flows.data ?? []} />
+              <NoRuns isFiltered={isNarrowed(query, 'runs')} flows={flows.data ?? []} />
             ) : (
               <>
                 <Table

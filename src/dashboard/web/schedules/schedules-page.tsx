@@ -1,12 +1,13 @@
 import { useEffect, useId, useState } from 'preact/hooks';
+import { skipOf } from '../address.ts';
 import { ask, messageOf, withQuery } from '../api.ts';
 import type { PageOf, Schedule } from '../api-types.ts';
 import { count, zonedTime } from '../format.ts';
 import { Icon, type IconName } from '../kit/icon.tsx';
+import { Pager } from '../kit/list.tsx';
 import { Dialog, toast } from '../kit/overlays.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
-import { Pager, skipOf } from '../kit/table.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';

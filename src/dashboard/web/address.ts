@@ -1,0 +1,121 @@
+import type { ComponentType } from 'preact';
+import { withQuery } from './api.ts';
+import type { Flow } from './api-types.ts';
+
+/*
+ * What the address of the page says: which screen is shown, and what its lists are filtered by. Pure: the browser's own
+ * address is read and changed by the router alone.
+ */
+
+export type Params = Readonly<Record<string, string>>;
+
+export interface Route {
+  /** Segments that begin with a colon are parameters, such as `/flows/runs/:id`. */
+  readonly path: string;
+  readonly page: ComponentType<{ params: Params }>;
+  /** What the browser's tab says until the page says more. */
+  readonly title: string;
+}
+
+export function matchRoute(routes: readonly Route[], path: string): { route: Route; params: Params } | undefined {
+  for (const route of routes) {
+    const params = matchPath(route.path, path);
+    if (params !== undefined) return { route, params };
+  }
+  return undefined;
+}
+
+function matchPath(pattern: string, path: string): Params | undefined {
+  const given = path.replace(/\/+$/, '').split('/');
+  const wanted = pattern.split('/');
+  if (given.length !== wanted.length) return undefined;
+  const params: Record<string, string> = {};
+  for (const [index, part] of wanted.entries()) {
+    const value = given[index] ?? '';
+    if (!part.startsWith(':')) {
+      if (part !== value) return undefined;
+      continue;
+    }
+    const decoded = decode(value);
+    if (decoded === undefined) return undefined;
+    params[part.slice(1)] = decoded;
+  }
+  return params;
+}
+
+function decode(part: string): string | undefined {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The path and query of a link to a place of the page; undefined for what the browser should follow itself. */
+export function placeOf(href: string, origin: string): string | undefined {
+  const { origin: target, pathname, search } = new URL(href);
+  const isPlace = /^\/flows(\/|$)/.test(pathname) && !/^\/flows\/(api|assets)(\/|$)/.test(pathname);
+  return target === origin && isPlace ? `${pathname}${search}` : undefined;
+}
+
+export type QueryChanges = Readonly<Record<string, string | undefined>>;
+
+/** A query with parts of it changed, with its question mark; an empty value removes its name. */
+export function withChanges(search: string, changes: QueryChanges): string {
+  const next = new URLSearchParams(search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === undefined || value === '') next.delete(name);
+    else next.set(name, value);
+  }
+  return next.size === 0 ? '' : `?${next}`;
+}
+
+/** Reads `skip` of the address; what is no whole number is the beginning. */
+export function skipOf(query: URLSearchParams): number {
+  const skip = Number(query.get('skip') ?? 0);
+  return Number.isSafeInteger(skip) && skip > 0 ? skip : 0;
+}
+
+const DELIVERY_FILTERS = ['flowId', 'reason', 'outcome', 'search'];
+const RUN_FILTERS = ['flowId', 'status', 'search'];
+
+/** How many rows a page of a list of deliveries or runs has. */
+export const ROWS = 50;
+
+/** What to ask the API for, by the filters in the address. */
+export function deliveriesPath(query: URLSearchParams): string {
+  const outcome = query.get('outcome');
+  const skip = skipOf(query);
+  return withQuery('/webhooks/recent', {
+    flowId: query.get('flowId') ?? '',
+    reason: query.get('reason') ?? '',
+    search: query.get('search') ?? '',
+    rejectedOnly: outcome === 'rejected',
+    acceptedOnly: outcome === 'accepted',
+    skip: skip === 0 ? '' : skip,
+    take: ROWS,
+    includeTotal: true,
+  });
+}
+
+export function runsPath(query: URLSearchParams): string {
+  return withQuery('/runs', {
+    flowId: query.get('flowId') ?? '',
+    status: query.get('status') ?? '',
+    search: query.get('search') ?? '',
+    skip: skipOf(query),
+    take: ROWS,
+    includeTotal: true,
+  });
+}
+
+/** Whether a list shows less than all there is, so that an empty one says so. */
+export function isNarrowed(query: URLSearchParams, list: 'deliveries' | 'runs'): boolean {
+  const filters = list === 'deliveries' ? DELIVERY_FILTERS : RUN_FILTERS;
+  return filters.some((name) => query.has(name)) || query.has('skip');
+}
+
+/** Whether a flow has the text in its name, its id or a slug. */
+export function flowMatches({ name, id, triggers }: Pick<Flow, 'name' | 'id' | 'triggers'>, wanted: string): boolean {
+  return [name, id, ...triggers.map(({ slug }) => slug ?? '')].some((text) => text.toLowerCase().includes(wanted));
+}
