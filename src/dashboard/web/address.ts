@@ -37,7 +37,7 @@ function matchPath(pattern: string, path: string): Params | undefined {
       continue;
     }
     const decoded = decode(value);
-    if (decoded === undefined) return undefined;
+    if (decoded === undefined || decoded === '') return undefined;
     params[part.slice(1)] = decoded;
   }
   return params;
@@ -53,9 +53,16 @@ function decode(part: string): string | undefined {
 
 /** The path and query of a link to a place of the page; undefined for what the browser should follow itself. */
 export function placeOf(href: string, origin: string): string | undefined {
-  const { origin: target, pathname, search } = new URL(href);
+  if (!URL.canParse(href)) return undefined;
+  const { origin: target, pathname, search, hash } = new URL(href);
   const isPlace = /^\/flows(\/|$)/.test(pathname) && !/^\/flows\/(api|assets)(\/|$)/.test(pathname);
-  return target === origin && isPlace ? `${pathname}${search}` : undefined;
+  return target === origin && isPlace && hash === '' ? `${pathname}${search}` : undefined;
+}
+
+/** The path of an address, and its query without the question mark. */
+export function splitAddress(address: string): { readonly path: string; readonly search: string } {
+  const end = address.indexOf('?');
+  return end === -1 ? { path: address, search: '' } : { path: address.slice(0, end), search: address.slice(end + 1) };
 }
 
 export type QueryChanges = Readonly<Record<string, string | undefined>>;
@@ -112,10 +119,11 @@ export function runsPath(query: URLSearchParams): string {
 /** Whether a list shows less than all there is, so that an empty one says so. */
 export function isNarrowed(query: URLSearchParams, list: 'deliveries' | 'runs'): boolean {
   const filters = list === 'deliveries' ? DELIVERY_FILTERS : RUN_FILTERS;
-  return filters.some((name) => query.has(name)) || query.has('skip');
+  return filters.some((name) => (query.get(name) ?? '') !== '') || skipOf(query) > 0;
 }
 
 /** Whether a flow has the text in its name, its id or a slug. */
-export function flowMatches({ name, id, triggers }: Pick<Flow, 'name' | 'id' | 'triggers'>, wanted: string): boolean {
-  return [name, id, ...triggers.map(({ slug }) => slug ?? '')].some((text) => text.toLowerCase().includes(wanted));
+export function flowMatches({ name, id, triggers }: Pick<Flow, 'name' | 'id' | 'triggers'>, text: string): boolean {
+  const wanted = text.trim().toLowerCase();
+  return [name, id, ...triggers.map(({ slug }) => slug ?? '')].some((each) => each.toLowerCase().includes(wanted));
 }

@@ -3,52 +3,102 @@ const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
+/** What is shown where there is nothing to show. */
+const NOTHING = '–';
+/** Beyond it a number is no time: ECMA-262, "Time Values and Time Range". */
+const LAST_TIME_MS = 8.64e15;
+
+// hourCycle and not hour12: some languages count the first hour of a day as 24 without it.
+const TIME_OF_DAY = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const;
 const exact = new Intl.DateTimeFormat(undefined, {
-  ...{ year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit' },
+  ...TIME_OF_DAY,
+  year: 'numeric',
+  month: 'short',
+  day: 'numeric',
   fractionalSecondDigits: 3,
-  hour12: false,
   timeZoneName: 'short',
 });
-const clock = new Intl.DateTimeFormat(undefined, {
-  ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false },
-});
+const clock = new Intl.DateTimeFormat(undefined, TIME_OF_DAY);
 const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
+const dayAndYear = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', year: 'numeric' });
 const numbers = new Intl.NumberFormat('en');
 
 /** "12 s ago", "in 3 min", "2 d ago". */
 export function relativeTime(ms: number, now: number): string {
   const distance = Math.abs(now - ms);
+  if (!Number.isFinite(distance)) return NOTHING;
   if (distance < SECOND_MS) return 'just now';
   const text = coarse(distance);
   return ms <= now ? `${text} ago` : `in ${text}`;
 }
 
 export function exactTime(ms: number): string {
-  return exact.format(ms);
+  return isTime(ms) ? exact.format(ms) : NOTHING;
 }
 
-/** "14:55:23", with the day before it where that is not the one of `now`. */
+/** "14:55:23", with the date where it is not that of `now`, and with the year where that is another. */
 export function clockTime(ms: number, now: number): string {
-  const isToday = new Date(ms).toDateString() === new Date(now).toDateString();
-  return isToday ? clock.format(ms) : `${day.format(ms)} ${clock.format(ms)}`;
+  if (!isTime(ms)) return NOTHING;
+  const [then, today] = [new Date(ms), new Date(now)];
+  if (then.toDateString() === today.toDateString()) return clock.format(ms);
+  const date = then.getFullYear() === today.getFullYear() ? day : dayAndYear;
+  return `${date.format(ms)} ${clock.format(ms)}`;
 }
 
-/** "4 ms", "1.2 s", "3 min 5 s", "2 h 10 min". */
+const zonedFormats = new Map<string, Intl.DateTimeFormat>();
+
+/** A time as clocks of a zone show it: "Sun, 22 Nov 2026, 02:00:00". A zone that the browser lacks is read as UTC. */
+export function zonedTime(ms: number, timeZone: string): string {
+  if (!isTime(ms)) return NOTHING;
+  const format = zonedFormats.get(timeZone) ?? makeFormat(timeZone);
+  zonedFormats.set(timeZone, format);
+  return format.format(ms);
+}
+
+function makeFormat(timeZone: string): Intl.DateTimeFormat {
+  const options: Intl.DateTimeFormatOptions = {
+    ...TIME_OF_DAY,
+    weekday: 'short',
+    day: 'numeric',
+    month: 'short',
+    year: 'numeric',
+  };
+  try {
+    return new Intl.DateTimeFormat('en-GB', { ...options, timeZone });
+  } catch {
+    return new Intl.DateTimeFormat('en-GB', { ...options, timeZone: 'UTC' });
+  }
+}
+
+const isTime = (ms: number) => Math.abs(ms) <= LAST_TIME_MS;
+
+/** "4 ms", "1.2 s", "3 min 5 s", "2 h 10 min". Rounds down, so that no step of time is shown before it has passed. */
 export function duration(ms: number): string {
-  if (ms < 10 && !Number.isInteger(ms)) return `${ms.toFixed(1)} ms`;
-  if (ms < SECOND_MS) return `${Math.round(ms)} ms`;
-  if (ms < 10 * SECOND_MS) return `${(ms / SECOND_MS).toFixed(1)} s`;
-  if (ms < MINUTE_MS) return `${Math.round(ms / SECOND_MS)} s`;
+  if (!Number.isFinite(ms)) return NOTHING;
+  // The clocks of two machines differ: what ended before it began took no time.
+  if (ms <= 0) return '0 ms';
+  if (ms < 10 && !Number.isInteger(ms)) return `${(Math.floor(ms * 10) / 10).toFixed(1)} ms`;
+  if (ms < SECOND_MS) return `${Math.floor(ms)} ms`;
+  if (ms < 10 * SECOND_MS) return `${(Math.floor(ms / 100) / 10).toFixed(1)} s`;
+  if (ms < MINUTE_MS) return `${Math.floor(ms / SECOND_MS)} s`;
   if (ms < HOUR_MS) return pair(ms, [MINUTE_MS, 'min'], [SECOND_MS, 's']);
   if (ms < DAY_MS) return pair(ms, [HOUR_MS, 'h'], [MINUTE_MS, 'min']);
   return pair(ms, [DAY_MS, 'd'], [HOUR_MS, 'h']);
 }
 
+/** "120 B", "1.5 KiB". Rounds down, so that no unit is shown in its thousand and twenty-fourth. */
 export function bytes(count: number): string {
+  if (!Number.isFinite(count)) return NOTHING;
   if (count < 1024) return `${count} B`;
-  if (count < 1_048_576) return `${(count / 1024).toFixed(1)} KiB`;
-  return `${(count / 1_048_576).toFixed(1)} MiB`;
+  const [size, unit] = [...BINARY_UNITS].reverse().find(([least]) => count >= least) ?? BINARY_UNITS[0];
+  return `${(Math.floor((count / size) * 10) / 10).toFixed(1)} ${unit}`;
 }
+
+const BINARY_UNITS = [
+  [1024, 'KiB'],
+  [1024 ** 2, 'MiB'],
+  [1024 ** 3, 'GiB'],
+] as const;
 
 export function count(value: number): string {
   return numbers.format(value);
@@ -82,25 +132,4 @@ function pair(ms: number, [large, largeName]: Unit, [small, smallName]: Unit): s
   const whole = Math.floor(ms / large);
   const rest = Math.floor((ms % large) / small);
   return rest === 0 ? `${whole} ${largeName}` : `${whole} ${largeName} ${rest} ${smallName}`;
-}
-
-const formats = new Map<string, Intl.DateTimeFormat>();
-
-/** A time as clocks of a zone show it: "Sun 22 Nov 2026, 02:00:00". A zone that the browser lacks is read as UTC. */
-export function zonedTime(ms: number, timeZone: string): string {
-  const known = formats.get(timeZone) ?? makeFormat(timeZone);
-  formats.set(timeZone, known);
-  return known.format(ms);
-}
-
-function makeFormat(timeZone: string): Intl.DateTimeFormat {
-  const options: Intl.DateTimeFormatOptions = {
-    ...{ weekday: 'short', day: 'numeric', month: 'short', year: 'numeric' },
-    ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
-  };
-  try {
-    return new Intl.DateTimeFormat('en-GB', { ...options, timeZone });
-  } catch {
-    return new Intl.DateTimeFormat('en-GB', { ...options, timeZone: 'UTC' });
-  }
 }

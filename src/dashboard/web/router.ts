@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import { placeOf, type QueryChanges, withChanges } from './address.ts';
+import { placeOf, type QueryChanges, splitAddress, withChanges } from './address.ts';
 import { createState, useShared } from './state.ts';
 
 const here = () => `${location.pathname}${location.search}`;
@@ -21,18 +21,18 @@ export function navigate(to: string, { replace = false }: { replace?: boolean } 
   if (to === here()) return;
   if (replace) history.replaceState(null, '', to);
   else history.pushState(null, '', to);
-  const isOtherPage = address.get().split('?')[0] !== location.pathname;
+  const isOtherPage = splitAddress(address.get()).path !== location.pathname;
   address.set(here());
   if (isOtherPage) scrollTo(0, 0);
 }
 
 export function usePath(): string {
-  return useShared(address).split('?')[0] ?? '';
+  return splitAddress(useShared(address)).path;
 }
 
 /** The query of the address, and a way to change parts of it: an empty value removes its name. */
 export function useQuery(): [URLSearchParams, (changes: QueryChanges) => void] {
-  const search = useShared(address).split('?')[1] ?? '';
+  const search = splitAddress(useShared(address)).search;
   const query = useMemo(() => new URLSearchParams(search), [search]);
   return [query, changeQuery];
 }

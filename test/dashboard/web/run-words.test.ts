@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { zonedTime } from '../../../src/dashboard/web/format.ts';
 import { graphStepAt } from '../../../src/dashboard/web/graph/graph.ts';
 import { firstKeyAt, inIteration, loopAround } from '../../../src/dashboard/web/graph/step-paths.ts';
 import { eventLook } from '../../../src/dashboard/web/looks.ts';
@@ -75,15 +74,5 @@ describe('an event', () => {
     ['something.new', 'x', 'something.new', 'x'],
   ])('%s, %s, is told as %s', (type, message, text, detail) => {
     expect(eventLook({ type, message })).toMatchObject({ text, detail });
-  });
-});
-
-describe('a time in a zone', () => {
-  it.each([
-    ['Europe/Berlin', 'Sun, 22 Nov 2026, 02:00:00'],
-    ['UTC', 'Sun, 22 Nov 2026, 01:00:00'],
-    ['No/Such', 'Sun, 22 Nov 2026, 01:00:00'],
-  ])('of %s is %s', (timeZone, text) => {
-    expect(zonedTime(Date.UTC(2026, 10, 22, 1), timeZone)).toBe(text);
   });
 });

@@ -27,7 +27,7 @@ const COLUMNS: readonly Column<Flow>[] = [
 export function FlowsPage() {
   const flows = useResource<readonly Flow[]>('/flows?take=500', { refreshOn: ['run.started', 'run.completed'] });
   const [query] = useQuery();
-  const wanted = (query.get('search') ?? '').toLowerCase();
+  const wanted = query.get('search') ?? '';
   return (
     <Page title="Flows">
       <search class="filters">
@@ -35,7 +35,9 @@ export function FlowsPage() {
       </search>
       <section class="panel" aria-label="Flows">
         <Loaded of={flows} lines={6}>
-          {(list) => <FlowTable flows={list.filter((flow) => flowMatches(flow, wanted))} isFiltered={wanted !== ''} />}
+          {(list) => (
+            <FlowTable flows={list.filter((flow) => flowMatches(flow, wanted))} isFiltered={wanted.trim() !== ''} />
+          )}
         </Loaded>
       </section>
     </Page>
