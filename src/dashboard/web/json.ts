@@ -24,3 +24,14 @@ export function isExactNumber(value: unknown): boolean {
   const isRawJson: unknown = Reflect.get(JSON, 'isRawJSON');
   return typeof isRawJson === 'function' && isRawJson(value) === true;
 }
+
+/** What is wrong with a text as JSON, in one line; null where nothing is. An empty text is null. */
+export function jsonProblem(text: string): string | null {
+  if (text.trim() === '') return null;
+  try {
+    JSON.parse(text);
+    return null;
+  } catch (error) {
+    return `This is not JSON: ${error instanceof Error ? error.message : error}`;
+  }
+}

@@ -2,7 +2,16 @@ import * as dagre from '@dagrejs/dagre';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { edgeLabel, edgeState } from '../../../src/dashboard/web/graph/graph.ts';
-import { type Box, layOut, neighbour, pathData } from '../../../src/dashboard/web/graph/layout.ts';
+import {
+  ARROWS,
+  type Box,
+  chooseLayout,
+  fittingScale,
+  type GraphLayout,
+  layOut,
+  neighbour,
+  pathData,
+} from '../../../src/dashboard/web/graph/layout.ts';
 import { iterationOf, pathOf, scopeOf } from '../../../src/dashboard/web/graph/step-paths.ts';
 import type { Edge, Graph, StepDefinition } from '../../../src/model/manifest.ts';
 
@@ -92,6 +101,68 @@ describe('the layout of a graph', () => {
   });
 });
 
+describe('a graph with names that objects treat in their own way', () => {
+  it.each([['constructor'], ['toString'], ['__proto__'], ['0'], ['a b'], ['x'.repeat(64)]])(
+    'shows the step %s',
+    (key) => {
+      const graph: Graph = Object.fromEntries([
+        ['first', step()],
+        [key, step(runsAfter('first'))],
+      ]);
+      const { steps, edges } = layOut(graph, { dagre, direction: 'LR' });
+      expect(steps.map(({ stepKey }) => stepKey).sort()).toEqual(['first', key].sort());
+      expect(edges).toHaveLength(1);
+      for (const { x, y, width } of steps) {
+        expect(Number.isFinite(x) && Number.isFinite(y)).toBe(true);
+        expect(width).toBeLessThanOrEqual(252);
+      }
+    },
+  );
+});
+
+describe('the direction of a picture', () => {
+  const chain = (length: number): Graph =>
+    Object.fromEntries(
+      Array.from({ length }, (_, index) => [`step-${index}`, step(index === 0 ? {} : runsAfter(`step-${index - 1}`))]),
+    );
+  const isDown = ({ steps: [first, second] }: GraphLayout) => (second?.y ?? 0) > (first?.y ?? 0);
+
+  it.each([
+    ['a short flow on a wide screen goes across', 2, 1400, false],
+    ['any flow on a phone goes down', 2, 360, true],
+    ['a flow too long to scroll to goes down', 40, 1000, true],
+  ])('%s', (_, length, width, expected) => {
+    expect(isDown(chooseLayout(chain(length), dagre, width))).toBe(expected);
+  });
+
+  it('is laid out where there is no room at all', () => {
+    expect(chooseLayout(chain(3), dagre, 0).steps).toHaveLength(3);
+    expect(chooseLayout({}, dagre, 1000).steps).toEqual([]);
+  });
+
+  it('never shrinks letters until they cannot be read, nor enlarges them', () => {
+    fc.assert(
+      fc.property(fc.nat(10_000), fc.nat(4000), (width, frame) => {
+        const scale = fittingScale({ width }, frame);
+        expect(scale).toBeGreaterThanOrEqual(0.72);
+        expect(scale).toBeLessThanOrEqual(1);
+      }),
+    );
+  });
+});
+
+describe('the label of an edge', () => {
+  it('is short enough for the picture, however long the condition is', () => {
+    fc.assert(
+      fc.property(fc.string({ maxLength: 300, unit: 'grapheme' }), (condition) => {
+        const label = edgeLabel({ statuses: ['Succeeded'], when: condition }, 'pay') ?? '';
+        expect([...label].length).toBeLessThanOrEqual(34);
+        expect(label).not.toMatch(/\p{Surrogate}/u);
+      }),
+    );
+  });
+});
+
 describe('an edge', () => {
   it.each([
     [{ statuses: ['Succeeded'] }, null],
@@ -129,7 +200,38 @@ describe('moving with the arrow keys', () => {
   });
 });
 
+describe('moving with the arrow keys through any picture', () => {
+  const place = fc.record({ x: fc.nat(500), y: fc.nat(500), width: fc.constant(10), height: fc.constant(10) });
+  it('leads to another step that lies that way, or to none', () => {
+    fc.assert(
+      fc.property(fc.array(place), place, fc.constantFrom(...ARROWS), (all, from, key) => {
+        const next = neighbour(from, key, [...all, from]);
+        if (next === undefined) return;
+        expect(next).not.toBe(from);
+        const sign = key === 'ArrowRight' || key === 'ArrowDown' ? 1 : -1;
+        const ahead = key === 'ArrowLeft' || key === 'ArrowRight' ? next.x - from.x : next.y - from.y;
+        expect(sign * ahead).toBeGreaterThan(0);
+      }),
+    );
+  });
+});
+
 describe('the line of an edge', () => {
+  it.each([
+    ['no point', [], ''],
+    ['one point', [{ x: 1.04, y: -2.05 }], 'M1,-2'],
+    [
+      'two points',
+      [
+        { x: 0, y: 0 },
+        { x: 0, y: 9 },
+      ],
+      'M0,0L0,9',
+    ],
+  ])('of %s is drawn as %j', (_, points, line) => {
+    expect(pathData(points)).toBe(line);
+  });
+
   it('starts and ends where the edge does', () => {
     const line = pathData([
       { x: 0, y: 0 },

@@ -1,8 +1,16 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { graphStepAt } from '../../../src/dashboard/web/graph/graph.ts';
-import { firstKeyAt, inIteration, loopAround } from '../../../src/dashboard/web/graph/step-paths.ts';
-import { eventLook } from '../../../src/dashboard/web/looks.ts';
-import { jsonProblem, suggestBody } from '../../../src/dashboard/web/runs/suggest-body.ts';
+import {
+  firstKeyAt,
+  inIteration,
+  iterationOf,
+  loopAround,
+  pathOf,
+  scopeOf,
+} from '../../../src/dashboard/web/graph/step-paths.ts';
+import { jsonProblem } from '../../../src/dashboard/web/json.ts';
+import { suggestBody } from '../../../src/dashboard/web/runs/signal-body.ts';
 
 const when = (condition: string) => ({ statuses: ['Succeeded'], when: condition });
 
@@ -22,6 +30,31 @@ describe('the body that is suggested for a signal', () => {
     };
     expect(suggestBody(graph, 'decision')).toEqual({ approved: true, amount: null });
     expect(suggestBody(graph, 'grant')).toEqual({});
+  });
+
+  it.each([
+    ['steps.wait.output.ok == true', { ok: true }],
+    ['steps.wait.output.amount == -1.5', { amount: -1.5 }],
+    ['steps.wait.output.limit >= 1e3', { limit: null }],
+    ['steps.wait.output.limit == 1e3', { limit: 1000 }],
+    ['steps.wait.output.name != "Ann"', { name: 'Ann' }],
+    [`steps.wait.output.name == 'Ann "the" boss'`, { name: 'Ann "the" boss' }],
+    ['steps["wait"].output.ok == false', { ok: false }],
+    [`steps['wait'].output.ok == false`, { ok: false }],
+    ['steps.wait.output.deep.er == 1', { deep: null }],
+    ['steps.wait.output.constructor == 1', { constructor: 1 }],
+    ['size(steps.wait.output) > 2', {}],
+    ['steps.waiting.output.ok == true', {}],
+    ['presteps.wait.output.ok == true', {}],
+    ['', {}],
+  ])('reads %s as %j', (condition, body) => {
+    const graph = { next: { type: 'NoOp', runAfter: { wait: when(condition) } } };
+    expect(suggestBody(graph, 'wait')).toEqual(body);
+  });
+
+  it('of a step whose key is no name in a condition is found by its index', () => {
+    const graph = { next: { type: 'NoOp', runAfter: { 'go-1': when('steps["go-1"].output.ok == true') } } };
+    expect(suggestBody(graph, 'go-1')).toEqual({ ok: true });
   });
 
   it.each([
@@ -55,6 +88,24 @@ describe('keys of steps in loops', () => {
 
   it('are alike but for the iteration', () => {
     expect(inIteration('a.0.b.3.c', 12)).toBe('a.0.b.12.c');
+    expect(inIteration('ship', 12)).toBe('ship');
+  });
+
+  it('of any depth lead back to their path, their loop and their iteration', () => {
+    const name = fc.stringMatching(/^[A-Za-z0-9_-]{1,8}$/);
+    fc.assert(
+      fc.property(fc.array(fc.tuple(name, fc.nat(1e6)), { maxLength: 4 }), name, fc.nat(1e6), (loops, own, other) => {
+        const scope = loops.map(([loop, index]) => `${loop}.${index}.`).join('');
+        const path = [...loops.map(([loop]) => loop), own].join('.');
+        expect(pathOf(scope + own)).toBe(path);
+        expect(scopeOf(scope + own)).toBe(scope);
+        expect(pathOf(firstKeyAt(path))).toBe(path);
+        const last = loops.at(-1);
+        const loopKey = scope.slice(0, -1).replace(/\.\d+$/, '');
+        expect(iterationOf(scope + own)).toEqual(last === undefined ? null : { loopKey, index: last[1] });
+        if (last !== undefined) expect(iterationOf(inIteration(scope + own, other))).toEqual({ loopKey, index: other });
+      }),
+    );
   });
 
   it('lead to the step of the graph', () => {
@@ -63,16 +114,7 @@ describe('keys of steps in loops', () => {
     expect(graphStepAt(graph, 'lines.price')).toBe(price);
     expect(graphStepAt(graph, 'lines.none')).toBeUndefined();
     expect(graphStepAt(graph, 'toString')).toBeUndefined();
-  });
-});
-
-describe('an event', () => {
-  it.each([
-    ['step.started', 'Attempt 1', 'started', null],
-    ['step.started', 'Attempt 2', 'started', 'Attempt 2'],
-    ['step.failed', 'Attempt 1: no', 'failed', 'no'],
-    ['something.new', 'x', 'something.new', 'x'],
-  ])('%s, %s, is told as %s', (type, message, text, detail) => {
-    expect(eventLook({ type, message })).toMatchObject({ text, detail });
+    expect(graphStepAt(graph, 'lines.price.deeper')).toBeUndefined();
+    expect(graphStepAt(graph, '')).toBeUndefined();
   });
 });

@@ -2,7 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { entriesOf, explain } from '../../../src/dashboard/web/runs/explain.ts';
 import { barsOf, placeOf, ticksOf } from '../../../src/dashboard/web/runs/gantt-bars.ts';
-import { childCounts, type StepTimes, stateText, stepState } from '../../../src/dashboard/web/runs/step-state.ts';
+import {
+  childCounts,
+  lookOf,
+  marksOf,
+  type StepState,
+  type StepTimes,
+  stateText,
+  stepState,
+} from '../../../src/dashboard/web/runs/step-state.ts';
 import type { StepStatus } from '../../../src/model/manifest.ts';
 
 const T0 = Date.UTC(2026, 10, 21, 12);
@@ -106,6 +114,22 @@ describe('the bars of a step', () => {
     ]);
   });
 
+  it('never end before they begin, however the clocks of service and browser differ', () => {
+    const backwards = step({ status: 'Succeeded', attempts: [attempt(1, 'Succeeded', 5, 3)] });
+    expect(seconds(backwards, 60)).toEqual([['attempt', 5, 5, false]]);
+    const early = step({ status: 'Running', attempts: [attempt(1, 'Running', 5, null)] });
+    expect(seconds(early, 2)).toEqual([['attempt', 5, 5, true]]);
+    const overlapping = [attempt(1, 'Failed', 0, 4), attempt(2, 'Succeeded', 3, 5)];
+    expect(seconds(step({ status: 'Succeeded', attempts: overlapping }), 60)).toEqual([
+      ['attempt', 0, 4, false],
+      ['attempt', 3, 5, false],
+    ]);
+  });
+
+  it('are none before the first attempt', () => {
+    expect(seconds(step({}), 5)).toEqual([]);
+  });
+
   it('are a wait where the step waits, also once it has ended', () => {
     expect(seconds(step({ attempts: [attempt(1, 'Running', 0, null)] }), 5)).toEqual([['wait', 0, 5, true]]);
     const delayed = step({ stepType: 'Delay', status: 'Succeeded', attempts: [attempt(1, 'Succeeded', 0, 5)] });
@@ -130,6 +154,8 @@ describe('the bars of a step', () => {
 describe('the marks of a time axis', () => {
   it.each([
     [1, 8, [0, 1]],
+    [0, 8, [0, 1]],
+    [-5, 8, [0, 1]],
     [9, 5, [0, 2, 4, 6, 8]],
     [60_000, 5, [0, 15_000, 30_000, 45_000, 60_000]],
     [3 * 3_600_000, 4, [0, 3_600_000, 7_200_000, 10_800_000]],
@@ -200,6 +226,33 @@ describe('why a step', () => {
     ]);
   });
 
+  it('was skipped: every edge that decides is named, and every condition that is false', () => {
+    const evaluationTrace = [
+      { after: 'c', expression: 'x', values: {}, result: false },
+      { after: 'd', expression: 'y', values: {}, result: true },
+      { after: 'e', expression: 'z', result: null, error: 'no such key' },
+    ];
+    const runAfter = { a: edge(['Succeeded']), b: edge(['Failed']), c: edge(['Succeeded'], 'x') };
+    expect(texts({ ...skipped, evaluationTrace }, { runAfter }, () => 'Skipped')).toEqual([
+      '“a” was skipped itself; this step runs only after it ends as Succeeded.',
+      '“b” was skipped itself; this step runs only after it ends as Failed.',
+      '“c” was skipped itself; this step runs only after it ends as Succeeded.',
+      'Its condition after “c” is false.',
+    ]);
+  });
+
+  it('was skipped: nothing is said where the record says nothing', () => {
+    expect(texts({ ...skipped, skipReason: null }, { runAfter: {} }, () => undefined)).toEqual([]);
+    expect(texts({ ...skipped, skipReason: '' }, { runAfter: {} }, () => undefined)).toEqual([]);
+  });
+
+  it('has not started: a step that is not known yet has to end first', () => {
+    const pending = { status: 'Pending', skipReason: null, evaluationTrace: null } as const;
+    expect(texts(pending, { runAfter: { a: edge(['Succeeded', 'Failed', 'Skipped']) } }, () => undefined)).toEqual([
+      'It starts after “a” ends as Succeeded, Failed or Skipped.',
+    ]);
+  });
+
   it('ran needs no reason', () => {
     expect(explain({ ...skipped, status: 'Succeeded' }, { runAfter: {} }, () => undefined)).toEqual([]);
   });
@@ -225,5 +278,40 @@ describe('children of a loop', () => {
     ]);
     expect(counts.get('lines.price')).toEqual({ status: 'Failed', text: '3 of 123 failed' });
     expect(counts.get('lines.pack')).toEqual({ status: 'Skipped', text: '3 skipped' });
+  });
+
+  it('do not show a status that no iteration has', () => {
+    const counts = childCounts([
+      { path: 'a', status: 'Failed', count: 0 },
+      { path: 'a', status: 'Succeeded', count: 2 },
+      { path: 'b', status: 'Failed', count: 0 },
+    ]);
+    expect(counts.get('a')).toEqual({ status: 'Succeeded', text: '2 succeeded' });
+    expect(counts.has('b')).toBe(false);
+  });
+});
+
+describe('the look of a step', () => {
+  it.each([
+    ['waits for a person', { kind: 'signal', name: 'go', until: null }, 'warn', 'pause', 'Waiting'],
+    ['waits for a time', { kind: 'wait', until: null }, 'busy', 'clock', 'Waiting'],
+    ['is due', { kind: 'due' }, 'busy', 'clock', 'Due'],
+    ['will be tried again', { kind: 'retry', attempt: 2, at: null }, 'warn', 'replay', 'Will retry'],
+    ['is not reached', { kind: 'ahead' }, 'quiet', 'pending', 'Not reached'],
+    ['failed', { kind: 'status', status: 'Failed' }, 'bad', 'cross', 'Failed'],
+  ] as [string, StepState, string, string, string][])('that %s is its own', (_, state, tone, icon, text) => {
+    expect(lookOf(state)).toEqual({ tone, icon, text });
+  });
+
+  it('in the picture says how far a loop has come, and what its iterations came to', () => {
+    const outline = {
+      steps: [{ stepKey: 'lines', ...step({ status: 'Running' }) }],
+      loops: [{ stepKey: 'lines', total: 9, ended: 4, failed: 1 }],
+      children: [{ path: 'lines.price', status: 'Failed', count: 1 }],
+    } as unknown as Parameters<typeof marksOf>[0];
+    expect([...marksOf(outline)]).toEqual([
+      ['lines', { status: 'Running', tone: 'busy', icon: 'spinner', text: 'Running', note: '4 of 9, 1 failed' }],
+      ['lines.price', { status: 'Failed', tone: 'bad', icon: 'cross', text: 'Failed', note: '1 failed' }],
+    ]);
   });
 });

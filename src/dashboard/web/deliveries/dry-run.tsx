@@ -2,10 +2,9 @@ import { useId, useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import type { Rehearsal } from '../api-types.ts';
 import { words } from '../format.ts';
-import { Icon } from '../kit/icon.tsx';
 import { Dialog } from '../kit/overlays.tsx';
 import { Failure } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
+import { Icon, Pill } from '../kit/pill.tsx';
 import { Hints, StoryList } from './gate-results.tsx';
 import { headersOf, headersText } from './header-lines.ts';
 

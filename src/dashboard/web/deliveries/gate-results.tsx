@@ -1,7 +1,8 @@
 import type { DeliveryDetail } from '../api-types.ts';
 import { words } from '../format.ts';
-import { Icon, type IconName } from '../kit/icon.tsx';
 import { Panel } from '../kit/page.tsx';
+import { Icon } from '../kit/pill.tsx';
+import type { IconName } from '../looks.ts';
 import { gateName, REASONS } from '../looks.ts';
 
 type Entry = DeliveryDetail['story'][number];

@@ -10,16 +10,17 @@ export function headersText(headers: Readonly<Record<string, string>>): string {
     .join('\n');
 }
 
-/** Throws an error that names the line that is no header. */
+/** Throws an error that names the line that is not a header. A name that comes twice has both values, as servers read it. */
 export function headersOf(text: string): Record<string, string> {
-  const headers: Record<string, string> = {};
+  const headers = new Map<string, [name: string, value: string]>();
   for (const line of text.split('\n')) {
     if (line.trim() === '') continue;
     const [, name, value] = /^\s*([!#$%&'*+.^_`|~\w-]+)\s*:\s*(.*?)\s*$/.exec(line) ?? [];
     if (name === undefined || value === undefined) {
-      throw new Error(`"${line.trim().slice(0, 80)}" is no header; write one as "Name: value"`);
+      throw new Error(`"${line.trim().slice(0, 80)}" is not a header; write one as "Name: value"`);
     }
-    headers[name] = value;
+    const [firstName, before] = headers.get(name.toLowerCase()) ?? [name];
+    headers.set(name.toLowerCase(), [firstName, before === undefined ? value : `${before}, ${value}`]);
   }
-  return headers;
+  return Object.fromEntries(headers.values());
 }

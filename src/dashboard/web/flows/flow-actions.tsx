@@ -2,6 +2,7 @@ import { useId, useState } from 'preact/hooks';
 import { ask, messageOf, withQuery } from '../api.ts';
 import type { Drain, Flow } from '../api-types.ts';
 import { counted } from '../format.ts';
+import { jsonProblem } from '../json.ts';
 import { Table } from '../kit/list.tsx';
 import { confirm, Dialog, toast } from '../kit/overlays.tsx';
 import { Loaded, Panel } from '../kit/page.tsx';
@@ -99,11 +100,11 @@ export function StartDialog({ flow, onClose }: { flow: Flow; onClose: () => void
   const [triggerKey, setTriggerKey] = useState('');
   const [isBusy, setBusy] = useState(false);
   const [failure, setFailure] = useState<string | undefined>();
-  const mistake = mistakeIn(text);
+  const problem = jsonProblem(text);
   const ids = { body: useId(), error: useId(), trigger: useId() };
   const start = async (event: Event) => {
     event.preventDefault();
-    if (mistake !== undefined) return;
+    if (problem !== null) return;
     setBusy(true);
     try {
       const { runId } = await startRun(flow.id, { triggerKey, text });
@@ -142,20 +143,20 @@ export function StartDialog({ flow, onClose }: { flow: Flow; onClose: () => void
               rows={10}
               spellcheck={false}
               value={text}
-              aria-invalid={mistake !== undefined}
+              aria-invalid={problem !== null}
               aria-describedby={ids.error}
               onInput={(event) => setText(event.currentTarget.value)}
             />
           </label>
           <p id={ids.error} class="field-error" role="status">
-            {mistake ?? failure ?? ''}
+            {problem ?? failure ?? ''}
           </p>
         </div>
         <footer class="dialog-foot">
           <button type="button" class="button" onClick={onClose}>
             Cancel
           </button>
-          <button type="submit" class="button primary" disabled={isBusy || mistake !== undefined}>
+          <button type="submit" class="button primary" disabled={isBusy || problem !== null}>
             Start
           </button>
         </footer>
@@ -170,14 +171,4 @@ function startRun(flowId: string, { triggerKey, text }: { triggerKey: string; te
     method: 'POST',
     ...(isEmpty ? {} : { rawBody: text, headers: { 'content-type': 'application/json' } }),
   });
-}
-
-function mistakeIn(text: string): string | undefined {
-  if (text.trim() === '') return undefined;
-  try {
-    JSON.parse(text);
-    return undefined;
-  } catch (error) {
-    return `This is no JSON: ${messageOf(error)}`;
-  }
 }

@@ -1,10 +1,9 @@
 import { flowMatches } from '../address.ts';
 import type { Flow } from '../api-types.ts';
 import { count } from '../format.ts';
-import { Icon } from '../kit/icon.tsx';
 import { type Column, SearchFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page } from '../kit/page.tsx';
-import { ModePill, Pill } from '../kit/pill.tsx';
+import { Icon, ModePill, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';

@@ -1,7 +1,7 @@
 import type { RefObject } from 'preact';
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
-import { Icon } from '../kit/icon.tsx';
 import { Empty, Failure, Skeleton } from '../kit/page.tsx';
+import { Icon } from '../kit/pill.tsx';
 import type { StepMark } from '../looks.ts';
 import { type EdgeState, edgeState, edgeText, type Graph } from './graph.ts';
 import {

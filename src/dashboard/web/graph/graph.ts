@@ -21,8 +21,9 @@ const MAX_LETTERS = 34;
 export function edgeLabel(edge: GraphEdge, from: string): string | null {
   // Which step is meant is seen from where the line begins; the end of a condition tells more than its beginning.
   const full = edgeText(edge)?.replaceAll(`steps.${from}.`, '').replaceAll('trigger.body.', 'body.');
-  if (full === undefined || full.length <= MAX_LETTERS) return full ?? null;
-  return `${full.slice(0, MAX_LETTERS - 1)}…`;
+  const letters = [...(full ?? '')];
+  if (full === undefined || letters.length <= MAX_LETTERS) return full ?? null;
+  return `${letters.slice(0, MAX_LETTERS - 1).join('')}…`;
 }
 
 /** The same in full. */

@@ -95,19 +95,19 @@ function layScope(graph: Graph, scope: Scope): GraphLayout {
   for (const [stepKey, step] of Object.entries(graph)) {
     const own = sizeOf(stepKey, step);
     if (step.steps === undefined) {
-      plan.setNode(stepKey, own);
+      plan.setNode(idOf(stepKey), own);
       continue;
     }
     const children = layScope(step.steps, { ...scope, prefix: `${prefix}${stepKey}.`, depth: depth + 1 });
     inner.set(stepKey, children);
     const width = Math.max(own.width, children.width + 2 * LOOP_PADDING);
-    plan.setNode(stepKey, { width, height: children.height + LOOP_HEADER + LOOP_PADDING });
+    plan.setNode(idOf(stepKey), { width, height: children.height + LOOP_HEADER + LOOP_PADDING });
   }
-  for (const { from, to, edge } of edgesOf(graph)) plan.setEdge(from, to, labelSize(edge, from));
+  for (const { from, to, edge } of edgesOf(graph)) plan.setEdge(idOf(from), idOf(to), labelSize(edge, from));
   dagre.layout(plan);
 
   const steps = Object.entries(graph).flatMap(([stepKey, step]): LaidStep[] => {
-    const { x, y, width, height } = plan.node(stepKey);
+    const { x, y, width, height } = plan.node(idOf(stepKey));
     const box = { x: x - width / 2, y: y - height / 2, width, height };
     const children = inner.get(stepKey)?.steps ?? [];
     const corner = innerCorner(box);
@@ -115,7 +115,7 @@ function layScope(graph: Graph, scope: Scope): GraphLayout {
   });
   const boxes = new Map(steps.map((step) => [step.path, step]));
   const edges = edgesOf(graph).map(({ from, to, edge }): LaidEdge => {
-    const { points = [], x = 0, y = 0 } = plan.edge(from, to);
+    const { points = [], x = 0, y = 0 } = plan.edge(idOf(from), idOf(to));
     const text = edgeLabel(edge, from);
     const { width, height } = labelSize(edge, from);
     const label = text === null ? null : { text, box: { x: x - width / 2, y: y - height / 2, width, height } };
@@ -128,6 +128,9 @@ function layScope(graph: Graph, scope: Scope): GraphLayout {
   const { width = 0, height = 0 } = plan.graph();
   return { width, height, steps, edges: [...edges, ...innerEdges] };
 }
+
+/** dagre keeps its nodes as members of plain objects, where a key such as `constructor` means something else. */
+const idOf = (stepKey: string) => `step ${stepKey}`;
 
 function edgesOf(graph: Graph): { from: string; to: string; edge: GraphEdge }[] {
   return Object.entries(graph).flatMap(([to, { runAfter }]) =>

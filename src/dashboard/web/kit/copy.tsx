@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
-import { Icon } from './icon.tsx';
 import { toast } from './overlays.tsx';
+import { Icon } from './pill.tsx';
 
 const SHOWN_MS = 1500;
 

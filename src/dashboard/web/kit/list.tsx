@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { count } from '../format.ts';
 import { navigate, useQuery } from '../router.ts';
-import { Icon } from './icon.tsx';
+import { Icon } from './pill.tsx';
 
 export interface Column<Row> {
   readonly name: string;

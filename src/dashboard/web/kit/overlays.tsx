@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { createState, useShared } from '../state.ts';
-import { Icon } from './icon.tsx';
+import { Icon } from './pill.tsx';
 
 interface DialogProps {
   readonly title: string;

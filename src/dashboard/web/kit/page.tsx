@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { ApiError, messageOf } from '../api.ts';
-import { Icon, type IconName } from './icon.tsx';
+import type { IconName } from '../looks.ts';
+import { Icon } from './pill.tsx';
 
 interface PageProps {
   readonly title: string;

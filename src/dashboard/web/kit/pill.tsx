@@ -1,8 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import type { RunStatus, StepStatus } from '../api-types.ts';
 import { words } from '../format.ts';
-import { deliveryLook, type JudgedDelivery, STATUSES, type Tone } from '../looks.ts';
-import { Icon, type IconName } from './icon.tsx';
+import { deliveryLook, ICONS, type IconName, type JudgedDelivery, STATUSES, type Tone } from '../looks.ts';
 
 interface PillProps {
   readonly tone: Tone;
@@ -48,5 +47,14 @@ export function ModePill({ mode }: { mode: keyof typeof MODES }) {
     <Pill tone={tone} icon={icon}>
       {mode}
     </Pill>
+  );
+}
+
+/** A picture beside text that says the same: hidden from screen readers. */
+export function Icon({ name, spins = false }: { name: IconName; spins?: boolean }) {
+  return (
+    <svg class={spins ? 'icon spins' : 'icon'} viewBox="0 0 16 16" aria-hidden="true" focusable="false">
+      <path d={ICONS[name]} />
+    </svg>
   );
 }

@@ -1,6 +1,7 @@
 import type { Attention } from '../api-types.ts';
 import { clockTime, exactTime } from '../format.ts';
-import { Icon, type IconName } from '../kit/icon.tsx';
+import { Icon } from '../kit/pill.tsx';
+import type { IconName } from '../looks.ts';
 
 const ICONS: Readonly<Record<Attention['severity'], readonly [IconName, string]>> = {
   error: ['cross', 'Error'],

@@ -30,7 +30,8 @@ export interface ChartSeries {
 
 /** Seconds from one bar to the next. */
 export function stepOf(times: readonly number[]): number {
-  return ((times[1] ?? 0) - (times[0] ?? 0)) / 1000;
+  const [first, second] = times;
+  return first === undefined || second === undefined ? 0 : (second - first) / 1000;
 }
 
 /** Each series lies on those before it; the last, the highest, is drawn first. */
@@ -46,19 +47,53 @@ export function stack(times: readonly number[], series: readonly ChartSeries[]):
   return [times.map((ms) => ms / 1000 + middle), ...stacked.reverse()];
 }
 
-const hourText = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hour12: false });
-const dayText = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
+interface Clock {
+  /** Whether the bars are whole days, which are counted in UTC. */
+  readonly isByDay: boolean;
+  /** The zone of the reader; only tests name another than the browser's. */
+  readonly timeZone?: string | undefined;
+}
 
-export function axisTexts(seconds: readonly number[], isByDay: boolean): string[] {
-  const texts = seconds.map((second) => (isByDay ? dayText : hourText).format(second * 1000));
+/** Texts for the marks of the time axis: days for days and for long spans. A text that repeats the one before is empty. */
+export function axisTexts(seconds: readonly number[], clock: Clock, isLong = clock.isByDay): string[] {
+  const format = isLong ? dayFormat(clock) : hourFormat(clock);
+  const texts = seconds.map((second) => format.format(second * 1000));
   return texts.map((text, index) => (text === texts[index - 1] ? '' : text));
 }
 
-export function bucketName(ms: number, isByDay: boolean): string {
-  const day = dayText.format(ms);
-  return isByDay ? day : `${day}, ${hourText.format(ms)}`;
+/** The time that a bar stands for: a day, or an hour of one. */
+export function bucketName(ms: number, clock: Clock): string {
+  const day = dayFormat(clock).format(ms);
+  return clock.isByDay ? day : `${day}, ${hourFormat(clock).format(ms)}`;
+}
+
+// Read by the reader's clock, the beginning of a day in UTC may belong to the day before.
+function dayFormat({ isByDay, timeZone }: Clock): Intl.DateTimeFormat {
+  return new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: isByDay ? 'UTC' : timeZone });
+}
+
+function hourFormat({ timeZone }: Clock): Intl.DateTimeFormat {
+  return new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZone });
 }
 
 export function total(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0);
+}
+
+/** How often each reason was met with, the most frequent first, and its share of that one's bar. */
+export function reasonCounts(counts: Readonly<Record<string, number | undefined>>) {
+  const met = Object.entries(counts)
+    .flatMap(([reason, number]) => (number === undefined || number === 0 ? [] : [{ reason, number }]))
+    .sort((a, b) => b.number - a.number);
+  const most = met[0]?.number ?? 1;
+  return met.map((each) => ({ ...each, percent: (each.number / most) * 100 }));
+}
+
+/** A message split around the times in it, which the API gives in UTC. */
+export function timesIn(message: string): { readonly text: string; readonly ms?: number }[] {
+  return message.split(/(\d{4}-\d\d-\d\dT[\d:.]+Z)/).flatMap((text, index) => {
+    if (text === '') return [];
+    const ms = index % 2 === 1 ? Date.parse(text) : Number.NaN;
+    return [Number.isNaN(ms) ? { text } : { text, ms }];
+  });
 }

@@ -111,7 +111,7 @@ function BarChart({ label, times, isByDay, series }: ChartProps) {
             {name} <b>{count(at === undefined ? total(values) : (values[hovered ?? 0] ?? 0))}</b>
           </span>
         ))}
-        <span class="muted">{at === undefined ? '' : bucketName(at, isByDay)}</span>
+        <span class="muted">{at === undefined ? '' : bucketName(at, { isByDay })}</span>
       </figcaption>
       <div ref={place} class="plot" role="img" aria-label={label} />
     </figure>
@@ -136,6 +136,7 @@ function optionsOf(
     height: HEIGHT,
     padding: [8, 20, 0, 0],
     legend: { show: false },
+    ...(isByDay ? { tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') } : {}),
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     scales: {
       x: { time: true, range: () => [first, last + step] },
@@ -147,7 +148,7 @@ function optionsOf(
         ...axis,
         grid: { show: false },
         size: 24,
-        values: (_plot, at) => axisTexts(at, isByDay || step * times.length > 2 * 86_400),
+        values: (_plot, at) => axisTexts(at, { isByDay }, isByDay || step * times.length > 2 * 86_400),
       },
       {
         ...axis,

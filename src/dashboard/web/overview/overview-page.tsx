@@ -8,7 +8,7 @@ import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { AttentionList } from './attention-list.tsx';
-import { WINDOWS, windowOf } from './chart-data.ts';
+import { reasonCounts, WINDOWS, windowOf } from './chart-data.ts';
 import { DeliveryChart, RunChart } from './charts.tsx';
 
 /** What comes in, what becomes of it, and what needs a person. */
@@ -123,10 +123,7 @@ function FirstDelivery({ flows }: { flows: readonly Flow[] }) {
 
 /** How often each reason was met with; each leads to the deliveries that it is the reason of. */
 function ReasonBars({ stats }: { stats: DeliveryStats }) {
-  const reasons = Object.entries(stats.counts)
-    .flatMap(([reason, number]) => (number === undefined || number === 0 ? [] : [{ reason, number }]))
-    .sort((a, b) => b.number - a.number);
-  const most = Math.max(1, ...reasons.map(({ number }) => number));
+  const reasons = reasonCounts(stats.counts);
   if (reasons.length === 0) {
     return (
       <Empty icon="shield" title={stats.total === 0 ? 'No delivery came in these hours' : 'Every delivery passed'}>
@@ -138,12 +135,12 @@ function ReasonBars({ stats }: { stats: DeliveryStats }) {
   }
   return (
     <ul class="reason-bars">
-      {reasons.map(({ reason, number }) => (
+      {reasons.map(({ reason, number, percent }) => (
         <li key={reason}>
           <a href={`/flows/deliveries?reason=${reason}`}>
             <span class="reason-name">{words(reason)}</span>
             <span class="reason-count">{count(number)}</span>
-            <span class="reason-bar" style={{ width: `${(number / most) * 100}%` }} />
+            <span class="reason-bar" style={{ width: `${percent}%` }} />
           </a>
         </li>
       ))}

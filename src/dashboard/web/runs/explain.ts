@@ -28,7 +28,7 @@ export function explain(
   if (step.status === 'Skipped') {
     const reasons = [...skippingEdges(runAfter, statusOf), ...falseConditions(step.evaluationTrace)];
     if (reasons.length > 0) return reasons;
-    return step.skipReason === null ? [] : [{ text: `${sentence(step.skipReason)}.`, upstream: null }];
+    return (step.skipReason ?? '') === '' ? [] : [{ text: `${sentence(step.skipReason ?? '')}.`, upstream: null }];
   }
   return step.status === 'Pending' ? openEdges(runAfter, statusOf) : [];
 }

@@ -1,10 +1,11 @@
 import { useId, useState } from 'preact/hooks';
 import { ask, messageOf } from '../api.ts';
 import type { Run, RunOutline } from '../api-types.ts';
-import { Icon } from '../kit/icon.tsx';
+import { jsonProblem } from '../json.ts';
 import { confirm, Dialog, toast } from '../kit/overlays.tsx';
+import { Icon } from '../kit/pill.tsx';
 import { navigate } from '../router.ts';
-import { jsonProblem, suggestBody } from './suggest-body.ts';
+import { suggestBody } from './signal-body.ts';
 
 interface RunActionsProps {
   readonly outline: RunOutline;

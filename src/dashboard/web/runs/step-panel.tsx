@@ -4,10 +4,9 @@ import type { Iterations, RunOutline, Step, StepOutline, StepStatus } from '../a
 import { bytes, counted, duration } from '../format.ts';
 import { graphStepAt } from '../graph/graph.ts';
 import { inIteration, iterationOf, pathOf, scopeOf } from '../graph/step-paths.ts';
-import { Icon } from '../kit/icon.tsx';
 import { JsonView } from '../kit/json-view.tsx';
 import { Loaded } from '../kit/page.tsx';
-import { Pill, StatusPill } from '../kit/pill.tsx';
+import { Icon, Pill, StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { entriesOf, explain, type TraceEntry } from './explain.ts';
 import { SHOWN_SLOT_WAIT_MS } from './gantt-bars.ts';

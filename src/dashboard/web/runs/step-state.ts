@@ -70,6 +70,7 @@ interface ChildCounts {
 export function childCounts(children: readonly Counted[]): Map<string, ChildCounts> {
   const byPath = new Map<string, Map<StepStatus, number>>();
   for (const { path, status, count } of children) {
+    if (count === 0) continue;
     const counts = byPath.get(path) ?? new Map<StepStatus, number>();
     counts.set(status, (counts.get(status) ?? 0) + count);
     byPath.set(path, counts);

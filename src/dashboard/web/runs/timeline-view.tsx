@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
 import type { RunEvent } from '../api-types.ts';
 import { duration, exactTime } from '../format.ts';
-import { Icon } from '../kit/icon.tsx';
 import { Loaded } from '../kit/page.tsx';
+import { Icon } from '../kit/pill.tsx';
 import { eventLook } from '../looks.ts';
 import type { ViewProps } from './graph-view.tsx';
 import { useRunPart } from './use-run.ts';

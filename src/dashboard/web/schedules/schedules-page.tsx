@@ -3,12 +3,12 @@ import { skipOf } from '../address.ts';
 import { ask, messageOf, withQuery } from '../api.ts';
 import type { PageOf, Schedule } from '../api-types.ts';
 import { count, zonedTime } from '../format.ts';
-import { Icon, type IconName } from '../kit/icon.tsx';
 import { Pager } from '../kit/list.tsx';
 import { Dialog, toast } from '../kit/overlays.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
+import { Icon, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
+import type { IconName } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 

@@ -1,0 +1,134 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  axisTexts,
+  bucketName,
+  type ChartSeries,
+  reasonCounts,
+  stack,
+  stepOf,
+  timesIn,
+  total,
+  windowOf,
+} from '../../../src/dashboard/web/overview/chart-data.ts';
+
+const HOUR = 3_600_000;
+const series = (...rows: number[][]): ChartSeries[] =>
+  rows.map((values, index) => ({ name: String(index), colour: 'good', values }));
+
+describe('stacked bars', () => {
+  it('stand on those before them; the last, the highest, comes first', () => {
+    expect(stack([0, HOUR], series([1, 2], [3, 0]))).toEqual([
+      [1800, 5400],
+      [4, 2],
+      [1, 2],
+    ]);
+  });
+
+  it('never sink below the bar that they stand on, and the highest is the sum of all', () => {
+    const rows = fc.array(fc.array(fc.nat(1e6), { minLength: 3, maxLength: 3 }), { minLength: 1, maxLength: 5 });
+    fc.assert(
+      fc.property(rows, (values) => {
+        const [, ...drawn] = stack([0, HOUR, 2 * HOUR], series(...values));
+        for (const index of [0, 1, 2]) {
+          const heights = drawn.map((row) => row[index] ?? 0);
+          expect(heights).toEqual([...heights].sort((a, b) => b - a));
+          expect(heights[0]).toBe(total(values.map((row) => row[index] ?? 0)));
+        }
+      }),
+    );
+  });
+
+  it.each([
+    ['no bucket', [], []],
+    ['one bucket', [HOUR], [HOUR / 1000]],
+  ])('of %s need no distance between bars', (_, times, middles) => {
+    expect(stack(times, series(times.map(() => 1)))[0]).toEqual(middles);
+    expect(stepOf(times)).toBe(0);
+  });
+});
+
+describe('the name of a bar', () => {
+  // Days are counted in UTC: west of Greenwich their beginning still belongs to the day before.
+  it.each([['America/New_York'], ['Europe/Berlin'], ['Pacific/Kiritimati'], ['UTC']])(
+    'of a day is that day, seen from %s',
+    (timeZone) => {
+      expect(bucketName(Date.UTC(2026, 10, 22), { isByDay: true, timeZone })).toMatch(/22/);
+      expect(axisTexts([Date.UTC(2026, 10, 22) / 1000], { isByDay: true, timeZone })[0]).toMatch(/22/);
+    },
+  );
+
+  it.each([
+    ['America/New_York', Date.UTC(2026, 10, 22, 2), /21.*21:00$/],
+    ['Europe/Berlin', Date.UTC(2026, 10, 22, 23), /23.*00:00$/],
+    // The hour that summer time leaves out.
+    ['Europe/Berlin', Date.UTC(2026, 2, 29, 1), /29.*03:00$/],
+  ])('of an hour is the hour of the clock in %s', (timeZone, ms, text) => {
+    expect(bucketName(ms, { isByDay: false, timeZone })).toMatch(text);
+  });
+
+  it('along the axis of several days of hours is the day of the reader', () => {
+    const clock = { isByDay: false, timeZone: 'America/New_York' };
+    expect(axisTexts([Date.UTC(2026, 10, 22, 2) / 1000], clock, true)[0]).toMatch(/21/);
+  });
+
+  it('is not repeated along the axis', () => {
+    const seconds = [0, HOUR, 30 * HOUR].map((ms) => (Date.UTC(2026, 10, 22) + ms) / 1000);
+    const [first, second, third] = axisTexts(seconds, { isByDay: true });
+    expect(first).toMatch(/22/);
+    expect(second).toBe('');
+    expect(third).toMatch(/23/);
+  });
+});
+
+describe('the window of the charts', () => {
+  it.each([
+    [null, 24],
+    ['24h', 24],
+    ['7d', 168],
+    ['30d', 720],
+    ['90d', 24],
+    ['', 24],
+  ])('%j looks back %d hours', (value, hours) => {
+    expect(windowOf(value).hours).toBe(hours);
+  });
+});
+
+describe('why deliveries failed', () => {
+  it('begins with the most frequent reason and leaves out what did not happen', () => {
+    expect(reasonCounts({ ip_denied: 2, signature_mismatch: 40, rate_limited: 0, invalid_json: undefined })).toEqual([
+      { reason: 'signature_mismatch', number: 40, percent: 100 },
+      { reason: 'ip_denied', number: 2, percent: 5 },
+    ]);
+    expect(reasonCounts({})).toEqual([]);
+  });
+});
+
+describe('a message with times in it', () => {
+  it.each([
+    ['nothing here', [{ text: 'nothing here' }]],
+    [
+      'since 2026-11-22T01:00:00Z at most',
+      [{ text: 'since ' }, { text: '2026-11-22T01:00:00Z', ms: Date.UTC(2026, 10, 22, 1) }, { text: ' at most' }],
+    ],
+    ['2026-11-22T01:00:00.5Z', [{ text: '2026-11-22T01:00:00.5Z', ms: Date.UTC(2026, 10, 22, 1) + 500 }]],
+    // It has the letters of a time and is none.
+    ['2026-13-45T01:00:00Z', [{ text: '2026-13-45T01:00:00Z' }]],
+    ['', []],
+  ])('%j is split around them', (message, parts) => {
+    expect(timesIn(message)).toEqual(parts);
+  });
+
+  it('loses no letter', () => {
+    const message = fc.array(fc.oneof(fc.string(), fc.constant('2026-11-22T01:00:00Z')));
+    fc.assert(
+      fc.property(message, (parts) => {
+        expect(
+          timesIn(parts.join(''))
+            .map(({ text }) => text)
+            .join(''),
+        ).toBe(parts.join(''));
+      }),
+    );
+  });
+});

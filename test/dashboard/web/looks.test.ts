@@ -1,0 +1,87 @@
+import { describe, expect, it } from 'vitest';
+import type { Finding } from '../../../src/dashboard/web/api-types.ts';
+import {
+  deliveryLook,
+  eventLook,
+  gateName,
+  gravestOf,
+  type JudgedDelivery,
+  REASONS,
+  STATUSES,
+} from '../../../src/dashboard/web/looks.ts';
+
+describe('a delivery', () => {
+  const accepted: JudgedDelivery = { rejected: false, mode: 'Enforce', statusCode: 200, reason: null };
+  it.each([
+    ['passed every gate', accepted, 'Accepted'],
+    ['was refused', { ...accepted, rejected: true, statusCode: 401, reason: 'signature_mismatch' }, 'Refused'],
+    ['was refused without a known reason', { ...accepted, rejected: true, statusCode: 503 }, 'Refused'],
+    ['failed a gate in Audit', { ...accepted, rejected: true, mode: 'Audit', reason: 'signature_mismatch' }, 'Let in'],
+    ['failed a gate in Off', { ...accepted, rejected: true, mode: 'Off', reason: 'ip_denied' }, 'Let in'],
+    ['was sent a second time', { ...accepted, rejected: true, reason: 'nonce_replayed' }, 'Duplicate'],
+    [
+      'was sent a second time and refused',
+      { ...accepted, rejected: true, statusCode: 409, reason: 'nonce_replayed' },
+      'Refused',
+    ],
+    [
+      'was sent a second time in Audit',
+      { ...accepted, rejected: true, mode: 'Audit', reason: 'nonce_replayed' },
+      'Let in',
+    ],
+  ] as [string, JudgedDelivery, string][])('that %s says so', (_, delivery, text) => {
+    expect(deliveryLook(delivery).text).toBe(text);
+  });
+
+  it('shows the name of its reason on hovering', () => {
+    expect(deliveryLook({ ...accepted, rejected: true, statusCode: 403, reason: 'ip_denied' }).title).toBe('ip_denied');
+  });
+});
+
+describe('an event', () => {
+  it.each([
+    ['step.started', 'Attempt 1', 'started', null],
+    ['step.started', 'Attempt 2', 'started', 'Attempt 2'],
+    ['step.failed', 'Attempt 1: no', 'failed', 'no'],
+    ['step.failed', 'Attempt 12: no', 'failed', 'Attempt 12: no'],
+    ['something.new', 'x', 'something.new', 'x'],
+    ['constructor', 'x', 'constructor', 'x'],
+  ])('%s, %s, is told as %s', (type, message, text, detail) => {
+    expect(eventLook({ type, message })).toMatchObject({ text, detail });
+  });
+});
+
+describe('the name of a gate', () => {
+  it.each([
+    ['ip', 'IP lists'],
+    ['rateLimit', 'Rate limit'],
+    ['own-gate', 'own-gate'],
+    ['constructor', 'constructor'],
+    ['toString', 'toString'],
+    ['', ''],
+  ])('%j is shown as %j', (gate, name) => {
+    expect(gateName(gate)).toBe(name);
+  });
+});
+
+describe('the gravest of findings', () => {
+  const findings = (...classes: Finding['class'][]) => classes.map((name) => ({ class: name }) as Finding);
+  it.each([
+    [[], 'safe'],
+    [['safe', 'safe'], 'safe'],
+    [['safe', 'caution', 'safe'], 'caution'],
+    [['caution', 'breaking', 'safe'], 'breaking'],
+  ] as [Finding['class'][], Finding['class']][])('%j is %s', (classes, gravest) => {
+    expect(gravestOf(findings(...classes))).toBe(gravest);
+  });
+});
+
+describe('the words of the page', () => {
+  it('say each reason in one sentence', () => {
+    for (const text of Object.values(REASONS)) expect(text).toMatch(/^[A-Z][^.]*\.$/);
+  });
+
+  it('never show a status as the API spells it where that is two words', () => {
+    for (const [, , text] of Object.values(STATUSES)) expect(text).toMatch(/^[A-Z][a-z ]+$/);
+  });
+});
