@@ -122,7 +122,7 @@ describeInBrowser('deliveries', () => {
     await dialog.getByText('Would be answered 401').waitFor();
     await dialog.getByLabel('Headers, one a line').fill('no header at all');
     await dialog.getByRole('button', { name: 'Judge' }).click();
-    await dialog.getByText('"no header at all" is no header').waitFor();
+    await dialog.getByText('"no header at all" is not a header').waitFor();
     expect(await hindrances(page)).toEqual([]);
     expect(await newest('acceptedOnly=true')).toMatchObject({ id, runId });
   });

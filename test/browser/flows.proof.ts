@@ -88,7 +88,7 @@ describeInBrowser('flows', () => {
     await page.getByRole('button', { name: 'Start a run…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Start a run of report' });
     await dialog.getByRole('textbox').fill('{"amount": }');
-    await dialog.getByText('This is no JSON').waitFor();
+    await dialog.getByText('This is not JSON').waitFor();
     expect(await dialog.getByRole('button', { name: 'Start' }).isDisabled()).toBe(true);
     await dialog.getByRole('textbox').fill('{"amount": 120}');
     expect(await hindrances(page)).toEqual([]);

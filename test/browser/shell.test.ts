@@ -41,6 +41,12 @@ describeInBrowser('the shell of the page', () => {
     await page.waitForURL('**/flows/deliveries');
   });
 
+  it('lets a keyboard skip the navigation', async () => {
+    const page = await open('/flows');
+    await page.getByRole('link', { name: 'Skip to content' }).press('Enter');
+    expect(await page.evaluate('document.activeElement.id')).toBe('content');
+  });
+
   it('says whether it is live, and can be paused', async () => {
     const page = await open('/flows');
     await page.getByRole('button', { name: 'Live', exact: true }).click();

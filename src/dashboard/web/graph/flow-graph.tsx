@@ -16,6 +16,7 @@ import {
   neighbour,
   pathData,
 } from './layout.ts';
+import { scopeOf } from './step-paths.ts';
 
 interface FlowGraphProps {
   readonly graph: Graph;
@@ -48,7 +49,7 @@ export function FlowGraph({ graph, statuses, selected, onSelect }: FlowGraphProp
   }
   return (
     <div class="graph-frame" ref={frame}>
-      <Canvas {...{ layout, statuses, selected, onSelect }} frameWidth={width} />
+      <Canvas layout={layout} statuses={statuses} selected={selected} onSelect={onSelect} frameWidth={width} />
     </div>
   );
 }
@@ -99,8 +100,8 @@ function Canvas({ layout, statuses, selected, onSelect, frameWidth }: CanvasProp
               .map((loop) => (
                 <div key={loop.path} class="graph-loop" style={placeOf(loop)} />
               ))}
-            <EdgeLines {...{ layout, statuses }} id={arrows} />
-            <EdgeLabels {...{ layout, statuses }} />
+            <EdgeLines layout={layout} statuses={statuses} id={arrows} />
+            <EdgeLabels layout={layout} statuses={statuses} />
             {layout.steps.map((laid) => (
               <StepNode
                 key={laid.path}
@@ -145,8 +146,6 @@ function moveFocus(event: KeyboardEvent, here: LaidStep, steps: readonly LaidSte
   const canvas = (event.currentTarget as HTMLElement).parentElement;
   if (next !== undefined) canvas?.querySelector<HTMLElement>(`[data-path="${CSS.escape(next.path)}"]`)?.focus();
 }
-
-const scopeOf = (path: string) => path.slice(0, path.lastIndexOf('.') + 1);
 
 const placeOf = ({ x, y, width, height }: LaidStep) => ({
   left: `${x}px`,

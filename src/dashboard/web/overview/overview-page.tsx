@@ -1,14 +1,14 @@
 import type { Attention, Delivery, DeliveryStats, Flow, PageOf, Run } from '../api-types.ts';
-import { count, words } from '../format.ts';
+import { clockTime, count, exactTime, words } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { type Column, Segments, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
-import { StatusPill } from '../kit/pill.tsx';
+import { Icon, StatusPill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
+import type { IconName } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
-import { AttentionList } from './attention-list.tsx';
-import { reasonCounts, WINDOWS, windowOf } from './chart-data.ts';
+import { reasonCounts, timesIn, WINDOWS, windowOf } from './chart-data.ts';
 import { DeliveryChart, RunChart } from './charts.tsx';
 
 /** What comes in, what becomes of it, and what needs a person. */
@@ -173,6 +173,58 @@ function RunsInFlight({ runs, total }: { runs: readonly Run[]; total: number }) 
           <a href="/flows/runs?status=Running">{`${count(total - runs.length)} more`}</a>
         </p>
       ) : null}
+    </>
+  );
+}
+
+const ICONS: Readonly<Record<Attention['severity'], readonly [IconName, string]>> = {
+  error: ['cross', 'Error'],
+  warning: ['warn', 'Warning'],
+  info: ['info', 'Note'],
+};
+
+/** A place of the page opens here; what is not one, such as the metrics, in a tab of its own. */
+function AttentionList({ items }: { items: readonly Attention[] }) {
+  if (items.length === 0) {
+    return (
+      <p class="all-well">
+        <Icon name="check" />
+        Nothing needs attention.
+      </p>
+    );
+  }
+  return (
+    <ul class="attention">
+      {items.map(({ kind, severity, message, link }) => {
+        const [icon, name] = ICONS[severity];
+        const isPlace = link.startsWith('/flows') && !link.startsWith('/flows/api');
+        return (
+          <li key={`${kind} ${message}`} class={severity}>
+            <Icon name={icon} />
+            <span class="unseen">{name}: </span>
+            <a href={link} target={isPlace ? undefined : '_blank'} rel="noreferrer">
+              <Message text={message} />
+            </a>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+/** A message, its times as the reader's clock says them. */
+function Message({ text: message }: { text: string }) {
+  return (
+    <>
+      {timesIn(message).map(({ text, ms }) =>
+        ms === undefined ? (
+          text
+        ) : (
+          <time key={text} dateTime={text} title={`${exactTime(ms)}\n${text}`}>
+            {clockTime(ms, Date.now()).replace(/:00$/, '')}
+          </time>
+        ),
+      )}
     </>
   );
 }

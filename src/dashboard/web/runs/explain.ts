@@ -78,7 +78,8 @@ export function entriesOf(trace: unknown): TraceEntry[] {
     if (typeof after !== 'string' || typeof expression !== 'string') return [];
     return [
       {
-        ...{ after, expression },
+        after,
+        expression,
         values: isRecord(values) ? values : {},
         result: typeof result === 'boolean' ? result : null,
         error: typeof error === 'string' ? error : null,

@@ -10,11 +10,9 @@ import { Icon, StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
-import { GanttView } from './gantt-view.tsx';
-import { GraphView } from './graph-view.tsx';
 import { RetryButton, RunActions, SignalButton } from './run-actions.tsx';
+import { GanttView, GraphView, TimelineView } from './run-views.tsx';
 import { StepPanel } from './step-panel.tsx';
-import { TimelineView } from './timeline-view.tsx';
 import { useRunOutline } from './use-run.ts';
 
 const VIEWS = [
@@ -224,7 +222,7 @@ function WaitNotice({ step, outline, refresh }: { step: StepOutline; outline: Ru
           </>
         )}
       </span>
-      <SignalButton {...{ outline, stepKey, refresh }} name={signalName ?? ''} />
+      <SignalButton outline={outline} stepKey={stepKey} refresh={refresh} name={signalName ?? ''} />
     </div>
   );
 }

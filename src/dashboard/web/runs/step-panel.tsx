@@ -1,6 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { withQuery } from '../api.ts';
-import type { Iterations, RunOutline, Step, StepOutline, StepStatus } from '../api-types.ts';
+import type { RunOutline, Step, StepOutline, StepStatus } from '../api-types.ts';
 import { bytes, counted, duration } from '../format.ts';
 import { graphStepAt } from '../graph/graph.ts';
 import { inIteration, iterationOf, pathOf, scopeOf } from '../graph/step-paths.ts';
@@ -12,7 +11,7 @@ import { entriesOf, explain, type TraceEntry } from './explain.ts';
 import { SHOWN_SLOT_WAIT_MS } from './gantt-bars.ts';
 import { RetryButton, SignalButton } from './run-actions.tsx';
 import { lookOf, type StepState, stepState } from './step-state.ts';
-import { useRunPart } from './use-run.ts';
+import { useRunPart, useSiblings } from './use-run.ts';
 
 interface StepPanelProps {
   readonly stepKey: string;
@@ -47,29 +46,23 @@ export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProp
         </div>
       </header>
       <div class="panel-body stack">
-        {iterationOf(stepKey) === null ? null : <IterationSteps {...{ stepKey, outline, onSelect }} />}
+        {iterationOf(stepKey) === null ? null : (
+          <IterationSteps stepKey={stepKey} outline={outline} onSelect={onSelect} />
+        )}
         <Loaded of={step} lines={6}>
           {(loaded) => (
             <StepContent
               step={{ ...loaded, signalName: own?.signalName ?? null }}
-              {...{ siblings, outline, onSelect, refresh }}
+              siblings={siblings}
+              outline={outline}
+              onSelect={onSelect}
+              refresh={refresh}
             />
           )}
         </Loaded>
       </div>
     </aside>
   );
-}
-
-/** The steps that its edges lead from: those of its iteration, or those outside of loops. */
-function useSiblings(stepKey: string, outline: RunOutline): readonly StepOutline[] {
-  const iteration = iterationOf(stepKey);
-  const path =
-    iteration === null
-      ? null
-      : withQuery(`/runs/${outline.run.id}/iterations`, { loop: iteration.loopKey, skip: iteration.index, take: 1 });
-  const { data } = useRunPart<Iterations>(path, outline);
-  return iteration === null ? outline.steps : (data?.items[0]?.steps ?? []);
 }
 
 interface StepContentProps extends Omit<StepPanelProps, 'stepKey'> {
@@ -92,7 +85,7 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
         </Pill>
         <StateDetail state={state} />
         {state.kind === 'signal' && run.status === 'Running' ? (
-          <SignalButton {...{ outline, refresh }} stepKey={step.stepKey} name={state.name} />
+          <SignalButton outline={outline} stepKey={step.stepKey} refresh={refresh} name={state.name} />
         ) : null}
         {step.status === 'Failed' ? <RetryButton run={run} stepKey={step.stepKey} refresh={refresh} /> : null}
       </div>
@@ -105,7 +98,7 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
           </p>
         </div>
       )}
-      <Why {...{ step, siblings, outline, onSelect }} />
+      <Why step={step} siblings={siblings} outline={outline} onSelect={onSelect} />
       {step.startedAt === null ? null : (
         <dl class="facts">
           <div>

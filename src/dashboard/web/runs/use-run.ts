@@ -1,5 +1,7 @@
 import { useCallback, useEffect, useRef } from 'preact/hooks';
-import type { LiveEventType, RunOutline } from '../api-types.ts';
+import { withQuery } from '../api.ts';
+import type { Iterations, LiveEventType, RunOutline, StepOutline } from '../api-types.ts';
+import { iterationOf } from '../graph/step-paths.ts';
 import { useLiveEvents } from '../live.ts';
 import { type Resource, useResource } from '../resource.ts';
 
@@ -31,6 +33,17 @@ export function useRunPart<Answer>(path: string | null, outline: RunOutline): Re
   return resource;
 }
 
+/** The steps that the edges of a step lead from: those of its iteration, or those outside of loops. */
+export function useSiblings(stepKey: string, outline: RunOutline): readonly StepOutline[] {
+  const iteration = iterationOf(stepKey);
+  const path =
+    iteration === null
+      ? null
+      : withQuery(`/runs/${outline.run.id}/iterations`, { loop: iteration.loopKey, skip: iteration.index, take: 1 });
+  const { data } = useRunPart<Iterations>(path, outline);
+  return iteration === null ? outline.steps : (data?.items[0]?.steps ?? []);
+}
+
 /**
  * Asks a resource again no oftener than its answers come easily: never while one is on its way, which would be given
  * up for it, and after a slow one only when the service has rested.
@@ -39,7 +52,9 @@ function usePatience({ refresh, isLoading }: Pick<Resource<unknown>, 'refresh' |
   const latest = useRef({ refresh, isLoading });
   latest.current = { refresh, isLoading };
   const pace = useRef<{ isWanted: boolean; askedAt: number; tookMs: number; timer?: number | undefined }>({
-    ...{ isWanted: false, askedAt: 0, tookMs: 0 },
+    isWanted: false,
+    askedAt: 0,
+    tookMs: 0,
   });
   const askAgain = useCallback(() => {
     const own = pace.current;

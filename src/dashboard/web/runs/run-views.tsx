@@ -1,13 +1,56 @@
-import { useEffect, useState } from 'preact/hooks';
-import { withQuery } from '../api.ts';
-import type { Iterations, StepOutline } from '../api-types.ts';
-import { counted, duration } from '../format.ts';
-import { Failure } from '../kit/page.tsx';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { ask, messageOf, withQuery } from '../api.ts';
+import type { Iterations, RunEvent, RunOutline, StepOutline } from '../api-types.ts';
+import { counted, duration, exactTime } from '../format.ts';
+import { FlowGraph } from '../graph/flow-graph.tsx';
+import { firstKeyAt, loopAround, pathOf } from '../graph/step-paths.ts';
+import { toast } from '../kit/overlays.tsx';
+import { Failure, Loaded } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
+import { eventLook } from '../looks.ts';
 import { type Bar, barsOf, placeOf, type Span, ticksOf } from './gantt-bars.ts';
-import type { ViewProps } from './graph-view.tsx';
-import { lookOf, stepState } from './step-state.ts';
+import { lookOf, marksOf, stepState } from './step-state.ts';
 import { useRunPart } from './use-run.ts';
+
+interface ViewProps {
+  readonly outline: RunOutline;
+  /** Runtime key of the step that is shown beside the view. */
+  readonly selected: string | undefined;
+  readonly onSelect: (stepKey: string | undefined) => void;
+}
+
+export function GraphView({ outline, selected, onSelect }: ViewProps) {
+  const marks = useMemo(() => marksOf(outline), [outline]);
+  const select = async (path: string) => {
+    if (selected !== undefined && pathOf(selected) === path) return onSelect(undefined);
+    if (marks.get(path)?.status !== 'Failed' || loopAround(path) === null) return onSelect(firstKeyAt(path));
+    onSelect((await firstFailure(outline.run.id, path)) ?? firstKeyAt(path));
+  };
+  return (
+    <FlowGraph
+      graph={outline.graph}
+      statuses={marks}
+      selected={selected === undefined ? undefined : pathOf(selected)}
+      onSelect={(path) => void select(path)}
+    />
+  );
+}
+
+/** Of a step of a loop that failed in some iteration whoever looks wants to see that one. */
+async function firstFailure(runId: string, path: string): Promise<string | undefined> {
+  const loopKey = loopAround(firstKeyAt(path)) ?? '';
+  try {
+    const asked = withQuery(`/runs/${runId}/iterations`, { loop: loopKey, status: 'Failed', take: 500 });
+    const { items } = await ask<Iterations>(asked);
+    const failed = items
+      .flatMap(({ steps }) => steps)
+      .find((step) => step.status === 'Failed' && pathOf(step.stepKey) === path);
+    return failed?.stepKey;
+  } catch (error) {
+    toast('bad', messageOf(error));
+    return undefined;
+  }
+}
 
 /** As many marks as have room for their text, and the last place at which one does. */
 const AXIS = { wide: { most: 8, last: 0.94 }, narrow: { most: 4, last: 0.8 } };
@@ -202,4 +245,75 @@ function useNow(isMoving: boolean): number {
     return () => clearInterval(timer);
   }, [isMoving]);
   return now;
+}
+
+const PAGE = 200;
+
+/** What happened to a run, in order; of a long run the newest, and earlier ones on asking. */
+export function TimelineView({ outline, selected, onSelect }: ViewProps) {
+  const [take, setTake] = useState(PAGE);
+  const { run } = outline;
+  const events = useRunPart<readonly RunEvent[]>(`/runs/${run.id}/events?take=${take}`, outline);
+  return (
+    <div class="panel-body">
+      <Loaded of={events} lines={6}>
+        {(loaded) => (
+          <>
+            {(loaded[0]?.sequence ?? 1) > 1 ? (
+              <p class="timeline-earlier">
+                <button type="button" class="button" disabled={events.isLoading} onClick={() => setTake(take + PAGE)}>
+                  Show earlier events
+                </button>
+                <span class="muted">{`${(loaded[0]?.sequence ?? 1) - 1} came before these`}</span>
+              </p>
+            ) : null}
+            <ol class="timeline">
+              {loaded.map((event) => (
+                <EventRow
+                  key={event.sequence}
+                  event={event}
+                  since={run.startedAt}
+                  isSelected={event.stepKey !== null && event.stepKey === selected}
+                  onSelect={onSelect}
+                />
+              ))}
+            </ol>
+            {run.completedAt === null ? <p class="muted timeline-open">The run goes on.</p> : null}
+          </>
+        )}
+      </Loaded>
+    </div>
+  );
+}
+
+interface EventRowProps {
+  readonly event: RunEvent;
+  readonly since: string;
+  readonly isSelected: boolean;
+  readonly onSelect: (stepKey: string) => void;
+}
+
+function EventRow({ event, since, isSelected, onSelect }: EventRowProps) {
+  const { stepKey, timestamp } = event;
+  const { tone, icon, text, detail } = eventLook(event);
+  const at = Date.parse(timestamp);
+  return (
+    <li class={isSelected ? 'selected' : ''}>
+      <time dateTime={timestamp} title={exactTime(at)}>
+        {`+${duration(Math.max(0, at - Date.parse(since)))}`}
+      </time>
+      <span class={`timeline-mark ${tone}`}>
+        <Icon name={icon} />
+      </span>
+      <span class="break">
+        {stepKey === null ? null : (
+          <button type="button" class="link" onClick={() => onSelect(stepKey)}>
+            {stepKey}
+          </button>
+        )}{' '}
+        {text}
+        {detail === null ? null : <span class="muted">{` · ${detail}`}</span>}
+      </span>
+    </li>
+  );
 }
