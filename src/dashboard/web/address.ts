@@ -1,5 +1,3 @@
-import type { ComponentType } from 'preact';
-import { withQuery } from './api.ts';
 import type { Flow } from './api-types.ts';
 
 /*
@@ -9,15 +7,11 @@ import type { Flow } from './api-types.ts';
 
 export type Params = Readonly<Record<string, string>>;
 
-export interface Route {
-  /** Segments that begin with a colon are parameters, such as `/flows/runs/:id`. */
-  readonly path: string;
-  readonly page: ComponentType<{ params: Params }>;
-  /** What the browser's tab says until the page says more. */
-  readonly title: string;
-}
-
-export function matchRoute(routes: readonly Route[], path: string): { route: Route; params: Params } | undefined {
+/** The first route whose path fits. Segments that begin with a colon are parameters, such as `/flows/runs/:id`. */
+export function matchRoute<Route extends { readonly path: string }>(
+  routes: readonly Route[],
+  path: string,
+): { route: Route; params: Params } | undefined {
   for (const route of routes) {
     const params = matchPath(route.path, path);
     if (params !== undefined) return { route, params };
@@ -75,6 +69,18 @@ export function withChanges(search: string, changes: QueryChanges): string {
     else next.set(name, value);
   }
   return next.size === 0 ? '' : `?${next}`;
+}
+
+/** A path of the API with its query; what is undefined, empty or false is left out. */
+export function withQuery(
+  path: string,
+  query: Readonly<Record<string, string | number | boolean | undefined>>,
+): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== '' && value !== false) search.set(name, String(value));
+  }
+  return search.size === 0 ? path : `${path}?${search}`;
 }
 
 /** Reads `skip` of the address; what is no whole number is the beginning. */

@@ -38,18 +38,6 @@ export async function ask<Answer>(path: string, question: Question = {}): Promis
   throw errorOf(response.status, text);
 }
 
-/** A path with its query; what is undefined, empty or false is left out. */
-export function withQuery(
-  path: string,
-  query: Readonly<Record<string, string | number | boolean | undefined>>,
-): string {
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== '' && value !== false) search.set(name, String(value));
-  }
-  return search.size === 0 ? path : `${path}?${search}`;
-}
-
 async function send(url: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(url, init);

@@ -1,6 +1,6 @@
-import { render } from 'preact';
+import { type ComponentType, render } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { matchRoute, type Route } from './address.ts';
+import { matchRoute, type Params } from './address.ts';
 import { DeliveriesPage } from './deliveries/deliveries-page.tsx';
 import { DeliveryPage } from './deliveries/delivery-page.tsx';
 import { ReadinessPage } from './deliveries/readiness.tsx';
@@ -154,6 +154,13 @@ function KeyHelp() {
       </dl>
     </Dialog>
   );
+}
+
+interface Route {
+  readonly path: string;
+  readonly page: ComponentType<{ params: Params }>;
+  /** What the browser's tab says until the page says more. */
+  readonly title: string;
 }
 
 /** Every place of the page; the first that matches is shown. */

@@ -6,20 +6,14 @@ import {
   isNarrowed,
   matchRoute,
   placeOf,
-  type Route,
   runsPath,
   skipOf,
   splitAddress,
   withChanges,
+  withQuery,
 } from '../../../src/dashboard/web/address.ts';
-import { withQuery } from '../../../src/dashboard/web/api.ts';
 
-const page = () => null;
-const routes: readonly Route[] = ['/flows', '/flows/runs/first', '/flows/runs/:id', '/flows/:kind/:id'].map((path) => ({
-  path,
-  page,
-  title: path,
-}));
+const routes = ['/flows', '/flows/runs/first', '/flows/runs/:id', '/flows/:kind/:id'].map((path) => ({ path }));
 
 describe('the screen of an address', () => {
   it.each([

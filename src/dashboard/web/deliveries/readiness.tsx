@@ -1,4 +1,4 @@
-import { withQuery } from '../api.ts';
+import { withQuery } from '../address.ts';
 import type { Readiness } from '../api-types.ts';
 import { count, counted, shortId, words } from '../format.ts';
 import { Segments } from '../kit/list.tsx';

@@ -1,5 +1,6 @@
 import { useId, useState } from 'preact/hooks';
-import { ask, messageOf, withQuery } from '../api.ts';
+import { withQuery } from '../address.ts';
+import { ask, messageOf } from '../api.ts';
 import type { Drain, Flow } from '../api-types.ts';
 import { counted } from '../format.ts';
 import { jsonProblem } from '../json.ts';

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
-import type { Params } from '../address.ts';
-import { ask, messageOf, withQuery } from '../api.ts';
+import { type Params, withQuery } from '../address.ts';
+import { ask, messageOf } from '../api.ts';
 import type { Flow, FlowDetail, Readiness, Run } from '../api-types.ts';
 import { DryRunButton } from '../deliveries/dry-run.tsx';
 import { ReadinessPanel } from '../deliveries/readiness.tsx';

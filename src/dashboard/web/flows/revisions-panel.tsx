@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { withQuery } from '../api.ts';
+import { withQuery } from '../address.ts';
 import type { Finding, PageOf, Revision, RevisionDiff } from '../api-types.ts';
 import { counted } from '../format.ts';
 import { CopyButton } from '../kit/copy.tsx';

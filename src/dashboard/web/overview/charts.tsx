@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
-import { withQuery } from '../api.ts';
+import { withQuery } from '../address.ts';
 import type { DeliveryTimes, RunBucket } from '../api-types.ts';
 import { count, counted } from '../format.ts';
 import { Loaded, Panel } from '../kit/page.tsx';

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { ask, messageOf, withQuery } from '../api.ts';
+import { withQuery } from '../address.ts';
+import { ask, messageOf } from '../api.ts';
 import type { Iterations, RunEvent, RunOutline, StepOutline } from '../api-types.ts';
 import { counted, duration, exactTime } from '../format.ts';
 import { FlowGraph } from '../graph/flow-graph.tsx';

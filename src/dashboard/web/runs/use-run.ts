@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef } from 'preact/hooks';
-import { withQuery } from '../api.ts';
+import { withQuery } from '../address.ts';
 import type { Iterations, LiveEventType, RunOutline, StepOutline } from '../api-types.ts';
 import { iterationOf } from '../graph/step-paths.ts';
 import { useLiveEvents } from '../live.ts';

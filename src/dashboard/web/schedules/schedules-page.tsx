@@ -1,6 +1,6 @@
 import { useEffect, useId, useState } from 'preact/hooks';
-import { skipOf } from '../address.ts';
-import { ask, messageOf, withQuery } from '../api.ts';
+import { skipOf, withQuery } from '../address.ts';
+import { ask, messageOf } from '../api.ts';
 import type { PageOf, Schedule } from '../api-types.ts';
 import { count, zonedTime } from '../format.ts';
 import { Pager } from '../kit/list.tsx';
