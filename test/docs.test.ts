@@ -1,0 +1,84 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { describe, expect, it } from 'vitest';
+
+const ROOT = resolve(import.meta.dirname, '..');
+const DECISIONS = join(ROOT, 'docs/adr');
+
+/** Every document for readers of the repository, with its text. */
+const documents = [
+  ...readdirSync(ROOT).map((name) => join(ROOT, name)),
+  ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => join(ROOT, 'docs', name)),
+]
+  .filter((path) => path.endsWith('.md'))
+  .map((path) => ({ path, name: relative(ROOT, path), text: readFileSync(path, 'utf8') }));
+
+const withoutCode = (text: string) => text.replace(/^```[\s\S]*?^```/gm, '').replace(/`[^`\n]*`/g, '');
+
+/** The names that GitHub gives to the headings of a document. */
+function anchorsOf(path: string): string[] {
+  const headings = [
+    ...readFileSync(path, 'utf8')
+      .replace(/^```[\s\S]*?^```/gm, '')
+      .matchAll(/^#+ (.+)$/gm),
+  ];
+  return headings.map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+function brokenLinks(path: string, text: string): string[] {
+  const targets = [...withoutCode(text).matchAll(/(?:\]\(|src=")([^)"\s]+)[)"]/g)].map(([, target = '']) => target);
+  return targets.filter((target) => {
+    if (/^[a-z]+:/.test(target)) return false;
+    const [file = '', anchor] = target.split('#');
+    const found = file === '' ? path : resolve(dirname(path), file);
+    if (!existsSync(found)) return true;
+    return anchor !== undefined && !anchorsOf(found).includes(anchor);
+  });
+}
+
+/** Files and folders of the repository that the text names in code, such as `src/app.ts` or `test/vectors/`. */
+function pathsNamed(text: string): string[] {
+  const named = text.matchAll(/(?<![\w./-])((?:src|test|scripts|docs)\/[\w./-]*\w\/?)/g);
+  return [...new Set([...named].map(([, path = '']) => path))];
+}
+
+/** The first line of each picture: its kind, and for a graph its direction. */
+const mermaidHeads = (text: string) => [...text.matchAll(/^```mermaid\n(.*)$/gm)].map(([, head = '']) => head);
+
+describe.each(documents)('$name', ({ path, text }) => {
+  it('links to files and headings that exist', () => {
+    expect(brokenLinks(path, text)).toEqual([]);
+  });
+
+  it('names files that exist', () => {
+    expect(pathsNamed(text).filter((named) => !existsSync(join(ROOT, named)))).toEqual([]);
+  });
+
+  it('has pictures of a known kind', () => {
+    for (const head of mermaidHeads(text))
+      expect(head).toMatch(/^(sequenceDiagram|(graph|flowchart) (TB|TD|BT|LR|RL))$/);
+  });
+});
+
+describe('the decisions', () => {
+  const files = readdirSync(DECISIONS)
+    .filter((name) => name !== 'README.md')
+    .sort();
+
+  it('are numbered in one row, and all listed', () => {
+    expect(files.map((name) => Number(name.slice(0, 4)))).toEqual(files.map((_, at) => at + 1));
+    const list = readFileSync(join(DECISIONS, 'README.md'), 'utf8');
+    expect(files.filter((name) => !list.includes(`](${name})`))).toEqual([]);
+  });
+
+  it.each(files)('say what was decided, why, and what follows, on one page: %s', (name) => {
+    const text = readFileSync(join(DECISIONS, name), 'utf8');
+    expect(text.match(/^## .+$/gm)).toEqual(['## Context', '## Decision', '## Consequences']);
+    expect(text.split('\n').length).toBeLessThan(60);
+  });
+});
