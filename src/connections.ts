@@ -3,8 +3,8 @@ import type { Socket } from 'node:net';
 import { addressGroup } from './webhooks/networks/address.ts';
 
 /**
- * Sockets that one address may hold open at once, an IPv6 /64 counting as one. No publisher comes near it; without it one
- * machine could use up the descriptors of the process.
+ * Sockets that one address may hold open at once; an IPv6 /64 counts as one. No publisher comes near this; without it one
+ * machine could use up the process' file descriptors.
  */
 const MAX_SOCKETS_OF_ONE_ADDRESS = 1024;
 
@@ -29,8 +29,8 @@ const STOPPING_ANSWER = [
 
 export interface Connections {
   /**
-   * Hangs up on what is idle until the server has closed, and after a moment on requests that have still not arrived
-   * whole: Node stops timing requests out when a server closes, so a half-sent one would hold the stop for ever.
+   * Closes idle sockets until the server has closed, and after a moment those whose request is still incomplete: Node
+   * stops timing requests out when a server closes, so a half-sent one would delay the stop for ever.
    */
   sweepUntil(closed: Promise<unknown>): Promise<void>;
 }
@@ -42,7 +42,7 @@ export interface ConnectionLimits {
   readonly maxSocketsOfOneAddress?: number;
 }
 
-/** Watches the sockets of a server; to be called before it listens. */
+/** Watches the sockets of a server. Call it before the server listens. */
 export function watchConnections(server: Server, limits: ConnectionLimits): Connections {
   const requests = new Map<Socket, IncomingMessage | undefined>();
   limitSockets(server, limits);

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 
-/** The store cannot take or give anything now: answered 503, so that the publisher tries again. */
+/** The store cannot be used now. Answered with 503, so that the publisher tries again. */
 export class StoreUnavailableError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -18,7 +18,7 @@ export class ManifestsError extends Error {
   }
 }
 
-/** A start that is not to go on with the deployed revisions of flows whose manifests were refused. */
+/** Ends a start whose changed manifests were refused, where the settings ask for that. */
 export class DeploysRefusedError extends Error {
   constructor(lines: readonly string[]) {
     super(`The manifests cannot be deployed:\n${lines.map((line) => `  ${line}`).join('\n')}`);
@@ -39,7 +39,7 @@ const PHRASES: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 };
 
-/** An answer that a route gives by throwing; `reason` is for machines. */
+/** An answer that a route gives by throwing; `reason` is a code for programs. */
 export class HttpError extends Error {
   readonly statusCode: number;
   readonly reason: string | undefined;
@@ -51,7 +51,7 @@ export class HttpError extends Error {
   }
 }
 
-/** Writes every error in one shape. What nobody foresaw is logged whole and answered without a word of it. */
+/** Answers every error in one shape. Unexpected errors are logged in full; the response reveals nothing of them. */
 export function errorHandler(
   error: FastifyError | HttpError,
   request: FastifyRequest,
@@ -68,7 +68,7 @@ export function errorHandler(
   const statusCode = error.statusCode ?? 500;
   if (statusCode >= 500 && !(error instanceof HttpError)) {
     request.log.error({ err: error, method: request.method, url: request.routeOptions.url }, 'a request failed');
-    return send(reply, { statusCode: 500, message: 'Something went wrong here; the log has it' });
+    return send(reply, { statusCode: 500, message: 'Something went wrong in Sluice; the log has the details' });
   }
   return send(reply, {
     statusCode,

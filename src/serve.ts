@@ -9,10 +9,10 @@ import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './er
 import { startTracing } from './telemetry/tracing.ts';
 import { enforcementSummary } from './webhooks/checks.ts';
 
-/** What the stop may take beyond the grace period of steps: closing sockets, the store and the trace exporter. */
+/** What a stop may take after the grace period of steps: closing sockets, the store and the trace exporter. */
 const STOP_MARGIN_MS = 15_000;
 
-/** Runs the service until a signal stops it. A mistake of the operator ends the start with one line per error and code 1. */
+/** Runs the service until a signal stops it. A wrong setting or manifest ends the start with one line per error and code 1. */
 export async function serve(): Promise<void> {
   try {
     await start();
@@ -26,15 +26,15 @@ export async function serve(): Promise<void> {
 
 async function start(): Promise<void> {
   const environment = processEnvironment();
-  // Before any code of the operator's runs: the steps that a restart takes up are among it.
+  // Before any operator code runs, which includes steps that this start continues.
   const strays = watchStrays();
   const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
   const settings = readSettings(environment, options);
   const { logger, flush } = createLogger(settings);
   strays.onOwned = (owner, error) =>
-    logger.error({ err: error, owner }, `${owner} left an error that nothing caught; the process goes on`);
+    logger.error({ err: error, owner }, `${owner} did not catch an error; the process goes on`);
   const stopTracing = await startTracing(tracingSettings(environment), logger);
-  // Before the folder is read: a signal would else end the process, and what changed since would go unseen.
+  // Before the folder is read: otherwise the signal would end the process, or a change made meanwhile would be missed.
   let isReloadWanted = false;
   let reload = () => {
     isReloadWanted = true;
@@ -70,7 +70,7 @@ async function start(): Promise<void> {
     },
   );
   strays.onFault = (error) => {
-    logger.fatal({ err: error }, 'stopping: something failed that nothing caught');
+    logger.fatal({ err: error }, 'stopping after an uncaught error');
     failure = error ?? new Error('a rejection without a reason');
     if (!isStopping) return close();
     flush();
@@ -78,20 +78,20 @@ async function start(): Promise<void> {
   };
 }
 
-/** Who is told of errors that nothing caught; may be replaced. */
+/** Who handles uncaught errors; may be replaced. */
 interface Strays {
   onOwned(owner: string, error: unknown): void;
   onFault(error: unknown): void;
 }
 
 /**
- * Errors that nothing caught. Those of the operator's code are logged under its name, and the process goes on: what
- * failed had nobody waiting for it, and one bad delivery must not stop all others, nor stop every restart after it. Any
+ * Uncaught errors. Those of the operator's code are logged under its name, and the process goes on: what
+ * failed is not awaited by anything, and one bad delivery must not stop all others, nor every restart after it. Any
  * other error is a fault of ours that may have left anything behind.
  */
 function watchStrays(): Strays {
   const strays: Strays = {
-    onOwned: (owner, error) => process.stderr.write(`${owner} left an error that nothing caught: ${textOf(error)}\n`),
+    onOwned: (owner, error) => process.stderr.write(`${owner} did not catch an error: ${textOf(error)}\n`),
     onFault(error) {
       process.stderr.write(`${textOf(error)}\n`);
       process.exit(1);
@@ -111,13 +111,13 @@ function textOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** Lines leave in the background, several to a write: a log line must not hold a delivery up. */
+/** Log lines are written in the background, several at a time: logging must not delay a delivery. */
 function createLogger(settings: Settings): { logger: Logger; flush: () => void } {
   const destination = pino.destination({ dest: 1, sync: false });
   return { logger: pino({ level: settings.logLevel }, destination), flush: () => destination.flushSync() };
 }
 
-// Without its store the process can take nothing; a supervisor starts it anew and recovery goes on from the file.
+// Without its store the process can accept nothing; a supervisor restarts it, and recovery continues from the file.
 function die(error: Error, logger: Logger, flush: () => void): void {
   logger.fatal({ err: error }, 'the store stopped; exiting');
   flush();

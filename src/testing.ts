@@ -44,7 +44,7 @@ export interface TestedRun extends RunDetail {
 
 /**
  * Runs a manifest in memory and yields how it ended. Time does not pass but jumps to whatever is due next, so that a
- * delay of a week takes no time. A run that waits for a signal that is not given is yielded as it stands, `Running`.
+ * delay of a week takes no time. A run that waits for a signal that is not given is returned as it is, `Running`.
  * Throws where the manifest has errors, with one line for each.
  *
  * @example

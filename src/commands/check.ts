@@ -46,11 +46,11 @@ interface CheckOptions {
 
 export function checkCommand(): Command {
   const command = new Command('check')
-    .description('Check a folder of manifests as a start would, and say what deploying it would do')
-    .argument('[folder]', 'the folder; the one of the settings where none is given')
-    .option('--against <target>', 'URL of a service, or sqlite:PATH; the database of the settings where not given')
+    .description('Check a folder of manifests as a start would, and show what deploying it would do')
+    .argument('[folder]', 'the folder; default: the one of the settings')
+    .option('--against <target>', 'URL of a service, or sqlite:PATH; default: the database of the settings')
     .option('--json', 'print issues and outcomes as JSON')
-    .addOption(allowOption('count cautions, or what breaks, as allowed'));
+    .addOption(allowOption('count cautions, or breaking changes, as allowed'));
   return withCredentials(command)
     .addHelpText(
       'after',
@@ -83,14 +83,14 @@ function asText(checked: Checked, errors: number, allow: readonly FindingClass[]
   return `${[[...issues.map(formatIssue), `${summary}; compared with ${against}`].join('\n'), ...gone, ...plan].join('\n\n')}\n`;
 }
 
-/** A manifest as far as it has to be known here: the service judges it, with its own secrets, handlers and rules. */
+/** The part of a manifest that matters here: the service checks the rest, with its own secrets, handlers and rules. */
 interface SentManifest {
   readonly file: string;
   readonly text: string;
   readonly id: string;
 }
 
-/** Asks a service what a deploy of the folder would do; nothing is deployed. */
+/** Asks a service what deploying the folder would do; deploys nothing. */
 export async function checkAgainstService(
   url: string,
   folder: string | undefined,
@@ -127,7 +127,7 @@ export async function readFolder(folder: string): Promise<{ manifests: SentManif
     const { value, problems } = readJson(text);
     const sent = identify(canonicalKeys(value).value);
     if (typeof sent !== 'string') {
-      // The service sees no file, which names a flow that its manifest does not name.
+      // A flow without a name is named after its file, which the service does not see.
       const name = basename(file, '.json');
       const named = sent.name === undefined && isObject(value) ? JSON.stringify({ ...value, name }) : text;
       manifests.push({ id: sent.id, file, text: named });
@@ -153,8 +153,8 @@ async function readText(file: string): Promise<string> {
 
 /** The id in lower case, and the name where there is one; or what is wrong with the id. */
 function identify(manifest: unknown): { id: string; name?: string } | string {
-  if (!isObject(manifest) || typeof manifest.id !== 'string') return 'is missing, or no text';
-  if (!/^[0-9a-f-]{36}$/i.test(manifest.id)) return 'is no GUID';
+  if (!isObject(manifest) || typeof manifest.id !== 'string') return 'is missing, or not a text';
+  if (!/^[0-9a-f-]{36}$/i.test(manifest.id)) return 'is not a GUID';
   const name = typeof manifest.name === 'string' ? { name: manifest.name } : {};
   return { id: manifest.id.toLowerCase(), ...name };
 }
@@ -182,7 +182,7 @@ interface PutOptions {
   readonly isWholeFolder: boolean;
 }
 
-/** The service knows places in an array; whoever reads this knows files. */
+/** The service names places in an array; the user knows files. */
 function issuesOf(body: unknown, manifests: readonly SentManifest[]): ManifestIssue[] {
   const { issues, message } = body as { issues?: readonly ManifestIssue[]; message?: string };
   const given = issues ?? [{ severity: 'error', file: '', path: '', message: message ?? 'was refused' }];
@@ -200,21 +200,21 @@ async function listServed(client: ServiceClient): Promise<{ id: string; name: st
   for (let skip = 0; ; skip += take) {
     const { body } = await client.ask({ method: 'GET', path: `/flows/api/flows?skip=${skip}&take=${take}` });
     if (!Array.isArray(body))
-      throw new CommandError('The service answered with no list of flows; is it a Sluice service?');
+      throw new CommandError('The service did not answer with a list of flows; is it a Sluice service?');
     const page = body as typeof flows;
     flows.push(...page.map(({ id, name }) => ({ id, name })));
     if (page.length < take) return flows;
   }
 }
 
-/** Says what a start on the database would do. It is only read, whether or not a service runs on it. */
+/** Shows what a start on the database would do. Only reads it, whether or not a service is running on it. */
 async function checkAgainstDatabase(folder: string | undefined, options: CheckOptions): Promise<Checked> {
   const context = await openContext(folder);
   const { flows, issues } = context;
   const path = pathOf(options.against, context.settings);
   const known = { issues, flows: flows.length };
   if (path === undefined)
-    return { ...known, outcomes: [], notInFolder: [], against: 'nothing: no database is there yet' };
+    return { ...known, outcomes: [], notInFolder: [], against: 'nothing: there is no database yet' };
   const inspection = inspect(path);
   try {
     return { ...known, ...(await plan(inspection, context, options)), against: `the database ${path}` };
@@ -223,7 +223,7 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
   }
 }
 
-/** Undefined where the database of the settings has not been made yet: then nothing is deployed. */
+/** Undefined if the database of the settings does not exist yet: then nothing is deployed. */
 function pathOf(against: string | undefined, settings: Settings): string | undefined {
   if (against === undefined) {
     const path = databasePath(settings, process.cwd());
@@ -248,7 +248,7 @@ async function plan(inspection: Inspection, context: CommandContext, { allow }: 
   // A manifest that cannot be loaded is not gone.
   const isWholeFolder = issues.every(({ severity }) => severity !== 'error');
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
-  const refuse = () => Promise.reject(new Error('a database that is only looked at takes no writes'));
+  const refuse = () => Promise.reject(new Error('a database opened for inspection is read-only'));
   const store = {
     findFlow: async (id: string) => inspection.findFlow(id),
     findRevision: async (id: string, revision: number) => inspection.findRevision(id, revision),

@@ -8,7 +8,7 @@ import type { ManifestIssue } from '../manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from '../manifest/load.ts';
 import type { FindingClass } from '../model/finding.ts';
 
-/** What a command works with: the same settings, extensions and manifests as the service. */
+/** What a command works with: the settings, extensions and manifests that the service would use. */
 export interface CommandContext {
   readonly settings: Settings;
   readonly extensions: PreparedExtensions;
@@ -34,10 +34,10 @@ export async function openContext(folder?: string): Promise<CommandContext> {
   return { settings, extensions, ...loaded };
 }
 
-/** A mistake of whoever typed the command: its message is the whole story. */
+/** A mistake of the user: the message alone is printed, without a stack. */
 export class CommandError extends Error {}
 
-/** Runs a command's action; what the user can mend ends in its message and code 2, the rest in a stack. */
+/** Runs a command's action. A mistake of the user prints its message and exits with 2; other errors show a stack. */
 export function reporting<Args extends unknown[]>(action: (...args: Args) => Promise<void>) {
   return async (...args: Args): Promise<void> => {
     try {
@@ -54,26 +54,23 @@ function isExpected(error: unknown): error is Error {
   return [CommandError, SettingsError, ManifestsError, StoreUnavailableError].some((kind) => error instanceof kind);
 }
 
-/** Names classes of findings; a command says what it does with them. */
+/** An option that takes classes of findings; the description says what the command does with them. */
 export function allowOption(description: string): Option {
   return new Option('--allow <class>', `${description}; may be given several times`)
     .argParser((value: string, before: readonly FindingClass[]) => [...before, allowable(value)])
     .default([], 'none');
 }
 
-/** Adds the options that say where the service is, and who asks. */
+/** Adds the options for the service's address and the credentials. */
 export function withService(command: Command): Command {
   return withCredentials(command.option('--to <url>', 'where the service listens', 'http://127.0.0.1:3000'));
 }
 
-/** Adds the options that say who asks. */
+/** Adds the options for the credentials. */
 export function withCredentials(command: Command): Command {
   return command
-    .option('--token <token>', 'bearer token of the service; SLUICE_DASHBOARD_TOKEN where not given')
-    .option(
-      '--user <name:password>',
-      'credentials of the service; SLUICE_DASHBOARD_USER and _PASSWORD where not given',
-    );
+    .option('--token <token>', 'bearer token of the service; default: SLUICE_DASHBOARD_TOKEN')
+    .option('--user <name:password>', 'credentials of the service; default: SLUICE_DASHBOARD_USER and _PASSWORD');
 }
 
 function allowable(value: string): FindingClass {

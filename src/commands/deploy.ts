@@ -19,9 +19,9 @@ interface DeployCommandOptions extends ServiceOptions {
 export function deployCommand(): Command {
   const command = new Command('deploy')
     .description('Deploy a folder of manifests to a running service: all flows at once, except those that are refused')
-    .argument('[folder]', 'the folder; the one of the settings where none is given')
-    .addOption(allowOption('deploy cautions, or what breaks, all the same'))
-    .option('--dry-run', 'say what would happen, change nothing')
+    .argument('[folder]', 'the folder; default: the one of the settings')
+    .addOption(allowOption('deploy in spite of cautions, or of breaking changes'))
+    .option('--dry-run', 'show what would happen; change nothing')
     .option('--json', 'print the outcomes as JSON');
   return withService(command)
     .addHelpText(

@@ -29,7 +29,7 @@ const NAMED_RUNS = 3;
 
 export function drainCommand(): Command {
   const command = new Command('drain')
-    .description('Let the runs of a flow run out: no trigger of it starts another until it is resumed')
+    .description('Drain a flow: its runs end, and no trigger starts another run until it is resumed')
     .argument('<flow>', 'id or name of the flow')
     .option('--wait', 'wait until no run is in flight')
     .option('--deploy <folder>', 'wait, then deploy this folder of manifests')
@@ -46,7 +46,7 @@ export function drainCommand(): Command {
 async function drain(name: string, options: DrainOptions): Promise<void> {
   const client = createServiceClient(options.to, options, await readCommandSettings());
   const { deploy: folder, ...service } = options;
-  // Asked first: a folder that cannot be deployed is no reason to stop a flow.
+  // Checked first: a folder that cannot be deployed must not stop a flow.
   if (folder !== undefined) await deployFolder(folder, { ...service, allow: ['caution'], dryRun: true });
   const flow = await findFlow(client, name);
   const path = `/flows/api/flows/${flow.id}/drain`;
@@ -118,7 +118,7 @@ async function findFlow(client: ServiceClient, name: string): Promise<{ id: stri
   const [flow] = found;
   if (flow !== undefined) return flow;
   throw new CommandError(
-    `There is no flow "${name}"; there are: ${flows.map((each) => each.name).join(', ') || 'none'}`,
+    `There is no flow "${name}"; the flows are: ${flows.map((each) => each.name).join(', ') || 'none'}`,
   );
 }
 

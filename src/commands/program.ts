@@ -11,7 +11,7 @@ import { deployCommand } from './deploy.ts';
 import { drainCommand } from './drain.ts';
 import { sendCommand } from './send.ts';
 
-/** Runs what was typed. A mistake in it ends the process with code 2. */
+/** Runs the command line. A usage error ends the process with code 2. */
 export async function runCommandLine(): Promise<void> {
   const program = new Command('sluice')
     .description('Receives webhooks safely and runs durable flows from them.')
@@ -24,7 +24,7 @@ export async function runCommandLine(): Promise<void> {
     .addCommand(schemesCommand())
     .addCommand(schemaCommand());
 
-  // What was typed wrong ends in 2, as every other mistake of whoever typed it; commander says 1.
+  // Usage errors exit with 2, like every other mistake of the user; commander's default is 1.
   for (const command of [program, ...program.commands]) {
     command.showHelpAfterError('(add --help for what is accepted)');
     command.exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
@@ -63,7 +63,7 @@ function settingsHelp(): string {
 function schemesCommand(): Command {
   return new Command('schemes')
     .description('List the signature schemes that a trigger may name, and what each signature covers')
-    .option('--json', 'print everything that is known of each, as JSON')
+    .option('--json', 'print all details as JSON')
     .action(reporting(schemes));
 }
 

@@ -2,7 +2,7 @@
 export interface Sample {
   readonly body: Buffer;
   readonly contentType: string;
-  /** What goes beside the headers of the signature. */
+  /** Further headers, sent with those of the signature. */
   readonly headers: Readonly<Record<string, string>>;
 }
 

@@ -35,17 +35,17 @@ export function sendCommand(): Command {
     .description('Sign a delivery as the publisher would and send it to a webhook trigger of the manifests')
     .argument('<slugOrId>', 'slug of a trigger, or GUID of a flow for its first webhook trigger')
     .option('--to <url>', 'where the service listens', 'http://127.0.0.1:3000')
-    .option('--manifests <folder>', 'the folder of manifests; the one of the settings where not given')
-    .option('--body <file>', 'what to send instead of the sample; - for standard input')
+    .option('--manifests <folder>', 'the folder of manifests; default: the one of the settings')
+    .option('--body <file>', 'file to send instead of the sample; - for standard input')
     .option('--content-type <type>', 'content type of the body')
     .option('--header <header>', 'another header, as "Name: value"; may be given several times', append, [])
-    .option('--id <id>', 'delivery id; where the trigger names a nonce header, the same one twice is a repeated nonce')
-    .option('--age <seconds>', 'sign as if it were so long ago; negative for the future', '0')
+    .option('--id <id>', 'delivery id; if the trigger names a nonce header, sending the same id twice repeats a nonce')
+    .option('--age <seconds>', 'sign with a timestamp so many seconds ago; negative for the future', '0')
     .option('--key <key>', 'sign with this key instead of the trigger’s: env:NAME, file:PATH, or plain text')
-    .option('--wrong-key', 'sign with a key that nobody has')
-    .option('--repeat <times>', 'send the very same delivery so many times, one after the other', '1')
+    .option('--wrong-key', 'sign with a random key, so that verification fails')
+    .option('--repeat <times>', 'send the same delivery so many times, one after the other', '1')
     .option('--dry-run', 'print the request, send nothing')
-    .addHelpText('after', '\nThe exit code is 0 when every answer is a 2xx, else 1; 2 when nothing could be sent.')
+    .addHelpText('after', '\nExits with 0 if every answer is a 2xx, with 1 if not, with 2 if nothing could be sent.')
     .action(reporting(send));
 }
 
@@ -67,7 +67,7 @@ function findTrigger({ flows, issues }: CommandContext, slugOrId: string): SentT
   if (found !== undefined) return found;
   const known = triggers.map(({ inputs, flowId }) => inputs.webhookSlug ?? flowId).join(', ') || 'none';
   const broken = issues.filter((issue) => issue.severity === 'error').map((issue) => `\n${formatIssue(issue)}`);
-  throw new CommandError(`There is no webhook "${slugOrId}"; there are: ${known}${broken.join('')}`);
+  throw new CommandError(`There is no webhook "${slugOrId}"; the webhooks are: ${known}${broken.join('')}`);
 }
 
 interface Request {
@@ -125,7 +125,7 @@ function namedHeaders({ inputs }: SentTrigger, deliveryId: string, timestampMs: 
   return lowerCase(headers);
 }
 
-/** One spelling, so that no header is there twice and joined into what nobody sent. */
+/** One spelling per header: the same header twice would be joined into one value. */
 function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.trim().toLowerCase(), value]));
 }
@@ -192,7 +192,7 @@ async function post({ url, headers, body }: Request): Promise<void> {
   if (!response.ok) process.exitCode = 1;
 }
 
-/** The key to sign with: one that nobody has, the one given, else the trigger's own. */
+/** The key to sign with: a random one, the one given, else the trigger's own. */
 function signingKey(
   { triggerKey, keys }: Pick<WebhookTrigger, 'triggerKey' | 'keys'>,
   spec: SignatureSpec,

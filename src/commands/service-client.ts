@@ -4,7 +4,7 @@ import { CommandError } from './context.ts';
 
 /** A running service as a command talks to it. */
 export interface ServiceClient {
-  /** The body of the answer; `CommandError` where there is none, it is no JSON, or its status is not accepted. */
+  /** The body of the answer; `CommandError` if there is no answer, it is not JSON, or its status is not accepted. */
   ask(request: ServiceRequest): Promise<{ readonly status: number; readonly body: unknown }>;
 }
 
@@ -13,7 +13,7 @@ export interface ServiceRequest {
   /** Begins with a slash. */
   readonly path: string;
   readonly body?: string;
-  /** Statuses beside 200 whose answer the caller reads. */
+  /** Statuses other than 200 whose answer the caller reads. */
   readonly accepts?: readonly number[];
 }
 
@@ -76,7 +76,7 @@ async function readBody(response: Response, url: string): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch {
-    throw new CommandError(`${url}: ${response.status}, and the answer is no JSON; is it a Sluice service?`);
+    throw new CommandError(`${url}: ${response.status}, and the answer is not JSON; is it a Sluice service?`);
   }
 }
 

@@ -5,7 +5,7 @@ import { otherKindOf } from '../manifest/read-file.ts';
 import { type Extensions, runAs } from './extensions.ts';
 import { SettingsError } from './settings.ts';
 
-/** What a config module says: options of the environment by name, and what only code can say. */
+/** What a config module contains: settings by their names, and extensions, which need code. */
 export interface ConfigModule {
   readonly options: Readonly<Record<string, unknown>>;
   readonly extensions: Extensions;
@@ -14,20 +14,20 @@ export interface ConfigModule {
 const NAMES = ['sluice.config.ts', 'sluice.config.mts', 'sluice.config.js', 'sluice.config.mjs'];
 const EXTENSION_NAMES = ['handlers', 'verifiers', 'signatureSpecs', 'payloadStrategies', 'gates'] as const;
 
-/** Loads the module at `path`, or the first of the usual names in `folder`; none at all is an empty config. */
+/** Loads the module at `path`, or the first of the usual names in `folder`; without either the config is empty. */
 export async function loadConfigModule(path: string | undefined, folder: string): Promise<ConfigModule> {
   const file = path === undefined ? NAMES.map((name) => resolve(folder, name)).find(existsSync) : resolve(folder, path);
   if (file === undefined) return { options: {}, extensions: {} };
-  if (!existsSync(file)) throw new SettingsError([`SLUICE_CONFIG: there is no file "${path}"`]);
-  // The importer would wait for a pipe until somebody writes into it.
+  if (!existsSync(file)) throw new SettingsError([`SLUICE_CONFIG: the file "${path}" does not exist`]);
+  // The importer would wait until something is written into a named pipe.
   const kind = otherKindOf(statSync(file));
   if (kind !== undefined) throw new SettingsError([`${file} is ${kind}, not a file`]);
   return splitConfig(await importConfig(file), file);
 }
 
 async function importConfig(file: string): Promise<unknown> {
-  // `import … from 'sluice'` means this very process' code, wherever the config module lies. Loaded only where there is
-  // one: the commands that send or check deliveries need nothing of it.
+  // `import … from 'sluice'` gets this process' own code, wherever the config module is. Loaded only if there is a config
+  // module: other commands do not need it.
   const virtualModules = { sluice: await import('../app.ts') };
   try {
     const importer = createJiti(import.meta.url, { virtualModules });
@@ -39,7 +39,7 @@ async function importConfig(file: string): Promise<unknown> {
 
 function splitConfig(config: unknown, file: string): ConfigModule {
   if (typeof config !== 'object' || config === null || Array.isArray(config)) {
-    throw new SettingsError([`${file}: the default export is no object; expected { port: 3000, handlers: [...] }`]);
+    throw new SettingsError([`${file}: the default export is not an object; expected { port: 3000, handlers: [...] }`]);
   }
   const options: Record<string, unknown> = { ...config };
   const extensions: Record<string, unknown> = {};
@@ -52,7 +52,7 @@ function splitConfig(config: unknown, file: string): ConfigModule {
   return { options, extensions: extensions as Extensions };
 }
 
-/** What each kind of extension is told by, and what code it has to bring. */
+/** For each kind of extension: the field that names it and the method that it must have. */
 const KINDS = {
   handlers: { name: 'type', code: 'run', example: "handlers: [defineHandler({ type: 'Greet', … })]" },
   verifiers: { name: 'name', code: 'verify', example: "verifiers: [{ name: 'Acme', verify: … }]" },
@@ -60,17 +60,18 @@ const KINDS = {
   gates: { name: 'name', code: 'prepare', example: "gates: [{ name: 'tenant', prepare: … }]" },
 } as const;
 
-/** One line for each extension that is not what its kind needs: a config module may be plain JavaScript. */
+/** One line for each extension of the wrong shape: a config module may be plain JavaScript, which no compiler checks. */
 function extensionMistakes(extensions: Readonly<Record<string, unknown>>): string[] {
   const lists = Object.entries(KINDS).flatMap(([kind, { name, code, example }]) => {
     const list = extensions[kind];
     if (list === undefined) return [];
-    if (!Array.isArray(list)) return [`${kind} is no array; expected ${example}`];
+    if (!Array.isArray(list)) return [`${kind} is not an array; expected ${example}`];
     return list.flatMap((item: unknown, at) => {
       const place = `${kind}[${at}]`;
-      if (!isRecord(item)) return [`${place} is no object; expected ${example}`];
-      if (typeof item[name] !== 'string' || item[name].trim() === '') return [`${place}.${name} is no text`];
-      if (code !== undefined && typeof item[code] !== 'function') return [`${place}.${code} is no function`];
+      if (!isRecord(item)) return [`${place} is not an object; expected ${example}`];
+      if (typeof item[name] !== 'string' || item[name].trim() === '')
+        return [`${place}.${name} is missing, or not a text`];
+      if (code !== undefined && typeof item[code] !== 'function') return [`${place}.${code} is not a function`];
       return kind === 'handlers' ? handlerMistakes(item, place) : [];
     });
   });
@@ -78,16 +79,16 @@ function extensionMistakes(extensions: Readonly<Record<string, unknown>>): strin
 }
 
 function handlerMistakes({ inputs, secretInputs }: Record<string, unknown>, place: string): string[] {
-  if (!isRecord(inputs) || typeof inputs.safeParse !== 'function') return [`${place}.inputs is no zod schema`];
-  return Array.isArray(secretInputs) ? [] : [`${place}.secretInputs is no array; defineHandler fills it in`];
+  if (!isRecord(inputs) || typeof inputs.safeParse !== 'function') return [`${place}.inputs is not a zod schema`];
+  return Array.isArray(secretInputs) ? [] : [`${place}.secretInputs is not an array; defineHandler fills it in`];
 }
 
 function strategyMistakes(strategies: unknown): string[] {
   if (strategies === undefined) return [];
   const example = 'expected payloadStrategies: { name: ({ delivery }) => bytes }';
-  if (!isRecord(strategies) || Array.isArray(strategies)) return [`payloadStrategies is no object; ${example}`];
+  if (!isRecord(strategies) || Array.isArray(strategies)) return [`payloadStrategies is not an object; ${example}`];
   return Object.entries(strategies).flatMap(([name, builder]) =>
-    typeof builder === 'function' ? [] : [`payloadStrategies.${name} is no function; ${example}`],
+    typeof builder === 'function' ? [] : [`payloadStrategies.${name} is not a function; ${example}`],
   );
 }
 

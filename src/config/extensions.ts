@@ -14,7 +14,7 @@ import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/re
 import { type Environment, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
 
-/** What only code can say: an operator's own handlers, gates and ways to sign. */
+/** An operator's own code: handlers, gates and signature schemes. */
 export interface Extensions {
   readonly handlers?: readonly StepHandler[];
   readonly verifiers?: SchemeOptions['verifiers'];
@@ -30,7 +30,7 @@ export interface PreparedExtensions {
   readonly handlers: HandlerTable;
   readonly gateSettings: SignatureSettings;
   readonly gates: GateChain;
-  /** By where a manifest came from: the folder is the operator's, a request may reference what it is allowed to. */
+  /** By source: the folder is the operator's; a manifest sent over the API may reference only what it is allowed to. */
   readonly rules: Readonly<Record<ManifestSource, ManifestRules>>;
   /** Allows requests, by default, what the manifests of the folder reference. */
   useFolder(flows: readonly LoadedFlow[]): void;
@@ -75,7 +75,7 @@ export function prepareExtensions({
   };
 }
 
-/** What clashes, or makes no sense, is a mistake of the config module, and named as one. */
+/** Throws `SettingsError` for extensions that clash or make no sense: the config module has to be changed. */
 function register(settings: Settings, given: Extensions) {
   try {
     const extensions = withOwners(given);
@@ -115,24 +115,24 @@ function withOwner(plugin: GateChain[number]): GateChain[number] {
     name: plugin.name,
     prepare(trigger, settings) {
       const gate = runAs(owner, () => plugin.prepare(trigger, settings));
-      // Plain JavaScript may return anything; the chain says what does not do.
+      // Plain JavaScript may return anything; the chain refuses what is not a gate.
       return typeof gate === 'object' && gate !== null ? owned(gate, owner, ['check', 'rehearse']) : gate;
     },
   };
 }
 
 /**
- * Whose code is running, through every promise, timer and callback that it starts: so that an error that nothing catches
- * can be told from one of ours. Costs nothing where the operator brings no code.
+ * Whose code is running, through every promise, timer and callback that it starts, so that uncaught errors of operators'
+ * code can be told from our own. Costs nothing without extensions.
  */
 const owners = new AsyncLocalStorage<string>();
 
-/** Runs code of the operator's under the name that it is told by. */
+/** Runs an operator's code under the name that errors are logged with. */
 export function runAs<Result>(owner: string, run: () => Result): Result {
   return owners.run(owner, run);
 }
 
-/** Asked in a handler of `uncaughtException` or `unhandledRejection`: whose code it was; undefined for our own. */
+/** In a handler of `uncaughtException` or `unhandledRejection`: whose code failed; undefined for our own. */
 export function ownerOfStray(): string | undefined {
   return owners.getStore();
 }

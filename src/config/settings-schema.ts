@@ -119,12 +119,12 @@ export const settingsSchema = z.strictObject({
   manifestsWin: option(
     flag().default(false),
     'SLUICE_MANIFESTS_WIN',
-    'true or false: whether a manifest of the folder that is older than what was deployed over the API is deployed',
+    'true or false: whether a start deploys a manifest of the folder that is older than the revision deployed over the API',
   ),
   watchManifests: option(
     flag().default(false),
     'SLUICE_WATCH_MANIFESTS',
-    'true or false: whether a change in the folder of manifests is deployed at once',
+    'true or false: whether changes in the folder of manifests are deployed at once',
   ),
   holdDeliveries: option(
     flag().default(false),
@@ -161,17 +161,17 @@ export const settingsSchema = z.strictObject({
   refusedDeliveryBytes: option(
     integer(1, 1_099_511_627_776).default(268_435_456),
     'SLUICE_REFUSED_DELIVERY_BYTES',
-    'an integer from 1, in bytes: how much is kept of refused deliveries, all that is stored of them counted',
+    'an integer from 1, in bytes: how much of refused deliveries is kept, counting everything stored about them',
   ),
   heldDeliveryRows: option(
     integer(1, 100_000_000).default(100_000),
     'SLUICE_HELD_DELIVERY_ROWS',
-    'an integer from 1: how many deliveries are held for flows that start no runs; beyond it 503',
+    'an integer from 1: how many deliveries are held for disabled or drained flows; more get 503',
   ),
   heldDeliveryBytes: option(
     integer(1, 1_099_511_627_776).default(268_435_456),
     'SLUICE_HELD_DELIVERY_BYTES',
-    'an integer from 1, in bytes: how much is held; beyond it 503',
+    'an integer from 1, in bytes: how much is held; more gets 503',
   ),
   stepConcurrency: option(
     integer(1, 10_000).default(64),
@@ -185,7 +185,7 @@ export const settingsSchema = z.strictObject({
   dashboardAuth: option(
     oneOf(['none']).optional(),
     'SLUICE_DASHBOARD_AUTH',
-    'none, to open the dashboard to whoever reaches the listener',
+    'none, to open the dashboard to anyone who can reach the listener',
   ),
   logLevel: option(
     oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
@@ -195,12 +195,12 @@ export const settingsSchema = z.strictObject({
   traceparent: option(
     oneOf(['continue', 'link']).default('continue'),
     'SLUICE_TRACEPARENT',
-    'continue, for spans in the trace of the sender, or link, for traces of our own that point to it',
+    'continue, to add spans to the sender’s trace, or link, to start a trace that links to it',
   ),
   shutdownGraceSeconds: option(
     integer(0, 3600).default(10),
     'SLUICE_SHUTDOWN_GRACE_SECONDS',
-    'an integer of seconds that running steps have left at a stop',
+    'an integer of seconds: how long running steps may go on after a stop was requested',
   ),
 });
 

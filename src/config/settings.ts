@@ -38,7 +38,7 @@ export function processEnvironment(): Environment {
   return process.env;
 }
 
-/** Merges environment over `config` and validates; throws `SettingsError` with every mistake, never the first only. */
+/** Merges the environment over `config` and validates. Throws `SettingsError` with all mistakes. */
 export function readSettings(environment: Environment, config: Readonly<Record<string, unknown>> = {}): Settings {
   const given: Record<string, unknown> = { ...config };
   const fromVariable = new Set<string>();
@@ -56,7 +56,7 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
   return parsed.data;
 }
 
-/** Whether OpenTelemetry has somewhere to send traces to, and which; its other variables are read by its SDK. */
+/** Whether OpenTelemetry has an exporter, and its sampler; its SDK reads the other variables itself. */
 export function tracingSettings(environment: Environment): TracingSettings {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ownEndpoint } = environment;
   return {
@@ -76,7 +76,7 @@ export function isLoopbackHost(host: string): boolean {
   return ipaddr.isValid(host) && ipaddr.process(host).range() === 'loopback';
 }
 
-/** Puts what `env:NAME` and `file:PATH` stand for in their place; yields a line for each that stands for nothing. */
+/** Replaces `env:NAME` and `file:PATH` by what they refer to; yields a line for each that cannot be read. */
 function resolveSecrets(given: Record<string, unknown>, environment: Environment): string[] {
   const read = secretReader({ env: environment, baseFolder: process.cwd() });
   return describeSettings().flatMap(({ name, variable }) => {
@@ -97,7 +97,7 @@ function unknownVariables(environment: Environment): string[] {
     .filter((name) => /^sluice_/i.test(name) && !known.includes(name) && !isReadAnyway(name))
     .map((name) => `${name}: no such setting; did you mean ${nearestName(name.toUpperCase(), known)}?`);
 
-  /** Where the environment knows no case, as on Windows, it lists one spelling and answers to all. */
+  /** Where variable names ignore case, as on Windows, the environment lists one spelling and answers to all. */
   function isReadAnyway(name: string): boolean {
     const upper = name.toUpperCase();
     return known.includes(upper) && !names.includes(upper) && environment[upper] !== undefined;
@@ -120,7 +120,7 @@ function describe(
   return [`${label}: ${shownValue(name, given[name])} is not accepted; expected ${setting.accepts}`];
 }
 
-/** What was given, for the error that refuses it: without whatever of it could be a credential. */
+/** What was given, for the error that refuses it, without any part that could be a credential. */
 function shownValue(name: string, value: unknown): string {
   if (UNPRINTED.has(name)) return 'the value';
   const mask = (_key: string, inner: unknown) => (typeof inner === 'string' ? withoutCredentials(name, inner) : inner);
@@ -128,8 +128,8 @@ function shownValue(name: string, value: unknown): string {
 }
 
 /**
- * The text was refused, so that it need not be a URL: a password in it may hold `/`, `?` or `@`, and `://` or the host may
- * be missing. Whatever stands before the last `@` counts as user information, whatever follows a colon as a password
+ * The text was refused, so it may not be a URL: a password in it may contain `/`, `?` or `@`, and `://` or the host may
+ * be missing. Everything before the last `@` counts as user information; what follows a colon counts as a password
  * unless it is a port.
  */
 function withoutCredentials(name: string, text: string): string {
@@ -145,7 +145,7 @@ function contradictions(settings: Settings): string[] {
   if (settings.replayToleranceSeconds > settings.nonceTtlSeconds) {
     lines.push(
       `SLUICE_NONCE_TTL_SECONDS: ${settings.nonceTtlSeconds} is shorter than SLUICE_REPLAY_TOLERANCE_SECONDS=` +
-        `${settings.replayToleranceSeconds}: a delivery would pass again once its nonce is gone; raise the one or lower the other`,
+        `${settings.replayToleranceSeconds}: a delivery would pass again once its nonce is gone; raise the first or lower the second`,
     );
   }
   if ((settings.dashboardUser === undefined) !== (settings.dashboardPassword === undefined)) {
@@ -158,7 +158,7 @@ function contradictions(settings: Settings): string[] {
   if (!hasCredentials && settings.dashboardAuth === undefined && !isLoopbackHost(settings.host)) {
     lines.push(
       `SLUICE_HOST: "${settings.host}" can be reached from other machines and the dashboard has no credentials; set ` +
-        'SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD, or say SLUICE_DASHBOARD_AUTH=none on purpose',
+        'SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD, or set SLUICE_DASHBOARD_AUTH=none on purpose',
     );
   }
   if (hasCredentials && settings.dashboardAuth !== undefined) {
@@ -168,49 +168,52 @@ function contradictions(settings: Settings): string[] {
 }
 
 const SECONDS_A_DAY = 86_400;
-/** A password is tried over the network alone; of a token or a key nothing has to be remembered. */
+/** A password can be tried only over the network; a token or a key can be longer because people need not remember it. */
 const MIN_SECRET_BYTES = { dashboardPassword: 8, dashboardToken: 16, storeKey: 16 } as const;
 
-/** A line for each setting that is accepted and protects nothing, or less than it seems to. */
+/** One line for each setting that is accepted but protects nothing, or less than it seems to. */
 export function settingsWarnings(settings: Settings): string[] {
   const lines: string[] = [];
   const { forwardedHeaderDepth: depth, trustedProxies } = settings;
   if (depth > 0 && trustedProxies.length === 0) {
     lines.push(
-      `warning SLUICE_FORWARDED_HEADER_DEPTH=${depth} takes the entry before the last ${depth} of X-Forwarded-For for the client, ` +
-        `which is right behind ${depth + 1} proxies of your own: a client that passes fewer of them writes that entry ` +
-        'itself and chooses its address; set SLUICE_TRUSTED_PROXIES too',
+      `warning SLUICE_FORWARDED_HEADER_DEPTH=${depth} takes the entry before the last ${depth} of X-Forwarded-For as the client address, ` +
+        `which is right behind ${depth + 1} proxies of your own: a client that passes through fewer of them writes that ` +
+        'entry itself and so chooses its address; set SLUICE_TRUSTED_PROXIES too',
     );
   }
   const tell = (name: SettingName, message: string) => lines.push(`warning ${variableOf(name)}: ${message}`);
   if (settings.rateLimitPermitsPerSecond === undefined) {
     const message =
-      'limits nothing by itself: without SLUICE_RATE_LIMIT_PERMITS_PER_SECOND it counts only for triggers that set webhookRateLimitPermitsPerSecond';
+      'limits nothing by itself: without SLUICE_RATE_LIMIT_PERMITS_PER_SECOND it applies only to triggers that set webhookRateLimitPermitsPerSecond';
     if (settings.rateLimitBurstSize !== undefined) tell('rateLimitBurstSize', message);
     if (settings.rateLimitPerIp === true) tell('rateLimitPerIp', message);
   }
   if (settings.replayToleranceSeconds > SECONDS_A_DAY) {
-    const message = 'is more than a day: a captured delivery passes for that long once its nonce is lost';
+    const message = 'is more than a day: a captured delivery passes for that long after its nonce expires';
     tell('replayToleranceSeconds', message);
   }
   if (familiesCovered(settings.trustedProxies).length > 0) {
-    tell('trustedProxies', 'holds every public address: any client can then name the address that it is taken for');
+    tell('trustedProxies', 'includes every public address: any client can choose the address that Sluice sees');
   }
   if (familiesCovered(settings.egressAllow).length > 0) {
-    tell('egressAllow', 'holds every public address, and so every private one: steps can reach your own network');
+    tell(
+      'egressAllow',
+      'includes every public address, which allows private ones too: steps can reach your own network',
+    );
   }
   if (allowsEverything(settings.manifestSecrets ?? [])) {
     tell(
       'manifestSecrets',
-      'allows every variable, or every file: whoever may deploy can read all secrets of the process',
+      'allows every variable, or every file: anyone who may deploy can read all secrets of the process',
     );
   }
   for (const [name, minBytes] of Object.entries(MIN_SECRET_BYTES) as [keyof typeof MIN_SECRET_BYTES, number][]) {
     const text = settings[name];
     if (text === undefined) continue;
-    if (isPlaceholder(text)) tell(name, 'is a placeholder, which anybody can guess: replace it by a secret');
+    if (isPlaceholder(text)) tell(name, 'is a placeholder that anyone can guess: replace it by a secret');
     else if (Buffer.byteLength(text) < minBytes) tell(name, `has fewer than ${minBytes} bytes: it can be guessed`);
-    else if (text.trim() !== text) tell(name, 'begins or ends with white space, which counts as a part of it');
+    else if (text.trim() !== text) tell(name, 'begins or ends with white space, which counts as part of it');
   }
   return lines;
 }
@@ -237,7 +240,7 @@ export type DashboardAccess =
   /** No credentials, on purpose: anyone who reaches the listener. */
   | { readonly kind: 'open' };
 
-/** Who may use the dashboard; `contradictions` made sure that an open one was said on purpose. */
+/** Who may use the dashboard; `contradictions` made sure that it is open only on purpose. */
 export function dashboardAccess(settings: Settings): DashboardAccess {
   const { dashboardUser: user, dashboardPassword: password, dashboardToken: token } = settings;
   const basic = user === undefined || password === undefined ? undefined : { user, password };

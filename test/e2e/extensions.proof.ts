@@ -149,10 +149,10 @@ describe('a start with extensions that cannot work ends with one line each', () 
     ],
     [
       "gates: [1, { name: 'x' }], handlers: [{ type: 'NoOp', run() {} }], verifiers: {}",
-      'gates[0] is no object',
-      'gates[1].prepare is no function',
-      'handlers[0].inputs is no zod schema',
-      'verifiers is no array',
+      'gates[0] is not an object',
+      'gates[1].prepare is not a function',
+      'handlers[0].inputs is not a zod schema',
+      'verifiers is not an array',
     ],
     [
       "handlers: [defineHandler({ type: 'NoOp', inputs: z.unknown(), run: () => {} })]",

@@ -57,7 +57,7 @@ describe('sluice send', () => {
   });
 
   it.each([
-    ['an unknown slug', ['no-such-slug'], 'There is no webhook "no-such-slug"; there are: github, githublegacy'],
+    ['an unknown slug', ['no-such-slug'], 'There is no webhook "no-such-slug"; the webhooks are: github, githublegacy'],
     ['a service that is not there', ['github', '--to', 'http://127.0.0.1:1'], 'is the service running?'],
     ['a private key that is not given', ['discord'], 'Discord signs with a private key'],
     ['a key that is not there', ['github', '--key', 'env:NO_SUCH_KEY'], '--key: the environment variable NO_SUCH_KEY'],
@@ -84,7 +84,7 @@ describe('sluice send', () => {
     ]) {
       expect(stdout).toContain(`${option} `);
     }
-    expect(stdout).toContain('The exit code is 0 when every answer is a 2xx, else 1; 2 when nothing could be sent.');
+    expect(stdout).toContain('Exits with 0 if every answer is a 2xx, with 1 if not, with 2 if nothing could be sent.');
   });
 });
 
