@@ -27,7 +27,7 @@ import type { TriggerTable } from '../webhooks/triggers.ts';
 /** What the dashboard needs of the rest of the process. */
 export interface DashboardServices {
   readonly store: Store;
-  readonly catalog: Pick<Catalog, 'find' | 'list' | 'graph'>;
+  readonly catalog: Pick<Catalog, 'find' | 'list' | 'pinned'>;
   readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'deploy' | 'reload'>;
   readonly flowSwitch: FlowSwitch;
   readonly holding: Pick<Holding, 'count'>;

@@ -208,7 +208,7 @@ class FlowDeployer implements Deployer {
   }
 
   /** Where a deploy under another id was allowed, what led to the old flow leads to the new one from now on. */
-  #putInForce(flows: readonly DeployedFlow[], folder: DeployFolder): void {
+  #putInForce(flows: readonly Pick<DeployedFlow, 'record' | 'loaded'>[], folder: DeployFolder): void {
     const { catalog, onDeployed } = this.#services;
     for (const flow of flows) {
       const replaced = folder.replacedBy(flow.loaded);
@@ -316,7 +316,7 @@ async function restoreFlows(flows: readonly LoadedFlow[], services: DeployerServ
   const manifests = new Map(flows.map((flow) => [flow.manifest.id, flow]));
   const deployed = [...known, ...earlier];
   const doubts: Doubt[] = [];
-  const restored: DeployedFlow[] = [];
+  const restored: Pick<DeployedFlow, 'record' | 'loaded'>[] = [];
   for (const { flow, revision } of deployed.sort(byClaim(manifests))) {
     const loaded = manifests.get(flow.id);
     if (loaded?.hash === revision.hash) {

@@ -18,7 +18,7 @@ export interface RunControl {
 
 export interface ControlServices {
   readonly store: Pick<Store, 'cancelRun' | 'retryStep' | 'deliverSignal' | 'findRun'>;
-  readonly catalog: Pick<Catalog, 'graph' | 'find'>;
+  readonly catalog: Pick<Catalog, 'pinned' | 'find'>;
   readonly dispatcher: Pick<Dispatcher, 'nudge' | 'stopRun'>;
   readonly clock: Clock;
   readonly report: Report;
@@ -41,7 +41,7 @@ export function createRunControl({ store, catalog, dispatcher, clock, report }: 
     async signal({ runId, name, body }) {
       const run = await store.findRun(runId);
       if (run === undefined) return { kind: 'unknown' };
-      const pinned = await catalog.graph(run.flowId, run.revision);
+      const { graph: pinned } = await catalog.pinned(run.flowId, run.revision);
       const newest = catalog.find(run.flowId)?.loaded.manifest.steps ?? pinned;
       if (![pinned, newest].some((graph) => mayWaitFor(graph, name))) return { kind: 'unknownName' };
       const result = await store.deliverSignal({ runId, name, body, at: clock.now() });

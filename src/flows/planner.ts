@@ -130,7 +130,7 @@ export interface RunRequest {
   /** The newest revision. */
   readonly flow: {
     readonly record: Pick<FlowRecord, 'id' | 'name' | 'version' | 'revision'>;
-    readonly loaded: { readonly manifest: Pick<Manifest, 'steps' | 'timeoutSeconds'> };
+    readonly prepared: { readonly entry: Entry };
   };
   readonly triggerType: TriggerType;
   readonly trigger: RunTrigger;
@@ -142,11 +142,24 @@ export interface RunRequest {
   readonly at: number;
 }
 
+/** How every run of a revision begins. */
+export interface Entry {
+  /** The steps that run after no other. */
+  readonly steps: readonly Pick<NewStep, 'stepKey' | 'stepType'>[];
+  /** How the run ends at once where there are none. */
+  readonly end: RunStatus | null;
+  readonly timeoutSeconds: number | undefined;
+}
+
+export function entryOf({ steps: graph, timeoutSeconds }: Pick<Manifest, 'steps' | 'timeoutSeconds'>): Entry {
+  const { start, end } = planNext(graph, new Map());
+  return { steps: start.map((stepKey) => ({ stepKey, stepType: graph[stepKey]?.type ?? '' })), end, timeoutSeconds };
+}
+
 /** Plans a run of a flow's newest revision. Pure; a flow without steps yields a run that has ended. */
 export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): NewRun {
-  const { record, loaded } = flow;
-  const { steps: graph, timeoutSeconds } = loaded.manifest;
-  const { start, end } = entryPlan(graph);
+  const { record, prepared } = flow;
+  const { steps, end, timeoutSeconds } = prepared.entry;
   return {
     id: runId,
     flowId: record.id,
@@ -160,21 +173,6 @@ export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): Ne
     triggerKey: trigger.key,
     trigger,
     ...origin,
-    steps: start.map((stepKey) => newStep(graph, stepKey, at)),
+    steps: steps.map((step) => ({ ...step, dueAt: at })),
   };
-}
-
-const entryPlans = new WeakMap<Graph, Plan>();
-
-/** Every run of a revision starts with the same steps. */
-function entryPlan(graph: Graph): Plan {
-  const planned = entryPlans.get(graph) ?? planNext(graph, new Map());
-  entryPlans.set(graph, planned);
-  return planned;
-}
-
-function newStep(graph: Graph, stepKey: string, dueAt: number): NewStep {
-  const step = graph[stepKey];
-  if (step === undefined) throw new Error(`the plan names the step "${stepKey}", which the graph does not have`);
-  return { stepKey, stepType: step.type, dueAt };
 }

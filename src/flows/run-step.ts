@@ -1,21 +1,21 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
-import { type CompiledExpression, prepareContext } from '../expressions/compile.ts';
-import { compileCondition, evaluateCondition } from '../expressions/condition.ts';
-import type { ExpressionContext, Reference } from '../expressions/context.ts';
+import { prepareContext } from '../expressions/compile.ts';
+import { evaluateCondition } from '../expressions/condition.ts';
+import type { ExpressionContext } from '../expressions/context.ts';
 import { maskerOf } from '../manifest/mask.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import type { Edge, ManifestSource, StepDefinition } from '../model/manifest.ts';
+import type { ManifestSource, StepDefinition } from '../model/manifest.ts';
 import type { StepError } from '../model/run.ts';
 import type { Claim, StepResult, Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
-import { inputOfLoop, type LoopStart, loopInputs, startOfLoop } from './handlers/for-each.ts';
+import { inputOfLoop, type LoopStart, startOfLoop } from './handlers/for-each.ts';
 import type { HandlerResult, StepHandler } from './handlers/handler.ts';
 import type { HandlerTable } from './handlers/index.ts';
+import type { Condition, PreparedStep } from './prepared-revision.ts';
 import { runHandler } from './run-handler.ts';
-import { stepAt } from './runtime-keys.ts';
 import { nextAttemptAt, StepFailure } from './step-failure.ts';
 import {
   createRunInputs,
@@ -42,7 +42,7 @@ export type RunStep = (claim: Claim, signal: AbortSignal, started?: () => void) 
 
 export interface RunStepServices {
   readonly store: Pick<Store, 'readRunInput'>;
-  readonly catalog: Pick<Catalog, 'graph' | 'inputsOf'>;
+  readonly catalog: Pick<Catalog, 'pinned' | 'inputsOf'>;
   readonly handlers: HandlerTable;
   /** Reads a secret for a step of a manifest that came from there. */
   readonly readSecret: (reference: string, source: ManifestSource) => ReturnType<SecretReader>;
@@ -52,7 +52,7 @@ export interface RunStepServices {
   readonly random: () => number;
 }
 
-interface PreparedStep {
+interface Prepared {
   readonly handler: StepHandler;
   readonly resolved: ResolvedInputs;
 }
@@ -70,14 +70,14 @@ export function createRunStep(services: RunStepServices): RunStep {
       readRunInput,
     }: { signal: AbortSignal; started?: (() => void) | undefined; readRunInput: ReadRunInput },
   ): Promise<RanStep | undefined> => {
-    let step: StepDefinition | undefined;
+    let step: PreparedStep | undefined;
     let judgement: Judgement | undefined;
-    let prepared: PreparedStep | undefined;
+    let prepared: Prepared | undefined;
     let ended: HandlerResult | LoopStart | undefined;
     try {
       // Before anything of the step is read, which may be what takes the process down.
       refuseDeadly(claim);
-      step = await definitionOf(claim, services);
+      step = await stepOf(claim, services);
       judgement = await judge(step, claim, readRunInput);
       if (judgement?.kind === 'skip') {
         const { reason, trace } = judgement;
@@ -87,9 +87,9 @@ export function createRunStep(services: RunStepServices): RunStep {
       if (judgement?.kind === 'failed') throw new StepFailure('when_failed', judgement.message);
       prepared = await prepare({ claim, step, readRunInput }, services);
       ended =
-        step.steps === undefined
-          ? await runHandler({ ...prepared, step, claim, signal, readRunInput, ...services })
-          : startOfLoop(step, prepared.resolved.value);
+        step.items === undefined
+          ? await runHandler({ ...prepared, step: step.definition, claim, signal, readRunInput, ...services })
+          : startOfLoop(step.definition, prepared.resolved.value);
     } catch (error) {
       if (error instanceof StoreUnavailableError) throw error;
       if (signal.aborted && error === signal.reason) return undefined;
@@ -98,7 +98,7 @@ export function createRunStep(services: RunStepServices): RunStep {
     if (ended === undefined) return undefined;
     const { value, secrets } = prepared?.resolved ?? { value: null, secrets: [] };
     const mask = maskerOf(secrets);
-    const result = toStepResult(ended, { claim, step, mask, services });
+    const result = toStepResult(ended, { claim, step: step?.definition, mask, services });
     const input = result.kind === 'loop' ? inputOfLoop(result) : mask(value);
     return { input, ...(judgement === undefined ? {} : { evaluationTrace: judgement.trace }), result };
   };
@@ -122,28 +122,54 @@ function refuseDeadly({ loneDeaths }: Claim): void {
 }
 
 /** Type, conditions, retry and time limit come from the revision that the run is pinned to. */
-async function definitionOf(
-  { flowId, revision, stepKey }: Claim,
-  { catalog }: RunStepServices,
-): Promise<StepDefinition> {
-  const step = stepAt(await catalog.graph(flowId, revision), stepKey);
+async function stepOf({ flowId, revision, stepKey }: Claim, { catalog }: RunStepServices): Promise<PreparedStep> {
+  const step = (await catalog.pinned(flowId, revision)).step(stepKey);
   if (step === undefined) throw new Error(`revision ${revision} of the flow ${flowId} has no step "${stepKey}"`);
   return step;
 }
 
 /** A step that was tried before has passed its conditions: they say whether it starts, not whether it goes on. */
-async function judge(step: StepDefinition, claim: Claim, readRunInput: ReadRunInput): Promise<Judgement | undefined> {
+async function judge(step: PreparedStep, claim: Claim, readRunInput: ReadRunInput): Promise<Judgement | undefined> {
   if (triesOf(claim) > 1 || claim.resumed !== null) return undefined;
-  const references = conditionReferences(step);
-  if (references === undefined) return undefined;
-  return judgeConditions(step, expressionContext(await readRunInput(references), claim));
+  const conditions = step.conditions();
+  if (conditions.length === 0) return undefined;
+  const references = conditions.flatMap(({ expression }) => expression.references);
+  return judgeConditions(conditions, expressionContext(await readRunInput(references), claim));
+}
+
+/** What the conditions of a step's edges said together. */
+type Judgement =
+  | { readonly kind: 'pass'; readonly trace: Json }
+  | { readonly kind: 'skip'; readonly trace: Json; readonly reason: string }
+  /** One failed or gave no boolean: neither passing nor skipping may be concluded, whatever the others say. */
+  | { readonly kind: 'failed'; readonly trace: Json; readonly message: string };
+
+/** Evaluates every condition of a step, so that its record shows all of them. Pure. */
+function judgeConditions(conditions: readonly Condition[], context: ExpressionContext): Judgement {
+  const trace: JsonObject[] = [];
+  let failure: string | undefined;
+  let refusal: string | undefined;
+  const data = prepareContext(context);
+  for (const { after, expression } of conditions) {
+    const outcome = evaluateCondition(expression, context, data);
+    const about = { after, expression: expression.source, values: outcome.trace };
+    if ('error' in outcome) {
+      trace.push({ ...about, error: outcome.error });
+      failure ??= `runAfter.${after}.when: ${outcome.error}`;
+    } else {
+      trace.push({ ...about, result: outcome.result });
+      if (!outcome.result) refusal ??= `the condition on "${after}" is false: ${expression.source}`;
+    }
+  }
+  if (failure !== undefined) return { kind: 'failed', trace, message: failure };
+  return refusal === undefined ? { kind: 'pass', trace } : { kind: 'skip', trace, reason: refusal };
 }
 
 /** The inputs come from the newest revision. */
 async function prepare(
-  { claim, step, readRunInput }: { claim: Claim; step: StepDefinition; readRunInput: ReadRunInput },
+  { claim, step, readRunInput }: { claim: Claim; step: PreparedStep; readRunInput: ReadRunInput },
   { catalog, handlers, readSecret }: RunStepServices,
-): Promise<PreparedStep> {
+): Promise<Prepared> {
   const { flowId, revision, stepKey, stepType } = claim;
   const handler = handlers.get(stepType);
   if (handler === undefined) {
@@ -152,13 +178,13 @@ async function prepare(
       `no handler serves the step type "${stepType}"; there are ${[...handlers.keys()].join(', ')}`,
     );
   }
-  const { inputs: written, source } =
-    step.steps === undefined
+  const { inputs, source } =
+    step.items === undefined
       ? await catalog.inputsOf(flowId, stepKey, revision)
       : // No secret belongs to a loop itself.
-        { inputs: loopInputs(step), source: 'api' as const };
+        { inputs: step.items(), source: 'api' as const };
   const readAllowed = (reference: string) => readSecret(reference, source);
-  return { handler, resolved: await resolveInputs({ written, handler, readSecret: readAllowed, readRunInput, claim }) };
+  return { handler, resolved: await resolveInputs({ inputs, handler, readSecret: readAllowed, readRunInput, claim }) };
 }
 
 /** A message is for people; an error may hold a whole document. */
@@ -221,51 +247,4 @@ function waitOf(
   const dueAt = times.length === 0 ? null : Math.ceil(Math.min(...times));
   const waiting = { kind: 'waiting', state: mask(state), dueAt, signalName: signalName ?? null } as const;
   return limit[0] === undefined ? waiting : { ...waiting, limitAt: Math.ceil(limit[0]) };
-}
-
-/** What the conditions of a step's edges said together. */
-type Judgement =
-  | { readonly kind: 'pass'; readonly trace: Json }
-  | { readonly kind: 'skip'; readonly trace: Json; readonly reason: string }
-  /** One failed or gave no boolean: neither passing nor skipping may be concluded, whatever the others say. */
-  | { readonly kind: 'failed'; readonly trace: Json; readonly message: string };
-
-// The edges of a revision never change, so a condition is compiled once and goes with its edge.
-const compiledConditions = new WeakMap<Edge, CompiledExpression>();
-
-/** What the conditions of a step read; undefined where it has none. */
-function conditionReferences({ runAfter }: StepDefinition): readonly Reference[] | undefined {
-  const edges = Object.values(runAfter);
-  const found = edges.flatMap((edge) => (edge.when === undefined ? [] : [conditionOf(edge, edge.when)]));
-  return found.length === 0 ? undefined : found.flatMap(({ references }) => references);
-}
-
-/** Evaluates every condition of a step, so that its record shows all of them. Pure. */
-function judgeConditions({ runAfter }: StepDefinition, context: ExpressionContext): Judgement {
-  const trace: JsonObject[] = [];
-  let failure: string | undefined;
-  let refusal: string | undefined;
-  const data = prepareContext(context);
-  for (const [upstream, edge] of Object.entries(runAfter)) {
-    if (edge.when === undefined) continue;
-    const outcome = evaluateCondition(conditionOf(edge, edge.when), context, data);
-    const about = { after: upstream, expression: edge.when, values: outcome.trace };
-    if ('error' in outcome) {
-      trace.push({ ...about, error: outcome.error });
-      failure ??= `runAfter.${upstream}.when: ${outcome.error}`;
-    } else {
-      trace.push({ ...about, result: outcome.result });
-      if (!outcome.result) refusal ??= `the condition on "${upstream}" is false: ${edge.when}`;
-    }
-  }
-  if (failure !== undefined) return { kind: 'failed', trace, message: failure };
-  return refusal === undefined ? { kind: 'pass', trace } : { kind: 'skip', trace, reason: refusal };
-}
-
-function conditionOf(edge: Edge, when: string): CompiledExpression {
-  const known = compiledConditions.get(edge);
-  if (known !== undefined) return known;
-  const made = compileCondition(when);
-  compiledConditions.set(edge, made);
-  return made;
 }

@@ -1,5 +1,3 @@
-import type { Graph, StepDefinition } from '../model/manifest.ts';
-
 /**
  * Keys of steps as rows have them. A step of the graph has its own key; the child `c` of the third iteration of the loop
  * `l` has `l.2.c`, and loops nest. What stands before the child's own key is its scope: `l.2.`, or nothing outside of
@@ -38,14 +36,25 @@ export function scopeOfIteration({ loopKey, index }: Iteration): string {
   return `${loopKey}.${index}.`;
 }
 
+/** A step of a graph, as a manifest has it or prepared; a loop has a graph of its own. */
+interface Nested<Step> {
+  readonly steps?: Readonly<Record<string, Step>> | undefined;
+}
+
 /** The graph that the steps of a scope belong to; undefined where a run of this graph has no such scope. */
-export function graphOfScope(graph: Graph, scope: string): Graph | undefined {
+export function graphOfScope<Step extends Nested<Step>>(
+  graph: Readonly<Record<string, Step>>,
+  scope: string,
+): Readonly<Record<string, Step>> | undefined {
   const iteration = iterationOf(scope);
   return iteration === null ? graph : stepAt(graph, iteration.loopKey)?.steps;
 }
 
-/** The definition behind a runtime key; undefined where the graph has none. */
-export function stepAt(graph: Graph, stepKey: string): StepDefinition | undefined {
+/** The step behind a runtime key; undefined where the graph has none. */
+export function stepAt<Step extends Nested<Step>>(
+  graph: Readonly<Record<string, Step>>,
+  stepKey: string,
+): Step | undefined {
   const { scope, localKey } = parseRuntimeKey(stepKey);
   const own = graphOfScope(graph, scope);
   return own !== undefined && Object.hasOwn(own, localKey) ? own[localKey] : undefined;

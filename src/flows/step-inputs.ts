@@ -1,19 +1,19 @@
 import { ExpressionError } from '../expressions/compile.ts';
 import type { ExpressionContext, Reference } from '../expressions/context.ts';
 import { formatPath } from '../expressions/json-path.ts';
-import { type CompiledTemplate, compileTemplate } from '../expressions/template.ts';
+import type { CompiledTemplate } from '../expressions/template.ts';
 import { type ParsedBody, parseBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
 import { isMasked } from '../manifest/mask.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
-import type { Json, JsonObject } from '../model/json.ts';
+import type { Json } from '../model/json.ts';
 import type { Graph } from '../model/manifest.ts';
 import { MAX_INPUT_BYTES, type RunTrigger } from '../model/run.ts';
 import type { Claim, LargeRunInput, RunInput, Store } from '../store/store.ts';
-import type { Catalog } from './catalog.ts';
 import type { StepHandler } from './handlers/handler.ts';
 import { problemOfJson } from './non-json.ts';
+import { freezeJson, NO_CONTEXT, type PreparedInputs, type PreparedRevision } from './prepared-revision.ts';
 import { graphOfScope, scopesAround } from './runtime-keys.ts';
 import { StepFailure } from './step-failure.ts';
 
@@ -25,8 +25,7 @@ export interface ResolvedInputs {
 }
 
 export interface InputRequest {
-  /** As the manifest has them. */
-  readonly written: JsonObject;
+  readonly inputs: PreparedInputs;
   readonly handler: StepHandler;
   readonly readSecret: SecretReader;
   /** Called only where an expression needs it, with all that the expressions read. */
@@ -37,13 +36,14 @@ export interface InputRequest {
 
 /** Renders the expressions of a step's inputs and puts its secrets in. Throws `StepFailure`, and what the store throws. */
 export async function resolveInputs({
-  written,
+  inputs,
   handler,
   readSecret,
   readRunInput,
   claim,
 }: InputRequest): Promise<ResolvedInputs> {
-  const rendered = await render(written, readRunInput, claim);
+  const { written } = inputs;
+  const rendered = await render(inputs, readRunInput, claim);
   const { secretInputs } = handler;
   const secrets = secretInputs.length === 0 ? [] : stepSecrets(written, secretInputs);
   if (secrets.length === 0) return { value: rendered, secrets: [] };
@@ -61,28 +61,15 @@ export async function resolveInputs({
   return { value: freezeJson(resolved.inputs), secrets: resolved.secrets };
 }
 
-// The inputs of a revision never change, so their template is compiled once and goes with them.
-const templates = new WeakMap<
-  JsonObject,
-  { readonly template: CompiledTemplate; readonly constant: Json | undefined }
->();
-const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {}, key: '' }, steps: {} };
-
-async function render(written: JsonObject, readRunInput: ReadRunInput, claim: InputRequest['claim']): Promise<Json> {
-  const { template, constant } = templateOf(written);
+async function render(
+  { template, constant }: PreparedInputs,
+  readRunInput: ReadRunInput,
+  claim: InputRequest['claim'],
+): Promise<Json> {
   if (constant !== undefined) return constant;
   const { roots, references } = template;
   const context = roots.size === 0 ? NO_CONTEXT : expressionContext(await readRunInput(references), claim);
   return renderIn(context, template);
-}
-
-function templateOf(written: JsonObject) {
-  const known = templates.get(written);
-  if (known !== undefined) return known;
-  const template = compileTemplate(written);
-  const made = { template, constant: template.isConstant ? freezeJson(template.render(NO_CONTEXT)) : undefined };
-  templates.set(written, made);
-  return made;
 }
 
 function renderIn(context: ExpressionContext, template: CompiledTemplate): Json {
@@ -98,13 +85,6 @@ function renderIn(context: ExpressionContext, template: CompiledTemplate): Json 
   if (problem?.kind === 'tooLarge') throw new StepFailure('input_too_large', `the input ${problem.message}`);
   if (problem !== undefined) throw new StepFailure('expression_failed', problem.message);
   return freezeJson(value);
-}
-
-/** Freezes a JSON value with all that is in it; what is frozen already is taken to be so throughout. */
-function freezeJson(value: Json): Json {
-  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
-  for (const item of Object.values(value)) freezeJson(item);
-  return Object.freeze(value);
 }
 
 /** What the expressions of a step read. The body is parsed when an expression first asks for it. */
@@ -186,7 +166,7 @@ export function createRunInputs({
   catalog,
 }: {
   readonly store: Pick<Store, 'readRunInput'>;
-  readonly catalog: Pick<Catalog, 'graph'>;
+  readonly catalog: { pinned(flowId: string, revision: number): Promise<Pick<PreparedRevision, 'graph'>> };
 }): (claim: Claim, signal: AbortSignal) => AttemptInput {
   const shared = new SharedBytes(SHARED_BYTES);
   return (claim, signal) => {
@@ -210,7 +190,8 @@ export function createRunInputs({
     };
     return {
       async read(references) {
-        const keys = stepKeysRead(await catalog.graph(flowId, revision), stepKey, references);
+        const { graph } = await catalog.pinned(flowId, revision);
+        const keys = stepKeysRead(graph, stepKey, references);
         if (known !== undefined && keys.every((key) => known?.keys.has(key))) return known.input;
         const { trigger, steps } = await read(keys);
         // The first reading's trigger, for its body is parsed once.

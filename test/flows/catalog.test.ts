@@ -55,11 +55,11 @@ describe('a pinned revision', () => {
   it('keeps its graph, read from the store once', async () => {
     const { catalog, findRevision } = await open();
     await catalog.deploy(one);
-    expect(await catalog.graph(FLOW_ID, 1)).toBe(one.manifest.steps);
+    expect((await catalog.pinned(FLOW_ID, 1)).graph).toBe(one.manifest.steps);
     await catalog.deploy(two);
-    expect(await catalog.graph(FLOW_ID, 1)).toEqual(one.manifest.steps);
-    expect(await catalog.graph(FLOW_ID, 1)).toEqual(one.manifest.steps);
-    expect(await catalog.graph(FLOW_ID, 2)).toBe(two.manifest.steps);
+    expect((await catalog.pinned(FLOW_ID, 1)).graph).toEqual(one.manifest.steps);
+    expect((await catalog.pinned(FLOW_ID, 1)).graph).toEqual(one.manifest.steps);
+    expect((await catalog.pinned(FLOW_ID, 2)).graph).toBe(two.manifest.steps);
     expect(findRevision).toHaveBeenCalledTimes(1);
   });
 
@@ -67,8 +67,8 @@ describe('a pinned revision', () => {
     const { catalog } = await open();
     await catalog.deploy(one);
     await catalog.deploy(two);
-    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toEqual({ inputs: { n: 2 }, source: 'folder' });
-    expect(await catalog.inputsOf(FLOW_ID, 'b', 1)).toEqual({ inputs: {}, source: 'folder' });
+    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ inputs: { written: { n: 2 } }, source: 'folder' });
+    expect(await catalog.inputsOf(FLOW_ID, 'b', 1)).toMatchObject({ inputs: { written: {} }, source: 'folder' });
     await expect(catalog.inputsOf(FLOW_ID, 'toString', 1)).rejects.toThrow('no step "toString"');
   });
 
@@ -104,15 +104,15 @@ describe('a pinned revision', () => {
     await catalog.deploy(one);
     await catalog.deploy(two);
     const other = createCatalog(store, fakeClock());
-    expect(await other.graph(FLOW_ID, 1)).toEqual(one.manifest.steps);
-    expect(await other.inputsOf(FLOW_ID, 'a', 1)).toEqual({ inputs: { n: 2 }, source: 'folder' });
+    expect((await other.pinned(FLOW_ID, 1)).graph).toEqual(one.manifest.steps);
+    expect(await other.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ inputs: { written: { n: 2 } }, source: 'folder' });
     expect(other.find(FLOW_ID)).toBeUndefined();
   });
 
   it('that is not stored is said so', async () => {
     const { catalog } = await open();
     await catalog.deploy(one);
-    await expect(catalog.graph(FLOW_ID, 9)).rejects.toThrow(`revision 9 of the flow ${FLOW_ID}`);
+    await expect(catalog.pinned(FLOW_ID, 9)).rejects.toThrow(`revision 9 of the flow ${FLOW_ID}`);
     await expect(catalog.inputsOf('other', 'a', 1)).rejects.toThrow('the flow other');
   });
 });

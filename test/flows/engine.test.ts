@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { TriggerRequest } from '../../src/flows/engine.ts';
 import { planRun } from '../../src/flows/planner.ts';
+import { prepareRevision } from '../../src/flows/prepared-revision.ts';
 import type { Graph } from '../../src/model/manifest.ts';
-import { FLOW_ID, type House, loadedFlow, manifestOf, openHouse, openStore, START } from './fixture.ts';
+import { FLOW_ID, type House, manifestOf, openHouse, openStore, START } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 
 function plan(steps: Graph) {
@@ -18,7 +19,7 @@ function plan(steps: Graph) {
   };
   return planRun({
     runId: 'r',
-    flow: { record, loaded: loadedFlow(manifestOf(steps)) },
+    flow: { record, prepared: prepareRevision(manifestOf(steps), 'folder') },
     triggerType: 'webhook',
     trigger: { key: 'hook', body: Buffer.from('x'), contentType: null, headers: {} },
     deliveryId: 'd',

@@ -22,7 +22,7 @@ function opened(outputBytes: number) {
         return bytes > (query.maxBytes ?? 0) ? { kind: 'tooLarge', bodyBytes: 0, outputBytes: bytes } : RUN_INPUT;
       },
     },
-    catalog: { graph: async () => graph },
+    catalog: { pinned: async () => ({ graph }) },
   });
   const claim = (stepKey: string) => ({ flowId: 'f', revision: 1, runId: 'r', stepKey }) as Claim;
   const signal = new AbortController().signal;

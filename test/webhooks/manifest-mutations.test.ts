@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { prepareExtensions } from '../../src/config/extensions.ts';
 import { readSettings } from '../../src/config/settings.ts';
+import { prepareRevision } from '../../src/flows/prepared-revision.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import type { Json } from '../../src/model/json.ts';
 import { runGates } from '../../src/webhooks/pipeline.ts';
@@ -36,7 +37,7 @@ function load(manifest: Json): PreparedTrigger[] | undefined {
   const { id, name, version } = flow.manifest;
   const record = { id, name, version, revision: 1, isEnabled: true, createdAt: NOW, updatedAt: NOW };
   const table = createTriggerTable({
-    flows: [{ record, loaded: flow }],
+    flows: [{ record, loaded: flow, prepared: prepareRevision(flow.manifest, 'folder') }],
     settings: extensions.gateSettings,
     defaultMode: settings.enforcementMode,
     plugins: extensions.gates,

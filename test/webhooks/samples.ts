@@ -1,4 +1,5 @@
 import type { DeployedFlow } from '../../src/flows/catalog.ts';
+import { prepareRevision } from '../../src/flows/prepared-revision.ts';
 import type { Clock } from '../../src/model/clock.ts';
 import type { Delivery } from '../../src/model/delivery.ts';
 import type { WebhookInputs, WebhookTrigger } from '../../src/model/manifest.ts';
@@ -84,5 +85,6 @@ export function deployedFlow({
   return {
     record: { ...names, revision: 3, isEnabled: true, createdAt: NOW, updatedAt: NOW },
     loaded: { file: 'orders.json', manifest, snapshot: {}, hash: '', source: 'folder', webhooks },
+    prepared: prepareRevision(manifest, 'folder'),
   };
 }

@@ -178,7 +178,7 @@ export async function findRun(runId: string, { store }: DashboardServices): Prom
 
 export async function findGraph(runId: string, services: DashboardServices): Promise<{ run: RunDetail; graph: Graph }> {
   const run = await findRun(runId, services);
-  return { run, graph: await services.catalog.graph(run.flowId, run.revision) };
+  return { run, graph: (await services.catalog.pinned(run.flowId, run.revision)).graph };
 }
 
 /** A page of the steps of a run in manifest order, those that it has not reached included. */

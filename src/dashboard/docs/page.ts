@@ -258,7 +258,8 @@ async function examplesOf({ catalog, store, triggers }: DashboardServices): Prom
   const flow = catalog.list()[0]?.record;
   const flowId = flow?.id ?? SOME_ID;
   const run = runs?.items[0];
-  const graph = run === undefined ? undefined : await catalog.graph(run.flowId, run.revision).catch(() => undefined);
+  const graph =
+    run === undefined ? undefined : (await catalog.pinned(run.flowId, run.revision).catch(() => undefined))?.graph;
   const steps = Object.entries(graph ?? flows[0]?.steps ?? {});
   return {
     flowId,

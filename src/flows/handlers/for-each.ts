@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { kindOf } from '../../expressions/values.ts';
-import type { Json, JsonObject } from '../../model/json.ts';
+import type { Json } from '../../model/json.ts';
 import type { StepDefinition } from '../../model/manifest.ts';
 import { MAX_LOOP_BYTES, MAX_OUTPUT_BYTES } from '../../model/run.ts';
 import { problemOfJson } from '../non-json.ts';
@@ -28,16 +28,6 @@ export const forEach: StepHandler = defineHandler({
     throw new StepFailure('invalid_input', 'a ForEach step needs forEach and steps beside its type');
   },
 });
-
-// Templates are kept by the object that holds them, so a definition has one for good.
-const written = new WeakMap<StepDefinition, JsonObject>();
-
-/** What of a loop's definition holds expressions. */
-export function loopInputs(step: StepDefinition): JsonObject {
-  const known = written.get(step) ?? { forEach: step.forEach ?? null };
-  written.set(step, known);
-  return known;
-}
 
 /** Throws `StepFailure` where the items are no array, or too much. */
 export function startOfLoop({ concurrencyLimit = 1 }: StepDefinition, resolved: Json): LoopStart {

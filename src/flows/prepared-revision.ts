@@ -1,0 +1,111 @@
+import type { CompiledExpression } from '../expressions/compile.ts';
+import { compileCondition } from '../expressions/condition.ts';
+import type { ExpressionContext } from '../expressions/context.ts';
+import { type CompiledTemplate, compileTemplate } from '../expressions/template.ts';
+import type { Json, JsonObject } from '../model/json.ts';
+import type { Graph, Manifest, ManifestSource, StepDefinition } from '../model/manifest.ts';
+import { type Entry, entryOf } from './planner.ts';
+import { stepAt } from './runtime-keys.ts';
+
+/**
+ * What the runs of a revision need, compiled once: when it is deployed or restored, or when the first run of an older one
+ * asks for it. A revision never changes, and neither does this.
+ */
+export interface PreparedRevision {
+  readonly graph: Graph;
+  /** Where the manifest came from: it decides which secrets its steps may name. */
+  readonly source: ManifestSource;
+  readonly entry: Entry;
+  /** By runtime key; undefined where the revision has no such step. */
+  step(stepKey: string): PreparedStep | undefined;
+}
+
+/**
+ * A step with its expressions compiled. A stored revision of an earlier release may hold an expression that no longer
+ * compiles: asking for that one throws, and every other step goes on.
+ */
+export interface PreparedStep {
+  readonly definition: StepDefinition;
+  /** Of the edges that have one, in manifest order. */
+  conditions(): readonly Condition[];
+  inputs(): PreparedInputs;
+  /** The items of a loop, under `forEach`; undefined where the step is not a loop. */
+  readonly items: (() => PreparedInputs) | undefined;
+  /** The children of a loop. */
+  readonly steps?: PreparedGraph | undefined;
+}
+
+type PreparedGraph = Readonly<Record<string, PreparedStep>>;
+
+export interface Condition {
+  /** Key of the step that the edge comes from. */
+  readonly after: string;
+  readonly expression: CompiledExpression;
+}
+
+export interface PreparedInputs {
+  /** As the manifest has them. */
+  readonly written: JsonObject;
+  readonly template: CompiledTemplate;
+  /** What the template renders to in every context, frozen; undefined where that depends on the context. */
+  readonly constant: Json | undefined;
+}
+
+/** A context for templates that read nothing. */
+export const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {}, key: '' }, steps: {} };
+
+export function prepareRevision(
+  manifest: Pick<Manifest, 'steps' | 'timeoutSeconds'>,
+  source: ManifestSource,
+): PreparedRevision {
+  const prepared = prepareGraph(manifest.steps);
+  return {
+    graph: manifest.steps,
+    source,
+    entry: entryOf(manifest),
+    step: (stepKey) => stepAt(prepared, stepKey),
+  };
+}
+
+function prepareGraph(graph: Graph): PreparedGraph {
+  return Object.fromEntries(Object.entries(graph).map(([stepKey, definition]) => [stepKey, prepareStep(definition)]));
+}
+
+function prepareStep(definition: StepDefinition): PreparedStep {
+  const { runAfter, inputs, forEach = null, steps } = definition;
+  return {
+    definition,
+    conditions: compiled(() =>
+      Object.entries(runAfter).flatMap(([after, { when }]) =>
+        when === undefined ? [] : [{ after, expression: compileCondition(when) }],
+      ),
+    ),
+    inputs: compiled(() => prepareInputs(inputs)),
+    items: steps && compiled(() => prepareInputs({ forEach })),
+    steps: steps && prepareGraph(steps),
+  };
+}
+
+function prepareInputs(written: JsonObject): PreparedInputs {
+  const template = compileTemplate(written);
+  return { written, template, constant: template.isConstant ? freezeJson(template.render(NO_CONTEXT)) : undefined };
+}
+
+/** Compiles now; what that throws is thrown to each that asks. */
+function compiled<Result>(compile: () => Result): () => Result {
+  try {
+    const result = compile();
+    return () => result;
+  } catch (error) {
+    return () => {
+      throw error;
+    };
+  }
+}
+
+/** Freezes a JSON value with all that is in it; a value that is already frozen is taken to be so throughout. */
+export function freezeJson(value: Json): Json {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  for (const item of Object.values(value)) freezeJson(item);
+  return Object.freeze(value);
+}
