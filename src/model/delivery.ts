@@ -71,7 +71,7 @@ export interface DeliveryRecord {
   readonly runId: string | null;
   readonly usedPreviousKey: boolean;
   /** What each gate said, in pipeline order; absent where no gate was asked. */
-  readonly story?: readonly GateStory[] | undefined;
+  readonly story?: readonly GateResult[] | undefined;
   /** What the publisher called, query included, to judge the delivery again by; kept where it started no run or a gate marked it. */
   readonly requestUrl?: string | undefined;
   /** Names the key that the stored body is sealed with; absent where the body is plain, and so above the store. */
@@ -81,7 +81,7 @@ export interface DeliveryRecord {
 }
 
 /** What one gate did about one delivery. */
-export interface GateStory {
+export interface GateResult {
   readonly gate: string;
   readonly outcome: 'passed' | 'failed' | 'not evaluated' | 'not configured';
   readonly reason: Reason | null;

@@ -7,10 +7,9 @@ import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { acceptDelivery } from '../webhooks/acceptance.ts';
 import { isOfGate, isReason, REASONS } from '../webhooks/answers.ts';
-import { handshakeRequest } from '../webhooks/handshakes.ts';
-import { isHandshake } from '../webhooks/schemes/handshake.ts';
+import { isHandshake } from '../webhooks/handshakes.ts';
 import { hasSameGates } from '../webhooks/triggers.ts';
-import { foresee, type Prospect, type ReviewServices, restore, triggerOf } from './review.ts';
+import { type CurrentJudgement, judgeByCurrentTrigger, type ReviewServices, restore, triggerOf } from './review.ts';
 
 /** What became of a refused delivery that was judged again. */
 export interface Redelivery {
@@ -62,53 +61,53 @@ async function judgeAndAccept(
   options: RedeliveryOptions,
   services: ReviewServices,
 ): Promise<Redelivery | undefined> {
-  const answer = answerFor(record);
+  const resultOf = resultsOf(record);
   // Under a lenient mode a gate may have marked it, and it ran nevertheless.
   if (record.runId !== null) {
     const message = 'the delivery was accepted when it arrived and has a run; re-run that run instead';
-    return answer('not possible', { message, runId: record.runId });
+    return resultOf('not possible', { message, runId: record.runId });
   }
-  if (record.statusCode < 400) return answer('not possible', { message: 'the delivery was not refused' });
+  if (record.statusCode < 400) return resultOf('not possible', { message: 'the delivery was not refused' });
   const known = await services.store.findRedelivery(record.id);
-  if (known !== undefined) return answer('accepted before', { message: 'it was redelivered before', ...known });
+  if (known !== undefined) return resultOf('accepted before', { message: 'it was redelivered before', ...known });
   const trigger = triggerOf(record, services.triggers());
-  if (trigger === undefined) return answer('refused', { reason: 'unknown_flow' });
+  if (trigger === undefined) return resultOf('refused', { reason: 'unknown_flow' });
   const restored = restore(record, trigger);
-  if ('problem' in restored) return answer('not possible', { message: restored.problem });
+  if ('problem' in restored) return resultOf('not possible', { message: restored.problem });
   const { delivery, unjudgeable } = restored;
-  if (isHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, {}))) {
-    return answer('not possible', { message: 'it is a handshake of the publisher, which starts no run' });
+  if (isHandshake(delivery, trigger)) {
+    return resultOf('not possible', { message: 'it is a handshake of the publisher, which starts no run' });
   }
-  const prospect = await foresee(delivery, trigger, services);
-  const current = triggerOf(record, services.triggers());
-  if (current === undefined || !hasSameGates(current, trigger)) return undefined;
-  const { replayedRunId } = prospect;
+  const current = await judgeByCurrentTrigger(delivery, trigger, services);
+  const triggerNow = triggerOf(record, services.triggers());
+  if (triggerNow === undefined || !hasSameGates(triggerNow, trigger)) return undefined;
+  const { replayedRunId } = current;
   const flow = services.catalog.find(trigger.trigger.flowId);
-  const refusal = flow !== undefined && startsRuns(flow.record) ? prospect.refusal : 'flow_disabled';
+  const refusal = flow !== undefined && startsRuns(flow.record) ? current.refusal : 'flow_disabled';
   // What was a replay stays one, even when the record of the first has gone by now.
   const isReplay = replayedRunId !== undefined || record.violations.includes('nonce_replayed');
   if (isReplay && trigger.mode === 'Enforce') {
-    return answer('refused', { reason: 'nonce_replayed', runId: replayedRunId });
+    return resultOf('refused', { reason: 'nonce_replayed', runId: replayedRunId });
   }
   const isOverruled = options.isForced && refusal !== null && OVERRULED.has(refusal);
   if (refusal !== null && !isOverruled) {
-    const message = unjudgeable ?? prospect.judgement.detail ?? undefined;
-    return answer('refused', { reason: refusal, message });
+    const message = unjudgeable ?? current.judgement.detail ?? undefined;
+    return resultOf('refused', { reason: refusal, message });
   }
   // What force overrules must not hide what no force may: the body is read behind the gates.
   if (isMalformedJson(delivery.body, delivery.headers['content-type'])) {
-    return answer('refused', { reason: 'invalid_json' });
+    return resultOf('refused', { reason: 'invalid_json' });
   }
-  if (options.isPlan) return answer('would be accepted', { reason: refusal, message: 'every gate lets it pass' });
-  return accept(record, { prospect, delivery, isForced: isOverruled }, services);
+  if (options.isPlan) return resultOf('would be accepted', { reason: refusal, message: 'every gate lets it pass' });
+  return accept(record, { current, delivery, isForced: isOverruled }, services);
 }
 
 async function accept(
   record: DeliveryRecord,
-  { prospect, delivery, isForced }: { prospect: Prospect; delivery: Delivery; isForced: boolean },
+  { current, delivery, isForced }: { current: CurrentJudgement; delivery: Delivery; isForced: boolean },
   services: ReviewServices,
 ): Promise<Redelivery | undefined> {
-  const { trigger, judgement } = prospect;
+  const { trigger, judgement } = current;
   const deliveryId = services.newId();
   const how = isForced ? 'redelivered by force' : 'redelivered';
   const detail = judgement.detail === null ? how : `${how}: ${judgement.detail}`;
@@ -124,12 +123,12 @@ async function accept(
     },
     services,
   );
-  const answer = answerFor(record);
+  const resultOf = resultsOf(record);
   if (result.kind === 'outdated') return undefined;
-  if (result.kind === 'replayed') return answer('refused', { reason: 'nonce_replayed', runId: result.runId });
+  if (result.kind === 'replayed') return resultOf('refused', { reason: 'nonce_replayed', runId: result.runId });
   const kept = await services.store.findRedelivery(record.id);
   if (result.kind === 'duplicate') {
-    return answer('accepted before', { message: 'a run of it was started before', runId: result.runId, ...kept });
+    return resultOf('accepted before', { message: 'a run of it was started before', runId: result.runId, ...kept });
   }
   const { flowId, triggerKey } = trigger.trigger;
   logEvent(services.logger, 'WebhookDeliveryAccepted', {
@@ -144,12 +143,12 @@ async function accept(
     redeliveredFrom: record.id,
     isForced,
   });
-  return answer('accepted', { reason: judgement.reason, message: detail, deliveryId, runId: result.runId });
+  return resultOf('accepted', { reason: judgement.reason, message: detail, deliveryId, runId: result.runId });
 }
 
 type Particulars = { readonly [Name in 'reason' | 'message' | 'deliveryId' | 'runId']?: Redelivery[Name] | undefined };
 
-function answerFor({ id }: DeliveryRecord) {
+function resultsOf({ id }: DeliveryRecord) {
   return (outcome: Redelivery['outcome'], { reason, message, deliveryId, runId }: Particulars): Redelivery => ({
     redeliveredFrom: id,
     outcome,

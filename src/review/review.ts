@@ -1,14 +1,14 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import { isMasked, MASK, queryOf } from '../manifest/mask.ts';
-import type { Delivery, DeliveryRecord, GateStory, Reason } from '../model/delivery.ts';
+import type { Delivery, DeliveryRecord, GateResult, Reason } from '../model/delivery.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { EnforcementMode, WebhookInputs } from '../model/manifest.ts';
-import { admissionTo } from '../webhooks/admission.ts';
+import { admissionTo } from '../webhooks/acceptance.ts';
 import { REASONS } from '../webhooks/answers.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import { REDACTED } from '../webhooks/headers.ts';
-import { type Judgement, rehearseGates, wholeStory, withUnconfigured } from '../webhooks/pipeline.ts';
+import { allResults, dryRunGates, type Judgement, withUnconfigured } from '../webhooks/pipeline.ts';
 import type { ReceiverServices } from '../webhooks/receive.ts';
 import { describeSignature, findMistakes } from '../webhooks/schemes/mistakes.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
@@ -22,11 +22,11 @@ export interface ReviewServices extends ReceiverServices {
 
 /** What became of a stored delivery and what would help, by the trigger in force. */
 export interface DeliveryReview extends Advice {
-  readonly story: readonly ConfiguredStory[];
+  readonly gateResults: readonly ConfiguredResult[];
 }
 
-/** What a delivery would meet with; nothing was created or used up. */
-export interface Rehearsal extends DeliveryReview {
+/** What would become of a delivery; nothing was created or used up. */
+export interface DryRun extends DeliveryReview {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly mode: EnforcementMode;
@@ -37,7 +37,7 @@ export interface Rehearsal extends DeliveryReview {
 }
 
 /** A delivery judged by today's trigger, and what the pipeline would do with it. */
-export interface Prospect {
+export interface CurrentJudgement {
   readonly trigger: PreparedTrigger;
   readonly judgement: Judgement;
   readonly refusal: Reason | null;
@@ -45,19 +45,19 @@ export interface Prospect {
   readonly replayedRunId: string | undefined;
 }
 
-/** The story of a stored delivery. Hints come from its bytes and the trigger in force, which may say more than was known. */
+/** What the gates said of a stored delivery. Hints come from its bytes and the trigger in force, which may say more than was known. */
 export async function reviewDelivery(record: DeliveryRecord, services: ReviewServices): Promise<DeliveryReview> {
   const trigger = triggerOf(record, services.triggers());
-  const story = withConfiguration(wholeStory(record), trigger?.trigger.inputs);
-  if (!record.rejected) return { story, hints: [], signature: null };
-  if (isRepetition(record)) return { story, hints: [REPETITION], signature: null };
-  if (trigger === undefined) return { story, hints: ['no trigger answers to it now'], signature: null };
+  const gateResults = withConfiguration(allResults(record), trigger?.trigger.inputs);
+  if (!record.rejected) return { gateResults, hints: [], signature: null };
+  if (isRepetition(record)) return { gateResults, hints: [REPETITION], signature: null };
+  if (trigger === undefined) return { gateResults, hints: ['no trigger answers to it now'], signature: null };
   const restored = restore(record, trigger);
-  if ('problem' in restored) return { story, hints: [restored.problem], signature: null };
+  if ('problem' in restored) return { gateResults, hints: [restored.problem], signature: null };
   const { delivery, unjudgeable } = restored;
-  if (unjudgeable !== null) return { story, hints: [unjudgeable], signature: null };
-  const judgement = await rehearseGates(trigger.gates, delivery, trigger.mode);
-  return { story, ...adviseOn(delivery, judgement, { trigger, settings: services.settings }) };
+  if (unjudgeable !== null) return { gateResults, hints: [unjudgeable], signature: null };
+  const judgement = await dryRunGates(trigger.gates, delivery, trigger.mode);
+  return { gateResults, ...adviseOn(delivery, judgement, { trigger, settings: services.settings }) };
 }
 
 const REPETITION =
@@ -69,23 +69,22 @@ function isRepetition({ body, mode, violations, statusCode }: DeliveryRecord): b
 }
 
 /** Judges a delivery as if it came now. Undefined where nothing answers to the address. */
-export async function rehearse(
+export async function dryRun(
   delivery: Delivery,
   idOrSlug: string,
   services: ReviewServices,
-): Promise<Rehearsal | undefined> {
+): Promise<DryRun | undefined> {
   const trigger = services.triggers().find(idOrSlug);
   if (trigger === undefined) return undefined;
-  const { judgement, replayedRunId, ...prospect } = await foresee(delivery, trigger, services);
-  const refusal = admissionTo(trigger, services) === 'disabled' ? 'flow_disabled' : prospect.refusal;
+  const { judgement, replayedRunId, ...current } = await judgeByCurrentTrigger(delivery, trigger, services);
+  const refusal = admissionTo(trigger, services) === 'disabled' ? 'flow_disabled' : current.refusal;
   const replays: Reason[] = replayedRunId === undefined ? [] : ['nonce_replayed'];
   const others = refusal === null || judgement.violations.includes(refusal) || replays.includes(refusal);
   const violations = [...judgement.violations, ...replays, ...(others ? [] : [refusal])];
-  const told = withUnconfigured(trigger.chain, judgement.story);
+  const results = withUnconfigured(trigger.chain, judgement.gateResults);
   const { flowId, triggerKey } = trigger.trigger;
   const statusCode = refusal === null ? 200 : REASONS[refusal].statusCode;
   const bodyBytes = delivery.body.byteLength;
-  const story = wholeStory({ story: told, violations, bodyBytes, statusCode });
   return {
     flowId,
     triggerKey,
@@ -93,24 +92,27 @@ export async function rehearse(
     statusCode,
     reason: violations[0] ?? null,
     violations,
-    story: withConfiguration(story, trigger.trigger.inputs),
+    gateResults: withConfiguration(
+      allResults({ story: results, violations, bodyBytes, statusCode }),
+      trigger.trigger.inputs,
+    ),
     ...adviseOn(delivery, judgement, { trigger, settings: services.settings }),
   };
 }
 
 /** What the pipeline would do with a delivery by today's trigger if its flow starts runs, without doing it. */
-export async function foresee(
+export async function judgeByCurrentTrigger(
   delivery: Delivery,
   trigger: PreparedTrigger,
   services: ReviewServices,
-): Promise<Prospect> {
-  const judgement = await rehearseGates(trigger.gates, delivery, trigger.mode);
+): Promise<CurrentJudgement> {
+  const judgement = await dryRunGates(trigger.gates, delivery, trigger.mode);
   const replayedRunId = await findReplay(delivery, trigger, { judgement, services });
-  const prospect = { trigger, judgement, replayedRunId };
-  if (judgement.refusal !== null) return { ...prospect, refusal: judgement.refusal };
-  if (isMalformedJson(delivery.body, delivery.headers['content-type'])) return { ...prospect, refusal: 'invalid_json' };
+  const known = { trigger, judgement, replayedRunId };
+  if (judgement.refusal !== null) return { ...known, refusal: judgement.refusal };
+  if (isMalformedJson(delivery.body, delivery.headers['content-type'])) return { ...known, refusal: 'invalid_json' };
   const isRefused = replayedRunId !== undefined && trigger.mode === 'Enforce';
-  return { ...prospect, refusal: isRefused ? 'nonce_replayed' : null };
+  return { ...known, refusal: isRefused ? 'nonce_replayed' : null };
 }
 
 /** Looks in the log, for a nonce of long ago is no longer among those that acceptance knows. */
@@ -126,8 +128,8 @@ async function findReplay(
   return services.store.findAcceptedNonce({ flowId, triggerKey, nonce: nonce.value, since });
 }
 
-/** A gate's story beside what the trigger in force configures for it. */
-interface ConfiguredStory extends GateStory {
+/** A gate's result, and what the trigger in force configures for the gate. */
+interface ConfiguredResult extends GateResult {
   /** Fields of the trigger; global defaults stand in for those that are absent. Null for what no field configures. */
   readonly configured: JsonObject | null;
 }
@@ -155,8 +157,8 @@ const FIELDS: Readonly<Record<string, readonly (keyof WebhookInputs)[]>> = {
   ],
 };
 
-function withConfiguration(story: readonly GateStory[], inputs: WebhookInputs | undefined): ConfiguredStory[] {
-  return story.map((entry) => {
+function withConfiguration(results: readonly GateResult[], inputs: WebhookInputs | undefined): ConfiguredResult[] {
+  return results.map((entry) => {
     const fields = inputs === undefined ? undefined : FIELDS[entry.gate];
     return { ...entry, configured: fields === undefined || inputs === undefined ? null : pick(inputs, fields) };
   });

@@ -3,14 +3,15 @@ import type { Delivery, DeliveryRecord } from '../model/delivery.ts';
 import { type DeliveryReading, toDelivery } from '../webhooks/read-delivery.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
 import { type Redelivery, type RedeliveryOptions, redeliver } from './redeliver.ts';
-import { type DeliveryReview, type Rehearsal, type ReviewServices, rehearse, reviewDelivery } from './review.ts';
+import { type DeliveryReview, type DryRun, dryRun, type ReviewServices, reviewDelivery } from './review.ts';
 
 /** What a person can ask about deliveries, and do with refused ones. */
 export interface Reviewer {
   review(record: DeliveryRecord): Promise<DeliveryReview>;
   /** The request as the delivery that it would be at the receive endpoint. */
   read(request: FastifyRequest, idOrSlug: string): Delivery;
-  rehearse(delivery: Delivery, idOrSlug: string): Promise<Rehearsal | undefined>;
+  /** What would become of a delivery that came now. */
+  dryRun(delivery: Delivery, idOrSlug: string): Promise<DryRun | undefined>;
   redeliver(record: DeliveryRecord, options: RedeliveryOptions): Promise<Redelivery>;
   /** What Enforce would have done since, trigger by trigger. */
   readiness(query: { readonly since: number; readonly flowId: string | undefined }): Promise<Readiness[]>;
@@ -23,7 +24,7 @@ export function createReviewer(services: ReviewServices & DeliveryReading): Revi
       const query = /\?.*$/.exec(request.raw.url ?? '')?.[0] ?? '';
       return toDelivery(request, services, `/flows/api/webhook/${encodeURIComponent(idOrSlug)}${query}`);
     },
-    rehearse: (delivery, idOrSlug) => rehearse(delivery, idOrSlug, services),
+    dryRun: (delivery, idOrSlug) => dryRun(delivery, idOrSlug, services),
     redeliver: (record, options) => redeliver(record, options, services),
     async readiness({ since, flowId }) {
       const groups = await services.store.summariseDeliveries({ since, flowId });

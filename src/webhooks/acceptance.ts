@@ -1,19 +1,59 @@
 import { createHash } from 'node:crypto';
-import type { Acceptance, AcceptResult, HoldResult, NonceClaim } from '../store/store.ts';
+import { type Catalog, startsRuns } from '../flows/catalog.ts';
+import type { Engine } from '../flows/engine.ts';
+import type { Clock } from '../model/clock.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
+import type { Acceptance, AcceptResult, HoldResult, NonceClaim, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
-import { admissionTo } from './admission.ts';
-import { recordOf } from './delivery-record.ts';
 import { runHeaders } from './headers.ts';
-import type { ReceiverServices, TriggeredReception } from './receive.ts';
+import { recordOf, type TriggeredReception } from './outcome.ts';
+import type { PreparedTrigger } from './triggers.ts';
 
-type Committed = AcceptResult | Exclude<HoldResult, { kind: 'open' }>;
+/** The deliveries that wait until their flow may start runs again; deploys/holding.ts releases them. */
+export interface HeldDeliveries {
+  /** Held deliveries of a flow. While there are any, the next one waits behind them. */
+  count(flowId: string): number;
+  /** Called once a delivery is stored as held. */
+  held(flowId: string): void;
+}
+
+export interface AcceptanceServices {
+  readonly store: Pick<Store, 'accept' | 'holdDelivery'>;
+  readonly engine: Engine;
+  readonly catalog: Pick<Catalog, 'find'>;
+  readonly holding: HeldDeliveries;
+  readonly clock: Clock;
+  readonly defaultMode: EnforcementMode;
+  readonly newId: () => string;
+}
+
+/**
+ * What becomes of a delivery that passes the gates: its run starts, or starts later, or the delivery is refused. To be
+ * asked each time: the flow may have been disabled or drained since its triggers were prepared.
+ */
+export function admissionTo(
+  prepared: PreparedTrigger,
+  { catalog, holding }: { catalog: Pick<Catalog, 'find'>; holding: Pick<HeldDeliveries, 'count'> },
+): 'open' | 'held' | 'disabled' {
+  const { flowId } = prepared.trigger;
+  const flow = catalog.find(flowId);
+  if (flow === undefined) return 'disabled';
+  if (!startsRuns(flow.record)) return prepared.holdsDeliveries ? 'held' : 'disabled';
+  return prepared.holdsDeliveries && holding.count(flowId) > 0 ? 'held' : 'open';
+}
+
+/** What the store says where the run may not start yet. */
+type Held = Exclude<HoldResult, { kind: 'open' }>;
 
 /**
  * Commits an accepted delivery: nonce, idempotency key, record, run and entry steps, all of it or nothing; where its flow
  * starts no runs now, what starts the run later. What the store says is durable when the promise resolves, and only then
  * may a 200 leave. 'outdated' where the flow has changed on the way: then the gates may have too, and are to be looked at.
  */
-export function acceptDelivery(reception: TriggeredReception, services: ReceiverServices): Promise<Committed> {
+export function acceptDelivery(
+  reception: TriggeredReception,
+  services: AcceptanceServices,
+): Promise<AcceptResult | Held> {
   const { delivery, trigger, judgement, span } = reception;
   const { trigger: definition } = trigger;
   // The newest, whatever was deployed when the gates were asked.
@@ -56,8 +96,8 @@ export function acceptDelivery(reception: TriggeredReception, services: Receiver
 async function hold(
   acceptance: Acceptance,
   { trigger, redelivery }: TriggeredReception,
-  services: ReceiverServices,
-): Promise<Exclude<HoldResult, { kind: 'open' }> | undefined> {
+  services: AcceptanceServices,
+): Promise<Held | undefined> {
   if (redelivery !== undefined || admissionTo(trigger, services) !== 'held') return undefined;
   const result = await services.store.holdDelivery(acceptance);
   if (result.kind === 'open') return undefined;

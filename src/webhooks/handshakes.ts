@@ -1,17 +1,109 @@
+import type { Clock } from '../model/clock.ts';
 import type { Delivery, Reason } from '../model/delivery.ts';
 import type { WebhookInputs } from '../model/manifest.ts';
-import { isUnverified, REASONS } from './answers.ts';
+import { type Answer, isUnverified, REASONS, refused } from './answers.ts';
 import type { Evidence } from './gate.ts';
-import { type Judgement, rehearseGates } from './pipeline.ts';
-import { type HandshakeRefusal, type HandshakeRequest, isSameSecret } from './schemes/handshake.ts';
+import { fullBucket, type RateLimit, type TokenBucket, takePermit } from './gates/rate-limit.ts';
+import {
+  keepDelivery,
+  notStored,
+  type OutcomeServices,
+  refuse,
+  reportDelivery,
+  type TriggeredReception,
+} from './outcome.ts';
+import { CLEAN, dryRunGates } from './pipeline.ts';
+import {
+  findHandshake,
+  type HandshakeRefusal,
+  type HandshakeRequest,
+  isSameSecret,
+  type RecognisedHandshake,
+  recogniseHandshake,
+} from './schemes/handshake.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
-/** A handshake that brings a key, and what the gates said about it. */
-export interface KeyOffer {
-  readonly key: string | undefined;
-  readonly delivery: Delivery;
-  readonly trigger: PreparedTrigger;
-  readonly judgement: Judgement;
+// A publisher sends a handshake once or twice; anyone may send one that is not signed, and must not fill the log with it.
+const KEPT_HANDSHAKES: RateLimit = { permitsPerSecond: 1 / 60, burstSize: 10 };
+
+/** Whether the delivery is a publisher's test of the endpoint, answered or not. */
+export function isHandshake(delivery: Delivery, trigger: PreparedTrigger): boolean {
+  return findHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, {})) !== undefined;
+}
+
+/** A publisher's test of the endpoint, after its gates were asked; one that it does not sign passes without a signature. */
+export function judgedHandshake({ delivery, trigger, judgement }: TriggeredReception): RecognisedHandshake | undefined {
+  const { refusal, evidence } = judgement;
+  if (trigger.handshakes.length === 0 || (refusal !== null && !isUnverified(refusal))) return undefined;
+  return recogniseHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, evidence));
+}
+
+export type HandshakeServices = OutcomeServices & {
+  readonly isWorthKeeping: (reception: TriggeredReception) => boolean;
+};
+
+/**
+ * A handshake is kept in the log; it starts no run and uses no nonce. One that must not be answered is refused under every
+ * mode: it is not a delivery that a lenient mode could let in, and its answer would be made with the key.
+ */
+export async function shakeHands(
+  reception: TriggeredReception,
+  handshake: RecognisedHandshake,
+  services: HandshakeServices,
+): Promise<Answer> {
+  const { judgement } = reception;
+  const { name, answer, offer } = handshake;
+  let { refusal } = handshake;
+  if (offer !== undefined && refusal === undefined) {
+    try {
+      refusal = await takeKey(offer.key, reception);
+    } catch (error) {
+      return notStored(reception, error, services);
+    }
+  }
+  if (refusal !== undefined) return turnAway(reception, { name, ...refusal }, services);
+  if (answer === undefined) {
+    return refuse(reception, judgement.violations.find(isUnverified) ?? 'signature_malformed', services);
+  }
+  if (offer !== undefined) {
+    const { flowId, triggerKey } = reception.trigger.trigger;
+    services.logger.info({ flowId, triggerKey, handshake: name }, 'a publisher handed over the key of a trigger');
+  }
+  const { evidence, gateResults } = judgement;
+  const greeted = { ...reception, judgement: { ...CLEAN, detail: `handshake ${name}`, evidence, gateResults } };
+  const outcome = { statusCode: answer.statusCode, reason: null, runId: null };
+  if (services.isWorthKeeping(reception)) await keepDelivery(greeted, outcome, services);
+  reportDelivery(greeted, outcome, services);
+  return answer;
+}
+
+/** Refuses a handshake for a reason of its own; what the gates say about a delivery does not count here. */
+async function turnAway(
+  reception: TriggeredReception,
+  { name, statusCode, reason, detail }: HandshakeRefusal & Pick<RecognisedHandshake, 'name'>,
+  services: OutcomeServices,
+): Promise<Answer> {
+  const { evidence, gateResults } = reception.judgement;
+  const told = { reason, violations: [reason], detail: `handshake ${name}: ${detail}` };
+  const refusedReception = { ...reception, judgement: { ...CLEAN, ...told, evidence, gateResults } };
+  const outcome = { statusCode, reason, runId: null };
+  await keepDelivery(refusedReception, outcome, services);
+  reportDelivery(refusedReception, outcome, services);
+  return refused(reason, statusCode);
+}
+
+/** Says which handshakes are kept: those that are signed, and of the others so many of each trigger. */
+export function handshakeLog(clock: Clock): HandshakeServices['isWorthKeeping'] {
+  const buckets = new Map<string, TokenBucket>();
+  return ({ trigger: { trigger }, judgement }) => {
+    if (judgement.evidence.isVerified === true) return true;
+    const key = `${trigger.flowId}|${trigger.triggerKey}`;
+    const now = clock.monotonic();
+    const known = buckets.get(key) ?? fullBucket(KEPT_HANDSHAKES, now);
+    const { bucket, retryAfterMs } = takePermit(known, KEPT_HANDSHAKES, now);
+    buckets.set(key, bucket);
+    return retryAfterMs === 0;
+  };
 }
 
 /**
@@ -21,10 +113,13 @@ export interface KeyOffer {
  * Whoever sends the first handshake decides what the trigger will believe, and for good. So every other gate has to let it
  * pass, whatever the mode, and no later one can change the key.
  */
-export async function takeKey(offer: KeyOffer): Promise<HandshakeRefusal | undefined> {
-  const { key, trigger } = offer;
+export async function takeKey(
+  key: string | undefined,
+  reception: Pick<TriggeredReception, 'delivery' | 'trigger' | 'judgement'>,
+): Promise<HandshakeRefusal | undefined> {
+  const { trigger } = reception;
   if (key === undefined) return refusal('signature_malformed', 'what it brings has not the form of a key');
-  const objection = await objectionOf(offer);
+  const objection = await objectionOf(reception);
   if (objection !== undefined) return refusal(objection, 'another gate does not let it pass');
   const configured = trigger.trigger.keys.current;
   if (configured !== undefined) {
@@ -41,11 +136,15 @@ export async function takeKey(offer: KeyOffer): Promise<HandshakeRefusal | undef
 }
 
 /** What a gate other than the signature's has against it. Under Enforce those behind that one were not asked yet. */
-async function objectionOf({ delivery, trigger, judgement }: KeyOffer): Promise<Reason | undefined> {
+async function objectionOf({
+  delivery,
+  trigger,
+  judgement,
+}: Pick<TriggeredReception, 'delivery' | 'trigger' | 'judgement'>): Promise<Reason | undefined> {
   const known = judgement.violations.find((reason) => !isUnverified(reason));
   if (known !== undefined || trigger.mode !== 'Enforce') return known;
   const signatureAt = trigger.gates.findIndex(({ name }) => name === 'signature');
-  const later = await rehearseGates(trigger.gates.slice(signatureAt + 1), delivery, trigger.mode);
+  const later = await dryRunGates(trigger.gates.slice(signatureAt + 1), delivery, trigger.mode);
   return later.reason ?? undefined;
 }
 
@@ -60,7 +159,7 @@ function refusal(reason: Reason, detail: string): HandshakeRefusal {
 }
 
 /** A delivery as handshakes see it. */
-export function handshakeRequest(
+function handshakeRequest(
   { method, headers, path, body }: Delivery,
   { trigger, keys }: PreparedTrigger,
   { isVerified, usedPreviousKey }: Evidence,

@@ -1,4 +1,4 @@
-import type { Delivery, DeliveryRecord, GateStory, Reason } from '../model/delivery.ts';
+import type { Delivery, DeliveryRecord, GateResult, Reason } from '../model/delivery.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import { isReason } from './answers.ts';
@@ -16,8 +16,18 @@ export interface Judgement {
   readonly detail: string | null;
   readonly evidence: Evidence;
   /** One entry for each gate that the trigger configures. */
-  readonly story: readonly GateStory[];
+  readonly gateResults: readonly GateResult[];
 }
+
+/** Of a delivery that no gate was asked about. */
+export const CLEAN: Judgement = {
+  refusal: null,
+  reason: null,
+  violations: [],
+  detail: null,
+  evidence: {},
+  gateResults: [],
+};
 
 /**
  * Runs a trigger's gates in order and says what Enforce would answer.
@@ -29,11 +39,11 @@ export interface Judgement {
 export async function runGates(gates: readonly Gate[], delivery: Delivery, mode: EnforcementMode): Promise<Judgement> {
   const isEnforced = mode === 'Enforce';
   const failures: Failed[] = [];
-  const story: GateStory[] = [];
+  const gateResults: GateResult[] = [];
   let evidence: Evidence = {};
   for (const gate of gates) {
     if (isEnforced && failures.length > 0) {
-      story.push(notAsked(gate.name, 'not evaluated'));
+      gateResults.push(resultWithoutVerdict(gate.name, 'not evaluated'));
       continue;
     }
     const refusedFor = reasonsOf(failures);
@@ -41,18 +51,18 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
     const verdict = await verdictOf(gate, delivery, known);
     if (verdict.evidence !== undefined) evidence = merge(evidence, verdict.evidence);
     if (!verdict.passed) failures.push(verdict);
-    story.push(tell(gate.name, verdict));
+    gateResults.push(resultOf(gate.name, verdict));
   }
   const violations = reasonsOf(failures);
   const reason = violations[0] ?? null;
-  return { refusal: isEnforced ? reason : null, reason, violations, detail: detailOf(failures), evidence, story };
+  return { refusal: isEnforced ? reason : null, reason, violations, detail: detailOf(failures), evidence, gateResults };
 }
 
 /**
  * What every gate says, whatever those before it said, without using anything up. A refusal is what Enforce answers with,
  * as ever.
  */
-export async function rehearseGates(
+export async function dryRunGates(
   gates: readonly Gate[],
   delivery: Delivery,
   mode: EnforcementMode,
@@ -107,51 +117,53 @@ function detailOf(failures: readonly Failed[]): string | null {
 const MAX_TEXT_LENGTH = 600;
 
 /** What one gate did about a delivery, as it is kept and shown. */
-function tell(gate: string, verdict: Verdict): GateStory {
+function resultOf(gate: string, verdict: Verdict): GateResult {
   const facts = verdict.evidence === undefined ? {} : factsOf(gate, verdict.evidence);
   if (verdict.passed) return { gate, outcome: 'passed', reason: null, detail: null, facts };
   return { gate, outcome: 'failed', reason: verdict.reason, detail: verdict.detail ?? null, facts };
 }
 
-function notAsked(gate: string, outcome: 'not evaluated' | 'not configured'): GateStory {
+function resultWithoutVerdict(gate: string, outcome: 'not evaluated' | 'not configured'): GateResult {
   return { gate, outcome, reason: null, detail: null, facts: {} };
 }
 
-/** The story with a word on every gate of the chain, in its order; gates beyond the chain stay at the end. */
-export function withUnconfigured(chain: readonly string[], story: readonly GateStory[]): GateStory[] {
-  const known = new Map(story.map((entry) => [entry.gate, entry]));
-  const inChain = chain.map((gate) => known.get(gate) ?? notAsked(gate, 'not configured'));
-  return [...inChain, ...story.filter(({ gate }) => !chain.includes(gate))];
+/** A result for every gate of the chain, in its order; gates beyond the chain stay at the end. */
+export function withUnconfigured(chain: readonly string[], results: readonly GateResult[]): GateResult[] {
+  const known = new Map(results.map((result) => [result.gate, result]));
+  const inChain = chain.map((gate) => known.get(gate) ?? resultWithoutVerdict(gate, 'not configured'));
+  return [...inChain, ...results.filter(({ gate }) => !chain.includes(gate))];
 }
 
 /** Whether a nonce is new is answered by the acceptance, behind the gate that named it. */
-function withReplay(story: readonly GateStory[], isReplay: boolean): GateStory[] {
-  return story.map((entry) =>
+function withReplay(results: readonly GateResult[], isReplay: boolean): GateResult[] {
+  return results.map((entry) =>
     isReplay && entry.gate === 'replay' && entry.outcome === 'passed'
       ? { ...entry, outcome: 'failed', reason: 'nonce_replayed' }
       : entry,
   );
 }
 
-/** The gates' story with what comes before and behind them: the size, the address, and whether the body can be read. */
-export function wholeStory({
+/** The gates' results with what comes before and behind them: the size, the address, and whether the body can be read. */
+export function allResults({
   story = [],
   violations,
   bodyBytes,
   statusCode,
-}: Pick<DeliveryRecord, 'story' | 'violations' | 'bodyBytes' | 'statusCode'>): GateStory[] {
+}: Pick<DeliveryRecord, 'story' | 'violations' | 'bodyBytes' | 'statusCode'>): GateResult[] {
   const isTooLarge = violations.includes('body_too_large');
   const misled = violations.find((reason) => reason === 'unknown_flow' || reason === 'flow_disabled');
   const unreadable = violations.find((reason) => reason === 'invalid_json');
   return [
     stage('bodyCap', isTooLarge ? 'body_too_large' : undefined, { bodyBytes }),
-    isTooLarge ? notAsked('address', 'not evaluated') : stage('address', misled, {}),
+    isTooLarge ? resultWithoutVerdict('address', 'not evaluated') : stage('address', misled, {}),
     ...withReplay(story, violations.includes('nonce_replayed')),
-    unreadable === undefined && statusCode >= 400 ? notAsked('body', 'not evaluated') : stage('body', unreadable, {}),
+    unreadable === undefined && statusCode >= 400
+      ? resultWithoutVerdict('body', 'not evaluated')
+      : stage('body', unreadable, {}),
   ];
 }
 
-function stage(gate: string, reason: Reason | undefined, facts: JsonObject): GateStory {
+function stage(gate: string, reason: Reason | undefined, facts: JsonObject): GateResult {
   return { gate, outcome: reason === undefined ? 'passed' : 'failed', reason: reason ?? null, detail: null, facts };
 }
 

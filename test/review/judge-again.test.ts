@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import type { DeliveryRecord } from '../../src/model/delivery.ts';
 import type { WebhookInputs } from '../../src/model/manifest.ts';
 import { restore } from '../../src/review/review.ts';
-import { recordOf } from '../../src/webhooks/delivery-record.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
+import { recordOf } from '../../src/webhooks/outcome.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';
 import { createTriggerTable, type PreparedTrigger } from '../../src/webhooks/triggers.ts';
@@ -30,7 +30,7 @@ function triggerWith(inputs: WebhookInputs): PreparedTrigger {
 /** A refused delivery as it is kept, and what is left of it when it is judged again. */
 function keptAndRestored(inputs: WebhookInputs, sent: { requestUrl?: string; headers?: Record<string, string> }) {
   const trigger = triggerWith(inputs);
-  const judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, story: [] };
+  const judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, gateResults: [] };
   const record: DeliveryRecord = recordOf(
     { delivery: sampleDelivery(sent), trigger, judgement, startedAt: 0 },
     { statusCode: 401, reason: 'signature_mismatch', runId: null },

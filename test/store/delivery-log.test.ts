@@ -1,13 +1,13 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { DeliveryRecord, GateStory } from '../../src/model/delivery.ts';
+import type { DeliveryRecord, GateResult } from '../../src/model/delivery.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
 import { newPaths } from './files.ts';
 import { acceptanceOf, aDelivery, aNonce, aRun, deliveryIds, flowId, id, minute, runIds, T0 } from './samples.ts';
 
 const newPath = newPaths();
-const story: GateStory[] = [
+const story: GateResult[] = [
   { gate: 'replay', outcome: 'passed', reason: null, detail: null, facts: { nonce: 'say "n"', replaySkewMs: 3 } },
 ];
 

@@ -47,7 +47,7 @@ describe('learned keys', () => {
     if (trigger === undefined) throw new Error('there is no trigger');
     const delivery = sampleDelivery({ headers: { 'x-hook-secret': SECRET } });
     const judgement = await runGates(trigger.gates, delivery, 'Enforce');
-    await expect(takeKey({ key: SECRET, delivery, trigger, judgement })).rejects.toThrow(StoreUnavailableError);
+    await expect(takeKey(SECRET, { delivery, trigger, judgement })).rejects.toThrow(StoreUnavailableError);
     expect(trigger).toMatchObject({ lacksKey: true, keys: { current: undefined } });
   });
 });
@@ -69,6 +69,6 @@ it('hears a gate of the operator’s that judges behind the signature, before it
   const delivery = sampleDelivery({ headers: { 'x-hook-secret': SECRET } });
   const judgement = await runGates(trigger.gates, delivery, 'Enforce');
   expect(judgement.reason).toBe('key_not_configured');
-  expect(await takeKey({ key: SECRET, delivery, trigger, judgement })).toMatchObject({ reason: 'ip_not_allowed' });
+  expect(await takeKey(SECRET, { delivery, trigger, judgement })).toMatchObject({ reason: 'ip_not_allowed' });
   expect(await store.listLearnedKeys()).toEqual([]);
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Reason } from '../../src/model/delivery.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import type { Evidence, Gate, Verdict } from '../../src/webhooks/gate.ts';
-import { rehearseGates, runGates } from '../../src/webhooks/pipeline.ts';
+import { dryRunGates, runGates } from '../../src/webhooks/pipeline.ts';
 import { NOW, sampleDelivery } from './samples.ts';
 
 const MODES: EnforcementMode[] = ['Off', 'Audit', 'Enforce'];
@@ -50,11 +50,11 @@ describe('runGates', () => {
 
   it.each(MODES)('finds nothing wrong under %s where every gate passes, and where there is none', async (mode) => {
     const clean = { refusal: null, reason: null, violations: [], detail: null };
-    expect(await runGates([], sampleDelivery(), mode)).toEqual({ ...clean, evidence: {}, story: [] });
+    expect(await runGates([], sampleDelivery(), mode)).toEqual({ ...clean, evidence: {}, gateResults: [] });
     expect(await runGates(recordingGates([pass, pass]).gates, sampleDelivery(), mode)).toMatchObject({
       ...clean,
       evidence: {},
-      story: [{ outcome: 'passed' }, { outcome: 'passed' }],
+      gateResults: [{ outcome: 'passed' }, { outcome: 'passed' }],
     });
   });
 
@@ -66,9 +66,9 @@ describe('runGates', () => {
       facts: { gate1: { seen: true }, other: { seen: false } },
     };
     const run = recordingGates([pass, { ...fail('ip_denied', 'from afar'), evidence }, pass]);
-    const { story } = await runGates(run.gates, sampleDelivery(), 'Enforce');
+    const { gateResults } = await runGates(run.gates, sampleDelivery(), 'Enforce');
     const silent = { reason: null, detail: null, facts: {} };
-    expect(story).toEqual([
+    expect(gateResults).toEqual([
       { gate: 'gate0', outcome: 'passed', ...silent },
       {
         gate: 'gate1',
@@ -94,7 +94,7 @@ describe('runGates', () => {
       check: () => Promise.reject(new Error('used up')),
       rehearse: () => fail('rate_limited'),
     };
-    const judgement = await rehearseGates([...run.gates, greedy], sampleDelivery(), mode);
+    const judgement = await dryRunGates([...run.gates, greedy], sampleDelivery(), mode);
     expect(judgement).toMatchObject({
       refusal: mode === 'Enforce' ? 'ip_denied' : null,
       violations: ['ip_denied', 'rate_limited'],
@@ -121,10 +121,10 @@ describe('runGates', () => {
     expect(violations).toEqual(mode === 'Enforce' ? ['ip_denied'] : ['ip_denied', 'rate_limited']);
   });
 
-  it('leaves the time to come again to the trace: no story tells it', async () => {
+  it('leaves the time to come again to the trace: no gate result has it', async () => {
     const limited = recordingGates([{ ...fail('rate_limited'), evidence: { retryAfterMs: 750 } }]);
-    const { story, evidence } = await runGates(limited.gates, sampleDelivery(), 'Audit');
-    expect(JSON.stringify(story)).not.toContain('retryAfter');
+    const { gateResults, evidence } = await runGates(limited.gates, sampleDelivery(), 'Audit');
+    expect(JSON.stringify(gateResults)).not.toContain('retryAfter');
     expect(evidence.retryAfterMs).toBe(750);
   });
 
@@ -155,7 +155,7 @@ describe('runGates', () => {
         refusal: mode === 'Enforce' ? 'verifier_error' : null,
         violations: ['verifier_error'],
         detail: 'gate "broken" failed: TypeError EACCES',
-        story: [{ gate: 'broken', outcome: 'failed' }],
+        gateResults: [{ gate: 'broken', outcome: 'failed' }],
       });
       expect(JSON.stringify(judgement)).not.toContain('canary');
     },

@@ -150,7 +150,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
       const { idOrSlug } = request.params;
       const delivery = reviewer.read(request, idOrSlug);
       const headers = withoutLogin(delivery.headers, services);
-      const rehearsal = await reviewer.rehearse({ ...delivery, headers }, idOrSlug);
+      const rehearsal = await reviewer.dryRun({ ...delivery, headers }, idOrSlug);
       if (rehearsal === undefined) throw new HttpError(404, `No webhook has the address ${idOrSlug}`, 'unknown_flow');
       return { ...rehearsal, violations: [...rehearsal.violations], ...adviceView(rehearsal) };
     },
@@ -220,16 +220,16 @@ function withoutLogin(
 
 function deliveryDetailView(
   record: DeliveryRecord,
-  { story, hints, signature }: DeliveryReview,
+  { gateResults, hints, signature }: DeliveryReview,
   redeliveredAs: string | null,
 ): z.output<typeof deliveryDetailSchema> {
   const redeliveredFrom = record.redeliveredFrom ?? null;
-  return { ...deliveryView(record), ...adviceView({ story, hints, signature }), redeliveredFrom, redeliveredAs };
+  return { ...deliveryView(record), ...adviceView({ gateResults, hints, signature }), redeliveredFrom, redeliveredAs };
 }
 
-function adviceView({ story, hints, signature }: DeliveryReview) {
+function adviceView({ gateResults, hints, signature }: DeliveryReview) {
   return {
-    story: story.map(({ facts, configured, ...entry }) => ({
+    story: gateResults.map(({ facts, configured, ...entry }) => ({
       ...entry,
       facts: { ...facts },
       configured: configured === null ? null : { ...configured },

@@ -68,11 +68,6 @@ export interface RecognisedHandshake {
   readonly offer?: { readonly key: string | undefined } | undefined;
 }
 
-/** Whether the request is a handshake at all, answered or not. */
-export function isHandshake(handshakes: readonly Handshake[], request: HandshakeRequest): boolean {
-  return findHandshake(handshakes, request) !== undefined;
-}
-
 /** The first handshake that the request is. Whether it needs a verified request is enforced here. */
 export function recogniseHandshake(
   handshakes: readonly Handshake[],
@@ -95,7 +90,8 @@ export function recogniseHandshake(
   }
 }
 
-function findHandshake(handshakes: readonly Handshake[], request: HandshakeRequest): Handshake | undefined {
+/** The handshake that the request is, answered or not. */
+export function findHandshake(handshakes: readonly Handshake[], request: HandshakeRequest): Handshake | undefined {
   return handshakes.find((handshake) => handshake.method === request.method && recognises(handshake, request));
 }
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Gate, GateConfigurationError, type GatePlugin, type Verdict } from '../../../src/webhooks/gate.ts';
 import { gateChain, prepareGates } from '../../../src/webhooks/gates/index.ts';
 import type { SignatureSettings } from '../../../src/webhooks/gates/signature.ts';
-import { rehearseGates, runGates } from '../../../src/webhooks/pipeline.ts';
+import { dryRunGates, runGates } from '../../../src/webhooks/pipeline.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
 import type { SignatureVerifier } from '../../../src/webhooks/schemes/spec.ts';
 import { sampleDelivery, sampleSettings, sampleTrigger } from '../samples.ts';
@@ -28,7 +28,7 @@ describe("an operator's gate that never answers", () => {
 
   it.each([
     ['judging', runGates],
-    ['rehearsing', rehearseGates],
+    ['rehearsing', dryRunGates],
   ] as const)('fails the delivery after five seconds when %s', async (_what, run) => {
     const never = () => new Promise<never>(() => {});
     const gates = prepare(plugin({ name: 'tenant', check: never, rehearse: never }));
@@ -80,12 +80,12 @@ describe("an operator's gate", () => {
     const gates = prepare(plugin(new Counting()));
     expect((await runGates(gates, sampleDelivery(), 'Enforce')).refusal).toBe('ip_denied');
     expect((await runGates(gates, sampleDelivery(), 'Enforce')).refusal).toBeNull();
-    expect((await rehearseGates(gates, sampleDelivery(), 'Enforce')).refusal).toBeNull();
+    expect((await dryRunGates(gates, sampleDelivery(), 'Enforce')).refusal).toBeNull();
   });
 
   it('is told of by the name of its plugin', async () => {
     const gates = prepare(plugin({ name: 'signature', check: () => ({ passed: true }) }));
-    expect((await runGates(gates, sampleDelivery(), 'Enforce')).story).toMatchObject([{ gate: 'tenant' }]);
+    expect((await runGates(gates, sampleDelivery(), 'Enforce')).gateResults).toMatchObject([{ gate: 'tenant' }]);
   });
 
   it.each([undefined, null])('that prepares to %s is not configured', (nothing) => {

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { Reason } from '../../src/model/delivery.ts';
 import type { WebhookInputs } from '../../src/model/manifest.ts';
-import { type RecordedAnswer, type RecordSource, recordOf } from '../../src/webhooks/delivery-record.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
+import { type Outcome, type Reception, recordOf } from '../../src/webhooks/outcome.ts';
 import type { Judgement } from '../../src/webhooks/pipeline.ts';
 import { createTriggerTable } from '../../src/webhooks/triggers.ts';
 import { deployedFlow, FakeClock, FLOW_ID, NOW, sampleDelivery, sampleSettings, sampleTrigger } from './samples.ts';
 
-const CLEAN: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, story: [] };
-const ACCEPTED: RecordedAnswer = { statusCode: 200, reason: null, runId: 'run-1' };
+const CLEAN: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, gateResults: [] };
+const ACCEPTED: Outcome = { statusCode: 200, reason: null, runId: 'run-1' };
 
 const triggerWith = (inputs: WebhookInputs) =>
   createTriggerTable({
@@ -19,7 +19,7 @@ const triggerWith = (inputs: WebhookInputs) =>
   }).list()[0];
 const trigger = triggerWith({ webhookSignatureScheme: 'github', webhookHmacKey: 'k' });
 
-function record(given: Partial<RecordSource> = {}, answer: Partial<RecordedAnswer> = {}) {
+function record(given: Partial<Reception> = {}, answer: Partial<Outcome> = {}) {
   const clock = new FakeClock();
   clock.advance(12.5);
   const source = { delivery: sampleDelivery(), trigger, judgement: CLEAN, startedAt: 10, ...given };

@@ -1,0 +1,209 @@
+import type { Span } from '@opentelemetry/api';
+import type { Logger } from 'pino';
+import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
+import type { Store } from '../store/store.ts';
+import { type LiveEvents, logEvent } from '../telemetry/events.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { type Answer, isOfGate, REASONS, refused } from './answers.ts';
+import { shownHeaders } from './headers.ts';
+import { type Judgement, withUnconfigured } from './pipeline.ts';
+import type { PreparedTrigger } from './triggers.ts';
+
+/** One delivery on its way, with its trigger and what the gates said about it so far. */
+export interface Reception {
+  readonly delivery: Delivery;
+  readonly trigger: PreparedTrigger | undefined;
+  readonly judgement: Judgement;
+  readonly span: Span | undefined;
+  /** Monotonic milliseconds. */
+  readonly startedAt: number;
+  /** Set where a person delivers again what was refused: what its record says instead. */
+  readonly redelivery?: Pick<DeliveryRecord, 'receivedAt' | 'redeliveredFrom' | 'detail'> | undefined;
+}
+
+/** A reception whose delivery found its trigger. */
+export type TriggeredReception = Reception & { readonly trigger: PreparedTrigger };
+
+/** How a reception ends. */
+export interface Outcome {
+  /** Of the answer. */
+  readonly statusCode: number;
+  /** Why the delivery was refused, by a gate or otherwise; null where it was accepted clean. */
+  readonly reason: Reason | null;
+  /** The run that holds the body. */
+  readonly runId: string | null;
+}
+
+export interface OutcomeServices {
+  readonly store: Pick<Store, 'recordDelivery'>;
+  readonly clock: Clock;
+  /** The mode of what belongs to no trigger. */
+  readonly defaultMode: EnforcementMode;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Absent where no one can watch. */
+  readonly live?: Pick<LiveEvents, 'emit'> | undefined;
+}
+
+/** Refuses a delivery: keeps it, reports it and yields what to answer. */
+export async function refuse(reception: Reception, reason: Reason, services: OutcomeServices): Promise<Answer> {
+  const answer = refused(reason);
+  const outcome = { statusCode: answer.statusCode, reason, runId: null };
+  await keepDelivery(reception, outcome, services);
+  reportDelivery(reception, outcome, services);
+  return answer;
+}
+
+/** 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted. */
+export function notStored(reception: Reception, error: unknown, services: OutcomeServices): Answer {
+  services.logger.error({ err: error, deliveryId: reception.delivery.id }, 'a delivery could not be stored');
+  const answer = refused('store_unavailable');
+  reportDelivery(reception, { statusCode: answer.statusCode, reason: 'store_unavailable', runId: null }, services);
+  return answer;
+}
+
+/** Keeps what started no run. The answer stays the same where the log cannot be written: refusing needs no disk. */
+export async function keepDelivery(
+  reception: Reception,
+  outcome: Outcome,
+  services: Pick<OutcomeServices, 'store' | 'clock' | 'defaultMode' | 'logger'>,
+): Promise<void> {
+  try {
+    await services.store.recordDelivery(recordOf(reception, outcome, services));
+  } catch (error) {
+    const about = { deliveryId: reception.delivery.id, reason: outcome.reason };
+    logEvent(services.logger, 'WebhookRejectionStoreFailed', { err: error, ...about });
+  }
+}
+
+/**
+ * What is kept of a delivery: all that it takes to judge it again, but for a body that a run holds. Its reason is the first
+ * failure in pipeline order, whatever the answer was given for.
+ */
+export function recordOf(
+  { delivery, trigger, judgement, startedAt }: Omit<Reception, 'span'>,
+  { statusCode, reason, runId }: Outcome,
+  { clock, defaultMode }: { readonly clock: Clock; readonly defaultMode: EnforcementMode },
+): DeliveryRecord {
+  const violations = violationsOf(judgement, reason);
+  const mode = trigger?.mode ?? defaultMode;
+  // A lenient mode accepts a replay, and only the store can tell that it is one.
+  const mayBeReplay = mode !== 'Enforce' && judgement.evidence.nonce !== undefined;
+  const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay;
+  // Only what was posted can be judged again; the query of a handshake may hold a token.
+  const mayBeJudgedAgain = mayBeMarked && delivery.method === 'POST';
+  return {
+    id: delivery.id,
+    flowId: trigger?.trigger.flowId ?? null,
+    triggerKey: trigger?.trigger.triggerKey ?? null,
+    receivedAt: delivery.receivedAt,
+    clientIp: delivery.clientIp,
+    mode,
+    scheme: trigger?.schemeName ?? null,
+    rejected: violations.length > 0,
+    enforced: statusCode >= 400 && statusCode < 500,
+    statusCode,
+    reason: violations[0] ?? null,
+    violations,
+    detail: judgement.detail,
+    bodyBytes: reason === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
+    body: runId === null && reason !== 'body_too_large' ? delivery.body : null,
+    headers: shownHeaders(delivery.headers, trigger?.headersRead.names),
+    processingMs: clock.monotonic() - startedAt,
+    runId,
+    usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
+    story: trigger === undefined ? undefined : withUnconfigured(trigger.chain, judgement.gateResults),
+    requestUrl: mayBeJudgedAgain ? keptUrl(delivery.requestUrl, trigger) : undefined,
+  };
+}
+
+/** What the gates found and, where the delivery was refused for another reason, that one behind it. */
+export function violationsOf({ violations }: Judgement, reason: Reason | null): readonly Reason[] {
+  return reason === null || violations.includes(reason) ? violations : [...violations, reason];
+}
+
+/**
+ * The URL with the values of its query masked. Where the query may be part of what was signed, only those are that look
+ * like credentials, so that the delivery can be judged again.
+ */
+function keptUrl(requestUrl: string, trigger: PreparedTrigger | undefined): string {
+  const at = requestUrl.indexOf('?');
+  if (at === -1) return maskUrl(requestUrl);
+  const isSigned = trigger?.mayReadQuery === true;
+  const query = maskQuery(requestUrl.slice(at + 1), (name) => isSigned && !CREDENTIAL_NAME.test(name));
+  return `${maskUrl(requestUrl.slice(0, at))}?${query}`;
+}
+
+/** What the sender said it would send; nothing of it was read. */
+function announcedBytes({ headers }: Delivery): number {
+  const announced = headers['content-length'] ?? '';
+  return /^\d{1,15}$/.test(announced) ? Number(announced) : 0;
+}
+
+/**
+ * Counts, logs and tags one delivery. Under Off a failed gate leaves no trace here: it is in the delivery log alone, so
+ * that watching causes no alerts.
+ */
+export function reportDelivery(reception: Reception, outcome: Outcome, services: Omit<OutcomeServices, 'store'>): void {
+  const { delivery, trigger, judgement, startedAt } = reception;
+  const { statusCode, reason, runId } = outcome;
+  const { metrics, live, clock } = services;
+  const { flowId = null, triggerKey = null } = trigger?.trigger ?? {};
+  const flow = flowId ?? 'none';
+  const mode = trigger?.mode ?? services.defaultMode;
+  const refusal = statusCode >= 400 ? reason : null;
+  const result = refusal === null ? 'accepted' : 'rejected';
+  metrics.webhookReceived.inc({ flow, result, scheme: trigger?.schemeName ?? 'none' });
+  metrics.webhookBodyBytes.observe(delivery.body.byteLength);
+  metrics.webhookProcessingMs.observe({ flow, result }, clock.monotonic() - startedAt);
+  const violations = violationsOf(judgement, reason);
+  const counted = refusal ?? (mode === 'Off' ? undefined : violations[0]);
+  if (counted !== undefined) metrics.webhookRejected.inc({ flow, reason: counted });
+  const told = { deliveryId: delivery.id, flowId, triggerKey, runId, result, reason: refusal };
+  const receivedAt = new Date(delivery.receivedAt).toISOString();
+  live?.emit({ type: 'delivery.received', runId, data: { ...told, receivedAt } });
+  tag(reception, result, counted);
+  log(reception, { mode, runId, reasons: mode === 'Off' ? loggedUnderOff(refusal) : violations }, services.logger);
+}
+
+/** No reason of a gate, not even where a handshake is refused under every mode: the delivery log has it. */
+function loggedUnderOff(refusal: Reason | null): Reason[] {
+  return refusal === null || isOfGate(refusal) ? [] : [refusal];
+}
+
+function tag({ span, delivery, trigger, judgement }: Reception, result: string, reason: Reason | undefined): void {
+  if (span === undefined || !span.isRecording()) return;
+  const { replaySkewMs, retryAfterMs } = judgement.evidence;
+  span.setAttribute('flow.webhook.scheme', trigger?.schemeName ?? 'none');
+  span.setAttribute('flow.webhook.client_ip', delivery.clientIp);
+  span.setAttribute('flow.webhook.result', result);
+  if (replaySkewMs !== undefined) span.setAttribute('flow.webhook.replay_skew_ms', replaySkewMs);
+  if (reason === undefined) return;
+  span.setAttribute('flow.webhook.reject_reason', reason);
+  if (retryAfterMs !== undefined) span.setAttribute('flow.webhook.rate_limit.retry_after_ms', retryAfterMs);
+}
+
+function log(
+  { delivery, trigger, judgement }: Reception,
+  { mode, runId, reasons }: { mode: EnforcementMode; runId: string | null; reasons: readonly Reason[] },
+  logger: Logger,
+): void {
+  const about = {
+    deliveryId: delivery.id,
+    flowId: trigger?.trigger.flowId ?? null,
+    triggerKey: trigger?.trigger.triggerKey ?? null,
+    clientIp: delivery.clientIp,
+    mode,
+    scheme: trigger?.schemeName ?? null,
+  };
+  for (const reason of reasons) {
+    const { event } = REASONS[reason];
+    if (event !== undefined) logEvent(logger, event, { ...about, reason, detail: judgement.detail });
+  }
+  if (judgement.evidence.usedPreviousKey === true) logEvent(logger, 'WebhookSecretRotationUsedPrevious', about);
+  if (runId === null) return;
+  logEvent(logger, 'WebhookDeliveryAccepted', { ...about, runId, bodyBytes: delivery.body.byteLength });
+}
