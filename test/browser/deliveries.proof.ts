@@ -32,7 +32,7 @@ describeInBrowser('deliveries', () => {
     await page.reload();
     await page.getByText('Refused', { exact: true }).waitFor();
     await page.getByLabel('Reason').selectOption('ip_denied');
-    await page.getByText('No delivery is like that').waitFor();
+    await page.getByText('No deliveries match').waitFor();
     await page.getByRole('button', { name: 'Show all deliveries' }).click();
     await page.getByText('1–50 of 62').waitFor();
   });
@@ -62,7 +62,7 @@ describeInBrowser('deliveries', () => {
     expect(await page.getByText('"a stranger"').count()).toBe(1);
     await page.getByRole('button', { name: 'Raw' }).click();
     await page.getByText('{"from":"a stranger"}', { exact: true }).waitFor();
-    expect(await page.getByRole('heading', { name: 'What is signed' }).count()).toBe(1);
+    expect(await page.getByRole('heading', { name: 'Signed content' }).count()).toBe(1);
   });
 
   it('show what a stranger wrote as text, never as markup', async () => {
@@ -84,7 +84,7 @@ describeInBrowser('deliveries', () => {
     expect(await hindrances(page)).toEqual([]);
     await page.getByRole('dialog').getByRole('button', { name: 'Redeliver', exact: true }).click();
     await page.getByText('Redelivered and accepted.').waitFor();
-    await page.getByText('It was redelivered and accepted as').waitFor();
+    await page.getByText('This delivery was redelivered and accepted as').waitFor();
     expect(await page.getByRole('button', { name: 'Redeliver…' }).count()).toBe(0);
 
     await page.goto('/flows/deliveries?reason=flow_disabled');
@@ -104,7 +104,7 @@ describeInBrowser('deliveries', () => {
     await dialog.getByText('no signature matches a configured key').waitFor();
     expect(await dialog.getByRole('button', { name: 'Redeliver', exact: true }).isDisabled()).toBe(true);
     await dialog.getByLabel(/Overrule the gates/).check();
-    await dialog.getByRole('button', { name: 'Accept it all the same' }).click();
+    await dialog.getByRole('button', { name: 'Accept it anyway' }).click();
     await page.getByText('Redelivered and accepted.').waitFor();
   });
 
@@ -113,15 +113,15 @@ describeInBrowser('deliveries', () => {
     const page = await open(`/flows/deliveries/${id}`);
     await page.getByRole('button', { name: 'Dry run…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Dry run' });
-    await dialog.getByRole('button', { name: 'Judge' }).click();
+    await dialog.getByRole('button', { name: 'Check' }).click();
     // Its nonce is known by now: that it verifies is said all the same.
-    await dialog.getByText('Would be answered 409').waitFor();
+    await dialog.getByText('Would answer 409').waitFor();
     await dialog.getByText('Signature passed').waitFor();
     await dialog.getByLabel('Body, byte for byte').fill('{"changed":true}');
-    await dialog.getByRole('button', { name: 'Judge' }).click();
-    await dialog.getByText('Would be answered 401').waitFor();
-    await dialog.getByLabel('Headers, one a line').fill('no header at all');
-    await dialog.getByRole('button', { name: 'Judge' }).click();
+    await dialog.getByRole('button', { name: 'Check' }).click();
+    await dialog.getByText('Would answer 401').waitFor();
+    await dialog.getByLabel('Headers, one per line').fill('no header at all');
+    await dialog.getByRole('button', { name: 'Check' }).click();
     await dialog.getByText('"no header at all" is not a header').waitFor();
     expect(await hindrances(page)).toEqual([]);
     expect(await newest('acceptedOnly=true')).toMatchObject({ id, runId });

@@ -74,11 +74,11 @@ describeInBrowser('flows', () => {
     const page = await open(`/flows/flows/${FLOW_ID}`);
     await page.getByRole('button', { name: 'Drain…' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
-    await page.getByText('Drained: time to deploy').waitFor();
+    await page.getByText('Drained: ready to deploy').waitFor();
     expect(await deliver(service().url)).toBe(403);
     await expectNoHindrance(page);
     await page.getByRole('button', { name: 'Resume' }).click();
-    await page.getByText('It starts runs again.').waitFor();
+    await page.getByText('The flow starts runs again.').waitFor();
     await page.getByRole('button', { name: 'Drain…' }).waitFor();
     expect(await deliver(service().url)).toBe(200);
   });

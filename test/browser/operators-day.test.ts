@@ -45,7 +45,7 @@ describeInBrowser('an operator’s day', () => {
     await page.getByRole('heading', { level: 1, name: 'Deliveries' }).waitFor();
     await page.locator('tbody a[data-row]').click();
     await page.getByText('no signature matches a configured key').waitFor();
-    await page.getByText('What would help').waitFor();
+    await page.getByText('How to fix it').waitFor();
     await page.getByText('without the spaces or line end around it').waitFor();
     deliveryPath = new URL(page.url()).pathname;
   });
@@ -57,7 +57,7 @@ describeInBrowser('an operator’s day', () => {
     const dialog = page.getByRole('dialog');
     await dialog.getByText('Would be accepted').waitFor();
     await dialog.getByRole('button', { name: 'Redeliver', exact: true }).click();
-    const link = page.getByRole('link', { name: 'See its run' });
+    const link = page.getByRole('link', { name: 'See the run' });
     await link.click();
     await page.getByRole('heading', { level: 1, name: 'push' }).waitFor();
     runPath = new URL(page.url()).pathname;

@@ -55,7 +55,7 @@ describeInBrowser('runs', () => {
 
   it('say what to do where there is none, and are filtered by the address', async () => {
     const page = await open('/flows/runs?status=Cancelled');
-    await page.getByText('No run matches').waitFor();
+    await page.getByText('No runs match').waitFor();
     await page.getByRole('link', { name: 'Clear the filters' }).click();
     await page.getByRole('link', { name: 'Failed' }).first().waitFor();
     await page.getByRole('combobox', { name: 'Status' }).selectOption('Failed');
@@ -66,7 +66,7 @@ describeInBrowser('runs', () => {
 
   it('appear in the list as they start', async () => {
     const page = await open(`/flows/runs?flowId=${APPROVAL_ID}`);
-    await page.getByText('No run matches').waitFor();
+    await page.getByText('No runs match').waitFor();
     await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
     await startRun(service().url, APPROVAL_ID);
     await page.getByRole('link', { name: 'Running' }).waitFor();
@@ -85,7 +85,7 @@ describeInBrowser('runs', () => {
     expect(await hindrances(page)).toEqual([]);
     await body.fill('{ "approved": true }');
     await dialog.getByRole('button', { name: 'Send signal' }).click();
-    await page.getByText('“decision” has the signal').waitFor();
+    await page.getByText('“decision” received the signal').waitFor();
     await page.locator('.title-line').getByText('Succeeded').waitFor();
     await page.getByRole('button', { name: /^refuse/ }).click();
     await page.getByText('Its condition after “decision” is false.').waitFor();

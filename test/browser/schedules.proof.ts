@@ -25,7 +25,7 @@ describeInBrowser('schedules', () => {
   it('are started now, with a way to the run', async () => {
     const page = await open('/flows/schedules');
     await page.getByRole('button', { name: 'Run now Nightly report' }).click();
-    await page.getByRole('link', { name: 'Show the run' }).click();
+    await page.getByRole('link', { name: 'See the run' }).click();
     await page.getByRole('heading', { level: 1, name: 'Nightly report' }).waitFor();
     await page.locator('.title-line').getByText('Succeeded').waitFor();
   });
@@ -70,7 +70,7 @@ describeInBrowser('a service without schedules', () => {
     await page.getByText('No flow has a schedule').waitFor();
     await expectNoHindrance(page);
     await page.getByRole('link', { name: 'Runs', exact: true }).click();
-    await page.getByText('Nothing has run yet').waitFor();
+    await page.getByText('No runs yet').waitFor();
     await expectNoHindrance(page);
   });
 });

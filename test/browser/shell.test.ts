@@ -7,13 +7,13 @@ describeInBrowser('the shell of the page', () => {
 
   it('shows an address that nobody has as such, with a way back', async () => {
     const page = await open('/flows/no/such/place');
-    await page.getByRole('heading', { level: 1, name: 'No such page' }).waitFor();
-    expect(await page.title()).toBe('No such page · Sluice');
+    await page.getByRole('heading', { level: 1, name: 'Page not found' }).waitFor();
+    expect(await page.title()).toBe('Page not found · Sluice');
     await page.getByRole('link', { name: 'Go to the overview' }).click();
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
     expect(new URL(page.url()).pathname).toBe('/flows');
     await page.goBack();
-    await page.getByRole('heading', { level: 1, name: 'No such page' }).waitFor();
+    await page.getByRole('heading', { level: 1, name: 'Page not found' }).waitFor();
   });
 
   it('keeps the colours that were chosen, from the first byte of the next page', async () => {
@@ -33,7 +33,7 @@ describeInBrowser('the shell of the page', () => {
     const page = await open('/flows');
     await page.getByRole('heading', { level: 1 }).waitFor();
     await page.keyboard.press('?');
-    await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+    await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await page.keyboard.press('g');

@@ -83,7 +83,7 @@ export function withQuery(
   return search.size === 0 ? path : `${path}?${search}`;
 }
 
-/** Reads `skip` of the address; what is no whole number is the beginning. */
+/** Reads `skip` of the address; anything but a whole number is the first page. */
 export function skipOf(query: URLSearchParams): number {
   const skip = Number(query.get('skip') ?? 0);
   return Number.isSafeInteger(skip) && skip > 0 ? skip : 0;

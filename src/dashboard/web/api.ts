@@ -1,6 +1,6 @@
 import { parseJson } from './json.ts';
 
-/** An answer of the API that is no success, or none at all (status 0). */
+/** A request that failed: the API refused it, or nothing answered (status 0). */
 export class ApiError extends Error {
   readonly status: number;
   readonly reason: string | undefined;
@@ -43,7 +43,7 @@ async function send(url: string, init: RequestInit): Promise<Response> {
     return await fetch(url, init);
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiError(0, 'The service does not answer; is it running?');
+    throw new ApiError(0, 'The service does not answer. Is it running?');
   }
 }
 
@@ -53,7 +53,7 @@ function errorOf(status: number, text: string): ApiError {
     if (typeof message === 'string')
       return new ApiError(status, message, typeof reason === 'string' ? reason : undefined);
   } catch {
-    // What is no JSON comes from a proxy in between; its status is all there is to say.
+    // A proxy in between answers with something other than JSON; then only its status is known.
   }
   return new ApiError(status, `The service answered ${status}`);
 }

@@ -28,7 +28,7 @@ let retryMs = FIRST_RETRY_MS;
 let retryTimer: ReturnType<typeof setTimeout> | undefined;
 let wasOpen = false;
 
-/** Opens the stream and keeps it open while somebody looks: a browser has six connections to one host for all its tabs. */
+/** Opens the stream and keeps it open while the tab is visible: a browser has six connections to one host for all its tabs. */
 export function startLive(): void {
   connect();
   document.addEventListener('visibilitychange', () => {

@@ -34,7 +34,7 @@ export interface StepMark extends Look {
 
 export type JudgedDelivery = Pick<Delivery, 'rejected' | 'mode' | 'statusCode' | 'reason'>;
 
-/** What became of a delivery. One that a gate refused and that was let in all the same is neither good nor bad. */
+/** What became of a delivery. One that a gate refused and that was let in anyway is neither good nor bad. */
 export function deliveryLook({
   rejected,
   mode,
@@ -45,7 +45,7 @@ export function deliveryLook({
   const title = reason === null ? {} : { title: reason };
   if (statusCode >= 400) return { tone: 'bad', icon: 'cross', text: 'Refused', ...title };
   if (mode === 'Enforce' && reason === 'nonce_replayed') {
-    return { tone: 'quiet', icon: 'replay', text: 'Duplicate', title: 'Answered with the run of the first one' };
+    return { tone: 'quiet', icon: 'replay', text: 'Duplicate', title: 'Answered with the run of the first delivery' };
   }
   return { tone: 'warn', icon: 'warn', text: 'Let in', ...title };
 }
@@ -58,7 +58,7 @@ const EVENTS: Readonly<Record<string, LookRow>> = {
   'step.started': ['busy', 'play', 'started'],
   'step.completed': ['good', 'check', 'succeeded'],
   'step.failed': ['bad', 'cross', 'failed'],
-  'step.retried': ['warn', 'replay', 'failed, will be tried again'],
+  'step.retried': ['warn', 'replay', 'failed, will retry'],
   'step.skipped': ['quiet', 'skip', 'skipped'],
   'signal.received': ['busy', 'deliveries', 'Signal received'],
 };
@@ -103,21 +103,21 @@ export const REASONS: Readonly<Record<Reason, string>> = {
   body_too_large: 'The body is larger than the cap.',
   unknown_flow: 'No webhook has this address.',
   flow_disabled: 'The flow is disabled.',
-  invalid_json: 'The content type says JSON and the body is not.',
-  ip_not_allowed: 'The client is not in the allow list.',
-  ip_denied: 'The client is in the deny list.',
-  rate_limited: 'The bucket of permits was empty.',
-  signature_missing: 'The signature header is absent.',
-  signature_malformed: 'The signature is not in the form of the scheme.',
-  signature_mismatch: 'No configured key makes this signature.',
+  invalid_json: 'The content type says JSON, but the body is not JSON.',
+  ip_not_allowed: 'The client’s address is not on the allow list.',
+  ip_denied: 'The client’s address is on the deny list.',
+  rate_limited: 'Too many deliveries: the rate limit had no permit left.',
+  signature_missing: 'The signature header is missing.',
+  signature_malformed: 'The signature does not have the format of the scheme.',
+  signature_mismatch: 'The signature matches none of the configured keys.',
   key_not_configured: 'The trigger has no key to verify with.',
   sha1_not_allowed: 'The scheme needs SHA-1, which is switched off.',
   verifier_error: 'The verifier failed.',
-  timestamp_missing: 'The timestamp is required and absent.',
-  timestamp_malformed: 'The timestamp is no number.',
-  timestamp_skew: 'The timestamp is too far from the time here.',
+  timestamp_missing: 'The required timestamp is missing.',
+  timestamp_malformed: 'The timestamp is not a number.',
+  timestamp_skew: 'The timestamp is too far from the clock of the service.',
   nonce_replayed: 'A delivery with this nonce was accepted before.',
-  store_unavailable: 'The store could not take it.',
+  store_unavailable: 'The store could not save the delivery.',
 };
 
 /** What each part of the pipeline is called. */

@@ -76,10 +76,10 @@ function TopBar() {
 }
 
 const LIVE_TEXTS: Readonly<Record<LiveState, readonly [text: string, title: string]>> = {
-  connecting: ['Connecting', 'Connecting to the stream of events'],
-  live: ['Live', 'Shows what happens as it happens; click to pause'],
-  paused: ['Paused', 'Nothing changes by itself; click to go on'],
-  offline: ['Offline', 'The stream of events broke off; trying again'],
+  connecting: ['Connecting', 'Connecting to live updates'],
+  live: ['Live', 'This page updates live; click to pause'],
+  paused: ['Paused', 'Live updates are paused; click to resume'],
+  offline: ['Offline', 'Live updates stopped; reconnecting'],
 };
 
 function LiveButton() {
@@ -109,7 +109,7 @@ function Content() {
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
   const match = matchRoute(routes, path);
-  // Whoever comes to another page by keyboard starts at its heading.
+  // A keyboard starts at the heading of the new page.
   useEffect(() => {
     if (isFirst.current) isFirst.current = false;
     else main.current?.querySelector<HTMLElement>('h1')?.focus({ preventScroll: true });
@@ -126,8 +126,8 @@ function Content() {
 
 function NoSuchPage({ path }: { path: string }) {
   return (
-    <Page title="No such page">
-      <Empty icon="search" title={`Nothing is at ${path}`}>
+    <Page title="Page not found">
+      <Empty icon="search" title={`There is no page at ${path}`}>
         <p>
           The address may be mistyped. <a href="/flows">Go to the overview</a>
         </p>
@@ -139,7 +139,7 @@ function NoSuchPage({ path }: { path: string }) {
 function KeyHelp() {
   if (!useShared(keyHelp)) return null;
   return (
-    <Dialog title="Keys" onClose={() => keyHelp.set(false)}>
+    <Dialog title="Keyboard shortcuts" onClose={() => keyHelp.set(false)}>
       <dl class="key-list">
         {KEYS.map(([keys, does]) => (
           <div key={keys}>
@@ -197,7 +197,7 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ['j  k', 'Next, previous row'],
   ['Enter', 'Open the row'],
   ['/', 'Search'],
-  ['?', 'These keys'],
+  ['?', 'These shortcuts'],
 ];
 
 /** How long `g` waits for the letter of the place to go to. */

@@ -53,7 +53,7 @@ function Filters({ flows }: { flows: readonly Flow[] }) {
         name="outcome"
         label="Outcome"
         choices={[
-          { value: '', text: 'Every outcome' },
+          { value: '', text: 'All outcomes' },
           { value: 'accepted', text: 'Passed every gate' },
           { value: 'rejected', text: 'Failed a gate or refused' },
         ]}
@@ -61,13 +61,13 @@ function Filters({ flows }: { flows: readonly Flow[] }) {
       <SelectFilter
         name="flowId"
         label="Flow"
-        choices={[{ value: '', text: 'Every flow' }, ...flows.map(({ id, name }) => ({ value: id, text: name }))]}
+        choices={[{ value: '', text: 'All flows' }, ...flows.map(({ id, name }) => ({ value: id, text: name }))]}
       />
       <SelectFilter
         name="reason"
         label="Reason"
         choices={[
-          { value: '', text: 'Every reason' },
+          { value: '', text: 'All reasons' },
           ...Object.keys(REASONS).map((reason) => ({ value: reason, text: words(reason) })),
         ]}
       />
@@ -104,7 +104,7 @@ function NoDeliveries() {
   const [query] = useQuery();
   if (isNarrowed(query, 'deliveries')) {
     return (
-      <Empty icon="search" title="No delivery is like that">
+      <Empty icon="search" title="No deliveries match">
         <button type="button" class="button" onClick={() => navigate('/flows/deliveries')}>
           Show all deliveries
         </button>
@@ -112,10 +112,10 @@ function NoDeliveries() {
     );
   }
   return (
-    <Empty icon="deliveries" title="No delivery came in yet">
+    <Empty icon="deliveries" title="No deliveries yet">
       <p>
-        <a href="/flows">The overview</a> has a command that sends one; each flow under <a href="/flows/flows">Flows</a>{' '}
-        has the address for its publisher.
+        <a href="/flows">The overview</a> has a command that sends one. Each flow under <a href="/flows/flows">Flows</a>{' '}
+        shows the address for its publisher.
       </p>
     </Empty>
   );

@@ -12,7 +12,7 @@ import { DeliveryPill, Icon, ModePill, ReasonText } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { DryRunButton } from './dry-run.tsx';
-import { Hints, SignaturePanel, StoryPanel } from './gate-results.tsx';
+import { GateResultsPanel, Hints, SignaturePanel } from './gate-results.tsx';
 import { RedeliverOne } from './redeliver.tsx';
 
 /** One delivery: what each gate said of it, what would help, and what it carried. */
@@ -70,7 +70,7 @@ function Detail({ delivery }: { delivery: DeliveryDetail }) {
       <Hints hints={delivery.hints} />
       <div class="split">
         <div>
-          <StoryPanel delivery={delivery} />
+          <GateResultsPanel delivery={delivery} />
           {delivery.signature === null ? null : <SignaturePanel signature={delivery.signature} />}
         </div>
         <div>
@@ -90,7 +90,7 @@ function Relatives({ delivery: { redeliveredAs, redeliveredFrom } }: { delivery:
         <p class="notice good">
           <Icon name="replay" />
           <span>
-            It was redelivered and accepted as{' '}
+            This delivery was redelivered and accepted as{' '}
             <a href={`/flows/deliveries/${redeliveredAs}`}>{shortId(redeliveredAs)}</a>.
           </span>
         </p>
@@ -99,8 +99,8 @@ function Relatives({ delivery: { redeliveredAs, redeliveredFrom } }: { delivery:
         <p class="notice busy">
           <Icon name="replay" />
           <span>
-            A redelivery of <a href={`/flows/deliveries/${redeliveredFrom}`}>{shortId(redeliveredFrom)}</a>, which was
-            refused.
+            This is a redelivery of <a href={`/flows/deliveries/${redeliveredFrom}`}>{shortId(redeliveredFrom)}</a>,
+            which was refused.
           </span>
         </p>
       )}
@@ -118,7 +118,7 @@ function FactsPanel({ delivery }: { delivery: DeliveryDetail }) {
     ['Flow', flowId === null ? 'unknown' : <a href={`/flows/flows/${flowId}`}>{name}</a>],
     ['Trigger', triggerKey ?? '–'],
     ['Run', runId === null ? 'none' : <a href={`/flows/runs/${runId}`}>{shortId(runId)}</a>],
-    ['Answered', String(statusCode)],
+    ['Response', String(statusCode)],
     ['Reason', <ReasonText key="r" reason={reason} />],
     ['Mode', <ModePill key="m" mode={mode} />],
     ['Scheme', scheme ?? 'none'],
@@ -130,7 +130,7 @@ function FactsPanel({ delivery }: { delivery: DeliveryDetail }) {
     ],
     ['Size', bytes(bodyBytes)],
     ['Took', duration(processingMs)],
-    ['Key', delivery.usedPreviousKey ? 'the previous one' : 'the current one, or none'],
+    ['Key', delivery.usedPreviousKey ? 'previous' : 'current, or none'],
   ];
   return (
     <Panel title="Facts">
@@ -199,11 +199,11 @@ function NoBody({ runId, bytes: count }: { runId: string | null; bytes: number }
   if (runId !== null) {
     return (
       <p class="muted">
-        The run has it: <a href={`/flows/runs/${runId}`}>see what it was started with</a>.
+        The run keeps the body: <a href={`/flows/runs/${runId}?view=input`}>see its input</a>.
       </p>
     );
   }
-  return <p class="muted">{count === 0 ? 'It had none.' : 'None of its bytes were kept.'}</p>;
+  return <p class="muted">{count === 0 ? 'The delivery had no body.' : 'The body was not kept.'}</p>;
 }
 
 function Raw({ text }: { text: string }) {

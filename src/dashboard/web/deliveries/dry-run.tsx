@@ -1,11 +1,11 @@
 import { useId, useState } from 'preact/hooks';
 import { ask } from '../api.ts';
-import type { Rehearsal } from '../api-types.ts';
+import type { DryRun } from '../api-types.ts';
 import { words } from '../format.ts';
 import { Dialog } from '../kit/overlays.tsx';
 import { Failure } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
-import { Hints, StoryList } from './gate-results.tsx';
+import { GateResults, Hints } from './gate-results.tsx';
 import { headersOf, headersText } from './header-lines.ts';
 
 interface DryRunProps {
@@ -31,26 +31,26 @@ export function DryRunButton(delivery: DryRunProps) {
 function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { readonly onClose: () => void }) {
   const [headerText, setHeaderText] = useState(() => headersText(headers));
   const [bodyText, setBodyText] = useState(body);
-  const [result, setResult] = useState<{ rehearsal?: Rehearsal; error?: unknown }>({});
+  const [result, setResult] = useState<{ answer?: DryRun; error?: unknown }>({});
   const ids = { headers: useId(), body: useId() };
-  const judge = async (event: Event) => {
+  const check = async (event: Event) => {
     event.preventDefault();
     try {
-      setResult({ rehearsal: await rehearse({ idOrSlug, headerText, bodyText }) });
+      setResult({ answer: await dryRun({ idOrSlug, headerText, bodyText }) });
     } catch (error) {
       setResult({ error });
     }
   };
   return (
     <Dialog title="Dry run" isWide onClose={onClose}>
-      <form onSubmit={judge}>
+      <form onSubmit={check}>
         <div class="dialog-body">
           <p>
-            Judged as if it came now, from this browser's address: nothing is created, no nonce and no permit is used
-            up. The browser adds headers of its own and leaves out those that only it may set.
+            The gates check this delivery as if it arrived now from this browser’s address. A dry run starts no run and
+            uses up no nonce and no permit. The browser adds its own headers and drops those that only it may set.
           </p>
           <label class="field" for={ids.headers}>
-            Headers, one a line
+            Headers, one per line
             <textarea
               id={ids.headers}
               class="low"
@@ -71,7 +71,7 @@ function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { read
           </label>
           <div role="status">
             {result.error === undefined ? null : <Failure error={result.error} />}
-            {result.rehearsal === undefined ? null : <Verdict rehearsal={result.rehearsal} />}
+            {result.answer === undefined ? null : <DryRunResult dryRun={result.answer} />}
           </div>
         </div>
         <footer class="dialog-foot">
@@ -79,7 +79,7 @@ function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { read
             Close
           </button>
           <button type="submit" class="button primary">
-            Judge
+            Check
           </button>
         </footer>
       </form>
@@ -87,19 +87,19 @@ function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { read
   );
 }
 
-function Verdict({ rehearsal: { statusCode, reason, mode, hints, story } }: { rehearsal: Rehearsal }) {
+function DryRunResult({ dryRun: { statusCode, reason, mode, hints, story } }: { dryRun: DryRun }) {
   const isRefused = statusCode >= 400;
   const tone = isRefused ? 'bad' : reason === null ? 'good' : 'warn';
   return (
     <>
       <p class="plan-line verdict-line">
         <Pill tone={tone} icon={isRefused ? 'cross' : reason === null ? 'check' : 'warn'}>
-          {`Would be answered ${statusCode}`}
+          {`Would answer ${statusCode}`}
         </Pill>
         <span>{`${reason === null ? 'passes every gate' : words(reason)}, in mode ${mode}`}</span>
       </p>
       <Hints hints={hints} />
-      <StoryList story={story} />
+      <GateResults results={story} />
     </>
   );
 }
@@ -110,11 +110,11 @@ interface Question {
   readonly bodyText: string;
 }
 
-function rehearse({ idOrSlug, headerText, bodyText }: Question): Promise<Rehearsal> {
-  return ask<Rehearsal>(`/webhooks/dry-run/${encodeURIComponent(idOrSlug)}`, {
+function dryRun({ idOrSlug, headerText, bodyText }: Question): Promise<DryRun> {
+  return ask<DryRun>(`/webhooks/dry-run/${encodeURIComponent(idOrSlug)}`, {
     method: 'POST',
     headers: headersOf(headerText),
-    // As bytes: a string would be given a content type that nobody typed.
+    // As bytes: the browser would give a string a content type of its own.
     rawBody: new TextEncoder().encode(bodyText),
   });
 }

@@ -5,9 +5,9 @@ import { Icon } from '../kit/pill.tsx';
 import type { IconName } from '../looks.ts';
 import { gateName, REASONS } from '../looks.ts';
 
-type Entry = DeliveryDetail['story'][number];
+type GateResult = DeliveryDetail['story'][number];
 
-const OUTCOMES: Readonly<Record<Entry['outcome'], readonly [IconName, string]>> = {
+const OUTCOMES: Readonly<Record<GateResult['outcome'], readonly [IconName, string]>> = {
   passed: ['check', 'good'],
   failed: ['cross', 'bad'],
   'not evaluated': ['skip', 'quiet'],
@@ -15,26 +15,26 @@ const OUTCOMES: Readonly<Record<Entry['outcome'], readonly [IconName, string]>> 
 };
 
 /** What each gate did, in pipeline order. */
-export function StoryPanel({ delivery }: { delivery: DeliveryDetail }) {
+export function GateResultsPanel({ delivery }: { delivery: DeliveryDetail }) {
   return (
     <Panel title="Gate by gate" aside="in pipeline order">
-      <StoryList story={delivery.story} />
+      <GateResults results={delivery.story} />
     </Panel>
   );
 }
 
-export function StoryList({ story }: { story: readonly Entry[] }) {
+export function GateResults({ results }: { results: readonly GateResult[] }) {
   return (
     <ol class="story">
-      {story.map((entry) => (
-        <StoryEntry key={entry.gate} entry={entry} />
+      {results.map((result) => (
+        <GateEntry key={result.gate} result={result} />
       ))}
     </ol>
   );
 }
 
-function StoryEntry({ entry }: { entry: Entry }) {
-  const { gate, outcome, reason, detail, facts, configured } = entry;
+function GateEntry({ result }: { result: GateResult }) {
+  const { gate, outcome, reason, detail, facts, configured } = result;
   const [icon, tone] = OUTCOMES[outcome];
   const isQuiet = tone === 'quiet';
   return (
@@ -87,7 +87,7 @@ export function Hints({ hints }: { hints: readonly string[] }) {
     <div class="notice warn hints">
       <Icon name="info" />
       <div>
-        <b>What would help</b>
+        <b>How to fix it</b>
         <ul>
           {hints.map((hint) => (
             <li key={hint}>{hint}</li>
@@ -107,10 +107,10 @@ export function SignaturePanel({ signature }: { signature: Readonly<Record<strin
     ),
   );
   return (
-    <Panel title="What is signed" aside="by the trigger in force">
+    <Panel title="Signed content" aside="by the current trigger">
       <Pairs pairs={flat} />
       <p class="muted fine">
-        Keys are shown as a fingerprint that is new with each start of the service: it tells two keys apart and says
+        Each key is shown as a fingerprint that changes whenever the service starts. It tells two keys apart and reveals
         nothing else.
       </p>
     </Panel>

@@ -31,7 +31,7 @@ export function ReadinessPanel({ readiness, title }: { readiness: Readiness; tit
           {`${counted(total, 'delivery', 'deliveries')}, ${count(refused)} failed a gate`}
           {watchedSince === null ? null : (
             <>
-              {'; the first '}
+              {', first '}
               <Time at={watchedSince} />
             </>
           )}
@@ -94,7 +94,7 @@ export function ReadinessPage() {
       trail={[['Deliveries', '/flows/deliveries']]}
       actions={
         <Segments
-          label="Deliveries looked at"
+          label="Time window"
           choices={WINDOWS}
           value={hours}
           onChange={(value) => changeQuery({ hours: value === '24' ? undefined : value })}
@@ -105,7 +105,7 @@ export function ReadinessPage() {
         {(triggers) =>
           triggers.length === 0 ? (
             <Empty icon="shield" title="No flow has a webhook trigger">
-              <p>What the gates of webhook triggers would refuse is counted here.</p>
+              <p>This page counts what the gates of webhook triggers would refuse.</p>
             </Empty>
           ) : (
             triggers.map((trigger) => (

@@ -39,7 +39,7 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
     <Dialog title="Redeliver refused deliveries" isWide onClose={onClose}>
       <div class="dialog-body">
         <p>
-          {`The newest ${count(LIMIT)} refused deliveries of ${flowName ?? 'every flow'}${reason === undefined ? '' : ` with the reason ${words(reason)}`}, judged again as of when they came, by the triggers as they are now.`}
+          {`The newest ${count(LIMIT)} refused deliveries of ${flowName ?? 'all flows'}${reason === undefined ? '' : ` with the reason ${words(reason)}`}, checked again as of the time they arrived, with the current triggers.`}
         </p>
         {plan.error === undefined ? null : <Failure error={plan.error} />}
         {plan.data === undefined && plan.error === undefined ? <Skeleton lines={4} /> : null}
@@ -74,7 +74,7 @@ function Groups({ items }: { items: readonly Redelivery[] }) {
     const key = `${item.outcome} ${item.reason ?? ''}`;
     groups.set(key, [...(groups.get(key) ?? []), item]);
   }
-  if (groups.size === 0) return <p class="muted">No refused delivery is like that.</p>;
+  if (groups.size === 0) return <p class="muted">No refused deliveries match.</p>;
   return (
     <ul class="groups">
       {[...groups].map(([key, members]) => {
@@ -87,7 +87,7 @@ function Groups({ items }: { items: readonly Redelivery[] }) {
             <span class="break">
               {first.reason === null ? first.message : `${words(first.reason)}: ${first.message}`}
             </span>
-            <a href={`/flows/deliveries/${first.redeliveredFrom}`}>for example</a>
+            <a href={`/flows/deliveries/${first.redeliveredFrom}`}>example</a>
           </li>
         );
       })}
@@ -182,8 +182,8 @@ export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
     <Dialog title="Redeliver" onClose={onClose}>
       <div class="dialog-body">
         <p>
-          It is judged again as of when it came, by the trigger as it is now. One refused delivery becomes one run at
-          most.
+          The gates check the delivery again as of the time it arrived, with the current trigger. A refused delivery
+          becomes at most one run.
         </p>
         {plan.error === undefined ? null : <Failure error={plan.error} />}
         {plan.data === undefined && plan.error === undefined ? <Skeleton lines={2} /> : null}
@@ -200,7 +200,7 @@ export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
           disabled={!canGo || isBusy}
           onClick={redeliver}
         >
-          {isForced ? 'Accept it all the same' : 'Redeliver'}
+          {isForced ? 'Accept it anyway' : 'Redeliver'}
         </button>
       </footer>
     </Dialog>
@@ -221,8 +221,8 @@ function Force({ isForced, onChange }: { isForced: boolean; onChange: (isForced:
     <label class="check">
       <input type="checkbox" checked={isForced} onChange={(event) => onChange(event.currentTarget.checked)} />
       <span>
-        Overrule the gates. Nobody has verified who sent it; the record will say that it was let in by force. What was
-        accepted before, or is no JSON, stays refused.
+        Overrule the gates. The sender is not verified, and the record will say that the delivery was forced. A delivery
+        that was accepted before, or is not JSON, stays refused.
       </span>
     </label>
   );
@@ -235,11 +235,11 @@ async function planFor({ id, receivedAt, flowId }: DeliveryDetail): Promise<Rede
   const body = { plan: true, since, until, limit: 500, ...(flowId === null ? {} : { flowId }) };
   const { items } = await ask<{ items: readonly Redelivery[] }>('/webhooks/redeliver', { method: 'POST', body });
   const found = items.find(({ redeliveredFrom }) => redeliveredFrom === id);
-  if (found === undefined) throw new Error('It was not refused, or is not kept any more');
+  if (found === undefined) throw new Error('The delivery was not refused, or is no longer kept');
   return found;
 }
 
 function announce({ outcome, message, runId }: Redelivery): void {
-  const link = runId === null ? undefined : { href: `/flows/runs/${runId}`, text: 'See its run' };
+  const link = runId === null ? undefined : { href: `/flows/runs/${runId}`, text: 'See the run' };
   toast(outcome === 'accepted' ? 'good' : 'bad', outcome === 'accepted' ? 'Redelivered and accepted.' : message, link);
 }

@@ -17,8 +17,9 @@ export async function startDrain({ id, name }: Flow, refresh: () => void): Promi
     title: `Drain ${name}?`,
     body: (
       <p>
-        Its triggers start no runs until you resume it. Webhooks go on answering 200: what they accept is held and runs
-        then. Runs in flight go on to their end.
+        Its triggers start no runs until you resume it, and its webhooks answer 403. Webhooks with{' '}
+        <code>webhookHoldDeliveries</code> keep accepting deliveries, which run once you resume. Runs in flight
+        continue.
       </p>
     ),
     action: 'Drain',
@@ -56,12 +57,12 @@ function DrainState({ state: { done, runsInFlight, held, since, runs } }: { stat
     <>
       <p class="verdict">
         <Pill tone={done ? 'good' : 'busy'} icon={done ? 'check' : 'spinner'}>
-          {done ? 'Drained: time to deploy' : `${counted(runsInFlight, 'run')} in flight`}
+          {done ? 'Drained: ready to deploy' : `${counted(runsInFlight, 'run')} in flight`}
         </Pill>
         <span>
           Since <Time at={since} />
         </span>
-        <span class="muted">{`${counted(held, 'delivery', 'deliveries')} held until it is resumed`}</span>
+        <span class="muted">{`${counted(held, 'delivery', 'deliveries')} held until you resume`}</span>
       </p>
       {runs.length === 0 ? null : (
         <Table
@@ -70,7 +71,7 @@ function DrainState({ state: { done, runsInFlight, held, since, runs } }: { stat
             { name: 'Started', cell: ({ startedAt }) => <Time at={startedAt} withClock /> },
             { name: 'Trigger', cell: ({ triggerKey }) => triggerKey },
             { name: 'Revision', cell: ({ revision }) => revision, align: 'end', isMinor: true },
-            { name: 'Stands at', cell: ({ steps }) => standsAt(steps) },
+            { name: 'Current step', cell: ({ steps }) => currentSteps(steps) },
           ]}
           rows={runs}
           keyOf={({ id }) => id}
@@ -81,7 +82,7 @@ function DrainState({ state: { done, runsInFlight, held, since, runs } }: { stat
   );
 }
 
-function standsAt(steps: Drain['runs'][number]['steps']): string {
+function currentSteps(steps: Drain['runs'][number]['steps']): string {
   const open = Object.entries(steps).filter(([, { status }]) => status === 'Running' || status === 'Pending');
   return open.map(([key, { waiting }]) => (waiting ? `${key} (waiting)` : key)).join(', ') || '–';
 }
@@ -89,7 +90,7 @@ function standsAt(steps: Drain['runs'][number]['steps']): string {
 async function act(flowId: string, verb: 'drain' | 'resume'): Promise<void> {
   try {
     await ask(`/flows/${flowId}/${verb}`, { method: 'POST' });
-    toast('good', verb === 'drain' ? 'Its triggers start no runs now.' : 'It starts runs again.');
+    toast('good', verb === 'drain' ? 'The flow starts no new runs.' : 'The flow starts runs again.');
   } catch (error) {
     toast('bad', messageOf(error));
   }
@@ -109,7 +110,7 @@ export function StartDialog({ flow, onClose }: { flow: Flow; onClose: () => void
     setBusy(true);
     try {
       const { runId } = await startRun(flow.id, { triggerKey, text });
-      toast('good', `${flow.name} runs.`, { href: `/flows/runs/${runId}`, text: 'See the run' });
+      toast('good', `${flow.name} started.`, { href: `/flows/runs/${runId}`, text: 'See the run' });
       onClose();
     } catch (error) {
       setFailure(messageOf(error));
@@ -122,7 +123,7 @@ export function StartDialog({ flow, onClose }: { flow: Flow; onClose: () => void
         <div class="dialog-body">
           {flow.triggers.length > 1 ? (
             <label class="field" for={ids.trigger}>
-              As if started by
+              Trigger
               <select
                 id={ids.trigger}
                 value={triggerKey}

@@ -85,8 +85,8 @@ async function switchFlow({ id, name, isEnabled }: Flow, refresh: () => void): P
       title: `Disable ${name}?`,
       body: (
         <p>
-          Its schedules start nothing and its webhooks answer 403; those with <code>webhookHoldDeliveries</code> go on
-          accepting, and what they accept runs once it is enabled. Runs in flight go on to their end.
+          Its schedules start no runs and its webhooks answer 403. Webhooks with <code>webhookHoldDeliveries</code> keep
+          accepting deliveries, which run once you enable the flow. Runs in flight continue.
         </p>
       ),
       action: 'Disable',
@@ -110,8 +110,8 @@ function Detail({ flow, refresh }: { flow: FlowDetail; refresh: () => void }) {
         <p class="notice warn">
           <Icon name="off" />
           <span>
-            The flow is disabled: nothing starts a run, and runs in flight go on.
-            {flow.held === 0 ? '' : ` ${counted(flow.held, 'delivery is', 'deliveries are')} held until it is enabled.`}
+            The flow is disabled: it starts no runs. Runs in flight continue.
+            {flow.held === 0 ? '' : ` ${counted(flow.held, 'delivery is', 'deliveries are')} held until you enable it.`}
           </span>
         </p>
       )}
@@ -156,7 +156,7 @@ function RecentRuns({ flowId }: { flowId: string }) {
       <Loaded of={runs}>
         {(list) =>
           list.length === 0 ? (
-            <Empty icon="runs" title="It has not run yet">
+            <Empty icon="runs" title="This flow has not run yet">
               <p>Send it a delivery with the command above, or start a run by hand.</p>
             </Empty>
           ) : (
@@ -192,8 +192,8 @@ function TriggersPanel({ flow }: { flow: FlowDetail }) {
   return (
     <Panel title="Triggers">
       {flow.triggers.length === 0 ? (
-        <Empty icon="play" title="It has no triggers">
-          <p>It can only be started by hand.</p>
+        <Empty icon="play" title="This flow has no triggers">
+          <p>You can only start it by hand.</p>
         </Empty>
       ) : (
         <ul class="trigger-list">
@@ -224,7 +224,7 @@ function Webhook({
       <p class="trigger-head">
         <Icon name="deliveries" />
         <b>{key}</b>
-        <span class="muted">{`webhook, ${scheme === null || scheme === undefined ? 'no signature is checked' : `signed as ${scheme}`}`}</span>
+        <span class="muted">{`webhook, ${scheme === null || scheme === undefined ? 'no signature check' : `signed as ${scheme}`}`}</span>
         {grade === null || grade === undefined ? null : <GradePill grade={grade} captured={captured ?? ''} />}
         {mode === undefined ? null : <ModePill mode={mode} />}
         <a href={`/flows/deliveries?flowId=${flowId}`}>Deliveries</a>
@@ -235,7 +235,7 @@ function Webhook({
       {captured === null || captured === undefined ? null : <p class="muted">{captured}</p>}
       {url === null || url === undefined ? (
         <p class="muted">
-          No address leads to it: give it a <code>webhookSlug</code>.
+          This trigger has no address: give it a <code>webhookSlug</code>.
         </p>
       ) : (
         <dl class="commands">

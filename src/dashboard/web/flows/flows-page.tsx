@@ -46,10 +46,10 @@ export function FlowsPage() {
 function FlowTable({ flows, isFiltered }: { flows: readonly Flow[]; isFiltered: boolean }) {
   if (flows.length === 0) {
     return isFiltered ? (
-      <Empty icon="search" title="No flow is like that" />
+      <Empty icon="search" title="No flows match" />
     ) : (
-      <Empty icon="flows" title="No flow is deployed">
-        <p>Put a manifest into the manifests folder and start the service again.</p>
+      <Empty icon="flows" title="No flows are deployed">
+        <p>Add a manifest to the manifests folder, then restart the service.</p>
       </Empty>
     );
   }

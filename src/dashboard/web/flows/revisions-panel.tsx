@@ -20,11 +20,11 @@ export function RevisionsPanel({ flowId, inForce }: { flowId: string; inForce: n
   );
   const [compared, setCompared] = useState<number | null>(null);
   return (
-    <Panel title="Revisions" aside="each run keeps to the one that it was started from">
+    <Panel title="Revisions" aside="each run keeps the revision it started with">
       <Loaded of={revisions}>
         {({ items, total }) =>
           items.length === 0 ? (
-            <Empty icon="flows" title="No revision is kept" />
+            <Empty icon="flows" title="No revisions are kept" />
           ) : (
             <>
               <ol class="revisions">
@@ -73,7 +73,7 @@ function RevisionEntry({ revision, isInForce, onCompare }: EntryProps) {
         ) : null}
         {findings.length === 0 ? null : <ClassPill name={gravestOf(findings)} />}
         {overrides.length === 0 ? null : (
-          <Pill tone="warn" icon="warn" title="It was refused, and deployed all the same">
+          <Pill tone="warn" icon="warn" title="The check refused it; it was deployed anyway">
             {`Allowed: ${overrides.join(', ')}`}
           </Pill>
         )}
@@ -103,7 +103,7 @@ function Differences({ flowId, from, to }: { flowId: string; from: number; to: n
     <Loaded of={diff}>
       {({ differences }) =>
         differences.length === 0 ? (
-          <Empty icon="check" title="They do not differ" />
+          <Empty icon="check" title="The revisions are identical" />
         ) : (
           <ul class="differences">
             {differences.map((difference) => (

@@ -51,7 +51,7 @@ export interface LaidEdge {
 export interface GraphLayout {
   readonly width: number;
   readonly height: number;
-  /** A loop stands before its children. */
+  /** A loop comes before its children. */
   readonly steps: readonly LaidStep[];
   readonly edges: readonly LaidEdge[];
 }

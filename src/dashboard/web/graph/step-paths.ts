@@ -9,7 +9,7 @@ export function pathOf(runtimeKey: string): string {
   return runtimeKey.replace(ITERATION, '.');
 }
 
-/** What stands before a step's own key: `lines.2.`, or nothing outside of loops. */
+/** What comes before a step's own key: `lines.2.`, or nothing outside of loops. */
 export function scopeOf(runtimeKey: string): string {
   return runtimeKey.slice(0, runtimeKey.lastIndexOf('.') + 1);
 }

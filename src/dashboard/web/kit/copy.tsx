@@ -4,7 +4,7 @@ import { Icon } from './pill.tsx';
 
 const SHOWN_MS = 1500;
 
-/** Puts a text on the clipboard. `label` names what it copies, for those who do not see where the button stands. */
+/** Puts a text on the clipboard. `label` names what it copies, for screen readers. */
 export function CopyButton({ text, label, children }: { text: string; label: string; children?: string }) {
   const [isDone, setDone] = useState(false);
   const copy = async () => {

@@ -81,7 +81,7 @@ function classOf({ align, isMinor }: Pick<Column<never>, 'align' | 'isMinor'>): 
   return [align === 'end' ? 'end' : '', isMinor ? 'minor' : ''].join(' ').trim();
 }
 
-/** The page of a list that the address says, and the steps to those beside it. */
+/** The page of a list that the address names, and buttons to the pages around it. */
 export function Pager({ total, skip, take }: { total: number; skip: number; take: number }) {
   const [, changeQuery] = useQuery();
   const go = (next: number) => changeQuery({ skip: next <= 0 ? undefined : String(next) });

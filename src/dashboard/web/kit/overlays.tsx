@@ -90,7 +90,7 @@ const SHOWN_MS = { good: 6000, bad: 12_000 };
 const toasts = createState<readonly Toast[]>([]);
 let lastId = 0;
 
-/** Says what became of what somebody did. */
+/** Says what an action led to. */
 export function toast(tone: Toast['tone'], message: string, link?: Toast['link']): void {
   lastId += 1;
   const id = lastId;

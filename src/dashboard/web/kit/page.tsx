@@ -95,7 +95,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   return (
     <div class="failure" role="alert">
       <Icon name="warn" />
-      <span>{isLogin ? 'Your login is not valid any more.' : messageOf(error)}</span>
+      <span>{isLogin ? 'Your login is no longer valid.' : messageOf(error)}</span>
       {isLogin ? (
         <button type="button" class="button" onClick={() => location.reload()}>
           Log in again

@@ -20,7 +20,7 @@ export function Pill({ tone, icon, children, title }: PillProps) {
   );
 }
 
-/** Where a run or a step stands. */
+/** The status of a run or a step. */
 export function StatusPill({ status }: { status: RunStatus | StepStatus }) {
   const [tone, icon, text] = STATUSES[status];
   return (
@@ -50,7 +50,7 @@ export function ModePill({ mode }: { mode: keyof typeof MODES }) {
   );
 }
 
-/** A picture beside text that says the same: hidden from screen readers. */
+/** A picture next to text that says the same: hidden from screen readers. */
 export function Icon({ name, spins = false }: { name: IconName; spins?: boolean }) {
   return (
     <svg class={spins ? 'icon spins' : 'icon'} viewBox="0 0 16 16" aria-hidden="true" focusable="false">

@@ -82,7 +82,7 @@ interface ChartProps {
 
 const HEIGHT = 168;
 
-/** Stacked bars over time; what the pointer is on stands in the line above. */
+/** Stacked bars over time; the line above shows the bar under the pointer. */
 function BarChart({ label, times, isByDay, series }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const [hovered, setHovered] = useState<number | null>(null);

@@ -82,9 +82,9 @@ function InFlightPanel() {
       <Loaded of={runs}>
         {({ items, total }) =>
           items.length === 0 ? (
-            <Empty icon="runs" title="No run is in flight">
+            <Empty icon="runs" title="No runs in flight">
               <p>
-                Runs that wait for a time, a retry or a signal stand here too.{' '}
+                Runs that wait for a time, a retry or a signal also appear here.{' '}
                 <a href="/flows/runs">See finished runs</a>
               </p>
             </Empty>
@@ -102,20 +102,20 @@ function FirstDelivery({ flows }: { flows: readonly Flow[] }) {
   const [first] = flows.flatMap(({ triggers }) => triggers.flatMap((trigger) => trigger.sendCommand ?? []));
   if (first === undefined) {
     return (
-      <Empty icon="flows" title="No flow has a webhook that can be called">
-        <p>Put a manifest with a webhook trigger and a slug into the manifests folder and start the service again.</p>
+      <Empty icon="flows" title="No webhook has an address">
+        <p>Add a manifest with a webhook trigger and a slug to the manifests folder, then restart the service.</p>
       </Empty>
     );
   }
   return (
     <div class="steps">
       <p>
-        Nothing has come in yet. This signs a sample as its publisher would and sends it here; run it where the service
-        was started:
+        No delivery has arrived yet. This command signs a sample as its publisher would and sends it here. Run it where
+        you started the service:
       </p>
       <CodeLine text={first} label="the command" />
       <p class="muted">
-        The delivery and its run show up on this page by themselves. <a href="/flows/flows">See all flows</a>
+        This page then shows the delivery and its run. <a href="/flows/flows">See all flows</a>
       </p>
     </div>
   );
@@ -126,9 +126,11 @@ function ReasonBars({ stats }: { stats: DeliveryStats }) {
   const reasons = reasonCounts(stats.counts);
   if (reasons.length === 0) {
     return (
-      <Empty icon="shield" title={stats.total === 0 ? 'No delivery came in these hours' : 'Every delivery passed'}>
+      <Empty icon="shield" title={stats.total === 0 ? 'No deliveries in the last 24 hours' : 'Every delivery passed'}>
         <p>
-          {stats.total === 0 ? 'What fails a gate is counted here.' : `${count(stats.total)} in the last 24 hours.`}
+          {stats.total === 0
+            ? 'This panel counts deliveries that fail a gate.'
+            : `${count(stats.total)} in the last 24 hours.`}
         </p>
       </Empty>
     );

@@ -69,7 +69,7 @@ export interface TraceEntry {
   readonly error: string | null;
 }
 
-/** What a step's record keeps of its conditions; anything else that stands there is left out. */
+/** What a step's record keeps of its conditions; anything else is left out. */
 export function entriesOf(trace: unknown): TraceEntry[] {
   if (!Array.isArray(trace)) return [];
   return trace.flatMap((entry: unknown): TraceEntry[] => {

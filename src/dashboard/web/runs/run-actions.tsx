@@ -20,9 +20,7 @@ export function RunActions({ outline: { run, control }, refresh }: RunActionsPro
     const isSure = await confirm({
       title: 'Run again?',
       body: (
-        <p>
-          A new run of the newest revision starts with what started this one. Steps that send or charge do so again.
-        </p>
+        <p>This starts a new run of the newest revision with the same input. Steps that send or charge do so again.</p>
       ),
       action: 'Run again',
     });
@@ -70,7 +68,7 @@ function CancelDialog({ runId, onClose, onDone }: { runId: string; onClose: () =
     <Dialog title="Cancel this run?" onClose={onClose}>
       <form onSubmit={(event) => void send(event)}>
         <div class="dialog-body">
-          <p>Steps that run are told to stop; those that wait are not started. It cannot be taken back.</p>
+          <p>Running steps are told to stop, and waiting steps do not start. You cannot undo this.</p>
           <label class="field">
             Reason, kept with the run
             <input maxLength={MAX_REASON} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
@@ -245,19 +243,18 @@ const cancelRun = (runId: string, reason: string) =>
     `/runs/${runId}/cancel`,
     { body: reason === '' ? {} : { reason } },
     ({ closedImmediately }) =>
-      closedImmediately ? 'The run is cancelled' : 'Accepted: the run ends as soon as its running steps have',
+      closedImmediately ? 'The run is cancelled' : 'Cancelling: the run ends when its running steps have ended',
   );
 
 const retryStep = (runId: string, stepKey: string) =>
   command<Outcome>(`/runs/${runId}/steps/${encodeURIComponent(stepKey)}/retry`, {}, ({ message }) => message);
 
-const rerunRun = (runId: string) =>
-  command<{ runId: string }>(`/runs/${runId}/rerun`, {}, () => 'A new run was started');
+const rerunRun = (runId: string) => command<{ runId: string }>(`/runs/${runId}/rerun`, {}, () => 'A new run started');
 
 const sendSignal = (runId: string, name: string, body: string) =>
   command<{ delivered: boolean; stepKey: string | null }>(
     `/runs/${runId}/signals/${encodeURIComponent(name)}`,
     { rawBody: body },
     ({ delivered, stepKey }) =>
-      delivered ? `“${stepKey}” has the signal` : 'The signal is kept for the first step that waits for it',
+      delivered ? `“${stepKey}” received the signal` : 'The signal is kept for the first step that waits for it',
   );

@@ -158,7 +158,7 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
   const { run, control, steps, loops } = outline;
   const waiting = run.status === 'Running' ? steps.filter(({ signalName }) => signalName !== null) : [];
   const failed = steps.filter(({ status, error }) => status === 'Failed' && !STOPS.has(error?.code ?? ''));
-  // A failed step of a run that succeeded is one that somebody had foreseen.
+  // A run that succeeded although a step failed has a step that runs after the failure.
   const isHandled = run.status === 'Succeeded';
   return (
     <div class="run-notices">
@@ -192,7 +192,7 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
             </button>{' '}
             {`failed ${failureText(stepKey, attempts.length, loops)}`}
             {error === null ? null : `: ${error.message}`}
-            {isHandled ? '. A later step dealt with it.' : ''}
+            {isHandled ? '. A later step handled it.' : ''}
           </span>
           <RetryButton run={run} stepKey={stepKey} refresh={refresh} />
         </div>
@@ -217,7 +217,7 @@ function WaitNotice({ step, outline, refresh }: { step: StepOutline; outline: Ru
         {` waits for the signal “${signalName}”`}
         {dueAt === null ? null : (
           <>
-            {'; it gives up '}
+            {', gives up '}
             <Time at={dueAt} />
           </>
         )}
@@ -258,7 +258,7 @@ function TriggerPanel({ runId }: { runId: string }) {
           <>
             <h3>Body</h3>
             {triggerBody === null ? (
-              <p class="muted">The run was started without a body.</p>
+              <p class="muted">The run started without a body.</p>
             ) : (
               <JsonView value={triggerBody} label="Body" />
             )}

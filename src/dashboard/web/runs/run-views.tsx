@@ -37,7 +37,7 @@ export function GraphView({ outline, selected, onSelect }: ViewProps) {
   );
 }
 
-/** Of a step of a loop that failed in some iteration whoever looks wants to see that one. */
+/** The first iteration in which a step of a loop failed: the one that a reader looks for. */
 async function firstFailure(runId: string, path: string): Promise<string | undefined> {
   const loopKey = loopAround(firstKeyAt(path)) ?? '';
   try {
@@ -265,7 +265,7 @@ export function TimelineView({ outline, selected, onSelect }: ViewProps) {
                 <button type="button" class="button" disabled={events.isLoading} onClick={() => setTake(take + PAGE)}>
                   Show earlier events
                 </button>
-                <span class="muted">{`${(loaded[0]?.sequence ?? 1) - 1} came before these`}</span>
+                <span class="muted">{`${(loaded[0]?.sequence ?? 1) - 1} earlier events`}</span>
               </p>
             ) : null}
             <ol class="timeline">
@@ -279,7 +279,7 @@ export function TimelineView({ outline, selected, onSelect }: ViewProps) {
                 />
               ))}
             </ol>
-            {run.completedAt === null ? <p class="muted timeline-open">The run goes on.</p> : null}
+            {run.completedAt === null ? <p class="muted timeline-open">The run is still in flight.</p> : null}
           </>
         )}
       </Loaded>

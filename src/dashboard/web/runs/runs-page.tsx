@@ -48,8 +48,8 @@ export function RunsPage() {
     <Page title="Runs">
       <div class="filters">
         <SelectFilter name="flowId" label="Flow" choices={[{ value: '', text: 'All flows' }, ...flowChoices]} />
-        <SelectFilter name="status" label="Status" choices={[{ value: '', text: 'Any status' }, ...statusChoices]} />
-        <SearchFilter label="Id, flow, trigger or delivery" />
+        <SelectFilter name="status" label="Status" choices={[{ value: '', text: 'All statuses' }, ...statusChoices]} />
+        <SearchFilter label="Search id, flow, trigger or delivery" />
       </div>
       <Panel title="Runs" aside={runs.data === undefined ? undefined : count(runs.data.total)} isFlush>
         <Loaded of={runs} lines={8}>
@@ -79,7 +79,7 @@ export function RunsPage() {
 function NoRuns({ isFiltered, flows }: { isFiltered: boolean; flows: readonly Flow[] }) {
   if (isFiltered) {
     return (
-      <Empty icon="search" title="No run matches">
+      <Empty icon="search" title="No runs match">
         <p>
           <a href="/flows/runs">Clear the filters</a> to see all runs.
         </p>
@@ -88,10 +88,10 @@ function NoRuns({ isFiltered, flows }: { isFiltered: boolean; flows: readonly Fl
   }
   const slug = flows.flatMap(({ triggers }) => triggers).find((trigger) => trigger.slug)?.slug;
   return (
-    <Empty icon="runs" title="Nothing has run yet">
+    <Empty icon="runs" title="No runs yet">
       {slug === undefined || slug === null ? (
         <p>
-          A run begins when a delivery is accepted, a schedule fires, or somebody starts one from a{' '}
+          A run begins when a delivery is accepted, a schedule fires, or you start one from a{' '}
           <a href="/flows/flows">flow</a>.
         </p>
       ) : (

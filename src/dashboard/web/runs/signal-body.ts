@@ -2,7 +2,7 @@ import type { Graph } from '../graph/graph.ts';
 
 /**
  * A body for the signal that a step waits for: the members that conditions after it read, with the values that they
- * are compared with. What somebody then changes is a value and not the shape.
+ * are compared with. A person then changes values, not the shape.
  */
 export function suggestBody(graph: Graph, stepKey: string): Record<string, unknown> {
   // The keys of steps hold letters, digits, "_" and "-" alone: none of them means something in a pattern.

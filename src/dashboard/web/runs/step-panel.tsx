@@ -30,7 +30,7 @@ export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProp
   const siblings = useSiblings(stepKey, outline);
   const own = siblings.find((each) => each.stepKey === stepKey);
   useEffect(() => {
-    // On a narrow screen the panel stands below the view, where nobody would look for it.
+    // On a narrow screen the panel is below the view, out of sight.
     if (matchMedia(NARROW).matches) panel.current?.scrollIntoView({ block: 'start', behavior: 'smooth' });
   }, []);
   return (
@@ -94,7 +94,7 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
           <p>{step.error.message}</p>
           <p class="muted">
             <code>{step.error.code}</code>
-            {step.error.retryable ? ', another attempt could end differently' : ', another attempt would end the same'}
+            {step.error.retryable ? ', a retry may succeed' : ', a retry would fail again'}
           </p>
         </div>
       )}
@@ -126,7 +126,7 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
         <>
           <h3>Output</h3>
           {step.output === null ? (
-            <p class="muted">None.</p>
+            <p class="muted">No output.</p>
           ) : (
             <StepValue value={step.output} isCut={isCut} label="Output" whole={`${path}/output`} />
           )}
@@ -162,7 +162,7 @@ function StateDetail({ state }: { state: StepState }) {
     case 'wait':
       return (
         <span>
-          looks again <Time at={state.until} />
+          checks again <Time at={state.until} />
         </span>
       );
     default:
@@ -247,7 +247,7 @@ function AttemptList({ attempts, path, total }: AttemptListProps) {
           </li>
         ))}
       </ol>
-      {total > newest.length ? <p class="muted">{`${total - newest.length} earlier ones are not shown.`}</p> : null}
+      {total > newest.length ? <p class="muted">{`${total - newest.length} earlier attempts are not shown.`}</p> : null}
     </>
   );
 }
@@ -270,7 +270,7 @@ function ConditionList({ entries, isBare = false }: ConditionListProps) {
             <code class="break">{expression}</code>
             {error !== null ? (
               <Pill tone="bad" icon="warn">
-                no answer
+                error
               </Pill>
             ) : (
               <Pill tone={result === true ? 'good' : 'quiet'} icon={result === true ? 'check' : 'cross'}>

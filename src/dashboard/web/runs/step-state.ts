@@ -1,7 +1,7 @@
 import type { RunOutline, StepOutline, StepStatus } from '../api-types.ts';
 import { type Look, STATUSES, type StepMark } from '../looks.ts';
 
-/** As much of a step as tells where it stands. */
+/** As much of a step as its state needs. */
 export interface StepTimes {
   readonly stepType: string;
   readonly status: StepStatus;
@@ -16,7 +16,7 @@ export interface StepTimes {
   }[];
 }
 
-/** Where a step stands, one word finer than its status: what is Pending may not be reached, due, or wait for something. */
+/** The state of a step, finer than its status: what is Pending may not be reached, due, or wait for something. */
 export type StepState =
   | { readonly kind: 'status'; readonly status: Exclude<StepStatus, 'Pending'> }
   | { readonly kind: 'ahead' }
@@ -57,7 +57,7 @@ interface Counted {
   readonly count: number;
 }
 
-/** The gravest first: of many iterations of one step the picture shows what somebody has to look at. */
+/** The gravest first: of many iterations of one step the picture shows what needs a look. */
 const GRAVITY: readonly StepStatus[] = ['Failed', 'Running', 'Pending', 'Succeeded', 'Skipped'];
 
 interface ChildCounts {
@@ -86,7 +86,7 @@ export function childCounts(children: readonly Counted[]): Map<string, ChildCoun
   );
 }
 
-/** How a step that stands so is shown. What waits for somebody to do something stands out from what waits for time. */
+/** How a state is shown. What waits for a person looks different from what waits for time. */
 export function lookOf(state: StepState): Look {
   const text = stateText(state);
   switch (state.kind) {

@@ -10,7 +10,7 @@ const LEAST_MS = 400;
 /** A run of thousands of steps takes long to answer for; asking may keep the service busy a fifth of the time at most. */
 const REST_FACTOR = 4;
 
-/** Where a run stands, asked for again when something happens to it. */
+/** The outline of a run, asked for again when something happens to it. */
 export function useRunOutline(runId: string): Resource<RunOutline> {
   const resource = useResource<RunOutline>(`/runs/${runId}/outline`);
   const askAgain = usePatience(resource);

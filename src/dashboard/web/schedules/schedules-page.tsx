@@ -47,7 +47,7 @@ function NoSchedules() {
   return (
     <Empty icon="schedules" title="No flow has a schedule">
       <p>
-        Give a flow a trigger such as <code>{CRON_TRIGGER}</code> in its manifest and start the service anew.
+        Add a trigger such as <code>{CRON_TRIGGER}</code> to a manifest, then restart the service.
       </p>
     </Empty>
   );
@@ -75,7 +75,7 @@ function ScheduleRow({ schedule, refresh }: { schedule: Schedule; refresh: () =>
         </a>
         <span class="muted">{triggerKey}</span>
         {flowIsEnabled ? null : (
-          <Pill tone="warn" icon="off" title="Its times pass without a run">
+          <Pill tone="warn" icon="off" title="A disabled flow starts no runs">
             Flow disabled
           </Pill>
         )}
@@ -131,7 +131,7 @@ function When({ label, at, timeZone, never }: WhenProps) {
 interface ActionProps {
   readonly icon: IconName;
   readonly text: string;
-  /** Names the schedule for those who do not see in which row the button stands. */
+  /** Names the schedule for screen readers, which do not see the row. */
   readonly about: string;
   readonly isOff: boolean;
   readonly onClick: () => void;
@@ -199,16 +199,16 @@ function CronDialog({ schedule, onClose, onChanged }: CronDialogProps) {
             />
           </label>
           <p class="muted">
-            Minute, hour, day, month, weekday; a sixth field in front is the second.{' '}
+            Minute, hour, day, month, weekday; an optional first field sets the second.{' '}
             {expression === manifestCron ? (
               'This is what the manifest says.'
             ) : (
               <>
-                It goes before the manifest’s{' '}
+                It overrides the manifest’s{' '}
                 <button type="button" class="link" onClick={() => setText(manifestCron)}>
                   <code>{manifestCron}</code>
                 </button>{' '}
-                until that is set again.
+                until you change it back.
               </>
             )}
           </p>
@@ -234,8 +234,8 @@ function CronDialog({ schedule, onClose, onChanged }: CronDialogProps) {
 }
 
 function Preview({ times, timeZone }: { times: readonly string[] | undefined; timeZone: string }) {
-  if (times === undefined) return <p class="muted">Working out the next times</p>;
-  if (times.length === 0) return <p>It never fires again.</p>;
+  if (times === undefined) return <p class="muted">Calculating the next times</p>;
+  if (times.length === 0) return <p>This expression never fires again.</p>;
   return (
     <>
       <h3>The next times</h3>
@@ -264,7 +264,7 @@ const pathOf = ({ jobId }: Schedule, verb: string) => `/schedules/${encodeURICom
 async function commandSchedule(schedule: Schedule, verb: 'pause' | 'resume' | 'trigger'): Promise<boolean> {
   try {
     const { message, runId } = await ask<Outcome>(pathOf(schedule, verb), { method: 'POST' });
-    toast('good', message, runId === undefined ? undefined : { href: `/flows/runs/${runId}`, text: 'Show the run' });
+    toast('good', message, runId === undefined ? undefined : { href: `/flows/runs/${runId}`, text: 'See the run' });
     return true;
   } catch (error) {
     toast('bad', messageOf(error));
