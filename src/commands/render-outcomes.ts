@@ -1,7 +1,7 @@
-import type { DeployOutcome, Finding, FindingClass, Recipe } from '../model/finding.ts';
+import { type DeployOutcome, FINDING_CLASSES, type Finding, type FindingClass, type Recipe } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
 
-const CLASSES = ['breaking', 'caution', 'safe'] as const satisfies readonly FindingClass[];
+const CLASSES = FINDING_CLASSES.toReversed();
 /** Wide enough for a sentence, narrow enough for the code block of a pull request. */
 const COLUMNS = 110;
 const SHORT = 90;

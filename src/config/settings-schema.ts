@@ -1,6 +1,7 @@
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { isSecretEntry } from '../manifest/read-secret.ts';
+import { ENFORCEMENT_MODES } from '../model/manifest.ts';
 
 /**
  * Everything an operator can set. The schema is the documentation: each option has the variable that sets it and, in
@@ -67,11 +68,7 @@ export const settingsSchema = z.strictObject({
     'sqlite:PATH or sqlite::memory: (this version has no PostgreSQL store)',
   ),
   manifests: option(z.string().min(1).default('manifests'), 'SLUICE_MANIFESTS', 'the path of a folder'),
-  enforcementMode: option(
-    oneOf(['Off', 'Audit', 'Enforce']).default('Off'),
-    'SLUICE_ENFORCEMENT_MODE',
-    'Off, Audit or Enforce',
-  ),
+  enforcementMode: option(oneOf(ENFORCEMENT_MODES).default('Off'), 'SLUICE_ENFORCEMENT_MODE', 'Off, Audit or Enforce'),
   maxBodyBytes: option(
     integer(1, 268_435_456).default(1_048_576),
     'SLUICE_MAX_BODY_BYTES',

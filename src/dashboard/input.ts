@@ -4,6 +4,7 @@ import { HttpError } from '../errors.ts';
 import { MAX_DEPTH } from '../expressions/values.ts';
 import { nearestName } from '../manifest/issues.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
+import { GUID } from '../model/manifest.ts';
 
 /*
  * The parts that schemas of queries and paths are made of. Their text comes from people, so each says what it was given
@@ -12,7 +13,6 @@ import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
  */
 
 const MAX_WHOLE_NUMBER = 2_147_483_647;
-const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 const GIVEN_TWICE = 'was given more than once; give it once';
 const text = () => z.string({ error: GIVEN_TWICE });

@@ -7,7 +7,7 @@ import type { Catalog } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { type LoadedFlow, loadManifests, parseManifest, parseManifests } from '../manifest/load.ts';
 import { forbiddenReferences } from '../manifest/stored.ts';
-import type { DeployOutcome, FindingClass } from '../model/finding.ts';
+import { DEPLOY_ACTIONS, type DeployOutcome, type FindingClass } from '../model/finding.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { createTriggerTable, type TriggerTable } from '../webhooks/triggers.ts';
@@ -221,10 +221,7 @@ function tellReload({ isValid, issues, outcomes, doubts }: Reload, logger: Logge
     return;
   }
   const counts = Object.fromEntries(
-    (['created', 'updated', 'unchanged', 'refused'] as const).map((action) => [
-      action,
-      outcomes.filter((outcome) => outcome.action === action).length,
-    ]),
+    DEPLOY_ACTIONS.map((action) => [action, outcomes.filter((outcome) => outcome.action === action).length]),
   );
   logger.info({ ...counts, warnings: [...lines, ...doubts] }, 'the manifests were reloaded');
 }

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type Clock, deletionGuard } from '../model/clock.ts';
+import { type Clock, DAY_MS, deletionGuard, MINUTE_MS } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 
 /** Deletes what has expired, in the background. */
@@ -18,8 +18,7 @@ export interface RetentionServices {
   readonly runRetentionDays?: number | undefined;
 }
 
-const SWEEP_EVERY_MS = 60_000;
-const DAY_MS = 86_400_000;
+const SWEEP_EVERY_MS = MINUTE_MS;
 /**
  * A delivery is judged by the time it came at and stored later, after its body trickled in and a verifier thought about it.
  * Its nonce must still be there then, so expired rows stay for longer than any request can take: 30 s for the body, 5 s

@@ -1,16 +1,23 @@
 import { CronPattern } from 'croner';
 import { z } from 'zod';
 import type { Json } from '../model/json.ts';
-import type { CronInputs, Graph, RetryPolicy, StepDefinition, StepStatus, TriggerType } from '../model/manifest.ts';
+import {
+  type CronInputs,
+  END_STATUSES,
+  type Graph,
+  type RetryPolicy,
+  type StepDefinition,
+  TRIGGER_TYPES,
+  type TriggerType,
+} from '../model/manifest.ts';
 import { anyCase, guid, webhookInputsSchema } from './webhook-inputs.ts';
 
-const ENDED = ['Succeeded', 'Failed', 'Skipped'] as const satisfies readonly StepStatus[];
 // setTimeout takes at most 2^31 - 1 milliseconds and fires at once beyond.
 const MAX_TIMEOUT_SECONDS = 2_147_483;
 
 const jsonObject = z.record(z.string(), z.unknown() as z.ZodType<Json>);
 
-export const triggerTypeSchema = anyCase(['manual', 'cron', 'webhook']) satisfies z.ZodType<TriggerType>;
+export const triggerTypeSchema = anyCase(TRIGGER_TYPES);
 
 const cronInputsSchema = z.strictObject({
   cronExpression: z.string().superRefine(refuseBadCron).describe('Five fields, or six with seconds first.'),
@@ -31,9 +38,9 @@ export const triggerInputsSchemas = {
   webhook: webhookInputsSchema,
 } satisfies Record<TriggerType, z.ZodType>;
 
-const statusSchema = anyCase(ENDED, (input) =>
+const statusSchema = anyCase(END_STATUSES, (input) =>
   typeof input === 'string' && /^(pending|running)$/i.test(input)
-    ? `is ${input}: a step that runs after another waits for its end, so only ${ENDED.join(', ')} are accepted`
+    ? `is ${input}: a step that runs after another waits for its end, so only ${END_STATUSES.join(', ')} are accepted`
     : undefined,
 );
 

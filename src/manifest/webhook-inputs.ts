@@ -1,12 +1,19 @@
 import { z } from 'zod';
 import type { JsonPath } from '../expressions/json-path.ts';
-import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
+import { HEADER_NAME } from '../model/delivery.ts';
+import {
+  ENFORCEMENT_MODES,
+  GUID,
+  SIGNATURE_ALGORITHMS,
+  SIGNATURE_ENCODINGS,
+  SIGNED_PAYLOAD_STRATEGIES,
+  type WebhookInputs,
+  type WebhookTrigger,
+} from '../model/manifest.ts';
 import { errorAt, gateWarningAt, type Problem, plainTextSecret, warningAt } from './issues.ts';
 import { isMasked, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-const GUID = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 const SLUG = /^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$/;
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+( *;[\t\x20-\x7e]*)?$/;
 
@@ -78,10 +85,10 @@ const fields = {
     .describe('Token that a publisher such as Meta repeats in its handshake: env:NAME, file:PATH, or plain text.'),
 
   webhookSignatureHeader: header.describe('Custom scheme: header that carries the digest.'),
-  webhookSignatureAlgorithm: anyCase(['sha1', 'sha256', 'sha384', 'sha512']).describe(
+  webhookSignatureAlgorithm: anyCase(SIGNATURE_ALGORITHMS).describe(
     'Custom scheme: hash of the HMAC; sha256 by default.',
   ),
-  webhookSignatureEncoding: anyCase(['hexLower', 'hexUpper', 'base64', 'base64Url']).describe(
+  webhookSignatureEncoding: anyCase(SIGNATURE_ENCODINGS).describe(
     'Custom scheme: encoding of the digest; hexLower by default.',
   ),
   webhookSignaturePrefix: z.string().describe('Custom scheme: text in front of the digest.'),
@@ -91,15 +98,9 @@ const fields = {
   webhookHeaderValuePrefix: z.string().describe('Custom scheme: text in front of the whole header line.'),
   webhookAcceptMultipleSignatures: z.boolean().describe('Custom scheme: every matching segment is a candidate.'),
   webhookAcceptedVersions: z.array(text).min(1).describe('Custom scheme: keys of the segments that are read.'),
-  webhookSignedPayloadStrategy: anyCase([
-    'RawBody',
-    'TimestampDotBody',
-    'ColonDelimited',
-    'UrlPlusSortedForm',
-    'UrlPlusBody',
-    'TimestampPlusToken',
-    'Custom',
-  ]).describe('Custom scheme: what the signature covers; RawBody by default.'),
+  webhookSignedPayloadStrategy: anyCase(SIGNED_PAYLOAD_STRATEGIES).describe(
+    'Custom scheme: what the signature covers; RawBody by default.',
+  ),
   webhookSignedPayloadDelimiter: z.string().describe('Custom scheme: delimiter between timestamp and body.'),
   webhookSignedPayloadVersion: z.string().describe('Custom scheme: version literal of ColonDelimited.'),
   webhookCustomStrategyName: text.describe('Name of a registered payload strategy, for strategy Custom.'),
@@ -118,7 +119,7 @@ const fields = {
   webhookIpAllowListPreset: text.describe('Name of a list of a publisher’s addresses.'),
   webhookIpAllowListPresets: textList.describe('Names of lists of publishers’ addresses.'),
 
-  webhookEnforcementMode: anyCase(['Off', 'Audit', 'Enforce']).describe('Mode of this trigger alone.'),
+  webhookEnforcementMode: anyCase(ENFORCEMENT_MODES).describe('Mode of this trigger alone.'),
   webhookPublicUrl: publicUrl.describe(
     'URL that the publisher calls, for schemes that sign it; env:NAME or file:PATH where it holds a password or a token.',
   ),

@@ -6,8 +6,14 @@ export interface Clock {
   monotonic(): number;
 }
 
-const JUMP_MS = 3_600_000;
-const HELD_MS = 86_400_000;
+export const SECOND_MS = 1000;
+export const MINUTE_MS = 60 * SECOND_MS;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 24 * HOUR_MS;
+export const DAY_SECONDS = DAY_MS / SECOND_MS;
+
+const JUMP_MS = HOUR_MS;
+const HELD_MS = DAY_MS;
 
 /**
  * Makes a function that says whether rows may be deleted for their age. After the wall clock was set ahead by more than an

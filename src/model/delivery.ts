@@ -21,25 +21,30 @@ export interface Delivery {
 }
 
 /** Why a delivery was refused, or would have been. A closed list: metrics and stats use it as labels. */
-export type Reason =
-  | 'body_too_large'
-  | 'unknown_flow'
-  | 'flow_disabled'
-  | 'invalid_json'
-  | 'ip_not_allowed'
-  | 'ip_denied'
-  | 'rate_limited'
-  | 'signature_missing'
-  | 'signature_malformed'
-  | 'signature_mismatch'
-  | 'key_not_configured'
-  | 'sha1_not_allowed'
-  | 'verifier_error'
-  | 'timestamp_missing'
-  | 'timestamp_malformed'
-  | 'timestamp_skew'
-  | 'nonce_replayed'
-  | 'store_unavailable';
+export const REASON_CODES = [
+  'body_too_large',
+  'unknown_flow',
+  'flow_disabled',
+  'invalid_json',
+  'ip_not_allowed',
+  'ip_denied',
+  'rate_limited',
+  'signature_missing',
+  'signature_malformed',
+  'signature_mismatch',
+  'key_not_configured',
+  'sha1_not_allowed',
+  'verifier_error',
+  'timestamp_missing',
+  'timestamp_malformed',
+  'timestamp_skew',
+  'nonce_replayed',
+  'store_unavailable',
+] as const;
+export type Reason = (typeof REASON_CODES)[number];
+
+/** A header's name as HTTP allows it: RFC 9110, section 5.6.2. */
+export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 /** What is kept of a delivery. */
 export interface DeliveryRecord {
@@ -80,10 +85,12 @@ export interface DeliveryRecord {
   readonly redeliveredFrom?: string | undefined;
 }
 
+export const GATE_OUTCOMES = ['passed', 'failed', 'not evaluated', 'not configured'] as const;
+
 /** What one gate did about one delivery. */
 export interface GateResult {
   readonly gate: string;
-  readonly outcome: 'passed' | 'failed' | 'not evaluated' | 'not configured';
+  readonly outcome: (typeof GATE_OUTCOMES)[number];
   readonly reason: Reason | null;
   readonly detail: string | null;
   /** What the gate found and compared; never a key nor a signature that would have been right. */

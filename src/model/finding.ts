@@ -1,7 +1,8 @@
 import type { Json } from './json.ts';
 
 /** What a difference may do to runs in flight, to history or to who gets in; the order is from harmless to harmful. */
-export type FindingClass = 'safe' | 'caution' | 'breaking';
+export const FINDING_CLASSES = ['safe', 'caution', 'breaking'] as const;
+export type FindingClass = (typeof FINDING_CLASSES)[number];
 
 /** One difference between the deployed revision of a flow and the one that would take its place. */
 export interface Finding {
@@ -59,12 +60,14 @@ export interface LiveRun {
   readonly steps: Readonly<Record<string, { readonly status: string; readonly isWaiting: boolean }>>;
 }
 
+export const DEPLOY_ACTIONS = ['created', 'updated', 'unchanged', 'refused'] as const;
+
 /** What a deploy of one flow did, or would do where it is only planned. */
 export interface DeployOutcome {
   readonly flowId: string;
   readonly name: string;
   readonly version: string;
-  readonly action: 'created' | 'updated' | 'unchanged' | 'refused';
+  readonly action: (typeof DEPLOY_ACTIONS)[number];
   /** The gravest class among the findings; `safe` where there are none. */
   readonly class: FindingClass;
   /** The revision in force afterwards; null where the flow is not deployed. */

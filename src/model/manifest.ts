@@ -1,14 +1,24 @@
 import type { Json, JsonObject } from './json.ts';
 
-/** Where a step stands; the last three are ends. */
-export type StepStatus = 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Skipped';
+/** How a step may have ended. */
+export const END_STATUSES = ['Succeeded', 'Failed', 'Skipped'] as const;
 
-/** Where a run stands; all but the first are ends. */
-export type RunStatus = 'Running' | 'Succeeded' | 'Failed' | 'Skipped' | 'Cancelled' | 'TimedOut';
+export const STEP_STATUSES = ['Pending', 'Running', ...END_STATUSES] as const;
+export type StepStatus = (typeof STEP_STATUSES)[number];
 
-export type EnforcementMode = 'Off' | 'Audit' | 'Enforce';
+/** All but the first are ends. */
+export const RUN_STATUSES = ['Running', ...END_STATUSES, 'Cancelled', 'TimedOut'] as const;
+export type RunStatus = (typeof RUN_STATUSES)[number];
 
-export type TriggerType = 'manual' | 'cron' | 'webhook';
+/** From lenient to strict. */
+export const ENFORCEMENT_MODES = ['Off', 'Audit', 'Enforce'] as const;
+export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
+
+export const TRIGGER_TYPES = ['manual', 'cron', 'webhook'] as const;
+export type TriggerType = (typeof TRIGGER_TYPES)[number];
+
+/** The form of a flow id, in any case. */
+export const GUID = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 
 /** One flow as its author wrote it, in canonical spelling. Immutable once loaded. */
 export interface Manifest {
@@ -52,16 +62,22 @@ interface WebhookTriggerDefinition {
   readonly inputs: WebhookInputs;
 }
 
-export type SignatureAlgorithm = 'sha1' | 'sha256' | 'sha384' | 'sha512';
-export type SignatureEncoding = 'hexLower' | 'hexUpper' | 'base64' | 'base64Url';
-export type SignedPayloadStrategy =
-  | 'RawBody'
-  | 'TimestampDotBody'
-  | 'ColonDelimited'
-  | 'UrlPlusSortedForm'
-  | 'UrlPlusBody'
-  | 'TimestampPlusToken'
-  | 'Custom';
+export const SIGNATURE_ALGORITHMS = ['sha1', 'sha256', 'sha384', 'sha512'] as const;
+export type SignatureAlgorithm = (typeof SIGNATURE_ALGORITHMS)[number];
+
+export const SIGNATURE_ENCODINGS = ['hexLower', 'hexUpper', 'base64', 'base64Url'] as const;
+export type SignatureEncoding = (typeof SIGNATURE_ENCODINGS)[number];
+
+export const SIGNED_PAYLOAD_STRATEGIES = [
+  'RawBody',
+  'TimestampDotBody',
+  'ColonDelimited',
+  'UrlPlusSortedForm',
+  'UrlPlusBody',
+  'TimestampPlusToken',
+  'Custom',
+] as const;
+export type SignedPayloadStrategy = (typeof SIGNED_PAYLOAD_STRATEGIES)[number];
 
 /** The `webhook*` fields of a webhook trigger. */
 export interface WebhookInputs {
@@ -166,7 +182,8 @@ export interface WebhookTrigger {
 }
 
 /** Where a manifest came from: the folder of manifests, or a request. */
-export type ManifestSource = 'folder' | 'api';
+export const MANIFEST_SOURCES = ['folder', 'api'] as const;
+export type ManifestSource = (typeof MANIFEST_SOURCES)[number];
 
 /** A manifest as stored: `env:` and `file:` references kept, literal secrets masked. */
 export type ManifestSnapshot = Json;

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type Clock, deletionGuard } from '../model/clock.ts';
+import { type Clock, DAY_MS, deletionGuard, MINUTE_MS } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 
 /** Deletes old records of the delivery log in the background; its other bounds the store keeps by itself. */
@@ -17,8 +17,7 @@ export interface LogRetentionServices {
   readonly retentionDays: number;
 }
 
-const SWEEP_EVERY_MS = 60_000;
-const DAY_MS = 86_400_000;
+const SWEEP_EVERY_MS = MINUTE_MS;
 // Each chunk is a turn of the writer, which acceptances wait for: a hundred rows or 2 MiB of file take a few milliseconds.
 const ROWS_A_CHUNK = 100;
 const PAGES_A_CHUNK = 256;

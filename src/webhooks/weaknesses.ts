@@ -1,3 +1,4 @@
+import { DAY_SECONDS } from '../model/clock.ts';
 import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
 import { familiesCovered } from './networks/address-matcher.ts';
 import { findPreset } from './networks/presets.ts';
@@ -15,7 +16,6 @@ export interface Weakness {
 
 // RFC 2104 asks for as many bytes as the digest has; below 16 a key can be found by trying, from one captured delivery.
 const MIN_KEY_BYTES = 16;
-const SECONDS_A_DAY = 86_400;
 /** More deliveries in a second than one process can take. */
 const MAX_USEFUL_RATE = 1_000_000;
 
@@ -112,7 +112,7 @@ function listWeaknesses(inputs: WebhookInputs): Weakness[] {
 function limitWeaknesses(inputs: WebhookInputs): Weakness[] {
   const { webhookReplayToleranceSeconds: tolerance = 0, webhookRateLimitPermitsPerSecond: rate = 0 } = inputs;
   const found: Weakness[] = [];
-  if (tolerance > SECONDS_A_DAY) {
+  if (tolerance > DAY_SECONDS) {
     const message = 'is more than a day: a captured delivery passes for that long once its nonce is lost';
     found.push({ field: 'webhookReplayToleranceSeconds', message, isOpen: true });
   }

@@ -2,13 +2,13 @@ import { z } from 'zod';
 import { StoreUnavailableError } from '../../errors.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
+import { HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { DeliveryCount, RunCount, SlotWait, SlotWaits } from '../../store/store.ts';
 import { presetConcerns, whyNotEnforced } from '../../webhooks/checks.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { HOUR_MS } from './figures.ts';
 
 /** Something that an operator should look at, and where. */
 export interface AttentionItem {

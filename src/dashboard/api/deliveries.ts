@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import type { DeliveryRecord } from '../../model/delivery.ts';
-import { isReason, REASONS } from '../../webhooks/answers.ts';
+import { type DeliveryRecord, REASON_CODES } from '../../model/delivery.ts';
+import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { id, integer, isoTime, listOf, time, toList } from '../answer.ts';
 import { flag, freeText, oneOf, optionalGuid, PAGING } from '../input.ts';
@@ -11,7 +11,7 @@ import type { ApiRoutes } from '../services.ts';
 /** How much of a body an answer shows. */
 const MAX_BODY_BYTES = 65_536;
 
-export const reasonSchema = z.enum(Object.keys(REASONS).filter(isReason));
+export const reasonSchema = z.enum(REASON_CODES);
 
 export const deliverySchema = z
   .object({
@@ -20,7 +20,7 @@ export const deliverySchema = z
     triggerKey: z.string().nullable(),
     receivedAt: time(),
     clientIp: z.string(),
-    mode: z.enum(['Off', 'Audit', 'Enforce']),
+    mode: z.enum(ENFORCEMENT_MODES),
     scheme: z.string().nullable(),
     rejected: z.boolean().describe('A gate failed, or the delivery was refused.'),
     enforced: z.boolean().describe('The answer was a 4xx.'),

@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import type { DeliveryRecord } from '../../model/delivery.ts';
+import { HOUR_MS } from '../../model/clock.ts';
+import { type DeliveryRecord, GATE_OUTCOMES } from '../../model/delivery.ts';
+import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
 import type { Readiness } from '../../review/readiness.ts';
 import type { DeliveryReview } from '../../review/review.ts';
 import { id, integer, isoTimeOrNull, json, time, unknownId } from '../answer.ts';
@@ -8,13 +10,12 @@ import { documentedBody, guid, lookBackHours, optionalGuid, parseJsonBody } from
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { deliverySchema, deliveryView, reasonSchema } from './deliveries.ts';
-import { HOUR_MS } from './figures.ts';
 
-const modeSchema = z.enum(['Off', 'Audit', 'Enforce']);
+const modeSchema = z.enum(ENFORCEMENT_MODES);
 
 const storySchema = z.object({
   gate: z.string(),
-  outcome: z.enum(['passed', 'failed', 'not evaluated', 'not configured']),
+  outcome: z.enum(GATE_OUTCOMES),
   reason: reasonSchema.nullable(),
   detail: z.string().nullable(),
   facts: z.record(z.string(), json()),

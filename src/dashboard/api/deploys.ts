@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
-import type { DeployOutcome, FindingClass } from '../../model/finding.ts';
+import { DEPLOY_ACTIONS, type DeployOutcome, type FindingClass } from '../../model/finding.ts';
 import { errorSchema, id, integer } from '../answer.ts';
 import { documentedBody, flag, freeText, ID_PARAMS } from '../input.ts';
 import { route } from '../route.ts';
@@ -14,7 +14,7 @@ const deployOutcomeSchema = z
     flowId: id(),
     name: z.string(),
     version: z.string(),
-    action: z.enum(['created', 'updated', 'unchanged', 'refused']),
+    action: z.enum(DEPLOY_ACTIONS),
     class: classSchema.describe('The gravest among the findings; safe where there are none.'),
     revision: integer().nullable().describe('The one in force afterwards; null where the flow is not deployed.'),
     runsInFlight: integer(),

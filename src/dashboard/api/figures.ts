@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
+import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { BucketRange, RunBucket, RunCount } from '../../store/store.ts';
 import { id, integer, isoTime, time } from '../answer.ts';
 import { lookBackHours, oneOf, optionalGuid, optionalTime, wholeNumber } from '../input.ts';
@@ -7,8 +8,6 @@ import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { reasonSchema } from './deliveries.ts';
 
-export const HOUR_MS = 3_600_000;
-export const DAY_MS = 24 * HOUR_MS;
 const BUCKET_MS = { hour: HOUR_MS, day: DAY_MS } as const;
 type Bucket = keyof typeof BUCKET_MS;
 const MAX_BUCKETS = 1000;

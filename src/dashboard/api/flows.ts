@@ -2,7 +2,8 @@ import { z } from 'zod';
 import type { Holding } from '../../deploys/holding.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { shownSnapshot } from '../../manifest/secrets.ts';
-import type { Edge, Graph } from '../../model/manifest.ts';
+import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
+import { type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES } from '../../model/manifest.ts';
 import type { RunCount } from '../../store/store.ts';
 import { stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
@@ -11,11 +12,11 @@ import { id, integer, isoTime, isoTimeOrNull, json, listOf, time, toList, unknow
 import { ID_PARAMS, PAGING } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices } from '../services.ts';
-import { DAY_MS, HOUR_MS, sumOf } from './figures.ts';
+import { sumOf } from './figures.ts';
 
 const triggerSchema = z.object({
   key: z.string(),
-  type: z.enum(['manual', 'cron', 'webhook']),
+  type: z.enum(TRIGGER_TYPES),
   slug: z.string().nullable().optional(),
   url: z.string().nullable().optional().describe('null where neither a slug nor the id of the flow leads to it.'),
   scheme: z.string().nullable().optional().describe('null where no signature is checked.'),
@@ -25,7 +26,7 @@ const triggerSchema = z.object({
     .optional()
     .describe('What a captured delivery can be used for, by what is signed; null where only code knows.'),
   captured: z.string().nullable().optional().describe('The same in words.'),
-  mode: z.enum(['Off', 'Audit', 'Enforce']).optional().describe('The mode in force.'),
+  mode: z.enum(ENFORCEMENT_MODES).optional().describe('The mode in force.'),
   learnedKey: z
     .enum(['none', 'learned', 'unreadable'])
     .optional()

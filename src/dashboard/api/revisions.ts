@@ -2,14 +2,15 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { diffSnapshots } from '../../manifest/diff.ts';
 import { shownSnapshot } from '../../manifest/secrets.ts';
-import type { Finding } from '../../model/finding.ts';
+import { FINDING_CLASSES, type Finding } from '../../model/finding.ts';
+import { MANIFEST_SOURCES } from '../../model/manifest.ts';
 import type { RevisionRecord, RevisionSummary } from '../../store/store.ts';
 import { id, integer, isoTime, json, listOf, time, toList, unknownId } from '../answer.ts';
 import { guid, ID_PARAMS, PAGING, positiveNumber } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 
-export const classSchema = z.enum(['safe', 'caution', 'breaking']);
+export const classSchema = z.enum(FINDING_CLASSES);
 
 export const findingSchema = z
   .object({
@@ -40,9 +41,9 @@ export const revisionSchema = z
     version: z.string(),
     hash: z.string().describe('SHA-256 of the manifest with its secrets masked.'),
     createdAt: time(),
-    source: z.enum(['folder', 'api']).nullable().describe('Where the manifest came from; null for an early one.'),
+    source: z.enum(MANIFEST_SOURCES).nullable().describe('Where the manifest came from; null for an early one.'),
     findings: z.array(findingSchema).describe('In what it differs from the revision before.'),
-    overrides: z.array(z.enum(['caution', 'breaking', 'safe'])).describe('What was allowed although it was refused.'),
+    overrides: z.array(z.enum(FINDING_CLASSES)).describe('What was allowed although it was refused.'),
     runs: integer().describe('Kept runs that follow it; 10000 stands for that many or more.'),
     runsInFlight: integer(),
   })
@@ -55,7 +56,7 @@ const oneSchema = z
     version: z.string(),
     hash: z.string(),
     createdAt: time(),
-    source: z.enum(['folder', 'api']).nullable().describe('Where the manifest came from; null for an early one.'),
+    source: z.enum(MANIFEST_SOURCES).nullable().describe('Where the manifest came from; null for an early one.'),
     manifest: json().describe('Secrets masked.'),
   })
   .meta({ id: 'RevisionDetail' });

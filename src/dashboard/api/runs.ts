@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { parseBody } from '../../expressions/trigger-body.ts';
+import { RUN_STATUSES, TRIGGER_TYPES } from '../../model/manifest.ts';
 import type { Run } from '../../model/run.ts';
 import type { RunDetail, Store } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
@@ -10,7 +11,7 @@ import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { findGraph, findRun, MAX_STEPS, stepPage, stepSchema } from './steps.ts';
 
-export const runStatusSchema = z.enum(['Running', 'Succeeded', 'Failed', 'Skipped', 'Cancelled', 'TimedOut']);
+export const runStatusSchema = z.enum(RUN_STATUSES);
 
 export const runSchema = z
   .object({
@@ -21,7 +22,7 @@ export const runSchema = z
     revision: integer(),
     status: runStatusSchema,
     triggerKey: z.string(),
-    triggerType: z.enum(['manual', 'cron', 'webhook']),
+    triggerType: z.enum(TRIGGER_TYPES),
     deliveryId: id().nullable(),
     sourceRunId: id().nullable(),
     startedAt: time(),

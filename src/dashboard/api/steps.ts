@@ -2,14 +2,14 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { stepAt } from '../../flows/runtime-keys.ts';
-import type { Graph } from '../../model/manifest.ts';
+import { type Graph, STEP_STATUSES } from '../../model/manifest.ts';
 import type { RunDetail, StepView, Store, StoredText } from '../../store/store.ts';
 import { id, integer, isoTime, isoTimeOrNull, json, listOf, time, toList, unknownId } from '../answer.ts';
 import { ID_PARAMS, optionalNumber, PAGING, wholeNumber } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 
-export const stepStatusSchema = z.enum(['Pending', 'Running', 'Succeeded', 'Failed', 'Skipped']);
+export const stepStatusSchema = z.enum(STEP_STATUSES);
 export const stepErrorSchema = z.object({ code: z.string(), message: z.string(), retryable: z.boolean() });
 
 const truncated = () =>

@@ -1,7 +1,7 @@
 import { isSame } from '../../manifest/diff.ts';
 import { SECRET_WEBHOOK_FIELDS, WEBHOOK_FIELDS } from '../../manifest/webhook-inputs.ts';
 import type { Finding } from '../../model/finding.ts';
-import type { WebhookInputs } from '../../model/manifest.ts';
+import { ENFORCEMENT_MODES, type WebhookInputs } from '../../model/manifest.ts';
 import { type ChangeRule, findingAt, jsonOf, webhookPairs } from './change.ts';
 import { learnsKey } from './secrets.ts';
 
@@ -112,8 +112,6 @@ function allowSha1({ webhookAllowSha1: before }: WebhookInputs, { webhookAllowSh
     : verdict('stronger', 'Signatures made with SHA-1 pass only where the service has SHA-1 switched on.');
 }
 
-const MODES = { Off: 0, Audit: 1, Enforce: 2 } as const;
-
 function mode({ webhookEnforcementMode: before }: WebhookInputs, { webhookEnforcementMode: after }: WebhookInputs) {
   if (after === undefined)
     return verdict('weaker', 'The mode of the service applies, Off where it sets none: it may refuse less.');
@@ -122,7 +120,7 @@ function mode({ webhookEnforcementMode: before }: WebhookInputs, { webhookEnforc
     after === 'Off' ? 'Violations are recorded and let in.' : 'Violations are logged, recorded and let in.';
   if (before === undefined)
     return verdict('weaker', `${meaning} The mode of the service, which applied so far, may be stricter.`);
-  return verdict(MODES[after] < MODES[before] ? 'weaker' : 'stronger', meaning);
+  return verdict(ENFORCEMENT_MODES.indexOf(after) < ENFORCEMENT_MODES.indexOf(before) ? 'weaker' : 'stronger', meaning);
 }
 
 function tolerance(

@@ -1,6 +1,6 @@
 import { formatPath } from '../../expressions/json-path.ts';
 import { differences } from '../../manifest/diff.ts';
-import type { Finding, FindingClass, LiveFlow } from '../../model/finding.ts';
+import { FINDING_CLASSES, type Finding, type FindingClass, type LiveFlow } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
 import { type Change, type ChangeRule, DRAIN, findingAt, jsonOf, readChange, renamedTriggers } from './change.ts';
 import { flowTimeoutChanged, idChanged, labelsChanged } from './flow.ts';
@@ -48,8 +48,6 @@ const RULES: readonly ChangeRule[] = [
   labelsChanged,
 ];
 
-const GRAVITY = { breaking: 2, caution: 1, safe: 0 } as const satisfies Record<FindingClass, number>;
-
 /** Two revisions of a flow. Snapshots are in canonical spelling, their secrets references or masked. */
 interface Revisions {
   readonly before: Json;
@@ -70,13 +68,16 @@ export function compareRevisions(revisions: Revisions): readonly Finding[] {
   const change = readChange(revisions);
   const known = RULES.flatMap((rule) => rule(change));
   const findings = [...known, ...otherChanges(change, known)];
-  return findings.sort((one, other) => GRAVITY[other.class] - GRAVITY[one.class]);
+  return findings.sort((one, other) => gravityOf(other) - gravityOf(one));
 }
 
 /** The gravest class among findings; `safe` where there are none. */
 export function gravest(findings: readonly Pick<Finding, 'class'>[]): FindingClass {
-  const rank = Math.max(0, ...findings.map((finding) => GRAVITY[finding.class]));
-  return (['safe', 'caution', 'breaking'] as const)[rank] ?? 'breaking';
+  return FINDING_CLASSES[Math.max(0, ...findings.map(gravityOf))] ?? 'breaking';
+}
+
+function gravityOf(finding: Pick<Finding, 'class'>): number {
+  return FINDING_CLASSES.indexOf(finding.class);
 }
 
 /** Whatever no rule has spoken of: what is not known to be harmless is no safe change. */

@@ -1,13 +1,12 @@
 import { mapStrings } from '../../expressions/json-path.ts';
 import { hasPlaceholder } from '../../expressions/template.ts';
 import { MASK } from '../../manifest/mask.ts';
+import { DAY_MS } from '../../model/clock.ts';
 import type { Recipe } from '../../model/finding.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
 import { type Change, downstreamKeys, type GraphChange, jsonOf, ownStep } from './change.ts';
 import { stepsReadBy } from './step-inputs.ts';
-
-const DAY_MS = 86_400_000;
 
 /**
  * Keeps the key of a step that is gone or renamed, so that runs end as they would without it: a step with upstream is

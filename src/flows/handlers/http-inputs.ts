@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { type CompiledExpression, ExpressionError } from '../../expressions/compile.ts';
 import { compileCondition } from '../../expressions/condition.ts';
+import { HEADER_NAME } from '../../model/delivery.ts';
 import { type ExactNumber, isExactNumber, type Json } from '../../model/json.ts';
 
 export interface StatusRange {
@@ -15,7 +16,6 @@ export type HttpMethod = (typeof METHODS)[number];
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set(
   'connection content-length expect host keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(' '),
 );
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // Visible Latin-1 and blanks: what a header line can carry, and no line break.
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 

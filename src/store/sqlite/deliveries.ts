@@ -1,9 +1,10 @@
 import type { Database } from 'better-sqlite3';
+import { HOUR_MS } from '../../model/clock.ts';
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryGroup, DeliveryQuery, Page } from '../store.ts';
 import type { SqlValue } from './columns.ts';
-import { type CountedDelivery, HOUR_MS, prepareCountDelivery } from './figures.ts';
+import { type CountedDelivery, prepareCountDelivery } from './figures.ts';
 import { atLeast, below, equals, holds, preparePages, type Searchable, searchIn } from './paging.ts';
 
 /** What one row takes with its entries in the indexes, beyond the texts and bytes that are counted one by one. */

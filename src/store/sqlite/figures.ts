@@ -1,17 +1,15 @@
 import type { Database } from 'better-sqlite3';
+import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { EnforcementMode, RunStatus } from '../../model/manifest.ts';
 import type { BucketRange, DeliveryBucket, DeliveryCount, DeliveryStats, RunBucket, RunCount } from '../store.ts';
 import { prepareCounter, prepareSums } from './batch.ts';
 import type { SqlValue } from './columns.ts';
 
-export const HOUR_MS = 3_600_000;
 // A bound number is a float to SQLite, and a division by one keeps its fraction.
 const bucketOfHour = 'hour / CAST(? / 3600000 AS INTEGER) * CAST(? AS INTEGER)';
 const bucketOfInstant = 'started_at / CAST(? AS INTEGER) * CAST(? AS INTEGER)';
 const hourOf = (at: number) => Math.floor(at / HOUR_MS);
-
-const MINUTE_MS = 60_000;
 
 /** What a delivery is counted under. */
 export interface CountedDelivery {

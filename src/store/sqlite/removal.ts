@@ -1,8 +1,8 @@
 import type { Database } from 'better-sqlite3';
+import { HOUR_MS } from '../../model/clock.ts';
 import type { PurgedSlice } from '../store.ts';
 import { gatheringsOf } from './batch.ts';
 import type { SqlValue } from './columns.ts';
-import { HOUR_MS } from './figures.ts';
 import type { LogOptions } from './messages.ts';
 
 /**

@@ -1,4 +1,5 @@
 import { closestMatch } from 'leven';
+import { DAY_MS } from '../../model/clock.ts';
 import { GateConfigurationError } from '../gate.ts';
 
 /** Addresses under one name, as their publisher stated them on one day. */
@@ -261,8 +262,6 @@ export const PRESETS: readonly AddressPreset[] = [
     asOf: null,
   })),
 ];
-
-const DAY_MS = 86_400_000;
 
 /** After this many days a snapshot is worth a look at its source. */
 const FRESH_DAYS = 90;

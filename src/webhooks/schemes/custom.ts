@@ -1,3 +1,4 @@
+import { HEADER_NAME } from '../../model/delivery.ts';
 import type { SignedPayloadStrategy, WebhookInputs } from '../../model/manifest.ts';
 import { GateConfigurationError } from '../gate.ts';
 import type {
@@ -14,7 +15,6 @@ import type {
 export type PayloadBuilders = ReadonlyMap<string, PayloadBuilder>;
 
 /** RFC 9110, section 5.6.2: what a header's name may be made of. */
-export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 const TIMESTAMP_STRATEGIES: readonly SignedPayloadStrategy[] = [
   'TimestampDotBody',

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Delivery } from '../../model/delivery.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
-import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest.ts';
+import { SIGNATURE_ALGORITHMS, type SignatureEncoding } from '../../model/manifest.ts';
 import { parseJson } from './body-fields.ts';
 import { readVerificationKey, type SchemeKey } from './keys.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
@@ -19,7 +19,6 @@ export interface SignatureQuestion {
 }
 
 const ENCODINGS: readonly SignatureEncoding[] = ['hexLower', 'base64', 'base64Url'];
-const ALGORITHMS: readonly SignatureAlgorithm[] = ['sha1', 'sha256', 'sha384', 'sha512'];
 
 // Some forty digests are tried in one go; of a larger body they would hold up everything else.
 const MAX_BODY_BYTES = 1_048_576;
@@ -98,10 +97,9 @@ function wrongForm(question: SignatureQuestion): string[] {
     ...ENCODINGS.filter((encoding) => encoding !== spec.encoding.replace('Upper', 'Lower')).map(
       (encoding): [string, SignatureSpec] => [`with the signature read as ${encoding}`, { ...spec, encoding }],
     ),
-    ...ALGORITHMS.filter((algorithm) => algorithm !== spec.algorithm).map((algorithm): [string, SignatureSpec] => [
-      `with the algorithm ${algorithm}`,
-      { ...spec, algorithm },
-    ]),
+    ...SIGNATURE_ALGORITHMS.filter((algorithm) => algorithm !== spec.algorithm).map(
+      (algorithm): [string, SignatureSpec] => [`with the algorithm ${algorithm}`, { ...spec, algorithm }],
+    ),
     ['without the prefix of the signature', { ...spec, prefix: undefined }],
     ...['sha256=', 'sha1=', 'sha512=', 'v1=', 'v0='].map((prefix): [string, SignatureSpec] => [
       `with the prefix "${prefix}" of the signature`,

@@ -1,10 +1,14 @@
-import type {
-  SignatureAlgorithm,
-  SignatureEncoding,
-  SignedPayloadStrategy,
-  WebhookInputs,
+import { HEADER_NAME } from '../../model/delivery.ts';
+import {
+  SIGNATURE_ALGORITHMS,
+  SIGNATURE_ENCODINGS,
+  SIGNED_PAYLOAD_STRATEGIES,
+  type SignatureAlgorithm,
+  type SignatureEncoding,
+  type SignedPayloadStrategy,
+  type WebhookInputs,
 } from '../../model/manifest.ts';
-import { customSpec, HEADER_NAME, type PayloadBuilders } from './custom.ts';
+import { customSpec, type PayloadBuilders } from './custom.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { hasFixedForm } from './signed-payload.ts';
 import type { PayloadBuilder, SignatureSpec, SignatureVerifier, SpecAlgorithm } from './spec.ts';
@@ -156,18 +160,7 @@ interface ShortSpec extends NamedSignatureSpec {
   readonly encoding: SignatureEncoding;
 }
 
-const ALGORITHMS: readonly SignatureAlgorithm[] = ['sha1', 'sha256', 'sha384', 'sha512'];
-const SPEC_ALGORITHMS: readonly SpecAlgorithm[] = [...ALGORITHMS, 'ed25519'];
-const ENCODINGS: readonly SignatureEncoding[] = ['hexLower', 'hexUpper', 'base64', 'base64Url'];
-const STRATEGIES: readonly SignedPayloadStrategy[] = [
-  'RawBody',
-  'TimestampDotBody',
-  'ColonDelimited',
-  'UrlPlusSortedForm',
-  'UrlPlusBody',
-  'TimestampPlusToken',
-  'Custom',
-];
+const SPEC_ALGORITHMS: readonly SpecAlgorithm[] = [...SIGNATURE_ALGORITHMS, 'ed25519'];
 
 const SIGNS_TIMESTAMP: readonly SignedPayloadStrategy[] = ['TimestampDotBody', 'ColonDelimited', 'TimestampPlusToken'];
 
@@ -177,11 +170,11 @@ function readShortSpec(spec: NamedSignatureSpec): ShortSpec {
   return {
     name: spec.name,
     headerName: spec.headerName,
-    algorithm: oneOf(ALGORITHMS, spec.algorithm, `signature spec "${spec.name}": algorithm`),
-    encoding: oneOf(ENCODINGS, spec.encoding, `signature spec "${spec.name}": encoding`),
+    algorithm: oneOf(SIGNATURE_ALGORITHMS, spec.algorithm, `signature spec "${spec.name}": algorithm`),
+    encoding: oneOf(SIGNATURE_ENCODINGS, spec.encoding, `signature spec "${spec.name}": encoding`),
     prefix: spec.prefix,
     signedPayloadStrategy: oneOf(
-      STRATEGIES,
+      SIGNED_PAYLOAD_STRATEGIES,
       spec.signedPayloadStrategy,
       `signature spec "${spec.name}": signedPayloadStrategy`,
     ),
@@ -194,8 +187,8 @@ export function checkSpec(spec: SignatureSpec): void {
   for (const { algorithm } of [spec, ...(spec.alternatives ?? [])]) {
     oneOf(SPEC_ALGORITHMS, algorithm, `${place}: algorithm`);
   }
-  oneOf(ENCODINGS, spec.encoding, `${place}: encoding`);
-  const strategy = oneOf(STRATEGIES, spec.payload.strategy, `${place}: payload.strategy`);
+  oneOf(SIGNATURE_ENCODINGS, spec.encoding, `${place}: encoding`);
+  const strategy = oneOf(SIGNED_PAYLOAD_STRATEGIES, spec.payload.strategy, `${place}: payload.strategy`);
   if (spec.headers.length === 0 && (spec.signatureFields ?? []).length === 0) {
     throw new TypeError(`${place} names neither a header nor a field of the body that carries the signature`);
   }
