@@ -4,7 +4,7 @@ import { createState, useShared } from './state.ts';
 
 export type LiveState = 'connecting' | 'live' | 'paused' | 'offline';
 
-export interface LiveMessage {
+interface LiveMessage {
   readonly type: LiveEventType;
   readonly data: Readonly<Record<string, unknown>>;
 }

@@ -13,7 +13,7 @@ export interface Look {
   readonly text: string;
 }
 
-export type LookRow = readonly [Tone, IconName, string];
+type LookRow = readonly [Tone, IconName, string];
 
 export const STATUSES: Readonly<Record<RunStatus | StepStatus, LookRow>> = {
   Pending: ['quiet', 'pending', 'Pending'],

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 
 /** A value that several components show. */
-export interface State<Value> {
+interface State<Value> {
   get(): Value;
   set(next: Value): void;
   subscribe(listener: (value: Value) => void): () => void;

@@ -1,6 +1,6 @@
 import { createState, useShared } from './state.ts';
 
-export type Theme = 'system' | 'light' | 'dark';
+type Theme = 'system' | 'light' | 'dark';
 
 const ONE_YEAR_SECONDS = 31_536_000;
 const NEXT: Readonly<Record<Theme, Theme>> = { system: 'light', light: 'dark', dark: 'system' };

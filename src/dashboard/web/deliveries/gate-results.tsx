@@ -62,7 +62,7 @@ function GateEntry({ result }: { result: GateResult }) {
   );
 }
 
-export function Pairs({ title, pairs }: { title?: string; pairs: Readonly<Record<string, unknown>> }) {
+function Pairs({ title, pairs }: { title?: string; pairs: Readonly<Record<string, unknown>> }) {
   const entries = Object.entries(pairs);
   if (entries.length === 0) return null;
   return (

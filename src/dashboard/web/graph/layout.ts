@@ -6,7 +6,7 @@ export interface Dagre {
   readonly layout: (graph: DagreGraph) => void;
 }
 
-export interface DagreGraph {
+interface DagreGraph {
   setGraph(label: object): void;
   setDefaultEdgeLabel(make: () => object): void;
   setNode(id: string, label: object): void;
@@ -16,7 +16,7 @@ export interface DagreGraph {
   edge(from: string, to: string): { points?: Point[]; x?: number; y?: number };
 }
 
-export type Direction = 'LR' | 'TB';
+type Direction = 'LR' | 'TB';
 
 interface Point {
   readonly x: number;
@@ -57,7 +57,7 @@ export interface GraphLayout {
 }
 
 /** In pixels at full size. The widths of letters are those of the page's fonts, rounded up. */
-export const STEP_HEIGHT = 54;
+const STEP_HEIGHT = 54;
 export const LOOP_HEADER = 58;
 const LOOP_PADDING = 14;
 const LABEL_LINE = 20;

@@ -2,7 +2,7 @@ import type { StepStatus } from '../api-types.ts';
 import type { GraphStep } from '../graph/graph.ts';
 
 /** One reason why a step did not run, or has not yet. */
-export interface Reason {
+interface Reason {
   readonly text: string;
   /** The step that it is about. */
   readonly upstream: string | null;
