@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache';
 import type { DashboardAccess } from '../config/settings.ts';
 import { HttpError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
+import { senderOf } from '../webhooks/client-address.ts';
 import { addressGroup } from '../webhooks/networks/address.ts';
 import type { DashboardServices } from './services.ts';
 
@@ -18,9 +19,12 @@ interface Claim {
 
 const NO_CLAIM: Claim = { user: '', password: '', token: '' };
 
+/** Characters of a token that no rate of guesses finds; shorter ones wait for their turn like passwords. */
+const UNGUESSABLE_LENGTH = 16;
+
 /**
  * An `onRequest` hook that lets a request pass with the right HTTP Basic login or bearer token and else answers 401.
- * A request without any is only challenged, as browsers need it; one that follows a wrong one waits, longer each time.
+ * A request without credentials is only challenged, as browsers need it; one after wrong credentials waits, longer each time.
  */
 export function requireCredentials(
   credentials: Credentials,
@@ -33,10 +37,10 @@ export function requireCredentials(
     const { authorization } = request.headers;
     if (authorization !== undefined) {
       const claim = readClaim(authorization);
-      // Wrong claims of others at this address must not lock out who has the token: no rate of guesses finds one so long.
+      // Wrong claims of others at this address must not lock out who has the token.
       if (claim.token.length >= UNGUESSABLE_LENGTH && isRight(claim)) return;
       const account = claim.user === '' ? 'token' : `user ${claim.user}`;
-      const login = { address: addressOf(request, services), account };
+      const login = { address: senderOf(request, services.senderAddress), account };
       const outcome = await delays.attempt(login, () => isRight(claim));
       if (outcome === 'right') return;
       if (outcome === 'too many') {
@@ -49,17 +53,9 @@ export function requireCredentials(
   };
 }
 
-/** Characters of a token that is not to be guessed; shorter ones wait for their turn like passwords. */
-const UNGUESSABLE_LENGTH = 16;
-
-function addressOf(request: FastifyRequest, { senderAddress }: Pick<DashboardServices, 'senderAddress'>): string {
-  const forwardedFor = [request.headers['x-forwarded-for']].flat().join(',');
-  return senderAddress.read(request.socket.remoteAddress ?? '', forwardedFor);
-}
-
 /**
- * Compares a claim with the credentials in a time that tells nothing: digests of equal length, each of them compared,
- * whatever the others gave. What is not configured is compared with random bytes, which nobody can send.
+ * Compares a claim with the credentials in a time that tells nothing: digests of equal length, all of them compared
+ * each time. What is not configured is compared with random bytes, which no request can match.
  */
 function credentialCheck({ basic, token }: Credentials): (claim: Claim) => boolean {
   const expected = { user: digestOf(basic?.user), password: digestOf(basic?.password), token: digestOf(token) };
@@ -93,7 +89,7 @@ function challengesOf({ basic, token }: Credentials): string[] {
 
 const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 2_000;
-/** After so long without a failure an address starts anew. */
+/** After so long without a failure an address starts over. */
 const FORGET_AFTER_MS = 15 * 60_000;
 /** Remembered failures; the least recent are forgotten first, so that a flood of addresses or names costs no memory. */
 const MAX_REMEMBERED = 10_000;
@@ -105,7 +101,7 @@ const MAX_WAITING = 16;
 const MAX_TURNS = 10;
 
 interface Login {
-  /** An IPv6 address stands for its /64. */
+  /** An IPv6 address counts as its /64. */
   readonly address: string;
   /** The name of HTTP Basic, or that it is a token. */
   readonly account: string;
@@ -126,7 +122,7 @@ interface Failures {
 }
 
 /**
- * Slows down who guesses: 100 ms after the first failure, twice that after each further one, two seconds at most, for the
+ * Slows down guesses: 100 ms after the first failure, twice that after each further one, two seconds at most, for the
  * address and account and, after twenty, for the address. There is no lock-out, because people share addresses.
  */
 export function loginDelays({ clock, wait }: { clock: Clock; wait: (ms: number) => Promise<void> }): LoginDelays {
@@ -163,7 +159,7 @@ export function loginDelays({ clock, wait }: { clock: Clock; wait: (ms: number) 
         if (ms <= 0) {
           // Nothing may come between the look at the delays and the count: a second guess would slip in.
           if (isRight()) {
-            // The address stays counted: whoever shares it must not guess faster because others log in.
+            // The address stays counted: a guesser who shares it must not get faster because others log in.
             failures.delete(ofAccount);
             return 'right';
           }

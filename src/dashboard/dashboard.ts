@@ -23,10 +23,19 @@ import { compileValidator } from './input.ts';
 import { describeRoutes } from './openapi.ts';
 import { guardOrigin } from './origin-guard.ts';
 import { isReserved, pageRoutes } from './page.ts';
-import { setSecurityHeaders } from './security-headers.ts';
 import type { DashboardServices } from './services.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
+
+const SECURITY_HEADERS = {
+  // Nothing may be loaded, framed or posted from an answer; a page adds what it needs.
+  'content-security-policy': "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  // No other site may embed an answer, not even as an image: its content is for the operator alone.
+  'cross-origin-resource-policy': 'same-origin',
+  'cache-control': 'no-store',
+};
 
 const guardedRoutes = [
   deliveryRoutes,
@@ -51,14 +60,17 @@ const guardedRoutes = [
 
 /**
  * Everything that the process answers but the receive endpoint, as a Fastify plugin. Its hooks, parsers and error
- * handler are its own. It also answers routes that nobody has, so that those tell a stranger nothing either.
+ * handler are its own. It also answers unknown routes, so that those tell a stranger nothing either.
  */
 export function dashboard(services: DashboardServices): FastifyPluginAsync {
   return async (app) => {
     app.setValidatorCompiler(compileValidator);
     app.setSerializerCompiler(serializerCompiler);
     app.setErrorHandler(errorHandler);
-    app.addHook('onRequest', setSecurityHeaders);
+    // As a hook, so that refusals carry the headers too.
+    app.addHook('onRequest', async (_request, reply) => {
+      reply.headers(SECURITY_HEADERS);
+    });
     // Bodies stay bytes: only the routes that take one know what it should be.
     app.removeAllContentTypeParsers();
     app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (_request, body, done) =>

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { parseAddress } from './networks/address.ts';
 import { compileAddresses } from './networks/address-matcher.ts';
 
@@ -20,6 +21,14 @@ export interface ClientAddressReader {
   read(socketPeer: string, forwardedFor: string | undefined): string;
   /** Whether what the peer forwards about the request (protocol, host) may be believed. */
   isTrustedPeer(socketPeer: string): boolean;
+}
+
+/** The address of the sender of a request, X-Forwarded-For taken as one list however many lines it came in. */
+export function senderOf(
+  { socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>,
+  reader: Pick<ClientAddressReader, 'read'>,
+): string {
+  return reader.read(socket.remoteAddress ?? '', [headers['x-forwarded-for']].flat().join(','));
 }
 
 /**

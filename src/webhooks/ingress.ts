@@ -3,7 +3,7 @@ import type { Span } from '@opentelemetry/api';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { startReceiveSpan, type TraceparentUse } from '../telemetry/tracing.ts';
 import { type Answer, bodyStopped, malformedHost, methodNotAllowed } from './answers.ts';
-import type { ClientAddressReader } from './client-address.ts';
+import { type ClientAddressReader, senderOf } from './client-address.ts';
 import { addressGroup } from './networks/address.ts';
 import {
   type BodyAllowance,
@@ -64,9 +64,7 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
       write(reply, malformedHost());
       return;
     }
-    const forwardedFor = [request.headers['x-forwarded-for']].flat().join(',');
-    const sender = services.senderAddress.read(request.socket.remoteAddress ?? '', forwardedFor);
-    const allowance = budget.open(addressGroup(sender));
+    const allowance = budget.open(addressGroup(senderOf(request, services.senderAddress)));
     reply.raw.once('close', allowance.release);
     request.setDecorator(ALLOWANCE, allowance);
     request.setDecorator(IS_LATE, services.isStopping());

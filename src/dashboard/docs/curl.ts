@@ -1,4 +1,5 @@
 import type { DashboardAccess } from '../../config/settings.ts';
+import type { DashboardServices } from '../services.ts';
 
 /** Values for the words in braces of a path, and for queries: real ones where the service has some. */
 export interface PathExamples {
@@ -89,4 +90,35 @@ function idOf(body: unknown): string | undefined {
 /** Inside of single quotes. */
 function quoted(text: string): string {
   return text.replaceAll("'", "'\\''");
+}
+
+const SOME_ID = '0199a2b4-7c1e-7d3a-9b52-3f0f8d1c2a10';
+
+/** Of what this service has, so that the commands of the page do something when they are pasted. */
+export async function examplesOf({ catalog, store, triggers }: DashboardServices): Promise<PathExamples> {
+  const newest = { skip: 0, take: 1 };
+  // The page is of use while the store is away too.
+  const [runs, deliveries] = await Promise.all([store.listRuns(newest), store.listDeliveries(newest)]).catch(() => []);
+  const flows = catalog.list().map(({ loaded: { manifest } }) => manifest);
+  const cron = flows.flatMap(({ id, triggers: own }) =>
+    Object.entries(own).flatMap(([key, { type }]) => (type === 'cron' ? [`flow-${id}-${key}`] : [])),
+  );
+  const webhook = triggers().list()[0]?.trigger;
+  const flow = catalog.list()[0]?.record;
+  const flowId = flow?.id ?? SOME_ID;
+  const run = runs?.items[0];
+  const graph =
+    run === undefined ? undefined : (await catalog.pinned(run.flowId, run.revision).catch(() => undefined))?.graph;
+  const steps = Object.entries(graph ?? flows[0]?.steps ?? {});
+  return {
+    flowId,
+    runId: run?.id ?? SOME_ID,
+    deliveryId: deliveries?.items[0]?.id ?? SOME_ID,
+    jobId: cron[0] ?? `flow-${flowId}-nightly`,
+    idOrSlug: webhook?.inputs.webhookSlug ?? webhook?.flowId ?? flowId,
+    stepKey: steps[0]?.[0] ?? 'first',
+    loopKey: steps.find(([, { steps: children }]) => children !== undefined)?.[0] ?? 'lines',
+    webhook: webhook ?? { flowId, triggerKey: 'shop' },
+    revision: flow?.revision ?? 1,
+  };
 }
