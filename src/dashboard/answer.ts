@@ -30,8 +30,10 @@ export const errorSchema = z
   .object({ statusCode: integer(), error: z.string(), message: z.string(), reason: z.string().optional() })
   .meta({ id: 'Error' });
 
-/** What every command that is accepted or refused answers. */
+/** The answer of a command without a result of its own. */
 export const outcomeSchema = z.object({ success: z.boolean(), message: z.string() });
 
 export const unknownId = (kind: 'delivery' | 'flow' | 'run', id: string) =>
   new HttpError(404, `There is no ${kind} with the id ${id}`, `unknown_${kind}`);
+
+export const flowDisabled = () => new HttpError(403, 'The flow is disabled; enable it first', 'flow_disabled');

@@ -10,7 +10,7 @@ import type { DashboardServices } from './services.ts';
 
 type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;
 
-/** What a request claims to be; the parts that it does not claim are empty. */
+/** The credentials of a request; absent parts are empty. */
 interface Claim {
   readonly user: string;
   readonly password: string;
@@ -95,7 +95,7 @@ const FORGET_AFTER_MS = 15 * 60_000;
 const MAX_REMEMBERED = 10_000;
 /** Failures of an address, whatever the accounts, before it is slowed down as a whole: many people may share it. */
 const FREE_FAILURES_OF_ADDRESS = 20;
-/** Logins of one address that wait for their turn; more are told to come back. */
+/** Logins of one address that wait for their turn; further ones are told to come back. */
 const MAX_WAITING = 16;
 /** How often one login waits, while others of its address fail, before it is told to come back. */
 const MAX_TURNS = 10;
@@ -109,7 +109,7 @@ interface Login {
 
 interface LoginDelays {
   /**
-   * Compares a claim when it is its turn: after a wrong one no other of that address and account is looked at for a
+   * Compares a claim when it is its turn: after a wrong one no other of that address and account is compared for a
    * while, however many come at once.
    */
   attempt(login: Login, isRight: () => boolean): Promise<'right' | 'wrong' | 'too many'>;
@@ -157,7 +157,7 @@ export function loginDelays({ clock, wait }: { clock: Clock; wait: (ms: number) 
       for (let turn = 0; turn <= MAX_TURNS; turn += 1) {
         const ms = Math.max(delayLeft(ofAccount, 0), delayLeft(ofAddress, FREE_FAILURES_OF_ADDRESS));
         if (ms <= 0) {
-          // Nothing may come between the look at the delays and the count: a second guess would slip in.
+          // No await between reading the delays and counting the failure: a second guess would slip in.
           if (isRight()) {
             // The address stays counted: a guesser who shares it must not get faster because others log in.
             failures.delete(ofAccount);

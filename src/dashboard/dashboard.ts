@@ -59,7 +59,7 @@ const guardedRoutes = [
 ];
 
 /**
- * Everything that the process answers but the receive endpoint, as a Fastify plugin. Its hooks, parsers and error
+ * Everything that the process answers except the receive endpoint, as a Fastify plugin. Its hooks, parsers and error
  * handler are its own. It also answers unknown routes, so that those tell a stranger nothing either.
  */
 export function dashboard(services: DashboardServices): FastifyPluginAsync {
@@ -71,7 +71,7 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
     app.addHook('onRequest', async (_request, reply) => {
       reply.headers(SECURITY_HEADERS);
     });
-    // Bodies stay bytes: only the routes that take one know what it should be.
+    // Bodies stay bytes: only the routes that take one know its type.
     app.removeAllContentTypeParsers();
     app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (_request, body, done) =>
       done(null, body),
@@ -98,13 +98,13 @@ function addGuarded(app: FastifyInstance, services: DashboardServices): void {
 interface KnownRoute {
   readonly path: RegExp;
   readonly methods: readonly string[];
-  /** Stands for every place of the page, and for none that is reserved. */
+  /** Matches every address of the page, but no reserved one. */
   readonly isWildcard: boolean;
 }
 
 /**
- * Makes a handler for what no route answers, of the routes that are added after it: a path that is known under other
- * methods is a 405 that names them, as RFC 9110 has it, and any other a 404.
+ * Makes a handler for requests that match no route of those added after it: a path that exists with other methods is a
+ * 405 that names them, as RFC 9110 asks, and any other a 404.
  */
 function refuseOtherMethods(app: FastifyInstance) {
   const routes: KnownRoute[] = [];

@@ -7,9 +7,9 @@ import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { GUID } from '../model/manifest.ts';
 
 /*
- * The parts that schemas of queries and paths are made of. Their text comes from people, so each says what it was given
- * and what it accepts. A blank parameter counts as absent: forms send them so. The `meta` is what the OpenAPI document
- * shows, where the text is a number or a boolean.
+ * The parts that schemas of queries and paths are made of. People write them, so each error names what was given and what is
+ * accepted. A blank parameter counts as absent, as forms send it. `meta` is what the OpenAPI document shows where the
+ * text stands for a number or a boolean.
  */
 
 const MAX_WHOLE_NUMBER = 2_147_483_647;
@@ -93,7 +93,7 @@ export const freeText = (maxLength: number) =>
     given.length <= maxLength ? given : refuse(context, given, `at most ${maxLength} characters`),
   ).meta({ maxLength });
 
-/** Free text that must be there; `accepted` says what it is, where it is not. */
+/** Free text that is required; the error says what `accepted` describes. */
 export const requiredText = (maxLength: number, accepted: string) => {
   const missing = `is missing; expected ${accepted}`;
   return z
@@ -147,7 +147,7 @@ function describe(issue: z.core.$ZodIssue, names: readonly string[]): string[] {
   });
 }
 
-/** The JSON of a request's body as a flow reads it, numbers exact; undefined where there is none. */
+/** The JSON of a request's body as a flow reads it, numbers exact; undefined if the body is blank. */
 export function readJsonBody(request: FastifyRequest): Json | undefined {
   const json = parseRequest(request);
   if (json === undefined) return undefined;
@@ -156,8 +156,12 @@ export function readJsonBody(request: FastifyRequest): Json | undefined {
 }
 
 /** Bodies reach the routes as bytes. */
+export function bodyText({ body }: FastifyRequest): string {
+  return Buffer.isBuffer(body) ? body.toString('utf8') : '';
+}
+
 function parseRequest(request: FastifyRequest): { readonly value: Json; readonly text: string } | undefined {
-  const text = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : '';
+  const text = bodyText(request);
   if (text.trim() === '') return undefined;
   try {
     return { value: JSON.parse(text), text };
@@ -166,7 +170,7 @@ function parseRequest(request: FastifyRequest): { readonly value: Json; readonly
   }
 }
 
-/** The body as a schema takes it; a mistake is a 400 that names each field. */
+/** The body parsed by its schema, a blank one as `{}`; a mistake is a 400 that names each field. */
 export function parseJsonBody<Schema extends z.ZodType>(request: FastifyRequest, schema: Schema): z.output<Schema> {
   const parsed = schema.safeParse(parseRequest(request)?.value ?? {});
   if (parsed.success) return parsed.data;
@@ -175,14 +179,14 @@ export function parseJsonBody<Schema extends z.ZodType>(request: FastifyRequest,
 }
 
 /**
- * The schema of a route whose body `parseJsonBody` parses: it takes everything, and shows the other's shape and an example
- * of it in the OpenAPI document.
+ * The schema of a route whose handler parses the body: it accepts everything, and shows the shape of `schema` and an
+ * example in the OpenAPI document.
  */
 export function documentedBody(schema: z.ZodType, example: Json) {
   const { $schema, ...shape } = z.toJSONSchema(schema, {
     io: 'input',
     unrepresentable: 'any',
-    // A format says the same, and can be read.
+    // The format says the same and is readable.
     override: ({ jsonSchema }) => {
       if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
     },

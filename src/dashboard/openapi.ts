@@ -51,12 +51,12 @@ const describeRoute: typeof jsonSchemaTransform = (route) => {
 
 type Document = ReturnType<typeof jsonSchemaTransformObject>;
 
-/** The one endpoint of the document that is not the dashboard's comes first. */
+/** Puts the receive endpoint first. */
 function withReceiveEndpoint(document: Document): Document {
   return { ...document, paths: { ...receiveEndpoint, ...document.paths } } as Document;
 }
 
-/** A body of which nothing is required may be left out. */
+/** A body without required fields may be left out. */
 function letBodiesBeAbsent(document: Document): Document {
   for (const path of Object.values(document.paths ?? {})) {
     for (const { requestBody } of Object.values<{ requestBody?: RequestBody }>(path ?? {})) {
@@ -76,7 +76,7 @@ interface RequestBody {
   >;
 }
 
-/** Each registered shape comes once for questions and once for answers; those that no operation names are dropped. */
+/** Each registered shape comes once for input and once for output; those that no operation uses are dropped. */
 function dropUnused(document: Document): Document {
   const schemas: Record<string, unknown> = 'components' in document ? (document.components?.schemas ?? {}) : {};
   const used = new Set<string>();
@@ -96,8 +96,8 @@ const EXAMPLE_ID = '0199a2b4-7c1e-7d3a-9b52-3f0f8d1c2a10';
 const id = { type: 'string', format: 'uuid' };
 
 /**
- * The receive endpoint in the words of OpenAPI. It is no route of the dashboard, and answers to publishers what they
- * document: what it refuses, and why, comes from the one table of reasons.
+ * The receive endpoint in terms of OpenAPI. It is not a route of the dashboard, and answers publishers as they document.
+ * Its refusals come from the table of reasons.
  */
 const receiveEndpoint = {
   '/flows/api/webhook/{idOrSlug}': {
@@ -106,9 +106,9 @@ const receiveEndpoint = {
       operationId: 'receiveDelivery',
       summary: 'Receives a delivery; a 200 means that its run is durable',
       description:
-        'Needs no credentials: the gates of the trigger decide. The body is taken byte for byte, whatever its content type. ' +
-        'Gates refuse under Enforce alone; 400, 403 of a disabled flow, 404, 405, 413 and 503 are the same in every mode. ' +
-        'GET and HEAD are answered where the scheme of the trigger has a handshake that uses them, else with 405.',
+        'Needs no credentials: the gates of the trigger decide. The body is read byte for byte, whatever its content type. ' +
+        'Gates refuse only under Enforce; 400, 403 for a disabled flow, 404, 405, 413 and 503 are the same in every mode. ' +
+        'GET and HEAD are answered if the scheme of the trigger has a handshake that uses them, else with 405.',
       security: [],
       parameters: [
         {
@@ -122,7 +122,7 @@ const receiveEndpoint = {
           name: 'idempotency-key',
           in: 'header',
           required: false,
-          description: 'A key that the trigger knows already starts no second run.',
+          description: 'A key that the trigger has seen before starts no second run.',
           schema: { type: 'string' },
         },
       ],
@@ -154,8 +154,8 @@ function acceptedAnswer() {
         schema: {
           anyOf: [
             shape('Accepted: the run has started.'),
-            shape('Known already: the ids of the first run and of this delivery.', { duplicate: { const: true } }),
-            shape('Kept: the run starts when the flow goes on.', { held: { const: true } }),
+            shape('Seen before: the ids of the first run and of this delivery.', { duplicate: { const: true } }),
+            shape('Held: the run starts when the flow is enabled or resumed.', { held: { const: true } }),
             { description: 'The answer to a handshake, or the webhookResponse of the trigger.' },
           ],
         },
@@ -173,7 +173,7 @@ function acceptedAnswer() {
   };
 }
 
-/** One response for each status, with the reasons that have it. Handshakes are refused as their publishers document. */
+/** One response for each status, with its reasons. Handshakes are refused as their publishers document. */
 function refusals() {
   const byStatus = new Map<number, Reason[]>([[405, []]]);
   for (const reason of Object.keys(REASONS).filter(isReason)) {

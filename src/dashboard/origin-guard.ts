@@ -38,12 +38,12 @@ const PROXY_HEADER = new RegExp(
 const HOW_TO_OPEN = 'set SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD';
 
 /**
- * An `onRequest` hook against requests that a browser sends for somebody else's page.
+ * An `onRequest` hook against requests that a browser sends for another site's page.
  *
- * Without credentials a loopback listener trusts whoever is on this machine. Two ways lead around that: a page whose
- * host name is made to resolve to 127.0.0.1 (DNS rebinding), and a proxy or tunnel on this machine that brings in
- * strangers. With credentials a browser still sends a stored login along with another site's form, so that requests that
- * change something must come from our own pages in either case.
+ * Without credentials a loopback listener trusts everyone on this machine. Two ways lead around that: a page whose
+ * host name resolves to 127.0.0.1 (DNS rebinding), and a proxy or tunnel on this machine that brings in strangers. With
+ * credentials a browser still sends a stored login along with another site's form. So requests that change something
+ * must come from our own pages in either case.
  */
 export function guardOrigin(services: GuardServices) {
   return async (request: FastifyRequest): Promise<void> => {
@@ -77,9 +77,9 @@ function refuseForwarded(request: FastifyRequest): void {
   );
 }
 
-/** What browsers and command lines never send, and proxies, tunnels and content networks do. */
+/** The sign of a proxy, tunnel or content network: browsers and command lines never send these. */
 function signOfProxy(request: FastifyRequest): string | undefined {
-  // nginx speaks HTTP/1.0 to what is behind it unless it is told otherwise, and adds no header of its own.
+  // By default nginx speaks HTTP/1.0 to its upstreams and adds no header of its own.
   if (request.raw.httpVersion === '1.0') return 'it speaks HTTP/1.0';
   const header = Object.keys(request.headers).find((name) => PROXY_HEADER.test(name));
   return header === undefined ? undefined : `it carries ${header}`;
@@ -104,7 +104,7 @@ function isOwnOrigin(origin: string, request: FastifyRequest, services: GuardSer
   return isSameHost(host, request.headers.host) || isSameHost(host, publicHost(services));
 }
 
-// The schemes may differ, for a proxy in front may speak TLS; the ports that they imply are left out.
+// The schemes may differ because a proxy in front may speak TLS; default ports are left out.
 function isSameHost(host: string, other: string | undefined): boolean {
   const normalised = (name: string) => name.toLowerCase().replace(/:(80|443)$/, '');
   return other !== undefined && normalised(host) === normalised(other);

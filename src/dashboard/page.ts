@@ -10,14 +10,14 @@ import type { ApiRoutes } from './services.ts';
 
 const ONE_YEAR_SECONDS = 31_536_000;
 
-/** The page: one HTML shell for every address below `/flows` that is no API, and the files that it loads. */
+/** The page: one HTML shell for every address below `/flows` that is not part of the API, and the files that it loads. */
 export const pageRoutes: ApiRoutes = (app) => {
   const assets = readPageAssets();
   const shell = assets === undefined ? undefined : shellOf(assets);
 
   const sendShell = async (request: FastifyRequest, reply: FastifyReply) => {
     if (isReserved(request.url)) return reply.callNotFound();
-    if (shell === undefined) throw new HttpError(404, 'The page is not built here; run npm run build');
+    if (shell === undefined) throw new HttpError(404, 'The page is not built; run npm run build');
     return reply
       .type('text/html; charset=utf-8')
       .header('content-security-policy', shell.csp)
@@ -32,7 +32,7 @@ export const pageRoutes: ApiRoutes = (app) => {
   });
 };
 
-/** What these begin with is never a place of the page: an unknown one is answered as the API answers. */
+/** Addresses that never belong to the page: unknown ones are answered as the API answers. */
 export function isReserved(url: string): boolean {
   return /^\/flows\/(api|assets)(\/|\?|$)/.test(url);
 }
@@ -41,7 +41,7 @@ async function sendAsset(asset: Asset, request: FastifyRequest, reply: FastifyRe
   const encoding = encodingFor(request.headers['accept-encoding']);
   const etag = `"${asset.etag}-${encoding}"`;
   reply.headers({
-    // For this browser alone, because it asked with credentials; for ever, because the address changes with the bytes.
+    // private, because the request had credentials; immutable, because the address changes with the bytes.
     'cache-control': `private, max-age=${ONE_YEAR_SECONDS}, immutable`,
     vary: 'accept-encoding',
     etag,
@@ -62,7 +62,7 @@ function encodingFor(accepted: string | undefined): Encoding {
 
 type Theme = 'light' | 'dark' | undefined;
 
-/** Kept in a cookie, so that the first byte of the page already has the colours that were chosen. */
+/** Kept in a cookie, so that the page has the chosen colours from its first byte. */
 function themeOf({ headers }: FastifyRequest): Theme {
   const [, theme] = /(?:^|;\s*)sluice-theme=(light|dark)(?:;|$)/.exec(headers.cookie ?? '') ?? [];
   return theme === 'light' || theme === 'dark' ? theme : undefined;
@@ -115,7 +115,7 @@ interface Asset {
 }
 
 interface PageAssets {
-  /** By the path below `/flows/assets/VERSION/`; what is not in here is not served. */
+  /** By the path below `/flows/assets/VERSION/`; nothing else is served. */
   readonly files: ReadonlyMap<string, Asset>;
   /** Changes with any byte of any file, so that a browser may keep each file for ever. */
   readonly version: string;
@@ -133,7 +133,7 @@ const TYPES: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
 };
 
-/** Statements that import or export from another module; words in strings, and dynamic imports, are none. */
+/** Statements that import or export from another module; not words in strings, and not dynamic imports. */
 const STATIC_IMPORT = /(?:^|[;\n])\s*(?:import|export)\s*(?:[\w*{}\s,$]+from\s*)?["']([^"'\n]+)["']/g;
 
 /** Both `src/dashboard` and `dist/dashboard` are two folders below the root. */
@@ -145,7 +145,7 @@ const LIBRARIES: Readonly<
   preact: { package: 'preact', file: 'dist/preact.mjs' },
   'preact/hooks': { package: 'preact', file: 'hooks/dist/hooks.mjs' },
   'preact/jsx-runtime': { package: 'preact', file: 'jsx-runtime/dist/jsxRuntime.mjs' },
-  // Its ESM file is not minified and costs 36 KB where this one costs 20; made a module by what is put behind it.
+  // Its ESM file is not minified and has 36 KB instead of 20; the suffix makes this one a module.
   uplot: { package: 'uplot', file: 'dist/uPlot.iife.min.js', suffix: '\nexport default uPlot;\n' },
   '@dagrejs/dagre': { package: '@dagrejs/dagre', file: 'dist/dagre.esm.js' },
 };
@@ -185,7 +185,7 @@ function ownFiles(): string[] {
   return names.filter((name) => Object.hasOwn(TYPES, extensionOf(name))).sort();
 }
 
-/** Where packages lie: several of them do not export their files by name. */
+/** Finds the folders of packages: several packages do not export their files by name. */
 function packageFolders(): (name: string) => string {
   const require = createRequire(import.meta.url);
   return (name) => {
@@ -197,7 +197,7 @@ function packageFolders(): (name: string) => string {
 }
 
 function asset(path: string, raw: Buffer): Asset {
-  // Source maps are not served, so that naming them would only cost a 404 in the browser's tools.
+  // Source maps are not served: naming them would only cause a 404 in the browser's tools.
   const content = path.endsWith('.js')
     ? Buffer.from(raw.toString('utf8').replace(/^\/\/# sourceMappingURL=.*$/m, ''))
     : raw;

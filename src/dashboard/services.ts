@@ -40,7 +40,7 @@ export interface DashboardServices {
   readonly clock: Clock;
   /** Steps that run at once. */
   readonly stepConcurrency: number;
-  /** Tells clients apart that log in; must not believe anything that a client can write. */
+  /** Tells clients that log in apart; must not trust anything that a client can write. */
   readonly senderAddress: Pick<ClientAddressReader, 'read'>;
   /** Resolves after so many milliseconds; slows failed logins down. */
   readonly wait: (ms: number) => Promise<void>;
@@ -71,12 +71,12 @@ export type DashboardApp = FastifyInstance<
 /** Adds the routes of one resource. */
 export type ApiRoutes = (app: DashboardApp, services: DashboardServices) => void;
 
-/** Where this process is reached from outside: what the operator says without a password in it, else what it listens on. */
+/** Where this process is reached from outside: the operator's setting without its password, else the listener. */
 export function baseUrlOf(app: Pick<DashboardApp, 'server'>, services: DashboardServices): string {
   return services.publicUrl?.replace(/\/\/[^/]*@/, '//') ?? listenerUrl(app, services);
 }
 
-/** Port 0 becomes the one that the socket was given; a wildcard address becomes a name that can be called. */
+/** Port 0 becomes the port of the socket; a wildcard address becomes a name that can be called. */
 function listenerUrl(app: Pick<DashboardApp, 'server'>, { listener }: DashboardServices): string {
   const address = app.server.address();
   const port = typeof address === 'object' && address !== null ? address.port : listener.port;

@@ -133,7 +133,7 @@ describe('what needs a look', () => {
       [
         {
           kind: 'refusals_rising',
-          message: '20 deliveries failed with signature_mismatch since 2026-11-21T11:00Z; usual in so long are 3',
+          message: '20 deliveries failed with signature_mismatch since 2026-11-21T11:00Z (normally 3)',
           link: '/flows/deliveries?reason=signature_mismatch',
         },
       ],

@@ -15,7 +15,7 @@ export interface AttentionItem {
   /** Names the rule; stable, for machines. */
   readonly kind: AttentionKind;
   readonly severity: 'error' | 'warning' | 'info';
-  /** What is so, in a sentence. */
+  /** One sentence. */
   readonly message: string;
   /** Path of the page that shows it. */
   readonly link: string;
@@ -47,13 +47,13 @@ export const attentionSchema = z
   })
   .meta({ id: 'Attention' });
 
-/** What is known at one instant. */
+/** What the rules judge, read at one instant. */
 export interface Situation {
   readonly now: number;
   readonly flows: readonly DeployedFlow[];
   readonly triggers: readonly PreparedTrigger[];
   readonly schedules: readonly Schedule[];
-  /** Runs that ended in the last 24 hours and what is gone of the first of them. */
+  /** Runs that ended in the last 24 hours, counted from a whole hour. */
   readonly ended: readonly RunCount[];
   /** Deliveries of the same hours; `recent` are those of this hour and the one before. */
   readonly deliveries: readonly DeliveryCount[];
@@ -65,7 +65,7 @@ const LOOK_BACK_HOURS = 24;
 
 const RECENT_HOURS = 2;
 
-/** A schedule that is due fires within seconds; later than this something holds it. */
+/** A due schedule fires within seconds; after this long something is wrong. */
 const OVERDUE_AFTER_MS = 120_000;
 
 /** A free slot takes a due step within milliseconds; what is due for this long waits for other steps to end. */
@@ -74,7 +74,7 @@ const LONG_SLOT_WAIT_MS = 10_000;
 /** Between two steps a slot is free for a moment; with fewer taken than this the slots are not what is missing. */
 const TAKEN_SHARE = 0.9;
 
-/** So many refusals in the recent hours, and so many times more than usual, are worth a look. */
+/** At least so many refusals in the recent hours, and so many times the usual number, need a look. */
 const RISING_COUNT = 20;
 
 const RISING_FACTOR = 5;
@@ -85,21 +85,21 @@ export const attentionRoutes: ApiRoutes = (app, services) => {
     '/flows/api/attention',
     route('service', {
       operationId: 'listAttention',
-      summary: 'What needs a look, the gravest first',
+      summary: 'What needs attention, most severe first',
       answer: z.array(attentionSchema),
     }),
     async () => [...(await notStored(services)), ...(await askStore(services))],
   );
 };
 
-/** While the store is away the answer is that it is. */
+/** If the store is unavailable, that is the answer. */
 async function askStore(services: DashboardServices): Promise<AttentionItem[]> {
   try {
     const [situation] = await Promise.all([situationOf(services), services.store.ping()]);
     return attentionTo(situation);
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
-    const message = 'The store cannot be written: deliveries are answered 503 until it can; the log has the cause';
+    const message = 'The store is not writable: deliveries are answered 503 until it is; the log has the cause';
     return [{ kind: 'store_unavailable', severity: 'error', message, link: '/health/ready' }];
   }
 }
@@ -118,7 +118,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
   return { now, flows: catalog.list(), triggers: triggers().list(), schedules, ended, deliveries, slots };
 }
 
-/** What could not be stored is in no record: only the process' own counter knows of it. */
+/** Deliveries that could not be stored are in no record: only a counter of this process has them. */
 async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[]> {
   const { values } = await metrics.webhookRejected.get();
   const count = values.reduce(
@@ -126,11 +126,11 @@ async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[
     0,
   );
   if (count === 0) return [];
-  const message = `${count} deliveries were answered 503 since this process started, because the store could not take them`;
+  const message = `${count} deliveries were answered 503 since this process started because the store was unavailable`;
   return [{ kind: 'deliveries_not_stored', severity: 'error', message, link: '/metrics' }];
 }
 
-/** The gravest first. */
+/** The most severe first. */
 export function attentionTo(situation: Situation): AttentionItem[] {
   const items = [
     ...failedRuns(situation),
@@ -218,7 +218,7 @@ function schedules({ schedules: all, now }: Situation): AttentionItem[] {
   return all.flatMap((schedule): AttentionItem[] => {
     const name = `${schedule.flowName}/${schedule.triggerKey}`;
     const { nextAt, lastAt, isPaused, isDraining } = schedule;
-    // The ticks of a flow that is drained pass on purpose.
+    // A flow that is being drained misses its ticks on purpose.
     if (isDraining) return [];
     if (isPaused) {
       const missed = lastAt === null ? undefined : nextTicks(schedule, lastAt, 1)[0];
@@ -244,7 +244,7 @@ function risingRefusals({ deliveries, now }: Situation): AttentionItem[] {
   return [...byReason].flatMap(([reason, { recent, before }]): AttentionItem[] => {
     const usual = Math.round((before / (LOOK_BACK_HOURS - RECENT_HOURS + 1)) * RECENT_HOURS);
     if (recent < RISING_COUNT || recent < usual * RISING_FACTOR) return [];
-    const message = `${recent} deliveries failed with ${reason} since ${startOf(now, RECENT_HOURS - 1)}; usual in so long are ${usual}`;
+    const message = `${recent} deliveries failed with ${reason} since ${startOf(now, RECENT_HOURS - 1)} (normally ${usual})`;
     return [{ kind: 'refusals_rising', severity: 'warning', message, link: `/flows/deliveries?reason=${reason}` }];
   });
 }
@@ -295,7 +295,7 @@ function triggerItems(prepared: PreparedTrigger, { deliveries, now }: Situation)
   ];
 }
 
-/** The whole hour so many hours ago: figures are counted by the hour. */
+/** The start of the hour so many hours ago: figures are counted by the hour. */
 function startOf(now: number, hoursAgo: number): string {
   return iso((Math.floor(now / HOUR_MS) - hoursAgo) * HOUR_MS);
 }

@@ -29,7 +29,7 @@ export const deliverySchema = z
     violations: z.array(reasonSchema),
     detail: z.string().nullable(),
     bodyBytes: integer(),
-    body: z.string().nullable().describe('At most 64 KiB; null where none was read.'),
+    body: z.string().nullable().describe('At most 64 KiB; null if none was read.'),
     bodyEncoding: z.enum(['utf8', 'base64']).nullable(),
     bodyTruncated: z.boolean(),
     headers: z.record(z.string(), z.string()).describe('Values of headers that may hold a credential redacted.'),
@@ -41,9 +41,11 @@ export const deliverySchema = z
 
 const recentQuery = z.strictObject({
   flowId: optionalGuid(),
-  reason: oneOf(reasonSchema.options).meta({ description: 'The first gate that failed, or why it was refused.' }),
+  reason: oneOf(reasonSchema.options).meta({
+    description: 'The first gate that failed, or why the delivery was refused.',
+  }),
   rejectedOnly: flag().meta({ description: 'A gate failed, or the delivery was refused. false by default.' }),
-  acceptedOnly: flag().meta({ description: 'The others. false by default.' }),
+  acceptedOnly: flag().meta({ description: 'All others. false by default.' }),
   search: freeText(200).meta({
     description:
       'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
@@ -76,7 +78,7 @@ export function deliveryView(record: DeliveryRecord): z.output<typeof deliverySc
     ...record,
     receivedAt: isoTime(record.receivedAt),
     violations: [...record.violations],
-    // Redacted when it was kept, by whatever release kept it: by now more may be.
+    // Redacted when it was stored, perhaps by an earlier release that redacted less.
     headers: shownHeaders(record.headers, new Set(Object.keys(record.headers))),
     ...bodyView(record.body, record.bodyBytes),
   };

@@ -13,7 +13,7 @@ import { deliverySchema, deliveryView, reasonSchema } from './deliveries.ts';
 
 const modeSchema = z.enum(ENFORCEMENT_MODES);
 
-const storySchema = z.object({
+const gateResultSchema = z.object({
   gate: z.string(),
   outcome: z.enum(GATE_OUTCOMES),
   reason: reasonSchema.nullable(),
@@ -23,24 +23,26 @@ const storySchema = z.object({
 });
 
 const advice = {
-  story: z.array(storySchema).describe('What each gate did, in pipeline order.'),
-  hints: z.array(z.string()).describe('What would help, by the stored bytes and the trigger in force.'),
+  story: z.array(gateResultSchema).describe('The result of each gate, in pipeline order.'),
+  hints: z.array(z.string()).describe('Advice, judged by the stored bytes and the trigger in force.'),
   signature: z
     .record(z.string(), json())
     .nullable()
-    .describe('What the trigger in force signs and compares; keys by a fingerprint that is new with each process.'),
+    .describe(
+      'What the trigger in force signs and compares; keys appear as a fingerprint that changes with each process.',
+    ),
 };
 
 export const deliveryDetailSchema = deliverySchema
   .extend({ ...advice, redeliveredFrom: id().nullable(), redeliveredAs: id().nullable() })
   .meta({ id: 'DeliveryDetail' });
 
-export const rehearsalSchema = z
+export const dryRunSchema = z
   .object({
     flowId: id(),
     triggerKey: z.string(),
     mode: modeSchema,
-    statusCode: integer().describe('What would be answered.'),
+    statusCode: integer().describe('The status that would be answered.'),
     reason: reasonSchema.nullable(),
     violations: z.array(reasonSchema),
     ...advice,
@@ -84,7 +86,7 @@ export const readinessSchema = z
 const isoInstant = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 
 const oneBody = z.strictObject({
-  force: z.boolean().default(false).describe('Accepts it whatever the gates say, and the record says so.'),
+  force: z.boolean().default(false).describe('Accepts the delivery even if gates fail; its record says so.'),
 });
 
 const manyBody = z.strictObject({
@@ -96,7 +98,7 @@ const manyBody = z.strictObject({
   plan: z.boolean().default(true),
 });
 
-/** Looking into single deliveries, and what can be done with refused ones. */
+/** Single deliveries in full; dry runs and redelivery. */
 export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
   const { store, reviewer, clock } = services;
 
@@ -104,7 +106,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/:deliveryId',
     route('deliveries', {
       operationId: 'getDelivery',
-      summary: 'One delivery with its body, its story gate by gate, and what would help',
+      summary: 'One delivery with its body, the result of each gate, and advice',
       params: z.object({ deliveryId: guid() }),
       answer: deliveryDetailSchema,
       refusals: [404],
@@ -120,7 +122,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/readiness',
     route('deliveries', {
       operationId: 'webhookReadiness',
-      summary: 'What Enforce would have refused, trigger by trigger and gate by gate',
+      summary: 'What Enforce would have refused, by trigger and gate',
       query: z.strictObject({
         flowId: optionalGuid(),
         hours: lookBackHours(),
@@ -137,13 +139,14 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/dry-run/:idOrSlug',
     route('deliveries', {
       operationId: 'dryRunDelivery',
-      summary: 'Judges this request as a delivery; creates nothing and uses nothing up',
-      description: 'An Authorization header is taken for the login where the dashboard has one.',
+      summary: 'Judges this request as a delivery without creating a run or using up a nonce',
+      description:
+        'If the dashboard has credentials, the Authorization header is the login and not part of the delivery.',
       params: z.object({ idOrSlug: z.string().min(1).max(256) }),
       body: documentedBody(z.unknown().describe('What the publisher would send: any bytes, of any content type.'), {
         order: 7,
       }),
-      answer: rehearsalSchema,
+      answer: dryRunSchema,
       refusals: [404],
       query: 'any',
     }),
@@ -151,9 +154,9 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
       const { idOrSlug } = request.params;
       const delivery = reviewer.read(request, idOrSlug);
       const headers = withoutLogin(delivery.headers, services);
-      const rehearsal = await reviewer.dryRun({ ...delivery, headers }, idOrSlug);
-      if (rehearsal === undefined) throw new HttpError(404, `No webhook has the address ${idOrSlug}`, 'unknown_flow');
-      return { ...rehearsal, violations: [...rehearsal.violations], ...adviceView(rehearsal) };
+      const judged = await reviewer.dryRun({ ...delivery, headers }, idOrSlug);
+      if (judged === undefined) throw new HttpError(404, `No webhook has the address ${idOrSlug}`, 'unknown_flow');
+      return { ...judged, violations: [...judged.violations], ...adviceView(judged) };
     },
   );
 
@@ -167,7 +170,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/:deliveryId/redeliver',
     route('deliveries', {
       operationId: 'redeliverDelivery',
-      summary: 'Judges a refused delivery again, as of when it came, and accepts it if it passes',
+      summary: 'Judges a refused delivery again, as of the time it came, and accepts it if it passes',
       params: z.object({ deliveryId: guid() }),
       body: documentedBody(oneBody, { force: true }),
       answer: redeliverySchema,
@@ -184,9 +187,9 @@ const addRedelivery: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/redeliver',
     route('deliveries', {
       operationId: 'redeliverDeliveries',
-      summary: 'Says what a redelivery of many would do, or does it',
+      summary: 'Plans or makes the redelivery of many deliveries',
       description:
-        'With `plan` true, the default, nothing is done. The newest that match, at most `limit`, are taken oldest first.',
+        'With `plan` true, the default, nothing changes. At most `limit` deliveries are taken: the newest that match, oldest first.',
       body: documentedBody(manyBody, { reason: 'signature_mismatch', since: '2026-03-01T12:00:00Z', plan: true }),
       answer: z.object({ plan: z.boolean(), items: z.array(redeliverySchema) }),
     }),
@@ -195,7 +198,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
       const page = await store.listDeliveries({ ...filter, refusedOnly: true, skip: 0, take: limit });
       const items = [];
       for (const { id } of page.items.toReversed()) {
-        // One by one, each with its whole body: a list has only the beginning.
+        // Read one by one, because a list has only the beginning of each body.
         const record = await store.findDelivery(id);
         if (record !== undefined) items.push(await reviewer.redeliver(record, { isForced: false, isPlan: plan }));
       }
@@ -210,7 +213,7 @@ async function findDelivery(deliveryId: string, { store }: DashboardServices) {
   return record;
 }
 
-/** The login is not the publisher's to send. */
+/** The login of the dashboard is not part of the delivery. */
 function withoutLogin(
   headers: Readonly<Record<string, string>>,
   { access }: DashboardServices,

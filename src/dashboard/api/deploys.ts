@@ -4,7 +4,7 @@ import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import { DEPLOY_ACTIONS, type DeployOutcome, type FindingClass } from '../../model/finding.ts';
 import { errorSchema, id, integer } from '../answer.ts';
-import { documentedBody, flag, freeText, ID_PARAMS } from '../input.ts';
+import { bodyText, documentedBody, flag, freeText, ID_PARAMS } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { classSchema, findingSchema, findingView } from './revisions.ts';
@@ -15,26 +15,26 @@ const deployOutcomeSchema = z
     name: z.string(),
     version: z.string(),
     action: z.enum(DEPLOY_ACTIONS),
-    class: classSchema.describe('The gravest among the findings; safe where there are none.'),
-    revision: integer().nullable().describe('The one in force afterwards; null where the flow is not deployed.'),
+    class: classSchema.describe('The most severe class among the findings; safe if there are none.'),
+    revision: integer().nullable().describe('The revision in force afterwards; null if the flow is not deployed.'),
     runsInFlight: integer(),
-    findings: z.array(findingSchema).describe('The gravest first.'),
-    refusal: z.string().nullable().describe('Why it was refused, and how to go on.'),
+    findings: z.array(findingSchema).describe('The most severe first.'),
+    refusal: z.string().nullable().describe('Why it was refused, and what to do.'),
     warning: z
       .string()
       .optional()
-      .describe('Why a manifest of the folder is not deployed: it is older than what was deployed over the API.'),
+      .describe('Why a manifest of the folder was not deployed: it is older than what was deployed over the API.'),
   })
   .meta({ id: 'DeployOutcome' });
 
 const deployedSchema = deployOutcomeSchema
-  .extend({ warnings: z.array(z.string()).describe('Doubts about the manifest, as `sluice check` prints them.') })
+  .extend({ warnings: z.array(z.string()).describe('Warnings about the manifest, as `sluice check` prints them.') })
   .meta({ id: 'Deployed' });
 
 const reloadSchema = z
   .object({
     outcomes: z.array(deployOutcomeSchema),
-    warnings: z.array(z.string()).describe('Doubts about manifests, and flows that have none any more.'),
+    warnings: z.array(z.string()).describe('Warnings about manifests, and flows whose manifest was removed.'),
   })
   .meta({ id: 'Reload' });
 
@@ -48,7 +48,7 @@ const issueSchema = z.object({
 const invalidSchema = errorSchema.extend({ issues: z.array(issueSchema).optional() }).meta({ id: 'InvalidManifest' });
 
 const SHAPES =
-  'A 409 has the shape of the answer; the 400 of an invalid manifest adds `issues`: what is wrong, and where.';
+  'A 409 has the shape of the answer; the 400 of an invalid manifest adds `issues`: what is wrong and where.';
 
 const ALLOWABLE = ['caution', 'breaking'] as const;
 
@@ -67,13 +67,16 @@ const query = z.strictObject({
         return found ?? [];
       }),
     )
-    .meta({ description: 'caution, breaking, or both with a comma between: deployed although it would be refused.' }),
+    .meta({
+      description:
+        'caution, breaking, or both separated by a comma: classes of findings that are deployed instead of refused.',
+    }),
   dryRun: flag().meta({ description: 'Only says what would happen; false by default.' }),
 });
 
-/** As much of a manifest as tells one from other JSON. */
+/** The fields that tell a manifest from other JSON. */
 const manifestShape = z.looseObject({
-  id: id().describe('The id of the address.'),
+  id: id().describe('The id in the address.'),
   name: z.string().optional(),
   version: z.string(),
   triggers: z.record(z.string(), z.unknown()).optional(),
@@ -82,7 +85,7 @@ const manifestShape = z.looseObject({
   steps: z.record(z.string(), z.unknown()).optional().describe('As `sluice schema` describes them, like triggers.'),
 });
 
-/** Of a flow that nobody has: the command of the documentation changes none that is deployed. */
+/** A flow with an id of its own, so that the command in the documentation changes no deployed flow. */
 const EXAMPLE_MANIFEST = {
   id: 'c3f1b7d2-5a48-4e0b-8d6c-2b9f14e07a35',
   name: 'Hello',
@@ -91,7 +94,7 @@ const EXAMPLE_MANIFEST = {
   steps: { greet: { type: 'LogMessage', inputs: { message: 'hello' } } },
 };
 
-/** Putting manifests in force without a restart. */
+/** Deploys manifests without a restart. */
 export const deployRoutes: ApiRoutes = (app, services) => {
   reloadRoute(app, services);
   deployTogetherRoute(app, services);
@@ -100,8 +103,8 @@ export const deployRoutes: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id',
     route('flows', {
       operationId: 'deployFlow',
-      summary: 'Deploys a manifest, or refuses it where it would hurt runs in flight or history',
-      description: `A flow that is not there yet is created. ${SHAPES}`,
+      summary: 'Deploys a manifest, or refuses it if it would harm runs in flight or history',
+      description: `Creates the flow if it does not exist. ${SHAPES}`,
       params: ID_PARAMS,
       query,
       body: documentedBody(manifestShape, EXAMPLE_MANIFEST),
@@ -110,7 +113,7 @@ export const deployRoutes: ApiRoutes = (app, services) => {
     }),
     async (request, reply) => {
       const { id: flowId } = request.params;
-      const text = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : '';
+      const text = bodyText(request);
       const name = services.catalog.find(flowId)?.record.name ?? flowId;
       const { flow, issues } = services.deployment.parse(text, name);
       if (flow === undefined) return refuse(reply, issues);
@@ -134,11 +137,11 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment }) => {
       ...route('flows', {
         operationId: 'deployFlows',
         summary: 'Deploys manifests together, so that a slug can move from one flow to another',
-        description: `Flows that are refused go on as they were, all others change at once. Where any manifest is invalid nothing is deployed. ${SHAPES}`,
+        description: `Refused flows stay as they are, all others change at once. If any manifest is invalid, nothing is deployed. ${SHAPES}`,
         query: query.extend({
           wholeFolder: flag().meta({
             description:
-              'These are all flows there are to be: a deployed one without a manifest may be the old id of a new one.',
+              'The body has all flows there should be: a deployed flow without a manifest may be the old id of a new one.',
           }),
         }),
         body: documentedBody(z.array(manifestShape), [EXAMPLE_MANIFEST]),
@@ -148,7 +151,7 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment }) => {
       bodyLimit: MAX_MANIFEST_BYTES,
     },
     async (request, reply) => {
-      const text = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : '';
+      const text = bodyText(request);
       const { flows, issues } = deployment.parseAll(text);
       if (issues.some(({ severity }) => severity === 'error')) return refuse(reply, issues);
       const { allow, dryRun: isPlan, wholeFolder: isWholeFolder } = request.query;
@@ -165,8 +168,8 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
     '/flows/api/flows/reload',
     route('flows', {
       operationId: 'reloadFlows',
-      summary: 'Reads the folder of manifests anew and deploys what changed; 409 where a flow was refused',
-      description: `Where any manifest is invalid nothing is deployed. ${SHAPES}`,
+      summary: 'Reads the folder of manifests again and deploys what changed; 409 if a flow was refused',
+      description: `If any manifest is invalid, nothing is deployed. ${SHAPES}`,
       query,
       answer: reloadSchema,
       refusalShapes: { 400: invalidSchema, 409: reloadSchema },
@@ -182,7 +185,7 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
   );
 };
 
-/** Nothing changes where a manifest has an error. */
+/** Nothing is deployed if a manifest has an error. */
 function refuse(reply: FastifyReply, issues: readonly ManifestIssue[]) {
   const errors = issues.filter(({ severity }) => severity === 'error');
   return reply.code(400).send({

@@ -8,8 +8,9 @@ import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { reasonSchema } from './deliveries.ts';
 
-const BUCKET_MS = { hour: HOUR_MS, day: DAY_MS } as const;
-type Bucket = keyof typeof BUCKET_MS;
+const BUCKETS = ['hour', 'day'] as const;
+type Bucket = (typeof BUCKETS)[number];
+const BUCKET_MS: Readonly<Record<Bucket, number>> = { hour: HOUR_MS, day: DAY_MS };
 const MAX_BUCKETS = 1000;
 
 const runStatsSchema = z.object({
@@ -27,12 +28,12 @@ export const bucketSchema = z.object({
   failed: integer(),
   cancelled: integer(),
   running: integer(),
-  p50DurationMs: z.number().nullable().describe('Within five per cent.'),
-  p95DurationMs: z.number().nullable().describe('Within five per cent.'),
+  p50DurationMs: z.number().nullable().describe('Accurate to five per cent.'),
+  p95DurationMs: z.number().nullable().describe('Accurate to five per cent.'),
 });
 
 const runTimeseriesSchema = z.object({
-  bucket: z.enum(['hour', 'day']),
+  bucket: z.enum(BUCKETS),
   since: time(),
   until: time(),
   flowId: id().nullable(),
@@ -48,14 +49,14 @@ export const deliveryStatsSchema = z.object({
 });
 
 export const deliveryTimeseriesSchema = z.object({
-  bucket: z.enum(['hour', 'day']),
+  bucket: z.enum(BUCKETS),
   since: time(),
   until: time(),
   flowId: id().nullable(),
   buckets: z.array(
     z.object({
       timestamp: time(),
-      accepted: integer().describe('No gate failed and the delivery was taken.'),
+      accepted: integer().describe('No gate failed and the delivery was accepted.'),
       rejected: integer().describe('A gate failed, or the delivery was refused.'),
       total: integer(),
     }),
@@ -97,9 +98,9 @@ const runTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
     '/flows/api/runs/timeseries',
     route('runs', {
       operationId: 'runTimeseries',
-      summary: 'Runs by the hour or day in which they started, empty ones included',
+      summary: 'Runs by the hour or day in which they started, including empty buckets',
       query: z.strictObject({
-        bucket: oneOf(['hour', 'day']),
+        bucket: oneOf(BUCKETS),
         hours: lookBackHours(),
         days: wholeNumber({ min: 1, max: 365, fallback: 30 }),
         since: optionalTime(),
@@ -109,7 +110,7 @@ const runTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
       answer: runTimeseriesSchema,
     }),
     async ({ query }) => {
-      const bucket: Bucket = query.bucket === 'day' ? 'day' : 'hour';
+      const { bucket = 'hour' } = query;
       const lookBackMs = bucket === 'day' ? query.days * DAY_MS : query.hours * BUCKET_MS.hour;
       const range = wholeBuckets(bucket, { since: query.since, until: query.until, lookBackMs }, clock.now());
       const counted = await store.runTimeseries({ ...range, flowId: query.flowId });
@@ -146,16 +147,16 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
     '/flows/api/webhooks/timeseries',
     route('deliveries', {
       operationId: 'webhookTimeseries',
-      summary: 'Deliveries by the hour or day, empty ones included',
+      summary: 'Deliveries by the hour or day, including empty buckets',
       query: z.strictObject({
-        bucket: oneOf(['hour', 'day']),
+        bucket: oneOf(BUCKETS),
         hours: lookBackHours(),
         flowId: optionalGuid(),
       }),
       answer: deliveryTimeseriesSchema,
     }),
     async ({ query: { hours, flowId, ...query } }) => {
-      const bucket: Bucket = query.bucket === 'day' ? 'day' : 'hour';
+      const { bucket = 'hour' } = query;
       const asked = { since: undefined, until: undefined, lookBackMs: hours * BUCKET_MS.hour };
       const range = wholeBuckets(bucket, asked, clock.now());
       const counted = await store.deliveryTimeseries({ ...range, flowId });
@@ -173,7 +174,7 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
   );
 };
 
-/** Whole buckets, in UTC, around what was asked for. Throws a 400 where that is nothing, or too much. */
+/** The range that was asked for, widened to whole buckets in UTC. Throws a 400 if it is empty or too long. */
 function wholeBuckets(
   bucket: Bucket,
   asked: { since: number | undefined; until: number | undefined; lookBackMs: number },
@@ -185,13 +186,13 @@ function wholeBuckets(
     asked.since === undefined
       ? until - Math.ceil(asked.lookBackMs / size) * size
       : Math.floor(asked.since / size) * size;
-  if (since >= until) throw new HttpError(400, 'since: is not before until');
+  if (since >= until) throw new HttpError(400, 'since: must be before until');
   const count = (until - since) / size;
   if (count <= MAX_BUCKETS) return { since, until, bucketMs: size };
-  throw new HttpError(400, `since: asks for ${count} buckets; at most ${MAX_BUCKETS} are given`);
+  throw new HttpError(400, `since: asks for ${count} buckets; at most ${MAX_BUCKETS} are allowed`);
 }
 
-/** One entry for each bucket of a range: what the store counted there, or what nothing makes. */
+/** One entry for each bucket of a range; the store leaves empty ones out. */
 function fillBuckets<Counted extends { readonly at: number }, View>(
   range: Omit<BucketRange, 'flowId'>,
   counted: readonly Counted[],
@@ -205,7 +206,7 @@ function fillBuckets<Counted extends { readonly at: number }, View>(
   });
 }
 
-/** Runs by the bucket that they started in. Skipped runs count in the total alone; a run that timed out has failed. */
+/** Runs by the bucket in which they started. Skipped runs count only in the total; a run that timed out has failed. */
 function runBuckets(
   range: Omit<BucketRange, 'flowId'>,
   counted: readonly RunBucket[],

@@ -5,13 +5,13 @@ import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
-import { id, integer, isoTime, isoTimeOrNull, outcomeSchema, time, unknownId } from '../answer.ts';
+import { flowDisabled, id, integer, isoTime, isoTimeOrNull, outcomeSchema, time, unknownId } from '../answer.ts';
 import { documentedBody, freeText, guid, ID_PARAMS } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { findFlow } from './flows.ts';
 
-/** What is done to a deployed flow, but for deploying and switching it. */
+/** Commands to a deployed flow: start a run, drain, forget a key. */
 export const flowControlRoutes: ApiRoutes = (app, services) => {
   triggerRoute(app, services);
   drainRoutes(app, services);
@@ -22,7 +22,7 @@ const JSON_TYPE = /^application\/([^\s;]+\+)?json\s*(;|$)/i;
 
 const startedSchema = z.object({
   runId: id(),
-  duplicate: z.literal(true).optional().describe('The key was known: the first run with it.'),
+  duplicate: z.literal(true).optional().describe('The idempotency key was used before; runId is its first run.'),
 });
 
 /** Starting a run by hand. */
@@ -35,7 +35,7 @@ const triggerRoute: ApiRoutes = (app, services) => {
       params: ID_PARAMS,
       query: z.strictObject({ triggerKey: freeText(200) }),
       headers: z.looseObject({ 'idempotency-key': freeText(255) }),
-      body: documentedBody(z.unknown().describe('What the flow reads as trigger.body; null where there is none.'), {
+      body: documentedBody(z.unknown().describe('What the flow reads as trigger.body; null if there is none.'), {
         order: 7,
       }),
       answer: startedSchema,
@@ -46,21 +46,20 @@ const triggerRoute: ApiRoutes = (app, services) => {
       const result = await services.engine.triggerFlow({
         flowId: flow.record.id,
         triggerKey: triggerKeyOf(flow, request.query.triggerKey),
-        // Whichever trigger is named: a person started the run, not a schedule or a publisher.
+        // Even if another trigger is named: a person started the run, not a schedule or a publisher.
         triggerType: 'manual',
         ...readJson(request),
         headers: runHeaders(joinedHeaders(request)),
         idempotencyKey: request.headers['idempotency-key'],
       });
       if (result.kind === 'unknown') throw unknownId('flow', flow.record.id);
-      if (result.kind === 'disabled')
-        throw new HttpError(403, 'The flow is disabled; enable it first', 'flow_disabled');
+      if (result.kind === 'disabled') throw flowDisabled();
       return result.kind === 'duplicate' ? { runId: result.runId, duplicate: true as const } : { runId: result.runId };
     },
   );
 };
 
-/** The trigger that was asked for, else the first manual one; a flow without one is started as by a trigger `manual`. */
+/** The trigger that was asked for, else the first manual one; without one the key is `manual`. */
 function triggerKeyOf({ loaded }: DeployedFlow, asked: string | undefined): string {
   const triggers = Object.entries(loaded.manifest.triggers);
   if (asked === undefined) return triggers.find(([, trigger]) => trigger.type === 'manual')?.[0] ?? 'manual';
@@ -72,7 +71,7 @@ function triggerKeyOf({ loaded }: DeployedFlow, asked: string | undefined): stri
   );
 }
 
-/** The exact bytes, once it is sure that they are JSON: numbers beyond double precision reach `forwardBody` unchanged. */
+/** The exact bytes, checked to be JSON, so that numbers beyond double precision reach `forwardBody` unchanged. */
 function readJson(request: FastifyRequest): { body: Uint8Array; contentType: string | null } {
   const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
   if (body.byteLength === 0) return { body, contentType: null };
@@ -96,7 +95,7 @@ export const drainSchema = z
     flowName: z.string(),
     draining: z.boolean(),
     since: time().nullable(),
-    done: z.boolean().describe('No run is in flight any more and none can start: time to deploy.'),
+    done: z.boolean().describe('No run is in flight and none can start: ready to deploy.'),
     runsInFlight: integer(),
     runs: z
       .array(
@@ -108,8 +107,8 @@ export const drainSchema = z
           steps: z.record(z.string(), z.object({ status: z.string(), waiting: z.boolean() })),
         }),
       )
-      .describe('Those in flight, the oldest first, at most 200, with where they stand.'),
-    held: integer().describe('Deliveries whose runs start when this ends.'),
+      .describe('Runs in flight with the state of their steps, oldest first, at most 200.'),
+    held: integer().describe('Deliveries whose runs start when the drain ends.'),
   })
   .meta({ id: 'Drain' });
 
@@ -120,12 +119,12 @@ const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
 
   app.post(
     '/flows/api/flows/:id/drain',
-    options('drainFlow', 'Stops every trigger of a flow; its runs in flight go on to their ends'),
+    options('drainFlow', 'Stops every trigger of a flow; its runs in flight continue to their ends'),
     async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.drain(flowId)),
   );
   app.get(
     '/flows/api/flows/:id/drain',
-    options('getDrain', 'How far the drain of a flow is, with its runs in flight'),
+    options('getDrain', 'The state of a drain, with the runs in flight'),
     async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.drainState(flowId)),
   );
   app.delete(
@@ -135,7 +134,7 @@ const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
   );
   app.post(
     '/flows/api/flows/:id/resume',
-    options('resumeFlow', 'Ends the drain, as DELETE of it does'),
+    options('resumeFlow', 'Ends the drain, like DELETE on it'),
     async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.resume(flowId)),
   );
 };
@@ -160,13 +159,13 @@ function drainView(flowId: string, state: DrainState | undefined): z.output<type
   };
 }
 
-/** Forgetting a key that a publisher handed over. */
+/** Forgets a key that a publisher handed over. */
 const learnedKeyRoute: ApiRoutes = (app, services) => {
   app.delete(
     '/flows/api/flows/:id/triggers/:triggerKey/learned-key',
     route('flows', {
       operationId: 'forgetLearnedKey',
-      summary: 'Forgets the key that a trigger learnt; whoever sends the next handshake decides the new one',
+      summary: 'Forgets the key that a trigger learnt; the sender of the next handshake sets the new one',
       params: z.object({ id: guid(), triggerKey: z.string().describe('Key of a webhook trigger.') }),
       answer: outcomeSchema,
       refusals: [404],

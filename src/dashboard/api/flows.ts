@@ -18,31 +18,37 @@ const triggerSchema = z.object({
   key: z.string(),
   type: z.enum(TRIGGER_TYPES),
   slug: z.string().nullable().optional(),
-  url: z.string().nullable().optional().describe('null where neither a slug nor the id of the flow leads to it.'),
-  scheme: z.string().nullable().optional().describe('null where no signature is checked.'),
+  url: z.string().nullable().optional().describe('null if neither a slug nor the id of the flow leads to it.'),
+  scheme: z.string().nullable().optional().describe('null if no signature is checked.'),
   grade: z
     .enum(GRADES)
     .nullable()
     .optional()
-    .describe('What a captured delivery can be used for, by what is signed; null where only code knows.'),
-  captured: z.string().nullable().optional().describe('The same in words.'),
+    .describe(
+      'What an attacker can do with a captured delivery, judged by what is signed; null if a verifier in code decides.',
+    ),
+  captured: z.string().nullable().optional().describe('The grade in words.'),
   mode: z.enum(ENFORCEMENT_MODES).optional().describe('The mode in force.'),
   learnedKey: z
     .enum(['none', 'learned', 'unreadable'])
     .optional()
-    .describe('Whether the publisher has handed its key over; for triggers that leave the key to be learnt.'),
+    .describe('Whether the publisher has handed over its key; only for triggers that learn their key.'),
   sendCommand: z
     .string()
     .nullable()
     .optional()
-    .describe('Sends a signed sample delivery; null where the command cannot sign, or nothing leads to the webhook.'),
+    .describe(
+      'Sends a signed sample delivery; null if the command cannot sign for this scheme or the webhook has no address.',
+    ),
 });
 
 const runCountsSchema = z.object({
   running: integer().describe('In flight now.'),
-  since: time().describe('The counts below are of runs that ended from then on: the last 24 hours and a part of one.'),
+  since: time().describe(
+    'The counts below are of runs that ended since then: the last 24 hours, rounded up to a whole hour.',
+  ),
   succeeded: integer(),
-  failed: integer().describe('Those that timed out are among them.'),
+  failed: integer().describe('Includes runs that timed out.'),
   cancelled: integer(),
   skipped: integer(),
 });
@@ -58,11 +64,11 @@ export const flowSchema = z
     updatedAt: time(),
     drainingSince: time()
       .nullable()
-      .describe('Since when it starts no runs so that it can be changed; null while it is not drained.'),
-    held: integer().describe('Accepted deliveries whose runs start once it is enabled or resumed.'),
+      .describe('When the flow stopped starting runs so that it can be changed; null if it is not being drained.'),
+    held: integer().describe('Accepted deliveries whose runs start once the flow is enabled or resumed.'),
     triggers: z
       .array(triggerSchema)
-      .describe('In manifest order; slug, url, scheme, grade, mode and sendCommand for webhooks alone.'),
+      .describe('In manifest order; only webhooks have slug, url, scheme, grade, mode and sendCommand.'),
     runs: runCountsSchema,
   })
   .meta({ id: 'Flow' });
@@ -126,7 +132,7 @@ export const flowRoutes: ApiRoutes = (app, services) => {
   switchRoute(app, services, { verb: 'disable', isEnabled: false });
 };
 
-/** Idempotent: what is already so stays so. A body is ignored. */
+/** Idempotent. A body is ignored. */
 function switchRoute(
   app: DashboardApp,
   services: DashboardServices,
@@ -136,7 +142,7 @@ function switchRoute(
     `/flows/api/flows/:id/${verb}`,
     route('flows', {
       operationId: `${verb}Flow`,
-      summary: isEnabled ? 'Lets a flow start runs again' : 'Stops a flow from starting runs; runs in flight go on',
+      summary: isEnabled ? 'Lets a flow start runs again' : 'Stops a flow from starting runs; runs in flight continue',
       params: ID_PARAMS,
       answer: flowSchema,
       refusals: [404],
@@ -150,7 +156,7 @@ function switchRoute(
   );
 }
 
-// Those of one start are as old as each other and stand by name.
+// Flows deployed at the same start are equally old and are sorted by name.
 function newestFirst({ record: a }: DeployedFlow, { record: b }: DeployedFlow): number {
   return b.createdAt - a.createdAt || a.name.localeCompare(b.name, 'en');
 }
@@ -161,7 +167,7 @@ export function findFlow(flowId: string, { catalog }: DashboardServices): Deploy
   return flow;
 }
 
-/** What a view needs beside the flow: `baseUrl` is what publishers call. */
+/** What a view needs besides the flow: `baseUrl` is what publishers call. */
 interface FlowViewContext {
   readonly baseUrl: string;
   readonly triggers: TriggerTable;
@@ -223,7 +229,7 @@ function runCountsView(flowId: string, { kept, ended, since }: RunCounts): z.out
   };
 }
 
-/** What the trigger that answers deliveries was prepared with, so that this shows what is done and not what was meant. */
+/** Reads the prepared trigger that answers deliveries, so that the view shows what is done, not what was meant. */
 function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers, unsignable }: FlowViewContext) {
   const isThis = ({ trigger }: PreparedTrigger) => trigger.flowId === flowId && trigger.triggerKey === triggerKey;
   const prepared = triggers.list().find(isThis);
@@ -243,7 +249,7 @@ function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers, un
   };
 }
 
-/** In quotes where a shell would read more into it than a name. */
+/** Quotes words that a shell would interpret. */
 function sendCommand(path: string, baseUrl: string): string {
   const quoted = (word: string) => (/^[\w.:/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
   return `npx sluice send ${quoted(path)} --to ${quoted(baseUrl)}`;

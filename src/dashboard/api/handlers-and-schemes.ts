@@ -8,7 +8,7 @@ const handlerSchema = z
   .object({
     type: z.string(),
     inputs: json().describe('JSON Schema of the inputs.'),
-    secretInputs: z.array(z.string()).describe('Inputs that may be env: or file: references, * for any key.'),
+    secretInputs: z.array(z.string()).describe('Inputs that may be env: or file: references; * means any key.'),
   })
   .meta({ id: 'Handler' });
 
@@ -19,7 +19,7 @@ const schemeSchema = z
     name: z.string(),
     aliases: z.array(z.string()),
     kind: z.enum(['builtIn', 'spec', 'verifier', 'custom']),
-    headers: z.array(z.string()).describe('Signature headers, the one that is sent today first.'),
+    headers: z.array(z.string()).describe('Signature headers, the current one first.'),
     algorithm: text(),
     encoding: text(),
     prefix: text(),
@@ -31,8 +31,8 @@ const schemeSchema = z
     ),
     deliveryIdHeader: text(),
     coverage: z.object({ body: z.boolean(), timestamp: z.boolean(), id: z.boolean() }).nullable(),
-    grade: z.enum(GRADES).nullable().describe('A to F, by what is signed; null where only code or a trigger knows.'),
-    captured: text().describe('What a captured delivery can be used for.'),
+    grade: z.enum(GRADES).nullable().describe('A to F, by what is signed; null if code or the trigger decides.'),
+    captured: text().describe('What an attacker can do with a captured delivery.'),
     source: z.string(),
   })
   .meta({ id: 'Scheme' });
@@ -47,7 +47,7 @@ export const handlerAndSchemeRoutes: ApiRoutes = (app, services) => {
 const handlerRoute: ApiRoutes = (app, services) => {
   const handlers = services.handlers.map(({ type, inputs, secretInputs }) => ({
     type,
-    // What JSON Schema cannot say, such as a transform, is shown as any value.
+    // What JSON Schema cannot express, such as a transform, is shown as any value.
     inputs: z.toJSONSchema(inputs, { io: 'input', unrepresentable: 'any' }),
     secretInputs: [...secretInputs],
   }));

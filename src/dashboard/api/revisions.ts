@@ -22,7 +22,7 @@ export const findingSchema = z
     message: z.string(),
     consequence: z.string(),
     advice: z.string().optional(),
-    live: z.string().optional().describe('The runs that stand where the change matters.'),
+    live: z.string().optional().describe('The runs that the change affects.'),
     recipe: z
       .object({
         title: z.string(),
@@ -41,10 +41,13 @@ export const revisionSchema = z
     version: z.string(),
     hash: z.string().describe('SHA-256 of the manifest with its secrets masked.'),
     createdAt: time(),
-    source: z.enum(MANIFEST_SOURCES).nullable().describe('Where the manifest came from; null for an early one.'),
-    findings: z.array(findingSchema).describe('In what it differs from the revision before.'),
-    overrides: z.array(z.enum(FINDING_CLASSES)).describe('What was allowed although it was refused.'),
-    runs: integer().describe('Kept runs that follow it; 10000 stands for that many or more.'),
+    source: z
+      .enum(MANIFEST_SOURCES)
+      .nullable()
+      .describe('Where the manifest came from; null if an early release deployed it.'),
+    findings: z.array(findingSchema).describe('Differences from the previous revision.'),
+    overrides: z.array(classSchema).describe('Classes of findings that would have been refused and were allowed.'),
+    runs: integer().describe('Kept runs that follow it; 10000 means that many or more.'),
     runsInFlight: integer(),
   })
   .meta({ id: 'Revision' });
@@ -56,7 +59,10 @@ const oneSchema = z
     version: z.string(),
     hash: z.string(),
     createdAt: time(),
-    source: z.enum(MANIFEST_SOURCES).nullable().describe('Where the manifest came from; null for an early one.'),
+    source: z
+      .enum(MANIFEST_SOURCES)
+      .nullable()
+      .describe('Where the manifest came from; null if an early release deployed it.'),
     manifest: json().describe('Secrets masked.'),
   })
   .meta({ id: 'RevisionDetail' });
@@ -77,7 +83,7 @@ export const diffSchema = z
   })
   .meta({ id: 'RevisionDiff' });
 
-/** What a flow was and is. */
+/** The revisions of a flow. */
 export const revisionRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/flows/:id/revisions',

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { SIGNAL_NAME } from '../../flows/handlers/wait-for-signal.ts';
-import { id, outcomeSchema, time, unknownId } from '../answer.ts';
+import { flowDisabled, id, outcomeSchema, time, unknownId } from '../answer.ts';
 import { documentedBody, guid, ID_PARAMS, parseJsonBody, readJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
@@ -16,12 +16,12 @@ const cancelSchema = outcomeSchema.extend({ accepted: z.boolean(), closedImmedia
 const rerunSchema = z.object({ runId: id(), sourceRunId: id() });
 
 const signalSchema = z.object({
-  delivered: z.boolean().describe('False where no step waits for it yet: it is kept for the first that will.'),
+  delivered: z.boolean().describe('false if no step waits for the signal yet: it is kept for the first one that does.'),
   stepKey: z.string().nullable(),
   deliveredAt: time(),
 });
 
-/** What is done to a run that was started. */
+/** Commands to a run. */
 export const runControlRoutes: ApiRoutes = (app, services) => {
   cancelRoute(app, services);
   rerunRoute(app, services);
@@ -34,7 +34,7 @@ const cancelRoute: ApiRoutes = (app, { control }) => {
     '/flows/api/runs/:id/cancel',
     route('runs', {
       operationId: 'cancelRun',
-      summary: 'Ends a run: at once, or as soon as the steps that run have heard of it',
+      summary: 'Cancels a run: at once, or as soon as its running steps have stopped',
       params: ID_PARAMS,
       body: documentedBody(cancelBody, { reason: 'ordered twice' }),
       answer: cancelSchema,
@@ -46,7 +46,9 @@ const cancelRoute: ApiRoutes = (app, { control }) => {
       if (result.kind === 'unknown') throw unknownId('run', request.params.id);
       if (result.kind === 'ended') throw new HttpError(409, `The run has ended as ${result.status}`, 'run_ended');
       const closedImmediately = result.run.completedAt !== null;
-      const message = closedImmediately ? 'The run is cancelled' : 'The run ends as soon as its running steps have';
+      const message = closedImmediately
+        ? 'The run is cancelled'
+        : 'The run ends as soon as its running steps have stopped';
       return { success: true, message, accepted: true, closedImmediately };
     },
   );
@@ -57,7 +59,7 @@ const rerunRoute: ApiRoutes = (app, { store, engine }) => {
     '/flows/api/runs/:id/rerun',
     route('runs', {
       operationId: 'rerunRun',
-      summary: 'Starts a run of the newest revision with what started this one',
+      summary: 'Starts a run of the newest revision with the trigger of this one',
       params: ID_PARAMS,
       answer: rerunSchema,
       refusals: [404, 409],
@@ -67,8 +69,7 @@ const rerunRoute: ApiRoutes = (app, { store, engine }) => {
       if (source === undefined) throw unknownId('run', request.params.id);
       const result = await engine.rerun(source);
       if (result.kind === 'unknown') throw new HttpError(404, 'The flow of the run is not deployed', 'unknown_flow');
-      if (result.kind === 'disabled')
-        throw new HttpError(403, 'The flow is disabled; enable it first', 'flow_disabled');
+      if (result.kind === 'disabled') throw flowDisabled();
       return { runId: result.runId, sourceRunId: source.id };
     },
   );
@@ -79,7 +80,7 @@ const retryRoute: ApiRoutes = (app, { control }) => {
     '/flows/api/runs/:id/steps/:key/retry',
     route('runs', {
       operationId: 'retryStep',
-      summary: 'Tries a failed step once more; steps that were skipped because of it are planned anew',
+      summary: 'Retries a failed step; steps that were skipped because of it are planned again',
       params: STEP_PARAMS,
       answer: outcomeSchema,
       refusals: [404, 409],
@@ -93,16 +94,12 @@ const retryRoute: ApiRoutes = (app, { control }) => {
         case 'unknownStep':
           throw new HttpError(404, `The run has no step ${JSON.stringify(key)}`, 'unknown_step');
         case 'notFailed':
-          throw new HttpError(409, `The step is ${result.stepStatus}; only a failed one is tried again`, 'not_failed');
+          throw new HttpError(409, `The step is ${result.stepStatus}; only a failed step can be retried`, 'not_failed');
         case 'stopped':
-          throw new HttpError(409, `The run ended as ${result.runStatus}; start it anew instead`, 'run_ended');
+          throw new HttpError(409, `The run ended as ${result.runStatus}; rerun it instead`, 'run_ended');
         case 'nothingToRetry': {
           const cause = result.error === null ? '' : ` (${result.error.message})`;
-          throw new HttpError(
-            409,
-            `Nothing of the step can be tried again: no iteration failed${cause}`,
-            'nothing_to_retry',
-          );
+          throw new HttpError(409, `The step cannot be retried: no iteration failed${cause}`, 'nothing_to_retry');
         }
         default:
           return { success: true, message: `Due again: ${result.steps.join(', ')}` };
@@ -121,7 +118,7 @@ const signalRoute: ApiRoutes = (app, { control, clock }) => {
         id: guid(),
         name: z.string().regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"'),
       }),
-      body: documentedBody(z.unknown().describe('Any JSON; null where there is none.'), { approved: true }),
+      body: documentedBody(z.unknown().describe('Any JSON; null if there is none.'), { approved: true }),
       answer: signalSchema,
       refusals: [404, 409],
     }),

@@ -31,7 +31,7 @@ export const lineageSchema = z.object({
   derived: z.array(relativeSchema),
 });
 
-/** A loop over all the items that one may have makes hundreds of thousands. */
+/** A loop of the largest size makes hundreds of thousands of events. */
 const MAX_EVENTS = 10_000;
 
 /** What happened to a run, and where it comes from. */
@@ -49,7 +49,7 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
       params: ID_PARAMS,
       query: z.strictObject({
         take: wholeNumber({ min: 1, max: MAX_EVENTS, fallback: MAX_EVENTS }).meta({
-          description: `The newest so many; ${MAX_EVENTS} by default. The sequence of the first says how many came before.`,
+          description: `How many of the newest events; ${MAX_EVENTS} by default. The sequence of the first says how many came before.`,
         }),
       }),
       answer: z.array(runEventSchema),
@@ -71,7 +71,7 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
 
 interface Happened {
   readonly at: number;
-  /** Among what happened in the same millisecond. */
+  /** The order of events in the same millisecond. */
   readonly rank: number;
   readonly type: string;
   readonly stepKey: string | null;
@@ -85,8 +85,8 @@ interface RunHistory {
 }
 
 /**
- * What happened to a run, oldest first, or the newest `take` of it: read from its rows, so that it can say nothing that
- * they do not. Of the moments as many must be there as are taken.
+ * The newest `take` events of a run, oldest first. They are derived from the rows of the run, so that they cannot
+ * contradict them. `moments` must hold at least `take` items, if there are so many.
  */
 export function runEvents({ run, moments, signals }: RunHistory, take: number): z.output<typeof runEventSchema>[] {
   const others: Happened[] = [
@@ -113,7 +113,7 @@ export function runEvents({ run, moments, signals }: RunHistory, take: number): 
     }));
 }
 
-/** In one millisecond the steps that start stand before those that end, as a short step does both. */
+/** In one millisecond starts come before ends, because a short step has both. */
 const RANKS: Readonly<Record<StepMoment['kind'], number>> = {
   started: 3,
   completed: 4,
@@ -139,7 +139,13 @@ function stopEvents({ cancelRequestedAt, cancelReason, timedOutAt }: RunDetail):
     events.push({ at: cancelRequestedAt, rank: 1, type: 'run.cancelRequested', stepKey: null, message });
   }
   if (timedOutAt !== null) {
-    events.push({ at: timedOutAt, rank: 1, type: 'run.timedOut', stepKey: null, message: 'The time was up' });
+    events.push({
+      at: timedOutAt,
+      rank: 1,
+      type: 'run.timedOut',
+      stepKey: null,
+      message: 'The time limit was reached',
+    });
   }
   return events;
 }
@@ -149,7 +155,7 @@ const lineageRoute: ApiRoutes = (app, { store }) => {
     '/flows/api/runs/:id/lineage',
     route('runs', {
       operationId: 'getRunLineage',
-      summary: 'The run that this one repeats, and those that repeat it',
+      summary: 'The run that this one repeats, and the runs that repeat it',
       params: ID_PARAMS,
       answer: lineageSchema,
       refusals: [404],

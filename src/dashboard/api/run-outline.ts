@@ -17,7 +17,7 @@ import {
   unreachedIn,
 } from './steps.ts';
 
-/** More iterations of one status than anybody leafs through. */
+/** Iterations of one status that can be paged through; later ones are left out. */
 const MAX_FOUND = 10_000;
 
 export const stepOutlineSchema = z
@@ -46,8 +46,10 @@ export const stepOutlineSchema = z
 export const outlineSchema = z.object({
   run: runSchema,
   control: controlSchema,
-  graph: json().describe('Steps by key: type, runAfter, and of a loop its concurrencyLimit and steps.'),
-  steps: z.array(stepOutlineSchema).describe('Steps outside of loops, in manifest order, those not reached included.'),
+  graph: json().describe('Steps by key: type, runAfter, and for a loop its concurrencyLimit and steps.'),
+  steps: z
+    .array(stepOutlineSchema)
+    .describe('Steps outside of loops, in manifest order, including those not reached yet.'),
   loops: z
     .array(z.object({ stepKey: z.string(), total: integer(), started: integer(), ended: integer(), failed: integer() }))
     .describe('Loops that have begun, with their iterations.'),
@@ -63,13 +65,13 @@ export const iterationsSchema = z.object({
   take: integer(),
 });
 
-/** A run without its values, so that it can be drawn and watched however large it is; values step by step. */
+/** A run without its values, so that a run of any size can be drawn and watched; values are read step by step. */
 export const runOutlineRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/runs/:id/outline',
     route('runs', {
       operationId: 'outlineRun',
-      summary: 'The graph that a run follows and where it stands, without inputs and outputs',
+      summary: 'The graph that a run follows and how far it is, without inputs and outputs',
       params: ID_PARAMS,
       answer: outlineSchema,
       refusals: [404],
@@ -188,7 +190,9 @@ function outlineView(row: StepOutline): z.output<typeof stepOutlineSchema> {
 /** Without inputs: those are the newest revision's when a step starts, and its record has them resolved. */
 function graphView(graph: Graph): Record<string, unknown> {
   const viewOf = ({ type, runAfter, concurrencyLimit, steps }: StepDefinition) => ({
-    ...{ type, runAfter, concurrencyLimit },
+    type,
+    runAfter,
+    concurrencyLimit,
     ...(steps !== undefined && { steps: graphView(steps) }),
   });
   return Object.fromEntries(Object.entries(graph).map(([key, step]) => [key, viewOf(step)]));

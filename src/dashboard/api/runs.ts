@@ -92,7 +92,7 @@ export const runRoutes: ApiRoutes = (app, services) => {
     }),
     async (_request, reply) => {
       const parts = activeRunsJson(store);
-      // The first part waits for the store: where that fails, the answer is still an error.
+      // The first part waits for the store: if that fails, the answer can still be an error.
       const { value: opening = '' } = await parts.next();
       const answer = Readable.from(withOpening(opening, parts));
       return reply.type('application/json; charset=utf-8').send(answer as never);
@@ -163,7 +163,7 @@ export function runView(run: Run): z.output<typeof runSchema> {
 
 export function triggerView({ trigger: { body, contentType, headers } }: RunDetail): z.output<typeof triggerSchema> {
   const parsed = parseBody(body, contentType ?? undefined);
-  // What is too much to read as a value, such as JSON nested thousands of levels deep, is shown as the text that it is.
+  // A body that cannot be read as a value, such as JSON nested thousands of levels deep, is shown as text.
   const triggerBody = 'value' in parsed ? parsed.value : Buffer.from(body).toString('utf8');
   return { triggerBody, triggerHeaders: shownHeaders(headers) };
 }
@@ -180,12 +180,12 @@ export function controlView(run: RunDetail): z.output<typeof controlSchema> {
   };
 }
 
-/** So many runs are read, and written into the answer, before others have their turn: about 3 ms. */
+/** How many runs are read and written before other requests have their turn: about 3 ms. */
 export const RUNS_AT_ONCE = 500;
 
 /**
  * Every run in flight, newest first, as the text of a JSON array in parts. There may be a hundred thousand of them, and
- * an answer made in one go would hold up every delivery meanwhile.
+ * an answer made in one go would hold up every delivery.
  */
 export async function* activeRunsJson(store: Pick<Store, 'listRuns'>): AsyncGenerator<string> {
   let runs = await pageOf(store);

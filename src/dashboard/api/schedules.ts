@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { triggerInputsSchemas } from '../../manifest/schema.ts';
-import { id, isoTime, isoTimeOrNull, listOf, outcomeSchema, time, toList } from '../answer.ts';
+import { flowDisabled, id, isoTime, isoTimeOrNull, listOf, outcomeSchema, time, toList } from '../answer.ts';
 import { documentedBody, freeText, PAGING, parseJsonBody, requiredText, wholeNumber } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
@@ -17,21 +17,21 @@ export const scheduleSchema = z
     flowId: id(),
     flowName: z.string(),
     triggerKey: z.string(),
-    cron: z.string().describe('In force: an operator’s change goes before the manifest.'),
+    cron: z.string().describe('In force: an operator’s change overrides the manifest.'),
     timeZone: z.string(),
     nextExecution: time().nullable(),
     lastExecution: time().nullable(),
     paused: z.boolean().describe('Also while the flow is drained.'),
-    manifestCron: z.string().describe('What the manifest says; setting it takes an operator’s change back.'),
+    manifestCron: z.string().describe('The expression of the manifest; setting it undoes an operator’s change.'),
     changed: z.boolean().describe('An operator’s expression is in force.'),
-    flowIsEnabled: z.boolean().describe('The ticks of a disabled flow pass without a run.'),
+    flowIsEnabled: z.boolean().describe('A disabled flow starts no runs at its ticks.'),
   })
   .meta({ id: 'Schedule' });
 
 const previewSchema = z.object({
   cronExpression: z.string(),
   timeZone: z.string(),
-  nextExecutions: z.array(time()).describe('Fewer than asked for where the expression names no more.'),
+  nextExecutions: z.array(time()).describe('Fewer than requested if the expression has no more.'),
 });
 
 /** Cron triggers: when they fire, and changes that survive a restart. */
@@ -61,7 +61,7 @@ export const scheduleRoutes: ApiRoutes = (app, services) => {
   previewRoute(app, services);
 };
 
-/** Idempotent: what is already so stays so. */
+/** Idempotent. */
 function pauseRoute(
   app: DashboardApp,
   { scheduler }: DashboardServices,
@@ -88,15 +88,14 @@ const triggerRoute: ApiRoutes = (app, { scheduler }) => {
     '/flows/api/schedules/:jobId/trigger',
     route('schedules', {
       operationId: 'triggerSchedule',
-      summary: 'Starts a run of a cron trigger now; its next time stays',
+      summary: 'Starts a run of a cron trigger now; its next time does not change',
       params,
       answer: outcomeSchema.extend({ runId: id() }),
       refusals: [404],
     }),
     async (request) => {
       const result = known(await scheduler.trigger(request.params.jobId), request.params.jobId);
-      if (result.kind === 'disabled')
-        throw new HttpError(403, 'The flow is disabled; enable it first', 'flow_disabled');
+      if (result.kind === 'disabled') throw flowDisabled();
       if (result.kind === 'unknown') throw unknownSchedule(request.params.jobId);
       return { success: true, message: 'A run was started', runId: result.runId };
     },
@@ -108,7 +107,7 @@ const cronRoute: ApiRoutes = (app, { scheduler }) => {
     '/flows/api/schedules/:jobId/cron',
     route('schedules', {
       operationId: 'changeCron',
-      summary: 'Changes when a cron trigger fires, at once; the manifest’s own expression takes the change back',
+      summary: 'Changes at once when a cron trigger fires; setting the expression of the manifest undoes the change',
       params,
       body: documentedBody(cronBody, { cronExpression: '0 2 * * *' }),
       answer: outcomeSchema,
@@ -122,13 +121,13 @@ const cronRoute: ApiRoutes = (app, { scheduler }) => {
   );
 };
 
-/** When an expression would fire, before anybody relies on it. */
+/** When an expression would fire, to check it before use. */
 const previewRoute: ApiRoutes = (app, { clock }) => {
   app.get(
     '/flows/api/schedules/preview',
     route('schedules', {
       operationId: 'previewSchedule',
-      summary: 'The next times that a cron expression names',
+      summary: 'The next times at which a cron expression fires',
       query: z.strictObject({
         cronExpression: requiredText(200, 'a cron expression such as 0 9 * * 1-5').meta({
           description: 'Five fields, or six with seconds first.',
@@ -162,7 +161,7 @@ function unknownSchedule(jobId: string): HttpError {
 
 function nextOf({ nextAt, isPaused, isDraining }: Schedule): string {
   if (isPaused) return 'The schedule is paused';
-  if (isDraining) return 'The flow is drained; the schedule fires again once that has ended';
+  if (isDraining) return 'The flow is being drained; the schedule fires again when the drain ends';
   return nextAt === null ? 'The schedule never fires again' : `The schedule fires at ${isoTimeOrNull(nextAt)}`;
 }
 
@@ -171,7 +170,12 @@ function scheduleView(schedule: Schedule, { catalog }: DashboardServices): z.out
   const trigger = flow?.loaded.manifest.triggers[schedule.triggerKey];
   const { jobId, flowId, flowName, triggerKey, cron, timeZone, nextAt, lastAt, isPaused, isDraining } = schedule;
   return {
-    ...{ jobId, flowId, flowName, triggerKey, cron, timeZone },
+    jobId,
+    flowId,
+    flowName,
+    triggerKey,
+    cron,
+    timeZone,
     nextExecution: isoTimeOrNull(isDraining ? null : nextAt),
     lastExecution: isoTimeOrNull(lastAt),
     paused: isPaused || isDraining,

@@ -6,7 +6,7 @@ import { optionalGuid } from '../input.ts';
 import { route, textAnswer } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 
-/** For whatever starts and watches the process; open to everybody, because such things hold no credentials. */
+/** For supervisors and load balancers; needs no credentials, because those have none. */
 export const healthRoutes: ApiRoutes = (app, { store, isStopping }) => {
   app.get(
     '/health/live',
@@ -28,7 +28,7 @@ export const healthRoutes: ApiRoutes = (app, { store, isStopping }) => {
       schema: {
         tags: ['service'],
         operationId: 'ready',
-        summary: 'The store can be written and no stop has begun',
+        summary: 'The store is writable and the process is not stopping',
         security: [],
         response: { 200: z.object({ status: z.literal('ready') }), 503: errorSchema },
       },
@@ -44,7 +44,7 @@ export const healthRoutes: ApiRoutes = (app, { store, isStopping }) => {
   );
 };
 
-/** The process as a whole: its metrics and what happens in it. */
+/** Metrics of the process and a stream of its events. */
 export const serviceRoutes: ApiRoutes = (app, services) => {
   metricsRoute(app, services);
   eventStreamRoute(app, services);
@@ -65,13 +65,13 @@ const metricsRoute: ApiRoutes = (app, { metrics: { registry } }) => {
 };
 
 const HEARTBEAT_MS = 15_000;
-/** A watcher that reads this much slower than things happen is let go; it may come again. */
+/** A client that falls this far behind is disconnected; it may connect again. */
 const MAX_WAITING_BYTES = 1_048_576;
 
-/** What happens, as it happens, as Server-Sent Events. */
+/** Events of runs, steps and deliveries as Server-Sent Events. */
 const eventStreamRoute: ApiRoutes = (app, { live }) => {
   const open = new Set<ServerResponse>();
-  // A stream never ends by itself, and a server that stops waits for every answer.
+  // A stream never ends by itself, and a stopping server waits for every answer.
   app.addHook('preClose', async () => {
     for (const response of open) response.end();
   });
@@ -84,7 +84,7 @@ const eventStreamRoute: ApiRoutes = (app, { live }) => {
         summary: 'Runs, steps and deliveries as they happen, as Server-Sent Events',
         query: z.strictObject({ runId: optionalGuid() }),
         answer: textAnswer('text/event-stream'),
-      }), // A HEAD request would wait for an answer that has no end.
+      }), // A HEAD request would wait for an answer that never ends.
       exposeHeadRoute: false,
     },
     async (request, reply) => {

@@ -16,11 +16,11 @@ const truncated = () =>
   z
     .literal(true)
     .optional()
-    .describe('Set where a value was too large for this answer: { truncated, length, preview } stands in its place.');
+    .describe('Set if a value was too large for this answer: { truncated, length, preview } replaces it.');
 
 export const slotWaitMsSchema = integer()
   .nullable()
-  .describe('How long the attempt was due before it got a slot; null where an earlier release began it.');
+  .describe('How long the attempt was due before it got a slot; null if an earlier release started it.');
 
 const attemptSchema = z.object({
   attempt: integer(),
@@ -56,9 +56,9 @@ export const stepSchema = z
 
 type StepAnswer = z.output<typeof stepSchema>;
 
-/** What an answer has of values; the whole of one is at `…/steps/{key}/output`. */
+/** How much of its values an answer shows; a whole value is at `…/steps/{key}/output`. */
 export const VALUE_LIMITS = { valueBytes: 64 * 1024, answerBytes: 4 * 1024 * 1024 } as const;
-/** Steps of a page, where no other number is asked for, and at most. */
+/** Steps on a page: the default and the most. */
 export const MAX_STEPS = 500;
 export const MAX_KEY_CHARACTERS = 1000;
 
@@ -70,7 +70,7 @@ export const stepRoutes: ApiRoutes = (app, services) => {
     '/flows/api/runs/:id/steps',
     route('runs', {
       operationId: 'listSteps',
-      summary: 'The steps of a run in manifest order, those not reached yet included',
+      summary: 'The steps of a run in manifest order, including those not reached yet',
       params: ID_PARAMS,
       query: z.strictObject({
         skip: PAGING.skip,
@@ -114,7 +114,7 @@ const stepRoute: ApiRoutes = (app, services) => {
   );
 };
 
-/** So much of a value is read, and written into the answer, before others have their turn. */
+/** How much of a value is read and written before other requests have their turn. */
 const PIECE_BYTES = 256 * 1024;
 
 const valueRoutes: ApiRoutes = (app, services) => {
@@ -125,11 +125,11 @@ const valueRoutes: ApiRoutes = (app, services) => {
         operationId: value === 'input' ? 'getStepInput' : 'getStepOutput',
         summary:
           value === 'input'
-            ? 'What a step was given, whole, secrets masked'
-            : 'What a step left, whole; null where it left nothing',
+            ? 'The whole input of a step, secrets masked'
+            : 'The whole output of a step; null if it has none',
         params: STEP_PARAMS,
         query: z.strictObject({
-          attempt: optionalNumber().describe('Of this attempt; else of the step.'),
+          attempt: optionalNumber().describe('Reads the value of this attempt; by default that of the step.'),
         }),
         answer: json(),
         refusals: [404],
@@ -153,7 +153,7 @@ const valueRoutes: ApiRoutes = (app, services) => {
   }
 };
 
-/** A value that changes while it is read ends the answer before its time: its two halves would be no value at all. */
+/** A value that changes while it is read cuts the answer off: two halves of different values would be worse. */
 async function* piecesOf(
   first: StoredText,
   asked: Omit<Parameters<Store['readValue']>[0], 'offset'>,
@@ -181,7 +181,7 @@ export async function findGraph(runId: string, services: DashboardServices): Pro
   return { run, graph: (await services.catalog.pinned(run.flowId, run.revision)).graph };
 }
 
-/** A page of the steps of a run in manifest order, those that it has not reached included. */
+/** A page of the steps of a run in manifest order, including those not reached yet. */
 export async function stepPage(
   { run, graph }: { run: RunDetail; graph: Graph },
   { skip, take }: { skip: number; take: number },
@@ -230,7 +230,7 @@ export function unreachedView(run: RunDetail, stepKey: string, stepType: string)
   };
 }
 
-/** Where a step stands that the run has not reached: one that was stopped never will. */
+/** The state of a step that the run has not reached; a stopped run never will. */
 export function unreachedIn({
   status,
   completedAt,

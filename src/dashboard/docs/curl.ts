@@ -1,7 +1,7 @@
 import type { DashboardAccess } from '../../config/settings.ts';
 import type { DashboardServices } from '../services.ts';
 
-/** Values for the words in braces of a path, and for queries: real ones where the service has some. */
+/** Values for the parameters of paths and queries: real ones if the service has some. */
 export interface PathExamples {
   readonly flowId: string;
   readonly runId: string;
@@ -41,7 +41,7 @@ export interface CurlContext {
   readonly examples: PathExamples;
 }
 
-/** A command that can be pasted into a shell as it stands; credentials come from the variables that the service has. */
+/** A command that can be pasted into a shell; it takes credentials from the variables that configure the service. */
 export function curlOf({ operationId, method, path, body }: CurlRequest, context: CurlContext): string {
   const { examples, baseUrl } = context;
   const query =
@@ -82,22 +82,22 @@ function withExamples(path: string, examples: PathExamples): string {
     .replace('{name}', 'approve');
 }
 
-/** A body that says whose it is goes to its own address. */
+/** A body with an id is sent to the address of that id. */
 function idOf(body: unknown): string | undefined {
   return typeof body === 'object' && body !== null && 'id' in body ? String(body.id) : undefined;
 }
 
-/** Inside of single quotes. */
+/** Escapes text for single quotes. */
 function quoted(text: string): string {
   return text.replaceAll("'", "'\\''");
 }
 
 const SOME_ID = '0199a2b4-7c1e-7d3a-9b52-3f0f8d1c2a10';
 
-/** Of what this service has, so that the commands of the page do something when they are pasted. */
+/** Taken from what this service has, so that the commands of the page work when pasted. */
 export async function examplesOf({ catalog, store, triggers }: DashboardServices): Promise<PathExamples> {
   const newest = { skip: 0, take: 1 };
-  // The page is of use while the store is away too.
+  // The page is useful even while the store is unavailable.
   const [runs, deliveries] = await Promise.all([store.listRuns(newest), store.listDeliveries(newest)]).catch(() => []);
   const flows = catalog.list().map(({ loaded: { manifest } }) => manifest);
   const cron = flows.flatMap(({ id, triggers: own }) =>

@@ -1,4 +1,4 @@
-/** As much of JSON Schema as the answers and bodies of the API are written in. */
+/** The part of JSON Schema that the answers and bodies of the API use. */
 export interface Schema {
   readonly $ref?: string | undefined;
   readonly type?: string | readonly string[] | undefined;
@@ -18,12 +18,12 @@ export interface Schema {
 
 const REFERENCE = '#/components/schemas/';
 const FORMATS: Readonly<Record<string, string>> = { uuid: 'GUID', 'date-time': 'time' };
-/** A list of names longer than this stands on the page once, where it is a parameter's. */
+/** A longer list of names is cut; the page shows it in full where it is a parameter's. */
 const SHORT_LIST = 8;
 
 /**
- * Writes a schema as a person would: `{ id: GUID, startedAt: time }`, a field in a line, with what is said about it behind.
- * `named` are the schemas that others refer to.
+ * Writes a schema as a person would: `{ id: GUID, startedAt: time }`, one field a line, followed by its description.
+ * `named` are the schemas that references name.
  */
 export function outline(schema: Schema, named: Readonly<Record<string, Schema>>, indent = ''): string {
   const { $ref, anyOf, items, properties, additionalProperties } = schema;
@@ -57,7 +57,7 @@ export function scalar({ type, format, const: constant, enum: names, minimum, ma
   }
   const kind = format === undefined ? [type ?? 'any JSON'].flat().join(' | ') : (FORMATS[format] ?? format);
   if (maxLength !== undefined) return `${kind === 'any JSON' ? 'text' : kind}, at most ${maxLength} characters`;
-  // Zod bounds every integer by what a double holds; that is no limit of ours.
+  // Zod bounds every integer by what a double holds; that is not our limit.
   const isBounded = maximum !== undefined && minimum !== undefined && Math.abs(maximum) < 2_147_483_647;
   return isBounded ? `${kind} from ${minimum} to ${maximum}` : kind;
 }

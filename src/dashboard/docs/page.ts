@@ -61,7 +61,7 @@ interface PageContext extends CurlContext {
   readonly schemas: Readonly<Record<string, Schema>>;
 }
 
-/** Lists the operations of an OpenAPI document as a page that stands alone. */
+/** Lists the operations of an OpenAPI document as a self-contained page. */
 function docsPage(openApi: unknown, curl: CurlContext): string {
   const { info, tags, paths, components } = documentSchema.parse(openApi);
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
@@ -105,14 +105,14 @@ function generalHtml({ access, baseUrl }: CurlContext): string {
   const how =
     access.kind === 'credentials'
       ? `Each request needs the dashboard’s credentials, as in <code>${escapeHtml(`curl ${login(access).join(' ')} ${baseUrl}/flows/api/flows`)}</code>.`
-      : 'This dashboard has no credentials: whoever reaches it may use it.';
+      : 'This dashboard has no credentials: everyone who reaches it may use it.';
   return `
-<p>${how} A browser may change something only from a page of this service.
+<p>${how} From a browser only the pages of this service may change something.
 <p>Lists take <code>skip</code> and <code>take</code>, and are bare arrays; with <code>includeTotal=true</code> they are
 <code>{ items, total, skip, take }</code>. A search looks through the newest 10&nbsp;000 entries that the other filters
 leave; an id, or eight and more characters of its beginning, is found however old it is.
 <p>A refusal is <code>{ statusCode, error, message, reason? }</code>: the message names the field and what is accepted,
-the reason is for machines.`;
+the reason is for programs.`;
 }
 
 function operationHtml({ path, method, operation }: Described, context: PageContext): string {
@@ -125,7 +125,7 @@ function operationHtml({ path, method, operation }: Described, context: PageCont
 <h3><a class="self" href="#${id}"><span class="method ${method}">${method}</span><span class="path">${escapeHtml(path)}</span></a></h3>
 <p>${escapeHtml(summary)}.${description === '' ? '' : ` ${escapeHtml(description)}`}
 ${parameters.length === 0 ? '' : parametersHtml(parameters)}
-${body === undefined ? '' : `<h4>Body, as JSON${requestBody?.required === true ? '' : '; may be left out'}</h4><pre>${escapeHtml(bodyOutline(body.schema ?? {}, context))}</pre>`}
+${body === undefined ? '' : `<h4>Body, as JSON${requestBody?.required === true ? '' : '; optional'}</h4><pre>${escapeHtml(bodyOutline(body.schema ?? {}, context))}</pre>`}
 <h4>Example</h4><pre class="shell">${escapeHtml(curl)}</pre>
 ${answersHtml(operation.responses, context)}
 </section>`;
@@ -137,7 +137,7 @@ function bodyOutline(schema: Schema, { schemas }: PageContext): string {
 }
 
 function parametersHtml(parameters: Described['operation']['parameters']): string {
-  // What stands in the path comes first, as it is written first.
+  // Parameters of the path come first, as they are written first.
   const inOrder = parameters.toSorted((a, b) => Number(b.in === 'path') - Number(a.in === 'path'));
   const rows = inOrder.map(({ name, in: place, schema, description, required }) => {
     const where = place === 'path' ? 'in the path' : place === 'header' ? 'header' : required ? 'required' : '';
@@ -147,7 +147,7 @@ function parametersHtml(parameters: Described['operation']['parameters']): strin
   return `<h4>Parameters</h4><table><thead><tr><th>Name</th><th></th><th>Accepts</th><th></th></tr></thead>${rows.join('')}</table>`;
 }
 
-/** What is answered when all is well in full, and the refusals by their codes: those have one shape. */
+/** Successful answers in full; refusals only by status, as they have one shape. */
 function answersHtml(responses: Described['operation']['responses'], { schemas }: PageContext): string {
   const good = Object.entries(responses).filter(([status]) => status.startsWith('2'));
   const bad = Object.entries(responses).filter(([status]) => !status.startsWith('2'));
@@ -161,7 +161,7 @@ function answersHtml(responses: Described['operation']['responses'], { schemas }
   return `${answers.join('')}${refusals === '' ? '' : `<p class="refusals">Refusals: ${escapeHtml(refusals)}.`}`;
 }
 
-/** Of a list the bare array: what a page puts around it is said once, above. */
+/** A list as the bare array: the shape of a page is described once, above. */
 function listed(schema: Schema): Schema {
   const [bare, page] = schema.anyOf ?? [];
   return bare?.items !== undefined && page?.properties?.items !== undefined ? bare : schema;
@@ -233,7 +233,7 @@ const STYLE = `
     td:empty { display: none; }
     td:first-child { font-weight: 600; }
   }
-  /* Beside the text the list is always open; above it, on a phone, it opens when asked. */
+  /* Next to the text the list is always open; above it, on a phone, it opens on a tap. */
   @media (min-width: 60.01rem) {
     nav details::details-content { content-visibility: visible; display: block; }
     @supports selector(::details-content) { nav summary { display: none; } }

@@ -1,12 +1,7 @@
 import type { z } from 'zod';
 import type { attentionSchema } from '../api/attention.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
-import type {
-  deliveryDetailSchema,
-  readinessSchema,
-  redeliverySchema,
-  rehearsalSchema,
-} from '../api/delivery-review.ts';
+import type { deliveryDetailSchema, dryRunSchema, readinessSchema, redeliverySchema } from '../api/delivery-review.ts';
 import type { bucketSchema, deliveryStatsSchema, deliveryTimeseriesSchema } from '../api/figures.ts';
 import type { drainSchema } from '../api/flow-control.ts';
 import type { flowDetailSchema, flowSchema } from '../api/flows.ts';
@@ -28,7 +23,7 @@ export type DeliveryDetail = z.output<typeof deliveryDetailSchema>;
 export type Reason = NonNullable<Delivery['reason']>;
 export type Readiness = z.output<typeof readinessSchema>;
 export type Redelivery = z.output<typeof redeliverySchema>;
-export type DryRun = z.output<typeof rehearsalSchema>;
+export type DryRun = z.output<typeof dryRunSchema>;
 export type Flow = z.output<typeof flowSchema>;
 export type FlowDetail = z.output<typeof flowDetailSchema>;
 export type Revision = z.output<typeof revisionSchema>;
