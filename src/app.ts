@@ -15,11 +15,13 @@ import {
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { watchConnections } from './connections.ts';
 import { dashboard } from './dashboard/dashboard.ts';
+import type { DashboardServices } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
 import { createFlowSwitch, type FlowSwitch } from './deploys/flow-switch.ts';
 import { createHolding, type Holding } from './deploys/holding.ts';
 import { errorHandler, ManifestsError } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
+import type { Engine } from './flows/engine.ts';
 import { createIdSource } from './flows/ids.ts';
 import { createRuntime, type Runtime } from './flows/runtime.ts';
 import type { Scheduler } from './flows/scheduler.ts';
@@ -72,12 +74,23 @@ export interface AppOptions {
   readonly folder?: string;
   readonly clock?: Clock;
   readonly logger?: Logger;
+  /** A store that is already open; closed with the app. Opened from the settings if not given. */
+  readonly store?: Store;
+  /** Called with the server before it gets any route, to add hooks. */
+  readonly prepareServer?: (fastify: FastifyInstance) => void;
+  /** Replaces some of what the dashboard works with, such as its waiting time after wrong logins. */
+  readonly dashboard?: Partial<DashboardServices>;
   /** Called once when the store is lost for good: Sluice can no longer accept deliveries. */
   readonly onFatal?: (error: Error) => void;
 }
 
 export interface SluiceApp {
   readonly fastify: FastifyInstance;
+  readonly store: Store;
+  readonly catalog: Catalog;
+  /** Starts runs by hand. Their steps run once the app listens. */
+  readonly engine: Engine;
+  readonly scheduler: Scheduler;
   /** One line for each warning about the manifests and the settings. */
   readonly warnings: readonly string[];
   triggers(): TriggerTable;
@@ -108,20 +121,13 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const extensions = prepareExtensions({ settings, extensions: given, environment, clock, folder });
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
   const { flows, warnings } = await load(manifestFolder, extensions);
-  const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
-  const store = await openStore({
-    path: databasePath(settings, folder),
-    sealer,
-    ...storeBounds(settings),
-    ...(options.onFatal === undefined ? {} : { onFatal: options.onFatal }),
-    // The process goes on: while it runs, an operator can still rescue the lost file.
-    onLost: (error) => logger.fatal({ err: error }, 'the database file is gone; every delivery is answered 503'),
-  });
+  const store = options.store ?? (await openStoreOf(settings, { folder, logger, onFatal: options.onFatal }));
   const logRetention = createLogRetention({ store, clock, logger, retentionDays: settings.deliveryRetentionDays });
   try {
     const gateSettings = { ...extensions.gateSettings, learnedKeys: await openLearnedKeys(store, clock) };
     const learning = { ...extensions, gateSettings };
     const parts = {
+      options,
       settings,
       logger,
       clock,
@@ -139,6 +145,20 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   }
 }
 
+function openStoreOf(
+  settings: Settings,
+  { folder, logger, onFatal }: { folder: string; logger: Logger; onFatal: AppOptions['onFatal'] },
+): Promise<Store> {
+  return openStore({
+    path: databasePath(settings, folder),
+    sealer: settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey),
+    ...storeBounds(settings),
+    ...(onFatal === undefined ? {} : { onFatal }),
+    // The process goes on: while it runs, an operator can still rescue the lost file.
+    onLost: (error) => logger.fatal({ err: error }, 'the database file is gone; every delivery is answered 503'),
+  });
+}
+
 function storeBounds(settings: Settings): Pick<OpenStoreOptions, 'log' | 'held'> {
   const inMemory = settings.deliveryStore === 'memory';
   const maxRows = inMemory ? settings.deliveryRingSize : settings.refusedDeliveryRows;
@@ -149,6 +169,7 @@ function storeBounds(settings: Settings): Pick<OpenStoreOptions, 'log' | 'held'>
 }
 
 interface Parts {
+  readonly options: Pick<AppOptions, 'prepareServer' | 'dashboard'>;
   readonly settings: Settings;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -228,6 +249,10 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   };
   return {
     fastify,
+    store,
+    catalog,
+    engine,
+    scheduler,
     warnings,
     triggers: deployment.triggers,
     reload: deployment.reloadAndTell,
@@ -288,6 +313,7 @@ function createServer(parts: ServerParts): FastifyInstance {
     frameworkErrors: errorHandler,
   }) as unknown as FastifyInstance;
   fastify.setErrorHandler(errorHandler);
+  parts.options.prepareServer?.(fastify);
   const receiving = {
     store,
     engine,
@@ -337,6 +363,7 @@ function createServer(parts: ServerParts): FastifyInstance {
       publicUrl: settings.publicUrl,
       handlers: [...extensions.handlers.values()],
       schemes: describeSchemes(extensions.gateSettings.schemes),
+      ...parts.options.dashboard,
     }),
   );
   return fastify;

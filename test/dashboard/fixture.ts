@@ -1,32 +1,16 @@
 import { createHmac } from 'node:crypto';
-import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { FastifyInstance } from 'fastify';
 import pino from 'pino';
-import { v7 as uuidV7 } from 'uuid';
-import { dashboard } from '../../src/dashboard/dashboard.ts';
+import { buildApp } from '../../src/app.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
-import { createDeployment } from '../../src/deploys/deployment.ts';
-import { createFlowSwitch } from '../../src/deploys/flow-switch.ts';
-import { createHolding } from '../../src/deploys/holding.ts';
-import { type Catalog, createCatalog } from '../../src/flows/catalog.ts';
-import { createRunControl } from '../../src/flows/control.ts';
-import { createEngine, type Engine } from '../../src/flows/engine.ts';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
-import { createReport } from '../../src/flows/report.ts';
-import { createScheduler, type Scheduler } from '../../src/flows/scheduler.ts';
-import { parseManifest } from '../../src/manifest/load.ts';
-import { secretReader } from '../../src/manifest/read-secret.ts';
+import type { Catalog } from '../../src/flows/catalog.ts';
+import type { Engine } from '../../src/flows/engine.ts';
+import type { Scheduler } from '../../src/flows/scheduler.ts';
 import type { Clock } from '../../src/model/clock.ts';
-import { createReviewer } from '../../src/review/reviewer.ts';
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
-import { createLiveEvents } from '../../src/telemetry/events.ts';
-import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { clientAddressReader } from '../../src/webhooks/client-address.ts';
-import { gateChain } from '../../src/webhooks/gates/index.ts';
-import { ingress } from '../../src/webhooks/ingress.ts';
-import { openLearnedKeys } from '../../src/webhooks/learned-keys.ts';
-import { describeSchemes } from '../../src/webhooks/schemes/description.ts';
-import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 
 /** 2026-11-21 noon. */
 export const NOW = Date.UTC(2026, 10, 21, 12);
@@ -93,134 +77,59 @@ export interface TestDashboard {
   close(): Promise<void>;
 }
 
-/** The dashboard with everything behind it and the receive endpoint beside it: real, but for the clock. A reload reads `folder`. */
+/**
+ * The service as it is built, with a clock of the test's and a store in memory. It does not listen, so no step runs.
+ * `overrides` replaces what the dashboard works with; a reload reads `folder`.
+ */
 export async function startDashboard(
   overrides: Partial<DashboardServices> = {},
   manifests: readonly { name: string }[] = [ORDERS, HOOK_ONLY],
-  folder = '.',
+  folder?: string,
 ): Promise<TestDashboard> {
-  const store = overrides.store ?? (await openSqliteStore({ path: ':memory:' }));
+  const own = mkdtempSync(join(tmpdir(), 'sluice-dashboard-'));
+  for (const [index, manifest] of manifests.entries()) {
+    writeFileSync(join(own, `${index}-${manifest.name}.json`), JSON.stringify(manifest));
+  }
   const clock = fakeClock();
-  const metrics = createMetrics();
   const logged: Record<string, unknown>[] = [];
-  const logger = pino({ level: 'info' }, { write: (line) => logged.push(JSON.parse(line)) });
-  const handlers = handlerTable(builtInHandlers({ egressAllow: [] }));
-  const registry = createSchemeRegistry();
-  const catalog = createCatalog(store, clock);
-  await deploy(catalog, handlers, manifests);
-  const settings = {
-    clock,
-    replayToleranceSeconds: 0,
-    nonceTtlSeconds: 86_400,
-    rateLimitPermitsPerSecond: undefined,
-    rateLimitBurstSize: undefined,
-    rateLimitPerIp: undefined,
-    allowLegacySha1: false,
-    publicUrl: undefined,
-    schemes: registry,
-    learnedKeys: await openLearnedKeys(store, clock),
-  };
-  const plugins = gateChain();
-  const readSecret = secretReader({ env: {}, baseFolder: '.' });
-  const rules = { strict: false, handlers, readSecret, checks: [] };
-  const deployment = createDeployment({
-    ...{ store, catalog, clock, logger, folder, defaultMode: 'Audit', holdDeliveries: false, retentionDays: 30 },
-    extensions: {
-      handlers,
-      gateSettings: settings,
-      gates: plugins,
-      rules: { folder: rules, api: { ...rules, source: 'api' } },
-      useFolder: () => {},
-    },
-    onDeployed: () => {},
-  });
-  const { triggers } = deployment;
-  const live = createLiveEvents();
-  const report = createReport({ logger, metrics, live });
-  const dispatcher = { nudge: () => {}, stopRun: () => {} };
-  const engine = createEngine({ store, catalog, dispatcher, clock, newId: uuidV7, report });
-  const control = createRunControl({ store, catalog, dispatcher, clock, report });
-  const scheduler = createScheduler({ store, catalog, engine, clock, newId: uuidV7, logger, report, metrics });
-  const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
-  const receiving = {
-    ...{ store, engine, catalog, holding, newId: uuidV7, clock, logger, metrics, live, triggers },
-    defaultMode: 'Audit' as const,
-    clientAddress: clientAddressReader({ forwardedHeaderDepth: 0, trustedProxies: [] }),
-  };
-  const loggerInstance: FastifyBaseLogger = logger;
-  const app = Fastify({ loggerInstance });
   const routes: string[] = [];
-  app.addHook('onRoute', ({ method, url }) => {
-    // GET of the receive endpoint is for handshakes alone.
-    const described = url.startsWith('/flows/api/webhook/') ? ['POST'] : [method].flat();
-    for (const each of described) if (each !== 'HEAD') routes.push(`${each} ${url}`);
+  const { fastify: app, ...service } = await buildApp({
+    settings: {
+      manifests: own,
+      databaseUrl: 'sqlite::memory:',
+      enforcementMode: 'Audit',
+      ...(overrides.publicUrl === undefined ? {} : { publicUrl: overrides.publicUrl }),
+    },
+    ...(overrides.store === undefined ? {} : { store: overrides.store }),
+    clock,
+    logger: pino({ level: 'info' }, { write: (line) => logged.push(JSON.parse(line)) }),
+    prepareServer: (fastify) => {
+      fastify.addHook('onRoute', ({ method, url }) => {
+        // GET of the receive endpoint is for handshakes alone.
+        const described = url.startsWith('/flows/api/webhook/') ? ['POST'] : [method].flat();
+        for (const each of described) if (each !== 'HEAD') routes.push(`${each} ${url}`);
+      });
+    },
+    dashboard: { wait: async () => {}, version: '9.9.9', ...overrides },
   });
-  await app.register(
-    dashboard({
-      store,
-      catalog,
-      engine,
-      control,
-      scheduler,
-      live,
-      reviewer: createReviewer({ ...receiving, settings }),
-      metrics,
-      clock,
-      senderAddress: receiving.clientAddress,
-      wait: async () => {},
-      isStopping: () => false,
-      stepConcurrency: 64,
-      access: { kind: 'loopback' },
-      listener: { host: '127.0.0.1', port: 3000 },
-      publicUrl: undefined,
-      ...{ triggers, deployment, holding },
-      flowSwitch: createFlowSwitch({ store, catalog, holding }),
-      handlers: [...handlers.values()],
-      schemes: describeSchemes(registry),
-      version: '9.9.9',
-      ...overrides,
-    }),
-  );
-  await app.register(ingress, {
-    ...receiving,
-    senderAddress: receiving.clientAddress,
-    isStopping: () => false,
-    maxBodyBytes: 1_048_576,
-    maxBodyBytesInFlight: 16_777_216,
-    traceparent: 'continue',
-  });
+  if (folder !== undefined) {
+    rmSync(own, { recursive: true });
+    symlinkSync(resolve(folder), own);
+  }
   return {
     app,
-    store,
-    catalog,
-    engine,
-    scheduler,
+    store: service.store,
+    catalog: service.catalog,
+    engine: service.engine,
+    scheduler: service.scheduler,
     clock,
     routes,
     logged,
     async close() {
-      await app.close();
-      await store.close();
+      await service.close();
+      rmSync(own, { recursive: true, force: true });
     },
   };
-}
-
-async function deploy(
-  catalog: Catalog,
-  handlers: ReturnType<typeof handlerTable>,
-  manifests: readonly { name: string }[],
-): Promise<void> {
-  const readSecret = secretReader({ env: {}, baseFolder: '.' });
-  for (const manifest of manifests) {
-    const { flow, issues } = parseManifest(JSON.stringify(manifest), `${manifest.name}.json`, {
-      handlers,
-      readSecret,
-      strict: false,
-      checks: [],
-    });
-    if (flow === undefined) throw new Error(JSON.stringify(issues));
-    await catalog.deploy(flow);
-  }
 }
 
 function fakeClock(): TestDashboard['clock'] {
