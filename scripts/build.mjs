@@ -1,6 +1,6 @@
 // Builds the service and the page into dist/. `--link` also makes `npx sluice` start this checkout's own command line.
 import { execFileSync } from 'node:child_process';
-import { chmodSync, cpSync, existsSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 
@@ -17,6 +17,18 @@ function compile(project) {
   }
 }
 
+/** The compiler leaves the output of a source that was moved or deleted, and the page's folder is served as it is. */
+function removeStaleOutput() {
+  if (!existsSync(join(root, 'dist'))) return;
+  for (const file of readdirSync(join(root, 'dist'), { recursive: true })) {
+    const [, module] = /^(.*?)(?:\.d\.ts|\.js|\.js\.map)$/.exec(file) ?? [];
+    if (module === undefined) continue;
+    const hasSource = ['.ts', '.tsx'].some((extension) => existsSync(join(root, 'src', module + extension)));
+    if (!hasSource) rmSync(join(root, 'dist', file));
+  }
+}
+
+removeStaleOutput();
 compile('.');
 compile('src/dashboard/web');
 cpSync(join(root, 'src/dashboard/web/styles'), join(root, 'dist/dashboard/web/styles'), { recursive: true });
