@@ -255,7 +255,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     scheduler,
     warnings,
     triggers: deployment.triggers,
-    reload: deployment.reloadAndTell,
+    reload: deployment.reloadAndLog,
     async listen() {
       // Before any step runs: a step that ends every process must not keep deliveries out.
       await fastify.listen({ host: settings.host, port: settings.port });

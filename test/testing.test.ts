@@ -80,7 +80,7 @@ describe('runFlow', () => {
   it('throws with every mistake of the manifest', async () => {
     const steps = { a: { type: 'Nope' } };
     await expect(runFlow({ id: '0b7c9d10-0000-4000-8000-000000000001', version: '1', steps })).rejects.toThrow(
-      /steps\.a\.type: names no handler/,
+      /steps\.a\.type: is not a known step type/,
     );
   });
 });

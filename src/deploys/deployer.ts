@@ -22,7 +22,7 @@ export interface Deployer {
    * Puts in force what the last process had deployed: the manifests given where they are the same, else the stored
    * revisions, with what those lack.
    */
-  restore(flows: readonly LoadedFlow[]): Promise<Doubt[]>;
+  restore(flows: readonly LoadedFlow[]): Promise<StoredProblem[]>;
 }
 
 interface DeployOptions {
@@ -33,7 +33,7 @@ interface DeployOptions {
 }
 
 /** What a stored revision lacks. */
-interface Doubt {
+interface StoredProblem {
   readonly flowId: string;
   readonly message: string;
 }
@@ -119,7 +119,7 @@ class FlowDeployer implements Deployer {
     });
   }
 
-  restore(flows: readonly LoadedFlow[]): Promise<Doubt[]> {
+  restore(flows: readonly LoadedFlow[]): Promise<StoredProblem[]> {
     return this.#inTurn(() => restoreFlows(flows, this.#services));
   }
 
@@ -234,7 +234,7 @@ function tell(outcome: DeployOutcome, logger: Logger) {
     class: gravest,
     findings: findings.map(({ rule, path }) => `${rule} ${path}`),
   };
-  if (action === 'refused') logger.warn({ ...about, refusal }, 'a deploy was refused; the flow goes on as it was');
+  if (action === 'refused') logger.warn({ ...about, refusal }, 'a deploy was refused; the flow stays as it was');
   else if (warning !== undefined) logger.warn(about, warning);
   else if (action !== 'unchanged') logger.info({ ...about, action }, 'a flow was deployed');
 }
@@ -302,7 +302,7 @@ function sharedName(flow: LoadedFlow, names: ReadonlySet<string>): string | unde
  * Puts in force what is deployed: the manifest given where it is the same, else the stored revision, so that a flow whose
  * change is refused, or whose manifest is gone, goes on. Yields a line for each doubt.
  */
-async function restoreFlows(flows: readonly LoadedFlow[], services: DeployerServices): Promise<Doubt[]> {
+async function restoreFlows(flows: readonly LoadedFlow[], services: DeployerServices): Promise<StoredProblem[]> {
   const { store, catalog, rules } = services;
   const known = await store.listDeployed();
   const knownIds = new Set(known.map(({ flow }) => flow.id));
@@ -315,7 +315,7 @@ async function restoreFlows(flows: readonly LoadedFlow[], services: DeployerServ
   }
   const manifests = new Map(flows.map((flow) => [flow.manifest.id, flow]));
   const deployed = [...known, ...earlier];
-  const doubts: Doubt[] = [];
+  const warnings: StoredProblem[] = [];
   const restored: Pick<DeployedFlow, 'record' | 'loaded'>[] = [];
   for (const { flow, revision } of deployed.sort(byClaim(manifests))) {
     const loaded = manifests.get(flow.id);
@@ -325,10 +325,10 @@ async function restoreFlows(flows: readonly LoadedFlow[], services: DeployerServ
     }
     const stored = storedFlow({ ...revision, name: flow.name }, rules[revision.source ?? 'folder'], loaded);
     restored.push({ record: flow, loaded: withoutNames(stored.flow, takenNames(restored.map((one) => one.loaded))) });
-    doubts.push(...stored.problems.map((message) => ({ flowId: flow.id, message: `warning ${message}` })));
+    warnings.push(...stored.problems.map((message) => ({ flowId: flow.id, message: `warning ${message}` })));
   }
   for (const flow of restored) catalog.put(flow);
-  return doubts;
+  return warnings;
 }
 
 /** Of two that have one slug the flow with a manifest keeps it, or the one deployed last: it was given the slug on purpose. */

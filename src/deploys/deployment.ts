@@ -25,7 +25,7 @@ export interface Deployment {
   /** Reads the folder anew and deploys what changed; where any manifest has an error, nothing changes. */
   reload(options?: ReloadOptions): Promise<Reload>;
   /** Never rejects: the log has what was done and what went wrong. */
-  reloadAndTell(): Promise<void>;
+  reloadAndLog(): Promise<void>;
   /** Reloads whenever the folder changes, until the function that it yields is called. */
   watch(): () => void;
   /** Reads one manifest that did not come from the folder; `name` is the flow's where the manifest gives none. */
@@ -57,7 +57,7 @@ interface Reload {
    * A line for each manifest that is older than what is deployed, for each deployed flow without a manifest, and for each
    * secret that one may no longer reference.
    */
-  readonly doubts: readonly string[];
+  readonly warnings: readonly string[];
 }
 
 interface DeploymentServices extends Omit<DeployerServices, 'rules' | 'onDeployed' | 'catalog'> {
@@ -91,7 +91,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
       table = tableOf();
     } catch (error) {
       // Deliveries go on to the triggers that they went to: better than to nobody, and never to somebody else's.
-      logger.error({ err: error }, 'the triggers of what was deployed do not fit together; the former ones stay');
+      logger.error({ err: error }, 'deployed triggers conflict with each other; keeping the previous ones');
       return;
     }
     announceConflicts(table);
@@ -101,24 +101,24 @@ export function createDeployment(services: DeploymentServices): Deployment {
   const reload = oneAfterTheOther((options: ReloadOptions = {}) =>
     reloadFolder(options, { folder, extensions, deployer, catalog }),
   );
-  const reloadAndTell = async () => {
+  const reloadAndLog = async () => {
     try {
-      tellReload(await reload(), logger);
+      logReload(await reload(), logger);
     } catch (error) {
-      logger.error({ err: error }, 'the manifests could not be reloaded; what is deployed stays');
+      logger.error({ err: error }, 'the manifests could not be reloaded; deployed flows stay as they are');
     }
   };
   return {
     triggers: () => table,
     reload,
-    reloadAndTell,
-    watch: () => watchFolder(folder, () => void reloadAndTell(), logger),
+    reloadAndLog,
+    watch: () => watchFolder(folder, () => void reloadAndLog(), logger),
     async start(flows) {
       extensions.useFolder(flows);
-      const { refused, doubts } = await startFrom(flows, deployer, catalog);
+      const { refused, warnings } = await startFrom(flows, deployer, catalog);
       const lines = refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
       if (lines.length > 0 && services.failsWhenRefused === true) throw new DeploysRefusedError(lines);
-      return [...lines, ...doubts];
+      return [...lines, ...warnings];
     },
     parse: (text, name) => parseManifest(text, `${name}.json`, rules.api),
     parseAll: (text) => parseManifests(text, (id) => catalog.find(id)?.record.name ?? id, rules.api),
@@ -130,7 +130,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
 }
 
 async function startFrom(flows: readonly LoadedFlow[], deployer: Deployer, catalog: Catalog) {
-  const doubts = await deployer.restore(flows);
+  const warnings = await deployer.restore(flows);
   const outcomes = await deployer.deploy(flows, { allow: [], isWholeFolder: true, source: 'folder' });
   const refused = outcomes.filter(({ action }) => action === 'refused');
   const kept = outcomes.filter(({ warning }) => warning !== undefined);
@@ -139,7 +139,7 @@ async function startFrom(flows: readonly LoadedFlow[], deployer: Deployer, catal
   const isServed = ({ flowId }: { flowId: string }) =>
     stored.has(flowId) || !flows.some(({ manifest }) => manifest.id === flowId);
   const lines = [...warningsOf(outcomes), ...orphansOf(flows, catalog)];
-  return { refused, doubts: [...lines, ...doubts.filter(isServed).map(({ message }) => message)] };
+  return { refused, warnings: [...lines, ...warnings.filter(isServed).map(({ message }) => message)] };
 }
 
 async function reloadFolder(
@@ -157,12 +157,18 @@ async function reloadFolder(
   },
 ): Promise<Reload> {
   const { flows, issues } = await loadManifests(folder, extensions.rules.folder);
-  if (issues.some(({ severity }) => severity === 'error')) return { isValid: false, issues, outcomes: [], doubts: [] };
+  if (issues.some(({ severity }) => severity === 'error'))
+    return { isValid: false, issues, outcomes: [], warnings: [] };
   const options = { allow, isWholeFolder: true, source: 'folder' } as const;
   if (!isPlan) extensions.useFolder(flows);
   const outcomes = await deployer[isPlan ? 'plan' : 'deploy'](flows, options);
   const shut = isPlan ? [] : forbiddenLines(catalog, extensions);
-  return { isValid: true, issues, outcomes, doubts: [...warningsOf(outcomes), ...orphansOf(flows, catalog), ...shut] };
+  return {
+    isValid: true,
+    issues,
+    outcomes,
+    warnings: [...warningsOf(outcomes), ...orphansOf(flows, catalog), ...shut],
+  };
 }
 
 /** Of flows in force that came in over the API: what they reference may be allowed no longer. Their steps fail from now on. */
@@ -214,16 +220,16 @@ function conflictAnnouncer(logger: Logger): (triggers: TriggerTable) => void {
 }
 
 /** What a reload did, for the log. */
-function tellReload({ isValid, issues, outcomes, doubts }: Reload, logger: Logger): void {
+function logReload({ isValid, issues, outcomes, warnings }: Reload, logger: Logger): void {
   const lines = issues.map(formatIssue);
   if (!isValid) {
-    logger.error({ issues: lines }, 'the manifests cannot be loaded; what is deployed stays');
+    logger.error({ issues: lines }, 'the manifests cannot be loaded; deployed flows stay as they are');
     return;
   }
   const counts = Object.fromEntries(
     DEPLOY_ACTIONS.map((action) => [action, outcomes.filter((outcome) => outcome.action === action).length]),
   );
-  logger.info({ ...counts, warnings: [...lines, ...doubts] }, 'the manifests were reloaded');
+  logger.info({ ...counts, warnings: [...lines, ...warnings] }, 'the manifests were reloaded');
 }
 
 /** An editor or a checkout writes files in several goes: so long nothing may have happened before they are read. */
@@ -239,7 +245,7 @@ function watchFolder(folder: string, onChange: () => void, logger: Logger): () =
     timer = setTimeout(onChange, QUIET_MS).unref();
   });
   watcher.on('error', (error) => {
-    logger.error({ err: error, folder }, 'the folder of manifests is watched no more; a reload takes changes up');
+    logger.error({ err: error, folder }, 'the folder of manifests is no longer watched; changes need a reload');
   });
   return () => {
     clearTimeout(timer);

@@ -71,7 +71,7 @@ function checkLoop(
   const isLoop = step.type === LOOP || !rules.handlers.has(step.type);
   if (!isLoop) {
     return LOOP_FIELDS.filter((field) => step[field] !== undefined).map((field) =>
-      errorAt([...path, field], `is read by steps of the type ${LOOP} alone`),
+      errorAt([...path, field], `is only read on steps of type ${LOOP}`),
     );
   }
   const steps = step.steps ?? {};
@@ -115,7 +115,7 @@ function hiddenKeys({ stepKeys, path, outer }: KnownSteps): Problem[] {
 function badKeys(stepKeys: readonly string[], path: JsonPath): Problem[] {
   return stepKeys
     .filter((key) => !STEP_KEY.test(key))
-    .map((key) => errorAt([...path, key], 'is no step key; 1 to 64 letters, digits, "_" and "-" are accepted'));
+    .map((key) => errorAt([...path, key], 'is not a step key; 1 to 64 letters, digits, "_" and "-" are accepted'));
 }
 
 /** The handler that a step names, its secrets, and whatever of its inputs no expression decides. */
@@ -124,7 +124,7 @@ function checkStepInputs(step: StepDefinition, path: JsonPath, { handlers, readS
   if (handler === undefined) {
     const known = [...handlers.keys()];
     const nearest = didYouMean(step.type, known);
-    return [errorAt([...path, 'type'], `names no handler${nearest} Known: ${known.join(', ')}`)];
+    return [errorAt([...path, 'type'], `is not a known step type${nearest} Known: ${known.join(', ')}`)];
   }
   const problems: Problem[] = [];
   const inputsPath = [...path, 'inputs'];
@@ -240,7 +240,7 @@ function checkReference(
     return checkReference({ root, path, position }, { stepKey: around.stepKey, at, known: around.known });
   }
   if (!hasStep(known, name)) {
-    return [errorAt(at, `reads steps.${name}, and there is no such step${didYouMean(name, known.stepKeys)}`)];
+    return [errorAt(at, `reads steps.${name}, but no step has this key${didYouMean(name, known.stepKeys)}`)];
   }
   if (upstreamsOf(known.graph, stepKey).has(name)) return [];
   // Where it is not known what some step runs after, the step may well run after this one.
@@ -273,10 +273,7 @@ function unknownUpstreams({
       .filter((upstream) => !known.has(upstream))
       .map((upstream) => {
         const others = stepKeys.slice(0, MAX_NAMES + 1).filter((key) => key !== stepKey);
-        return errorAt(
-          [...path, stepKey, 'runAfter', upstream],
-          `there is no such step${didYouMean(upstream, others)}`,
-        );
+        return errorAt([...path, stepKey, 'runAfter', upstream], `no step has this key${didYouMean(upstream, others)}`);
       }),
   );
 }

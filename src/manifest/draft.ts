@@ -59,7 +59,7 @@ export function draftManifest(manifest: unknown): Draft {
   const steps = entriesOf(givenSteps, ['steps'], findings).map(([key, given]): [string, StepDefinition] => {
     const path = ['steps', key];
     if (!STEP_KEY.test(key)) {
-      problems.push(errorAt(path, 'is no step key; 1 to 64 letters, digits, "_" and "-" are accepted'));
+      problems.push(errorAt(path, 'is not a step key; 1 to 64 letters, digits, "_" and "-" are accepted'));
     }
     return [key, fitStep(given, path, findings)];
   });

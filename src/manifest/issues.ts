@@ -109,7 +109,7 @@ function describe(issue: z.core.$ZodRawIssue): string | undefined {
   const given = issue.input === undefined ? 'is missing' : `is ${kindOf(issue.input)}`;
   switch (issue.code) {
     case 'invalid_type':
-      if (issue.expected === 'int' && typeof issue.input === 'number') return 'is no whole number';
+      if (issue.expected === 'int' && typeof issue.input === 'number') return 'is not a whole number';
       return ACCEPTED[issue.expected] === undefined ? given : `${given}; ${ACCEPTED[issue.expected]} is accepted`;
     case 'invalid_value': {
       const values = issue.values.map(String).join(', ');

@@ -25,7 +25,7 @@ export function readJson(text: string): JsonText {
     return { value: JSON.parse(content), problems: doubtful };
   } catch {
     // The engine's own message quotes the text, and with it perhaps a secret.
-    return noJson('is no JSON');
+    return noJson('is not JSON');
   }
 }
 

@@ -23,12 +23,12 @@ const cronInputsSchema = z.strictObject({
   cronExpression: z.string().superRefine(refuseBadCron).describe('Five fields, or six with seconds first.'),
   timeZone: z
     .string()
-    .refine(isTimeZone, { error: 'is no IANA time zone, such as Europe/Berlin' })
+    .refine(isTimeZone, { error: 'is not an IANA time zone, such as Europe/Berlin' })
     .default('UTC')
     .describe('IANA time zone.'),
   onMissed: anyCase(['fireOnce', 'skip'])
     .optional()
-    .describe('What becomes of a tick that was missed while the service was down.'),
+    .describe('What happens to a tick that was missed while the service was down.'),
 }) satisfies z.ZodType<CronInputs>;
 
 /** Inputs of each type of trigger. */
@@ -130,14 +130,14 @@ export const STRUCTURAL_KEYS = {
 function refuseBadCron(expression: string, context: z.RefinementCtx): void {
   // croner also takes seven fields and names such as @daily.
   if (!/^\s*\S+(\s+\S+){4,5}\s*$/.test(expression)) {
-    context.addIssue({ code: 'custom', message: 'is no cron expression of 5 or 6 fields, such as 0 2 * * *' });
+    context.addIssue({ code: 'custom', message: 'is not a cron expression of 5 or 6 fields, such as 0 2 * * *' });
     return;
   }
   try {
     new CronPattern(expression);
   } catch (error) {
     const reason = error instanceof Error ? error.message.replace(/^CronPattern: /, '') : String(error);
-    context.addIssue({ code: 'custom', message: `is no cron expression: ${reason}` });
+    context.addIssue({ code: 'custom', message: `is not a cron expression: ${reason}` });
   }
 }
 

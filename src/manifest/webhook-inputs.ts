@@ -30,18 +30,18 @@ export function anyCase<const Values extends readonly string[]>(
 /** A flow id: lower-case, whatever case it is written in. */
 export const guid = z
   .string()
-  .regex(GUID, { error: 'is no GUID; the form 01234567-89ab-cdef-0123-456789abcdef is accepted' })
+  .regex(GUID, { error: 'is not a GUID; the form 01234567-89ab-cdef-0123-456789abcdef is accepted' })
   .transform((text) => text.toLowerCase());
 
 const text = z.string().min(1);
-const header = text.regex(HEADER_NAME, { error: 'is no header name' });
+const header = text.regex(HEADER_NAME, { error: 'is not a header name' });
 
 const slug = z
   .string()
   .regex(SLUG, {
-    error: 'is no slug; 1 to 128 letters, digits, ".", "_", "~" and "-" are accepted, a letter or digit first',
+    error: 'is not a slug; 1 to 128 letters, digits, ".", "_", "~" and "-" are accepted, a letter or digit first',
   })
-  .refine((given) => !GUID.test(given), { error: 'has the form of a GUID: it would stand in the way of a flow id' });
+  .refine((given) => !GUID.test(given), { error: 'looks like a GUID, which only a flow id may' });
 
 const listEntry = z.string().trim().min(1, { error: 'is an empty entry' });
 // An empty list is refused: whether it lets nobody or everybody in is not for a reader to guess.
@@ -55,11 +55,11 @@ const textList = z.union([
 
 const publicUrl = z.string().refine((given) => isHttpUrl(given) || /^(env|file):/i.test(given), {
   error:
-    'is no absolute http or https URL, such as https://hooks.example.com/flows/api/webhook/orders, nor env:NAME or file:PATH',
+    'is not an absolute http or https URL, such as https://hooks.example.com/flows/api/webhook/orders, and not env:NAME or file:PATH',
 });
 
 const response = z.strictObject({
-  contentType: z.string().regex(MEDIA_TYPE, { error: 'is no media type, such as text/xml' }),
+  contentType: z.string().regex(MEDIA_TYPE, { error: 'is not a media type, such as text/xml' }),
   body: z.string(),
 });
 
@@ -176,8 +176,8 @@ export function resolveTriggerSecrets(
     const secret = resolveSecret(text, readSecret);
     if ('error' in secret) problems.push(errorAt(fieldPath, secret.error));
     else values.set(field, secret.value);
-    if (text === MASK) problems.push(errorAt(fieldPath, 'is the mask that is shown in place of a secret, and no key'));
-    else if (text === '') problems.push(warningAt(fieldPath, `is empty: that is no ${nounOf(field)}`));
+    if (text === MASK) problems.push(errorAt(fieldPath, 'is the mask that is shown in place of a secret, not a key'));
+    else if (text === '') problems.push(warningAt(fieldPath, `is empty and so counts as no ${nounOf(field)}`));
     else if (!isReference(text)) problems.push(plainTextSecret(fieldPath));
   }
   let hasConflictingKeys = false;
@@ -207,7 +207,7 @@ export function resolvePublicUrl(
     const url = resolveSecret(text, readSecret);
     if ('error' in url) return { inputs, problems: [errorAt(at, url.error)] };
     if (isHttpUrl(url.value)) return { inputs: { ...inputs, webhookPublicUrl: url.value }, problems: [] };
-    return { inputs, problems: [errorAt(at, 'refers to something that is no absolute http or https URL')] };
+    return { inputs, problems: [errorAt(at, 'refers to something that is not an absolute http or https URL')] };
   }
   if (isMasked(text))
     return {
@@ -251,7 +251,7 @@ export function checkGates(inputs: WebhookInputs, path: JsonPath): Problem[] {
   }
   const ipField = IP_FIELDS.find((field) => inputs[field] !== undefined);
   if (ipField !== undefined && OTHER_GATE_FIELDS.every((field) => !inputs[field])) {
-    problems.push(gateWarningAt(at(ipField), 'is the only gate: whoever can send from these addresses is trusted'));
+    problems.push(gateWarningAt(at(ipField), 'is the only gate: anyone who can send from these addresses is trusted'));
   }
   return problems;
 }

@@ -133,7 +133,7 @@ describe('a deploy over HTTP', () => {
   it.each([
     ['', 'value expected'],
     ['{"id": 1', 'close brace expected'],
-    [{ ...ORDERS, steps: { a: { type: 'NoSuchHandler' } } }, 'names no handler'],
+    [{ ...ORDERS, steps: { a: { type: 'NoSuchHandler' } } }, 'is not a known step type'],
     [{ ...ORDERS, id: HOOK_ONLY_ID }, HOOK_ONLY_ID],
   ])('of an invalid manifest changes nothing and says what is wrong: %#', async (manifest, part) => {
     const before = await revisions();

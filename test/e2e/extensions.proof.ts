@@ -145,7 +145,7 @@ describe('a start with extensions that cannot work ends with one line each', () 
     ["verifiers: [{ name: 'stripe', verify() {} }]", 'signature verifier "stripe" has the name of a built-in scheme'],
     [
       `signatureSpecs: [{ name: 'A', headerName: 'no header', algorithm: 'sha256', encoding: 'base64', signedPayloadStrategy: 'RawBody' }]`,
-      'signature spec "A": headerName: "no header" is no header name',
+      'signature spec "A": headerName: "no header" is not a header name',
     ],
     [
       "gates: [1, { name: 'x' }], handlers: [{ type: 'NoOp', run() {} }], verifiers: {}",

@@ -35,7 +35,7 @@ describe('a concurrency in a manifest', () => {
     ['nothing at all', 0, 'is out of range; at least 1'],
     ['less than nothing', -1, 'is out of range; at least 1'],
     ['more than any service runs', 10_001, 'is out of range; at most 10000 is accepted'],
-    ['half a step', 1.5, 'is no whole number'],
+    ['half a step', 1.5, 'is not a whole number'],
     ['text', '4', 'is a string; a number is accepted'],
     ['null', null, 'is null; a number is accepted'],
     ['a list', [4], 'is an array; a number is accepted'],

@@ -50,12 +50,16 @@ describe('a loop in a manifest', () => {
     ['items that do not parse', { forEach: '${trigger.}' }, 'steps.each.forEach: expression'],
     ['no children', { steps: {} }, 'steps.each.steps: is missing or empty'],
     ['a retry', { retry: { maxAttempts: 2 } }, 'steps.each.retry: is not accepted on a loop'],
-    ['a child of an unknown type', { steps: { a: { type: 'Nope' } } }, 'steps.each.steps.a.type: names no handler'],
-    ['a child key with a dot', { steps: { 'a.b': { type: 'NoOp' } } }, 'steps.each.steps["a.b"]: is no step key'],
+    [
+      'a child of an unknown type',
+      { steps: { a: { type: 'Nope' } } },
+      'steps.each.steps.a.type: is not a known step type',
+    ],
+    ['a child key with a dot', { steps: { 'a.b': { type: 'NoOp' } } }, 'steps.each.steps["a.b"]: is not a step key'],
     [
       'a child after a step outside',
       { steps: { a: { type: 'NoOp', runAfter: { before: ['Succeeded'] } } } },
-      'steps.each.steps.a.runAfter.before: there is no such step',
+      'steps.each.steps.a.runAfter.before: no step has this key',
     ],
     [
       'children in a circle',
@@ -65,7 +69,7 @@ describe('a loop in a manifest', () => {
     [
       'a child that reads no step',
       { steps: { a: { type: 'Transform', inputs: { value: '${steps.nope.output}' } } } },
-      'steps.each.steps.a.inputs.value: reads steps.nope, and there is no such step',
+      'steps.each.steps.a.inputs.value: reads steps.nope, but no step has this key',
     ],
   ])('with %s is refused', (_what, change, issue) => {
     const { flow, issues } = parse(each(change));

@@ -16,7 +16,7 @@ describe('refuses', () => {
   const cron = (inputs: object): Edit => addTrigger('cron', { type: 'cron', inputs });
   test.each<[string, Edit, string]>([
     ['a missing id', (m) => Reflect.deleteProperty(m, 'id'), 'id: is missing; a string is accepted'],
-    ['an id that is no GUID', put('id', 'orders'), 'id: is no GUID'],
+    ['an id that is no GUID', put('id', 'orders'), 'id: is not a GUID'],
     ['a missing version', (m) => Reflect.deleteProperty(m, 'version'), 'version: is missing'],
     ['a version that is a number', put('version', 1), 'version: is a number; a string is accepted'],
     ['an empty name', put('name', ''), 'name: is empty'],
@@ -39,26 +39,34 @@ describe('refuses', () => {
       'triggers.t.input: is not known here',
     ],
     ['an empty trigger key', addTrigger('', { type: 'manual' }), 'triggers[""]: is an empty key'],
-    ['a cron of four fields', cron({ cronExpression: '0 2 * *' }), 'triggers.cron.inputs.cronExpression: is no cron'],
+    [
+      'a cron of four fields',
+      cron({ cronExpression: '0 2 * *' }),
+      'triggers.cron.inputs.cronExpression: is not a cron',
+    ],
     [
       'a cron of seven fields',
       cron({ cronExpression: '0 0 2 * * * 2030' }),
-      'cronExpression: is no cron expression of',
+      'cronExpression: is not a cron expression of',
     ],
     [
       'a cron by nickname',
       cron({ cronExpression: '@daily' }),
-      'cronExpression: is no cron expression of 5 or 6 fields',
+      'cronExpression: is not a cron expression of 5 or 6 fields',
     ],
-    ['minute 61', cron({ cronExpression: '61 * * * *' }), 'is no cron expression: Invalid value for minute: 61'],
+    ['minute 61', cron({ cronExpression: '61 * * * *' }), 'is not a cron expression: Invalid value for minute: 61'],
     ['a cron that is missing', cron({}), 'triggers.cron.inputs.cronExpression: is missing'],
     [
       'a cron trigger without inputs',
       addTrigger('cron', { type: 'cron' }),
       'triggers.cron.inputs.cronExpression: is missing',
     ],
-    ['an unknown time zone', cron({ cronExpression: '0 2 * * *', timeZone: 'Europe/Berln' }), 'timeZone: is no IANA'],
-    ['an offset', cron({ cronExpression: '0 2 * * *', timeZone: '+02:00' }), 'timeZone: is no IANA time zone'],
+    [
+      'an unknown time zone',
+      cron({ cronExpression: '0 2 * * *', timeZone: 'Europe/Berln' }),
+      'timeZone: is not an IANA',
+    ],
+    ['an offset', cron({ cronExpression: '0 2 * * *', timeZone: '+02:00' }), 'timeZone: is not an IANA time zone'],
     [
       'a misspelt cron input',
       cron({ cronExpression: '0 2 * * *', timezone: 'UTC' }),

@@ -176,10 +176,10 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
     }),
     async (request, reply) => {
       const { allow, dryRun: isPlan } = request.query;
-      const { isValid, issues, outcomes, doubts } = await deployment.reload({ allow, isPlan });
+      const { isValid, issues, outcomes, warnings: found } = await deployment.reload({ allow, isPlan });
       if (!isValid) return refuse(reply, issues);
       const isRefused = outcomes.some(({ action }) => action === 'refused');
-      const warnings = [...issues.map(formatIssue), ...doubts];
+      const warnings = [...issues.map(formatIssue), ...found];
       return reply.code(isRefused ? 409 : 200).send({ outcomes: outcomes.map(outcomeView), warnings });
     },
   );

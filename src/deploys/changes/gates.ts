@@ -60,7 +60,7 @@ function isField(field: string): field is keyof WebhookInputs {
 
 function verbOf(before: unknown, after: unknown): string {
   if (before === undefined) return 'is new';
-  return after === undefined ? 'is gone' : 'changed';
+  return after === undefined ? 'was removed' : 'changed';
 }
 
 /** What another value of a field does to who gets in; `same` for what only changes an answer, or nothing. */
@@ -74,13 +74,13 @@ type FieldRule = (before: WebhookInputs, after: WebhookInputs) => FieldVerdict;
 const verdict = (effect: FieldVerdict['effect'], consequence: string): FieldVerdict => ({ effect, consequence });
 
 const otherSignature: FieldRule = () =>
-  verdict('other', 'Signatures are read in another way: deliveries that passed may be refused, and others pass.');
+  verdict('other', 'Signatures are read differently: deliveries that passed may be refused, and others may pass.');
 
 const answer: FieldRule = () => verdict('same', 'Only what is answered changes, not who gets in.');
 
 function scheme({ webhookSignatureScheme: before }: WebhookInputs, { webhookSignatureScheme: after }: WebhookInputs) {
   if (after === undefined)
-    return verdict('weaker', 'No signature is checked any more: whoever knows the URL can start runs.');
+    return verdict('weaker', 'Signatures are no longer checked: anyone who knows the URL can start runs.');
   if (before === undefined) return verdict('stronger', 'Deliveries without a valid signature fail the gate.');
   if (before.trim().toLowerCase() === after.trim().toLowerCase()) {
     return verdict('same', 'It is the same scheme: names are read in any case.');
@@ -90,23 +90,23 @@ function scheme({ webhookSignatureScheme: before }: WebhookInputs, { webhookSign
 
 /** The first key that comes wins for good, so that a way in is open until then. */
 function learnKey(before: WebhookInputs, after: WebhookInputs): FieldVerdict {
-  if (learnsKey(before) === learnsKey(after)) return verdict('same', 'It decides nothing while a key is configured.');
+  if (learnsKey(before) === learnsKey(after)) return verdict('same', 'It has no effect while a key is configured.');
   if (learnsKey(after)) {
     return verdict(
       'weaker',
-      'The trigger believes the key that was learnt before, if there is one, else the first one that a handshake brings, whoever sends it.',
+      'The trigger believes the key that was learnt before, if there is one, else the first one that a handshake brings, from any sender.',
     );
   }
   return (after.webhookHmacKey ?? after.webhookSecret)
-    ? verdict('stronger', 'The configured key counts, and no learnt one.')
+    ? verdict('stronger', 'The configured key counts, not a learnt one.')
     : verdict(
         'other',
-        'No key is learnt, and one that was learnt no longer counts: every delivery fails the signature gate, which Enforce refuses and Off and Audit let pass.',
+        'No key is learnt, and a learnt one no longer counts: every delivery fails the signature gate, which Enforce refuses and Off and Audit let pass.',
       );
 }
 
 function allowSha1({ webhookAllowSha1: before }: WebhookInputs, { webhookAllowSha1: after }: WebhookInputs) {
-  if ((before ?? false) === (after ?? false)) return verdict('same', 'False is what it is by default.');
+  if ((before ?? false) === (after ?? false)) return verdict('same', 'False is the default.');
   return after === true
     ? verdict('weaker', 'Signatures made with SHA-1 pass, even where the service has SHA-1 switched off.')
     : verdict('stronger', 'Signatures made with SHA-1 pass only where the service has SHA-1 switched on.');
@@ -128,7 +128,7 @@ function tolerance(
   { webhookReplayToleranceSeconds: after }: WebhookInputs,
 ) {
   if (after === undefined) return verdict('weaker', 'The tolerance of the service applies, none where it sets none.');
-  if (after === 0) return verdict('weaker', 'How old a delivery is, is not checked any more.');
+  if (after === 0) return verdict('weaker', 'The age of a delivery is no longer checked.');
   if (before === undefined) {
     return verdict(
       'stronger',
@@ -150,7 +150,7 @@ function nonceHeader({ webhookNonceHeader: before }: WebhookInputs, { webhookNon
     'weaker',
     after === undefined
       ? 'Deliveries are told apart by a hash where a tolerance is set, else not at all: replays may pass.'
-      : 'A delivery that was accepted under its old nonce has another one now: it could be replayed once.',
+      : 'A delivery that was accepted under its old nonce now has a different one: it could be replayed once.',
   );
 }
 
@@ -162,8 +162,7 @@ function requireTimestamp(_: WebhookInputs, { webhookRequireTimestamp: after }: 
 /** A limit of deliveries: more is weaker; without one the service's applies. */
 function limit(field: 'webhookRateLimitPermitsPerSecond' | 'webhookRateLimitBurstSize'): FieldRule {
   return ({ [field]: before }, { [field]: after }) => {
-    if (after === undefined)
-      return verdict('weaker', 'What the service sets applies; without it there is no such limit.');
+    if (after === undefined) return verdict('weaker', 'What the service sets applies; without one there is no limit.');
     if (before === undefined) {
       return verdict(
         'stronger',
@@ -202,7 +201,7 @@ function versions(
 }
 
 function publicUrl(): FieldVerdict {
-  return verdict('other', 'Where the scheme signs the URL, signatures are compared with another one.');
+  return verdict('other', 'If the scheme signs the URL, signatures are now checked against the new one.');
 }
 
 /** By field; one that is not here counts as a change of who gets in. */

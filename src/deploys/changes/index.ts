@@ -109,8 +109,8 @@ function otherChanges(change: Change, known: readonly Finding[]): Finding[] {
         class: 'caution',
         before: difference.before,
         after: difference.after,
-        message: `This part of the manifest is ${difference.kind}.`,
-        consequence: 'It is not known to be harmless, so it counts as if it were not.',
+        message: `This part of the manifest was ${difference.kind}.`,
+        consequence: 'No rule knows it to be harmless, so it counts as a caution.',
         advice: DRAIN,
       }),
     ];

@@ -48,7 +48,7 @@ function weakened(key: string, consequence: string): Omit<Finding, 'path'> {
     rule: 'gate-weakened',
     class: 'caution',
     message: `The address gate of \`${key}\` lets more in.`,
-    consequence: `${consequence} Entries are compared as written, so that one inside another counts as new. Runs in flight are not touched.`,
+    consequence: `${consequence} Entries are compared as written, so a range inside another one counts as new. Runs in flight are not touched.`,
     advice: 'Make sure that this is meant: it says who may start runs.',
   };
 }
@@ -57,14 +57,14 @@ function strengthened(key: string, consequence: string): Omit<Finding, 'path'> {
   return {
     rule: 'gate-strengthened',
     class: 'safe',
-    message: `The address gate of \`${key}\` lets nobody in whom it refused.`,
+    message: `The address gate of \`${key}\` lets in no address that it refused before.`,
     consequence: `${consequence} Runs in flight are not touched.`,
   };
 }
 
 function gone(removed: readonly string[]): string {
   return removed.length === 0
-    ? 'The list says the same in other words.'
+    ? 'The list means the same as before.'
     : `These may no longer deliver: ${removed.join(', ')}.`;
 }
 

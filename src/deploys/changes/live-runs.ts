@@ -6,7 +6,7 @@ type Place = 'past' | 'waiting' | 'running' | 'due' | 'ahead';
  * Where the runs in flight stand relative to a step, or to the first of several: "3 runs are past `fetch`, 1 waits in
  * `fetch`, 2 have not reached it (1 waits in `approve`)". Undefined where no run is in flight.
  */
-export function standing(live: LiveFlow, stepKeys: readonly string[]): string | undefined {
+export function whereRunsAre(live: LiveFlow, stepKeys: readonly string[]): string | undefined {
   if (live.runsInFlight === 0) return undefined;
   if (live.runs.length === 0) return `${count(live.runsInFlight)} in flight`;
   const places = new Map<Place, LiveRun[]>();

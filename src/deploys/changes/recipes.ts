@@ -21,9 +21,9 @@ export function removedStepRecipe(
   const kept = keptSteps(graph, oldKey);
   const lastRun = live.lastRunOfStep[graph.loopKey ?? oldKey];
   const removableFrom = lastRun === undefined ? undefined : new Date(lastRun + retentionDays * DAY_MS).toISOString();
-  const beside = newKey === undefined ? 'Put' : `Leave \`${newKey}\` as it is, and put`;
+  const placing = newKey === undefined ? 'Put' : `Leave \`${newKey}\` as it is, and put`;
   const steps = [
-    `${beside} \`${oldKey}\` back into the manifest, ${howKept(kept[oldKey])}: the patch does that.`,
+    `${placing} \`${oldKey}\` back into the manifest, ${howKept(kept[oldKey])}: the patch does that.`,
     ...loopOutput(graph, oldKey),
     ...alsoKept(kept, oldKey),
     ...secretsToRestore(kept),
@@ -32,7 +32,7 @@ export function removedStepRecipe(
   ];
   return {
     title:
-      newKey === undefined ? `Keep \`${oldKey}\`, and have it do nothing` : `Keep \`${oldKey}\` beside \`${newKey}\``,
+      newKey === undefined ? `Keep \`${oldKey}\`, and have it do nothing` : `Keep \`${oldKey}\` next to \`${newKey}\``,
     steps,
     patch: patchAt(graph.path, jsonOf(kept)),
     ...(removableFrom === undefined ? {} : { removableFrom }),
@@ -173,7 +173,7 @@ export function flowIdRecipe(replaced: { id: string; name: string }, next: { id:
     title: 'Keep the id, or make a clean break',
     steps: [
       `To keep the flow, give the manifest its old id ${replaced.id} again: the patch does that.`,
-      `For a clean break, restore the old manifest with the id ${replaced.id}, and deploy this one beside it with the ` +
+      `For a clean break, restore the old manifest with the id ${replaced.id}, and deploy this one next to it with the ` +
         `new id ${next.id} and with a name and slugs of its own.`,
       `Disable the old flow: POST /flows/api/flows/${replaced.id}/disable. Its history stays readable.`,
       'Move the triggers: point publishers to the new slug or id, and take cron triggers out of the old manifest.',

@@ -49,7 +49,8 @@ function isKept(before: WebhookInputs, after: WebhookInputs): boolean {
 }
 
 function reference({ key, before, after }: WebhookPair, field: SecretField): Judgement {
-  const verb = before[field] === undefined ? 'is new' : after[field] === undefined ? 'is gone' : 'comes from elsewhere';
+  const verb =
+    before[field] === undefined ? 'is new' : after[field] === undefined ? 'was removed' : 'comes from elsewhere';
   return {
     rule: 'secret-reference-changed',
     class: 'safe',
@@ -64,41 +65,39 @@ function stronger(key: string, field: SecretField): Judgement {
   return {
     rule: 'gate-strengthened',
     class: 'safe',
-    message: `\`${key}\` has no ${field} any more.`,
+    message: `\`${key}\` no longer has ${field}.`,
     consequence: 'Deliveries that are signed with the rotated-out key are no longer verified.',
   };
 }
 
 function secondKey(key: string, field: SecretField): Judgement {
-  return {
-    rule: 'gate-weakened',
-    class: 'caution',
+  return weaker({
     message: `\`${key}\` takes a previous key that was not its key before.`,
-    consequence: 'Whoever holds that key can deliver too. Runs in flight are not touched.',
-    advice: `Take the reference that was the current key into ${field}, or leave it out.`,
-  };
+    consequence: 'Anyone who holds that key can deliver too. Runs in flight are not touched.',
+    advice: `Move the reference of the current key to ${field}, or leave ${field} out.`,
+  });
 }
 
 function leftToPublisher(key: string, field: SecretField): Judgement {
-  return {
-    rule: 'gate-weakened',
-    class: 'caution',
-    message: `\`${key}\` has no ${field} any more, and learns its key.`,
+  return weaker({
+    message: `\`${key}\` no longer has ${field}, and learns its key.`,
     consequence:
-      'The trigger believes the key that was learnt before, if there is one, else the first one that a handshake brings: ' +
-      'whoever sends it first, a stranger too, can deliver from then on.',
+      'The trigger believes the key that was learnt before, if there is one, else the first one that a handshake brings; ' +
+      'its sender can deliver from then on, even a stranger.',
     advice: 'Keep a key configured, or make the webhook at the publisher right after the deploy.',
-  };
+  });
 }
 
 function lostKey(key: string, field: SecretField): Judgement {
-  return {
-    rule: 'gate-weakened',
-    class: 'caution',
-    message: `\`${key}\` has no ${field} any more, and no other key.`,
+  return weaker({
+    message: `\`${key}\` no longer has ${field}, nor any other key.`,
     consequence:
       'Nothing can be verified, and no key is learnt: with a scheme every delivery fails the signature gate, which Enforce ' +
-      'refuses and Off and Audit let pass; without a scheme there is no such gate.',
+      'refuses and Off and Audit let pass; without a scheme there is no signature gate.',
     advice: 'Name a key by env:NAME or file:PATH.',
-  };
+  });
+}
+
+function weaker(texts: Pick<Judgement, 'message' | 'consequence' | 'advice'>): Judgement {
+  return { rule: 'gate-weakened', class: 'caution', ...texts };
 }

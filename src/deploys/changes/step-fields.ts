@@ -3,14 +3,14 @@ import type { Finding } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
 import type { StepDefinition } from '../../model/manifest.ts';
 import { type ChangeRule, DRAIN, findingAt, jsonOf, type StepChange } from './change.ts';
-import { standing } from './live-runs.ts';
+import { whereRunsAre } from './live-runs.ts';
 
 /** Upstream steps and the statuses that are waited for; conditions are `whenChanged`'s. */
 export const runAfterChanged: ChangeRule = ({ graphs, live }) =>
   graphs.flatMap(({ kept }) =>
     kept.flatMap((step) => {
       if (isSame(jsonOf(edgesOf(step.renamed)), jsonOf(edgesOf(step.after)))) return reordered(step);
-      return [changed(step, standing(live, [step.recordKey]))];
+      return [changed(step, whereRunsAre(live, [step.recordKey]))];
     }),
   );
 
@@ -42,7 +42,7 @@ function reordered({ stepKey, path, renamed, after }: StepChange): Finding[] {
       class: 'safe',
       before: jsonOf(renamed.runAfter),
       after: jsonOf(after.runAfter),
-      message: `The statuses that \`${stepKey}\` waits for stand in another order.`,
+      message: `The statuses that \`${stepKey}\` waits for are in a different order.`,
       consequence: 'Any of them satisfies the edge, so the order means nothing.',
     }),
   ];
@@ -66,12 +66,12 @@ export const whenChanged: ChangeRule = ({ graphs, live }) =>
             class: 'caution',
             before: edge.when,
             after: when,
-            message: `The condition of \`${stepKey}\` on \`${upstream}\` is ${verb}.`,
+            message: `The condition of \`${stepKey}\` on \`${upstream}\` was ${verb}.`,
             consequence:
               'Runs in flight are pinned to the revision that they started from: they judge the condition as it was there, ' +
               'and nothing of them changes. Runs of one flow diverge by the time at which they were started.',
             advice: `Prefer a new step that holds the condition. ${DRAIN} Where runs may diverge, allow the caution.`,
-            live: standing(live, [recordKey]),
+            live: whereRunsAre(live, [recordKey]),
           }),
         ];
       }),
@@ -92,7 +92,7 @@ export const typeChanged: ChangeRule = ({ graphs, live }) =>
           message: `The type of \`${step.stepKey}\` changed.`,
           consequence: `${inFlight(step)} Re-runs of kept runs use ${step.after.type}.`,
           advice: `${DRAIN} Or leave this step as it is and give the new type to a new step.`,
-          live: standing(live, [step.recordKey]),
+          live: whereRunsAre(live, [step.recordKey]),
         }),
       ),
   );
@@ -105,7 +105,7 @@ function inFlight({ stepKey, before, after }: StepChange): string {
   }
   return (
     `${pinned}, but inputs are read from the newest revision when a step starts, goes on or is tried again: ` +
-    `${before.type} gets inputs that were written for ${after.type}. Such a run may fail at \`${stepKey}\`, or do what nobody meant.`
+    `${before.type} gets inputs that were written for ${after.type}. Such a run may fail at \`${stepKey}\`, or do something unintended.`
   );
 }
 
@@ -137,7 +137,7 @@ export const pinnedFieldsChanged: ChangeRule = ({ graphs, live }) =>
             after: jsonOf(after[field]),
             message: `${field} of \`${stepKey}\` changed.`,
             consequence: `Runs in flight are pinned to their revision: in them \`${stepKey}\` ${consequence}`,
-            live: standing(live, [recordKey]),
+            live: whereRunsAre(live, [recordKey]),
           }),
         ];
       }),

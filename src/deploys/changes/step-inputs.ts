@@ -8,14 +8,14 @@ import { isReference } from '../../manifest/read-secret.ts';
 import type { Json } from '../../model/json.ts';
 import type { StepDefinition } from '../../model/manifest.ts';
 import { type ChangeRule, DRAIN, findingAt, type GraphChange, jsonOf, ownStep, type StepChange } from './change.ts';
-import { standing } from './live-runs.ts';
+import { whereRunsAre } from './live-runs.ts';
 
 /** Inputs are the one part of a step that a deploy changes for runs in flight too, on purpose: so a mistake is mended. */
 export const stepInputsChanged: ChangeRule = ({ graphs, live }) =>
   graphs.flatMap((graph) =>
     graph.kept
       .filter((step) => unknownStepsRead(graph, step).length === 0)
-      .flatMap((step) => findingsOf(step, standing(live, [step.recordKey]))),
+      .flatMap((step) => findingsOf(step, whereRunsAre(live, [step.recordKey]))),
   );
 
 function findingsOf({ stepKey, path, before, after }: StepChange, live: string | undefined) {
@@ -28,7 +28,7 @@ function findingsOf({ stepKey, path, before, after }: StepChange, live: string |
       after: difference.after,
       message: isSecret
         ? `\`${stepKey}\` takes a secret from elsewhere; its value is never shown.`
-        : `Inputs of \`${stepKey}\` are ${difference.kind}.`,
+        : `Inputs of \`${stepKey}\` were ${difference.kind}.`,
       consequence:
         before.type === after.type
           ? `Inputs are read when a step starts: runs in flight that start \`${stepKey}\` after the deploy, try it again, or ` +
@@ -59,12 +59,12 @@ export const inputsReadUnknownStep: ChangeRule = ({ graphs, live }) =>
           class: 'caution',
           before: jsonOf(step.before.inputs),
           after: jsonOf(step.after.inputs),
-          message: `Inputs of \`${step.stepKey}\` are changed, and read ${names}, which did not have to end before it.`,
+          message: `The changed inputs of \`${step.stepKey}\` read ${names}, which did not have to end before it.`,
           consequence:
             `Runs in flight take the new inputs and keep their old wiring: where ${names} has not run in one of them, ` +
-            `\`${step.stepKey}\` fails there because its expression reads what is not there.`,
+            `\`${step.stepKey}\` fails there because its expression reads a missing value.`,
           advice: DRAIN,
-          live: standing(live, [step.recordKey]),
+          live: whereRunsAre(live, [step.recordKey]),
         }),
       ];
     }),

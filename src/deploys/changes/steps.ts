@@ -11,7 +11,7 @@ import {
   jsonOf,
   removedKeys,
 } from './change.ts';
-import { standing } from './live-runs.ts';
+import { whereRunsAre } from './live-runs.ts';
 import { removedStepRecipe } from './recipes.ts';
 
 /** A new step that steps of old wait for is inserted; any other is only added. */
@@ -34,7 +34,7 @@ function judgeAdded({ live }: Change, graph: GraphChange, key: string): Finding 
         `Runs in flight are pinned to the revision that they started from: they go on without \`${key}\`, and nothing ` +
         'else of them changes. Runs that start after the deploy have it, so that for a while runs differ.',
       advice: `${DRAIN} Where it does not matter that runs in flight miss the step, allow the caution.`,
-      live: standing(live, loopKey === null ? waiting.map((each) => oldKeyOf(graph, each)) : [loopKey]),
+      live: whereRunsAre(live, loopKey === null ? waiting.map((each) => oldKeyOf(graph, each)) : [loopKey]),
     });
   }
   if (loopKey === null && live.stepsWithHistory.includes(key)) {
@@ -44,17 +44,17 @@ function judgeAdded({ live }: Change, graph: GraphChange, key: string): Finding 
       class: 'caution',
       message: `The new step \`${key}\` has the key of an earlier step that kept runs have records of.`,
       consequence:
-        'Records of two steps stand under one key. A run in flight whose own revision has the earlier step keeps its ' +
+        'Records of two steps then share one key. A run in flight whose own revision has the earlier step keeps its ' +
         'type and wiring, and takes the inputs of the new one if it starts it.',
       advice: `Give the step a key that was not used before. ${DRAIN}`,
-      live: standing(live, [key]),
+      live: whereRunsAre(live, [key]),
     });
   }
   return findingAt(place, {
     ...found,
     rule: 'step-added',
     class: 'safe',
-    message: `The step \`${key}\` is new, and no step that there was waits for it.`,
+    message: `The step \`${key}\` is new, and no existing step waits for it.`,
     consequence: 'Runs in flight are pinned to their revision and end without it; runs that start from now on have it.',
   });
 }
@@ -89,7 +89,7 @@ export const stepRemoved: ChangeRule = (change) =>
 function judgeRemoved(change: Change, graph: GraphChange, key: string): Finding {
   const { live } = change;
   const recordKey = graph.loopKey ?? key;
-  const found = { before: jsonOf(graph.before[key]), live: standing(live, [recordKey]) };
+  const found = { before: jsonOf(graph.before[key]), live: whereRunsAre(live, [recordKey]) };
   const pinned =
     `Runs in flight are pinned to their revision: they still run \`${key}\`, with the inputs that it had there, but for ` +
     'secrets that were written out in the manifest: those are not kept, and a step that needs one fails.';
@@ -98,7 +98,7 @@ function judgeRemoved(change: Change, graph: GraphChange, key: string): Finding 
       ...found,
       rule: 'step-removed',
       class: 'caution',
-      message: `The step \`${key}\` is gone; no kept run did anything in it.`,
+      message: `The step \`${key}\` was removed; no kept run did anything in it.`,
       consequence: `${lossOf(graph, key)} ${pinned} They would leave records under a key that no manifest explains.`,
       advice: DRAIN,
     });
@@ -110,8 +110,8 @@ function judgeRemoved(change: Change, graph: GraphChange, key: string): Finding 
     class: 'breaking',
     message:
       graph.loopKey === null
-        ? `The step \`${key}\` is gone, and kept runs have records of it.`
-        : `The step \`${key}\` of the loop \`${graph.loopKey}\` is gone, and kept runs have records of that loop.`,
+        ? `The step \`${key}\` was removed, and kept runs have records of it.`
+        : `The step \`${key}\` of the loop \`${graph.loopKey}\` was removed, and kept runs have records of that loop.`,
     consequence:
       `The manifest would no longer explain the records under \`${key}\`, a re-run of such a run would leave the step out, ` +
       `and a later step of the same key would mix with them. ${pinned}`,
@@ -139,8 +139,8 @@ function judgeRenamed(change: Change, graph: GraphChange, names: { oldKey: strin
     rule: 'step-renamed',
     before: oldKey,
     after: newKey,
-    message: `The step \`${oldKey}\` has the new key \`${newKey}\`, and is the same otherwise.`,
-    live: standing(live, [recordKey]),
+    message: `The step \`${oldKey}\` was renamed to \`${newKey}\` and is otherwise the same.`,
+    live: whereRunsAre(live, [recordKey]),
   };
   const pinned = `Runs in flight are pinned to their revision: they go on with \`${oldKey}\`, with the inputs that it had there.`;
   if (!live.stepsWithHistory.includes(recordKey)) {
@@ -158,7 +158,7 @@ function judgeRenamed(change: Change, graph: GraphChange, names: { oldKey: strin
       `The key is a part of the stored runs: their records stay under \`${oldKey}\`, which no manifest would explain. ` +
       `A retry or re-run finds nothing under the new key. ${pinned}`,
     advice:
-      'Keep the old key beside the new one, guarded, as the recipe says, until retention has let its last run go.',
+      'Keep the old key next to the new one, guarded, as the recipe says, until retention has let its last run go.',
     recipe: removedStepRecipe(change, graph, names),
   });
 }

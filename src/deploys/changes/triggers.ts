@@ -29,7 +29,7 @@ function removed(change: Change, key: string, trigger: Trigger): Finding {
     rule: 'trigger-removed',
     class: 'caution',
     before: jsonOf(trigger),
-    message: `The ${trigger.type} trigger \`${key}\` is gone.`,
+    message: `The ${trigger.type} trigger \`${key}\` was removed.`,
     consequence: `${lossOf(change, trigger)} Runs that it started go on, and can be re-run.`,
     advice: ADVICE[trigger.type],
     live: startedBy(change, key),
@@ -39,7 +39,7 @@ function removed(change: Change, key: string, trigger: Trigger): Finding {
 const ADVICE = {
   webhook: `Point its publishers elsewhere first. ${DRAIN}`,
   cron: DRAIN,
-  manual: 'Nothing has to be done where nobody names the trigger.',
+  manual: 'Nothing to do, unless a caller names this trigger.',
 } as const;
 
 function lossOf({ after }: Change, trigger: Trigger): string {
@@ -56,9 +56,9 @@ function lossOf({ after }: Change, trigger: Trigger): string {
       );
     }
     case 'cron':
-      return 'It fires no more; whether it was paused, and a change of its schedule, are kept under its key.';
+      return 'It no longer fires; whether it was paused, and a change of its schedule, are kept under its key.';
     case 'manual':
-      return 'The flow can be started by hand all the same; idempotency keys that were sent with this trigger match nothing.';
+      return 'The flow can still be started by hand; idempotency keys that were sent with this trigger match nothing.';
   }
 }
 
@@ -69,9 +69,9 @@ function renamed(change: Change, trigger: Trigger, { key, newKey }: { key: strin
     class: 'caution',
     before: { key, ...entriesOf(trigger) },
     after: other === undefined ? newKey : { key: newKey, ...entriesOf(other) },
-    message: `The ${trigger.type} trigger \`${key}\` has the new key \`${newKey}\`.`,
+    message: `The ${trigger.type} trigger \`${key}\` was renamed to \`${newKey}\`.`,
     consequence: `${RENAMED[trigger.type]}${learnsAgain(other)}`,
-    advice: 'Keep the key of the trigger; it is seen by nobody but in records.',
+    advice: 'Keep the trigger’s key; only records show it.',
     live: startedBy(change, key),
   });
 }
@@ -113,26 +113,26 @@ export const triggerAdded: ChangeRule = (change) =>
       class: 'safe',
       after: jsonOf(trigger),
       message: `The ${trigger.type} trigger \`${key}\` is new.`,
-      consequence: `The triggers that there are stay as they are, and so do runs in flight.${gatesOf(trigger)}`,
+      consequence: `Existing triggers and runs in flight do not change.${gatesOf(trigger)}`,
     }),
   );
 
-/** A new way in is safe for runs; how far it is open has to be seen all the same. */
+/** A new trigger is safe for runs, but the reader must see what it lets in. */
 function gatesOf(trigger: Trigger): string {
   if (trigger.type !== 'webhook') return '';
   const { webhookSignatureScheme: scheme, webhookEnforcementMode: mode } = trigger.inputs;
   const checked =
     scheme === undefined
-      ? ' No signature is checked: whoever knows its URL can start runs.'
+      ? ' No signature is checked: anyone who knows its URL can start runs.'
       : ` Deliveries are signed by the scheme ${scheme}.`;
-  const learns = learnsKey(trigger.inputs) ? ' Whoever sends its first handshake decides its key.' : '';
+  const learns = learnsKey(trigger.inputs) ? ' The first sender of a handshake decides its key.' : '';
   return `${checked}${learns}${mode === 'Off' || mode === 'Audit' ? ` Its mode is ${mode}: no gate refuses anything.` : ''}`;
 }
 
 const LOST = {
   webhook: 'Publishers that deliver to it get a 404.',
-  cron: 'It fires no more by its schedule.',
-  manual: 'It can no longer be named as a manual trigger; the flow can be started by hand all the same.',
+  cron: 'It no longer fires on its schedule.',
+  manual: 'It can no longer be named as a manual trigger; the flow can still be started by hand.',
 } as const;
 
 export const triggerTypeChanged: ChangeRule = (change) =>
@@ -185,7 +185,7 @@ export const slugChanged: ChangeRule = (change) =>
         class: isSameRoute ? 'safe' : 'caution',
         before,
         after,
-        message: `The slug of \`${key}\` is ${before === undefined ? 'new' : after === undefined ? 'gone' : 'another'}.`,
+        message: `The slug of \`${key}\` ${before === undefined ? 'is new' : after === undefined ? 'was removed' : 'changed'}.`,
         consequence: isSameRoute
           ? 'Every URL that worked goes on working: slugs are matched in any case.'
           : `Publishers that deliver to ${before} get a 404 from the deploy on. Runs in flight are not touched.`,
@@ -206,7 +206,7 @@ export const triggerInputsChanged: ChangeRule = (change) =>
         class: 'safe',
         before: difference.before,
         after: difference.after,
-        message: `Inputs of the manual trigger \`${key}\` are ${difference.kind}.`,
+        message: `Inputs of the manual trigger \`${key}\` were ${difference.kind}.`,
         consequence: 'No run reads them.',
       }),
     );
@@ -215,7 +215,7 @@ export const triggerInputsChanged: ChangeRule = (change) =>
 const FIELDS = [
   ['cronExpression', 'cron-changed', 'The cron expression'],
   ['timeZone', 'time-zone-changed', 'The time zone'],
-  ['onMissed', 'on-missed-changed', 'What becomes of a missed tick'],
+  ['onMissed', 'on-missed-changed', 'The handling of missed ticks'],
 ] as const;
 
 export const cronChanged: ChangeRule = (change) =>
@@ -232,14 +232,14 @@ export const cronChanged: ChangeRule = (change) =>
         consequence:
           field === 'onMissed'
             ? 'It is read when a tick was missed. Runs in flight are not touched.'
-            : 'The next tick is reckoned anew when the schedules are synchronised, at the latest a minute after the deploy; ' +
+            : 'The next tick is recalculated within a minute of the deploy, when schedules are synchronised; ' +
               'runs in flight are not touched. A paused trigger stays paused, and a schedule that was changed on the dashboard ' +
               'keeps that change.',
         ...(field === 'onMissed'
           ? {}
           : {
               advice:
-                'Pause the trigger before the deploy and resume it afterwards where a tick in between would do harm.',
+                'Pause the trigger before the deploy and resume it afterwards if a tick in between would do harm.',
             }),
       }),
     );

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { standing } from '../../../src/deploys/changes/live-runs.ts';
+import { whereRunsAre } from '../../../src/deploys/changes/live-runs.ts';
 import type { LiveFlow } from '../../../src/model/finding.ts';
 import { inFlight, QUIET } from './samples.ts';
 
@@ -28,11 +28,11 @@ describe('where runs in flight stand', () => {
     ],
     ['none that is listed', { ...QUIET, runsInFlight: 2 }, '2 runs in flight'],
   ])('%s', (_, live, expected) => {
-    expect(standing(live, ['approve'])).toBe(expected);
+    expect(whereRunsAre(live, ['approve'])).toBe(expected);
   });
 
   it('names every step that the change stands in front of', () => {
-    expect(standing(inFlight({ a: 'ended' }, { b: 'waits' }, {}), ['a', 'b'])).toBe(
+    expect(whereRunsAre(inFlight({ a: 'ended' }, { b: 'waits' }, {}), ['a', 'b'])).toBe(
       '1 run is past `a` or `b`, 1 waits in `a` or `b`, 1 has not reached it',
     );
   });

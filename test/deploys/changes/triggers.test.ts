@@ -245,9 +245,9 @@ describe('the class of an edit of a webhook field', () => {
       'the key is removed and the trigger learns it',
       { webhookLearnKey: true },
       'webhookHmacKey',
-      'whoever sends it first, a stranger too, can deliver',
+      'its sender can deliver from then on, even a stranger',
     ],
-    ['the trigger learns its key', { webhookLearnKey: true }, 'webhookLearnKey', 'whoever sends it'],
+    ['the trigger learns its key', { webhookLearnKey: true }, 'webhookLearnKey', 'from any sender'],
   ])('tells what follows where %s', (_, after, field, consequence) => {
     const before = { webhookSlug: 'in', webhookSignatureScheme: 'Asana' };
     const findings = judge(

@@ -72,7 +72,7 @@ describe('a registration is refused', () => {
     ['for two specs of one name', { specs: [short('a'), short('A')] }],
     ['for an alias that another spec has', { specs: [short('a'), { ...builtIn('GitHub'), aliases: ['A'] }] }],
     ['for a verifier without a name', { verifiers: [verifier(' ')] }],
-    ['for a spec whose header is no header name', { specs: [short('a', { headerName: 'X Named' })] }],
+    ['for a spec whose header is not a header name', { specs: [short('a', { headerName: 'X Named' })] }],
     ['for an algorithm that is not known', { specs: [short('a', { algorithm: 'md5' as 'sha1' })] }],
     ['for an encoding that is not known', { specs: [short('a', { encoding: 'hex' as 'hexLower' })] }],
     ['for a strategy that is not known', { specs: [short('a', { signedPayloadStrategy: 'Body' as 'RawBody' })] }],
