@@ -65,6 +65,25 @@ describe.each(documents)('$name', ({ path, text }) => {
   });
 });
 
+describe('the architecture', () => {
+  const text = readFileSync(join(ROOT, 'docs/ARCHITECTURE.md'), 'utf8');
+  const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).map((path) => `/${path}`);
+
+  it('names modules and folders that exist, by the end of their paths', () => {
+    const modules = [...text.matchAll(/(?<![\w./-])[\w-]+(?:\/[\w.-]+)*\.tsx?\b/g)].map(([path]) => path);
+    const folders = [...text.matchAll(/`([a-z-]+(?:\/[a-z-]+)+)\/?`/g)].map(([, path = '']) => path);
+    const isKnown = (path: string) =>
+      existsSync(join(ROOT, path)) || sources.some((known) => known.endsWith(`/${path}`));
+    expect(modules.length).toBeGreaterThan(80);
+    expect([...modules, ...folders].filter((path) => !isKnown(path))).toEqual([]);
+  });
+
+  it('names every room', () => {
+    const rooms = readdirSync(join(ROOT, 'src'), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    expect(rooms.map(({ name }) => name).filter((name) => !text.includes(`\n${name}/ `))).toEqual([]);
+  });
+});
+
 describe('the decisions', () => {
   const files = readdirSync(DECISIONS)
     .filter((name) => name !== 'README.md')
