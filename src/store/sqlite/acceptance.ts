@@ -255,7 +255,7 @@ const NEVER = Number.MAX_SAFE_INTEGER;
  * Yields the key of a trigger and those that it had before it was renamed. And the one that it has since then, for a
  * delivery that came before the rename may be accepted after it.
  */
-export function prepareKnownKeys(db: Database): (flowId: string, triggerKey: string) => readonly KnownKey[] {
+function prepareKnownKeys(db: Database): (flowId: string, triggerKey: string) => readonly KnownKey[] {
   const find = db.prepare<SqlValue[], KnownKey>(`
     SELECT former_key AS triggerKey, coalesce(last_seq, ${NEVER}) AS lastSeq, coalesce(reused_at, ${NEVER}) AS reusedAt
     FROM former_trigger_keys WHERE flow_id = ? AND trigger_key = ?

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { SqlValue } from './columns.ts';
 
-/** One call inside a batch. It may run twice, or for nothing, so outside the database it changes nothing that counts. */
+/** One call inside a batch. It may run twice or be rolled back, so it must have no side effects outside the database. */
 export type Job = () => unknown;
 
 export type Settled =
@@ -22,7 +22,7 @@ export function prepareBatch(db: Database, beginSql: 'BEGIN' | 'BEGIN IMMEDIATE'
   const save = db.prepare('SAVEPOINT job');
   const release = db.prepare('RELEASE job');
   const undo = db.prepare('ROLLBACK TO job');
-  const counts = gatheringsOf(db);
+  const counts = batchCountersOf(db);
 
   function inTransaction(jobs: readonly Job[], runOne: (job: Job) => Settled): Settled[] {
     try {
@@ -85,7 +85,7 @@ class JobError extends Error {
   }
 }
 
-interface Gathering {
+interface BatchCounter {
   /** How much was counted so far. */
   mark(): number;
   /** Forgets what was counted since. */
@@ -93,22 +93,22 @@ interface Gathering {
   write(): void;
 }
 
-/** What is counted in a batch is gathered and written once for each key, by the batch's own transaction. */
-class Gatherings {
-  readonly #counters: Gathering[] = [];
-  #isGathering = false;
+/** Collects what a batch counts, and writes it once for each key within the batch's own transaction. */
+class BatchCounters {
+  readonly #counters: BatchCounter[] = [];
+  #isCounting = false;
 
-  get isGathering(): boolean {
-    return this.#isGathering;
+  get isCounting(): boolean {
+    return this.#isCounting;
   }
 
-  add(counter: Gathering): void {
+  add(counter: BatchCounter): void {
     this.#counters.push(counter);
   }
 
   begin(): void {
     this.undo(this.#counters.map(() => 0));
-    this.#isGathering = true;
+    this.#isCounting = true;
   }
 
   mark(): readonly number[] {
@@ -124,19 +124,19 @@ class Gatherings {
   }
 
   end(): void {
-    this.#isGathering = false;
+    this.#isCounting = false;
   }
 }
 
-const ofDatabases = new WeakMap<Database, Gatherings>();
+const ofDatabases = new WeakMap<Database, BatchCounters>();
 
-/** The counters of a connection: whoever runs a batch on it says when they are written. */
-export function gatheringsOf(db: Database): Gatherings {
+/** The counters of a connection. The function that runs its batches decides when they are written. */
+export function batchCountersOf(db: Database): BatchCounters {
   const known = ofDatabases.get(db);
   if (known !== undefined) return known;
-  const gatherings = new Gatherings();
-  ofDatabases.set(db, gatherings);
-  return gatherings;
+  const counters = new BatchCounters();
+  ofDatabases.set(db, counters);
+  return counters;
 }
 
 interface CounterOptions<Row> {
@@ -153,9 +153,9 @@ interface CounterOptions<Row> {
  * them one by one took a fifth of the writer's time.
  */
 export function prepareCounter<Row>(db: Database, { keyOf, merge, write }: CounterOptions<Row>): (row: Row) => void {
-  const gatherings = gatheringsOf(db);
+  const counters = batchCountersOf(db);
   let rows: Row[] = [];
-  gatherings.add({
+  counters.add({
     mark: () => rows.length,
     undo(mark) {
       rows.length = Math.min(rows.length, mark);
@@ -173,7 +173,7 @@ export function prepareCounter<Row>(db: Database, { keyOf, merge, write }: Count
     },
   });
   return (row) => {
-    if (gatherings.isGathering) rows.push(row);
+    if (counters.isCounting) rows.push(row);
     else write(row);
   };
 }

@@ -5,12 +5,12 @@ import { inMemory } from './messages.ts';
 import { type Migration, migrations } from './migrations/index.ts';
 
 /** The connection that writes, and how to let go of it. */
-export interface Connection {
+interface Connection {
   readonly db: Database;
   close(): void;
 }
 
-export interface WriterConnection extends Connection {
+interface WriterConnection extends Connection {
   /** Absent where the database is in memory. */
   readonly watch?: FileWatch | undefined;
 }

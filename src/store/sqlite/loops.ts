@@ -68,7 +68,7 @@ export function prepareLoopItem(db: Database): (runId: string, loopKey: string, 
 }
 
 /** How a loop ends: with what its iterations left, in their order, and with the first failure among them. */
-export interface LoopEnd {
+interface LoopEnd {
   /** As JSON text; null where it is not kept. */
   readonly output: string | null;
   readonly error: StepError | null;

@@ -18,7 +18,7 @@ interface Round {
 }
 
 /** One batch's share of indexing: `run` inside the transaction, `committed` when that is durable. */
-export interface IndexStep {
+interface IndexStep {
   run(): void;
   committed(): void;
 }

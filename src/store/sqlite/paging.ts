@@ -87,13 +87,13 @@ export function searchIn(
  * What a list reads. `page` has a `%where%` in it and takes a limit and an offset after the conditions' values; it reads
  * from the newest on where `%order%` is DESC, and from the oldest where it is ASC.
  */
-export interface Listing<Row, Item> {
+interface Listing<Row, Item> {
   readonly page: string;
   readonly count: string;
   toItem(row: Row): Item;
 }
 
-export interface PageRequest {
+interface PageRequest {
   readonly query: PageQuery;
   readonly condition: Condition;
   /** How many rows match, where counters know. */

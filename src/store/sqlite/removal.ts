@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { HOUR_MS } from '../../model/clock.ts';
 import type { PurgedSlice } from '../store.ts';
-import { gatheringsOf } from './batch.ts';
+import { batchCountersOf } from './batch.ts';
 import type { SqlValue } from './columns.ts';
 import type { LogOptions } from './messages.ts';
 
@@ -212,7 +212,7 @@ export function boundLog(db: Database, { inMemory, maxRows, maxBytes }: LogOptio
   // Lower bounds than the last process had are met before anything waits for the writer.
   const trimAtOnce = db.transaction(trimChunk);
   while (trimAtOnce.immediate());
-  gatheringsOf(db).add({
+  batchCountersOf(db).add({
     mark: () => 0,
     undo() {},
     write() {

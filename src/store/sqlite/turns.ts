@@ -29,7 +29,7 @@ export const DUE_ROWS = `
 const ORDINARY = 'due_at IS NOT NULL AND deaths < 2';
 
 /** A flow's steps of one type that are due or will be, oldest first. */
-export interface Lane {
+interface Lane {
   readonly status: 'Pending' | 'Running';
   readonly flowId: string;
   readonly stepType: string;
@@ -38,7 +38,7 @@ export interface Lane {
   readonly rows: DueRow[];
 }
 
-export interface FlowTurns {
+interface FlowTurns {
   readonly flowId: string;
   readonly lanes: Lane[];
   readonly limits: Limits;
@@ -51,7 +51,7 @@ interface Limits {
   readonly byType: ReadonlyMap<string, number>;
 }
 
-export interface Turns {
+interface Turns {
   readonly claims: Claim[];
   readonly nextDueAt: number | null;
   readonly isHeldBack: boolean;

@@ -1,5 +1,4 @@
-// Steps of 2, 5 and 10 hundredths of a power of ten, as in `roundDuration`; written here too, for the history of a schema
-// must not change with the code. A test compares them.
+// The steps of `roundDuration`. Repeated here because a migration must not change with the code; a test compares both.
 const durationSteps = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000].flatMap((power) => [
   { below: 50 * power, step: 2 * power },
   { below: 100 * power, step: 5 * power },

@@ -1,5 +1,4 @@
-// As `ROW_BYTES` in deliveries.ts; written here too, for the history of a schema must not change with the code. A test
-// compares them.
+// `ROW_BYTES` of deliveries.ts. Repeated here because a migration must not change with the code; a test compares both.
 const rowBytes = 1024;
 
 const texts = (row: string, columns: readonly string[]) =>
