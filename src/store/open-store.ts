@@ -14,8 +14,8 @@ export async function openStore({ sealer, ...options }: OpenStoreOptions): Promi
 }
 
 /**
- * A store whose refused bodies are sealed at rest: what is below sees bytes, what is above sees bodies. A body of another
- * key, or one that was tampered with, is shown as none.
+ * A store that seals refused bodies at rest: callers see bodies, the backend sees bytes. A body that was sealed with
+ * another key or tampered with reads as null.
  */
 export function withSealedBodies(store: Store, sealer: BodySealer | undefined): Store {
   const opened = (record: DeliveryRecord): DeliveryRecord => {
@@ -44,11 +44,11 @@ export function withSealedBodies(store: Store, sealer: BodySealer | undefined): 
 }
 
 /**
- * A store whose learned keys are sealed at rest. One that was sealed with another key, or tampered with, is shown as a
- * key without a secret: it verifies nothing, and still keeps others from taking its place.
+ * A store that seals learned keys at rest. A key that was sealed with another key or tampered with reads as one without
+ * a secret: it verifies nothing, and still keeps other keys from taking its place.
  */
 export function withSealedKeys(store: Store, sealer: BodySealer | undefined): Store {
-  const openedKey = (key: LearnedKey): LearnedKey => {
+  const opened = (key: LearnedKey): LearnedKey => {
     if (key.sealedWith === undefined || key.secret === null) return key;
     const about = { deliveryId: belongsTo(key), bodyBytes: key.secret.byteLength - sealedBytes(0) };
     const secret = sealer?.keyId === key.sealedWith ? sealer.open(key.secret, about) : undefined;
@@ -59,17 +59,17 @@ export function withSealedKeys(store: Store, sealer: BodySealer | undefined): St
   return {
     ...store,
     async learnKey(key) {
-      if (sealer === undefined || key.secret === null) return openedKey(await store.learnKey(key));
+      if (sealer === undefined || key.secret === null) return opened(await store.learnKey(key));
       const secret = sealer.seal(key.secret, belongsTo(key));
-      return openedKey(await store.learnKey({ ...key, secret, sealedWith: sealer.keyId }));
+      return opened(await store.learnKey({ ...key, secret, sealedWith: sealer.keyId }));
     },
     async listLearnedKeys() {
-      return (await store.listLearnedKeys()).map(openedKey);
+      return (await store.listLearnedKeys()).map(opened);
     },
   };
 }
 
-/** A sealed key fits no other trigger, and is no body of a delivery. */
+/** Binds a sealed key to its trigger: it opens for no other one, and not as the body of a delivery. */
 function belongsTo({ flowId, triggerKey, scheme }: LearnedKey): string {
   return `key of ${JSON.stringify([flowId, triggerKey, scheme])}`;
 }

@@ -1,20 +1,20 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, scryptSync } from 'node:crypto';
 
-/** Seals bodies for the store and opens them again; a body belongs to one delivery and fits no other. */
+/** Seals bodies for the store and opens them again. A sealed body opens only for its own delivery. */
 export interface BodySealer {
-  /** Names the key, to tell what it did not seal; says nothing about it. */
+  /** Tells bodies sealed with this key from others; reveals nothing of the key. */
   readonly keyId: string;
   seal(body: Uint8Array, deliveryId: string): Buffer;
-  /** Undefined where the bytes are not what was sealed. Opens whole chunks of a beginning too. */
+  /** Undefined where the bytes are not what was sealed. Of a body that was cut, opens the chunks that are whole. */
   open(sealed: Uint8Array, about: { readonly deliveryId: string; readonly bodyBytes: number }): Buffer | undefined;
 }
 
 const ALGORITHM = 'aes-256-gcm';
 const PREFIX_BYTES = 8;
 const TAG_BYTES = 16;
-/** A list shows as much of a body: its first chunk can be opened, and is proven, without the others. */
+/** A list shows this much of a body: the first chunk can be opened and verified without the others. */
 const CHUNK_BYTES = 65_536;
-// A phrase may be short: each guess costs some 100 ms and 64 MiB. Paid once, at the start.
+// A passphrase may be short, so each guess costs some 100 ms and 64 MiB. The service pays that once, at the start.
 const SCRYPT = { N: 65_536, r: 8, p: 1, maxmem: 128 * 1024 * 1024 };
 
 /** Length of a sealed body. */
@@ -23,8 +23,9 @@ export function sealedBytes(bodyBytes: number): number {
 }
 
 /**
- * AES-256-GCM in chunks, under a key made from the operator's. Each chunk has a nonce of its own, and its tag covers the
- * delivery, the number of the chunk and the length of the body, so that nothing can be cut, swapped or put elsewhere.
+ * AES-256-GCM in chunks, under a key derived from the operator's. Each chunk has its own nonce, and its tag covers the
+ * delivery, the number of the chunk and the length of the body, so that no chunk can be cut, swapped or moved
+ * unnoticed.
  */
 export function bodySealer(secret: string): BodySealer {
   const key = scryptSync(secret, 'sluice delivery bodies', 32, SCRYPT);
@@ -75,12 +76,12 @@ function openChunk(
   try {
     return Buffer.concat([decipher.update(chunk.subarray(0, end)), decipher.final()]);
   } catch {
-    // The tag does not fit: these are not the bytes that were sealed.
+    // The tag does not match: these are not the bytes that were sealed.
     return undefined;
   }
 }
 
-/** An empty body has one empty chunk, so that it is proven too. */
+/** An empty body has one empty chunk, so that it is verified too. */
 function chunkCount(bodyBytes: number): number {
   return Math.max(1, Math.ceil(bodyBytes / CHUNK_BYTES));
 }

@@ -9,12 +9,12 @@ export type * from './contract/flows.ts';
 export type * from './contract/runs.ts';
 
 /**
- * What Sluice keeps, whatever keeps it.
+ * Everything that Sluice stores, whatever the backend.
  *
  * Every member is one transaction that is durable when its promise resolves; when it rejects, nothing of it remains.
  * The contract is coarse so that a backend answers in one round trip, and asynchronous so that it may live in another
  * thread or on another machine. Times are milliseconds since the Unix epoch, given by the caller: a store has no clock.
- * `test/store/conformance.ts` says the same as a test suite that every backend passes.
+ * `test/store/conformance.ts` tests the same contract; every backend must pass it.
  */
 export interface Store
   extends DeliveryStore,

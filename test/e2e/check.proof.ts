@@ -153,7 +153,7 @@ describe('sluice check', () => {
 
   it.each([
     ['a database that is not there', ['sqlite:nowhere.db'], 'nowhere.db cannot be read: there is no such file'],
-    ['a file that is no database', ['sqlite:text.db'], 'text.db cannot be read: it is no database'],
+    ['a file that is not a database', ['sqlite:text.db'], 'text.db cannot be read: it is not a database'],
     ['another kind of target', ['postgres://localhost/x'], 'expected the URL of a service, or sqlite:PATH'],
     ['a service that does not run', ['http://127.0.0.1:9'], 'is the service running?'],
     ['a class that cannot be allowed', ['http://127.0.0.1:9', '--allow', 'safe'], 'expected caution or breaking'],

@@ -5,19 +5,19 @@ import type { BucketRange, NewRun, Page, PageQuery } from './runs.ts';
 /** Acceptance, at once or once the flow starts runs. */
 export interface DeliveryStore {
   /**
-   * Inserts nonce, idempotency key, delivery, run and due steps, or nothing. One transaction with asking whether the run's
-   * revision is the newest and its flow starts runs: else the result is 'outdated'.
+   * Inserts nonce, idempotency key, delivery, run and due steps, or nothing. The same transaction checks that the run's
+   * revision is the newest and that its flow starts runs; otherwise the result is 'outdated'.
    */
   accept(acceptance: Acceptance): Promise<AcceptResult>;
   /**
-   * As `accept`, but the run is started later, by `releaseHeld`, under the id given here. Where the flow starts runs and
-   * nothing of it is held any more, nothing is written and the result is 'open': the delivery has to be accepted. Where the
-   * run's revision is not the newest the result is 'outdated'.
+   * As `accept`, but `releaseHeld` starts the run later, under the id given here. If the flow starts runs and none of
+   * its deliveries is held any more, nothing is written and the result is 'open': accept the delivery instead. If the
+   * run's revision is not the newest, the result is 'outdated'.
    */
   holdDelivery(acceptance: Acceptance): Promise<HoldResult>;
   /**
-   * Starts the runs of at most `limit` held deliveries, the oldest first, each of the newest revision, and forgets that
-   * they were held. Starts none while the flow is disabled or drained.
+   * Starts the runs of at most `limit` held deliveries, oldest first, each with the newest revision, and removes them
+   * from those held. Starts none while the flow is disabled or drained.
    */
   releaseHeld(release: { flowId: string; limit: number; at: number }): Promise<Release>;
   /** Held deliveries by flow id; flows without any are absent. */
@@ -28,8 +28,8 @@ export interface DeliveryStore {
 
 export interface Acceptance {
   /**
-   * Absent where no webhook started the run. Its `runId` is the run's. One that names a `redeliveredFrom` for the second
-   * time yields 'duplicate' with the first one's run, and nothing is written.
+   * Absent where no webhook started the run. Its `runId` is that of the run. A second delivery with the same
+   * `redeliveredFrom` yields 'duplicate' with the run of the first one, and nothing is written.
    */
   readonly delivery?: DeliveryRecord | undefined;
   readonly nonce?: NonceClaim | undefined;
@@ -68,38 +68,40 @@ export type StartedRun = Omit<NewRun, 'trigger'>;
 
 export interface Release {
   readonly runs: readonly StartedRun[];
-  /** Held deliveries of the flow that are left. */
+  /** Deliveries of the flow that are still held. */
   readonly left: number;
 }
 
 /** The delivery log: keeping it within bounds, and looking back on it. Counts are by the hour, as those of runs. */
 export interface DeliveryLogStore {
-  /** Keeps the record of a delivery that starts no run. */
+  /** Stores the record of a delivery that starts no run. */
   recordDelivery(record: DeliveryRecord): Promise<void>;
-  /** Newest first. Of a body its first 64 KiB are in a list, for a page of whole ones could fill the memory. */
+  /**
+   * Newest first. A list has only the first 64 KiB of each body, because a page of whole bodies could fill the memory.
+   */
   listDeliveries(query: DeliveryQuery): Promise<Page<DeliveryRecord>>;
   findDelivery(id: string): Promise<DeliveryRecord | undefined>;
-  /** The delivery as which a refused one was accepted later. */
+  /** The accepted delivery that repeats this refused one. */
   findRedelivery(deliveryId: string): Promise<{ deliveryId: string; runId: string } | undefined>;
   /**
-   * The run of an accepted delivery with this nonce, expired or not, that was received since. A search through the log:
+   * The run of an accepted delivery received since then with this nonce, expired or not. It searches the log, so it is
    * for a person who asks, not for each delivery.
    */
   findAcceptedNonce(search: NonceSearch): Promise<string | undefined>;
   /** Counts over `receivedAt >= since`. */
   deliveryStats(since: number): Promise<DeliveryStats>;
   /**
-   * What was received since, or in the same hour before, by trigger and by what was found wrong. Redelivered ones do not
-   * count; those whose records are gone do.
+   * Deliveries received since then, from the beginning of that hour, by trigger and violations. Redeliveries do not
+   * count; deliveries whose records are deleted do.
    */
   summariseDeliveries(query: { since: number; flowId?: string | undefined }): Promise<DeliveryGroup[]>;
-  /** Deliveries received since, by where they went and what was wrong. They outlive their records. */
+  /** Deliveries received since then, by flow, trigger and reason. Counts outlive the records. */
   countDeliveries(query: { since: number; recentSince: number }): Promise<DeliveryCount[]>;
-  /** Deliveries by buckets of whole hours, oldest first; an empty bucket is absent. They outlive their records. */
+  /** Deliveries by buckets of whole hours, oldest first; an empty bucket is absent. Counts outlive the records. */
   deliveryTimeseries(range: BucketRange): Promise<DeliveryBucket[]>;
-  /** Deletes at most `limit` records that are older; yields how many. Their counts stay in the stats. What is held stays. */
+  /** Deletes at most `limit` older records; yields how many. Their counts stay in the stats. Held deliveries stay. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
-  /** Gives at most so many free pages back to the file system where many are free; yields how many. */
+  /** Returns at most so many free pages to the file system if many are free; yields how many. */
   releaseSpace(request: { pages: number }): Promise<number>;
 }
 
@@ -115,8 +117,8 @@ export interface DeliveryQuery extends PageQuery {
   /** Received before this instant. */
   readonly until?: number | undefined;
   /**
-   * Part of an id, client address, scheme, reason, detail or run id, any case, in the newest 10 000 that the other
-   * filters leave; eight or more characters of the beginning of an id are found however old.
+   * Part of an id, client address, scheme, reason, detail or run id, in any case. Searches the newest 10 000 that match
+   * the other filters; the first eight or more characters of an id are found however old it is.
    */
   readonly search?: string | undefined;
 }
@@ -136,7 +138,7 @@ export interface DeliveryStats {
   readonly total: number;
 }
 
-/** Deliveries to one trigger that are alike. */
+/** Deliveries to one trigger with the same mode and violations. */
 export interface DeliveryGroup {
   readonly flowId: string;
   readonly triggerKey: string;
@@ -154,9 +156,9 @@ export interface DeliveryCount {
   readonly reason: Reason | null;
   readonly rejected: boolean;
   readonly count: number;
-  /** Of them those received at `recentSince` or later. */
+  /** Those of them that were received at `recentSince` or later. */
   readonly recent: number;
-  /** Of them those that only the previous key verified. */
+  /** Those of them that only the previous key verified. */
   readonly usedPreviousKey: number;
 }
 

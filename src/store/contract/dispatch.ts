@@ -7,32 +7,32 @@ export interface DispatchStore {
   /**
    * Leases steps that are due and marks them Running. Flows take turns: the next step is one of the flow that runs the
    * fewest, and among equals of the one whose turn was the longest ago; of one flow the oldest. A flow, or a type of
-   * step in it, that runs as many as its `concurrency` has no turn. A lease that has run out is due again, so that the
-   * step of a dead process is taken up by whoever asks next. A step that ran in two processes when they died is claimed
-   * before all others and as the only one; of several, the one begun last goes first, so that a step that goes on for
-   * ever cannot shield another.
+   * step in it, that runs as many as its `concurrency` has no turn. A lease that has run out is due again, so the next
+   * caller takes up the step of a dead process. A step that ran in two processes when they died is claimed before all
+   * others and alone; of several such steps the one begun last goes first, so that a step that never ends cannot shield
+   * another.
    */
   claimDue(request: ClaimRequest): Promise<ClaimBatch>;
   /**
-   * Tells the runs whose time is up to stop, and leases the waiting steps whose own time is up, so that they can be
-   * ended, however much runs.
+   * Tells the runs whose time is up to stop, and leases the waiting steps whose own time is up so that they can be
+   * ended, however many steps run.
    */
   claimOverdue(request: ClaimRequest): Promise<OverdueBatch>;
   /** Extends leases that are still held; yields the tokens of those that are not. */
   renewLeases(renewal: { tokens: readonly string[]; leasedUntil: number }): Promise<string[]>;
   /**
-   * Makes the steps of leases that are still held due at `at`, for a process that stops in good order: it counts neither
-   * as an interruption nor as a try.
+   * Makes the steps of leases that are still held due at `at`, for a process that stops in an orderly way: this counts
+   * neither as an interruption nor as a try.
    */
   returnLeases(returned: { tokens: readonly string[]; at: number }): Promise<void>;
   /**
    * Ends an attempt, plans what follows with the pure planner, and makes it due, in one transaction. An outcome under a
-   * lease that was lost changes nothing and yields undefined: whoever holds the step now decides.
+   * lost lease changes nothing and yields undefined: the step now belongs to another holder.
    */
   advance(outcome: StepOutcome): Promise<Advance | undefined>;
   /**
-   * Steps that have been due since `dueBefore` or longer and have no slot, flow by flow. Counts a thousand of one type of a
-   * flow and ten thousand in all, and says where there are more.
+   * Steps that have been due since `dueBefore` or longer and have no slot, flow by flow. Counts a thousand of one type
+   * of a flow and ten thousand in all, and says where there are more.
    */
   listSlotWaits(query: { now: number; dueBefore: number }): Promise<SlotWaits>;
   /**
@@ -78,7 +78,7 @@ export interface Claim {
   readonly attempt: number;
   /** Attempts that were interrupted since the step last had an outcome. */
   readonly interruptions: number;
-  /** Of those the ones that nothing else can have interrupted: it was the only step that ran. */
+  /** Those of them that nothing else can have caused, because this was the only step that ran. */
   readonly loneDeaths: number;
   /** How long nothing else may be started, because the step ran in two or more processes when they died. */
   readonly aloneMs: number | null;
@@ -93,13 +93,13 @@ export interface Claim {
   readonly attemptStartedAt: number;
   /** Set where the attempt began earlier and has waited: what it kept, and the signal that came. */
   readonly resumed: { readonly state: Json; readonly signal: ReceivedSignal | null } | null;
-  /** The item that a child of a loop is run for. */
+  /** The item of a loop that this child runs for. */
   readonly loop: { readonly item: Json; readonly index: number } | null;
-  /** Why the run is to end: the step is not to be tried, only ended. */
+  /** Why the run has to end: the step must be ended, not tried. */
   readonly stop: RunStop | null;
 }
 
-/** Why a run is ended before its time. */
+/** Why a run ends early. */
 export type RunStop = 'cancelled' | 'timedOut';
 
 export interface ReceivedSignal {
@@ -114,7 +114,7 @@ export interface StepOutcome {
   readonly at: number;
   /** Resolved inputs with secrets masked. */
   readonly input: Json;
-  /** What the conditions of the step's edges said; kept from before where absent. */
+  /** Results of the conditions on the step's edges; absent to keep the earlier ones. */
   readonly evaluationTrace?: Json | undefined;
   readonly result: StepResult;
 }
@@ -122,7 +122,7 @@ export interface StepOutcome {
 export type StepResult =
   | { readonly kind: 'succeeded'; readonly output: Json }
   | { readonly kind: 'failed'; readonly error: StepError; readonly output?: Json }
-  /** A condition said no before the handler was called: there was no attempt. */
+  /** A condition was false before the handler was called: there was no attempt. */
   | { readonly kind: 'skipped'; readonly reason: string }
   /** The attempt goes on later: at `dueAt`, or as soon as the signal is there; with neither it never does. */
   | {
@@ -133,7 +133,7 @@ export type StepResult =
       /** When the step's own time limit is up. */
       readonly limitAt?: number | undefined;
     }
-  /** The step is a loop: its children are run for each item, and its output is what they left. */
+  /** The step is a loop: its children run for each item, and their outputs become its own. */
   | { readonly kind: 'loop'; readonly items: readonly Json[]; readonly concurrency: number }
   /** The attempt failed and another is due. */
   | { readonly kind: 'retry'; readonly error: StepError; readonly output?: Json; readonly dueAt: number };
@@ -159,7 +159,7 @@ export interface EndedLoop {
 export interface SlotWaits {
   /** Steps that hold a slot. */
   readonly running: number;
-  /** The step beside which nothing is started, because it ran when processes died. */
+  /** The step that runs alone because it ran when processes died. */
   readonly alone: { readonly runId: string; readonly stepKey: string } | null;
   readonly waits: readonly SlotWait[];
 }
@@ -181,17 +181,17 @@ export interface SlotLimit {
   readonly stepType: string | null;
 }
 
-/** What is done to a run from outside. */
+/** What operators and other systems do to a run. */
 export interface ControlStore {
-  /** Ends the run at once where nothing of it runs, else as soon as what runs has ended; nothing more is started. */
+  /** Ends the run at once if none of its steps runs, otherwise as soon as those have ended. No further step starts. */
   cancelRun(cancel: { runId: string; reason: string | null; at: number }): Promise<CancelResult>;
   /**
-   * Makes a failed step due once more, and the loops around it and the run go on. Its attempts are kept; steps after it
-   * that were skipped are forgotten, so that they are planned anew. Of a loop that ran, what made its iterations fail is
-   * due again. A run that had ended has no deadline any more.
+   * Makes a failed step due again; the loops around it and the run go on. Its attempts are kept. Skipped steps after it
+   * are forgotten, so that they are planned again. Of a loop that ran, the steps that made its iterations fail are due
+   * again. A run that had ended has no deadline any more.
    */
   retryStep(retry: { runId: string; stepKey: string; at: number }): Promise<RetryResult>;
-  /** Hands a signal to the step that waits for it, or keeps it for the first that will. */
+  /** Hands a signal to the step that waits for it, or keeps it for the first step that will. */
   deliverSignal(signal: { runId: string; name: string; body: Json; at: number }): Promise<SignalResult>;
 }
 
@@ -216,14 +216,14 @@ export type RetryResult =
   | { readonly kind: 'notFailed'; readonly stepStatus: StepStatus }
   /** The run was told to stop, and has ended or is about to. */
   | { readonly kind: 'stopped'; readonly runStatus: RunStatus }
-  /** The step failed, and no other attempt could change that: every iteration of the loop ended well. */
+  /** No other attempt could change the failure: every iteration of the loop succeeded. */
   | { readonly kind: 'nothingToRetry'; readonly error: StepError | null }
   | { readonly kind: 'accepted'; readonly steps: readonly string[] };
 
 export type SignalResult =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'ended'; readonly status: RunStatus }
-  /** One of that name was sent before and is still kept, or was taken and no step waits for another. */
+  /** A signal of that name was sent before and is still kept, or was taken and no step waits for another. */
   | { readonly kind: 'duplicate' }
   /** `stepKey` is null where no step waits for it yet. */
   | { readonly kind: 'accepted'; readonly stepKey: string | null };

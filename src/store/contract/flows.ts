@@ -8,22 +8,24 @@ export interface FlowStore {
   deployFlow(deploy: FlowDeploy): Promise<FlowRecord>;
   /** Yields undefined for an unknown flow. Setting what is already set changes nothing. */
   setFlowEnabled(change: { flowId: string; isEnabled: boolean; at: number }): Promise<FlowRecord | undefined>;
-  /** A flow that is drained starts no runs. Setting what is already set changes nothing. Undefined for an unknown flow. */
+  /**
+   * A flow that is drained starts no runs. Setting what is already set changes nothing. Undefined for an unknown flow.
+   */
   setFlowDraining(change: { flowId: string; isDraining: boolean; at: number }): Promise<FlowRecord | undefined>;
   /** Every flow ever deployed, by name. */
   listFlows(): Promise<FlowRecord[]>;
   findFlow(flowId: string): Promise<FlowRecord | undefined>;
   findRevision(flowId: string, revision: number): Promise<RevisionRecord | undefined>;
-  /** What bears on a change of the flow: its runs in flight, and the steps that kept runs know. */
+  /** What a change of the flow affects: its runs in flight, and the steps that kept runs have. */
   readLiveFlow(flowId: string): Promise<LiveFlow>;
   /**
-   * Keeps each manifest as the newest revision of its flow if what the plans relied on still holds for all of them, in one
-   * transaction with asking that; else nothing is written. At most one manifest of a flow.
+   * Stores each manifest as the newest revision of its flow, or none of them. The same transaction checks that what the
+   * plans relied on still holds. At most one manifest for each flow.
    */
   applyDeploys(deploys: readonly PlannedDeploy[]): Promise<DeployResult>;
   /**
-   * The newest revision with this manifest, where one that came over the API is newer. The order of keys is no
-   * difference, nor is the name where the manifest leaves it to its file.
+   * The newest revision with this manifest, if a later one came over the API. The order of keys does not matter, nor
+   * does the name if the manifest leaves it to its file.
    */
   findSuperseded(
     manifest: Pick<FlowDeploy, 'id' | 'snapshot'> & { isNamedByFile: boolean },
@@ -51,7 +53,7 @@ export interface FlowRecord {
   /** Number of the newest revision, from 1. */
   readonly revision: number;
   readonly isEnabled: boolean;
-  /** Since when it starts no runs, so that those in flight run out; absent while it is not drained. */
+  /** When it stopped starting runs so that those in flight run out; absent while it is not drained. */
   readonly drainingSince?: number | undefined;
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -72,11 +74,11 @@ export interface PlannedDeploy extends FlowDeploy {
   readonly source: ManifestSource;
   /** The revision that the findings compare with; null where the flow was not deployed. */
   readonly basedOn: number | null;
-  /** The change waits until no run of the flow is in flight. */
+  /** The change has to wait until no run of the flow is in flight. */
   readonly needsIdle: boolean;
   /** Step keys that no kept run had a row of when the findings were made. */
   readonly withoutHistory: readonly string[];
-  /** All triggers of the manifest, and those that have the place of another: what was accepted under `from` counts for them. */
+  /** All triggers of the manifest, and those that replace another: what was accepted under `from` counts for `to`. */
   readonly triggers: {
     readonly keys: readonly string[];
     readonly renamed: readonly { readonly from: string; readonly to: string }[];
@@ -87,10 +89,10 @@ export interface PlannedDeploy extends FlowDeploy {
 }
 
 export type DeployResult =
-  /** The flows in the order of their manifests; one whose newest revision has the manifest already is as it was. */
+  /** The flows in the order of their manifests; unchanged where the newest revision already has the manifest. */
   | { readonly kind: 'applied'; readonly flows: readonly FlowRecord[] }
   | { readonly kind: 'busy'; readonly flowId: string; readonly runsInFlight: number }
-  /** What the findings of this flow were made from has changed: they have to be made again. */
+  /** The findings of this flow rest on an older state: make them again. */
   | { readonly kind: 'outdated'; readonly flowId: string };
 
 export interface SupersededRevision {
@@ -99,11 +101,11 @@ export interface SupersededRevision {
   readonly apiRevision: number;
 }
 
-/** A revision and how it came to be; without its manifest. */
+/** A revision and how it was deployed; without its manifest. */
 export interface RevisionSummary extends Omit<RevisionRecord, 'snapshot'> {
   readonly findings: readonly Finding[];
   readonly overrides: readonly FindingClass[];
-  /** Kept runs that are pinned to it; 10000 stands for that many or more. */
+  /** Kept runs that are pinned to it; 10000 means that many or more. */
   readonly runs: number;
   readonly runsInFlight: number;
 }
@@ -121,13 +123,12 @@ export interface DeployedRevision {
 /** When cron triggers fire, and what operators changed about it. */
 export interface ScheduleStore {
   listSchedules(): Promise<ScheduleRecord[]>;
-  /** Keeps the state of a trigger's schedule as a whole. */
+  /** Replaces the state of a trigger's schedule. */
   saveSchedule(schedule: ScheduleRecord): Promise<void>;
   /**
-   * Moves a schedule from the tick that is due to the next, and starts the run where there is one: both or nothing, so
-   * that a tick starts one run whenever the process dies. Changes nothing where the result is not 'fired': 'passed' where
-   * the schedule is no longer at that tick; 'outdated' where the run is not of the newest revision, or its flow starts no
-   * runs now.
+   * Moves a schedule from the due tick to the next and starts the run, if there is one: both or nothing, so that a tick
+   * starts one run whenever the process dies. Only 'fired' changes anything. 'passed': the schedule is no longer at
+   * that tick. 'outdated': the run's revision is not the newest, or its flow starts no runs now.
    */
   fireSchedule(tick: Tick): Promise<TickResult>;
 }
@@ -141,7 +142,7 @@ export interface ScheduleRecord {
   /** An operator's expression in place of the manifest's. */
   readonly cronOverride: string | null;
   readonly isPaused: boolean;
-  /** Null while paused, and where the expression names no time to come. */
+  /** Null while paused, and if the expression names no future time. */
   readonly nextAt: number | null;
   readonly lastAt: number | null;
 }
@@ -151,16 +152,16 @@ export interface Tick {
   readonly triggerKey: string;
   readonly dueAt: number;
   readonly nextAt: number | null;
-  /** Null where the tick is passed over; then `lastAt` stays. */
+  /** Null to skip the tick; then `lastAt` stays. */
   readonly run: NewRun | null;
   readonly at: number;
 }
 
 export type TickResult = 'fired' | 'passed' | 'outdated';
 
-/** Keys of triggers that their publishers handed over in a handshake. */
+/** Keys that publishers handed over in a handshake, by trigger. */
 export interface LearnedKeyStore {
-  /** Keeps the key of a trigger that has none here, and leaves any other alone; yields the one that is kept. */
+  /** Stores the key unless the trigger has one; yields the stored one. */
   learnKey(key: LearnedKey): Promise<LearnedKey>;
   /** In no particular order. */
   listLearnedKeys(): Promise<LearnedKey[]>;
@@ -171,11 +172,11 @@ export interface LearnedKeyStore {
 export interface LearnedKey {
   readonly flowId: string;
   readonly triggerKey: string;
-  /** The scheme whose handshake brought it; it is no key of any other. */
+  /** The scheme whose handshake brought it; the key is valid only for that scheme. */
   readonly scheme: string;
-  /** Null where it is sealed with a key that this process has not. */
+  /** Null if it is sealed with a key that this process does not have. */
   readonly secret: Uint8Array | null;
-  /** Names the key that the stored secret is sealed with; absent where it is plain, and so above the store. */
+  /** Names the key that the stored secret is sealed with; absent if it is plain, as callers of the store see it. */
   readonly sealedWith?: string | undefined;
   readonly learnedAt: number;
 }

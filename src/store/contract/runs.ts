@@ -6,7 +6,7 @@ import type { Attempt, Run, RunTrigger, Step, StepError } from '../../model/run.
  * Reading runs and counting them, and removing those that ended long ago.
  *
  * Counts are kept by the hour as things happen, so a month costs no more to read than an hour, however much happened in
- * it. An instant stands for the whole hour around it.
+ * it. An instant means the whole hour around it.
  */
 export interface RunStore {
   /** Newest first. */
@@ -18,19 +18,19 @@ export interface RunStore {
   listSignals(runId: string): Promise<SignalRecord[]>;
   /**
    * What expressions and `forwardBody` read: what started the run, and those of the named steps that have ended, or all
-   * that have where none are named. Nothing is read where that is more than `maxBytes`; there is no limit by default.
+   * ended steps if none are named. Reads nothing if that is more than `maxBytes`; by default there is no limit.
    */
   readRunInput(query: RunInputQuery): Promise<RunInput | LargeRunInput | undefined>;
-  /** Every run that is kept, by flow and status. */
+  /** Kept runs by flow and status. */
   countRuns(): Promise<RunCount[]>;
-  /** Runs that ended since, by flow and status. */
+  /** Runs that ended since then, by flow and status. */
   countEndedRuns(since: number): Promise<RunCount[]>;
   /** Runs by buckets of whole hours in which they started, oldest first; an empty bucket is absent. */
   runTimeseries(range: BucketRange): Promise<RunBucket[]>;
   /**
-   * Does a slice of the removal of runs that ended before `before`, with all that belongs to them but their deliveries:
-   * removes runs, or deletes at most `maxRows` rows of runs that were removed. Call it until it is done. A run in flight
-   * is never removed; one that is removed is gone from every list at once.
+   * Removes one slice of the runs that ended before `before`, with everything of theirs but their deliveries: it
+   * removes runs, or deletes at most `maxRows` rows of removed runs. Call it until it is done. A run in flight is never
+   * removed; a removed run disappears from every list at once.
    */
   purgeRuns(purge: { before: number; maxRows: number }): Promise<PurgedSlice>;
 }
@@ -69,9 +69,9 @@ export interface Page<T> {
 export interface RunQuery extends PageQuery {
   readonly flowId?: string | undefined;
   readonly status?: RunStatus | undefined;
-  /** Part of a run id, flow name, trigger key or delivery id, any case; looked for as in deliveries. */
+  /** Part of a run id, flow name, trigger key or delivery id, in any case; searched as in deliveries. */
   readonly search?: string | undefined;
-  /** Those that stand behind this run in the list. */
+  /** Only those that follow this run in the list. */
   readonly before?: { readonly startedAt: number; readonly id: string } | undefined;
 }
 
@@ -107,7 +107,7 @@ export interface RunInput {
   readonly steps: Readonly<Record<string, { status: StepStatus; output: Json; error: StepError | null }>>;
 }
 
-/** How much there is to be read: bytes of the trigger's body, and of the outputs of the steps as JSON. */
+/** The sizes: bytes of the trigger's body, and of the outputs of the steps as JSON. */
 export interface LargeRunInput {
   readonly kind: 'tooLarge';
   readonly bodyBytes: number;
@@ -131,7 +131,7 @@ export interface RunCount {
 export interface RunBucket {
   readonly at: number;
   readonly counts: Readonly<Partial<Record<RunStatus, number>>>;
-  /** Of runs that ended, nearest rank, within five per cent; null where none has. */
+  /** Over runs that ended, nearest rank, within five per cent; null if none has. */
   readonly p50DurationMs: number | null;
   readonly p95DurationMs: number | null;
 }
@@ -151,17 +151,17 @@ export interface PurgedSlice {
  */
 export interface StepStore {
   /**
-   * Steps that have a row, whole: started, due or skipped; undefined for an unknown run. For runs that are known to be
-   * small, as those of tests are: `pageSteps` is bounded.
+   * All steps that have a row, with whole values: started, due or skipped. Undefined for an unknown run. Only for runs
+   * known to be small, such as those of tests: `pageSteps` is bounded.
    */
   listSteps(runId: string): Promise<StepDetail[] | undefined>;
   /** The named steps that have a row, in the order of their keys. */
   outlineSteps(runId: string, stepKeys: readonly string[]): Promise<StepOutline[]>;
-  /** Whole where no limits are given. */
+  /** Values are whole if no limits are given. */
   findStep(runId: string, stepKey: string, limits?: ValueLimits): Promise<StepView | undefined>;
   /**
-   * A page of the steps of a run: the planned ones in their order, those without a row included, each with the children
-   * of its loop behind it, in the order of the iterations. Undefined for an unknown run.
+   * A page of the steps of a run: the planned steps in their order, including those without a row. The children of a
+   * loop follow it in the order of the iterations. Undefined for an unknown run.
    */
   pageSteps(query: {
     runId: string;
@@ -170,7 +170,7 @@ export interface StepStore {
     take: number;
     limits: ValueLimits;
   }): Promise<StepPage | undefined>;
-  /** A piece of what a step, or one attempt of it, was given or left; undefined where there is no such row. */
+  /** A piece of the input or output of a step or of one of its attempts; undefined if there is no such row. */
   readValue(query: {
     runId: string;
     stepKey: string;
@@ -179,11 +179,11 @@ export interface StepStore {
     offset: number;
     bytes: number;
   }): Promise<StoredText | undefined>;
-  /** What happened to the steps of a run, the newest `limit` of it, oldest first. */
+  /** The newest `limit` events of a run's steps, oldest first. */
   listMoments(query: { runId: string; limit: number }): Promise<StepMoments>;
   /** Loops of a run that have begun, in the order of their keys. */
   listLoops(runId: string): Promise<LoopProgress[]>;
-  /** Rows of loops' children by path and status; reads every one of them. */
+  /** Counts the rows of loops' children by path and status; reads all of them. */
   countChildren(runId: string): Promise<ChildCount[]>;
   /** Iterations of a loop, ascending, in which a step has the status; at most `limit` of them. */
   findIterations(query: { runId: string; loopKey: string; status: StepStatus; limit: number }): Promise<number[]>;
@@ -194,15 +194,15 @@ export interface StepDetail extends Step {
   readonly attempts: readonly Attempt[];
 }
 
-/** How much of the values a view has, in bytes of JSON. */
+/** How much of the values a view shows, in bytes of JSON. */
 export interface ValueLimits {
-  /** A value that is larger is cut. */
+  /** Larger values are cut. */
   readonly valueBytes: number;
-  /** Once the values have so many together, the others are cut. */
+  /** Once all values together reach this size, the others are cut. */
   readonly answerBytes: number;
 }
 
-/** Stands for a value that was cut. */
+/** Replaces a value that was cut. */
 export interface CutValue {
   readonly truncated: true;
   /** Bytes of the whole value as JSON. */
@@ -211,7 +211,7 @@ export interface CutValue {
   readonly preview: string;
 }
 
-/** Where `truncated` is set, a `CutValue` stands for at least one of the step's values; so it is with an attempt. */
+/** If `truncated` is set, a `CutValue` replaces at least one value of the step, or of the attempt. */
 export interface StepView extends StepDetail {
   readonly truncated?: true | undefined;
   /** The newest hundred, oldest first. */
@@ -219,15 +219,15 @@ export interface StepView extends StepDetail {
 }
 
 export interface StepPage {
-  /** A step that has no row has its key alone. */
+  /** A step without a row has only its key. */
   readonly items: readonly (StepView | { readonly stepKey: string; readonly runId?: undefined })[];
   readonly total: number;
 }
 
 export interface StoredText {
-  /** Bytes of the whole value as JSON; null where there is none. */
+  /** Bytes of the whole value as JSON; null if there is no value. */
   readonly totalBytes: number | null;
-  /** Pieces of one value have the same. */
+  /** The same for all pieces of one value. */
   readonly changes: string;
   /** UTF-8. */
   readonly piece: Uint8Array;
@@ -238,7 +238,7 @@ export interface StepOutline
     Step,
     'stepKey' | 'stepType' | 'status' | 'error' | 'skipReason' | 'dueAt' | 'startedAt' | 'completedAt'
   > {
-  /** The signal that it waits for; null where it waits for none. */
+  /** The signal that it waits for, or null. */
   readonly signalName: string | null;
   /** Oldest first. */
   readonly attempts: readonly Pick<Attempt, 'attempt' | 'status' | 'slotWaitMs' | 'startedAt' | 'completedAt'>[];
@@ -246,13 +246,13 @@ export interface StepOutline
 
 export interface StepMoments {
   readonly items: readonly StepMoment[];
-  /** With those that are not among the items. */
+  /** Including those that are not among the items. */
   readonly total: number;
 }
 
 export interface StepMoment {
   readonly stepKey: string;
-  /** 0 where the step was skipped before it was tried. */
+  /** 0 if the step was skipped before it was tried. */
   readonly attempt: number;
   /** `retried`: the attempt failed and the step was not given up. */
   readonly kind: 'started' | 'completed' | 'failed' | 'retried' | 'skipped';
@@ -272,7 +272,7 @@ export interface LoopProgress {
 }
 
 export interface ChildCount {
-  /** In the graph: `lines.price` stands for `lines.0.price`, `lines.1.price`, … */
+  /** Path in the graph: `lines.price` covers `lines.0.price`, `lines.1.price`, … */
   readonly path: string;
   readonly status: StepStatus;
   readonly count: number;

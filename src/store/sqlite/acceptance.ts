@@ -68,7 +68,7 @@ export function runValues(run: NewRun): RunValues {
   };
 }
 
-/** What the writer knows beside its database. */
+/** What the writer has besides its database. */
 export interface WriterState {
   readonly index: NonceIndex;
   readonly held: StoreOptions['held'];
@@ -87,8 +87,8 @@ export function prepareAccept(
 }
 
 /**
- * Whether a run is of the newest revision of its flow and the flow starts runs now: both may have changed since the run was
- * planned, in this process or in another. A flow that was never deployed has nothing to differ from.
+ * Whether a run is of the newest revision of its flow and the flow starts runs now: both may have changed since the run
+ * was planned, in this process or in another. A flow that was never deployed cannot differ.
  */
 export function prepareMayStart(db: Database): (run: Pick<RunValues, 'flowId' | 'revision'>) => boolean {
   const find = db.prepare<[string], { revision: number; isOpen: number }>(
@@ -100,7 +100,7 @@ export function prepareMayStart(db: Database): (run: Pick<RunValues, 'flowId' | 
   };
 }
 
-/** Keeps nonce, idempotency key and delivery, and hands the run on to be kept where it is to be started. */
+/** Stores nonce, idempotency key and delivery, and calls `keepRun` with a run that has to start. */
 export function prepareClaim(
   db: Database,
   state: WriterState,
@@ -184,17 +184,17 @@ export function prepareInsertRun(db: Database): KeepRun {
   };
 }
 
-/** The first use of a nonce that is still alive. */
+/** The first use of a nonce that has not expired. */
 interface KnownNonce {
   readonly runId: string;
   readonly bodySha256: string;
 }
 
-/** Where a nonce must be new, the run that its row is to name, and when. */
+/** Where a nonce must be new, which run its row will name, and when. */
 interface NonceScope {
   readonly flowId: string;
   readonly triggerKey: string;
-  /** Where it is looked for: the trigger's own key and those that it had. */
+  /** Where to look for it: the trigger's own key and its former ones. */
   readonly keys: readonly KnownKey[];
   readonly runId: string;
   readonly now: number;
@@ -202,7 +202,7 @@ interface NonceScope {
 
 type ClaimNonce = (nonce: NonceClaim, scope: NonceScope) => KnownNonce | undefined;
 
-/** Keeps the nonce and yields nothing where it is new or expired; else yields what is known of it and changes nothing. */
+/** Stores a nonce that is new or expired and yields undefined; otherwise changes nothing and yields its first use. */
 export function prepareClaimNonce(db: Database, index: NonceIndex): ClaimNonce {
   const find = db.prepare<unknown[], KnownNonce>(`
     SELECT run_id AS runId, body_sha256 AS bodySha256 FROM nonces
@@ -245,15 +245,15 @@ interface KnownKey {
   readonly triggerKey: string;
   /** The newest nonce that counts. */
   readonly lastSeq: number;
-  /** Idempotency keys count that were kept before. */
+  /** Idempotency keys stored before this instant count. */
   readonly reusedAt: number;
 }
 
 const NEVER = Number.MAX_SAFE_INTEGER;
 
 /**
- * Yields the key of a trigger and those that it had before it was renamed. And the one that it has since then, for a
- * delivery that came before the rename may be accepted after it.
+ * Yields the key of a trigger and the keys it had before it was renamed. Also its later key, because a delivery that
+ * came before the rename may be accepted after it.
  */
 function prepareKnownKeys(db: Database): (flowId: string, triggerKey: string) => readonly KnownKey[] {
   const find = db.prepare<SqlValue[], KnownKey>(`
@@ -268,10 +268,10 @@ function prepareKnownKeys(db: Database): (flowId: string, triggerKey: string) =>
   ];
 }
 
-/** What a deploy says about the keys of triggers. */
+/** How a deploy changes the keys of triggers. */
 interface KeyChange {
   readonly flowId: string;
-  /** All that the flow has now. */
+  /** All triggers that the flow has now. */
   readonly triggerKeys: readonly string[];
   readonly renamed: readonly { readonly from: string; readonly to: string }[];
   readonly at: number;

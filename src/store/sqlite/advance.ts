@@ -54,7 +54,9 @@ export function prepareAdvance(db: Database): (outcome: StepOutcome) => Advance 
   };
 }
 
-/** Of a run that is ended nothing is tried again, waited for or begun: there the attempt's failure is the step's. */
+/**
+ * In a run that has ended or has to end, nothing is retried, waited for or begun: the attempt's failure is the step's.
+ */
 function finalResult(result: StepResult, stop: RunStop | null): StepResult {
   if (result.kind === 'retry') return { ...result, kind: 'failed' };
   if (result.kind === 'waiting' || result.kind === 'loop') return { kind: 'failed', error: stopError(stop) };
@@ -68,7 +70,7 @@ function follow({ stepKey, result }: StepOutcome, progress: Progress, planning: 
   else planning.planScope(progress, parseRuntimeKey(stepKey).scope);
 }
 
-/** Stores what an attempt came to: an end, another try, a wait, or a loop whose children go on. */
+/** Stores the result of an attempt: an end, another try, a wait, or a loop whose children go on. */
 function prepareKeepOutcome(db: Database): (outcome: StepOutcome, attempt: number) => void {
   const keepTrace = db.prepare('UPDATE steps SET evaluation_trace = ? WHERE run_id = ? AND step_key = ?');
   const endAttempt = prepareEndAttempt(db);
@@ -96,10 +98,10 @@ function prepareKeepOutcome(db: Database): (outcome: StepOutcome, attempt: numbe
   };
 }
 
-/** A step that has an outcome took no process down. Its tries stay what they were. */
+/** A step that has an outcome did not take its process down, so its interruptions do not count as tries. */
 const SURVIVED = 'attempt_base = attempt_base + interruptions, interruptions = 0, deaths = 0, lone_deaths = 0';
 
-/** Closes the attempt, and its step too unless that is due again. */
+/** Closes the attempt, and the step unless it is due again. */
 function prepareEndAttempt(db: Database) {
   const endAttempt = db.prepare(`
     UPDATE attempts SET status = ?, input = ?, output = ?, error = ?, completed_at = ?
@@ -124,7 +126,7 @@ function prepareEndAttempt(db: Database) {
   };
 }
 
-/** Ends a step that its condition skipped, and takes the attempt back that was claimed for it. */
+/** Ends a step that its condition skipped, and deletes the attempt that was claimed for it. */
 function prepareSkipStep(db: Database): (outcome: StepOutcome, reason: string, attempt: number) => void {
   const dropAttempt = db.prepare('DELETE FROM attempts WHERE run_id = ? AND step_key = ? AND attempt = ?');
   const skipStep = db.prepare(`
@@ -137,7 +139,7 @@ function prepareSkipStep(db: Database): (outcome: StepOutcome, reason: string, a
   };
 }
 
-/** Lets a step wait, its attempt open. A signal that was sent before is taken at once: then it is due now. */
+/** Lets a step wait with its attempt open. It takes a signal that was sent before at once, and is due now. */
 function prepareWaitStep(db: Database) {
   const findWait = db.prepare<[string, string], { wait: string | null }>(
     'SELECT wait FROM steps WHERE run_id = ? AND step_key = ?',
@@ -164,7 +166,7 @@ function prepareWaitStep(db: Database) {
   };
 }
 
-/** The run that is planned further, and what that led to so far. */
+/** The run whose next steps are planned, and the results so far. */
 interface Progress {
   readonly runId: string;
   readonly flowId: string;
@@ -224,7 +226,7 @@ function preparePlanning(db: Database): Planning {
     }
   };
 
-  /** Starts as many iterations as there is room for; after a failure no more. Ends the loop when none is left. */
+  /** Starts as many iterations as may run at once, and none after a failure. Ends the loop when none is left. */
   const goOn = (progress: Progress, loopKey: string): void => {
     const { runId } = progress;
     let loop = loops.find(runId, loopKey);

@@ -1,7 +1,9 @@
 import type { Database } from 'better-sqlite3';
 import type { SqlValue } from './columns.ts';
 
-/** One call inside a batch. It may run twice or be rolled back, so it must have no side effects outside the database. */
+/**
+ * One call inside a batch. It may run twice or be rolled back, so it must have no side effects outside the database.
+ */
 export type Job = () => unknown;
 
 export type Settled =
@@ -11,9 +13,10 @@ export type Settled =
 /**
  * Makes the function that runs jobs in one transaction and says, after its commit, how each of them ended.
  *
- * The jobs run bare at first. Where one throws, all is rolled back and they run again, each under its own savepoint, so
- * that it fails alone: savepoints copy every page that a job touches, and next to no batch needs them. Where the
- * transaction itself fails, all of them fail, for none of them is stored. What the jobs counted is written at its end.
+ * At first the jobs run without savepoints. If one throws, everything is rolled back and they run again, each under its
+ * own savepoint, so that it fails alone: savepoints copy every page that a job touches, and hardly any batch needs
+ * them. If the transaction itself fails, all jobs fail, since none is stored. At its end it writes what the jobs
+ * counted.
  */
 export function prepareBatch(db: Database, beginSql: 'BEGIN' | 'BEGIN IMMEDIATE'): (jobs: readonly Job[]) => Settled[] {
   const begin = db.prepare(beginSql);
@@ -58,7 +61,7 @@ export function prepareBatch(db: Database, beginSql: 'BEGIN' | 'BEGIN IMMEDIATE'
       release.run();
       return { isFulfilled: true, value };
     } catch (error) {
-      // Without its transaction nothing of the other jobs is left either.
+      // Without the transaction the other jobs are lost too.
       if (!db.inTransaction) throw error;
       undo.run();
       counts.undo(counted);
@@ -144,12 +147,12 @@ interface CounterOptions<Row> {
   readonly keyOf: (row: Row) => string;
   /** Adds the second to the first, which it may change. */
   readonly merge: (into: Row, row: Row) => void;
-  /** Adds to what is stored. In no order, so that whatever lowers a count must not need it to be there. */
+  /** Adds to what is stored, in no particular order: code that lowers a count must not expect the row to exist. */
   readonly write: (row: Row) => void;
 }
 
 /**
- * Makes the function that counts. Dozens of deliveries share a batch and next to all of them share their keys: counting
+ * Makes the function that counts. Dozens of deliveries share a batch and nearly all of them share their keys: counting
  * them one by one took a fifth of the writer's time.
  */
 export function prepareCounter<Row>(db: Database, { keyOf, merge, write }: CounterOptions<Row>): (row: Row) => void {
@@ -183,7 +186,7 @@ interface Sum {
   by: number;
 }
 
-/** Adds to the `count` of a key's row; `columns` names the table and, after the key's columns, that one. */
+/** Adds to the `count` of a key's row; `columns` names the table, the columns of the key and `count`. */
 export function prepareSums(db: Database, columns: string): (key: readonly SqlValue[], by: number) => void {
   const places = columns.split(',').map(() => '?');
   const add = db.prepare<unknown[]>(`

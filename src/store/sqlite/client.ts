@@ -24,15 +24,15 @@ const NO_BODY = new Uint8Array(0);
 const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
 export interface SqliteStoreOptions {
-  /** A file, made with its folders where there is none, or `:memory:`. */
+  /** A file, created with its folders if it does not exist, or `:memory:`. */
   readonly path: string;
   /** Called once when a thread of the store has ended by itself; every call rejects from then on. */
   readonly onFatal?: (error: Error) => void;
-  /** Called once when the database file was removed or replaced; whatever writes rejects from then on. */
+  /** Called once when the database file was removed or replaced; every write rejects from then on. */
   readonly onLost?: (error: Error) => void;
-  /** The delivery log: in the database and unbounded where not given. */
+  /** The delivery log: by default in the database and unbounded. */
   readonly log?: StoreOptions['log'];
-  /** What may be held; unbounded where not given. */
+  /** The limits of held deliveries; unbounded by default. */
   readonly held?: StoreOptions['held'];
 }
 
@@ -83,7 +83,7 @@ export async function openSqliteStore({ path, onFatal, onLost, ...given }: Sqlit
     async holdDelivery(acceptance) {
       const values = [acceptanceValues(acceptance), heldValues(acceptance.run)];
       const result = (await writer.call('holdDelivery', values, acceptance.run.trigger.body)) as HoldResult | 'full';
-      if (result === 'full') throw new StoreUnavailableError('as many deliveries are held as may be');
+      if (result === 'full') throw new StoreUnavailableError('the limit of held deliveries is reached');
       return result;
     },
     recordDelivery: (record) => writer.call('recordDelivery', [deliveryValues(record)], record.body) as Promise<void>,
@@ -97,7 +97,7 @@ export async function openSqliteStore({ path, onFatal, onLost, ...given }: Sqlit
     async close() {
       writer.refuse();
       await reader.close();
-      // The writer goes last: it tidies the files up, which it can only do alone.
+      // The writer goes last, because it tidies up the files, which needs exclusive access.
       await writer.close();
     },
   };
@@ -131,13 +131,13 @@ interface ThreadEvents {
   onLogGrown?(): void;
   /** The checkpoint that was asked for has ended. */
   onCheckpointed?(): void;
-  /** The database file is gone; every call is refused by the thread from now on. */
+  /** The database file is gone; the thread refuses every call from now on. */
   onLost?(error: Error): void;
-  /** The thread ended by itself; nothing that it was asked will be answered. */
+  /** The thread ended by itself and will answer no more calls. */
   onDeath(error: Error): void;
 }
 
-/** Bodies beyond this many bytes wait here, uncopied, until the thread has answered for some. */
+/** Bodies beyond this many bytes wait here, not copied, until the thread has answered some calls. */
 const maxSentBytes = 16 * 1024 * 1024;
 
 interface Waiting {
@@ -153,7 +153,7 @@ interface OutgoingCall extends Call {
   readonly body: Uint8Array | null;
 }
 
-/** The main thread's end of a thread that holds one connection. */
+/** The main thread's handle of a thread that holds one connection. */
 class StoreThread {
   readonly #role: ThreadRole;
   readonly #events: ThreadEvents;
@@ -171,8 +171,8 @@ class StoreThread {
   constructor(role: ThreadRole, events: ThreadEvents) {
     this.#role = role;
     this.#events = events;
-    // A thread starts from a file: the built one, also where this module runs from source. Options of the process, such
-    // as how to read a script from standard input, are not for it.
+    // A thread starts from the built file, even if this module runs from source. It must not inherit options of the
+    // process, such as how to read a script from standard input.
     const entry = createRequire(import.meta.url).resolve('#sqlite-worker');
     this.#worker = new Worker(entry, { name: `sqlite-${role}`, execArgv: [] });
     this.#worker.on('message', (message: FromThread) => this.#take(message));
@@ -215,7 +215,7 @@ class StoreThread {
     this.#end ??= new Error('the store is closed');
   }
 
-  /** Resolves when all that was called is answered and the thread has ended. */
+  /** Resolves when all calls are answered and the thread has ended. */
   async close(): Promise<void> {
     this.refuse();
     if (!this.#isClosing) {
@@ -226,7 +226,7 @@ class StoreThread {
     await this.#hasExited;
   }
 
-  /** Rejects all that waits and all that comes, and ends the thread. */
+  /** Rejects all waiting and future calls, and ends the thread. */
   async abandon(error: Error): Promise<void> {
     this.#isClosing = true;
     this.#end = error;
@@ -257,7 +257,7 @@ class StoreThread {
       const message: ToThread = { kind: 'calls', calls: calls.map(({ body, ...call }) => call), bytes };
       this.#worker.postMessage(message, [bytes.buffer]);
     } catch (error) {
-      // What cannot be cloned must not cost the calls beside it.
+      // A call that cannot be cloned must not fail the others.
       if (calls.length > 1) for (const call of calls) this.#send([call]);
       else for (const { id } of calls) this.#settle({ id, failure: { message: String(error), code: undefined } });
     }
@@ -303,8 +303,8 @@ class StoreThread {
 }
 
 /**
- * One buffer of exactly these bytes, to be transferred: bodies are slices of the pool of Node's Buffers or of a socket's,
- * and a clone of a slice would take all of it along.
+ * One buffer with exactly these bytes, for transfer: bodies are slices of larger buffers of Node or of a socket, and
+ * cloning a slice would copy the whole buffer.
  */
 function joinBodies(calls: readonly OutgoingCall[]): Uint8Array<ArrayBuffer> {
   const joined = new Uint8Array(calls.reduce((sum, { body }) => sum + (body?.byteLength ?? 0), 0));

@@ -4,7 +4,7 @@ import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { inMemory } from './messages.ts';
 import { type Migration, migrations } from './migrations/index.ts';
 
-/** The connection that writes, and how to let go of it. */
+/** A connection, and how to release it. */
 interface Connection {
   readonly db: Database;
   close(): void;
@@ -86,13 +86,13 @@ function createPrivately(file: string): void {
   }
 }
 
-/** Bodies, headers and keys are in these files: they are for the account of the service alone. */
+/** These files hold bodies, headers and keys, so only the account of the service may read them. */
 function makePrivate(file: string): void {
   for (const suffix of ['', '-wal', '-shm', '.lock']) {
     try {
       chmodSync(`${file}${suffix}`, 0o600);
     } catch {
-      // It is not there yet, or belongs to another account, which decides who may read it.
+      // The file does not exist yet, or belongs to another account, which decides who may read it.
     }
   }
 }
@@ -100,8 +100,8 @@ function makePrivate(file: string): void {
 /**
  * A transaction left open on a database of its own: the operating system ends it with the process.
  *
- * A lock file that was removed from under a running service, and made anew here, says nothing. So one that is not known
- * to belong to this very database is only believed where no process has the database open at all.
+ * A lock file that was removed under a running service and created again here proves nothing. So a lock file that is
+ * not known to belong to this database counts only if no process has the database open.
  */
 function lockFile(file: string): Database {
   const lock = new SqliteDatabase(`${file}.lock`, { timeout: 0 });
@@ -111,7 +111,7 @@ function lockFile(file: string): Database {
     if (lock.pragma('user_version', { simple: true }) !== mark) {
       refuseWhereOpen(file);
       lock.pragma(`user_version = ${mark}`);
-      // Whoever takes the lock between these two keeps it, and this process is refused.
+      // If another process takes the lock in between, it keeps the lock and this process is refused.
       lock.exec('COMMIT; BEGIN EXCLUSIVE');
     }
     return lock;
@@ -139,7 +139,7 @@ function refuseWhereOpen(file: string): void {
 
 function configure(db: Database): void {
   if (db.pragma('page_count', { simple: true }) === 0) {
-    // These take before the first table alone. 8 KiB pages: 15 % more acceptances than with 4 KiB.
+    // Both work only before the first table exists. 8 KiB pages: 15 % more acceptances than with 4 KiB.
     db.pragma('page_size = 8192');
     db.pragma('auto_vacuum = INCREMENTAL');
   }
@@ -151,7 +151,7 @@ function configure(db: Database): void {
   defineFold(db);
 }
 
-/** SQLite's own LIKE knows the cases of ASCII alone. */
+/** SQLite's own LIKE ignores case for ASCII only. */
 export function defineFold(db: Database): void {
   db.function('fold', { deterministic: true }, (text) => (typeof text === 'string' ? text.toLowerCase() : text));
 }
@@ -213,7 +213,7 @@ function apply(db: Database, { version, name, sql }: Migration): void {
   }).immediate();
 }
 
-/** What the delivery log consists of. */
+/** The tables of the delivery log. */
 const LOG_TABLES = ['deliveries', 'delivery_counts', 'delivery_hours', 'delivery_totals', 'refused_state'];
 
 interface SchemaObject {
@@ -222,9 +222,9 @@ interface SchemaObject {
 }
 
 /**
- * Puts tables in front of those of the delivery log that live in this connection's memory and are gone with it. They
- * have the same definition and are found by the same names, so every statement works on them unchanged, and an
- * acceptance stays one transaction. To be called before anything is prepared.
+ * Hides the tables of the delivery log behind tables in this connection's memory, which are gone with it. They have the
+ * same definitions and names, so every statement works on them unchanged, and an acceptance stays one transaction. Call
+ * it before preparing any statement.
  */
 export function keepLogInMemory(db: Database): void {
   db.pragma('temp_store = MEMORY');
@@ -262,11 +262,12 @@ interface WatchedFile {
 }
 
 /**
- * Tells whether the path still names the files that a connection has open.
+ * Checks that the path still names the files that a connection has open.
  *
- * Unix lets anyone remove or replace an open file: SQLite would go on writing to one that no later start can find, and
- * every acknowledgement would be a lie. Whoever asks after a commit and before the answers leave acknowledges nothing
- * that was lost before. Its size is not looked at: checkpoints on other threads shorten it too. A question costs a few microseconds, a commit a hundred times that.
+ * On Unix an open file can be removed or replaced. SQLite would go on writing to a file that no later start can find,
+ * and every acknowledgement would be a lie. A check between a commit and its answers prevents that. It ignores the
+ * size, because checkpoints on other threads shorten the files too. It costs a few microseconds, a commit a hundred
+ * times that.
  */
 export class FileWatch {
   readonly #files: readonly WatchedFile[];
@@ -281,12 +282,12 @@ export class FileWatch {
     });
   }
 
-  /** Why nothing may be written or acknowledged. A loss stays one: what was written meanwhile is in the lost file. */
+  /** Why nothing may be written or acknowledged. A loss is final: what was written meanwhile is in the lost file. */
   check(): Error | undefined {
     try {
       this.#loss ??= this.#findLoss();
     } catch (error) {
-      // The disk does not answer just now: nothing is known to be lost.
+      // The disk does not answer right now; that does not mean that the file is lost.
       return error instanceof Error ? error : new Error(String(error));
     }
     return this.#loss;

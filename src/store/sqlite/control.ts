@@ -38,7 +38,7 @@ export function prepareRetryStep(db: Database): (retry: Arguments<'retryStep'>) 
   const findLoop = db.prepare<[string, string], { failed: number }>(
     'SELECT failed FROM loops WHERE run_id = ? AND step_key = ? AND total > 0',
   );
-  // The limit of a run that goes on stays; one that had ended has used its time up.
+  // A run in flight keeps its deadline; a run that had ended has used its time up.
   const reopenRun = db.prepare(`
     UPDATE runs SET timeout_at = CASE WHEN status = 'Running' THEN timeout_at END, status = 'Running',
       completed_at = NULL
@@ -88,7 +88,7 @@ function prepareReset(db: Database): (step: { runId: string; stepKey: string; gr
       attempt_base = attempt_count, output = NULL, error = NULL, completed_at = NULL,
       flow_id = (SELECT flow_id FROM runs WHERE id = run_id)
     WHERE run_id = ? AND step_key = ?`);
-  // A loop that succeeded is open again too: a failure in it may have been handled.
+  // A loop that succeeded opens again too: a failure in it may have been handled.
   const reopenLoop = db.prepare(`
     UPDATE steps SET status = 'Running', output = NULL, error = NULL, completed_at = NULL
     WHERE run_id = ? AND step_key = ? AND status <> 'Running'`);
@@ -104,14 +104,14 @@ function prepareReset(db: Database): (step: { runId: string; stepKey: string; gr
   const forgetAfter = (runId: string, stepKey: string, graph: Graph) => {
     for (const key of downstreamOf(graph, stepKey)) forget.run(runId, key);
   };
-  /** Takes the iteration that a step stands in back out of the counts, and does so for the loops around its loop. */
+  /** Takes the iteration of a step back out of the counts, and does the same for the loops around its loop. */
   const reopenAround = (runId: string, stepKey: string, graph: Graph) => {
     const { scope, iteration } = parseRuntimeKey(stepKey);
     const end = iteration === null ? null : iterationEnd(runId, scope, graph);
     if (iteration === null || end === null) return;
     const { loopKey } = iteration;
     uncountIteration.run(Number(end === 'Failed'), runId, loopKey);
-    // Asked before the loop is open again, which opens the iteration that it stands in.
+    // Before the loop is open again, which opens the iteration that contains it.
     reopenAround(runId, loopKey, graph);
     if (reopenLoop.run(runId, loopKey).changes === 0) return;
     reopenAttempt.run(runId, loopKey, runId, loopKey);
@@ -119,14 +119,14 @@ function prepareReset(db: Database): (step: { runId: string; stepKey: string; gr
   };
 
   return ({ runId, stepKey, graph, at }) => {
-    // Asked while the step has its end: from then on its iteration is open.
+    // While the step still has ended: after that its iteration is open.
     reopenAround(runId, stepKey, graph);
     makeDue.run(at, runId, stepKey);
     forgetAfter(runId, stepKey, graph);
   };
 }
 
-/** Runtime keys of every step of the scope that runs after this one, at whatever distance. */
+/** Runtime keys of all steps of the scope that run after this one, directly or not. */
 function downstreamOf(graph: Graph, stepKey: string): string[] {
   const { scope, localKey, iteration } = parseRuntimeKey(stepKey);
   const own = iteration === null ? graph : (stepAt(graph, iteration.loopKey)?.steps ?? {});
@@ -172,17 +172,17 @@ interface SignalledRun extends StopTimes {
   readonly timeoutAt: number | null;
 }
 
-/** Nothing that was told to stop, or whose time is up, takes a signal: no step would go on with it. */
+/** A run that was told to stop, or whose time is up, takes no signals: no step would go on with them. */
 function statusAt({ status, timeoutAt, ...times }: SignalledRun, at: number): RunStatus {
   if (status !== 'Running') return status;
   const stop = stopOf(times) ?? (timeoutAt !== null && timeoutAt <= at ? 'timedOut' : null);
   return stop === null ? 'Running' : stop === 'timedOut' ? 'TimedOut' : 'Cancelled';
 }
 
-/** What a waiting step keeps between two looks. */
+/** What a waiting step stores while it waits. */
 export interface Wait {
   readonly state: Json;
-  /** The signal that is waited for, null for a time alone; absent in rows of earlier releases. */
+  /** The signal that it waits for, null if it waits for a time only; absent in rows of earlier releases. */
   readonly name?: string | null;
   /** Signals that this attempt has gone on with, by id; absent in rows of earlier releases. */
   readonly used?: readonly number[];
@@ -193,15 +193,17 @@ export interface TakenSignal extends ReceivedSignal {
 }
 
 /**
- * A signal belongs to the step that took it until that goes on: an attempt gets each at most once, and one that failed or
- * was interrupted leaves it to the next.
+ * A signal belongs to the step that took it. An attempt gets each signal at most once; an attempt that failed or was
+ * interrupted leaves its signals to the next.
  */
 interface SignalsOfStep {
-  /** What came for the wait that ended; null where its time came instead. */
+  /** The signal that ended the wait; null if its time came instead. */
   findCame(runId: string, stepKey: string, wait: Wait): TakenSignal | null;
-  /** What an attempt has gone on with once it has looked at how its wait ended. */
+  /** The signals an attempt has gone on with once it knows how its wait ended. */
   listUsed(runId: string, stepKey: string, wait: Wait | null): readonly number[];
-  /** Whether one is there for a wait that begins: the step's own of an earlier attempt, else one that nobody took. */
+  /**
+   * Whether a signal is there for a wait that begins: the step's own from an earlier attempt, else one not taken yet.
+   */
   take(runId: string, stepKey: string, wait: { readonly name: string; readonly used: readonly number[] }): boolean;
 }
 
@@ -257,7 +259,7 @@ export interface StopTimes {
   readonly timedOutAt: number | null;
 }
 
-/** Why a run is to end; what came first counts. */
+/** Why a run has to end; the earlier reason counts. */
 export function stopOf({ cancelRequestedAt, timedOutAt }: StopTimes): RunStop | null {
   if (cancelRequestedAt === null && timedOutAt === null) return null;
   return timedOutAt === null || (cancelRequestedAt ?? Number.POSITIVE_INFINITY) <= timedOutAt
@@ -271,10 +273,10 @@ export function stopError(stop: RunStop | null): StepError {
     : { code: 'cancelled', message: 'the run was cancelled', retryable: false };
 }
 
-/** Ends a run that was told to stop, unless a step of it still runs under a lease; yields how it ended. */
+/** Ends a run that was told to stop, unless a step of it still runs under a lease; yields how it ended, else null. */
 export function prepareCloseRun(db: Database): (runId: string, stop: RunStop, at: number) => RunStatus | null {
   const findLeased = db.prepare('SELECT 1 FROM steps WHERE run_id = ? AND lease_token IS NOT NULL LIMIT 1');
-  // What never began is skipped; what waits, is to be tried again or is a loop has begun and did not succeed.
+  // Steps that never began are skipped. Steps that wait, are due again or are loops began and did not succeed.
   const closeSteps = db.prepare(`
     UPDATE steps SET status = CASE WHEN attempt_count = 0 THEN 'Skipped' ELSE 'Failed' END,
       skip_reason = CASE WHEN attempt_count = 0 THEN ? END,

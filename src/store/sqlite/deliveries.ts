@@ -75,12 +75,12 @@ function bytesOf(values: readonly SqlValue[]): number {
   return values.reduce<number>((sum, value) => sum + (typeof value === 'string' ? Buffer.byteLength(value) : 0), 0);
 }
 
-/** Stored with the run where the delivery started one, or beside what starts it later. */
+/** The body is stored with the run if the delivery started one, or with the held delivery. */
 const body = 'coalesce(d.body, r.trigger_body, h.body)';
 
-/** So much of a body is in a list; a page of whole ones could fill the memory. */
+/** A list has so much of a body; a page of whole bodies could fill the memory. */
 const listedBodyBytes = 64 * 1024;
-// Of a sealed one as much as it takes to open those. Only a longer one is cut: of no bytes SQLite's substr makes null.
+// Of a sealed body, enough to open as much. Only a longer body is cut: SQLite's substr of an empty one is null.
 const listed = `iif(d.body_key IS NULL, ${listedBodyBytes}, ${sealedBytes(listedBodyBytes)})`;
 const listedBody = `iif(length(${body}) > ${listed}, substr(${body}, 1, ${listed}), ${body})`;
 
@@ -136,7 +136,7 @@ export function prepareListDeliveries(db: Database): (query: DeliveryQuery) => P
       holds('rejected = 1', query.rejectedOnly),
       holds('rejected = 0', query.acceptedOnly),
       holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
-      // By its time alone nothing is looked for: the order is that of the ids.
+      // The plus keeps SQLite from using the index by time: the order is that of the ids.
       atLeast('+received_at', query.since),
       below('+received_at', query.until),
     ]);
@@ -155,7 +155,7 @@ const searchable: Searchable = {
   ],
 };
 
-/** How many records a list has, from counters; undefined where it asks for what they do not tell apart. */
+/** How many records a list has, from counters; undefined if the counters do not distinguish its filters. */
 function prepareCountKept(db: Database): (query: DeliveryQuery) => number | undefined {
   const count = db.prepare<SqlValue[], { total: number }>(`
     SELECT coalesce(sum(count), 0) AS total FROM delivery_totals
@@ -204,7 +204,7 @@ export function prepareSummariseDeliveries(
     summarise.all(Math.floor(since / HOUR_MS), flowId ?? null).map((row) => ({
       ...row,
       violations: JSON.parse(row.violations),
-      // Counts outlive records: an example that is gone is none.
+      // Counts outlive records: a deleted record cannot serve as the example.
       firstId: isKept.get(row.firstId) === undefined ? row.lastId : row.firstId,
     }));
 }

@@ -16,7 +16,7 @@ import type {
 import { prepareKeepFormerKeys } from './acceptance.ts';
 import { prepareDeployFlow, prepareFindFlow, prepareFindRevision, prepareGraphOf, prepareListFlows } from './flows.ts';
 
-/** Runs of one revision are counted up to here. */
+/** Counts the runs of one revision up to this number. */
 const countedRuns = 10_000;
 
 export function prepareApplyDeploys(db: Database): (deploys: readonly PlannedDeploy[]) => DeployResult {
@@ -143,14 +143,16 @@ export function prepareListDeployed(db: Database): () => DeployedRevision[] {
     });
 }
 
-/** So many runs in flight are named; more than that nobody reads. */
+/** Names at most so many runs in flight; a person would not read more. */
 const namedRuns = 200;
-/** Runs of one revision that are asked for a step, the newest first. */
+/** Runs of one revision that are searched for a step, newest first. */
 const askedRuns = 1000;
 
 type Member<Name extends keyof LiveRun> = LiveRun[Name];
 
-/** What a change of a flow has to know. Cheap however long the history is: it asks the newest runs of each revision. */
+/**
+ * What a change of a flow has to know. Cheap however long the history is: it reads the newest runs of each revision.
+ */
 export function prepareReadLiveFlow(db: Database): (flowId: string) => LiveFlow {
   const runsInFlight = prepareCountInFlight(db);
   const listInFlight = prepareListInFlight(db);
@@ -182,7 +184,7 @@ function prepareListInFlight(db: Database): (flowId: string) => LiveRun[] {
     SELECT step_key AS stepKey, status, status = 'Pending' AND (wait IS NOT NULL OR attempt_count > 0) AS isWaiting
     FROM steps WHERE run_id = ? AND step_key IN (SELECT value FROM json_each(?))`);
   const graphOf = prepareGraphOf(db);
-  // Named key by key: beside them a run may have thousands of children of loops.
+  // By key, because a run may also have thousands of children of loops.
   const stepsOf = (runId: string, keys: readonly string[]): Member<'steps'> => {
     const rows = listSteps.all(runId, JSON.stringify(keys));
     return Object.fromEntries(
@@ -230,8 +232,8 @@ function prepareHasHistory(db: Database): (flowId: string, stepKey: string) => b
 }
 
 /**
- * Whether a revision keeps a step for the sake of its records alone. Its own runs still leave a row, which says that they
- * skipped it or did nothing; if that were history, a step that was retired could never be removed.
+ * Whether a revision keeps a step only for the sake of its records. Its own runs still write a row, which says that
+ * they skipped the step or did nothing; if that counted as history, a retired step could never be removed.
  */
 function prepareIsRetired(db: Database): (place: { flowId: string; revision: number; stepKey: string }) => boolean {
   const graphOf = prepareGraphOf(db);
@@ -262,8 +264,8 @@ function prepareListRunRevisions(db: Database): (flowId: string) => number[] {
 
 /**
  * When the newest run of a revision that has a row of the step was started. A run that ends has rows of all its steps,
- * unless it failed or was stopped on the way, so the first one asked has the answer as a rule. Where a thousand have
- * none it is taken for granted that an older one has: a step wrongly kept costs less than history wrongly lost.
+ * unless it failed or was stopped on the way, so the first one read usually has the answer. If a thousand have none, it
+ * assumes that an older one has: a step wrongly kept costs less than history wrongly lost.
  */
 function prepareLastRunOf(db: Database) {
   const find = db.prepare<[string, number, number, string], { startedAt: number }>(`

@@ -14,14 +14,14 @@ const interrupted: StepError = {
   retryable: true,
 };
 
-/** A suspect is alone for this long the first time, and twice as long each time that a process dies with it. */
+/** A suspect runs alone for this long the first time, and twice as long after each further death of a process. */
 const FIRST_ALONE_MS = 10_000;
 const LONGEST_ALONE_MS = 3_600_000;
 
 export function prepareClaimDue(db: Database): (request: ClaimRequest) => ClaimBatch {
   const suspect = 's.due_at IS NOT NULL AND s.deaths >= 2';
-  // The one begun last first: it was alone for the shortest time before the process died. By any other order one that
-  // goes on for ever could be begun first each time, and the one behind it would never be alone.
+  // The one begun last goes first: it was alone for the shortest time before the process died. In any other order, one
+  // that never ends could always begin first, and the one after it would never run alone.
   const findSuspect = db.prepare<[number], DueRow>(`
     ${DUE_ROWS} LEFT JOIN attempts a ON a.run_id = s.run_id AND a.step_key = s.step_key AND a.attempt = s.attempt_count
     WHERE ${suspect} AND s.due_at <= ? ORDER BY a.started_at DESC, s.due_at, s.run_id, s.step_key LIMIT 1`);
@@ -81,7 +81,7 @@ function prepareLease(db: Database): (row: DueRow, request: ClaimRequest) => Cla
     const { runId, stepKey, dueAt } = row;
     const wait = readWait(kept);
     const isInterrupted = status === 'Running';
-    // Its holder lives and gave its outcome up, which no other step can have caused.
+    // Its holder lives and gave up its outcome; no other step can have caused that.
     const hasLapsed = isInterrupted && leaseToken !== null;
     // A step that has waited goes on with the attempt that it began.
     const goesOn = wait !== null && !isInterrupted;
@@ -145,7 +145,7 @@ export function prepareRecover(db: Database): (now: number) => number {
     WHERE rowid IN (
       SELECT rowid FROM steps WHERE ${held} AND deaths < 2
       UNION ALL SELECT rowid FROM steps WHERE ${held} AND deaths >= 2)`);
-  // By the clock of the process that gave it back, which may have been ahead.
+  // Due by the clock of the process that returned it, which may have been ahead.
   const givenBack = "lease_token IS NULL AND status = 'Running' AND due_at > ?";
   const makeDue = db.prepare(`
     UPDATE steps SET due_at = ? WHERE rowid IN (
@@ -154,7 +154,7 @@ export function prepareRecover(db: Database): (now: number) => number {
   return (now) => {
     makeDue.run(now, now, now);
     const steps = count.get()?.held ?? 0;
-    // Which of several took the process down cannot be told, so that none of them is blamed.
+    // Of several steps it is unknown which one took the process down, so none is blamed.
     if (steps > 0) take.run(now, Number(steps === 1));
     return steps;
   };

@@ -29,8 +29,8 @@ export interface CountedDelivery {
 }
 
 /**
- * Counts a delivery in its minute and hour, so that stats stay exact when records are deleted, and cheap while there are
- * many; and in the totals of the records that there are, which a trigger lowers when one is deleted.
+ * Counts a delivery in its minute and hour, so that stats stay exact when records are deleted, and cheap while there
+ * are many; and in the totals of the records that there are, which a trigger lowers when one is deleted.
  */
 export function prepareCountDelivery(
   db: Database,
@@ -94,7 +94,7 @@ interface Counted {
   readonly count: number;
 }
 
-/** Whole hours and minutes from their counts, what is left of the first minute from its records. */
+/** Reads whole hours and minutes from counts, and the rest of the first minute from records. */
 export function prepareDeliveryStats(db: Database): (since: number) => DeliveryStats {
   const counted = (table: string) => `SELECT reason, rejected, sum(count) AS count FROM ${table}`;
   const ofHours = db.prepare<unknown[], Counted>(`
@@ -158,16 +158,18 @@ interface TalliedRun {
   readonly completedAt: number | null;
 }
 
-/** Keeps the counts of runs, in the transaction of what changes them. */
+/** Keeps the counts of runs, within the transaction that changes the runs. */
 interface RunTallies {
   added(run: TalliedRun): void;
   /** Ends a run in flight. */
   end(runId: string, status: RunStatus, at: number): void;
-  /** Before a run, which may have ended, is in flight again. */
+  /** Called before a run, which may have ended, is in flight again. */
   reopening(runId: string): void;
 }
 
-/** Statements, not triggers: SQLite journals each statement that has one, which made an acceptance half as slow again. */
+/**
+ * Statements, not triggers: SQLite journals each statement that has one, which made an acceptance half as slow again.
+ */
 export function prepareRunTallies(db: Database): RunTallies {
   const addTotal = prepareSums(db, 'run_totals (flow_id, status, count)');
   const addStart = prepareSums(db, 'run_starts (hour, flow_id, status, count)');
@@ -212,15 +214,15 @@ export function prepareRunTallies(db: Database): RunTallies {
 }
 
 /**
- * Durations are counted within five per cent, so that those of a million runs are told by a few thousand counts: exact
- * below 20 ms, then in steps of 2, 5 and 10 hundredths of a power of ten. Kept counts have these steps: they never change.
+ * Durations are counted within five per cent, so that a few thousand counts describe a million runs: exact below 20 ms,
+ * then in steps of 2, 5 and 10 hundredths of a power of ten. Stored counts have these steps, so they must never change.
  */
 const DURATION_STEPS = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000].flatMap((power) => [
   { below: 50 * power, step: 2 * power },
   { below: 100 * power, step: 5 * power },
   { below: 200 * power, step: 10 * power },
 ]);
-/** For what takes weeks. */
+/** For runs that take weeks. */
 const LONGEST_STEP = 1_000_000_000;
 
 export function roundDuration(ms: number): number {
@@ -265,7 +267,7 @@ export function prepareRunTimeseries(db: Database): (range: BucketRange) => RunB
   });
   const ofAll = prepare('');
   const ofFlow = prepare('AND flow_id = ?');
-  // In the order of the key and summed up here: to group them SQLite would sort them first.
+  // In the order of the key and summed up here, because SQLite would sort them to group them.
   const durations = db.prepare<SqlValue[], DurationRow>(`
     SELECT hour, duration_ms AS durationMs, count FROM run_durations
     WHERE flow_id = ? AND hour >= ? AND hour < ? AND count > 0 ORDER BY hour, duration_ms`);
@@ -281,7 +283,7 @@ export function prepareRunTimeseries(db: Database): (range: BucketRange) => RunB
   };
 }
 
-/** What is known of the runs of each bucket. */
+/** Collects the counts of runs by bucket. */
 class Tallies {
   readonly #bucketMs: number;
   readonly #statuses = new Map<number, Partial<Record<RunStatus, number>>>();
@@ -310,7 +312,7 @@ class Tallies {
   }
 }
 
-/** Nearest rank, of durations in their order with how often each came. */
+/** Nearest rank over ordered durations and how often each occurred. */
 function percentile(durations: readonly (readonly [ms: number, count: number])[], share: number): number | null {
   const rank = Math.ceil(durations.reduce((sum, [, count]) => sum + count, 0) * share);
   let passed = 0;

@@ -75,7 +75,7 @@ function toFlow({ isEnabled, drainingSince, ...row }: FlowRow): FlowRecord {
   return { ...row, isEnabled: isEnabled === 1, ...(drainingSince === null ? {} : { drainingSince }) };
 }
 
-/** Parsed graphs; a revision never changes. */
+/** Parsed graphs to keep; a revision never changes. */
 const keptGraphs = 100;
 
 export function prepareGraphOf(db: Database): (flowId: string, revision: number) => Graph {
@@ -117,7 +117,7 @@ export function prepareSaveSchedule(db: Database): (schedule: ScheduleRecord) =>
   };
 }
 
-/** A tick whose run is sent as the values of its row, and its body apart. */
+/** A tick whose run is sent as the values of its row, without its body. */
 export interface SentTick extends Omit<Tick, 'run'> {
   readonly run: RunValues | null;
 }
@@ -144,12 +144,14 @@ interface LearnedKeyRow extends Omit<LearnedKey, 'sealedWith'> {
 const keyColumns =
   'flow_id AS flowId, trigger_key AS triggerKey, scheme, secret, sealed_with AS sealedWith, learned_at AS learnedAt';
 
-/** The key of a trigger itself, and those that it had before a deploy renamed it. */
+/** The key of a trigger, and its keys before deploys renamed it. */
 const OWN_OR_FORMER = `flow_id = :flowId AND (trigger_key = :triggerKey OR trigger_key IN (
   SELECT former_key FROM former_trigger_keys
   WHERE flow_id = :flowId AND trigger_key = :triggerKey AND last_seq IS NULL))`;
 
-/** Keeps the first key only. A rename must not make a stranger's handshake the first: it yields the key from before. */
+/**
+ * Stores only the first key. After a rename it yields the former key, so that a stranger's handshake cannot be first.
+ */
 export function prepareLearnKey(db: Database): (key: LearnedKey) => LearnedKey {
   const insert = db.prepare(`
     INSERT INTO learned_keys (flow_id, trigger_key, scheme, secret, sealed_with, learned_at) VALUES (?, ?, ?, ?, ?, ?)`);

@@ -6,10 +6,10 @@ import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues, type 
 import { ROW_BYTES } from './deliveries.ts';
 import { prepareFindFlow } from './flows.ts';
 
-/** A release ends after so many bytes of bodies, so that the writer is not held for long. */
+/** A release ends after so many bytes of bodies, so that it does not hold the writer for long. */
 const releasedBytes = 4 * 1024 * 1024;
 
-/** What starts a held run later; its body is sent apart. */
+/** What is needed to start a held run later, without its body. */
 export interface HeldValues {
   readonly deliveryId: string | null;
   readonly traceparent: string | null;
@@ -43,7 +43,7 @@ export function prepareHoldDelivery(
   return (acceptance, { deliveryId, traceparent, contentType, headers }, body) => {
     const { id, flowId, revision, triggerKey } = acceptance.run;
     const flow = find(flowId);
-    // While some are held, the next has to stand behind them.
+    // While some are held, the next one has to queue behind them.
     if (!isClosed(flow) && isAnyHeld.get(flowId) === undefined) return { kind: 'open' };
     if (flow !== undefined && flow.revision !== revision) return { kind: 'outdated' };
     if (isFull(headers, body)) return 'full';
@@ -54,7 +54,7 @@ export function prepareHoldDelivery(
   };
 }
 
-/** Whether there is no room for another. */
+/** Whether another delivery would exceed the bounds. */
 function prepareIsFull(db: Database, bounds: WriterState['held']): (headers: string, body: Uint8Array) => boolean {
   const measure = db.prepare<[], { rows: number; bytes: number }>('SELECT rows, bytes FROM held_state');
   return (headers, body) => {

@@ -8,7 +8,7 @@ import { prepareFindSuperseded, prepareListDeployed, prepareReadLiveFlow } from 
 import { prepareFindFlow, prepareFindRevision } from './flows.ts';
 import { migrations } from './migrations/index.ts';
 
-/** A database as it stood when it was opened, whatever is written to it meanwhile. */
+/** A database as it was when it was opened, whatever is written to it meanwhile. */
 export interface Inspection {
   listDeployed(): DeployedRevision[];
   findFlow(flowId: string): FlowRecord | undefined;
@@ -19,8 +19,8 @@ export interface Inspection {
 }
 
 /**
- * Opens a database to look at it: beside a service that writes it, and while none does. Nothing is written, so a
- * database of another release is refused rather than brought up to date. Throws an error that names the path.
+ * Opens a database read-only, whether a service is writing to it or not. It writes nothing, so it refuses a database of
+ * another release instead of migrating it. Throws an error that names the path.
  */
 export function inspectDatabase(path: string): Inspection {
   const file = resolve(path);
@@ -30,7 +30,7 @@ export function inspectDatabase(path: string): Inspection {
     db = new SqliteDatabase(file, { readonly: true, fileMustExist: true });
     requireSchema(db);
     defineFold(db);
-    // One read transaction: all answers are of one instant, and no writer waits for it.
+    // One read transaction: all answers are from one instant, and no writer waits for it.
     db.exec('BEGIN');
     const opened = db;
     return {
@@ -50,7 +50,7 @@ export function inspectDatabase(path: string): Inspection {
 function requireSchema(db: Database): void {
   const newest = migrations.at(-1)?.version ?? 0;
   const version = schemaVersion(db);
-  if (version === 0) throw new Error('it holds nothing that a service has written');
+  if (version === 0) throw new Error('no service has written to it yet');
   if (version > newest) {
     throw new Error(`its schema version is ${version} and the newest that this release knows is ${newest}`);
   }
@@ -62,8 +62,8 @@ function requireSchema(db: Database): void {
 }
 
 function reasonOf(error: unknown): string {
-  // A database in write-ahead mode has two files beside it, which even a reader makes where they are missing.
+  // A database in write-ahead mode has two more files, which even a reader creates if they are missing.
   if (sqliteCode(error) === 'SQLITE_CANTOPEN') return 'the file or its folder is not accessible';
-  if (sqliteCode(error) === 'SQLITE_NOTADB') return 'it is no database';
+  if (sqliteCode(error) === 'SQLITE_NOTADB') return 'it is not a database';
   return error instanceof Error ? error.message : String(error);
 }

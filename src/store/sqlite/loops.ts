@@ -23,7 +23,7 @@ export interface NamedLoop extends LoopRow {
 
 /** Items are kept in chunks, so that a child is handed its own without the whole list being read. */
 const CHUNK_CHARACTERS = 64 * 1024;
-/** Text of the parsed chunks that stay in memory, of all loops together: parsed, they take several times as much. */
+/** Text of the parsed chunks that stay in memory, over all loops; parsed, they take several times as much. */
 const KEPT_CHARACTERS = 8 * 1024 * 1024;
 
 export function prepareKeepItems(db: Database): (runId: string, loopKey: string, items: readonly Json[]) => void {
@@ -67,9 +67,9 @@ export function prepareLoopItem(db: Database): (runId: string, loopKey: string, 
   };
 }
 
-/** How a loop ends: with what its iterations left, in their order, and with the first failure among them. */
+/** How a loop ends: with the outputs of its iterations in their order, and with the first failure among them. */
 interface LoopEnd {
-  /** As JSON text; null where it is not kept. */
+  /** As JSON text; null if it is not kept. */
   readonly output: string | null;
   readonly error: StepError | null;
 }
@@ -91,14 +91,14 @@ export function prepareLoopEnd(db: Database): (runId: string, loop: NamedLoop, g
 
   return (runId, loop, graph) => {
     const left = collect(runId, loop, graph);
-    const tooLarge = `the children left ${left.bytes} bytes as JSON; at most ${MAX_LOOP_BYTES} are kept`;
+    const tooLarge = `the outputs of its iterations are ${left.bytes} bytes of JSON; the limit is ${MAX_LOOP_BYTES}`;
     if (loop.failed > 0) {
       const error = loopError(runId, loop, graph);
       if (left.text !== undefined) return { output: left.text, error };
       return { output: null, error: { ...error, message: `${error.message} (its output is not kept: ${tooLarge})` } };
     }
     if (left.text !== undefined) return { output: left.text, error: null };
-    const message = `${tooLarge}; let each iteration end with a step that leaves less, such as a Transform`;
+    const message = `${tooLarge}; end each iteration with a step whose output is smaller, such as a Transform`;
     return { output: null, error: { code: 'output_too_large', message, retryable: false } };
   };
 }
@@ -107,7 +107,7 @@ export function prepareLoopEnd(db: Database): (runId: string, loop: NamedLoop, g
 function prepareCollect(
   db: Database,
 ): (runId: string, loop: NamedLoop, graph: Graph) => { readonly bytes: number; readonly text?: string } {
-  // Asked by key: in between there may be other children with outputs of their own, and nested loops with theirs.
+  // By key, because other children and nested loops in between may have outputs too.
   const leavesOf = (columns: string) => `
     WITH RECURSIVE iteration (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM iteration WHERE n + 1 < ?)
     SELECT ${columns} FROM iteration CROSS JOIN json_each(?) AS leaf
@@ -122,7 +122,7 @@ function prepareCollect(
   return (runId, { loopKey, total, started }, graph) => {
     const leaves = leavesIn(graph);
     const request = [started, JSON.stringify(leaves), runId, `${loopKey}.`] as const;
-    // Nothing is read before it is known to be little: the children of one loop can leave more than the memory holds.
+    // Measures before it reads: the children of one loop can leave more than fits into memory.
     const bytes = measure.get(...request)?.bytes ?? 0;
     const framing = framingBytes(total, leaves);
     if (bytes + framing > MAX_LOOP_BYTES) return { bytes: bytes + framing };
@@ -146,7 +146,7 @@ function frame(outputs: readonly string[], leaves: readonly string[]): string {
   return `{${leaves.map((key, index) => `${JSON.stringify(key)}:${outputs[index]}`).join(',')}}`;
 }
 
-/** Bytes of a loop's output beside the outputs that it holds: step keys are ASCII. At most what is written. */
+/** Bytes of a loop's output without the outputs in it, at most what is written. Step keys are ASCII. */
 function framingBytes(total: number, leaves: readonly string[]): number {
   const empty = frame(
     leaves.map(() => ''),
@@ -169,7 +169,8 @@ export function prepareListFailures(
       const { iteration } = parseRuntimeKey(stepKey);
       if (iteration?.loopKey === loopKey) indices.add(iteration.index);
     }
-    // From the end: a failure is the last that a loop starts after, and there may be thousands before it that were handled.
+    // From the end: a failure is the last that a loop starts after, and there may be thousands before it that were
+    // handled.
     const found: string[][] = [];
     for (const index of [...indices].sort((a, b) => b - a)) {
       if (found.length >= failed) break;
@@ -182,7 +183,7 @@ export function prepareListFailures(
   };
 }
 
-/** How the iteration that a scope stands for ended, by the rows of its steps; null while it goes on. */
+/** How the iteration of a scope ended, by the rows of its steps; null while it goes on. */
 export function prepareIterationEnd(db: Database) {
   const statesIn = prepareStatesIn(db);
   return (runId: string, scope: string, graph: Graph) => {
@@ -192,7 +193,7 @@ export function prepareIterationEnd(db: Database) {
   };
 }
 
-/** Where the steps of one scope of a run stand, by their keys in the graph of the scope. */
+/** Statuses of the steps of one scope of a run, by their keys in the graph of the scope. */
 export function prepareStatesIn(db: Database): (runId: string, scope: string, graph: Graph) => Map<string, StepStatus> {
   const listAll = db.prepare<[string], { stepKey: string; status: StepStatus }>(
     'SELECT step_key AS stepKey, status FROM steps WHERE run_id = ?',
@@ -207,7 +208,7 @@ export function prepareStatesIn(db: Database): (runId: string, scope: string, gr
     return answer;
   };
   return (runId, scope, graph) => {
-    // Of a run with loops only the scope's own rows are read: there may be thousands beside them.
+    // In a run with loops, reads only the scope's own rows: there may be thousands of others.
     const isWhole = scope === '' && !hasLoops(graph);
     const keys = () => JSON.stringify(Object.keys(graph).map((key) => `${scope}${key}`));
     const found = isWhole ? listAll.all(runId) : listSome.all(runId, keys());

@@ -3,7 +3,7 @@ import type { Store } from '../store.ts';
 /** The path of a store that is gone when it is closed. */
 export const inMemory = ':memory:';
 
-/** Where the delivery log is, and what bounds it: see `boundLog`. */
+/** Where the delivery log is, and its bounds: see `boundLog`. */
 export interface LogOptions {
   readonly inMemory: boolean;
   readonly maxRows: number;
@@ -12,7 +12,7 @@ export interface LogOptions {
 
 export interface StoreOptions {
   readonly log: LogOptions;
-  /** All deliveries together that wait for their flow to start runs. */
+  /** For all deliveries together that wait for their flow to start runs. */
   readonly held: { readonly maxRows: number; readonly maxBytes: number };
 }
 
@@ -27,7 +27,7 @@ export interface Call {
   readonly id: number;
   readonly name: OperationName;
   readonly args: readonly unknown[];
-  /** Length of its body among the message's bytes, which is one more argument; undefined where it has none. */
+  /** Length of its body among the message's bytes, which is one more argument; undefined if it has none. */
   readonly bodyBytes: number | undefined;
 }
 
@@ -35,7 +35,7 @@ export type Answer =
   | { readonly id: number; readonly value: unknown }
   | { readonly id: number; readonly failure: Failure };
 
-/** An error as it crosses threads: a clone would lose SQLite's code. */
+/** An error as it crosses threads; a clone would lose SQLite's code. */
 export interface Failure {
   readonly message: string;
   readonly code: string | undefined;
@@ -44,11 +44,11 @@ export interface Failure {
 export type ToThread =
   | { readonly kind: 'open'; readonly path: string; readonly role: ThreadRole; readonly options: StoreOptions }
   | { readonly kind: 'calls'; readonly calls: readonly Call[]; readonly bytes: Uint8Array }
-  /** To the reader: move the log into the database file, beside the writer's commits. */
+  /** To the reader: copy the log into the database file while the writer commits. */
   | { readonly kind: 'checkpoint' }
   /** To the writer: the reader has done so. */
   | { readonly kind: 'checkpointed' }
-  /** Finish what came before, then let go of everything. */
+  /** Finish what came before, then release everything. */
   | { readonly kind: 'close' };
 
 export type FromThread =

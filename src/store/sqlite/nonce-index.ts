@@ -2,12 +2,12 @@ import { hash } from 'node:crypto';
 import type { Database, Statement } from 'better-sqlite3';
 import type { Job, Settled } from './batch.ts';
 
-/** The parts that the hash space is indexed in, one after the other; a part fits into a few pages. */
+/** The hash space is indexed in so many parts, one after the other; a part fits into a few pages. */
 const buckets = 1024;
 const hashBits = 48;
 const bucketSize = 2 ** hashBits / buckets;
 
-/** So many nonces wait in memory before they are indexed: enough that each index page takes several at once. */
+/** Nonces that wait in memory before they are indexed: enough that each index page takes several at once. */
 const defaultTailSize = 65_536;
 
 interface Round {
@@ -27,11 +27,11 @@ interface IndexStep {
  * Finds the rows of a nonce by its hash, without touching a page at random for each acceptance.
  *
  * Nonces are random, so a plain index of them dirties a page of its own for every new row: with one an acceptance cost
- * 76 µs, without any 47, with this 54. Rows are only appended; the newest are found in memory, and when enough have come
- * together they enter the index in the order of their hashes, a few pages with each batch.
+ * 76 µs, without any 47, with this 54. Rows are only appended; the newest are found in memory, and when enough have
+ * come together they enter the index in the order of their hashes, a few pages with each batch.
  *
- * What it yields are hints: whoever asks compares the row itself. So a row that was rolled back, purged or has the same
- * hash does no harm; all that counts is that no row is missing. One is either newer than `indexed_to`, and then read
+ * It yields hints: the caller compares the row itself. So a row that was rolled back or purged, or has the same hash by
+ * chance, does no harm; all that counts is that no row is missing. One is either newer than `indexed_to`, and then read
  * into memory at the start and held there from its insertion on, or it is in the index, which is raised in the same
  * transaction as `indexed_to`.
  */
@@ -75,7 +75,7 @@ export class NonceIndex {
     return recent === undefined ? indexed : [...indexed, ...recent];
   }
 
-  /** Starts a batch of `count` calls; yields what is to be indexed beside them, if anything is. */
+  /** Starts a batch of `count` calls; yields the indexing to do with them, if there is any. */
   begin(count: number): IndexStep | undefined {
     this.#added = [];
     if (this.#round === undefined && this.#held < this.#tailSize) return undefined;
@@ -90,14 +90,16 @@ export class NonceIndex {
     };
   }
 
-  /** Nothing of the batch is stored. Keeps a disk that stays full from filling the memory too. */
+  /** Tells that the batch was not stored. Keeps a disk that stays full from filling the memory too. */
   rolledBack(): void {
     const firstSeq = this.#lastSeq - this.#added.length + 1;
     for (const nonceHash of this.#added) this.#drop(bucketOf(nonceHash), nonceHash, (seq) => seq >= firstSeq);
     this.#added = [];
   }
 
-  /** Indexes whole buckets until `wanted` rows are done, faster than rows are added; yields the first bucket not done. */
+  /**
+   * Indexes whole buckets until `wanted` rows are done, faster than rows are added; yields the first bucket not done.
+   */
   #index({ lastSeq, bucket: first }: Round, wanted: number): number {
     let bucket = first;
     for (let done = 0; bucket < buckets && done <= wanted; bucket += 1) done += this.#writeBucket(bucket, lastSeq);
@@ -138,7 +140,7 @@ export class NonceIndex {
   }
 }
 
-/** A number that SQLite stores in six bytes. Cryptographic, so that nobody can make nonces meet in one bucket. */
+/** A number that SQLite stores in six bytes. A cryptographic hash, so that attackers cannot fill a single bucket. */
 export function hashOfNonce(flowId: string, triggerKey: string, nonce: string): number {
   return Number.parseInt(hash('sha256', `${flowId}\n${triggerKey}\n${nonce}`).slice(0, hashBits / 4), 16);
 }

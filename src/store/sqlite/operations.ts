@@ -72,7 +72,7 @@ import {
 } from './step-views.ts';
 import { prepareListSlotWaits } from './turns.ts';
 
-/** What members are called with in their thread, where that is not what the caller gave. */
+/** Arguments of members in their thread, where they differ from those of the caller. */
 interface Sent {
   accept: [acceptance: AcceptanceValues, body: Uint8Array];
   holdDelivery: [acceptance: AcceptanceValues, held: HeldValues, body: Uint8Array];
@@ -83,8 +83,8 @@ interface Sent {
 }
 
 /**
- * What members answer from their thread, where that is not what the caller gets. Values of flows cross threads as JSON text,
- * here and above: a clone would make an object of an exact number, and costs three times as much.
+ * Answers of members from their thread, where they differ from what the caller gets. Here and above, values of flows
+ * cross threads as JSON text: a clone would turn an exact number into an object, and costs three times as much.
  */
 interface Answered {
   holdDelivery: HoldResult | 'full';
@@ -96,7 +96,7 @@ interface Answered {
   readRunInput: AnsweredInput | LargeRunInput | undefined;
 }
 
-/** A run's input with its steps as JSON text; the trigger's body stays the bytes that it is. */
+/** A run's input with its steps as JSON text; the trigger's body stays bytes. */
 export interface AnsweredInput {
   readonly kind?: undefined;
   readonly trigger: RunInput['trigger'];
@@ -214,7 +214,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   forgetKey: { thread: 'writer', prepare: prepareForgetKey },
 };
 
-/** The thread that runs a member: a log in memory is seen by the connection that writes it alone. */
+/** The thread that runs a member: only the connection that writes a log in memory sees it. */
 export function threadOf(name: OperationName, { log }: StoreOptions): ThreadRole {
   const operation = operations[name];
   return operation.thread === 'reader' && operation.readsLog === true && log.inMemory ? 'writer' : operation.thread;
@@ -222,14 +222,14 @@ export function threadOf(name: OperationName, { log }: StoreOptions): ThreadRole
 
 export const operationNames = Object.keys(operations) as OperationName[];
 
-/** Prepared members by name; absent where this connection does not run the member. */
+/** Prepared members by name; absent if this connection does not run the member. */
 export type Runs = Readonly<Partial<Record<OperationName, (...args: never[]) => unknown>>>;
 
 export function prepareRuns(prepare: (name: OperationName) => Runs[OperationName]): Runs {
   return Object.fromEntries(operationNames.map((name) => [name, prepare(name)]));
 }
 
-/** Raises a number: on a full or read-only disk a transaction without a change would commit all the same. */
+/** Raises a number, because a transaction without a change would commit even on a full or read-only disk. */
 function preparePing(db: Database): () => void {
   const write = db.prepare('UPDATE pings SET count = count + 1');
   return () => {

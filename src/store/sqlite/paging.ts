@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { Page, PageQuery } from '../store.ts';
 
-/** A condition in SQL with the values that its question marks stand for. */
+/** A condition in SQL with the values of its question marks. */
 export interface Condition {
   readonly sql: string;
   readonly values: readonly (string | number)[];
@@ -33,7 +33,7 @@ export function holds(sql: string, isWanted: boolean | undefined): Condition | u
   return isWanted === true ? { sql, values: [] } : undefined;
 }
 
-/** The text stands somewhere in one of the columns, in any case. */
+/** One of the columns contains the text, in any case. */
 function contains(columns: readonly string[], text: string | undefined): Condition | undefined {
   if (text === undefined || text === '') return undefined;
   const pattern = `%${text.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
@@ -45,7 +45,9 @@ function contains(columns: readonly string[], text: string | undefined): Conditi
   };
 }
 
-/** A search looks through so many of the newest rows that the other filters leave: 14 ms of a million, half of it per 5000. */
+/**
+ * A search reads so many of the newest rows that match the other filters: 14 ms among a million, half of it per 5000.
+ */
 export const SEARCHED_ROWS = 10_000;
 
 const ID_BEGINNING = /^[0-9a-f]{8}[0-9a-f-]{0,28}$/;
@@ -62,8 +64,8 @@ export interface Searchable {
 }
 
 /**
- * The text stands in one of the columns, of the newest rows alone: a look through all of them takes seconds, and every
- * other question waits meanwhile. An id, or eight and more characters of its beginning, is found however old it is.
+ * One of the columns contains the text, among the newest rows only: searching all of them takes seconds, and every
+ * other query waits meanwhile. An id, or its first eight or more characters, is found however old it is.
  */
 export function searchIn(
   { table, key, order, columns, byId }: Searchable,
@@ -76,7 +78,7 @@ export function searchIn(
   const newest = `SELECT ${key} FROM (SELECT ${key} FROM ${table} ${filter.sql} ORDER BY ${order} LIMIT ${SEARCHED_ROWS})`;
   const beginning = text?.toLowerCase() ?? '';
   const isId = ID_BEGINNING.test(beginning);
-  // "g" comes after everything that an id may go on with.
+  // "g" sorts after every character that can follow in an id.
   const bounds = isId ? byId.flatMap(() => [beginning, `${beginning}g`]) : [];
   const candidates = [newest, ...(isId ? byId.map((sql) => `SELECT * FROM (${sql} LIMIT ${SEARCHED_ROWS})`) : [])];
   const isCandidate = { sql: `${key} IN (${candidates.join(' UNION ')})`, values: [...filter.values, ...bounds] };
@@ -84,8 +86,8 @@ export function searchIn(
 }
 
 /**
- * What a list reads. `page` has a `%where%` in it and takes a limit and an offset after the conditions' values; it reads
- * from the newest on where `%order%` is DESC, and from the oldest where it is ASC.
+ * What a list reads. `page` has a `%where%` in it and takes a limit and an offset after the conditions' values; it
+ * reads from the newest on where `%order%` is DESC, and from the oldest where it is ASC.
  */
 interface Listing<Row, Item> {
   readonly page: string;
@@ -112,10 +114,10 @@ export function preparePages<Row, Item>(
   const counts = prepare<{ total: number }>(count);
   return ({ query: { skip, take, includeTotal }, condition: { sql, values }, known }) => {
     const total = includeTotal === true ? (known ?? counts(sql).get(...values)?.total) : undefined;
-    // Where nothing is left, nothing is looked for: a filter that nothing matches would read every row.
+    // If no rows are left, do not search: a filter that matches nothing would read every row.
     const limit = known === undefined ? take : Math.min(take, known - skip);
     if (limit <= 0) return { items: [], total };
-    // Rows that are skipped are read all the same, so the nearer end is where to begin.
+    // SQLite reads the rows that it skips, so begin at the nearer end.
     const isOldNearer = known !== undefined && skip > known / 2;
     const rows = isOldNearer
       ? oldestFirst(sql).all(...values, limit, known - skip - limit)

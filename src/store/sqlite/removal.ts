@@ -6,12 +6,15 @@ import type { SqlValue } from './columns.ts';
 import type { LogOptions } from './messages.ts';
 
 /**
- * A slice ends with the row that brings its values to so much: freeing pages costs as much as writing them. 200 rows of
- * 1 KiB hold the writer for 3 ms, 1 MiB of values for 2 ms.
+ * A slice ends with the row that brings its values to this size: freeing pages costs as much as writing them. 200 rows
+ * of 1 KiB hold the writer for 3 ms, 1 MiB of values for 2 ms.
  */
 const SLICE_BYTES = 1024 * 1024;
 
-/** Tables with rows of a run, as they are emptied: the columns behind the run's id, and what their values weigh. */
+/**
+ * Tables with rows of a run, in the order of deletion: the key columns after the run's id, and the size of their
+ * values.
+ */
 const TABLES = [
   {
     name: 'attempts',
@@ -25,8 +28,8 @@ const TABLES = [
 ] as const;
 
 /**
- * A run is removed at once, and what belongs to it in as many slices as it takes: a loop's children are tens of
- * thousands of rows, and whoever waits for the writer waits for a slice.
+ * Removes a run at once, and its rows in as many slices as it takes: the children of a loop are tens of thousands of
+ * rows, and every other write waits for a slice.
  */
 export function preparePurgeRuns(db: Database): (purge: { before: number; maxRows: number }) => PurgedSlice {
   const empty = TABLES.map((table) => prepareEmpty(db, table));
@@ -121,7 +124,7 @@ function prepareForgetFigures(db: Database): (before: number) => void {
   const forget = [
     'DELETE FROM run_starts WHERE hour < ?',
     'DELETE FROM run_ends WHERE hour < ?',
-    // Flow by flow: the hour stands behind it in the key.
+    // Flow by flow, because the hour follows it in the key.
     "DELETE FROM run_durations WHERE flow_id IN (SELECT DISTINCT flow_id FROM run_totals UNION SELECT '') AND hour < ?",
   ].map((sql) => db.prepare<[number]>(sql));
   return (before) => {
@@ -129,7 +132,7 @@ function prepareForgetFigures(db: Database): (before: number) => void {
   };
 }
 
-/** Stats look back 720 hours; counts of older minutes are asked for no more. */
+/** Stats look back 720 hours; older minutes are never read. */
 const countedMinutes = 31 * 24 * 60;
 
 export function preparePurgeDeliveries(db: Database): (purge: { before: number; limit: number }) => number {
@@ -140,7 +143,7 @@ export function preparePurgeDeliveries(db: Database): (purge: { before: number; 
         WHERE received_at < ? AND NOT EXISTS (SELECT 1 FROM held_deliveries h WHERE h.delivery_id = d.id)
         ORDER BY received_at LIMIT ?)`);
   const purge = purgeFrom('deliveries');
-  // Where the log is in memory, what the database has is of an earlier setting: it grows old all the same.
+  // If the log is in memory, records in the database come from an earlier setting, and grow old too.
   const purgeStored = purgeFrom('main.deliveries');
   const forget = db.prepare<SqlValue[]>(`
     DELETE FROM delivery_counts
@@ -162,7 +165,7 @@ export function preparePurgeNonces(db: Database): (purge: { now: number; limit: 
   return ({ now, limit }) => purge.run(now, limit).changes;
 }
 
-/** So many free pages are left for what comes next: 8 MiB. */
+/** Free pages to keep for new rows: 8 MiB. */
 const sparePages = 1024;
 
 export function prepareReleaseSpace(db: Database): (request: { pages: number }) => number {
@@ -176,7 +179,7 @@ export function prepareReleaseSpace(db: Database): (request: { pages: number }) 
   };
 }
 
-/** A turn of the writer at the start, and a page of rows to delete from. */
+/** Rows deleted in one transaction at the start, and read at a time. */
 const chunkRows = 500;
 
 interface BoundedRow {
@@ -185,9 +188,9 @@ interface BoundedRow {
 }
 
 /**
- * Keeps the delivery log within its bounds at every commit: what a batch adds beyond them pushes out the oldest records
- * in the same transaction. In the database only records that started no run are bounded, so that no flood can push out
- * what was accepted; in memory all are. Counts of what is gone stay in the stats.
+ * Keeps the delivery log within its bounds at every commit: records beyond them push out the oldest ones in the same
+ * transaction. In the database only records that started no run are bounded, so that no flood can push out accepted
+ * deliveries; in memory all are. Counts of deleted records stay in the stats.
  */
 export function boundLog(db: Database, { inMemory, maxRows, maxBytes }: LogOptions): void {
   const measure = db.prepare<[], { rows: number; bytes: number }>('SELECT rows, bytes FROM refused_state');

@@ -87,7 +87,7 @@ export function prepareFindRun(db: Database): (runId: string) => RunDetail | und
   };
 }
 
-/** More runs that repeat one than anybody looks through. */
+/** More repeated runs than a person looks through. */
 const MAX_DERIVED = 500;
 
 export function prepareFindLineage(db: Database): (runId: string) => Lineage | undefined {
@@ -128,7 +128,7 @@ const stepColumns = `
   evaluation_trace AS evaluationTrace, attempt_count AS attemptCount, due_at AS dueAt, started_at AS startedAt,
   completed_at AS completedAt`;
 
-/** A clock that was set back makes no wait shorter than nothing. */
+/** Never negative, even if the clock was set back. */
 export const SLOT_WAIT = 'max(0, started_at - due_at) AS slotWaitMs';
 
 const attemptColumns = `

@@ -106,15 +106,15 @@ export function prepareFindIterations(db: Database): (query: Parameters<Store['f
   };
 }
 
-/** Characters of a value's JSON that stand for it where it is cut. */
+/** Characters of a value's JSON that replace it if it is cut. */
 const PREVIEW_CHARACTERS = 200;
-/** Attempts that a view shows of a step, the newest of them. */
+/** A view shows so many attempts of a step, the newest ones. */
 const MAX_ATTEMPTS = 100;
 
 const VALUES = ['input', 'output', 'evaluationTrace'] as const;
 type Value = (typeof VALUES)[number];
 
-/** A value as a row has it: whole, or its beginning and its size. */
+/** A value in a row: whole, or its beginning and its size. */
 type ValueColumns<Name extends string> = {
   readonly [Key in Name]: string | null;
 } & { readonly [Key in `${Name}Bytes`]: number | null } & { readonly [Key in `${Name}Preview`]: string | null };
@@ -127,7 +127,7 @@ type AttemptRow = Omit<Attempt, 'input' | 'output' | 'error'> & {
   readonly error: string | null;
 } & ValueColumns<'input' | 'output'>;
 
-/** SQL that reads a value only where it is no larger than @maxBytes. */
+/** SQL that reads a value only if it has at most @maxBytes. */
 function valueColumns(column: string, name: string): string {
   return `CASE WHEN octet_length(${column}) <= @maxBytes THEN ${column} END AS ${name},
     octet_length(${column}) AS ${name}Bytes,
@@ -159,7 +159,7 @@ export function preparePageSteps(db: Database): (query: Parameters<Store['pageSt
   };
 }
 
-/** The planned keys in their order, each with the keys of a loop's children behind it, then what no plan names. */
+/** The planned keys in their order, each followed by the keys of its loop's children, then keys that no plan names. */
 function inOrder(keys: readonly string[], planned: readonly string[]): string[] {
   const known = new Set(planned);
   const children = new Map<string, { readonly key: string; readonly segments: readonly string[] }[]>();
@@ -218,7 +218,7 @@ function prepareListViews(
   };
 }
 
-/** Hands out values until an answer holds as much as it may. */
+/** Shows whole values until an answer holds as many bytes as it may. */
 class Cutter {
   /** Of one value. */
   readonly maxBytes: number;

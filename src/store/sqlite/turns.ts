@@ -6,13 +6,13 @@ import type { StopTimes } from './control.ts';
 
 type Found = 'token' | 'attempt' | 'startedAt' | 'attemptStartedAt' | 'aloneMs' | 'resumed' | 'loop' | 'stop';
 
-/** A step that is due, with what a claim of it is made from. */
+/** A due step, with everything that its claim is made from. */
 export interface DueRow extends Omit<Claim, Found>, StopTimes {
   readonly status: StepStatus;
   readonly attemptCount: number;
   /** Processes that died while they ran it. */
   readonly deaths: number;
-  /** Null where no process holds it: it was given back, or its holder is known to be dead. */
+  /** Null if no process holds it: it was returned, or its holder is known to be dead. */
   readonly leaseToken: string | null;
   readonly wait: string | null;
 }
@@ -57,7 +57,7 @@ interface Turns {
   readonly isHeldBack: boolean;
 }
 
-/** Flows whose last turn is remembered; one that was forgotten comes first. */
+/** Flows whose last turn is remembered; a forgotten flow comes first. */
 const REMEMBERED_FLOWS = 10_000;
 
 /**
@@ -73,7 +73,7 @@ export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row:
   const listRows = db.prepare<[string, string, string, number], DueRow>(`
     ${DUE_ROWS} WHERE ${ORDINARY} AND s.status = ? AND s.flow_id = ? AND s.step_type = ?
     ORDER BY s.due_at, s.run_id, s.step_key LIMIT ?`);
-  // A turn that is undone with its transaction is remembered too: it costs the flow nothing but its place among equals.
+  // Also remembers a turn that is rolled back: that costs the flow no more than its place among equals.
   const lastTurns = new LRUCache<string, number>({ max: REMEMBERED_FLOWS });
   let turn = 0;
 
@@ -95,7 +95,7 @@ export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row:
         if (lane.rows.length === 0) lane.rows.push(...listRows.all(lane.status, lane.flowId, lane.stepType, chunk));
       }
       const dueAt = lane.rows[0]?.dueAt ?? Number.POSITIVE_INFINITY;
-      // Behind the lapsed leases come those that are held.
+      // After the lapsed leases come those that are still held.
       lane.dueAt = lane.status === 'Running' && dueAt > now ? Number.POSITIVE_INFINITY : dueAt;
     }
     return { claims, ...left(flows, { now, nextLapse }) };
@@ -139,7 +139,7 @@ function left(
   return { nextDueAt: Number.isFinite(nextDueAt) ? nextDueAt : null, isHeldBack };
 }
 
-// Counting reads a row for each step: what is counted costs a few milliseconds, and a million would take a second.
+// Counting reads a row for each step: so many take a few milliseconds, and a million would take a second.
 const COUNTED_OF_LANE = 1000;
 const COUNTED = 10_000;
 
@@ -149,7 +149,7 @@ export function prepareListSlotWaits(db: Database): (query: { now: number; dueBe
     SELECT count(*) AS count FROM (
       SELECT 1 FROM steps
       WHERE ${ORDINARY} AND status = 'Pending' AND flow_id = ? AND step_type = ? AND due_at <= ? LIMIT ?)`);
-  // A suspect that holds no lease waits itself.
+  // A suspect without a lease is waiting itself.
   const findAlone = db.prepare<[number], { runId: string; stepKey: string }>(`
     SELECT run_id AS runId, step_key AS stepKey FROM steps
     WHERE due_at > ? AND deaths >= 2 AND status = 'Running' AND lease_token IS NOT NULL ORDER BY due_at LIMIT 1`);
@@ -187,11 +187,11 @@ interface Waiting {
   readonly lanes: number;
   /** When the first lease of a running step ends. */
   readonly nextLapse: number;
-  /** Steps that hold a slot, those apart that must run alone. */
+  /** Steps that hold a slot, without those that must run alone. */
   readonly running: number;
 }
 
-/** Makes the function that lists flows with steps that wait to be started, with what they may run and what they do. */
+/** Makes the function that lists flows with steps that wait to start, with their limits and what they run. */
 function prepareListFlowTurns(db: Database): (now: number) => Waiting {
   const listLanes = prepareListLanes(db);
   const limitsOf = prepareLimitsOf(db);
@@ -238,7 +238,7 @@ interface RunningCount {
 }
 
 function prepareListLanes(db: Database) {
-  // One seek a lane: the next pair of flow and type behind the last one.
+  // One seek a lane: the next pair of flow and type after the last one.
   const nextLane = prepareNextLane(db);
   const listRunning = db.prepare<
     [number, number, number],
@@ -274,8 +274,8 @@ function prepareNextLane(db: Database): (flowId: string, stepType: string) => La
   const head = `
     SELECT flow_id AS flowId, step_type AS stepType, due_at AS dueAt FROM steps
     WHERE ${ORDINARY} AND status = 'Pending'`;
-  // Two seeks, for one by (flow_id, step_type) > (?, ?) reads all steps of the pair that it is to leave behind: a claim
-  // took 85 ms among a million due steps.
+  // Two seeks, because one by (flow_id, step_type) > (?, ?) reads all steps of the pair that it should skip: with it a
+  // claim took 85 ms among a million due steps.
   const findType = db.prepare<[string, string], LaneHead>(
     `${head} AND flow_id = ? AND step_type > ? ORDER BY step_type, due_at LIMIT 1`,
   );
@@ -288,7 +288,7 @@ function prepareNextLane(db: Database): (flowId: string, stepType: string) => La
 /** Manifests are parsed once for each revision; a revision never changes. */
 const KEPT_LIMITS = 1000;
 
-/** What a flow may run at once, by its newest revision: an operator who changes it means the runs in flight too. */
+/** What a flow may run at once, by its newest revision: an operator who changes the limit means runs in flight too. */
 function prepareLimitsOf(db: Database): (flowId: string) => Limits {
   const findRevision = db.prepare<[string], { revision: number }>('SELECT revision FROM flows WHERE id = ?');
   const findSnapshot = db.prepare<[string, number], { snapshot: string }>(

@@ -62,11 +62,13 @@ interface Service {
   close(): void;
 }
 
-/** A batch holds no more, so that its first caller waits for a commit of a bounded size. */
+/** The limits of a batch, so that its first caller waits for a commit of bounded size. */
 const maxCalls = 512;
 const maxBytes = 8 * 1024 * 1024;
 
-/** Answers what writes, in batches; where the store is in memory all that reads too, for no other connection sees it. */
+/**
+ * Runs operations that write, in batches. For a store in memory it runs reads too, since no other connection sees it.
+ */
 function openWriterService(path: string, options: StoreOptions): Service {
   const { db, watch, close } = openWriter(path);
   const isAlone = path === inMemory;
@@ -77,7 +79,7 @@ function openWriterService(path: string, options: StoreOptions): Service {
     if (operation.thread === 'writer') return operation.prepare(db, { index, held: options.held });
     return isAlone || threadOf(name, options) === 'writer' ? operation.prepare(db) : undefined;
   });
-  // Last of all that is counted in a batch: it goes by the counts.
+  // The last counter of a batch, because it relies on the others' counts.
   boundLog(db, options.log);
   const log = isAlone ? undefined : watchLog(db, () => send({ kind: 'logGrown' }));
   const runIndexed = withIndexing(prepareBatch(db, 'BEGIN IMMEDIATE'), index);
@@ -102,8 +104,8 @@ function openWriterService(path: string, options: StoreOptions): Service {
 }
 
 /**
- * Runs nothing once the database file is lost, and acknowledges nothing that may have been written into a lost one: it
- * looks before each batch and again between commit and answers. `tell` is called once.
+ * Runs nothing once the database file is lost, and acknowledges nothing that may have been written to a lost file: it
+ * checks before each batch and again between commit and answers. Calls `tell` once.
  */
 function withWatch(
   runBatch: (jobs: readonly Job[]) => Settled[],
@@ -126,7 +128,7 @@ function withWatch(
   };
 }
 
-/** Answers what reads, one call a transaction: a slow query makes nobody wait who was called before it. */
+/** Runs operations that read, one call a transaction, so that a slow query never delays the calls before it. */
 function openReaderService(path: string): Service {
   const { db, close } = openReader(path);
   const runs = prepareRuns((name) => {
@@ -151,7 +153,7 @@ function openReaderService(path: string): Service {
 interface CallQueueOptions {
   readonly runs: Runs;
   readonly runBatch: (jobs: readonly Job[]) => Settled[];
-  /** A batch ends after so many calls, or with the call whose body exceeds so many bytes. */
+  /** A batch ends after so many calls, or with the call that brings its bodies to so many bytes. */
   readonly maxCalls: number;
   readonly maxBytes: number;
 }
@@ -163,8 +165,8 @@ interface QueuedCall {
 }
 
 /**
- * Runs calls in batches that set their own pace: what arrives while one commits waits in the thread's port and is the
- * next one. No timer makes anybody wait for company.
+ * Runs calls in batches that set their own pace: calls that arrive while one commits wait in the thread's port and form
+ * the next one. No call waits for a timer.
  */
 class CallQueue {
   readonly #options: CallQueueOptions;
@@ -189,7 +191,7 @@ class CallQueue {
     this.#schedule();
   }
 
-  /** Runs all that was taken. */
+  /** Runs all calls taken so far. */
   drain(): void {
     while (this.#queue.length > 0) this.#runNext();
   }
@@ -253,9 +255,9 @@ interface LogWatch {
 /**
  * Keeps the write-ahead log short without making a commit wait for it.
  *
- * A thread of its own copies the log into the database file while commits go on. The log can only start over at its
- * beginning when all of it is copied, though, which never happens while commits go on: so once it is long, what
- * little the copy has missed is copied here, between two transactions.
+ * Another thread copies the log into the database file while commits go on. The log can start over only when all of it
+ * is copied, which never happens while commits go on. So once it is long, the writer copies the little that is missing
+ * itself, between two transactions.
  */
 function watchLog(db: Database, askForCheckpoint: () => void): LogWatch {
   const measure = db.prepare<[], LogState>('PRAGMA wal_checkpoint(NOOP)');
@@ -274,11 +276,11 @@ function watchLog(db: Database, askForCheckpoint: () => void): LogWatch {
   };
 }
 
-/** Copies what no reader holds back and waits for nobody. */
+/** Copies what no reader holds back, without waiting for readers. */
 function checkpoint(db: Database): void {
   try {
     db.pragma('wal_checkpoint(PASSIVE)');
   } catch {
-    // The log holds everything and is complete without its copy; its growth asks again.
+    // The log is complete without its copy; as it grows, it asks again.
   }
 }
