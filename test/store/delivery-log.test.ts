@@ -42,7 +42,7 @@ describe.each([
     expect(await store.findRedelivery(id(1))).toBeUndefined();
   });
 
-  test('a refused delivery is accepted once, whoever asks again', async () => {
+  test('accepts a refused delivery only once, however often it is redelivered', async () => {
     const store = await open();
     const again = (n: number) => {
       const acceptance = acceptanceOf(n);

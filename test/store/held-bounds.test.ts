@@ -32,7 +32,7 @@ test('no more deliveries are held than may be, and what is turned away leaves no
 test.each([
   ['one that is too large is not held', [5000], 6000, 0],
   ['several count together', [1000, 1000, 1000], 5000, 2],
-  ['a small one still fits beside a large one', [3000, 10, 3000], 6000, 2],
+  ['a small one still fits next to a large one', [3000, 10, 3000], 6000, 2],
 ])('%s', async (_name, sizes, maxBytes, expected) => {
   const { store, hold } = await drained({ maxRows: 100, maxBytes });
   const results = await Promise.allSettled(sizes.map((size, n) => hold(n + 1, size)));

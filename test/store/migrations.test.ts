@@ -38,13 +38,29 @@ function fill(db: Database): void {
   insert('revisions', revision);
   const delivery = { id: id(1), flow_id: flowId, trigger_key: 'github', received_at: T0, client_ip: '192.0.2.7' };
   insert('deliveries', {
-    ...{ ...delivery, mode: 'Enforce', rejected: 0, enforced: 0, status_code: 200, violations: '[]', body_bytes: 2 },
-    ...{ processing_ms: 1, run_id: id(1001), used_previous_key: 0, headers: '{}' },
+    ...delivery,
+    mode: 'Enforce',
+    rejected: 0,
+    enforced: 0,
+    status_code: 200,
+    violations: '[]',
+    body_bytes: 2,
+    processing_ms: 1,
+    run_id: id(1001),
+    used_previous_key: 0,
+    headers: '{}',
   });
   const run = { id: id(1001), flow_id: flowId, flow_name: 'Orders', flow_version: '1.0', revision: 1 };
   insert('runs', {
-    ...{ ...run, status: 'Running', trigger_key: 'github', trigger_type: 'webhook', delivery_id: id(1) },
-    ...{ started_at: T0, idempotency_key: 'key', trigger_headers: '{}', trigger_body: Buffer.from('{}') },
+    ...run,
+    status: 'Running',
+    trigger_key: 'github',
+    trigger_type: 'webhook',
+    delivery_id: id(1),
+    started_at: T0,
+    idempotency_key: 'key',
+    trigger_headers: '{}',
+    trigger_body: Buffer.from('{}'),
   });
   insert('idempotency_keys', { flow_id: flowId, trigger_key: 'github', key: 'key', run_id: id(1001), created_at: T0 });
   insert('steps', { run_id: id(1001), step_key: 'first', step_type: 'NoOp', status: 'Pending', due_at: T0 });
@@ -62,7 +78,13 @@ describe('a database of an earlier release', () => {
       onTestFinished(() => store.close());
       const [flow] = await store.listFlows();
       expect(flow).toEqual({
-        ...{ id: flowId, name: 'Orders', version: '1.0', revision: 1, isEnabled: true, createdAt: T0, updatedAt: T0 },
+        id: flowId,
+        name: 'Orders',
+        version: '1.0',
+        revision: 1,
+        isEnabled: true,
+        createdAt: T0,
+        updatedAt: T0,
       });
       expect(await store.findRevision(flowId, 1)).toMatchObject({ hash: 'h', snapshot: JSON.parse(snapshot) });
       expect((await store.listRevisions({ flowId, skip: 0, take: 9 }))?.items).toMatchObject([
@@ -133,7 +155,7 @@ test('migrations are numbered in their order', () => {
   expect(versions).toEqual([...new Set(versions)].sort((a, b) => a - b));
 });
 
-// A database that has one of these will not run it again: whoever changes the schema adds another.
+// A database that has one of these will not run it again: to change the schema, add another.
 test.each([
   [1, 'd07f98ff914e2118dfaa49859c0f2f2740093d098da3811abd0138bd293cf8f8'],
   [2, 'ff3ce35f8d3a88fff96624bac50b1bdfb5987ba1b0a15bfbe5e1d6b4649c85cf'],

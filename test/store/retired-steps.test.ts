@@ -58,7 +58,8 @@ it('lets a step go that was retired behind the last one, and what was retired be
   await run(house, last);
   house.clock.pass(DAY_MS);
   const idle: Graph = {
-    ...{ kept: say(), leaf: stepOf('NoOp', after('kept')) },
+    kept: say(),
+    leaf: stepOf('NoOp', after('kept')),
     twig: stepOf('NoOp', { ...after('leaf'), inputs: { retired: true } }),
   };
   await run(house, idle);

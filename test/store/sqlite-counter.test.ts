@@ -44,7 +44,7 @@ describe('what is counted', () => {
     expect(sums()).toEqual({ b: 1 });
   });
 
-  test('by jobs that failed is not counted, whatever ran before, beside and after them', () => {
+  test('does not count jobs that failed, whatever ran before, with or after them', () => {
     const job = fc.record({
       key: fc.constantFrom('a', 'b', 'c'),
       by: fc.integer({ min: -3, max: 3 }),

@@ -144,7 +144,7 @@ describe('the schema', () => {
   });
 });
 
-describe('what is no database of ours', () => {
+describe('a file that is not a database of ours', () => {
   test.each<[string, (path: string) => void, string]>([
     ['a file of something else', (path) => writeFileSync(path, 'x'.repeat(5000)), 'file is not a database'],
     ['a folder', (path) => mkdirSync(path), 'unable to open database file'],

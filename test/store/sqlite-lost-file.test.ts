@@ -31,7 +31,7 @@ describe('an open database whose file is touched', () => {
       },
     ],
     [
-      'is removed and made anew, empty',
+      'is removed and created again, empty',
       (path) => {
         rmSync(path);
         writeFileSync(path, '');

@@ -184,7 +184,7 @@ describe('what every start and every claim asks', () => {
   });
 });
 
-describe('a filter reads what it asks for and no row beside it', () => {
+describe('a filter reads only the rows that match it', () => {
   it.each<[OperationName, object, string]>([
     ['listDeliveries', {}, 'COVERING INDEX'],
     ['listDeliveries', { rejectedOnly: true }, 'COVERING INDEX deliveries_by_rejected (rejected=?)'],
@@ -199,7 +199,7 @@ describe('a filter reads what it asks for and no row beside it', () => {
       'COVERING INDEX deliveries_by_flow_reason (flow_id=? AND reason=?)',
     ],
     ['listRuns', {}, 'COVERING INDEX runs_by_time'],
-    // Nearly all succeed: there is no index for which each end of a run would pay.
+    // Nearly all succeed, so no index is worth a write at the end of each run.
     ['listRuns', { status: 'Succeeded' }, 'INDEX runs_by_time'],
     ['listRuns', { status: 'Failed' }, 'COVERING INDEX runs_by_status (status=?)'],
     ['listRuns', { flowId }, 'COVERING INDEX runs_by_flow (flow_id=?)'],

@@ -50,7 +50,7 @@ describe('the threads of a store', () => {
     expect(onFatal).toHaveBeenCalledTimes(1);
   });
 
-  test('closing is no death', async () => {
+  test('closing does not count as a death', async () => {
     const onFatal = vi.fn();
     const store = await openSqliteStore({ path: newPath(), onFatal });
     await store.close();

@@ -20,7 +20,7 @@ const KINDS = {
 export type KindOfStore = keyof typeof KINDS;
 export const KINDS_OF_STORES = Object.keys(KINDS) as KindOfStore[];
 
-/** Opens an empty store, which nobody has opened before. */
+/** Opens a new, empty store. */
 export function openKind(kind: KindOfStore, path: string): Promise<Store> {
   return openStore({ path, ...KINDS[kind] });
 }

@@ -77,7 +77,7 @@ export function acceptance({ open }: StoreUnderTest): void {
       const bodies = {
         'every byte': Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)),
         'no byte': Buffer.alloc(0),
-        'what is no UTF-8': Buffer.from([0xff, 0xfe, 0x00, 0xc3, 0x28]),
+        'bytes that are not UTF-8': Buffer.from([0xff, 0xfe, 0x00, 0xc3, 0x28]),
         'a slice of a large buffer': Buffer.alloc(1 << 20, 'x').subarray(777, 1777),
         '1 MiB': Buffer.alloc(1 << 20, 'payload '),
       };

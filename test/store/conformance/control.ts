@@ -4,7 +4,7 @@ import type { StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { claimAll, failed, finish, flowId, graphOf, id, minute, startRun, succeeded, T0 } from '../samples.ts';
 
-const nobody = id(999);
+const unknownRun = id(999);
 
 export function control({ open }: StoreUnderTest): void {
   describe('cancelling a run', () => {
@@ -16,7 +16,10 @@ export function control({ open }: StoreUnderTest): void {
         run: { runId, flowId, startedAt: T0, completedAt: T0 + 5 },
       });
       expect(await store.findRun(runId)).toMatchObject({
-        ...{ status: 'Cancelled', completedAt: T0 + 5, cancelReason: 'wrong order', cancelRequestedAt: T0 + 5 },
+        status: 'Cancelled',
+        completedAt: T0 + 5,
+        cancelReason: 'wrong order',
+        cancelRequestedAt: T0 + 5,
       });
       expect(await claimAll(store, T0 + minute)).toEqual([]);
     });
@@ -35,17 +38,17 @@ export function control({ open }: StoreUnderTest): void {
       expect(await store.findRun(runId)).toMatchObject({ status: 'Cancelled', completedAt: T0 + 2 });
     });
 
-    test('says so of a run that has ended, and of one that nobody knows', async () => {
+    test('reports a run that has ended, and an unknown one', async () => {
       const store = await open();
       const runId = await startRun(store, graphOf({ a: [] }));
       await finishAll(store, 'Succeeded');
       expect(await store.cancelRun({ runId, reason: null, at: T0 })).toEqual({ kind: 'ended', status: 'Succeeded' });
-      expect(await store.cancelRun({ runId: nobody, reason: null, at: T0 })).toEqual({ kind: 'unknown' });
+      expect(await store.cancelRun({ runId: unknownRun, reason: null, at: T0 })).toEqual({ kind: 'unknown' });
     });
   });
 
   describe('retrying a failed step', () => {
-    test('goes on with the run: its attempts are kept, what it skipped is planned anew', async () => {
+    test('goes on with the run: keeps its attempts, and plans skipped steps again', async () => {
       const store = await open();
       const runId = await startRun(store, graphOf({ a: [], b: ['a'] }));
       await finishAll(store, 'Failed');
@@ -70,7 +73,7 @@ export function control({ open }: StoreUnderTest): void {
         stepStatus: 'Pending',
       });
       expect(await store.retryStep({ runId, stepKey: 'x', at: T0 })).toEqual({ kind: 'unknownStep' });
-      expect(await store.retryStep({ runId: nobody, stepKey: 'a', at: T0 })).toEqual({ kind: 'unknownRun' });
+      expect(await store.retryStep({ runId: unknownRun, stepKey: 'a', at: T0 })).toEqual({ kind: 'unknownRun' });
       const stopped = await startRun(store, graphOf({ a: [], b: [] }), { id: id(101), revision: 2 });
       const claims = (await claimAll(store)).filter((claim) => claim.runId === stopped);
       const [first] = claims;
@@ -141,7 +144,7 @@ export function control({ open }: StoreUnderTest): void {
 
     test('is refused where every iteration ended well and together they left too much; the limit of the run stays', async () => {
       const store = await open();
-      const graph: Graph = { ...handledLoop, ...graphOf({ beside: [] }) };
+      const graph: Graph = { ...handledLoop, ...graphOf({ parallel: [] }) };
       const runId = await startRun(store, graph, { timeoutAt: T0 + minute });
       await finishStep(store, 'each', { kind: 'loop', items: Array.from({ length: 9 }, () => 1), concurrency: 9 });
       const large = 'x'.repeat(1024 * 1024 - 2);
@@ -154,7 +157,7 @@ export function control({ open }: StoreUnderTest): void {
         error: loop?.error,
       });
       expect(await store.findRun(runId)).toMatchObject({ status: 'Running', timeoutAt: T0 + minute });
-      await finishStep(store, 'beside', succeeded());
+      await finishStep(store, 'parallel', succeeded());
       expect(await store.findRun(runId)).toMatchObject({ status: 'Failed' });
       expect(await store.retryStep({ runId, stepKey: 'each', at: T0 })).toMatchObject({ kind: 'nothingToRetry' });
       expect(await store.findRun(runId)).toMatchObject({ status: 'Failed', timeoutAt: T0 + minute });

@@ -95,9 +95,9 @@ export function deliveries({ open, seeded }: StoreUnderTest): void {
         ['a detail', 'clock is', [5]],
         ['a detail in any case, beyond ASCII too', 'GRÜSSE', [7]],
         ['a run id', 'RUN-77', [6]],
-        ['a percent sign, which stands for itself', '100%', [7]],
-        ['an underscore, which stands for itself', 'k_x', []],
-        ['a backslash, which stands for itself', 'a\\b', [8]],
+        ['a percent sign, taken literally', '100%', [7]],
+        ['an underscore, taken literally', 'k_x', []],
+        ['a backslash, taken literally', 'a\\b', [8]],
         ['nothing', '', [8, 7, 6, 5, 4, 3, 2, 1]],
         ['what is nowhere', 'nowhere', []],
       ])('by part of %s', async (_name, search, expected) => {

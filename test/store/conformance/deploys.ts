@@ -50,12 +50,28 @@ export function deploys({ open }: StoreUnderTest): void {
         total: 2,
         items: [
           {
-            ...{ flowId, revision: 2, version: '1.0', hash: deployOf(two).hash, createdAt: T0 + 1, source: 'api' },
-            ...{ findings: [finding], overrides: ['caution'], runs: 0, runsInFlight: 0 },
+            flowId,
+            revision: 2,
+            version: '1.0',
+            hash: deployOf(two).hash,
+            createdAt: T0 + 1,
+            source: 'api',
+            findings: [finding],
+            overrides: ['caution'],
+            runs: 0,
+            runsInFlight: 0,
           },
           {
-            ...{ flowId, revision: 1, version: '1.0', hash: deployOf(one).hash, createdAt: T0, source: 'folder' },
-            ...{ findings: [], overrides: [], runs: 0, runsInFlight: 0 },
+            flowId,
+            revision: 1,
+            version: '1.0',
+            hash: deployOf(one).hash,
+            createdAt: T0,
+            source: 'folder',
+            findings: [],
+            overrides: [],
+            runs: 0,
+            runsInFlight: 0,
           },
         ],
       });
@@ -96,7 +112,8 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await store.applyDeploys(deploys)).toEqual({ kind: 'outdated', flowId });
       expect(await store.listFlows()).toEqual([]);
       expect(await store.applyDeploys([other, planned(two)])).toMatchObject({
-        ...{ kind: 'applied', flows: [{ id: 'another flow' }, { id: flowId }] },
+        kind: 'applied',
+        flows: [{ id: 'another flow' }, { id: flowId }],
       });
     });
 
@@ -133,7 +150,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await store.readLiveFlow(flowId)).toEqual(nothing);
     });
 
-    test('names runs in flight, oldest first, with where they stand', async () => {
+    test('names runs in flight, oldest first, with the status of their steps', async () => {
       const store = await open();
       const graph = graphOf({ a: [], b: ['a'], c: ['b'] });
       await startRun(store, graph, { id: id(102), startedAt: T0 + 2 });
@@ -145,11 +162,17 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(live.runsInFlight).toBe(2);
       expect(live.runs).toEqual([
         {
-          ...{ id: id(101), revision: 1, triggerKey: 'github', startedAt: T0 + 1 },
+          id: id(101),
+          revision: 1,
+          triggerKey: 'github',
+          startedAt: T0 + 1,
           steps: { a: { status: 'Succeeded', isWaiting: false }, b: { status: 'Pending', isWaiting: false } },
         },
         {
-          ...{ id: id(102), revision: 1, triggerKey: 'github', startedAt: T0 + 2 },
+          id: id(102),
+          revision: 1,
+          triggerKey: 'github',
+          startedAt: T0 + 2,
           steps: { a: { status: 'Pending', isWaiting: true } },
         },
       ]);
@@ -255,7 +278,7 @@ export function deploys({ open }: StoreUnderTest): void {
     };
     const kinds = async (results: Promise<{ kind: string }>[]) => (await Promise.all(results)).map(({ kind }) => kind);
 
-    test('lets nobody hand over another key than the one learnt before, until that is forgotten', async () => {
+    test('accepts no other key than the one learnt before, until that is forgotten', async () => {
       const store = await open();
       const learn = (triggerKey: string, secret: string) =>
         store.learnKey({

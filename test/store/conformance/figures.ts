@@ -30,12 +30,22 @@ export function figures({ open }: StoreUnderTest): void {
       const counts = await store.countDeliveries({ since: T0 + 5, recentSince: T0 + hour });
       expect(counts).toHaveLength(2);
       expect(counts).toContainEqual({
-        ...{ flowId, triggerKey: 'github', reason: null, rejected: false },
-        ...{ count: 2, recent: 1, usedPreviousKey: 1 },
+        flowId,
+        triggerKey: 'github',
+        reason: null,
+        rejected: false,
+        count: 2,
+        recent: 1,
+        usedPreviousKey: 1,
       });
       expect(counts).toContainEqual({
-        ...{ flowId: null, triggerKey: null, reason: 'ip_denied', rejected: true },
-        ...{ count: 1, recent: 0, usedPreviousKey: 0 },
+        flowId: null,
+        triggerKey: null,
+        reason: 'ip_denied',
+        rejected: true,
+        count: 1,
+        recent: 0,
+        usedPreviousKey: 0,
       });
     });
 

@@ -48,10 +48,13 @@ export function holds({ open }: StoreUnderTest): void {
       const store = await drained(open);
       await store.holdDelivery(acceptanceOf(1, { nonce: aNonce(), idempotencyKey: 'key' }));
       expect(await store.holdDelivery(acceptanceOf(2, { nonce: aNonce() }))).toEqual({
-        ...{ kind: 'replayed', runId: id(1001), hasSameBody: true },
+        kind: 'replayed',
+        runId: id(1001),
+        hasSameBody: true,
       });
       expect(await store.holdDelivery(acceptanceOf(3, { idempotencyKey: 'key' }))).toMatchObject({
-        ...{ kind: 'duplicate', runId: id(1001) },
+        kind: 'duplicate',
+        runId: id(1001),
       });
       expect(await deliveryIds(store)).toEqual([id(3), id(1)]);
       await resume(store);
@@ -127,9 +130,20 @@ export function holds({ open }: StoreUnderTest): void {
       const released = await release(store);
       expect(released.runs).toEqual([
         {
-          ...{ id: id(1001), flowId, flowName: 'Orders', flowVersion: '2.0', revision: 2, status: 'Running' },
-          ...{ triggerKey: 'github', triggerType: 'webhook', deliveryId: id(1), sourceRunId: null },
-          ...{ startedAt: T0 + minute, completedAt: null, timeoutAt: null, traceparent: '00-1-2-01' },
+          id: id(1001),
+          flowId,
+          flowName: 'Orders',
+          flowVersion: '2.0',
+          revision: 2,
+          status: 'Running',
+          triggerKey: 'github',
+          triggerType: 'webhook',
+          deliveryId: id(1),
+          sourceRunId: null,
+          startedAt: T0 + minute,
+          completedAt: null,
+          timeoutAt: null,
+          traceparent: '00-1-2-01',
           steps: [{ stepKey: 'other', stepType: 'NoOp', dueAt: T0 + minute }],
         },
       ]);

@@ -146,7 +146,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await finish(store, b, succeeded())).toBeDefined();
     });
 
-    test('renewed leases last longer; what is no longer held is told', async () => {
+    test('renews leases, and names those no longer held', async () => {
       const store = await open();
       await startRun(store, graphOf({ a: [], b: [], c: [] }));
       const [a, b, c] = await claimAll(store);

@@ -72,7 +72,7 @@ export function runs({ open }: StoreUnderTest): void {
       ['part of a trigger key', { search: 'NIGHT' }, [6]],
       ['part of a delivery id', { search: 'DELIVERY-3' }, [3]],
       ['a search within a status', { status: 'Running', search: 'orders' }, [6]],
-      ['a percent sign, which stands for itself', { search: '%' }, []],
+      ['a percent sign, taken literally', { search: '%' }, []],
     ])('are filtered by %s, and so is their total', async (_name, filter, expected) => {
       const store = await open();
       await startAll(store, [

@@ -4,8 +4,14 @@ import type { StoreUnderTest } from '../conformance.ts';
 import { aRun, deployOf, flowId, graphOf, id, minute, runIds, T0 } from '../samples.ts';
 
 const schedule: ScheduleRecord = {
-  ...{ flowId, triggerKey: 'nightly', cron: '0 3 * * *', timeZone: 'Europe/Berlin' },
-  ...{ cronOverride: null, isPaused: false, nextAt: T0, lastAt: null },
+  flowId,
+  triggerKey: 'nightly',
+  cron: '0 3 * * *',
+  timeZone: 'Europe/Berlin',
+  cronOverride: null,
+  isPaused: false,
+  nextAt: T0,
+  lastAt: null,
 };
 const tick = { flowId, triggerKey: 'nightly', dueAt: T0, nextAt: T0 + minute, at: T0 + 3 };
 const nightlyRun = (n: number) => aRun({ id: id(n), triggerKey: 'nightly', triggerType: 'cron' });

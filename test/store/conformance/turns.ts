@@ -26,7 +26,7 @@ export function turns({ open }: StoreUnderTest): void {
       },
     );
 
-    test('two flows with much to do share the slots, whoever came first', async () => {
+    test('two flows with much to do share the slots, whichever came first', async () => {
       const store = await open();
       for (let n = 0; n < 40; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
       for (let n = 40; n < 80; n += 1) await due(store, { n, flowId: quiet, dueAt: T0 + 1 });
@@ -156,9 +156,9 @@ export function turns({ open }: StoreUnderTest): void {
       const [suspect] = await claimAll(store, T0 + 10);
       await due(store, { n: 7, flowId: quiet, dueAt: T0 + 5 });
       const request = { now: T0 + 11, leasedUntil: T0 + 2 * minute, limit: 9 };
-      const beside = await store.claimDue(request);
-      expect(beside.claims).toMatchObject([{ flowId: quiet }]);
-      expect(beside.nextDueAt).toBe(T0 + 10 + minute);
+      const others = await store.claimDue(request);
+      expect(others.claims).toMatchObject([{ flowId: quiet }]);
+      expect(others.nextDueAt).toBe(T0 + 10 + minute);
       const lapsed = await store.claimDue({ ...request, now: T0 + 10 + minute });
       expect(lapsed.claims).toMatchObject([{ stepKey: suspect?.stepKey, attempt: (suspect?.attempt ?? 0) + 1 }]);
     });

@@ -4,7 +4,10 @@ import type { StoreUnderTest } from '../conformance.ts';
 import { claimAll, finish, graphOf, id, minute, retryAt, startRun, succeeded, T0 } from '../samples.ts';
 
 const waiting = (change: { dueAt?: number | null; signalName?: string | null }): StepResult => ({
-  ...{ kind: 'waiting', state: { asked: 1 }, dueAt: null, signalName: null },
+  kind: 'waiting',
+  state: { asked: 1 },
+  dueAt: null,
+  signalName: null,
   ...change,
 });
 
@@ -98,7 +101,7 @@ export function waits({ open }: StoreUnderTest): void {
       expect(await store.listSignals(runId)).toHaveLength(1);
     });
 
-    test('to a run that has ended, or that nobody knows, is refused', async () => {
+    test('refuses a signal to a run that has ended, or to an unknown run', async () => {
       const store = await open();
       const runId = await startRun(store, graphOf({ a: [] }));
       await finish(store, await claimOne(store), succeeded());
@@ -110,7 +113,11 @@ export function waits({ open }: StoreUnderTest): void {
   describe('a loop', () => {
     const graph = {
       each: {
-        ...{ type: 'ForEach', inputs: {}, runAfter: {}, forEach: [], concurrencyLimit: 2 },
+        type: 'ForEach',
+        inputs: {},
+        runAfter: {},
+        forEach: [],
+        concurrencyLimit: 2,
         steps: { child: { type: 'NoOp', inputs: {}, runAfter: {} } },
       },
     };
