@@ -36,7 +36,7 @@ const ATTENTION_KINDS = [
   'preset_doubtful',
 ] as const;
 
-export type AttentionKind = (typeof ATTENTION_KINDS)[number];
+type AttentionKind = (typeof ATTENTION_KINDS)[number];
 
 export const attentionSchema = z
   .object({

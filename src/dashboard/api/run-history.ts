@@ -88,7 +88,7 @@ interface RunHistory {
  * The newest `take` events of a run, oldest first. They are derived from the rows of the run, so that they cannot
  * contradict them. `moments` must hold at least `take` items, if there are so many.
  */
-export function runEvents({ run, moments, signals }: RunHistory, take: number): z.output<typeof runEventSchema>[] {
+function runEvents({ run, moments, signals }: RunHistory, take: number): z.output<typeof runEventSchema>[] {
   const others: Happened[] = [
     { at: run.startedAt, rank: 0, type: 'run.started', stepKey: null, message: `Started by ${run.triggerKey}` },
     ...signals.map(signalEvent),

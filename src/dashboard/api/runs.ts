@@ -37,7 +37,7 @@ export const triggerSchema = z.object({
   triggerHeaders: z.record(z.string(), z.string()).describe('Values of headers that may hold a credential redacted.'),
 });
 
-export const runDetailSchema = runSchema
+const runDetailSchema = runSchema
   .extend({
     ...triggerSchema.shape,
     steps: z.array(stepSchema).describe(`The first ${MAX_STEPS}; the others are at …/steps.`),
@@ -161,7 +161,7 @@ export function runView(run: Run): z.output<typeof runSchema> {
   };
 }
 
-export function triggerView({ trigger: { body, contentType, headers } }: RunDetail): z.output<typeof triggerSchema> {
+function triggerView({ trigger: { body, contentType, headers } }: RunDetail): z.output<typeof triggerSchema> {
   const parsed = parseBody(body, contentType ?? undefined);
   // A body that cannot be read as a value, such as JSON nested thousands of levels deep, is shown as text.
   const triggerBody = 'value' in parsed ? parsed.value : Buffer.from(body).toString('utf8');

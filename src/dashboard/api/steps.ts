@@ -57,7 +57,7 @@ export const stepSchema = z
 type StepAnswer = z.output<typeof stepSchema>;
 
 /** How much of its values an answer shows; a whole value is at `…/steps/{key}/output`. */
-export const VALUE_LIMITS = { valueBytes: 64 * 1024, answerBytes: 4 * 1024 * 1024 } as const;
+const VALUE_LIMITS = { valueBytes: 64 * 1024, answerBytes: 4 * 1024 * 1024 } as const;
 /** Steps on a page: the default and the most. */
 export const MAX_STEPS = 500;
 export const MAX_KEY_CHARACTERS = 1000;
@@ -197,7 +197,7 @@ export async function stepPage(
   return { items, total: page.total };
 }
 
-export function stepView(row: StepView): StepAnswer {
+function stepView(row: StepView): StepAnswer {
   return {
     ...row,
     attempts: row.attempts.map((attempt) => ({
@@ -211,7 +211,7 @@ export function stepView(row: StepView): StepAnswer {
   };
 }
 
-export function unreachedView(run: RunDetail, stepKey: string, stepType: string): StepAnswer {
+function unreachedView(run: RunDetail, stepKey: string, stepType: string): StepAnswer {
   const { completedAt, ...unreached } = unreachedIn(run);
   return {
     runId: run.id,

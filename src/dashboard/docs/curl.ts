@@ -2,7 +2,7 @@ import type { DashboardAccess } from '../../config/settings.ts';
 import type { DashboardServices } from '../services.ts';
 
 /** Values for the parameters of paths and queries: real ones if the service has some. */
-export interface PathExamples {
+interface PathExamples {
   readonly flowId: string;
   readonly runId: string;
   readonly deliveryId: string;
@@ -28,7 +28,7 @@ const QUERIES: Readonly<Record<string, string>> = {
 
 const NO_LOGIN = /^\/(health|flows\/api\/webhook)\//;
 
-export interface CurlRequest {
+interface CurlRequest {
   readonly operationId: string;
   readonly method: string;
   readonly path: string;
