@@ -25,7 +25,7 @@ it('every run in flight is named once, newest first, however many there are', as
   expect((await active()).map((run) => run.id)).toEqual(accepted.map(({ run }) => run.id).reverse());
 });
 
-it('a run that ends between two parts is left out, and none beside it', async () => {
+it('leaves out only a run that ends between two parts', async () => {
   const parts = [];
   for await (const part of activeRunsJson(dashboard.store)) {
     if (parts.length === 1) await dashboard.store.cancelRun({ runId: id(1000 + 1), reason: null, at: T0 });
@@ -37,7 +37,7 @@ it('a run that ends between two parts is left out, and none beside it', async ()
   expect(new Set(listed).size).toBe(listed.length);
 });
 
-it('a store that fails is an error and no half of an answer', async () => {
+it('a failing store is an error, not half an answer', async () => {
   const listRuns = () => Promise.reject(new StoreUnavailableError('gone'));
   const broken = await startDashboard({ store: { ...dashboard.store, listRuns } });
   expect((await broken.app.inject('/flows/api/runs/active')).json()).toMatchObject({ statusCode: 503 });

@@ -9,12 +9,23 @@ const calm: Situation = { now: NOW, flows: [], triggers: [], schedules: [], ende
 const wait = { flowId: ORDERS_ID, limit: null, count: 40, isMore: false, oldestDueAt: NOW - 42_000 };
 const waiting = { kind: 'steps_waiting_for_slot', link: `/flows/runs?status=Running&flowId=${ORDERS_ID}` } as const;
 const schedule = {
-  ...{ flowId: ORDERS_ID, triggerKey: 'hourly', cron: '0 * * * *', timeZone: 'UTC', cronOverride: null },
-  ...{ isPaused: false, isDraining: false, nextAt: NOW + HOUR_MS, lastAt: NOW, jobId: 'job', flowName: 'orders' },
+  flowId: ORDERS_ID,
+  triggerKey: 'hourly',
+  cron: '0 * * * *',
+  timeZone: 'UTC',
+  cronOverride: null,
+  isPaused: false,
+  isDraining: false,
+  nextAt: NOW + HOUR_MS,
+  lastAt: NOW,
+  jobId: 'job',
+  flowName: 'orders',
 };
 const delivered = {
   ...({ flowId: ORDERS_ID, triggerKey: 'shop', reason: 'signature_mismatch', rejected: true } as const),
-  ...{ count: 20, recent: 20, usedPreviousKey: 0 },
+  count: 20,
+  recent: 20,
+  usedPreviousKey: 0,
 };
 const failed = { flowId: ORDERS_ID, status: 'Failed', count: 2 } as const;
 
@@ -156,21 +167,25 @@ describe('GET /flows/api/attention', () => {
   });
   afterAll(() => dashboard.close());
 
-  it('names each trigger that lets pass what it cannot verify, and why', async () => {
+  it('names each trigger that accepts unverified deliveries, and why', async () => {
     const items = (await dashboard.app.inject('/flows/api/attention')).json();
     expect(items).toEqual([
       {
-        ...{ kind: 'trigger_not_enforced', severity: 'warning', link: `/flows/flows/${ORDERS_ID}` },
+        kind: 'trigger_not_enforced',
+        severity: 'warning',
+        link: `/flows/flows/${ORDERS_ID}`,
         message: 'orders/unreachable is open: mode Audit, no signature scheme',
       },
       {
-        ...{ kind: 'trigger_not_enforced', severity: 'warning', link: `/flows/flows/${HOOK_ONLY_ID}` },
+        kind: 'trigger_not_enforced',
+        severity: 'warning',
+        link: `/flows/flows/${HOOK_ONLY_ID}`,
         message: 'hook only/hook is open: mode Audit, unrecognised scheme "no-such-scheme"',
       },
     ]);
   });
 
-  it('names refusals that rise, runs that failed and deliveries to a flow that is disabled', async () => {
+  it('names rising refusals, failed runs and deliveries to a disabled flow', async () => {
     for (let each = 0; each < 20; each += 1) await dashboard.app.inject(orderDelivery('{}', { key: 'wrong' }));
     await dashboard.app.inject(orderDelivery('{}'));
     const { claims } = await dashboard.store.claimDue({ now: NOW, leasedUntil: NOW + 1000, limit: 10 });
@@ -187,7 +202,7 @@ describe('GET /flows/api/attention', () => {
     ]);
   });
 
-  it('says that the store cannot be written instead of failing with it', async () => {
+  it('reports a store that is not writable instead of failing', async () => {
     const ping = () => Promise.reject(new StoreUnavailableError('disk full'));
     const broken = await startDashboard({ store: { ...dashboard.store, ping } });
     expect(await kinds(broken)).toEqual([['store_unavailable', '/health/ready']]);

@@ -160,7 +160,7 @@ describe('credentials', () => {
     expect((await ask('both', { method, url })).statusCode).toBe(401);
   });
 
-  it('every operation of the OpenAPI document but health and the receive endpoint is in the list above', async () => {
+  it('the list above has every operation of the OpenAPI document except health and the receive endpoint', async () => {
     const document = (
       await ask('token', { url: '/flows/api/openapi.json', headers: { authorization: `Bearer ${TOKEN}` } })
     ).json();
@@ -181,7 +181,7 @@ describe('credentials', () => {
     expect((await dashboard?.app.inject(orderDelivery('{}')))?.statusCode).toBe(200);
   });
 
-  it('after a wrong login the next one waits, longer each time, a missing one never, and a right one starts anew', async () => {
+  it('after a wrong login the next one waits longer each time; a missing one never waits, a right one resets the delay', async () => {
     const wrong = { url: '/flows/api/runs', headers: { authorization: basic(USER, 'guess') } };
     dashboards.get('basic')?.clock.advance(16 * 60_000);
     await ask('basic', { url: '/flows/api/runs', headers: { authorization: basic(USER, PASSWORD) } });
@@ -196,7 +196,7 @@ describe('credentials', () => {
     expect(waits).toEqual([100, 200, 400, 100]);
   });
 
-  it('a browser that has a login stored cannot be made to change something by another site', async () => {
+  it('another site cannot make a browser with a stored login change something', async () => {
     const headers = { authorization: basic(USER, PASSWORD), 'sec-fetch-site': 'cross-site' };
     const response = await ask('basic', { method: 'POST', url: `/flows/api/flows/${ORDERS_ID}/disable`, headers });
     expect(response.json()).toMatchObject({ statusCode: 403, reason: 'cross_site' });
@@ -204,7 +204,7 @@ describe('credentials', () => {
   });
 });
 
-it('of a hundred wrong logins that come at once one is looked at; a few wait, the others are told to come back', async () => {
+it('of a hundred concurrent wrong logins one is compared, a few wait, the others are told to come back', async () => {
   const dashboard = await startDashboard({ access: accesses.token, wait: () => new Promise(() => {}) });
   const base = await dashboard.app.listen({ host: '127.0.0.1', port: 0 });
   const stop = new AbortController();
@@ -287,7 +287,7 @@ describe('delays of failed logins', () => {
     expect(looks()).toBe(before + 1);
   });
 
-  it('hold for all guesses that come at once: one is looked at, the others wait for their turn', async () => {
+  it('apply to concurrent guesses: one is compared, the others wait for their turn', async () => {
     const { guess, pass, looks } = waitingRoom();
     const guesses = Array.from({ length: 200 }, () => guess('192.0.2.1'));
     await pass(0);
@@ -298,7 +298,7 @@ describe('delays of failed logins', () => {
     expect(looks()).toBeLessThanOrEqual(17);
   });
 
-  it('let no address guess faster, whatever the accounts, and count an IPv6 /64 as one', async () => {
+  it('limit each address across accounts, and count an IPv6 /64 as one address', async () => {
     const inAMinute = async (address: (n: number) => string) => {
       const { guess, pass, looks } = waitingRoom();
       for (let second = 0; second < 60; second += 1) {
@@ -323,7 +323,7 @@ describe('delays of failed logins', () => {
     expect(await guess('192.0.2.1', 'ops', true)).toBe('right');
   });
 
-  it('are not shortened for whoever shares the address by others who log in', async () => {
+  it('are not shortened when others at the same address log in', async () => {
     const { guess, pass, looks } = waitingRoom();
     for (let n = 0; n < 30; n += 1) {
       void guess('192.0.2.1', 'ops');
@@ -342,7 +342,7 @@ describe('delays of failed logins', () => {
     expect(looks() - before - rights).toBeLessThanOrEqual(11);
   });
 
-  it('remember so many addresses and no more', async () => {
+  it('remember a bounded number of addresses', async () => {
     const { guess, pass, looks } = waitingRoom();
     await guess('first');
     for (let each = 0; each < 10_000; each += 1) await guess(`address ${each}`);

@@ -70,7 +70,7 @@ describe('one delivery', () => {
     });
   });
 
-  it('of a wrong signature says why and that Enforce refused it', async () => {
+  it('with a wrong signature says why and that Enforce refused it', async () => {
     await dashboard.app.inject(orderDelivery('{"order":2}', { key: 'wrong' }));
     const [newest] = await get('/flows/api/webhooks/recent?rejectedOnly=true&take=1');
     expect(newest).toMatchObject({

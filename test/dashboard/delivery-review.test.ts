@@ -20,7 +20,7 @@ async function refuse(body: string, options: Parameters<typeof orderDelivery>[1]
 }
 
 describe('the story of a delivery', () => {
-  it('tells every gate, and what the signature was made over', async () => {
+  it('shows the result of every gate and what the signature covers', async () => {
     const id = await refuse('{"order":1}');
     const { story, hints, signature, redeliveredAs } = await get(`/flows/api/webhooks/${id}`);
     expect(outcomes(story)).toEqual([
@@ -71,7 +71,7 @@ describe('a dry run', () => {
   const dryRun = (delivery: ReturnType<typeof orderDelivery>, name = 'orders') =>
     dashboard.app.inject({ ...delivery, url: `/flows/api/webhooks/dry-run/${name}` });
 
-  it('judges what it gets, and creates nothing', async () => {
+  it('judges the request and creates nothing', async () => {
     expect((await dryRun(orderDelivery('{"order":1}'))).json()).toMatchObject({
       flowId: ORDERS_ID,
       triggerKey: 'shop',
@@ -89,7 +89,7 @@ describe('a dry run', () => {
     expect((await get('/flows/api/webhooks/stats')).total).toBe(0);
   });
 
-  it('of nothing is a 404', async () => {
+  it('of an unknown webhook is a 404', async () => {
     expect((await dryRun(orderDelivery('{}'), 'nobody')).json()).toMatchObject({
       statusCode: 404,
       reason: 'unknown_flow',
@@ -103,7 +103,7 @@ describe('a dry run', () => {
 });
 
 describe('a redelivery', () => {
-  it('accepts what passes now, once, with its exact bytes, and refers to the first', async () => {
+  it('accepts a delivery that passes now, once, with its exact bytes, and refers to the first', async () => {
     await dashboard.catalog.setEnabled(ORDERS_ID, false);
     const body = '{"n":12345678901234567890,  "é":1}';
     const id = await refuse(body, {});
@@ -130,7 +130,7 @@ describe('a redelivery', () => {
     expect(await get('/flows/api/runs')).toHaveLength(1);
   });
 
-  it('refuses what still fails, and accepts it by force, which its record says', async () => {
+  it('refuses a delivery that still fails; force accepts it, and its record says so', async () => {
     const id = await refuse('{"order":1}');
     const refused = await post(`/flows/api/webhooks/${id}/redeliver`);
     expect(refused).toMatchObject({ outcome: 'refused', reason: 'signature_mismatch', runId: null });
@@ -146,7 +146,7 @@ describe('a redelivery', () => {
     });
   });
 
-  it('starts one run however many ask at once', async () => {
+  it('starts one run for concurrent requests', async () => {
     const id = await refuse('{"order":1}');
     const asked = Array.from({ length: 8 }, () => post(`/flows/api/webhooks/${id}/redeliver`, { force: true }));
     const answers = await Promise.all(asked);
@@ -155,7 +155,7 @@ describe('a redelivery', () => {
     expect(await get('/flows/api/runs')).toHaveLength(1);
   });
 
-  it('never forces what no run could read, nor into a disabled flow', async () => {
+  it('never forces an unreadable delivery, nor one to a disabled flow', async () => {
     const broken = await refuse('{"order":', {});
     const id = await refuse('{"order":1}');
     expect(await post(`/flows/api/webhooks/${broken}/redeliver`, { force: true })).toMatchObject({
@@ -169,7 +169,7 @@ describe('a redelivery', () => {
     });
   });
 
-  it('is not for what was accepted, nor for what is unknown', async () => {
+  it('is refused for accepted and for unknown deliveries', async () => {
     await dashboard.app.inject(orderDelivery('{}'));
     const { id, runId } = await newest();
     expect(await post(`/flows/api/webhooks/${id}/redeliver`)).toMatchObject({ outcome: 'not possible', runId });
@@ -210,7 +210,7 @@ describe('a redelivery', () => {
 });
 
 describe('readiness', () => {
-  it('says by trigger and gate what Enforce refuses, with examples', async () => {
+  it('counts by trigger and gate what Enforce refuses, with examples', async () => {
     const id = await refuse('{"order":1}');
     await dashboard.app.inject(orderDelivery('{"order":2}'));
     const [shop, unreachable, hook] = await get('/flows/api/webhooks/readiness?hours=1');

@@ -30,14 +30,14 @@ const nothingAfterValidate = { ...ORDERS, steps: withoutAnnounce };
 const waiting = { ...ORDERS.steps, wait: { type: 'WaitForSignal', inputs: { signalName: 'go' } } };
 
 describe('a deploy over HTTP', () => {
-  it('of what is deployed changes nothing', async () => {
+  it('of the deployed manifest changes nothing', async () => {
     expect(await put(ORDERS)).toMatchObject({
       status: 200,
       answer: { flowId: ORDERS_ID, action: 'unchanged', class: 'safe', revision: 1, findings: [], refusal: null },
     });
   });
 
-  it('is told in advance and not done where only that is asked for', async () => {
+  it('is only planned with dryRun', async () => {
     const changed = { ...ORDERS, version: '1.3.0' };
     const { status, answer } = await put(changed, '?dryRun=true');
     expect({ status, action: answer.action, revision: answer.revision }).toEqual({
@@ -64,7 +64,7 @@ describe('a deploy over HTTP', () => {
     expect((await put(ORDERS)).answer).toMatchObject({ action: 'updated', class: 'caution', revision: 3 });
   });
 
-  it('with a caution waits for the runs in flight, names them, and applies where that is allowed', async () => {
+  it('with a caution is refused while runs are in flight, names them, and applies if allowed', async () => {
     const { runId } = (await request('POST', `${url}/trigger`)).answer;
     const changed = {
       ...ORDERS,
@@ -110,7 +110,7 @@ describe('a deploy over HTTP', () => {
     expect((await request('GET', `/flows/api/flows/${UNKNOWN_ID}`)).status).toBe(404);
   });
 
-  it('tells what a check would warn of', async () => {
+  it('reports the warnings of a check', async () => {
     const id = '00000000-0000-4000-8000-000000000002';
     const triggers = { hook: { type: 'webhook', inputs: { webhookIpAllowList: '0.0.0.0-255.255.255.255' } } };
     const { status, answer } = await request('PUT', `/flows/api/flows/${id}`, {
@@ -145,7 +145,7 @@ describe('a deploy over HTTP', () => {
     expect(await revisions()).toEqual(before);
   });
 
-  it('refuses the masked manifest that it shows: a mask is no key', async () => {
+  it('refuses the masked manifest that it shows: a mask is not a key', async () => {
     const { manifest } = (await request('GET', url)).answer;
     const { status, answer } = await put(manifest);
     expect(status).toBe(400);
@@ -158,7 +158,7 @@ describe('a deploy over HTTP', () => {
     expect((await put(ORDERS, query)).status).toBe(400);
   });
 
-  it('answers no secret, whatever it is asked', async () => {
+  it('never answers a secret', async () => {
     for (const query of ['?dryRun=true', '?allow=caution,breaking']) {
       expect(JSON.stringify((await put({ ...ORDERS, version: query }, query)).answer)).not.toContain('canary');
     }
@@ -169,7 +169,10 @@ describe('a deploy over HTTP', () => {
 describe('revisions', () => {
   it('show one with its manifest, and where two differ', async () => {
     expect((await request('GET', `${url}/revisions/1`)).answer).toMatchObject({
-      ...{ flowId: ORDERS_ID, revision: 1, version: '1.2.0', manifest: { name: 'orders' } },
+      flowId: ORDERS_ID,
+      revision: 1,
+      version: '1.2.0',
+      manifest: { name: 'orders' },
     });
     const { answer } = await request('GET', `${url}/revisions/1/diff/2`);
     expect(answer).toMatchObject({ flowId: ORDERS_ID, from: 1, to: 2 });
@@ -199,7 +202,7 @@ describe('revisions', () => {
 describe('a drain', () => {
   const drainUrl = `${url}/drain`;
 
-  it('stops every trigger, shows the runs that are left, and is done with the last', async () => {
+  it('stops every trigger, shows the remaining runs, and is done when the last ends', async () => {
     await put({ ...ORDERS, steps: waiting }, '?allow=caution');
     const { runId } = (await request('POST', `${url}/trigger`)).answer;
     expect((await request('GET', drainUrl)).answer).toMatchObject({ draining: false, since: null, done: false });
@@ -211,7 +214,8 @@ describe('a drain', () => {
 
     expect(await request('POST', `${url}/trigger`)).toMatchObject({ status: 403, answer: { reason: 'flow_disabled' } });
     expect(await request('POST', '/flows/api/webhook/orders', '{}')).toMatchObject({
-      ...{ status: 403, answer: { reason: 'flow_disabled' } },
+      status: 403,
+      answer: { reason: 'flow_disabled' },
     });
     const job = `/flows/api/schedules/flow-${ORDERS_ID}-hourly`;
     expect((await request('POST', `${job}/trigger`)).status).toBe(403);
@@ -229,7 +233,7 @@ describe('a drain', () => {
     expect((await request('POST', `${url}/trigger`)).status).toBe(200);
   });
 
-  it('leaves paused what an operator had paused', async () => {
+  it('leaves schedules paused that an operator had paused', async () => {
     const job = `/flows/api/schedules/flow-${ORDERS_ID}-hourly`;
     await request('POST', `${job}/pause`);
     await request('POST', drainUrl);

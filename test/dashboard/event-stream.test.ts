@@ -42,7 +42,7 @@ it('streams deliveries and runs as they happen', async () => {
   for (const [, data = ''] of events) expect(JSON.parse(data.slice('data: '.length)).runId).toBe(runId);
 });
 
-it('streams one run alone where one is named', async () => {
+it('streams only the run that is named', async () => {
   const { dashboard, reader } = await watch(`?runId=${UNKNOWN_ID}`);
   await dashboard.app.inject(orderDelivery('{}'));
   await dashboard.app.close();

@@ -79,7 +79,7 @@ describe('every operation', () => {
     }
   });
 
-  it('refuses an id that is no GUID, by name', async () => {
+  it('refuses an id that is not a GUID, by name', async () => {
     for (const row of rows) {
       for (const { name } of row.parameters.filter(
         ({ in: place, schema }) => place === 'path' && schema.format === 'uuid',
@@ -93,7 +93,7 @@ describe('every operation', () => {
     }
   });
 
-  it('does not know an id that nobody has, but for the one that creates what it is given', async () => {
+  it('answers an unknown id with 404, except the one that creates flows', async () => {
     const single = rows.filter(({ path }) => path.includes('{'));
     const known = single.filter(({ statuses }) => !statuses.includes('404'));
     expect(known.map(({ method, path }) => `${method} ${path}`)).toEqual(['PUT /flows/api/flows/{id}']);
@@ -109,7 +109,7 @@ describe('every operation', () => {
     }
   });
 
-  it('refuses a GUID, a number, a flag and a time that are none, and numbers beyond their range', async () => {
+  it('refuses invalid GUIDs, numbers, flags and times, and numbers beyond their range', async () => {
     let asked = 0;
     for (const row of rows) {
       for (const { name, schema } of query(row)) {
@@ -168,7 +168,7 @@ describe('methods', () => {
     }
   });
 
-  it('any other is a 405 that names those there are', async () => {
+  it('any other is a 405 that names the known ones', async () => {
     for (const path of new Set(rows.map(({ path }) => path).filter((path) => path.startsWith('/flows/')))) {
       const own = rows.filter((row) => row.path === path);
       const url = own[0]?.url ?? '';
@@ -203,7 +203,7 @@ describe('a browser on another site', () => {
     }
   });
 
-  it('may embed no answer: each carries the strict policy', async () => {
+  it('may not embed an answer: each carries the strict policy', async () => {
     for (const row of rows.filter(({ path }) => !path.endsWith('/stream'))) {
       const { headers } = await ask(row, row.url);
       expect({ path: row.path, ...headers }).toMatchObject({

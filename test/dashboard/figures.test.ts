@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => dashboard.close());
 
 describe('deliveries over time', () => {
-  it('are counted by the hour, empty ones included, of all flows or of one', async () => {
+  it('are counted by the hour, including empty hours, for all flows or one', async () => {
     await dashboard.app.inject(orderDelivery('{"order":1}'));
     await dashboard.app.inject(orderDelivery('{"order":2}', { key: 'wrong' }));
     dashboard.clock.advance(3_600_000);

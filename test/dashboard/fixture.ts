@@ -78,7 +78,7 @@ export interface TestDashboard {
 }
 
 /**
- * The service as it is built, with a clock of the test's and a store in memory. It does not listen, so no step runs.
+ * The service as it is built, with a clock of the test's and a store in memory. It does not listen, so steps do not run.
  * `overrides` replaces what the dashboard works with; a reload reads `folder`.
  */
 export async function startDashboard(

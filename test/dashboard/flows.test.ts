@@ -66,7 +66,7 @@ const hookOnlyTrigger = {
 };
 
 describe('flows', () => {
-  it('shows each webhook as it is in force: where it is reached, the scheme that verifies, the mode', async () => {
+  it('shows each webhook as it is in force: its address, scheme and mode', async () => {
     const [hookOnly, listed] = await get('/flows/api/flows');
     expect(hookOnly).toMatchObject({ id: HOOK_ONLY_ID, triggers: [hookOnlyTrigger] });
     expect(listed).toEqual(orders);
@@ -101,7 +101,7 @@ describe('flows', () => {
   });
 });
 
-describe('what runs of a flow came to', () => {
+describe('the run counts of a flow', () => {
   it('counts those in flight and those that ended in the last day, each flow for itself', async () => {
     const ids = [1, 2, 3].map((n) => `019aa000-0000-7000-8000-00000000000${n}`);
     const started = { flowId: ORDERS_ID, startedAt: NOW - 3_600_000 };
@@ -128,7 +128,7 @@ describe('a command to send a sample with', () => {
     await other.close();
   });
 
-  it('is none where code verifies: only its publisher can sign', async () => {
+  it('is absent if a verifier in code decides: only its publisher can sign', async () => {
     const verifiers = describeSchemes(createSchemeRegistry()).map((scheme) => ({
       ...scheme,
       kind: 'verifier' as const,

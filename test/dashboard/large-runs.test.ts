@@ -55,7 +55,7 @@ async function looped(outputs: readonly string[], left = outputs.length): Promis
 }
 
 describe('a run with large values', () => {
-  it('is shown with their beginnings and lengths, and marks what it cut', async () => {
+  it('shows their beginnings and lengths, and marks what it cut', async () => {
     const runId = await looped([LARGE, 'small']);
     const length = Buffer.byteLength(JSON.stringify(LARGE));
     const cut = { truncated: true, length, preview: JSON.stringify(LARGE).slice(0, 200) };
@@ -68,7 +68,7 @@ describe('a run with large values', () => {
     expect((await ask(`${runId}/steps/lines.0.price`)).body).toMatchObject({ output: cut, truncated: true });
   });
 
-  it('gives each of them whole and on its own', async () => {
+  it('gives each value whole on its own', async () => {
     const runId = await looped([LARGE]);
     const { body, headers } = await ask(`${runId}/steps/lines.0.price/output`);
     expect(body).toBe(LARGE);
@@ -80,7 +80,7 @@ describe('a run with large values', () => {
     expect((await ask(`${runId}/steps/lines.0.price/input`)).body).toEqual({ of: 'lines.0.price' });
   });
 
-  it('leaves null where a step has left nothing or was not reached, and has no such step as it never will', async () => {
+  it('gives null for a step without output or not reached yet, and 404 for an unknown step', async () => {
     const runId = await looped([]);
     expect((await ask(`${runId}/steps/ship/output`)).body).toBeNull();
     expect(await ask(`${runId}/steps/nobody/output`)).toMatchObject({ status: 404, body: { reason: 'unknown_step' } });
@@ -91,7 +91,7 @@ describe('a run with large values', () => {
     });
   });
 
-  it('comes in pages, the first of them bare', async () => {
+  it('comes in pages, as a bare array by default', async () => {
     const runId = await looped(['a', 'b', 'c']);
     const { body: all } = await ask(`${runId}/steps`);
     expect(all.map(({ stepKey }: { stepKey: string }) => stepKey)).toEqual([
@@ -110,7 +110,7 @@ describe('a run with large values', () => {
     expect((await ask(`${runId}/steps?take=501`)).status).toBe(400);
   });
 
-  it('that left more than a loop keeps says why it cannot be retried', async () => {
+  it('whose output exceeds what a loop keeps says why it cannot be retried', async () => {
     const mebibyte = 'x'.repeat(1024 * 1024 - 2);
     const runId = await looped(Array.from({ length: 9 }, () => mebibyte));
     expect((await ask(`${runId}/steps/lines`)).body).toMatchObject({
@@ -127,7 +127,7 @@ describe('a run with large values', () => {
 });
 
 describe('a cancelled run', () => {
-  it('has no step that is pending, in no view of it', async () => {
+  it('has no pending step in any view', async () => {
     const runId = await looped(['a', 'b'], 1);
     expect((await ask(`${runId}/cancel`, 'POST')).status).toBe(200);
     const views = [

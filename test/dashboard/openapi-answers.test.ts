@@ -52,7 +52,7 @@ describe('every route', () => {
     expect(served.sort()).toEqual([...described, ...hidden].sort());
   });
 
-  it('is asked below for something that it does, and for something that it refuses where it can', () => {
+  it('is asked below for a success and, if it can refuse, for a refusal', () => {
     const asked = Object.fromEntries(operations.map(({ operation }) => [operation.operationId, operation.responses]));
     expect(Object.keys(asked).sort()).toEqual([...Object.keys(examples), ...streams].sort());
     const lacking = Object.entries(examples).filter(([name, rows]) => {
@@ -93,13 +93,13 @@ describe('an answer is as the document says', () => {
     const [type = '', content] = Object.entries(found.operation.responses[status]?.content ?? {})[0] ?? [];
     expect(response.headers['content-type']).toContain(type);
     if (content === undefined) throw new Error(`${name} does not say that it answers ${status}`);
-    // GUIDs are lower-case, whoever wrote them in whatever case.
+    // GUIDs are lower-case, in whatever case they were written.
     expect(response.body).not.toMatch(/"(?=[^"]*[A-F])[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"/);
     const answer = type === 'application/json' ? response.json() : response.body;
     expect(validator(content.schema).safeParse(answer).error).toBeUndefined();
   });
 
-  it('a bare list and the items of a page are not empty here, so that their schemas were asked', async () => {
+  it('bare lists and pages are not empty here, so that the schemas of their items are checked', async () => {
     for (const path of [
       '/webhooks/recent',
       '/runs',
@@ -120,7 +120,7 @@ describe('an answer is as the document says', () => {
     for (const other of ['2026-11-21 12:00', '1763726400000', '']) expect(time.safeParse(other).success).toBe(false);
   });
 
-  it('a stream of events is one', async () => {
+  it('the stream of events has its content type', async () => {
     const base = await dashboard.app.listen({ host: '127.0.0.1', port: 0 });
     const stop = new AbortController();
     const response = await fetch(`${base}${api}/events/stream`, { signal: stop.signal });

@@ -82,7 +82,7 @@ describe('the OpenAPI document', () => {
     expect(needed.sort()).toEqual(['changeCron', 'deployFlow', 'deployFlows']);
   });
 
-  it('refuses, as used here, an answer with a field too many or too few', () => {
+  it('the validator used here refuses an answer with a field too many or too few', () => {
     const control = validator(
       document.paths['/flows/api/runs/{id}/control']?.get?.responses[200]?.content['application/json']?.schema ?? {},
     );
@@ -95,7 +95,7 @@ describe('the OpenAPI document', () => {
 });
 
 describe('the page of the API', () => {
-  it('lists every operation, with no script and nothing from elsewhere', async () => {
+  it('lists every operation, without scripts or external resources', async () => {
     const response = await dashboard.app.inject('/flows/api/docs');
     expect(response.headers['content-type']).toBe('text/html; charset=utf-8');
     for (const [path, methods] of Object.entries(document.paths)) {
@@ -110,7 +110,7 @@ describe('the page of the API', () => {
     expect(response.body).not.toMatch(/<script|\son\w+=|style=|(src|href)="(?!openapi\.json"|#\w+")|url\(|@import/i);
   });
 
-  it('shows each operation as a command that does it here and now', async () => {
+  it('shows each operation as a command that works here', async () => {
     await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${LOOPING_ID}/trigger` });
     const { body } = await dashboard.app.inject('/flows/api/docs');
     const shells = [...body.matchAll(/<pre class="shell">(.*?)<\/pre>/gs)].map(([, text = '']) =>
@@ -128,7 +128,9 @@ describe('the page of the API', () => {
         sent,
         status: (await dashboard.app.inject(url.slice('http://127.0.0.1:3000'.length))).statusCode,
       }).toEqual({
-        ...{ url, sent: undefined, status: 200 },
+        url,
+        sent: undefined,
+        status: 200,
       });
     }
   });

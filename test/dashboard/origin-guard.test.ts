@@ -121,14 +121,14 @@ describe('without credentials', () => {
     expect((await ask('loopback on 127.0.0.1', 'GET', headers)).statusCode).toBe(200);
   });
 
-  it('health answers whatever the host, for who probes it knows no name', async () => {
+  it('health answers to any host name, because probes use addresses', async () => {
     const response = await open
       .get('loopback on 127.0.0.1')
       ?.app.inject({ url: '/health/live', headers: { host: 'pod-7' } });
     expect(response?.statusCode).toBe(200);
   });
 
-  it('lets pass what browsers and command lines send', async () => {
+  it('accepts requests as browsers and command lines send them', async () => {
     const headers = {
       host: 'localhost:3000',
       accept: '*/*',
@@ -150,7 +150,7 @@ describe('without credentials', () => {
     expect((await ask('loopback on 127.0.0.1', 'GET', headers)).statusCode).toBe(200);
   });
 
-  it('refuses a rebound name, and what a proxy brings in, on a real socket', async () => {
+  it('refuses a rebound name and a proxied request on a real socket', async () => {
     const dashboard = await startDashboard();
     try {
       await dashboard.app.listen({ host: '127.0.0.1', port: 0 });

@@ -91,7 +91,7 @@ describe('the files of the page', () => {
     }
   });
 
-  it('name no file that is not there', async () => {
+  it('name only files that exist', async () => {
     const known = new Set(scripts());
     for (const url of known) {
       const { body } = await get(url);
@@ -119,7 +119,7 @@ describe('the files of the page', () => {
     expect(decode(encoded.rawPayload).toString()).toBe(plain.body);
   });
 
-  it('are not sent again to who has them', async () => {
+  it('are not sent again to a browser that has them', async () => {
     const url = scripts()[0] ?? '';
     const first = await get(url, { 'accept-encoding': 'br' });
     const again = await get(url, { 'accept-encoding': 'br', 'if-none-match': String(first.headers.etag) });
@@ -176,7 +176,7 @@ describe('where the dashboard has credentials', () => {
     },
   );
 
-  it('shows the page, and its files, to who has them', async () => {
+  it('shows the page and its files only with credentials', async () => {
     const page = await guarded.app.inject({ url: '/flows', headers: { authorization } });
     expect(page.statusCode).toBe(200);
     const file = await guarded.app.inject({ url: scripts()[0] ?? '', headers: { authorization } });

@@ -61,7 +61,7 @@ export interface Populated {
   goOn(): void;
   /** Starts a run; yields its id. */
   triggered(flowId: string): Promise<string>;
-  /** Writes the only manifest of the folder that is read anew. */
+  /** Writes the only manifest of the folder that is read again. */
   inFolder(manifest: object): Promise<void>;
   close(): Promise<void>;
 }

@@ -34,7 +34,8 @@ interface Row {
 }
 
 const signed = (scheme: string, inputs: WebhookInputs = {}): WebhookInputs => ({
-  ...{ webhookSignatureScheme: scheme, webhookHmacKey: KEY },
+  webhookSignatureScheme: scheme,
+  webhookHmacKey: KEY,
   ...inputs,
 });
 
@@ -62,19 +63,27 @@ const ROWS: Record<string, Row> = {
   },
   'is not signed': { status: 401, reason: 'signature_missing', inputs: signed('GitHub') },
   'has no signature in form': {
-    ...{ status: 401, reason: 'signature_malformed', inputs: signed('GitHub') },
+    status: 401,
+    reason: 'signature_malformed',
+    inputs: signed('GitHub'),
     headers: { 'x-hub-signature-256': 'sha256=zz' },
   },
   'is signed with another key': {
-    ...{ status: 401, reason: 'signature_mismatch', inputs: signed('GitHub') },
+    status: 401,
+    reason: 'signature_mismatch',
+    inputs: signed('GitHub'),
     headers: github('another body'),
   },
   'cannot be verified for want of a key': {
-    ...{ status: 401, reason: 'key_not_configured', headers: github() },
+    status: 401,
+    reason: 'key_not_configured',
+    headers: github(),
     inputs: { webhookSignatureScheme: 'GitHub' },
   },
   'is signed with SHA-1': {
-    ...{ status: 401, reason: 'sha1_not_allowed', inputs: signed('GitHubLegacy') },
+    status: 401,
+    reason: 'sha1_not_allowed',
+    inputs: signed('GitHubLegacy'),
     headers: { 'x-hub-signature': `sha1=${hex(BODY, 'sha1')}` },
   },
   'meets a verifier that fails': { status: 401, reason: 'verifier_error', inputs: signed('Partner') },
@@ -85,11 +94,15 @@ const ROWS: Record<string, Row> = {
     headers: { 'x-slack-signature': `v0=${hex(BODY)}` },
   },
   'has a time that is none': {
-    ...{ status: 401, reason: 'timestamp_malformed', inputs: signed('Slack', { webhookRequireTimestamp: true }) },
+    status: 401,
+    reason: 'timestamp_malformed',
+    inputs: signed('Slack', { webhookRequireTimestamp: true }),
     headers: slack('soon'),
   },
   'is too old': {
-    ...{ status: 401, reason: 'timestamp_skew', inputs: signed('Slack', { webhookReplayToleranceSeconds: 300 }) },
+    status: 401,
+    reason: 'timestamp_skew',
+    inputs: signed('Slack', { webhookReplayToleranceSeconds: 300 }),
     headers: slack('1000000000'),
   },
   'was accepted before': {
@@ -120,7 +133,8 @@ beforeAll(async () => {
   await workspace.writeManifest('hooks.json', manifest);
   app = await buildApp({
     settings: { enforcementMode: 'Enforce', maxBodyBytes: 1000, databaseUrl: 'sqlite::memory:' },
-    ...{ folder: workspace.folder, logger: pino({ level: 'silent' }) },
+    folder: workspace.folder,
+    logger: pino({ level: 'silent' }),
     extensions: { verifiers: [{ name: 'Partner', verify: () => Promise.reject(new Error('out of order')) }] },
   });
   await app.fastify.ready();
@@ -134,7 +148,7 @@ afterAll(async () => {
 function fits(status: number, answer: unknown): void {
   const schema = operation.responses[status]?.content?.['application/json']?.schema;
   if (schema === undefined) throw new Error(`the document has no answer ${status}`);
-  // The last of several shapes stands for what publishers want to read, which is anything.
+  // The last of several shapes is anything that publishers want to read.
   const shapes = schema.anyOf?.slice(0, -1) ?? [schema];
   const wrong = shapes.map(
     (shape) => z.fromJSONSchema(shape as Parameters<typeof z.fromJSONSchema>[0]).safeParse(answer).error,
@@ -147,7 +161,8 @@ function fits(status: number, answer: unknown): void {
 
 async function send({ method = 'POST', headers, body = BODY, slug }: Row, at: number) {
   return app.fastify.inject({
-    ...{ method, url: `/flows/api/webhook/${slug ?? `hook-${at}`}` },
+    method,
+    url: `/flows/api/webhook/${slug ?? `hook-${at}`}`,
     headers: { 'content-type': 'application/json', ...headers },
     ...(method === 'POST' && { body }),
   });

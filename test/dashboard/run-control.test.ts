@@ -33,7 +33,7 @@ const failed: StepResult = { kind: 'failed', error: { code: 'no', message: 'no',
 const succeeded: StepResult = { kind: 'succeeded', output: null };
 
 describe('cancel', () => {
-  it('ends a run at once where nothing of it runs, and its control says so', async () => {
+  it('ends a run at once if no step of it is running, and its control says so', async () => {
     expect(await post(`/flows/api/runs/${runId}/cancel`, { reason: 'wrong order' })).toEqual({
       status: 200,
       body: { success: true, message: 'The run is cancelled', accepted: true, closedImmediately: true },
@@ -47,7 +47,7 @@ describe('cancel', () => {
     expect(await post(`/flows/api/runs/${runId}/cancel`)).toMatchObject({ status: 409, body: { reason: 'run_ended' } });
   });
 
-  it('waits for a step that runs', async () => {
+  it('waits for a running step', async () => {
     const now = dashboard.clock.now();
     const { claims } = await dashboard.store.claimDue({ now, leasedUntil: now + 60_000, limit: 10 });
     const [claim] = claims;
@@ -60,7 +60,7 @@ describe('cancel', () => {
 });
 
 describe('retry', () => {
-  it('makes a failed step due again, forgets what was skipped after it, and keeps its attempts', async () => {
+  it('makes a failed step due again, plans skipped steps again, and keeps its attempts', async () => {
     await endDue(failed);
     expect((await get(`/flows/api/runs/${runId}`)).body).toMatchObject({ status: 'Failed' });
     const url = `/flows/api/runs/${runId}/steps/validate/retry`;
@@ -107,8 +107,8 @@ describe('rerun', () => {
   });
 });
 
-describe('what happened to a run', () => {
-  it('is told in order', async () => {
+describe('the history of a run', () => {
+  it('is in order', async () => {
     dashboard.clock.advance(1000);
     await endDue(failed);
     const { body } = await get(`/flows/api/runs/${runId}/events`);
@@ -130,7 +130,7 @@ describe('what happened to a run', () => {
 });
 
 describe('figures', () => {
-  it('count runs by what became of them', async () => {
+  it('count runs by how they ended', async () => {
     await endDue(failed);
     await post(`/flows/api/flows/${ORDERS_ID}/trigger`, {});
     expect((await get('/flows/api/runs/stats')).body).toEqual({
@@ -225,7 +225,7 @@ it('a signal that no step waits for is refused by name', async () => {
   expect(await post(url, {})).toMatchObject({ status: 404, body: { reason: 'unknown_signal' } });
 });
 
-it('a signal that is nested beyond what expressions read is refused', async () => {
+it('a signal nested deeper than expressions read is refused', async () => {
   const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth));
   const url = `/flows/api/runs/${runId}/signals/approve`;
   expect(await post(url, nested(257))).toMatchObject({

@@ -92,7 +92,7 @@ describe('the outline of a run', () => {
 });
 
 describe('what started a run', () => {
-  it('is told without its steps', async () => {
+  it('is shown without its steps', async () => {
     const { body } = await get(`${runId}/trigger`);
     expect(body).toEqual({ triggerBody: null, triggerHeaders: expect.any(Object) });
     expect((await get(`${UNKNOWN_ID}/trigger`)).status).toBe(404);
@@ -100,7 +100,7 @@ describe('what started a run', () => {
 });
 
 describe('the events of a run', () => {
-  it('come all together, or the newest of them', async () => {
+  it('come all or only the newest', async () => {
     const sequences = async (query: string) => {
       const { body } = await get(`${runId}/events${query}`);
       return (body as { sequence: number }[]).map(({ sequence }) => sequence);

@@ -46,7 +46,7 @@ async function finish(number: number, at: number) {
 }
 
 describe('a list of runs', () => {
-  it('is newest first, in the shape of a run and without what one run adds', async () => {
+  it('is newest first, each without the details of a single run', async () => {
     await store(1);
     await store(2, {}, { flowId: HOOK_ONLY_ID, flowName: 'hook only' });
     expect(await get('/flows/api/runs')).toMatchObject([{ id: runId(2) }, { id: runId(1) }]);
@@ -74,7 +74,7 @@ describe('a list of runs', () => {
     });
   });
 
-  it('of active ones is a bare array of every run in flight, more than a page holds', async () => {
+  it('of active runs is a bare array of every run in flight, more than a page holds', async () => {
     const other = await startDashboard();
     try {
       expect((await other.app.inject('/flows/api/runs/active')).json()).toEqual([]);
@@ -136,7 +136,7 @@ describe('one run', () => {
     expect(triggerHeaders).toEqual({ authorization: '[redacted]', 'x-shop': '[redacted]', 'x-github-event': 'push' });
   });
 
-  it('has every step of its graph in manifest order, those not reached yet as Pending without times', async () => {
+  it('has every step of its graph in manifest order, with unreached ones as Pending without times', async () => {
     const id = await store(300);
     await finish(300, NOW + 1000);
     const steps = await get(`/flows/api/runs/${id.toUpperCase()}/steps`);
@@ -196,7 +196,7 @@ describe('one run', () => {
     });
   });
 
-  it('puts rows that the graph does not name behind the step they belong to, in the order of a loop', async () => {
+  it('puts rows of iterations after their loop, in its order', async () => {
     const rows = ['validate', 'charge.10.pay', 'charge.2.pay', 'gone'].map((stepKey) => ({
       stepKey,
       stepType: 'NoOp',

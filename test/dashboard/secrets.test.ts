@@ -50,7 +50,7 @@ function ask(url: string, method: 'GET' | 'POST' = 'GET') {
 }
 
 describe('secrets', () => {
-  it('are in no answer: keys of manifests, credentials of deliveries, those of the dashboard', async () => {
+  it('appear in no answer: keys of manifests, credentials of deliveries and of the dashboard', async () => {
     expect(urls.length).toBeGreaterThan(20);
     for (const url of urls) {
       const { body, headers } = await ask(url);
@@ -58,7 +58,7 @@ describe('secrets', () => {
     }
   });
 
-  it('are in no refusal of a login and in no log line', async () => {
+  it('appear in no refused login and in no log line', async () => {
     const wrong = Buffer.from(`ops:${PASSWORD}x`).toString('base64');
     const { body, headers } = await dashboard.app.inject({
       url: '/flows/api/runs',

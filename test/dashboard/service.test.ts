@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => dashboard.close());
 
 describe('health', () => {
-  it('is live and ready while the store can be written', async () => {
+  it('is live and ready while the store is writable', async () => {
     expect((await dashboard.app.inject('/health/live')).json()).toEqual({ status: 'live' });
     expect((await dashboard.app.inject('/health/ready?probe=1')).json()).toEqual({ status: 'ready' });
   });
@@ -26,7 +26,7 @@ describe('health', () => {
     await stopping.close();
   });
 
-  it('is not ready while the store cannot be written, and says so', async () => {
+  it('is not ready while the store is not writable, and says so', async () => {
     const ping = () => Promise.reject(new StoreUnavailableError('disk full'));
     const broken = await startDashboard({ store: { ...dashboard.store, ping } });
     const response = await broken.app.inject('/health/ready');
@@ -37,7 +37,7 @@ describe('health', () => {
 });
 
 describe('metrics', () => {
-  it('are in the Prometheus text format and count what happened', async () => {
+  it('are in the Prometheus text format and count events', async () => {
     await dashboard.app.inject(orderDelivery('{}'));
     const response = await dashboard.app.inject('/metrics');
     expect(response.headers['content-type']).toMatch(/^text\/plain; version=0\.0\.4/);
@@ -63,7 +63,7 @@ describe('every answer', () => {
     });
   });
 
-  it('a refusal of who may not in carries them too', async () => {
+  it('a refused login carries them too', async () => {
     const response = await dashboard.app.inject({ url: '/flows/api/runs', headers: { host: 'evil.example' } });
     expect(response.statusCode).toBe(403);
     expect(response.headers['x-content-type-options']).toBe('nosniff');
