@@ -5,6 +5,7 @@ import { type StoredRules, storedFlow } from '../manifest/stored.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DeployOutcome, Finding, FindingClass } from '../model/finding.ts';
 import type { ManifestSource } from '../model/manifest.ts';
+import { createTurns } from '../model/turns.ts';
 import type { DeployedRevision, Store } from '../store/store.ts';
 import { findReplaced, flowIdChanged } from './changes/index.ts';
 import { busyRefusal, type DeployPlan, planDeploy } from './deploy-plan.ts';
@@ -72,20 +73,20 @@ export function createDeployer(services: DeployerServices): Deployer {
 
 class FlowDeployer implements Deployer {
   readonly #services: DeployerServices;
-  /** Deploys go one after the other: each is judged against what the one before has left. */
-  #working: Promise<unknown> = Promise.resolve();
+  /** Each deploy is judged against what the one before has left. */
+  readonly #turns = createTurns();
 
   constructor(services: DeployerServices) {
     this.#services = services;
   }
 
   plan(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]> {
-    return this.#inTurn(async () => (await this.#planAll(flows, options)).map(({ outcome }) => outcome));
+    return this.#turns.take(async () => (await this.#planAll(flows, options)).map(({ outcome }) => outcome));
   }
 
   deploy(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]> {
     const { store, logger, catalog } = this.#services;
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       const tries = new Map<string, number>();
       const stuck = new Map<string, number>();
       for (;;) {
@@ -120,13 +121,7 @@ class FlowDeployer implements Deployer {
   }
 
   restore(flows: readonly LoadedFlow[]): Promise<StoredProblem[]> {
-    return this.#inTurn(() => restoreFlows(flows, this.#services));
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#working.then(work);
-    this.#working = turn.catch(() => {});
-    return turn;
+    return this.#turns.take(() => restoreFlows(flows, this.#services));
   }
 
   /** Flows that are `stuck` are refused: so many runs of them are always in the way. */

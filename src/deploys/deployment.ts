@@ -9,6 +9,7 @@ import { type LoadedFlow, loadManifests, parseManifest, parseManifests } from '.
 import { forbiddenReferences } from '../manifest/stored.ts';
 import { DEPLOY_ACTIONS, type DeployOutcome, type FindingClass } from '../model/finding.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import { createTurns } from '../model/turns.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { createTriggerTable, type TriggerTable } from '../webhooks/triggers.ts';
 import { createDeployer, type Deployer, type DeployerServices } from './deployer.ts';
@@ -98,9 +99,10 @@ export function createDeployment(services: DeploymentServices): Deployment {
     services.onDeployed();
   };
   const deployer = createDeployer({ ...services, rules, onDeployed });
-  const reload = oneAfterTheOther((options: ReloadOptions = {}) =>
-    reloadFolder(options, { folder, extensions, deployer, catalog }),
-  );
+  // A folder that was read earlier must not be deployed later.
+  const reloads = createTurns();
+  const reload = (options: ReloadOptions = {}) =>
+    reloads.take(() => reloadFolder(options, { folder, extensions, deployer, catalog }));
   const reloadAndLog = async () => {
     try {
       logReload(await reload(), logger);
@@ -194,16 +196,6 @@ function orphansOf(flows: readonly LoadedFlow[], catalog: Catalog): string[] {
     ({ record }) =>
       `warning ${record.name} (${record.id}): has no manifest in the folder; it stays deployed until it is disabled`,
   );
-}
-
-// A folder that was read earlier must not be deployed later.
-function oneAfterTheOther<Args extends unknown[], T>(work: (...args: Args) => Promise<T>) {
-  let working: Promise<unknown> = Promise.resolve();
-  return (...args: Args): Promise<T> => {
-    const turn = working.then(() => work(...args));
-    working = turn.catch(() => {});
-    return turn;
-  };
 }
 
 /** Once per flow: that a legacy key is ignored matters at the first delivery as much as at the last. */

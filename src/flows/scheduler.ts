@@ -3,6 +3,7 @@ import { Cron } from 'croner';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import type { CronTrigger } from '../model/manifest.ts';
+import { createTurns } from '../model/turns.ts';
 import type { NewRun, ScheduleRecord, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
@@ -69,8 +70,8 @@ class CronScheduler implements Scheduler {
   readonly #services: SchedulerServices;
   #timer: NodeJS.Timeout | undefined;
   #isActive = false;
-  /** Work goes one after the other: a tick must not meet a change half made. */
-  #working: Promise<unknown> = Promise.resolve();
+  /** A tick must not meet a change half made. */
+  readonly #turns = createTurns();
 
   constructor(services: SchedulerServices) {
     this.#services = services;
@@ -78,15 +79,15 @@ class CronScheduler implements Scheduler {
 
   async start(): Promise<void> {
     this.#isActive = true;
-    await this.#inTurn(() => this.#round({ lateMs: 0 }));
+    await this.#turns.take(() => this.#round({ lateMs: 0 }));
   }
 
   async sync(): Promise<void> {
-    await this.#inTurn(() => this.#round({ lateMs: MISSED_AFTER_MS }));
+    await this.#turns.take(() => this.#round({ lateMs: MISSED_AFTER_MS }));
   }
 
   async list(): Promise<Schedule[]> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       const schedules = await this.#current();
       this.#sleepUntil(earliestOf(schedules));
       return schedules;
@@ -112,7 +113,7 @@ class CronScheduler implements Scheduler {
     const request = { flowId: flow.record.id, triggerKey, triggerType: 'cron', ...NO_BODY } as const;
     const result = await engine.triggerFlow(request);
     if (result.kind === 'started') {
-      await this.#inTurn(async () => {
+      await this.#turns.take(async () => {
         const found = (await this.#current()).find((each) => each.jobId === jobId);
         if (found !== undefined) await store.saveSchedule(recordOf({ ...found, lastAt: clock.now() }));
       });
@@ -124,13 +125,7 @@ class CronScheduler implements Scheduler {
     this.#isActive = false;
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    await this.#working;
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#working.then(work);
-    this.#working = turn.catch(() => {});
-    return turn;
+    await this.#turns.ended();
   }
 
   #change(
@@ -138,7 +133,7 @@ class CronScheduler implements Scheduler {
     change: (schedule: ScheduleRecord, job: Job) => ScheduleRecord,
   ): Promise<Schedule | undefined> {
     const { store, clock } = this.#services;
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       const job = this.#jobs().find((each) => each.jobId === jobId);
       const schedules = await this.#current();
       const found = schedules.find((each) => each.jobId === jobId);
