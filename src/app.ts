@@ -23,6 +23,7 @@ import { errorHandler, ManifestsError } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
 import type { Engine } from './flows/engine.ts';
 import { createIdSource } from './flows/ids.ts';
+import type { Sweeper } from './flows/retention.ts';
 import { createRuntime, type Runtime } from './flows/runtime.ts';
 import type { Scheduler } from './flows/scheduler.ts';
 import { formatIssue } from './manifest/issues.ts';
@@ -38,7 +39,7 @@ import { version } from './version.ts';
 import { clientAddressReader } from './webhooks/client-address.ts';
 import { ingress } from './webhooks/ingress.ts';
 import { openLearnedKeys } from './webhooks/learned-keys.ts';
-import { createLogRetention, type LogRetention } from './webhooks/log-retention.ts';
+import { createLogRetention } from './webhooks/log-retention.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
 import type { TriggerTable } from './webhooks/triggers.ts';
 
@@ -178,7 +179,7 @@ interface Parts {
   readonly flows: readonly LoadedFlow[];
   readonly warnings: readonly string[];
   readonly store: Store;
-  readonly logRetention: LogRetention;
+  readonly logRetention: Sweeper;
 }
 
 async function load(folder: string, extensions: PreparedExtensions) {

@@ -3,11 +3,59 @@ import type { Logger } from 'pino';
 import { type Clock, DAY_MS, deletionGuard, MINUTE_MS } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 
-/** Deletes what has expired, in the background. */
-export interface Retention {
+/** Deletes old rows in the background. */
+export interface Sweeper {
   start(): void;
   /** Resolves when no sweep runs any more. */
   stop(): Promise<void>;
+}
+
+/** Deletes chunk after chunk, as long as `deleteChunk` says that more is left and the sweeper is not stopped. */
+export type InChunks = (deleteChunk: () => Promise<boolean>) => Promise<void>;
+
+export interface SweeperOptions {
+  /** Each chunk is a turn of the writer, which acceptances wait for: a few milliseconds at most. */
+  readonly sweep: (inChunks: InChunks) => Promise<void>;
+  /** The log's message where a sweep fails. */
+  readonly failure: string;
+  readonly logger: Logger;
+  /** Whether the first sweep is at the start; else it is a minute later. */
+  readonly sweepsAtStart?: boolean;
+}
+
+const SWEEP_EVERY_MS = MINUTE_MS;
+
+/** Makes what sweeps once a minute. A sweep that fails leaves rows that nothing relies on: the next one takes them. */
+export function createSweeper({ sweep, failure, logger, sweepsAtStart = false }: SweeperOptions): Sweeper {
+  let timer: NodeJS.Timeout | undefined;
+  let sweeping: Promise<unknown> | undefined;
+  let isStopping = false;
+
+  const inChunks: InChunks = async (deleteChunk) => {
+    while (!isStopping && (await deleteChunk())) {
+      // Whatever else waits for the writer goes first.
+      await setImmediate();
+    }
+  };
+  const sweepOnce = () => {
+    sweeping ??= sweep(inChunks)
+      .catch((error: unknown) => logger.warn({ err: error }, failure))
+      .finally(() => {
+        sweeping = undefined;
+      });
+  };
+
+  return {
+    start() {
+      timer ??= setInterval(sweepOnce, SWEEP_EVERY_MS).unref();
+      if (sweepsAtStart) sweepOnce();
+    },
+    async stop() {
+      isStopping = true;
+      clearInterval(timer);
+      await sweeping;
+    },
+  };
 }
 
 export interface RetentionServices {
@@ -18,7 +66,6 @@ export interface RetentionServices {
   readonly runRetentionDays?: number | undefined;
 }
 
-const SWEEP_EVERY_MS = MINUTE_MS;
 /**
  * A delivery is judged by the time it came at and stored later, after its body trickled in and a verifier thought about it.
  * Its nonce must still be there then, so expired rows stay for longer than any request can take: 30 s for the body, 5 s
@@ -28,47 +75,23 @@ const NONCE_MARGIN_MS = 50_000;
 // 100 rows hold the writer for 1.3 ms, at 1e7 rows too; 500 held it for up to 47 ms.
 const NONCES_A_CHUNK = 100;
 // 200 rows of runs with their values hold the writer for 5 ms; five runs of 10 000 children did for 320.
-const RUN_ROWS_A_SLICE = 200;
+const RUN_ROWS_A_CHUNK = 200;
 
-export function createRetention({ store, clock, logger, runRetentionDays }: RetentionServices): Retention {
-  let timer: NodeJS.Timeout | undefined;
-  let sweeping: Promise<unknown> | undefined;
-  let isStopping = false;
-
-  const inChunks = async (limit: number, purge: (limit: number) => Promise<number>) => {
-    while (!isStopping && (await purge(limit)) === limit) {
-      // Whatever else waits for the writer goes first.
-      await setImmediate();
-    }
-  };
+/** Deletes expired nonces and old runs. */
+export function createRetention({ store, clock, logger, runRetentionDays }: RetentionServices): Sweeper {
   const mayDelete = deletionGuard(clock, (aheadMs) => {
     logger.warn({ aheadMs }, 'the clock was set ahead: for a day nothing is deleted for its age');
   });
-  const sweep = async () => {
+  const sweep = async (inChunks: InChunks) => {
     if (!mayDelete()) return;
     const now = clock.now();
-    await inChunks(NONCES_A_CHUNK, (limit) => store.purgeNonces({ now: now - NONCE_MARGIN_MS, limit }));
+    await inChunks(async () => {
+      const nonces = { now: now - NONCE_MARGIN_MS, limit: NONCES_A_CHUNK };
+      return (await store.purgeNonces(nonces)) === NONCES_A_CHUNK;
+    });
     if (runRetentionDays === undefined) return;
     const before = now - runRetentionDays * DAY_MS;
-    while (!isStopping && !(await store.purgeRuns({ before, maxRows: RUN_ROWS_A_SLICE })).isDone) await setImmediate();
+    await inChunks(async () => !(await store.purgeRuns({ before, maxRows: RUN_ROWS_A_CHUNK })).isDone);
   };
-  // A sweep that fails leaves rows that expired: nothing relies on their being gone, and the next sweep takes them.
-  const sweepOnce = () => {
-    sweeping ??= sweep()
-      .catch((error: unknown) => logger.warn({ err: error }, 'what has expired could not be deleted'))
-      .finally(() => {
-        sweeping = undefined;
-      });
-  };
-
-  return {
-    start() {
-      timer ??= setInterval(sweepOnce, SWEEP_EVERY_MS).unref();
-    },
-    async stop() {
-      isStopping = true;
-      clearInterval(timer);
-      await sweeping;
-    },
-  };
+  return createSweeper({ sweep, failure: 'expired rows could not be deleted', logger });
 }
