@@ -97,7 +97,7 @@ function register(settings: Settings, given: Extensions) {
 function withOwners({ handlers, verifiers, payloadStrategies, gates, ...others }: Extensions): Extensions {
   return {
     ...others,
-    handlers: handlers?.map((handler) => owned(handler, `handler "${handler.type}"`, ['run'])) ?? [],
+    handlers: handlers?.map((handler) => owned(handler, `handler "${handler.type}"`, ['run', 'waitsFor'])) ?? [],
     verifiers: verifiers?.map((verifier) => owned(verifier, `verifier "${verifier.name}"`, ['verify'])) ?? [],
     payloadStrategies: Object.fromEntries(
       Object.entries(payloadStrategies ?? {}).map(([name, build]): [string, typeof build] => [

@@ -8,6 +8,7 @@ import type { CancelResult, NewRun, RetryResult, RunDetail, SignalResult, Starte
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
 import type { Dispatcher } from './dispatcher.ts';
+import type { HandlerTable } from './handlers/index.ts';
 import { planRun, type RunRequest } from './planner.ts';
 import type { Report } from './report.ts';
 
@@ -133,12 +134,13 @@ export interface RunControl {
 interface ControlServices {
   readonly store: Pick<Store, 'cancelRun' | 'retryStep' | 'deliverSignal' | 'findRun'>;
   readonly catalog: Pick<Catalog, 'pinned' | 'find'>;
+  readonly handlers: HandlerTable;
   readonly dispatcher: Pick<Dispatcher, 'nudge' | 'stopRun'>;
   readonly clock: Clock;
   readonly report: Report;
 }
 
-export function createRunControl({ store, catalog, dispatcher, clock, report }: ControlServices): RunControl {
+export function createRunControl({ store, catalog, handlers, dispatcher, clock, report }: ControlServices): RunControl {
   return {
     async cancel(runId, reason) {
       const result = await store.cancelRun({ runId, reason, at: clock.now() });
@@ -157,7 +159,7 @@ export function createRunControl({ store, catalog, dispatcher, clock, report }: 
       if (run === undefined) return { kind: 'unknown' };
       const { graph: pinned } = await catalog.pinned(run.flowId, run.revision);
       const newest = catalog.find(run.flowId)?.loaded.manifest.steps ?? pinned;
-      if (![pinned, newest].some((graph) => mayWaitFor(graph, name))) return { kind: 'unknownName' };
+      if (![pinned, newest].some((graph) => mayWaitFor(graph, name, handlers))) return { kind: 'unknownName' };
       const result = await store.deliverSignal({ runId, name, body, at: clock.now() });
       if (result.kind === 'accepted' && result.stepKey !== null) dispatcher.nudge();
       return result;
@@ -165,17 +167,11 @@ export function createRunControl({ store, catalog, dispatcher, clock, report }: 
   };
 }
 
-/**
- * Whether a step could wait for a signal of this name. A name that an expression gives is any name, and so is what an
- * operator's own handler waits for.
- */
-function mayWaitFor(graph: Graph, name: string): boolean {
+/** Whether a step could wait for a signal of this name. */
+function mayWaitFor(graph: Graph, name: string, handlers: HandlerTable): boolean {
   return Object.values(graph).some(({ type, inputs, steps }) => {
-    if (steps !== undefined) return mayWaitFor(steps, name);
-    if (BUILT_IN.has(type)) return false;
-    const given = inputs.signalName;
-    return type !== 'WaitForSignal' || typeof given !== 'string' || given === name || hasPlaceholder(given);
+    if (steps !== undefined) return mayWaitFor(steps, name, handlers);
+    const names = handlers.get(type)?.waitsFor?.(inputs);
+    return names === undefined || names.some((given) => given === name || hasPlaceholder(given));
   });
 }
-
-const BUILT_IN: ReadonlySet<string> = new Set(['NoOp', 'LogMessage', 'HttpRequest', 'Delay', 'Transform', 'Fail']);

@@ -50,7 +50,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
   const runStep = createRunStep({ ...services, random });
   const dispatcher = createDispatcher({ store, runStep, clock, logger, report, concurrency, random });
   const engine = createEngine({ store, catalog, dispatcher, clock, newId: () => newId(), report });
-  const control = createRunControl({ store, catalog, dispatcher, clock, report });
+  const control = createRunControl({ store, catalog, handlers: services.handlers, dispatcher, clock, report });
   const scheduler = createScheduler({ ...services, engine, newId: () => newId(), report });
   const retention = createRetention({ store, clock, logger, runRetentionDays: services.runRetentionDays });
   return {

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../model/clock.ts';
 import type { RetryPolicy } from '../model/manifest.ts';
 
 /** Why a step cannot be tried as things are, or what it did cannot be kept. The message may hold its secrets. */
@@ -27,7 +28,7 @@ export interface FailedTry {
 }
 
 // A server that asks for a year would keep a run in flight for a year; a day outlasts any announced maintenance.
-const MAX_RETRY_AFTER_MS = 86_400_000;
+const MAX_RETRY_AFTER_MS = DAY_MS;
 
 /**
  * When to try again; undefined where no try is left. The wait is `backoffSeconds * factor^(attempt - 1)`, at most

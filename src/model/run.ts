@@ -8,6 +8,9 @@ export const MAX_LOOP_BYTES = 8 * 1024 * 1024;
 /** What a step takes as its inputs, and what its expressions may read of other steps: a whole loop's output and more. */
 export const MAX_INPUT_BYTES = 16 * 1024 * 1024;
 
+/** Names of signals, which fit in the path of the call that sends one. */
+export const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
+
 /** One execution of a flow. Times are milliseconds since the Unix epoch. */
 export interface Run {
   readonly id: string;

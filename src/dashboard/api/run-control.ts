@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import { SIGNAL_NAME } from '../../flows/handlers/wait-for-signal.ts';
+import { SIGNAL_NAME } from '../../model/run.ts';
 import { flowDisabled, id, outcomeSchema, time, unknownId } from '../answer.ts';
 import { documentedBody, guid, ID_PARAMS, parseJsonBody, readJsonBody } from '../input.ts';
 import { route } from '../route.ts';

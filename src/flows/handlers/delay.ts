@@ -1,11 +1,9 @@
 import { z } from 'zod';
-import { defineHandler } from './handler.ts';
-
-const MAX_SECONDS = 315_360_000;
+import { defineHandler, MAX_WAIT_SECONDS, noSignals } from './handler.ts';
 
 const inputs = z
   .strictObject({
-    seconds: z.number().min(0).max(MAX_SECONDS).optional().describe('How long to wait.'),
+    seconds: z.number().min(0).max(MAX_WAIT_SECONDS).optional().describe('How long to wait.'),
     until: z.iso
       .datetime({ offset: true, error: 'expected a time such as 2026-03-01T12:00:00Z' })
       .transform((text) => Date.parse(text))
@@ -20,6 +18,7 @@ const inputs = z
 export const delay = defineHandler({
   type: 'Delay',
   inputs,
+  waitsFor: noSignals,
   run: ({ inputs: { seconds = 0, until }, resumed, now }) => {
     // The end is settled when the step starts; a deploy that changes the inputs moves it no more.
     const end = typeof resumed?.state === 'number' ? resumed.state : (until ?? now() + seconds * 1000);

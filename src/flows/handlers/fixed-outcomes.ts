@@ -1,14 +1,11 @@
 import { z } from 'zod';
-import type { Json } from '../../model/json.ts';
-import { defineHandler } from './handler.ts';
-
-// Rendered inputs are JSON already; walking a large value once more would cost milliseconds.
-const json = z.custom<Json>((value) => value !== undefined, 'expected any JSON value');
+import { anyJson, defineHandler, noSignals } from './handler.ts';
 
 /** Yields its value, with its expressions resolved. */
 export const transform = defineHandler({
   type: 'Transform',
-  inputs: z.strictObject({ value: json }),
+  inputs: z.strictObject({ value: anyJson }),
+  waitsFor: noSignals,
   run: ({ inputs }) => ({ kind: 'succeeded', output: inputs.value }),
 });
 
@@ -16,6 +13,7 @@ export const transform = defineHandler({
 export const noOp = defineHandler({
   type: 'NoOp',
   inputs: z.unknown(),
+  waitsFor: noSignals,
   run: () => ({ kind: 'succeeded', output: null }),
 });
 
@@ -23,5 +21,6 @@ export const noOp = defineHandler({
 export const fail = defineHandler({
   type: 'Fail',
   inputs: z.strictObject({ message: z.string().min(1) }),
+  waitsFor: noSignals,
   run: ({ inputs }) => ({ kind: 'failed', code: 'failed_on_purpose', message: inputs.message, retryable: false }),
 });

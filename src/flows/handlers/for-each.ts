@@ -5,7 +5,7 @@ import type { StepDefinition } from '../../model/manifest.ts';
 import { MAX_LOOP_BYTES, MAX_OUTPUT_BYTES } from '../../model/run.ts';
 import { problemOfJson } from '../non-json.ts';
 import { StepFailure } from '../step-failure.ts';
-import { defineHandler, type StepHandler } from './handler.ts';
+import { defineHandler, noSignals, type StepHandler } from './handler.ts';
 
 /** What a loop begins with, once its items are known. */
 export interface LoopStart {
@@ -24,6 +24,7 @@ const MAX_ITEMS = 100_000;
 export const forEach: StepHandler = defineHandler({
   type: 'ForEach',
   inputs: z.strictObject({}),
+  waitsFor: noSignals,
   run: () => {
     throw new StepFailure('invalid_input', 'a ForEach step needs forEach and steps beside its type');
   },

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
-import type { z } from 'zod';
-import type { Json } from '../../model/json.ts';
+import { z } from 'zod';
+import type { Json, JsonObject } from '../../model/json.ts';
 import type { RunTrigger } from '../../model/run.ts';
 
 /** Code for a step type. */
@@ -14,6 +14,12 @@ export interface StepHandler {
    * Their resolved values are masked in everything that is recorded.
    */
   readonly secretInputs: readonly string[];
+  /**
+   * Names of the signals that a step with these inputs, as the manifest has them, may wait for; undefined where it may be
+   * any. A name with a placeholder is any name too. A signal that no step of a run can wait for is refused. Without this
+   * function a step may wait for any signal.
+   */
+  waitsFor?(inputs: JsonObject): readonly string[] | undefined;
   run(context: StepContext): Promise<HandlerResult> | HandlerResult;
 }
 
@@ -79,15 +85,26 @@ export function defineHandler<Schema extends z.ZodType>(definition: {
   type: string;
   inputs: Schema;
   secretInputs?: readonly string[];
+  waitsFor?: StepHandler['waitsFor'];
   run(context: StepContext<z.output<Schema>>): Promise<HandlerResult> | HandlerResult;
 }): StepHandler {
   return {
     type: definition.type,
     inputs: definition.inputs,
     secretInputs: definition.secretInputs ?? [],
+    ...(definition.waitsFor === undefined ? {} : { waitsFor: definition.waitsFor }),
     run: (context) => definition.run(context as StepContext<z.output<Schema>>),
   };
 }
+
+/** For handlers whose steps never wait for a signal. */
+export const noSignals = (): readonly string[] => [];
+
+/** The longest that a step may wait: ten years. */
+export const MAX_WAIT_SECONDS = 315_360_000;
+
+// Rendered inputs are JSON already; walking a large value once more would cost milliseconds.
+export const anyJson = z.custom<Json>((value) => value !== undefined, 'expected any JSON value');
 
 /** A signal that aborts when its time is up, or with the signal around it. */
 export interface TimeLimit {

@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { type CompiledExpression, ExpressionError } from '../../expressions/compile.ts';
 import { compileCondition } from '../../expressions/condition.ts';
 import { HEADER_NAME } from '../../model/delivery.ts';
-import { type ExactNumber, isExactNumber, type Json } from '../../model/json.ts';
+import { type ExactNumber, isExactNumber } from '../../model/json.ts';
+import { anyJson } from './handler.ts';
 
 export interface StatusRange {
   readonly from: number;
@@ -23,9 +24,6 @@ const exact = z.custom<ExactNumber>(isExactNumber).transform(({ rawJSON }) => ra
 const scalar = z
   .union([z.string(), z.number(), z.boolean(), exact], 'expected a string, number or boolean')
   .transform(String);
-
-// Rendered inputs are JSON already; walking a large body once more would cost milliseconds.
-const json = z.custom<Json>((value) => value !== undefined);
 
 const url = z.string().transform((text, context) => {
   const parsed = URL.canParse(text) ? new URL(text) : undefined;
@@ -105,7 +103,7 @@ const pollInputs = {
   pollMinAttempts: z.int().min(1).default(1).describe('An earlier answer does not count.'),
   pollCondition: condition.optional().describe('A CEL expression over response.status, .headers and .body.'),
   pollConditionPath: z.string().min(1).optional().describe('Path into the JSON body, such as job.state.'),
-  pollConditionEquals: json.optional().describe('What is to stand at pollConditionPath.'),
+  pollConditionEquals: anyJson.optional().describe('What is to stand at pollConditionPath.'),
 };
 
 type PollInputs = z.output<z.ZodObject<typeof pollInputs>>;
@@ -139,7 +137,7 @@ export const httpRequestInputs = z
       .describe(`${METHODS.join(', ')}, in any case; GET by default.`),
     headers: headers.default(new Map()).describe('By name; values may be secrets.'),
     query: query.default([]).describe('Joins the query of the URL; values may be secrets.'),
-    body: json.optional().describe('Sent as JSON; a text under another content type is sent as it is.'),
+    body: anyJson.optional().describe('Sent as JSON; a text under another content type is sent as it is.'),
     forwardBody: z.boolean().default(false).describe('Sends the exact bytes and content type that started the run.'),
     expectedStatuses: z
       .union([z.array(statusRange).min(1), statusRange.transform((range) => [range])])

@@ -9,6 +9,7 @@ import { createEgress, type Egress, EgressRefusedError } from './egress.ts';
 import {
   defineHandler,
   type HandlerResult,
+  noSignals,
   type StepContext,
   type StepHandler,
   startTimeLimit,
@@ -48,6 +49,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now }: HttpRe
     type: 'HttpRequest',
     inputs: httpRequestInputs,
     secretInputs: ['headers.*', 'query.*', 'url'],
+    waitsFor: noSignals,
     run: async (context) => {
       const answer = await callOnce(context);
       if (!context.inputs.pollEnabled) return answer;

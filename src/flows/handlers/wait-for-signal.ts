@@ -1,18 +1,15 @@
 import { z } from 'zod';
-import { defineHandler } from './handler.ts';
-
-const MAX_SECONDS = 315_360_000;
-
-/** Names that fit in the path of the call that sends the signal. */
-export const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
+import { SIGNAL_NAME } from '../../model/run.ts';
+import { defineHandler, MAX_WAIT_SECONDS } from './handler.ts';
 
 /** Waits for a signal of the run; the output is the signal's JSON body. Without a time limit it waits for ever. */
 export const waitForSignal = defineHandler({
   type: 'WaitForSignal',
   inputs: z.strictObject({
     signalName: z.string().regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"'),
-    timeoutSeconds: z.number().positive().max(MAX_SECONDS).optional(),
+    timeoutSeconds: z.number().positive().max(MAX_WAIT_SECONDS).optional(),
   }),
+  waitsFor: ({ signalName }) => (typeof signalName === 'string' ? [signalName] : undefined),
   run: ({ inputs: { signalName, timeoutSeconds }, resumed, now }) => {
     if (resumed?.signal) return { kind: 'succeeded', output: resumed.signal.body };
     const settled = typeof resumed?.state === 'number' ? resumed.state : undefined;

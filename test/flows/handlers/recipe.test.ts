@@ -1,0 +1,64 @@
+import { readdirSync } from 'node:fs';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { describe, expect, it } from 'vitest';
+import { buildApp } from '../../../src/app.ts';
+import { builtInHandlers } from '../../../src/flows/handlers/index.ts';
+import { runFlow } from '../../../src/testing.ts';
+import { cel, manifestOf, openHouse, stepOf } from '../fixture.ts';
+import { greet } from './recipe/greet.ts';
+
+const manifest = manifestOf({ first: stepOf('Greet', { inputs: { name: cel('trigger.body') } }) });
+
+/** Files of the folder that define no step type. */
+const OTHERS = ['handler.ts', 'index.ts', 'egress.ts', 'http-inputs.ts'];
+
+describe('a step type by the recipe', () => {
+  it('runs, with its inputs rendered', async () => {
+    const run = await runFlow(manifest, { body: 'Ada', handlers: { Greet: greet } });
+    expect(run.steps.first).toMatchObject({ status: 'Succeeded', output: 'hello Ada' });
+  });
+
+  it('is listed with the schema of its inputs', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-recipe-'));
+    await mkdir(join(folder, 'manifests'));
+    const app = await buildApp({
+      settings: { databaseUrl: 'sqlite::memory:' },
+      extensions: { handlers: [greet] },
+      folder,
+      logger: pino({ level: 'silent' }),
+    });
+    await app.fastify.ready();
+    const listed = (await app.fastify.inject('/flows/api/handlers')).json();
+    await app.close();
+    await rm(folder, { recursive: true });
+    expect(listed).toContainEqual({
+      type: 'Greet',
+      inputs: expect.objectContaining({ properties: { name: { type: 'string', description: 'Who is greeted.' } } }),
+      secretInputs: [],
+    });
+  });
+
+  it('refuses a signal, because it says that it waits for none', async () => {
+    const house = await openHouse({ own: [greet] });
+    await house.deploy({ first: stepOf('Greet', { inputs: { name: 'Ada' } }) });
+    const runId = await house.trigger();
+    expect(await house.runtime.control.signal({ runId, name: 'go', body: null })).toEqual({ kind: 'unknownName' });
+  });
+
+  it.each(readdirSync('src/flows/handlers').filter((file) => !OTHERS.includes(file)))(
+    '%s defines step types that are in the list',
+    async (file) => {
+      const types = builtInHandlers({ egressAllow: [] }).map(({ type }) => type);
+      const exported = Object.values(await import(`../../../src/flows/handlers/${file.slice(0, -3)}.ts`));
+      const made = exported.flatMap((each) => {
+        const handler = typeof each === 'function' && each.name.startsWith('create') ? each({ egressAllow: [] }) : each;
+        return typeof handler === 'object' && handler !== null && 'type' in handler ? [handler.type] : [];
+      });
+      expect(made.length).toBeGreaterThan(0);
+      expect(types).toEqual(expect.arrayContaining(made));
+    },
+  );
+});

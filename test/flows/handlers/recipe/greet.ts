@@ -1,0 +1,10 @@
+import { z } from 'zod';
+import { defineHandler, noSignals } from '../../../../src/flows/handlers/handler.ts';
+
+/** A step type as CONTRIBUTING has it: this file, and one line in `handlers/index.ts`. */
+export const greet = defineHandler({
+  type: 'Greet',
+  inputs: z.strictObject({ name: z.string().describe('Who is greeted.') }),
+  waitsFor: noSignals,
+  run: ({ inputs }) => ({ kind: 'succeeded', output: `hello ${inputs.name}` }),
+});
