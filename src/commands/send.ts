@@ -9,9 +9,8 @@ import type { WebhookTrigger } from '../model/manifest.ts';
 import { timestampText } from '../webhooks/schemes/encodings.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { type SignedDelivery, type SigningRequest, signDelivery } from '../webhooks/schemes/sign.ts';
-import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
+import { jsonSample, type SignatureSpec } from '../webhooks/schemes/spec.ts';
 import { type CommandContext, CommandError, openContext, reporting } from './context.ts';
-import { sampleOf } from './samples.ts';
 
 interface SendOptions {
   readonly to: string;
@@ -76,13 +75,16 @@ interface Request {
   readonly body: Buffer;
 }
 
+/** Where the scheme has no sample of its own. */
+const ANY_SAMPLE = jsonSample({ message: 'hello from sluice send' });
+
 async function signedRequest(context: CommandContext, trigger: SentTrigger, options: SendOptions): Promise<Request> {
   const scheme = resolveScheme(context.extensions.gateSettings.schemes, trigger.inputs);
   if (scheme?.kind === 'verifier') {
     throw new CommandError(`The scheme "${scheme.verifier.name}" is code that verifies; only its publisher can sign`);
   }
-  const sample = sampleOf(scheme?.spec.name);
-  const body = options.body === undefined ? sample.body : await readBody(options.body);
+  const sample = scheme?.spec.sample ?? ANY_SAMPLE;
+  const body = options.body === undefined ? Buffer.from(sample.body) : await readBody(options.body);
   const contentType = options.contentType ?? (options.body === undefined ? sample.contentType : 'application/json');
   const path = `/flows/api/webhook/${trigger.inputs.webhookSlug ?? trigger.flowId}`;
   const target = `${baseUrl(options.to)}${path}`;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/model/manifest.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { type Answered, type Gateway, NOW, startGateway, stopGateway } from './gateway.ts';
-import { answeredStatus, bodyOf, isAccepted, isHandshake, VECTORS, type Vector } from './vectors.ts';
+import { answeredStatus, bodyOf, isAccepted, isHandshake, PUBLISHED_SCHEMES, VECTORS, type Vector } from './vectors.ts';
 
 const slugOf = (vector: Vector) => `vector-${VECTORS.indexOf(vector)}`;
 
@@ -35,7 +35,7 @@ function eventsOf(deliveryId: string, eventId: number): unknown[] {
 
 const REFUSED = { status: 401, reason: expect.stringMatching(/^(signature|timestamp)_/) };
 
-describe.each(BUILT_IN_SCHEMES.filter(({ name }) => name !== 'Generic'))('$name', ({ name }) => {
+describe.each(PUBLISHED_SCHEMES)('$name', ({ name }) => {
   const own = VECTORS.filter(({ scheme }) => scheme === name);
 
   it.each(own)('answers the known request "$name" over a socket as the publisher’s rules say', async (vector) => {

@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 
 /** A known answer: a request, the key it was signed with, and whether it is to be accepted. */
 export interface Vector {
@@ -19,12 +20,20 @@ export interface Vector {
   /** The verdict without the rule of freshness, where it differs. */
   readonly signatureValid?: boolean;
   readonly usedPreviousKey?: boolean;
+  /** The publisher asks about the endpoint: it is answered so and starts no run. */
+  readonly handshakeStatus?: number;
 }
 
-const read = (name: string): Vector[] =>
-  JSON.parse(readFileSync(new URL(`../vectors/${name}.json`, import.meta.url), 'utf8'));
+const FOLDER = new URL('../vectors/', import.meta.url);
 
-export const VECTORS: readonly Vector[] = [...read('publisher-vectors'), ...read('further-publishers')];
+/** Of all files but the one that describes handshakes in its own way: a new scheme brings a file of its own. */
+export const VECTORS: readonly Vector[] = readdirSync(FOLDER)
+  .filter((name) => name.endsWith('.json') && name !== 'handshakes.json')
+  .sort()
+  .flatMap((name): Vector[] => JSON.parse(readFileSync(new URL(name, FOLDER), 'utf8')));
+
+/** The schemes of publishers. Generic is a convention of this service: there is no publisher who could be asked. */
+export const PUBLISHED_SCHEMES = BUILT_IN_SCHEMES.filter(({ name }) => name !== 'Generic');
 
 export function bodyOf({ bodyUtf8, bodyBase64 }: Vector): Buffer {
   return bodyBase64 === undefined ? Buffer.from(bodyUtf8 ?? '') : Buffer.from(bodyBase64, 'base64');
@@ -42,21 +51,11 @@ export function isAccepted({ scheme, name, valid }: Vector): boolean {
   return valid || ACCEPTED_IN_UPPER_CASE.includes(`${scheme}/${name}`);
 }
 
-/** Answered 200 and started no run: they are questions about the endpoint. The one of ssl_check is unsigned and so not valid. */
-const HANDSHAKES = [
-  'Slack/url-verification-is-signed',
-  'Slack/ssl-check-unsigned',
-  'Zoom/url-validation-is-signed',
-  'Discord/ping',
-  'Discord/webhook-events-ping',
-  'Twitch/callback-verification',
-];
-
 /** What the publisher wants to be answered. */
-export function answeredStatus({ scheme, name }: Vector): number {
-  return `${scheme}/${name}` === 'Discord/webhook-events-ping' ? 204 : 200;
+export function answeredStatus({ handshakeStatus = 200 }: Vector): number {
+  return handshakeStatus;
 }
 
-export function isHandshake({ scheme, name }: Vector): boolean {
-  return HANDSHAKES.includes(`${scheme}/${name}`);
+export function isHandshake({ handshakeStatus }: Vector): boolean {
+  return handshakeStatus !== undefined;
 }

@@ -127,7 +127,9 @@ function describeTimestamp({ timestamp, headers }: SignatureSpec): SchemeDescrip
 
 function describeHandshakes({ handshakes }: Conversation): SchemeDescription['handshakes'] {
   return (handshakes ?? []).map(({ name, method, needsVerification, offeredKey }) => ({
-    ...{ name, method, needsVerification },
+    name,
+    method,
+    needsVerification,
     bringsKey: offeredKey !== undefined,
   }));
 }

@@ -38,8 +38,22 @@ export interface SignatureSpec extends Conversation {
   /** A signed timestamp that is absent is `timestamp_missing` even where the signed bytes could be built without it. */
   readonly requiresTimestamp?: boolean | undefined;
   readonly keyEncoding?: KeyEncoding | undefined;
+  /** What `sluice send` sends where it is given no body. */
+  readonly sample?: SampleDelivery | undefined;
   /** Where these facts were read, and when. */
   readonly source: string;
+}
+
+/** Something that a publisher would really send. */
+export interface SampleDelivery {
+  readonly body: string;
+  readonly contentType: string;
+  /** What goes with the headers of the signature. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+export function jsonSample(value: object, headers?: SampleDelivery['headers']): SampleDelivery {
+  return { body: JSON.stringify(value), contentType: 'application/json', headers };
 }
 
 /** A hash of an HMAC, or Ed25519, whose configured key is the publisher's public key. */

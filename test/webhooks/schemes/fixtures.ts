@@ -95,24 +95,28 @@ export function ed25519Pair(byte: number): { publicKey: string; privateKey: stri
   return { publicKey: Buffer.from(x, 'base64url').toString('hex'), privateKey: seed.toString('hex') };
 }
 
-/** A key that fits each scheme, made of public bytes, as a trigger is configured with it. */
-export const KEYS: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(BUILT_IN_SCHEMES.map(({ name }) => [name, `key of ${name}`])),
-  MicrosoftTeams: Buffer.alloc(32, 7).toString('base64'),
-  StandardWebhooks: `whsec_${Buffer.alloc(24, 7).toString('base64')}`,
-  Discord: ed25519Pair(7).publicKey,
-};
+/** Made of public bytes, in the form that the scheme gives its keys. */
+function keyOf(spec: SignatureSpec, byte: number, is: 'publicKey' | 'privateKey'): string {
+  if (spec.algorithm === 'ed25519') return ed25519Pair(byte)[is];
+  switch (spec.keyEncoding) {
+    case 'base64':
+      return Buffer.alloc(32, byte).toString('base64');
+    case 'whsec':
+      return `whsec_${Buffer.alloc(24, byte).toString('base64')}`;
+    case 'hex':
+      return Buffer.alloc(32, byte).toString('hex');
+    default:
+      return `key ${byte} of ${spec.name}`;
+  }
+}
 
-export const OTHER_KEYS: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(BUILT_IN_SCHEMES.map(({ name }) => [name, `another key of ${name}`])),
-  MicrosoftTeams: Buffer.alloc(32, 8).toString('base64'),
-  StandardWebhooks: `whsec_${Buffer.alloc(24, 8).toString('base64')}`,
-  Discord: ed25519Pair(8).publicKey,
-};
+const keysOf = (byte: number, is: 'publicKey' | 'privateKey'): Readonly<Record<string, string>> =>
+  Object.fromEntries(BUILT_IN_SCHEMES.map((spec) => [spec.name, keyOf(spec, byte, is)]));
+
+/** A key that fits each scheme, as a trigger is configured with it. */
+export const KEYS = keysOf(7, 'publicKey');
+export const OTHER_KEYS = keysOf(8, 'publicKey');
 
 /** What signs so that the same entry of `KEYS` verifies. */
-export const SIGNING_KEYS: Readonly<Record<string, string>> = { ...KEYS, Discord: ed25519Pair(7).privateKey };
-export const OTHER_SIGNING_KEYS: Readonly<Record<string, string>> = {
-  ...OTHER_KEYS,
-  Discord: ed25519Pair(8).privateKey,
-};
+export const SIGNING_KEYS = keysOf(7, 'privateKey');
+export const OTHER_SIGNING_KEYS = keysOf(8, 'privateKey');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Verdict } from '../../../src/webhooks/gate.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
-import { bodyOf, isAccepted, VECTORS, type Vector } from '../../publishers/vectors.ts';
+import { bodyOf, isAccepted, PUBLISHED_SCHEMES, VECTORS, type Vector } from '../../publishers/vectors.ts';
 import { deliveryOf, judge } from './fixtures.ts';
 
 function judgeVector(vector: Vector): Promise<Verdict> {
@@ -21,7 +21,7 @@ function isFresh(verdict: Verdict, { now, toleranceSeconds }: Vector): boolean {
   return Math.abs(now * 1000 - timestamp.ms) <= toleranceSeconds * 1000;
 }
 
-describe.each(BUILT_IN_SCHEMES.filter(({ name }) => name !== 'Generic'))('$name', ({ name }) => {
+describe.each(PUBLISHED_SCHEMES)('$name', ({ name }) => {
   const own = VECTORS.filter(({ scheme }) => scheme === name);
 
   it.each(own)('gives the verdict of the known answer "$name"', async (vector) => {

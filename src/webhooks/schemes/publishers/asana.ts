@@ -1,6 +1,6 @@
 import { headerOf } from '../body-fields.ts';
 import type { Handshake, HandshakeRequest } from '../handshake.ts';
-import type { SignatureSpec } from '../spec.ts';
+import { jsonSample, type SignatureSpec } from '../spec.ts';
 
 const HEADER = 'X-Hook-Secret';
 
@@ -34,5 +34,8 @@ export const asana: SignatureSpec = {
   encoding: 'hexLower',
   payload: { strategy: 'RawBody' },
   handshakes: [hookSecret],
+  sample: jsonSample({
+    events: [{ action: 'changed', resource: { gid: '1337', resource_type: 'task' }, change: { field: 'completed' } }],
+  }),
   source: 'https://developers.asana.com/docs/webhooks-guide, read 2026-11',
 };

@@ -1,6 +1,6 @@
 import { isObject, parseJson } from '../body-fields.ts';
 import type { Handshake } from '../handshake.ts';
-import type { SignatureSpec } from '../spec.ts';
+import { jsonSample, type SignatureSpec } from '../spec.ts';
 
 /** Sent when the URL of interactions is saved and now and then after, signed, and with wrong signatures too. */
 const ping: Handshake = {
@@ -40,5 +40,11 @@ export const discord: SignatureSpec = {
   handshakes: [ping, eventsPing],
   // Shows that an answer follows within 15 minutes; anything that is no answer is shown as a failure.
   acceptedResponse: { contentType: 'application/json', body: '{"type":5}' },
+  sample: jsonSample({
+    id: '846462639134605312',
+    application_id: '845027738276462632',
+    type: 2,
+    data: { id: '846462639134605313', name: 'deploy', type: 1 },
+  }),
   source: 'https://docs.discord.com/developers/interactions/overview, read 2026-11',
 };

@@ -1,4 +1,5 @@
 import type { SignatureSpec } from '../spec.ts';
+import { gitHub } from './github.ts';
 
 export const gitHubLegacy: SignatureSpec = {
   name: 'GitHubLegacy',
@@ -7,5 +8,6 @@ export const gitHubLegacy: SignatureSpec = {
   encoding: 'hexLower',
   prefix: 'sha1=',
   payload: { strategy: 'RawBody' },
+  sample: gitHub.sample,
   source: 'https://docs.github.com/en/webhooks/webhook-events-and-payloads#delivery-headers, read 2026-11',
 };

@@ -1,4 +1,4 @@
-import type { SignatureSpec } from '../spec.ts';
+import { jsonSample, type SignatureSpec } from '../spec.ts';
 
 export const gitHub: SignatureSpec = {
   name: 'GitHub',
@@ -7,5 +7,18 @@ export const gitHub: SignatureSpec = {
   encoding: 'hexLower',
   prefix: 'sha256=',
   payload: { strategy: 'RawBody' },
+  sample: jsonSample(
+    {
+      ref: 'refs/heads/main',
+      before: '6113728f27ae82c7b1a177c8d03f9e96e0adf246',
+      after: '59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5',
+      repository: { id: 186853002, name: 'hello-world', full_name: 'octocat/hello-world', private: false },
+      pusher: { name: 'octocat', email: 'octocat@example.com' },
+      commits: [
+        { id: '59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5', message: 'Update README', author: { name: 'octocat' } },
+      ],
+    },
+    { 'x-github-event': 'push' },
+  ),
   source: 'https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries, read 2026-11',
 };

@@ -1,4 +1,4 @@
-import type { SignatureSpec } from '../spec.ts';
+import { jsonSample, type SignatureSpec } from '../spec.ts';
 
 /**
  * Signs ten digits and fifty characters and nothing else, joined without a separator: with other lengths one signature
@@ -23,5 +23,8 @@ export const mailgun: SignatureSpec = {
     field: { path: ['signature', 'timestamp'], formField: 'timestamp', length: 10 },
     unit: 'seconds',
   },
+  sample: jsonSample({
+    'event-data': { event: 'opened', id: 'ase7i2zsRYeDXztHGENqRA', recipient: 'alice@example.com' },
+  }),
   source: 'https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks, read 2026-11',
 };

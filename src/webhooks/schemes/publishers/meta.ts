@@ -1,5 +1,5 @@
 import { echo, type Handshake, isSameSecret } from '../handshake.ts';
-import type { SignatureSpec } from '../spec.ts';
+import { jsonSample, type SignatureSpec } from '../spec.ts';
 
 /** Sent once, unsigned, when the callback URL is saved, with the token that was typed in beside it. */
 const subscription: Handshake = {
@@ -28,5 +28,9 @@ export const meta: SignatureSpec = {
   prefix: 'sha256=',
   payload: { strategy: 'RawBody' },
   handshakes: [subscription],
+  sample: jsonSample({
+    object: 'whatsapp_business_account',
+    entry: [{ id: '102290129340398', changes: [{ field: 'messages', value: { messaging_product: 'whatsapp' } }] }],
+  }),
   source: 'https://developers.facebook.com/docs/graph-api/webhooks/getting-started, read 2026-11',
 };

@@ -1,4 +1,4 @@
-import type { SignatureSpec } from '../spec.ts';
+import { jsonSample, type SignatureSpec } from '../spec.ts';
 
 /** X-Shopify-Triggered-At is not signed, so it is no timestamp here. Events deliveries have names without X-. */
 export const shopify: SignatureSpec = {
@@ -10,6 +10,10 @@ export const shopify: SignatureSpec = {
   algorithm: 'sha256',
   encoding: 'base64',
   payload: { strategy: 'RawBody' },
+  sample: jsonSample(
+    { id: 820982911946154, name: '#9999', currency: 'USD', total_price: '403.00', line_items: [] },
+    { 'x-shopify-topic': 'orders/create', 'x-shopify-shop-domain': 'example.myshopify.com' },
+  ),
   source:
     'https://shopify.dev/docs/apps/build/webhooks/verify-deliveries and @shopify/shopify-api 13.1.0, read 2026-11',
 };

@@ -1,7 +1,7 @@
 import { URL_ENCODED_FORM } from '../../../model/form.ts';
 import { bodyReader, isObject, mediaTypeOf, parseJson } from '../body-fields.ts';
 import type { Handshake } from '../handshake.ts';
-import type { SignatureSpec } from '../spec.ts';
+import { jsonSample, type SignatureSpec } from '../spec.ts';
 
 /** Sent once, signed, when the URL of an app's events is saved. */
 const urlVerification: Handshake = {
@@ -44,5 +44,11 @@ export const slack: SignatureSpec = {
   payload: { strategy: 'ColonDelimited', version: 'v0' },
   timestamp: { in: 'header', unit: 'seconds' },
   handshakes: [urlVerification, sslCheck],
+  sample: jsonSample({
+    type: 'event_callback',
+    team_id: 'T061EG9R6',
+    event_id: 'Ev9UQ52YNA',
+    event: { type: 'app_mention', user: 'U061F7AUR', text: 'ship it', channel: 'C0LAN2Q65', ts: '1515449522.000016' },
+  }),
   source: 'https://docs.slack.dev/authentication/verifying-requests-from-slack, read 2026-11',
 };

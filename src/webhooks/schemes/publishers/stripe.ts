@@ -1,4 +1,4 @@
-import type { SignatureSpec } from '../spec.ts';
+import { jsonSample, type SignatureSpec } from '../spec.ts';
 
 /** The key is the whole `whsec_…` text. Segments `v0` are of test mode and never count. */
 export const stripe: SignatureSpec = {
@@ -9,5 +9,12 @@ export const stripe: SignatureSpec = {
   multiValue: { delimiter: ',', keyValueSeparator: '=', valueKeys: ['v1'], acceptsMultiple: true },
   payload: { strategy: 'TimestampDotBody' },
   timestamp: { in: 'signature', valueKey: 't', unit: 'seconds' },
+  sample: jsonSample({
+    id: 'evt_1Pgc76DZ',
+    object: 'event',
+    type: 'payment_intent.succeeded',
+    livemode: false,
+    data: { object: { id: 'pi_3Pgc75', object: 'payment_intent', amount: 4200, currency: 'eur', status: 'succeeded' } },
+  }),
   source: 'https://docs.stripe.com/webhooks#verify-manually, read 2026-11',
 };

@@ -1,5 +1,5 @@
 import type { Handshake } from '../handshake.ts';
-import type { SignatureSpec } from '../spec.ts';
+import { jsonSample, type SignatureSpec } from '../spec.ts';
 
 /** Sent once, unsigned and empty, when a webhook is made. */
 const head: Handshake = {
@@ -18,5 +18,9 @@ export const trello: SignatureSpec = {
   encoding: 'base64',
   payload: { strategy: 'UrlPlusBody', endsWithUrl: true },
   handshakes: [head],
+  sample: jsonSample({
+    action: { id: '51f9424bcd6e040f3c002412', type: 'updateCard', data: { card: { name: 'Ship it' } } },
+    model: { id: '4eea4ffc91e31d174600004a', name: 'Trello Development' },
+  }),
   source: 'https://developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/, read 2026-11',
 };

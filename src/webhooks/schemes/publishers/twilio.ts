@@ -1,3 +1,4 @@
+import { URL_ENCODED_FORM } from '../../../model/form.ts';
 import type { SignatureSpec } from '../spec.ts';
 
 /** SHA-1 is the only algorithm that Twilio has. */
@@ -9,5 +10,9 @@ export const twilio: SignatureSpec = {
   payload: { strategy: 'UrlPlusSortedForm', hasPortVariants: true },
   // Any other document makes the console report error 12300.
   acceptedResponse: { contentType: 'text/xml', body: '<Response/>' },
+  sample: {
+    contentType: URL_ENCODED_FORM,
+    body: 'AccountSid=AC123&Body=Hello+there&From=%2B14155550100&MessageSid=SM123&To=%2B14155550199',
+  },
   source: 'https://www.twilio.com/docs/usage/webhooks/webhooks-security and twilio 6.2.0, read 2026-11',
 };

@@ -1,6 +1,6 @@
 import { isObject, parseJson } from '../body-fields.ts';
 import { echo, type Handshake } from '../handshake.ts';
-import type { SignatureSpec } from '../spec.ts';
+import { jsonSample, type SignatureSpec } from '../spec.ts';
 
 /** Sent once, signed like any message, when a subscription is made. */
 const callbackVerification: Handshake = {
@@ -30,5 +30,17 @@ export const twitch: SignatureSpec = {
   payload: { strategy: 'TimestampDotBody', delimiter: '', startsWithDeliveryId: true },
   timestamp: { in: 'header', unit: 'rfc3339' },
   handshakes: [callbackVerification],
+  sample: jsonSample(
+    {
+      subscription: {
+        id: 'f1c2a387-161a-49f9-a165-0f21d7a4e1c4',
+        type: 'channel.follow',
+        version: '2',
+        status: 'enabled',
+      },
+      event: { user_id: '1337', user_login: 'awesome_user', broadcaster_user_login: 'cooler_user' },
+    },
+    { 'twitch-eventsub-message-type': 'notification' },
+  ),
   source: 'https://dev.twitch.tv/docs/eventsub/handling-webhook-events, read 2026-11',
 };
