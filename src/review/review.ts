@@ -63,7 +63,7 @@ export async function reviewDelivery(record: DeliveryRecord, services: ReviewSer
 const REPETITION =
   'every gate let it pass; its bytes were not kept again, because they equal those of a delivery that was accepted before';
 
-/** One that was acknowledged: whoever holds a captured delivery may send it for ever, and must not fill the disk with it. */
+/** One that was acknowledged: someone with a captured delivery may send it for ever, and must not fill the disk with it. */
 function isRepetition({ body, mode, violations, statusCode }: DeliveryRecord): boolean {
   return body === null && mode === 'Enforce' && statusCode === 200 && violations.includes('nonce_replayed');
 }
@@ -115,7 +115,7 @@ export async function judgeByCurrentTrigger(
   return { ...known, refusal: isRefused ? 'nonce_replayed' : null };
 }
 
-/** Looks in the log, for a nonce of long ago is no longer among those that acceptance knows. */
+/** Looks in the log, because acceptance has forgotten a nonce of long ago. */
 async function findReplay(
   { receivedAt }: Delivery,
   { trigger: { flowId, triggerKey } }: PreparedTrigger,
@@ -172,7 +172,7 @@ function pick(inputs: WebhookInputs, fields: readonly (keyof WebhookInputs)[]): 
   return Object.fromEntries(set);
 }
 
-/** What a person is told beside the verdicts. */
+/** What a person is told in addition to the verdicts. */
 interface Advice {
   /** Sentences, each of which says what would help. */
   readonly hints: readonly string[];
@@ -180,8 +180,8 @@ interface Advice {
   readonly signature: JsonObject | null;
 }
 
-// Keys are told apart by it and by nothing else: it is new with each process and never leaves it, so that a fingerprint
-// is no digest that a guess could be tested against.
+// Keys are told apart by it and by nothing else: it is new with each process and never leaves it, so that no guess
+// can be tested against a fingerprint.
 const FINGERPRINT_KEY = randomBytes(32);
 
 /** Tries the known mistakes on a delivery that was just judged by every gate. */
@@ -262,7 +262,7 @@ export function triggerOf(record: DeliveryRecord, triggers: TriggerTable): Prepa
       .list()
       .find(({ trigger }) => trigger.flowId === record.flowId && trigger.triggerKey === record.triggerKey);
   }
-  // What came to nobody may have an addressee by now.
+  // A delivery that found no trigger may find one by now.
   const address =
     pathOf(record.requestUrl ?? '')
       .split('?', 1)

@@ -72,7 +72,7 @@ export interface Answer {
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** Publishers that want to read something of their own get that; everybody else gets the ids. */
+/** Publishers that want to read something of their own get that; all others get the ids. */
 export function accepted(
   ids: { readonly runId: string; readonly deliveryId: string; readonly kind: 'accepted' | 'duplicate' | 'held' },
   response: AcceptedResponse | undefined,
@@ -84,7 +84,7 @@ export function accepted(
   return { statusCode: 200, contentType: JSON_TYPE, body };
 }
 
-/** An error as Fastify writes them, with the reason beside it. */
+/** An error as Fastify writes them, and the reason. */
 export function refused(reason: Reason, statusCode = REASONS[reason].statusCode): Answer {
   const { message } = REASONS[reason];
   const error = STATUS_CODES[statusCode] ?? 'Error';
@@ -105,7 +105,7 @@ export function bodyStopped(): Answer {
   return { statusCode: 408, contentType: JSON_TYPE, body: JSON.stringify(error) };
 }
 
-/** No reason beside it: the request is no HTTP that a publisher sends, and is refused before it counts as a delivery. */
+/** Without a reason: no publisher sends such a request, and it is refused before it counts as a delivery. */
 export function malformedHost(): Answer {
   const error = { statusCode: 400, error: 'Bad Request', message: 'The Host header is not a host name' };
   return { statusCode: 400, contentType: JSON_TYPE, body: JSON.stringify(error) };

@@ -116,7 +116,7 @@ export function whyNotEnforced({ trigger, mode, schemeName, lacksKey, keySlot }:
   return why;
 }
 
-/** Asks every gate, so that all mistakes are heard of at once; yields whether there was none. */
+/** Asks every gate, so that all mistakes are reported at once; yields whether there was none. */
 function preparesAll(
   trigger: WebhookTrigger,
   { settings, plugins, reports }: { settings: SignatureSettings; plugins: GateChain; reports: Reports },
@@ -140,7 +140,7 @@ function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipp
   const known = describeSchemes(schemes).flatMap((scheme) => [scheme.name, ...scheme.aliases]);
   skipped(
     'webhookSignatureScheme',
-    `"${name}" is no known scheme: the signature gate will be skipped${didYouMean(name, known)}`,
+    `"${name}" is not a known scheme: the signature gate will be skipped${didYouMean(name, known)}`,
   );
 }
 
@@ -151,7 +151,7 @@ function checkWeaknesses(trigger: WebhookTrigger, { schemes }: SignatureSettings
   }
 }
 
-/** What the scheme does not sign, whoever holds one delivery can change. What a verifier signs, its code alone knows. */
+/** Anyone who holds a delivery can change what the scheme does not sign. What a verifier covers, only its code knows. */
 function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, reports: Reports): void {
   const scheme = resolveScheme(settings.schemes, trigger.inputs);
   if (scheme?.kind !== 'spec') return;
@@ -207,7 +207,7 @@ function hasTimestamp(scheme: ResolvedScheme | undefined, { webhookTimestampHead
   return scheme.kind === 'verifier' || scheme.spec.timestamp !== undefined;
 }
 
-/** What names the URL in its place is the Host header, which whoever sends the request writes. */
+/** Without it the Host header names the URL, and the sender of the request writes that header. */
 function checkPublicUrl(
   { webhookPublicUrl }: WebhookInputs,
   spec: SignatureSpec,
@@ -255,8 +255,8 @@ function checkLearning(
   // A scheme that is not known has its own warning, and no gate that a key could serve.
   if (scheme === undefined && inputs.webhookSignatureScheme !== undefined) return;
   if (!isHandedOver) {
-    const who = scheme === undefined ? 'there is no webhookSignatureScheme' : `${scheme.name} hands no key over`;
-    reports.error('webhookLearnKey', `learns nothing: ${who}; set webhookHmacKey instead`);
+    const who = scheme === undefined ? 'webhookSignatureScheme is missing' : `${scheme.name} does not hand over a key`;
+    reports.error('webhookLearnKey', `learns no key: ${who}; set webhookHmacKey instead`);
     return;
   }
   if (keyField !== undefined) {

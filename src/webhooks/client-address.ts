@@ -33,7 +33,7 @@ export function senderOf(
 
 /**
  * Never yields an entry that the client could have written, as long as the depth or the list of proxies is right: a
- * proxy appends, so that what the client wrote stands in front of what the first proxy saw.
+ * proxy appends, so that what the client wrote comes before what the first proxy saw.
  */
 export function clientAddressReader({
   forwardedHeaderDepth,
@@ -60,13 +60,13 @@ export function clientAddressReader({
   };
 }
 
-/** The entry in front of the last `depth`; undefined where there is none, where it is no address, and for depth 0. */
+/** The entry in front of the last `depth`; undefined where there is none, where it is not an address, and for depth 0. */
 function entryAt(depth: number, chain: readonly string[]): string | undefined {
   return depth === 0 ? undefined : readEntry(chain[chain.length - 1 - depth]);
 }
 
 /**
- * Walks from the socket to the client and stops at the first address that is no proxy. What a proxy did not write as an
+ * Walks from the socket to the client and stops at the first address that is not a proxy. What a proxy did not write as an
  * address ("unknown", an obfuscated name) hides the client: then the proxy that wrote it is as far as one can see.
  */
 function firstStranger(socketPeer: string, chain: readonly string[], isProxy: (address: string) => boolean): string {

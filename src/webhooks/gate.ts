@@ -71,7 +71,7 @@ export interface Evidence {
 export interface SignedTimestamp {
   /** Exactly as sent. */
   readonly text: string;
-  /** Milliseconds since the Unix epoch; NaN where the text is no number. */
+  /** Milliseconds since the Unix epoch; NaN where the text is not a number. */
   readonly ms: number;
 }
 
@@ -80,7 +80,7 @@ export interface NonceEvidence {
   readonly expiresAt: number;
 }
 
-/** What every gate may know beside its trigger: the global defaults and the clock. */
+/** What every gate may know besides its trigger: the global defaults and the clock. */
 export interface GateSettings {
   readonly clock: Clock;
   readonly replayToleranceSeconds: number;

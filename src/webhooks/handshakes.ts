@@ -110,7 +110,7 @@ export function handshakeLog(clock: Clock): HandshakeServices['isWorthKeeping'] 
  * Makes the key that a handshake brings the trigger's own, and says why where it does not. Resolves when the key is
  * durable; rejects where it cannot be stored.
  *
- * Whoever sends the first handshake decides what the trigger will believe, and for good. So every other gate has to let it
+ * The sender of the first handshake decides what the trigger will believe, and for good. So every other gate has to let it
  * pass, whatever the mode, and no later one can change the key.
  */
 export async function takeKey(
@@ -118,21 +118,21 @@ export async function takeKey(
   reception: Pick<TriggeredReception, 'delivery' | 'trigger' | 'judgement'>,
 ): Promise<HandshakeRefusal | undefined> {
   const { trigger } = reception;
-  if (key === undefined) return refusal('signature_malformed', 'what it brings has not the form of a key');
+  if (key === undefined) return refusal('signature_malformed', 'what it brings does not have the form of a key');
   const objection = await objectionOf(reception);
   if (objection !== undefined) return refusal(objection, 'another gate does not let it pass');
   const configured = trigger.trigger.keys.current;
   if (configured !== undefined) {
     return isSameSecret(key, configured)
       ? undefined
-      : refusal('signature_mismatch', 'it brings another key than the configured one');
+      : refusal('signature_mismatch', 'its key is not the configured one');
   }
   if (trigger.keySlot?.isInUse !== true) {
     return refusal('key_not_configured', whyNotLearnt(trigger.trigger.inputs));
   }
   return (await trigger.keySlot.learn(key))
     ? undefined
-    : refusal('signature_mismatch', 'it brings another key than the one that was learnt before');
+    : refusal('signature_mismatch', 'its key is not the one that was learnt before');
 }
 
 /** What a gate other than the signature's has against it. Under Enforce those behind that one were not asked yet. */

@@ -8,7 +8,7 @@ const MAX_HEADER_LENGTH = 8192;
 /** Stands for the value of a header that is not kept. */
 export const REDACTED = '[redacted]';
 
-// A digest tells nothing of its key. `x-signature-token` is no digest: the name has to end with the word.
+// A digest tells nothing of its key. `x-signature-token` is not a digest: the name has to end with the word.
 const DIGEST = /(^|-)(signature|hmac)(-?(sha-?)?\d+|-ed25519|-v\d+)?$/;
 const CREDENTIAL =
   /auth|cookie|token|secret|passw|passphrase|pwd|credential|api-?key|(^|-)key$|jwt|assertion|session|saml|bearer|(^|-)(pin|otp|pass|sid)(-|$)/;

@@ -19,7 +19,7 @@ import { type Receiver, type ReceiverServices, receiver } from './receive.ts';
 export interface IngressServices extends ReceiverServices, DeliveryReading {
   readonly maxBodyBytes: number;
   readonly traceparent: TraceparentUse;
-  /** All bodies in flight together, in bytes: what each may hold is no bound for what all hold. */
+  /** All bodies in flight together, in bytes: a bound on each does not bound them all. */
   readonly maxBodyBytesInFlight: number;
   /** Tells senders apart where they share memory; must not believe anything that a sender can write. */
   readonly senderAddress: Pick<ClientAddressReader, 'read'>;

@@ -55,7 +55,7 @@ export function missingKey(slot: KeySlot | undefined): string {
 
 /**
  * The learned keys of the process: in memory for the gates, which must not wait for a disk, and durable in the store
- * before anybody hears of them.
+ * before anyone is told of them.
  */
 export async function openLearnedKeys(store: LearnedKeyStore, clock: Clock): Promise<LearnedKeys> {
   const keys = new Map<string, LearnedKey>();

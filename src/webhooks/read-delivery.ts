@@ -74,7 +74,7 @@ interface BodyLimits {
   readonly allowance: BodyAllowance;
 }
 
-/** A publisher sends a body in one go; so long without a single byte is a broken connection, or somebody who holds it open. */
+/** A publisher sends a body in one go; so long without a single byte is a broken connection, or a sender that holds it open. */
 export const BODY_IDLE_MS = 5000;
 
 /** Why a body was not read to its end. Fastify takes the status code from the error. */

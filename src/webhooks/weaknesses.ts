@@ -10,7 +10,7 @@ export interface Weakness {
   readonly field: keyof WebhookInputs;
   /** Never holds a secret's value, nor its length. */
   readonly message: string;
-  /** False where the value is a mistake that lets nobody in. */
+  /** False where the value is a mistake that lets no one in. */
   readonly isOpen: boolean;
 }
 
@@ -47,18 +47,18 @@ function secretWeakness(
 ): Weakness | undefined {
   if (!text) return undefined;
   if (isPlaceholder(text)) {
-    return { field, message: 'is a placeholder, which anybody can guess: replace it by a secret', isOpen: true };
+    return { field, message: 'is a placeholder, which anyone can guess: replace it with a secret', isOpen: true };
   }
   const key = spec === undefined ? undefined : readVerificationKey(spec, text, field);
   if (key?.kind === 'hmac' && key.bytes.length < MIN_KEY_BYTES) {
-    const message = `has fewer than ${MIN_KEY_BYTES} bytes: whoever captures one delivery can find it by trying`;
+    const message = `has fewer than ${MIN_KEY_BYTES} bytes: anyone who captures one delivery can find it by trying`;
     return { field, message, isOpen: true };
   }
   if (key?.kind === 'hmac' && new Set(key.bytes).size === 1) {
-    return { field, message: 'is one byte over and over, which anybody can guess', isOpen: true };
+    return { field, message: 'repeats one byte, which anyone can guess', isOpen: true };
   }
   if (text.trim() === text) return undefined;
-  const message = 'begins or ends with white space, which counts as a part of it; most often that is a slip';
+  const message = 'begins or ends with white space, which is part of the key; usually that is a mistake';
   return { field, message, isOpen: false };
 }
 
@@ -79,7 +79,7 @@ const PLACEHOLDER_FORMS = [
   /^(env|file):/i,
 ];
 
-/** What stands in documentation for a secret, and was left there. */
+/** What documentation writes in place of a secret, and was left there. */
 export function isPlaceholder(text: string): boolean {
   const bare = text.trim().replace(/^whsec_/, '');
   return (
@@ -98,12 +98,12 @@ function listWeaknesses(inputs: WebhookInputs): Weakness[] {
   const found: Weakness[] = [];
   const allows = familiesCovered(allowed).map((family) => `IPv${family}`);
   if (allows.length > 0) {
-    const message = `holds every public ${allows.join(' and ')} address: it refuses nobody there`;
+    const message = `holds every public ${allows.join(' and ')} address: it lets all of them pass`;
     found.push({ field: 'webhookIpAllowList', message, isOpen: true });
   }
   const denies = familiesCovered(webhookIpDenyList ?? []).map((family) => `IPv${family}`);
   if (denies.length > 0) {
-    const message = `holds every public ${denies.join(' and ')} address: it refuses everybody there`;
+    const message = `holds every public ${denies.join(' and ')} address: it refuses all of them`;
     found.push({ field: 'webhookIpDenyList', message, isOpen: false });
   }
   return found;

@@ -41,7 +41,7 @@ describe('webhookChecks', () => {
   });
 
   it.each([
-    ['webhookIpAllowList', { webhookIpAllowList: ['10.0.0.0/40'] }, '"10.0.0.0/40" is no CIDR'],
+    ['webhookIpAllowList', { webhookIpAllowList: ['10.0.0.0/40'] }, '"10.0.0.0/40" is not a CIDR'],
     ['webhookIpDenyList', { webhookIpDenyList: ['10.0.0.9-10.0.0.1'] }, 'ends before it starts'],
     ['webhookIpAllowListPreset', { webhookIpAllowListPreset: 'githib' }, 'did you mean "github"?'],
     ['webhookIpAllowListPreset', { webhookIpAllowListPreset: 'slack' }, 'Slack publishes no addresses'],
@@ -53,8 +53,8 @@ describe('webhookChecks', () => {
     ],
     ['webhookRateLimitBurstSize', { webhookRateLimitBurstSize: 5 }, 'limits nothing'],
     ['webhookSignatureHeader', { ...KEY, webhookSignatureScheme: 'Custom' }, 'is required'],
-    ['webhookLearnKey', { webhookSignatureScheme: 'GitHub', webhookLearnKey: true }, 'GitHub hands no key over'],
-    ['webhookLearnKey', { webhookLearnKey: true }, 'there is no webhookSignatureScheme'],
+    ['webhookLearnKey', { webhookSignatureScheme: 'GitHub', webhookLearnKey: true }, 'GitHub does not hand over a key'],
+    ['webhookLearnKey', { webhookLearnKey: true }, 'webhookSignatureScheme is missing'],
     [
       'webhookCustomStrategyName',
       {

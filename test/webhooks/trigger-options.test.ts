@@ -98,12 +98,12 @@ describe('a scheme', () => {
     const gateway = await open({ hook });
     expect(gateway.warnings).toContainEqual(
       expect.stringMatching(
-        /^warning .*webhookSignatureScheme: "GitHubb" is no known scheme: .*did you mean "GitHub"\?/,
+        /^warning .*webhookSignatureScheme: "GitHubb" is not a known scheme: .*did you mean "GitHub"\?/,
       ),
     );
     expect(gateway.summary.join()).toContain('publishers/hook: unrecognised scheme "GitHubb"');
     expect((await gateway.deliver('hook', { body: '{}' })).status).toBe(200);
-    await expect(open({ hook }, { strictManifests: true })).rejects.toThrow('"GitHubb" is no known scheme');
+    await expect(open({ hook }, { strictManifests: true })).rejects.toThrow('"GitHubb" is not a known scheme');
   });
 
   it.each(['Twilio', 'GitHubLegacy'])(

@@ -17,7 +17,7 @@ export function gateChain(operatorGates: GateChain = []): GateChain {
   const chain = [ipGate, rateLimitGate(), signatureGate, replayGate, ...operatorGates.map(operatorGate)];
   const twice = chain.find(({ name }, at) => chain.findIndex((gate) => gate.name === name) < at);
   if (twice === undefined) return chain;
-  throw new TypeError(`two gates have the name "${twice.name}"; what is told of a gate goes by its name`);
+  throw new TypeError(`two gates have the name "${twice.name}"; results and facts are listed by the name of the gate`);
 }
 
 /** The gates that a trigger configures; throws `GateConfigurationError` where its fields make no sense. */

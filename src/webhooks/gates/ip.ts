@@ -40,7 +40,7 @@ function judge(
 }
 
 /**
- * The list and the presets are one list. An empty one is refused: who meant to allow nobody must not allow everybody. No
+ * The list and the presets are one list. An empty one is refused: an operator who meant to allow no one must not allow everyone. No
  * preset is empty.
  */
 function allowMatcher(inputs: WebhookInputs): AddressMatcher | undefined {
@@ -54,7 +54,7 @@ function allowMatcher(inputs: WebhookInputs): AddressMatcher | undefined {
   return compileAddresses(entries, 'webhookIpAllowList');
 }
 
-/** An empty list denies nobody, as it says. */
+/** An empty list denies no one, as it says. */
 function denyMatcher({ webhookIpDenyList: list = [] }: WebhookInputs): AddressMatcher | undefined {
   return list.length === 0 ? undefined : compileAddresses(list, 'webhookIpDenyList');
 }

@@ -1,7 +1,7 @@
 import { type Gate, GateConfigurationError, type GatePlugin, type GateSettings } from '../gate.ts';
 
 /**
- * A gate of the operator's, held to what a chain relies on: it bears its plugin's name, answers in time, and where it
+ * A gate of the operator's, held to what a chain relies on: it has its plugin's name, answers in time, and where it
  * cannot be prepared the manifest does not load, with a line that names it.
  */
 export function operatorGate<Settings extends GateSettings>(plugin: GatePlugin<Settings>): GatePlugin<Settings> {
@@ -66,7 +66,7 @@ class AnswerTimeoutError extends Error {
 
 /**
  * Asks code of the operator's and rejects with `AnswerTimeoutError` when its time is up; the signal aborts then. What it
- * says later is heard by nobody. Code that never lets go of the thread cannot be interrupted.
+ * says later is ignored. Code that never lets go of the thread cannot be interrupted.
  */
 export async function answerInTime<Answer>(
   ask: (signal: AbortSignal) => Answer | Promise<Answer>,

@@ -114,7 +114,7 @@ function timestampFailure(
     return { passed: false, reason: 'timestamp_missing', detail: 'the delivery has no timestamp' };
   }
   if (skewMs === undefined) {
-    return { passed: false, reason: 'timestamp_malformed', detail: 'the timestamp has not the form of one' };
+    return { passed: false, reason: 'timestamp_malformed', detail: 'the timestamp does not have the form of one' };
   }
   if (rule.toleranceMs === 0 || Math.abs(skewMs) <= rule.toleranceMs) return undefined;
   const distance = `${Math.abs(skewMs) / 1000} s ${skewMs > 0 ? 'behind' : 'ahead of'} this clock`;
@@ -143,8 +143,8 @@ function sentNonce(delivery: Delivery, evidence: Evidence, { nonceHeader }: Repl
 }
 
 /**
- * The SHA-256 of timestamp and body. A timestamp that a verified signature does not cover stays out of it: whoever holds
- * one captured delivery could write a new one into the header, and so make a new nonce of the same delivery. Where the
+ * The SHA-256 of timestamp and body. A timestamp that a verified signature does not cover stays out of it: with
+ * one captured delivery anyone could write a new one into the header, and so make a new nonce of the same delivery. Where the
  * signature does not cover the raw body between certain boundaries, what it does cover is the nonce, for the same reason.
  */
 function digestOf({ body }: Delivery, evidence: Evidence, timestamp: FoundTimestamp | undefined): string {

@@ -27,8 +27,8 @@ type UrlReader = (delivery: Delivery) => CalledUrl;
 const MAX_REASON_LENGTH = 200;
 
 /**
- * Whether the delivery was signed by who holds the trigger's key. A trigger that names no scheme, or one that nobody
- * knows, has no such gate; the loader warns of the latter.
+ * Whether the delivery was signed by who holds the trigger's key. A trigger that names no scheme, or an unknown
+ * one, has no such gate; the loader warns of the latter.
  */
 export const signatureGate: GatePlugin<SignatureSettings> = {
   name: 'signature',
@@ -86,7 +86,10 @@ function readKeys(spec: SignatureSpec, { keys, inputs }: WebhookTrigger): KeyPai
 
 function urlReader({ webhookPublicUrl }: WebhookInputs, { publicUrl }: SignatureSettings): UrlReader {
   if (webhookPublicUrl !== undefined && !URL.canParse(webhookPublicUrl)) {
-    throw new GateConfigurationError('webhookPublicUrl', 'is no absolute URL, such as https://hooks.example.com/in');
+    throw new GateConfigurationError(
+      'webhookPublicUrl',
+      'is not an absolute URL, such as https://hooks.example.com/in',
+    );
   }
   return ({ path, requestUrl }) => calledUrl({ configuredUrl: webhookPublicUrl, baseUrl: publicUrl, path, requestUrl });
 }
@@ -208,7 +211,10 @@ function timestampProblem(
     return isRequired ? { reason: 'timestamp_missing', detail: 'the signed timestamp is absent' } : undefined;
   }
   if (Number.isFinite(timestamp.ms)) return undefined;
-  return { reason: 'timestamp_malformed', detail: 'the signed timestamp has not the form that the scheme gives it' };
+  return {
+    reason: 'timestamp_malformed',
+    detail: 'the signed timestamp does not have the form that the scheme gives it',
+  };
 }
 
 function evidenceOf(scheme: string, signedTimestamp?: SignedTimestamp): Evidence {

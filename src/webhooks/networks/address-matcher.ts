@@ -6,7 +6,7 @@ const MAX_SHOWN = 20;
 
 /** A list of addresses, compiled. */
 export interface AddressMatcher {
-  /** The entry that covers the address, as written; undefined where none does, or where the text is no address. */
+  /** The entry that covers the address, as written; undefined where none does, or where the text is not an address. */
   match(ip: string): string | undefined;
 }
 
@@ -34,8 +34,8 @@ const PUBLIC = {
 } as const;
 
 /**
- * The families of which the entries, taken together, hold every public address: a list of them tells nobody apart. What
- * is not an entry is left out.
+ * The families of which the entries, taken together, hold every public address: a list of them distinguishes no one. Entries that
+ * cannot be read are left out.
  */
 export function familiesCovered(entries: readonly string[]): (4 | 6)[] {
   const ranges = entries
@@ -120,7 +120,7 @@ function readRanges(entry: string): AddressRange[] | string {
   if (entry.includes('/')) return readCidr(entry);
   if (entry.includes('-')) return readSpan(entry);
   const address = parseAddress(entry);
-  if (address === undefined) return 'is no address';
+  if (address === undefined) return 'is not an address';
   return [{ family: address.family, first: address.value, last: address.value, entry }];
 }
 
@@ -128,14 +128,14 @@ function readRanges(entry: string): AddressRange[] | string {
 function readCidr(entry: string): AddressRange[] | string {
   const [text = '', prefix = '', ...rest] = entry.split('/');
   const address = parseAddress(text);
-  if (address === undefined || rest.length > 0) return 'is no CIDR';
+  if (address === undefined || rest.length > 0) return 'is not a CIDR';
   const isMapped = address.family === 4 && text.includes(':');
   const bits = isMapped ? BITS[6] : BITS[address.family];
   if (!/^(0|[1-9]\d{0,2})$/.test(prefix) || Number(prefix) > bits)
-    return `is no CIDR: its prefix goes from 0 to ${bits}`;
+    return `is not a CIDR: its prefix goes from 0 to ${bits}`;
   // A mapped block is an IPv4 block; a wider one would hold mapped and other addresses, which are compared apart.
   if (isMapped && Number(prefix) < MAPPED_BITS)
-    return `is no CIDR: IPv4-mapped blocks have a prefix from ${MAPPED_BITS}`;
+    return `is not a CIDR: IPv4-mapped blocks have a prefix from ${MAPPED_BITS}`;
   const hostBits = BigInt(bits - Number(prefix));
   const first = (address.value >> hostBits) << hostBits;
   return [{ family: address.family, first, last: first + (1n << hostBits) - 1n, entry }];
@@ -143,7 +143,7 @@ function readCidr(entry: string): AddressRange[] | string {
 
 function readSpan(entry: string): AddressRange[] | string {
   const [from, to, ...rest] = entry.split('-').map((text) => parseAddress(text.trim()));
-  if (from === undefined || to === undefined || rest.length > 0) return 'is no range of two addresses';
+  if (from === undefined || to === undefined || rest.length > 0) return 'is not a range of two addresses';
   if (from.family !== to.family) return 'is a range from IPv4 to IPv6';
   if (from.value > to.value) return 'is a range that ends before it starts';
   return [{ family: from.family, first: from.value, last: to.value, entry }];
@@ -156,8 +156,8 @@ function readWildcard(entry: string): AddressRange[] | string {
   const stars = octets.filter((octet) => octet === '*').length;
   const start = parseAddress(octets.map((octet) => (octet === '*' ? '0' : octet)).join('.'));
   const isTrailing = octets.slice(octets.length - stars).every((octet) => octet === '*');
-  if (start?.family !== 4 || stars === 0) return 'is no octet wildcard';
-  if (!isTrailing) return 'has a wildcard in front of an octet, which no CIDR can say';
+  if (start?.family !== 4 || stars === 0) return 'is not an octet wildcard';
+  if (!isTrailing) return 'has a wildcard before an octet, which no CIDR can express';
   return [{ family: 4, first: start.value, last: start.value + (1n << BigInt(8 * stars)) - 1n, entry }];
 }
 

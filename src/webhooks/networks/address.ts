@@ -41,7 +41,7 @@ const NAT64 = 0x64_ff9bn << 64n;
 
 /**
  * Who an address belongs to, as limits count: one IPv4 address, and of IPv6 the /64, of which one subscriber can use every
- * address. What is no address stands for itself.
+ * address. Any other text is its own group.
  */
 export function addressGroup(text: string): string {
   const address = parseAddress(text);

@@ -286,7 +286,7 @@ export function findPreset(name: string, field: string): AddressPreset {
   const names = [...byName.keys()];
   const nearest = closestMatch(wanted, [...names, ...unpublished.keys()], { maxDistance: 3 });
   const guess = nearest === undefined ? '.' : `; did you mean "${nearest}"?`;
-  throw new GateConfigurationError(field, `"${name}" is no address preset${guess} Known are ${names.join(', ')}`);
+  throw new GateConfigurationError(field, `"${name}" is not an address preset${guess} Known are ${names.join(', ')}`);
 }
 
 /** What an operator should hear about a preset when a manifest loads; undefined where all is well. */

@@ -5,7 +5,7 @@ import type { BodyField } from './spec.ts';
 /** Reads single fields of a body, which is parsed at the first question; undefined where a field is not there. */
 export type BodyReader = (field: BodyField) => string | undefined;
 
-/** A header's value; own names only, so that `constructor` is no header. */
+/** A header's value; own names only, so that `constructor` is not taken for a header. */
 export function headerOf(headers: Readonly<Record<string, string>>, name: string): string | undefined {
   const key = name.toLowerCase();
   return Object.hasOwn(headers, key) ? headers[key] : undefined;
@@ -50,7 +50,7 @@ export function parseJson(body: Buffer): Json | undefined {
   try {
     return JSON.parse(body.toString('utf8')) as Json;
   } catch {
-    // What is no JSON has no fields: the caller then misses the one it needs, and says so.
+    // Other bytes have no fields: the caller then misses the one it needs, and says so.
     return undefined;
   }
 }

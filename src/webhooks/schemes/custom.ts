@@ -66,7 +66,7 @@ function headerName(field: keyof WebhookInputs, name: string): string {
   if (HEADER_NAME.test(name)) return name;
   throw new GateConfigurationError(
     field,
-    `"${name}" is no header name: letters, digits and !#$%&'*+.^_\`|~- are accepted`,
+    `"${name}" is not a header name: letters, digits and !#$%&'*+.^_\`|~- are accepted`,
   );
 }
 
@@ -79,7 +79,7 @@ function multiValueOf(inputs: WebhookInputs): MultiValue | undefined {
   if (keyValueSeparator === delimiter) {
     throw new GateConfigurationError(
       'webhookSignatureKeyValueSeparator',
-      `"${delimiter}" already stands between segments (webhookSignatureMultiValueDelimiter)`,
+      `"${delimiter}" already separates the segments (webhookSignatureMultiValueDelimiter)`,
     );
   }
   return {
@@ -104,7 +104,7 @@ function withoutSegments(inputs: WebhookInputs): undefined {
   if (field === undefined) return undefined;
   throw new GateConfigurationError(
     field,
-    'needs webhookSignatureMultiValueDelimiter, which says what stands between the segments of the header',
+    'needs webhookSignatureMultiValueDelimiter, which says what separates the segments of the header',
   );
 }
 

@@ -42,7 +42,7 @@ export interface SchemeDescription {
   readonly source: string;
 }
 
-/** Every scheme that a trigger may name; a registered spec stands in for the built-in one that it shadows. */
+/** Every scheme that a trigger may name; a registered spec replaces the built-in one that it shadows. */
 export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
   const isTaken = (name: string) => registry.specs.has(name.toLowerCase());
   return [

@@ -62,12 +62,12 @@ const DIGITS = /^\d{1,16}$/;
 // Below it lie seconds up to the year 5138, from it on milliseconds since 1973.
 const FIRST_MILLISECONDS = 1e11;
 
-// In UTC alone, so that the text has one beginning and one end whatever stands beside it.
+// In UTC alone, so that the text has one beginning and one end whatever is next to it.
 const RFC_3339 = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(\.\d{1,9})?Z$/;
 
 /**
  * Milliseconds since the Unix epoch, or NaN for anything but plain digits, or an RFC 3339 time in UTC. Signs, fractions and spaces are refused too:
- * where the timestamp stands beside other signed text, a character that may belong to either would let a signature be
+ * where the timestamp is next to other signed text, a character that may belong to either would let a signature be
  * read in two ways.
  */
 export function timestampMs(text: string, unit: TimestampSource['unit']): number {

@@ -104,10 +104,10 @@ function recognises(handshake: Handshake, request: HandshakeRequest): boolean {
   }
 }
 
-// What is echoed to whoever asks must not be anything that a browser could run.
+// What is echoed to anyone who asks must not be anything that a browser could run.
 const CHALLENGE = /^[A-Za-z0-9._~+/=-]{1,256}$/;
 
-/** The challenge as plain text and as nothing else; undefined where it is no challenge. */
+/** The challenge as plain text and as nothing else; undefined where it is not a challenge. */
 export function echo(challenge: unknown): HandshakeAnswer | undefined {
   if (typeof challenge !== 'string' || !CHALLENGE.test(challenge)) return undefined;
   const headers = { 'x-content-type-options': 'nosniff' };

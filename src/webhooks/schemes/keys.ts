@@ -8,7 +8,7 @@ export type SchemeKey =
   | { readonly kind: 'hmac'; readonly bytes: Buffer }
   | { readonly kind: 'ed25519'; readonly key: KeyObject };
 
-// What stands in front of the raw 32 bytes in DER: RFC 8410, sections 4 and 7.
+// What precedes the raw 32 bytes in DER: RFC 8410, sections 4 and 7.
 const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 
@@ -18,7 +18,7 @@ const HEX = /^[0-9a-f]*$/i;
 
 /**
  * Reads a configured key for verifying; `field` is where it was configured. A public key is never taken for an HMAC
- * secret: everybody who knows it could sign.
+ * secret: everyone who knows it could sign.
  */
 export function readVerificationKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
   if (spec.algorithm === 'ed25519') {
@@ -58,7 +58,7 @@ function secretBytes(spec: SignatureSpec, text: string, field: string): Buffer {
   if (encoding === 'utf8') return Buffer.from(text, 'utf8');
   const bytes = decodeKey(text, encoding);
   if (bytes !== undefined && bytes.length > 0) return bytes;
-  throw new GateConfigurationError(field, `is no key of ${spec.name}, which is ${ENCODED[encoding]}`);
+  throw new GateConfigurationError(field, `is not a key of ${spec.name}, which is ${ENCODED[encoding]}`);
 }
 
 const ENCODED: Readonly<Record<Exclude<KeyEncoding, 'utf8'>, string>> = {
@@ -77,7 +77,7 @@ function ed25519Bytes(
   const bytes = encoding === 'utf8' ? Buffer.from(text) : decodeKey(text, encoding);
   if (bytes?.length === KEY_BYTES) return bytes;
   const form = encoding === 'utf8' ? '' : ` in ${ENCODED[encoding]}`;
-  throw new GateConfigurationError(field, `is no ${is} key of ${spec.name}, which is ${KEY_BYTES} bytes${form}`);
+  throw new GateConfigurationError(field, `is not a ${is} key of ${spec.name}, which is ${KEY_BYTES} bytes${form}`);
 }
 
 function decodeKey(text: string, encoding: Exclude<KeyEncoding, 'utf8'>): Buffer | undefined {
@@ -100,7 +100,7 @@ const Y_OF_ORDER_8 = BigInt('0x05fc536d880238b13933c6d305acdfd5f098eff289f4c345b
 const SMALL_ORDER: ReadonlySet<bigint> = new Set([0n, 1n, P - 1n, Y_OF_ORDER_8, P - Y_OF_ORDER_8]);
 
 /**
- * Refuses a key that anybody can sign for: with a point of small order the equation that is verified holds for signatures
+ * Refuses a key that anyone can sign for: with a point of small order the equation that is verified holds for signatures
  * made without a private key. OpenSSL 3.0 takes them all, 3.5 does not; a y beyond the prime is read as the one within it.
  */
 function refuseWeakPoint(bytes: Buffer, field: string): void {
@@ -108,10 +108,10 @@ function refuseWeakPoint(bytes: Buffer, field: string): void {
   if (SMALL_ORDER.has(y % P)) {
     throw new GateConfigurationError(
       field,
-      'is a point of small order, for which anybody can sign without a private key',
+      'is a point of small order, for which anyone can sign without a private key',
     );
   }
-  if (y >= P) throw new GateConfigurationError(field, 'is not written in the one way that a public key is');
+  if (y >= P) throw new GateConfigurationError(field, 'is not the canonical encoding of a public key');
 }
 
 function toPublicKey(bytes: Buffer, field: string): KeyObject {
@@ -147,7 +147,7 @@ export function handsOverKey({ handshakes = [] }: Conversation): boolean {
 }
 
 /**
- * Whether a trigger leaves its key to be learnt: only where its manifest says so, because whoever sends the first handshake
+ * Whether a trigger leaves its key to be learnt: only where its manifest says so, because the sender of the first handshake
  * decides what the trigger believes. One whose key field is there but empty was meant to have a key.
  */
 export function learnsKey(

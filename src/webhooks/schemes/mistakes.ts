@@ -40,7 +40,7 @@ export function findMistakes(question: SignatureQuestion): string[] {
   ];
 }
 
-/** What the signature is made over and where it stands, without any key. */
+/** What the signature is made over and where it is, without any key. */
 export function describeSignature({ spec, delivery, publicUrl }: Omit<SignatureQuestion, 'keys'>): JsonObject {
   const { signature, timestamp, deliveryId, token } = extract(spec, delivery);
   const input = { delivery, publicUrl, timestamp: timestamp?.text, deliveryId, token };
@@ -64,7 +64,7 @@ function rightAsItIs(question: SignatureQuestion): string[] {
   if (isRight(current)) return ['the signature verifies as it is'];
   if (!isRight(previous)) return [];
   return [
-    `would verify with the previous key${current === undefined ? ', which counts only beside a current one' : ''}`,
+    `would verify with the previous key${current === undefined ? ', which counts only together with a current one' : ''}`,
   ];
 }
 
@@ -255,7 +255,7 @@ function firstIndex(variants: readonly Variant<string>[], wanted: string): numbe
   return variants.findIndex(([, variant]) => variant === wanted);
 }
 
-/** Each result once, without the one that was tried already and without empty ones that nobody meant. */
+/** Each result once, without the one that was tried already and without empty ones, which are never meant. */
 function distinct(variants: readonly Variant<Buffer>[], tried: Buffer): Variant<Buffer>[] {
   const seen = new Set([tried.toString('latin1')]);
   return variants.filter(([how, bytes]) => {

@@ -21,7 +21,7 @@ export interface SchemeOptions {
   readonly payloadBuilders?: Readonly<Record<string, PayloadBuilder>> | undefined;
 }
 
-/** Every scheme that a trigger may name beside the built-in ones, by lower-case name or alias. */
+/** Every scheme that a trigger may name besides the built-in ones, by lower-case name or alias. */
 export interface SchemeRegistry {
   readonly verifiers: ReadonlyMap<string, SignatureVerifier>;
   readonly specs: ReadonlyMap<string, RegisteredSpec>;
@@ -190,7 +190,7 @@ export function checkSpec(spec: SignatureSpec): void {
   oneOf(SIGNATURE_ENCODINGS, spec.encoding, `${place}: encoding`);
   const strategy = oneOf(SIGNED_PAYLOAD_STRATEGIES, spec.payload.strategy, `${place}: payload.strategy`);
   if (spec.headers.length === 0 && (spec.signatureFields ?? []).length === 0) {
-    throw new TypeError(`${place} names neither a header nor a field of the body that carries the signature`);
+    throw new TypeError(`${place} must name a header or a field of the body that carries the signature`);
   }
   for (const family of spec.headers) {
     for (const name of Object.values(family)) if (name !== undefined) checkHeaderName(spec.name, 'headers', name);
@@ -219,7 +219,7 @@ function checkDeliveryId({ headers, payload }: SignatureSpec, place: string): vo
 function checkTimestamp({ headers, multiValue, payload, timestamp }: SignatureSpec, place: string): void {
   const isNeeded = SIGNS_TIMESTAMP.includes(payload.strategy);
   if (timestamp === undefined && isNeeded) {
-    throw new TypeError(`${place}: strategy ${payload.strategy} signs a timestamp; say where it stands`);
+    throw new TypeError(`${place}: strategy ${payload.strategy} signs a timestamp; say where it is`);
   }
   if (!isCertain({ payload, timestamp })) {
     throw new TypeError(
@@ -234,11 +234,11 @@ function checkTimestamp({ headers, multiValue, payload, timestamp }: SignatureSp
   }
 }
 
-/** A timestamp that anybody could change, and the age of a delivery with it, is none that a spec may name. */
+/** A spec may not name a timestamp that anyone could change, and with it the age of a delivery. */
 function checkIsSigned({ payload: { strategy }, timestamp }: SignatureSpec, place: string): void {
   if (timestamp === undefined || strategy === 'Custom' || SIGNS_TIMESTAMP.includes(strategy)) return;
   if (timestamp.in !== 'body' || strategy === 'UrlPlusSortedForm') {
-    throw new TypeError(`${place}: strategy ${strategy} does not sign the timestamp: anybody could change it`);
+    throw new TypeError(`${place}: strategy ${strategy} does not sign the timestamp: anyone could change it`);
   }
   const { path, formField } = timestamp.field;
   if (path.length > 0 && formField !== undefined) {
@@ -264,7 +264,7 @@ function isCertain({ payload, timestamp }: Pick<SignatureSpec, 'payload' | 'time
 
 function checkHeaderName(specName: string, field: string, name: unknown): void {
   if (typeof name === 'string' && HEADER_NAME.test(name)) return;
-  throw new TypeError(`signature spec "${specName}": ${field}: ${JSON.stringify(name)} is no header name`);
+  throw new TypeError(`signature spec "${specName}": ${field}: ${JSON.stringify(name)} is not a header name`);
 }
 
 /** In any case: `Sha256`, `sha256`. */

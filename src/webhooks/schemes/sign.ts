@@ -84,7 +84,7 @@ function tokenOf({ length }: BodyField, deliveryId: string): string {
   return createHash('sha256').update(deliveryId).digest('hex').slice(0, length);
 }
 
-/** A body that is no form is covered by its hash in the URL alone. */
+/** A body that is not a form is covered by its hash in the URL alone. */
 function signedUrl({ spec, body, url, contentType }: SigningRequest): string {
   const isForm = contentType !== undefined && mediaTypeOf({ 'content-type': contentType }) === URL_ENCODED_FORM;
   if (spec.payload.strategy !== 'UrlPlusSortedForm' || body.length === 0 || isForm) return url;

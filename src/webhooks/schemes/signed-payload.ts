@@ -30,12 +30,12 @@ const DIGIT = /^[0-9]$/;
 // RFC 3986, section 3.4: what a query may be made of. JSON begins with none of these, but for a bare number or word.
 const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*$/;
 
-/** Name of the query parameter that binds a body which is no form to the signed URL. */
+/** Name of the query parameter that binds a body that is not a form to the signed URL. */
 export const BODY_HASH_PARAMETER = 'bodySHA256';
 
 /**
  * The bytes that the signature has to cover. Different deliveries yield different bytes: where one character could belong
- * to either of two neighbours, the delivery is not complete, because whoever holds it could move the boundary and keep the
+ * to either of two neighbours, the delivery is not complete, because its holder could move the boundary and keep the
  * signature. Exempt are the strategies that do not sign the body as it came, which are told apart by these bytes alone.
  */
 export function signedPayload(
@@ -117,7 +117,7 @@ export function hasFixedForm(source: TimestampSource | undefined): boolean {
 }
 
 /**
- * Nothing stands between URL and body. Where the request chooses the end of the URL, that must not be able to go on in
+ * Nothing separates URL and body. Where the request chooses the end of the URL, that must not be able to go on in
  * the body, nor the body to begin in it. Whether there is such an end at all cannot be told from a body that begins with a
  * question mark: both readings are taken, and the one nonce that they have lets the first of them pass.
  */
@@ -134,7 +134,7 @@ function urlPlusBody(layout: PayloadLayout, input: PayloadInput): SignedPayload 
   return complete(...urls(layout, input).map((url) => [Buffer.from(url), input.delivery.body]));
 }
 
-/** Nothing stands between body and URL: a URL that holds another one could have been the end of a longer body. */
+/** Nothing separates body and URL: a URL that holds another one could have been the end of a longer body. */
 function bodyPlusUrl(layout: PayloadLayout, input: PayloadInput): SignedPayload {
   const signedUrls = urls(layout, input);
   if (signedUrls.some((url) => url.split('://').length > 2)) {
@@ -156,14 +156,14 @@ function urlPlusSortedForm(layout: PayloadLayout, input: PayloadInput): SignedPa
     if (!hashes.every((hash) => isHashOf(hash, body))) {
       return incomplete(
         'signature_mismatch',
-        `the body is not the one that ${BODY_HASH_PARAMETER} in the URL stands for`,
+        `the body is not the one that ${BODY_HASH_PARAMETER} in the URL describes`,
       );
     }
     return complete(...signedUrls.map((url) => [Buffer.from(url)]));
   }
   if (body.length === 0) return complete(...signedUrls.map((url) => [Buffer.from(url)]));
   if (mediaTypeOf(headers) !== URL_ENCODED_FORM) {
-    return incomplete('signature_malformed', `the body is no form and the URL has no ${BODY_HASH_PARAMETER}`);
+    return incomplete('signature_malformed', `the body is not a form and the URL has no ${BODY_HASH_PARAMETER}`);
   }
   const fields = decodeForm(body);
   if (fields === undefined) return incomplete('signature_malformed', 'the form has too many fields');
@@ -208,7 +208,7 @@ function customBytes(layout: PayloadLayout, input: PayloadInput): SignedPayload 
     return isSame(bytes, tryToBuild(layout, other));
   });
   if (!isAmbiguous) return complete([bytes]);
-  return incomplete('signature_malformed', 'a digit of the body could belong to the timestamp, which stands beside it');
+  return incomplete('signature_malformed', 'a digit of the body could belong to the timestamp next to it');
 }
 
 function withLongerTimestamp(timestamp: string, body: Buffer): { timestamp: string; body: Buffer }[] {
@@ -224,7 +224,7 @@ function tryToBuild(layout: PayloadLayout, input: PayloadInput): Uint8Array | un
   try {
     return builtBytes(layout, input);
   } catch {
-    // A builder may refuse a body that nobody sent: then these are not the signed bytes.
+    // A builder may refuse a body that was never sent: then these are not the signed bytes.
     return undefined;
   }
 }

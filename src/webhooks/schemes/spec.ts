@@ -30,10 +30,10 @@ export interface SignatureSpec extends Conversation {
   readonly headerValuePrefix?: string | undefined;
   /** A header of several segments, such as `t=1,v1=ab,v1=cd`. */
   readonly multiValue?: MultiValue | undefined;
-  /** The asymmetric variant beside the HMAC, chosen by the prefix of the key. */
+  /** The asymmetric variant of the HMAC scheme, chosen by the prefix of the key. */
   readonly ed25519?: Ed25519Variant | undefined;
   readonly payload: PayloadLayout;
-  /** Where the timestamp stands that the signature covers; absent where it covers none. */
+  /** Where the timestamp is that the signature covers; absent where it covers none. */
   readonly timestamp?: TimestampSource | undefined;
   /** A signed timestamp that is absent is `timestamp_missing` even where the signed bytes could be built without it. */
   readonly requiresTimestamp?: boolean | undefined;
@@ -59,7 +59,7 @@ export function jsonSample(value: object, headers?: SampleDelivery['headers']): 
 /** A hash of an HMAC, or Ed25519, whose configured key is the publisher's public key. */
 export type SpecAlgorithm = SignatureAlgorithm | 'ed25519';
 
-/** What a scheme says to its publisher beside "accepted". */
+/** What a scheme says to its publisher other than "accepted". */
 export interface Conversation {
   readonly handshakes?: readonly Handshake[] | undefined;
   /** What the publisher wants to read when a delivery was accepted. */
@@ -206,14 +206,14 @@ export interface Coverage {
 export const GRADES = ['A', 'B', 'C', 'D', 'E', 'F'] as const;
 export type Grade = (typeof GRADES)[number];
 
-/** What somebody who captured one delivery can do with it, where the trigger makes use of all that is signed. */
+/** What someone who captured one delivery can do with it, where the trigger makes use of all that is signed. */
 export const CAPTURED: Readonly<Record<Grade, string>> = {
   A: 'Body, timestamp and id are signed: with a tolerance a captured delivery cannot be used again, and a retry of the publisher is recognised by its id.',
-  B: 'Body and timestamp are signed: with a tolerance a captured delivery cannot be used again. A retry that is signed anew counts as a new delivery.',
+  B: 'Body and timestamp are signed: with a tolerance a captured delivery cannot be used again. A retry with a new signature counts as a new delivery.',
   C: 'Body and id are signed: a captured delivery passes again once its nonce is no longer kept.',
   D: 'Only the body is signed: a captured delivery passes again under another id or, without a nonce header, once its nonce is no longer kept.',
-  E: 'The body is not signed: with a tolerance a captured signature passes once, and whoever sends it first chooses the body.',
-  F: 'Nothing is signed: anybody can send anything.',
+  E: 'The body is not signed: with a tolerance a captured signature passes once, and the first to send it chooses the body.',
+  F: 'Nothing is signed: anyone can send anything.',
 };
 
 export function coverageOf(spec: SignatureSpec): Coverage {

@@ -59,7 +59,12 @@ export function verifyWithSpec(spec: SignatureSpec, keys: KeyPair, request: Veri
   }
   const candidates = signature.texts.map((text) => decodeCandidate(spec, text)).filter((it) => it !== undefined);
   if (candidates.length === 0) {
-    return { isVerified: false, reason: 'signature_malformed', detail: `no signature is ${formOf(spec)}`, timestamp };
+    return {
+      isVerified: false,
+      reason: 'signature_malformed',
+      detail: `no signature has the form ${formOf(spec)}`,
+      timestamp,
+    };
   }
   const payload = signedPayload(spec, payloadInput(extraction, request));
   if (!payload.isComplete) {
@@ -241,7 +246,7 @@ function headersByAnyName(
   return values;
 }
 
-/** The line's segments; undefined where it is absent, has not the form, or is no list. */
+/** The line's segments; undefined where it is absent, does not have the form, or is not a list. */
 function segmentsOf(spec: SignatureSpec, line: string | undefined): readonly Segment[] | undefined {
   const value = line === undefined ? undefined : withoutLinePrefix(spec, line);
   if (spec.multiValue === undefined || value === undefined) return undefined;

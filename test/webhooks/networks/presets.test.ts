@@ -110,7 +110,7 @@ describe('presets', () => {
   it.each([
     ['githib', 'did you mean "github"?'],
     ['strype', 'did you mean "stripe"?'],
-    ['acme', '"acme" is no address preset. Known are stripe'],
+    ['acme', '"acme" is not an address preset. Known are stripe'],
     ['', 'Known are stripe'],
     ['__proto__', 'Known are stripe'],
   ])('refuse the unknown name "%s" and say: %s', (name, hint) => {

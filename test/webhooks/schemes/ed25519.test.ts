@@ -75,7 +75,7 @@ describe('Discord', () => {
   });
 
   it.each([ed25519Pair(1).privateKey.slice(2), 'not hex', ''])('signs with no key such as %j', (privateKey) => {
-    expect(() => signDelivery({ ...request, spec, key: privateKey })).toThrow('is no private key of Discord');
+    expect(() => signDelivery({ ...request, spec, key: privateKey })).toThrow('is not a private key of Discord');
   });
 });
 

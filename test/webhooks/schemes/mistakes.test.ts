@@ -59,7 +59,7 @@ describe('findMistakes', () => {
     [
       'a current key that is missing',
       { key: undefined, previous: KEY },
-      'would verify with the previous key, which counts only beside a current one',
+      'would verify with the previous key, which counts only together with a current one',
     ],
     [
       'a key that is base64',

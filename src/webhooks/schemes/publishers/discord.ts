@@ -38,7 +38,7 @@ export const discord: SignatureSpec = {
   timestamp: { in: 'header', unit: 'seconds', length: 10 },
   keyEncoding: 'hex',
   handshakes: [ping, eventsPing],
-  // Shows that an answer follows within 15 minutes; anything that is no answer is shown as a failure.
+  // Shows that an answer follows within 15 minutes; anything else is shown as a failure.
   acceptedResponse: { contentType: 'application/json', body: '{"type":5}' },
   sample: jsonSample({
     id: '846462639134605312',

@@ -1,7 +1,7 @@
 import { echo, type Handshake, isSameSecret } from '../handshake.ts';
 import { jsonSample, type SignatureSpec } from '../spec.ts';
 
-/** Sent once, unsigned, when the callback URL is saved, with the token that was typed in beside it. */
+/** Sent once, unsigned, when the callback URL is saved, with the token that was typed in next to it. */
 const subscription: Handshake = {
   name: 'hub.challenge',
   method: 'GET',

@@ -1,6 +1,6 @@
 import { jsonSample, type SignatureSpec } from '../spec.ts';
 
-/** X-Shopify-Triggered-At is not signed, so it is no timestamp here. Events deliveries have names without X-. */
+/** X-Shopify-Triggered-At is not signed, so it is not read as a timestamp. Events deliveries have names without X-. */
 export const shopify: SignatureSpec = {
   name: 'Shopify',
   headers: [

@@ -20,8 +20,8 @@ const urlVerification: Handshake = {
 };
 
 /**
- * Sent unsigned now and then to test the certificate of a command's URL. Other fields beside `ssl_check` are no work to
- * do, whoever put them there, so that the answer is the same and empty.
+ * Sent unsigned now and then to test the certificate of a command's URL. Other fields with `ssl_check` are never work to
+ * do, so that the answer is the same and empty.
  */
 const sslCheck: Handshake = {
   name: 'ssl_check',

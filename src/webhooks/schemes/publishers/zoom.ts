@@ -3,7 +3,7 @@ import { isObject, parseJson } from '../body-fields.ts';
 import type { Handshake } from '../handshake.ts';
 import type { SignatureSpec } from '../spec.ts';
 
-// No colon: the answer is made with the key and hash of x-zm-signature, so that whoever may choose the text freely gets
+// No colon: the answer is made with the key and hash of x-zm-signature, so that someone who may choose the text freely gets
 // the signature of any "v0:<timestamp>:<body>" from it.
 const PLAIN_TOKEN = /^[A-Za-z0-9_-]{1,128}$/;
 
