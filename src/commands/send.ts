@@ -5,7 +5,7 @@ import { Command } from 'commander';
 import { processEnvironment } from '../config/settings.ts';
 import { formatIssue } from '../manifest/issues.ts';
 import { resolveSecret, secretReader } from '../manifest/read-secret.ts';
-import type { WebhookTrigger } from '../model/manifest.ts';
+import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { timestampText } from '../webhooks/schemes/encodings.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { type SignedDelivery, type SigningRequest, signDelivery } from '../webhooks/schemes/sign.ts';

@@ -1,7 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import type { LoadedFlow } from '../manifest/load.ts';
+import type { Manifest } from '../manifest/schema.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Manifest, ManifestSource } from '../model/manifest.ts';
+import type { ManifestSource } from '../model/manifest.ts';
 import type { FlowRecord, Store } from '../store/store.ts';
 import { type PreparedInputs, type PreparedRevision, prepareRevision } from './prepared-revision.ts';
 

@@ -1,4 +1,4 @@
-import type { Edge, Graph, Manifest, RunStatus, StepStatus, TriggerType } from '../model/manifest.ts';
+import type { Edge, Graph, RunnableManifest, RunStatus, StepStatus, TriggerType } from '../model/manifest.ts';
 import type { RunTrigger } from '../model/run.ts';
 import type { FlowRecord, NewRun, NewStep } from '../store/store.ts';
 
@@ -151,7 +151,7 @@ export interface Entry {
   readonly timeoutSeconds: number | undefined;
 }
 
-export function entryOf({ steps: graph, timeoutSeconds }: Pick<Manifest, 'steps' | 'timeoutSeconds'>): Entry {
+export function entryOf({ steps: graph, timeoutSeconds }: Pick<RunnableManifest, 'steps' | 'timeoutSeconds'>): Entry {
   const { start, end } = planNext(graph, new Map());
   return { steps: start.map((stepKey) => ({ stepKey, stepType: graph[stepKey]?.type ?? '' })), end, timeoutSeconds };
 }

@@ -2,8 +2,9 @@ import type { CompiledExpression } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
 import type { ExpressionContext } from '../expressions/context.ts';
 import { type CompiledTemplate, compileTemplate } from '../expressions/template.ts';
+import type { Manifest } from '../manifest/schema.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import type { Graph, Manifest, ManifestSource, StepDefinition } from '../model/manifest.ts';
+import type { Graph, ManifestSource, StepDefinition } from '../model/manifest.ts';
 import { type Entry, entryOf } from './planner.ts';
 import { stepAt } from './runtime-keys.ts';
 

@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { Cron } from 'croner';
 import type { Logger } from 'pino';
+import type { CronTrigger } from '../manifest/schema.ts';
 import type { Clock } from '../model/clock.ts';
-import type { CronTrigger } from '../model/manifest.ts';
 import { createTurns } from '../model/turns.ts';
 import type { NewRun, ScheduleRecord, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';

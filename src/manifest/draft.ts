@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { kindOf } from '../expressions/values.ts';
-import type { Edge, StepDefinition, Trigger } from '../model/manifest.ts';
+import type { Edge, StepDefinition } from '../model/manifest.ts';
 import {
   didYouMean,
   errorAt,
@@ -13,7 +13,15 @@ import {
   parseWith,
 } from './issues.ts';
 import { isObject } from './json-text.ts';
-import { edgeSchema, headerSchema, STEP_KEY, stepSchema, triggerInputsSchemas, triggerTypeSchema } from './schema.ts';
+import {
+  edgeSchema,
+  headerSchema,
+  STEP_KEY,
+  stepSchema,
+  type Trigger,
+  triggerInputsSchemas,
+  triggerTypeSchema,
+} from './schema.ts';
 import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 /**

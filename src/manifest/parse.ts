@@ -1,12 +1,20 @@
 import { basename } from 'node:path';
 import { formatPath } from '../expressions/json-path.ts';
-import type { Manifest, ManifestSnapshot, ManifestSource, WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
+import type { ManifestSnapshot, ManifestSource } from '../model/manifest.ts';
 import { checkGraph, type StepRules } from './check-steps.ts';
 import { type Draft, draftManifest } from './draft.ts';
 import { isWithin, type ManifestIssue, type Problem } from './issues.ts';
 import { canonicalKeys, readJson } from './json-text.ts';
+import type { Manifest } from './schema.ts';
 import { hashOf, snapshotOf } from './secrets.ts';
-import { checkGates, resolvePublicUrl, resolveTriggerSecrets, WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import {
+  checkGates,
+  resolvePublicUrl,
+  resolveTriggerSecrets,
+  WEBHOOK_FIELDS,
+  type WebhookInputs,
+  type WebhookTrigger,
+} from './webhook-inputs.ts';
 
 /** A manifest that may be deployed. */
 export interface LoadedFlow {

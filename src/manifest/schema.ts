@@ -1,16 +1,16 @@
 import { CronPattern } from 'croner';
 import { z } from 'zod';
-import type { Json } from '../model/json.ts';
+import type { Json, JsonObject } from '../model/json.ts';
 import {
-  type CronInputs,
   END_STATUSES,
   type Graph,
   type RetryPolicy,
+  type RunnableManifest,
   type StepDefinition,
   TRIGGER_TYPES,
   type TriggerType,
 } from '../model/manifest.ts';
-import { anyCase, guid, webhookInputsSchema } from './webhook-inputs.ts';
+import { anyCase, guid, type WebhookInputs, webhookInputsSchema } from './webhook-inputs.ts';
 
 // setTimeout takes at most 2^31 - 1 milliseconds and fires at once beyond.
 const MAX_TIMEOUT_SECONDS = 2_147_483;
@@ -29,7 +29,7 @@ const cronInputsSchema = z.strictObject({
   onMissed: anyCase(['fireOnce', 'skip'])
     .optional()
     .describe('What happens to a tick that was missed while the service was down.'),
-}) satisfies z.ZodType<CronInputs>;
+});
 
 /** Inputs of each type of trigger. */
 export const triggerInputsSchemas = {
@@ -117,6 +117,27 @@ const manifestSchema = z.strictObject({
     .default({}),
   steps: z.record(z.string().regex(STEP_KEY), stepSchema).default({}),
 });
+
+/** One flow as its author wrote it, in canonical spelling. Immutable once loaded. */
+export interface Manifest extends RunnableManifest {
+  /** Lower-case GUID: the join key of all stored data and routes. */
+  readonly id: string;
+  readonly name: string;
+  /** A label for people; decides nothing. */
+  readonly version: string;
+  /** In manifest order: a delivery to the flow's GUID goes to the first webhook trigger. */
+  readonly triggers: Readonly<Record<string, Trigger>>;
+}
+
+export type Trigger =
+  | { readonly type: 'manual'; readonly inputs: JsonObject }
+  | CronTrigger
+  | { readonly type: 'webhook'; readonly inputs: WebhookInputs };
+
+export interface CronTrigger {
+  readonly type: 'cron';
+  readonly inputs: Readonly<z.output<typeof cronInputsSchema>>;
+}
 
 /** Names of the structural keys, by the object that holds them. */
 export const STRUCTURAL_KEYS = {

@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
 import { hasPlaceholder } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import type { Graph, Manifest, ManifestSnapshot, StepDefinition, Trigger } from '../model/manifest.ts';
+import type { Graph, ManifestSnapshot, StepDefinition } from '../model/manifest.ts';
 import { CREDENTIAL_NAME, credentialsOf, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
+import type { Manifest, Trigger } from './schema.ts';
 import { REFERENCE_WEBHOOK_FIELDS, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 /** The secret inputs of each step type, as paths with `*` for any key. */

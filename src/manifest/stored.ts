@@ -1,19 +1,17 @@
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import type { Json } from '../model/json.ts';
-import type {
-  Graph,
-  Manifest,
-  ManifestSnapshot,
-  ManifestSource,
-  StepDefinition,
-  Trigger,
-  WebhookInputs,
-} from '../model/manifest.ts';
+import type { Graph, ManifestSnapshot, ManifestSource, StepDefinition } from '../model/manifest.ts';
 import { isSame } from './diff.ts';
 import { isMasked, MASK, maskUrl } from './mask.ts';
 import type { LoadedFlow, ManifestRules } from './parse.ts';
+import type { Manifest, Trigger } from './schema.ts';
 import { referencesIn } from './secrets.ts';
-import { resolvePublicUrl, resolveTriggerSecrets, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import {
+  resolvePublicUrl,
+  resolveTriggerSecrets,
+  SECRET_WEBHOOK_FIELDS,
+  type WebhookInputs,
+} from './webhook-inputs.ts';
 
 interface StoredRevision {
   readonly name: string;

@@ -7,8 +7,6 @@ import {
   SIGNATURE_ALGORITHMS,
   SIGNATURE_ENCODINGS,
   SIGNED_PAYLOAD_STRATEGIES,
-  type WebhookInputs,
-  type WebhookTrigger,
 } from '../model/manifest.ts';
 import { errorAt, gateWarningAt, type Problem, plainTextSecret, warningAt } from './issues.ts';
 import { isMasked, MASK, maskUrl } from './mask.ts';
@@ -63,7 +61,6 @@ const response = z.strictObject({
   body: z.string(),
 });
 
-/** A field per input; the type makes a field that the model does not have, or has in another form, an error here. */
 const fields = {
   webhookSlug: slug.describe('Last segment of the URL that publishers call; any case.'),
   webhookHmacKey: z
@@ -130,7 +127,33 @@ const fields = {
     .boolean()
     .describe('While the flow is disabled or drained, deliveries are taken and start their runs later.'),
   webhookResponse: response.describe('Answer to an accepted delivery.'),
-} satisfies { readonly [Field in keyof WebhookInputs]-?: z.ZodType<NonNullable<WebhookInputs[Field]>> };
+};
+
+export const webhookInputsSchema = z.strictObject(fields).partial();
+
+/** The `webhook*` fields of a webhook trigger, in canonical spelling. */
+export type WebhookInputs = ReadonlyFields<z.output<typeof webhookInputsSchema>>;
+
+type ReadonlyFields<Fields> = {
+  readonly [Field in keyof Fields]: Fields[Field] extends string[] | undefined
+    ? readonly string[] | undefined
+    : Fields[Field];
+};
+
+/** A webhook trigger of a loaded flow, its secrets resolved. Never serialised. */
+export interface WebhookTrigger {
+  readonly flowId: string;
+  readonly flowName: string;
+  readonly revision: number;
+  readonly triggerKey: string;
+  readonly inputs: WebhookInputs;
+  /** Resolved keys; an empty or missing key is undefined. */
+  readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
+  /** Resolved; an empty or missing one is undefined. */
+  readonly verifyToken?: string | undefined;
+  /** A legacy key field and its present name are both set; the present one won. */
+  readonly hasConflictingKeys: boolean;
+}
 
 export const WEBHOOK_FIELDS: readonly string[] = Object.keys(fields);
 
@@ -151,8 +174,6 @@ export const REFERENCE_WEBHOOK_FIELDS = [
   ...SECRET_WEBHOOK_FIELDS,
   'webhookPublicUrl',
 ] as const satisfies readonly (keyof WebhookInputs)[];
-
-export const webhookInputsSchema = z.strictObject(fields).partial() satisfies z.ZodType<WebhookInputs>;
 
 function isHttpUrl(given: string): boolean {
   return /^https?:\/\//i.test(given) && URL.canParse(given);

@@ -1,9 +1,10 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import { isMasked, MASK, queryOf } from '../manifest/mask.ts';
+import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Delivery, DeliveryRecord, GateResult, Reason } from '../model/delivery.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import type { EnforcementMode, WebhookInputs } from '../model/manifest.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
 import { admissionTo } from '../webhooks/acceptance.ts';
 import { REASONS } from '../webhooks/answers.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';

@@ -1,7 +1,8 @@
 import type { JsonPath } from '../expressions/json-path.ts';
 import { didYouMean, errorAt, gateWarningAt, type Problem, warningAt } from '../manifest/issues.ts';
 import type { ManifestCheck } from '../manifest/load.ts';
-import type { EnforcementMode, WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
+import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
 import { GateConfigurationError } from './gate.ts';
 import type { GateChain } from './gates/index.ts';
 import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.ts';

@@ -1,7 +1,10 @@
+import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, Reason } from '../model/delivery.ts';
 import type { JsonObject } from '../model/json.ts';
-import type { WebhookTrigger } from '../model/manifest.ts';
+
+// A gate or scheme takes these from here: it knows no other room but the model.
+export type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 
 /** One check of a delivery, prepared once per trigger and revision, then only run. It judges and changes nothing. */
 export interface Gate {

@@ -1,6 +1,6 @@
+import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, Reason } from '../model/delivery.ts';
-import type { WebhookInputs } from '../model/manifest.ts';
 import { type Answer, isUnverified, REASONS, refused } from './answers.ts';
 import type { Evidence } from './gate.ts';
 import { fullBucket, type RateLimit, type TokenBucket, takePermit } from './gates/rate-limit.ts';

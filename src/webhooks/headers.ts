@@ -1,4 +1,5 @@
-import type { Graph, WebhookInputs } from '../model/manifest.ts';
+import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
+import type { Graph } from '../model/manifest.ts';
 import { BUILT_IN_SCHEMES } from './schemes/publishers/index.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 

@@ -1,5 +1,5 @@
+import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
-import type { WebhookTrigger } from '../model/manifest.ts';
 import type { LearnedKey, LearnedKeyStore } from '../store/store.ts';
 import type { KeyOwner, LearnedKeys } from './gate.ts';
 import { isSameSecret } from './schemes/handshake.ts';

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { DeployedFlow } from '../flows/catalog.ts';
-import type { EnforcementMode, WebhookTrigger } from '../model/manifest.ts';
+import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
 import type { Gate } from './gate.ts';
 import { type GateChain, prepareGates } from './gates/index.ts';
 import type { SignatureSettings } from './gates/signature.ts';

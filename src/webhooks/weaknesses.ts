@@ -1,5 +1,5 @@
+import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { DAY_SECONDS } from '../model/clock.ts';
-import type { WebhookInputs, WebhookTrigger } from '../model/manifest.ts';
 import { familiesCovered } from './networks/address-matcher.ts';
 import { findPreset } from './networks/presets.ts';
 import { readVerificationKey } from './schemes/keys.ts';

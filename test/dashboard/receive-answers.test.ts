@@ -3,8 +3,8 @@ import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { Reason } from '../../src/model/delivery.ts';
-import type { WebhookInputs } from '../../src/model/manifest.ts';
 import { REASONS } from '../../src/webhooks/answers.ts';
 import { createWorkspace, type Workspace } from '../e2e/service.ts';
 

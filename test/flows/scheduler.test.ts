@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { CronTrigger } from '../../src/model/manifest.ts';
+import type { CronTrigger } from '../../src/manifest/schema.ts';
 import type { Store } from '../../src/store/store.ts';
 import { FLOW_ID, type House, openHouse, openStore, START, stepOf } from './fixture.ts';
 

@@ -2,7 +2,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { WebhookInputs } from '../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';
 import {
   type Answered,

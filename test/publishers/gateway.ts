@@ -8,7 +8,7 @@ import pino from 'pino';
 import { buildApp } from '../../src/app.ts';
 import type { Extensions } from '../../src/config/extensions.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
-import type { WebhookInputs } from '../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { enforcementSummary } from '../../src/webhooks/checks.ts';
 
 /** What is sent, as it goes onto the wire: fetch would add headers of its own and refuse others. */

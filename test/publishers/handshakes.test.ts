@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { EnforcementMode, WebhookInputs } from '../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
+import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { type Gateway, NOW, type Sent, startGateway, stopGateway } from './gateway.ts';
 import { HANDSHAKES, type KnownHandshake } from './known-handshakes.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import { type Answered, type Gateway, startGateway, stopGateway } from './gateway.ts';

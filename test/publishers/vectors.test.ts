@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { type Answered, type Gateway, NOW, startGateway, stopGateway } from './gateway.ts';
 import { answeredStatus, bodyOf, isAccepted, isHandshake, PUBLISHED_SCHEMES, VECTORS, type Vector } from './vectors.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { DeliveryRecord } from '../../src/model/delivery.ts';
-import type { WebhookInputs } from '../../src/model/manifest.ts';
 import { restore } from '../../src/review/review.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import { recordOf } from '../../src/webhooks/outcome.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { LoadedFlow } from '../../src/manifest/load.ts';
-import type { EnforcementMode, WebhookInputs } from '../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
+import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { enforcementSummary, webhookChecks } from '../../src/webhooks/checks.ts';
 import type { GatePlugin } from '../../src/webhooks/gate.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { Reason } from '../../src/model/delivery.ts';
-import type { WebhookInputs } from '../../src/model/manifest.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import { type Outcome, type Reception, recordOf } from '../../src/webhooks/outcome.ts';
 import type { Judgement } from '../../src/webhooks/pipeline.ts';

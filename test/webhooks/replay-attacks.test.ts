@@ -5,7 +5,7 @@ import pino from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
 import { buildApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
-import type { WebhookInputs } from '../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { customSpec } from '../../src/webhooks/schemes/custom.ts';
 import { type SigningRequest, signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import { createWorkspace, getJson } from '../e2e/service.ts';

@@ -1,8 +1,8 @@
 import type { DeployedFlow } from '../../src/flows/catalog.ts';
 import { prepareRevision } from '../../src/flows/prepared-revision.ts';
+import type { WebhookInputs, WebhookTrigger } from '../../src/manifest/webhook-inputs.ts';
 import type { Clock } from '../../src/model/clock.ts';
 import type { Delivery } from '../../src/model/delivery.ts';
-import type { WebhookInputs, WebhookTrigger } from '../../src/model/manifest.ts';
 import type { SignatureSettings } from '../../src/webhooks/gates/signature.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 

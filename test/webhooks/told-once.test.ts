@@ -2,7 +2,8 @@ import { createHmac } from 'node:crypto';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
-import type { EnforcementMode, WebhookInputs } from '../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
+import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { createWorkspace, type Workspace } from '../e2e/service.ts';
 
 const KEY = 'key of the publisher';

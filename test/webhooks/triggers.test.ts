@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { DeployedFlow } from '../../src/flows/catalog.ts';
-import type { WebhookInputs } from '../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { GateConfigurationError } from '../../src/webhooks/gate.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs, WebhookTrigger } from '../../src/model/manifest.ts';
+import type { WebhookInputs, WebhookTrigger } from '../../src/manifest/webhook-inputs.ts';
 import { webhookChecks } from '../../src/webhooks/checks.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import { familiesCovered } from '../../src/webhooks/networks/address-matcher.ts';

@@ -1,9 +1,11 @@
 import { formatPath, type JsonPath, mapStrings } from '../../expressions/json-path.ts';
 import { isSame } from '../../manifest/diff.ts';
+import type { Manifest, Trigger } from '../../manifest/schema.ts';
 import { shownSnapshot } from '../../manifest/secrets.ts';
+import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import type { Finding, LiveFlow } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
-import type { Edge, Graph, Manifest, StepDefinition, Trigger, WebhookInputs } from '../../model/manifest.ts';
+import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
 
 /** Two revisions of a flow and what is live of it, as the rules look at them. */
 export interface Change {

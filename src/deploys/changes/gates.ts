@@ -1,7 +1,7 @@
 import { isSame } from '../../manifest/diff.ts';
-import { SECRET_WEBHOOK_FIELDS, WEBHOOK_FIELDS } from '../../manifest/webhook-inputs.ts';
+import { SECRET_WEBHOOK_FIELDS, WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import type { Finding } from '../../model/finding.ts';
-import { ENFORCEMENT_MODES, type WebhookInputs } from '../../model/manifest.ts';
+import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
 import { type ChangeRule, findingAt, jsonOf, webhookPairs } from './change.ts';
 import { learnsKey } from './secrets.ts';
 

@@ -1,6 +1,6 @@
 import { isSame } from '../../manifest/diff.ts';
+import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import type { Finding } from '../../model/finding.ts';
-import type { WebhookInputs } from '../../model/manifest.ts';
 import { type ChangeRule, findingAt, jsonOf, type WebhookPair, webhookPairs } from './change.ts';
 
 const ALLOW_FIELDS = ['webhookIpAllowList', 'webhookIpAllowListPreset', 'webhookIpAllowListPresets'] as const;

@@ -1,6 +1,5 @@
-import { SECRET_WEBHOOK_FIELDS } from '../../manifest/webhook-inputs.ts';
+import { SECRET_WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import type { Finding } from '../../model/finding.ts';
-import type { WebhookInputs } from '../../model/manifest.ts';
 import { type ChangeRule, findingAt, type WebhookPair, webhookPairs } from './change.ts';
 
 type SecretField = (typeof SECRET_WEBHOOK_FIELDS)[number];

@@ -1,6 +1,6 @@
 import { differences } from '../../manifest/diff.ts';
+import type { Manifest, Trigger } from '../../manifest/schema.ts';
 import type { Finding } from '../../model/finding.ts';
-import type { Manifest, Trigger } from '../../model/manifest.ts';
 import {
   type Change,
   type ChangeRule,

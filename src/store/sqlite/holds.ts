@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import { entryOf, planRun } from '../../flows/planner.ts';
-import type { Manifest } from '../../model/manifest.ts';
+import type { RunnableManifest } from '../../model/manifest.ts';
 import type { FlowRecord, HoldResult, NewRun, Release, StartedRun, Store } from '../store.ts';
 import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues, type WriterState } from './acceptance.ts';
 import { ROW_BYTES } from './deliveries.ts';
@@ -140,6 +140,6 @@ function prepareNewest(db: Database): (flowId: string) => Newest {
     const record = find(flowId);
     const row = record && findSnapshot.get(flowId, record.revision);
     if (record === undefined || row === undefined) throw new Error(`The flow ${flowId} is not in the database.`);
-    return { record, prepared: { entry: entryOf(JSON.parse(row.snapshot) as Manifest) } };
+    return { record, prepared: { entry: entryOf(JSON.parse(row.snapshot) as RunnableManifest) } };
   };
 }

@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import { LRUCache } from 'lru-cache';
-import type { Graph, Manifest, StepStatus } from '../../model/manifest.ts';
+import type { Graph, RunnableManifest, StepStatus } from '../../model/manifest.ts';
 import type { Claim, ClaimRequest, SlotLimit, SlotWait, SlotWaits } from '../store.ts';
 import type { StopTimes } from './control.ts';
 
@@ -301,13 +301,13 @@ function prepareLimitsOf(db: Database): (flowId: string) => Limits {
     const known = kept.get(key);
     if (known !== undefined) return known;
     const snapshot = findSnapshot.get(flowId, revision)?.snapshot;
-    const limits = limitsIn(snapshot === undefined ? undefined : (JSON.parse(snapshot) as Partial<Manifest>));
+    const limits = limitsIn(snapshot === undefined ? undefined : (JSON.parse(snapshot) as Partial<RunnableManifest>));
     kept.set(key, limits);
     return limits;
   };
 }
 
-function limitsIn(manifest: Partial<Manifest> | undefined): Limits {
+function limitsIn(manifest: Partial<RunnableManifest> | undefined): Limits {
   const byType = new Map<string, number>();
   const read = (graph: Graph) => {
     for (const { type, concurrency, steps } of Object.values(graph)) {

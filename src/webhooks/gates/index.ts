@@ -1,5 +1,4 @@
-import type { WebhookTrigger } from '../../model/manifest.ts';
-import type { Gate, GatePlugin } from '../gate.ts';
+import type { Gate, GatePlugin, WebhookTrigger } from '../gate.ts';
 import { ipGate } from './ip.ts';
 import { operatorGate } from './operator-gate.ts';
 import { rateLimitGate } from './rate-limit.ts';

@@ -1,5 +1,11 @@
-import type { WebhookInputs } from '../../model/manifest.ts';
-import { type Gate, GateConfigurationError, type GatePlugin, type GateSettings, type Verdict } from '../gate.ts';
+import {
+  type Gate,
+  GateConfigurationError,
+  type GatePlugin,
+  type GateSettings,
+  type Verdict,
+  type WebhookInputs,
+} from '../gate.ts';
 import { parseAddress } from '../networks/address.ts';
 import { type AddressMatcher, compileAddresses } from '../networks/address-matcher.ts';
 import { findPreset } from '../networks/presets.ts';

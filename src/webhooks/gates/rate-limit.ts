@@ -1,6 +1,12 @@
 import { LRUCache } from 'lru-cache';
-import type { WebhookInputs } from '../../model/manifest.ts';
-import { type Gate, GateConfigurationError, type GatePlugin, type GateSettings, type Verdict } from '../gate.ts';
+import {
+  type Gate,
+  GateConfigurationError,
+  type GatePlugin,
+  type GateSettings,
+  type Verdict,
+  type WebhookInputs,
+} from '../gate.ts';
 import { addressGroup } from '../networks/address.ts';
 
 // An account of one address takes some 300 bytes. The one that is dropped was used longest ago and has most likely filled

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { Delivery, Reason } from '../../model/delivery.ts';
-import type { WebhookInputs } from '../../model/manifest.ts';
 import {
   type Evidence,
   type Failed,
@@ -10,6 +9,7 @@ import {
   type GateSettings,
   type SignedTimestamp,
   type Verdict,
+  type WebhookInputs,
 } from '../gate.ts';
 import { timestampMs } from '../schemes/encodings.ts';
 

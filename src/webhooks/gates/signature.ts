@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { Delivery, Reason } from '../../model/delivery.ts';
-import type { WebhookInputs, WebhookTrigger } from '../../model/manifest.ts';
 import {
   type Evidence,
   type Gate,
@@ -9,6 +8,8 @@ import {
   type GateSettings,
   type SignedTimestamp,
   type Verdict,
+  type WebhookInputs,
+  type WebhookTrigger,
 } from '../gate.ts';
 import { handsOverKey, keysInForce, learnsKey, readVerificationKey } from '../schemes/keys.ts';
 import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';

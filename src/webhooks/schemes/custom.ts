@@ -1,6 +1,6 @@
 import { HEADER_NAME } from '../../model/delivery.ts';
-import type { SignedPayloadStrategy, WebhookInputs } from '../../model/manifest.ts';
-import { GateConfigurationError } from '../gate.ts';
+import type { SignedPayloadStrategy } from '../../model/manifest.ts';
+import { GateConfigurationError, type WebhookInputs } from '../gate.ts';
 import type {
   BodyField,
   HeaderFamily,

@@ -1,6 +1,5 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
-import type { WebhookInputs, WebhookTrigger } from '../../model/manifest.ts';
-import { GateConfigurationError, type LearnedKeys } from '../gate.ts';
+import { GateConfigurationError, type LearnedKeys, type WebhookInputs, type WebhookTrigger } from '../gate.ts';
 import type { Conversation, Ed25519Variant, KeyEncoding, SignatureSpec } from './spec.ts';
 
 /** A key in the form that the signature functions take. */

@@ -6,8 +6,8 @@ import {
   type SignatureAlgorithm,
   type SignatureEncoding,
   type SignedPayloadStrategy,
-  type WebhookInputs,
 } from '../../model/manifest.ts';
+import type { WebhookInputs } from '../gate.ts';
 import { customSpec, type PayloadBuilders } from './custom.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { hasFixedForm } from './signed-payload.ts';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { compareRevisions, gravest } from '../../../src/deploys/changes/index.ts';
 import { planDeploy } from '../../../src/deploys/deploy-plan.ts';
+import type { Manifest } from '../../../src/manifest/schema.ts';
 import type { FindingClass, LiveFlow } from '../../../src/model/finding.ts';
-import type { Manifest } from '../../../src/model/manifest.ts';
 import { EDITS, type Edit } from './edits.ts';
 import { NOW, QUIET, withHistory } from './samples.ts';
 import { openStage, type Stage, whatRan } from './stage.ts';

@@ -1,9 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+
 import { describe, expect, it } from 'vitest';
 import { gravest } from '../../../src/deploys/changes/index.ts';
+import type { Manifest } from '../../../src/manifest/schema.ts';
 import type { Finding } from '../../../src/model/finding.ts';
 import type { Json } from '../../../src/model/json.ts';
-import type { Manifest } from '../../../src/model/manifest.ts';
 import { mergePatch } from './merge-patch.ts';
 import { compare, flow, load, NOW, snapshot, withHistory } from './samples.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
 import { ipGate } from '../../../src/webhooks/gates/ip.ts';
 import { PRESETS } from '../../../src/webhooks/networks/presets.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { type Gate, GateConfigurationError, type GatePlugin, type GateSettings } from '../../../src/webhooks/gate.ts';
 import { fullBucket, rateLimitGate, takePermit } from '../../../src/webhooks/gates/rate-limit.ts';
 import { FakeClock, sampleDelivery, sampleSettings, sampleTrigger } from '../samples.ts';

@@ -1,7 +1,7 @@
 import { createHash, createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { type Evidence, GateConfigurationError, type GateSettings } from '../../../src/webhooks/gate.ts';
 import { replayGate } from '../../../src/webhooks/gates/replay.ts';
 import { signatureGate } from '../../../src/webhooks/gates/signature.ts';

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
 import { signatureGate } from '../../../src/webhooks/gates/signature.ts';
 import { encodeDigest } from '../../../src/webhooks/schemes/encodings.ts';

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { replayGate } from '../../../src/webhooks/gates/replay.ts';
 import { customSpec } from '../../../src/webhooks/schemes/custom.ts';
 import { readTimestamp } from '../../../src/webhooks/schemes/encodings.ts';

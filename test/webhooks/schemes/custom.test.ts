@@ -1,11 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import type {
-  SignatureAlgorithm,
-  SignatureEncoding,
-  SignedPayloadStrategy,
-  WebhookInputs,
-} from '../../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
+import type { SignatureAlgorithm, SignatureEncoding, SignedPayloadStrategy } from '../../../src/model/manifest.ts';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
 import { customSpec } from '../../../src/webhooks/schemes/custom.ts';
 import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';

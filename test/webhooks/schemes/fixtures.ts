@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey } from 'node:crypto';
+import type { WebhookInputs, WebhookTrigger } from '../../../src/manifest/webhook-inputs.ts';
 import type { Delivery } from '../../../src/model/delivery.ts';
-import type { WebhookInputs, WebhookTrigger } from '../../../src/model/manifest.ts';
 import type { Evidence, Verdict } from '../../../src/webhooks/gate.ts';
 import { type SignatureSettings, signatureGate } from '../../../src/webhooks/gates/signature.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';

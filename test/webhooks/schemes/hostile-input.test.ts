@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import { builtIn, deliveryOf, judge, KEYS, NOW, received } from './fixtures.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../../src/model/manifest.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { describeSignature, findMistakes } from '../../../src/webhooks/schemes/mistakes.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry, resolveScheme } from '../../../src/webhooks/schemes/resolve.ts';
