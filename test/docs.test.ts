@@ -78,9 +78,33 @@ describe('the architecture', () => {
     expect([...modules, ...folders].filter((path) => !isKnown(path))).toEqual([]);
   });
 
-  it('names every room', () => {
-    const rooms = readdirSync(join(ROOT, 'src'), { withFileTypes: true }).filter((entry) => entry.isDirectory());
-    expect(rooms.map(({ name }) => name).filter((name) => !text.includes(`\n${name}/ `))).toEqual([]);
+  it('names every room and every file above the rooms', () => {
+    const rooms = readdirSync(join(ROOT, 'src'), { withFileTypes: true }).map((entry) =>
+      entry.isDirectory() ? `${entry.name}/` : entry.name,
+    );
+    const first = text
+      .split('\n')
+      .flatMap((line) => /^(\S+\.ts|\S+\/)(?: \S+\.ts)* {2,}/.exec(line)?.[0].trim().split(' ') ?? []);
+    expect(rooms.filter((room) => !first.includes(room))).toEqual([]);
+  });
+});
+
+describe('the recipes of CONTRIBUTING.md', () => {
+  const text = readFileSync(join(ROOT, 'CONTRIBUTING.md'), 'utf8');
+  const examples = [...text.matchAll(/^ *```ts\n([\s\S]*?)^ *```/gm)].map(([, code = '']) =>
+    code.replace(/^ {3}/gm, ''),
+  );
+
+  it.each([
+    ['a signature scheme', 'test/publishers/recipe.proof.ts'],
+    ['a step type', 'test/flows/handlers/recipe/greet.ts'],
+  ])('show for %s the code that a test adds', (name, path) => {
+    const tested = readFileSync(join(ROOT, path), 'utf8');
+    const definitions = examples.map((code) => code.slice(code.indexOf('export const')));
+    expect(
+      definitions.filter((code) => tested.includes(code)),
+      name,
+    ).toHaveLength(1);
   });
 });
 
