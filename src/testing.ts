@@ -15,7 +15,7 @@ import { openSqliteStore } from './store/sqlite/client.ts';
 import type { RunDetail, StepDetail, Store } from './store/store.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 
-/** Stands in for a step type: yields the step's output, or a result as a handler does. An error fails the step. */
+/** Replaces a step type: yields the step's output, or a result as a handler does. An error fails the step. */
 export type Stub = (context: StepContext<Json>) => Json | HandlerResult | Promise<Json | HandlerResult>;
 
 export interface RunFlowOptions {

@@ -81,7 +81,7 @@ function followedBy(result: StepResult, advance: Advance): Followed {
   return { nextDueAt: advance.dispatched.length > 0 ? 0 : never, limitAt: never };
 }
 
-/** The end of a step whose run was told to stop. Throws where it was another thing that aborted it. */
+/** The end of a step whose run was told to stop. Throws where something else aborted it. */
 function stopped({ claim, signal }: Lease): RanStep {
   const stop = claim.stop ?? (signal.reason instanceof RunStopped ? signal.reason.stop : undefined);
   if (stop === undefined) throw signal.reason;

@@ -35,7 +35,7 @@ export interface Catalog {
 }
 
 /** The inputs of a step, and where their manifest came from: it decides which secrets they may name. */
-export interface SourcedInputs {
+interface SourcedInputs {
   readonly inputs: PreparedInputs;
   readonly source: ManifestSource;
 }

@@ -27,7 +27,7 @@ export interface Dispatcher {
   stop(graceMs: number): Promise<void>;
 }
 
-export interface DispatcherServices extends AttemptServices {
+interface DispatcherServices extends AttemptServices {
   readonly store: Pick<Store, 'claimDue' | 'claimOverdue' | 'renewLeases' | 'returnLeases' | 'advance' | 'ping'>;
   /** Steps that run at once. */
   readonly concurrency: number;
@@ -48,7 +48,7 @@ class StepDispatcher implements Dispatcher {
   readonly #attempt: (lease: Lease) => Promise<Followed | undefined>;
   readonly #deadlines: Deadlines;
   readonly #working = new Set<Promise<void>>();
-  /** The step beside which nothing is started, and until when by the clock that is never set. */
+  /** A step that runs alone, and until when, by the clock that is never set. */
   #alone: { readonly lease: Lease; readonly until: number } | undefined;
   /** Whether due steps wait for a running one of their own flow to end. */
   #isHeldBack = false;
@@ -125,7 +125,7 @@ class StepDispatcher implements Dispatcher {
   #sleepUntil(at: number): void {
     const now = this.#services.clock.now();
     const delayMs = Math.min(at - now, LONGEST_SLEEP_MS);
-    // A timer that rings early costs one claim; setting it anew for every step would cost more.
+    // A timer that rings early costs one claim; setting it again for every step would cost more.
     if (this.#timer !== undefined && this.#timerAt <= now + delayMs) return;
     this.#endSleep();
     this.#timerAt = now + delayMs;

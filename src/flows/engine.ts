@@ -37,7 +37,7 @@ export type TriggerResult =
 
 /** Starts runs. */
 export interface Engine {
-  /** The run and its entry steps, for whoever stores them together with more; pure. */
+  /** The run and its entry steps, for a caller that stores them together with more; pure. */
   planRun(request: RunRequest): NewRun;
   /** Says that a planned run is durable: its steps start. */
   announce(run: StartedRun): void;
@@ -47,7 +47,7 @@ export interface Engine {
   triggerFlow(request: TriggerRequest): Promise<TriggerResult>;
 }
 
-export interface EngineServices {
+interface EngineServices {
   readonly store: Pick<Store, 'accept'>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly dispatcher: Pick<Dispatcher, 'nudge'>;

@@ -6,7 +6,7 @@ const IDS_A_DRAW = 256;
 const SEQUENCE_MASK = 0x7fffffff;
 
 /**
- * Yields UUIDs of version 7, each above the one before: within a millisecond, and while the clock stands still or goes
+ * Yields UUIDs of version 7, each above the one before: within a millisecond, and while the clock stops or goes
  * back, the sequence counts on. Random bytes are drawn for many ids at once, because drawing them for each cost a
  * twentieth of a delivery.
  */

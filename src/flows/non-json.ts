@@ -5,7 +5,7 @@ import { isExactNumber } from '../model/json.ts';
 const MAX_DEPTH = 500;
 
 /** What is wrong with a value that is to be kept. */
-export interface JsonProblem {
+interface JsonProblem {
   readonly kind: 'notJson' | 'tooLarge';
   /** Names the path below `name`. */
   readonly message: string;

@@ -3,7 +3,7 @@ import type { RunTrigger } from '../model/run.ts';
 import type { FlowRecord, NewRun, NewStep } from '../store/store.ts';
 
 /** Statuses of the steps that have been reached; a step that is not in it has not. */
-export type StepStates = ReadonlyMap<string, StepStatus>;
+type StepStates = ReadonlyMap<string, StepStatus>;
 
 interface Plan {
   /** Keys of steps whose edges are all satisfied and that have not been reached yet. */
@@ -14,7 +14,7 @@ interface Plan {
   readonly end: RunStatus | null;
 }
 
-export interface SkippedStep {
+interface SkippedStep {
   readonly stepKey: string;
   readonly reason: string;
 }
@@ -35,7 +35,7 @@ interface WiredStep {
 }
 
 /**
- * Says what follows from where a run stands. Pure: the same graph and states give the same plan, whatever order the
+ * Says what follows from the states of a run. Pure: the same graph and states give the same plan, whatever order the
  * states were reached in, so that the engine, the store's transaction, recovery and the page agree.
  *
  * A step starts when every edge is satisfied (AND) and is skipped as soon as one edge can no longer be. Skips cascade

@@ -19,17 +19,17 @@ export interface Report {
   stepLeft(): void;
 }
 
-export interface EndedAttempt {
+interface EndedAttempt {
   readonly claim: Claim;
   readonly result: StepResult;
   readonly advance: Advance;
   readonly durationMs: number;
 }
 
-export interface ReportServices {
+interface ReportServices {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Where nobody can watch, events go nowhere. */
+  /** Without it events are dropped. */
   readonly live?: Pick<LiveEvents, 'emit'> | undefined;
 }
 

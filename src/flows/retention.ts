@@ -13,7 +13,7 @@ export interface Sweeper {
 /** Deletes chunk after chunk, as long as `deleteChunk` says that more is left and the sweeper is not stopped. */
 export type InChunks = (deleteChunk: () => Promise<boolean>) => Promise<void>;
 
-export interface SweeperOptions {
+interface SweeperOptions {
   /** Each chunk is a turn of the writer, which acceptances wait for: a few milliseconds at most. */
   readonly sweep: (inChunks: InChunks) => Promise<void>;
   /** The log's message where a sweep fails. */
@@ -58,7 +58,7 @@ export function createSweeper({ sweep, failure, logger, sweepsAtStart = false }:
   };
 }
 
-export interface RetentionServices {
+interface RetentionServices {
   readonly store: Pick<Store, 'purgeNonces' | 'purgeRuns'>;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -11,7 +11,7 @@ import { problemOfJson } from './non-json.ts';
 import { StepFailure } from './step-failure.ts';
 import type { ReadRunInput, ResolvedInputs } from './step-inputs.ts';
 
-export interface HandlerTask {
+interface HandlerTask {
   readonly handler: StepHandler;
   readonly step: StepDefinition;
   readonly resolved: ResolvedInputs;

@@ -34,8 +34,8 @@ export interface RanStep {
 }
 
 /**
- * Judges the conditions of a claimed step, then tries it once. Yields undefined where the signal aborts first; rejects
- * with `StoreUnavailableError` where the store cannot be read, which is no fault of the step. Whatever else happens is
+ * Evaluates the conditions of a claimed step, then tries it once. Yields undefined where the signal aborts first; rejects
+ * with `StoreUnavailableError` where the store cannot be read, which is not the fault of the step. Whatever else happens is
  * the step's result. `started` is called unless a condition skips the step.
  */
 export type RunStep = (claim: Claim, signal: AbortSignal, started?: () => void) => Promise<RanStep | undefined>;
@@ -71,20 +71,20 @@ export function createRunStep(services: RunStepServices): RunStep {
     }: { signal: AbortSignal; started?: (() => void) | undefined; readRunInput: ReadRunInput },
   ): Promise<RanStep | undefined> => {
     let step: PreparedStep | undefined;
-    let judgement: Judgement | undefined;
+    let condition: ConditionResult | undefined;
     let prepared: Prepared | undefined;
     let ended: HandlerResult | LoopStart | undefined;
     try {
       // Before anything of the step is read, which may be what takes the process down.
       refuseDeadly(claim);
       step = await stepOf(claim, services);
-      judgement = await judge(step, claim, readRunInput);
-      if (judgement?.kind === 'skip') {
-        const { reason, trace } = judgement;
+      condition = await judge(step, claim, readRunInput);
+      if (condition?.kind === 'skip') {
+        const { reason, trace } = condition;
         return { input: null, evaluationTrace: trace, result: { kind: 'skipped', reason } };
       }
       if (claim.resumed === null) started?.();
-      if (judgement?.kind === 'failed') throw new StepFailure('when_failed', judgement.message);
+      if (condition?.kind === 'failed') throw new StepFailure('when_failed', condition.message);
       prepared = await prepare({ claim, step, readRunInput }, services);
       ended =
         step.items === undefined
@@ -100,7 +100,7 @@ export function createRunStep(services: RunStepServices): RunStep {
     const mask = maskerOf(secrets);
     const result = toStepResult(ended, { claim, step: step?.definition, mask, services });
     const input = result.kind === 'loop' ? inputOfLoop(result) : mask(value);
-    return { input, ...(judgement === undefined ? {} : { evaluationTrace: judgement.trace }), result };
+    return { input, ...(condition === undefined ? {} : { evaluationTrace: condition.trace }), result };
   };
 
   return async (claim, signal, started) => {
@@ -129,23 +129,27 @@ async function stepOf({ flowId, revision, stepKey }: Claim, { catalog }: RunStep
 }
 
 /** A step that was tried before has passed its conditions: they say whether it starts, not whether it goes on. */
-async function judge(step: PreparedStep, claim: Claim, readRunInput: ReadRunInput): Promise<Judgement | undefined> {
+async function judge(
+  step: PreparedStep,
+  claim: Claim,
+  readRunInput: ReadRunInput,
+): Promise<ConditionResult | undefined> {
   if (triesOf(claim) > 1 || claim.resumed !== null) return undefined;
   const conditions = step.conditions();
   if (conditions.length === 0) return undefined;
   const references = conditions.flatMap(({ expression }) => expression.references);
-  return judgeConditions(conditions, expressionContext(await readRunInput(references), claim));
+  return evaluateConditions(conditions, expressionContext(await readRunInput(references), claim));
 }
 
-/** What the conditions of a step's edges said together. */
-type Judgement =
+/** The result of all conditions of a step together. */
+type ConditionResult =
   | { readonly kind: 'pass'; readonly trace: Json }
   | { readonly kind: 'skip'; readonly trace: Json; readonly reason: string }
   /** One failed or gave no boolean: neither passing nor skipping may be concluded, whatever the others say. */
   | { readonly kind: 'failed'; readonly trace: Json; readonly message: string };
 
 /** Evaluates every condition of a step, so that its record shows all of them. Pure. */
-function judgeConditions(conditions: readonly Condition[], context: ExpressionContext): Judgement {
+function evaluateConditions(conditions: readonly Condition[], context: ExpressionContext): ConditionResult {
   const trace: JsonObject[] = [];
   let failure: string | undefined;
   let refusal: string | undefined;
@@ -200,7 +204,7 @@ interface ResultContext {
 }
 
 function failureOf(error: unknown): HandlerResult {
-  const message = error instanceof Error ? error.message : 'something that is no Error was thrown';
+  const message = error instanceof Error ? error.message : 'the thrown value is not an Error';
   if (error instanceof StepFailure) return { kind: 'failed', code: error.code, message, retryable: error.retryable };
   return { kind: 'failed', code: 'internal_error', message, retryable: false };
 }

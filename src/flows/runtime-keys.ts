@@ -1,9 +1,9 @@
 /**
  * Keys of steps as rows have them. A step of the graph has its own key; the child `c` of the third iteration of the loop
- * `l` has `l.2.c`, and loops nest. What stands before the child's own key is its scope: `l.2.`, or nothing outside of
+ * `l` has `l.2.c`, and loops nest. The part before the child's own key is its scope: `l.2.`, or nothing outside of
  * loops. Step keys hold no dot.
  */
-export interface RuntimeKey {
+interface RuntimeKey {
   readonly scope: string;
   /** The key in the graph of the scope. */
   readonly localKey: string;
@@ -11,7 +11,7 @@ export interface RuntimeKey {
   readonly iteration: Iteration | null;
 }
 
-export interface Iteration {
+interface Iteration {
   /** Runtime key of the loop. */
   readonly loopKey: string;
   /** From 0. */
@@ -25,7 +25,7 @@ export function parseRuntimeKey(stepKey: string): RuntimeKey {
   return { scope, localKey: stepKey.slice(end + 1), iteration: iterationOf(scope) };
 }
 
-/** The iteration that a scope stands for; null for the scope outside of loops. */
+/** The iteration of a scope; null for the scope outside of loops. */
 export function iterationOf(scope: string): Iteration | null {
   if (scope === '') return null;
   const start = scope.lastIndexOf('.', scope.length - 2);

@@ -34,7 +34,7 @@ export interface Schedule extends ScheduleRecord {
   readonly isDraining: boolean;
 }
 
-export interface SchedulerServices {
+interface SchedulerServices {
   readonly store: Pick<Store, 'listSchedules' | 'saveSchedule' | 'fireSchedule'>;
   readonly catalog: Pick<Catalog, 'list'>;
   readonly engine: Pick<Engine, 'planRun' | 'announce' | 'triggerFlow'>;

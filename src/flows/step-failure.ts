@@ -18,7 +18,7 @@ export class StepFailure extends Error {
 /** How long to wait before the next try, as a retry policy or a back-off of our own says it. */
 export type Backoff = Omit<RetryPolicy, 'maxAttempts'>;
 
-export interface FailedTry {
+interface FailedTry {
   /** From 1. */
   readonly attempt: number;
   /** When it failed, milliseconds since the Unix epoch. */
@@ -38,7 +38,7 @@ const MAX_RETRY_AFTER_MS = DAY_MS;
 export function nextAttemptAt(policy: RetryPolicy | undefined, failed: FailedTry, random: () => number) {
   if (policy === undefined || failed.attempt >= policy.maxAttempts) return undefined;
   const { retryAfterMs = 0 } = failed;
-  // What is no number, a handler's mistake, asks for nothing.
+  // A value that is not a number, a handler's mistake, asks for nothing.
   const askedForMs = retryAfterMs > 0 ? Math.ceil(Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)) : 0;
   return failed.at + Math.max(backoffMs(policy, failed.attempt, random), askedForMs);
 }

@@ -24,13 +24,13 @@ export interface ResolvedInputs {
   readonly secrets: readonly string[];
 }
 
-export interface InputRequest {
+interface InputRequest {
   readonly inputs: PreparedInputs;
   readonly handler: StepHandler;
   readonly readSecret: SecretReader;
   /** Called only where an expression needs it, with all that the expressions read. */
   readonly readRunInput: ReadRunInput;
-  /** Where the step stands: its scope and the item of its loop. */
+  /** The place of the step: its scope and the item of its loop. */
   readonly claim: Pick<Claim, 'stepKey' | 'loop'>;
 }
 
@@ -183,7 +183,7 @@ export function createRunInputs({
         if (found === undefined) throw new Error(`the run ${runId} is not in the store`);
         if (found.kind === undefined) return found;
         maxBytes = bytesOf(found);
-        // Nobody waits for more while it holds some: all would wait for each other.
+        // An attempt gives back what it holds before it waits for more; else all would wait for each other.
         release();
         held = await shared.take(maxBytes, signal);
       }
@@ -211,7 +211,7 @@ function bytesOf({ bodyBytes, outputBytes }: LargeRunInput): number {
   );
 }
 
-/** A number of bytes that is shared: whoever asks waits, in turn, until there are as many. */
+/** A shared number of bytes: each caller waits, in turn, until enough are left. */
 class SharedBytes {
   readonly #size: number;
   #left: number;

@@ -41,7 +41,7 @@ export type LiveEventType =
   | 'run.completed'
   | 'delivery.received';
 
-/** Something that has just happened, for whoever watches. */
+/** Something that has just happened, for those who watch. */
 export interface LiveEvent {
   readonly type: LiveEventType;
   /** Null where no run belongs to it. */
@@ -49,7 +49,7 @@ export interface LiveEvent {
   readonly data: { readonly [key: string]: Json };
 }
 
-/** Hands events to those who listen now; whoever comes later reads the records. */
+/** Hands events to those who listen now; later listeners read the records. */
 export interface LiveEvents {
   emit(event: LiveEvent): void;
   /** Yields the function that ends it. A listener must not throw. */

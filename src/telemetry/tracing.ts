@@ -29,7 +29,7 @@ export interface TracingSettings {
 }
 
 /** Stops the SDK after sending what is buffered. */
-export type StopTracing = () => Promise<void>;
+type StopTracing = () => Promise<void>;
 
 /**
  * Starts the OpenTelemetry SDK where an exporter endpoint is configured by the standard variables, else nothing: the

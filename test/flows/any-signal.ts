@@ -79,8 +79,13 @@ export async function liveWithSignals(
   const graph = graphOf(waits, isLoop);
   const { record } = await catalog.deploy(loadedFlow(manifestOf(graph), handlers));
   const runStep = createRunStep({
-    ...{ store, catalog, clock, logger: recordingLogger().logger, random: () => 0.5 },
-    ...{ handlers: handlerTable(handlers), readSecret: () => ({ error: 'there are no secrets' }) },
+    store,
+    catalog,
+    clock,
+    logger: recordingLogger().logger,
+    random: () => 0.5,
+    handlers: handlerTable(handlers),
+    readSecret: () => ({ error: 'there are no secrets' }),
   });
   const entries = Object.entries(graph).filter(([, { runAfter }]) => Object.keys(runAfter).length === 0);
   const steps = entries.map(([stepKey, { type }]) => ({ stepKey, stepType: type, dueAt: clock.now() }));

@@ -2,23 +2,23 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { JsonObject } from '../../src/model/json.ts';
-import { openHouse, stepOf } from './fixture.ts';
+import { openFlowService, stepOf } from './fixture.ts';
 
 const edge = (upstream: string, when: string) => ({ [upstream]: { statuses: ['Succeeded'] as const, when } });
 
 /** Runs `a`, then `b` under a condition, then `c` after `b`; yields the run, its steps and the log. */
 async function runWith(when: string, body: JsonObject = {}) {
-  const house = await openHouse();
-  await house.deploy({
+  const service = await openFlowService();
+  await service.deploy({
     a: stepOf('LogMessage', { inputs: { message: { total: 7 } } }),
     b: stepOf('NoOp', { runAfter: edge('a', when) }),
     c: stepOf('NoOp', { runAfter: { b: { statuses: ['Succeeded'] } } }),
   });
-  await house.runtime.start();
-  const runId = await house.trigger(body);
-  const run = await house.ended(runId);
-  await house.runtime.stop(0);
-  return { run, steps: await house.steps(runId), log: house.log };
+  await service.runtime.start();
+  const runId = await service.trigger(body);
+  const run = await service.ended(runId);
+  await service.runtime.stop(0);
+  return { run, steps: await service.steps(runId), log: service.log };
 }
 
 describe('a condition', () => {
@@ -75,17 +75,17 @@ describe('a condition', () => {
   });
 
   it('is false or broken whatever the conditions on other edges say', async () => {
-    const house = await openHouse();
-    await house.deploy({
+    const service = await openFlowService();
+    await service.deploy({
       a: stepOf('NoOp'),
       b: stepOf('NoOp'),
       skipped: stepOf('NoOp', { runAfter: { ...edge('a', 'true'), ...edge('b', 'false') } }),
       broken: stepOf('NoOp', { runAfter: { ...edge('a', 'false'), ...edge('b', 'trigger.body.missing') } }),
     });
-    await house.runtime.start();
-    const runId = await house.trigger({});
-    await house.ended(runId);
-    expect(await house.steps(runId)).toMatchObject({
+    await service.runtime.start();
+    const runId = await service.trigger({});
+    await service.ended(runId);
+    expect(await service.steps(runId)).toMatchObject({
       skipped: { status: 'Skipped', evaluationTrace: [{ result: true }, { result: false }] },
       broken: { status: 'Failed', evaluationTrace: [{ result: false }, { error: expect.any(String) }] },
     });
@@ -102,12 +102,12 @@ describe('a condition', () => {
         return { kind: 'succeeded', output: null };
       },
     });
-    const house = await openHouse({ own: [flaky] });
+    const service = await openFlowService({ own: [flaky] });
     const retry = { maxAttempts: 2, backoffSeconds: 0, factor: 1, maxBackoffSeconds: 0, jitter: false };
-    await house.deploy({ a: stepOf('NoOp'), b: stepOf('Flaky', { retry, runAfter: edge('a', 'true') }) });
-    await house.runtime.start();
-    const runId = await house.trigger({});
-    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded' });
-    expect((await house.steps(runId)).b).toMatchObject({ attemptCount: 2, evaluationTrace: [{ result: true }] });
+    await service.deploy({ a: stepOf('NoOp'), b: stepOf('Flaky', { retry, runAfter: edge('a', 'true') }) });
+    await service.runtime.start();
+    const runId = await service.trigger({});
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect((await service.steps(runId)).b).toMatchObject({ attemptCount: 2, evaluationTrace: [{ result: true }] });
   });
 });

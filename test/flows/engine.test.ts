@@ -4,7 +4,7 @@ import type { TriggerRequest } from '../../src/flows/engine.ts';
 import { planRun } from '../../src/flows/planner.ts';
 import { prepareRevision } from '../../src/flows/prepared-revision.ts';
 import type { Graph } from '../../src/model/manifest.ts';
-import { FLOW_ID, type House, manifestOf, openHouse, openStore, START } from './fixture.ts';
+import { FLOW_ID, type FlowService, manifestOf, openFlowService, openStore, START } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 
 function plan(steps: Graph) {
@@ -70,121 +70,121 @@ describe('triggerFlow', () => {
   } as const;
 
   it('keeps what the run was started with', async () => {
-    const house = await openHouse();
-    await house.deploy(graphOf({ a: [] }));
-    const result = await house.runtime.engine.triggerFlow(request);
+    const service = await openFlowService();
+    await service.deploy(graphOf({ a: [] }));
+    const result = await service.runtime.engine.triggerFlow(request);
     if (result.kind !== 'started') throw new Error(result.kind);
-    const run = await house.store.findRun(result.runId);
+    const run = await service.store.findRun(result.runId);
     expect(run).toMatchObject({ triggerKey: 'manual', triggerType: 'manual', status: 'Running', startedAt: START });
     expect(run?.trigger).toMatchObject({ contentType: 'application/json', headers: { accept: '*/*' } });
     expect(Buffer.from(run?.trigger.body ?? []).toString()).toBe('{"a":1}');
   });
 
   it('starts one run for one idempotency key', async () => {
-    const house = await openHouse();
-    await house.deploy(graphOf({ a: [] }));
+    const service = await openFlowService();
+    await service.deploy(graphOf({ a: [] }));
     const keyed = { ...request, idempotencyKey: 'k' };
     const [first, second] = await Promise.all([
-      house.runtime.engine.triggerFlow(keyed),
-      house.runtime.engine.triggerFlow(keyed),
+      service.runtime.engine.triggerFlow(keyed),
+      service.runtime.engine.triggerFlow(keyed),
     ]);
     expect(first).toMatchObject({ kind: 'started' });
     expect(second).toEqual({ kind: 'duplicate', runId: 'runId' in first ? first.runId : '' });
-    expect(house.log.events('RunStarted')).toHaveLength(1);
+    expect(service.log.events('RunStarted')).toHaveLength(1);
   });
 
   it('starts nothing of a disabled flow, and says so', async () => {
-    const house = await openHouse();
-    await house.deploy(graphOf({ a: [] }));
-    await house.catalog.setEnabled(FLOW_ID, false);
-    expect(await house.runtime.engine.triggerFlow(request)).toEqual({ kind: 'disabled' });
-    expect((await house.store.listRuns({ skip: 0, take: 1 })).items).toEqual([]);
-    expect(house.log.events('TriggerRejectedDisabledFlow')).toMatchObject([{ eventId: 1010, flowId: FLOW_ID }]);
+    const service = await openFlowService();
+    await service.deploy(graphOf({ a: [] }));
+    await service.catalog.setEnabled(FLOW_ID, false);
+    expect(await service.runtime.engine.triggerFlow(request)).toEqual({ kind: 'disabled' });
+    expect((await service.store.listRuns({ skip: 0, take: 1 })).items).toEqual([]);
+    expect(service.log.events('TriggerRejectedDisabledFlow')).toMatchObject([{ eventId: 1010, flowId: FLOW_ID }]);
   });
 
   it.each<[string, Partial<TriggerRequest>]>([
     ['flow', { flowId: '0b7c9d10-0000-4000-8000-00000000dead' }],
     ['trigger', { triggerKey: 'toString', triggerType: 'cron' }],
   ])('knows no %s that is not deployed', async (_what, change) => {
-    const house = await openHouse();
-    await house.deploy(graphOf({ a: [] }));
-    expect(await house.runtime.engine.triggerFlow({ ...request, ...change })).toEqual({ kind: 'unknown' });
+    const service = await openFlowService();
+    await service.deploy(graphOf({ a: [] }));
+    expect(await service.runtime.engine.triggerFlow({ ...request, ...change })).toEqual({ kind: 'unknown' });
   });
 
   it('starts a flow by hand under any key', async () => {
-    const house = await openHouse();
-    await house.deploy(graphOf({ a: [] }), { triggers: {} });
-    expect(await house.runtime.engine.triggerFlow({ ...request, triggerKey: 'dashboard' })).toMatchObject({
+    const service = await openFlowService();
+    await service.deploy(graphOf({ a: [] }), { triggers: {} });
+    expect(await service.runtime.engine.triggerFlow({ ...request, triggerKey: 'dashboard' })).toMatchObject({
       kind: 'started',
     });
   });
 
   describe('while the flow changes', () => {
-    /** A house in which something happens before each acceptance, as often as there are changes. */
-    async function changing(...changes: ((house: House) => Promise<unknown>)[]): Promise<House> {
+    /** A service in which something happens before each acceptance, as often as there are changes. */
+    async function changing(...changes: ((service: FlowService) => Promise<unknown>)[]): Promise<FlowService> {
       const store = await openStore();
-      const house: House = await openHouse({
+      const service: FlowService = await openFlowService({
         store: {
           ...store,
           async accept(acceptance) {
-            await changes.shift()?.(house);
+            await changes.shift()?.(service);
             return store.accept(acceptance);
           },
         },
       });
-      await house.deploy(graphOf({ a: [] }));
-      return house;
+      await service.deploy(graphOf({ a: [] }));
+      return service;
     }
-    const revisions = async (house: House) =>
-      (await house.store.listRuns({ skip: 0, take: 9 })).items.map(({ revision }) => revision);
-    const deploy = (step: string) => (house: House) => house.deploy(graphOf({ [step]: [] }));
+    const revisions = async (service: FlowService) =>
+      (await service.store.listRuns({ skip: 0, take: 9 })).items.map(({ revision }) => revision);
+    const deploy = (step: string) => (service: FlowService) => service.deploy(graphOf({ [step]: [] }));
 
     it('starts a run of the revision that is deployed when it is accepted', async () => {
-      const house = await changing(deploy('b'), deploy('c'));
-      expect(await house.runtime.engine.triggerFlow(request)).toMatchObject({ kind: 'started' });
-      expect(await revisions(house)).toEqual([3]);
+      const service = await changing(deploy('b'), deploy('c'));
+      expect(await service.runtime.engine.triggerFlow(request)).toMatchObject({ kind: 'started' });
+      expect(await revisions(service)).toEqual([3]);
     });
 
     it('repeats a run with the revision that is deployed when it is accepted', async () => {
-      const house = await changing(async () => {}, deploy('b'));
-      const source = await house.store.findRun(await house.trigger());
+      const service = await changing(async () => {}, deploy('b'));
+      const source = await service.store.findRun(await service.trigger());
       if (source === undefined) throw new Error('the run is not there');
-      expect(await house.runtime.engine.rerun(source)).toMatchObject({ kind: 'started' });
-      expect(await revisions(house)).toEqual([2, 1]);
+      expect(await service.runtime.engine.rerun(source)).toMatchObject({ kind: 'started' });
+      expect(await revisions(service)).toEqual([2, 1]);
     });
 
     it('starts nothing once the flow is disabled or the trigger is gone', async () => {
-      const disabled = await changing((house) => house.catalog.setEnabled(FLOW_ID, false));
+      const disabled = await changing((service) => service.catalog.setEnabled(FLOW_ID, false));
       expect(await disabled.runtime.engine.triggerFlow(request)).toEqual({ kind: 'disabled' });
       const removed = await changing(deploy('b'));
       const cron = { ...request, triggerKey: 'manual', triggerType: 'cron' } as const;
       expect(await removed.runtime.engine.triggerFlow(cron)).toMatchObject({ kind: 'started' });
-      const gone = await changing((house) => house.deploy(graphOf({ b: [] }), { triggers: {} }));
+      const gone = await changing((service) => service.deploy(graphOf({ b: [] }), { triggers: {} }));
       expect(await gone.runtime.engine.triggerFlow(cron)).toEqual({ kind: 'unknown' });
       expect([await revisions(disabled), await revisions(gone)]).toEqual([[], []]);
     });
 
     it('gives up after five tries', async () => {
-      const house = await changing(...['b', 'c', 'd', 'e', 'f'].map(deploy));
-      await expect(house.runtime.engine.triggerFlow(request)).rejects.toThrow(StoreUnavailableError);
-      expect(await revisions(house)).toEqual([]);
+      const service = await changing(...['b', 'c', 'd', 'e', 'f'].map(deploy));
+      await expect(service.runtime.engine.triggerFlow(request)).rejects.toThrow(StoreUnavailableError);
+      expect(await revisions(service)).toEqual([]);
     });
   });
 
   it('says nothing of a run that could not be stored', async () => {
     const store = await openStore();
     const error = new StoreUnavailableError('the disk is full');
-    const house = await openHouse({ store: { ...store, accept: () => Promise.reject(error) } });
-    await house.deploy(graphOf({ a: [] }));
-    await expect(house.runtime.engine.triggerFlow(request)).rejects.toBe(error);
-    expect(house.log.events('RunStarted', 'DispatchEnqueued')).toEqual([]);
+    const service = await openFlowService({ store: { ...store, accept: () => Promise.reject(error) } });
+    await service.deploy(graphOf({ a: [] }));
+    await expect(service.runtime.engine.triggerFlow(request)).rejects.toBe(error);
+    expect(service.log.events('RunStarted', 'DispatchEnqueued')).toEqual([]);
   });
 
   it('gives its runs ids that grow', async () => {
-    const house = await openHouse();
-    await house.deploy({});
+    const service = await openFlowService();
+    await service.deploy({});
     const ids: string[] = [];
-    for (let runs = 0; runs < 20; runs += 1) ids.push(await house.trigger());
+    for (let runs = 0; runs < 20; runs += 1) ids.push(await service.trigger());
     expect(ids).toEqual(ids.toSorted());
   });
 });

@@ -5,7 +5,7 @@ import { StoreUnavailableError } from '../../src/errors.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import type { Store } from '../../src/store/store.ts';
-import { cel, openHouse, openStore, stepOf } from './fixture.ts';
+import { cel, openFlowService, openStore, stepOf } from './fixture.ts';
 
 const WRITES = ['claimDue', 'advance'] as const;
 const retry = { maxAttempts: 2, backoffSeconds: 1, factor: 1, maxBackoffSeconds: 1, jitter: false };
@@ -49,20 +49,20 @@ async function run(n: number, isDone: boolean) {
   });
   const real = await openStore();
   const { store, hasFailed } = failing(real, n, isDone);
-  const house = await openHouse({ store, own: [flaky], random: () => 0 });
-  await house.deploy(steps);
-  await house.runtime.start();
-  const runId = await house.trigger();
+  const service = await openFlowService({ store, own: [flaky], random: () => 0 });
+  await service.deploy(steps);
+  await service.runtime.start();
+  const runId = await service.trigger();
   for (;;) {
     const found = await real.findRun(runId);
     if (found?.status !== 'Running') break;
     // A lease that an outage left behind runs out in time.
-    house.clock.pass(500);
-    house.runtime.dispatcher.nudge();
+    service.clock.pass(500);
+    service.runtime.dispatcher.nudge();
     await setImmediate();
   }
-  await house.runtime.stop(0);
-  return { status: (await real.findRun(runId))?.status, steps: await house.steps(runId), hasFailed: hasFailed() };
+  await service.runtime.stop(0);
+  return { status: (await real.findRun(runId))?.status, steps: await service.steps(runId), hasFailed: hasFailed() };
 }
 
 describe('a run ends as it would, whichever write of the store fails', () => {

@@ -76,7 +76,7 @@ export async function openStore(): Promise<Store> {
   return store;
 }
 
-export interface House {
+export interface FlowService {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly runtime: Runtime;
@@ -92,7 +92,7 @@ export interface House {
   steps(runId: string): Promise<Record<string, StepDetail>>;
 }
 
-export interface HouseOptions
+export interface FlowServiceOptions
   extends Partial<Pick<RuntimeServices, 'store' | 'readSecret' | 'concurrency' | 'random'>> {
   /** Handlers beside the built-in ones. */
   readonly own?: readonly StepHandler[];
@@ -100,7 +100,7 @@ export interface HouseOptions
 }
 
 /** A whole runtime on a real store; the clock is the test's. It is stopped when the test ends. */
-export async function openHouse(options: HouseOptions = {}): Promise<House> {
+export async function openFlowService(options: FlowServiceOptions = {}): Promise<FlowService> {
   const store = options.store ?? (await openStore());
   const clock = fakeClock();
   const log = recordingLogger();

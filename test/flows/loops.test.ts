@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { Json } from '../../src/model/json.ts';
 import type { Graph, StepDefinition } from '../../src/model/manifest.ts';
-import { cel, openHouse, stepOf } from './fixture.ts';
+import { cel, openFlowService, stepOf } from './fixture.ts';
 
 const loop = (forEach: Json, steps: Graph, change: Partial<StepDefinition> = {}) =>
   stepOf('ForEach', { forEach, steps, ...change });
@@ -21,12 +21,12 @@ const failsOn = defineHandler({
 });
 
 async function run(steps: Graph, body: Json = {}) {
-  const house = await openHouse({ own: [failsOn] });
-  await house.deploy(steps);
-  await house.runtime.start();
-  const runId = await house.trigger(body);
-  const ended = await house.ended(runId);
-  return { house, runId, status: ended.status, steps: await house.steps(runId) };
+  const service = await openFlowService({ own: [failsOn] });
+  await service.deploy(steps);
+  await service.runtime.start();
+  const runId = await service.trigger(body);
+  const ended = await service.ended(runId);
+  return { service, runId, status: ended.status, steps: await service.steps(runId) };
 }
 
 describe('a loop', () => {
@@ -163,22 +163,22 @@ describe('a loop', () => {
         return { kind: 'succeeded', output: null };
       },
     });
-    const house = await openHouse({ own: [own] });
-    await house.deploy({
+    const service = await openFlowService({ own: [own] });
+    await service.deploy({
       each: loop(
         Array.from({ length: 1000 }, (_, n) => n),
         { own: stepOf('Own') },
         { concurrencyLimit: 3 },
       ),
     });
-    await house.runtime.start();
-    const runId = await house.trigger();
-    while (running < 3) await house.store.ping();
-    expect(Object.keys(await house.steps(runId))).toHaveLength(4);
+    await service.runtime.start();
+    const runId = await service.trigger();
+    while (running < 3) await service.store.ping();
+    expect(Object.keys(await service.steps(runId))).toHaveLength(4);
     release();
-    await house.ended(runId);
+    await service.ended(runId);
     expect(most).toBe(3);
-    const { each } = await house.steps(runId);
+    const { each } = await service.steps(runId);
     expect(each?.output).toHaveLength(1000);
   });
 });

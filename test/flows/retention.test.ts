@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createRetention } from '../../src/flows/retention.ts';
 import type { Store } from '../../src/store/store.ts';
-import { fakeClock, openHouse, recordingLogger, START, until } from './fixture.ts';
+import { fakeClock, openFlowService, recordingLogger, START, until } from './fixture.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
@@ -33,13 +33,13 @@ function open(rows: number) {
 
 describe('retention', () => {
   it('deletes nonces every minute, in chunks, once no request under way can need them', async () => {
-    const house = await openHouse();
-    await house.deploy({});
-    const flow = house.catalog.list()[0];
+    const service = await openFlowService();
+    await service.deploy({});
+    const flow = service.catalog.list()[0];
     if (flow === undefined) throw new Error('the flow is not deployed');
     const keep = (nonce: string, expiresAt: number) =>
-      house.store.accept({
-        run: house.runtime.engine.planRun({
+      service.store.accept({
+        run: service.runtime.engine.planRun({
           runId: nonce,
           flow,
           triggerType: 'webhook',
@@ -54,7 +54,7 @@ describe('retention', () => {
     await Promise.all(Array.from({ length: 250 }, (_, index) => keep(`old-${index}`, PURGED - 1)));
     await keep('kept for a request under way', PURGED + 1);
 
-    const purgeNonces = vi.fn(house.store.purgeNonces);
+    const purgeNonces = vi.fn(service.store.purgeNonces);
     const { logger } = recordingLogger();
     const retention = createRetention({
       store: { purgeNonces, purgeRuns: async () => ({ runs: 0, rows: 0, isDone: true }) },
@@ -68,8 +68,8 @@ describe('retention', () => {
     await until(() => purgeNonces.mock.settledResults.filter(({ type }) => type === 'fulfilled').length === 3);
     await retention.stop();
     expect(purgeNonces.mock.calls).toEqual(Array.from({ length: 3 }, () => [{ now: PURGED, limit: 100 }]));
-    expect(await house.store.purgeNonces({ now: PURGED, limit: 1000 })).toBe(0);
-    expect(await house.store.purgeNonces({ now: PURGED + 2, limit: 1000 })).toBe(1);
+    expect(await service.store.purgeNonces({ now: PURGED, limit: 1000 })).toBe(0);
+    expect(await service.store.purgeNonces({ now: PURGED + 2, limit: 1000 })).toBe(1);
   });
 
   it('deletes nothing for a day after the clock was set ahead by more than an hour, and says so', async () => {

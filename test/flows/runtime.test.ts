@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
-import { cel, openHouse, stepOf } from './fixture.ts';
+import { cel, openFlowService, stepOf } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 import { serve } from './handlers/loopback-server.ts';
 
@@ -13,57 +13,57 @@ const fails = defineHandler({
 
 describe('a run', () => {
   it('goes through its graph to the end', async () => {
-    const house = await openHouse();
-    await house.deploy(graphOf({ a: [], b: ['a'], c: ['a'], d: ['b', 'c'] }));
-    await house.runtime.start();
-    const runId = await house.trigger();
-    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded', revision: 1, flowName: 'Orders' });
-    const steps = Object.values(await house.steps(runId));
+    const service = await openFlowService();
+    await service.deploy(graphOf({ a: [], b: ['a'], c: ['a'], d: ['b', 'c'] }));
+    await service.runtime.start();
+    const runId = await service.trigger();
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded', revision: 1, flowName: 'Orders' });
+    const steps = Object.values(await service.steps(runId));
     expect(steps.map(({ stepKey, status, attemptCount }) => ({ stepKey, status, attemptCount }))).toEqual(
       ['a', 'b', 'c', 'd'].map((stepKey) => ({ stepKey, status: 'Succeeded', attemptCount: 1 })),
     );
   });
 
   it('hands a step what the steps before it left and what started the run', async () => {
-    const house = await openHouse();
-    await house.deploy({
+    const service = await openFlowService();
+    await service.deploy({
       greet: stepOf('LogMessage', { inputs: { message: `hello ${cel('trigger.body.name')}` } }),
       relay: stepOf('LogMessage', {
         inputs: { message: { said: cel('steps.greet.output'), of: cel('trigger.headers["x-a"]') } },
         runAfter: { greet: { statuses: ['Succeeded'] } },
       }),
     });
-    await house.runtime.start();
-    const runId = await house.trigger({ name: 'Ada' });
-    await house.ended(runId);
-    expect((await house.steps(runId)).relay).toMatchObject({ output: { said: 'hello Ada', of: 'b' } });
+    await service.runtime.start();
+    const runId = await service.trigger({ name: 'Ada' });
+    await service.ended(runId);
+    expect((await service.steps(runId)).relay).toMatchObject({ output: { said: 'hello Ada', of: 'b' } });
   });
 
   it('fails with its step, and skips what was to come after it', async () => {
-    const house = await openHouse({ own: [fails] });
-    await house.deploy({ ...graphOf({ b: ['a'] }), a: stepOf('Fails') });
-    await house.runtime.start();
-    const runId = await house.trigger();
-    expect(await house.ended(runId)).toMatchObject({ status: 'Failed' });
-    expect(await house.steps(runId)).toMatchObject({
+    const service = await openFlowService({ own: [fails] });
+    await service.deploy({ ...graphOf({ b: ['a'] }), a: stepOf('Fails') });
+    await service.runtime.start();
+    const runId = await service.trigger();
+    expect(await service.ended(runId)).toMatchObject({ status: 'Failed' });
+    expect(await service.steps(runId)).toMatchObject({
       a: { status: 'Failed', error: { code: 'no_luck', message: 'no luck', retryable: false } },
       b: { status: 'Skipped', skipReason: '"a" ended Failed; this step runs after Succeeded' },
     });
   });
 
   it('emits its events and counts', async () => {
-    const house = await openHouse({ own: [fails] });
-    await house.deploy({
+    const service = await openFlowService({ own: [fails] });
+    await service.deploy({
       ...graphOf({ b: ['a'] }),
       a: stepOf('NoOp'),
       c: stepOf('Fails'),
       ...graphOf({ d: ['c'], b: ['a'] }),
     });
-    await house.runtime.start();
-    const runId = await house.trigger();
-    await house.ended(runId);
-    await house.runtime.stop(0);
-    const { lines, events } = house.log;
+    await service.runtime.start();
+    const runId = await service.trigger();
+    await service.ended(runId);
+    await service.runtime.stop(0);
+    const { lines, events } = service.log;
     expect(events('RunStarted')).toMatchObject([{ eventId: 1000, runId, triggerType: 'manual', revision: 1 }]);
     expect(events('DispatchEnqueued').map(({ eventId, stepKey }) => [eventId, stepKey])).toEqual(
       expect.arrayContaining([
@@ -82,7 +82,7 @@ describe('a run', () => {
     expect(events('RunCompleted')).toMatchObject([{ eventId: 1001, runId, status: 'Failed' }]);
     expect(lines.filter(({ eventId }) => eventId === 1010)).toEqual([]);
 
-    const text = await house.metrics.registry.metrics();
+    const text = await service.metrics.registry.metrics();
     expect(text).toMatch(/sluice_runs_started_total\{[^}]*trigger="manual"\} 1/);
     expect(text).toMatch(/sluice_runs_completed_total\{[^}]*status="Failed"\} 1/);
     expect(text).toContain('sluice_steps_completed_total{type="NoOp",status="Succeeded"} 2');
@@ -91,12 +91,12 @@ describe('a run', () => {
   });
 
   it('of a flow without steps has ended at once', async () => {
-    const house = await openHouse();
-    await house.deploy({});
-    await house.runtime.start();
-    const runId = await house.trigger();
-    expect(await house.store.findRun(runId)).toMatchObject({ status: 'Succeeded', completedAt: house.clock.now() });
-    expect(house.log.events('RunCompleted')).toMatchObject([{ runId, status: 'Succeeded' }]);
+    const service = await openFlowService();
+    await service.deploy({});
+    await service.runtime.start();
+    const runId = await service.trigger();
+    expect(await service.store.findRun(runId)).toMatchObject({ status: 'Succeeded', completedAt: service.clock.now() });
+    expect(service.log.events('RunCompleted')).toMatchObject([{ runId, status: 'Succeeded' }]);
   });
 });
 
@@ -111,16 +111,16 @@ describe('an HttpRequest', () => {
       response.setHeader('x-echo', request.headers.authorization ?? '');
       response.writeHead(status).end(JSON.stringify(request.headers));
     });
-    const house = await openHouse({
+    const service = await openFlowService({
       egressAllow: ['127.0.0.0/8'],
       readSecret: (reference) => (reference === 'env:TOKEN' ? { value: TOKEN } : { error: 'unknown' }),
     });
     const inputs = { url: origin, method: 'POST', forwardBody: true, headers: { Authorization: 'env:TOKEN' } };
-    await house.deploy({ call: stepOf('HttpRequest', { inputs }) });
-    await house.runtime.start();
-    const runId = await house.trigger({ a: 1 });
-    expect(await house.ended(runId)).toMatchObject({ status: expected });
-    const { call } = await house.steps(runId);
+    await service.deploy({ call: stepOf('HttpRequest', { inputs }) });
+    await service.runtime.start();
+    const runId = await service.trigger({ a: 1 });
+    expect(await service.ended(runId)).toMatchObject({ status: expected });
+    const { call } = await service.steps(runId);
     expect(received[0]?.headers.authorization).toBe(TOKEN);
     expect(received[0]?.headers['idempotency-key']).toBe(`${runId}:call`);
     expect(received[0]?.body.toString()).toBe('{"a":1}');
@@ -128,7 +128,7 @@ describe('an HttpRequest', () => {
       input: { url: origin, headers: { Authorization: '***' } },
       output: { status, headers: { 'x-echo': '***' } },
     });
-    expect(JSON.stringify([call, house.log.lines])).not.toContain('t0p-s3cret');
+    expect(JSON.stringify([call, service.log.lines])).not.toContain('t0p-s3cret');
   });
 });
 
@@ -152,31 +152,37 @@ describe('a deploy while a run is in flight', () => {
 
   it('changes its inputs and neither its graph nor its types', async () => {
     const { gate, open } = gated();
-    const house = await openHouse({ own: [gate] });
-    await house.deploy({ a: stepOf('Gate'), b: stepOf('LogMessage', { inputs: { message: 'old' }, ...behind('a') }) });
-    await house.runtime.start();
-    const runId = await house.trigger();
-    await house.deploy({
+    const service = await openFlowService({ own: [gate] });
+    await service.deploy({
+      a: stepOf('Gate'),
+      b: stepOf('LogMessage', { inputs: { message: 'old' }, ...behind('a') }),
+    });
+    await service.runtime.start();
+    const runId = await service.trigger();
+    await service.deploy({
       a: stepOf('Gate'),
       b: stepOf('NoOp', { inputs: { message: 'new' }, ...behind('between') }),
       between: stepOf('NoOp', behind('a')),
     });
     open();
-    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded', revision: 1 });
-    const steps = await house.steps(runId);
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded', revision: 1 });
+    const steps = await service.steps(runId);
     expect(Object.keys(steps)).toEqual(['a', 'b']);
     expect(steps.b).toMatchObject({ stepType: 'LogMessage', output: 'new' });
   });
 
   it('leaves a step that it removed its own inputs', async () => {
     const { gate, open } = gated();
-    const house = await openHouse({ own: [gate] });
-    await house.deploy({ a: stepOf('Gate'), b: stepOf('LogMessage', { inputs: { message: 'old' }, ...behind('a') }) });
-    await house.runtime.start();
-    const runId = await house.trigger();
-    await house.deploy({ a: stepOf('Gate') });
+    const service = await openFlowService({ own: [gate] });
+    await service.deploy({
+      a: stepOf('Gate'),
+      b: stepOf('LogMessage', { inputs: { message: 'old' }, ...behind('a') }),
+    });
+    await service.runtime.start();
+    const runId = await service.trigger();
+    await service.deploy({ a: stepOf('Gate') });
     open();
-    await house.ended(runId);
-    expect((await house.steps(runId)).b).toMatchObject({ status: 'Succeeded', output: 'old' });
+    await service.ended(runId);
+    expect((await service.steps(runId)).b).toMatchObject({ status: 'Succeeded', output: 'old' });
   });
 });

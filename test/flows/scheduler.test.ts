@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { CronTrigger } from '../../src/manifest/schema.ts';
 import type { Store } from '../../src/store/store.ts';
-import { FLOW_ID, type House, openHouse, openStore, START, stepOf } from './fixture.ts';
+import { FLOW_ID, type FlowService, openFlowService, openStore, START, stepOf } from './fixture.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
@@ -17,42 +17,42 @@ const cron = (inputs: Partial<CronTrigger['inputs']> = {}): CronTrigger => ({
   inputs: { cronExpression: '0 * * * *', timeZone: 'UTC', ...inputs },
 });
 
-/** A house with a flow whose cron trigger is `trigger`, started at the clock's time. */
-async function open(trigger = cron(), store?: Store, at = START): Promise<House> {
-  const house = await openHouse(store === undefined ? {} : { store });
-  house.clock.pass(at - START);
-  await house.deploy({ only: stepOf('NoOp') }, { triggers: { tick: trigger } });
-  await house.runtime.start();
-  return house;
+/** A service with a flow whose cron trigger is `trigger`, started at the clock's time. */
+async function open(trigger = cron(), store?: Store, at = START): Promise<FlowService> {
+  const service = await openFlowService(store === undefined ? {} : { store });
+  service.clock.pass(at - START);
+  await service.deploy({ only: stepOf('NoOp') }, { triggers: { tick: trigger } });
+  await service.runtime.start();
+  return service;
 }
 
 /** Lets the time pass and what is due fire. */
-async function pass(house: House, ms: number): Promise<void> {
-  house.clock.pass(ms);
-  await house.runtime.scheduler.sync();
+async function pass(service: FlowService, ms: number): Promise<void> {
+  service.clock.pass(ms);
+  await service.runtime.scheduler.sync();
 }
 
-async function runs(house: House) {
-  return (await house.store.listRuns({ skip: 0, take: 500 })).items.toReversed();
+async function runs(service: FlowService) {
+  return (await service.store.listRuns({ skip: 0, take: 500 })).items.toReversed();
 }
 
-async function only(house: House) {
-  return (await house.runtime.scheduler.list())[0];
+async function only(service: FlowService) {
+  return (await service.runtime.scheduler.list())[0];
 }
 
 describe('a cron trigger', () => {
   it('starts one run at each tick, by its one timer', async () => {
-    const house = await open();
-    expect(await only(house)).toMatchObject({ jobId: JOB, nextAt: START + HOUR, lastAt: null, isPaused: false });
-    await pass(house, HOUR - 1);
-    expect(await runs(house)).toEqual([]);
-    house.clock.pass(1);
+    const service = await open();
+    expect(await only(service)).toMatchObject({ jobId: JOB, nextAt: START + HOUR, lastAt: null, isPaused: false });
+    await pass(service, HOUR - 1);
+    expect(await runs(service)).toEqual([]);
+    service.clock.pass(1);
     await vi.advanceTimersByTimeAsync(60_000);
-    await house.runtime.scheduler.list();
-    await pass(house, 0);
-    expect(await runs(house)).toMatchObject([{ triggerKey: 'tick', triggerType: 'cron', startedAt: START + HOUR }]);
-    expect(await only(house)).toMatchObject({ nextAt: START + 2 * HOUR, lastAt: START + HOUR });
-    expect(await house.metrics.registry.metrics()).toContain('sluice_schedule_lag_ms_count 1');
+    await service.runtime.scheduler.list();
+    await pass(service, 0);
+    expect(await runs(service)).toMatchObject([{ triggerKey: 'tick', triggerType: 'cron', startedAt: START + HOUR }]);
+    expect(await only(service)).toMatchObject({ nextAt: START + 2 * HOUR, lastAt: START + HOUR });
+    expect(await service.metrics.registry.metrics()).toContain('sluice_schedule_lag_ms_count 1');
   });
 
   it.each([
@@ -93,15 +93,15 @@ describe('a cron trigger', () => {
       '01T05:00 01T05:20 01T05:40 01T06:00 01T06:20 01T06:40 02T06:00',
     ],
   ])('in %s with %s fires after %s at %s', async (timeZone, cronExpression, before, expected) => {
-    const house = await open(cron({ cronExpression, timeZone }), undefined, Date.parse(`${before}T18:00:00Z`));
+    const service = await open(cron({ cronExpression, timeZone }), undefined, Date.parse(`${before}T18:00:00Z`));
     const ticks: string[] = [];
     for (const _tick of expected.split(' ')) {
-      const next = (await only(house))?.nextAt ?? 0;
+      const next = (await only(service))?.nextAt ?? 0;
       ticks.push(new Date(next).toISOString().slice(8, 16));
-      await pass(house, next - house.clock.now());
+      await pass(service, next - service.clock.now());
     }
     expect(ticks.join(' ')).toBe(expected);
-    expect(await runs(house)).toHaveLength(ticks.length);
+    expect(await runs(service)).toHaveLength(ticks.length);
   });
 
   it.each([
@@ -109,63 +109,63 @@ describe('a cron trigger', () => {
     ['the next process', true],
   ])('fires by the right time again after the clock was ahead, in %s', async (_where, isRestarted) => {
     const store = await openStore();
-    let house = await open(cron(), store);
-    house.clock.set(400 * 24 * HOUR);
-    await house.runtime.scheduler.sync();
-    expect(await runs(house)).toHaveLength(1);
+    let service = await open(cron(), store);
+    service.clock.set(400 * 24 * HOUR);
+    await service.runtime.scheduler.sync();
+    expect(await runs(service)).toHaveLength(1);
     if (isRestarted) {
-      await house.runtime.stop(0);
-      house = await open(cron(), store);
+      await service.runtime.stop(0);
+      service = await open(cron(), store);
     } else {
-      house.clock.set(-400 * 24 * HOUR);
+      service.clock.set(-400 * 24 * HOUR);
     }
-    expect(await only(house)).toMatchObject({ nextAt: START + HOUR });
-    await pass(house, HOUR);
-    expect(await runs(house)).toHaveLength(2);
-    expect(await only(house)).toMatchObject({ nextAt: START + 2 * HOUR, lastAt: START + HOUR });
+    expect(await only(service)).toMatchObject({ nextAt: START + HOUR });
+    await pass(service, HOUR);
+    expect(await runs(service)).toHaveLength(2);
+    expect(await only(service)).toMatchObject({ nextAt: START + 2 * HOUR, lastAt: START + HOUR });
   });
 
   it('does not fire a tick again when the clock is set back by no more than a minute', async () => {
-    const house = await open();
-    await pass(house, HOUR + 1000);
-    house.clock.set(-60_000);
-    expect(await only(house)).toMatchObject({ nextAt: START + 2 * HOUR });
-    await pass(house, 60_000);
-    expect(await runs(house)).toHaveLength(1);
+    const service = await open();
+    await pass(service, HOUR + 1000);
+    service.clock.set(-60_000);
+    expect(await only(service)).toMatchObject({ nextAt: START + 2 * HOUR });
+    await pass(service, 60_000);
+    expect(await runs(service)).toHaveLength(1);
   });
 
   it('that was removed and comes back does not fire for a tick of its absence', async () => {
-    const house = await open();
-    await house.deploy({ only: stepOf('NoOp') });
-    await house.runtime.scheduler.sync();
-    await pass(house, 5.5 * HOUR);
-    await house.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron() } });
-    await house.runtime.scheduler.sync();
-    expect(await runs(house)).toEqual([]);
-    expect(await only(house)).toMatchObject({ nextAt: START + 6 * HOUR });
-    await pass(house, HOUR / 2);
-    expect(await runs(house)).toHaveLength(1);
+    const service = await open();
+    await service.deploy({ only: stepOf('NoOp') });
+    await service.runtime.scheduler.sync();
+    await pass(service, 5.5 * HOUR);
+    await service.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron() } });
+    await service.runtime.scheduler.sync();
+    expect(await runs(service)).toEqual([]);
+    expect(await only(service)).toMatchObject({ nextAt: START + 6 * HOUR });
+    await pass(service, HOUR / 2);
+    expect(await runs(service)).toHaveLength(1);
   });
 
   it('fires in time while another one is changed', async () => {
-    const house = await openHouse();
+    const service = await openFlowService();
     const triggers = { tick: cron({ cronExpression: '* * * * *' }), other: cron() };
-    await house.deploy({ only: stepOf('NoOp') }, { triggers });
-    await house.runtime.start();
-    house.clock.pass(40_000);
+    await service.deploy({ only: stepOf('NoOp') }, { triggers });
+    await service.runtime.start();
+    service.clock.pass(40_000);
     await vi.advanceTimersByTimeAsync(40_000);
-    await house.runtime.scheduler.setPaused(`flow-${FLOW_ID}-other`, true);
-    house.clock.pass(20_000);
+    await service.runtime.scheduler.setPaused(`flow-${FLOW_ID}-other`, true);
+    service.clock.pass(20_000);
     await vi.advanceTimersByTimeAsync(20_000);
-    await house.runtime.scheduler.list();
-    expect(await runs(house)).toHaveLength(1);
+    await service.runtime.scheduler.list();
+    expect(await runs(service)).toHaveLength(1);
   });
 
   it('does not fire while it is paused, and afterwards not for what passed meanwhile', async () => {
     const store = await openStore();
-    const house = await open(cron(), store);
-    expect(await house.runtime.scheduler.setPaused(JOB, true)).toMatchObject({ isPaused: true, nextAt: null });
-    await house.runtime.stop(0);
+    const service = await open(cron(), store);
+    expect(await service.runtime.scheduler.setPaused(JOB, true)).toMatchObject({ isPaused: true, nextAt: null });
+    await service.runtime.stop(0);
     const again = await open(cron(), store, START + 3.5 * HOUR);
     expect(await only(again)).toMatchObject({ isPaused: true });
     expect(await again.runtime.scheduler.setPaused(JOB, false)).toMatchObject({ nextAt: START + 4 * HOUR });
@@ -174,9 +174,9 @@ describe('a cron trigger', () => {
 
   it('keeps a changed expression over a restart, takes it up at once, and gives it back', async () => {
     const store = await openStore();
-    const house = await open(cron(), store);
-    expect(await house.runtime.scheduler.setCron(JOB, '*/10 * * * *')).toMatchObject({ nextAt: START + HOUR / 6 });
-    await house.runtime.stop(0);
+    const service = await open(cron(), store);
+    expect(await service.runtime.scheduler.setCron(JOB, '*/10 * * * *')).toMatchObject({ nextAt: START + HOUR / 6 });
+    await service.runtime.stop(0);
     const again = await open(cron(), store);
     expect(await only(again)).toMatchObject({ cron: '*/10 * * * *', nextAt: START + HOUR / 6 });
     expect(await again.runtime.scheduler.setCron(JOB, '0 * * * *')).toMatchObject({ cronOverride: null });
@@ -184,21 +184,21 @@ describe('a cron trigger', () => {
   });
 
   it('follows the manifest when that changes', async () => {
-    const house = await open();
-    await house.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron({ cronExpression: '15 * * * *' }) } });
-    await house.runtime.scheduler.sync();
-    expect(await only(house)).toMatchObject({ cron: '15 * * * *', nextAt: START + HOUR / 4 });
+    const service = await open();
+    await service.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron({ cronExpression: '15 * * * *' }) } });
+    await service.runtime.scheduler.sync();
+    expect(await only(service)).toMatchObject({ cron: '15 * * * *', nextAt: START + HOUR / 4 });
   });
 
   it('of a disabled flow lets its ticks pass', async () => {
-    const house = await open();
-    await house.catalog.setEnabled(FLOW_ID, false);
-    await pass(house, HOUR);
-    expect(await runs(house)).toEqual([]);
-    expect(house.log.events('TriggerRejectedDisabledFlow')).toHaveLength(1);
-    await house.catalog.setEnabled(FLOW_ID, true);
-    await pass(house, HOUR);
-    expect(await runs(house)).toHaveLength(1);
+    const service = await open();
+    await service.catalog.setEnabled(FLOW_ID, false);
+    await pass(service, HOUR);
+    expect(await runs(service)).toEqual([]);
+    expect(service.log.events('TriggerRejectedDisabledFlow')).toHaveLength(1);
+    await service.catalog.setEnabled(FLOW_ID, true);
+    await pass(service, HOUR);
+    expect(await runs(service)).toHaveLength(1);
   });
 
   it('starts one run for a tick that two processes see, or that is stored and not answered', async () => {
@@ -212,13 +212,13 @@ describe('a cron trigger', () => {
         return isFired;
       },
     };
-    const house = await openHouse({ store: flaky });
-    await house.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron() } });
-    await house.runtime.start();
-    house.clock.pass(HOUR);
-    await expect(house.runtime.scheduler.sync()).rejects.toThrow('lost');
+    const service = await openFlowService({ store: flaky });
+    await service.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron() } });
+    await service.runtime.start();
+    service.clock.pass(HOUR);
+    await expect(service.runtime.scheduler.sync()).rejects.toThrow('lost');
     isLost = false;
-    await house.runtime.scheduler.sync();
+    await service.runtime.scheduler.sync();
     const other = await open(cron(), store, START + HOUR);
     expect(await runs(other)).toHaveLength(1);
   });
@@ -234,17 +234,17 @@ describe('a cron trigger', () => {
       change = async () => {};
       return store.fireSchedule(tick);
     };
-    const house = await open(cron(), { ...store, fireSchedule });
-    change = () => house.deploy({ next: stepOf('NoOp') }, { triggers });
-    await pass(house, HOUR);
-    expect(await runs(house)).toMatchObject(expected);
-    expect(await runs(house)).toHaveLength(expected.length);
+    const service = await open(cron(), { ...store, fireSchedule });
+    change = () => service.deploy({ next: stepOf('NoOp') }, { triggers });
+    await pass(service, HOUR);
+    expect(await runs(service)).toMatchObject(expected);
+    expect(await runs(service)).toHaveLength(expected.length);
   });
 
   it('can be fired by hand, and its next time stays', async () => {
-    const house = await open();
-    expect(await house.runtime.scheduler.trigger(JOB)).toMatchObject({ kind: 'started' });
-    expect(await only(house)).toMatchObject({ nextAt: START + HOUR, lastAt: START });
-    expect(await house.runtime.scheduler.trigger('nope')).toBeUndefined();
+    const service = await open();
+    expect(await service.runtime.scheduler.trigger(JOB)).toMatchObject({ kind: 'started' });
+    expect(await only(service)).toMatchObject({ nextAt: START + HOUR, lastAt: START });
+    expect(await service.runtime.scheduler.trigger('nope')).toBeUndefined();
   });
 });

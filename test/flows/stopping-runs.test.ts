@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHandler, type StepContext } from '../../src/flows/handlers/handler.ts';
-import { openHouse, START, stepOf, until } from './fixture.ts';
+import { openFlowService, START, stepOf, until } from './fixture.ts';
 
 const behind = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
 
@@ -22,36 +22,36 @@ function stubborn() {
 describe('a run that is cancelled', () => {
   it('aborts the step that runs, and starts nothing more', async () => {
     const { handler, contexts } = stubborn();
-    const house = await openHouse({ own: [handler] });
-    await house.deploy({
+    const service = await openFlowService({ own: [handler] });
+    await service.deploy({
       a: stepOf('Stubborn'),
       b: stepOf('NoOp', behind('a')),
       c: stepOf('Delay', { inputs: { seconds: 9 } }),
     });
-    await house.runtime.start();
-    const runId = await house.trigger();
+    await service.runtime.start();
+    const runId = await service.trigger();
     await until(() => contexts.length === 1);
-    const result = await house.runtime.control.cancel(runId, 'no longer wanted');
+    const result = await service.runtime.control.cancel(runId, 'no longer wanted');
     expect(result).toMatchObject({ kind: 'accepted', run: { completedAt: null } });
-    expect(await house.ended(runId)).toMatchObject({ status: 'Cancelled', cancelReason: 'no longer wanted' });
+    expect(await service.ended(runId)).toMatchObject({ status: 'Cancelled', cancelReason: 'no longer wanted' });
     expect(contexts[0]?.signal.aborted).toBe(true);
-    const { a, b, c } = await house.steps(runId);
+    const { a, b, c } = await service.steps(runId);
     expect(a).toMatchObject({ status: 'Failed', error: { code: 'cancelled' }, attempts: [{ status: 'Failed' }] });
     expect(b).toBeUndefined();
     expect(c).toMatchObject({ dueAt: null, error: { code: 'cancelled' } });
-    expect(house.log.events('RunCompleted')).toMatchObject([{ runId, status: 'Cancelled' }]);
+    expect(service.log.events('RunCompleted')).toMatchObject([{ runId, status: 'Cancelled' }]);
   });
 
   it('ends though the process that ran its step is dead, and without running it again', async () => {
     const { handler, contexts } = stubborn();
-    const house = await openHouse({ own: [handler] });
-    await house.deploy({ a: stepOf('Stubborn') });
-    const runId = await house.trigger();
-    await house.store.claimDue({ now: START, leasedUntil: START + 1000, limit: 1 });
-    await house.store.cancelRun({ runId, reason: null, at: START });
-    expect((await house.store.findRun(runId))?.status).toBe('Running');
-    await house.runtime.start();
-    expect(await house.ended(runId)).toMatchObject({ status: 'Cancelled' });
+    const service = await openFlowService({ own: [handler] });
+    await service.deploy({ a: stepOf('Stubborn') });
+    const runId = await service.trigger();
+    await service.store.claimDue({ now: START, leasedUntil: START + 1000, limit: 1 });
+    await service.store.cancelRun({ runId, reason: null, at: START });
+    expect((await service.store.findRun(runId))?.status).toBe('Running');
+    await service.runtime.start();
+    expect(await service.ended(runId)).toMatchObject({ status: 'Cancelled' });
     expect(contexts).toEqual([]);
   });
 });
@@ -59,30 +59,30 @@ describe('a run that is cancelled', () => {
 describe('a run whose time is up', () => {
   it('is ended as TimedOut, its running step aborted', async () => {
     const { handler, contexts } = stubborn();
-    const house = await openHouse({ own: [handler] });
-    await house.deploy({ a: stepOf('Stubborn') }, { timeoutSeconds: 60 });
-    await house.runtime.start();
-    const runId = await house.trigger();
+    const service = await openFlowService({ own: [handler] });
+    await service.deploy({ a: stepOf('Stubborn') }, { timeoutSeconds: 60 });
+    await service.runtime.start();
+    const runId = await service.trigger();
     await until(() => contexts.length === 1);
-    house.clock.pass(60_000);
-    house.runtime.dispatcher.nudge();
-    expect(await house.ended(runId)).toMatchObject({
+    service.clock.pass(60_000);
+    service.runtime.dispatcher.nudge();
+    expect(await service.ended(runId)).toMatchObject({
       status: 'TimedOut',
       timeoutAt: START + 60_000,
       timedOutAt: START + 60_000,
     });
-    expect((await house.steps(runId)).a?.error?.code).toBe('run_timed_out');
+    expect((await service.steps(runId)).a?.error?.code).toBe('run_timed_out');
   });
 
   it('is ended at once where it only waits', async () => {
-    const house = await openHouse();
-    await house.deploy({ a: stepOf('WaitForSignal', { inputs: { signalName: 'go' } }) }, { timeoutSeconds: 60 });
-    await house.runtime.start();
-    const runId = await house.trigger();
-    house.clock.pass(60_000);
-    house.runtime.dispatcher.nudge();
-    expect(await house.ended(runId)).toMatchObject({ status: 'TimedOut' });
-    expect(house.log.events('RunCompleted')).toMatchObject([{ status: 'TimedOut' }]);
+    const service = await openFlowService();
+    await service.deploy({ a: stepOf('WaitForSignal', { inputs: { signalName: 'go' } }) }, { timeoutSeconds: 60 });
+    await service.runtime.start();
+    const runId = await service.trigger();
+    service.clock.pass(60_000);
+    service.runtime.dispatcher.nudge();
+    expect(await service.ended(runId)).toMatchObject({ status: 'TimedOut' });
+    expect(service.log.events('RunCompleted')).toMatchObject([{ status: 'TimedOut' }]);
   });
 });
 
@@ -97,23 +97,26 @@ describe('a step that is tried again by hand', () => {
           ? { kind: 'failed', code: 'down', message: 'down', retryable: true }
           : { kind: 'succeeded', output: item },
     });
-    const house = await openHouse({ own: [flaky] });
+    const service = await openFlowService({ own: [flaky] });
     const retry = { maxAttempts: 2, backoffSeconds: 0, factor: 1, maxBackoffSeconds: 0, jitter: false };
     const child = stepOf('Flaky', { inputs: { item: '$' + '{loop.item}' }, retry });
-    await house.deploy({
+    await service.deploy({
       each: stepOf('ForEach', { forEach: [1, 2, 3], steps: { child } }),
       after: stepOf('NoOp', behind('each')),
     });
-    await house.runtime.start();
-    const runId = await house.trigger();
-    expect(await house.ended(runId)).toMatchObject({ status: 'Failed' });
-    expect(await house.runtime.control.retryStep(runId, 'each')).toEqual({ kind: 'accepted', steps: ['each.1.child'] });
-    expect(await house.ended(runId)).toMatchObject({ status: 'Failed' });
-    expect((await house.steps(runId))['each.1.child']?.attemptCount).toBe(4);
+    await service.runtime.start();
+    const runId = await service.trigger();
+    expect(await service.ended(runId)).toMatchObject({ status: 'Failed' });
+    expect(await service.runtime.control.retryStep(runId, 'each')).toEqual({
+      kind: 'accepted',
+      steps: ['each.1.child'],
+    });
+    expect(await service.ended(runId)).toMatchObject({ status: 'Failed' });
+    expect((await service.steps(runId))['each.1.child']?.attemptCount).toBe(4);
     isDown = false;
-    expect(await house.runtime.control.retryStep(runId, 'each.1.child')).toMatchObject({ kind: 'accepted' });
-    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded' });
-    expect(await house.steps(runId)).toMatchObject({
+    expect(await service.runtime.control.retryStep(runId, 'each.1.child')).toMatchObject({ kind: 'accepted' });
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(await service.steps(runId)).toMatchObject({
       each: { output: [1, 2, 3], error: null },
       after: { status: 'Succeeded' },
     });
@@ -122,16 +125,16 @@ describe('a step that is tried again by hand', () => {
 
 describe('runs that ended long ago', () => {
   it('are deleted with their rows, and no run in flight with them', async () => {
-    const house = await openHouse();
-    await house.deploy({ a: stepOf('NoOp') });
-    const waiting = await house.trigger();
-    await house.runtime.start();
-    await house.ended(waiting);
-    await house.deploy({ a: stepOf('WaitForSignal', { inputs: { signalName: 'go' } }) });
-    const inFlight = await house.trigger();
-    expect(await house.store.purgeRuns({ before: START + 1, maxRows: 100 })).toMatchObject({ runs: 1 });
-    expect(await house.store.findRun(waiting)).toBeUndefined();
-    expect(await house.store.listSteps(waiting)).toBeUndefined();
-    expect(await house.store.findRun(inFlight)).toMatchObject({ status: 'Running' });
+    const service = await openFlowService();
+    await service.deploy({ a: stepOf('NoOp') });
+    const waiting = await service.trigger();
+    await service.runtime.start();
+    await service.ended(waiting);
+    await service.deploy({ a: stepOf('WaitForSignal', { inputs: { signalName: 'go' } }) });
+    const inFlight = await service.trigger();
+    expect(await service.store.purgeRuns({ before: START + 1, maxRows: 100 })).toMatchObject({ runs: 1 });
+    expect(await service.store.findRun(waiting)).toBeUndefined();
+    expect(await service.store.listSteps(waiting)).toBeUndefined();
+    expect(await service.store.findRun(inFlight)).toMatchObject({ status: 'Running' });
   });
 });

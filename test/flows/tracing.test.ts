@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import { keepSpans } from '../spans.ts';
-import { openHouse, stepOf } from './fixture.ts';
+import { openFlowService, stepOf } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 
 const spans = keepSpans();
@@ -15,12 +15,12 @@ const fails = defineHandler({
 });
 
 it('one trace leads from what started a run to its last step', async () => {
-  const house = await openHouse({ own: [fails] });
-  await house.deploy({ ...graphOf({ a: [] }), b: stepOf('Fails', { runAfter: { a: { statuses: ['Succeeded'] } } }) });
-  await house.runtime.start();
-  const runId = await house.trigger();
-  await house.ended(runId);
-  await house.runtime.stop(0);
+  const service = await openFlowService({ own: [fails] });
+  await service.deploy({ ...graphOf({ a: [] }), b: stepOf('Fails', { runAfter: { a: { statuses: ['Succeeded'] } } }) });
+  await service.runtime.start();
+  const runId = await service.trigger();
+  await service.ended(runId);
+  await service.runtime.stop(0);
 
   const [trigger, a, b] = spans();
   expect([trigger?.name, a?.name, b?.name]).toEqual(['flow.trigger', 'flow.step', 'flow.step']);

@@ -2,57 +2,61 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { Json } from '../../src/model/json.ts';
-import { cel, type House, openHouse, START, stepOf, until } from './fixture.ts';
+import { cel, type FlowService, openFlowService, START, stepOf, until } from './fixture.ts';
 
 const behind = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
 
 /** Waits until the step waits: it is due later, or for a signal. */
-async function waiting(house: House, runId: string, stepKey: string) {
+async function waiting(service: FlowService, runId: string, stepKey: string) {
   for (;;) {
-    const step = (await house.steps(runId))[stepKey];
+    const step = (await service.steps(runId))[stepKey];
     if (step?.status === 'Pending' && step.attemptCount > 0) return step;
   }
 }
 
 /** Moves the clock on and lets what fell due start. */
-function pass(house: House, ms: number): void {
-  house.clock.pass(ms);
-  house.runtime.dispatcher.nudge();
+function pass(service: FlowService, ms: number): void {
+  service.clock.pass(ms);
+  service.runtime.dispatcher.nudge();
 }
 
-async function started(house: House, steps: Parameters<House['deploy']>[0], body: Json = {}): Promise<string> {
-  await house.deploy(steps);
-  await house.runtime.start();
-  return house.trigger(body);
+async function started(
+  service: FlowService,
+  steps: Parameters<FlowService['deploy']>[0],
+  body: Json = {},
+): Promise<string> {
+  await service.deploy(steps);
+  await service.runtime.start();
+  return service.trigger(body);
 }
 
 describe('a Delay', () => {
   it('waits as a row that is due when it ends, in one attempt', async () => {
-    const house = await openHouse();
-    const runId = await started(house, {
+    const service = await openFlowService();
+    const runId = await started(service, {
       wait: stepOf('Delay', { inputs: { seconds: 60 } }),
       next: stepOf('NoOp', behind('wait')),
     });
-    expect(await waiting(house, runId, 'wait')).toMatchObject({ dueAt: START + 60_000, attemptCount: 1 });
-    pass(house, 59_999);
-    await house.store.ping();
-    expect((await house.steps(runId)).wait?.status).toBe('Pending');
-    pass(house, 1);
-    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded', completedAt: START + 60_000 });
-    const { wait } = await house.steps(runId);
+    expect(await waiting(service, runId, 'wait')).toMatchObject({ dueAt: START + 60_000, attemptCount: 1 });
+    pass(service, 59_999);
+    await service.store.ping();
+    expect((await service.steps(runId)).wait?.status).toBe('Pending');
+    pass(service, 1);
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded', completedAt: START + 60_000 });
+    const { wait } = await service.steps(runId);
     expect(wait).toMatchObject({ output: null, attempts: [{ attempt: 1, status: 'Succeeded', startedAt: START }] });
-    expect(house.log.events('StepStarted').map(({ stepKey }) => stepKey)).toEqual(['wait', 'next']);
+    expect(service.log.events('StepStarted').map(({ stepKey }) => stepKey)).toEqual(['wait', 'next']);
   });
 
   it.each([
     ['until a time', { until: '2026-03-01T13:00:01+01:00' }, 1000],
     ['until a time that an expression gives', { until: cel('trigger.body.at') }, 5000],
   ])('waits %s', async (_what, inputs, ms) => {
-    const house = await openHouse();
-    const runId = await started(house, { wait: stepOf('Delay', { inputs }) }, { at: '2026-03-01T12:00:05Z' });
-    expect(await waiting(house, runId, 'wait')).toMatchObject({ dueAt: START + ms });
-    pass(house, ms);
-    await house.ended(runId);
+    const service = await openFlowService();
+    const runId = await started(service, { wait: stepOf('Delay', { inputs }) }, { at: '2026-03-01T12:00:05Z' });
+    expect(await waiting(service, runId, 'wait')).toMatchObject({ dueAt: START + ms });
+    pass(service, ms);
+    await service.ended(runId);
   });
 
   it.each([
@@ -61,30 +65,30 @@ describe('a Delay', () => {
     ['a time without an offset', { until: '2026-03-01T13:00:01' }],
     ['a negative number', { seconds: -1 }],
   ])('with %s fails', async (_what, inputs) => {
-    const house = await openHouse();
-    const runId = await started(house, { wait: stepOf('Delay', { inputs }) });
-    expect(await house.ended(runId)).toMatchObject({ status: 'Failed' });
-    expect((await house.steps(runId)).wait?.error?.code).toBe('invalid_input');
+    const service = await openFlowService();
+    const runId = await started(service, { wait: stepOf('Delay', { inputs }) });
+    expect(await service.ended(runId)).toMatchObject({ status: 'Failed' });
+    expect((await service.steps(runId)).wait?.error?.code).toBe('invalid_input');
   });
 
   it('stands still while the clock is set back, and ends at the time that it named', async () => {
-    const house = await openHouse();
-    const runId = await started(house, { wait: stepOf('Delay', { inputs: { seconds: 60 } }) });
-    await waiting(house, runId, 'wait');
-    house.clock.set(-3_600_000);
-    pass(house, 60_000);
-    await house.store.ping();
-    expect((await house.steps(runId)).wait).toMatchObject({ status: 'Pending', dueAt: START + 60_000 });
-    pass(house, 3_600_000);
-    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded', completedAt: START + 60_000 });
+    const service = await openFlowService();
+    const runId = await started(service, { wait: stepOf('Delay', { inputs: { seconds: 60 } }) });
+    await waiting(service, runId, 'wait');
+    service.clock.set(-3_600_000);
+    pass(service, 60_000);
+    await service.store.ping();
+    expect((await service.steps(runId)).wait).toMatchObject({ status: 'Pending', dueAt: START + 60_000 });
+    pass(service, 3_600_000);
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded', completedAt: START + 60_000 });
   });
 
   it('goes on in another process', async () => {
-    const house = await openHouse();
-    const runId = await started(house, { wait: stepOf('Delay', { inputs: { seconds: 60 } }) });
-    await waiting(house, runId, 'wait');
-    await house.runtime.stop(0);
-    const next = await openHouse({ store: house.store });
+    const service = await openFlowService();
+    const runId = await started(service, { wait: stepOf('Delay', { inputs: { seconds: 60 } }) });
+    await waiting(service, runId, 'wait');
+    await service.runtime.stop(0);
+    const next = await openFlowService({ store: service.store });
     next.clock.pass(60_000);
     await next.deploy({ wait: stepOf('Delay', { inputs: { seconds: 60 } }) });
     await next.runtime.start();
@@ -95,68 +99,68 @@ describe('a Delay', () => {
 
 describe('a step that waits for a signal', () => {
   const approval = { approve: stepOf('WaitForSignal', { inputs: { signalName: 'approved', timeoutSeconds: 60 } }) };
-  const send = (house: House, runId: string, body: Json) =>
-    house.store.deliverSignal({ runId, name: 'approved', body, at: house.clock.now() });
+  const send = (service: FlowService, runId: string, body: Json) =>
+    service.store.deliverSignal({ runId, name: 'approved', body, at: service.clock.now() });
 
   it('goes on when it comes, with its body', async () => {
-    const house = await openHouse();
-    const runId = await started(house, approval);
-    expect(await waiting(house, runId, 'approve')).toMatchObject({ dueAt: START + 60_000 });
-    expect(await send(house, runId, { by: 'Ada' })).toEqual({ kind: 'accepted', stepKey: 'approve' });
-    expect(await send(house, runId, {})).toEqual({ kind: 'duplicate' });
-    pass(house, 0);
-    await house.ended(runId);
-    expect((await house.steps(runId)).approve).toMatchObject({ status: 'Succeeded', output: { by: 'Ada' } });
-    expect(await send(house, runId, {})).toEqual({ kind: 'ended', status: 'Succeeded' });
+    const service = await openFlowService();
+    const runId = await started(service, approval);
+    expect(await waiting(service, runId, 'approve')).toMatchObject({ dueAt: START + 60_000 });
+    expect(await send(service, runId, { by: 'Ada' })).toEqual({ kind: 'accepted', stepKey: 'approve' });
+    expect(await send(service, runId, {})).toEqual({ kind: 'duplicate' });
+    pass(service, 0);
+    await service.ended(runId);
+    expect((await service.steps(runId)).approve).toMatchObject({ status: 'Succeeded', output: { by: 'Ada' } });
+    expect(await send(service, runId, {})).toEqual({ kind: 'ended', status: 'Succeeded' });
   });
 
   it('takes one that came before it waited', async () => {
-    const house = await openHouse();
-    const runId = await started(house, {
+    const service = await openFlowService();
+    const runId = await started(service, {
       first: stepOf('Delay', { inputs: { seconds: 5 } }),
       approve: { ...approval.approve, ...behind('first') },
     });
-    expect(await send(house, runId, 1)).toEqual({ kind: 'accepted', stepKey: null });
-    expect(await send(house, runId, 2)).toEqual({ kind: 'duplicate' });
-    await waiting(house, runId, 'first');
-    pass(house, 5000);
-    await house.ended(runId);
-    expect((await house.steps(runId)).approve?.output).toBe(1);
+    expect(await send(service, runId, 1)).toEqual({ kind: 'accepted', stepKey: null });
+    expect(await send(service, runId, 2)).toEqual({ kind: 'duplicate' });
+    await waiting(service, runId, 'first');
+    pass(service, 5000);
+    await service.ended(runId);
+    expect((await service.steps(runId)).approve?.output).toBe(1);
   });
 
   it('fails when its time is up', async () => {
-    const house = await openHouse();
-    const runId = await started(house, approval);
-    await waiting(house, runId, 'approve');
-    pass(house, 60_000);
-    expect(await house.ended(runId)).toMatchObject({ status: 'Failed' });
-    expect((await house.steps(runId)).approve?.error).toMatchObject({ code: 'signal_timeout', retryable: false });
+    const service = await openFlowService();
+    const runId = await started(service, approval);
+    await waiting(service, runId, 'approve');
+    pass(service, 60_000);
+    expect(await service.ended(runId)).toMatchObject({ status: 'Failed' });
+    expect((await service.steps(runId)).approve?.error).toMatchObject({ code: 'signal_timeout', retryable: false });
   });
 
   it('goes on with one that came in time, although its turn comes after its time limit', async () => {
-    const house = await openHouse();
-    const runId = await started(house, {
+    const service = await openFlowService();
+    const runId = await started(service, {
       approve: stepOf('WaitForSignal', { inputs: { signalName: 'approved' }, timeoutSeconds: 60 }),
     });
-    await waiting(house, runId, 'approve');
-    house.clock.pass(59_999);
-    expect(await send(house, runId, 'yes')).toEqual({ kind: 'accepted', stepKey: 'approve' });
-    pass(house, 10_000);
-    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded' });
-    expect((await house.steps(runId)).approve?.output).toBe('yes');
+    await waiting(service, runId, 'approve');
+    service.clock.pass(59_999);
+    expect(await send(service, runId, 'yes')).toEqual({ kind: 'accepted', stepKey: 'approve' });
+    pass(service, 10_000);
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect((await service.steps(runId)).approve?.output).toBe('yes');
   });
 
   it('waits for a signal of its own where another step took the first', async () => {
-    const house = await openHouse();
-    const runId = await started(house, { one: approval.approve, two: { ...approval.approve, ...behind('one') } });
-    await waiting(house, runId, 'one');
-    await send(house, runId, 1);
-    pass(house, 0);
-    await waiting(house, runId, 'two');
-    expect(await send(house, runId, 2)).toEqual({ kind: 'accepted', stepKey: 'two' });
-    pass(house, 0);
-    await house.ended(runId);
-    const { one, two } = await house.steps(runId);
+    const service = await openFlowService();
+    const runId = await started(service, { one: approval.approve, two: { ...approval.approve, ...behind('one') } });
+    await waiting(service, runId, 'one');
+    await send(service, runId, 1);
+    pass(service, 0);
+    await waiting(service, runId, 'two');
+    expect(await send(service, runId, 2)).toEqual({ kind: 'accepted', stepKey: 'two' });
+    pass(service, 0);
+    await service.ended(runId);
+    const { one, two } = await service.steps(runId);
     expect([one?.output, two?.output]).toEqual([1, 2]);
   });
 });
@@ -173,15 +177,15 @@ describe('a handler that waits', () => {
         return { kind: 'waiting', signalName: 'go', until: now() + 1000 };
       },
     });
-    const house = await openHouse({ own: [own] });
-    const runId = await started(house, { own: stepOf('Own') });
-    await waiting(house, runId, 'own');
-    await house.store.deliverSignal({ runId, name: 'go', body: 'first', at: house.clock.now() });
-    pass(house, 0);
+    const service = await openFlowService({ own: [own] });
+    const runId = await started(service, { own: stepOf('Own') });
+    await waiting(service, runId, 'own');
+    await service.store.deliverSignal({ runId, name: 'go', body: 'first', at: service.clock.now() });
+    pass(service, 0);
     await until(() => seen.length === 2);
-    await waiting(house, runId, 'own');
-    pass(house, 1000);
-    await house.ended(runId);
+    await waiting(service, runId, 'own');
+    pass(service, 1000);
+    await service.ended(runId);
     expect(seen).toEqual([null, 'first', null]);
   });
 
@@ -197,15 +201,15 @@ describe('a handler that waits', () => {
         return { kind: 'succeeded', output: resumed.signal.body };
       },
     });
-    const house = await openHouse({ own: [own] });
+    const service = await openFlowService({ own: [own] });
     const retry = { maxAttempts: 5, backoffSeconds: 0, factor: 1, maxBackoffSeconds: 0, jitter: false };
-    const runId = await started(house, { own: stepOf('Own', { retry }) });
-    await waiting(house, runId, 'own');
-    await house.runtime.control.signal({ runId, name: 'go', body: 'yes' });
-    expect(await house.ended(runId)).toMatchObject({ status: 'Failed' });
-    await house.runtime.control.retryStep(runId, 'own');
+    const runId = await started(service, { own: stepOf('Own', { retry }) });
+    await waiting(service, runId, 'own');
+    await service.runtime.control.signal({ runId, name: 'go', body: 'yes' });
+    expect(await service.ended(runId)).toMatchObject({ status: 'Failed' });
+    await service.runtime.control.retryStep(runId, 'own');
     await until(() => seen.length === 3);
-    expect(await house.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
     expect(seen).toEqual([
       [1, 'yes'],
       [2, 'yes'],
@@ -223,21 +227,21 @@ describe('a handler that waits', () => {
         return { kind: 'waiting', until: now() + 40_000, state: { looks: seen.length } };
       },
     });
-    const house = await openHouse({ own: [own] });
-    const runId = await started(house, { own: stepOf('Own', { timeoutSeconds: 100 }) });
+    const service = await openFlowService({ own: [own] });
+    const runId = await started(service, { own: stepOf('Own', { timeoutSeconds: 100 }) });
     for (const dueAt of [40_000, 80_000, 100_000]) {
-      for (let step = await waiting(house, runId, 'own'); step.dueAt !== START + dueAt; ) {
-        step = await waiting(house, runId, 'own');
+      for (let step = await waiting(service, runId, 'own'); step.dueAt !== START + dueAt; ) {
+        step = await waiting(service, runId, 'own');
       }
-      pass(house, START + dueAt - house.clock.now());
+      pass(service, START + dueAt - service.clock.now());
     }
-    await house.ended(runId);
+    await service.ended(runId);
     expect(seen).toEqual([
       [1, null],
       [1, { looks: 1 }],
       [1, { looks: 2 }],
     ]);
-    expect((await house.steps(runId)).own).toMatchObject({
+    expect((await service.steps(runId)).own).toMatchObject({
       status: 'Failed',
       error: { code: 'timeout' },
       attemptCount: 1,
@@ -250,9 +254,9 @@ describe('a handler that waits', () => {
     [{ kind: 'waiting', until: 1, state: () => {} }],
   ])('for nothing that can come fails: %o', async (result) => {
     const own = defineHandler({ type: 'Own', inputs: z.unknown(), run: () => result as never });
-    const house = await openHouse({ own: [own] });
-    const runId = await started(house, { own: stepOf('Own') });
-    await house.ended(runId);
-    expect((await house.steps(runId)).own?.error?.code).toBe('handler_error');
+    const service = await openFlowService({ own: [own] });
+    const runId = await started(service, { own: stepOf('Own') });
+    await service.ended(runId);
+    expect((await service.steps(runId)).own?.error?.code).toBe('handler_error');
   });
 });

@@ -94,7 +94,9 @@ describe.each(['Off', 'Audit', 'Enforce'] satisfies EnforcementMode[])('under %s
     const digest = createHmac('sha256', signingKey).update(`v0:${time}:${body}`).digest('hex');
     const headers = { 'x-slack-request-timestamp': time, 'x-slack-signature': `v0=${digest}` };
     return app.fastify.inject({
-      ...{ method: 'POST', url: '/flows/api/webhook/hook', body },
+      method: 'POST',
+      url: '/flows/api/webhook/hook',
+      body,
       headers: { 'content-type': 'application/json', ...headers },
     });
   };

@@ -24,7 +24,7 @@ export interface Egress {
   /** Those of a host's addresses that may be called; throws `EgressRefusedError` where none may. */
   permitted(host: string, addresses: readonly LookupAddress[]): LookupAddress[];
   /**
-   * Stands in for `dns.lookup` when a socket connects: the socket gets the very addresses that were checked, so that a
+   * Replaces `dns.lookup` when a socket connects: the socket gets the very addresses that were checked, so that a
    * name cannot answer with a public address first and a private one later.
    */
   lookup(host: string, options: LookupOptions, callback: LookupCallback): void;
@@ -112,7 +112,7 @@ function parseHost(entry: string): string {
   const host = canonicalHost(entry);
   // A name that ends in a number is an address that was mistyped.
   if (!/^([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*(?!\d+$)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$/.test(host)) {
-    throw new Error(`egressAllow: "${entry}" is no address, CIDR or host name`);
+    throw new Error(`egressAllow: "${entry}" is not an address, CIDR or host name`);
   }
   return host;
 }

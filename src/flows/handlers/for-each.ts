@@ -26,7 +26,7 @@ export const forEach: StepHandler = defineHandler({
   inputs: z.strictObject({}),
   waitsFor: noSignals,
   run: () => {
-    throw new StepFailure('invalid_input', 'a ForEach step needs forEach and steps beside its type');
+    throw new StepFailure('invalid_input', 'a ForEach step needs forEach and steps');
   },
 });
 

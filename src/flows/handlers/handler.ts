@@ -44,7 +44,7 @@ export interface StepContext<Inputs = unknown> {
   readonly resumed: { readonly state: Json; readonly signal: { readonly body: Json } | null } | null;
   /**
    * Aborts when the step's time is up or the process stops waiting for it. A handler that goes on regardless is no
-   * longer listened to, and may find another attempt beside it.
+   * longer listened to, and another attempt may run at the same time.
    */
   readonly signal: AbortSignal;
 }

@@ -5,7 +5,7 @@ import { HEADER_NAME } from '../../model/delivery.ts';
 import { type ExactNumber, isExactNumber } from '../../model/json.ts';
 import { anyJson } from './handler.ts';
 
-export interface StatusRange {
+interface StatusRange {
   readonly from: number;
   readonly to: number;
 }
@@ -56,7 +56,7 @@ const headers = z.record(z.string(), scalar).transform((given, context) => {
 });
 
 function problemOfHeader(name: string, value: string): string | undefined {
-  if (!HEADER_NAME.test(name)) return 'is no header name';
+  if (!HEADER_NAME.test(name)) return 'is not a header name';
   if (CONNECTION_HEADERS.has(name)) return 'is set by the connection itself';
   return HEADER_VALUE.test(value) ? undefined : 'expected a value without line breaks and characters beyond Latin-1';
 }
@@ -97,13 +97,13 @@ const condition = z.string().transform((source, context): CompiledExpression => 
 
 /** Inputs of a request that is repeated until its answer is the one that is waited for. */
 const pollInputs = {
-  pollEnabled: z.boolean().default(false).describe('Repeats the request until the answer is the one waited for.'),
+  pollEnabled: z.boolean().default(false).describe('Repeats the request until the expected answer comes.'),
   pollIntervalSeconds: z.number().positive().max(86_400).default(10),
   pollTimeoutSeconds: z.number().positive().max(31_536_000).default(300),
   pollMinAttempts: z.int().min(1).default(1).describe('An earlier answer does not count.'),
   pollCondition: condition.optional().describe('A CEL expression over response.status, .headers and .body.'),
   pollConditionPath: z.string().min(1).optional().describe('Path into the JSON body, such as job.state.'),
-  pollConditionEquals: anyJson.optional().describe('What is to stand at pollConditionPath.'),
+  pollConditionEquals: anyJson.optional().describe('The value expected at pollConditionPath.'),
 };
 
 type PollInputs = z.output<z.ZodObject<typeof pollInputs>>;
@@ -112,11 +112,11 @@ type PollInputs = z.output<z.ZodObject<typeof pollInputs>>;
 function problemOfPoll(inputs: PollInputs): { field: keyof PollInputs; message: string } | undefined {
   const { pollCondition, pollConditionPath, pollConditionEquals } = inputs;
   if (pollCondition !== undefined && pollConditionPath !== undefined) {
-    return { field: 'pollConditionPath', message: 'cannot stand beside pollCondition' };
+    return { field: 'pollConditionPath', message: 'cannot be given together with pollCondition' };
   }
   if ((pollConditionPath === undefined) !== (pollConditionEquals === undefined)) {
     const missing = pollConditionPath === undefined ? 'pollConditionPath' : 'pollConditionEquals';
-    return { field: missing, message: 'pollConditionPath and pollConditionEquals are given together' };
+    return { field: missing, message: 'pollConditionPath and pollConditionEquals must be given together' };
   }
   const hasCondition = pollCondition !== undefined || pollConditionPath !== undefined;
   if (hasCondition && !inputs.pollEnabled) {
@@ -168,7 +168,7 @@ export const httpRequestInputs = z
     (inputs, context) => {
       const isBodyGiven = inputs.body !== undefined;
       if (isBodyGiven && inputs.forwardBody) {
-        context.addIssue({ code: 'custom', path: ['forwardBody'], message: 'cannot be true beside a body' });
+        context.addIssue({ code: 'custom', path: ['forwardBody'], message: 'cannot be true when a body is given' });
       }
       if ((isBodyGiven || inputs.forwardBody) && (inputs.method === 'GET' || inputs.method === 'HEAD')) {
         context.addIssue({

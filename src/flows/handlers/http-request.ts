@@ -18,7 +18,7 @@ import {
 import { type HttpMethod, type HttpRequestInputs, httpRequestInputs, problemOfUrl } from './http-inputs.ts';
 
 export interface HttpRequestSettings {
-  /** CIDRs, addresses and host names that steps may call beside public addresses. */
+  /** CIDRs, addresses and host names that steps may call in addition to public addresses. */
   readonly egressAllow: readonly string[];
   /** Wall clock in milliseconds, to read a Retry-After that is a date. */
   readonly now?: () => number;
@@ -26,7 +26,7 @@ export interface HttpRequestSettings {
 
 const MAX_RESPONSE_BYTES = 1_048_576;
 
-/** Calls a URL; the output is `{ status, headers, body }`. Throws where `egressAllow` holds what is no address or host. */
+/** Calls a URL; the output is `{ status, headers, body }`. Throws where `egressAllow` holds anything but addresses, CIDRs and host names. */
 export function createHttpRequestHandler({ egressAllow, now = Date.now }: HttpRequestSettings): StepHandler {
   const egress = createEgress(egressAllow);
   const agent = new Agent({ connect: { lookup: egress.lookup }, maxResponseSize: MAX_RESPONSE_BYTES });
@@ -61,7 +61,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now }: HttpRe
 async function requestOf(context: StepContext<HttpRequestInputs>): Promise<HttpRequest> {
   const { inputs } = context;
   const url = new URL(inputs.url);
-  // Appended as text: building the search anew would re-encode what the author wrote, and break a signed URL.
+  // Appended as text: rebuilding the search would re-encode what the author wrote, and break a signed URL.
   const added = new URLSearchParams(inputs.query).toString();
   if (added !== '') url.search = url.search === '' ? added : `${url.search}&${added}`;
   const isForwarding = inputs.forwardBody || inputs.forwardHeaders.length > 0;
@@ -77,7 +77,7 @@ async function requestOf(context: StepContext<HttpRequestInputs>): Promise<HttpR
   return { url, method: inputs.method, headers, body: content?.body };
 }
 
-/** A credential is stored redacted: what stands in its place is worth nothing to anybody. */
+/** A credential is stored redacted, and its placeholder is of no use to the receiver. */
 function forwardedHeaders(names: readonly string[], trigger: RunTrigger | undefined): [string, string][] {
   return names.flatMap((name): [string, string][] => {
     const value = trigger !== undefined && Object.hasOwn(trigger.headers, name) ? trigger.headers[name] : undefined;
@@ -181,7 +181,7 @@ const HEADERS_FOR_ANY_ORIGIN: ReadonlySet<string> = new Set(
   'accept accept-language content-type idempotency-key user-agent'.split(' '),
 );
 
-/** Sends a request and follows redirects; every hop's address is checked anew. Rejects with what went wrong. */
+/** Sends a request and follows redirects; the address of every hop is checked. Rejects with what went wrong. */
 async function exchange(request: HttpRequest, options: Exchange): Promise<HttpResponse> {
   let current = request;
   for (let redirects = 0; ; redirects += 1) {
@@ -240,7 +240,7 @@ function joined(headers: Readonly<Record<string, string | string[] | undefined>>
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value].flat().join(', ')]));
 }
 
-/** JSON where the content type says so and it parses, else text, else base64 of what is no text; null for no bytes. */
+/** JSON where the content type says so and it parses, else text, else base64; null for no bytes. */
 function decodeBody(bytes: Uint8Array, contentType: string | undefined): Json {
   if (bytes.length === 0) return null;
   const text = decodeText(bytes, contentType);
@@ -316,10 +316,10 @@ function verdictOn(answer: HandlerResult, inputs: HttpRequestInputs): string {
   if (answer.kind !== 'succeeded' || !hasCondition) return 'done';
   if (pollConditionPath !== undefined) {
     const found = valueAt(answer.output, pollConditionPath);
-    return isEqual(found, pollConditionEquals, new Budget()) ? 'done' : `${pollConditionPath} was another`;
+    return isEqual(found, pollConditionEquals, new Budget()) ? 'done' : `${pollConditionPath} had another value`;
   }
   if (pollCondition === undefined) return 'done';
-  // An answer that does not have the field yet is not the one waited for.
+  // An answer that does not have the field yet is not the expected one.
   const outcome = evaluateCondition(pollCondition, pollContext(answer.output));
   if ('error' in outcome) return outcome.error;
   return outcome.result ? 'done' : 'the condition was false';

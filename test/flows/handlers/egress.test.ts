@@ -103,7 +103,7 @@ describe('egress', () => {
     '*.internal',
     '1.2.3.4.5',
   ])('refuses an allow list with %j', (entry) => {
-    expect(() => createEgress([entry])).toThrow('is no address, CIDR or host name');
+    expect(() => createEgress([entry])).toThrow('is not an address, CIDR or host name');
   });
 
   it('passes no IPv6 address outside of 2000::/3 without being told to', () => {

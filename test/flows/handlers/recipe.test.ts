@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { buildApp } from '../../../src/app.ts';
 import { builtInHandlers } from '../../../src/flows/handlers/index.ts';
 import { runFlow } from '../../../src/testing.ts';
-import { cel, manifestOf, openHouse, stepOf } from '../fixture.ts';
+import { cel, manifestOf, openFlowService, stepOf } from '../fixture.ts';
 import { greet } from './recipe/greet.ts';
 
 const manifest = manifestOf({ first: stepOf('Greet', { inputs: { name: cel('trigger.body') } }) });
@@ -42,10 +42,10 @@ describe('a step type by the recipe', () => {
   });
 
   it('refuses a signal, because it says that it waits for none', async () => {
-    const house = await openHouse({ own: [greet] });
-    await house.deploy({ first: stepOf('Greet', { inputs: { name: 'Ada' } }) });
-    const runId = await house.trigger();
-    expect(await house.runtime.control.signal({ runId, name: 'go', body: null })).toEqual({ kind: 'unknownName' });
+    const service = await openFlowService({ own: [greet] });
+    await service.deploy({ first: stepOf('Greet', { inputs: { name: 'Ada' } }) });
+    const runId = await service.trigger();
+    expect(await service.runtime.control.signal({ runId, name: 'go', body: null })).toEqual({ kind: 'unknownName' });
   });
 
   it.each(readdirSync('src/flows/handlers').filter((file) => !OTHERS.includes(file)))(
