@@ -24,7 +24,7 @@ export interface Readiness {
   readonly reason: string;
 }
 
-export interface GateReadiness {
+interface GateReadiness {
   readonly gate: string;
   readonly isConfigured: boolean;
   readonly refused: number;

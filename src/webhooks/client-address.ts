@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { parseAddress } from './networks/address.ts';
 import { compileAddresses } from './networks/address-matcher.ts';
 
-export interface ClientAddressOptions {
+interface ClientAddressOptions {
   /** How many entries at the end of X-Forwarded-For were written by proxies about proxies. */
   readonly forwardedHeaderDepth: number;
   /**

@@ -28,7 +28,7 @@ export interface GatePlugin<Settings> {
 /** What one gate said about one delivery. */
 export type Verdict = Passed | Failed;
 
-export interface Passed {
+interface Passed {
   readonly passed: true;
   readonly evidence?: Evidence;
 }
@@ -78,7 +78,7 @@ export interface SignedTimestamp {
   readonly ms: number;
 }
 
-export interface NonceEvidence {
+interface NonceEvidence {
   readonly value: string;
   readonly expiresAt: number;
 }

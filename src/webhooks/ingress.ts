@@ -16,7 +16,7 @@ import {
 } from './read-delivery.ts';
 import { type Receiver, type ReceiverServices, receiver } from './receive.ts';
 
-export interface IngressServices extends ReceiverServices, DeliveryReading {
+interface IngressServices extends ReceiverServices, DeliveryReading {
   readonly maxBodyBytes: number;
   readonly traceparent: TraceparentUse;
   /** All bodies in flight together, in bytes: a bound on each does not bound them all. */

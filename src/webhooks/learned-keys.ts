@@ -37,7 +37,7 @@ export function keySlot(
 }
 
 /** Whether the key of a trigger that leaves it to be learnt is there. */
-export type LearnedKeyState = 'none' | 'learned' | 'unreadable';
+type LearnedKeyState = 'none' | 'learned' | 'unreadable';
 
 export function stateOf(slot: KeySlot): LearnedKeyState {
   if (slot.isUnreadable()) return 'unreadable';

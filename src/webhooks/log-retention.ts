@@ -3,7 +3,7 @@ import { createSweeper, type InChunks, type Sweeper } from '../flows/retention.t
 import { type Clock, DAY_MS, deletionGuard } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 
-export interface LogRetentionServices {
+interface LogRetentionServices {
   readonly store: Pick<Store, 'purgeDeliveries' | 'releaseSpace'>;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -121,7 +121,7 @@ export function recordOf(
 }
 
 /** What the gates found and, where the delivery was refused for another reason, that one behind it. */
-export function violationsOf({ violations }: Judgement, reason: Reason | null): readonly Reason[] {
+function violationsOf({ violations }: Judgement, reason: Reason | null): readonly Reason[] {
   return reason === null || violations.includes(reason) ? violations : [...violations, reason];
 }
 

@@ -47,7 +47,7 @@ export interface TriggerTable {
   list(): readonly PreparedTrigger[];
 }
 
-export interface TriggerTableOptions {
+interface TriggerTableOptions {
   readonly flows: readonly DeployedFlow[];
   readonly settings: SignatureSettings;
   /** The mode of triggers that set none of their own. */

@@ -6,7 +6,7 @@ import { readVerificationKey } from './schemes/keys.ts';
 import type { SignatureSpec } from './schemes/spec.ts';
 
 /** A field whose value makes its gate pass what it is there to refuse, or refuse everything. */
-export interface Weakness {
+interface Weakness {
   readonly field: keyof WebhookInputs;
   /** Never holds a secret's value, nor its length. */
   readonly message: string;

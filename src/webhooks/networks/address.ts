@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js';
 import { LRUCache } from 'lru-cache';
 
 /** An IPv4 or IPv6 address as a number. An IPv4-mapped IPv6 address is the IPv4 address. */
-export interface Address {
+interface Address {
   readonly family: 4 | 6;
   readonly value: bigint;
   /** Canonical text, without a zone. */

@@ -56,7 +56,7 @@ export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
   ];
 }
 
-export function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): SchemeDescription {
+function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): SchemeDescription {
   const grade = gradeOf(spec);
   return {
     name: spec.name,

@@ -10,7 +10,7 @@ import { type SignatureSpec, signsUrl } from './spec.ts';
 import { extract, verifyWithSpec } from './verify.ts';
 
 /** A delivery whose signature did not verify, and what it was verified with. */
-export interface SignatureQuestion {
+interface SignatureQuestion {
   readonly spec: SignatureSpec;
   /** As configured. */
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };

@@ -8,13 +8,13 @@ import type { PayloadLayout, SignatureSpec, TimestampSource } from './spec.ts';
 /** The bytes that a signature covers, in order and in parts, so that a large body is not copied. */
 export type SignedBytes = readonly Uint8Array[];
 
-export type SignedPayload =
+type SignedPayload =
   /** What the publisher may have signed; the first is the usual form. */
   | { readonly isComplete: true; readonly variants: readonly SignedBytes[] }
   /** Something that the signature has to cover is not there, or is not what it covers. */
   | { readonly isComplete: false; readonly reason: Reason; readonly detail: string };
 
-export interface PayloadInput {
+interface PayloadInput {
   readonly delivery: Delivery;
   /** Absolute, as the publisher called it. */
   readonly publicUrl: string;

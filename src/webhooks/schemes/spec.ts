@@ -45,7 +45,7 @@ export interface SignatureSpec extends Conversation {
 }
 
 /** Something that a publisher would really send. */
-export interface SampleDelivery {
+interface SampleDelivery {
   readonly body: string;
   readonly contentType: string;
   /** What goes with the headers of the signature. */

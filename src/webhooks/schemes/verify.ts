@@ -92,7 +92,7 @@ function signsRawBody({ payload: { strategy } }: SignatureSpec): boolean {
 }
 
 /** The digests that the spec accepts; the first is what the publisher sends today. */
-export function acceptedDigests(spec: SignatureSpec): readonly PrefixedAlgorithm[] {
+function acceptedDigests(spec: SignatureSpec): readonly PrefixedAlgorithm[] {
   return [{ algorithm: spec.algorithm, prefix: spec.prefix ?? '' }, ...(spec.alternatives ?? [])];
 }
 
