@@ -39,15 +39,39 @@ const PHRASES: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 };
 
-/** An answer that a route gives by throwing; `reason` is a code for programs. */
+/** Each code that a refusal of the dashboard gives as its `reason`, with the HTTP status of the answer. */
+const REFUSALS = {
+  invalid_json: 400,
+  unauthorized: 401,
+  cross_site: 403,
+  flow_disabled: 403,
+  host_not_allowed: 403,
+  proxy_not_allowed: 403,
+  unknown_delivery: 404,
+  unknown_flow: 404,
+  unknown_revision: 404,
+  unknown_run: 404,
+  unknown_schedule: 404,
+  unknown_signal: 404,
+  unknown_step: 404,
+  unknown_trigger: 404,
+  not_failed: 409,
+  nothing_to_retry: 409,
+  run_ended: 409,
+  signal_duplicate: 409,
+  too_many_logins: 429,
+  stopping: 503,
+} as const;
+
+/** An answer that a route gives by throwing: a refusal by its code, or a status alone if programs need no code. */
 export class HttpError extends Error {
   readonly statusCode: number;
   readonly reason: string | undefined;
-  constructor(statusCode: number, message: string, reason?: string) {
+  constructor(refusal: keyof typeof REFUSALS | 400 | 404 | 405 | 415, message: string) {
     super(message);
     this.name = 'HttpError';
-    this.statusCode = statusCode;
-    this.reason = reason;
+    this.statusCode = typeof refusal === 'number' ? refusal : REFUSALS[refusal];
+    this.reason = typeof refusal === 'number' ? undefined : refusal;
   }
 }
 

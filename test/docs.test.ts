@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { STEP_ERROR_CODES } from '../src/model/run.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 const DECISIONS = join(ROOT, 'docs/adr');
@@ -124,4 +125,10 @@ describe('the decisions', () => {
     expect(text.match(/^## .+$/gm)).toEqual(['## Context', '## Decision', '## Consequences']);
     expect(text.split('\n').length).toBeLessThan(60);
   });
+});
+
+it('docs/operate.md explains each code of a step error, and no other', () => {
+  const text = readFileSync(join(ROOT, 'docs/operate.md'), 'utf8');
+  const [, section = ''] = /^## Codes of step errors\n([\s\S]*?)^## /m.exec(text) ?? [];
+  expect([...section.matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, code]) => code)).toEqual([...STEP_ERROR_CODES]);
 });

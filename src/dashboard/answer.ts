@@ -34,6 +34,6 @@ export const errorSchema = z
 export const outcomeSchema = z.object({ success: z.boolean(), message: z.string() });
 
 export const unknownId = (kind: 'delivery' | 'flow' | 'run', id: string) =>
-  new HttpError(404, `There is no ${kind} with the id ${id}`, `unknown_${kind}`);
+  new HttpError(`unknown_${kind}`, `There is no ${kind} with the id ${id}`);
 
-export const flowDisabled = () => new HttpError(403, 'The flow is disabled; enable it first', 'flow_disabled');
+export const flowDisabled = () => new HttpError('flow_disabled', 'The flow is disabled; enable it first');

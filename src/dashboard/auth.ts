@@ -45,11 +45,11 @@ export function requireCredentials(
       if (outcome === 'right') return;
       if (outcome === 'too many') {
         reply.header('retry-after', '2');
-        throw new HttpError(429, 'Too many wrong logins came from this address; try again later', 'too_many_logins');
+        throw new HttpError('too_many_logins', 'Too many wrong logins came from this address; try again later');
       }
     }
     reply.header('www-authenticate', challenges);
-    throw new HttpError(401, 'This needs the credentials of the dashboard', 'unauthorized');
+    throw new HttpError('unauthorized', 'This needs the credentials of the dashboard');
   };
 }
 

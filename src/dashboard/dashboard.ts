@@ -84,7 +84,7 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
 
 function addGuarded(app: FastifyInstance, services: DashboardServices): void {
   app.addHook('onRequest', async () => {
-    if (services.isStopping()) throw new HttpError(503, 'The process is stopping', 'stopping');
+    if (services.isStopping()) throw new HttpError('stopping', 'The process is stopping');
   });
   app.addHook('onRequest', guardOrigin(services));
   if (services.access.kind === 'credentials') {

@@ -166,7 +166,7 @@ function parseRequest(request: FastifyRequest): { readonly value: Json; readonly
   try {
     return { value: JSON.parse(text), text };
   } catch {
-    throw new HttpError(400, 'body: is not JSON', 'invalid_json');
+    throw new HttpError('invalid_json', 'body: is not JSON');
   }
 }
 

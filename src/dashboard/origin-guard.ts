@@ -60,10 +60,9 @@ function refuseForeignHost(request: FastifyRequest, services: GuardServices): vo
   if (isLoopbackHost(withoutPort(host))) return;
   if (services.access.kind === 'open' && isSameHost(host, publicHost(services))) return;
   throw new HttpError(
-    403,
+    'host_not_allowed',
     `The dashboard has no credentials and answers only to localhost, 127.0.0.1 or [::1], not to the host ${shown(host)}; ` +
       `to use it under another name ${HOW_TO_OPEN}`,
-    'host_not_allowed',
   );
 }
 
@@ -71,9 +70,8 @@ function refuseForwarded(request: FastifyRequest): void {
   const sign = signOfProxy(request);
   if (sign === undefined) return;
   throw new HttpError(
-    403,
-    `The dashboard has no credentials and this request came through a proxy (${sign}); to use it behind one ${HOW_TO_OPEN}`,
     'proxy_not_allowed',
+    `The dashboard has no credentials and this request came through a proxy (${sign}); to use it behind one ${HOW_TO_OPEN}`,
   );
 }
 
@@ -91,10 +89,9 @@ function refuseCrossSite(request: FastifyRequest, services: GuardServices): void
   const isOwnSite = site === undefined || site === 'same-origin' || site === 'none';
   if (isOwnSite && (origin === undefined || isOwnOrigin(origin, request, services))) return;
   throw new HttpError(
-    403,
+    'cross_site',
     "This changes something and was sent by another site's page; behind a proxy that changes the Host header set " +
       'SLUICE_PUBLIC_URL',
-    'cross_site',
   );
 }
 

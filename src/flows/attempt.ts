@@ -1,6 +1,7 @@
 import { SpanStatusCode } from '@opentelemetry/api';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
+import { STOP_ERRORS } from '../model/run.ts';
 import type { Advance, Claim, RunStop, StepResult, Store } from '../store/store.ts';
 import { inSpan } from '../telemetry/tracing.ts';
 import type { Report } from './report.ts';
@@ -85,11 +86,7 @@ function followedBy(result: StepResult, advance: Advance): Followed {
 function stopped({ claim, signal }: Lease): RanStep {
   const stop = claim.stop ?? (signal.reason instanceof RunStopped ? signal.reason.stop : undefined);
   if (stop === undefined) throw signal.reason;
-  const error =
-    stop === 'timedOut'
-      ? { code: 'run_timed_out', message: 'the time of the run was up', retryable: false }
-      : { code: 'cancelled', message: 'the run was cancelled', retryable: false };
-  return { input: null, result: { kind: 'failed', error } };
+  return { input: null, result: { kind: 'failed', error: STOP_ERRORS[stop] } };
 }
 
 /**

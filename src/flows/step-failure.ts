@@ -1,13 +1,13 @@
 import { DAY_MS } from '../model/clock.ts';
 import type { RetryPolicy } from '../model/manifest.ts';
+import type { StepErrorCode } from '../model/run.ts';
 
 /** Why a step cannot be tried as things are, or what it did cannot be kept. The message may hold its secrets. */
 export class StepFailure extends Error {
-  /** snake_case, for machines. */
-  readonly code: string;
+  readonly code: StepErrorCode;
   readonly retryable: boolean;
 
-  constructor(code: string, message: string, retryable = false) {
+  constructor(code: StepErrorCode, message: string, retryable = false) {
     super(message);
     this.name = 'StepFailure';
     this.code = code;

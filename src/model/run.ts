@@ -38,14 +38,50 @@ export interface RunTrigger {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** Each code that Sluice itself gives to a step's error. A handler may give codes of its own. */
+export const STEP_ERROR_CODES = [
+  'cancelled',
+  'egress_refused',
+  'expression_failed',
+  'failed_on_purpose',
+  'handler_error',
+  'input_too_large',
+  'internal_error',
+  'interrupted',
+  'interrupted_too_often',
+  'invalid_input',
+  'iteration_failed',
+  'network_error',
+  'output_not_json',
+  'output_too_large',
+  'poll_timeout',
+  'redirect_refused',
+  'response_too_large',
+  'run_timed_out',
+  'secret_not_kept',
+  'secret_unavailable',
+  'signal_timeout',
+  'timeout',
+  'unexpected_status',
+  'unknown_handler',
+  'when_failed',
+] as const;
+export type StepErrorCode = (typeof STEP_ERROR_CODES)[number];
+
 /** A step that ended, failed for now, or never ran: the reason in words that a person can act on. */
 export interface StepError {
-  /** snake_case, for machines. */
+  /** snake_case: a `StepErrorCode`, or a code of the handler's own. */
   readonly code: string;
   readonly message: string;
   /** Whether another attempt could end differently. */
   readonly retryable: boolean;
 }
+
+/** How a step ends whose run was told to stop. */
+export const STOP_ERRORS = {
+  timedOut: { code: 'run_timed_out', message: 'The time limit of the run was reached.', retryable: false },
+  cancelled: { code: 'cancelled', message: 'The run was cancelled.', retryable: false },
+} as const satisfies Record<string, StepError & { readonly code: StepErrorCode }>;
 
 /** One node of a run. */
 export interface Step {

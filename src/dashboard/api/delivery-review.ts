@@ -155,7 +155,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
       const delivery = reviewer.read(request, idOrSlug);
       const headers = withoutLogin(delivery.headers, services);
       const judged = await reviewer.dryRun({ ...delivery, headers }, idOrSlug);
-      if (judged === undefined) throw new HttpError(404, `No webhook has the address ${idOrSlug}`, 'unknown_flow');
+      if (judged === undefined) throw new HttpError('unknown_flow', `No webhook has the address ${idOrSlug}`);
       return { ...judged, violations: [...judged.violations], ...adviceView(judged) };
     },
   );

@@ -80,7 +80,7 @@ function readJson(request: FastifyRequest): { body: Uint8Array; contentType: str
     throw new HttpError(415, `content-type: ${JSON.stringify(contentType)} is not accepted; expected application/json`);
   }
   const parsed = parseBody(body, contentType);
-  if ('error' in parsed) throw new HttpError(400, `body: ${parsed.error}`, 'invalid_json');
+  if ('error' in parsed) throw new HttpError('invalid_json', `body: ${parsed.error}`);
   return { body, contentType };
 }
 
@@ -177,7 +177,7 @@ const learnedKeyRoute: ApiRoutes = (app, services) => {
         .list()
         .find(({ trigger }) => trigger.flowId === flowId && trigger.triggerKey === triggerKey);
       if (found === undefined) {
-        throw new HttpError(404, `The flow has no webhook trigger ${JSON.stringify(triggerKey)}`, 'unknown_trigger');
+        throw new HttpError('unknown_trigger', `The flow has no webhook trigger ${JSON.stringify(triggerKey)}`);
       }
       const success = (await found.keySlot?.forget()) ?? false;
       if (success) log.warn({ flowId, triggerKey }, 'a learned key was forgotten');

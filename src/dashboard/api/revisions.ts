@@ -147,7 +147,7 @@ async function findRevision(flowId: string, revision: number, { store }: Dashboa
   const found = await store.findRevision(flowId, revision);
   if (found !== undefined) return found;
   if ((await store.findFlow(flowId)) === undefined) throw unknownId('flow', flowId);
-  throw new HttpError(404, `The flow ${flowId} has no revision ${revision}`, 'unknown_revision');
+  throw new HttpError('unknown_revision', `The flow ${flowId} has no revision ${revision}`);
 }
 
 function revisionView({ createdAt, findings, overrides, ...rest }: RevisionSummary): z.output<typeof revisionSchema> {

@@ -44,7 +44,7 @@ const cancelRoute: ApiRoutes = (app, { control }) => {
       const { reason } = parseJsonBody(request, cancelBody);
       const result = await control.cancel(request.params.id, reason ?? null);
       if (result.kind === 'unknown') throw unknownId('run', request.params.id);
-      if (result.kind === 'ended') throw new HttpError(409, `The run has ended as ${result.status}`, 'run_ended');
+      if (result.kind === 'ended') throw new HttpError('run_ended', `The run has ended as ${result.status}`);
       const closedImmediately = result.run.completedAt !== null;
       const message = closedImmediately
         ? 'The run is cancelled'
@@ -68,7 +68,7 @@ const rerunRoute: ApiRoutes = (app, { store, engine }) => {
       const source = await store.findRun(request.params.id);
       if (source === undefined) throw unknownId('run', request.params.id);
       const result = await engine.rerun(source);
-      if (result.kind === 'unknown') throw new HttpError(404, 'The flow of the run is not deployed', 'unknown_flow');
+      if (result.kind === 'unknown') throw new HttpError('unknown_flow', 'The flow of the run is not deployed');
       if (result.kind === 'disabled') throw flowDisabled();
       return { runId: result.runId, sourceRunId: source.id };
     },
@@ -92,14 +92,14 @@ const retryRoute: ApiRoutes = (app, { control }) => {
         case 'unknownRun':
           throw unknownId('run', runId);
         case 'unknownStep':
-          throw new HttpError(404, `The run has no step ${JSON.stringify(key)}`, 'unknown_step');
+          throw new HttpError('unknown_step', `The run has no step ${JSON.stringify(key)}`);
         case 'notFailed':
-          throw new HttpError(409, `The step is ${result.stepStatus}; only a failed step can be retried`, 'not_failed');
+          throw new HttpError('not_failed', `The step is ${result.stepStatus}; only a failed step can be retried`);
         case 'stopped':
-          throw new HttpError(409, `The run ended as ${result.runStatus}; rerun it instead`, 'run_ended');
+          throw new HttpError('run_ended', `The run ended as ${result.runStatus}; rerun it instead`);
         case 'nothingToRetry': {
           const cause = result.error === null ? '' : ` (${result.error.message})`;
-          throw new HttpError(409, `The step cannot be retried: no iteration failed${cause}`, 'nothing_to_retry');
+          throw new HttpError('nothing_to_retry', `The step cannot be retried: no iteration failed${cause}`);
         }
         default:
           return { success: true, message: `Due again: ${result.steps.join(', ')}` };
@@ -129,11 +129,11 @@ const signalRoute: ApiRoutes = (app, { control, clock }) => {
         case 'unknown':
           throw unknownId('run', runId);
         case 'unknownName':
-          throw new HttpError(404, `No step of the run waits for a signal ${JSON.stringify(name)}`, 'unknown_signal');
+          throw new HttpError('unknown_signal', `No step of the run waits for a signal ${JSON.stringify(name)}`);
         case 'ended':
-          throw new HttpError(409, `The run has ended as ${result.status}`, 'run_ended');
+          throw new HttpError('run_ended', `The run has ended as ${result.status}`);
         case 'duplicate':
-          throw new HttpError(409, `The signal ${JSON.stringify(name)} was sent before`, 'signal_duplicate');
+          throw new HttpError('signal_duplicate', `The signal ${JSON.stringify(name)} was sent before`);
         default:
           return {
             delivered: result.stepKey !== null,

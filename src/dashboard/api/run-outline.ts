@@ -117,7 +117,7 @@ const iterationsRoute: ApiRoutes = (app, services) => {
       const { run, graph } = await findGraph(request.params.id, services);
       const children = graphOfScope(graph, `${loopKey}.0.`);
       if (children === undefined) {
-        throw new HttpError(404, `The run has no loop ${JSON.stringify(loopKey)}`, 'unknown_step');
+        throw new HttpError('unknown_step', `The run has no loop ${JSON.stringify(loopKey)}`);
       }
       const { indices, total } = await iterations({ runId: run.id, loopKey, status, skip, take }, services);
       const keys = indices.flatMap((index) => Object.keys(children).map((key) => `${loopKey}.${index}.${key}`));

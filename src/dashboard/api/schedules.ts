@@ -156,7 +156,7 @@ function known<T>(found: T | undefined, jobId: string): T {
 }
 
 function unknownSchedule(jobId: string): HttpError {
-  return new HttpError(404, `There is no schedule with the id ${JSON.stringify(jobId)}`, 'unknown_schedule');
+  return new HttpError('unknown_schedule', `There is no schedule with the id ${JSON.stringify(jobId)}`);
 }
 
 function nextOf({ nextAt, isPaused, isDraining }: Schedule): string {

@@ -107,7 +107,7 @@ const stepRoute: ApiRoutes = (app, services) => {
       if (row !== undefined) return stepView(row);
       const planned = stepAt(graph, stepKey);
       if (planned === undefined) {
-        throw new HttpError(404, `The run has no step ${JSON.stringify(stepKey)}`, 'unknown_step');
+        throw new HttpError('unknown_step', `The run has no step ${JSON.stringify(stepKey)}`);
       }
       return unreachedView(run, stepKey, planned.type);
     },
@@ -142,7 +142,7 @@ const valueRoutes: ApiRoutes = (app, services) => {
         const first = await services.store.readValue({ ...asked, offset: 0 });
         if (first === undefined && (attempt !== undefined || stepAt(graph, stepKey) === undefined)) {
           const about = attempt === undefined ? '' : ` with an attempt ${attempt}`;
-          throw new HttpError(404, `The run has no step ${JSON.stringify(stepKey)}${about}`, 'unknown_step');
+          throw new HttpError('unknown_step', `The run has no step ${JSON.stringify(stepKey)}${about}`);
         }
         void reply.type('application/json; charset=utf-8');
         if (first === undefined || first.totalBytes === null) return reply.send('null' as never);

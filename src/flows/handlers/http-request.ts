@@ -4,7 +4,7 @@ import { evaluateCondition } from '../../expressions/condition.ts';
 import type { ExpressionContext } from '../../expressions/context.ts';
 import { isEqual } from '../../expressions/values.ts';
 import { type Json, parseJson } from '../../model/json.ts';
-import type { RunTrigger } from '../../model/run.ts';
+import type { RunTrigger, StepErrorCode } from '../../model/run.ts';
 import { createEgress, type Egress, EgressRefusedError } from './egress.ts';
 import {
   defineHandler,
@@ -116,7 +116,7 @@ function failureOf(
   error: unknown,
   { label, limit, seconds }: { label: string; limit: TimeLimit; seconds: number },
 ): HandlerResult {
-  const failed = (code: string, message: string, retryable: boolean): HandlerResult => ({
+  const failed = (code: StepErrorCode, message: string, retryable: boolean): HandlerResult => ({
     kind: 'failed',
     code,
     message: `${label}: ${message}`,

@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3';
 import { graphOfScope, parseRuntimeKey, scopeOfIteration, stepAt } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
 import type { Graph, RunStatus, StepStatus } from '../../model/manifest.ts';
-import type { StepError } from '../../model/run.ts';
+import { STOP_ERRORS, type StepError } from '../../model/run.ts';
 import type { CancelResult, ReceivedSignal, RetryResult, RunStop, SignalResult, StoppedRun, Store } from '../store.ts';
 import { fromJson, toError, toJson } from './columns.ts';
 import { prepareRunTallies } from './figures.ts';
@@ -268,9 +268,7 @@ export function stopOf({ cancelRequestedAt, timedOutAt }: StopTimes): RunStop | 
 }
 
 export function stopError(stop: RunStop | null): StepError {
-  return stop === 'timedOut'
-    ? { code: 'run_timed_out', message: 'the time of the run was up', retryable: false }
-    : { code: 'cancelled', message: 'the run was cancelled', retryable: false };
+  return STOP_ERRORS[stop ?? 'cancelled'];
 }
 
 /** Ends a run that was told to stop, unless a step of it still runs under a lease; yields how it ended, else null. */
