@@ -50,7 +50,9 @@ function manifest({ version = '1', inputs = {}, triggers = {}, steps = {} } = {}
   };
   const first = { type: 'WaitForSignal', inputs: { signalName: 'go' } };
   return {
-    ...{ id: FLOW_ID, name: 'slow', version },
+    id: FLOW_ID,
+    name: 'slow',
+    version,
     triggers: { byHand: { type: 'manual' }, hook, ...triggers },
     steps: { first, ...steps },
   };

@@ -56,8 +56,10 @@ async function deliver(app: SluiceApp, { key = GITHUB_SECRET, slug = 'push', bod
     method: 'POST',
     url: `/flows/api/webhook/${slug}`,
     headers: {
-      ...{ 'content-type': 'application/json', 'x-hub-signature-256': signature },
-      ...{ 'x-github-delivery': randomUUID(), ...headers },
+      'content-type': 'application/json',
+      'x-hub-signature-256': signature,
+      'x-github-delivery': randomUUID(),
+      ...headers,
     },
     payload: body,
   });
@@ -217,7 +219,8 @@ describe('a reload', () => {
     await write(githubManifest({ steps: quick, inputs: { webhookSlug: 'former' } }));
     await workspace.writeManifest('a.json', {
       ...githubManifest({ steps: quick }),
-      ...{ id: other.id, name: 'a' },
+      id: other.id,
+      name: 'a',
     });
     const { answer } = await ask(app, 'POST', '/flows/api/flows/reload');
     expect(answer.outcomes.map(({ action }: { action: string }) => action)).toEqual(['updated', 'updated']);

@@ -21,7 +21,8 @@ async function start(settings: SettingsInput = {}, inputs: object = {}): Promise
   await workspace.writeManifest('push.json', githubManifest({ inputs, steps: { first: { type: 'NoOp' } } }));
   const app = await buildApp({
     settings: { enforcementMode: 'Enforce', port: 0, holdDeliveries: true, ...settings },
-    ...{ folder: workspace.folder, logger: pino({ level: 'silent' }) },
+    folder: workspace.folder,
+    logger: pino({ level: 'silent' }),
   });
   apps.push(app);
   await app.listen();
@@ -39,10 +40,14 @@ async function deliver({ fastify }: SluiceApp, nonce: string, options: { key?: s
     .update(body)
     .digest('hex');
   const response = await fastify.inject({
-    ...{ method: 'POST', url: '/flows/api/webhook/push', payload: body },
+    method: 'POST',
+    url: '/flows/api/webhook/push',
+    payload: body,
     headers: {
-      ...{ 'content-type': 'application/json', 'x-hub-signature-256': `sha256=${signature}` },
-      ...{ 'x-github-delivery': nonce, ...options.headers },
+      'content-type': 'application/json',
+      'x-hub-signature-256': `sha256=${signature}`,
+      'x-github-delivery': nonce,
+      ...options.headers,
     },
   });
   return { status: response.statusCode, answer: response.json() };
@@ -75,14 +80,17 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
     expect(await get(app, flowUrl)).toMatchObject({ held: 1 });
     expect(await (await app.fastify.inject('/metrics')).body).toContain(`sluice_deliveries_held{flow="${FLOW_ID}"} 1`);
     expect(await get(app, `/flows/api/webhooks/${held.answer.deliveryId}`)).toMatchObject({
-      ...{ runId: held.answer.runId, statusCode: 200, rejected: false },
+      runId: held.answer.runId,
+      statusCode: 200,
+      rejected: false,
     });
     await act(app, again);
     const [run] = await released(app, 1);
     expect(run?.id).toBe(held.answer.runId);
     expect(await get(app, flowUrl)).toMatchObject({ held: 0 });
     expect(await get(app, `/flows/api/runs/${run?.id}`)).toMatchObject({
-      ...{ triggerBody: { nonce: 'n-1' }, deliveryId: held.answer.deliveryId },
+      triggerBody: { nonce: 'n-1' },
+      deliveryId: held.answer.deliveryId,
     });
     expect((await deliver(app, 'n-2')).answer).not.toHaveProperty('held');
   });
@@ -102,7 +110,8 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
     const headers = { 'idempotency-key': 'once' };
     const first = await deliver(app, 'n-1', { headers });
     expect((await deliver(app, 'n-2', { headers })).answer).toMatchObject({
-      ...{ runId: first.answer.runId, duplicate: true },
+      runId: first.answer.runId,
+      duplicate: true,
     });
   });
 
@@ -177,9 +186,12 @@ describe('held deliveries', () => {
     await act(app, 'drain');
     const body = '{}';
     const response = await app.fastify.inject({
-      ...{ method: 'POST', url: '/flows/api/webhooks/dry-run/push', payload: body },
+      method: 'POST',
+      url: '/flows/api/webhooks/dry-run/push',
+      payload: body,
       headers: {
-        ...{ 'content-type': 'application/json', 'x-github-delivery': 'n-1' },
+        'content-type': 'application/json',
+        'x-github-delivery': 'n-1',
         'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(body).digest('hex')}`,
       },
     });

@@ -15,7 +15,12 @@ function byHand(
   headersOf: (delivery: Signed, signing: { key: string; at: Date }) => Record<string, string>,
 ): Sdk {
   return {
-    ...{ scheme, sdk: 'no package: as documented', key, contentType: 'application/json', body: BODY, canSign: false },
+    scheme,
+    sdk: 'no package: as documented',
+    key,
+    contentType: 'application/json',
+    body: BODY,
+    canSign: false,
     sign: (delivery, signingKey, at) => ({
       ...delivery,
       headers: { ...delivery.headers, ...headersOf(delivery, { key: signingKey, at }) },

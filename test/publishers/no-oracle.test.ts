@@ -49,7 +49,12 @@ afterAll(() => gateway.remove());
 
 function sign(spec: SignatureSpec, key: string): SignedDelivery {
   return signDelivery({
-    ...{ spec, key, url: PUBLIC_URL, timestampMs: NOW, deliveryId: 'msg_1', contentType: 'application/json' },
+    spec,
+    key,
+    url: PUBLIC_URL,
+    timestampMs: NOW,
+    deliveryId: 'msg_1',
+    contentType: 'application/json',
     body: Buffer.from('{"a":1}'),
   });
 }

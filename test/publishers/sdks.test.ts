@@ -91,7 +91,11 @@ describe('what sluice signs', () => {
       if (spec === undefined || sdk.verify === undefined) throw new Error(`nobody verifies ${sdk.scheme}`);
       const { contentType, key } = sdk;
       const made = signDelivery({
-        ...{ spec, key: sdk.signingKey ?? key, contentType, url: PUBLIC_URL, deliveryId: 'msg_2' },
+        spec,
+        key: sdk.signingKey ?? key,
+        contentType,
+        url: PUBLIC_URL,
+        deliveryId: 'msg_2',
         body: Buffer.from(sdk.body),
         timestampMs: realTime().getTime(),
       });

@@ -67,7 +67,12 @@ function accepts(verify: () => unknown): boolean {
 
 function octokit(scheme: string, sdk: string, header: string): Sdk {
   return {
-    ...{ scheme, sdk, key: `secret of ${scheme} ü`, contentType: JSON_TYPE, body: TEXT, canSign: true },
+    scheme,
+    sdk,
+    key: `secret of ${scheme} ü`,
+    contentType: JSON_TYPE,
+    body: TEXT,
+    canSign: true,
     sign: async (delivery, key) => withHeaders(delivery, { [header]: await octokitSign(key, delivery.body) }),
     verify: ({ headers, body }, key) => octokitVerify(key, body, headers[header] ?? ''),
   };
@@ -75,7 +80,12 @@ function octokit(scheme: string, sdk: string, header: string): Sdk {
 
 function timestamped(scheme: string, sdk: string, header: string): Sdk {
   return {
-    ...{ scheme, sdk, key: 'whsec_not_base64_but_text', contentType: JSON_TYPE, body: TEXT, canSign: true },
+    scheme,
+    sdk,
+    key: 'whsec_not_base64_but_text',
+    contentType: JSON_TYPE,
+    body: TEXT,
+    canSign: true,
     sign: (delivery, secret, at) => {
       const options = { payload: delivery.body, secret, timestamp: seconds(at) };
       return withHeaders(delivery, { [header]: stripe.webhooks.generateTestHeaderString(options) });
@@ -89,7 +99,12 @@ function timestamped(scheme: string, sdk: string, header: string): Sdk {
 function standardWebhooks(sdk: string, Webhook: typeof StandardWebhook | typeof SvixWebhook): Sdk {
   const key = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
   return {
-    ...{ scheme: 'StandardWebhooks', sdk, key, contentType: JSON_TYPE, body: TEXT, canSign: true },
+    scheme: 'StandardWebhooks',
+    sdk,
+    key,
+    contentType: JSON_TYPE,
+    body: TEXT,
+    canSign: true,
     sign: (delivery, secret, at) => {
       const signature = new Webhook(secret).sign('msg_1', at, delivery.body);
       const timestamp = String(seconds(at));
@@ -106,7 +121,12 @@ function standardWebhooks(sdk: string, Webhook: typeof StandardWebhook | typeof 
 /** Slack and Zoom sign the same text. */
 function colonDelimited(scheme: string, sdk: string, names: { signature: string; timestamp: string }) {
   return {
-    ...{ scheme, sdk, key: '8f742231b10e8888abcd99yyyzzz85a5', contentType: JSON_TYPE, body: TEXT, canSign: false },
+    scheme,
+    sdk,
+    key: '8f742231b10e8888abcd99yyyzzz85a5',
+    contentType: JSON_TYPE,
+    body: TEXT,
+    canSign: false,
     sign: (delivery: Signed, key: string, at: Date) =>
       withHeaders(delivery, {
         [names.timestamp]: String(seconds(at)),
@@ -154,7 +174,11 @@ export const SDKS: readonly Sdk[] = [
       accepts(() => bolt.verifySlackRequest({ signingSecret, body, headers })),
   },
   {
-    ...{ scheme: 'Shopify', sdk: '@shopify/shopify-api', key: 'shpss_secret', contentType: JSON_TYPE, body: TEXT },
+    scheme: 'Shopify',
+    sdk: '@shopify/shopify-api',
+    key: 'shpss_secret',
+    contentType: JSON_TYPE,
+    body: TEXT,
     canSign: true,
     headers: {
       'x-shopify-topic': 'orders/create',
@@ -177,7 +201,11 @@ export const SDKS: readonly Sdk[] = [
     },
   },
   {
-    ...{ scheme: 'Twilio', sdk: 'twilio, for a form', key: '12345', body: FORM, canSign: true },
+    scheme: 'Twilio',
+    sdk: 'twilio, for a form',
+    key: '12345',
+    body: FORM,
+    canSign: true,
     contentType: 'application/x-www-form-urlencoded',
     sign: (delivery, token) => {
       const params = repeatedAsArrays(delivery.body);
@@ -188,7 +216,12 @@ export const SDKS: readonly Sdk[] = [
       twilio.validateRequest(token, headers['x-twilio-signature'] ?? '', url, repeatedAsArrays(body)),
   },
   {
-    ...{ scheme: 'Twilio', sdk: 'twilio, for JSON', key: '12345', contentType: JSON_TYPE, body: TEXT, canSign: true },
+    scheme: 'Twilio',
+    sdk: 'twilio, for JSON',
+    key: '12345',
+    contentType: JSON_TYPE,
+    body: TEXT,
+    canSign: true,
     sign: (delivery, token) => {
       const url = `${delivery.url}?bodySHA256=${twilio.getExpectedBodyHash(delivery.body)}`;
       const signature = twilio.getExpectedTwilioSignature(token, url, {});
@@ -198,7 +231,12 @@ export const SDKS: readonly Sdk[] = [
       twilio.validateRequestWithBody(token, headers['x-twilio-signature'] ?? '', url, body),
   },
   {
-    ...{ scheme: 'Square', sdk: 'square', key: 'signature key', contentType: JSON_TYPE, body: TEXT, canSign: true },
+    scheme: 'Square',
+    sdk: 'square',
+    key: 'signature key',
+    contentType: JSON_TYPE,
+    body: TEXT,
+    canSign: true,
     sign: async (delivery, key) => {
       const signature = await squareHmac.createHmacOverride(`${delivery.url}${delivery.body}`, key);
       return withHeaders(delivery, { 'x-square-hmacsha256-signature': signature });
@@ -220,7 +258,11 @@ export const SDKS: readonly Sdk[] = [
     verify: async (delivery, key) => (await askRivet(delivery, key)).status === 200,
   },
   {
-    ...{ scheme: 'Linear', sdk: '@linear/sdk', key: 'lin_wh_secret', contentType: JSON_TYPE, canSign: false },
+    scheme: 'Linear',
+    sdk: '@linear/sdk',
+    key: 'lin_wh_secret',
+    contentType: JSON_TYPE,
+    canSign: false,
     body: '{"action":"create","type":"Issue","data":{"title":"hello Zoë"}}',
     sign: (delivery, key, at) => {
       const body = JSON.stringify({ ...JSON.parse(delivery.body), webhookTimestamp: at.getTime() });
@@ -230,7 +272,11 @@ export const SDKS: readonly Sdk[] = [
       accepts(() => new LinearWebhookClient(secret).verify(Buffer.from(body), headers['linear-signature'] ?? '')),
   },
   {
-    ...{ scheme: 'Mailgun', sdk: 'mailgun-js', key: 'signing key', contentType: JSON_TYPE, canSign: false },
+    scheme: 'Mailgun',
+    sdk: 'mailgun-js',
+    key: 'signing key',
+    contentType: JSON_TYPE,
+    canSign: false,
     body: '{"event-data":{"event":"opened","recipient":"hello@example.com"}}',
     sign: (delivery, key, at) => {
       const token = hexOf('token', String(at.getTime())).slice(0, 50);
@@ -247,13 +293,21 @@ export const SDKS: readonly Sdk[] = [
   standardWebhooks('standardwebhooks', StandardWebhook),
   standardWebhooks('svix', SvixWebhook),
   {
-    ...{ scheme: 'Dropbox', sdk: 'no package: the dropbox SDK verifies nothing', key: 'app secret', canSign: false },
-    ...{ contentType: JSON_TYPE, body: '{"list_folder":{"accounts":["dbid:hello"]}}' },
+    scheme: 'Dropbox',
+    sdk: 'no package: the dropbox SDK verifies nothing',
+    key: 'app secret',
+    canSign: false,
+    contentType: JSON_TYPE,
+    body: '{"list_folder":{"accounts":["dbid:hello"]}}',
     sign: (delivery, key) => withHeaders(delivery, { 'x-dropbox-signature': hexOf(key, delivery.body) }),
   },
   {
-    ...{ scheme: 'MicrosoftTeams', sdk: 'no package: as Microsoft’s sample signs', contentType: JSON_TYPE, body: TEXT },
-    ...{ key: Buffer.alloc(32, 9).toString('base64'), canSign: false },
+    scheme: 'MicrosoftTeams',
+    sdk: 'no package: as Microsoft’s sample signs',
+    contentType: JSON_TYPE,
+    body: TEXT,
+    key: Buffer.alloc(32, 9).toString('base64'),
+    canSign: false,
     sign: (delivery, key) => {
       const digest = createHmac('sha256', Buffer.from(key, 'base64')).update(delivery.body).digest('base64');
       return withHeaders(delivery, { authorization: `HMAC ${digest}` });

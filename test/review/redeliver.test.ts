@@ -34,7 +34,9 @@ async function deploy(inputs: WebhookInputs, settings: SettingsInput = {}): Prom
   await workspace.writeManifest('hook.json', { id: FLOW_ID, version: randomUUID(), triggers, steps: {} });
   const app = await buildApp({
     settings: { enforcementMode: 'Enforce', ...settings },
-    ...{ folder: workspace.folder, clock, logger: pino({ level: 'silent' }) },
+    folder: workspace.folder,
+    clock,
+    logger: pino({ level: 'silent' }),
   });
   await app.fastify.ready();
   apps.push(app);
@@ -44,7 +46,9 @@ async function deploy(inputs: WebhookInputs, settings: SettingsInput = {}): Prom
 const post = async ({ fastify }: SluiceApp, url: string, options: { headers?: object; body?: string } = {}) =>
   (
     await fastify.inject({
-      ...{ method: 'POST', url, body: options.body ?? '' },
+      method: 'POST',
+      url,
+      body: options.body ?? '',
       headers: { 'content-type': 'application/json', ...options.headers },
     })
   ).json();

@@ -2,12 +2,11 @@ import { describe, expect, it } from 'vitest';
 import type { LoadedFlow } from '../../src/manifest/load.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
-import { enforcementSummary, webhookChecks } from '../../src/webhooks/checks.ts';
+import { webhookChecks } from '../../src/webhooks/checks.ts';
 import type { GatePlugin } from '../../src/webhooks/gate.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import type { SignatureSettings } from '../../src/webhooks/gates/signature.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
-import { createTriggerTable } from '../../src/webhooks/triggers.ts';
 import { deployedFlow, sampleSettings, sampleTrigger } from './samples.ts';
 
 const PATH = 'triggers.webhook.inputs.';
@@ -83,7 +82,10 @@ describe('webhookChecks', () => {
   it('warn that a gate is not there where its scheme is unknown', () => {
     expect(check({ ...KEY, webhookSignatureScheme: 'Stirpe' })).toEqual([
       {
-        ...{ severity: 'warning', path: `${PATH}webhookSignatureScheme`, weakensGate: true, skipsGate: true },
+        severity: 'warning',
+        path: `${PATH}webhookSignatureScheme`,
+        weakensGate: true,
+        skipsGate: true,
         message: expect.stringContaining('the signature gate will be skipped; did you mean "Stripe"?'),
       },
     ]);
@@ -347,53 +349,5 @@ describe('webhookChecks', () => {
     const problems = check(inputs);
     expect(problems.length).toBeGreaterThan(0);
     expect(JSON.stringify(problems)).not.toContain('hunter2');
-  });
-});
-
-describe('enforcementSummary', () => {
-  const summary = (inputs: WebhookInputs[], defaultMode: EnforcementMode = 'Enforce') => {
-    const webhooks = inputs.map((each, index) => sampleTrigger(each, { triggerKey: `hook${index}` }));
-    const table = createTriggerTable({
-      flows: [deployedFlow({ webhooks })],
-      settings: sampleSettings(),
-      defaultMode,
-      plugins: gateChain(),
-    });
-    return enforcementSummary(table.list());
-  };
-  const good = { ...KEY, webhookSignatureScheme: 'GitHub' };
-
-  it('is one line, that all is well', () => {
-    const another = { ...good, webhookHmacKey: '0c1d2e3f40516273' };
-    expect(summary([good, another])).toEqual(['All webhook triggers are enforced (2)']);
-    expect(summary([])).toEqual(['There are no webhook triggers']);
-  });
-
-  it.each([
-    [good, 'Off', 'mode Off'],
-    [good, 'Audit', 'mode Audit'],
-    [{ ...good, webhookEnforcementMode: 'Audit' }, 'Enforce', 'mode Audit'],
-    [{}, 'Enforce', 'no signature scheme'],
-    [{ webhookIpAllowListPreset: 'private' }, 'Enforce', 'no signature scheme'],
-    [{ ...KEY, webhookSignatureScheme: 'GitHob' }, 'Enforce', 'unrecognised scheme "GitHob"'],
-    [{ webhookSignatureScheme: 'GitHub' }, 'Enforce', 'no key'],
-    [{ webhookSignatureScheme: 'GitHub' }, 'Off', 'mode Off, no key'],
-  ] as [WebhookInputs, EnforcementMode, string][])('says of %o under %s: %s', (inputs, mode, why) => {
-    expect(summary([inputs], mode)).toEqual([`Webhook triggers that are not enforced (1 of 1): Orders/hook0: ${why}`]);
-  });
-
-  it('names triggers that share a key, where the scheme does not sign the URL that tells them apart', () => {
-    const square = { ...KEY, webhookSignatureScheme: 'Square' };
-    expect(summary([good, square, good, square])).toEqual([
-      'All webhook triggers are enforced (4)',
-      'Webhook triggers that share a key: Orders/hook0 and Orders/hook2; ' +
-        'a delivery captured at one of them is valid once at each of the others',
-    ]);
-  });
-
-  it('names those that are open and not the others', () => {
-    expect(summary([good, {}, { webhookSignatureScheme: 'GitHub' }])).toEqual([
-      'Webhook triggers that are not enforced (2 of 3): Orders/hook1: no signature scheme; Orders/hook2: no key',
-    ]);
   });
 });

@@ -38,33 +38,43 @@ const ROWS: Row[] = [
     gate: 'ip, allow list',
     passing: { webhookIpAllowList: ['127.0.0.0/8'] },
     failing: { webhookIpAllowList: ['192.0.2.1'] },
-    ...{ reason: 'ip_not_allowed', statusCode: 403, eventId: 4005 },
+    reason: 'ip_not_allowed',
+    statusCode: 403,
+    eventId: 4005,
   },
   {
     gate: 'ip, deny list',
     passing: { webhookIpDenyList: ['192.0.2.1'] },
     failing: { webhookIpDenyList: ['127.0.0.1'] },
-    ...{ reason: 'ip_denied', statusCode: 403, eventId: 4005 },
+    reason: 'ip_denied',
+    statusCode: 403,
+    eventId: 4005,
   },
   {
     gate: 'rate limit',
     passing: { webhookRateLimitPermitsPerSecond: 1000 },
     failing: { webhookRateLimitPermitsPerSecond: 0.001 },
     isSecond: true,
-    ...{ reason: 'rate_limited', statusCode: 429, eventId: 4003 },
+    reason: 'rate_limited',
+    statusCode: 429,
+    eventId: 4003,
   },
   {
     gate: 'signature, wrong key',
     passing: signature,
     good: sign(KEY),
     bad: sign('another key'),
-    ...{ reason: 'signature_mismatch', statusCode: 401, eventId: 4001 },
+    reason: 'signature_mismatch',
+    statusCode: 401,
+    eventId: 4001,
   },
   {
     gate: 'signature, absent',
     passing: signature,
     good: sign(KEY),
-    ...{ reason: 'signature_missing', statusCode: 401, eventId: 4001 },
+    reason: 'signature_missing',
+    statusCode: 401,
+    eventId: 4001,
   },
   {
     gate: 'signature, no key',
@@ -72,20 +82,26 @@ const ROWS: Row[] = [
     failing: { webhookSignatureScheme: 'GitHub' },
     good: sign(KEY),
     bad: sign(KEY),
-    ...{ reason: 'key_not_configured', statusCode: 401, eventId: 4001 },
+    reason: 'key_not_configured',
+    statusCode: 401,
+    eventId: 4001,
   },
   {
     gate: 'replay, skew',
     passing: skew,
     good: time(0),
     bad: time(-3600),
-    ...{ reason: 'timestamp_skew', statusCode: 401, eventId: 4002 },
+    reason: 'timestamp_skew',
+    statusCode: 401,
+    eventId: 4002,
   },
   {
     gate: 'replay, no timestamp',
     passing: { ...skew, webhookRequireTimestamp: true },
     good: time(0),
-    ...{ reason: 'timestamp_missing', statusCode: 401, eventId: 4002 },
+    reason: 'timestamp_missing',
+    statusCode: 401,
+    eventId: 4002,
   },
   {
     gate: 'replay, nonce',
@@ -93,7 +109,9 @@ const ROWS: Row[] = [
     good: { 'x-id': 'fresh' },
     bad: { 'x-id': 'used' },
     isSecond: true,
-    ...{ reason: 'nonce_replayed', statusCode: 409, eventId: 4002 },
+    reason: 'nonce_replayed',
+    statusCode: 409,
+    eventId: 4002,
   },
 ];
 
@@ -109,7 +127,9 @@ interface Case {
 
 const TABLE: Case[] = ROWS.flatMap((row) =>
   CASES.map((is) => ({
-    ...{ row, is, flowId: randomUUID() },
+    row,
+    is,
+    flowId: randomUUID(),
     inputs: is === 'is not configured' ? {} : is === 'fails' ? (row.failing ?? row.passing) : row.passing,
     headers: (is === 'passes' ? row.good : row.bad) ?? {},
   })),
@@ -178,10 +198,14 @@ describe.each(MODES)('under %s', (mode) => {
 
       const [record] = await getJson<object[]>(`${url}/flows/api/webhooks/recent?flowId=${flowId}&take=1`);
       expect(record).toMatchObject({
-        ...{ mode, rejected: hasFailed, enforced: isRefused, statusCode: response.status },
+        mode,
+        rejected: hasFailed,
+        enforced: isRefused,
+        statusCode: response.status,
         reason: hasFailed ? row.reason : null,
         violations: hasFailed ? [row.reason] : [],
-        ...{ body: BODY, runId: isRefused ? null : answer.runId },
+        body: BODY,
+        runId: isRefused ? null : answer.runId,
       });
 
       const after = await stats();

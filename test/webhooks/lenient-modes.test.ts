@@ -35,7 +35,9 @@ async function start({ mode, deliveryStore, inputs = {} }: Given): Promise<Sluic
   await workspace.writeManifest('hook.json', { id: FLOW_ID, version: '1', triggers, steps: {} });
   app = await buildApp({
     settings: { enforcementMode: mode, deliveryStore },
-    ...{ folder: workspace.folder, clock, logger: pino({ level: 'silent' }) },
+    folder: workspace.folder,
+    clock,
+    logger: pino({ level: 'silent' }),
   });
   await app.fastify.ready();
   return app;
@@ -43,7 +45,9 @@ async function start({ mode, deliveryStore, inputs = {} }: Given): Promise<Sluic
 
 async function post(url: string, body: string, headers: Record<string, string> = {}) {
   const answer = await app?.fastify.inject({
-    ...{ method: 'POST', url, body },
+    method: 'POST',
+    url,
+    body,
     headers: { 'content-type': 'application/json', ...headers },
   });
   return answer?.json();
@@ -98,8 +102,10 @@ describe.each(everywhere)('under $mode, with the log in $deliveryStore, the stor
 
   it('is judged by the URL that the publisher called', async () => {
     const scheme: WebhookInputs = {
-      ...{ webhookSignatureScheme: 'Custom', webhookSignatureHeader: 'X-Sign' },
-      ...{ webhookSignedPayloadStrategy: 'UrlPlusBody', webhookPublicUrl: URL_SIGNED.split('?', 1).join('') },
+      webhookSignatureScheme: 'Custom',
+      webhookSignatureHeader: 'X-Sign',
+      webhookSignedPayloadStrategy: 'UrlPlusBody',
+      webhookPublicUrl: URL_SIGNED.split('?', 1).join(''),
     };
     await start({ ...where, inputs: scheme });
     const digest = createHmac('sha256', GITHUB_SECRET)
@@ -149,7 +155,11 @@ describe.each(lenient)('under $mode, with the log in $deliveryStore, a marked de
     expect({ rejected, enforced }).toEqual({ rejected: true, enforced: false });
     for (const body of ['{}', '{"force":true}']) {
       expect(await post(`/flows/api/webhooks/${id}/redeliver`, body)).toEqual({
-        ...{ redeliveredFrom: id, outcome: 'not possible', reason: null, deliveryId: null, runId },
+        redeliveredFrom: id,
+        outcome: 'not possible',
+        reason: null,
+        deliveryId: null,
+        runId,
         message: 'the delivery was accepted when it arrived and has a run; re-run that run instead',
       });
     }

@@ -24,52 +24,61 @@ const ROWS: Record<string, Row> = {
   'a signed timestamp that is none': {
     scheme: 'Slack',
     headers: { 'x-slack-request-timestamp': 'soon', 'x-slack-signature': `v0=${hex('v0:soon:{}')}` },
-    ...{ violations: ['timestamp_malformed'], events: [4002] },
+    violations: ['timestamp_malformed'],
+    events: [4002],
   },
   'a signed timestamp of a list that is none': {
     scheme: 'Stripe',
     headers: { 'stripe-signature': `t=soon,v1=${hex('soon.{}')}` },
-    ...{ violations: ['timestamp_malformed'], events: [4002] },
+    violations: ['timestamp_malformed'],
+    events: [4002],
   },
   'a signed timestamp of the body that is none': {
     scheme: 'Linear',
     body: LINEAR_BODY,
     headers: { 'linear-signature': hex(LINEAR_BODY) },
-    ...{ violations: ['timestamp_malformed'], events: [4002] },
+    violations: ['timestamp_malformed'],
+    events: [4002],
   },
   'a signed timestamp that is absent': {
     scheme: 'Slack',
     inputs: strict,
     headers: { 'x-slack-signature': `v0=${hex('v0:1:{}')}` },
-    ...{ violations: ['timestamp_missing'], events: [4002] },
+    violations: ['timestamp_missing'],
+    events: [4002],
   },
   'a timestamp of the body that is absent': {
     scheme: 'Linear',
     inputs: strict,
     headers: { 'linear-signature': hex('{}') },
-    ...{ violations: ['timestamp_missing'], events: [4002] },
+    violations: ['timestamp_missing'],
+    events: [4002],
   },
   'a header that would hold signature and timestamp': {
     scheme: 'Stripe',
     inputs: strict,
-    ...{ violations: ['signature_missing'], events: [4001] },
+    violations: ['signature_missing'],
+    events: [4001],
   },
   'two headers that are absent': {
     scheme: 'Slack',
     inputs: strict,
-    ...{ violations: ['signature_missing', 'timestamp_missing'], events: [4001, 4002] },
+    violations: ['signature_missing', 'timestamp_missing'],
+    events: [4001, 4002],
   },
   'a wrong signature and an unsigned timestamp that is absent': {
     scheme: 'GitHub',
     inputs: { ...strict, webhookTimestampHeader: 'X-Time' },
     headers: { 'x-hub-signature-256': `sha256=${hex('another body')}` },
-    ...{ violations: ['signature_mismatch', 'timestamp_missing'], events: [4001, 4002] },
+    violations: ['signature_mismatch', 'timestamp_missing'],
+    events: [4001, 4002],
   },
   'a wrong signature of what is no JSON': {
     scheme: 'GitHub',
     body: '{',
     headers: { 'x-hub-signature-256': `sha256=${hex('another body')}`, 'content-type': 'application/json' },
-    ...{ violations: ['signature_mismatch', 'invalid_json'], events: [4001] },
+    violations: ['signature_mismatch', 'invalid_json'],
+    events: [4001],
   },
 };
 
@@ -84,8 +93,11 @@ describe.each(['Off', 'Audit', 'Enforce'] satisfies EnforcementMode[])('under %s
       {
         type: 'webhook',
         inputs: {
-          ...{ webhookSlug: `hook-${at}`, webhookSignatureScheme: scheme, webhookHmacKey: KEY },
-          ...{ webhookReplayToleranceSeconds: 300, ...inputs },
+          webhookSlug: `hook-${at}`,
+          webhookSignatureScheme: scheme,
+          webhookHmacKey: KEY,
+          webhookReplayToleranceSeconds: 300,
+          ...inputs,
         },
       },
     ]);
@@ -113,7 +125,9 @@ describe.each(['Off', 'Audit', 'Enforce'] satisfies EnforcementMode[])('under %s
       const before = logged.length;
       const url = `/flows/api/webhook/hook-${at}`;
       const answer = await app.fastify.inject({
-        ...{ method: 'POST', url, body },
+        method: 'POST',
+        url,
+        body,
         headers: { 'content-type': 'text/plain', ...headers },
       });
       const isEnforced = mode === 'Enforce';

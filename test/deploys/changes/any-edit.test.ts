@@ -19,7 +19,8 @@ const compareSteps = (before: object, after: object, live = QUIET) =>
   compareRevisions({
     before: stage.load({ steps: before }).snapshot,
     after: stage.load({ steps: after }).snapshot,
-    ...{ live, retentionDays: 30 },
+    live,
+    retentionDays: 30,
   });
 
 describe('any graph and any edit', () => {

@@ -32,7 +32,8 @@ const patched = (manifest: object, findings: readonly Finding[]) =>
   findings.reduce<Json>((result, { recipe }) => mergePatch(result, recipe?.patch ?? {}), manifest as Json) as object;
 
 const say = (message: string, ...after: string[]) => ({
-  ...{ type: 'LogMessage', inputs: { message } },
+  type: 'LogMessage',
+  inputs: { message },
   runAfter: Object.fromEntries(after.map((key) => [key, ['Succeeded']])),
 });
 const nothing = (...after: string[]) => ({ ...say('', ...after), type: 'NoOp', inputs: {} });

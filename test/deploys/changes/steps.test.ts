@@ -221,9 +221,7 @@ describe('the class of an edit of steps', () => {
 
   it('puts the gravest findings first', () => {
     const after = flow({ a: say('x'), b: noOp('a'), d: when(noOp(), 'b', 'true') }, { version: '2' });
-    const classes = compare(flow({ a: say('y'), ...{ b: noOp('a'), c: noOp('b') } }), after, ran).map(
-      (each) => each.class,
-    );
+    const classes = compare(flow({ a: say('y'), b: noOp('a'), c: noOp('b') }), after, ran).map((each) => each.class);
     expect(classes).toEqual(['breaking', 'safe', 'safe', 'safe']);
   });
 });

@@ -34,8 +34,13 @@ function hintsOf(given: Case): string[] {
   const { signer = gitHub, signedKey = KEY, signedBody = BODY, signedUrl = 'https://a.example/in' } = given;
   const contentType = 'application/json';
   const signed = signDelivery({
-    ...{ spec: signer, key: signedKey, body: Buffer.from(signedBody), url: signedUrl, timestampMs: NOW },
-    ...{ deliveryId: 'd1', contentType },
+    spec: signer,
+    key: signedKey,
+    body: Buffer.from(signedBody),
+    url: signedUrl,
+    timestampMs: NOW,
+    deliveryId: 'd1',
+    contentType,
   });
   const headers = Object.fromEntries(
     Object.entries(signed.headers).map(([name, value]) => [name.toLowerCase(), value]),
