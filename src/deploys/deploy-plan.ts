@@ -6,7 +6,7 @@ import type { FlowRecord, PlannedDeploy, RevisionRecord } from '../store/store.t
 import { compareRevisions, findRenamedTriggers, gravest } from './changes/index.ts';
 
 /** What a deploy of one flow would do, and what to ask of the store to have it done. */
-export interface DeployPlan {
+interface DeployPlan {
   readonly outcome: DeployOutcome;
   /** Absent where the deploy is refused. */
   readonly deploy?: PlannedDeploy;
@@ -17,7 +17,7 @@ interface PlanRequest {
   /** Undefined where the flow is not deployed. */
   readonly deployed: { readonly flow: FlowRecord; readonly revision: RevisionRecord } | undefined;
   readonly live: LiveFlow;
-  /** What stands against the deploy beside the differences, such as a flow whose place it takes. */
+  /** Objections to the deploy other than differences, such as a flow that it replaces. */
   readonly objections: readonly Finding[];
   readonly allow: readonly FindingClass[];
   readonly source: ManifestSource;

@@ -8,10 +8,10 @@ import type { ManifestSource } from '../model/manifest.ts';
 import { createTurns } from '../model/turns.ts';
 import type { DeployedRevision, Store } from '../store/store.ts';
 import { findReplaced, flowIdChanged } from './changes/index.ts';
-import { busyRefusal, type DeployPlan, planDeploy } from './deploy-plan.ts';
+import { busyRefusal, planDeploy } from './deploy-plan.ts';
 
 /** Puts manifests in force without hurting runs in flight. */
-export interface Deployer {
+interface Deployer {
   /** What a deploy would do now; changes nothing. */
   plan(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]>;
   /**
@@ -39,7 +39,7 @@ interface StoredProblem {
   readonly message: string;
 }
 
-export interface DeployerServices {
+interface DeployerServices {
   readonly store: Pick<
     Store,
     'findFlow' | 'findRevision' | 'readLiveFlow' | 'applyDeploys' | 'findSuperseded' | 'listDeployed'
@@ -57,14 +57,14 @@ export interface DeployerServices {
 }
 
 /** What is to become of one flow. */
-interface Planned extends DeployPlan {
+interface Planned extends ReturnType<typeof planDeploy> {
   readonly flow: LoadedFlow;
   /** The revision that is deployed; null where none is. */
   readonly current: number | null;
   readonly replaced: ReplacedFlow | undefined;
 }
 
-/** What stands in the way may change while it is judged; after so many times somebody else has to decide. */
+/** What is in the way may change while it is judged; after so many tries an operator has to decide. */
 const TRIES = 5;
 
 export function createDeployer(services: DeployerServices): Deployer {
@@ -114,7 +114,7 @@ class FlowDeployer implements Deployer {
           ...outcome,
           ...(deploy && { revision: records.get(flow.manifest.id)?.revision ?? outcome.revision }),
         }));
-        for (const outcome of outcomes) tell(outcome, logger);
+        for (const outcome of outcomes) logOutcome(outcome, logger);
         return outcomes;
       }
     });
@@ -184,7 +184,7 @@ class FlowDeployer implements Deployer {
     return { outcome, flow: loaded, current: flow.revision, replaced };
   }
 
-  /** Why a manifest of the folder is not to be deployed: it would take back what somebody deployed on purpose. */
+  /** Why a manifest of the folder is not to be deployed: it would take back what was deployed on purpose. */
   async #supersededBy({ manifest, snapshot, isNamedByFile }: LoadedFlow, current: number) {
     const { store, manifestsWin = false } = this.#services;
     if (manifestsWin) return undefined;
@@ -220,7 +220,7 @@ function refused({ outcome, deploy, ...rest }: Planned, why: string): Planned {
   return { ...rest, outcome: { ...outcome, action: 'refused', revision: rest.current, refusal } };
 }
 
-function tell(outcome: DeployOutcome, logger: Logger) {
+function logOutcome(outcome: DeployOutcome, logger: Logger) {
   const { flowId, name, action, revision, class: gravest, findings, refusal, warning } = outcome;
   const about = {
     flowId,
@@ -236,7 +236,7 @@ function tell(outcome: DeployOutcome, logger: Logger) {
 
 /** What the flows of one deploy mean for those that are deployed. */
 interface DeployFolder {
-  /** The flow that this one stands in the place of, under another id. */
+  /** The flow that this one replaces under a new id. */
   replacedBy(flow: LoadedFlow): ReplacedFlow | undefined;
   /**
    * Why the flow cannot have the slugs that it wants once those of `deploying` are deployed; undefined where it can.
@@ -245,7 +245,7 @@ interface DeployFolder {
   clashOf(flow: LoadedFlow, deploying: readonly LoadedFlow[], replacedId: string | undefined): string | undefined;
 }
 
-/** A deployed flow that another one stands in the place of. */
+/** A deployed flow that another one replaces. */
 interface ReplacedFlow {
   readonly id: string;
   readonly name: string;
@@ -295,7 +295,7 @@ function sharedName(flow: LoadedFlow, names: ReadonlySet<string>): string | unde
 
 /**
  * Puts in force what is deployed: the manifest given where it is the same, else the stored revision, so that a flow whose
- * change is refused, or whose manifest is gone, goes on. Yields a line for each doubt.
+ * change is refused, or whose manifest is gone, goes on. Yields a line for each problem.
  */
 async function restoreFlows(flows: readonly LoadedFlow[], services: DeployerServices): Promise<StoredProblem[]> {
   const { store, catalog, rules } = services;

@@ -12,7 +12,7 @@ import type { EnforcementMode } from '../model/manifest.ts';
 import { createTurns } from '../model/turns.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { createTriggerTable, type TriggerTable } from '../webhooks/triggers.ts';
-import { createDeployer, type Deployer, type DeployerServices } from './deployer.ts';
+import { createDeployer } from './deployer.ts';
 
 /** The manifests in force, and how others come in their place while the service runs. */
 export interface Deployment {
@@ -20,10 +20,10 @@ export interface Deployment {
   triggers(): TriggerTable;
   /**
    * Puts the manifests that a start has loaded in force; a flow whose change is refused goes on as it was deployed, unless
-   * the start is to fail with it: then it rejects with `DeploysRefusedError`. Yields a line for each doubt.
+   * the start is to fail with it: then it rejects with `DeploysRefusedError`. Yields a line for each problem.
    */
   start(flows: readonly LoadedFlow[]): Promise<string[]>;
-  /** Reads the folder anew and deploys what changed; where any manifest has an error, nothing changes. */
+  /** Reads the folder again and deploys what changed; where any manifest has an error, nothing changes. */
   reload(options?: ReloadOptions): Promise<Reload>;
   /** Never rejects: the log has what was done and what went wrong. */
   reloadAndLog(): Promise<void>;
@@ -61,7 +61,9 @@ interface Reload {
   readonly warnings: readonly string[];
 }
 
-interface DeploymentServices extends Omit<DeployerServices, 'rules' | 'onDeployed' | 'catalog'> {
+type Deployer = ReturnType<typeof createDeployer>;
+
+interface DeploymentServices extends Omit<Parameters<typeof createDeployer>[0], 'rules' | 'onDeployed' | 'catalog'> {
   readonly catalog: Catalog;
   readonly extensions: PreparedExtensions;
   /** Path of the folder of manifests. */
@@ -91,7 +93,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
     try {
       table = tableOf();
     } catch (error) {
-      // Deliveries go on to the triggers that they went to: better than to nobody, and never to somebody else's.
+      // Deliveries go on to the triggers that they went to: better than to none, and never to those of another flow.
       logger.error({ err: error }, 'deployed triggers conflict with each other; keeping the previous ones');
       return;
     }

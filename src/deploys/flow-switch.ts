@@ -1,5 +1,5 @@
 import type { Catalog } from '../flows/catalog.ts';
-import type { LiveRun } from '../model/finding.ts';
+import type { LiveFlow } from '../model/finding.ts';
 import type { FlowRecord, Store } from '../store/store.ts';
 import type { Holding } from './holding.ts';
 
@@ -14,14 +14,14 @@ export interface FlowSwitch {
   drainState(flowId: string): Promise<DrainState | undefined>;
 }
 
-export interface DrainState {
+interface DrainState {
   readonly flow: FlowRecord;
   readonly isDraining: boolean;
   /** It is drained and no run is in flight any more. */
   readonly isDone: boolean;
   readonly runsInFlight: number;
-  /** The oldest first, with where they stand. */
-  readonly runs: readonly LiveRun[];
+  /** The oldest first, with the steps they have reached. */
+  readonly runs: LiveFlow['runs'];
   /** Deliveries that are kept until it starts runs again. */
   readonly held: number;
 }

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import type { DrainState } from '../../deploys/flow-switch.ts';
+import type { FlowSwitch } from '../../deploys/flow-switch.ts';
 import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
@@ -139,7 +139,7 @@ const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
   );
 };
 
-function drainView(flowId: string, state: DrainState | undefined): z.output<typeof drainSchema> {
+function drainView(flowId: string, state: Awaited<ReturnType<FlowSwitch['drainState']>>): z.output<typeof drainSchema> {
   if (state === undefined) throw unknownId('flow', flowId);
   return {
     flowId,

@@ -19,7 +19,7 @@ export interface Change {
 
 /** The steps of one scope before and after. */
 export interface GraphChange {
-  /** Where the graph stands in the manifest. */
+  /** Where the graph is in the manifest. */
   readonly path: JsonPath;
   readonly before: Graph;
   readonly after: Graph;
@@ -38,7 +38,7 @@ export interface StepChange {
   /** Its edges and conditions with the new names of renamed steps: what is left to differ is a change of its own. */
   readonly renamed: StepDefinition;
   readonly after: StepDefinition;
-  /** The step by whose record a run says where it stands: the outermost loop around, or the step itself. */
+  /** The step whose record tells where a run is: the outermost loop around, or the step itself. */
   readonly recordKey: string;
 }
 
@@ -147,16 +147,6 @@ export function downstreamKeys(graph: Graph, stepKey: string): string[] {
   return Object.entries(graph).flatMap(([key, { runAfter }]) => (Object.hasOwn(runAfter, stepKey) ? [key] : []));
 }
 
-/** Keys of steps that only one side has, renamed ones left out. */
-export function removedKeys({ before, after, renames }: GraphChange): string[] {
-  return Object.keys(before).filter((key) => ownStep(after, key) === undefined && !renames.has(key));
-}
-
-export function addedKeys({ before, after, renames }: GraphChange): string[] {
-  const renamed = new Set(renames.values());
-  return Object.keys(after).filter((key) => ownStep(before, key) === undefined && !renamed.has(key));
-}
-
 /** Old key to new key of triggers that only changed their name, or kept their slug under another. */
 export function renamedTriggers({ before, after }: Change): ReadonlyMap<string, string> {
   const gone = Object.entries(before.triggers).filter(([key]) => !Object.hasOwn(after.triggers, key));
@@ -185,12 +175,6 @@ export function keptTriggers({ before, after }: Change): { key: string; before: 
     const other = Object.hasOwn(after.triggers, key) ? after.triggers[key] : undefined;
     return other === undefined ? [] : [{ key, before: trigger, after: other }];
   });
-}
-
-export function newTriggers(change: Change): [string, Trigger][] {
-  const renamed = new Set(renamedTriggers(change).values());
-  const { before, after } = change;
-  return Object.entries(after.triggers).filter(([key]) => !Object.hasOwn(before.triggers, key) && !renamed.has(key));
 }
 
 /** The inputs of a webhook trigger before and after, under its new key where it has one. */

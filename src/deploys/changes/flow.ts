@@ -1,12 +1,11 @@
-import type { Finding, LiveFlow } from '../../model/finding.ts';
+import type { Finding, LiveFlow, Recipe } from '../../model/finding.ts';
 import { type ChangeRule, findingAt } from './change.ts';
 import { count } from './live-runs.ts';
-import { flowIdRecipe } from './recipes.ts';
 
-export const idChanged: ChangeRule = ({ before, after, live }) =>
+const idChanged: ChangeRule = ({ before, after, live }) =>
   before.id === after.id ? [] : [flowIdChanged({ replaced: before, next: after, live })];
 
-/** The finding about a manifest that stands in the place of a deployed flow under another id. */
+/** The finding about a manifest that replaces a deployed flow under a new id. */
 export function flowIdChanged(input: {
   /** The flow whose manifest is gone. */
   readonly replaced: { readonly id: string; readonly name: string };
@@ -33,7 +32,22 @@ export function flowIdChanged(input: {
   });
 }
 
-/** A flow as far as it takes to tell whether another one stands in its place. */
+/** Takes the id back. A clean break, if one is meant, needs two manifests, so a patch cannot express it. */
+function flowIdRecipe(replaced: { id: string; name: string }, next: { id: string; name: string }): Recipe {
+  return {
+    title: 'Keep the id, or make a clean break',
+    steps: [
+      `To keep the flow, give the manifest its old id ${replaced.id} again: the patch does that.`,
+      `For a clean break, restore the old manifest with the id ${replaced.id}, and deploy this one next to it with the ` +
+        `new id ${next.id} and with a name and slugs of its own.`,
+      `Disable the old flow: POST /flows/api/flows/${replaced.id}/disable. Its history stays readable.`,
+      'Move the triggers: point publishers to the new slug or id, and take cron triggers out of the old manifest.',
+    ],
+    patch: { id: replaced.id },
+  };
+}
+
+/** What identifies a flow, to tell whether another one replaces it. */
 interface FlowIdentity {
   readonly id: string;
   readonly name: string;
@@ -41,7 +55,7 @@ interface FlowIdentity {
 }
 
 /**
- * The deployed flow that a manifest with an unknown id stands in the place of: one that no manifest has any more, and
+ * The deployed flow that a manifest with an unknown id replaces: one that no manifest has any more, and
  * that has a slug or, failing that, the name of this one. A flow whose id is deployed replaces nothing.
  */
 export function findReplaced(input: {
@@ -65,7 +79,7 @@ const LABELS = [
   ['name', 'Runs and logs show the new name from now on; runs that were started keep the old one.'],
 ] as const;
 
-export const labelsChanged: ChangeRule = ({ before, after }) =>
+const labelsChanged: ChangeRule = ({ before, after }) =>
   LABELS.filter(([field]) => before[field] !== after[field]).map(([field, consequence]) =>
     findingAt([field], {
       rule: `${field}-changed`,
@@ -77,7 +91,7 @@ export const labelsChanged: ChangeRule = ({ before, after }) =>
     }),
   );
 
-export const flowTimeoutChanged: ChangeRule = ({ before, after }) => {
+const flowTimeoutChanged: ChangeRule = ({ before, after }) => {
   if (before.timeoutSeconds === after.timeoutSeconds) return [];
   return [
     findingAt(['timeoutSeconds'], {
@@ -90,3 +104,5 @@ export const flowTimeoutChanged: ChangeRule = ({ before, after }) => {
     }),
   ];
 };
+
+export const flowRules: readonly ChangeRule[] = [idChanged, flowTimeoutChanged, labelsChanged];

@@ -3,49 +3,22 @@ import { differences } from '../../manifest/diff.ts';
 import { FINDING_CLASSES, type Finding, type FindingClass, type LiveFlow } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
 import { type Change, type ChangeRule, DRAIN, findingAt, jsonOf, readChange, renamedTriggers } from './change.ts';
-import { flowTimeoutChanged, idChanged, labelsChanged } from './flow.ts';
-import { gatesChanged } from './gates.ts';
-import { ipListsChanged } from './ip-lists.ts';
+import { flowRules } from './flow.ts';
+import { gateRules } from './gates.ts';
 import { secretsChanged } from './secrets.ts';
-import { pinnedFieldsChanged, runAfterChanged, stepSlotsChanged, typeChanged, whenChanged } from './step-fields.ts';
-import { inputsReadUnknownStep, stepInputsChanged } from './step-inputs.ts';
-import { stepAdded, stepRemoved, stepRenamed } from './steps.ts';
-import {
-  cronChanged,
-  firstWebhookChanged,
-  slugChanged,
-  triggerAdded,
-  triggerInputsChanged,
-  triggerRemoved,
-  triggerTypeChanged,
-} from './triggers.ts';
+import { stepFieldRules } from './step-fields.ts';
+import { stepRules } from './steps.ts';
+import { triggerRules } from './triggers.ts';
 
 export { findReplaced, flowIdChanged } from './flow.ts';
 
 const RULES: readonly ChangeRule[] = [
-  idChanged,
-  stepRemoved,
-  stepRenamed,
-  stepAdded,
-  runAfterChanged,
-  whenChanged,
-  typeChanged,
-  inputsReadUnknownStep,
-  stepInputsChanged,
-  pinnedFieldsChanged,
-  flowTimeoutChanged,
-  stepSlotsChanged,
-  triggerRemoved,
-  triggerTypeChanged,
-  triggerAdded,
-  firstWebhookChanged,
-  slugChanged,
+  ...stepRules,
+  ...stepFieldRules,
+  ...triggerRules,
   secretsChanged,
-  ipListsChanged,
-  gatesChanged,
-  cronChanged,
-  triggerInputsChanged,
-  labelsChanged,
+  ...gateRules,
+  ...flowRules,
 ];
 
 /** Two revisions of a flow. Snapshots are in canonical spelling, their secrets references or masked. */
@@ -80,10 +53,10 @@ function gravityOf(finding: Pick<Finding, 'class'>): number {
   return FINDING_CLASSES.indexOf(finding.class);
 }
 
-/** Whatever no rule has spoken of: what is not known to be harmless is no safe change. */
+/** Whatever no rule has spoken of: what is not known to be harmless does not count as safe. */
 function otherChanges(change: Change, known: readonly Finding[]): Finding[] {
   const { before, after, graphs } = change;
-  // The order of triggers stands for none of them.
+  // A finding about the order of triggers says nothing about any one of them.
   const spoken = new Set(known.map(({ path }) => path).filter((path) => path !== 'triggers'));
   for (const key of renamedTriggers(change).values()) spoken.add(formatPath(['triggers', key]));
   const isRenaming = graphs.some(({ renames }) => renames.size > 0);

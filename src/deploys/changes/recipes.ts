@@ -6,7 +6,7 @@ import type { Recipe } from '../../model/finding.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
 import { type Change, downstreamKeys, type GraphChange, jsonOf, ownStep } from './change.ts';
-import { stepsReadBy } from './step-inputs.ts';
+import { stepsReadBy } from './step-fields.ts';
 
 /**
  * Keeps the key of a step that is gone or renamed, so that runs end as they would without it: a step with upstream is
@@ -165,19 +165,4 @@ function secretsToRestore(kept: Graph): string[] {
 
 function patchAt(path: GraphChange['path'], value: Json): Json {
   return path.reduceRight((inner, key) => ({ [key]: inner }), value);
-}
-
-/** Takes the id back; a clean break, where one is meant, needs two manifests and so is no patch. */
-export function flowIdRecipe(replaced: { id: string; name: string }, next: { id: string; name: string }): Recipe {
-  return {
-    title: 'Keep the id, or make a clean break',
-    steps: [
-      `To keep the flow, give the manifest its old id ${replaced.id} again: the patch does that.`,
-      `For a clean break, restore the old manifest with the id ${replaced.id}, and deploy this one next to it with the ` +
-        `new id ${next.id} and with a name and slugs of its own.`,
-      `Disable the old flow: POST /flows/api/flows/${replaced.id}/disable. Its history stays readable.`,
-      'Move the triggers: point publishers to the new slug or id, and take cron triggers out of the old manifest.',
-    ],
-    patch: { id: replaced.id },
-  };
 }

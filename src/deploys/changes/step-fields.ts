@@ -1,12 +1,18 @@
-import { isSame } from '../../manifest/diff.ts';
+import { ExpressionError } from '../../expressions/compile.ts';
+import { compileCondition } from '../../expressions/condition.ts';
+import type { Reference } from '../../expressions/context.ts';
+import { compileTemplate, TemplateError } from '../../expressions/template.ts';
+import { upstreamsOf } from '../../manifest/check-steps.ts';
+import { differences, isSame } from '../../manifest/diff.ts';
+import { isReference } from '../../manifest/read-secret.ts';
 import type { Finding } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
 import type { StepDefinition } from '../../model/manifest.ts';
-import { type ChangeRule, DRAIN, findingAt, jsonOf, type StepChange } from './change.ts';
+import { type ChangeRule, DRAIN, findingAt, type GraphChange, jsonOf, ownStep, type StepChange } from './change.ts';
 import { whereRunsAre } from './live-runs.ts';
 
 /** Upstream steps and the statuses that are waited for; conditions are `whenChanged`'s. */
-export const runAfterChanged: ChangeRule = ({ graphs, live }) =>
+const runAfterChanged: ChangeRule = ({ graphs, live }) =>
   graphs.flatMap(({ kept }) =>
     kept.flatMap((step) => {
       if (isSame(jsonOf(edgesOf(step.renamed)), jsonOf(edgesOf(step.after)))) return reordered(step);
@@ -30,7 +36,7 @@ function changed({ stepKey, path, before, after }: StepChange, live: string | un
   });
 }
 
-/** The order in which statuses are listed means nothing, and is a difference all the same. */
+/** The order of statuses means nothing, but a change of it still counts as a difference. */
 function reordered({ stepKey, path, renamed, after }: StepChange): Finding[] {
   const isAsWritten = Object.entries(renamed.runAfter).every(([key, { statuses }]) =>
     isSame(jsonOf(statuses), jsonOf(after.runAfter[key]?.statuses ?? [])),
@@ -53,7 +59,7 @@ function edgesOf({ runAfter }: StepDefinition): Readonly<Record<string, Json>> {
 }
 
 /** Conditions of edges that both revisions have. */
-export const whenChanged: ChangeRule = ({ graphs, live }) =>
+const whenChanged: ChangeRule = ({ graphs, live }) =>
   graphs.flatMap(({ kept }) =>
     kept.flatMap(({ stepKey, path, renamed, after, recordKey }) =>
       Object.entries(after.runAfter).flatMap(([upstream, { when }]) => {
@@ -79,7 +85,7 @@ export const whenChanged: ChangeRule = ({ graphs, live }) =>
   );
 
 /** The one change of a step that reaches runs in flight: type and inputs belong together, and only the type is pinned. */
-export const typeChanged: ChangeRule = ({ graphs, live }) =>
+const typeChanged: ChangeRule = ({ graphs, live }) =>
   graphs.flatMap(({ kept }) =>
     kept
       .filter(({ before, after }) => before.type !== after.type)
@@ -122,7 +128,7 @@ const PINNED_FIELDS = [
   ['concurrencyLimit', 'concurrency-changed', 'runs as many iterations at once as that revision says.'],
 ] as const;
 
-export const pinnedFieldsChanged: ChangeRule = ({ graphs, live }) =>
+const pinnedFieldsChanged: ChangeRule = ({ graphs, live }) =>
   graphs.flatMap(({ kept }) =>
     kept.flatMap(({ stepKey, path, renamed, before, after, recordKey }) =>
       PINNED_FIELDS.flatMap(([field, rule, consequence]) => {
@@ -145,7 +151,7 @@ export const pinnedFieldsChanged: ChangeRule = ({ graphs, live }) =>
   );
 
 /** How many steps of a flow, or of a type in it, run at once: read from the newest revision whenever a step is claimed. */
-export const stepSlotsChanged: ChangeRule = ({ before, after, graphs }) => {
+const stepSlotsChanged: ChangeRule = ({ before, after, graphs }) => {
   const places = [
     { path: ['concurrency'], of: 'the flow', before: before.concurrency, after: after.concurrency },
     ...graphs.flatMap(({ kept }) =>
@@ -170,3 +176,107 @@ export const stepSlotsChanged: ChangeRule = ({ before, after, graphs }) => {
       }),
     );
 };
+
+/** Inputs are the one part of a step that a deploy changes for runs in flight too, on purpose: so a mistake is mended. */
+const stepInputsChanged: ChangeRule = ({ graphs, live }) =>
+  graphs.flatMap((graph) =>
+    graph.kept
+      .filter((step) => unknownStepsRead(graph, step).length === 0)
+      .flatMap((step) => findingsOf(step, whereRunsAre(live, [step.recordKey]))),
+  );
+
+function findingsOf({ stepKey, path, before, after }: StepChange, live: string | undefined) {
+  return differences(jsonOf(before.inputs), jsonOf(after.inputs)).map((difference) => {
+    const isSecret = isText(difference.before) || isText(difference.after);
+    return findingAt([...path, 'inputs', ...difference.at], {
+      rule: isSecret ? 'secret-reference-changed' : 'step-inputs-changed',
+      class: 'safe',
+      before: difference.before,
+      after: difference.after,
+      message: isSecret
+        ? `\`${stepKey}\` takes a secret from elsewhere; its value is never shown.`
+        : `Inputs of \`${stepKey}\` were ${difference.kind}.`,
+      consequence:
+        before.type === after.type
+          ? `Inputs are read when a step starts: runs in flight that start \`${stepKey}\` after the deploy, try it again, or ` +
+            'go on with it after a wait, use the new ones, and so do retries of kept runs.'
+          : `Inputs are read when a step starts, and the type of \`${stepKey}\` changes with them: see there.`,
+      live,
+    });
+  });
+}
+
+function isText(value: Json | undefined): boolean {
+  return typeof value === 'string' && isReference(value);
+}
+
+/**
+ * New inputs that read a step which the wiring of runs in flight does not run before this one. Inputs are not pinned and
+ * wiring is: the two fit together only in runs that start after the deploy.
+ */
+const inputsReadUnknownStep: ChangeRule = ({ graphs, live }) =>
+  graphs.flatMap((graph) =>
+    graph.kept.flatMap((step) => {
+      const unknown = unknownStepsRead(graph, step);
+      if (unknown.length === 0) return [];
+      const names = unknown.map((key) => `\`${key}\``).join(', ');
+      return [
+        findingAt([...step.path, 'inputs'], {
+          rule: 'inputs-read-unknown-step',
+          class: 'caution',
+          before: jsonOf(step.before.inputs),
+          after: jsonOf(step.after.inputs),
+          message: `The changed inputs of \`${step.stepKey}\` read ${names}, which did not have to end before it.`,
+          consequence:
+            `Runs in flight take the new inputs and keep their old wiring: where ${names} has not run in one of them, ` +
+            `\`${step.stepKey}\` fails there because its expression reads a missing value.`,
+          advice: DRAIN,
+          live: whereRunsAre(live, [step.recordKey]),
+        }),
+      ];
+    }),
+  );
+
+/** Empty where the inputs are the same. */
+function unknownStepsRead(graph: GraphChange, { stepKey, before, after }: StepChange): string[] {
+  if (isSame(jsonOf(before.inputs), jsonOf(after.inputs))) return [];
+  const ended = upstreamsOf(graph.before, stepKey);
+  const names = stepsReadIn(after.inputs).filter((key) => ownStep(graph.after, key) !== undefined && !ended.has(key));
+  // What was read before, and was not waited for then either, has not changed.
+  const already = new Set(stepsReadIn(before.inputs));
+  return [...new Set(names)].filter((key) => !already.has(key));
+}
+
+/** Keys of the steps that the placeholders of inputs read. */
+function stepsReadIn(inputs: Json): string[] {
+  return namesIn(() => compileTemplate(inputs).references);
+}
+
+/** The same for all of a step: inputs, items, conditions and children. */
+export function stepsReadBy({ inputs, forEach, runAfter, steps }: StepDefinition): string[] {
+  const conditions = Object.values(runAfter).flatMap(({ when }) =>
+    when === undefined ? [] : namesIn(() => compileCondition(when).references),
+  );
+  const children = Object.values(steps ?? {}).flatMap(stepsReadBy);
+  return [...stepsReadIn(inputs), ...stepsReadIn(forEach ?? null), ...conditions, ...children];
+}
+
+function namesIn(read: () => readonly Reference[]): string[] {
+  try {
+    return read().flatMap(({ root, path: [, key] }) => (root === 'steps' && typeof key === 'string' ? [key] : []));
+  } catch (error) {
+    // A deployed manifest compiled when it was loaded; what no longer compiles reads nothing.
+    if (error instanceof TemplateError || error instanceof ExpressionError) return [];
+    throw error;
+  }
+}
+
+export const stepFieldRules: readonly ChangeRule[] = [
+  runAfterChanged,
+  whenChanged,
+  typeChanged,
+  inputsReadUnknownStep,
+  stepInputsChanged,
+  pinnedFieldsChanged,
+  stepSlotsChanged,
+];

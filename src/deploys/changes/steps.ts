@@ -1,7 +1,6 @@
 import { isGuarded, isIdle } from '../../manifest/retired.ts';
 import type { Finding } from '../../model/finding.ts';
 import {
-  addedKeys,
   type Change,
   type ChangeRule,
   DRAIN,
@@ -9,13 +8,13 @@ import {
   findingAt,
   type GraphChange,
   jsonOf,
-  removedKeys,
+  ownStep,
 } from './change.ts';
 import { whereRunsAre } from './live-runs.ts';
 import { removedStepRecipe } from './recipes.ts';
 
 /** A new step that steps of old wait for is inserted; any other is only added. */
-export const stepAdded: ChangeRule = (change) =>
+const stepAdded: ChangeRule = (change) =>
   change.graphs.flatMap((graph) => addedKeys(graph).map((key) => judgeAdded(change, graph, key)));
 
 function judgeAdded({ live }: Change, graph: GraphChange, key: string): Finding {
@@ -82,8 +81,18 @@ function oldKeyOf({ renames }: GraphChange, key: string): string {
   return [...renames].find(([, newKey]) => newKey === key)?.[0] ?? key;
 }
 
+/** Keys of steps that only one side has, renamed ones left out. */
+function removedKeys({ before, after, renames }: GraphChange): string[] {
+  return Object.keys(before).filter((key) => ownStep(after, key) === undefined && !renames.has(key));
+}
+
+function addedKeys({ before, after, renames }: GraphChange): string[] {
+  const renamed = new Set(renames.values());
+  return Object.keys(after).filter((key) => ownStep(before, key) === undefined && !renamed.has(key));
+}
+
 /** A step that no run has a record of may go; one with history has to stay readable. */
-export const stepRemoved: ChangeRule = (change) =>
+const stepRemoved: ChangeRule = (change) =>
   change.graphs.flatMap((graph) => removedKeys(graph).map((key) => judgeRemoved(change, graph, key)));
 
 function judgeRemoved(change: Change, graph: GraphChange, key: string): Finding {
@@ -126,7 +135,7 @@ function lossOf({ before }: GraphChange, key: string): string {
   return isRetired ? 'Records that say that it was skipped, or did nothing, are left alone.' : 'No history is lost.';
 }
 
-export const stepRenamed: ChangeRule = (change) =>
+const stepRenamed: ChangeRule = (change) =>
   change.graphs.flatMap((graph) =>
     [...graph.renames].map(([oldKey, newKey]) => judgeRenamed(change, graph, { oldKey, newKey })),
   );
@@ -162,3 +171,5 @@ function judgeRenamed(change: Change, graph: GraphChange, names: { oldKey: strin
     recipe: removedStepRecipe(change, graph, names),
   });
 }
+
+export const stepRules: readonly ChangeRule[] = [stepRemoved, stepRenamed, stepAdded];

@@ -8,13 +8,12 @@ import {
   findingAt,
   jsonOf,
   keptTriggers,
-  newTriggers,
   renamedTriggers,
   webhookPairs,
 } from './change.ts';
 import { learnsKey } from './secrets.ts';
 
-export const triggerRemoved: ChangeRule = (change) => {
+const triggerRemoved: ChangeRule = (change) => {
   const renames = renamedTriggers(change);
   return Object.entries(change.before.triggers)
     .filter(([key]) => !Object.hasOwn(change.after.triggers, key))
@@ -106,7 +105,7 @@ function startedBy({ live }: Change, key: string): string | undefined {
   return `${part}${started} ${started === 1 ? 'run' : 'runs'} in flight ${started === 1 ? 'was' : 'were'} started by \`${key}\``;
 }
 
-export const triggerAdded: ChangeRule = (change) =>
+const triggerAdded: ChangeRule = (change) =>
   newTriggers(change).map(([key, trigger]) =>
     findingAt(['triggers', key], {
       rule: 'trigger-added',
@@ -116,6 +115,12 @@ export const triggerAdded: ChangeRule = (change) =>
       consequence: `Existing triggers and runs in flight do not change.${gatesOf(trigger)}`,
     }),
   );
+
+function newTriggers(change: Change): [string, Trigger][] {
+  const renamed = new Set(renamedTriggers(change).values());
+  const { before, after } = change;
+  return Object.entries(after.triggers).filter(([key]) => !Object.hasOwn(before.triggers, key) && !renamed.has(key));
+}
 
 /** A new trigger is safe for runs, but the reader must see what it lets in. */
 function gatesOf(trigger: Trigger): string {
@@ -135,7 +140,7 @@ const LOST = {
   manual: 'It can no longer be named as a manual trigger; the flow can still be started by hand.',
 } as const;
 
-export const triggerTypeChanged: ChangeRule = (change) =>
+const triggerTypeChanged: ChangeRule = (change) =>
   keptTriggers(change)
     .filter(({ before, after }) => before.type !== after.type)
     .map(({ key, before, after }) =>
@@ -151,7 +156,7 @@ export const triggerTypeChanged: ChangeRule = (change) =>
     );
 
 /** Deliveries to the id of the flow go to its first webhook trigger, so that the order of triggers says who judges them. */
-export const firstWebhookChanged: ChangeRule = (change) => {
+const firstWebhookChanged: ChangeRule = (change) => {
   const before = firstWebhook(change.before);
   const after = firstWebhook(change.after);
   if (before === undefined || after === undefined || before === after) return [];
@@ -175,7 +180,7 @@ function firstWebhook({ triggers }: Manifest): string | undefined {
   return Object.entries(triggers).find(([, { type }]) => type === 'webhook')?.[0];
 }
 
-export const slugChanged: ChangeRule = (change) =>
+const slugChanged: ChangeRule = (change) =>
   webhookPairs(change).flatMap(({ key, before: { webhookSlug: before }, after: { webhookSlug: after } }) => {
     if (before === after) return [];
     const isSameRoute = before === undefined || before.toLowerCase() === after?.toLowerCase();
@@ -197,7 +202,7 @@ export const slugChanged: ChangeRule = (change) =>
   });
 
 /** Inputs of manual triggers, which nothing but people read. */
-export const triggerInputsChanged: ChangeRule = (change) =>
+const triggerInputsChanged: ChangeRule = (change) =>
   keptTriggers(change).flatMap(({ key, before, after }) => {
     if (before.type !== 'manual' || after.type !== 'manual') return [];
     return differences(jsonOf(before.inputs), jsonOf(after.inputs)).map((difference) =>
@@ -218,7 +223,7 @@ const FIELDS = [
   ['onMissed', 'on-missed-changed', 'The handling of missed ticks'],
 ] as const;
 
-export const cronChanged: ChangeRule = (change) =>
+const cronChanged: ChangeRule = (change) =>
   keptTriggers(change).flatMap(({ key, before, after }) => {
     if (before.type !== 'cron' || after.type !== 'cron') return [];
     const [one, other] = [before.inputs, after.inputs];
@@ -244,3 +249,13 @@ export const cronChanged: ChangeRule = (change) =>
       }),
     );
   });
+
+export const triggerRules: readonly ChangeRule[] = [
+  triggerRemoved,
+  triggerTypeChanged,
+  triggerAdded,
+  firstWebhookChanged,
+  slugChanged,
+  cronChanged,
+  triggerInputsChanged,
+];
