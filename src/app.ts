@@ -36,10 +36,10 @@ import type { Store } from './store/store.ts';
 import { createLiveEvents, type LiveEvents } from './telemetry/events.ts';
 import { createMetrics, type Metrics } from './telemetry/metrics.ts';
 import { version } from './version.ts';
-import { clientAddressReader } from './webhooks/client-address.ts';
 import { ingress } from './webhooks/ingress.ts';
 import { openLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention } from './webhooks/log-retention.ts';
+import { clientAddressReader } from './webhooks/read-delivery.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
 import type { TriggerTable } from './webhooks/triggers.ts';
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { addressGroup } from './webhooks/networks/address.ts';
+import { addressGroup } from './webhooks/networks/addresses.ts';
 
 /**
  * Sockets that one address may hold open at once; an IPv6 /64 counts as one. No publisher comes near this; without it one

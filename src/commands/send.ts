@@ -6,10 +6,10 @@ import { processEnvironment } from '../config/settings.ts';
 import { formatIssue } from '../manifest/issues.ts';
 import { resolveSecret, secretReader } from '../manifest/read-secret.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
-import { timestampText } from '../webhooks/schemes/encodings.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { type SignedDelivery, type SigningRequest, signDelivery } from '../webhooks/schemes/sign.ts';
 import { jsonSample, type SignatureSpec } from '../webhooks/schemes/spec.ts';
+import { timestampText } from '../webhooks/schemes/values.ts';
 import { type CommandContext, CommandError, openContext, reporting } from './context.ts';
 
 interface SendOptions {

@@ -5,7 +5,7 @@ import { nearestName } from '../manifest/issues.ts';
 import { MASK, maskUrl } from '../manifest/mask.ts';
 import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
 import type { TracingSettings } from '../telemetry/tracing.ts';
-import { familiesCovered } from '../webhooks/networks/address-matcher.ts';
+import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
 import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
 

@@ -4,8 +4,8 @@ import { LRUCache } from 'lru-cache';
 import type { DashboardAccess } from '../config/settings.ts';
 import { HttpError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
-import { senderOf } from '../webhooks/client-address.ts';
-import { addressGroup } from '../webhooks/networks/address.ts';
+import { addressGroup } from '../webhooks/networks/addresses.ts';
+import { senderOf } from '../webhooks/read-delivery.ts';
 import type { DashboardServices } from './services.ts';
 
 type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;

@@ -2,8 +2,8 @@ import { STATUS_CODES } from 'node:http';
 import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
-import type { Reason } from '../model/delivery.ts';
-import { isReason, REASONS } from '../webhooks/answers.ts';
+import { REASON_CODES, type Reason } from '../model/delivery.ts';
+import { REASONS } from '../webhooks/outcome.ts';
 
 const TAGS = {
   receive: 'Where publishers send',
@@ -176,7 +176,7 @@ function acceptedAnswer() {
 /** One response for each status, with its reasons. Handshakes are refused as their publishers document. */
 function refusals() {
   const byStatus = new Map<number, Reason[]>([[405, []]]);
-  for (const reason of Object.keys(REASONS).filter(isReason)) {
+  for (const reason of REASON_CODES) {
     const { statusCode } = REASONS[reason];
     byStatus.set(statusCode, [...(byStatus.get(statusCode) ?? []), reason]);
   }

@@ -19,7 +19,7 @@ import type { Reviewer } from '../review/reviewer.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { ClientAddressReader } from '../webhooks/client-address.ts';
+import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
 import type { SchemeDescription } from '../webhooks/schemes/description.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
 

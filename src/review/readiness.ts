@@ -2,8 +2,8 @@ import type { Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { DeliveryGroup } from '../store/store.ts';
 import type { EventName } from '../telemetry/events.ts';
-import { isOfGate, REASONS } from '../webhooks/answers.ts';
 import { missingKey } from '../webhooks/learned-keys.ts';
+import { isOfGate, REASONS } from '../webhooks/outcome.ts';
 import type { PreparedTrigger } from '../webhooks/triggers.ts';
 
 /** Whether a trigger's publishers would notice the switch to Enforce. */

@@ -3,11 +3,11 @@ import { StoreUnavailableError } from '../errors.ts';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import { startsRuns } from '../flows/catalog.ts';
 import { START_TRIES } from '../flows/engine.ts';
-import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
+import { type Delivery, type DeliveryRecord, REASON_CODES, type Reason } from '../model/delivery.ts';
 import { logEvent } from '../telemetry/events.ts';
-import { acceptDelivery } from '../webhooks/acceptance.ts';
-import { isOfGate, isReason, REASONS } from '../webhooks/answers.ts';
 import { isHandshake } from '../webhooks/handshakes.ts';
+import { isOfGate, REASONS } from '../webhooks/outcome.ts';
+import { acceptDelivery } from '../webhooks/receive.ts';
 import { hasSameGates } from '../webhooks/triggers.ts';
 import { type CurrentJudgement, judgeByCurrentTrigger, type ReviewServices, restore, triggerOf } from './review.ts';
 
@@ -32,9 +32,7 @@ export interface RedeliveryOptions {
 
 /** Reasons of gates: those that a person may overrule. */
 const OVERRULED: ReadonlySet<Reason> = new Set(
-  Object.keys(REASONS)
-    .filter(isReason)
-    .filter((reason) => isOfGate(reason) && reason !== 'nonce_replayed'),
+  REASON_CODES.filter((reason) => isOfGate(reason) && reason !== 'nonce_replayed'),
 );
 
 /**

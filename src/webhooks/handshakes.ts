@@ -1,14 +1,17 @@
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, Reason } from '../model/delivery.ts';
-import { type Answer, isUnverified, REASONS, refused } from './answers.ts';
 import type { Evidence } from './gate.ts';
 import { fullBucket, type RateLimit, type TokenBucket, takePermit } from './gates/rate-limit.ts';
 import {
+  type Answer,
+  isUnverified,
   keepDelivery,
   notStored,
   type OutcomeServices,
+  REASONS,
   refuse,
+  refused,
   reportDelivery,
   type TriggeredReception,
 } from './outcome.ts';
@@ -34,7 +37,7 @@ export function isHandshake(delivery: Delivery, trigger: PreparedTrigger): boole
 /** A publisher's test of the endpoint, after its gates were asked; one that it does not sign passes without a signature. */
 export function judgedHandshake({ delivery, trigger, judgement }: TriggeredReception): RecognisedHandshake | undefined {
   const { refusal, evidence } = judgement;
-  if (trigger.handshakes.length === 0 || (refusal !== null && !isUnverified(refusal))) return undefined;
+  if (refusal !== null && !isUnverified(refusal)) return undefined;
   return recogniseHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, evidence));
 }
 

@@ -2,16 +2,17 @@ import type { IncomingMessage } from 'node:http';
 import type { Span } from '@opentelemetry/api';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { startReceiveSpan, type TraceparentUse } from '../telemetry/tracing.ts';
-import { type Answer, bodyStopped, malformedHost, methodNotAllowed } from './answers.ts';
-import { type ClientAddressReader, senderOf } from './client-address.ts';
-import { addressGroup } from './networks/address.ts';
+import { addressGroup } from './networks/addresses.ts';
+import { type Answer, bodyStopped, malformedHost, methodNotAllowed } from './outcome.ts';
 import {
   type BodyAllowance,
   BodyError,
   bodyBudget,
+  type ClientAddressReader,
   type DeliveryReading,
   hasHost,
   readBody,
+  senderOf,
   toDelivery,
 } from './read-delivery.ts';
 import { type Receiver, type ReceiverServices, receiver } from './receive.ts';

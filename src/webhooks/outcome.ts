@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http';
 import type { Span } from '@opentelemetry/api';
 import type { Logger } from 'pino';
 import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
@@ -5,12 +6,116 @@ import type { Clock } from '../model/clock.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { Store } from '../store/store.ts';
-import { type LiveEvents, logEvent } from '../telemetry/events.ts';
+import { type EventName, type LiveEvents, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type Answer, isOfGate, REASONS, refused } from './answers.ts';
 import { shownHeaders } from './headers.ts';
 import { type Judgement, withUnconfigured } from './pipeline.ts';
+import type { AcceptedResponse } from './schemes/handshake.ts';
 import type { PreparedTrigger } from './triggers.ts';
+
+/** How a delivery is refused for one reason. */
+interface Refusal {
+  readonly statusCode: number;
+  /** The phrase of HTTP for the status. */
+  readonly error: string;
+  /** For the publisher: what happened and where to look, nothing that helps to guess. */
+  readonly message: string;
+  /** The log event; undefined where none is allocated. */
+  readonly event: EventName | undefined;
+}
+
+/** Every reason there is: the labels of the metrics, the keys of stats, the answers. */
+export const REASONS: Readonly<Record<Reason, Refusal>> = {
+  body_too_large: refusal(413, undefined, 'The body is larger than this endpoint accepts'),
+  unknown_flow: refusal(404, undefined, 'No webhook has this address; check the last part of the URL'),
+  flow_disabled: refusal(403, 'TriggerRejectedDisabledFlow', 'The flow behind this webhook is disabled'),
+  invalid_json: refusal(400, undefined, 'The content type says JSON and the body is not JSON'),
+  ip_not_allowed: refusal(403, 'WebhookIpDenied', 'Deliveries are not accepted from this address'),
+  ip_denied: refusal(403, 'WebhookIpDenied', 'Deliveries are not accepted from this address'),
+  rate_limited: refusal(429, 'WebhookRateLimited', 'Too many deliveries; send this one again later'),
+  signature_missing: unverified('The signature is missing; check that the sender signs its deliveries'),
+  signature_malformed: unverified('The signature is not in the form that this webhook expects'),
+  signature_mismatch: unverified('The signature does not match; check the key, and that nothing alters the body'),
+  key_not_configured: unverified('The signature cannot be verified; this webhook has no key'),
+  sha1_not_allowed: unverified('The signature cannot be verified; SHA-1 is not accepted here'),
+  verifier_error: unverified('The signature could not be verified'),
+  timestamp_missing: stale(401, 'The timestamp is missing'),
+  timestamp_malformed: stale(401, 'The timestamp is not in the form that this webhook expects'),
+  timestamp_skew: stale(401, 'The timestamp is too far from the time here; check the clock of the sender'),
+  nonce_replayed: stale(409, 'This delivery was accepted before'),
+  store_unavailable: refusal(503, undefined, 'The delivery could not be stored; send it again'),
+};
+
+/** Whether a gate gives it: the log events of those are 4001 to 4005. */
+export function isOfGate(reason: Reason): boolean {
+  return REASONS[reason].event?.startsWith('Webhook') === true;
+}
+
+/** Whether it is the signature gate's. */
+export function isUnverified(reason: Reason): boolean {
+  return REASONS[reason].event === 'WebhookSignatureRejected';
+}
+
+function unverified(message: string): Refusal {
+  return refusal(401, 'WebhookSignatureRejected', message);
+}
+
+function stale(statusCode: 401 | 409, message: string): Refusal {
+  return refusal(statusCode, 'WebhookReplayRejected', message);
+}
+
+function refusal(statusCode: number, event: EventName | undefined, message: string): Refusal {
+  return { statusCode, error: STATUS_CODES[statusCode] ?? 'Error', message, event };
+}
+
+/** What goes back to the publisher. */
+export interface Answer {
+  readonly statusCode: number;
+  readonly contentType: string;
+  readonly body: string;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+
+/** Publishers that want to read something of their own get that; all others get the ids. */
+export function accepted(
+  ids: { readonly runId: string; readonly deliveryId: string; readonly kind: 'accepted' | 'duplicate' | 'held' },
+  response: AcceptedResponse | undefined,
+): Answer {
+  if (response !== undefined) return { statusCode: 200, ...response };
+  const { runId, deliveryId, kind } = ids;
+  const more = { accepted: {}, duplicate: { duplicate: true }, held: { held: true } }[kind];
+  const body = JSON.stringify({ runId, deliveryId, ...more });
+  return { statusCode: 200, contentType: JSON_TYPE, body };
+}
+
+/** An error as Fastify writes them, and the reason. */
+export function refused(reason: Reason, statusCode = REASONS[reason].statusCode): Answer {
+  const { message } = REASONS[reason];
+  const error = STATUS_CODES[statusCode] ?? 'Error';
+  return { statusCode, contentType: JSON_TYPE, body: JSON.stringify({ statusCode, error, message, reason }) };
+}
+
+/** `others` are methods of handshakes. */
+export function methodNotAllowed(others: readonly string[] = []): Answer {
+  const error = { statusCode: 405, error: 'Method Not Allowed', message: 'Deliveries are sent with POST' };
+  const allow = [...new Set(['POST', ...others])].join(', ');
+  return { statusCode: 405, contentType: JSON_TYPE, body: JSON.stringify(error), headers: { allow } };
+}
+
+/** Nothing arrived that could be judged or kept. */
+export function bodyStopped(): Answer {
+  const message = 'The body stopped arriving; send the delivery again';
+  const error = { statusCode: 408, error: 'Request Timeout', message };
+  return { statusCode: 408, contentType: JSON_TYPE, body: JSON.stringify(error) };
+}
+
+/** Without a reason: no publisher sends such a request, and it is refused before it counts as a delivery. */
+export function malformedHost(): Answer {
+  const error = { statusCode: 400, error: 'Bad Request', message: 'The Host header is not a host name' };
+  return { statusCode: 400, contentType: JSON_TYPE, body: JSON.stringify(error) };
+}
 
 /** One delivery on its way, with its trigger and what the gates said about it so far. */
 export interface Reception {

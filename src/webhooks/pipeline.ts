@@ -1,7 +1,6 @@
-import type { Delivery, DeliveryRecord, GateResult, Reason } from '../model/delivery.ts';
+import { type Delivery, type DeliveryRecord, type GateResult, REASON_CODES, type Reason } from '../model/delivery.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
-import { isReason } from './answers.ts';
 import type { Evidence, Failed, Gate, Verdict } from './gate.ts';
 import { failureOf } from './gates/operator-gate.ts';
 
@@ -88,7 +87,7 @@ async function verdictOf(gate: Gate, delivery: Delivery, evidence: Evidence): Pr
 
 // Operators write gates in plain JavaScript too: what is neither a pass nor a known reason must not count as either.
 function isVerdict(given: Verdict | undefined | null): given is Verdict {
-  if (given?.passed !== true && !(given?.passed === false && isReason(given.reason))) return false;
+  if (given?.passed !== true && !(given?.passed === false && REASON_CODES.includes(given.reason))) return false;
   const { detail, evidence }: { detail?: unknown; evidence?: unknown } = given;
   const isTold = detail === undefined || typeof detail === 'string';
   return isTold && (evidence === undefined || (typeof evidence === 'object' && evidence !== null));

@@ -1,6 +1,6 @@
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { DAY_SECONDS } from '../model/clock.ts';
-import { familiesCovered } from './networks/address-matcher.ts';
+import { familiesCovered } from './networks/addresses.ts';
 import { findPreset } from './networks/presets.ts';
 import { readVerificationKey } from './schemes/keys.ts';
 import type { SignatureSpec } from './schemes/spec.ts';

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { EVENTS, type EventName, logEvent } from '../../src/telemetry/events.ts';
-import { REASONS } from '../../src/webhooks/answers.ts';
+import { REASONS } from '../../src/webhooks/outcome.ts';
 import { createWorkspace, type Workspace } from '../e2e/service.ts';
 
 const operate = readFileSync(join(import.meta.dirname, '../../docs/operate.md'), 'utf8');

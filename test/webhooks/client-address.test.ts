@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clientAddressReader } from '../../src/webhooks/client-address.ts';
+import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
 
 const byDepth = (forwardedHeaderDepth: number) => clientAddressReader({ forwardedHeaderDepth, trustedProxies: [] });
 const byProxies = (...trustedProxies: string[]) => clientAddressReader({ forwardedHeaderDepth: 0, trustedProxies });

@@ -169,6 +169,7 @@ describe('runGates', () => {
     { passed: 'yes' },
     { passed: false },
     { passed: false, reason: 'bad_mood' },
+    { passed: false, reason: 'toString' },
     { passed: false, reason: 'ip_denied', detail: { a: 1 } },
     { passed: true, evidence: null },
     { passed: true, evidence: 'none' },

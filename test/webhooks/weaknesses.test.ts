@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { WebhookInputs, WebhookTrigger } from '../../src/manifest/webhook-inputs.ts';
 import { webhookChecks } from '../../src/webhooks/checks.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
-import { familiesCovered } from '../../src/webhooks/networks/address-matcher.ts';
+import { familiesCovered } from '../../src/webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../../src/webhooks/weaknesses.ts';
 import { deployedFlow, sampleSettings, sampleTrigger } from './samples.ts';
 

@@ -6,8 +6,7 @@ import {
   type Verdict,
   type WebhookInputs,
 } from '../gate.ts';
-import { parseAddress } from '../networks/address.ts';
-import { type AddressMatcher, compileAddresses } from '../networks/address-matcher.ts';
+import { type AddressMatcher, compileAddresses, parseAddress } from '../networks/addresses.ts';
 import { findPreset } from '../networks/presets.ts';
 
 /** Lets the addresses of the allow list pass but for those of the deny list; without an allow list, all but those. */

@@ -7,7 +7,7 @@ import {
   type Verdict,
   type WebhookInputs,
 } from '../gate.ts';
-import { addressGroup } from '../networks/address.ts';
+import { addressGroup } from '../networks/addresses.ts';
 
 // An account of one address takes some 300 bytes. The one that is dropped was used longest ago and has most likely filled
 // up meanwhile; if not, its address starts again with a full one. A flood from ever new addresses so costs no memory.

@@ -11,7 +11,7 @@ import {
   type Verdict,
   type WebhookInputs,
 } from '../gate.ts';
-import { timestampMs } from '../schemes/encodings.ts';
+import { timestampMs } from '../schemes/values.ts';
 
 /** The part of a trigger's fields and of the global defaults that this gate works with. */
 interface ReplayRule {

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import type { Delivery } from '../../model/delivery.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import { SIGNATURE_ALGORITHMS, type SignatureEncoding } from '../../model/manifest.ts';
-import { parseJson } from './body-fields.ts';
 import { readVerificationKey, type SchemeKey } from './keys.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { signedPayload } from './signed-payload.ts';
 import { type SignatureSpec, signsUrl } from './spec.ts';
+import { parseJson } from './values.ts';
 import { extract, verifyWithSpec } from './verify.ts';
 
 /** A delivery whose signature did not verify, and what it was verified with. */

@@ -2,11 +2,10 @@ import { createHash, sign as signAsymmetric } from 'node:crypto';
 import { decodeForm, URL_ENCODED_FORM } from '../../model/form.ts';
 import type { Json } from '../../model/json.ts';
 import { GateConfigurationError } from '../gate.ts';
-import { isObject, mediaTypeOf, parseJson } from './body-fields.ts';
-import { encodeDigest, timestampText } from './encodings.ts';
 import { readSigningKey, type SchemeKey } from './keys.ts';
 import { BODY_HASH_PARAMETER, type SignedBytes, signedPayload, withoutFragment } from './signed-payload.ts';
 import type { BodyField, SignatureSpec } from './spec.ts';
+import { encodeDigest, isObject, mediaTypeOf, parseJson, timestampText } from './values.ts';
 import { hmac } from './verify.ts';
 
 export interface SigningRequest {

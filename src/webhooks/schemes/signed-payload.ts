@@ -1,9 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Delivery, Reason } from '../../model/delivery.ts';
 import { decodeForm, type FormField, URL_ENCODED_FORM } from '../../model/form.ts';
-import { mediaTypeOf } from './body-fields.ts';
-import { decodeDigest } from './encodings.ts';
 import type { PayloadLayout, SignatureSpec, TimestampSource } from './spec.ts';
+import { decodeDigest, mediaTypeOf } from './values.ts';
 
 /** The bytes that a signature covers, in order and in parts, so that a large body is not copied. */
 export type SignedBytes = readonly Uint8Array[];

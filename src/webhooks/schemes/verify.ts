@@ -2,8 +2,6 @@ import { createHash, createHmac, timingSafeEqual, verify as verifyAsymmetric } f
 import type { Delivery, Reason } from '../../model/delivery.ts';
 import type { SignatureAlgorithm } from '../../model/manifest.ts';
 import type { SignedTimestamp } from '../gate.ts';
-import { type BodyReader, bodyReader, headerOf } from './body-fields.ts';
-import { DIGEST_BYTES, decodeDigest, readTimestamp } from './encodings.ts';
 import type { SchemeKey } from './keys.ts';
 import { displayUrl, type SignedBytes, signedPayload } from './signed-payload.ts';
 import {
@@ -16,6 +14,7 @@ import {
   signsUrl,
   type TimestampSource,
 } from './spec.ts';
+import { type BodyReader, bodyReader, DIGEST_BYTES, decodeDigest, headerOf, readTimestamp } from './values.ts';
 
 /** What a spec and its keys say about one delivery. The timestamp is given whenever it is there, verified or not. */
 export type Verification = {

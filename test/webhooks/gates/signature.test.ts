@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
 import { signatureGate } from '../../../src/webhooks/gates/signature.ts';
-import { encodeDigest } from '../../../src/webhooks/schemes/encodings.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
+import { encodeDigest } from '../../../src/webhooks/schemes/values.ts';
 import {
   builtIn,
   deliveryOf,

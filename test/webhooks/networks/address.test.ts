@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addressGroup } from '../../../src/webhooks/networks/address.ts';
+import { addressGroup } from '../../../src/webhooks/networks/addresses.ts';
 
 describe('the group of an address', () => {
   it.each([

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
-import { compileAddresses } from '../../../src/webhooks/networks/address-matcher.ts';
+import { compileAddresses } from '../../../src/webhooks/networks/addresses.ts';
 import { findPreset, PRESETS, presetConcern, UNPUBLISHED } from '../../../src/webhooks/networks/presets.ts';
 
 const FIELD = 'webhookIpAllowListPreset';

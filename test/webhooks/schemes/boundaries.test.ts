@@ -4,11 +4,11 @@ import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { replayGate } from '../../../src/webhooks/gates/replay.ts';
 import { customSpec } from '../../../src/webhooks/schemes/custom.ts';
-import { readTimestamp } from '../../../src/webhooks/schemes/encodings.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
 import { calledUrl, signedPayload } from '../../../src/webhooks/schemes/signed-payload.ts';
 import type { PayloadBuilder, SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
+import { readTimestamp } from '../../../src/webhooks/schemes/values.ts';
 import { builtIn, deliveryOf, judge, NOW, settingsOf, triggerOf } from './fixtures.ts';
 
 /** What a sender would have to send so that the signed bytes are given ones. */

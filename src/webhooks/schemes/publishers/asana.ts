@@ -1,6 +1,6 @@
-import { headerOf } from '../body-fields.ts';
 import type { Handshake, HandshakeRequest } from '../handshake.ts';
 import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { headerOf } from '../values.ts';
 
 const HEADER = 'X-Hook-Secret';
 

@@ -1,6 +1,6 @@
-import { isObject, parseJson } from '../body-fields.ts';
 import type { Handshake } from '../handshake.ts';
 import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { isObject, parseJson } from '../values.ts';
 
 /** Sent when the URL of interactions is saved and now and then after, signed, and with wrong signatures too. */
 const ping: Handshake = {

@@ -1,7 +1,7 @@
 import { URL_ENCODED_FORM } from '../../../model/form.ts';
-import { bodyReader, isObject, mediaTypeOf, parseJson } from '../body-fields.ts';
 import type { Handshake } from '../handshake.ts';
 import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { bodyReader, isObject, mediaTypeOf, parseJson } from '../values.ts';
 
 /** Sent once, signed, when the URL of an app's events is saved. */
 const urlVerification: Handshake = {

@@ -1,6 +1,6 @@
-import { isObject, parseJson } from '../body-fields.ts';
 import { echo, type Handshake } from '../handshake.ts';
 import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { isObject, parseJson } from '../values.ts';
 
 /** Sent once, signed like any message, when a subscription is made. */
 const callbackVerification: Handshake = {

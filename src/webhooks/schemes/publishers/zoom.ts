@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
-import { isObject, parseJson } from '../body-fields.ts';
 import type { Handshake } from '../handshake.ts';
 import type { SignatureSpec } from '../spec.ts';
+import { isObject, parseJson } from '../values.ts';
 
 // No colon: the answer is made with the key and hash of x-zm-signature, so that someone who may choose the text freely gets
 // the signature of any "v0:<timestamp>:<body>" from it.

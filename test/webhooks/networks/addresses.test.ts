@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
-import { compileAddresses } from '../../../src/webhooks/networks/address-matcher.ts';
+import { compileAddresses } from '../../../src/webhooks/networks/addresses.ts';
 
 const FIELD = 'webhookIpAllowList';
 

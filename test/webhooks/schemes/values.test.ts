@@ -8,7 +8,7 @@ import {
   encodeDigest,
   timestampMs,
   timestampText,
-} from '../../../src/webhooks/schemes/encodings.ts';
+} from '../../../src/webhooks/schemes/values.ts';
 
 const ENCODINGS: SignatureEncoding[] = ['hexLower', 'hexUpper', 'base64', 'base64Url'];
 const ALGORITHMS: SignatureAlgorithm[] = ['sha1', 'sha256', 'sha384', 'sha512'];
