@@ -141,7 +141,7 @@ describe('a cancelled run', () => {
       expect(steps.length).toBeGreaterThan(0);
       for (const step of steps) {
         expect(['Succeeded', 'Failed', 'Skipped']).toContain(step.status);
-        if (step.status === 'Skipped') expect(step.skipReason).toBe('the run was cancelled');
+        if (step.status === 'Skipped') expect(step.skipReason).toBe('The run was cancelled.');
         expect(step.completedAt).not.toBeNull();
       }
     }

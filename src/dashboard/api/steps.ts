@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { stepAt } from '../../flows/runtime-keys.ts';
 import { type Graph, STEP_STATUSES } from '../../model/manifest.ts';
+import { STOP_ERRORS } from '../../model/run.ts';
 import type { RunDetail, StepView, Store, StoredText } from '../../store/store.ts';
 import { id, integer, isoTime, isoTimeOrNull, json, listOf, time, toList, unknownId } from '../answer.ts';
 import { ID_PARAMS, optionalNumber, PAGING, wholeNumber } from '../input.ts';
@@ -235,7 +236,7 @@ export function unreachedIn({
   status,
   completedAt,
 }: Pick<RunDetail, 'status' | 'completedAt'>): Pick<StepView, 'status' | 'skipReason' | 'completedAt'> {
-  if (status === 'Cancelled') return { status: 'Skipped', skipReason: 'the run was cancelled', completedAt };
-  if (status === 'TimedOut') return { status: 'Skipped', skipReason: 'the time of the run was up', completedAt };
+  if (status === 'Cancelled') return { status: 'Skipped', skipReason: STOP_ERRORS.cancelled.message, completedAt };
+  if (status === 'TimedOut') return { status: 'Skipped', skipReason: STOP_ERRORS.timedOut.message, completedAt };
   return { status: 'Pending', skipReason: null, completedAt: null };
 }

@@ -213,9 +213,9 @@ describe('why a step', () => {
   });
 
   it('was skipped: the record’s own words where no edge explains it', () => {
-    expect(texts({ ...skipped, skipReason: 'the run was cancelled' }, { runAfter: {} }, () => undefined)).toEqual([
-      'The run was cancelled.',
-    ]);
+    const why = (skipReason: string) => texts({ ...skipped, skipReason }, { runAfter: {} }, () => undefined);
+    expect(why('The run was cancelled.')).toEqual(['The run was cancelled.']);
+    expect(why('the run was cancelled')).toEqual(['The run was cancelled.']);
   });
 
   it('has not started: what has to end first', () => {

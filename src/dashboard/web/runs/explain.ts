@@ -28,7 +28,7 @@ export function explain(
   if (step.status === 'Skipped') {
     const reasons = [...skippingEdges(runAfter, statusOf), ...falseConditions(step.evaluationTrace)];
     if (reasons.length > 0) return reasons;
-    return (step.skipReason ?? '') === '' ? [] : [{ text: `${sentence(step.skipReason ?? '')}.`, upstream: null }];
+    return (step.skipReason ?? '') === '' ? [] : [{ text: sentence(step.skipReason ?? ''), upstream: null }];
   }
   return step.status === 'Pending' ? openEdges(runAfter, statusOf) : [];
 }
@@ -99,4 +99,5 @@ function either(statuses: readonly string[]): string {
   return statuses.length < 2 ? statuses.join() : `${statuses.slice(0, -1).join(', ')} or ${statuses.at(-1)}`;
 }
 
-const sentence = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1);
+// Earlier releases stored reasons without the capital and the full stop.
+const sentence = (text: string) => `${text.slice(0, 1).toUpperCase()}${text.slice(1).replace(/\.$/, '')}.`;
