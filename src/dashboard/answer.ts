@@ -1,12 +1,14 @@
 import { z } from 'zod';
 import { HttpError } from '../errors.ts';
 
-/** Pieces that the shapes of the answers share. */
-export const id = () => z.string().meta({ format: 'uuid' });
-export const time = () => z.string().meta({ format: 'date-time' });
-export const integer = () => z.number().meta({ type: 'integer' });
+const id = () => z.string().meta({ format: 'uuid' });
+const time = () => z.string().meta({ format: 'date-time' });
+const integer = () => z.number().meta({ type: 'integer' });
 /** Any JSON value. */
-export const json = () => z.unknown();
+const json = () => z.unknown();
+
+/** The kinds of fields that answers have. */
+export const field = { id, time, integer, json };
 
 export const isoTime = (ms: number) => new Date(ms).toISOString();
 export const isoTimeOrNull = (ms: number | null) => (ms === null ? null : isoTime(ms));

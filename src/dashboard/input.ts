@@ -9,7 +9,7 @@ import { GUID } from '../model/manifest.ts';
 /*
  * The parts that schemas of queries and paths are made of. People write them, so each error names what was given and what is
  * accepted. A blank parameter counts as absent, as forms send it. `meta` is what the OpenAPI document shows where the
- * text stands for a number or a boolean.
+ * text is read as a number or a boolean.
  */
 
 const MAX_WHOLE_NUMBER = 2_147_483_647;
@@ -25,7 +25,7 @@ function refuse(context: z.RefinementCtx, given: string, accepted: string): neve
 const cut = (given: string) => (given.length > 80 ? `${given.slice(0, 80)}…` : given);
 
 /** An optional parameter; `read` yields its value, or refuses it. */
-const parameter = <T>(read: (given: string, context: z.RefinementCtx) => T) =>
+const optional = <T>(read: (given: string, context: z.RefinementCtx) => T) =>
   text()
     .optional()
     .transform((given, context) => (given === undefined || given.trim() === '' ? undefined : read(given, context)));
@@ -36,27 +36,27 @@ const readGuid = (given: string, context: z.RefinementCtx) => {
 };
 
 /** A GUID in a path, in any case; lower-case from here on. */
-export const guid = () => text().transform(readGuid).meta({ format: 'uuid' });
+const guid = () => text().transform(readGuid).meta({ format: 'uuid' });
 
-export const optionalGuid = () => parameter(readGuid).meta({ format: 'uuid' });
+const optionalGuid = () => optional(readGuid).meta({ format: 'uuid' });
 
 function readWholeNumber(given: string, min: number, max = MAX_WHOLE_NUMBER): number | undefined {
   const value = /^\d{1,10}$/.test(given) ? Number(given) : Number.NaN;
   return value >= min && value <= max ? value : undefined;
 }
 
-export const wholeNumber = (range: { min: number; max?: number; fallback: number }) => {
+const wholeNumber = (range: { min: number; max?: number; fallback: number }) => {
   const { min, max = MAX_WHOLE_NUMBER, fallback } = range;
   const accepted = max === MAX_WHOLE_NUMBER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`;
-  return parameter((given, context) => {
+  return optional((given, context) => {
     return readWholeNumber(given, min, max) ?? refuse(context, given, accepted);
   })
     .transform((value) => value ?? fallback)
     .meta({ type: 'integer', minimum: min, maximum: max, description: `${fallback} by default.` });
 };
 
-export const flag = () =>
-  parameter((given, context) => {
+const flag = () =>
+  optional((given, context) => {
     const word = given.toLowerCase();
     if (word === 'true' || word === '1') return true;
     if (word === 'false' || word === '0') return false;
@@ -66,35 +66,35 @@ export const flag = () =>
     .meta({ type: 'boolean', description: 'false by default.' });
 
 /** One of a closed list of names, in any case. */
-export const oneOf = <Name extends string>(names: readonly Name[]) =>
-  parameter(
+const oneOf = <Name extends string>(names: readonly Name[]) =>
+  optional(
     (given, context) =>
       names.find((name) => name.toLowerCase() === given.toLowerCase()) ??
       refuse(context, given, `one of ${names.join(', ')}`),
   ).meta({ enum: [...names] });
 
 /** A number from 1 that may be left out. */
-export const optionalNumber = () =>
-  parameter((given, context) => readWholeNumber(given, 1) ?? refuse(context, given, 'a whole number from 1')).meta({
+const optionalNumber = () =>
+  optional((given, context) => readWholeNumber(given, 1) ?? refuse(context, given, 'a whole number from 1')).meta({
     type: 'integer',
     minimum: 1,
     maximum: MAX_WHOLE_NUMBER,
   });
 
 /** A number in a path, from 1. */
-export const positiveNumber = () =>
+const positiveNumber = () =>
   text()
     .transform((given, context) => readWholeNumber(given, 1) ?? refuse(context, given, 'a whole number from 1'))
     .meta({ type: 'integer', minimum: 1, maximum: MAX_WHOLE_NUMBER });
 
 /** Free text of at most `maxLength` characters. */
-export const freeText = (maxLength: number) =>
-  parameter((given, context) =>
+const freeText = (maxLength: number) =>
+  optional((given, context) =>
     given.length <= maxLength ? given : refuse(context, given, `at most ${maxLength} characters`),
   ).meta({ maxLength });
 
 /** Free text that is required; the error says what `accepted` describes. */
-export const requiredText = (maxLength: number, accepted: string) => {
+const requiredText = (maxLength: number, accepted: string) => {
   const missing = `is missing; expected ${accepted}`;
   return z
     .string({ error: ({ input }) => (input === undefined ? missing : GIVEN_TWICE) })
@@ -108,18 +108,31 @@ export const requiredText = (maxLength: number, accepted: string) => {
 };
 
 /** A time as ISO 8601 with an offset, as milliseconds since the Unix epoch. */
-export const optionalTime = () =>
-  parameter((given, context) => {
+const optionalTime = () =>
+  optional((given, context) => {
     const isTime = z.iso.datetime({ offset: true }).safeParse(given).success;
     return isTime ? Date.parse(given) : refuse(context, given, 'a time such as 2026-03-01T12:00:00Z');
   }).meta({ type: 'string', format: 'date-time' });
 
 /** How far back figures look. */
-export const lookBackHours = () => wholeNumber({ min: 1, max: 720, fallback: 24 });
+const lookBackHours = () => wholeNumber({ min: 1, max: 720, fallback: 24 });
+
+/** What a parameter of a path or a query may be. */
+export const parameter = {
+  guid,
+  optionalGuid,
+  wholeNumber,
+  positiveNumber,
+  optionalNumber,
+  flag,
+  oneOf,
+  freeText,
+  requiredText,
+  optionalTime,
+  lookBackHours,
+};
 
 export const ID_PARAMS = z.object({ id: guid() });
-
-export const NO_QUERY = z.strictObject({});
 
 export const PAGING = {
   skip: wholeNumber({ min: 0, fallback: 0 }),

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { errorSchema } from './answer.ts';
-import { NO_QUERY } from './input.ts';
 import type { Tag } from './openapi.ts';
 
 /** What one guarded operation takes and answers; what holds for all of them is added by `route`. */
@@ -21,7 +20,14 @@ interface Operation {
   readonly refusalShapes?: Readonly<Partial<Record<Refusal, z.ZodType>>>;
 }
 
-type TextAnswer = ReturnType<typeof textAnswer>;
+/** A 200 that is text of a type of its own. */
+interface TextAnswer {
+  readonly description: 'OK';
+  readonly content: { readonly [contentType: string]: { readonly schema: z.ZodString } };
+}
+
+const NO_QUERY = z.strictObject({});
+
 type Refusal = 400 | 401 | 403 | 404 | 409 | 413 | 415 | 503;
 type RefusalShapes<O extends Operation> = O['refusalShapes'] extends object ? O['refusalShapes'] : object;
 
@@ -56,9 +62,3 @@ export function route<const O extends Operation>(tag: Tag, operation: O): RouteO
   // The compiler cannot follow the optional parts of a type parameter; Fastify reads the types of the handler from here.
   return { schema } as unknown as RouteOptions<O>;
 }
-
-/** A 200 that is text of a type of its own. */
-export const textAnswer = (contentType: string) => ({
-  description: 'OK',
-  content: { [contentType]: { schema: z.string() } },
-});

@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type AttentionItem, attentionTo, type Situation } from '../../src/dashboard/api/attention.ts';
+import { attentionTo } from '../../src/dashboard/api/attention.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 const HOUR_MS = 3_600_000;
+type Situation = Parameters<typeof attentionTo>[0];
+type AttentionItem = ReturnType<typeof attentionTo>[number];
+
 const slots: Situation['slots'] = { running: 64, alone: null, waits: [], concurrency: 64 };
 const calm: Situation = { now: NOW, flows: [], triggers: [], schedules: [], ended: [], deliveries: [], slots };
 const wait = { flowId: ORDERS_ID, limit: null, count: 40, isMore: false, oldestDueAt: NOW - 42_000 };

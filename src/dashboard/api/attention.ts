@@ -11,7 +11,7 @@ import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 
 /** Something that an operator should look at, and where. */
-export interface AttentionItem {
+interface AttentionItem {
   /** Names the rule; stable, for machines. */
   readonly kind: AttentionKind;
   readonly severity: 'error' | 'warning' | 'info';
@@ -48,7 +48,7 @@ export const attentionSchema = z
   .meta({ id: 'Attention' });
 
 /** What the rules judge, read at one instant. */
-export interface Situation {
+interface Situation {
   readonly now: number;
   readonly flows: readonly DeployedFlow[];
   readonly triggers: readonly PreparedTrigger[];

@@ -3,8 +3,8 @@ import { HttpError } from '../../errors.ts';
 import { type DeliveryRecord, REASON_CODES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
-import { id, integer, isoTime, listOf, time, toList } from '../answer.ts';
-import { flag, freeText, oneOf, optionalGuid, PAGING } from '../input.ts';
+import { field, isoTime, listOf, toList } from '../answer.ts';
+import { PAGING, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 
@@ -15,38 +15,38 @@ export const reasonSchema = z.enum(REASON_CODES);
 
 export const deliverySchema = z
   .object({
-    id: id(),
-    flowId: id().nullable(),
+    id: field.id(),
+    flowId: field.id().nullable(),
     triggerKey: z.string().nullable(),
-    receivedAt: time(),
+    receivedAt: field.time(),
     clientIp: z.string(),
     mode: z.enum(ENFORCEMENT_MODES),
     scheme: z.string().nullable(),
     rejected: z.boolean().describe('A gate failed, or the delivery was refused.'),
     enforced: z.boolean().describe('The answer was a 4xx.'),
-    statusCode: integer(),
+    statusCode: field.integer(),
     reason: reasonSchema.nullable(),
     violations: z.array(reasonSchema),
     detail: z.string().nullable(),
-    bodyBytes: integer(),
+    bodyBytes: field.integer(),
     body: z.string().nullable().describe('At most 64 KiB; null if none was read.'),
     bodyEncoding: z.enum(['utf8', 'base64']).nullable(),
     bodyTruncated: z.boolean(),
     headers: z.record(z.string(), z.string()).describe('Values of headers that may hold a credential redacted.'),
     processingMs: z.number(),
-    runId: id().nullable(),
+    runId: field.id().nullable(),
     usedPreviousKey: z.boolean(),
   })
   .meta({ id: 'Delivery' });
 
 const recentQuery = z.strictObject({
-  flowId: optionalGuid(),
-  reason: oneOf(reasonSchema.options).meta({
+  flowId: parameter.optionalGuid(),
+  reason: parameter.oneOf(reasonSchema.options).meta({
     description: 'The first gate that failed, or why the delivery was refused.',
   }),
-  rejectedOnly: flag().meta({ description: 'A gate failed, or the delivery was refused. false by default.' }),
-  acceptedOnly: flag().meta({ description: 'All others. false by default.' }),
-  search: freeText(200).meta({
+  rejectedOnly: parameter.flag().meta({ description: 'A gate failed, or the delivery was refused. false by default.' }),
+  acceptedOnly: parameter.flag().meta({ description: 'All others. false by default.' }),
+  search: parameter.freeText(200).meta({
     description:
       'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
   }),

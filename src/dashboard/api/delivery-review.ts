@@ -5,8 +5,8 @@ import { type DeliveryRecord, GATE_OUTCOMES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
 import type { Readiness } from '../../review/readiness.ts';
 import type { DeliveryReview } from '../../review/review.ts';
-import { id, integer, isoTimeOrNull, json, time, unknownId } from '../answer.ts';
-import { documentedBody, guid, lookBackHours, optionalGuid, parseJsonBody } from '../input.ts';
+import { field, isoTimeOrNull, unknownId } from '../answer.ts';
+import { documentedBody, parameter, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { deliverySchema, deliveryView, reasonSchema } from './deliveries.ts';
@@ -18,70 +18,78 @@ const gateResultSchema = z.object({
   outcome: z.enum(GATE_OUTCOMES),
   reason: reasonSchema.nullable(),
   detail: z.string().nullable(),
-  facts: z.record(z.string(), json()),
-  configured: z.record(z.string(), json()).nullable().describe('Fields of the trigger in force.'),
+  facts: z.record(z.string(), field.json()),
+  configured: z.record(z.string(), field.json()).nullable().describe('Fields of the trigger in force.'),
 });
 
 const advice = {
   story: z.array(gateResultSchema).describe('The result of each gate, in pipeline order.'),
   hints: z.array(z.string()).describe('Advice, judged by the stored bytes and the trigger in force.'),
   signature: z
-    .record(z.string(), json())
+    .record(z.string(), field.json())
     .nullable()
     .describe(
       'What the trigger in force signs and compares; keys appear as a fingerprint that changes with each process.',
     ),
 };
 
-export const deliveryDetailSchema = deliverySchema
-  .extend({ ...advice, redeliveredFrom: id().nullable(), redeliveredAs: id().nullable() })
+const deliveryDetailSchema = deliverySchema
+  .extend({ ...advice, redeliveredFrom: field.id().nullable(), redeliveredAs: field.id().nullable() })
   .meta({ id: 'DeliveryDetail' });
 
-export const dryRunSchema = z
+const dryRunSchema = z
   .object({
-    flowId: id(),
+    flowId: field.id(),
     triggerKey: z.string(),
     mode: modeSchema,
-    statusCode: integer().describe('The status that would be answered.'),
+    statusCode: field.integer().describe('The status that would be answered.'),
     reason: reasonSchema.nullable(),
     violations: z.array(reasonSchema),
     ...advice,
   })
   .meta({ id: 'Rehearsal' });
 
-export const redeliverySchema = z
+const redeliverySchema = z
   .object({
-    redeliveredFrom: id(),
+    redeliveredFrom: field.id(),
     outcome: z.enum(['accepted', 'would be accepted', 'accepted before', 'refused', 'not possible']),
     reason: reasonSchema.nullable(),
     message: z.string(),
-    deliveryId: id().nullable(),
-    runId: id().nullable(),
+    deliveryId: field.id().nullable(),
+    runId: field.id().nullable(),
   })
   .meta({ id: 'Redelivery' });
 
-export const readinessSchema = z
+const readinessSchema = z
   .object({
-    flowId: id(),
+    flowId: field.id(),
     flowName: z.string(),
     triggerKey: z.string(),
     mode: modeSchema,
-    watchedSince: time().nullable(),
-    total: integer(),
-    clean: integer(),
-    refused: integer(),
+    watchedSince: field.time().nullable(),
+    total: field.integer(),
+    clean: field.integer(),
+    refused: field.integer(),
     gates: z.array(
       z.object({
         gate: z.string(),
         isConfigured: z.boolean(),
-        refused: integer(),
-        reasons: z.array(z.object({ reason: reasonSchema, count: integer(), examples: z.array(id()) })),
+        refused: field.integer(),
+        reasons: z.array(z.object({ reason: reasonSchema, count: field.integer(), examples: z.array(field.id()) })),
       }),
     ),
     safeToEnforce: z.boolean(),
     reason: z.string(),
   })
   .meta({ id: 'Readiness' });
+
+/** What these operations answer. */
+export interface DeliveryReviewAnswers {
+  readonly DeliveryDetail: z.output<typeof deliveryDetailSchema>;
+  readonly DryRun: z.output<typeof dryRunSchema>;
+  readonly Redelivery: z.output<typeof redeliverySchema>;
+  readonly Readiness: z.output<typeof readinessSchema>;
+}
 
 const isoInstant = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 
@@ -107,7 +115,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     route('deliveries', {
       operationId: 'getDelivery',
       summary: 'One delivery with its body, the result of each gate, and advice',
-      params: z.object({ deliveryId: guid() }),
+      params: z.object({ deliveryId: parameter.guid() }),
       answer: deliveryDetailSchema,
       refusals: [404],
     }),
@@ -124,8 +132,8 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
       operationId: 'webhookReadiness',
       summary: 'What Enforce would have refused, by trigger and gate',
       query: z.strictObject({
-        flowId: optionalGuid(),
-        hours: lookBackHours(),
+        flowId: parameter.optionalGuid(),
+        hours: parameter.lookBackHours(),
       }),
       answer: z.array(readinessSchema),
     }),
@@ -171,7 +179,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
     route('deliveries', {
       operationId: 'redeliverDelivery',
       summary: 'Judges a refused delivery again, as of the time it came, and accepts it if it passes',
-      params: z.object({ deliveryId: guid() }),
+      params: z.object({ deliveryId: parameter.guid() }),
       body: documentedBody(oneBody, { force: true }),
       answer: redeliverySchema,
       refusals: [404],

@@ -3,21 +3,24 @@ import { z } from 'zod';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import { DEPLOY_ACTIONS, type DeployOutcome, type FindingClass } from '../../model/finding.ts';
-import { errorSchema, id, integer } from '../answer.ts';
-import { bodyText, documentedBody, flag, freeText, ID_PARAMS } from '../input.ts';
+import { errorSchema, field } from '../answer.ts';
+import { bodyText, documentedBody, ID_PARAMS, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-import { classSchema, findingSchema, findingView } from './revisions.ts';
+import { findingSchema, findingView } from './revisions.ts';
 
 const deployOutcomeSchema = z
   .object({
-    flowId: id(),
+    flowId: field.id(),
     name: z.string(),
     version: z.string(),
     action: z.enum(DEPLOY_ACTIONS),
-    class: classSchema.describe('The most severe class among the findings; safe if there are none.'),
-    revision: integer().nullable().describe('The revision in force afterwards; null if the flow is not deployed.'),
-    runsInFlight: integer(),
+    class: findingSchema.shape.class.describe('The most severe class among the findings; safe if there are none.'),
+    revision: field
+      .integer()
+      .nullable()
+      .describe('The revision in force afterwards; null if the flow is not deployed.'),
+    runsInFlight: field.integer(),
     findings: z.array(findingSchema).describe('The most severe first.'),
     refusal: z.string().nullable().describe('Why it was refused, and what to do.'),
     warning: z
@@ -53,7 +56,8 @@ const SHAPES =
 const ALLOWABLE = ['caution', 'breaking'] as const;
 
 const query = z.strictObject({
-  allow: freeText(40)
+  allow: parameter
+    .freeText(40)
     .transform((given, context): FindingClass[] =>
       (given ?? '').split(',').flatMap((part) => {
         const word = part.trim().toLowerCase();
@@ -71,17 +75,17 @@ const query = z.strictObject({
       description:
         'caution, breaking, or both separated by a comma: classes of findings that are deployed instead of refused.',
     }),
-  dryRun: flag().meta({ description: 'Only says what would happen; false by default.' }),
+  dryRun: parameter.flag().meta({ description: 'Only says what would happen; false by default.' }),
 });
 
 /** The fields that tell a manifest from other JSON. */
 const manifestShape = z.looseObject({
-  id: id().describe('The id in the address.'),
+  id: field.id().describe('The id in the address.'),
   name: z.string().optional(),
   version: z.string(),
   triggers: z.record(z.string(), z.unknown()).optional(),
-  timeoutSeconds: integer().optional(),
-  concurrency: integer().optional(),
+  timeoutSeconds: field.integer().optional(),
+  concurrency: field.integer().optional(),
   steps: z.record(z.string(), z.unknown()).optional().describe('As `sluice schema` describes them, like triggers.'),
 });
 
@@ -139,7 +143,7 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment }) => {
         summary: 'Deploys manifests together, so that a slug can move from one flow to another',
         description: `Refused flows stay as they are, all others change at once. If any manifest is invalid, nothing is deployed. ${SHAPES}`,
         query: query.extend({
-          wholeFolder: flag().meta({
+          wholeFolder: parameter.flag().meta({
             description:
               'The body has all flows there should be: a deployed flow without a manifest may be the old id of a new one.',
           }),

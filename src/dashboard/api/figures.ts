@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { BucketRange, RunBucket, RunCount } from '../../store/store.ts';
-import { id, integer, isoTime, time } from '../answer.ts';
-import { lookBackHours, oneOf, optionalGuid, optionalTime, wholeNumber } from '../input.ts';
+import { field, isoTime } from '../answer.ts';
+import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { reasonSchema } from './deliveries.ts';
@@ -14,54 +14,61 @@ const BUCKET_MS: Readonly<Record<Bucket, number>> = { hour: HOUR_MS, day: DAY_MS
 const MAX_BUCKETS = 1000;
 
 const runStatsSchema = z.object({
-  totalFlows: integer(),
-  activeRuns: integer(),
-  succeededToday: integer(),
-  failedToday: integer(),
-  cancelledToday: integer(),
+  totalFlows: field.integer(),
+  activeRuns: field.integer(),
+  succeededToday: field.integer(),
+  failedToday: field.integer(),
+  cancelledToday: field.integer(),
 });
 
-export const bucketSchema = z.object({
-  timestamp: time(),
-  total: integer(),
-  succeeded: integer(),
-  failed: integer(),
-  cancelled: integer(),
-  running: integer(),
+const bucketSchema = z.object({
+  timestamp: field.time(),
+  total: field.integer(),
+  succeeded: field.integer(),
+  failed: field.integer(),
+  cancelled: field.integer(),
+  running: field.integer(),
   p50DurationMs: z.number().nullable().describe('Accurate to five per cent.'),
   p95DurationMs: z.number().nullable().describe('Accurate to five per cent.'),
 });
 
 const runTimeseriesSchema = z.object({
   bucket: z.enum(BUCKETS),
-  since: time(),
-  until: time(),
-  flowId: id().nullable(),
+  since: field.time(),
+  until: field.time(),
+  flowId: field.id().nullable(),
   buckets: z.array(bucketSchema),
 });
 
-export const deliveryStatsSchema = z.object({
-  windowHours: integer(),
-  counts: z.partialRecord(reasonSchema, integer()),
-  accepted: integer(),
-  rejected: integer(),
-  total: integer(),
+const deliveryStatsSchema = z.object({
+  windowHours: field.integer(),
+  counts: z.partialRecord(reasonSchema, field.integer()),
+  accepted: field.integer(),
+  rejected: field.integer(),
+  total: field.integer(),
 });
 
-export const deliveryTimeseriesSchema = z.object({
+const deliveryTimeseriesSchema = z.object({
   bucket: z.enum(BUCKETS),
-  since: time(),
-  until: time(),
-  flowId: id().nullable(),
+  since: field.time(),
+  until: field.time(),
+  flowId: field.id().nullable(),
   buckets: z.array(
     z.object({
-      timestamp: time(),
-      accepted: integer().describe('No gate failed and the delivery was accepted.'),
-      rejected: integer().describe('A gate failed, or the delivery was refused.'),
-      total: integer(),
+      timestamp: field.time(),
+      accepted: field.integer().describe('No gate failed and the delivery was accepted.'),
+      rejected: field.integer().describe('A gate failed, or the delivery was refused.'),
+      total: field.integer(),
     }),
   ),
 });
+
+/** What these operations answer. */
+export interface FigureAnswers {
+  readonly RunBucket: z.output<typeof bucketSchema>;
+  readonly DeliveryStats: z.output<typeof deliveryStatsSchema>;
+  readonly DeliveryTimes: z.output<typeof deliveryTimeseriesSchema>;
+}
 
 /** Runs and deliveries in figures, from counters: an answer costs the same however many there were. */
 export const figureRoutes: ApiRoutes = (app, services) => {
@@ -100,12 +107,12 @@ const runTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
       operationId: 'runTimeseries',
       summary: 'Runs by the hour or day in which they started, including empty buckets',
       query: z.strictObject({
-        bucket: oneOf(BUCKETS),
-        hours: lookBackHours(),
-        days: wholeNumber({ min: 1, max: 365, fallback: 30 }),
-        since: optionalTime(),
-        until: optionalTime(),
-        flowId: optionalGuid(),
+        bucket: parameter.oneOf(BUCKETS),
+        hours: parameter.lookBackHours(),
+        days: parameter.wholeNumber({ min: 1, max: 365, fallback: 30 }),
+        since: parameter.optionalTime(),
+        until: parameter.optionalTime(),
+        flowId: parameter.optionalGuid(),
       }),
       answer: runTimeseriesSchema,
     }),
@@ -131,7 +138,7 @@ const deliveryStatsRoute: ApiRoutes = (app, { store, clock }) => {
     route('deliveries', {
       operationId: 'deliveryStats',
       summary: 'Counts by reason over the last hours',
-      query: z.strictObject({ hours: lookBackHours() }),
+      query: z.strictObject({ hours: parameter.lookBackHours() }),
       answer: deliveryStatsSchema,
     }),
     async ({ query }) => {
@@ -149,9 +156,9 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
       operationId: 'webhookTimeseries',
       summary: 'Deliveries by the hour or day, including empty buckets',
       query: z.strictObject({
-        bucket: oneOf(BUCKETS),
-        hours: lookBackHours(),
-        flowId: optionalGuid(),
+        bucket: parameter.oneOf(BUCKETS),
+        hours: parameter.lookBackHours(),
+        flowId: parameter.optionalGuid(),
       }),
       answer: deliveryTimeseriesSchema,
     }),

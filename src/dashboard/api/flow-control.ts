@@ -5,8 +5,8 @@ import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
-import { flowDisabled, id, integer, isoTime, isoTimeOrNull, outcomeSchema, time, unknownId } from '../answer.ts';
-import { documentedBody, freeText, guid, ID_PARAMS } from '../input.ts';
+import { field, flowDisabled, isoTime, isoTimeOrNull, outcomeSchema, unknownId } from '../answer.ts';
+import { documentedBody, ID_PARAMS, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { findFlow } from './flows.ts';
@@ -21,7 +21,7 @@ export const flowControlRoutes: ApiRoutes = (app, services) => {
 const JSON_TYPE = /^application\/([^\s;]+\+)?json\s*(;|$)/i;
 
 const startedSchema = z.object({
-  runId: id(),
+  runId: field.id(),
   duplicate: z.literal(true).optional().describe('The idempotency key was used before; runId is its first run.'),
 });
 
@@ -33,8 +33,8 @@ const triggerRoute: ApiRoutes = (app, services) => {
       operationId: 'triggerFlow',
       summary: 'Starts a run by hand',
       params: ID_PARAMS,
-      query: z.strictObject({ triggerKey: freeText(200) }),
-      headers: z.looseObject({ 'idempotency-key': freeText(255) }),
+      query: z.strictObject({ triggerKey: parameter.freeText(200) }),
+      headers: z.looseObject({ 'idempotency-key': parameter.freeText(255) }),
       body: documentedBody(z.unknown().describe('What the flow reads as trigger.body; null if there is none.'), {
         order: 7,
       }),
@@ -91,24 +91,24 @@ function joinedHeaders(request: FastifyRequest): Record<string, string> {
 
 export const drainSchema = z
   .object({
-    flowId: id(),
+    flowId: field.id(),
     flowName: z.string(),
     draining: z.boolean(),
-    since: time().nullable(),
+    since: field.time().nullable(),
     done: z.boolean().describe('No run is in flight and none can start: ready to deploy.'),
-    runsInFlight: integer(),
+    runsInFlight: field.integer(),
     runs: z
       .array(
         z.object({
-          id: id(),
-          revision: integer(),
+          id: field.id(),
+          revision: field.integer(),
           triggerKey: z.string(),
-          startedAt: time(),
+          startedAt: field.time(),
           steps: z.record(z.string(), z.object({ status: z.string(), waiting: z.boolean() })),
         }),
       )
       .describe('Runs in flight with the state of their steps, oldest first, at most 200.'),
-    held: integer().describe('Deliveries whose runs start when the drain ends.'),
+    held: field.integer().describe('Deliveries whose runs start when the drain ends.'),
   })
   .meta({ id: 'Drain' });
 
@@ -166,7 +166,7 @@ const learnedKeyRoute: ApiRoutes = (app, services) => {
     route('flows', {
       operationId: 'forgetLearnedKey',
       summary: 'Forgets the key that a trigger learnt; the sender of the next handshake sets the new one',
-      params: z.object({ id: guid(), triggerKey: z.string().describe('Key of a webhook trigger.') }),
+      params: z.object({ id: parameter.guid(), triggerKey: z.string().describe('Key of a webhook trigger.') }),
       answer: outcomeSchema,
       refusals: [404],
     }),

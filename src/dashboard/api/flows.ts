@@ -8,7 +8,7 @@ import type { RunCount } from '../../store/store.ts';
 import { stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
-import { id, integer, isoTime, isoTimeOrNull, json, listOf, time, toList, unknownId } from '../answer.ts';
+import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
 import { ID_PARAMS, PAGING } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices } from '../services.ts';
@@ -43,29 +43,30 @@ const triggerSchema = z.object({
 });
 
 const runCountsSchema = z.object({
-  running: integer().describe('In flight now.'),
-  since: time().describe(
-    'The counts below are of runs that ended since then: the last 24 hours, rounded up to a whole hour.',
-  ),
-  succeeded: integer(),
-  failed: integer().describe('Includes runs that timed out.'),
-  cancelled: integer(),
-  skipped: integer(),
+  running: field.integer().describe('In flight now.'),
+  since: field
+    .time()
+    .describe('The counts below are of runs that ended since then: the last 24 hours, rounded up to a whole hour.'),
+  succeeded: field.integer(),
+  failed: field.integer().describe('Includes runs that timed out.'),
+  cancelled: field.integer(),
+  skipped: field.integer(),
 });
 
-export const flowSchema = z
+const flowSchema = z
   .object({
-    id: id(),
+    id: field.id(),
     name: z.string(),
     version: z.string(),
-    revision: integer(),
+    revision: field.integer(),
     isEnabled: z.boolean(),
-    createdAt: time(),
-    updatedAt: time(),
-    drainingSince: time()
+    createdAt: field.time(),
+    updatedAt: field.time(),
+    drainingSince: field
+      .time()
       .nullable()
       .describe('When the flow stopped starting runs so that it can be changed; null if it is not being drained.'),
-    held: integer().describe('Accepted deliveries whose runs start once the flow is enabled or resumed.'),
+    held: field.integer().describe('Accepted deliveries whose runs start once the flow is enabled or resumed.'),
     triggers: z
       .array(triggerSchema)
       .describe('In manifest order; only webhooks have slug, url, scheme, grade, mode and sendCommand.'),
@@ -73,9 +74,15 @@ export const flowSchema = z
   })
   .meta({ id: 'Flow' });
 
-export const flowDetailSchema = flowSchema
-  .extend({ manifest: json().describe('The deployed revision, secrets masked.') })
+const flowDetailSchema = flowSchema
+  .extend({ manifest: field.json().describe('The deployed revision, secrets masked.') })
   .meta({ id: 'FlowDetail' });
+
+/** What these operations answer. */
+export interface FlowAnswers {
+  readonly Flow: z.output<typeof flowSchema>;
+  readonly FlowDetail: z.output<typeof flowDetailSchema>;
+}
 
 /** Deployed flows; switching them on and off. */
 export const flowRoutes: ApiRoutes = (app, services) => {

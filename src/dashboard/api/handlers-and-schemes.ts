@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { GRADES } from '../../webhooks/schemes/spec.ts';
-import { json } from '../answer.ts';
+import { field } from '../answer.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 
 const handlerSchema = z
   .object({
     type: z.string(),
-    inputs: json().describe('JSON Schema of the inputs.'),
+    inputs: field.json().describe('JSON Schema of the inputs.'),
     secretInputs: z.array(z.string()).describe('Inputs that may be env: or file: references; * means any key.'),
   })
   .meta({ id: 'Handler' });

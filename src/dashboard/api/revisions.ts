@@ -5,20 +5,20 @@ import { shownSnapshot } from '../../manifest/secrets.ts';
 import { FINDING_CLASSES, type Finding } from '../../model/finding.ts';
 import { MANIFEST_SOURCES } from '../../model/manifest.ts';
 import type { RevisionRecord, RevisionSummary } from '../../store/store.ts';
-import { id, integer, isoTime, json, listOf, time, toList, unknownId } from '../answer.ts';
-import { guid, ID_PARAMS, PAGING, positiveNumber } from '../input.ts';
+import { field, isoTime, listOf, toList, unknownId } from '../answer.ts';
+import { ID_PARAMS, PAGING, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 
-export const classSchema = z.enum(FINDING_CLASSES);
+const classSchema = z.enum(FINDING_CLASSES);
 
 export const findingSchema = z
   .object({
     rule: z.string(),
     class: classSchema,
     path: z.string(),
-    before: json().optional(),
-    after: json().optional(),
+    before: field.json().optional(),
+    after: field.json().optional(),
     message: z.string(),
     consequence: z.string(),
     advice: z.string().optional(),
@@ -27,61 +27,67 @@ export const findingSchema = z
       .object({
         title: z.string(),
         steps: z.array(z.string()),
-        patch: json().optional().describe('A JSON merge patch (RFC 7396) onto the new manifest.'),
+        patch: field.json().optional().describe('A JSON merge patch (RFC 7396) onto the new manifest.'),
         removableFrom: z.string().optional(),
       })
       .optional(),
   })
   .meta({ id: 'Finding' });
 
-export const revisionSchema = z
+const revisionSchema = z
   .object({
-    flowId: id(),
-    revision: integer(),
+    flowId: field.id(),
+    revision: field.integer(),
     version: z.string(),
     hash: z.string().describe('SHA-256 of the manifest with its secrets masked.'),
-    createdAt: time(),
+    createdAt: field.time(),
     source: z
       .enum(MANIFEST_SOURCES)
       .nullable()
       .describe('Where the manifest came from; null if an early release deployed it.'),
     findings: z.array(findingSchema).describe('Differences from the previous revision.'),
     overrides: z.array(classSchema).describe('Classes of findings that would have been refused and were allowed.'),
-    runs: integer().describe('Kept runs that follow it; 10000 means that many or more.'),
-    runsInFlight: integer(),
+    runs: field.integer().describe('Kept runs that follow it; 10000 means that many or more.'),
+    runsInFlight: field.integer(),
   })
   .meta({ id: 'Revision' });
 
 const oneSchema = z
   .object({
-    flowId: id(),
-    revision: integer(),
+    flowId: field.id(),
+    revision: field.integer(),
     version: z.string(),
     hash: z.string(),
-    createdAt: time(),
+    createdAt: field.time(),
     source: z
       .enum(MANIFEST_SOURCES)
       .nullable()
       .describe('Where the manifest came from; null if an early release deployed it.'),
-    manifest: json().describe('Secrets masked.'),
+    manifest: field.json().describe('Secrets masked.'),
   })
   .meta({ id: 'RevisionDetail' });
 
-export const diffSchema = z
+const diffSchema = z
   .object({
-    flowId: id(),
-    from: integer(),
-    to: integer(),
+    flowId: field.id(),
+    from: field.integer(),
+    to: field.integer(),
     differences: z.array(
       z.object({
         path: z.string(),
         kind: z.enum(['added', 'removed', 'changed']),
-        before: json().optional(),
-        after: json().optional(),
+        before: field.json().optional(),
+        after: field.json().optional(),
       }),
     ),
   })
   .meta({ id: 'RevisionDiff' });
+
+/** What these operations answer. */
+export interface RevisionAnswers {
+  readonly Revision: z.output<typeof revisionSchema>;
+  readonly RevisionDiff: z.output<typeof diffSchema>;
+}
 
 /** The revisions of a flow. */
 export const revisionRoutes: ApiRoutes = (app, services) => {
@@ -107,7 +113,7 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
     route('flows', {
       operationId: 'getRevision',
       summary: 'One revision with its manifest',
-      params: z.object({ id: guid(), revision: positiveNumber() }),
+      params: z.object({ id: parameter.guid(), revision: parameter.positiveNumber() }),
       answer: oneSchema,
       refusals: [404],
     }),
@@ -123,9 +129,9 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
       operationId: 'diffRevisions',
       summary: 'Where two revisions differ',
       params: z.object({
-        id: guid(),
-        from: positiveNumber().describe('Revision to start from.'),
-        to: positiveNumber().describe('Revision to compare it with.'),
+        id: parameter.guid(),
+        from: parameter.positiveNumber().describe('Revision to start from.'),
+        to: parameter.positiveNumber().describe('Revision to compare it with.'),
       }),
       answer: diffSchema,
       refusals: [404],

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { SIGNAL_NAME } from '../../model/run.ts';
-import { flowDisabled, id, outcomeSchema, time, unknownId } from '../answer.ts';
-import { documentedBody, guid, ID_PARAMS, parseJsonBody, readJsonBody } from '../input.ts';
+import { field, flowDisabled, outcomeSchema, unknownId } from '../answer.ts';
+import { documentedBody, ID_PARAMS, parameter, parseJsonBody, readJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { STEP_PARAMS } from './steps.ts';
@@ -13,12 +13,12 @@ const cancelBody = z.strictObject({ reason: z.string().max(MAX_REASON_CHARACTERS
 
 const cancelSchema = outcomeSchema.extend({ accepted: z.boolean(), closedImmediately: z.boolean() });
 
-const rerunSchema = z.object({ runId: id(), sourceRunId: id() });
+const rerunSchema = z.object({ runId: field.id(), sourceRunId: field.id() });
 
 const signalSchema = z.object({
   delivered: z.boolean().describe('false if no step waits for the signal yet: it is kept for the first one that does.'),
   stepKey: z.string().nullable(),
-  deliveredAt: time(),
+  deliveredAt: field.time(),
 });
 
 /** Commands to a run. */
@@ -115,7 +115,7 @@ const signalRoute: ApiRoutes = (app, { control, clock }) => {
       operationId: 'sendSignal',
       summary: 'Sends a signal to a run; its JSON body is the output of the step that waits for it',
       params: z.object({
-        id: guid(),
+        id: parameter.guid(),
         name: z.string().regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"'),
       }),
       body: documentedBody(z.unknown().describe('Any JSON; null if there is none.'), { approved: true }),

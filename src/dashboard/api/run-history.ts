@@ -1,17 +1,17 @@
 import { z } from 'zod';
 import type { Run } from '../../model/run.ts';
 import type { RunDetail, SignalRecord, StepMoment, StepMoments } from '../../store/store.ts';
-import { id, integer, isoTime, isoTimeOrNull, time, unknownId } from '../answer.ts';
-import { ID_PARAMS, wholeNumber } from '../input.ts';
+import { field, isoTime, isoTimeOrNull, unknownId } from '../answer.ts';
+import { ID_PARAMS, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-import { runStatusSchema } from './runs.ts';
+import { runSchema } from './runs.ts';
 
-export const runEventSchema = z
+const runEventSchema = z
   .object({
-    sequence: integer(),
-    runId: id(),
-    timestamp: time(),
+    sequence: field.integer(),
+    runId: field.id(),
+    timestamp: field.time(),
     type: z.string(),
     stepKey: z.string().nullable(),
     message: z.string(),
@@ -19,17 +19,23 @@ export const runEventSchema = z
   .meta({ id: 'RunEvent' });
 
 const relativeSchema = z.object({
-  id: id(),
-  status: runStatusSchema,
-  startedAt: time(),
-  completedAt: time().nullable(),
+  id: field.id(),
+  status: runSchema.shape.status,
+  startedAt: field.time(),
+  completedAt: field.time().nullable(),
   flowName: z.string(),
 });
-export const lineageSchema = z.object({
-  runId: id(),
+const lineageSchema = z.object({
+  runId: field.id(),
   source: relativeSchema.nullable(),
   derived: z.array(relativeSchema),
 });
+
+/** What these operations answer. */
+export interface RunHistoryAnswers {
+  readonly RunEvent: z.output<typeof runEventSchema>;
+  readonly Lineage: z.output<typeof lineageSchema>;
+}
 
 /** A loop of the largest size makes hundreds of thousands of events. */
 const MAX_EVENTS = 10_000;
@@ -48,7 +54,7 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
       summary: 'What happened to a run, oldest first',
       params: ID_PARAMS,
       query: z.strictObject({
-        take: wholeNumber({ min: 1, max: MAX_EVENTS, fallback: MAX_EVENTS }).meta({
+        take: parameter.wholeNumber({ min: 1, max: MAX_EVENTS, fallback: MAX_EVENTS }).meta({
           description: `How many of the newest events; ${MAX_EVENTS} by default. The sequence of the first says how many came before.`,
         }),
       }),

@@ -1,69 +1,77 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { graphOfScope } from '../../flows/runtime-keys.ts';
-import type { Graph, StepDefinition } from '../../model/manifest.ts';
+import { type Graph, STEP_STATUSES, type StepDefinition } from '../../model/manifest.ts';
 import type { RunDetail, StepOutline } from '../../store/store.ts';
-import { integer, isoTime, isoTimeOrNull, json, time } from '../answer.ts';
-import { ID_PARAMS, oneOf, PAGING, requiredText } from '../input.ts';
+import { field, isoTime, isoTimeOrNull } from '../answer.ts';
+import { ID_PARAMS, PAGING, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { controlSchema, controlView, runSchema, runView } from './runs.ts';
-import {
-  findGraph,
-  MAX_KEY_CHARACTERS,
-  slotWaitMsSchema,
-  stepErrorSchema,
-  stepStatusSchema,
-  unreachedIn,
-} from './steps.ts';
+import { findGraph, MAX_KEY_CHARACTERS, stepSchema, unreachedIn } from './steps.ts';
 
 /** Iterations of one status that can be paged through; later ones are left out. */
 const MAX_FOUND = 10_000;
 
-export const stepOutlineSchema = z
+const stepOutlineSchema = z
   .object({
     stepKey: z.string(),
     stepType: z.string(),
-    status: stepStatusSchema,
-    error: stepErrorSchema.nullable(),
+    status: stepSchema.shape.status,
+    error: stepSchema.shape.error,
     skipReason: z.string().nullable(),
     signalName: z.string().nullable().describe('The signal that the step waits for.'),
-    dueAt: time().nullable(),
-    startedAt: time().nullable(),
-    completedAt: time().nullable(),
+    dueAt: field.time().nullable(),
+    startedAt: field.time().nullable(),
+    completedAt: field.time().nullable(),
     attempts: z.array(
-      z.object({
-        attempt: integer(),
-        status: stepStatusSchema,
-        slotWaitMs: slotWaitMsSchema,
-        startedAt: time(),
-        completedAt: time().nullable(),
+      stepSchema.shape.attempts.element.pick({
+        attempt: true,
+        status: true,
+        slotWaitMs: true,
+        startedAt: true,
+        completedAt: true,
       }),
     ),
   })
   .meta({ id: 'StepOutline' });
 
-export const outlineSchema = z.object({
+const outlineSchema = z.object({
   run: runSchema,
   control: controlSchema,
-  graph: json().describe('Steps by key: type, runAfter, and for a loop its concurrencyLimit and steps.'),
+  graph: field.json().describe('Steps by key: type, runAfter, and for a loop its concurrencyLimit and steps.'),
   steps: z
     .array(stepOutlineSchema)
     .describe('Steps outside of loops, in manifest order, including those not reached yet.'),
   loops: z
-    .array(z.object({ stepKey: z.string(), total: integer(), started: integer(), ended: integer(), failed: integer() }))
+    .array(
+      z.object({
+        stepKey: z.string(),
+        total: field.integer(),
+        started: field.integer(),
+        ended: field.integer(),
+        failed: field.integer(),
+      }),
+    )
     .describe('Loops that have begun, with their iterations.'),
   children: z
-    .array(z.object({ path: z.string(), status: stepStatusSchema, count: integer() }))
+    .array(z.object({ path: z.string(), status: stepSchema.shape.status, count: field.integer() }))
     .describe('Children of loops by their path in the graph, all iterations together.'),
 });
 
-export const iterationsSchema = z.object({
-  items: z.array(z.object({ index: integer(), steps: z.array(stepOutlineSchema) })),
-  total: integer().describe('Iterations that have begun, or that match.'),
-  skip: integer(),
-  take: integer(),
+const iterationsSchema = z.object({
+  items: z.array(z.object({ index: field.integer(), steps: z.array(stepOutlineSchema) })),
+  total: field.integer().describe('Iterations that have begun, or that match.'),
+  skip: field.integer(),
+  take: field.integer(),
 });
+
+/** What these operations answer. */
+export interface RunOutlineAnswers {
+  readonly StepOutline: z.output<typeof stepOutlineSchema>;
+  readonly RunOutline: z.output<typeof outlineSchema>;
+  readonly Iterations: z.output<typeof iterationsSchema>;
+}
 
 /** A run without its values, so that a run of any size can be drawn and watched; values are read step by step. */
 export const runOutlineRoutes: ApiRoutes = (app, services) => {
@@ -104,8 +112,10 @@ const iterationsRoute: ApiRoutes = (app, services) => {
       summary: 'Iterations of a loop with their steps, without inputs and outputs',
       params: ID_PARAMS,
       query: z.strictObject({
-        loop: requiredText(MAX_KEY_CHARACTERS, 'the key of a loop').describe('Key of the loop, such as lines.'),
-        status: oneOf(stepStatusSchema.options).describe('Only iterations with a step in this status.'),
+        loop: parameter
+          .requiredText(MAX_KEY_CHARACTERS, 'the key of a loop')
+          .describe('Key of the loop, such as lines.'),
+        status: parameter.oneOf(STEP_STATUSES).describe('Only iterations with a step in this status.'),
         skip: PAGING.skip,
         take: PAGING.take,
       }),

@@ -5,35 +5,33 @@ import { RUN_STATUSES, TRIGGER_TYPES } from '../../model/manifest.ts';
 import type { Run } from '../../model/run.ts';
 import type { RunDetail, Store } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
-import { id, integer, isoTime, isoTimeOrNull, json, listOf, time, toList } from '../answer.ts';
-import { freeText, ID_PARAMS, oneOf, optionalGuid, PAGING } from '../input.ts';
+import { field, isoTime, isoTimeOrNull, listOf, toList } from '../answer.ts';
+import { ID_PARAMS, PAGING, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { findGraph, findRun, MAX_STEPS, stepPage, stepSchema } from './steps.ts';
 
-export const runStatusSchema = z.enum(RUN_STATUSES);
-
 export const runSchema = z
   .object({
-    id: id(),
-    flowId: id(),
+    id: field.id(),
+    flowId: field.id(),
     flowName: z.string(),
     flowVersion: z.string(),
-    revision: integer(),
-    status: runStatusSchema,
+    revision: field.integer(),
+    status: z.enum(RUN_STATUSES),
     triggerKey: z.string(),
     triggerType: z.enum(TRIGGER_TYPES),
-    deliveryId: id().nullable(),
-    sourceRunId: id().nullable(),
-    startedAt: time(),
-    completedAt: time().nullable(),
+    deliveryId: field.id().nullable(),
+    sourceRunId: field.id().nullable(),
+    startedAt: field.time(),
+    completedAt: field.time().nullable(),
   })
   .meta({ id: 'Run' });
 
 export const triggerSchema = z.object({
-  triggerBody: json().describe(
-    'What expressions read as trigger.body: JSON, form fields, text, or { base64 } for other bytes.',
-  ),
+  triggerBody: field
+    .json()
+    .describe('What expressions read as trigger.body: JSON, form fields, text, or { base64 } for other bytes.'),
   triggerHeaders: z.record(z.string(), z.string()).describe('Values of headers that may hold a credential redacted.'),
 });
 
@@ -41,24 +39,24 @@ const runDetailSchema = runSchema
   .extend({
     ...triggerSchema.shape,
     steps: z.array(stepSchema).describe(`The first ${MAX_STEPS}; the others are at …/steps.`),
-    stepsTotal: integer(),
+    stepsTotal: field.integer(),
   })
   .meta({ id: 'RunDetail' });
 
 export const controlSchema = z.object({
-  runId: id(),
+  runId: field.id(),
   idempotencyKey: z.string().nullable(),
-  timeoutAt: time().nullable(),
+  timeoutAt: field.time().nullable(),
   cancelRequested: z.boolean(),
   cancelReason: z.string().nullable(),
-  cancelRequestedAt: time().nullable(),
-  timedOutAt: time().nullable(),
+  cancelRequestedAt: field.time().nullable(),
+  timedOutAt: field.time().nullable(),
 });
 
 const listQuery = z.strictObject({
-  flowId: optionalGuid(),
-  status: oneOf(runStatusSchema.options),
-  search: freeText(200).meta({
+  flowId: parameter.optionalGuid(),
+  status: parameter.oneOf(RUN_STATUSES),
+  search: parameter.freeText(200).meta({
     description:
       'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
   }),

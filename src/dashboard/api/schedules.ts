@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { triggerInputsSchemas } from '../../manifest/schema.ts';
-import { flowDisabled, id, isoTime, isoTimeOrNull, listOf, outcomeSchema, time, toList } from '../answer.ts';
-import { documentedBody, freeText, PAGING, parseJsonBody, requiredText, wholeNumber } from '../input.ts';
+import { field, flowDisabled, isoTime, isoTimeOrNull, listOf, outcomeSchema, toList } from '../answer.ts';
+import { documentedBody, PAGING, parameter, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
 
@@ -14,13 +14,13 @@ const cronBody = z.strictObject({ cronExpression: triggerInputsSchemas.cron.shap
 export const scheduleSchema = z
   .object({
     jobId: z.string(),
-    flowId: id(),
+    flowId: field.id(),
     flowName: z.string(),
     triggerKey: z.string(),
     cron: z.string().describe('In force: an operator’s change overrides the manifest.'),
     timeZone: z.string(),
-    nextExecution: time().nullable(),
-    lastExecution: time().nullable(),
+    nextExecution: field.time().nullable(),
+    lastExecution: field.time().nullable(),
     paused: z.boolean().describe('Also while the flow is drained.'),
     manifestCron: z.string().describe('The expression of the manifest; setting it undoes an operator’s change.'),
     changed: z.boolean().describe('An operator’s expression is in force.'),
@@ -31,7 +31,7 @@ export const scheduleSchema = z
 const previewSchema = z.object({
   cronExpression: z.string(),
   timeZone: z.string(),
-  nextExecutions: z.array(time()).describe('Fewer than requested if the expression has no more.'),
+  nextExecutions: z.array(field.time()).describe('Fewer than requested if the expression has no more.'),
 });
 
 /** Cron triggers: when they fire, and changes that survive a restart. */
@@ -90,7 +90,7 @@ const triggerRoute: ApiRoutes = (app, { scheduler }) => {
       operationId: 'triggerSchedule',
       summary: 'Starts a run of a cron trigger now; its next time does not change',
       params,
-      answer: outcomeSchema.extend({ runId: id() }),
+      answer: outcomeSchema.extend({ runId: field.id() }),
       refusals: [404],
     }),
     async (request) => {
@@ -129,11 +129,11 @@ const previewRoute: ApiRoutes = (app, { clock }) => {
       operationId: 'previewSchedule',
       summary: 'The next times at which a cron expression fires',
       query: z.strictObject({
-        cronExpression: requiredText(200, 'a cron expression such as 0 9 * * 1-5').meta({
+        cronExpression: parameter.requiredText(200, 'a cron expression such as 0 9 * * 1-5').meta({
           description: 'Five fields, or six with seconds first.',
         }),
-        timeZone: freeText(100).meta({ description: 'IANA time zone; UTC by default.' }),
-        count: wholeNumber({ min: 1, max: 100, fallback: 5 }),
+        timeZone: parameter.freeText(100).meta({ description: 'IANA time zone; UTC by default.' }),
+        count: parameter.wholeNumber({ min: 1, max: 100, fallback: 5 }),
       }),
       answer: previewSchema,
     }),

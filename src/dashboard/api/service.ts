@@ -2,8 +2,8 @@ import type { ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { LiveEvent } from '../../telemetry/events.ts';
 import { errorSchema } from '../answer.ts';
-import { optionalGuid } from '../input.ts';
-import { route, textAnswer } from '../route.ts';
+import { parameter } from '../input.ts';
+import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 
 /** For supervisors and load balancers; needs no credentials, because those have none. */
@@ -64,6 +64,11 @@ const metricsRoute: ApiRoutes = (app, { metrics: { registry } }) => {
   );
 };
 
+const textAnswer = (contentType: string) => ({
+  description: 'OK' as const,
+  content: { [contentType]: { schema: z.string() } },
+});
+
 const HEARTBEAT_MS = 15_000;
 /** A client that falls this far behind is disconnected; it may connect again. */
 const MAX_WAITING_BYTES = 1_048_576;
@@ -82,7 +87,7 @@ const eventStreamRoute: ApiRoutes = (app, { live }) => {
       ...route('service', {
         operationId: 'streamEvents',
         summary: 'Runs, steps and deliveries as they happen, as Server-Sent Events',
-        query: z.strictObject({ runId: optionalGuid() }),
+        query: z.strictObject({ runId: parameter.optionalGuid() }),
         answer: textAnswer('text/event-stream'),
       }), // A HEAD request would wait for an answer that never ends.
       exposeHeadRoute: false,

@@ -5,13 +5,13 @@ import { stepAt } from '../../flows/runtime-keys.ts';
 import { type Graph, STEP_STATUSES } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import type { RunDetail, StepView, Store, StoredText } from '../../store/store.ts';
-import { id, integer, isoTime, isoTimeOrNull, json, listOf, time, toList, unknownId } from '../answer.ts';
-import { ID_PARAMS, optionalNumber, PAGING, wholeNumber } from '../input.ts';
+import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
+import { ID_PARAMS, PAGING, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 
-export const stepStatusSchema = z.enum(STEP_STATUSES);
-export const stepErrorSchema = z.object({ code: z.string(), message: z.string(), retryable: z.boolean() });
+const stepStatusSchema = z.enum(STEP_STATUSES);
+const stepErrorSchema = z.object({ code: z.string(), message: z.string(), retryable: z.boolean() });
 
 const truncated = () =>
   z
@@ -19,38 +19,37 @@ const truncated = () =>
     .optional()
     .describe('Set if a value was too large for this answer: { truncated, length, preview } replaces it.');
 
-export const slotWaitMsSchema = integer()
-  .nullable()
-  .describe('How long the attempt was due before it got a slot; null if an earlier release started it.');
-
 const attemptSchema = z.object({
-  attempt: integer(),
+  attempt: field.integer(),
   status: stepStatusSchema,
-  input: json(),
-  output: json(),
+  input: field.json(),
+  output: field.json(),
   error: stepErrorSchema.nullable(),
-  slotWaitMs: slotWaitMsSchema,
-  startedAt: time(),
-  completedAt: time().nullable(),
+  slotWaitMs: field
+    .integer()
+    .nullable()
+    .describe('How long the attempt was due before it got a slot; null if an earlier release started it.'),
+  startedAt: field.time(),
+  completedAt: field.time().nullable(),
   truncated: truncated(),
 });
 
 export const stepSchema = z
   .object({
-    runId: id(),
+    runId: field.id(),
     stepKey: z.string(),
     stepType: z.string(),
     status: stepStatusSchema,
-    input: json().describe('Resolved inputs of the last attempt, secrets masked.'),
-    output: json(),
+    input: field.json().describe('Resolved inputs of the last attempt, secrets masked.'),
+    output: field.json(),
     error: stepErrorSchema.nullable(),
     skipReason: z.string().nullable(),
-    evaluationTrace: json(),
-    attemptCount: integer(),
+    evaluationTrace: field.json(),
+    attemptCount: field.integer(),
     attempts: z.array(attemptSchema),
-    dueAt: time().nullable(),
-    startedAt: time().nullable(),
-    completedAt: time().nullable(),
+    dueAt: field.time().nullable(),
+    startedAt: field.time().nullable(),
+    completedAt: field.time().nullable(),
     truncated: truncated(),
   })
   .meta({ id: 'Step' });
@@ -75,7 +74,7 @@ export const stepRoutes: ApiRoutes = (app, services) => {
       params: ID_PARAMS,
       query: z.strictObject({
         skip: PAGING.skip,
-        take: wholeNumber({ min: 1, max: MAX_STEPS, fallback: MAX_STEPS }),
+        take: parameter.wholeNumber({ min: 1, max: MAX_STEPS, fallback: MAX_STEPS }),
         includeTotal: PAGING.includeTotal,
       }),
       answer: listOf(stepSchema),
@@ -130,9 +129,9 @@ const valueRoutes: ApiRoutes = (app, services) => {
             : 'The whole output of a step; null if it has none',
         params: STEP_PARAMS,
         query: z.strictObject({
-          attempt: optionalNumber().describe('Reads the value of this attempt; by default that of the step.'),
+          attempt: parameter.optionalNumber().describe('Reads the value of this attempt; by default that of the step.'),
         }),
-        answer: json(),
+        answer: field.json(),
         refusals: [404],
       }),
       async (request, reply) => {

@@ -49,7 +49,7 @@ function fields(
   return ['{', ...lines, `${indent}}`].join('\n');
 }
 
-export function scalar({ type, format, const: constant, enum: names, minimum, maximum, maxLength }: Schema): string {
+function scalar({ type, format, const: constant, enum: names, minimum, maximum, maxLength }: Schema): string {
   if (constant !== undefined) return JSON.stringify(constant);
   if (names !== undefined) {
     const shown = names.slice(0, SHORT_LIST).map((name) => JSON.stringify(name));

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { type ApiRoutes, baseUrlOf } from '../services.ts';
 import { type CurlContext, curlOf, examplesOf, login } from './curl.ts';
-import { outline, type Schema, scalar } from './outline.ts';
+import { outline, type Schema } from './outline.ts';
 
 /** The OpenAPI document of this API, for machines and for people. */
 export const docsRoutes: ApiRoutes = (app, services) => {
@@ -141,7 +141,7 @@ function parametersHtml(parameters: Described['operation']['parameters']): strin
   const inOrder = parameters.toSorted((a, b) => Number(b.in === 'path') - Number(a.in === 'path'));
   const rows = inOrder.map(({ name, in: place, schema, description, required }) => {
     const where = place === 'path' ? 'in the path' : place === 'header' ? 'header' : required ? 'required' : '';
-    const accepted = schema.enum === undefined ? scalar(schema) : schema.enum.join(', ');
+    const accepted = schema.enum === undefined ? outline(schema, {}) : schema.enum.join(', ');
     return `<tr><td><code>${escapeHtml(name)}</code></td><td>${where}</td><td>${escapeHtml(accepted)}</td><td>${escapeHtml(description)}</td></tr>`;
   });
   return `<h4>Parameters</h4><table><thead><tr><th>Name</th><th></th><th>Accepts</th><th></th></tr></thead>${rows.join('')}</table>`;

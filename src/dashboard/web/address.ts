@@ -1,4 +1,4 @@
-import type { Flow } from './api-types.ts';
+import type { Api } from './api-types.ts';
 
 /*
  * What the address of the page says: which screen is shown, and what its lists are filtered by. Pure: the browser's own
@@ -129,7 +129,10 @@ export function isNarrowed(query: URLSearchParams, list: 'deliveries' | 'runs'):
 }
 
 /** Whether a flow has the text in its name, its id or a slug. */
-export function flowMatches({ name, id, triggers }: Pick<Flow, 'name' | 'id' | 'triggers'>, text: string): boolean {
+export function flowMatches(
+  { name, id, triggers }: Pick<Api['Flow'], 'name' | 'id' | 'triggers'>,
+  text: string,
+): boolean {
   const wanted = text.trim().toLowerCase();
   return [name, id, ...triggers.map(({ slug }) => slug ?? '')].some((each) => each.toLowerCase().includes(wanted));
 }

@@ -1,4 +1,4 @@
-import type { Delivery, Finding, Reason, Redelivery, RunEvent, RunStatus, StepStatus } from './api-types.ts';
+import type { Api } from './api-types.ts';
 
 /*
  * How each name of the API is shown: its tone, its picture and its words. Pure, so that the words are tested without a
@@ -15,7 +15,7 @@ export interface Look {
 
 type LookRow = readonly [Tone, IconName, string];
 
-export const STATUSES: Readonly<Record<RunStatus | StepStatus, LookRow>> = {
+export const STATUSES: Readonly<Record<Api['Run']['status'] | Api['Step']['status'], LookRow>> = {
   Pending: ['quiet', 'pending', 'Pending'],
   Running: ['busy', 'spinner', 'Running'],
   Succeeded: ['good', 'check', 'Succeeded'],
@@ -27,12 +27,12 @@ export const STATUSES: Readonly<Record<RunStatus | StepStatus, LookRow>> = {
 
 /** What a picture says of one step of a run. */
 export interface StepMark extends Look {
-  readonly status: StepStatus;
+  readonly status: Api['Step']['status'];
   /** Beside it, such as how far a loop has come. */
   readonly note?: string | undefined;
 }
 
-export type JudgedDelivery = Pick<Delivery, 'rejected' | 'mode' | 'statusCode' | 'reason'>;
+export type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'mode' | 'statusCode' | 'reason'>;
 
 /** What became of a delivery. One that a gate refused and that was let in anyway is neither good nor bad. */
 export function deliveryLook({
@@ -69,7 +69,7 @@ interface EventLook extends Look {
   readonly detail: string | null;
 }
 
-export function eventLook({ type, message }: Pick<RunEvent, 'type' | 'message'>): EventLook {
+export function eventLook({ type, message }: Pick<Api['RunEvent'], 'type' | 'message'>): EventLook {
   const [tone, icon, text] = ownOf(EVENTS, type) ?? ['quiet', 'info', type];
   return { tone, icon, text, detail: message === 'Attempt 1' ? null : message.replace(/^Attempt 1: /, '') };
 }
@@ -79,7 +79,7 @@ function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Val
 }
 
 /** What a redelivery did, or would do. */
-export const REDELIVERIES: Readonly<Record<Redelivery['outcome'], LookRow>> = {
+export const REDELIVERIES: Readonly<Record<Api['Redelivery']['outcome'], LookRow>> = {
   accepted: ['good', 'check', 'Accepted'],
   'would be accepted': ['good', 'check', 'Would be accepted'],
   'accepted before': ['quiet', 'replay', 'Accepted before'],
@@ -87,19 +87,19 @@ export const REDELIVERIES: Readonly<Record<Redelivery['outcome'], LookRow>> = {
   'not possible': ['quiet', 'off', 'Not possible'],
 };
 
-export const FINDINGS: Readonly<Record<Finding['class'], LookRow>> = {
+export const FINDINGS: Readonly<Record<Api['Finding']['class'], LookRow>> = {
   safe: ['good', 'check', 'Safe'],
   caution: ['warn', 'warn', 'Caution'],
   breaking: ['bad', 'cross', 'Breaking'],
 };
 
-export function gravestOf(findings: readonly Finding[]): Finding['class'] {
+export function gravestOf(findings: readonly Api['Finding'][]): Api['Finding']['class'] {
   const order = ['breaking', 'caution', 'safe'] as const;
   return order.find((name) => findings.some((finding) => finding.class === name)) ?? 'safe';
 }
 
 /** Every reason, in pipeline order, and what it means to an operator. */
-export const REASONS: Readonly<Record<Reason, string>> = {
+export const REASONS: Readonly<Record<NonNullable<Api['Delivery']['reason']>, string>> = {
   body_too_large: 'The body is larger than the cap.',
   unknown_flow: 'No webhook has this address.',
   flow_disabled: 'The flow is disabled.',

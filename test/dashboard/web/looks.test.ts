@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Finding } from '../../../src/dashboard/web/api-types.ts';
+import type { Api } from '../../../src/dashboard/web/api-types.ts';
 import {
   deliveryLook,
   eventLook,
@@ -65,13 +65,14 @@ describe('the name of a gate', () => {
 });
 
 describe('the gravest of findings', () => {
-  const findings = (...classes: Finding['class'][]) => classes.map((name) => ({ class: name }) as Finding);
+  const findings = (...classes: Api['Finding']['class'][]) =>
+    classes.map((name) => ({ class: name }) as Api['Finding']);
   it.each([
     [[], 'safe'],
     [['safe', 'safe'], 'safe'],
     [['safe', 'caution', 'safe'], 'caution'],
     [['caution', 'breaking', 'safe'], 'breaking'],
-  ] as [Finding['class'][], Finding['class']][])('%j is %s', (classes, gravest) => {
+  ] as [Api['Finding']['class'][], Api['Finding']['class']][])('%j is %s', (classes, gravest) => {
     expect(gravestOf(findings(...classes))).toBe(gravest);
   });
 });

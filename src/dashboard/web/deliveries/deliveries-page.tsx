@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { deliveriesPath, isNarrowed, ROWS, skipOf } from '../address.ts';
-import type { Delivery, Flow, PageOf } from '../api-types.ts';
+import type { Api, PageOf } from '../api-types.ts';
 import { bytes, shortId, words } from '../format.ts';
 import { type Column, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page } from '../kit/page.tsx';
@@ -14,7 +14,7 @@ import { RedeliverMany } from './redeliver.tsx';
 /** Every delivery that was kept, by what the address asks for. */
 export function DeliveriesPage() {
   const [query] = useQuery();
-  const flows = useResource<readonly Flow[]>('/flows?take=500');
+  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
   const [isRedelivering, setRedelivering] = useState(false);
   return (
     <Page
@@ -45,7 +45,7 @@ export function DeliveriesPage() {
   );
 }
 
-function Filters({ flows }: { flows: readonly Flow[] }) {
+function Filters({ flows }: { flows: readonly Api['Flow'][] }) {
   return (
     <search class="filters">
       <SearchFilter label="Search id, address or detail" />
@@ -75,10 +75,10 @@ function Filters({ flows }: { flows: readonly Flow[] }) {
   );
 }
 
-function DeliveryList({ flows }: { flows: readonly Flow[] }) {
+function DeliveryList({ flows }: { flows: readonly Api['Flow'][] }) {
   const [query] = useQuery();
   const skip = skipOf(query);
-  const deliveries = useResource<PageOf<Delivery>>(deliveriesPath(query), {
+  const deliveries = useResource<PageOf<Api['Delivery']>>(deliveriesPath(query), {
     refreshOn: ['delivery.received'],
     keepPrevious: true,
   });
@@ -122,14 +122,14 @@ function NoDeliveries() {
 }
 
 interface DeliveryTableProps {
-  readonly rows: readonly Delivery[];
-  readonly flows: readonly Flow[];
+  readonly rows: readonly Api['Delivery'][];
+  readonly flows: readonly Api['Flow'][];
   readonly isStale: boolean;
 }
 
 function DeliveryTable({ rows, flows, isStale }: DeliveryTableProps) {
   const names = new Map(flows.map(({ id, name }) => [id, name]));
-  const columns: readonly Column<Delivery>[] = [
+  const columns: readonly Column<Api['Delivery']>[] = [
     { name: 'Received', cell: ({ receivedAt }) => <Time at={receivedAt} withClock /> },
     { name: 'Outcome', cell: (delivery) => <DeliveryPill delivery={delivery} /> },
     { name: 'Reason', cell: ({ reason }) => <ReasonText reason={reason} /> },
@@ -152,7 +152,7 @@ function DeliveryTable({ rows, flows, isStale }: DeliveryTableProps) {
   );
 }
 
-function FlowCell({ delivery, names }: { delivery: Delivery; names: ReadonlyMap<string, string> }) {
+function FlowCell({ delivery, names }: { delivery: Api['Delivery']; names: ReadonlyMap<string, string> }) {
   const { flowId, triggerKey } = delivery;
   if (flowId === null) return <span class="muted">unknown</span>;
   return (
@@ -163,7 +163,7 @@ function FlowCell({ delivery, names }: { delivery: Delivery; names: ReadonlyMap<
   );
 }
 
-function RunCell({ runId }: Delivery) {
+function RunCell({ runId }: Api['Delivery']) {
   if (runId === null) return <span class="muted">–</span>;
   return (
     <a class="mono" href={`/flows/runs/${runId}`}>

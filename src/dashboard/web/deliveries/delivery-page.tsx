@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Params } from '../address.ts';
-import type { Delivery, DeliveryDetail, Flow } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { bytes, duration, shortId } from '../format.ts';
 import { parseJson } from '../json.ts';
 import { CopyButton } from '../kit/copy.tsx';
@@ -18,7 +18,7 @@ import { RedeliverOne } from './redeliver.tsx';
 /** One delivery: what each gate said of it, what would help, and what it carried. */
 export function DeliveryPage({ params }: { params: Params }) {
   const { id = '' } = params;
-  const delivery = useResource<DeliveryDetail>(`/webhooks/${encodeURIComponent(id)}`);
+  const delivery = useResource<Api['DeliveryDetail']>(`/webhooks/${encodeURIComponent(id)}`);
   const [isRedelivering, setRedelivering] = useState(false);
   const { data } = delivery;
   const isRefused = data !== undefined && data.runId === null && data.statusCode >= 400;
@@ -53,9 +53,9 @@ export function DeliveryPage({ params }: { params: Params }) {
 }
 
 /** Only of a body that is there whole, as text: what is judged must be what came. */
-function DryRun({ delivery }: { delivery: DeliveryDetail }) {
+function DryRun({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   const { flowId, triggerKey, headers, body, bodyEncoding, bodyTruncated } = delivery;
-  const flows = useResource<readonly Flow[]>('/flows?take=500');
+  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
   const triggers = flows.data?.find(({ id }) => id === flowId)?.triggers;
   const trigger = triggers?.find(({ key, url }) => key === triggerKey && typeof url === 'string');
   if (flowId === null || trigger === undefined || body === null || bodyEncoding !== 'utf8' || bodyTruncated)
@@ -63,7 +63,7 @@ function DryRun({ delivery }: { delivery: DeliveryDetail }) {
   return <DryRunButton idOrSlug={trigger.slug ?? flowId} headers={headers} body={body} />;
 }
 
-function Detail({ delivery }: { delivery: DeliveryDetail }) {
+function Detail({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   return (
     <>
       <Relatives delivery={delivery} />
@@ -83,7 +83,7 @@ function Detail({ delivery }: { delivery: DeliveryDetail }) {
   );
 }
 
-function Relatives({ delivery: { redeliveredAs, redeliveredFrom } }: { delivery: DeliveryDetail }) {
+function Relatives({ delivery: { redeliveredAs, redeliveredFrom } }: { delivery: Api['DeliveryDetail'] }) {
   return (
     <>
       {redeliveredAs === null ? null : (
@@ -108,10 +108,10 @@ function Relatives({ delivery: { redeliveredAs, redeliveredFrom } }: { delivery:
   );
 }
 
-function FactsPanel({ delivery }: { delivery: DeliveryDetail }) {
+function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   const { flowId, triggerKey, receivedAt, clientIp, mode, scheme, statusCode, reason, bodyBytes, processingMs, runId } =
     delivery;
-  const flows = useResource<readonly Flow[]>('/flows?take=500');
+  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
   const name = flows.data?.find(({ id }) => id === flowId)?.name ?? flowId;
   const facts: readonly (readonly [string, ComponentChildren])[] = [
     ['Received', <Time key="t" at={receivedAt} />],
@@ -171,7 +171,7 @@ const VIEWS = [
 ];
 
 /** The body as a tree where it is JSON, and as it came. */
-function BodyPanel({ delivery }: { delivery: Delivery }) {
+function BodyPanel({ delivery }: { delivery: Api['Delivery'] }) {
   const { body, bodyEncoding, bodyTruncated, bodyBytes, runId } = delivery;
   const [view, setView] = useState('tree');
   const parsed = body === null || bodyEncoding === 'base64' ? undefined : parse(body);

@@ -1,6 +1,6 @@
 import { useId, useState } from 'preact/hooks';
 import { ask } from '../api.ts';
-import type { DryRun } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { words } from '../format.ts';
 import { Dialog } from '../kit/overlays.tsx';
 import { Failure } from '../kit/page.tsx';
@@ -31,7 +31,7 @@ export function DryRunButton(delivery: DryRunProps) {
 function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { readonly onClose: () => void }) {
   const [headerText, setHeaderText] = useState(() => headersText(headers));
   const [bodyText, setBodyText] = useState(body);
-  const [result, setResult] = useState<{ answer?: DryRun; error?: unknown }>({});
+  const [result, setResult] = useState<{ answer?: Api['DryRun']; error?: unknown }>({});
   const ids = { headers: useId(), body: useId() };
   const check = async (event: Event) => {
     event.preventDefault();
@@ -87,7 +87,7 @@ function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { read
   );
 }
 
-function DryRunResult({ dryRun: { statusCode, reason, mode, hints, story } }: { dryRun: DryRun }) {
+function DryRunResult({ dryRun: { statusCode, reason, mode, hints, story } }: { dryRun: Api['DryRun'] }) {
   const isRefused = statusCode >= 400;
   const tone = isRefused ? 'bad' : reason === null ? 'good' : 'warn';
   return (
@@ -110,8 +110,8 @@ interface Question {
   readonly bodyText: string;
 }
 
-function dryRun({ idOrSlug, headerText, bodyText }: Question): Promise<DryRun> {
-  return ask<DryRun>(`/webhooks/dry-run/${encodeURIComponent(idOrSlug)}`, {
+function dryRun({ idOrSlug, headerText, bodyText }: Question): Promise<Api['DryRun']> {
+  return ask<Api['DryRun']>(`/webhooks/dry-run/${encodeURIComponent(idOrSlug)}`, {
     method: 'POST',
     headers: headersOf(headerText),
     // As bytes: the browser would give a string a content type of its own.

@@ -1,11 +1,11 @@
-import type { DeliveryDetail } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { words } from '../format.ts';
 import { Panel } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
 import type { IconName } from '../looks.ts';
 import { gateName, REASONS } from '../looks.ts';
 
-type GateResult = DeliveryDetail['story'][number];
+type GateResult = Api['DeliveryDetail']['story'][number];
 
 const OUTCOMES: Readonly<Record<GateResult['outcome'], readonly [IconName, string]>> = {
   passed: ['check', 'good'],
@@ -15,7 +15,7 @@ const OUTCOMES: Readonly<Record<GateResult['outcome'], readonly [IconName, strin
 };
 
 /** What each gate did, in pipeline order. */
-export function GateResultsPanel({ delivery }: { delivery: DeliveryDetail }) {
+export function GateResultsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   return (
     <Panel title="Gate by gate" aside="in pipeline order">
       <GateResults results={delivery.story} />

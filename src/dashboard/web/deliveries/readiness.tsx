@@ -1,5 +1,5 @@
 import { withQuery } from '../address.ts';
-import type { Readiness } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { count, counted, shortId, words } from '../format.ts';
 import { Segments } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
@@ -10,7 +10,7 @@ import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 
 /** One trigger: the verdict, and what each of its gates refused or would have. */
-export function ReadinessPanel({ readiness, title }: { readiness: Readiness; title?: string }) {
+export function ReadinessPanel({ readiness, title }: { readiness: Api['Readiness']; title?: string }) {
   const { flowId, flowName, triggerKey, mode, total, refused, watchedSince, safeToEnforce, reason, gates } = readiness;
   return (
     <Panel
@@ -46,7 +46,7 @@ export function ReadinessPanel({ readiness, title }: { readiness: Readiness; tit
   );
 }
 
-function Gate({ gate, flowId }: { gate: Readiness['gates'][number]; flowId: string }) {
+function Gate({ gate, flowId }: { gate: Api['Readiness']['gates'][number]; flowId: string }) {
   return (
     <li class={gate.isConfigured ? '' : 'muted'}>
       <span class="gate-name">{gateName(gate.gate)}</span>
@@ -84,7 +84,7 @@ export function ReadinessPage() {
   const [query, changeQuery] = useQuery();
   const asked = query.get('hours');
   const hours = WINDOWS.some(({ value }) => value === asked) ? (asked ?? '24') : '24';
-  const readiness = useResource<readonly Readiness[]>(withQuery('/webhooks/readiness', { hours }), {
+  const readiness = useResource<readonly Api['Readiness'][]>(withQuery('/webhooks/readiness', { hours }), {
     refreshOn: ['delivery.received'],
     keepPrevious: true,
   });

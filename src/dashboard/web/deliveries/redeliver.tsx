@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, messageOf } from '../api.ts';
-import type { DeliveryDetail, Flow, Redelivery } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { count, counted, words } from '../format.ts';
 import { Dialog, toast } from '../kit/overlays.tsx';
 import { Failure, Skeleton } from '../kit/page.tsx';
@@ -17,7 +17,7 @@ interface Filter {
 
 interface RedeliverManyProps {
   readonly filter: Filter;
-  readonly flows: readonly Flow[];
+  readonly flows: readonly Api['Flow'][];
   readonly onClose: () => void;
 }
 
@@ -26,7 +26,7 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
   const { flowId, reason } = filter;
   const plan = useAnswer(
     () =>
-      ask<{ items: readonly Redelivery[] }>('/webhooks/redeliver', {
+      ask<{ items: readonly Api['Redelivery'][] }>('/webhooks/redeliver', {
         method: 'POST',
         body: { plan: true, limit: LIMIT, flowId, reason },
       }),
@@ -68,8 +68,8 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
 }
 
 /** How many would be, or were, treated alike; each group with one to look at. */
-function Groups({ items }: { items: readonly Redelivery[] }) {
-  const groups = new Map<string, Redelivery[]>();
+function Groups({ items }: { items: readonly Api['Redelivery'][] }) {
+  const groups = new Map<string, Api['Redelivery'][]>();
   for (const item of items) {
     const key = `${item.outcome} ${item.reason ?? ''}`;
     groups.set(key, [...(groups.get(key) ?? []), item]);
@@ -114,7 +114,7 @@ function Progress({ work: { done, total, results, state } }: { work: Work }) {
 }
 
 function useWork() {
-  const [results, setResults] = useState<readonly Redelivery[]>([]);
+  const [results, setResults] = useState<readonly Api['Redelivery'][]>([]);
   const [state, setState] = useState<'idle' | 'running' | 'done'>('idle');
   const [total, setTotal] = useState(0);
   const isStopped = useRef(false);
@@ -124,7 +124,7 @@ function useWork() {
     },
     [],
   );
-  const start = async (items: readonly Redelivery[]) => {
+  const start = async (items: readonly Api['Redelivery'][]) => {
     setTotal(items.length);
     setState('running');
     for (const { redeliveredFrom } of items) {
@@ -137,16 +137,16 @@ function useWork() {
   return { results, state, total, done: results.length, start, stop: () => (isStopped.current = true) };
 }
 
-async function redeliver(id: string): Promise<Redelivery> {
+async function redeliver(id: string): Promise<Api['Redelivery']> {
   try {
-    return await ask<Redelivery>(`/webhooks/${id}/redeliver`, { method: 'POST', body: {} });
+    return await ask<Api['Redelivery']>(`/webhooks/${id}/redeliver`, { method: 'POST', body: {} });
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     return { redeliveredFrom: id, outcome: 'not possible', reason: null, message, deliveryId: null, runId: null };
   }
 }
 
-function OutcomePill({ outcome }: { outcome: Redelivery['outcome'] }) {
+function OutcomePill({ outcome }: { outcome: Api['Redelivery']['outcome'] }) {
   const [tone, icon, text] = REDELIVERIES[outcome];
   return (
     <Pill tone={tone} icon={icon}>
@@ -156,7 +156,7 @@ function OutcomePill({ outcome }: { outcome: Redelivery['outcome'] }) {
 }
 
 interface RedeliverOneProps {
-  readonly delivery: DeliveryDetail;
+  readonly delivery: Api['DeliveryDetail'];
   readonly onDone: () => void;
   readonly onClose: () => void;
 }
@@ -171,7 +171,7 @@ export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
     setBusy(true);
     try {
       const body = isForced ? { force: true } : {};
-      announce(await ask<Redelivery>(`/webhooks/${delivery.id}/redeliver`, { method: 'POST', body }));
+      announce(await ask<Api['Redelivery']>(`/webhooks/${delivery.id}/redeliver`, { method: 'POST', body }));
       onDone();
     } catch (error) {
       toast('bad', messageOf(error));
@@ -207,7 +207,7 @@ export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
   );
 }
 
-function Plan({ plan }: { plan: Redelivery }) {
+function Plan({ plan }: { plan: Api['Redelivery'] }) {
   return (
     <p class="plan-line">
       <OutcomePill outcome={plan.outcome} />
@@ -229,17 +229,17 @@ function Force({ isForced, onChange }: { isForced: boolean; onChange: (isForced:
 }
 
 // A plan is made for a filter: the instant that it came in, and of those the one that is meant.
-async function planFor({ id, receivedAt, flowId }: DeliveryDetail): Promise<Redelivery> {
+async function planFor({ id, receivedAt, flowId }: Api['DeliveryDetail']): Promise<Api['Redelivery']> {
   const since = new Date(Date.parse(receivedAt)).toISOString();
   const until = new Date(Date.parse(receivedAt) + 1).toISOString();
   const body = { plan: true, since, until, limit: 500, ...(flowId === null ? {} : { flowId }) };
-  const { items } = await ask<{ items: readonly Redelivery[] }>('/webhooks/redeliver', { method: 'POST', body });
+  const { items } = await ask<{ items: readonly Api['Redelivery'][] }>('/webhooks/redeliver', { method: 'POST', body });
   const found = items.find(({ redeliveredFrom }) => redeliveredFrom === id);
   if (found === undefined) throw new Error('The delivery was not refused, or is no longer kept');
   return found;
 }
 
-function announce({ outcome, message, runId }: Redelivery): void {
+function announce({ outcome, message, runId }: Api['Redelivery']): void {
   const link = runId === null ? undefined : { href: `/flows/runs/${runId}`, text: 'See the run' };
   toast(outcome === 'accepted' ? 'good' : 'bad', outcome === 'accepted' ? 'Redelivered and accepted.' : message, link);
 }

@@ -1,7 +1,7 @@
 import { useId, useState } from 'preact/hooks';
 import { withQuery } from '../address.ts';
 import { ask, messageOf } from '../api.ts';
-import type { Drain, Flow } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { counted } from '../format.ts';
 import { jsonProblem } from '../json.ts';
 import { Table } from '../kit/list.tsx';
@@ -12,7 +12,7 @@ import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 
 /** Asks, and then lets the runs of a flow run out. */
-export async function startDrain({ id, name }: Flow, refresh: () => void): Promise<void> {
+export async function startDrain({ id, name }: Api['Flow'], refresh: () => void): Promise<void> {
   const isSure = await confirm({
     title: `Drain ${name}?`,
     body: (
@@ -30,8 +30,8 @@ export async function startDrain({ id, name }: Flow, refresh: () => void): Promi
 }
 
 /** How far a drain is, and the way out of it. */
-export function DrainPanel({ flow, refresh }: { flow: Flow; refresh: () => void }) {
-  const drain = useResource<Drain>(`/flows/${flow.id}/drain`, {
+export function DrainPanel({ flow, refresh }: { flow: Api['Flow']; refresh: () => void }) {
+  const drain = useResource<Api['Drain']>(`/flows/${flow.id}/drain`, {
     refreshOn: ['run.started', 'run.completed', 'step.completed', 'delivery.received'],
   });
   const resume = async () => {
@@ -52,7 +52,7 @@ export function DrainPanel({ flow, refresh }: { flow: Flow; refresh: () => void 
   );
 }
 
-function DrainState({ state: { done, runsInFlight, held, since, runs } }: { state: Drain }) {
+function DrainState({ state: { done, runsInFlight, held, since, runs } }: { state: Api['Drain'] }) {
   return (
     <>
       <p class="verdict">
@@ -82,7 +82,7 @@ function DrainState({ state: { done, runsInFlight, held, since, runs } }: { stat
   );
 }
 
-function currentSteps(steps: Drain['runs'][number]['steps']): string {
+function currentSteps(steps: Api['Drain']['runs'][number]['steps']): string {
   const open = Object.entries(steps).filter(([, { status }]) => status === 'Running' || status === 'Pending');
   return open.map(([key, { waiting }]) => (waiting ? `${key} (waiting)` : key)).join(', ') || '–';
 }
@@ -97,7 +97,7 @@ async function act(flowId: string, verb: 'drain' | 'resume'): Promise<void> {
 }
 
 /** Starts a run by hand with a JSON body. The text goes out as it was typed: a long number stays what it is. */
-export function StartDialog({ flow, onClose }: { flow: Flow; onClose: () => void }) {
+export function StartDialog({ flow, onClose }: { flow: Api['Flow']; onClose: () => void }) {
   const [text, setText] = useState('{}');
   const [triggerKey, setTriggerKey] = useState('');
   const [isBusy, setBusy] = useState(false);

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { type Params, withQuery } from '../address.ts';
 import { ask, messageOf } from '../api.ts';
-import type { Flow, FlowDetail, Readiness, Run } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { DryRunButton } from '../deliveries/dry-run.tsx';
 import { ReadinessPanel } from '../deliveries/readiness.tsx';
 import { counted } from '../format.ts';
@@ -23,7 +23,7 @@ import { RevisionsPanel } from './revisions-panel.tsx';
 /** One flow: its graph, how it is started, what its gates do, and what it did last. */
 export function FlowPage({ params }: { params: Params }) {
   const { id = '' } = params;
-  const flow = useResource<FlowDetail>(`/flows/${encodeURIComponent(id)}`);
+  const flow = useResource<Api['FlowDetail']>(`/flows/${encodeURIComponent(id)}`);
   return (
     <Page
       title={flow.data?.name ?? 'Flow'}
@@ -38,7 +38,7 @@ export function FlowPage({ params }: { params: Params }) {
   );
 }
 
-function Badges({ flow: { isEnabled, version, revision, drainingSince } }: { flow: Flow }) {
+function Badges({ flow: { isEnabled, version, revision, drainingSince } }: { flow: Api['Flow'] }) {
   return (
     <>
       <EnabledPill isEnabled={isEnabled} isDraining={drainingSince !== null} />
@@ -47,7 +47,7 @@ function Badges({ flow: { isEnabled, version, revision, drainingSince } }: { flo
   );
 }
 
-function Actions({ flow, refresh }: { flow: FlowDetail; refresh: () => void }) {
+function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
   const [isStarting, setStarting] = useState(false);
   const { isEnabled, drainingSince } = flow;
   const canStart = isEnabled && drainingSince === null;
@@ -78,7 +78,7 @@ function Actions({ flow, refresh }: { flow: FlowDetail; refresh: () => void }) {
   );
 }
 
-async function switchFlow({ id, name, isEnabled }: Flow, refresh: () => void): Promise<void> {
+async function switchFlow({ id, name, isEnabled }: Api['Flow'], refresh: () => void): Promise<void> {
   const isSure =
     !isEnabled ||
     (await confirm({
@@ -102,7 +102,7 @@ async function switchFlow({ id, name, isEnabled }: Flow, refresh: () => void): P
   refresh();
 }
 
-function Detail({ flow, refresh }: { flow: FlowDetail; refresh: () => void }) {
+function Detail({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
   const { steps } = readManifest(flow.manifest);
   return (
     <>
@@ -131,7 +131,7 @@ function Detail({ flow, refresh }: { flow: FlowDetail; refresh: () => void }) {
 }
 
 function ReadinessPanels({ flowId }: { flowId: string }) {
-  const readiness = useResource<readonly Readiness[]>(withQuery('/webhooks/readiness', { flowId, hours: 168 }), {
+  const readiness = useResource<readonly Api['Readiness'][]>(withQuery('/webhooks/readiness', { flowId, hours: 168 }), {
     refreshOn: ['delivery.received'],
   });
   return (
@@ -148,7 +148,7 @@ function ReadinessPanels({ flowId }: { flowId: string }) {
 }
 
 function RecentRuns({ flowId }: { flowId: string }) {
-  const runs: Resource<readonly Run[]> = useResource(withQuery('/runs', { flowId, take: 5 }), {
+  const runs: Resource<readonly Api['Run'][]> = useResource(withQuery('/runs', { flowId, take: 5 }), {
     refreshOn: ['run.started', 'run.completed'],
   });
   return (
@@ -184,10 +184,10 @@ function RecentRuns({ flowId }: { flowId: string }) {
   );
 }
 
-type Trigger = FlowDetail['triggers'][number];
+type Trigger = Api['FlowDetail']['triggers'][number];
 
 /** How the flow is started; addresses and commands are ready to paste. */
-function TriggersPanel({ flow }: { flow: FlowDetail }) {
+function TriggersPanel({ flow }: { flow: Api['FlowDetail'] }) {
   const { triggers } = readManifest(flow.manifest);
   return (
     <Panel title="Triggers">

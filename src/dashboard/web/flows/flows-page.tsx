@@ -1,5 +1,5 @@
 import { flowMatches } from '../address.ts';
-import type { Flow } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { count } from '../format.ts';
 import { type Column, SearchFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page } from '../kit/page.tsx';
@@ -8,7 +8,7 @@ import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 
-const COLUMNS: readonly Column<Flow>[] = [
+const COLUMNS: readonly Column<Api['Flow']>[] = [
   { name: 'Flow', cell: ({ name }) => name },
   {
     name: 'State',
@@ -24,7 +24,7 @@ const COLUMNS: readonly Column<Flow>[] = [
 
 /** Every deployed flow. */
 export function FlowsPage() {
-  const flows = useResource<readonly Flow[]>('/flows?take=500', { refreshOn: ['run.started', 'run.completed'] });
+  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500', { refreshOn: ['run.started', 'run.completed'] });
   const [query] = useQuery();
   const wanted = query.get('search') ?? '';
   return (
@@ -43,7 +43,7 @@ export function FlowsPage() {
   );
 }
 
-function FlowTable({ flows, isFiltered }: { flows: readonly Flow[]; isFiltered: boolean }) {
+function FlowTable({ flows, isFiltered }: { flows: readonly Api['Flow'][]; isFiltered: boolean }) {
   if (flows.length === 0) {
     return isFiltered ? (
       <Empty icon="search" title="No flows match" />
@@ -86,7 +86,7 @@ export function EnabledPill({ isEnabled, isDraining }: { isEnabled: boolean; isD
 
 const TRIGGER_ICONS = { manual: 'play', cron: 'clock', webhook: 'deliveries' } as const;
 
-function TriggersCell({ triggers }: Flow) {
+function TriggersCell({ triggers }: Api['Flow']) {
   if (triggers.length === 0) return <span class="muted">none</span>;
   return (
     <span class="triggers-cell">

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { withQuery } from '../address.ts';
-import type { Finding, PageOf, Revision, RevisionDiff } from '../api-types.ts';
+import type { Api, PageOf } from '../api-types.ts';
 import { counted } from '../format.ts';
 import { CopyButton } from '../kit/copy.tsx';
 import { Dialog } from '../kit/overlays.tsx';
@@ -14,7 +14,7 @@ const TAKE = 20;
 
 /** What was deployed, the newest first, with what each changed and who still runs by it. */
 export function RevisionsPanel({ flowId, inForce }: { flowId: string; inForce: number }) {
-  const revisions = useResource<PageOf<Revision>>(
+  const revisions = useResource<PageOf<Api['Revision']>>(
     withQuery(`/flows/${flowId}/revisions`, { take: TAKE, includeTotal: true }),
     { refreshOn: ['run.started', 'run.completed'] },
   );
@@ -54,7 +54,7 @@ export function RevisionsPanel({ flowId, inForce }: { flowId: string; inForce: n
 }
 
 interface EntryProps {
-  readonly revision: Revision;
+  readonly revision: Api['Revision'];
   readonly isInForce: boolean;
   readonly onCompare: () => void;
 }
@@ -92,13 +92,13 @@ function RevisionEntry({ revision, isInForce, onCompare }: EntryProps) {
   );
 }
 
-type Difference = RevisionDiff['differences'][number];
+type Difference = Api['RevisionDiff']['differences'][number];
 
 const SIGNS = { added: '+', removed: '−', changed: '±' } as const;
 
 /** Where two manifests differ, by path; secrets are masked on both sides. */
 function Differences({ flowId, from, to }: { flowId: string; from: number; to: number }) {
-  const diff = useResource<RevisionDiff>(`/flows/${flowId}/revisions/${from}/diff/${to}`);
+  const diff = useResource<Api['RevisionDiff']>(`/flows/${flowId}/revisions/${from}/diff/${to}`);
   return (
     <Loaded of={diff}>
       {({ differences }) =>
@@ -141,7 +141,7 @@ function Side({ sign, tone, value }: { sign: string; tone: 'before' | 'after'; v
   );
 }
 
-function ClassPill({ name }: { name: Finding['class'] }) {
+function ClassPill({ name }: { name: Api['Finding']['class'] }) {
   const [tone, icon, text] = FINDINGS[name];
   return (
     <Pill tone={tone} icon={icon}>
@@ -151,7 +151,7 @@ function ClassPill({ name }: { name: Finding['class'] }) {
 }
 
 /** What changed, what it could do, and what to do about it; the particulars open on demand. */
-function Findings({ findings }: { findings: readonly Finding[] }) {
+function Findings({ findings }: { findings: readonly Api['Finding'][] }) {
   return (
     <ul class="findings">
       {findings.map((finding) => (
@@ -173,7 +173,7 @@ function Findings({ findings }: { findings: readonly Finding[] }) {
   );
 }
 
-function Particulars({ finding: { consequence, advice, live, recipe } }: { finding: Finding }) {
+function Particulars({ finding: { consequence, advice, live, recipe } }: { finding: Api['Finding'] }) {
   return (
     <div class="finding-body">
       <p>

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import type { RunStatus, StepStatus } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { words } from '../format.ts';
 import { deliveryLook, ICONS, type IconName, type JudgedDelivery, STATUSES, type Tone } from '../looks.ts';
 
@@ -21,7 +21,7 @@ export function Pill({ tone, icon, children, title }: PillProps) {
 }
 
 /** The status of a run or a step. */
-export function StatusPill({ status }: { status: RunStatus | StepStatus }) {
+export function StatusPill({ status }: { status: Api['Run']['status'] | Api['Step']['status'] }) {
   const [tone, icon, text] = STATUSES[status];
   return (
     <Pill tone={tone} icon={icon}>

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { withQuery } from '../address.ts';
-import type { DeliveryTimes, RunBucket } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { count, counted } from '../format.ts';
 import { Loaded, Panel } from '../kit/page.tsx';
 import { useResource } from '../resource.ts';
@@ -10,7 +10,7 @@ import { axisTexts, bucketName, type ChartSeries, stack, stepOf, total, type Win
 
 export function DeliveryChart({ window }: { window: Window }) {
   const { bucket, hours } = window;
-  const times = useResource<DeliveryTimes>(withQuery('/webhooks/timeseries', { bucket, hours }), {
+  const times = useResource<Api['DeliveryTimes']>(withQuery('/webhooks/timeseries', { bucket, hours }), {
     refreshOn: ['delivery.received'],
     keepPrevious: true,
   });
@@ -40,10 +40,13 @@ export function DeliveryChart({ window }: { window: Window }) {
 export function RunChart({ window }: { window: Window }) {
   const { bucket, hours } = window;
   const query = bucket === 'day' ? { bucket, days: hours / 24 } : { bucket, hours };
-  const times = useResource<{ bucket: string; buckets: readonly RunBucket[] }>(withQuery('/runs/timeseries', query), {
-    refreshOn: ['run.started', 'run.completed'],
-    keepPrevious: true,
-  });
+  const times = useResource<{ bucket: string; buckets: readonly Api['RunBucket'][] }>(
+    withQuery('/runs/timeseries', query),
+    {
+      refreshOn: ['run.started', 'run.completed'],
+      keepPrevious: true,
+    },
+  );
   return (
     <Panel title="Runs" aside={<a href="/flows/runs">All</a>}>
       <Loaded of={times} lines={6}>

@@ -1,4 +1,4 @@
-import type { Attention, Delivery, DeliveryStats, Flow, PageOf, Run } from '../api-types.ts';
+import type { Api, PageOf } from '../api-types.ts';
 import { clockTime, count, exactTime, words } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { type Column, Segments, Table } from '../kit/list.tsx';
@@ -15,8 +15,10 @@ import { DeliveryChart, RunChart } from './charts.tsx';
 export function OverviewPage() {
   const [query, changeQuery] = useQuery();
   const window = windowOf(query.get('window'));
-  const newest = useResource<readonly Delivery[]>('/webhooks/recent?take=1', { refreshOn: ['delivery.received'] });
-  const runs = useResource<readonly Run[]>('/runs?take=1', { refreshOn: ['run.started'] });
+  const newest = useResource<readonly Api['Delivery'][]>('/webhooks/recent?take=1', {
+    refreshOn: ['delivery.received'],
+  });
+  const runs = useResource<readonly Api['Run'][]>('/runs?take=1', { refreshOn: ['run.started'] });
   const isNew = newest.data?.length === 0 && runs.data?.length === 0;
   return (
     <Page
@@ -45,7 +47,7 @@ export function OverviewPage() {
 }
 
 function Welcome() {
-  const flows = useResource<readonly Flow[]>('/flows');
+  const flows = useResource<readonly Api['Flow'][]>('/flows');
   return (
     <Panel title="Send the first delivery">
       <Loaded of={flows}>{(list) => <FirstDelivery flows={list} />}</Loaded>
@@ -54,7 +56,7 @@ function Welcome() {
 }
 
 function AttentionPanel() {
-  const attention = useResource<readonly Attention[]>('/attention', {
+  const attention = useResource<readonly Api['Attention'][]>('/attention', {
     refreshOn: ['delivery.received', 'run.completed'],
   });
   return (
@@ -65,7 +67,7 @@ function AttentionPanel() {
 }
 
 function ReasonsPanel() {
-  const stats = useResource<DeliveryStats>('/webhooks/stats?hours=24', { refreshOn: ['delivery.received'] });
+  const stats = useResource<Api['DeliveryStats']>('/webhooks/stats?hours=24', { refreshOn: ['delivery.received'] });
   return (
     <Panel title="Why deliveries failed a gate" aside="24 hours">
       <Loaded of={stats}>{(answer) => <ReasonBars stats={answer} />}</Loaded>
@@ -74,7 +76,7 @@ function ReasonsPanel() {
 }
 
 function InFlightPanel() {
-  const runs = useResource<PageOf<Run>>(`/runs?status=Running&includeTotal=true&take=${SHOWN_RUNS}`, {
+  const runs = useResource<PageOf<Api['Run']>>(`/runs?status=Running&includeTotal=true&take=${SHOWN_RUNS}`, {
     refreshOn: ['run.started', 'run.completed'],
   });
   return (
@@ -98,7 +100,7 @@ function InFlightPanel() {
 }
 
 /** What to paste into a terminal first. */
-function FirstDelivery({ flows }: { flows: readonly Flow[] }) {
+function FirstDelivery({ flows }: { flows: readonly Api['Flow'][] }) {
   const [first] = flows.flatMap(({ triggers }) => triggers.flatMap((trigger) => trigger.sendCommand ?? []));
   if (first === undefined) {
     return (
@@ -122,7 +124,7 @@ function FirstDelivery({ flows }: { flows: readonly Flow[] }) {
 }
 
 /** How often each reason was met with; each leads to the deliveries that it is the reason of. */
-function ReasonBars({ stats }: { stats: DeliveryStats }) {
+function ReasonBars({ stats }: { stats: Api['DeliveryStats'] }) {
   const reasons = reasonCounts(stats.counts);
   if (reasons.length === 0) {
     return (
@@ -152,7 +154,7 @@ function ReasonBars({ stats }: { stats: DeliveryStats }) {
 
 const SHOWN_RUNS = 8;
 
-const COLUMNS: readonly Column<Run>[] = [
+const COLUMNS: readonly Column<Api['Run']>[] = [
   { name: 'Flow', cell: ({ flowName }) => flowName },
   { name: 'Status', cell: ({ status }) => <StatusPill status={status} /> },
   { name: 'Trigger', cell: ({ triggerKey }) => triggerKey, isMinor: true },
@@ -160,7 +162,7 @@ const COLUMNS: readonly Column<Run>[] = [
 ];
 
 /** The newest of them. */
-function RunsInFlight({ runs, total }: { runs: readonly Run[]; total: number }) {
+function RunsInFlight({ runs, total }: { runs: readonly Api['Run'][]; total: number }) {
   return (
     <>
       <Table
@@ -179,14 +181,14 @@ function RunsInFlight({ runs, total }: { runs: readonly Run[]; total: number }) 
   );
 }
 
-const ICONS: Readonly<Record<Attention['severity'], readonly [IconName, string]>> = {
+const ICONS: Readonly<Record<Api['Attention']['severity'], readonly [IconName, string]>> = {
   error: ['cross', 'Error'],
   warning: ['warn', 'Warning'],
   info: ['info', 'Note'],
 };
 
 /** A place of the page opens here; what is not one, such as the metrics, in a tab of its own. */
-function AttentionList({ items }: { items: readonly Attention[] }) {
+function AttentionList({ items }: { items: readonly Api['Attention'][] }) {
   if (items.length === 0) {
     return (
       <p class="all-well">

@@ -1,4 +1,4 @@
-import type { StepStatus } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import type { GraphStep } from '../graph/graph.ts';
 
 /** One reason why a step did not run, or has not yet. */
@@ -11,7 +11,7 @@ interface Reason {
 }
 
 interface Asked {
-  readonly status: StepStatus;
+  readonly status: Api['Step']['status'];
   readonly skipReason: string | null;
   readonly evaluationTrace: unknown;
 }
@@ -23,7 +23,7 @@ interface Asked {
 export function explain(
   step: Asked,
   { runAfter }: Pick<GraphStep, 'runAfter'>,
-  statusOf: (upstreamKey: string) => StepStatus | undefined,
+  statusOf: (upstreamKey: string) => Api['Step']['status'] | undefined,
 ): Reason[] {
   if (step.status === 'Skipped') {
     const reasons = [...skippingEdges(runAfter, statusOf), ...falseConditions(step.evaluationTrace)];
@@ -33,7 +33,10 @@ export function explain(
   return step.status === 'Pending' ? openEdges(runAfter, statusOf) : [];
 }
 
-function skippingEdges(runAfter: GraphStep['runAfter'], statusOf: (key: string) => StepStatus | undefined): Reason[] {
+function skippingEdges(
+  runAfter: GraphStep['runAfter'],
+  statusOf: (key: string) => Api['Step']['status'] | undefined,
+): Reason[] {
   return Object.entries(runAfter).flatMap(([upstream, { statuses }]) => {
     const status = statusOf(upstream);
     if (!hasEnded(status) || statuses.includes(status)) return [];
@@ -42,7 +45,10 @@ function skippingEdges(runAfter: GraphStep['runAfter'], statusOf: (key: string) 
   });
 }
 
-function openEdges(runAfter: GraphStep['runAfter'], statusOf: (key: string) => StepStatus | undefined): Reason[] {
+function openEdges(
+  runAfter: GraphStep['runAfter'],
+  statusOf: (key: string) => Api['Step']['status'] | undefined,
+): Reason[] {
   return Object.entries(runAfter).flatMap(([upstream, { statuses, when }]) => {
     if (hasEnded(statusOf(upstream))) return [];
     const condition = when === undefined ? '' : ', and only if its condition is true then';
@@ -91,7 +97,7 @@ export function entriesOf(trace: unknown): TraceEntry[] {
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-function hasEnded(status: StepStatus | undefined): status is 'Succeeded' | 'Failed' | 'Skipped' {
+function hasEnded(status: Api['Step']['status'] | undefined): status is 'Succeeded' | 'Failed' | 'Skipped' {
   return status === 'Succeeded' || status === 'Failed' || status === 'Skipped';
 }
 

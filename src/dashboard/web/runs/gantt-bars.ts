@@ -1,4 +1,4 @@
-import type { StepStatus } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import type { StepTimes } from './step-state.ts';
 
 /** A stretch of time in which a step was tried, waited, or was due and had no slot. Milliseconds since the Unix epoch. */
@@ -7,7 +7,7 @@ export interface Bar {
   readonly from: number;
   readonly to: number;
   /** Of the attempt; of a wait the step's own. */
-  readonly status: StepStatus;
+  readonly status: Api['Step']['status'];
   readonly attempt: number;
   /** It goes on. */
   readonly isOpen: boolean;

@@ -1,6 +1,6 @@
 import { useId, useState } from 'preact/hooks';
 import { ask, messageOf } from '../api.ts';
-import type { Run, RunOutline } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { jsonProblem } from '../json.ts';
 import { confirm, Dialog, toast } from '../kit/overlays.tsx';
 import { Icon } from '../kit/pill.tsx';
@@ -8,7 +8,7 @@ import { navigate } from '../router.ts';
 import { suggestBody } from './signal-body.ts';
 
 interface RunActionsProps {
-  readonly outline: RunOutline;
+  readonly outline: Api['RunOutline'];
   readonly refresh: () => void;
 }
 
@@ -88,7 +88,7 @@ function CancelDialog({ runId, onClose, onDone }: { runId: string; onClose: () =
 }
 
 interface RetryButtonProps {
-  readonly run: Run;
+  readonly run: Api['Run'];
   readonly stepKey: string;
   readonly refresh: () => void;
 }
@@ -113,7 +113,7 @@ export function RetryButton({ run, stepKey, refresh }: RetryButtonProps) {
 }
 
 interface SignalButtonProps {
-  readonly outline: RunOutline;
+  readonly outline: Api['RunOutline'];
   /** Of the step that waits. */
   readonly stepKey: string;
   readonly name: string;

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import type { Params } from '../address.ts';
-import type { Lineage, RunOutline, RunTrigger, StepOutline } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { count, counted, shortId } from '../format.ts';
 import { CopyButton } from '../kit/copy.tsx';
 import { JsonView } from '../kit/json-view.tsx';
@@ -42,7 +42,7 @@ export function RunPage({ params: { id = '' } }: { params: Params }) {
 }
 
 interface RunContentProps {
-  readonly outline: RunOutline;
+  readonly outline: Api['RunOutline'];
   readonly refresh: () => void;
 }
 
@@ -77,8 +77,8 @@ function RunContent({ outline, refresh }: RunContentProps) {
   );
 }
 
-function RunFacts({ outline: { run, control } }: { outline: RunOutline }) {
-  const lineage = useResource<Lineage>(`/runs/${run.id}/lineage`, { refreshOn: ['run.started'] });
+function RunFacts({ outline: { run, control } }: { outline: Api['RunOutline'] }) {
+  const lineage = useResource<Api['Lineage']>(`/runs/${run.id}/lineage`, { refreshOn: ['run.started'] });
   const derived = lineage.data?.derived ?? [];
   return (
     <dl class="facts run-facts">
@@ -148,7 +148,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 const STOPS: ReadonlySet<string> = new Set(['cancelled', 'run_timed_out']);
 
 interface NoticesProps {
-  readonly outline: RunOutline;
+  readonly outline: Api['RunOutline'];
   readonly refresh: () => void;
   readonly onSelect: (stepKey: string) => void;
 }
@@ -201,13 +201,21 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
   );
 }
 
-function failureText(stepKey: string, attempts: number, loops: RunOutline['loops']): string {
+function failureText(stepKey: string, attempts: number, loops: Api['RunOutline']['loops']): string {
   const loop = loops.find((each) => each.stepKey === stepKey);
   if (loop !== undefined) return `in ${loop.failed} of ${counted(loop.total, 'iteration')}`;
   return `after ${counted(attempts, 'attempt')}`;
 }
 
-function WaitNotice({ step, outline, refresh }: { step: StepOutline; outline: RunOutline; refresh: () => void }) {
+function WaitNotice({
+  step,
+  outline,
+  refresh,
+}: {
+  step: Api['StepOutline'];
+  outline: Api['RunOutline'];
+  refresh: () => void;
+}) {
   const { stepKey, signalName, dueAt } = step;
   return (
     <div class="notice warn">
@@ -228,7 +236,7 @@ function WaitNotice({ step, outline, refresh }: { step: StepOutline; outline: Ru
 }
 
 /** How far the loops of a run have come while it runs. */
-function LoopNotices({ outline: { run, loops } }: { outline: RunOutline }) {
+function LoopNotices({ outline: { run, loops } }: { outline: Api['RunOutline'] }) {
   const open =
     run.status === 'Running'
       ? loops.filter(({ ended, total, stepKey }) => ended < total && !stepKey.includes('.'))
@@ -250,7 +258,7 @@ function LoopNotices({ outline: { run, loops } }: { outline: RunOutline }) {
 
 /** What a run was started with. */
 function TriggerPanel({ runId }: { runId: string }) {
-  const trigger = useResource<RunTrigger>(`/runs/${runId}/trigger`);
+  const trigger = useResource<Api['RunTrigger']>(`/runs/${runId}/trigger`);
   return (
     <div class="panel-body stack">
       <Loaded of={trigger}>

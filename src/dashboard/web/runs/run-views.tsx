@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { withQuery } from '../address.ts';
 import { ask, messageOf } from '../api.ts';
-import type { Iterations, RunEvent, RunOutline, StepOutline } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { counted, duration, exactTime } from '../format.ts';
 import { FlowGraph } from '../graph/flow-graph.tsx';
 import { firstKeyAt, loopAround, pathOf } from '../graph/step-paths.ts';
@@ -14,7 +14,7 @@ import { lookOf, marksOf, stepState } from './step-state.ts';
 import { useRunPart } from './use-run.ts';
 
 interface ViewProps {
-  readonly outline: RunOutline;
+  readonly outline: Api['RunOutline'];
   /** Runtime key of the step that is shown beside the view. */
   readonly selected: string | undefined;
   readonly onSelect: (stepKey: string | undefined) => void;
@@ -42,7 +42,7 @@ async function firstFailure(runId: string, path: string): Promise<string | undef
   const loopKey = loopAround(firstKeyAt(path)) ?? '';
   try {
     const asked = withQuery(`/runs/${runId}/iterations`, { loop: loopKey, status: 'Failed', take: 500 });
-    const { items } = await ask<Iterations>(asked);
+    const { items } = await ask<Api['Iterations']>(asked);
     const failed = items
       .flatMap(({ steps }) => steps)
       .find((step) => step.status === 'Failed' && pathOf(step.stepKey) === path);
@@ -96,7 +96,7 @@ export function GanttView(props: ViewProps) {
 }
 
 interface RowProps extends Shared {
-  readonly step: StepOutline;
+  readonly step: Api['StepOutline'];
   readonly depth: number;
 }
 
@@ -163,7 +163,7 @@ function LoopRows({ loopKey, depth, ...shared }: LoopRowsProps) {
   const loop = outline.loops.find(({ stepKey }) => stepKey === loopKey);
   const status = isFailedOnly ? 'Failed' : undefined;
   const path = withQuery(`/runs/${outline.run.id}/iterations`, { loop: loopKey, status, skip, take: ITERATIONS });
-  const { data, error, refresh } = useRunPart<Iterations>(path, outline);
+  const { data, error, refresh } = useRunPart<Api['Iterations']>(path, outline);
   if (error !== undefined) return <Failure error={error} retry={refresh} />;
   const indent = { paddingInlineStart: `${depth * 16}px` };
   return (
@@ -209,7 +209,7 @@ function LoopRows({ loopKey, depth, ...shared }: LoopRowsProps) {
   );
 }
 
-function rangeText(data: Iterations | undefined): string {
+function rangeText(data: Api['Iterations'] | undefined): string {
   if (data === undefined) return 'Loading';
   if (data.total === 0) return 'No iterations yet';
   return `${data.skip + 1}–${data.skip + data.items.length} of ${counted(data.total, 'iteration')}`;
@@ -221,14 +221,14 @@ function whatOf({ kind, from, to, attempt, status, isOpen }: Bar): string {
   return kind === 'wait' ? `Wait, ${took}` : `Attempt ${attempt}: ${status}, ${took}`;
 }
 
-function toneOf(kind: Bar['kind'], status: StepOutline['status']): string {
+function toneOf(kind: Bar['kind'], status: Api['StepOutline']['status']): string {
   if (kind === 'slot') return 'quiet';
   if (kind === 'wait') return status === 'Failed' ? 'bad' : 'warn';
   if (status === 'Failed') return 'bad';
   return status === 'Succeeded' ? 'good' : 'busy';
 }
 
-function summary(step: StepOutline, bars: readonly Bar[], now: number): string {
+function summary(step: Api['StepOutline'], bars: readonly Bar[], now: number): string {
   const slotMs = bars.reduce((sum, { kind, from, to }) => (kind === 'slot' ? sum + to - from : sum), 0);
   const waited = slotMs === 0 ? '' : `, waited for a slot ${duration(slotMs)}`;
   const first = step.attempts[0];
@@ -254,7 +254,7 @@ const PAGE = 200;
 export function TimelineView({ outline, selected, onSelect }: ViewProps) {
   const [take, setTake] = useState(PAGE);
   const { run } = outline;
-  const events = useRunPart<readonly RunEvent[]>(`/runs/${run.id}/events?take=${take}`, outline);
+  const events = useRunPart<readonly Api['RunEvent'][]>(`/runs/${run.id}/events?take=${take}`, outline);
   return (
     <div class="panel-body">
       <Loaded of={events} lines={6}>
@@ -288,7 +288,7 @@ export function TimelineView({ outline, selected, onSelect }: ViewProps) {
 }
 
 interface EventRowProps {
-  readonly event: RunEvent;
+  readonly event: Api['RunEvent'];
   readonly since: string;
   readonly isSelected: boolean;
   readonly onSelect: (stepKey: string) => void;

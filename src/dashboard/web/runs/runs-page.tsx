@@ -1,5 +1,5 @@
 import { isNarrowed, runsPath, skipOf } from '../address.ts';
-import type { Flow, PageOf, Run } from '../api-types.ts';
+import type { Api, PageOf } from '../api-types.ts';
 import { count, shortId } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { type Column, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
@@ -12,7 +12,7 @@ import { useQuery } from '../router.ts';
 
 const RUN_STATUSES = ['Running', 'Succeeded', 'Failed', 'TimedOut', 'Cancelled', 'Skipped'] as const;
 
-const COLUMNS: readonly Column<Run>[] = [
+const COLUMNS: readonly Column<Api['Run']>[] = [
   { name: 'Status', cell: ({ status }) => <StatusPill status={status} /> },
   { name: 'Flow', cell: ({ flowName }) => flowName },
   {
@@ -37,11 +37,11 @@ const COLUMNS: readonly Column<Run>[] = [
 /** Runs, newest first; the address keeps the filters, and the list follows what happens. */
 export function RunsPage() {
   const [query] = useQuery();
-  const runs = useResource<PageOf<Run>>(runsPath(query), {
+  const runs = useResource<PageOf<Api['Run']>>(runsPath(query), {
     refreshOn: ['run.started', 'run.completed'],
     keepPrevious: true,
   });
-  const flows = useResource<readonly Flow[]>('/flows?take=500');
+  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
   const flowChoices = (flows.data ?? []).map(({ id, name }) => ({ value: id, text: name }));
   const statusChoices = RUN_STATUSES.map((status) => ({ value: status, text: STATUSES[status][2] }));
   return (
@@ -76,7 +76,7 @@ export function RunsPage() {
   );
 }
 
-function NoRuns({ isFiltered, flows }: { isFiltered: boolean; flows: readonly Flow[] }) {
+function NoRuns({ isFiltered, flows }: { isFiltered: boolean; flows: readonly Api['Flow'][] }) {
   if (isFiltered) {
     return (
       <Empty icon="search" title="No runs match">

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
-import type { RunOutline, Step, StepOutline, StepStatus } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { bytes, counted, duration } from '../format.ts';
 import { graphStepAt } from '../graph/graph.ts';
 import { inIteration, iterationOf, pathOf, scopeOf } from '../graph/step-paths.ts';
@@ -15,7 +15,7 @@ import { useRunPart, useSiblings } from './use-run.ts';
 
 interface StepPanelProps {
   readonly stepKey: string;
-  readonly outline: RunOutline;
+  readonly outline: Api['RunOutline'];
   readonly onSelect: (stepKey: string | undefined) => void;
   readonly refresh: () => void;
 }
@@ -26,7 +26,7 @@ const NARROW = '(max-width: 1000px)';
 export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProps) {
   const { run } = outline;
   const panel = useRef<HTMLElement>(null);
-  const step = useRunPart<Step>(`/runs/${run.id}/steps/${encodeURIComponent(stepKey)}`, outline);
+  const step = useRunPart<Api['Step']>(`/runs/${run.id}/steps/${encodeURIComponent(stepKey)}`, outline);
   const siblings = useSiblings(stepKey, outline);
   const own = siblings.find((each) => each.stepKey === stepKey);
   useEffect(() => {
@@ -66,8 +66,8 @@ export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProp
 }
 
 interface StepContentProps extends Omit<StepPanelProps, 'stepKey'> {
-  readonly step: Step & { readonly signalName: string | null };
-  readonly siblings: readonly StepOutline[];
+  readonly step: Api['Step'] & { readonly signalName: string | null };
+  readonly siblings: readonly Api['StepOutline'][];
 }
 
 function StepContent({ step, siblings, outline, onSelect, refresh }: StepContentProps) {
@@ -177,7 +177,7 @@ function Why({ step, siblings, outline, onSelect }: WhyProps) {
   if (definition === undefined || (step.status === 'Pending' && step.attemptCount > 0)) return null;
   const scope = scopeOf(step.stepKey);
   const byKey = new Map(siblings.map(({ stepKey, status }) => [stepKey, status]));
-  const statusOf = (key: string): StepStatus | undefined => byKey.get(scope + key);
+  const statusOf = (key: string): Api['Step']['status'] | undefined => byKey.get(scope + key);
   const reasons = explain(step, definition, statusOf);
   if (reasons.length === 0) return null;
   return (
@@ -205,7 +205,7 @@ function Why({ step, siblings, outline, onSelect }: WhyProps) {
 /** The tries of a step, newest first; more than a screen of them folds up. */
 const SHOWN = 20;
 
-interface AttemptListProps extends Pick<Step, 'attempts'> {
+interface AttemptListProps extends Pick<Api['Step'], 'attempts'> {
   /** Of the step in the API. */
   readonly path: string;
   /** With those that the API leaves out. */
@@ -306,7 +306,7 @@ function shortJson(value: unknown): string {
 
 interface IterationStepsProps {
   readonly stepKey: string;
-  readonly outline: RunOutline;
+  readonly outline: Api['RunOutline'];
   readonly onSelect: (stepKey: string) => void;
 }
 

@@ -1,15 +1,15 @@
-import type { RunOutline, StepOutline, StepStatus } from '../api-types.ts';
+import type { Api } from '../api-types.ts';
 import { type Look, STATUSES, type StepMark } from '../looks.ts';
 
 /** As much of a step as its state needs. */
 export interface StepTimes {
   readonly stepType: string;
-  readonly status: StepStatus;
+  readonly status: Api['Step']['status'];
   readonly signalName?: string | null;
   readonly dueAt: string | null;
   readonly attempts: readonly {
     readonly attempt: number;
-    readonly status: StepStatus;
+    readonly status: Api['Step']['status'];
     readonly slotWaitMs: number | null;
     readonly startedAt: string;
     readonly completedAt: string | null;
@@ -18,7 +18,7 @@ export interface StepTimes {
 
 /** The state of a step, finer than its status: what is Pending may not be reached, due, or wait for something. */
 export type StepState =
-  | { readonly kind: 'status'; readonly status: Exclude<StepStatus, 'Pending'> }
+  | { readonly kind: 'status'; readonly status: Exclude<Api['Step']['status'], 'Pending'> }
   | { readonly kind: 'ahead' }
   | { readonly kind: 'due' }
   | { readonly kind: 'signal'; readonly name: string; readonly until: string | null }
@@ -53,25 +53,25 @@ export function stateText(state: StepState): string {
 
 interface Counted {
   readonly path: string;
-  readonly status: StepStatus;
+  readonly status: Api['Step']['status'];
   readonly count: number;
 }
 
 /** The gravest first: of many iterations of one step the picture shows what needs a look. */
-const GRAVITY: readonly StepStatus[] = ['Failed', 'Running', 'Pending', 'Succeeded', 'Skipped'];
+const GRAVITY: readonly Api['Step']['status'][] = ['Failed', 'Running', 'Pending', 'Succeeded', 'Skipped'];
 
 interface ChildCounts {
-  readonly status: StepStatus;
+  readonly status: Api['Step']['status'];
   /** Such as "3 of 120 failed", or "120 succeeded" where all have. */
   readonly text: string;
 }
 
 /** Children of loops by path: what all iterations together show. */
 export function childCounts(children: readonly Counted[]): Map<string, ChildCounts> {
-  const byPath = new Map<string, Map<StepStatus, number>>();
+  const byPath = new Map<string, Map<Api['Step']['status'], number>>();
   for (const { path, status, count } of children) {
     if (count === 0) continue;
-    const counts = byPath.get(path) ?? new Map<StepStatus, number>();
+    const counts = byPath.get(path) ?? new Map<Api['Step']['status'], number>();
     counts.set(status, (counts.get(status) ?? 0) + count);
     byPath.set(path, counts);
   }
@@ -107,7 +107,7 @@ export function lookOf(state: StepState): Look {
 }
 
 /** What a picture of the graph says of each step of a run, by path. */
-export function marksOf({ steps, loops, children }: Pick<RunOutline, 'steps' | 'loops' | 'children'>) {
+export function marksOf({ steps, loops, children }: Pick<Api['RunOutline'], 'steps' | 'loops' | 'children'>) {
   const marks = new Map<string, StepMark>();
   for (const step of steps) {
     marks.set(step.stepKey, { status: step.status, ...lookOf(stepState(step)), note: loopNote(step, loops) });
@@ -120,7 +120,7 @@ export function marksOf({ steps, loops, children }: Pick<RunOutline, 'steps' | '
 }
 
 /** How far a loop has come. */
-function loopNote({ stepKey }: StepOutline, loops: RunOutline['loops']): string | undefined {
+function loopNote({ stepKey }: Api['StepOutline'], loops: Api['RunOutline']['loops']): string | undefined {
   const loop = loops.find((each) => each.stepKey === stepKey);
   if (loop === undefined) return undefined;
   const failed = loop.failed === 0 ? '' : `, ${loop.failed} failed`;

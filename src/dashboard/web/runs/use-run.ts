@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef } from 'preact/hooks';
 import { withQuery } from '../address.ts';
-import type { Iterations, LiveEventType, RunOutline, StepOutline } from '../api-types.ts';
+import type { Api, LiveEventType } from '../api-types.ts';
 import { iterationOf } from '../graph/step-paths.ts';
 import { useLiveEvents } from '../live.ts';
 import { type Resource, useResource } from '../resource.ts';
@@ -11,8 +11,8 @@ const LEAST_MS = 400;
 const REST_FACTOR = 4;
 
 /** The outline of a run, asked for again when something happens to it. */
-export function useRunOutline(runId: string): Resource<RunOutline> {
-  const resource = useResource<RunOutline>(`/runs/${runId}/outline`);
+export function useRunOutline(runId: string): Resource<Api['RunOutline']> {
+  const resource = useResource<Api['RunOutline']>(`/runs/${runId}/outline`);
   const askAgain = usePatience(resource);
   useLiveEvents(TYPES, (message) => {
     if (message === undefined || message.data.runId === runId) askAgain();
@@ -21,7 +21,7 @@ export function useRunOutline(runId: string): Resource<RunOutline> {
 }
 
 /** Asks for a part of a run, and again when the outline is a newer one. */
-export function useRunPart<Answer>(path: string | null, outline: RunOutline): Resource<Answer> {
+export function useRunPart<Answer>(path: string | null, outline: Api['RunOutline']): Resource<Answer> {
   const resource = useResource<Answer>(path, { keepPrevious: true });
   const askAgain = usePatience(resource);
   const seen = useRef(outline);
@@ -34,13 +34,13 @@ export function useRunPart<Answer>(path: string | null, outline: RunOutline): Re
 }
 
 /** The steps that the edges of a step lead from: those of its iteration, or those outside of loops. */
-export function useSiblings(stepKey: string, outline: RunOutline): readonly StepOutline[] {
+export function useSiblings(stepKey: string, outline: Api['RunOutline']): readonly Api['StepOutline'][] {
   const iteration = iterationOf(stepKey);
   const path =
     iteration === null
       ? null
       : withQuery(`/runs/${outline.run.id}/iterations`, { loop: iteration.loopKey, skip: iteration.index, take: 1 });
-  const { data } = useRunPart<Iterations>(path, outline);
+  const { data } = useRunPart<Api['Iterations']>(path, outline);
   return iteration === null ? outline.steps : (data?.items[0]?.steps ?? []);
 }
 

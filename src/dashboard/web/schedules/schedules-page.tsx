@@ -1,7 +1,7 @@
 import { useEffect, useId, useState } from 'preact/hooks';
 import { skipOf, withQuery } from '../address.ts';
 import { ask, messageOf } from '../api.ts';
-import type { PageOf, Schedule } from '../api-types.ts';
+import type { Api, PageOf } from '../api-types.ts';
 import { count, zonedTime } from '../format.ts';
 import { Pager } from '../kit/list.tsx';
 import { Dialog, toast } from '../kit/overlays.tsx';
@@ -18,7 +18,7 @@ const TAKE = 100;
 export function SchedulesPage() {
   const [query] = useQuery();
   const path = withQuery('/schedules', { skip: skipOf(query), take: TAKE, includeTotal: true });
-  const schedules = useResource<PageOf<Schedule>>(path, { refreshOn: ['run.started'], keepPrevious: true });
+  const schedules = useResource<PageOf<Api['Schedule']>>(path, { refreshOn: ['run.started'], keepPrevious: true });
   return (
     <Page title="Schedules">
       <Panel title="Schedules" aside={schedules.data === undefined ? undefined : count(schedules.data.total)} isFlush>
@@ -55,7 +55,7 @@ function NoSchedules() {
 
 const CRON_TRIGGER = '{ "type": "cron", "inputs": { "cronExpression": "0 2 * * *", "timeZone": "Europe/Berlin" } }';
 
-function ScheduleRow({ schedule, refresh }: { schedule: Schedule; refresh: () => void }) {
+function ScheduleRow({ schedule, refresh }: { schedule: Api['Schedule']; refresh: () => void }) {
   const { flowId, flowName, triggerKey, cron, timeZone, nextExecution, lastExecution, paused } = schedule;
   const { changed, manifestCron, flowIsEnabled } = schedule;
   const [isEditing, setEditing] = useState(false);
@@ -151,7 +151,7 @@ const TYPING_MS = 300;
 const COUNT = 5;
 
 interface CronDialogProps {
-  readonly schedule: Schedule;
+  readonly schedule: Api['Schedule'];
   readonly onClose: () => void;
   readonly onChanged: () => void;
 }
@@ -258,10 +258,10 @@ interface Outcome {
   readonly runId?: string;
 }
 
-const pathOf = ({ jobId }: Schedule, verb: string) => `/schedules/${encodeURIComponent(jobId)}/${verb}`;
+const pathOf = ({ jobId }: Api['Schedule'], verb: string) => `/schedules/${encodeURIComponent(jobId)}/${verb}`;
 
 /** Does something to a schedule and says what became of it; whether it was done. */
-async function commandSchedule(schedule: Schedule, verb: 'pause' | 'resume' | 'trigger'): Promise<boolean> {
+async function commandSchedule(schedule: Api['Schedule'], verb: 'pause' | 'resume' | 'trigger'): Promise<boolean> {
   try {
     const { message, runId } = await ask<Outcome>(pathOf(schedule, verb), { method: 'POST' });
     toast('good', message, runId === undefined ? undefined : { href: `/flows/runs/${runId}`, text: 'See the run' });
@@ -272,7 +272,7 @@ async function commandSchedule(schedule: Schedule, verb: 'pause' | 'resume' | 't
   }
 }
 
-async function changeCron(schedule: Schedule, cronExpression: string): Promise<boolean> {
+async function changeCron(schedule: Api['Schedule'], cronExpression: string): Promise<boolean> {
   try {
     const { message } = await ask<Outcome>(pathOf(schedule, 'cron'), { method: 'PUT', body: { cronExpression } });
     toast('good', message);
