@@ -12,6 +12,8 @@ export interface Load {
   readonly body: string;
   readonly seconds: number;
   readonly connections: number;
+  /** Whether each request gets a connection of its own, as from most publishers. */
+  readonly closes?: boolean | undefined;
 }
 
 export interface Figures {
@@ -37,31 +39,38 @@ export function findLoader(name: string | undefined): Loader {
   return hasWrk ? wrkLoader : autocannonLoader;
 }
 
-const autocannonLoader: Loader = {
-  name: 'autocannon',
-  async run({ url, headers, body, seconds, connections }) {
-    const setupRequest = (request: Request): Request => ({
-      ...request,
-      headers: { ...request.headers, 'x-github-delivery': randomUUID() },
-    });
-    const requests = [{ method: 'POST' as const, headers, body, setupRequest }];
-    const result = await autocannon({ url, connections, duration: seconds, requests });
-    const statuses = Object.entries(result.statusCodeStats ?? {});
-    const answered = result.requests.total;
-    const status = Number(statuses[0]?.[0] ?? 0);
-    return {
-      requestsPerSecond: answered / result.duration,
-      p50Ms: result.latency.p50,
-      p99Ms: result.latency.p99,
-      failed: result.errors + result.timeouts + (statuses.length > 1 ? 1 : 0),
-      status,
-    };
-  },
-};
+const autocannonLoader: Loader = { name: 'autocannon', run: (load) => cannonade(load) };
+
+/** So many requests a second and no more, evenly; whatever loader is installed. */
+export function steadyLoad(load: Load, requestsPerSecond: number): Promise<Figures> {
+  return cannonade(load, requestsPerSecond);
+}
+
+async function cannonade(load: Load, overallRate?: number): Promise<Figures> {
+  const { url, body, seconds, connections } = load;
+  const headers = { ...load.headers, ...(load.closes === true ? { connection: 'close' } : {}) };
+  const setupRequest = (request: Request): Request => ({
+    ...request,
+    headers: { ...request.headers, 'x-github-delivery': randomUUID() },
+  });
+  const requests = [{ method: 'POST' as const, headers, body, setupRequest }];
+  const rate = overallRate === undefined ? {} : { overallRate };
+  const result = await autocannon({ url, connections, duration: seconds, requests, ...rate });
+  const statuses = Object.entries(result.statusCodeStats ?? {});
+  const status = Number(statuses[0]?.[0] ?? 0);
+  return {
+    requestsPerSecond: result.requests.total / result.duration,
+    p50Ms: result.latency.p50,
+    p99Ms: result.latency.p99,
+    failed: result.errors + result.timeouts + (statuses.length > 1 ? 1 : 0),
+    status,
+  };
+}
 
 const wrkLoader: Loader = {
   name: 'wrk',
-  async run({ url, headers, body, seconds, connections }) {
+  async run({ url, headers: given, body, seconds, connections, closes }) {
+    const headers = { ...given, ...(closes === true ? { connection: 'close' } : {}) };
     const folder = mkdtempSync(join(tmpdir(), 'sluice-wrk-'));
     try {
       const script = join(folder, 'load.lua');

@@ -1,0 +1,111 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createHmac, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { createWorkspace, FLOW_ID, GITHUB_SECRET, githubManifest, startService } from '../e2e/service.ts';
+import { fillNonces } from './fill-nonces.ts';
+import type { Load } from './load.ts';
+
+/** Something that is loaded: a server in a process of its own. */
+export interface Candidate {
+  readonly pid: number;
+  readonly load: Omit<Load, 'seconds' | 'connections'>;
+  /** What every answer must be; anything else voids the figure. */
+  readonly expectedStatus: number;
+  /** What became of the accepted deliveries; absent where nothing is run. */
+  runs?(): Runs;
+  stop(): Promise<void>;
+}
+
+export interface Runs {
+  readonly executed: number;
+  /** Milliseconds since the oldest due step became due; 0 where none is. */
+  readonly oldestDueMs: number;
+}
+
+export interface CandidateOptions {
+  /** Where CPU profiles of all threads are written. */
+  readonly profileFolder?: string | undefined;
+}
+
+const BODY = JSON.stringify({ ref: 'refs/heads/main', padding: randomBytes(988).toString('hex') });
+export const BODY_BYTES = Buffer.byteLength(BODY);
+const signature = `sha256=${createHmac('sha256', GITHUB_SECRET).update(BODY).digest('hex')}`;
+const headers = { 'content-type': 'application/json', 'x-github-event': 'push', 'x-hub-signature-256': signature };
+const forged = { 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` };
+const OPEN = { webhookSignatureScheme: undefined, webhookHmacKey: undefined, webhookNonceHeader: undefined };
+
+/** Fastify with a route that reads the body to a Buffer and does nothing else: what every ratio is of. */
+export async function bareFastify(): Promise<Candidate> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'bare-fastify.mjs')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [line] = (await once(child.stdout, 'data')) as [Buffer];
+  return {
+    pid: child.pid ?? 0,
+    load: { url: `${String(line).trim()}/hook`, headers, body: BODY },
+    expectedStatus: 200,
+    stop: () => end(child),
+  };
+}
+
+interface Variant {
+  readonly inputs?: object;
+  readonly mode?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly expectedStatus?: number;
+  /** Live nonces in the database before the load. */
+  readonly nonces?: number;
+}
+
+const VARIANTS = {
+  open: { inputs: OPEN, mode: 'Off' },
+  accepted: {},
+  forged: { headers: forged, expectedStatus: 401 },
+  millionNonces: { nonces: 1_000_000 },
+} as const satisfies Record<string, Variant>;
+
+/** The built service with a flow of one step that does nothing; signed deliveries with nonces unless the variant says otherwise. */
+export async function sluice(variant: keyof typeof VARIANTS, options: CandidateOptions = {}): Promise<Candidate> {
+  const { inputs = {}, mode = 'Enforce', headers: own = {}, expectedStatus = 200, nonces }: Variant = VARIANTS[variant];
+  const workspace = await createWorkspace();
+  await workspace.writeManifest('push.json', githubManifest({ inputs, steps: { only: { type: 'NoOp' } } }));
+  const env = { SLUICE_ENFORCEMENT_MODE: mode, SLUICE_LOG_LEVEL: 'warn' };
+  const file = join(workspace.folder, 'data/sluice.db');
+  if (nonces !== undefined) {
+    await (await startService(workspace, env)).stop('SIGTERM');
+    fillNonces(file, { flowId: FLOW_ID, triggerKey: 'github' }, nonces);
+  }
+  const service = await startService(workspace, { ...env, ...profiling(variant, options) });
+  const database = new Database(file, { readonly: true });
+  return {
+    pid: service.child.pid ?? 0,
+    load: { url: `${service.url}/flows/api/webhook/push`, headers: { ...headers, ...own }, body: BODY },
+    expectedStatus,
+    runs() {
+      const executed = database.prepare("SELECT count(*) FROM runs WHERE status = 'Succeeded'").pluck().get();
+      const dueAt = database.prepare('SELECT min(due_at) FROM steps WHERE due_at <= ?').pluck().get(Date.now());
+      return { executed: Number(executed), oldestDueMs: dueAt === null ? 0 : Date.now() - Number(dueAt) };
+    },
+    async stop() {
+      database.close();
+      await service.stop('SIGTERM');
+      await workspace.remove();
+    },
+  };
+}
+
+function profiling(variant: string, { profileFolder }: CandidateOptions): Record<string, string> {
+  if (profileFolder === undefined) return {};
+  const folder = join(profileFolder, variant);
+  mkdirSync(folder, { recursive: true });
+  // Each thread writes a file of its own when it ends.
+  return { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${folder}` };
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  child.kill('SIGTERM');
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+}
