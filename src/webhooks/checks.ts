@@ -17,16 +17,16 @@ import type { PreparedTrigger } from './triggers.ts';
 import { weaknessesOf } from './weaknesses.ts';
 
 type Field = keyof WebhookInputs;
-type Report = (field: Field, message: string) => void;
+type FieldReport = (field: Field, message: string) => void;
 
 /** Where findings about one trigger go. */
-interface Reports {
+interface TriggerReports {
   readonly error: (field: string | undefined, message: string) => void;
   /** Something that weakens a gate. */
-  readonly weakness: Report;
+  readonly weakness: FieldReport;
   /** A gate that is asked for and will not be there. */
-  readonly skipped: Report;
-  readonly warning: Report;
+  readonly skipped: FieldReport;
+  readonly warning: FieldReport;
 }
 
 /**
@@ -49,7 +49,7 @@ export function webhookChecks({
       const problems: Problem[] = [];
       const at = (field: string | undefined): JsonPath =>
         field === undefined ? ['triggers', webhook.triggerKey] : ['triggers', webhook.triggerKey, 'inputs', field];
-      const reports: Reports = {
+      const reports: TriggerReports = {
         error: (field, message) => problems.push(errorAt(at(field), message)),
         weakness: (field, message) => problems.push(gateWarningAt(at(field), message)),
         skipped: (field, message) => problems.push({ ...gateWarningAt(at(field), message), skipsGate: true }),
@@ -120,7 +120,7 @@ export function whyNotEnforced({ trigger, mode, schemeName, lacksKey, keySlot }:
 /** Asks every gate, so that all mistakes are reported at once; yields whether there was none. */
 function preparesAll(
   trigger: WebhookTrigger,
-  { settings, plugins, reports }: { settings: SignatureSettings; plugins: GateChain; reports: Reports },
+  { settings, plugins, reports }: { settings: SignatureSettings; plugins: GateChain; reports: TriggerReports },
 ): boolean {
   let isFit = true;
   for (const plugin of plugins) {
@@ -135,7 +135,7 @@ function preparesAll(
   return isFit;
 }
 
-function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipped }: Reports): void {
+function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipped }: TriggerReports): void {
   const name = inputs.webhookSignatureScheme;
   if (name === undefined || isKnownScheme(schemes, name)) return;
   const known = describeSchemes(schemes).flatMap((scheme) => [scheme.name, ...scheme.aliases]);
@@ -145,7 +145,7 @@ function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipp
   );
 }
 
-function checkWeaknesses(trigger: WebhookTrigger, { schemes }: SignatureSettings, reports: Reports): void {
+function checkWeaknesses(trigger: WebhookTrigger, { schemes }: SignatureSettings, reports: TriggerReports): void {
   const scheme = resolveScheme(schemes, trigger.inputs);
   for (const { field, message, isOpen } of weaknessesOf(trigger, scheme?.kind === 'spec' ? scheme.spec : undefined)) {
     reports[isOpen ? 'weakness' : 'warning'](field, message);
@@ -153,7 +153,7 @@ function checkWeaknesses(trigger: WebhookTrigger, { schemes }: SignatureSettings
 }
 
 /** Anyone who holds a delivery can change what the scheme does not sign. What a verifier covers, only its code knows. */
-function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, reports: Reports): void {
+function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, reports: TriggerReports): void {
   const scheme = resolveScheme(settings.schemes, trigger.inputs);
   if (scheme?.kind !== 'spec') return;
   checkSha1(trigger.inputs, scheme.spec, { settings, reports });
@@ -176,7 +176,7 @@ function namesNonce(inputs: WebhookInputs, settings: SignatureSettings): boolean
 function checkReplay(
   { inputs }: WebhookTrigger,
   { settings, defaultMode }: { settings: SignatureSettings; defaultMode: EnforcementMode },
-  { warning }: Reports,
+  { warning }: TriggerReports,
 ): void {
   if (inputs.webhookNonceHeader !== undefined) return;
   const scheme = resolveScheme(settings.schemes, inputs);
@@ -212,7 +212,7 @@ function hasTimestamp(scheme: ResolvedScheme | undefined, { webhookTimestampHead
 function checkPublicUrl(
   { webhookPublicUrl }: WebhookInputs,
   spec: SignatureSpec,
-  { settings, reports }: { settings: SignatureSettings; reports: Reports },
+  { settings, reports }: { settings: SignatureSettings; reports: TriggerReports },
 ): void {
   if (!signsUrl(spec) || webhookPublicUrl !== undefined || settings.publicUrl !== undefined) return;
   reports.weakness(
@@ -222,7 +222,7 @@ function checkPublicUrl(
 }
 
 /** Weakens nothing: what could be read in two ways is refused. */
-function checkDelimiter({ payload: { delimiter }, timestamp }: SignatureSpec, { warning }: Reports): void {
+function checkDelimiter({ payload: { delimiter }, timestamp }: SignatureSpec, { warning }: TriggerReports): void {
   if (delimiter === undefined || /[^0-9]/.test(delimiter) || hasFixedForm(timestamp)) return;
   warning(
     'webhookSignedPayloadDelimiter',
@@ -230,7 +230,7 @@ function checkDelimiter({ payload: { delimiter }, timestamp }: SignatureSpec, { 
   );
 }
 
-function checkHandshakes(trigger: WebhookTrigger, settings: SignatureSettings, reports: Reports): void {
+function checkHandshakes(trigger: WebhookTrigger, settings: SignatureSettings, reports: TriggerReports): void {
   const resolved = resolveScheme(settings.schemes, trigger.inputs);
   const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
   checkLearning(trigger.inputs, scheme, { settings, reports });
@@ -243,7 +243,7 @@ type Scheme = Conversation & { readonly name: string };
 function checkLearning(
   inputs: WebhookInputs,
   scheme: Scheme | undefined,
-  { settings, reports }: { settings: SignatureSettings; reports: Reports },
+  { settings, reports }: { settings: SignatureSettings; reports: TriggerReports },
 ): void {
   const keyField = (['webhookHmacKey', 'webhookSecret'] as const).find((field) => inputs[field] !== undefined);
   const isHandedOver = scheme !== undefined && handsOverKey(scheme);
@@ -271,7 +271,11 @@ function checkLearning(
 }
 
 /** Without the token the publisher's handshake is refused; weakens nothing. */
-function checkVerifyToken({ inputs, verifyToken }: WebhookTrigger, scheme: Scheme | undefined, reports: Reports): void {
+function checkVerifyToken(
+  { inputs, verifyToken }: WebhookTrigger,
+  scheme: Scheme | undefined,
+  reports: TriggerReports,
+): void {
   const handshake = scheme?.handshakes?.find(({ needsVerifyToken }) => needsVerifyToken === true);
   if (handshake !== undefined && verifyToken === undefined) {
     const message = `is missing: ${scheme?.name} repeats it in its handshake ${handshake.name}, which is refused without it`;
@@ -286,7 +290,7 @@ function checkVerifyToken({ inputs, verifyToken }: WebhookTrigger, scheme: Schem
 function checkSha1(
   inputs: WebhookInputs,
   spec: SignatureSpec,
-  { settings, reports: { warning } }: { settings: SignatureSettings; reports: Reports },
+  { settings, reports: { warning } }: { settings: SignatureSettings; reports: TriggerReports },
 ): void {
   if (!usesSha1(spec)) {
     if (inputs.webhookAllowSha1 === true) warning('webhookAllowSha1', `is not read: ${spec.name} does not use SHA-1`);
@@ -297,7 +301,7 @@ function checkSha1(
   warning('webhookSignatureScheme', message);
 }
 
-function checkTimestampHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: Reports): void {
+function checkTimestampHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: TriggerReports): void {
   const header = inputs.webhookTimestampHeader;
   if (header === undefined) return;
   if (spec.timestamp === undefined) {
@@ -313,7 +317,7 @@ function checkTimestampHeader(inputs: WebhookInputs, spec: SignatureSpec, { weak
 function checkTimestampKey(
   { webhookTimestampValueKey: key }: WebhookInputs,
   spec: SignatureSpec,
-  reports: Reports,
+  reports: TriggerReports,
 ): void {
   const { timestamp, payload } = spec;
   if (key === undefined || timestamp?.in === 'signature') return;
@@ -324,7 +328,7 @@ function checkTimestampKey(
   reports.warning('webhookTimestampValueKey', `is not read: ${why}`);
 }
 
-function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: Reports): void {
+function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: TriggerReports): void {
   const header = inputs.webhookNonceHeader;
   if (header === undefined) return;
   const isIdSigned = spec.payload.startsWithDeliveryId === true;
@@ -336,7 +340,7 @@ function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness
   );
 }
 
-function checkPresets(inputs: WebhookInputs, now: number, { warning }: Reports): void {
+function checkPresets(inputs: WebhookInputs, now: number, { warning }: TriggerReports): void {
   for (const { field, concern } of presetConcerns(inputs, now)) warning(field, concern);
 }
 

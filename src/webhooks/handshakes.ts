@@ -4,9 +4,8 @@ import type { Delivery, Reason } from '../model/delivery.ts';
 import type { Evidence } from './gate.ts';
 import { fullBucket, type RateLimit, type TokenBucket, takePermit } from './gates/rate-limit.ts';
 import {
-  type Answer,
+  endWithoutRun,
   isUnverified,
-  keepDelivery,
   notStored,
   type OutcomeServices,
   REASONS,
@@ -14,8 +13,9 @@ import {
   refused,
   reportDelivery,
   type TriggeredReception,
+  type WebhookAnswer,
 } from './outcome.ts';
-import { CLEAN, dryRunGates } from './pipeline.ts';
+import { CLEAN, dryRunGates, refusedFor } from './pipeline.ts';
 import {
   findHandshake,
   type HandshakeRefusal,
@@ -53,7 +53,7 @@ export async function shakeHands(
   reception: TriggeredReception,
   handshake: RecognisedHandshake,
   services: HandshakeServices,
-): Promise<Answer> {
+): Promise<WebhookAnswer> {
   const { judgement } = reception;
   const { name, answer, offer } = handshake;
   let { refusal } = handshake;
@@ -74,25 +74,21 @@ export async function shakeHands(
   }
   const { evidence, gateResults } = judgement;
   const greeted = { ...reception, judgement: { ...CLEAN, detail: `handshake ${name}`, evidence, gateResults } };
-  const outcome = { statusCode: answer.statusCode, reason: null, runId: null };
-  if (services.isWorthKeeping(reception)) await keepDelivery(greeted, outcome, services);
-  reportDelivery(greeted, outcome, services);
+  if (services.isWorthKeeping(reception)) return endWithoutRun(greeted, answer, services);
+  reportDelivery(greeted, null, services);
   return answer;
 }
 
 /** Refuses a handshake for a reason of its own; what the gates say about a delivery does not count here. */
-async function turnAway(
+function turnAway(
   reception: TriggeredReception,
   { name, statusCode, reason, detail }: HandshakeRefusal & Pick<RecognisedHandshake, 'name'>,
   services: OutcomeServices,
-): Promise<Answer> {
+): Promise<WebhookAnswer> {
   const { evidence, gateResults } = reception.judgement;
-  const told = { reason, violations: [reason], detail: `handshake ${name}: ${detail}` };
-  const refusedReception = { ...reception, judgement: { ...CLEAN, ...told, evidence, gateResults } };
-  const outcome = { statusCode, reason, runId: null };
-  await keepDelivery(refusedReception, outcome, services);
-  reportDelivery(refusedReception, outcome, services);
-  return refused(reason, statusCode);
+  const judgement = { ...CLEAN, detail: `handshake ${name}: ${detail}`, evidence, gateResults };
+  const turnedAway = { ...reception, judgement: refusedFor(judgement, reason) };
+  return endWithoutRun(turnedAway, refused(reason, statusCode), services);
 }
 
 /** Says which handshakes are kept: those that are signed, and of the others so many of each trigger. */

@@ -3,7 +3,7 @@ import type { Span } from '@opentelemetry/api';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { startReceiveSpan, type TraceparentUse } from '../telemetry/tracing.ts';
 import { addressGroup } from './networks/addresses.ts';
-import { type Answer, bodyStopped, malformedHost, methodNotAllowed } from './outcome.ts';
+import { bodyStopped, malformedHost, methodNotAllowed, type WebhookAnswer } from './outcome.ts';
 import {
   type BodyAllowance,
   BodyError,
@@ -117,7 +117,7 @@ function endSpan(span: Span, reply: FastifyReply): void {
   span.end();
 }
 
-function write(reply: FastifyReply, answer: Answer): FastifyReply {
+function write(reply: FastifyReply, answer: WebhookAnswer): FastifyReply {
   return reply
     .code(answer.statusCode)
     .headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', ...answer.headers })

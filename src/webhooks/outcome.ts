@@ -9,7 +9,7 @@ import type { Store } from '../store/store.ts';
 import { type EventName, type LiveEvents, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { shownHeaders } from './headers.ts';
-import { type Judgement, withUnconfigured } from './pipeline.ts';
+import { type Judgement, refusedFor, withUnconfigured } from './pipeline.ts';
 import type { AcceptedResponse } from './schemes/handshake.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
@@ -69,7 +69,7 @@ function refusal(statusCode: number, event: EventName | undefined, message: stri
 }
 
 /** What goes back to the publisher. */
-export interface Answer {
+export interface WebhookAnswer {
   readonly statusCode: number;
   readonly contentType: string;
   readonly body: string;
@@ -82,7 +82,7 @@ const JSON_TYPE = 'application/json; charset=utf-8';
 export function accepted(
   ids: { readonly runId: string; readonly deliveryId: string; readonly kind: 'accepted' | 'duplicate' | 'held' },
   response: AcceptedResponse | undefined,
-): Answer {
+): WebhookAnswer {
   if (response !== undefined) return { statusCode: 200, ...response };
   const { runId, deliveryId, kind } = ids;
   const more = { accepted: {}, duplicate: { duplicate: true }, held: { held: true } }[kind];
@@ -91,28 +91,28 @@ export function accepted(
 }
 
 /** An error as Fastify writes them, and the reason. */
-export function refused(reason: Reason, statusCode = REASONS[reason].statusCode): Answer {
+export function refused(reason: Reason, statusCode = REASONS[reason].statusCode): WebhookAnswer {
   const { message } = REASONS[reason];
   const error = STATUS_CODES[statusCode] ?? 'Error';
   return { statusCode, contentType: JSON_TYPE, body: JSON.stringify({ statusCode, error, message, reason }) };
 }
 
 /** `others` are methods of handshakes. */
-export function methodNotAllowed(others: readonly string[] = []): Answer {
+export function methodNotAllowed(others: readonly string[] = []): WebhookAnswer {
   const error = { statusCode: 405, error: 'Method Not Allowed', message: 'Deliveries are sent with POST' };
   const allow = [...new Set(['POST', ...others])].join(', ');
   return { statusCode: 405, contentType: JSON_TYPE, body: JSON.stringify(error), headers: { allow } };
 }
 
 /** Nothing arrived that could be judged or kept. */
-export function bodyStopped(): Answer {
+export function bodyStopped(): WebhookAnswer {
   const message = 'The body stopped arriving; send the delivery again';
   const error = { statusCode: 408, error: 'Request Timeout', message };
   return { statusCode: 408, contentType: JSON_TYPE, body: JSON.stringify(error) };
 }
 
 /** Without a reason: no publisher sends such a request, and it is refused before it counts as a delivery. */
-export function malformedHost(): Answer {
+export function malformedHost(): WebhookAnswer {
   const error = { statusCode: 400, error: 'Bad Request', message: 'The Host header is not a host name' };
   return { statusCode: 400, contentType: JSON_TYPE, body: JSON.stringify(error) };
 }
@@ -132,16 +132,6 @@ export interface Reception {
 /** A reception whose delivery found its trigger. */
 export type TriggeredReception = Reception & { readonly trigger: PreparedTrigger };
 
-/** How a reception ends. */
-export interface Outcome {
-  /** Of the answer. */
-  readonly statusCode: number;
-  /** Why the delivery was refused, by a gate or otherwise; null where it was accepted clean. */
-  readonly reason: Reason | null;
-  /** The run that holds the body. */
-  readonly runId: string | null;
-}
-
 export interface OutcomeServices {
   readonly store: Pick<Store, 'recordDelivery'>;
   readonly clock: Clock;
@@ -154,35 +144,48 @@ export interface OutcomeServices {
 }
 
 /** Refuses a delivery: keeps it, reports it and yields what to answer. */
-export async function refuse(reception: Reception, reason: Reason, services: OutcomeServices): Promise<Answer> {
-  const answer = refused(reason);
-  const outcome = { statusCode: answer.statusCode, reason, runId: null };
-  await keepDelivery(reception, outcome, services);
-  reportDelivery(reception, outcome, services);
+export function refuse(reception: Reception, reason: Reason, services: OutcomeServices): Promise<WebhookAnswer> {
+  return endWithoutRun({ ...reception, judgement: refusedFor(reception.judgement, reason) }, refused(reason), services);
+}
+
+/** Keeps and reports a delivery that starts no run; yields the answer given. */
+export async function endWithoutRun(
+  reception: Reception,
+  answer: WebhookAnswer,
+  services: OutcomeServices,
+): Promise<WebhookAnswer> {
+  await keepDelivery(reception, { statusCode: answer.statusCode, runId: null }, services);
+  reportDelivery(reception, null, services);
   return answer;
 }
 
 /** 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted. */
-export function notStored(reception: Reception, error: unknown, services: OutcomeServices): Answer {
+export function notStored(reception: Reception, error: unknown, services: OutcomeServices): WebhookAnswer {
   services.logger.error({ err: error, deliveryId: reception.delivery.id }, 'a delivery could not be stored');
-  const answer = refused('store_unavailable');
-  reportDelivery(reception, { statusCode: answer.statusCode, reason: 'store_unavailable', runId: null }, services);
-  return answer;
+  const judgement = refusedFor(reception.judgement, 'store_unavailable');
+  reportDelivery({ ...reception, judgement }, null, services);
+  return refused('store_unavailable');
 }
 
 /** Keeps what started no run. The answer stays the same where the log cannot be written: refusing needs no disk. */
 export async function keepDelivery(
   reception: Reception,
-  outcome: Outcome,
+  answered: Answered,
   services: Pick<OutcomeServices, 'store' | 'clock' | 'defaultMode' | 'logger'>,
 ): Promise<void> {
   try {
-    await services.store.recordDelivery(recordOf(reception, outcome, services));
+    await services.store.recordDelivery(recordOf(reception, answered, services));
   } catch (error) {
-    const about = { deliveryId: reception.delivery.id, reason: outcome.reason };
+    const about = {
+      deliveryId: reception.delivery.id,
+      reason: reception.judgement.refusal ?? reception.judgement.reason,
+    };
     logEvent(services.logger, 'WebhookRejectionStoreFailed', { err: error, ...about });
   }
 }
+
+/** The status of the answer, and the run that holds the body. */
+type Answered = Pick<DeliveryRecord, 'statusCode' | 'runId'>;
 
 /**
  * What is kept of a delivery: all that it takes to judge it again, but for a body that a run holds. Its reason is the first
@@ -190,10 +193,10 @@ export async function keepDelivery(
  */
 export function recordOf(
   { delivery, trigger, judgement, startedAt }: Omit<Reception, 'span'>,
-  { statusCode, reason, runId }: Outcome,
+  { statusCode, runId }: Answered,
   { clock, defaultMode }: { readonly clock: Clock; readonly defaultMode: EnforcementMode },
 ): DeliveryRecord {
-  const violations = violationsOf(judgement, reason);
+  const { refusal, reason, violations } = judgement;
   const mode = trigger?.mode ?? defaultMode;
   // A lenient mode accepts a replay, and only the store can tell that it is one.
   const mayBeReplay = mode !== 'Enforce' && judgement.evidence.nonce !== undefined;
@@ -211,11 +214,11 @@ export function recordOf(
     rejected: violations.length > 0,
     enforced: statusCode >= 400 && statusCode < 500,
     statusCode,
-    reason: violations[0] ?? null,
+    reason,
     violations,
     detail: judgement.detail,
-    bodyBytes: reason === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
-    body: runId === null && reason !== 'body_too_large' ? delivery.body : null,
+    bodyBytes: refusal === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
+    body: runId === null && refusal !== 'body_too_large' ? delivery.body : null,
     headers: shownHeaders(delivery.headers, trigger?.headersRead.names),
     processingMs: clock.monotonic() - startedAt,
     runId,
@@ -223,11 +226,6 @@ export function recordOf(
     story: trigger === undefined ? undefined : withUnconfigured(trigger.chain, judgement.gateResults),
     requestUrl: mayBeJudgedAgain ? keptUrl(delivery.requestUrl, trigger) : undefined,
   };
-}
-
-/** What the gates found and, where the delivery was refused for another reason, that one behind it. */
-function violationsOf({ violations }: Judgement, reason: Reason | null): readonly Reason[] {
-  return reason === null || violations.includes(reason) ? violations : [...violations, reason];
 }
 
 /**
@@ -252,19 +250,21 @@ function announcedBytes({ headers }: Delivery): number {
  * Counts, logs and tags one delivery. Under Off a failed gate leaves no trace here: it is in the delivery log alone, so
  * that watching causes no alerts.
  */
-export function reportDelivery(reception: Reception, outcome: Outcome, services: Omit<OutcomeServices, 'store'>): void {
+export function reportDelivery(
+  reception: Reception,
+  runId: string | null,
+  services: Omit<OutcomeServices, 'store'>,
+): void {
   const { delivery, trigger, judgement, startedAt } = reception;
-  const { statusCode, reason, runId } = outcome;
+  const { refusal, violations } = judgement;
   const { metrics, live, clock } = services;
   const { flowId = null, triggerKey = null } = trigger?.trigger ?? {};
   const flow = flowId ?? 'none';
   const mode = trigger?.mode ?? services.defaultMode;
-  const refusal = statusCode >= 400 ? reason : null;
   const result = refusal === null ? 'accepted' : 'rejected';
   metrics.webhookReceived.inc({ flow, result, scheme: trigger?.schemeName ?? 'none' });
   metrics.webhookBodyBytes.observe(delivery.body.byteLength);
   metrics.webhookProcessingMs.observe({ flow, result }, clock.monotonic() - startedAt);
-  const violations = violationsOf(judgement, reason);
   const counted = refusal ?? (mode === 'Off' ? undefined : violations[0]);
   if (counted !== undefined) metrics.webhookRejected.inc({ flow, reason: counted });
   const told = { deliveryId: delivery.id, flowId, triggerKey, runId, result, reason: refusal };

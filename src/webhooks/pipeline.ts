@@ -4,9 +4,9 @@ import type { EnforcementMode } from '../model/manifest.ts';
 import type { Evidence, Failed, Gate, Verdict } from './gate.ts';
 import { failureOf } from './gates/operator-gate.ts';
 
-/** What all gates of a trigger said about one delivery. */
+/** What all gates of a trigger said about one delivery, and what was found behind them. */
 export interface Judgement {
-  /** What Enforce answers with; null under every other mode, and where nothing failed. */
+  /** Why the delivery is refused: of the gates only under Enforce, for what is found behind them in every mode. Else null. */
   readonly refusal: Reason | null;
   /** The first failure in pipeline order, the one that Enforce would answer with; null when clean. */
   readonly reason: Reason | null;
@@ -28,6 +28,17 @@ export const CLEAN: Judgement = {
   gateResults: [],
 };
 
+/** The judgement with a reason that was found behind the gates, and so comes behind what they found. */
+export function withViolation(judgement: Judgement, reason: Reason): Judgement {
+  if (judgement.violations.includes(reason)) return judgement;
+  return { ...judgement, reason: judgement.reason ?? reason, violations: [...judgement.violations, reason] };
+}
+
+/** The judgement of a delivery that is refused for the reason, whatever the mode. */
+export function refusedFor(judgement: Judgement, reason: Reason): Judgement {
+  return { ...withViolation(judgement, reason), refusal: reason };
+}
+
 /**
  * Runs a trigger's gates in order and says what Enforce would answer.
  *
@@ -45,8 +56,8 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
       gateResults.push(resultWithoutVerdict(gate.name, 'not evaluated'));
       continue;
     }
-    const refusedFor = reasonsOf(failures);
-    const known = refusedFor.length === 0 ? evidence : { ...evidence, refusedFor };
+    const reasons = reasonsOf(failures);
+    const known = reasons.length === 0 ? evidence : { ...evidence, refusedFor: reasons };
     const verdict = await verdictOf(gate, delivery, known);
     if (verdict.evidence !== undefined) evidence = merge(evidence, verdict.evidence);
     if (!verdict.passed) failures.push(verdict);

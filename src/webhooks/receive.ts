@@ -12,7 +12,6 @@ import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { type HandshakeServices, handshakeLog, isHandshake, judgedHandshake, shakeHands } from './handshakes.ts';
 import { runHeaders } from './headers.ts';
 import {
-  type Answer,
   accepted,
   keepDelivery,
   methodNotAllowed,
@@ -24,8 +23,9 @@ import {
   refused,
   reportDelivery,
   type TriggeredReception,
+  type WebhookAnswer,
 } from './outcome.ts';
-import { CLEAN, dryRunGates, runGates } from './pipeline.ts';
+import { CLEAN, dryRunGates, runGates, withViolation } from './pipeline.ts';
 import { hasSameGates, type PreparedTrigger, type TriggerTable } from './triggers.ts';
 
 export interface ReceiverServices extends AcceptanceServices, OutcomeServices {
@@ -36,13 +36,13 @@ export interface ReceiverServices extends AcceptanceServices, OutcomeServices {
 
 export interface Receiver {
   /** Judges a delivery, accepts or refuses it, and says what to answer. */
-  delivery(delivery: Delivery, idOrSlug: string, span: Span): Promise<Answer>;
+  delivery(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
   /** The body did not fit: refused before any gate, in every mode. */
-  tooLarge(delivery: Delivery, idOrSlug: string, span: Span): Promise<Answer>;
+  tooLarge(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
   /** It arrived when a stop had begun: nothing new is taken, and its record says so. */
-  stopping(delivery: Delivery, idOrSlug: string, span: Span): Promise<Answer>;
+  stopping(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
   /** No memory is left for its body: it was not read to its end, so nothing can be kept. */
-  overloaded(): Answer;
+  overloaded(): WebhookAnswer;
 }
 
 /**
@@ -104,7 +104,7 @@ export function receiver(services: ReceiverServices): Receiver {
 async function conclude(
   judged: TriggeredReception,
   services: ReceiverServices & HandshakeServices,
-): Promise<Answer | undefined> {
+): Promise<WebhookAnswer | undefined> {
   const { delivery, judgement } = judged;
   const handshake = judged.trigger.handshakes.length === 0 ? undefined : judgedHandshake(judged);
   if (handshake !== undefined) return shakeHands(judged, handshake, services);
@@ -116,7 +116,7 @@ async function conclude(
   return accept(judged, services);
 }
 
-async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<Answer | undefined> {
+async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<WebhookAnswer | undefined> {
   const { delivery, trigger, judgement } = reception;
   // The gates may have thought for a while: a drain that began meanwhile counts.
   if (admissionTo(trigger, services) === 'disabled') return refuse(reception, 'flow_disabled', services);
@@ -129,8 +129,8 @@ async function accept(reception: TriggeredReception, services: ReceiverServices)
   if (result.kind === 'outdated') return undefined;
   if (result.kind === 'replayed') return answerReplay(reception, result, services);
   const { runId, kind } = result;
-  const reason = result.isReplay ? 'nonce_replayed' : judgement.reason;
-  reportDelivery(reception, { statusCode: 200, reason, runId }, services);
+  const known = result.isReplay ? withViolation(judgement, 'nonce_replayed') : judgement;
+  reportDelivery({ ...reception, judgement: known }, runId, services);
   return accepted({ runId, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
 }
 
@@ -139,14 +139,14 @@ async function answerReplay(
   reception: TriggeredReception,
   replay: Extract<AcceptResult, { kind: 'replayed' }>,
   services: ReceiverServices,
-): Promise<Answer> {
+): Promise<WebhookAnswer> {
   const { delivery, trigger } = reception;
   const isAcknowledged = trigger.trigger.inputs.webhookDuplicateResponse === 'acknowledge' && replay.hasSameBody;
   if (!isAcknowledged) return refuse(reception, 'nonce_replayed', services);
   const { runId } = replay;
-  const outcome = { statusCode: 200, reason: 'nonce_replayed' as const, runId };
-  await keepDelivery(reception, outcome, services);
-  reportDelivery(reception, { ...outcome, runId: null }, services);
+  const repeated = { ...reception, judgement: withViolation(reception.judgement, 'nonce_replayed') };
+  await keepDelivery(repeated, { statusCode: 200, runId }, services);
+  reportDelivery(repeated, null, services);
   return accepted({ runId, deliveryId: delivery.id, kind: 'duplicate' }, trigger.acceptedResponse);
 }
 
@@ -195,7 +195,7 @@ export function acceptDelivery(
   reception: TriggeredReception,
   services: AcceptanceServices,
 ): Promise<AcceptResult | Held> {
-  const { delivery, trigger, judgement, span } = reception;
+  const { delivery, trigger, span } = reception;
   const { trigger: definition } = trigger;
   // The newest, whatever was deployed when the gates were asked.
   const flow = services.catalog.find(definition.flowId) ?? trigger.flow;
@@ -203,7 +203,7 @@ export function acceptDelivery(
   const attributes = { 'flow.id': flow.record.id, 'flow.trigger': definition.triggerKey };
   return inSpan({ name: 'flow.trigger', parent, attributes }, async (triggerSpan) => {
     const runId = services.newId();
-    const record = recordOf(reception, { statusCode: 200, reason: judgement.reason, runId }, services);
+    const record = recordOf(reception, { statusCode: 200, runId }, services);
     const run = services.engine.planRun({
       runId,
       flow,

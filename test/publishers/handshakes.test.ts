@@ -1,7 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
+import type { Handshake } from '../../src/webhooks/schemes/handshake.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
+import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';
 import { type Gateway, NOW, type Sent, startGateway, stopGateway } from './gateway.ts';
 import { HANDSHAKES, type KnownHandshake } from './known-handshakes.ts';
 
@@ -111,4 +113,29 @@ it('asks every handshake that is known', () => {
     'Trello HEAD',
   ]);
   expect(attacks.map(({ name }) => name)).toEqual(['signing-oracle-attack']);
+});
+
+it('counts a handshake that a verifier turns away as refused, whatever the status of the answer', async () => {
+  const handshake: Handshake = {
+    name: 'hello',
+    method: 'GET',
+    needsVerification: false,
+    recognises: () => true,
+    refuse: () => ({ statusCode: 204, reason: 'signature_malformed', detail: 'it brings no challenge' }),
+    answer: () => undefined,
+  };
+  const verifier: SignatureVerifier = {
+    name: 'Acme',
+    handshakes: [handshake],
+    verify: () => ({ outcome: 'verified' }),
+  };
+  const own = await startGateway({
+    triggers: { acme: { webhookSignatureScheme: 'Acme' } },
+    extensions: { verifiers: [verifier] },
+  });
+  onTestFinished(() => stopGateway(own));
+  expect((await own.deliver('acme', { method: 'GET' })).status).toBe(204);
+  const metrics = await own.get('/metrics');
+  expect(metrics).toMatch(/^webhook_received_total\{.*result="rejected".*\} 1$/m);
+  expect(metrics).toMatch(/^webhook_rejected_total\{.*reason="signature_malformed"\} 1$/m);
 });

@@ -33,7 +33,7 @@ function keptAndRestored(inputs: WebhookInputs, sent: { requestUrl?: string; hea
   const judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, gateResults: [] };
   const record: DeliveryRecord = recordOf(
     { delivery: sampleDelivery(sent), trigger, judgement, startedAt: 0 },
-    { statusCode: 401, reason: 'signature_mismatch', runId: null },
+    { statusCode: 401, runId: null },
     { clock: new FakeClock(), defaultMode: 'Off' },
   );
   return { record, restored: restore(record, trigger) };

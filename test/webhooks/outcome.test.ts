@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { Reason } from '../../src/model/delivery.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
-import { type Outcome, type Reception, recordOf } from '../../src/webhooks/outcome.ts';
-import type { Judgement } from '../../src/webhooks/pipeline.ts';
+import { type Reception, recordOf } from '../../src/webhooks/outcome.ts';
+import { type Judgement, refusedFor, withViolation } from '../../src/webhooks/pipeline.ts';
 import { createTriggerTable } from '../../src/webhooks/triggers.ts';
 import { deployedFlow, FakeClock, FLOW_ID, NOW, sampleDelivery, sampleSettings, sampleTrigger } from './samples.ts';
 
 const CLEAN: Judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, gateResults: [] };
-const ACCEPTED: Outcome = { statusCode: 200, reason: null, runId: 'run-1' };
+const ACCEPTED = { statusCode: 200, runId: 'run-1' };
 
 const triggerWith = (inputs: WebhookInputs) =>
   createTriggerTable({
@@ -19,7 +19,7 @@ const triggerWith = (inputs: WebhookInputs) =>
   }).list()[0];
 const trigger = triggerWith({ webhookSignatureScheme: 'github', webhookHmacKey: 'k' });
 
-function record(given: Partial<Reception> = {}, answer: Partial<Outcome> = {}) {
+function record(given: Partial<Reception> = {}, answer: Partial<Parameters<typeof recordOf>[1]> = {}) {
   const clock = new FakeClock();
   clock.advance(12.5);
   const source = { delivery: sampleDelivery(), trigger, judgement: CLEAN, startedAt: 10, ...given };
@@ -72,13 +72,13 @@ describe('recordOf', () => {
     {
       is: 'refused by a gate',
       judgement: violated('signature_mismatch'),
-      answer: { statusCode: 401, reason: 'signature_mismatch', runId: null },
+      answer: { statusCode: 401, runId: null },
       expected: { rejected: true, enforced: true, reason: 'signature_mismatch', violations: ['signature_mismatch'] },
     },
     {
       is: 'let pass by Audit',
       judgement: violated('ip_denied', 'signature_missing'),
-      answer: { statusCode: 200, reason: 'ip_denied', runId: 'run-1' },
+      answer: { statusCode: 200, runId: 'run-1' },
       expected: {
         rejected: true,
         enforced: false,
@@ -88,26 +88,26 @@ describe('recordOf', () => {
     },
     {
       is: 'let pass by Audit and refused for its body',
-      judgement: violated('ip_denied'),
-      answer: { statusCode: 400, reason: 'invalid_json', runId: null },
+      judgement: refusedFor(violated('ip_denied'), 'invalid_json'),
+      answer: { statusCode: 400, runId: null },
       expected: { rejected: true, enforced: true, reason: 'ip_denied', violations: ['ip_denied', 'invalid_json'] },
     },
     {
       is: 'refused before any gate',
-      judgement: CLEAN,
-      answer: { statusCode: 403, reason: 'flow_disabled', runId: null },
+      judgement: refusedFor(CLEAN, 'flow_disabled'),
+      answer: { statusCode: 403, runId: null },
       expected: { rejected: true, enforced: true, reason: 'flow_disabled', violations: ['flow_disabled'] },
     },
     {
       is: 'acknowledged as a repetition',
-      judgement: CLEAN,
-      answer: { statusCode: 200, reason: 'nonce_replayed', runId: 'run-0' },
+      judgement: withViolation(CLEAN, 'nonce_replayed'),
+      answer: { statusCode: 200, runId: 'run-0' },
       expected: { rejected: true, enforced: false, reason: 'nonce_replayed', runId: 'run-0' },
     },
     {
       is: 'not stored',
-      judgement: CLEAN,
-      answer: { statusCode: 503, reason: 'store_unavailable', runId: null },
+      judgement: refusedFor(CLEAN, 'store_unavailable'),
+      answer: { statusCode: 503, runId: null },
       expected: { rejected: true, enforced: false, reason: 'store_unavailable' },
     },
   ] as const)('of a delivery that was $is', ({ judgement, answer, expected }) => {
@@ -115,7 +115,9 @@ describe('recordOf', () => {
   });
 
   it('of a delivery to nobody has no flow, and the default mode', () => {
-    expect(record({ trigger: undefined }, { statusCode: 404, reason: 'unknown_flow', runId: null })).toMatchObject({
+    expect(
+      record({ trigger: undefined, judgement: refusedFor(CLEAN, 'unknown_flow') }, { statusCode: 404, runId: null }),
+    ).toMatchObject({
       flowId: null,
       triggerKey: null,
       scheme: null,
@@ -124,7 +126,7 @@ describe('recordOf', () => {
   });
 
   it('keeps every byte of a refused body and the URL that was called, to judge it again', () => {
-    const refused = { statusCode: 401, reason: 'signature_missing', runId: null } as const;
+    const refused = { statusCode: 401, runId: null };
     for (const body of [Buffer.from([0, 255, 13, 10]), Buffer.alloc(100_001, 'ab')]) {
       const delivery = sampleDelivery({ body });
       const kept = record({ delivery }, refused);
@@ -141,7 +143,7 @@ describe('recordOf', () => {
     const query = 'webhookSignatureScheme' in inputs && inputs.webhookSignatureScheme === 'twilio';
     const requestUrl = `https://hooks.example.com/in?${query ? 'token=hunter2&bodySHA256=ab&a=1' : 'a=1&hunter2'}`;
     const delivery = sampleDelivery({ requestUrl });
-    const refused = { statusCode: 401, reason: 'signature_missing', runId: null } as const;
+    const refused = { statusCode: 401, runId: null };
     expect(record({ delivery, trigger: triggerWith(inputs) }, refused).requestUrl).toBe(expected);
     expect(record({ delivery, trigger: undefined }, refused).requestUrl).not.toContain('hunter2');
   });
@@ -165,8 +167,11 @@ describe('recordOf', () => {
     'of a body that did not fit, with the announced length "%s", holds %i bytes and nothing else',
     (announced, bodyBytes) => {
       const delivery = sampleDelivery({ body: Buffer.alloc(0), headers: { 'content-length': announced } });
-      const tooLarge = { statusCode: 413, reason: 'body_too_large', runId: null } as const;
-      expect(record({ delivery }, tooLarge)).toMatchObject({ bodyBytes, body: null });
+      const judgement = refusedFor(CLEAN, 'body_too_large');
+      expect(record({ delivery, judgement }, { statusCode: 413, runId: null })).toMatchObject({
+        bodyBytes,
+        body: null,
+      });
     },
   );
 });

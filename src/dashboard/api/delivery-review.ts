@@ -164,7 +164,8 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
       const headers = withoutLogin(delivery.headers, services);
       const judged = await reviewer.dryRun({ ...delivery, headers }, idOrSlug);
       if (judged === undefined) throw new HttpError('unknown_flow', `No webhook has the address ${idOrSlug}`);
-      return { ...judged, violations: [...judged.violations], ...adviceView(judged) };
+      const { flowId, triggerKey, mode, statusCode, reason, violations } = judged;
+      return { flowId, triggerKey, mode, statusCode, reason, violations: [...violations], ...adviceView(judged) };
     },
   );
 

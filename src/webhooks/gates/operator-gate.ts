@@ -68,10 +68,10 @@ class AnswerTimeoutError extends Error {
  * Asks code of the operator's and rejects with `AnswerTimeoutError` when its time is up; the signal aborts then. What it
  * says later is ignored. Code that never lets go of the thread cannot be interrupted.
  */
-export async function answerInTime<Answer>(
-  ask: (signal: AbortSignal) => Answer | Promise<Answer>,
+export async function answerInTime<Result>(
+  ask: (signal: AbortSignal) => Result | Promise<Result>,
   limitMs: number,
-): Promise<Answer> {
+): Promise<Result> {
   const controller = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const timeIsUp = new Promise<never>((_, reject) => {
