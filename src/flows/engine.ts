@@ -4,7 +4,7 @@ import { hasPlaceholder } from '../expressions/template.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import type { Graph, TriggerType } from '../model/manifest.ts';
-import type { CancelResult, NewRun, RetryResult, RunDetail, SignalResult, StartedRun, Store } from '../store/store.ts';
+import type { NewRun, RunDetail, StartedRun, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
 import type { Dispatcher } from './dispatcher.ts';
@@ -125,10 +125,14 @@ function mayTrigger({ loaded }: DeployedFlow, { triggerKey, triggerType }: Trigg
 /** What people and programs do to runs that were started. */
 export interface RunControl {
   /** Ends a run: at once where nothing of it runs, else as soon as its steps have heard of it. */
-  cancel(runId: string, reason: string | null): Promise<CancelResult>;
-  retryStep(runId: string, stepKey: string): Promise<RetryResult>;
+  cancel(runId: string, reason: string | null): ReturnType<Store['cancelRun']>;
+  retryStep(runId: string, stepKey: string): ReturnType<Store['retryStep']>;
   /** `unknownName` where the run's flow waits for signals, and for none of this name. */
-  signal(signal: { runId: string; name: string; body: Json }): Promise<SignalResult | { kind: 'unknownName' }>;
+  signal(signal: {
+    runId: string;
+    name: string;
+    body: Json;
+  }): Promise<Awaited<ReturnType<Store['deliverSignal']>> | { kind: 'unknownName' }>;
 }
 
 interface ControlServices {

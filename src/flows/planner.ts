@@ -1,6 +1,6 @@
 import type { Edge, Graph, RunnableManifest, RunStatus, StepStatus, TriggerType } from '../model/manifest.ts';
 import type { RunTrigger } from '../model/run.ts';
-import type { FlowRecord, NewRun, NewStep } from '../store/store.ts';
+import type { FlowRecord, NewRun } from '../store/store.ts';
 
 /** Statuses of the steps that have been reached; a step that is not in it has not. */
 type StepStates = ReadonlyMap<string, StepStatus>;
@@ -145,7 +145,7 @@ export interface RunRequest {
 /** How every run of a revision begins. */
 export interface Entry {
   /** The steps that run after no other. */
-  readonly steps: readonly Pick<NewStep, 'stepKey' | 'stepType'>[];
+  readonly steps: readonly Pick<NewRun['steps'][number], 'stepKey' | 'stepType'>[];
   /** How the run ends at once where there are none. */
   readonly end: RunStatus | null;
   readonly timeoutSeconds: number | undefined;

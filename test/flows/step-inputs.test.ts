@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { Reference } from '../../src/expressions/context.ts';
 import { createRunInputs } from '../../src/flows/step-inputs.ts';
 import type { Graph } from '../../src/model/manifest.ts';
-import type { Claim, RunInputQuery } from '../../src/store/store.ts';
+import type { Claim, Store } from '../../src/store/store.ts';
 import { RUN_INPUT } from './try-step.ts';
 
 const MIB = 1024 * 1024;
@@ -13,7 +13,7 @@ const named = (...path: string[]): Reference => ({ root: 'steps', path: ['steps'
 
 /** A store in which the steps left so much, with what was asked of it. */
 function opened(outputBytes: number) {
-  const asked: RunInputQuery[] = [];
+  const asked: Parameters<Store['readRunInput']>[0][] = [];
   const open = createRunInputs({
     store: {
       readRunInput: async (query) => {

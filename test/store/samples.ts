@@ -5,7 +5,6 @@ import type {
   Acceptance,
   AcceptResult,
   Claim,
-  FlowDeploy,
   NewRun,
   NonceClaim,
   RunInput,
@@ -102,6 +101,8 @@ export function graphOf(steps: Record<string, readonly string[] | Record<string,
     Object.entries(steps).map(([key, upstream]) => [key, { type: 'NoOp', inputs: {}, runAfter: edgesOf(upstream) }]),
   );
 }
+
+type FlowDeploy = Parameters<Store['deployFlow']>[0];
 
 export function deployOf(graph: Graph, change: Partial<FlowDeploy> = {}): FlowDeploy {
   const snapshot = { id: flowId, steps: graph } as unknown as Json;

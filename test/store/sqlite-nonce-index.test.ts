@@ -7,7 +7,7 @@ import { prepareBatch, type Settled } from '../../src/store/sqlite/batch.ts';
 import { migrate } from '../../src/store/sqlite/connection.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
 import { NonceIndex, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
-import { preparePurgeNonces } from '../../src/store/sqlite/removal.ts';
+import { removalOperations } from '../../src/store/sqlite/removal.ts';
 
 describe('the index of nonces', () => {
   test('takes in what waits once enough has come together, and lets go of it in memory', () => {
@@ -146,7 +146,7 @@ function aLedger(tailSize: number) {
   const restart = () => {
     const index = new NonceIndex(db, tailSize);
     const claimNonce = prepareClaimNonce(db, index);
-    const purge = preparePurgeNonces(db);
+    const purge = removalOperations.purgeNonces.prepare(db);
     return {
       batch: withIndexing(prepareBatch(db, 'BEGIN IMMEDIATE'), index),
       /** The run that the nonce is known to have started; undefined where it was new. */

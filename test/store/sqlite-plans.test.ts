@@ -1,7 +1,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { afterAll, describe, expect, it } from 'vitest';
 import { migrate } from '../../src/store/sqlite/connection.ts';
-import { prepareClaimDue, prepareRecover } from '../../src/store/sqlite/dispatch.ts';
+import { dispatchOperations } from '../../src/store/sqlite/dispatch.ts';
 import type { OperationName } from '../../src/store/sqlite/messages.ts';
 import { countRecords } from '../../src/store/sqlite/migrations/0006-figures.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
@@ -175,8 +175,8 @@ describe('what every start and every claim asks', () => {
       INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token)
       VALUES ('${id(10)}', '${flowId}', 'a', 'NoOp', 'Running', ${T0}, 'held')`);
     const plans = plansIn((watched) => {
-      prepareRecover(watched)(T0);
-      prepareClaimDue(watched)({ now: T0, leasedUntil: T0 + 1, limit: 1 });
+      dispatchOperations.recover.prepare(watched)(T0);
+      dispatchOperations.claimDue.prepare(watched)({ now: T0, leasedUntil: T0 + 1, limit: 1 });
     });
     db.exec('DELETE FROM steps; DELETE FROM attempts');
     expect(plans).toContain('SEARCH steps USING INTEGER PRIMARY KEY (rowid=?)');

@@ -66,7 +66,7 @@ export type HoldResult =
 /** A run that was started, without the bytes that started it. */
 export type StartedRun = Omit<NewRun, 'trigger'>;
 
-export interface Release {
+interface Release {
   readonly runs: readonly StartedRun[];
   /** Deliveries of the flow that are still held. */
   readonly left: number;
@@ -123,14 +123,14 @@ export interface DeliveryQuery extends PageQuery {
   readonly search?: string | undefined;
 }
 
-export interface NonceSearch {
+interface NonceSearch {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly nonce: string;
   readonly since: number;
 }
 
-export interface DeliveryStats {
+interface DeliveryStats {
   /** Deliveries by the reason that Enforce answers with. */
   readonly counts: Readonly<Partial<Record<Reason, number>>>;
   readonly accepted: number;

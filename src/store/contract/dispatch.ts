@@ -49,7 +49,7 @@ export interface ClaimRequest {
   readonly limit: number;
 }
 
-export interface ClaimBatch {
+interface ClaimBatch {
   readonly claims: Claim[];
   /** When the next step falls due that this batch did not take and that may run; null where there is none. */
   readonly nextDueAt: number | null;
@@ -57,7 +57,7 @@ export interface ClaimBatch {
   readonly isHeldBack: boolean;
 }
 
-export interface OverdueBatch {
+interface OverdueBatch {
   /** Runs whose time is up: their steps that run are to be stopped; ended already where none did. */
   readonly timedOut: readonly StoppedRun[];
   readonly claims: readonly Claim[];
@@ -175,7 +175,7 @@ export interface SlotWait {
   readonly oldestDueAt: number;
 }
 
-export interface SlotLimit {
+interface SlotLimit {
   readonly concurrency: number;
   /** Null where it limits all steps of the flow. */
   readonly stepType: string | null;
@@ -195,7 +195,7 @@ export interface ControlStore {
   deliverSignal(signal: { runId: string; name: string; body: Json; at: number }): Promise<SignalResult>;
 }
 
-export type CancelResult =
+type CancelResult =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'ended'; readonly status: RunStatus }
   | { readonly kind: 'accepted'; readonly run: StoppedRun };
@@ -209,7 +209,7 @@ export interface StoppedRun {
   readonly completedAt: number | null;
 }
 
-export type RetryResult =
+type RetryResult =
   | { readonly kind: 'unknownRun' }
   | { readonly kind: 'unknownStep' }
   /** Only a failed step of a run that was not stopped can be tried again. */
@@ -220,7 +220,7 @@ export type RetryResult =
   | { readonly kind: 'nothingToRetry'; readonly error: StepError | null }
   | { readonly kind: 'accepted'; readonly steps: readonly string[] };
 
-export type SignalResult =
+type SignalResult =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'ended'; readonly status: RunStatus }
   /** A signal of that name was sent before and is still kept, or was taken and no step waits for another. */

@@ -36,7 +36,7 @@ export interface FlowStore {
   listDeployed(): Promise<DeployedRevision[]>;
 }
 
-export interface FlowDeploy {
+interface FlowDeploy {
   readonly id: string;
   readonly name: string;
   readonly version: string;
@@ -95,7 +95,7 @@ export type DeployResult =
   /** The findings of this flow rest on an older state: make them again. */
   | { readonly kind: 'outdated'; readonly flowId: string };
 
-export interface SupersededRevision {
+interface SupersededRevision {
   readonly revision: number;
   /** The newest that was deployed over the API. */
   readonly apiRevision: number;
@@ -110,7 +110,7 @@ export interface RevisionSummary extends Omit<RevisionRecord, 'snapshot'> {
   readonly runsInFlight: number;
 }
 
-export interface RevisionPage {
+interface RevisionPage {
   readonly items: readonly RevisionSummary[];
   readonly total: number;
 }
@@ -147,7 +147,7 @@ export interface ScheduleRecord {
   readonly lastAt: number | null;
 }
 
-export interface Tick {
+interface Tick {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly dueAt: number;
@@ -157,7 +157,7 @@ export interface Tick {
   readonly at: number;
 }
 
-export type TickResult = 'fired' | 'passed' | 'outdated';
+type TickResult = 'fired' | 'passed' | 'outdated';
 
 /** Keys that publishers handed over in a handshake, by trigger. */
 export interface LearnedKeyStore {

@@ -47,7 +47,7 @@ export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
   readonly steps: readonly NewStep[];
 }
 
-export interface NewStep {
+interface NewStep {
   readonly stepKey: string;
   readonly stepType: string;
   readonly dueAt: number;
@@ -84,7 +84,7 @@ export interface RunDetail extends Run {
   readonly idempotencyKey: string | null;
 }
 
-export interface Lineage {
+interface Lineage {
   readonly source: Run | undefined;
   readonly derived: readonly Run[];
 }
@@ -95,7 +95,7 @@ export interface SignalRecord {
   readonly stepKey: string | null;
 }
 
-export interface RunInputQuery {
+interface RunInputQuery {
   readonly runId: string;
   readonly stepKeys?: readonly string[] | undefined;
   readonly maxBytes?: number | undefined;
@@ -136,7 +136,7 @@ export interface RunBucket {
   readonly p95DurationMs: number | null;
 }
 
-export interface PurgedSlice {
+interface PurgedSlice {
   /** Runs that this slice removed. */
   readonly runs: number;
   /** Rows that it deleted. */
@@ -218,7 +218,7 @@ export interface StepView extends StepDetail {
   readonly attempts: readonly (Attempt & { readonly truncated?: true | undefined })[];
 }
 
-export interface StepPage {
+interface StepPage {
   /** A step without a row has only its key. */
   readonly items: readonly (StepView | { readonly stepKey: string; readonly runId?: undefined })[];
   readonly total: number;
@@ -271,7 +271,7 @@ export interface LoopProgress {
   readonly failed: number;
 }
 
-export interface ChildCount {
+interface ChildCount {
   /** Path in the graph: `lines.price` covers `lines.0.price`, `lines.1.price`, … */
   readonly path: string;
   readonly status: StepStatus;

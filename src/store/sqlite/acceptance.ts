@@ -1,11 +1,16 @@
 import type { Database } from 'better-sqlite3';
 import type { RunStatus } from '../../model/manifest.ts';
-import type { Acceptance, AcceptResult, NewRun, NonceClaim, NonceSearch } from '../store.ts';
+import type { Acceptance, AcceptResult, NewRun, NonceClaim } from '../store.ts';
 import type { SqlValue } from './columns.ts';
 import { type DeliveryValues, deliveryValues, prepareInsertDelivery } from './deliveries.ts';
 import { prepareRunTallies } from './figures.ts';
-import type { StoreOptions } from './messages.ts';
+import type { Member, StoreOptions } from './messages.ts';
 import { hashOfNonce, type NonceIndex } from './nonce-index.ts';
+
+export const acceptanceOperations = {
+  accept: { thread: 'writer', prepare: prepareAccept },
+  findAcceptedNonce: { thread: 'reader', readsLog: true, prepare: prepareFindAcceptedNonce },
+} as const;
 
 /**
  * An acceptance as the values of its rows, body apart. Made by the caller's thread: a flat list costs half as much to
@@ -76,7 +81,7 @@ export interface WriterState {
 
 type KeepRun = (run: RunValues, idempotencyKey: string | null, body: Uint8Array) => void;
 
-export function prepareAccept(
+function prepareAccept(
   db: Database,
   state: WriterState,
 ): (acceptance: AcceptanceValues, body: Uint8Array) => AcceptResult {
@@ -224,7 +229,7 @@ export function prepareClaimNonce(db: Database, index: NonceIndex): ClaimNonce {
   };
 }
 
-export function prepareFindAcceptedNonce(db: Database): (search: NonceSearch) => string | undefined {
+function prepareFindAcceptedNonce(db: Database): Member<'findAcceptedNonce'> {
   const find = db.prepare<SqlValue[], { runId: string }>(`
     SELECT run_id AS runId FROM deliveries
     WHERE flow_id = ? AND trigger_key = ? AND received_at >= ? AND received_at < ? AND run_id IS NOT NULL AND instr(facts, ?) > 0

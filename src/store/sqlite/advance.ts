@@ -3,20 +3,14 @@ import { planNext } from '../../flows/planner.ts';
 import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
 import type { Graph, RunStatus, StepStatus } from '../../model/manifest.ts';
-import type { Advance, EndedLoop, RunStop, StepOutcome, StepResult } from '../store.ts';
+import { STOP_ERRORS } from '../../model/run.ts';
+import type { EndedLoop, RunStop, StepOutcome, StepResult } from '../store.ts';
 import { toJson } from './columns.ts';
-import {
-  prepareCloseRun,
-  prepareSignalsOfStep,
-  readWait,
-  type StopTimes,
-  stopError,
-  stopOf,
-  type Wait,
-} from './control.ts';
+import { prepareCloseRun, prepareSignalsOfStep, readWait, type StopTimes, stopOf, type Wait } from './control.ts';
 import { prepareRunTallies } from './figures.ts';
 import { prepareGraphOf } from './flows.ts';
 import { type LoopRow, type NamedLoop, prepareKeepItems, prepareLoopEnd, prepareStatesIn } from './loops.ts';
+import type { Member } from './messages.ts';
 
 interface HeldStep extends StopTimes {
   readonly attempt: number;
@@ -26,7 +20,7 @@ interface HeldStep extends StopTimes {
   readonly startedAt: number;
 }
 
-export function prepareAdvance(db: Database): (outcome: StepOutcome) => Advance | undefined {
+export function prepareAdvance(db: Database): Member<'advance'> {
   const findHeld = db.prepare<[string, string, string], HeldStep>(`
     SELECT s.attempt_count AS attempt, r.status AS runStatus, r.flow_id AS flowId, r.revision, r.started_at AS startedAt,
       r.cancel_requested_at AS cancelRequestedAt, r.timed_out_at AS timedOutAt
@@ -59,7 +53,8 @@ export function prepareAdvance(db: Database): (outcome: StepOutcome) => Advance 
  */
 function finalResult(result: StepResult, stop: RunStop | null): StepResult {
   if (result.kind === 'retry') return { ...result, kind: 'failed' };
-  if (result.kind === 'waiting' || result.kind === 'loop') return { kind: 'failed', error: stopError(stop) };
+  if (result.kind === 'waiting' || result.kind === 'loop')
+    return { kind: 'failed', error: STOP_ERRORS[stop ?? 'cancelled'] };
   return result;
 }
 

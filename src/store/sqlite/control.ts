@@ -2,16 +2,21 @@ import type { Database } from 'better-sqlite3';
 import { graphOfScope, parseRuntimeKey, scopeOfIteration, stepAt } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
 import type { Graph, RunStatus, StepStatus } from '../../model/manifest.ts';
-import { STOP_ERRORS, type StepError } from '../../model/run.ts';
-import type { CancelResult, ReceivedSignal, RetryResult, RunStop, SignalResult, StoppedRun, Store } from '../store.ts';
+import { STOP_ERRORS } from '../../model/run.ts';
+import type { ReceivedSignal, RunStop, StoppedRun } from '../store.ts';
 import { fromJson, toError, toJson } from './columns.ts';
 import { prepareRunTallies } from './figures.ts';
 import { prepareGraphOf } from './flows.ts';
 import { prepareIterationEnd, prepareListFailures } from './loops.ts';
+import type { Member } from './messages.ts';
 
-type Arguments<Name extends keyof Store> = Parameters<Store[Name]>[0];
+export const controlOperations = {
+  cancelRun: { thread: 'writer', prepare: prepareCancelRun },
+  retryStep: { thread: 'writer', prepare: prepareRetryStep },
+  deliverSignal: { thread: 'writer', prepare: prepareDeliverSignal },
+} as const;
 
-export function prepareCancelRun(db: Database): (cancel: Arguments<'cancelRun'>) => CancelResult {
+function prepareCancelRun(db: Database): Member<'cancelRun'> {
   const find = db.prepare<[string], { flowId: string; status: RunStatus; startedAt: number }>(
     'SELECT flow_id AS flowId, status, started_at AS startedAt FROM runs WHERE id = ?',
   );
@@ -28,7 +33,7 @@ export function prepareCancelRun(db: Database): (cancel: Arguments<'cancelRun'>)
   };
 }
 
-export function prepareRetryStep(db: Database): (retry: Arguments<'retryStep'>) => RetryResult {
+function prepareRetryStep(db: Database): Member<'retryStep'> {
   const findRun = db.prepare<[string], RetriedRun>(`
     SELECT flow_id AS flowId, revision, status, cancel_requested_at AS cancelRequestedAt, timed_out_at AS timedOutAt
     FROM runs WHERE id = ?`);
@@ -141,7 +146,7 @@ function downstreamOf(graph: Graph, stepKey: string): string[] {
   return [...found].map((key) => `${scope}${key}`);
 }
 
-export function prepareDeliverSignal(db: Database): (signal: Arguments<'deliverSignal'>) => SignalResult {
+function prepareDeliverSignal(db: Database): Member<'deliverSignal'> {
   const findRun = db.prepare<[string], SignalledRun>(`
     SELECT status, timeout_at AS timeoutAt, cancel_requested_at AS cancelRequestedAt, timed_out_at AS timedOutAt
     FROM runs WHERE id = ?`);
@@ -188,8 +193,9 @@ export interface Wait {
   readonly used?: readonly number[];
 }
 
-export interface TakenSignal extends ReceivedSignal {
+interface TakenSignal {
   readonly id: number;
+  readonly signal: ReceivedSignal;
 }
 
 /**
@@ -227,7 +233,8 @@ export function prepareSignalsOfStep(db: Database): SignalsOfStep {
     if (name === null) return null;
     const row =
       name === undefined ? findLast.get(runId, stepKey) : find.get(runId, stepKey, name, JSON.stringify(used));
-    return row === undefined ? null : { ...row, body: fromJson(row.body) };
+    if (row === undefined) return null;
+    return { id: row.id, signal: { body: fromJson(row.body), deliveredAt: row.deliveredAt } };
   };
   return {
     findCame,
@@ -267,10 +274,6 @@ export function stopOf({ cancelRequestedAt, timedOutAt }: StopTimes): RunStop | 
     : 'timedOut';
 }
 
-export function stopError(stop: RunStop | null): StepError {
-  return STOP_ERRORS[stop ?? 'cancelled'];
-}
-
 /** Ends a run that was told to stop, unless a step of it still runs under a lease; yields how it ended, else null. */
 export function prepareCloseRun(db: Database): (runId: string, stop: RunStop, at: number) => RunStatus | null {
   const findLeased = db.prepare('SELECT 1 FROM steps WHERE run_id = ? AND lease_token IS NOT NULL LIMIT 1');
@@ -286,7 +289,7 @@ export function prepareCloseRun(db: Database): (runId: string, stop: RunStop, at
   const tallies = prepareRunTallies(db);
   return (runId, stop, at) => {
     if (findLeased.get(runId) !== undefined) return null;
-    const error = stopError(stop);
+    const error = STOP_ERRORS[stop];
     closeSteps.run(error.message, JSON.stringify(error), at, runId);
     closeAttempts.run(JSON.stringify(error), at, runId);
     const status = stop === 'timedOut' ? 'TimedOut' : 'Cancelled';

@@ -2,10 +2,19 @@ import type { Database } from 'better-sqlite3';
 import { HOUR_MS } from '../../model/clock.ts';
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import { sealedBytes } from '../sealed-body.ts';
-import type { DeliveryGroup, DeliveryQuery, Page } from '../store.ts';
+import type { DeliveryGroup, DeliveryQuery } from '../store.ts';
 import type { SqlValue } from './columns.ts';
 import { type CountedDelivery, prepareCountDelivery } from './figures.ts';
+import type { Member } from './messages.ts';
 import { atLeast, below, equals, holds, preparePages, type Searchable, searchIn } from './paging.ts';
+
+export const deliveryOperations = {
+  recordDelivery: { thread: 'writer', prepare: prepareInsertDelivery },
+  listDeliveries: { thread: 'reader', readsLog: true, prepare: prepareListDeliveries },
+  findDelivery: { thread: 'reader', readsLog: true, prepare: prepareFindDelivery },
+  findRedelivery: { thread: 'reader', readsLog: true, prepare: prepareFindRedelivery },
+  summariseDeliveries: { thread: 'reader', readsLog: true, prepare: prepareSummariseDeliveries },
+} as const;
 
 /** What one row takes with its entries in the indexes, beyond the texts and bytes that are counted one by one. */
 export const ROW_BYTES = 1024;
@@ -110,7 +119,7 @@ const withRun = `
   LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id
   LEFT JOIN held_deliveries h ON d.body IS NULL AND r.id IS NULL AND h.delivery_id = d.id`;
 
-export function prepareFindDelivery(db: Database): (id: string) => DeliveryRecord | undefined {
+function prepareFindDelivery(db: Database): Member<'findDelivery'> {
   const find = db.prepare<[string], DeliveryRow>(
     `SELECT ${columns}, ${body} AS body FROM deliveries d ${withRun} WHERE d.id = ?`,
   );
@@ -120,7 +129,7 @@ export function prepareFindDelivery(db: Database): (id: string) => DeliveryRecor
   };
 }
 
-export function prepareListDeliveries(db: Database): (query: DeliveryQuery) => Page<DeliveryRecord> {
+function prepareListDeliveries(db: Database): Member<'listDeliveries'> {
   const pages = preparePages<DeliveryRow, DeliveryRecord>(db, {
     page: `
       SELECT ${columns}, ${listedBody} AS body FROM deliveries d ${withRun}
@@ -182,16 +191,14 @@ function toDelivery(row: DeliveryRow): DeliveryRecord {
   };
 }
 
-export function prepareFindRedelivery(db: Database): (id: string) => { deliveryId: string; runId: string } | undefined {
+function prepareFindRedelivery(db: Database): Member<'findRedelivery'> {
   const find = db.prepare<SqlValue[], { deliveryId: string; runId: string }>(
     'SELECT id AS deliveryId, run_id AS runId FROM deliveries WHERE redelivered_from = ?',
   );
   return (id) => find.get(id);
 }
 
-export function prepareSummariseDeliveries(
-  db: Database,
-): (query: { since: number; flowId?: string | undefined }) => DeliveryGroup[] {
+function prepareSummariseDeliveries(db: Database): Member<'summariseDeliveries'> {
   const summarise = db.prepare<SqlValue[], Omit<DeliveryGroup, 'violations'> & { violations: string }>(`
     SELECT flow_id AS flowId, trigger_key AS triggerKey, mode, violations, sum(count) AS count,
       min(first_at) AS firstAt, min(first_id) AS firstId, max(last_id) AS lastId

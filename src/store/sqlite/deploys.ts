@@ -1,32 +1,33 @@
 import type { Database } from 'better-sqlite3';
 import { isSame } from '../../manifest/diff.ts';
 import { isGuarded, isIdle, isMarkedRetired } from '../../manifest/retired.ts';
-import type { LiveFlow, LiveRun } from '../../model/finding.ts';
+import type { LiveRun } from '../../model/finding.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
-import type {
-  DeployedRevision,
-  DeployResult,
-  FlowRecord,
-  PlannedDeploy,
-  RevisionPage,
-  RevisionSummary,
-  Store,
-  SupersededRevision,
-} from '../store.ts';
+import type { DeployResult, FlowRecord, PlannedDeploy, RevisionSummary } from '../store.ts';
 import { prepareKeepFormerKeys } from './acceptance.ts';
-import { prepareDeployFlow, prepareFindFlow, prepareFindRevision, prepareGraphOf, prepareListFlows } from './flows.ts';
+import { flowOperations, prepareFindFlow, prepareGraphOf } from './flows.ts';
+import type { Member } from './messages.ts';
+
+export const deployOperations = {
+  readLiveFlow: { thread: 'reader', prepare: prepareReadLiveFlow },
+  applyDeploys: { thread: 'writer', prepare: prepareApplyDeploys },
+  findSuperseded: { thread: 'reader', prepare: prepareFindSuperseded },
+  listRevisions: { thread: 'reader', prepare: prepareListRevisions },
+  listDeployed: { thread: 'reader', prepare: prepareListDeployed },
+  setFlowDraining: { thread: 'writer', prepare: prepareSetFlowDraining },
+} as const;
 
 /** Counts the runs of one revision up to this number. */
 const countedRuns = 10_000;
 
-export function prepareApplyDeploys(db: Database): (deploys: readonly PlannedDeploy[]) => DeployResult {
+function prepareApplyDeploys(db: Database): Member<'applyDeploys'> {
   const find = prepareFindFlow(db);
   const findHash = db.prepare<[string, number], { hash: string }>(
     'SELECT hash FROM revisions WHERE flow_id = ? AND revision = ?',
   );
   const countInFlight = prepareCountInFlight(db);
   const hasHistory = prepareHasHistory(db);
-  const deployFlow = prepareDeployFlow(db);
+  const deployFlow = flowOperations.deployFlow.prepare(db);
   const adopt = db.prepare('UPDATE revisions SET source = ? WHERE flow_id = ? AND revision = ? AND source IS NULL');
   const annotate = db.prepare('UPDATE revisions SET findings = ?, overrides = ? WHERE flow_id = ? AND revision = ?');
   const keepFormerKeys = prepareKeepFormerKeys(db);
@@ -64,9 +65,7 @@ export function prepareApplyDeploys(db: Database): (deploys: readonly PlannedDep
   };
 }
 
-export function prepareFindSuperseded(
-  db: Database,
-): (manifest: Parameters<Store['findSuperseded']>[0]) => SupersededRevision | undefined {
+function prepareFindSuperseded(db: Database): Member<'findSuperseded'> {
   const findNewest = db.prepare<[string], { apiRevision: number | null }>(
     "SELECT max(revision) AS apiRevision FROM revisions WHERE flow_id = ? AND source = 'api'",
   );
@@ -85,9 +84,7 @@ export function prepareFindSuperseded(
   };
 }
 
-export function prepareSetFlowDraining(
-  db: Database,
-): (change: { flowId: string; isDraining: boolean; at: number }) => FlowRecord | undefined {
+function prepareSetFlowDraining(db: Database): Member<'setFlowDraining'> {
   const find = prepareFindFlow(db);
   const drain = db.prepare('UPDATE flows SET draining_since = coalesce(draining_since, ?) WHERE id = ?');
   const resume = db.prepare('UPDATE flows SET draining_since = NULL WHERE id = ?');
@@ -103,9 +100,7 @@ interface RevisionRow extends Omit<RevisionSummary, 'findings' | 'overrides' | '
   readonly overrides: string | null;
 }
 
-export function prepareListRevisions(
-  db: Database,
-): (query: Parameters<Store['listRevisions']>[0]) => RevisionPage | undefined {
+function prepareListRevisions(db: Database): Member<'listRevisions'> {
   const find = prepareFindFlow(db);
   const list = db.prepare<[string, number, number], RevisionRow>(`
     SELECT flow_id AS flowId, revision, version, hash, created_at AS createdAt, source, findings, overrides
@@ -131,9 +126,9 @@ export function prepareListRevisions(
   };
 }
 
-export function prepareListDeployed(db: Database): () => DeployedRevision[] {
-  const listFlows = prepareListFlows(db);
-  const findRevision = prepareFindRevision(db);
+function prepareListDeployed(db: Database): Member<'listDeployed'> {
+  const listFlows = flowOperations.listFlows.prepare(db);
+  const findRevision = flowOperations.findRevision.prepare(db);
   const isOurs = db.prepare('SELECT 1 FROM revisions WHERE flow_id = ? AND revision = ? AND source IS NOT NULL');
   return () =>
     listFlows().flatMap((flow) => {
@@ -148,12 +143,10 @@ const namedRuns = 200;
 /** Runs of one revision that are searched for a step, newest first. */
 const askedRuns = 1000;
 
-type Member<Name extends keyof LiveRun> = LiveRun[Name];
-
 /**
  * What a change of a flow has to know. Cheap however long the history is: it reads the newest runs of each revision.
  */
-export function prepareReadLiveFlow(db: Database): (flowId: string) => LiveFlow {
+function prepareReadLiveFlow(db: Database): Member<'readLiveFlow'> {
   const runsInFlight = prepareCountInFlight(db);
   const listInFlight = prepareListInFlight(db);
   const lastRuns = prepareLastRuns(db);
@@ -185,7 +178,7 @@ function prepareListInFlight(db: Database): (flowId: string) => LiveRun[] {
     FROM steps WHERE run_id = ? AND step_key IN (SELECT value FROM json_each(?))`);
   const graphOf = prepareGraphOf(db);
   // By key, because a run may also have thousands of children of loops.
-  const stepsOf = (runId: string, keys: readonly string[]): Member<'steps'> => {
+  const stepsOf = (runId: string, keys: readonly string[]): LiveRun['steps'] => {
     const rows = listSteps.all(runId, JSON.stringify(keys));
     return Object.fromEntries(
       rows.map(({ stepKey, status, isWaiting }) => [stepKey, { status, isWaiting: isWaiting === 1 }]),

@@ -2,11 +2,20 @@ import { randomUUID } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import { parseRuntimeKey } from '../../flows/runtime-keys.ts';
 import type { StepError } from '../../model/run.ts';
-import type { Claim, ClaimBatch, ClaimRequest, OverdueBatch, ReceivedSignal } from '../store.ts';
+import type { Claim, ClaimRequest } from '../store.ts';
 import { toJson } from './columns.ts';
-import { prepareSignalsOfStep, prepareTimeOutRuns, readWait, stopOf, type TakenSignal } from './control.ts';
+import { prepareSignalsOfStep, prepareTimeOutRuns, readWait, stopOf } from './control.ts';
 import { prepareLoopItem } from './loops.ts';
+import type { Member } from './messages.ts';
 import { DUE_ROWS, type DueRow, prepareTurns } from './turns.ts';
+
+export const dispatchOperations = {
+  claimDue: { thread: 'writer', prepare: prepareClaimDue },
+  claimOverdue: { thread: 'writer', prepare: prepareClaimOverdue },
+  renewLeases: { thread: 'writer', prepare: prepareRenewLeases },
+  returnLeases: { thread: 'writer', prepare: prepareReturnLeases },
+  recover: { thread: 'writer', prepare: prepareRecover },
+} as const;
 
 const interrupted: StepError = {
   code: 'interrupted',
@@ -18,7 +27,7 @@ const interrupted: StepError = {
 const FIRST_ALONE_MS = 10_000;
 const LONGEST_ALONE_MS = 3_600_000;
 
-export function prepareClaimDue(db: Database): (request: ClaimRequest) => ClaimBatch {
+function prepareClaimDue(db: Database): Member<'claimDue'> {
   const suspect = 's.due_at IS NOT NULL AND s.deaths >= 2';
   // The one begun last goes first: it was alone for the shortest time before the process died. In any other order, one
   // that never ends could always begin first, and the one after it would never run alone.
@@ -40,7 +49,7 @@ export function prepareClaimDue(db: Database): (request: ClaimRequest) => ClaimB
   };
 }
 
-export function prepareClaimOverdue(db: Database): (request: ClaimRequest) => OverdueBatch {
+function prepareClaimOverdue(db: Database): Member<'claimOverdue'> {
   const timeOutRuns = prepareTimeOutRuns(db);
   const listOverdue = db.prepare<[number, number], DueRow>(
     `${DUE_ROWS} WHERE limit_at <= ? AND s.status = 'Pending' ORDER BY limit_at LIMIT ?`,
@@ -96,7 +105,7 @@ function prepareLease(db: Database): (row: DueRow, request: ClaimRequest) => Cla
       aloneMs: deaths < 2 ? null : Math.min(FIRST_ALONE_MS * 2 ** (deaths - 2), LONGEST_ALONE_MS),
       startedAt: now,
       attemptStartedAt: (goesOn ? findStart.get(runId, stepKey, attemptCount)?.startedAt : undefined) ?? now,
-      resumed: wait && { state: wait.state, signal: receivedOf(signals.findCame(runId, stepKey, wait)) },
+      resumed: wait && { state: wait.state, signal: signals.findCame(runId, stepKey, wait)?.signal ?? null },
       loop: iteration && { item: loopItem(runId, iteration.loopKey, iteration.index), index: iteration.index },
       stop: stopOf({ cancelRequestedAt, timedOutAt }),
     };
@@ -107,13 +116,7 @@ function prepareLease(db: Database): (row: DueRow, request: ClaimRequest) => Cla
   };
 }
 
-function receivedOf(came: TakenSignal | null): ReceivedSignal | null {
-  return came && { body: came.body, deliveredAt: came.deliveredAt };
-}
-
-export function prepareRenewLeases(
-  db: Database,
-): (renewal: { tokens: readonly string[]; leasedUntil: number }) => string[] {
+function prepareRenewLeases(db: Database): Member<'renewLeases'> {
   const renew = db.prepare('UPDATE steps SET due_at = ? WHERE run_id = ? AND step_key = ? AND lease_token = ?');
   return ({ tokens, leasedUntil }) =>
     tokens.filter((token) => {
@@ -122,7 +125,7 @@ export function prepareRenewLeases(
     });
 }
 
-export function prepareReturnLeases(db: Database): (returned: { tokens: readonly string[]; at: number }) => undefined {
+function prepareReturnLeases(db: Database): Member<'returnLeases'> {
   const giveBack = db.prepare(`
     UPDATE steps SET lease_token = NULL, due_at = ?, attempt_base = attempt_base + 1
     WHERE run_id = ? AND step_key = ? AND lease_token = ?`);
@@ -134,7 +137,7 @@ export function prepareReturnLeases(db: Database): (returned: { tokens: readonly
   };
 }
 
-export function prepareRecover(db: Database): (now: number) => number {
+function prepareRecover(db: Database): Member<'recover'> {
   const held = "lease_token IS NOT NULL AND status = 'Running' AND due_at IS NOT NULL";
   const count = db.prepare<[], { held: number }>(`
     SELECT (SELECT count(*) FROM steps WHERE ${held} AND deaths < 2) +

@@ -2,9 +2,19 @@ import type { Database } from 'better-sqlite3';
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { EnforcementMode, RunStatus } from '../../model/manifest.ts';
-import type { BucketRange, DeliveryBucket, DeliveryCount, DeliveryStats, RunBucket, RunCount } from '../store.ts';
+import type { DeliveryBucket, DeliveryCount, RunBucket, RunCount } from '../store.ts';
 import { prepareCounter, prepareSums } from './batch.ts';
 import type { SqlValue } from './columns.ts';
+import type { Member } from './messages.ts';
+
+export const figureOperations = {
+  deliveryStats: { thread: 'reader', readsLog: true, prepare: prepareDeliveryStats },
+  countDeliveries: { thread: 'reader', readsLog: true, prepare: prepareCountDeliveries },
+  deliveryTimeseries: { thread: 'reader', readsLog: true, prepare: prepareDeliveryTimeseries },
+  countRuns: { thread: 'reader', prepare: prepareCountRuns },
+  countEndedRuns: { thread: 'reader', prepare: prepareCountEndedRuns },
+  runTimeseries: { thread: 'reader', prepare: prepareRunTimeseries },
+} as const;
 
 // A bound number is a float to SQLite, and a division by one keeps its fraction.
 const bucketOfHour = 'hour / CAST(? / 3600000 AS INTEGER) * CAST(? AS INTEGER)';
@@ -95,7 +105,7 @@ interface Counted {
 }
 
 /** Reads whole hours and minutes from counts, and the rest of the first minute from records. */
-export function prepareDeliveryStats(db: Database): (since: number) => DeliveryStats {
+function prepareDeliveryStats(db: Database): Member<'deliveryStats'> {
   const counted = (table: string) => `SELECT reason, rejected, sum(count) AS count FROM ${table}`;
   const ofHours = db.prepare<unknown[], Counted>(`
     ${counted('delivery_hours')} WHERE hour >= ? GROUP BY reason, rejected`);
@@ -115,7 +125,7 @@ export function prepareDeliveryStats(db: Database): (since: number) => DeliveryS
   };
 }
 
-function statsOf(rows: readonly Counted[]): DeliveryStats {
+function statsOf(rows: readonly Counted[]): ReturnType<Member<'deliveryStats'>> {
   const counts: Partial<Record<Reason, number>> = {};
   let accepted = 0;
   let rejected = 0;
@@ -127,9 +137,7 @@ function statsOf(rows: readonly Counted[]): DeliveryStats {
   return { counts, accepted, rejected, total: accepted + rejected };
 }
 
-export function prepareCountDeliveries(
-  db: Database,
-): (query: { since: number; recentSince: number }) => DeliveryCount[] {
+function prepareCountDeliveries(db: Database): Member<'countDeliveries'> {
   const count = db.prepare<SqlValue[], Omit<DeliveryCount, 'rejected'> & { rejected: number }>(`
     SELECT nullif(flow_id, '') AS flowId, nullif(trigger_key, '') AS triggerKey, nullif(reason, '') AS reason, rejected,
       sum(count) AS count, sum(iif(hour >= ?, count, 0)) AS recent, sum(previous_key) AS usedPreviousKey
@@ -138,7 +146,7 @@ export function prepareCountDeliveries(
     count.all(hourOf(recentSince), hourOf(since)).map((row) => ({ ...row, rejected: row.rejected === 1 }));
 }
 
-export function prepareDeliveryTimeseries(db: Database): (range: BucketRange) => DeliveryBucket[] {
+function prepareDeliveryTimeseries(db: Database): Member<'deliveryTimeseries'> {
   const list = (filter: string) =>
     db.prepare<SqlValue[], DeliveryBucket>(`
       SELECT ${bucketOfHour} AS at, sum(iif(rejected = 1, 0, count)) AS accepted, sum(iif(rejected = 1, count, 0)) AS rejected
@@ -232,12 +240,12 @@ export function roundDuration(ms: number): number {
   return Math.floor((ms + Math.floor(step / 2)) / step) * step;
 }
 
-export function prepareCountRuns(db: Database): () => RunCount[] {
+function prepareCountRuns(db: Database): Member<'countRuns'> {
   const count = db.prepare<[], RunCount>('SELECT flow_id AS flowId, status, count FROM run_totals WHERE count > 0');
   return () => count.all();
 }
 
-export function prepareCountEndedRuns(db: Database): (since: number) => RunCount[] {
+function prepareCountEndedRuns(db: Database): Member<'countEndedRuns'> {
   const count = db.prepare<[number], RunCount>(`
     SELECT flow_id AS flowId, status, sum(count) AS count FROM run_ends
     WHERE hour >= ? GROUP BY flow_id, status HAVING sum(count) > 0`);
@@ -256,7 +264,7 @@ interface StatusRow {
   readonly count: number;
 }
 
-export function prepareRunTimeseries(db: Database): (range: BucketRange) => RunBucket[] {
+function prepareRunTimeseries(db: Database): Member<'runTimeseries'> {
   const prepare = (filter: string) => ({
     ended: db.prepare<SqlValue[], StatusRow>(`
       SELECT ${bucketOfHour} AS at, status, sum(count) AS count FROM run_starts

@@ -1,8 +1,23 @@
 import type { Database } from 'better-sqlite3';
 import { LRUCache } from 'lru-cache';
 import type { Graph } from '../../model/manifest.ts';
-import type { FlowDeploy, FlowRecord, LearnedKey, RevisionRecord, ScheduleRecord, Tick, TickResult } from '../store.ts';
+import type { FlowRecord, LearnedKey, RevisionRecord, ScheduleRecord } from '../store.ts';
 import { prepareInsertRun, prepareMayStart, type RunValues } from './acceptance.ts';
+import type { Member } from './messages.ts';
+
+export const flowOperations = {
+  deployFlow: { thread: 'writer', prepare: prepareDeployFlow },
+  setFlowEnabled: { thread: 'writer', prepare: prepareSetFlowEnabled },
+  listFlows: { thread: 'reader', prepare: prepareListFlows },
+  findFlow: { thread: 'reader', prepare: prepareFindFlow },
+  findRevision: { thread: 'reader', prepare: prepareFindRevision },
+  listSchedules: { thread: 'reader', prepare: prepareListSchedules },
+  saveSchedule: { thread: 'writer', prepare: prepareSaveSchedule },
+  fireSchedule: { thread: 'writer', prepare: prepareFireSchedule },
+  learnKey: { thread: 'writer', prepare: prepareLearnKey },
+  listLearnedKeys: { thread: 'reader', prepare: prepareListLearnedKeys },
+  forgetKey: { thread: 'writer', prepare: prepareForgetKey },
+} as const;
 
 interface FlowRow extends Omit<FlowRecord, 'isEnabled' | 'drainingSince'> {
   readonly isEnabled: number;
@@ -12,7 +27,7 @@ interface FlowRow extends Omit<FlowRecord, 'isEnabled' | 'drainingSince'> {
 const columns = `id, name, version, revision, is_enabled AS isEnabled, draining_since AS drainingSince,
   created_at AS createdAt, updated_at AS updatedAt`;
 
-export function prepareDeployFlow(db: Database): (deploy: FlowDeploy) => FlowRecord {
+function prepareDeployFlow(db: Database): Member<'deployFlow'> {
   const find = prepareFindFlow(db);
   const newestHash = db.prepare<[string, number], { hash: string }>(
     'SELECT hash FROM revisions WHERE flow_id = ? AND revision = ?',
@@ -37,9 +52,7 @@ export function prepareDeployFlow(db: Database): (deploy: FlowDeploy) => FlowRec
   };
 }
 
-export function prepareSetFlowEnabled(
-  db: Database,
-): (change: { flowId: string; isEnabled: boolean; at: number }) => FlowRecord | undefined {
+function prepareSetFlowEnabled(db: Database): Member<'setFlowEnabled'> {
   const find = prepareFindFlow(db);
   const update = db.prepare('UPDATE flows SET is_enabled = ?, updated_at = ? WHERE id = ? AND is_enabled <> ?');
   return ({ flowId, isEnabled, at }) => {
@@ -48,12 +61,12 @@ export function prepareSetFlowEnabled(
   };
 }
 
-export function prepareListFlows(db: Database): () => FlowRecord[] {
+function prepareListFlows(db: Database): Member<'listFlows'> {
   const list = db.prepare<[], FlowRow>(`SELECT ${columns} FROM flows ORDER BY fold(name), id`);
   return () => list.all().map(toFlow);
 }
 
-export function prepareFindFlow(db: Database): (flowId: string) => FlowRecord | undefined {
+export function prepareFindFlow(db: Database): Member<'findFlow'> {
   const find = db.prepare<[string], FlowRow>(`SELECT ${columns} FROM flows WHERE id = ?`);
   return (flowId) => {
     const row = find.get(flowId);
@@ -61,7 +74,7 @@ export function prepareFindFlow(db: Database): (flowId: string) => FlowRecord | 
   };
 }
 
-export function prepareFindRevision(db: Database): (flowId: string, revision: number) => RevisionRecord | undefined {
+function prepareFindRevision(db: Database): Member<'findRevision'> {
   const find = db.prepare<[string, number], Omit<RevisionRecord, 'snapshot'> & { readonly snapshot: string }>(`
     SELECT flow_id AS flowId, revision, version, hash, snapshot, created_at AS createdAt, source
     FROM revisions WHERE flow_id = ? AND revision = ?`);
@@ -99,7 +112,7 @@ interface ScheduleRow extends Omit<ScheduleRecord, 'isPaused'> {
   readonly isPaused: number;
 }
 
-export function prepareListSchedules(db: Database): () => ScheduleRecord[] {
+function prepareListSchedules(db: Database): Member<'listSchedules'> {
   const list = db.prepare<[], ScheduleRow>(`
     SELECT flow_id AS flowId, trigger_key AS triggerKey, cron, time_zone AS timeZone, cron_override AS cronOverride,
       paused AS isPaused, next_at AS nextAt, last_at AS lastAt
@@ -107,7 +120,7 @@ export function prepareListSchedules(db: Database): () => ScheduleRecord[] {
   return () => list.all().map((row) => ({ ...row, isPaused: row.isPaused === 1 }));
 }
 
-export function prepareSaveSchedule(db: Database): (schedule: ScheduleRecord) => void {
+function prepareSaveSchedule(db: Database): Member<'saveSchedule'> {
   const save = db.prepare(`
     INSERT OR REPLACE INTO flow_schedules
       (flow_id, trigger_key, cron, time_zone, cron_override, paused, next_at, last_at)
@@ -118,11 +131,11 @@ export function prepareSaveSchedule(db: Database): (schedule: ScheduleRecord) =>
 }
 
 /** A tick whose run is sent as the values of its row, without its body. */
-export interface SentTick extends Omit<Tick, 'run'> {
+interface SentTick extends Omit<Parameters<Member<'fireSchedule'>>[0], 'run'> {
   readonly run: RunValues | null;
 }
 
-export function prepareFireSchedule(db: Database): (tick: SentTick, body: Uint8Array) => TickResult {
+function prepareFireSchedule(db: Database): (tick: SentTick, body: Uint8Array) => ReturnType<Member<'fireSchedule'>> {
   const mayStart = prepareMayStart(db);
   const move = db.prepare(`
     UPDATE flow_schedules SET next_at = ?, last_at = CASE WHEN ? THEN ? ELSE last_at END
@@ -152,7 +165,7 @@ const OWN_OR_FORMER = `flow_id = :flowId AND (trigger_key = :triggerKey OR trigg
 /**
  * Stores only the first key. After a rename it yields the former key, so that a stranger's handshake cannot be first.
  */
-export function prepareLearnKey(db: Database): (key: LearnedKey) => LearnedKey {
+function prepareLearnKey(db: Database): Member<'learnKey'> {
   const insert = db.prepare(`
     INSERT INTO learned_keys (flow_id, trigger_key, scheme, secret, sealed_with, learned_at) VALUES (?, ?, ?, ?, ?, ?)`);
   const find = db.prepare<[{ flowId: string; triggerKey: string }], LearnedKeyRow>(
@@ -168,12 +181,12 @@ export function prepareLearnKey(db: Database): (key: LearnedKey) => LearnedKey {
   };
 }
 
-export function prepareListLearnedKeys(db: Database): () => LearnedKey[] {
+function prepareListLearnedKeys(db: Database): Member<'listLearnedKeys'> {
   const list = db.prepare<[], LearnedKeyRow>(`SELECT ${keyColumns} FROM learned_keys`);
   return () => list.all().map(toKey);
 }
 
-export function prepareForgetKey(db: Database): (trigger: { flowId: string; triggerKey: string }) => boolean {
+function prepareForgetKey(db: Database): Member<'forgetKey'> {
   const forget = db.prepare<[{ flowId: string; triggerKey: string }]>(
     `DELETE FROM learned_keys WHERE ${OWN_OR_FORMER}`,
   );

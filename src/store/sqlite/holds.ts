@@ -1,16 +1,23 @@
 import type { Database } from 'better-sqlite3';
 import { entryOf, planRun } from '../../flows/planner.ts';
 import type { RunnableManifest } from '../../model/manifest.ts';
-import type { FlowRecord, HoldResult, NewRun, Release, StartedRun, Store } from '../store.ts';
+import type { FlowRecord, HoldResult, NewRun, StartedRun } from '../store.ts';
 import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues, type WriterState } from './acceptance.ts';
 import { ROW_BYTES } from './deliveries.ts';
 import { prepareFindFlow } from './flows.ts';
+import type { Member } from './messages.ts';
+
+export const holdOperations = {
+  holdDelivery: { thread: 'writer', prepare: prepareHoldDelivery },
+  releaseHeld: { thread: 'writer', prepare: prepareReleaseHeld },
+  countHeld: { thread: 'reader', prepare: prepareCountHeld },
+} as const;
 
 /** A release ends after so many bytes of bodies, so that it does not hold the writer for long. */
 const releasedBytes = 4 * 1024 * 1024;
 
 /** What is needed to start a held run later, without its body. */
-export interface HeldValues {
+interface HeldValues {
   readonly deliveryId: string | null;
   readonly traceparent: string | null;
   readonly contentType: string | null;
@@ -28,7 +35,7 @@ interface HeldRow extends HeldValues {
   readonly body: Buffer;
 }
 
-export function prepareHoldDelivery(
+function prepareHoldDelivery(
   db: Database,
   state: WriterState,
 ): (acceptance: AcceptanceValues, held: HeldValues, body: Uint8Array) => HoldResult | 'full' {
@@ -64,7 +71,7 @@ function prepareIsFull(db: Database, bounds: WriterState['held']): (headers: str
   };
 }
 
-export function prepareReleaseHeld(db: Database): (release: Parameters<Store['releaseHeld']>[0]) => Release {
+function prepareReleaseHeld(db: Database): Member<'releaseHeld'> {
   const find = prepareFindFlow(db);
   const newest = prepareNewest(db);
   const listSizes = db.prepare<[string, number], { seq: number; bytes: number }>(
@@ -103,7 +110,7 @@ export function prepareReleaseHeld(db: Database): (release: Parameters<Store['re
   };
 }
 
-export function prepareCountHeld(db: Database): () => Record<string, number> {
+function prepareCountHeld(db: Database): Member<'countHeld'> {
   const count = db.prepare<[], { flowId: string; held: number }>(
     'SELECT flow_id AS flowId, count(*) AS held FROM held_deliveries GROUP BY flow_id',
   );

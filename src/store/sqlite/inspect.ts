@@ -1,20 +1,19 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
-import type { LiveFlow } from '../../model/finding.ts';
-import type { DeployedRevision, FlowRecord, RevisionRecord } from '../store.ts';
 import { defineFold, schemaVersion, sqliteCode } from './connection.ts';
-import { prepareFindSuperseded, prepareListDeployed, prepareReadLiveFlow } from './deploys.ts';
-import { prepareFindFlow, prepareFindRevision } from './flows.ts';
+import { deployOperations } from './deploys.ts';
+import { flowOperations } from './flows.ts';
+import type { Member } from './messages.ts';
 import { migrations } from './migrations/index.ts';
 
 /** A database as it was when it was opened, whatever is written to it meanwhile. */
 export interface Inspection {
-  listDeployed(): DeployedRevision[];
-  findFlow(flowId: string): FlowRecord | undefined;
-  findRevision(flowId: string, revision: number): RevisionRecord | undefined;
-  readLiveFlow(flowId: string): LiveFlow;
-  findSuperseded: ReturnType<typeof prepareFindSuperseded>;
+  readonly listDeployed: Member<'listDeployed'>;
+  readonly findFlow: Member<'findFlow'>;
+  readonly findRevision: Member<'findRevision'>;
+  readonly readLiveFlow: Member<'readLiveFlow'>;
+  readonly findSuperseded: Member<'findSuperseded'>;
   close(): void;
 }
 
@@ -34,11 +33,11 @@ export function inspectDatabase(path: string): Inspection {
     db.exec('BEGIN');
     const opened = db;
     return {
-      listDeployed: prepareListDeployed(opened),
-      findFlow: prepareFindFlow(opened),
-      findRevision: prepareFindRevision(opened),
-      readLiveFlow: prepareReadLiveFlow(opened),
-      findSuperseded: prepareFindSuperseded(opened),
+      listDeployed: deployOperations.listDeployed.prepare(opened),
+      findFlow: flowOperations.findFlow.prepare(opened),
+      findRevision: flowOperations.findRevision.prepare(opened),
+      readLiveFlow: deployOperations.readLiveFlow.prepare(opened),
+      findSuperseded: deployOperations.findSuperseded.prepare(opened),
       close: () => opened.close(),
     };
   } catch (error) {

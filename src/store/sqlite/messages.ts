@@ -4,7 +4,7 @@ import type { Store } from '../store.ts';
 export const inMemory = ':memory:';
 
 /** Where the delivery log is, and its bounds: see `boundLog`. */
-export interface LogOptions {
+interface LogOptions {
   readonly inMemory: boolean;
   readonly maxRows: number;
   readonly maxBytes: number;
@@ -18,6 +18,9 @@ export interface StoreOptions {
 
 /** The members of the store that are one transaction each. */
 export type OperationName = Exclude<keyof Store, 'close'>;
+
+/** What a member does in its thread, inside its transaction, as a `Job` of a batch. */
+export type Member<Name extends OperationName> = (...args: Parameters<Store[Name]>) => Awaited<ReturnType<Store[Name]>>;
 
 export type ThreadRole = 'writer' | 'reader';
 

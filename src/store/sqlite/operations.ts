@@ -1,86 +1,23 @@
 import type { Database } from 'better-sqlite3';
 import { parseJson } from '../../model/json.ts';
-import type { HoldResult, LargeRunInput, RunInput, Store } from '../store.ts';
-import { type AcceptanceValues, prepareAccept, prepareFindAcceptedNonce, type WriterState } from './acceptance.ts';
+import type { HoldResult, LargeRunInput, RunInput } from '../store.ts';
+import { acceptanceOperations, type WriterState } from './acceptance.ts';
 import { prepareAdvance } from './advance.ts';
-import { prepareCancelRun, prepareDeliverSignal, prepareRetryStep } from './control.ts';
-import {
-  type DeliveryValues,
-  prepareFindDelivery,
-  prepareFindRedelivery,
-  prepareInsertDelivery,
-  prepareListDeliveries,
-  prepareSummariseDeliveries,
-} from './deliveries.ts';
-import {
-  prepareApplyDeploys,
-  prepareFindSuperseded,
-  prepareListDeployed,
-  prepareListRevisions,
-  prepareReadLiveFlow,
-  prepareSetFlowDraining,
-} from './deploys.ts';
-import {
-  prepareClaimDue,
-  prepareClaimOverdue,
-  prepareRecover,
-  prepareRenewLeases,
-  prepareReturnLeases,
-} from './dispatch.ts';
-import {
-  prepareCountDeliveries,
-  prepareCountEndedRuns,
-  prepareCountRuns,
-  prepareDeliveryStats,
-  prepareDeliveryTimeseries,
-  prepareRunTimeseries,
-} from './figures.ts';
-import {
-  prepareDeployFlow,
-  prepareFindFlow,
-  prepareFindRevision,
-  prepareFireSchedule,
-  prepareForgetKey,
-  prepareLearnKey,
-  prepareListFlows,
-  prepareListLearnedKeys,
-  prepareListSchedules,
-  prepareSaveSchedule,
-  prepareSetFlowEnabled,
-  type SentTick,
-} from './flows.ts';
-import { type HeldValues, prepareCountHeld, prepareHoldDelivery, prepareReleaseHeld } from './holds.ts';
-import type { OperationName, StoreOptions, ThreadRole } from './messages.ts';
-import { preparePurgeDeliveries, preparePurgeNonces, preparePurgeRuns, prepareReleaseSpace } from './removal.ts';
-import {
-  prepareFindLineage,
-  prepareFindRun,
-  prepareListRuns,
-  prepareListSignals,
-  prepareListSteps,
-  prepareReadRunInput,
-} from './runs.ts';
-import {
-  prepareCountChildren,
-  prepareFindIterations,
-  prepareFindStep,
-  prepareListLoops,
-  prepareListMoments,
-  prepareOutlineSteps,
-  preparePageSteps,
-  prepareReadValue,
-} from './step-views.ts';
+import { controlOperations } from './control.ts';
+import { deliveryOperations } from './deliveries.ts';
+import { deployOperations } from './deploys.ts';
+import { dispatchOperations } from './dispatch.ts';
+import { figureOperations } from './figures.ts';
+import { flowOperations } from './flows.ts';
+import { holdOperations } from './holds.ts';
+import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
+import { removalOperations } from './removal.ts';
+import { runOperations } from './runs.ts';
+import { stepOperations } from './step-views.ts';
 import { prepareListSlotWaits } from './turns.ts';
 
-/** Arguments of members in their thread, where they differ from those of the caller. */
-interface Sent {
-  accept: [acceptance: AcceptanceValues, body: Uint8Array];
-  holdDelivery: [acceptance: AcceptanceValues, held: HeldValues, body: Uint8Array];
-  recordDelivery: [delivery: DeliveryValues, body?: Uint8Array];
-  fireSchedule: [tick: SentTick, body: Uint8Array];
-  advance: [outcome: string];
-  deliverSignal: [signal: string];
-}
+/** Members whose arguments the caller's thread sends in another form: as the values of rows, or as JSON text. */
+type Repacked = 'accept' | 'holdDelivery' | 'recordDelivery' | 'fireSchedule' | 'advance' | 'deliverSignal';
 
 /**
  * Answers of members from their thread, where they differ from what the caller gets. Here and above, values of flows
@@ -103,70 +40,59 @@ export interface AnsweredInput {
   readonly steps: string;
 }
 
-type Args<Name extends OperationName> = Name extends keyof Sent ? Sent[Name] : Parameters<Store[Name]>;
-type Result<Name extends OperationName> = Name extends keyof Answered
-  ? Answered[Name]
-  : Awaited<ReturnType<Store[Name]>>;
-
-/** What a member does inside its transaction, as a `Job` of a batch. */
-type Run<Name extends OperationName> = (...args: Args<Name>) => Result<Name>;
+type Run<Name extends OperationName> = (
+  ...args: Name extends Repacked ? never[] : Parameters<Member<Name>>
+) => Name extends keyof Answered ? Answered[Name] : ReturnType<Member<Name>>;
 
 /** Names the thread that runs a member, and prepares its statements, once for each connection. */
 type Operation<Name extends OperationName> =
   | { readonly thread: 'writer'; prepare(db: Database, state: WriterState): Run<Name> }
   | { readonly thread: 'reader'; readonly readsLog?: true; prepare(db: Database): Run<Name> };
 
-const takingText =
-  <Argument, Value>(run: (argument: Argument) => Value) =>
-  (text: string): Value =>
-    run(parseJson(text) as Argument);
+interface Prepared<Thread, Given extends unknown[], Value> {
+  readonly thread: Thread;
+  prepare(db: Database): (...given: Given) => Value;
+}
 
-const givingText =
-  <Given extends unknown[], Value>(run: (...given: Given) => Value) =>
-  (...given: Given) => {
-    const value = run(...given);
-    return (value === undefined ? undefined : JSON.stringify(value)) as Value extends undefined ? undefined : string;
+function takingText<Thread, Argument, Value>({ thread, prepare }: Prepared<Thread, [Argument], Value>) {
+  return {
+    thread,
+    prepare: (db: Database) => {
+      const run = prepare(db);
+      return (text: string) => run(parseJson(text) as Argument);
+    },
   };
+}
+
+function givingText<Thread, Given extends unknown[], Value>({ thread, prepare }: Prepared<Thread, Given, Value>) {
+  return {
+    thread,
+    prepare: (db: Database) => {
+      const run = prepare(db);
+      return (...given: Given) => {
+        const value = run(...given);
+        return (value === undefined ? undefined : JSON.stringify(value)) as Value extends undefined
+          ? undefined
+          : string;
+      };
+    },
+  };
+}
 
 export const operations: { readonly [Name in OperationName]: Operation<Name> } = {
   ping: { thread: 'writer', prepare: preparePing },
-
-  deployFlow: { thread: 'writer', prepare: prepareDeployFlow },
-  setFlowEnabled: { thread: 'writer', prepare: prepareSetFlowEnabled },
-  listFlows: { thread: 'reader', prepare: prepareListFlows },
-  findFlow: { thread: 'reader', prepare: prepareFindFlow },
-  findRevision: { thread: 'reader', prepare: prepareFindRevision },
-
-  readLiveFlow: { thread: 'reader', prepare: prepareReadLiveFlow },
-  applyDeploys: { thread: 'writer', prepare: prepareApplyDeploys },
-  findSuperseded: { thread: 'reader', prepare: prepareFindSuperseded },
-  listRevisions: { thread: 'reader', prepare: prepareListRevisions },
-  listDeployed: { thread: 'reader', prepare: prepareListDeployed },
-  setFlowDraining: { thread: 'writer', prepare: prepareSetFlowDraining },
-
-  holdDelivery: { thread: 'writer', prepare: prepareHoldDelivery },
-  releaseHeld: { thread: 'writer', prepare: prepareReleaseHeld },
-  countHeld: { thread: 'reader', prepare: prepareCountHeld },
-
-  accept: { thread: 'writer', prepare: prepareAccept },
-  recordDelivery: { thread: 'writer', prepare: prepareInsertDelivery },
-  listDeliveries: { thread: 'reader', readsLog: true, prepare: prepareListDeliveries },
-  findDelivery: { thread: 'reader', readsLog: true, prepare: prepareFindDelivery },
-  deliveryStats: { thread: 'reader', readsLog: true, prepare: prepareDeliveryStats },
-  purgeNonces: { thread: 'writer', prepare: preparePurgeNonces },
-  findRedelivery: { thread: 'reader', readsLog: true, prepare: prepareFindRedelivery },
-  findAcceptedNonce: { thread: 'reader', readsLog: true, prepare: prepareFindAcceptedNonce },
-  summariseDeliveries: { thread: 'reader', readsLog: true, prepare: prepareSummariseDeliveries },
-  purgeDeliveries: { thread: 'writer', prepare: preparePurgeDeliveries },
-  releaseSpace: { thread: 'writer', prepare: prepareReleaseSpace },
-
-  listRuns: { thread: 'reader', prepare: prepareListRuns },
-  findRun: { thread: 'reader', prepare: prepareFindRun },
-  listSteps: { thread: 'reader', prepare: (db) => givingText(prepareListSteps(db)) },
+  ...flowOperations,
+  ...deployOperations,
+  ...holdOperations,
+  ...acceptanceOperations,
+  ...deliveryOperations,
+  ...removalOperations,
+  ...runOperations,
+  listSteps: givingText(runOperations.listSteps),
   readRunInput: {
     thread: 'reader',
     prepare: (db) => {
-      const read = prepareReadRunInput(db);
+      const read = runOperations.readRunInput.prepare(db);
       return (...given) => {
         const input = read(...given);
         if (input === undefined || input.kind !== undefined) return input;
@@ -174,44 +100,17 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
       };
     },
   },
-
-  claimDue: { thread: 'writer', prepare: (db) => givingText(prepareClaimDue(db)) },
-  claimOverdue: { thread: 'writer', prepare: (db) => givingText(prepareClaimOverdue(db)) },
-  renewLeases: { thread: 'writer', prepare: prepareRenewLeases },
-  returnLeases: { thread: 'writer', prepare: prepareReturnLeases },
-  advance: { thread: 'writer', prepare: (db) => takingText(prepareAdvance(db)) },
+  ...dispatchOperations,
+  claimDue: givingText(dispatchOperations.claimDue),
+  claimOverdue: givingText(dispatchOperations.claimOverdue),
+  advance: takingText({ thread: 'writer', prepare: prepareAdvance }),
   listSlotWaits: { thread: 'reader', prepare: prepareListSlotWaits },
-  recover: { thread: 'writer', prepare: prepareRecover },
-
-  cancelRun: { thread: 'writer', prepare: prepareCancelRun },
-  retryStep: { thread: 'writer', prepare: prepareRetryStep },
-  deliverSignal: { thread: 'writer', prepare: (db) => takingText(prepareDeliverSignal(db)) },
-
-  findLineage: { thread: 'reader', prepare: prepareFindLineage },
-  listSignals: { thread: 'reader', prepare: prepareListSignals },
-  outlineSteps: { thread: 'reader', prepare: prepareOutlineSteps },
-  findStep: { thread: 'reader', prepare: (db) => givingText(prepareFindStep(db)) },
-  pageSteps: { thread: 'reader', prepare: (db) => givingText(preparePageSteps(db)) },
-  readValue: { thread: 'reader', prepare: prepareReadValue },
-  listMoments: { thread: 'reader', prepare: prepareListMoments },
-  listLoops: { thread: 'reader', prepare: prepareListLoops },
-  countChildren: { thread: 'reader', prepare: prepareCountChildren },
-  findIterations: { thread: 'reader', prepare: prepareFindIterations },
-  purgeRuns: { thread: 'writer', prepare: preparePurgeRuns },
-
-  countDeliveries: { thread: 'reader', readsLog: true, prepare: prepareCountDeliveries },
-  deliveryTimeseries: { thread: 'reader', readsLog: true, prepare: prepareDeliveryTimeseries },
-  countRuns: { thread: 'reader', prepare: prepareCountRuns },
-  countEndedRuns: { thread: 'reader', prepare: prepareCountEndedRuns },
-  runTimeseries: { thread: 'reader', prepare: prepareRunTimeseries },
-
-  listSchedules: { thread: 'reader', prepare: prepareListSchedules },
-  saveSchedule: { thread: 'writer', prepare: prepareSaveSchedule },
-  fireSchedule: { thread: 'writer', prepare: prepareFireSchedule },
-
-  learnKey: { thread: 'writer', prepare: prepareLearnKey },
-  listLearnedKeys: { thread: 'reader', prepare: prepareListLearnedKeys },
-  forgetKey: { thread: 'writer', prepare: prepareForgetKey },
+  ...controlOperations,
+  deliverSignal: takingText(controlOperations.deliverSignal),
+  ...stepOperations,
+  findStep: givingText(stepOperations.findStep),
+  pageSteps: givingText(stepOperations.pageSteps),
+  ...figureOperations,
 };
 
 /** The thread that runs a member: only the connection that writes a log in memory sees it. */

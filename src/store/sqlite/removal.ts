@@ -1,9 +1,15 @@
 import type { Database } from 'better-sqlite3';
 import { HOUR_MS } from '../../model/clock.ts';
-import type { PurgedSlice } from '../store.ts';
 import { batchCountersOf } from './batch.ts';
 import type { SqlValue } from './columns.ts';
-import type { LogOptions } from './messages.ts';
+import type { Member, StoreOptions } from './messages.ts';
+
+export const removalOperations = {
+  purgeRuns: { thread: 'writer', prepare: preparePurgeRuns },
+  purgeNonces: { thread: 'writer', prepare: preparePurgeNonces },
+  purgeDeliveries: { thread: 'writer', prepare: preparePurgeDeliveries },
+  releaseSpace: { thread: 'writer', prepare: prepareReleaseSpace },
+} as const;
 
 /**
  * A slice ends with the row that brings its values to this size: freeing pages costs as much as writing them. 200 rows
@@ -31,7 +37,7 @@ const TABLES = [
  * Removes a run at once, and its rows in as many slices as it takes: the children of a loop are tens of thousands of
  * rows, and every other write waits for a slice.
  */
-export function preparePurgeRuns(db: Database): (purge: { before: number; maxRows: number }) => PurgedSlice {
+function preparePurgeRuns(db: Database): Member<'purgeRuns'> {
   const empty = TABLES.map((table) => prepareEmpty(db, table));
   const findRemoved = db.prepare<[], { runId: string }>('SELECT run_id AS runId FROM removed_runs LIMIT 1');
   const forgetRemoved = db.prepare('DELETE FROM removed_runs WHERE run_id = ?');
@@ -59,7 +65,7 @@ export function preparePurgeRuns(db: Database): (purge: { before: number; maxRow
 }
 
 /** Removes runs that ended before, oldest first, and notes whose rows are still there. */
-function prepareRemoveRuns(db: Database): (before: number, maxRows: number) => PurgedSlice {
+function prepareRemoveRuns(db: Database): (before: number, maxRows: number) => ReturnType<Member<'purgeRuns'>> {
   const list = db.prepare<[number, number, number], { id: string; bytes: number }>(`
     SELECT id, octet_length(trigger_body) AS bytes FROM runs
     WHERE started_at < ? AND completed_at < ? AND status <> 'Running' ORDER BY started_at LIMIT ?`);
@@ -135,7 +141,7 @@ function prepareForgetFigures(db: Database): (before: number) => void {
 /** Stats look back 720 hours; older minutes are never read. */
 const countedMinutes = 31 * 24 * 60;
 
-export function preparePurgeDeliveries(db: Database): (purge: { before: number; limit: number }) => number {
+function preparePurgeDeliveries(db: Database): Member<'purgeDeliveries'> {
   const purgeFrom = (table: string) =>
     db.prepare<SqlValue[]>(`
       DELETE FROM ${table} WHERE id IN (
@@ -159,7 +165,7 @@ export function preparePurgeDeliveries(db: Database): (purge: { before: number; 
   };
 }
 
-export function preparePurgeNonces(db: Database): (purge: { now: number; limit: number }) => number {
+function preparePurgeNonces(db: Database): Member<'purgeNonces'> {
   const purge = db.prepare(`
     DELETE FROM nonces WHERE seq IN (SELECT seq FROM nonces WHERE expires_at < ? ORDER BY expires_at LIMIT ?)`);
   return ({ now, limit }) => purge.run(now, limit).changes;
@@ -168,7 +174,7 @@ export function preparePurgeNonces(db: Database): (purge: { now: number; limit: 
 /** Free pages to keep for new rows: 8 MiB. */
 const sparePages = 1024;
 
-export function prepareReleaseSpace(db: Database): (request: { pages: number }) => number {
+function prepareReleaseSpace(db: Database): Member<'releaseSpace'> {
   const free = db.prepare<[], { freelist_count: number }>('PRAGMA freelist_count');
   const count = () => free.get()?.freelist_count ?? 0;
   return ({ pages }) => {
@@ -192,7 +198,7 @@ interface BoundedRow {
  * transaction. In the database only records that started no run are bounded, so that no flood can push out accepted
  * deliveries; in memory all are. Counts of deleted records stay in the stats.
  */
-export function boundLog(db: Database, { inMemory, maxRows, maxBytes }: LogOptions): void {
+export function boundLog(db: Database, { inMemory, maxRows, maxBytes }: StoreOptions['log']): void {
   const measure = db.prepare<[], { rows: number; bytes: number }>('SELECT rows, bytes FROM refused_state');
   const bounded = inMemory ? '' : 'WHERE run_id IS NULL';
   const oldest = db.prepare<[number], BoundedRow>(

@@ -1,19 +1,19 @@
 import type { Database } from 'better-sqlite3';
 import type { StepStatus } from '../../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step } from '../../model/run.ts';
-import type {
-  LargeRunInput,
-  Lineage,
-  Page,
-  RunDetail,
-  RunInput,
-  RunInputQuery,
-  RunQuery,
-  SignalRecord,
-  StepDetail,
-} from '../store.ts';
+import type { RunDetail, RunQuery, SignalRecord, StepDetail } from '../store.ts';
 import { fromJson, type SqlValue, toError } from './columns.ts';
+import type { Member } from './messages.ts';
 import { type Condition, equals, holds, preparePages, type Searchable, searchIn } from './paging.ts';
+
+export const runOperations = {
+  listRuns: { thread: 'reader', prepare: prepareListRuns },
+  findRun: { thread: 'reader', prepare: prepareFindRun },
+  findLineage: { thread: 'reader', prepare: prepareFindLineage },
+  listSignals: { thread: 'reader', prepare: prepareListSignals },
+  listSteps: { thread: 'reader', prepare: prepareListSteps },
+  readRunInput: { thread: 'reader', prepare: prepareReadRunInput },
+} as const;
 
 const runColumns = `
   id, flow_id AS flowId, flow_name AS flowName, flow_version AS flowVersion, revision, status,
@@ -28,7 +28,7 @@ interface TriggerRow extends Pick<RunTrigger, 'contentType' | 'body'> {
   readonly headers: string;
 }
 
-export function prepareListRuns(db: Database): (query: RunQuery) => Page<Run> {
+function prepareListRuns(db: Database): Member<'listRuns'> {
   const pages = preparePages<Run, Run>(db, {
     // Of runs started in the same millisecond the one stored last is the newest.
     page: `SELECT ${runColumns} FROM runs
@@ -73,7 +73,7 @@ function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>): Cond
   return { sql: '(started_at, rowid) < (?, (SELECT rowid FROM runs WHERE id = ?))', values: [startedAt, id] };
 }
 
-export function prepareFindRun(db: Database): (runId: string) => RunDetail | undefined {
+function prepareFindRun(db: Database): Member<'findRun'> {
   type Row = Omit<RunDetail, 'trigger'> & TriggerRow;
   const find = db.prepare<[string], Row>(`
     SELECT ${runColumns}, ${triggerColumns}, timeout_at AS timeoutAt, timed_out_at AS timedOutAt,
@@ -90,7 +90,7 @@ export function prepareFindRun(db: Database): (runId: string) => RunDetail | und
 /** More repeated runs than a person looks through. */
 const MAX_DERIVED = 500;
 
-export function prepareFindLineage(db: Database): (runId: string) => Lineage | undefined {
+function prepareFindLineage(db: Database): Member<'findLineage'> {
   const find = db.prepare<[string], Run>(`SELECT ${runColumns} FROM runs WHERE id = ?`);
   const listDerived = db.prepare<[string], Run>(
     `SELECT ${runColumns} FROM runs WHERE source_run_id = ? ORDER BY started_at DESC, id DESC LIMIT ${MAX_DERIVED}`,
@@ -103,7 +103,7 @@ export function prepareFindLineage(db: Database): (runId: string) => Lineage | u
   };
 }
 
-export function prepareListSignals(db: Database): (runId: string) => SignalRecord[] {
+function prepareListSignals(db: Database): Member<'listSignals'> {
   const list = db.prepare<[string], SignalRecord>(`
     SELECT name, delivered_at AS deliveredAt, step_key AS stepKey FROM signals WHERE run_id = ? ORDER BY id`);
   return (runId) => list.all(runId);
@@ -135,7 +135,7 @@ const attemptColumns = `
   step_key AS stepKey, attempt, status, input, output, error, ${SLOT_WAIT}, started_at AS startedAt,
   completed_at AS completedAt`;
 
-export function prepareListSteps(db: Database): (runId: string) => StepDetail[] | undefined {
+function prepareListSteps(db: Database): Member<'listSteps'> {
   const isKnown = db.prepare('SELECT 1 FROM runs WHERE id = ?');
   const listSteps = db.prepare<[string], StepRow>(`
     SELECT ${stepColumns} FROM steps WHERE run_id = ?
@@ -157,7 +157,7 @@ export function prepareListSteps(db: Database): (runId: string) => StepDetail[] 
   };
 }
 
-export function prepareReadRunInput(db: Database): (query: RunInputQuery) => RunInput | LargeRunInput | undefined {
+function prepareReadRunInput(db: Database): Member<'readRunInput'> {
   const findTrigger = db.prepare<[string], TriggerRow>(`SELECT ${triggerColumns} FROM runs WHERE id = ?`);
   const measureBody = db.prepare<[string], { bytes: number }>(
     'SELECT octet_length(trigger_body) AS bytes FROM runs WHERE id = ?',

@@ -2,26 +2,26 @@ import type { Database } from 'better-sqlite3';
 import { type Json, parseJson } from '../../model/json.ts';
 import type { StepStatus } from '../../model/manifest.ts';
 import type { Attempt } from '../../model/run.ts';
-import type {
-  ChildCount,
-  CutValue,
-  LoopProgress,
-  StepMoment,
-  StepMoments,
-  StepOutline,
-  StepPage,
-  StepView,
-  Store,
-  StoredText,
-  ValueLimits,
-} from '../store.ts';
+import type { CutValue, LoopProgress, StepMoment, StepOutline, StepView, ValueLimits } from '../store.ts';
 import { toError } from './columns.ts';
+import type { Member } from './messages.ts';
 import { SLOT_WAIT } from './runs.ts';
+
+export const stepOperations = {
+  outlineSteps: { thread: 'reader', prepare: prepareOutlineSteps },
+  findStep: { thread: 'reader', prepare: prepareFindStep },
+  pageSteps: { thread: 'reader', prepare: preparePageSteps },
+  readValue: { thread: 'reader', prepare: prepareReadValue },
+  listMoments: { thread: 'reader', prepare: prepareListMoments },
+  listLoops: { thread: 'reader', prepare: prepareListLoops },
+  countChildren: { thread: 'reader', prepare: prepareCountChildren },
+  findIterations: { thread: 'reader', prepare: prepareFindIterations },
+} as const;
 
 type OutlineAttempt = StepOutline['attempts'][number];
 type OutlineRow = Omit<StepOutline, 'error' | 'attempts'> & { readonly error: string | null };
 
-export function prepareOutlineSteps(db: Database): (runId: string, stepKeys: readonly string[]) => StepOutline[] {
+function prepareOutlineSteps(db: Database): Member<'outlineSteps'> {
   const named = 'run_id = ? AND step_key IN (SELECT value FROM json_each(?)) ORDER BY step_key';
   const listSteps = db.prepare<[string, string], OutlineRow>(`
     SELECT step_key AS stepKey, step_type AS stepType, status, error, skip_reason AS skipReason, due_at AS dueAt,
@@ -46,7 +46,7 @@ export function prepareOutlineSteps(db: Database): (runId: string, stepKeys: rea
   };
 }
 
-export function prepareListMoments(db: Database): (query: { runId: string; limit: number }) => StepMoments {
+function prepareListMoments(db: Database): Member<'listMoments'> {
   // An attempt that failed was retried where another followed it, or where its step is not Failed now.
   const list = db.prepare<[string, string, string, number], StepMoment>(`
     SELECT step_key AS stepKey, attempt, kind, at, reason FROM (
@@ -71,13 +71,13 @@ export function prepareListMoments(db: Database): (query: { runId: string; limit
   };
 }
 
-export function prepareListLoops(db: Database): (runId: string) => LoopProgress[] {
+function prepareListLoops(db: Database): Member<'listLoops'> {
   const list = db.prepare<[string], LoopProgress>(`
     SELECT step_key AS stepKey, total, started, ended, failed FROM loops WHERE run_id = ? ORDER BY step_key`);
   return (runId) => list.all(runId);
 }
 
-export function prepareCountChildren(db: Database): (runId: string) => ChildCount[] {
+function prepareCountChildren(db: Database): Member<'countChildren'> {
   const list = db.prepare<[string], { stepKey: string; status: StepStatus }>(
     "SELECT step_key AS stepKey, status FROM steps WHERE run_id = ? AND instr(step_key, '.') > 0",
   );
@@ -93,7 +93,7 @@ export function prepareCountChildren(db: Database): (runId: string) => ChildCoun
   };
 }
 
-export function prepareFindIterations(db: Database): (query: Parameters<Store['findIterations']>[0]) => number[] {
+function prepareFindIterations(db: Database): Member<'findIterations'> {
   const list = db.prepare<[string, string, string, string], { stepKey: string }>(`
     SELECT step_key AS stepKey FROM steps WHERE run_id = ? AND step_key >= ? AND step_key < ? AND status = ?`);
   return ({ runId, loopKey, status, limit }) => {
@@ -139,14 +139,12 @@ const stepColumns = `step_key AS stepKey, step_type AS stepType, status, error, 
   ${valueColumns('input', 'input')}, ${valueColumns('output', 'output')},
   ${valueColumns('evaluation_trace', 'evaluationTrace')}`;
 
-export function prepareFindStep(
-  db: Database,
-): (runId: string, stepKey: string, limits?: ValueLimits) => StepView | undefined {
+function prepareFindStep(db: Database): Member<'findStep'> {
   const list = prepareListViews(db);
   return (runId, stepKey, limits) => list(runId, [stepKey], limits)[0];
 }
 
-export function preparePageSteps(db: Database): (query: Parameters<Store['pageSteps']>[0]) => StepPage | undefined {
+function preparePageSteps(db: Database): Member<'pageSteps'> {
   const isKnown = db.prepare('SELECT 1 FROM runs WHERE id = ?');
   const listKeys = db.prepare<[string], string>('SELECT step_key FROM steps WHERE run_id = ?').pluck();
   const list = prepareListViews(db);
@@ -283,7 +281,7 @@ class Cutter {
 }
 
 /** Reads a value piece by piece, as it is kept. */
-export function prepareReadValue(db: Database): (query: Parameters<Store['readValue']>[0]) => StoredText | undefined {
+function prepareReadValue(db: Database): Member<'readValue'> {
   type Row = { totalBytes: number | null; changes: string; piece: Uint8Array | null };
   interface Asked {
     readonly runId: string;

@@ -1,8 +1,9 @@
 import type { Database } from 'better-sqlite3';
 import { LRUCache } from 'lru-cache';
 import type { Graph, RunnableManifest, StepStatus } from '../../model/manifest.ts';
-import type { Claim, ClaimRequest, SlotLimit, SlotWait, SlotWaits } from '../store.ts';
+import type { Claim, ClaimRequest, SlotWait } from '../store.ts';
 import type { StopTimes } from './control.ts';
+import type { Member } from './messages.ts';
 
 type Found = 'token' | 'attempt' | 'startedAt' | 'attemptStartedAt' | 'aloneMs' | 'resumed' | 'loop' | 'stop';
 
@@ -143,7 +144,7 @@ function left(
 const COUNTED_OF_LANE = 1000;
 const COUNTED = 10_000;
 
-export function prepareListSlotWaits(db: Database): (query: { now: number; dueBefore: number }) => SlotWaits {
+export function prepareListSlotWaits(db: Database): Member<'listSlotWaits'> {
   const listFlowTurns = prepareListFlowTurns(db);
   const countDue = db.prepare<[string, string, number, number], { count: number }>(`
     SELECT count(*) AS count FROM (
@@ -221,7 +222,7 @@ function flowOf(lane: Lane, running: readonly RunningCount[], limitsOf: (flowId:
 }
 
 /** The limit that a flow has reached, for all of its steps or for those of that type. */
-function limitReached({ limits, running, runningByType }: FlowTurns, { stepType }: Lane): SlotLimit | null {
+function limitReached({ limits, running, runningByType }: FlowTurns, { stepType }: Lane): SlotWait['limit'] {
   if (running >= limits.flow) return { concurrency: limits.flow, stepType: null };
   const concurrency = limits.byType.get(stepType) ?? Number.POSITIVE_INFINITY;
   return (runningByType.get(stepType) ?? 0) >= concurrency ? { concurrency, stepType } : null;
