@@ -162,7 +162,7 @@ export const LEASE_MS = 30_000;
 class RunStopped extends Error {
   readonly stop: RunStop;
   constructor(stop: RunStop) {
-    super(stop === 'timedOut' ? 'the time of the run is up' : 'the run was cancelled');
+    super(STOP_ERRORS[stop].message);
     this.name = 'RunStopped';
     this.stop = stop;
   }
