@@ -1,4 +1,12 @@
-import type { Edge, Graph, RunnableManifest, RunStatus, StepStatus, TriggerType } from '../model/manifest.ts';
+import type {
+  Edge,
+  Graph,
+  RunnableManifest,
+  RunStatus,
+  StepDefinition,
+  StepStatus,
+  TriggerType,
+} from '../model/manifest.ts';
 import type { RunTrigger } from '../model/run.ts';
 import type { FlowRecord, NewRun } from '../store/store.ts';
 
@@ -19,20 +27,18 @@ interface SkippedStep {
   readonly reason: string;
 }
 
-/** A graph as planning walks it. */
-interface Wiring {
-  /** In manifest order. */
-  readonly steps: readonly WiredStep[];
-  /** Keys of steps that no other runs after. */
-  readonly leaves: readonly string[];
+/** A graph with the edges of each step both ways, in manifest order: made once for what is planned many times. */
+export type WiredGraph = Readonly<Record<string, WiredStep>>;
+
+interface WiredStep extends StepDefinition {
+  readonly upstream: readonly StepEdge[];
+  /** Steps that run after this one, with the edge between. */
+  readonly downstream: readonly StepEdge[];
+  /** The children of a loop. */
+  readonly steps?: WiredGraph | undefined;
 }
 
-interface WiredStep {
-  readonly stepKey: string;
-  readonly upstream: readonly (readonly [string, Edge])[];
-  /** Steps that run after this one, with the edge between. */
-  readonly downstream: readonly (readonly [string, Edge])[];
-}
+type StepEdge = readonly [stepKey: string, edge: Edge];
 
 /**
  * Says what follows from the states of a run. Pure: the same graph and states give the same plan, whatever order the
@@ -41,27 +47,23 @@ interface WiredStep {
  * A step starts when every edge is satisfied (AND) and is skipped as soon as one edge can no longer be. Skips cascade
  * in the same plan, because a skipped step may satisfy an edge that lists Skipped or break one that does not.
  */
-export function planNext(graph: Graph, states: StepStates): Plan {
-  const wiring = wiringOf(graph);
+export function planNext(graph: WiredGraph, states: StepStates): Plan {
+  const steps = Object.entries(graph);
   const known = new Map(states);
   const skip: SkippedStep[] = [];
   for (let isSettled = false; !isSettled; ) {
     isSettled = true;
-    for (const step of wiring.steps) {
-      if (known.has(step.stepKey)) continue;
+    for (const [stepKey, step] of steps) {
+      if (known.has(stepKey)) continue;
       const reason = brokenEdge(step, known);
       if (reason === undefined) continue;
-      known.set(step.stepKey, 'Skipped');
-      skip.push({ stepKey: step.stepKey, reason });
+      known.set(stepKey, 'Skipped');
+      skip.push({ stepKey, reason });
       isSettled = false;
     }
   }
-  const start = wiring.steps.filter((step) => !known.has(step.stepKey) && isReady(step, known));
-  return {
-    start: start.map(({ stepKey }) => stepKey),
-    skip,
-    end: start.length === 0 ? runEnd(wiring, known) : null,
-  };
+  const start = steps.flatMap(([stepKey, step]) => (known.has(stepKey) || !isReady(step, known) ? [] : [stepKey]));
+  return { start, skip, end: start.length === 0 ? runEnd(steps, known) : null };
 }
 
 function isReady({ upstream }: WiredStep, known: StepStates): boolean {
@@ -81,16 +83,18 @@ function brokenEdge({ upstream }: WiredStep, known: StepStates): string | undefi
   return undefined;
 }
 
-function runEnd({ steps, leaves }: Wiring, known: StepStates): RunStatus | null {
-  if (!steps.every(({ stepKey }) => hasEnded(known.get(stepKey) ?? 'Pending'))) return null;
-  if (steps.some((step) => known.get(step.stepKey) === 'Failed' && !isHandled(step, known))) return 'Failed';
-  return leaves.length > 0 && leaves.every((stepKey) => known.get(stepKey) === 'Skipped') ? 'Skipped' : 'Succeeded';
+function runEnd(steps: readonly (readonly [string, WiredStep])[], known: StepStates): RunStatus | null {
+  if (!steps.every(([stepKey]) => hasEnded(known.get(stepKey) ?? 'Pending'))) return null;
+  if (steps.some(([stepKey, step]) => known.get(stepKey) === 'Failed' && !isHandled(step, known))) return 'Failed';
+  const leaves = steps.filter(([, { downstream }]) => downstream.length === 0);
+  return leaves.length > 0 && leaves.every(([stepKey]) => known.get(stepKey) === 'Skipped') ? 'Skipped' : 'Succeeded';
 }
 
 /** Keys of the steps that make an ended graph Failed: those that failed and that no later step handled. */
-export function unhandledFailures(graph: Graph, states: StepStates): string[] {
-  const failed = wiringOf(graph).steps.filter((step) => states.get(step.stepKey) === 'Failed');
-  return failed.filter((step) => !isHandled(step, states)).map(({ stepKey }) => stepKey);
+export function unhandledFailures(graph: WiredGraph, states: StepStates): string[] {
+  return Object.entries(graph).flatMap(([stepKey, step]) =>
+    states.get(stepKey) === 'Failed' && !isHandled(step, states) ? [stepKey] : [],
+  );
 }
 
 /** A failure is handled by a downstream step that listed Failed and succeeded. */
@@ -102,25 +106,18 @@ function hasEnded(status: StepStatus): boolean {
   return status === 'Succeeded' || status === 'Failed' || status === 'Skipped';
 }
 
-// A revision's graph never changes and is planned once for every step of every run.
-const wirings = new WeakMap<Graph, Wiring>();
-
-function wiringOf(graph: Graph): Wiring {
-  const known = wirings.get(graph);
-  if (known !== undefined) return known;
-  const downstream = new Map<string, [string, Edge][]>(Object.keys(graph).map((stepKey) => [stepKey, []]));
+export function wire(graph: Graph): WiredGraph {
+  const downstream = new Map<string, StepEdge[]>(Object.keys(graph).map((stepKey) => [stepKey, []]));
   for (const [stepKey, { runAfter }] of Object.entries(graph)) {
     for (const [upstreamKey, edge] of Object.entries(runAfter)) downstream.get(upstreamKey)?.push([stepKey, edge]);
   }
-  const steps = Object.entries(graph).map(([stepKey, { runAfter }]) => ({
-    stepKey,
-    upstream: Object.entries(runAfter),
+  const wireStep = (stepKey: string, { steps, ...definition }: StepDefinition): WiredStep => ({
+    ...definition,
+    upstream: Object.entries(definition.runAfter),
     downstream: downstream.get(stepKey) ?? [],
-  }));
-  const leaves = steps.filter(({ downstream }) => downstream.length === 0).map(({ stepKey }) => stepKey);
-  const wiring = { steps, leaves };
-  wirings.set(graph, wiring);
-  return wiring;
+    ...(steps === undefined ? {} : { steps: wire(steps) }),
+  });
+  return Object.fromEntries(Object.entries(graph).map(([stepKey, step]) => [stepKey, wireStep(stepKey, step)]));
 }
 
 /** What a run is planned from. */
@@ -152,7 +149,7 @@ export interface Entry {
 }
 
 export function entryOf({ steps: graph, timeoutSeconds }: Pick<RunnableManifest, 'steps' | 'timeoutSeconds'>): Entry {
-  const { start, end } = planNext(graph, new Map());
+  const { start, end } = planNext(wire(graph), new Map());
   return { steps: start.map((stepKey) => ({ stepKey, stepType: graph[stepKey]?.type ?? '' })), end, timeoutSeconds };
 }
 

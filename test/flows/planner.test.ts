@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { planNext } from '../../src/flows/planner.ts';
+import { planNext, wire } from '../../src/flows/planner.ts';
 import type { Graph, StepStatus } from '../../src/model/manifest.ts';
 import { graphOf } from './graphs.ts';
 
@@ -78,7 +78,7 @@ const plans: [string, Graph, Record<string, StepStatus>, ReturnType<typeof summa
 ];
 
 function summary(graph: Graph, states: Iterable<readonly [string, StepStatus]>) {
-  const { start, skip, end } = planNext(graph, new Map(states));
+  const { start, skip, end } = planNext(wire(graph), new Map(states));
   return { start: [...start], skip: skip.map(({ stepKey }) => stepKey), end };
 }
 
@@ -88,7 +88,7 @@ describe('planNext', () => {
   });
 
   it('says which edge skipped a step', () => {
-    expect(planNext(chain, new Map([['a', 'Failed']])).skip[0]).toEqual({
+    expect(planNext(wire(chain), new Map([['a', 'Failed']])).skip[0]).toEqual({
       stepKey: 'b',
       reason: '"a" ended Failed; this step runs after Succeeded',
     });
@@ -125,7 +125,7 @@ function execute(graph: Graph, outcomes: readonly StepStatus[], order: Iterator<
   const states = new Map<string, StepStatus>();
   const started: string[] = [];
   for (;;) {
-    const { start, skip, end } = planNext(graph, states);
+    const { start, skip, end } = planNext(wire(graph), states);
     for (const { stepKey } of skip) {
       expect(states.has(stepKey)).toBe(false);
       states.set(stepKey, 'Skipped');
@@ -182,7 +182,7 @@ describe('any run of any graph', () => {
           const status = statuses[Number(stepKey.slice(1))];
           return status === undefined ? [] : [[stepKey, status]];
         });
-        expect(planNext(graph, new Map(states.toReversed()))).toEqual(planNext(graph, new Map(states)));
+        expect(planNext(wire(graph), new Map(states.toReversed()))).toEqual(planNext(wire(graph), new Map(states)));
       }),
     );
   });
@@ -198,6 +198,6 @@ it('reads a graph a bounded number of times, however many steps it has', () => {
       return Reflect.ownKeys(graph);
     },
   });
-  expect(planNext(watched, new Map()).start).toEqual(['s0']);
+  expect(planNext(wire(watched), new Map()).start).toEqual(['s0']);
   expect(reads).toBeLessThan(10);
 });

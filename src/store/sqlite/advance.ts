@@ -1,8 +1,8 @@
 import type { Database } from 'better-sqlite3';
-import { planNext } from '../../flows/planner.ts';
+import { planNext, type WiredGraph } from '../../flows/planner.ts';
 import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
-import type { Graph, RunStatus, StepStatus } from '../../model/manifest.ts';
+import type { RunStatus, StepStatus } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import type { EndedLoop, RunStop, StepOutcome, StepResult } from '../store.ts';
 import { toJson } from './columns.ts';
@@ -191,7 +191,7 @@ function preparePlanning(db: Database): Planning {
   const graphOf = prepareGraphOf(db);
   const rows = prepareRows(db);
   const loops = prepareLoops(db);
-  const graphIn = ({ flowId, revision }: Progress, scope: string): Graph => {
+  const graphIn = ({ flowId, revision }: Progress, scope: string): WiredGraph => {
     const graph = graphOfScope(graphOf(flowId, revision), scope);
     if (graph === undefined) throw new Error(`Revision ${revision} of the flow ${flowId} has no scope ${scope}`);
     return graph;
@@ -302,7 +302,7 @@ function prepareLoops(db: Database) {
     },
     startIteration: (runId: string, loopKey: string) => start.run(runId, loopKey),
     endIteration: (runId: string, loopKey: string, isFailed: boolean) => endOne.run(Number(isFailed), runId, loopKey),
-    end({ runId, at }: Progress, loop: NamedLoop, graph: Graph): EndedLoop {
+    end({ runId, at }: Progress, loop: NamedLoop, graph: WiredGraph): EndedLoop {
       const { loopKey } = loop;
       const { output, error } = endOf(runId, loop, graph);
       const status = error === null ? 'Succeeded' : 'Failed';

@@ -1,4 +1,5 @@
 import type { Database } from 'better-sqlite3';
+import type { WiredGraph } from '../../flows/planner.ts';
 import { graphOfScope, parseRuntimeKey, scopeOfIteration, stepAt } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
 import type { Graph, RunStatus, StepStatus } from '../../model/manifest.ts';
@@ -54,7 +55,7 @@ function prepareRetryStep(db: Database): Member<'retryStep'> {
   const tallies = prepareRunTallies(db);
 
   /** The steps to try again: of a loop that ran the children that made it fail, else the step itself. */
-  const causes = (runId: string, stepKey: string, graph: Graph): string[] => {
+  const causes = (runId: string, stepKey: string, graph: WiredGraph): string[] => {
     const loop = findLoop.get(runId, stepKey);
     const own = graphOfScope(graph, scopeOfIteration({ loopKey: stepKey, index: 0 }));
     if (loop === undefined || own === undefined) return [stepKey];
@@ -87,7 +88,7 @@ interface RetriedRun extends StopTimes {
   readonly status: RunStatus;
 }
 
-function prepareReset(db: Database): (step: { runId: string; stepKey: string; graph: Graph; at: number }) => void {
+function prepareReset(db: Database): (step: { runId: string; stepKey: string; graph: WiredGraph; at: number }) => void {
   const makeDue = db.prepare(`
     UPDATE steps SET status = 'Pending', due_at = ?, interruptions = 0, deaths = 0, lone_deaths = 0,
       attempt_base = attempt_count, output = NULL, error = NULL, completed_at = NULL,
@@ -106,11 +107,11 @@ function prepareReset(db: Database): (step: { runId: string; stepKey: string; gr
   const iterationEnd = prepareIterationEnd(db);
   const forget = db.prepare("DELETE FROM steps WHERE run_id = ? AND step_key = ? AND status = 'Skipped'");
 
-  const forgetAfter = (runId: string, stepKey: string, graph: Graph) => {
+  const forgetAfter = (runId: string, stepKey: string, graph: WiredGraph) => {
     for (const key of downstreamOf(graph, stepKey)) forget.run(runId, key);
   };
   /** Takes the iteration of a step back out of the counts, and does the same for the loops around its loop. */
-  const reopenAround = (runId: string, stepKey: string, graph: Graph) => {
+  const reopenAround = (runId: string, stepKey: string, graph: WiredGraph) => {
     const { scope, iteration } = parseRuntimeKey(stepKey);
     const end = iteration === null ? null : iterationEnd(runId, scope, graph);
     if (iteration === null || end === null) return;

@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import { LRUCache } from 'lru-cache';
+import { type WiredGraph, wire } from '../../flows/planner.ts';
 import type { Graph } from '../../model/manifest.ts';
 import type { FlowRecord, LearnedKey, RevisionRecord, ScheduleRecord } from '../store.ts';
 import { prepareInsertRun, prepareMayStart, type RunValues } from './acceptance.ts';
@@ -88,14 +89,14 @@ function toFlow({ isEnabled, drainingSince, ...row }: FlowRow): FlowRecord {
   return { ...row, isEnabled: isEnabled === 1, ...(drainingSince === null ? {} : { drainingSince }) };
 }
 
-/** Parsed graphs to keep; a revision never changes. */
+/** Graphs to keep, parsed and wired; a revision never changes. */
 const keptGraphs = 100;
 
-export function prepareGraphOf(db: Database): (flowId: string, revision: number) => Graph {
+export function prepareGraphOf(db: Database): (flowId: string, revision: number) => WiredGraph {
   const find = db.prepare<[string, number], { snapshot: string }>(
     'SELECT snapshot FROM revisions WHERE flow_id = ? AND revision = ?',
   );
-  const graphs = new LRUCache<string, Graph>({ max: keptGraphs });
+  const graphs = new LRUCache<string, WiredGraph>({ max: keptGraphs });
   return (flowId, revision) => {
     const key = `${flowId}:${revision}`;
     const kept = graphs.get(key);
@@ -103,8 +104,9 @@ export function prepareGraphOf(db: Database): (flowId: string, revision: number)
     const row = find.get(flowId, revision);
     if (row === undefined) throw new Error(`Revision ${revision} of the flow ${flowId} is not in the database.`);
     const { steps } = JSON.parse(row.snapshot) as { steps: Graph };
-    graphs.set(key, steps);
-    return steps;
+    const graph = wire(steps);
+    graphs.set(key, graph);
+    return graph;
   };
 }
 

@@ -1,9 +1,9 @@
 import type { Database } from 'better-sqlite3';
 import { LRUCache } from 'lru-cache';
-import { planNext, unhandledFailures } from '../../flows/planner.ts';
+import { planNext, unhandledFailures, type WiredGraph } from '../../flows/planner.ts';
 import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
-import type { Graph, StepStatus } from '../../model/manifest.ts';
+import type { StepStatus } from '../../model/manifest.ts';
 import { MAX_LOOP_BYTES, type StepError } from '../../model/run.ts';
 import { fromJson } from './columns.ts';
 
@@ -75,13 +75,13 @@ interface LoopEnd {
 }
 
 /** An iteration leaves the output of its last step, or of its last steps by key where it has several. */
-export function prepareLoopEnd(db: Database): (runId: string, loop: NamedLoop, graph: Graph) => LoopEnd {
+export function prepareLoopEnd(db: Database): (runId: string, loop: NamedLoop, graph: WiredGraph) => LoopEnd {
   const collect = prepareCollect(db);
   const listFailures = prepareListFailures(db);
   const findError = db.prepare<[string, string], { error: string | null }>(
     'SELECT error FROM steps WHERE run_id = ? AND step_key = ?',
   );
-  const loopError = (runId: string, loop: NamedLoop, graph: Graph): StepError => {
+  const loopError = (runId: string, loop: NamedLoop, graph: WiredGraph): StepError => {
     const [first] = listFailures(runId, loop, graph);
     const error = first === undefined ? null : (findError.get(runId, first)?.error ?? null);
     const cause = error === null ? '' : `: ${(JSON.parse(error) as StepError).message}`;
@@ -106,7 +106,7 @@ export function prepareLoopEnd(db: Database): (runId: string, loop: NamedLoop, g
 /** What the last steps of the iterations left; without the text where it would be larger than is kept. */
 function prepareCollect(
   db: Database,
-): (runId: string, loop: NamedLoop, graph: Graph) => { readonly bytes: number; readonly text?: string } {
+): (runId: string, loop: NamedLoop, graph: WiredGraph) => { readonly bytes: number; readonly text?: string } {
   // By key, because other children and nested loops in between may have outputs too.
   const leavesOf = (columns: string) => `
     WITH RECURSIVE iteration (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM iteration WHERE n + 1 < ?)
@@ -136,9 +136,8 @@ function prepareCollect(
   };
 }
 
-function leavesIn(graph: Graph): string[] {
-  const upstream = new Set(Object.values(graph).flatMap(({ runAfter }) => Object.keys(runAfter)));
-  return Object.keys(graph).filter((key) => !upstream.has(key));
+function leavesIn(graph: WiredGraph): string[] {
+  return Object.entries(graph).flatMap(([key, { downstream }]) => (downstream.length === 0 ? [key] : []));
 }
 
 function frame(outputs: readonly string[], leaves: readonly string[]): string {
@@ -158,7 +157,7 @@ function framingBytes(total: number, leaves: readonly string[]): number {
 /** The steps that made iterations of a loop fail, in the order of the iterations. */
 export function prepareListFailures(
   db: Database,
-): (runId: string, loop: Pick<NamedLoop, 'loopKey' | 'failed'>, graph: Graph) => string[] {
+): (runId: string, loop: Pick<NamedLoop, 'loopKey' | 'failed'>, graph: WiredGraph) => string[] {
   const statesIn = prepareStatesIn(db);
   // "/" is the character after ".".
   const listFailed = db.prepare<[string, string, string], { stepKey: string }>(`
@@ -186,7 +185,7 @@ export function prepareListFailures(
 /** How the iteration of a scope ended, by the rows of its steps; null while it goes on. */
 export function prepareIterationEnd(db: Database) {
   const statesIn = prepareStatesIn(db);
-  return (runId: string, scope: string, graph: Graph) => {
+  return (runId: string, scope: string, graph: WiredGraph) => {
     const own = graphOfScope(graph, scope);
     if (own === undefined || iterationOf(scope) === null) return null;
     return planNext(own, statesIn(runId, scope, own)).end;
@@ -194,22 +193,18 @@ export function prepareIterationEnd(db: Database) {
 }
 
 /** Statuses of the steps of one scope of a run, by their keys in the graph of the scope. */
-export function prepareStatesIn(db: Database): (runId: string, scope: string, graph: Graph) => Map<string, StepStatus> {
+export function prepareStatesIn(
+  db: Database,
+): (runId: string, scope: string, graph: WiredGraph) => Map<string, StepStatus> {
   const listAll = db.prepare<[string], { stepKey: string; status: StepStatus }>(
     'SELECT step_key AS stepKey, status FROM steps WHERE run_id = ?',
   );
   const listSome = db.prepare<[string, string], { stepKey: string; status: StepStatus }>(`
     SELECT step_key AS stepKey, status FROM steps
     WHERE run_id = ? AND step_key IN (SELECT value FROM json_each(?))`);
-  const known = new WeakMap<Graph, boolean>();
-  const hasLoops = (graph: Graph): boolean => {
-    const answer = known.get(graph) ?? Object.values(graph).some(({ steps }) => steps !== undefined);
-    known.set(graph, answer);
-    return answer;
-  };
   return (runId, scope, graph) => {
     // In a run with loops, reads only the scope's own rows: there may be thousands of others.
-    const isWhole = scope === '' && !hasLoops(graph);
+    const isWhole = scope === '' && Object.values(graph).every(({ steps }) => steps === undefined);
     const keys = () => JSON.stringify(Object.keys(graph).map((key) => `${scope}${key}`));
     const found = isWhole ? listAll.all(runId) : listSome.all(runId, keys());
     return new Map(found.map(({ stepKey, status }) => [stepKey.slice(scope.length), status]));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { planNext } from '../../../src/flows/planner.ts';
+import { planNext, wire } from '../../../src/flows/planner.ts';
 import type { Manifest } from '../../../src/manifest/schema.ts';
 import type { Finding } from '../../../src/model/finding.ts';
 import type { Json } from '../../../src/model/json.ts';
@@ -14,7 +14,7 @@ type Outcomes = Readonly<Record<string, 'succeeds' | 'fails' | 'is skipped'>>;
 function endOf(graph: Graph, outcomes: Outcomes = {}): RunStatus {
   const states = new Map<string, StepStatus>();
   for (;;) {
-    const { start, skip, end } = planNext(graph, states);
+    const { start, skip, end } = planNext(wire(graph), states);
     if (end !== null) return end;
     for (const { stepKey } of skip) states.set(stepKey, 'Skipped');
     for (const key of start) {
