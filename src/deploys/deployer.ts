@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
-import { type StoredRules, storedFlow } from '../manifest/stored.ts';
+import { storedFlow } from '../manifest/stored.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DeployOutcome, Finding, FindingClass } from '../model/finding.ts';
 import type { ManifestSource } from '../model/manifest.ts';
@@ -46,7 +46,7 @@ interface DeployerServices {
   >;
   readonly catalog: Pick<Catalog, 'find' | 'list' | 'put'>;
   /** What stored revisions are judged by, by where they came from. */
-  readonly rules: Readonly<Record<ManifestSource, StoredRules>>;
+  readonly rules: Readonly<Record<ManifestSource, Parameters<typeof storedFlow>[1]>>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly retentionDays: number;

@@ -1,9 +1,9 @@
 import { TypeError as CelTypeError, Environment, EvaluationError, ParseError } from '@marcbachmann/cel-js';
 import type { Json } from '../model/json.ts';
-import { Budget, BudgetError, PatternError } from './budget.ts';
-import { type ExpressionContext, findReferences, PROPERTIES, type Reference, type Root } from './context.ts';
+import { Budget, BudgetError } from './budget.ts';
+import { type ExpressionContext, findReferences, PROPERTIES, type Reference } from './context.ts';
 import { formatPath, type JsonPath } from './json-path.ts';
-import { adaptEvaluator, meter, withBudget } from './metering.ts';
+import { adaptEvaluator, meter, PatternError, withBudget } from './metering.ts';
 import { ConversionError, fromCel, registerMixedArithmetic } from './values.ts';
 
 const MAX_LENGTH = 4096;
@@ -14,21 +14,21 @@ const LOOP_ALIAS = 'l0op';
 /** A CEL expression that parsed, is well typed and reads only what exists. */
 export interface CompiledExpression {
   readonly source: string;
-  readonly roots: ReadonlySet<Root>;
+  readonly roots: ReadonlySet<Reference['root']>;
   /** Every constant path that it may read. */
   readonly references: readonly Reference[];
   /** CEL's name of the result's type; `dyn` where only the data tells. */
   readonly type: string;
-  /** Throws `ExpressionError` where the expression fails or its result is no JSON. */
+  /** Throws `ExpressionError` where the expression fails or its result is not JSON. */
   evaluate(context: ExpressionContext): Json;
   /** The same as one of several expressions that share a context, and with it one budget. */
   evaluateIn(data: CelData): Json;
-  /** The result as it stands inside longer text. */
+  /** The result as it is written inside longer text. */
   textIn(data: CelData): string;
 }
 
 /** A context as CEL reads it, and what is left to spend on it. */
-export interface CelData {
+interface CelData {
   readonly roots: Readonly<Record<string, unknown>>;
   readonly budget: Budget;
 }
@@ -84,7 +84,7 @@ function meterExpression(source: string, ast: unknown): void {
   }
 }
 
-/** As a value stands inside longer text: null as nothing, and what is no string as JSON. */
+/** A value as it is written inside longer text: null as nothing, everything but a string as JSON. */
 function asText(value: Json, budget: Budget): string {
   const text = value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value);
   budget.chargeText(text.length);
@@ -222,7 +222,7 @@ export function findClosingBrace(text: string, start: number): number | undefine
   return undefined;
 }
 
-/** Replaces a name where it stands alone: not inside a literal, not as a property. The replacement has the same length. */
+/** Replaces a name where it is used alone: not inside a literal, not as a property. The replacement has the same length. */
 function renameIdentifier(text: string, name: string, replacement: string): string {
   const word = /\w+/y;
   let renamed = '';
@@ -245,7 +245,7 @@ interface ExpressionProblem {
   readonly reason: string;
   /** Offset in the expression, from 0. */
   readonly position?: number | undefined;
-  /** Where the expression stands inside the templated value. */
+  /** The place of the expression inside the templated value. */
   readonly path?: JsonPath | undefined;
 }
 
@@ -264,7 +264,7 @@ export class ExpressionError extends Error {
     return new ExpressionError({ ...this.problem, path });
   }
 
-  /** The message without the path, for whoever reports the path itself. */
+  /** The message without the path, for callers that report the path themselves. */
   get messageWithoutPath(): string {
     return describe({ ...this.problem, path: undefined });
   }

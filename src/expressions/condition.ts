@@ -1,11 +1,5 @@
 import { isExactNumber, type Json, type JsonObject, parseJson } from '../model/json.ts';
-import {
-  type CelData,
-  type CompiledExpression,
-  compileExpression,
-  ExpressionError,
-  prepareContext,
-} from './compile.ts';
+import { type CompiledExpression, compileExpression, ExpressionError, prepareContext } from './compile.ts';
 import type { ExpressionContext } from './context.ts';
 import { formatPath, type JsonPath } from './json-path.ts';
 import { ConversionError, kindOf } from './values.ts';
@@ -19,7 +13,7 @@ type ConditionOutcome =
   /** It failed or gave no boolean: neither true nor false may be concluded. */
   | { readonly error: string; readonly trace: JsonObject };
 
-/** Compiles a `when`. Throws `ExpressionError`, also where the result can be no boolean. */
+/** Compiles a `when`. Throws `ExpressionError`, also where the result cannot be a boolean. */
 export function compileCondition(source: string, reads: 'step' | 'response' = 'step'): CompiledExpression {
   const trimmed = source.trim();
   if (trimmed.startsWith('${') && trimmed.endsWith('}')) {
@@ -32,13 +26,13 @@ export function compileCondition(source: string, reads: 'step' | 'response' = 's
 }
 
 /**
- * Never throws. Values in the trace are as they stand in the context: whoever keeps it masks secrets first. Conditions that
+ * Never throws. Values in the trace are those of the context: mask secrets before it is stored. Conditions that
  * are judged together share `data`, and with it one budget.
  */
 export function evaluateCondition(
   condition: CompiledExpression,
   context: ExpressionContext,
-  data: CelData = prepareContext(context),
+  data: ReturnType<typeof prepareContext> = prepareContext(context),
 ): ConditionOutcome {
   const trace = traceOf(condition, context);
   try {
@@ -73,7 +67,7 @@ function valueAt(context: ExpressionContext, path: JsonPath): unknown {
     }
     return value;
   } catch (error) {
-    // A body that is no value; the condition says so itself where it reads it.
+    // The body cannot be read as a value; the condition says so itself where it reads it.
     if (error instanceof ConversionError) return undefined;
     throw error;
   }

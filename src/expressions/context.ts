@@ -22,7 +22,7 @@ export interface ExpressionContext {
   readonly response?: Json | undefined;
 }
 
-export type Root = 'trigger' | 'steps' | 'loop' | 'response';
+type Root = 'trigger' | 'steps' | 'loop' | 'response';
 
 /** Properties of the roots; those of `steps` belong to each step. */
 export const PROPERTIES: Readonly<Record<Root, readonly string[]>> = {
@@ -36,7 +36,7 @@ function isRoot(name: unknown): name is Root {
   return typeof name === 'string' && Object.hasOwn(PROPERTIES, name);
 }
 
-/** A constant path from a root, such as `trigger.body.items`, and where it stands. */
+/** A constant path from a root, such as `trigger.body.items`, and its position. */
 export interface Reference {
   readonly root: Root;
   /** Root first. */

@@ -1,7 +1,8 @@
 import type { Environment } from '@marcbachmann/cel-js';
+import { RE2JS } from 're2js';
 import { isExactNumber } from '../model/json.ts';
-import { Budget, BudgetError, compileDynamicPattern, compilePattern, matches } from './budget.ts';
-import { isEqual, isIn, isRecord, toOperand } from './values.ts';
+import { Budget, BudgetError } from './budget.ts';
+import { isEqual, isRecord, toOperand } from './values.ts';
 
 type Handle = (...operands: unknown[]) => unknown;
 
@@ -85,6 +86,42 @@ function writtenPattern(args: unknown) {
   return isWritten ? compilePattern(String(pattern.args)) : undefined;
 }
 
+// What the data holds is compiled at each call, so it stays small: a counted repetition alone may mean thousands of states.
+const MAX_DYNAMIC_PATTERN = 100;
+const COMPILE_STEPS = 5_000;
+
+/** A pattern that `matches()` cannot take. The message does not quote it: it may come from the data. */
+export class PatternError extends Error {}
+
+/**
+ * Compiles a pattern. The syntax is RE2's, as the CEL specification has it: no lookaround and no backreferences, and in
+ * return no pattern whose time explodes.
+ */
+function compilePattern(pattern: string): RE2JS {
+  try {
+    return RE2JS.compile(pattern);
+  } catch {
+    throw new PatternError('matches() got an invalid pattern; the syntax is RE2, without lookaround or backreferences');
+  }
+}
+
+/** Compiles a pattern that is not written out in the expression. */
+function compileDynamicPattern(pattern: string, budget: Budget): RE2JS {
+  budget.charge(COMPILE_STEPS);
+  if (pattern.length > MAX_DYNAMIC_PATTERN || /\{\d/.test(pattern)) {
+    throw new PatternError(
+      `a pattern that is not written out in the expression has at most ${MAX_DYNAMIC_PATTERN} characters and no counted repetition`,
+    );
+  }
+  return compilePattern(pattern);
+}
+
+/** Whether the pattern is found in the text. The time is linear in the text, for each state of the pattern. */
+function matches(text: string, pattern: RE2JS, budget: Budget): boolean {
+  budget.charge(text.length * pattern.programSize());
+  return pattern.test(text);
+}
+
 function isNode(value: object): value is CheckedNode {
   return 'op' in value && 'meta' in value && 'evaluate' in value;
 }
@@ -138,7 +175,7 @@ function meteredHandle({ op, args }: CheckedNode, handle: Handle): Handle {
         const key = op === '[]' ? toOperand(right) : right;
         if (!isRecord(left)) return handle(toOperand(left), key, ...rest);
         const found = typeof key === 'string' && Object.hasOwn(left, key) ? left[key] : undefined;
-        // An empty map makes the library say that there is no such key.
+        // With an empty map the library reports that the key does not exist.
         return found === undefined ? handle({}, key, ...rest) : found;
       };
     case '==':
@@ -230,4 +267,8 @@ function chargeShorter(left: unknown, right: unknown): void {
 
 function isCollection(value: unknown): boolean {
   return Array.isArray(value) || isRecord(value);
+}
+
+function isIn(value: unknown, list: readonly unknown[], budget: Budget): boolean {
+  return list.some((item) => isEqual(value, item, budget));
 }

@@ -1,18 +1,17 @@
 import { isExactNumber, type Json } from '../model/json.ts';
 import {
-  type CelData,
   type CompiledExpression,
   compileExpression,
   ExpressionError,
   findClosingBrace,
   prepareContext,
 } from './compile.ts';
-import type { ExpressionContext, Reference, Root } from './context.ts';
+import type { ExpressionContext, Reference } from './context.ts';
 import { isJsonArray, type JsonPath } from './json-path.ts';
 
 /** A JSON value whose strings may hold `${ expression }`. */
 export interface CompiledTemplate {
-  readonly roots: ReadonlySet<Root>;
+  readonly roots: ReadonlySet<Reference['root']>;
   readonly references: readonly TemplateReference[];
   /** No placeholder anywhere: it renders to the same value in every context. */
   readonly isConstant: boolean;
@@ -20,18 +19,19 @@ export interface CompiledTemplate {
   render(context: ExpressionContext): Json;
 }
 
-/** What an expression of a template reads, and where in the value that expression stands. */
-export interface TemplateReference extends Reference {
+/** What an expression of a template reads, and the place of that expression in the value. */
+interface TemplateReference extends Reference {
   readonly at: JsonPath;
 }
 
+type CelData = ReturnType<typeof prepareContext>;
 type Render = (data: CelData) => Json;
 type Part = string | CompiledExpression;
 
 /**
  * Compiles every placeholder in the strings of a value; keys are left alone.
  *
- * A string that is one placeholder keeps the value's type. Inside longer text a string stands as it is, null as
+ * A string that is one placeholder keeps the value's type. Inside longer text a string is written as it is, null as
  * nothing and everything else as JSON. `$${` is a literal `${`. Throws `TemplateError` with all that does not compile.
  */
 export function compileTemplate(value: Json): CompiledTemplate {

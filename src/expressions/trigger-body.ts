@@ -3,13 +3,13 @@ import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { MAX_DEPTH } from './values.ts';
 
 /** What a body means to expressions, or why it means nothing. */
-export type ParsedBody = { readonly value: Json } | { readonly error: string };
+type ParsedBody = { readonly value: Json } | { readonly error: string };
 
 /**
  * Reads a trigger's body as a value. A content type that says JSON binds the sender to it; under any other, or none, the
  * body is JSON where it parses, else the fields of a form, else text, else `{ base64 }`. An empty body is null. A body that
- * is too much to read as a value, nested too deeply or a form of too many fields, is an error to whoever reads it, and
- * nothing else: it is kept and forwarded as it came.
+ * is too much to read as a value, nested too deeply or a form of too many fields, is an error only to
+ * the expressions that read it: it is kept and forwarded as it came.
  */
 export function parseBody(body: Uint8Array, contentType: string | undefined): ParsedBody {
   if (body.byteLength === 0) return { value: null };
@@ -40,7 +40,7 @@ function notJson(where: string): string {
   return `the content type says JSON and the body is not JSON${where}`;
 }
 
-/** A malformed content type is no content type; parameters and case mean nothing here. */
+/** A malformed content type counts as missing; parameters and case mean nothing here. */
 function mediaTypeOf(contentType: string | undefined): string {
   return (contentType ?? '').split(/[;,]/, 1).join('').trim().toLowerCase();
 }
@@ -58,7 +58,7 @@ function decodeUtf8(body: Uint8Array): string | undefined {
   }
 }
 
-// The engine's own message quotes the body, which is no business of whoever reads the log: only the position is kept.
+// The engine's own message quotes the body, which does not belong in the log: only the position is kept.
 function readJson(text: string): { value: Json } | { where: string } {
   try {
     return { value: JSON.parse(text) };

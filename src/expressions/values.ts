@@ -1,6 +1,6 @@
 import type { Environment } from '@marcbachmann/cel-js';
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator';
-import { exactNumber, isExactNumber, type Json } from '../model/json.ts';
+import { isExactNumber, type Json } from '../model/json.ts';
 import type { Budget } from './budget.ts';
 
 /** As deep as expressions read and write; no publisher's payload comes near, and the call stack would end somewhere. */
@@ -85,10 +85,6 @@ function isLeafEqual(left: unknown, right: unknown, budget: Budget): boolean {
   return Buffer.compare(left, right) === 0;
 }
 
-export function isIn(value: unknown, list: readonly unknown[], budget: Budget): boolean {
-  return list.some((item) => isEqual(value, item, budget));
-}
-
 /**
  * A result of CEL as JSON: durations as strings, times as ISO 8601, bytes as base64; an integer beyond 2^53 keeps its digits.
  * What is JSON already is handed on as it is, uncopied.
@@ -115,7 +111,7 @@ function fromDouble(value: number): Json {
 
 function fromInteger(value: bigint): Json {
   const asNumber = Number(value);
-  return Number.isSafeInteger(asNumber) ? asNumber : exactNumber(value.toString());
+  return Number.isSafeInteger(asNumber) ? asNumber : JSON.rawJSON(value.toString());
 }
 
 function fromList(list: readonly unknown[], budget: Budget, depth: number): Json {
@@ -177,7 +173,7 @@ function calculateMixed(operator: string, left: unknown, right: unknown): unknow
   const exactly = INTEGERS[operator];
   if (!isLarge || !isWhole || exactly === undefined) return DOUBLES[operator]?.(Number(one), Number(other));
   if (operator === '%' && Number(other) === 0) return Number.NaN;
-  const result = toOperand(exactNumber(exactly(BigInt(one), BigInt(other)).toString()));
+  const result = toOperand(JSON.rawJSON(exactly(BigInt(one), BigInt(other)).toString()));
   if (typeof result === 'number') throw new ConversionError('integer overflow');
   return result;
 }

@@ -4,7 +4,7 @@ import { formatPath, isJsonArray } from '../expressions/json-path.ts';
 import type { Clock } from '../model/clock.ts';
 import { isExactNumber, type Json } from '../model/json.ts';
 import type { StepDefinition } from '../model/manifest.ts';
-import { MAX_OUTPUT_BYTES } from '../model/run.ts';
+import { MAX_BYTES } from '../model/run.ts';
 import type { Claim } from '../store/store.ts';
 import { type HandlerResult, type StepContext, type StepHandler, startTimeLimit } from './handlers/handler.ts';
 import { problemOfJson } from './non-json.ts';
@@ -177,7 +177,7 @@ function checkedFailure({ output, ...given }: Extract<HandlerResult, { kind: 'fa
 
 function problemOfOutput(output: unknown): StepFailure | undefined {
   if (output === null) return undefined;
-  const problem = problemOfJson(output, 'output', MAX_OUTPUT_BYTES);
+  const problem = problemOfJson(output, 'output', MAX_BYTES.output);
   if (problem === undefined) return undefined;
   return problem.kind === 'notJson'
     ? new StepFailure('output_not_json', `${problem.message}, which JSON cannot hold`)

@@ -2,14 +2,14 @@ import { ExpressionError } from '../expressions/compile.ts';
 import type { ExpressionContext, Reference } from '../expressions/context.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import type { CompiledTemplate } from '../expressions/template.ts';
-import { type ParsedBody, parseBody } from '../expressions/trigger-body.ts';
+import { parseBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
 import { isMasked } from '../manifest/mask.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
 import type { Json } from '../model/json.ts';
 import type { Graph } from '../model/manifest.ts';
-import { MAX_INPUT_BYTES, type RunTrigger } from '../model/run.ts';
+import { MAX_BYTES, type RunTrigger } from '../model/run.ts';
 import type { Claim, LargeRunInput, RunInput, Store } from '../store/store.ts';
 import type { StepHandler } from './handlers/handler.ts';
 import { problemOfJson } from './non-json.ts';
@@ -81,7 +81,7 @@ function renderIn(context: ExpressionContext, template: CompiledTemplate): Json 
     const path = formatPath(['inputs', ...(error.problem.path ?? [])]);
     throw new StepFailure('expression_failed', `${path}: ${error.messageWithoutPath}`);
   }
-  const problem = problemOfJson(value, 'inputs', MAX_INPUT_BYTES);
+  const problem = problemOfJson(value, 'inputs', MAX_BYTES.inputs);
   if (problem?.kind === 'tooLarge') throw new StepFailure('input_too_large', `the input ${problem.message}`);
   if (problem !== undefined) throw new StepFailure('expression_failed', problem.message);
   return freezeJson(value);
@@ -133,7 +133,7 @@ function seenFrom(stepKey: string, steps: RunInput['steps']): RunInput['steps'] 
 }
 
 // One reading of the run serves the conditions and the inputs of an attempt, and so does one parsing.
-const parsedBodies = new WeakMap<RunTrigger, ParsedBody>();
+const parsedBodies = new WeakMap<RunTrigger, ReturnType<typeof parseBody>>();
 
 function bodyOf(trigger: RunTrigger): Json {
   const parsed = parsedBodies.get(trigger) ?? parseBody(trigger.body, trigger.contentType ?? undefined);
@@ -204,10 +204,10 @@ export function createRunInputs({
 }
 
 function bytesOf({ bodyBytes, outputBytes }: LargeRunInput): number {
-  if (outputBytes <= MAX_INPUT_BYTES) return bodyBytes + outputBytes;
+  if (outputBytes <= MAX_BYTES.inputs) return bodyBytes + outputBytes;
   throw new StepFailure(
     'input_too_large',
-    `the steps that its expressions read left ${outputBytes} bytes as JSON; at most ${MAX_INPUT_BYTES} are read`,
+    `the steps that its expressions read left ${outputBytes} bytes as JSON; at most ${MAX_BYTES.inputs} are read`,
   );
 }
 

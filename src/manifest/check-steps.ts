@@ -3,7 +3,7 @@ import { ExpressionError } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
 import type { Reference } from '../expressions/context.ts';
 import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
-import { compileTemplate, hasPlaceholder, TemplateError, type TemplateReference } from '../expressions/template.ts';
+import { compileTemplate, hasPlaceholder, TemplateError } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, StepDefinition } from '../model/manifest.ts';
 import {
@@ -24,15 +24,15 @@ import { stepSecrets } from './secrets.ts';
 interface KnownSteps {
   readonly graph: Graph;
   readonly stepKeys: readonly string[];
-  /** Where the graph stands in the manifest. */
+  /** Where the graph is in the manifest. */
   readonly path: JsonPath;
-  /** Whether what stands at a path does not fit the schema, so that nothing follows from what is read there. */
+  /** Whether the value at a path does not fit the schema, so that nothing follows from what is read there. */
   readonly isBroken: (path: JsonPath) => boolean;
-  /** The loops around the graph, outermost first: the loop's key, and the steps among which it stands. */
+  /** The loops around the graph, outermost first: the loop's key, and the steps that it is one of. */
   readonly outer: readonly { readonly stepKey: string; readonly known: KnownSteps }[];
 }
 
-export interface StepRules {
+interface StepRules {
   /** By step type. */
   readonly handlers: ReadonlyMap<string, HandlerRules>;
   readonly readSecret: SecretReader;
@@ -67,7 +67,7 @@ function checkLoop(
   { known, rules }: { known: KnownSteps; rules: StepRules },
 ): Problem[] {
   const path = [...known.path, stepKey];
-  // Of a type that nobody knows it is not known whether it is a loop.
+  // A step of an unknown type may be a loop.
   const isLoop = step.type === LOOP || !rules.handlers.has(step.type);
   if (!isLoop) {
     return LOOP_FIELDS.filter((field) => step[field] !== undefined).map((field) =>
@@ -210,7 +210,7 @@ function mustacheMessage(found: string, inner: string): string {
 
 /** What does not compile, and what the rest reads. */
 function readTemplate(value: Json): {
-  readonly references: readonly TemplateReference[];
+  readonly references: ReturnType<typeof compileTemplate>['references'];
   readonly errors: readonly ExpressionError[];
 } {
   try {

@@ -2,40 +2,23 @@ import type { z } from 'zod';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { kindOf } from '../expressions/values.ts';
 import type { Edge, StepDefinition } from '../model/manifest.ts';
-import {
-  didYouMean,
-  errorAt,
-  gateWarningAt,
-  isWithin,
-  nearestName,
-  type Parsed,
-  type Problem,
-  parseWith,
-} from './issues.ts';
+import { didYouMean, errorAt, gateWarningAt, isWithin, nearestName, type Problem, parseWith } from './issues.ts';
 import { isObject } from './json-text.ts';
-import {
-  edgeSchema,
-  headerSchema,
-  STEP_KEY,
-  stepSchema,
-  type Trigger,
-  triggerInputsSchemas,
-  triggerTypeSchema,
-} from './schema.ts';
+import { MANIFEST_PARTS, STEP_KEY, type Trigger } from './schema.ts';
 import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 /**
  * What of a manifest fits the schema. A field that does not is missing here and has its problem, so that a mistake in one
  * place hides none in another; a step always has its place.
  */
-export interface Draft {
-  readonly header: Partial<z.output<typeof headerSchema>>;
+interface Draft {
+  readonly header: Partial<z.output<typeof MANIFEST_PARTS.header>>;
   readonly triggers: Readonly<Record<string, Trigger>>;
   readonly steps: Readonly<Record<string, StepDefinition>>;
   readonly problems: readonly Problem[];
   /** The places that do not fit, as text. */
   readonly broken: ReadonlySet<string>;
-  /** Whether what stands at the path, or around it, does not fit: then nothing follows from what is read there. */
+  /** Whether the value at the path, or one around it, does not fit: then nothing follows from what is read there. */
   readonly isBroken: (path: JsonPath) => boolean;
 }
 
@@ -56,7 +39,7 @@ export function draftManifest(manifest: unknown): Draft {
     return { header: {}, triggers: {}, steps: {}, problems, isBroken: () => true, broken: findings.broken };
   }
   const { triggers: givenTriggers = {}, steps: givenSteps = {}, ...rest } = manifest;
-  const header = fitFields(headerSchema, rest, { path: [], findings });
+  const header = fitFields(MANIFEST_PARTS.header, rest, { path: [], findings });
 
   const triggers = new Map<string, Trigger>();
   for (const [key, given] of entriesOf(givenTriggers, ['triggers'], findings)) {
@@ -93,20 +76,20 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
     return undefined;
   }
   const { inputs = {} } = given;
-  const type = report(parseWith(triggerTypeSchema, given.type), [...path, 'type'], findings);
+  const type = report(parseWith(MANIFEST_PARTS.triggerType, given.type), [...path, 'type'], findings);
   const inputsPath = [...path, 'inputs'];
   switch (type) {
     case 'manual': {
-      const fitted = report(parseWith(triggerInputsSchemas.manual, inputs), inputsPath, findings);
+      const fitted = report(parseWith(MANIFEST_PARTS.triggerInputs.manual, inputs), inputsPath, findings);
       return fitted && { type, inputs: fitted };
     }
     case 'cron': {
-      const fitted = report(parseWith(triggerInputsSchemas.cron, inputs), inputsPath, findings);
+      const fitted = report(parseWith(MANIFEST_PARTS.triggerInputs.cron, inputs), inputsPath, findings);
       return fitted && { type, inputs: fitted };
     }
     case 'webhook': {
       const known = knownInputs(inputs, inputsPath, findings.problems);
-      return { type, inputs: fitFields(triggerInputsSchemas.webhook, known, { path: inputsPath, findings }) };
+      return { type, inputs: fitFields(MANIFEST_PARTS.triggerInputs.webhook, known, { path: inputsPath, findings }) };
     }
     default:
       return undefined;
@@ -115,7 +98,7 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
 
 /** A step whose parts that do not fit are left out, or have what is there by default. */
 function fitStep(given: unknown, path: JsonPath, findings: Findings): StepDefinition {
-  const whole = parseWith(stepSchema, given);
+  const whole = parseWith(MANIFEST_PARTS.step, given);
   if ('value' in whole) return whole.value;
   if (!isObject(given)) {
     report(whole, path, findings);
@@ -124,7 +107,7 @@ function fitStep(given: unknown, path: JsonPath, findings: Findings): StepDefini
   const { runAfter: givenEdges = {}, steps: givenChildren, ...own } = given;
   const { type = '', inputs = {}, ...rest } = fitFields(ownFieldsOfStep, own, { path, findings });
   const edges = entriesOf(givenEdges, [...path, 'runAfter'], findings).map(([key, edge]): [string, Edge] => {
-    const fitted = report(parseWith(edgeSchema, edge), [...path, 'runAfter', key], findings);
+    const fitted = report(parseWith(MANIFEST_PARTS.edge, edge), [...path, 'runAfter', key], findings);
     // Whatever it waits for, it does run after the step.
     return [key, fitted ?? { statuses: ['Succeeded'] }];
   });
@@ -138,20 +121,20 @@ function fitStep(given: unknown, path: JsonPath, findings: Findings): StepDefini
   return { ...fitted, steps: Object.fromEntries(children) };
 }
 
-const ownFieldsOfStep = stepSchema.omit({ runAfter: true, steps: true });
+const ownFieldsOfStep = MANIFEST_PARTS.step.omit({ runAfter: true, steps: true });
 
 /**
  * Leaves out what no gate reads. A name that begins like a field is taken for a misspelt one and refused; any other is
- * somebody's own, but may have been meant to configure a gate.
+ * the author's own, but may have been meant to configure a gate.
  */
 function knownInputs(inputs: unknown, path: JsonPath, problems: Problem[]): unknown {
   if (!isObject(inputs)) return inputs;
   const known = Object.entries(inputs).filter(([key]) => {
-    if (WEBHOOK_FIELDS.includes(key)) return true;
+    if (WEBHOOK_FIELDS.all.includes(key)) return true;
     if (/^webhook/i.test(key)) {
-      problems.push(errorAt([...path, key], `is not known${didYouMean(key, WEBHOOK_FIELDS)}`));
+      problems.push(errorAt([...path, key], `is not known${didYouMean(key, WEBHOOK_FIELDS.all)}`));
     } else {
-      const nearest = nearestName(`webhook${key}`, WEBHOOK_FIELDS);
+      const nearest = nearestName(`webhook${key}`, WEBHOOK_FIELDS.all);
       problems.push(gateWarningAt([...path, key], `is not read; did you mean "${nearest}"?`));
     }
     return false;
@@ -174,7 +157,11 @@ function fitFields<Shape extends z.ZodRawShape>(
   return schema.partial().parse(Object.fromEntries(fitting)) as Partial<z.output<z.ZodObject<Shape>>>;
 }
 
-function report<Output>(parsed: Parsed<Output>, path: JsonPath, findings: Findings): Output | undefined {
+function report<Output>(
+  parsed: ReturnType<typeof parseWith<Output>>,
+  path: JsonPath,
+  findings: Findings,
+): Output | undefined {
   if ('value' in parsed) return parsed.value;
   for (const problem of parsed.problems) refuse(findings, [...path, ...problem.path], problem.message);
   return undefined;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { kindOf } from '../expressions/values.ts';
 
-/** What is wrong with a manifest, or doubtful. */
+/** An error in a manifest, or a warning about it. */
 export interface ManifestIssue {
   readonly severity: 'error' | 'warning';
   readonly file: string;
@@ -85,7 +85,7 @@ interface SchemaProblem {
   readonly isUnknownKey?: boolean;
 }
 
-export type Parsed<Output> = { readonly value: Output } | { readonly problems: readonly SchemaProblem[] };
+type Parsed<Output> = { readonly value: Output } | { readonly problems: readonly SchemaProblem[] };
 
 /** Parses with a schema and reports every problem; messages that the schema itself brings win. */
 export function parseWith<Output>(schema: z.ZodType<Output>, value: unknown): Parsed<Output> {

@@ -7,8 +7,8 @@ const MAX_DEPTH = 100;
 const MAX_SYNTAX_ERRORS = 20;
 
 /**
- * A text as JSON. `value` is undefined where it is none; a key given twice, or an
- * integer beyond 2^53, is a problem, and what `JSON.parse` makes of it stands.
+ * A text as JSON. `value` is undefined if the text is not JSON. A key given twice and an integer beyond 2^53 are
+ * problems; `value` then holds what `JSON.parse` made of them.
  */
 interface JsonText {
   readonly value: unknown;
@@ -18,11 +18,11 @@ interface JsonText {
 /** Reads strict JSON: no comments, no trailing commas; a byte order mark in front is dropped. */
 export function readJson(text: string): JsonText {
   const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
-  const { syntaxErrors, doubtful, deepest } = inspect(content);
+  const { syntaxErrors, ambiguities, deepest } = inspect(content);
   if (deepest > MAX_DEPTH) return noJson(`is nested deeper than ${MAX_DEPTH} levels`);
   if (syntaxErrors.length > 0) return { value: undefined, problems: syntaxErrors };
   try {
-    return { value: JSON.parse(content), problems: doubtful };
+    return { value: JSON.parse(content), problems: ambiguities };
   } catch {
     // The engine's own message quotes the text, and with it perhaps a secret.
     return noJson('is not JSON');
@@ -35,7 +35,7 @@ function noJson(message: string): JsonText {
 
 function inspect(text: string) {
   const syntaxErrors: Problem[] = [];
-  const doubtful: Problem[] = [];
+  const ambiguities: Problem[] = [];
   const keysOfOpenObjects: Set<string>[] = [];
   let depth = 0;
   let deepest = 0;
@@ -68,12 +68,12 @@ function inspect(text: string) {
           const digits = text.slice(offset, offset + length);
           if (typeof value !== 'number' || Number.isSafeInteger(value) || !/^-?\d+$/.test(digits)) return;
           const message = `line ${line + 1}: ${digits} is larger than a number is exact; write it as "${digits}"`;
-          doubtful.push(errorAt(pathOfValue(), message));
+          ambiguities.push(errorAt(pathOfValue(), message));
         },
         onObjectProperty: (...[key, , , line, , pathOfObject]) => {
           const keys = keysOfOpenObjects.at(-1);
           if (keys?.has(key))
-            doubtful.push(errorAt([...pathOfObject(), key], `is given twice, again in line ${line + 1}`));
+            ambiguities.push(errorAt([...pathOfObject(), key], `is given twice, again in line ${line + 1}`));
           keys?.add(key);
         },
       },
@@ -84,7 +84,7 @@ function inspect(text: string) {
     if (!(error instanceof RangeError)) throw error;
     deepest = Number.POSITIVE_INFINITY;
   }
-  return { syntaxErrors, doubtful, deepest };
+  return { syntaxErrors, ambiguities, deepest };
 }
 
 /** `CommaExpected` reads "comma expected". */
@@ -103,7 +103,7 @@ interface CanonicalManifest {
   readonly spell: (path: string) => string;
 }
 
-/** Keys that an object may have and what stands under them, or what stands under every key of the author's own. */
+/** Keys that an object may have and the form of their values, or the form of the value of every key of the author's own. */
 type Form =
   | { readonly keys: readonly string[]; readonly inner?: Readonly<Record<string, Form>> }
   | { readonly each: Form };
@@ -125,7 +125,7 @@ const MANIFEST: Form = {
   inner: { triggers: { each: TRIGGER }, steps: { each: STEP } },
 };
 
-/** Where a value stands: by canonical keys, and as the file spells it. */
+/** The place of a value: by canonical keys, and as the file spells it. */
 interface Place {
   readonly canonical: JsonPath;
   readonly spelled: JsonPath;

@@ -4,12 +4,12 @@ import { parseTree } from 'jsonc-parser';
 import { formatPath } from '../expressions/json-path.ts';
 import type { ManifestIssue } from './issues.ts';
 import { canonicalKeys, readJson } from './json-text.ts';
-import { type LoadedFlow, type ManifestRules, type ReadManifest, readManifest } from './parse.ts';
+import { type LoadedFlow, type ManifestRules, readManifest } from './parse.ts';
 import { NotAFileError, otherKindOf, readRegularFile } from './read-file.ts';
 
-export { type LoadedFlow, type ManifestCheck, type ManifestRules, parseManifest } from './parse.ts';
+export { type LoadedFlow, type ManifestRules, parseManifest } from './parse.ts';
 
-/** Far more than anybody writes; what is larger was not meant. */
+/** Far larger than any manifest that a person writes; a larger file was named by mistake. */
 export const MAX_MANIFEST_BYTES = 16_777_216;
 
 /**
@@ -34,6 +34,8 @@ export async function loadManifests(
   const together = fitTogether(manifests);
   return { flows: together.flows, issues: [...files.skipped, ...issues, ...together.issues] };
 }
+
+type ReadManifest = ReturnType<typeof readManifest>;
 
 /** Reads manifests that come together in one JSON array; in an issue the file of each is its place, such as `[0]`. */
 export function parseManifests(
@@ -105,7 +107,7 @@ function unreadable(file: string, error: unknown): ManifestIssue {
   return { severity: 'error', file, path: '', message: `cannot be read: ${String(error.code)}` };
 }
 
-/** A value that only one flow or trigger may have, and where it stands. */
+/** A value that only one flow or trigger may have, and its place. */
 interface Claim {
   readonly value: string;
   readonly file: string;

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { mapStrings } from '../expressions/json-path.ts';
 import type { Json } from '../model/json.ts';
 
-/** Stands for the value of a secret. */
+/** Shown in place of a secret's value. */
 export const MASK = '***';
 
 /** Names of headers, parameters and fields that hold a credential. */
@@ -199,7 +199,7 @@ function anyCaseHex(value: number, digits: number): string {
 }
 
 /**
- * The text wherever it stands in what was encoded: behind bytes that fill up a group of three, or one or two more. The
+ * The text wherever it is in what was encoded: behind bytes that fill up a group of three, or one or two more. The
  * digits that only the text decides are searched for; those at its ends that hold bits of its neighbours too go with
  * them where they are behind.
  */

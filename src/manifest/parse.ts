@@ -1,16 +1,15 @@
 import { basename } from 'node:path';
 import { formatPath } from '../expressions/json-path.ts';
 import type { ManifestSnapshot, ManifestSource } from '../model/manifest.ts';
-import { checkGraph, type StepRules } from './check-steps.ts';
-import { type Draft, draftManifest } from './draft.ts';
+import { checkGraph } from './check-steps.ts';
+import { draftManifest } from './draft.ts';
 import { isWithin, type ManifestIssue, type Problem } from './issues.ts';
 import { canonicalKeys, readJson } from './json-text.ts';
 import type { Manifest } from './schema.ts';
 import { hashOf, snapshotOf } from './secrets.ts';
 import {
   checkGates,
-  resolvePublicUrl,
-  resolveTriggerSecrets,
+  resolveTrigger,
   WEBHOOK_FIELDS,
   type WebhookInputs,
   type WebhookTrigger,
@@ -32,6 +31,8 @@ export interface LoadedFlow {
   readonly isNamedByFile?: true;
 }
 
+type StepRules = Parameters<typeof checkGraph>[1];
+
 export interface ManifestRules extends StepRules {
   /** Warnings that weaken a gate are errors. */
   readonly strict: boolean;
@@ -42,7 +43,7 @@ export interface ManifestRules extends StepRules {
 }
 
 /** Checks what of a flow could be read; steps and triggers with errors of their own may be missing. */
-export type ManifestCheck = (flow: LoadedFlow) => readonly Omit<ManifestIssue, 'file'>[];
+type ManifestCheck = (flow: LoadedFlow) => readonly Omit<ManifestIssue, 'file'>[];
 
 /** Reads one manifest. All its issues are reported; there is a flow where none of them is an error. */
 export function parseManifest(
@@ -55,7 +56,7 @@ export function parseManifest(
 }
 
 /** A manifest as far as it could be read. */
-export interface ReadManifest {
+interface ReadManifest {
   /** Undefined where nothing could be read, its id empty where that does not fit; not to be deployed unless it is fit. */
   readonly flow: LoadedFlow | undefined;
   readonly isFit: boolean;
@@ -86,7 +87,11 @@ function judge(problem: Problem, isStrict: boolean): Problem {
 
 type Webhook = Omit<WebhookTrigger, 'revision'>;
 
-function loadDraft(draft: Draft, file: string, rules: ManifestRules): { flow: LoadedFlow; problems: Problem[] } {
+function loadDraft(
+  draft: ReturnType<typeof draftManifest>,
+  file: string,
+  rules: ManifestRules,
+): { flow: LoadedFlow; problems: Problem[] } {
   const { header, triggers, steps, broken, isBroken } = draft;
   const problems = [...draft.problems];
   const graph = { graph: steps, stepKeys: Object.keys(steps), path: ['steps'], outer: [], isBroken };
@@ -96,12 +101,10 @@ function loadDraft(draft: Draft, file: string, rules: ManifestRules): { flow: Lo
   const webhooks: Webhook[] = [];
   for (const [triggerKey, trigger] of Object.entries(triggers)) {
     if (trigger.type !== 'webhook') continue;
-    const { inputs } = trigger;
     const path = ['triggers', triggerKey, 'inputs'];
-    const { problems: secretProblems, ...secrets } = resolveTriggerSecrets(inputs, path, rules.readSecret);
-    const resolved = resolvePublicUrl(inputs, path, rules.readSecret);
-    problems.push(...secretProblems, ...resolved.problems);
-    webhooks.push({ flowId: id, flowName: name, triggerKey, inputs: resolved.inputs, ...secrets });
+    const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, path, rules.readSecret);
+    problems.push(...found);
+    webhooks.push({ flowId: id, flowName: name, triggerKey, ...resolved });
   }
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const bound = concurrency === undefined ? {} : { concurrency };
@@ -137,7 +140,7 @@ function opinionsOn(
 ): Problem[] {
   const errors: Problem[] = [];
   for (let round = 0; ; round += 1) {
-    const opinions = opinionsBeside(broken, flow, rules);
+    const opinions = opinionsWithout(broken, flow, rules);
     const found = opinions.filter(({ severity }) => severity === 'error');
     errors.push(...found);
     if (found.length === 0 || round === MAX_ROUNDS) return [...errors, ...opinions.filter((it) => !found.includes(it))];
@@ -148,7 +151,7 @@ function opinionsOn(
 /** What is said about the triggers with some of their broken fields left out and the others filled with something plain. */
 interface Judged {
   readonly opinions: readonly Problem[];
-  /** Broken fields that were refused even so: what is said beside them may follow from them. */
+  /** Broken fields that were refused even so: what is said about other fields may follow from them. */
   readonly refused: readonly string[];
 }
 
@@ -156,7 +159,7 @@ interface Judged {
  * What holds whatever the broken fields would say: with as few of them filled as can be judged, and with as many. What
  * follows from the lack of a field, or from what it was filled with, is said in one of the two cases alone.
  */
-function opinionsBeside(broken: ReadonlySet<string>, flow: LoadedFlow, rules: ManifestRules): Problem[] {
+function opinionsWithout(broken: ReadonlySet<string>, flow: LoadedFlow, rules: ManifestRules): Problem[] {
   const fields = flow.webhooks.flatMap(({ triggerKey }) => brokenFields(triggerKey, broken));
   const judge = (filled: ReadonlySet<string>): Judged => {
     const webhooks = flow.webhooks.map((webhook) => withoutFields(webhook, broken, filled));
@@ -187,11 +190,11 @@ function opinionsBeside(broken: ReadonlySet<string>, flow: LoadedFlow, rules: Ma
 
 /** Paths of the fields of a trigger that are broken, or have something broken in them. */
 function brokenFields(triggerKey: string, broken: ReadonlySet<string>): string[] {
-  const paths = WEBHOOK_FIELDS.map((field) => formatPath(['triggers', triggerKey, 'inputs', field]));
+  const paths = WEBHOOK_FIELDS.all.map((field) => formatPath(['triggers', triggerKey, 'inputs', field]));
   return paths.filter((field) => [...broken].some((path) => isWithin(path, new Set([field]))));
 }
 
-/** What stands in for a field that does not fit, while the others are judged: something that any gate can work with. */
+/** Replaces fields that do not fit while the others are judged: values that any gate can work with. */
 const PLAIN_INPUTS: WebhookInputs = {
   webhookSignatureScheme: 'Generic',
   webhookSignatureHeader: 'X-Signature',

@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats, statSync } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 
-/** What was named is no file that could be read whole, such as a pipe, or is larger than any that is meant. */
+/** The path leads to something that cannot be read whole, such as a pipe, or to a file that is far too large. */
 export class NotAFileError extends Error {
   constructor(message: string) {
     super(message);
@@ -9,7 +9,7 @@ export class NotAFileError extends Error {
   }
 }
 
-// A file that becomes a pipe between the look and the opening must not hold the opening until somebody writes.
+// A file that becomes a pipe between the look and the opening must not block the opening until something is written to it.
 const READ = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
 /**

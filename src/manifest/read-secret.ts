@@ -7,7 +7,7 @@ export type SecretReader = (reference: string) => { readonly value: string } | U
 
 interface UnreadSecret {
   readonly error: string;
-  /** Whoever wrote the reference may not read it, whether it exists or not. */
+  /** The author of the reference may not read it, whether it exists or not. */
   readonly isForbidden?: true;
 }
 
@@ -166,8 +166,8 @@ function contains(place: string, file: string): boolean {
 }
 
 /**
- * Where a path leads, links followed as far as it exists; undefined where a link leads to nothing, so that nobody learns
- * whether there is something at its end.
+ * Where a path leads, links followed as far as it exists; undefined where a link leads to nothing, so that an error does not
+ * tell whether there is something at its end.
  */
 function realPathOf(path: string): string | undefined {
   try {

@@ -4,20 +4,27 @@ import type { Json, JsonObject } from '../model/json.ts';
 import {
   END_STATUSES,
   type Graph,
+  GUID,
   type RetryPolicy,
   type RunnableManifest,
   type StepDefinition,
   TRIGGER_TYPES,
   type TriggerType,
 } from '../model/manifest.ts';
-import { anyCase, guid, type WebhookInputs, webhookInputsSchema } from './webhook-inputs.ts';
+import { anyCase, type WebhookInputs, webhookInputsSchema } from './webhook-inputs.ts';
 
 // setTimeout takes at most 2^31 - 1 milliseconds and fires at once beyond.
 const MAX_TIMEOUT_SECONDS = 2_147_483;
 
+/** A flow id: lower-case, whatever case it is written in. */
+const guid = z
+  .string()
+  .regex(GUID, { error: 'is not a GUID; the form 01234567-89ab-cdef-0123-456789abcdef is accepted' })
+  .transform((text) => text.toLowerCase());
+
 const jsonObject = z.record(z.string(), z.unknown() as z.ZodType<Json>);
 
-export const triggerTypeSchema = anyCase(TRIGGER_TYPES);
+const triggerTypeSchema = anyCase(TRIGGER_TYPES);
 
 const cronInputsSchema = z.strictObject({
   cronExpression: z.string().superRefine(refuseBadCron).describe('Five fields, or six with seconds first.'),
@@ -32,7 +39,7 @@ const cronInputsSchema = z.strictObject({
 });
 
 /** Inputs of each type of trigger. */
-export const triggerInputsSchemas = {
+const triggerInputsSchemas = {
   manual: jsonObject,
   cron: cronInputsSchema,
   webhook: webhookInputsSchema,
@@ -49,7 +56,7 @@ const statusesSchema = z
   .min(1)
   .transform((statuses) => [...new Set(statuses)]);
 
-export const edgeSchema = z.union([
+const edgeSchema = z.union([
   statusesSchema.transform((statuses) => ({ statuses })),
   z.strictObject({
     statuses: statusesSchema.default(['Succeeded']).describe('Statuses that satisfy the edge; Succeeded by default.'),
@@ -70,7 +77,7 @@ export const STEP_KEY = /^[A-Za-z0-9_-]{1,64}$/;
 const concurrency = z.int().min(1).max(10_000);
 const timeoutSeconds = z.number().positive().max(MAX_TIMEOUT_SECONDS);
 
-export const stepSchema = z
+const stepSchema = z
   .strictObject({
     type: z.string().min(1).describe('Names a handler.'),
     inputs: jsonObject.default({}).describe('Strings may hold CEL expressions as placeholders.'),
@@ -93,7 +100,7 @@ export const stepSchema = z
   })
   .meta({ id: 'step' }) satisfies z.ZodType<StepDefinition>;
 
-export const headerSchema = z.strictObject({
+const headerSchema = z.strictObject({
   $schema: z.string().optional(),
   id: guid.describe('GUID; never changes once deployed.'),
   name: z.string().min(1).optional().describe('The file’s name by default.'),
@@ -102,7 +109,16 @@ export const headerSchema = z.strictObject({
   concurrency: concurrency.optional().describe('Steps of this flow that run at once, in all of its runs.'),
 });
 
-/** The whole file. The loader parses it part by part, so that a mistake in one part hides none in another. */
+/** The loader parses a file part by part, so that a mistake in one part hides none in another. */
+export const MANIFEST_PARTS = {
+  header: headerSchema,
+  triggerType: triggerTypeSchema,
+  triggerInputs: triggerInputsSchemas,
+  edge: edgeSchema,
+  step: stepSchema,
+} as const;
+
+/** The whole file. */
 const manifestSchema = z.strictObject({
   ...headerSchema.shape,
   triggers: z

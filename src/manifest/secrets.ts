@@ -6,12 +6,12 @@ import type { Graph, ManifestSnapshot, StepDefinition } from '../model/manifest.
 import { CREDENTIAL_NAME, credentialsOf, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 import type { Manifest, Trigger } from './schema.ts';
-import { REFERENCE_WEBHOOK_FIELDS, SECRET_WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 /** The secret inputs of each step type, as paths with `*` for any key. */
 type SecretInputs = (stepType: string) => readonly string[];
 
-/** A secret, as written, and where it stands. */
+/** A secret as written, and its place. */
 interface StepSecret {
   readonly path: JsonPath;
   readonly text: string;
@@ -41,7 +41,7 @@ function isCredential(path: JsonPath): boolean {
   return CREDENTIAL_NAME.test(String(path.at(-1)));
 }
 
-/** Of a URL that is written out, scheme, host and path are no secret: whoever reads the manifest wants to see them. */
+/** Scheme, host and path of a URL that is written out are not secret: readers of the manifest want to see them. */
 function isPlainUrl(secret: string, path: JsonPath): boolean {
   return !isReference(secret) && !isCredential(path);
 }
@@ -51,7 +51,7 @@ export function referencesIn(manifest: Pick<Manifest, 'triggers' | 'steps'>, sec
   const ofTriggers = Object.entries(manifest.triggers).flatMap(([key, trigger]) =>
     trigger.type !== 'webhook'
       ? []
-      : REFERENCE_WEBHOOK_FIELDS.map((field) => ({
+      : WEBHOOK_FIELDS.reference.map((field) => ({
           path: ['triggers', key, 'inputs', field],
           text: trigger.inputs[field] ?? '',
         })),
@@ -69,7 +69,7 @@ export function referencesIn(manifest: Pick<Manifest, 'triggers' | 'steps'>, sec
 
 /**
  * Puts secrets into rendered inputs. The places are taken from the inputs as written: a delivery whose data renders to
- * `env:NAME` gets that text and no secret. Yields the secrets too, for whoever masks what is recorded.
+ * `env:NAME` gets that text and not a secret. Yields the secrets too, so that the caller can mask what is recorded.
  */
 export function resolveStepSecrets(step: {
   readonly written: Json;
@@ -122,10 +122,12 @@ export function hashOf(snapshot: ManifestSnapshot): string {
 
 function maskTrigger(trigger: Trigger): Trigger {
   if (trigger.type !== 'webhook') return trigger;
-  const masked = SECRET_WEBHOOK_FIELDS.filter((field) => {
-    const text = trigger.inputs[field];
-    return text !== undefined && text !== '' && !isReference(text);
-  }).map((field) => [field, MASK]);
+  const masked = WEBHOOK_FIELDS.secret
+    .filter((field) => {
+      const text = trigger.inputs[field];
+      return text !== undefined && text !== '' && !isReference(text);
+    })
+    .map((field) => [field, MASK]);
   return maskPublicUrl({ ...trigger, inputs: { ...trigger.inputs, ...Object.fromEntries(masked) } });
 }
 

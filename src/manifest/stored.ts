@@ -6,12 +6,7 @@ import { isMasked, MASK, maskUrl } from './mask.ts';
 import type { LoadedFlow, ManifestRules } from './parse.ts';
 import type { Manifest, Trigger } from './schema.ts';
 import { referencesIn } from './secrets.ts';
-import {
-  resolvePublicUrl,
-  resolveTriggerSecrets,
-  SECRET_WEBHOOK_FIELDS,
-  type WebhookInputs,
-} from './webhook-inputs.ts';
+import { resolveTrigger, WEBHOOK_FIELDS, type WebhookInputs } from './webhook-inputs.ts';
 
 interface StoredRevision {
   readonly name: string;
@@ -22,12 +17,12 @@ interface StoredRevision {
 }
 
 /** Those of the source that the revision came from. */
-export type StoredRules = Pick<ManifestRules, 'readSecret' | 'checks' | 'strict' | 'handlers'>;
+type StoredRules = Pick<ManifestRules, 'readSecret' | 'checks' | 'strict' | 'handlers'>;
 
 /**
  * A revision as it was stored, ready to serve again. Secrets that were written out are not stored: a trigger's are taken
  * from the same field of the manifest given, a step's only where the step is the same in both, for a secret must not
- * travel to an address that it was not written for. What is not found is no key at all, so that the trigger refuses what
+ * travel to an address that it was not written for. A key that is not found counts as missing, so that the trigger refuses what
  * it cannot verify, and no legacy key steps in for it. `problems` has a line for each.
  */
 export function storedFlow(
@@ -37,12 +32,15 @@ export function storedFlow(
 ): { readonly flow: LoadedFlow; readonly problems: readonly string[] } {
   const stored = snapshot as unknown as Manifest;
   const problems: string[] = [];
-  const tell = (place: string, what: string) => problems.push(`${name} ${place}: ${what}`);
+  const report = (place: string, what: string) => problems.push(`${name} ${place}: ${what}`);
   const triggers = Object.entries(stored.triggers).map(([key, trigger]): [string, Trigger] => {
     if (trigger.type !== 'webhook') return [key, trigger];
     const same = own(other?.manifest.triggers ?? {}, key);
     const inputs = secretsFrom(trigger.inputs, same?.type === 'webhook' ? same.inputs : {}, (field) =>
-      tell(`triggers.${key}.inputs.${field}`, 'was written out and is not kept: deliveries cannot be verified with it'),
+      report(
+        `triggers.${key}.inputs.${field}`,
+        'was written out and is not kept: deliveries cannot be verified with it',
+      ),
     );
     return [key, { type: 'webhook', inputs }];
   });
@@ -55,16 +53,14 @@ export function storedFlow(
   const webhooks = triggers.flatMap(([triggerKey, trigger]) => {
     if (trigger.type !== 'webhook') return [];
     const path = ['triggers', triggerKey, 'inputs'];
-    // In a mode that refuses nothing a trigger without its key would let everybody in.
+    // In a mode that refuses nothing a trigger without its key would let every delivery in.
     if (forbidden.some(({ path: place }) => place[0] === 'triggers' && place[1] === triggerKey)) return [];
-    const { problems: found, ...keys } = resolveTriggerSecrets(trigger.inputs, path, rules.readSecret);
-    for (const { path: place, message, severity } of found) if (severity === 'error') tell(place, message);
-    const { inputs, problems: unread } = resolvePublicUrl(trigger.inputs, path, rules.readSecret);
-    for (const { path: place, message, severity } of unread) if (severity === 'error') tell(place, message);
-    return [{ flowId: stored.id, flowName: name, triggerKey, inputs, ...keys }];
+    const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, path, rules.readSecret);
+    for (const { path: place, message, severity } of found) if (severity === 'error') report(place, message);
+    return [{ flowId: stored.id, flowName: name, triggerKey, ...resolved }];
   });
   for (const { path, message } of forbidden) {
-    tell(formatPath(path), `${message}; ${path[0] === 'triggers' ? 'the trigger is not served' : 'the step fails'}`);
+    report(formatPath(path), `${message}; ${path[0] === 'triggers' ? 'the trigger is not served' : 'the step fails'}`);
   }
   const flow: LoadedFlow = {
     file: `${name}.json`,
@@ -74,7 +70,7 @@ export function storedFlow(
     source: source ?? 'folder',
     webhooks,
   };
-  return withoutUnfit(flow, rules, { problems, tell });
+  return withoutUnfit(flow, rules, { problems, report });
 }
 
 /** References of a manifest to secrets that its source may not read, and why not. */
@@ -90,32 +86,34 @@ export function forbiddenReferences(
 }
 
 /**
- * A trigger that no gate can be made of is not served, nor one whose scheme nobody knows: the scheme may have left with
+ * A trigger that no gate can be made of is not served, nor one whose scheme is unknown: the scheme may have left with
  * the operator's code since, and without it everything would get in.
  */
 function withoutUnfit(
   flow: LoadedFlow,
   rules: Pick<ManifestRules, 'checks' | 'strict'>,
-  { problems, tell }: { problems: string[]; tell: (place: string, what: string) => void },
+  { problems, report }: { problems: string[]; report: (place: string, what: string) => void },
 ) {
   const webhooks = flow.webhooks.filter((webhook) => {
     const issues = rules.checks.flatMap((check) => check({ ...flow, webhooks: [webhook] }));
     const errors = issues.filter(
       ({ severity, weakensGate, skipsGate }) => severity === 'error' || skipsGate || (rules.strict && weakensGate),
     );
-    for (const { path, message } of errors) tell(path, `${message}; the trigger is not served`);
+    for (const { path, message } of errors) report(path, `${message}; the trigger is not served`);
     return errors.length === 0;
   });
   return { flow: { ...flow, webhooks }, problems };
 }
 
 function secretsFrom(stored: WebhookInputs, other: WebhookInputs, lost: (field: string) => void): WebhookInputs {
-  const keys = SECRET_WEBHOOK_FIELDS.filter((field) => stored[field] === MASK).map((field) => {
-    const found = other[field];
-    if (found === undefined) lost(field);
-    // Empty is no key, and unlike a field that is not there it keeps a legacy name from counting instead.
-    return [field, found ?? ''];
-  });
+  const keys = WEBHOOK_FIELDS.secret
+    .filter((field) => stored[field] === MASK)
+    .map((field) => {
+      const found = other[field];
+      if (found === undefined) lost(field);
+      // Empty means no key, and unlike a missing field it keeps a legacy name from counting instead.
+      return [field, found ?? ''];
+    });
   return { ...stored, ...Object.fromEntries(keys), ...publicUrlFrom(stored, other) };
 }
 

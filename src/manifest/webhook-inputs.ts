@@ -1,13 +1,7 @@
 import { z } from 'zod';
 import type { JsonPath } from '../expressions/json-path.ts';
 import { HEADER_NAME } from '../model/delivery.ts';
-import {
-  ENFORCEMENT_MODES,
-  GUID,
-  SIGNATURE_ALGORITHMS,
-  SIGNATURE_ENCODINGS,
-  SIGNED_PAYLOAD_STRATEGIES,
-} from '../model/manifest.ts';
+import { ENFORCEMENT_MODES, GUID, SIGNATURE_CHOICES } from '../model/manifest.ts';
 import { errorAt, gateWarningAt, type Problem, plainTextSecret, warningAt } from './issues.ts';
 import { isMasked, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
@@ -25,12 +19,6 @@ export function anyCase<const Values extends readonly string[]>(
   return z.preprocess(canonical, z.enum(values, { error: (issue) => error?.(issue.input) }));
 }
 
-/** A flow id: lower-case, whatever case it is written in. */
-export const guid = z
-  .string()
-  .regex(GUID, { error: 'is not a GUID; the form 01234567-89ab-cdef-0123-456789abcdef is accepted' })
-  .transform((text) => text.toLowerCase());
-
 const text = z.string().min(1);
 const header = text.regex(HEADER_NAME, { error: 'is not a header name' });
 
@@ -42,7 +30,7 @@ const slug = z
   .refine((given) => !GUID.test(given), { error: 'looks like a GUID, which only a flow id may' });
 
 const listEntry = z.string().trim().min(1, { error: 'is an empty entry' });
-// An empty list is refused: whether it lets nobody or everybody in is not for a reader to guess.
+// An empty list is refused: a reader should not have to guess whether it lets no address in or every one.
 const textList = z.union([
   z.array(listEntry).min(1),
   z
@@ -82,10 +70,10 @@ const fields = {
     .describe('Token that a publisher such as Meta repeats in its handshake: env:NAME, file:PATH, or plain text.'),
 
   webhookSignatureHeader: header.describe('Custom scheme: header that carries the digest.'),
-  webhookSignatureAlgorithm: anyCase(SIGNATURE_ALGORITHMS).describe(
+  webhookSignatureAlgorithm: anyCase(SIGNATURE_CHOICES.algorithms).describe(
     'Custom scheme: hash of the HMAC; sha256 by default.',
   ),
-  webhookSignatureEncoding: anyCase(SIGNATURE_ENCODINGS).describe(
+  webhookSignatureEncoding: anyCase(SIGNATURE_CHOICES.encodings).describe(
     'Custom scheme: encoding of the digest; hexLower by default.',
   ),
   webhookSignaturePrefix: z.string().describe('Custom scheme: text in front of the digest.'),
@@ -95,7 +83,7 @@ const fields = {
   webhookHeaderValuePrefix: z.string().describe('Custom scheme: text in front of the whole header line.'),
   webhookAcceptMultipleSignatures: z.boolean().describe('Custom scheme: every matching segment is a candidate.'),
   webhookAcceptedVersions: z.array(text).min(1).describe('Custom scheme: keys of the segments that are read.'),
-  webhookSignedPayloadStrategy: anyCase(SIGNED_PAYLOAD_STRATEGIES).describe(
+  webhookSignedPayloadStrategy: anyCase(SIGNATURE_CHOICES.strategies).describe(
     'Custom scheme: what the signature covers; RawBody by default.',
   ),
   webhookSignedPayloadDelimiter: z.string().describe('Custom scheme: delimiter between timestamp and body.'),
@@ -155,42 +143,50 @@ export interface WebhookTrigger {
   readonly hasConflictingKeys: boolean;
 }
 
-export const WEBHOOK_FIELDS: readonly string[] = Object.keys(fields);
-
-const KEY_WEBHOOK_FIELDS = [
+const KEY_FIELDS = [
   'webhookHmacKey',
   'webhookHmacKeyPrevious',
   'webhookSecret',
   'webhookSecretPrevious',
 ] as const satisfies readonly (keyof WebhookInputs)[];
 
-export const SECRET_WEBHOOK_FIELDS = [
-  ...KEY_WEBHOOK_FIELDS,
-  'webhookVerifyToken',
-] as const satisfies readonly (keyof WebhookInputs)[];
+const SECRET_FIELDS = [...KEY_FIELDS, 'webhookVerifyToken'] as const satisfies readonly (keyof WebhookInputs)[];
 
-/** Fields in which a reference to a secret is read. */
-export const REFERENCE_WEBHOOK_FIELDS = [
-  ...SECRET_WEBHOOK_FIELDS,
-  'webhookPublicUrl',
-] as const satisfies readonly (keyof WebhookInputs)[];
+export const WEBHOOK_FIELDS = {
+  all: Object.keys(fields) as readonly string[],
+  /** Fields that hold a secret. */
+  secret: SECRET_FIELDS,
+  /** Fields in which a reference to a secret is read. */
+  reference: [...SECRET_FIELDS, 'webhookPublicUrl'],
+} as const;
 
 function isHttpUrl(given: string): boolean {
   return /^https?:\/\//i.test(given) && URL.canParse(given);
 }
 
-type SecretField = (typeof SECRET_WEBHOOK_FIELDS)[number];
+type SecretField = (typeof SECRET_FIELDS)[number];
 type Secrets = Pick<WebhookTrigger, 'keys' | 'verifyToken' | 'hasConflictingKeys'>;
 
+/** The inputs of a webhook trigger and its secrets, with every reference that counts read. */
+export function resolveTrigger(
+  written: WebhookInputs,
+  path: JsonPath,
+  readSecret: SecretReader,
+): Secrets & { readonly inputs: WebhookInputs; readonly problems: readonly Problem[] } {
+  const secrets = resolveSecrets(written, path, readSecret);
+  const { inputs, problems } = resolvePublicUrl(written, path, readSecret);
+  return { ...secrets, inputs, problems: [...secrets.problems, ...problems] };
+}
+
 /** Reads the secrets of a webhook trigger. The present name of a key wins over its legacy name, whatever either holds. */
-export function resolveTriggerSecrets(
+function resolveSecrets(
   inputs: WebhookInputs,
   path: JsonPath,
   readSecret: SecretReader,
 ): Secrets & { readonly problems: readonly Problem[] } {
   const problems: Problem[] = [];
   const values = new Map<SecretField, string>();
-  for (const field of SECRET_WEBHOOK_FIELDS) {
+  for (const field of SECRET_FIELDS) {
     const text = inputs[field];
     if (text === undefined) continue;
     const fieldPath = [...path, field];
@@ -216,7 +212,7 @@ export function resolveTriggerSecrets(
 }
 
 /** The public URL of a webhook trigger read: a reference resolved, a literal as it is. */
-export function resolvePublicUrl(
+function resolvePublicUrl(
   inputs: WebhookInputs,
   path: JsonPath,
   readSecret: SecretReader,
@@ -265,7 +261,7 @@ export function checkGates(inputs: WebhookInputs, path: JsonPath): Problem[] {
   if (!isCustom && isUnnamed) {
     problems.push(errorAt(at('webhookCustomStrategyName'), 'is missing; strategy Custom needs it'));
   }
-  const keyField = KEY_WEBHOOK_FIELDS.find((field) => inputs[field] !== undefined);
+  const keyField = KEY_FIELDS.find((field) => inputs[field] !== undefined);
   if (scheme === undefined && keyField !== undefined) {
     const reason = 'webhookSignatureScheme is not set: the signature gate is not configured';
     problems.push(gateWarningAt(at(keyField), `no signature is checked with it, because ${reason}`));
@@ -284,7 +280,7 @@ const IP_FIELDS = [
   'webhookIpDenyList',
 ] as const satisfies readonly (keyof WebhookInputs)[];
 
-/** Any of them, set and not 0, configures a gate beside the IP gate. */
+/** Any of them, set and not 0, configures a gate in addition to the IP gate. */
 const OTHER_GATE_FIELDS = [
   'webhookSignatureScheme',
   'webhookRateLimitPermitsPerSecond',

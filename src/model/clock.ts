@@ -6,11 +6,10 @@ export interface Clock {
   monotonic(): number;
 }
 
-export const SECOND_MS = 1000;
+const SECOND_MS = 1000;
 export const MINUTE_MS = 60 * SECOND_MS;
 export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
-export const DAY_SECONDS = DAY_MS / SECOND_MS;
 
 const JUMP_MS = HOUR_MS;
 const HELD_MS = DAY_MS;

@@ -65,7 +65,7 @@ export interface DeliveryRecord {
   /** First failure in pipeline order; null when clean. */
   readonly reason: Reason | null;
   readonly violations: readonly Reason[];
-  /** What a person needs beside the reason; never a secret or an expected signature. */
+  /** What a person needs in addition to the reason; never a secret or an expected signature. */
   readonly detail: string | null;
   readonly bodyBytes: number;
   /** Exact bytes; null where the run of the delivery holds them, or where none were read. */

@@ -20,7 +20,7 @@ export interface Finding {
   readonly consequence: string;
   /** What to do about it, in one sentence; absent where there is nothing to do. */
   readonly advice?: string | undefined;
-  /** The runs that stand where the change matters: "3 runs are past `fetch`, 1 waits in `approve`". */
+  /** The runs that are where the change matters: "3 runs are past `fetch`, 1 waits in `approve`". */
   readonly live?: string | undefined;
   /** The exact edit that keeps history readable; breaking findings have one. */
   readonly recipe?: Recipe | undefined;
@@ -40,7 +40,7 @@ export interface Recipe {
 export interface LiveFlow {
   /** Runs in flight, all of them. */
   readonly runsInFlight: number;
-  /** The oldest of them first, at most a few hundred, with where they stand. */
+  /** The oldest of them first, at most a few hundred, with the steps they have reached. */
   readonly runs: readonly LiveRun[];
   /**
    * Top-level step keys that any kept run did something in. A run of a revision that guards the step with the condition

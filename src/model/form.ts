@@ -1,5 +1,5 @@
 /**
- * One field of a form. Names and values are byte strings (latin1): each character stands for one byte and back, so that
+ * One field of a form. Names and values are byte strings (latin1): each character is one byte, so that
  * nothing is lost on the way into a digest, and the order of characters is the order of bytes.
  */
 export interface FormField {
@@ -10,7 +10,7 @@ export interface FormField {
 // As many as common servers take; publishers send fewer than a hundred, and each costs memory before anything is verified.
 export const MAX_FORM_FIELDS = 1000;
 
-// Headers of one part; a longer head is no publisher's.
+// Headers of one part; no publisher sends a longer head.
 const MAX_PART_HEAD_BYTES = 4096;
 
 export const URL_ENCODED_FORM = 'application/x-www-form-urlencoded';

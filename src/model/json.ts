@@ -7,7 +7,7 @@ export type JsonObject = { readonly [key: string]: Json };
  * A number that a double would change: `12345678901234567890`, `1.10`, `1E400`. It keeps the text that it was sent as, and
  * `JSON.stringify` writes that text; to the type it looks like an object.
  */
-export type ExactNumber = { readonly rawJSON: string };
+type ExactNumber = { readonly rawJSON: string };
 
 declare global {
   // As in ECMAScript 2026, in Node from 21 on; TypeScript's library does not have it yet.
@@ -17,7 +17,6 @@ declare global {
   }
 }
 
-export const exactNumber = (text: string): ExactNumber => JSON.rawJSON(text);
 export const isExactNumber = (value: unknown): value is ExactNumber => JSON.isRawJSON(value);
 
 /**
@@ -68,7 +67,7 @@ class ExactReader {
     }
   }
 
-  /** The next character that is no space. */
+  /** The next character that is not a space. */
   #next(): string {
     while (this.#json.charCodeAt(this.#at) <= SPACE) this.#at += 1;
     return this.#json.charAt(this.#at);

@@ -20,22 +20,23 @@ export type TriggerType = (typeof TRIGGER_TYPES)[number];
 /** The form of a flow id, in any case. */
 export const GUID = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 
-export const SIGNATURE_ALGORITHMS = ['sha1', 'sha256', 'sha384', 'sha512'] as const;
-export type SignatureAlgorithm = (typeof SIGNATURE_ALGORITHMS)[number];
-
-export const SIGNATURE_ENCODINGS = ['hexLower', 'hexUpper', 'base64', 'base64Url'] as const;
-export type SignatureEncoding = (typeof SIGNATURE_ENCODINGS)[number];
-
-export const SIGNED_PAYLOAD_STRATEGIES = [
-  'RawBody',
-  'TimestampDotBody',
-  'ColonDelimited',
-  'UrlPlusSortedForm',
-  'UrlPlusBody',
-  'TimestampPlusToken',
-  'Custom',
-] as const;
-export type SignedPayloadStrategy = (typeof SIGNED_PAYLOAD_STRATEGIES)[number];
+/** What a manifest may choose from to describe a signature. */
+export const SIGNATURE_CHOICES = {
+  algorithms: ['sha1', 'sha256', 'sha384', 'sha512'],
+  encodings: ['hexLower', 'hexUpper', 'base64', 'base64Url'],
+  strategies: [
+    'RawBody',
+    'TimestampDotBody',
+    'ColonDelimited',
+    'UrlPlusSortedForm',
+    'UrlPlusBody',
+    'TimestampPlusToken',
+    'Custom',
+  ],
+} as const;
+export type SignatureAlgorithm = (typeof SIGNATURE_CHOICES.algorithms)[number];
+export type SignatureEncoding = (typeof SIGNATURE_CHOICES.encodings)[number];
+export type SignedPayloadStrategy = (typeof SIGNATURE_CHOICES.strategies)[number];
 
 /** The part of a manifest that runs follow, and so all of it that the store reads. */
 export interface RunnableManifest {

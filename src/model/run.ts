@@ -1,12 +1,15 @@
 import type { Json } from './json.ts';
 import type { RunStatus, StepStatus, TriggerType } from './manifest.ts';
 
-/** What a step may leave, and an item of a loop may be, as JSON. */
-export const MAX_OUTPUT_BYTES = 1024 * 1024;
-/** What a loop takes as its items, and what its children may leave together. */
-export const MAX_LOOP_BYTES = 8 * 1024 * 1024;
-/** What a step takes as its inputs, and what its expressions may read of other steps: a whole loop's output and more. */
-export const MAX_INPUT_BYTES = 16 * 1024 * 1024;
+/** How large values of a run may be as JSON. */
+export const MAX_BYTES = {
+  /** What a step may leave, and an item of a loop may be. */
+  output: 1024 * 1024,
+  /** What a loop takes as its items, and what its children may leave together. */
+  loop: 8 * 1024 * 1024,
+  /** What a step takes as its inputs, and what its expressions may read of other steps: a whole loop's output and more. */
+  inputs: 16 * 1024 * 1024,
+} as const;
 
 /** Names of signals, which fit in the path of the call that sends one. */
 export const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;

@@ -1,5 +1,5 @@
 /** Work that is done one after the other, in the order in which it was asked for. */
-export interface Turns {
+interface Turns {
   /** Starts when all work before it has ended, whether or not that failed; settles as the work does. */
   take<Result>(work: () => Promise<Result>): Promise<Result>;
   /** Resolves when all work so far has ended; never rejects. */

@@ -1,6 +1,6 @@
 import type { JsonPath } from '../expressions/json-path.ts';
 import { didYouMean, errorAt, gateWarningAt, type Problem, warningAt } from '../manifest/issues.ts';
-import type { ManifestCheck } from '../manifest/load.ts';
+import type { ManifestRules } from '../manifest/load.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import { GateConfigurationError } from './gate.ts';
@@ -42,7 +42,7 @@ export function webhookChecks({
   readonly plugins: GateChain;
   /** The mode of triggers that set none of their own; Off where not given, as in the settings. */
   readonly defaultMode?: EnforcementMode | undefined;
-}): ManifestCheck {
+}): ManifestRules['checks'][number] {
   return ({ webhooks }) =>
     webhooks.flatMap((webhook) => {
       const trigger = { ...webhook, revision: 0 };

@@ -1,5 +1,5 @@
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
-import { DAY_SECONDS } from '../model/clock.ts';
+import { DAY_MS } from '../model/clock.ts';
 import { familiesCovered } from './networks/addresses.ts';
 import { findPreset } from './networks/presets.ts';
 import { readVerificationKey } from './schemes/keys.ts';
@@ -112,7 +112,7 @@ function listWeaknesses(inputs: WebhookInputs): Weakness[] {
 function limitWeaknesses(inputs: WebhookInputs): Weakness[] {
   const { webhookReplayToleranceSeconds: tolerance = 0, webhookRateLimitPermitsPerSecond: rate = 0 } = inputs;
   const found: Weakness[] = [];
-  if (tolerance > DAY_SECONDS) {
+  if (tolerance * 1000 > DAY_MS) {
     const message = 'is more than a day: a captured delivery passes for that long once its nonce is lost';
     found.push({ field: 'webhookReplayToleranceSeconds', message, isOpen: true });
   }

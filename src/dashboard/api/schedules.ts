@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
-import { triggerInputsSchemas } from '../../manifest/schema.ts';
+import { MANIFEST_PARTS } from '../../manifest/schema.ts';
 import { field, flowDisabled, isoTime, isoTimeOrNull, listOf, outcomeSchema, toList } from '../answer.ts';
 import { documentedBody, PAGING, parameter, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
@@ -9,7 +9,7 @@ import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts'
 
 const params = z.object({ jobId: z.string().max(400) });
 
-const cronBody = z.strictObject({ cronExpression: triggerInputsSchemas.cron.shape.cronExpression });
+const cronBody = z.strictObject({ cronExpression: MANIFEST_PARTS.triggerInputs.cron.shape.cronExpression });
 
 export const scheduleSchema = z
   .object({
@@ -138,7 +138,7 @@ const previewRoute: ApiRoutes = (app, { clock }) => {
       answer: previewSchema,
     }),
     async ({ query: { count, ...given } }) => {
-      const parsed = triggerInputsSchemas.cron.safeParse(given);
+      const parsed = MANIFEST_PARTS.triggerInputs.cron.safeParse(given);
       if (!parsed.success) {
         const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
         throw new HttpError(400, problems.join('; '));

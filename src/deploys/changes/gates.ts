@@ -1,5 +1,5 @@
 import { isSame } from '../../manifest/diff.ts';
-import { SECRET_WEBHOOK_FIELDS, WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-inputs.ts';
+import { WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import type { Finding } from '../../model/finding.ts';
 import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
 import { type ChangeRule, findingAt, jsonOf, type WebhookPair, webhookPairs } from './change.ts';
@@ -8,7 +8,7 @@ import { learnsKey } from './secrets.ts';
 /** Spoken of by rules of their own. */
 const ELSEWHERE: ReadonlySet<string> = new Set([
   'webhookSlug',
-  ...SECRET_WEBHOOK_FIELDS,
+  ...WEBHOOK_FIELDS.secret,
   'webhookIpAllowList',
   'webhookIpDenyList',
   'webhookIpAllowListPreset',
@@ -48,7 +48,7 @@ const gatesChanged: ChangeRule = (change) =>
   );
 
 function fieldsOf(before: WebhookInputs, after: WebhookInputs): (keyof WebhookInputs)[] {
-  const fields = new Set([...WEBHOOK_FIELDS, ...Object.keys(before), ...Object.keys(after)]);
+  const fields = new Set([...WEBHOOK_FIELDS.all, ...Object.keys(before), ...Object.keys(after)]);
   return [...fields].filter(isField).filter((field) => {
     return !ELSEWHERE.has(field) && !isSame(jsonOf(before[field]), jsonOf(after[field]));
   });

@@ -1,20 +1,22 @@
-import { SECRET_WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-inputs.ts';
+import { WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import type { Finding } from '../../model/finding.ts';
 import { type ChangeRule, findingAt, type WebhookPair, webhookPairs } from './change.ts';
 
-type SecretField = (typeof SECRET_WEBHOOK_FIELDS)[number];
+type SecretField = (typeof WEBHOOK_FIELDS.secret)[number];
 type Judgement = Pick<Finding, 'rule' | 'class' | 'message' | 'consequence' | 'advice'>;
 
 /** Where the keys of webhook triggers come from. Snapshots hold references and masks, never a value. */
 export const secretsChanged: ChangeRule = (change) =>
   webhookPairs(change).flatMap((pair) =>
-    SECRET_WEBHOOK_FIELDS.filter((field) => pair.before[field] !== pair.after[field]).map((field) =>
-      findingAt(['triggers', pair.key, 'inputs', field], {
-        before: pair.before[field],
-        after: pair.after[field],
-        ...judge(pair, field),
-      }),
-    ),
+    WEBHOOK_FIELDS.secret
+      .filter((field) => pair.before[field] !== pair.after[field])
+      .map((field) =>
+        findingAt(['triggers', pair.key, 'inputs', field], {
+          before: pair.before[field],
+          after: pair.after[field],
+          ...judge(pair, field),
+        }),
+      ),
   );
 
 function judge(pair: WebhookPair, field: SecretField): Judgement {

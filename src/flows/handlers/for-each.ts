@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { kindOf } from '../../expressions/values.ts';
 import type { Json } from '../../model/json.ts';
 import type { StepDefinition } from '../../model/manifest.ts';
-import { MAX_LOOP_BYTES, MAX_OUTPUT_BYTES } from '../../model/run.ts';
+import { MAX_BYTES } from '../../model/run.ts';
 import { problemOfJson } from '../non-json.ts';
 import { StepFailure } from '../step-failure.ts';
 import { defineHandler, noSignals, type StepHandler } from './handler.ts';
@@ -37,10 +37,10 @@ export function startOfLoop({ concurrencyLimit = 1 }: StepDefinition, resolved: 
   if (items.length > MAX_ITEMS) {
     throw new StepFailure('invalid_input', `forEach: has ${items.length} items; at most ${MAX_ITEMS} are accepted`);
   }
-  const problem = problemOfJson(items, 'forEach', MAX_LOOP_BYTES);
+  const problem = problemOfJson(items, 'forEach', MAX_BYTES.loop);
   if (problem !== undefined) throw new StepFailure('input_too_large', `forEach: ${problem.message}`);
   for (const [index, item] of items.entries()) {
-    const own = problemOfJson(item, 'forEach', MAX_OUTPUT_BYTES);
+    const own = problemOfJson(item, 'forEach', MAX_BYTES.output);
     if (own !== undefined) throw new StepFailure('input_too_large', `forEach[${index}]: ${own.message}`);
   }
   return { kind: 'loop', items, concurrency: concurrencyLimit };

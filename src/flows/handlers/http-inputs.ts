@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type CompiledExpression, ExpressionError } from '../../expressions/compile.ts';
 import { compileCondition } from '../../expressions/condition.ts';
 import { HEADER_NAME } from '../../model/delivery.ts';
-import { type ExactNumber, isExactNumber } from '../../model/json.ts';
+import { isExactNumber } from '../../model/json.ts';
 import { anyJson } from './handler.ts';
 
 interface StatusRange {
@@ -20,7 +20,7 @@ const CONNECTION_HEADERS: ReadonlySet<string> = new Set(
 // Visible Latin-1 and blanks: what a header line can carry, and no line break.
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-const exact = z.custom<ExactNumber>(isExactNumber).transform(({ rawJSON }) => rawJSON);
+const exact = z.custom<ReturnType<typeof JSON.rawJSON>>(isExactNumber).transform(({ rawJSON }) => rawJSON);
 const scalar = z
   .union([z.string(), z.number(), z.boolean(), exact], 'expected a string, number or boolean')
   .transform(String);

@@ -4,7 +4,7 @@ import { planNext, unhandledFailures, type WiredGraph } from '../../flows/planne
 import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
 import type { StepStatus } from '../../model/manifest.ts';
-import { MAX_LOOP_BYTES, type StepError } from '../../model/run.ts';
+import { MAX_BYTES, type StepError } from '../../model/run.ts';
 import { fromJson } from './columns.ts';
 
 /** How far a loop has come. */
@@ -91,7 +91,7 @@ export function prepareLoopEnd(db: Database): (runId: string, loop: NamedLoop, g
 
   return (runId, loop, graph) => {
     const left = collect(runId, loop, graph);
-    const tooLarge = `the outputs of its iterations are ${left.bytes} bytes of JSON; the limit is ${MAX_LOOP_BYTES}`;
+    const tooLarge = `the outputs of its iterations are ${left.bytes} bytes of JSON; the limit is ${MAX_BYTES.loop}`;
     if (loop.failed > 0) {
       const error = loopError(runId, loop, graph);
       if (left.text !== undefined) return { output: left.text, error };
@@ -125,7 +125,7 @@ function prepareCollect(
     // Measures before it reads: the children of one loop can leave more than fits into memory.
     const bytes = measure.get(...request)?.bytes ?? 0;
     const framing = framingBytes(total, leaves);
-    if (bytes + framing > MAX_LOOP_BYTES) return { bytes: bytes + framing };
+    if (bytes + framing > MAX_BYTES.loop) return { bytes: bytes + framing };
     const outputs = Array.from({ length: total }, () => leaves.map(() => 'null'));
     for (const { n, leafIndex, output } of list.iterate(...request)) {
       const own = outputs[n];

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Delivery } from '../../model/delivery.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
-import { SIGNATURE_ALGORITHMS, type SignatureEncoding } from '../../model/manifest.ts';
+import { SIGNATURE_CHOICES, type SignatureEncoding } from '../../model/manifest.ts';
 import { readVerificationKey, type SchemeKey } from './keys.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { signedPayload } from './signed-payload.ts';
@@ -97,9 +97,9 @@ function wrongForm(question: SignatureQuestion): string[] {
     ...ENCODINGS.filter((encoding) => encoding !== spec.encoding.replace('Upper', 'Lower')).map(
       (encoding): [string, SignatureSpec] => [`with the signature read as ${encoding}`, { ...spec, encoding }],
     ),
-    ...SIGNATURE_ALGORITHMS.filter((algorithm) => algorithm !== spec.algorithm).map(
-      (algorithm): [string, SignatureSpec] => [`with the algorithm ${algorithm}`, { ...spec, algorithm }],
-    ),
+    ...SIGNATURE_CHOICES.algorithms
+      .filter((algorithm) => algorithm !== spec.algorithm)
+      .map((algorithm): [string, SignatureSpec] => [`with the algorithm ${algorithm}`, { ...spec, algorithm }]),
     ['without the prefix of the signature', { ...spec, prefix: undefined }],
     ...['sha256=', 'sha1=', 'sha512=', 'v1=', 'v0='].map((prefix): [string, SignatureSpec] => [
       `with the prefix "${prefix}" of the signature`,

@@ -1,8 +1,6 @@
 import { HEADER_NAME } from '../../model/delivery.ts';
 import {
-  SIGNATURE_ALGORITHMS,
-  SIGNATURE_ENCODINGS,
-  SIGNED_PAYLOAD_STRATEGIES,
+  SIGNATURE_CHOICES,
   type SignatureAlgorithm,
   type SignatureEncoding,
   type SignedPayloadStrategy,
@@ -160,7 +158,7 @@ interface ShortSpec extends NamedSignatureSpec {
   readonly encoding: SignatureEncoding;
 }
 
-const SPEC_ALGORITHMS: readonly SpecAlgorithm[] = [...SIGNATURE_ALGORITHMS, 'ed25519'];
+const SPEC_ALGORITHMS: readonly SpecAlgorithm[] = [...SIGNATURE_CHOICES.algorithms, 'ed25519'];
 
 const SIGNS_TIMESTAMP: readonly SignedPayloadStrategy[] = ['TimestampDotBody', 'ColonDelimited', 'TimestampPlusToken'];
 
@@ -170,11 +168,11 @@ function readShortSpec(spec: NamedSignatureSpec): ShortSpec {
   return {
     name: spec.name,
     headerName: spec.headerName,
-    algorithm: oneOf(SIGNATURE_ALGORITHMS, spec.algorithm, `signature spec "${spec.name}": algorithm`),
-    encoding: oneOf(SIGNATURE_ENCODINGS, spec.encoding, `signature spec "${spec.name}": encoding`),
+    algorithm: oneOf(SIGNATURE_CHOICES.algorithms, spec.algorithm, `signature spec "${spec.name}": algorithm`),
+    encoding: oneOf(SIGNATURE_CHOICES.encodings, spec.encoding, `signature spec "${spec.name}": encoding`),
     prefix: spec.prefix,
     signedPayloadStrategy: oneOf(
-      SIGNED_PAYLOAD_STRATEGIES,
+      SIGNATURE_CHOICES.strategies,
       spec.signedPayloadStrategy,
       `signature spec "${spec.name}": signedPayloadStrategy`,
     ),
@@ -187,8 +185,8 @@ export function checkSpec(spec: SignatureSpec): void {
   for (const { algorithm } of [spec, ...(spec.alternatives ?? [])]) {
     oneOf(SPEC_ALGORITHMS, algorithm, `${place}: algorithm`);
   }
-  oneOf(SIGNATURE_ENCODINGS, spec.encoding, `${place}: encoding`);
-  const strategy = oneOf(SIGNED_PAYLOAD_STRATEGIES, spec.payload.strategy, `${place}: payload.strategy`);
+  oneOf(SIGNATURE_CHOICES.encodings, spec.encoding, `${place}: encoding`);
+  const strategy = oneOf(SIGNATURE_CHOICES.strategies, spec.payload.strategy, `${place}: payload.strategy`);
   if (spec.headers.length === 0 && (spec.signatureFields ?? []).length === 0) {
     throw new TypeError(`${place} must name a header or a field of the body that carries the signature`);
   }
