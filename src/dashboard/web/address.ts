@@ -5,7 +5,7 @@ import type { Api } from './api-types.ts';
  * address is read and changed by the router alone.
  */
 
-export type Params = Readonly<Record<string, string>>;
+type Params = Readonly<Record<string, string>>;
 
 /** The first route whose path fits. Segments that begin with a colon are parameters, such as `/flows/runs/:id`. */
 export function matchRoute<Route extends { readonly path: string }>(
@@ -59,7 +59,7 @@ export function splitAddress(address: string): { readonly path: string; readonly
   return end === -1 ? { path: address, search: '' } : { path: address.slice(0, end), search: address.slice(end + 1) };
 }
 
-export type QueryChanges = Readonly<Record<string, string | undefined>>;
+type QueryChanges = Readonly<Record<string, string | undefined>>;
 
 /** A query with parts of it changed, with its question mark; an empty value removes its name. */
 export function withChanges(search: string, changes: QueryChanges): string {
@@ -89,14 +89,19 @@ export function skipOf(query: URLSearchParams): number {
   return Number.isSafeInteger(skip) && skip > 0 ? skip : 0;
 }
 
-const DELIVERY_FILTERS = ['flowId', 'reason', 'outcome', 'search'];
-const RUN_FILTERS = ['flowId', 'status', 'search'];
-
 /** How many rows a page of a list of deliveries or runs has. */
-export const ROWS = 50;
+const ROWS = 50;
 
-/** What to ask the API for, by the filters in the address. */
-export function deliveriesPath(query: URLSearchParams): string {
+/**
+ * The lists whose filters the address keeps: what to ask the API for, and whether a list shows less than all there is, so
+ * that an empty one says so.
+ */
+export const lists = {
+  deliveries: { path: deliveriesPath, isNarrowed: hasAny(['flowId', 'reason', 'outcome', 'search']) },
+  runs: { path: runsPath, isNarrowed: hasAny(['flowId', 'status', 'search']) },
+};
+
+function deliveriesPath(query: URLSearchParams): string {
   const outcome = query.get('outcome');
   const skip = skipOf(query);
   return withQuery('/webhooks/recent', {
@@ -111,7 +116,7 @@ export function deliveriesPath(query: URLSearchParams): string {
   });
 }
 
-export function runsPath(query: URLSearchParams): string {
+function runsPath(query: URLSearchParams): string {
   return withQuery('/runs', {
     flowId: query.get('flowId') ?? '',
     status: query.get('status') ?? '',
@@ -122,10 +127,8 @@ export function runsPath(query: URLSearchParams): string {
   });
 }
 
-/** Whether a list shows less than all there is, so that an empty one says so. */
-export function isNarrowed(query: URLSearchParams, list: 'deliveries' | 'runs'): boolean {
-  const filters = list === 'deliveries' ? DELIVERY_FILTERS : RUN_FILTERS;
-  return filters.some((name) => (query.get(name) ?? '') !== '') || skipOf(query) > 0;
+function hasAny(filters: readonly string[]) {
+  return (query: URLSearchParams) => filters.some((name) => (query.get(name) ?? '') !== '') || skipOf(query) > 0;
 }
 
 /** Whether a flow has the text in its name, its id or a slug. */

@@ -31,6 +31,7 @@ export interface Api
   readonly Finding: z.output<typeof findingSchema>;
   readonly Run: z.output<typeof runSchema>;
   readonly RunOutline: Omit<RunOutlineAnswers['RunOutline'], 'graph'> & { readonly graph: Graph };
+  readonly LiveEvent: { readonly type: LiveEventType; readonly data: Readonly<Record<string, unknown>> };
   readonly RunTrigger: z.output<typeof triggerSchema>;
   readonly Schedule: z.output<typeof scheduleSchema>;
   readonly Step: z.output<typeof stepSchema>;
@@ -44,7 +45,7 @@ export interface PageOf<Item> {
   readonly take: number;
 }
 
-export type LiveEventType =
+type LiveEventType =
   | 'run.started'
   | 'step.started'
   | 'step.completed'

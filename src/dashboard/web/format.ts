@@ -5,7 +5,7 @@ const DAY_MS = 24 * HOUR_MS;
 
 /** What is shown where there is nothing to show. */
 const NOTHING = '–';
-/** Beyond it a number is no time: ECMA-262, "Time Values and Time Range". */
+/** A larger number is not a time: ECMA-262, "Time Values and Time Range". */
 const LAST_TIME_MS = 8.64e15;
 
 // hourCycle and not hour12: some languages count the first hour of a day as 24 without it.
@@ -23,8 +23,22 @@ const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' 
 const dayAndYear = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', year: 'numeric' });
 const numbers = new Intl.NumberFormat('en');
 
+/** How times, sizes, numbers and names read. */
+export const format = {
+  relativeTime,
+  exactTime,
+  clockTime,
+  zonedTime,
+  duration,
+  bytes,
+  count,
+  counted,
+  shortId,
+  words,
+};
+
 /** "12 s ago", "in 3 min", "2 d ago". */
-export function relativeTime(ms: number, now: number): string {
+function relativeTime(ms: number, now: number): string {
   const distance = Math.abs(now - ms);
   if (!Number.isFinite(distance)) return NOTHING;
   if (distance < SECOND_MS) return 'just now';
@@ -32,12 +46,12 @@ export function relativeTime(ms: number, now: number): string {
   return ms <= now ? `${text} ago` : `in ${text}`;
 }
 
-export function exactTime(ms: number): string {
+function exactTime(ms: number): string {
   return isTime(ms) ? exact.format(ms) : NOTHING;
 }
 
-/** "14:55:23", with the date where it is not that of `now`, and with the year where that is another. */
-export function clockTime(ms: number, now: number): string {
+/** "14:55:23", with the date where it is not that of `now`, and with the year where that differs. */
+function clockTime(ms: number, now: number): string {
   if (!isTime(ms)) return NOTHING;
   const [then, today] = [new Date(ms), new Date(now)];
   if (then.toDateString() === today.toDateString()) return clock.format(ms);
@@ -48,11 +62,11 @@ export function clockTime(ms: number, now: number): string {
 const zonedFormats = new Map<string, Intl.DateTimeFormat>();
 
 /** A time as clocks of a zone show it: "Sun, 22 Nov 2026, 02:00:00". A zone that the browser lacks is read as UTC. */
-export function zonedTime(ms: number, timeZone: string): string {
+function zonedTime(ms: number, timeZone: string): string {
   if (!isTime(ms)) return NOTHING;
-  const format = zonedFormats.get(timeZone) ?? makeFormat(timeZone);
-  zonedFormats.set(timeZone, format);
-  return format.format(ms);
+  const zoned = zonedFormats.get(timeZone) ?? makeFormat(timeZone);
+  zonedFormats.set(timeZone, zoned);
+  return zoned.format(ms);
 }
 
 function makeFormat(timeZone: string): Intl.DateTimeFormat {
@@ -73,7 +87,7 @@ function makeFormat(timeZone: string): Intl.DateTimeFormat {
 const isTime = (ms: number) => Math.abs(ms) <= LAST_TIME_MS;
 
 /** "4 ms", "1.2 s", "3 min 5 s", "2 h 10 min". Rounds down, so that no step of time is shown before it has passed. */
-export function duration(ms: number): string {
+function duration(ms: number): string {
   if (!Number.isFinite(ms)) return NOTHING;
   // The clocks of two machines differ: what ended before it began took no time.
   if (ms <= 0) return '0 ms';
@@ -87,7 +101,7 @@ export function duration(ms: number): string {
 }
 
 /** "120 B", "1.5 KiB". Rounds down, so that no unit is shown in its thousand and twenty-fourth. */
-export function bytes(count: number): string {
+function bytes(count: number): string {
   if (!Number.isFinite(count)) return NOTHING;
   if (count < 1024) return `${count} B`;
   const [size, unit] = [...BINARY_UNITS].reverse().find(([least]) => count >= least) ?? BINARY_UNITS[0];
@@ -100,22 +114,22 @@ const BINARY_UNITS = [
   [1024 ** 3, 'GiB'],
 ] as const;
 
-export function count(value: number): string {
+function count(value: number): string {
   return numbers.format(value);
 }
 
 /** "1 delivery", "3 deliveries". */
-export function counted(value: number, one: string, many = `${one}s`): string {
+function counted(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
 /** The beginning of an id that is made from time says nothing; its end tells two apart. */
-export function shortId(id: string): string {
+function shortId(id: string): string {
   return id.slice(-8);
 }
 
 /** `signature_mismatch` as "signature mismatch". */
-export function words(name: string): string {
+function words(name: string): string {
   return name.replaceAll('_', ' ');
 }
 

@@ -1,15 +1,12 @@
 import { useEffect, useRef } from 'preact/hooks';
-import type { LiveEventType } from './api-types.ts';
+import type { Api } from './api-types.ts';
 import { createState, useShared } from './state.ts';
 
-export type LiveState = 'connecting' | 'live' | 'paused' | 'offline';
+type LiveState = 'connecting' | 'live' | 'paused' | 'offline';
 
-interface LiveMessage {
-  readonly type: LiveEventType;
-  readonly data: Readonly<Record<string, unknown>>;
-}
+type LiveMessage = Api['LiveEvent'];
 
-const TYPES: readonly LiveEventType[] = [
+const TYPES: readonly LiveMessage['type'][] = [
   'run.started',
   'step.started',
   'step.completed',
@@ -44,7 +41,7 @@ export function useLive(): { state: LiveState; toggle: () => void } {
 
 /** Calls back on events of the types, and, as `undefined`, when some may have been missed. */
 export function useLiveEvents(
-  types: readonly LiveEventType[],
+  types: readonly LiveMessage['type'][],
   callback: (message: LiveMessage | undefined) => void,
 ): void {
   const latest = useRef(callback);

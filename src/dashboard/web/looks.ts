@@ -5,7 +5,7 @@ import type { Api } from './api-types.ts';
  * browser.
  */
 
-export type Tone = 'good' | 'bad' | 'warn' | 'busy' | 'quiet';
+type Tone = 'good' | 'bad' | 'warn' | 'busy' | 'quiet';
 
 export interface Look {
   readonly tone: Tone;
@@ -15,24 +15,39 @@ export interface Look {
 
 type LookRow = readonly [Tone, IconName, string];
 
-export const STATUSES: Readonly<Record<Api['Run']['status'] | Api['Step']['status'], LookRow>> = {
-  Pending: ['quiet', 'pending', 'Pending'],
-  Running: ['busy', 'spinner', 'Running'],
-  Succeeded: ['good', 'check', 'Succeeded'],
-  Failed: ['bad', 'cross', 'Failed'],
-  Skipped: ['quiet', 'skip', 'Skipped'],
-  Cancelled: ['warn', 'stop', 'Cancelled'],
-  TimedOut: ['bad', 'clock', 'Timed out'],
-};
+/** Of each status of a run or a step; of what a redelivery did or would do; of each class of findings. */
+export const LOOKS = {
+  status: {
+    Pending: ['quiet', 'pending', 'Pending'],
+    Running: ['busy', 'spinner', 'Running'],
+    Succeeded: ['good', 'check', 'Succeeded'],
+    Failed: ['bad', 'cross', 'Failed'],
+    Skipped: ['quiet', 'skip', 'Skipped'],
+    Cancelled: ['warn', 'stop', 'Cancelled'],
+    TimedOut: ['bad', 'clock', 'Timed out'],
+  } satisfies Record<Api['Run' | 'Step']['status'], LookRow>,
+  redelivery: {
+    accepted: ['good', 'check', 'Accepted'],
+    'would be accepted': ['good', 'check', 'Would be accepted'],
+    'accepted before': ['quiet', 'replay', 'Accepted before'],
+    refused: ['bad', 'cross', 'Refused'],
+    'not possible': ['quiet', 'off', 'Not possible'],
+  } satisfies Record<Api['Redelivery']['outcome'], LookRow>,
+  finding: {
+    safe: ['good', 'check', 'Safe'],
+    caution: ['warn', 'warn', 'Caution'],
+    breaking: ['bad', 'cross', 'Breaking'],
+  } satisfies Record<Api['Finding']['class'], LookRow>,
+} as const;
 
 /** What a picture says of one step of a run. */
 export interface StepMark extends Look {
   readonly status: Api['Step']['status'];
-  /** Beside it, such as how far a loop has come. */
+  /** A remark, such as how far a loop has come. */
   readonly note?: string | undefined;
 }
 
-export type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'mode' | 'statusCode' | 'reason'>;
+type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'mode' | 'statusCode' | 'reason'>;
 
 /** What became of a delivery. One that a gate refused and that was let in anyway is neither good nor bad. */
 export function deliveryLook({
@@ -77,21 +92,6 @@ export function eventLook({ type, message }: Pick<Api['RunEvent'], 'type' | 'mes
 function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined;
 }
-
-/** What a redelivery did, or would do. */
-export const REDELIVERIES: Readonly<Record<Api['Redelivery']['outcome'], LookRow>> = {
-  accepted: ['good', 'check', 'Accepted'],
-  'would be accepted': ['good', 'check', 'Would be accepted'],
-  'accepted before': ['quiet', 'replay', 'Accepted before'],
-  refused: ['bad', 'cross', 'Refused'],
-  'not possible': ['quiet', 'off', 'Not possible'],
-};
-
-export const FINDINGS: Readonly<Record<Api['Finding']['class'], LookRow>> = {
-  safe: ['good', 'check', 'Safe'],
-  caution: ['warn', 'warn', 'Caution'],
-  breaking: ['bad', 'cross', 'Breaking'],
-};
 
 export function gravestOf(findings: readonly Api['Finding'][]): Api['Finding']['class'] {
   const order = ['breaking', 'caution', 'safe'] as const;
@@ -173,4 +173,4 @@ export const ICONS = {
   lock: 'M4 7.5h8v6H4zM5.5 7.5V5a2.5 2.5 0 0 1 5 0v2.5',
 } as const;
 
-export type IconName = keyof typeof ICONS;
+type IconName = keyof typeof ICONS;

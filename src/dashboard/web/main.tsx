@@ -1,16 +1,16 @@
 import { type ComponentType, render } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { matchRoute, type Params } from './address.ts';
+import { matchRoute } from './address.ts';
 import { DeliveriesPage } from './deliveries/deliveries-page.tsx';
 import { DeliveryPage } from './deliveries/delivery-page.tsx';
 import { ReadinessPage } from './deliveries/readiness.tsx';
 import { FlowPage } from './flows/flow-page.tsx';
 import { FlowsPage } from './flows/flows-page.tsx';
-import { ConfirmDialog, Dialog, Toasts } from './kit/overlays.tsx';
+import { Dialog, Overlays } from './kit/overlays.tsx';
 import { Empty, Page } from './kit/page.tsx';
 import { Icon } from './kit/pill.tsx';
-import { type LiveState, startLive, useLive } from './live.ts';
-import type { IconName } from './looks.ts';
+import { startLive, useLive } from './live.ts';
+import type { Look } from './looks.ts';
 import { OverviewPage } from './overview/overview-page.tsx';
 import { navigate, startRouter, usePath } from './router.ts';
 import { RunPage } from './runs/run-page.tsx';
@@ -19,7 +19,7 @@ import { SchedulesPage } from './schedules/schedules-page.tsx';
 import { createState, useShared } from './state.ts';
 import { useTheme } from './theme.ts';
 
-const PLACES: readonly (readonly [text: string, href: string, icon: IconName])[] = [
+const PLACES: readonly (readonly [text: string, href: string, icon: Look['icon']])[] = [
   ['Overview', '/flows', 'overview'],
   ['Deliveries', '/flows/deliveries', 'deliveries'],
   ['Flows', '/flows/flows', 'flows'],
@@ -35,8 +35,7 @@ function App() {
       </a>
       <TopBar />
       <Content />
-      <Toasts />
-      <ConfirmDialog />
+      <Overlays />
       <KeyHelp />
     </>
   );
@@ -75,7 +74,7 @@ function TopBar() {
   );
 }
 
-const LIVE_TEXTS: Readonly<Record<LiveState, readonly [text: string, title: string]>> = {
+const LIVE_TEXTS: Readonly<Record<ReturnType<typeof useLive>['state'], readonly [text: string, title: string]>> = {
   connecting: ['Connecting', 'Connecting to live updates'],
   live: ['Live', 'This page updates live; click to pause'],
   paused: ['Paused', 'Live updates are paused; click to resume'],
@@ -158,7 +157,7 @@ function KeyHelp() {
 
 interface Route {
   readonly path: string;
-  readonly page: ComponentType<{ params: Params }>;
+  readonly page: ComponentType<{ params: Readonly<Record<string, string>> }>;
   /** What the browser's tab says until the page says more. */
   readonly title: string;
 }

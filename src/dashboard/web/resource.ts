@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ask } from './api.ts';
-import type { LiveEventType } from './api-types.ts';
+import type { Api } from './api-types.ts';
 import { useLiveEvents } from './live.ts';
 
 export interface Resource<Answer> {
@@ -14,7 +14,7 @@ export interface Resource<Answer> {
 
 interface Options {
   /** Events after which the answer may have changed. */
-  readonly refreshOn?: readonly LiveEventType[];
+  readonly refreshOn?: readonly Api['LiveEvent']['type'][];
   /** Shows the answer of the last path until that of a new one is there, as a list does while its filter changes. */
   readonly keepPrevious?: boolean;
 }
@@ -78,7 +78,7 @@ export function useResource<Answer>(path: string | null, options: Options = {}):
   };
 }
 
-/** Asks once, and again when one of `inputs` changes; for questions that are no GET of a path. */
+/** Asks once, and again when one of `inputs` changes; for questions that are not a GET of a path. */
 export function useAnswer<Answer>(
   question: () => Promise<Answer>,
   inputs: readonly unknown[],

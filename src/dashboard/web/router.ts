@@ -1,6 +1,8 @@
 import { useMemo } from 'preact/hooks';
-import { placeOf, type QueryChanges, splitAddress, withChanges } from './address.ts';
+import { placeOf, splitAddress, withChanges } from './address.ts';
 import { createState, useShared } from './state.ts';
+
+type QueryChanges = Parameters<typeof withChanges>[1];
 
 const here = () => `${location.pathname}${location.search}`;
 const address = createState(here());

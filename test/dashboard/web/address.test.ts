@@ -1,12 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  deliveriesPath,
   flowMatches,
-  isNarrowed,
+  lists,
   matchRoute,
   placeOf,
-  runsPath,
   skipOf,
   splitAddress,
   withChanges,
@@ -132,7 +130,7 @@ describe('the filters of a list', () => {
 
   it('of deliveries become the question to the API', () => {
     const query = new URLSearchParams('flowId=f&reason=ip_denied&search=a%26b%3D1&outcome=rejected&skip=50&else=x');
-    expect(asked(deliveriesPath(query))).toEqual({
+    expect(asked(lists.deliveries.path(query))).toEqual({
       flowId: 'f',
       reason: 'ip_denied',
       search: 'a&b=1',
@@ -149,7 +147,7 @@ describe('the filters of a list', () => {
     ['something', {}],
     ['', {}],
   ])('ask for the outcome %j by what the API calls it', (outcome, expected) => {
-    expect(asked(deliveriesPath(new URLSearchParams({ outcome })))).toEqual({
+    expect(asked(lists.deliveries.path(new URLSearchParams({ outcome })))).toEqual({
       ...expected,
       take: '50',
       includeTotal: 'true',
@@ -160,7 +158,7 @@ describe('the filters of a list', () => {
     fc.assert(
       fc.property(fc.string({ minLength: 1, unit: 'grapheme' }), (search) => {
         const query = new URLSearchParams(withChanges('', { search, status: 'Failed' }));
-        expect(asked(runsPath(query))).toMatchObject({ search, status: 'Failed' });
+        expect(asked(lists.runs.path(query))).toMatchObject({ search, status: 'Failed' });
       }),
     );
   });
@@ -176,7 +174,7 @@ describe('the filters of a list', () => {
     ['skip=0', false],
     ['skip=abc', false],
   ])('of runs in ?%s leave some runs out: %s', (query, isLess) => {
-    expect(isNarrowed(new URLSearchParams(query), 'runs')).toBe(isLess);
+    expect(lists.runs.isNarrowed(new URLSearchParams(query))).toBe(isLess);
   });
 
   it.each([
@@ -184,7 +182,7 @@ describe('the filters of a list', () => {
     ['outcome=accepted', true],
     ['status=Failed', false],
   ])('of deliveries in ?%s leave some deliveries out: %s', (query, isLess) => {
-    expect(isNarrowed(new URLSearchParams(query), 'deliveries')).toBe(isLess);
+    expect(lists.deliveries.isNarrowed(new URLSearchParams(query))).toBe(isLess);
   });
 });
 

@@ -1,16 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  bytes,
-  clockTime,
-  counted,
-  duration,
-  exactTime,
-  relativeTime,
-  shortId,
-  words,
-  zonedTime,
-} from '../../../src/dashboard/web/format.ts';
+import { format } from '../../../src/dashboard/web/format.ts';
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -52,21 +42,21 @@ describe('a duration', () => {
     [DAY - 1, '23 h 59 min'],
     [400 * DAY + HOUR, '400 d 1 h'],
   ])('of %d ms reads %j', (ms, text) => {
-    expect(duration(ms)).toBe(text);
+    expect(format.duration(ms)).toBe(text);
   });
 
   it.each([[-1], [-DAY]])('of %d ms, which only clocks that differ make, reads as none', (ms) => {
-    expect(duration(ms)).toBe('0 ms');
+    expect(format.duration(ms)).toBe('0 ms');
   });
 
   it.each([[Number.NaN], [Number.POSITIVE_INFINITY], [Number.NEGATIVE_INFINITY]])('that is %d is a dash', (ms) => {
-    expect(duration(ms)).toBe('–');
+    expect(format.duration(ms)).toBe('–');
   });
 
   it('never reads longer than it was, nor much shorter', () => {
     fc.assert(
       fc.property(anyDuration, (ms) => {
-        const read = readDuration(duration(ms));
+        const read = readDuration(format.duration(ms));
         expect(read).toBeLessThanOrEqual(ms + 1e-6);
         expect(read).toBeGreaterThanOrEqual(ms - Math.max(0.1, ms * 0.1) - 1e-6);
       }),
@@ -77,7 +67,7 @@ describe('a duration', () => {
     fc.assert(
       fc.property(anyDuration, anyDuration, (a, b) => {
         const [short, long] = [Math.min(a, b), Math.max(a, b)];
-        expect(readDuration(duration(short))).toBeLessThanOrEqual(readDuration(duration(long)));
+        expect(readDuration(format.duration(short))).toBeLessThanOrEqual(readDuration(format.duration(long)));
       }),
     );
   });
@@ -96,37 +86,37 @@ describe('a time relative to now', () => {
     [-2 * DAY, '2 d ago'],
     [-3000 * DAY, '3000 d ago'],
   ])('%d ms away reads %j', (distance, text) => {
-    expect(relativeTime(now + distance, now)).toBe(text);
+    expect(format.relativeTime(now + distance, now)).toBe(text);
   });
 
   it('that is no time is a dash', () => {
-    expect(relativeTime(Number.NaN, now)).toBe('–');
+    expect(format.relativeTime(Number.NaN, now)).toBe('–');
   });
 });
 
 describe('a time of day', () => {
   const noon = new Date(2026, 10, 22, 12).getTime();
   it('has no date on the day itself', () => {
-    expect(clockTime(noon, noon + HOUR)).toBe('12:00:00');
+    expect(format.clockTime(noon, noon + HOUR)).toBe('12:00:00');
   });
 
   it('has the date on another day, also where less than a day is between them', () => {
-    expect(clockTime(new Date(2026, 10, 21, 23, 59, 59).getTime(), noon)).toMatch(/21.*23:59:59$/);
+    expect(format.clockTime(new Date(2026, 10, 21, 23, 59, 59).getTime(), noon)).toMatch(/21.*23:59:59$/);
   });
 
   it('has the year in another year', () => {
-    expect(clockTime(new Date(2025, 10, 22, 12).getTime(), noon)).toMatch(/2025.*12:00:00$/);
+    expect(format.clockTime(new Date(2025, 10, 22, 12).getTime(), noon)).toMatch(/2025.*12:00:00$/);
   });
 
   it('counts the first hour of a day as 00', () => {
-    expect(clockTime(new Date(2026, 10, 22, 0, 5).getTime(), noon)).toBe('00:05:00');
-    expect(exactTime(new Date(2026, 10, 22, 0, 5).getTime())).toContain('00:05:00');
+    expect(format.clockTime(new Date(2026, 10, 22, 0, 5).getTime(), noon)).toBe('00:05:00');
+    expect(format.exactTime(new Date(2026, 10, 22, 0, 5).getTime())).toContain('00:05:00');
   });
 
   it.each([[Number.NaN], [8.64e15 + 1]])('that is %d is a dash', (ms) => {
-    expect(clockTime(ms, noon)).toBe('–');
-    expect(exactTime(ms)).toBe('–');
-    expect(zonedTime(ms, 'UTC')).toBe('–');
+    expect(format.clockTime(ms, noon)).toBe('–');
+    expect(format.exactTime(ms)).toBe('–');
+    expect(format.zonedTime(ms, 'UTC')).toBe('–');
   });
 });
 
@@ -142,7 +132,7 @@ describe('a time in a zone', () => {
     [Date.UTC(2026, 0, 1), 'Pacific/Kiritimati', 'Thu, 1 Jan 2026, 14:00:00'],
     [Date.UTC(2026, 0, 1), 'America/New_York', 'Wed, 31 Dec 2025, 19:00:00'],
   ])('%d in %s reads %j', (ms, timeZone, text) => {
-    expect(zonedTime(ms, timeZone)).toBe(text);
+    expect(format.zonedTime(ms, timeZone)).toBe(text);
   });
 });
 
@@ -156,7 +146,7 @@ describe('a size', () => {
     [5 * 1_073_741_824, '5.0 GiB'],
     [Number.NaN, '–'],
   ])('of %d bytes reads %j', (size, text) => {
-    expect(bytes(size)).toBe(text);
+    expect(format.bytes(size)).toBe(text);
   });
 
   it('reads no smaller when there is more of it', () => {
@@ -166,7 +156,7 @@ describe('a size', () => {
     };
     fc.assert(
       fc.property(fc.nat({ max: 2 ** 31 - 1 }), fc.nat({ max: 2 ** 31 - 1 }), (a, b) => {
-        expect(read(bytes(Math.min(a, b)))).toBeLessThanOrEqual(read(bytes(Math.max(a, b))));
+        expect(read(format.bytes(Math.min(a, b)))).toBeLessThanOrEqual(read(format.bytes(Math.max(a, b))));
       }),
     );
   });
@@ -178,16 +168,16 @@ describe('words for the reader', () => {
     [1, '1 delivery'],
     [1_234_567, '1,234,567 deliveries'],
   ])('count %d deliveries as %j', (number, text) => {
-    expect(counted(number, 'delivery', 'deliveries')).toBe(text);
+    expect(format.counted(number, 'delivery', 'deliveries')).toBe(text);
   });
 
   it('replace underscores, and leave other names as they are', () => {
-    expect(words('signature_mismatch')).toBe('signature mismatch');
-    expect(words('')).toBe('');
+    expect(format.words('signature_mismatch')).toBe('signature mismatch');
+    expect(format.words('')).toBe('');
   });
 
   it('shorten an id to its end, and keep a short one whole', () => {
-    expect(shortId('0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10')).toBe('8d1c2a10');
-    expect(shortId('abc')).toBe('abc');
+    expect(format.shortId('0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10')).toBe('8d1c2a10');
+    expect(format.shortId('abc')).toBe('abc');
   });
 });

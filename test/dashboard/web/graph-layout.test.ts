@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest';
 import { edgeLabel, edgeState } from '../../../src/dashboard/web/graph/graph.ts';
 import {
   ARROWS,
-  type Box,
   chooseLayout,
   fittingScale,
   type GraphLayout,
@@ -12,7 +11,7 @@ import {
   neighbour,
   pathData,
 } from '../../../src/dashboard/web/graph/layout.ts';
-import { iterationOf, pathOf, scopeOf } from '../../../src/dashboard/web/graph/step-paths.ts';
+import { stepKeys } from '../../../src/dashboard/web/graph/step-paths.ts';
 import type { Edge, Graph, StepDefinition } from '../../../src/model/manifest.ts';
 
 const runsAfter = (...keys: string[]): Record<string, Edge> =>
@@ -23,6 +22,8 @@ const step = (runAfter: Record<string, Edge> = {}, rest: Partial<StepDefinition>
   runAfter,
   ...rest,
 });
+
+type Box = Pick<GraphLayout['steps'][number], 'x' | 'y' | 'width' | 'height'>;
 
 const overlap = (a: Box, b: Box) =>
   a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
@@ -248,8 +249,8 @@ describe('the key of a step in a run', () => {
     ['lines.2.price', 'lines.price', 'lines.2.', { loopKey: 'lines', index: 2 }],
     ['a.0.1.22.3', 'a.1.3', 'a.0.1.22.', { loopKey: 'a.0.1', index: 22 }],
   ])('%s is the step %s', (key, path, scope, iteration) => {
-    expect(pathOf(key)).toBe(path);
-    expect(scopeOf(key)).toBe(scope);
-    expect(iterationOf(key)).toEqual(iteration);
+    expect(stepKeys.pathOf(key)).toBe(path);
+    expect(stepKeys.scopeOf(key)).toBe(scope);
+    expect(stepKeys.iterationOf(key)).toEqual(iteration);
   });
 });

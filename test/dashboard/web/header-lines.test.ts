@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { headersOf, headersText } from '../../../src/dashboard/web/deliveries/header-lines.ts';
+import { headerLines } from '../../../src/dashboard/web/deliveries/header-lines.ts';
 
 describe('headers as lines', () => {
   it.each([
@@ -14,25 +14,25 @@ describe('headers as lines', () => {
     ['x-forwarded-for: 1.1.1.1\nX-Forwarded-For: 2.2.2.2', { 'x-forwarded-for': '1.1.1.1, 2.2.2.2' }],
     ['constructor: x', { constructor: 'x' }],
   ])('%j are read as %j', (text, headers) => {
-    expect(headersOf(text)).toEqual(headers);
+    expect(headerLines.read(text)).toEqual(headers);
   });
 
   it('keep a name that objects treat in their own way', () => {
-    expect(Object.entries(headersOf('__proto__: x'))).toEqual([['__proto__', 'x']]);
+    expect(Object.entries(headerLines.read('__proto__: x'))).toEqual([['__proto__', 'x']]);
   });
 
   it.each([['no header at all'], [': no name'], ['two words: x'], ['ä: x']])('refuse %j and name it', (line) => {
-    expect(() => headersOf(`x-a: 1\n${line}`)).toThrow(line);
+    expect(() => headerLines.read(`x-a: 1\n${line}`)).toThrow(line);
   });
 
   it('name a very long line by its beginning', () => {
-    expect(() => headersOf('x'.repeat(10_000))).toThrow(/^"x{80}"/);
+    expect(() => headerLines.read('x'.repeat(10_000))).toThrow(/^"x{80}"/);
   });
 
   it.each([['Host'], ['content-length'], ['Authorization'], ['sec-fetch-mode'], ['Proxy-Connection'], ['cookie']])(
     'leave out %s, which a page must not or cannot set',
     (name) => {
-      expect(headersText({ [name]: 'x', 'x-kept': 'y' })).toBe('x-kept: y');
+      expect(headerLines.write({ [name]: 'x', 'x-kept': 'y' })).toBe('x-kept: y');
     },
   );
 
@@ -41,7 +41,7 @@ describe('headers as lines', () => {
     const value = fc.stringMatching(/^[!-~]([ -~]{0,20}[!-~])?$/);
     fc.assert(
       fc.property(fc.dictionary(name, value), (headers) => {
-        expect(headersOf(headersText(headers))).toEqual({ ...headers });
+        expect(headerLines.read(headerLines.write(headers))).toEqual({ ...headers });
       }),
     );
   });

@@ -1,17 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { Api } from '../../../src/dashboard/web/api-types.ts';
-import {
-  deliveryLook,
-  eventLook,
-  gateName,
-  gravestOf,
-  type JudgedDelivery,
-  REASONS,
-  STATUSES,
-} from '../../../src/dashboard/web/looks.ts';
+import { deliveryLook, eventLook, gateName, gravestOf, LOOKS, REASONS } from '../../../src/dashboard/web/looks.ts';
 
 describe('a delivery', () => {
-  const accepted: JudgedDelivery = { rejected: false, mode: 'Enforce', statusCode: 200, reason: null };
+  const accepted: Parameters<typeof deliveryLook>[0] = {
+    rejected: false,
+    mode: 'Enforce',
+    statusCode: 200,
+    reason: null,
+  };
   it.each([
     ['passed every gate', accepted, 'Accepted'],
     ['was refused', { ...accepted, rejected: true, statusCode: 401, reason: 'signature_mismatch' }, 'Refused'],
@@ -29,7 +26,7 @@ describe('a delivery', () => {
       { ...accepted, rejected: true, mode: 'Audit', reason: 'nonce_replayed' },
       'Let in',
     ],
-  ] as [string, JudgedDelivery, string][])('that %s says so', (_, delivery, text) => {
+  ] as [string, Parameters<typeof deliveryLook>[0], string][])('that %s says so', (_, delivery, text) => {
     expect(deliveryLook(delivery).text).toBe(text);
   });
 
@@ -83,6 +80,6 @@ describe('the words of the page', () => {
   });
 
   it('never show a status as the API spells it where that is two words', () => {
-    for (const [, , text] of Object.values(STATUSES)) expect(text).toMatch(/^[A-Z][a-z ]+$/);
+    for (const [, , text] of Object.values(LOOKS.status)) expect(text).toMatch(/^[A-Z][a-z ]+$/);
   });
 });

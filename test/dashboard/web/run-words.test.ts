@@ -1,14 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { graphStepAt } from '../../../src/dashboard/web/graph/graph.ts';
-import {
-  firstKeyAt,
-  inIteration,
-  iterationOf,
-  loopAround,
-  pathOf,
-  scopeOf,
-} from '../../../src/dashboard/web/graph/step-paths.ts';
+import { stepKeys } from '../../../src/dashboard/web/graph/step-paths.ts';
 import { jsonProblem } from '../../../src/dashboard/web/json.ts';
 import { suggestBody } from '../../../src/dashboard/web/runs/signal-body.ts';
 
@@ -74,7 +67,7 @@ describe('keys of steps in loops', () => {
     ['a.b.c', 'a.0.b.0.c'],
     ['a', 'a'],
   ])('the path %s is first run as %s', (path, key) => {
-    expect(firstKeyAt(path)).toBe(key);
+    expect(stepKeys.firstKeyAt(path)).toBe(key);
   });
 
   it.each([
@@ -83,12 +76,12 @@ describe('keys of steps in loops', () => {
     ['lines.price', 'lines'],
     ['ship', null],
   ])('%s stands in the loop %j', (key, loop) => {
-    expect(loopAround(key)).toBe(loop);
+    expect(stepKeys.loopAround(key)).toBe(loop);
   });
 
   it('are alike but for the iteration', () => {
-    expect(inIteration('a.0.b.3.c', 12)).toBe('a.0.b.12.c');
-    expect(inIteration('ship', 12)).toBe('ship');
+    expect(stepKeys.inIteration('a.0.b.3.c', 12)).toBe('a.0.b.12.c');
+    expect(stepKeys.inIteration('ship', 12)).toBe('ship');
   });
 
   it('of any depth lead back to their path, their loop and their iteration', () => {
@@ -97,13 +90,14 @@ describe('keys of steps in loops', () => {
       fc.property(fc.array(fc.tuple(name, fc.nat(1e6)), { maxLength: 4 }), name, fc.nat(1e6), (loops, own, other) => {
         const scope = loops.map(([loop, index]) => `${loop}.${index}.`).join('');
         const path = [...loops.map(([loop]) => loop), own].join('.');
-        expect(pathOf(scope + own)).toBe(path);
-        expect(scopeOf(scope + own)).toBe(scope);
-        expect(pathOf(firstKeyAt(path))).toBe(path);
+        expect(stepKeys.pathOf(scope + own)).toBe(path);
+        expect(stepKeys.scopeOf(scope + own)).toBe(scope);
+        expect(stepKeys.pathOf(stepKeys.firstKeyAt(path))).toBe(path);
         const last = loops.at(-1);
         const loopKey = scope.slice(0, -1).replace(/\.\d+$/, '');
-        expect(iterationOf(scope + own)).toEqual(last === undefined ? null : { loopKey, index: last[1] });
-        if (last !== undefined) expect(iterationOf(inIteration(scope + own, other))).toEqual({ loopKey, index: other });
+        expect(stepKeys.iterationOf(scope + own)).toEqual(last === undefined ? null : { loopKey, index: last[1] });
+        if (last !== undefined)
+          expect(stepKeys.iterationOf(stepKeys.inIteration(scope + own, other))).toEqual({ loopKey, index: other });
       }),
     );
   });

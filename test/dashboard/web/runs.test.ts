@@ -2,15 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { entriesOf, explain } from '../../../src/dashboard/web/runs/explain.ts';
 import { barsOf, placeOf, ticksOf } from '../../../src/dashboard/web/runs/gantt-bars.ts';
-import {
-  childCounts,
-  lookOf,
-  marksOf,
-  type StepState,
-  type StepTimes,
-  stateText,
-  stepState,
-} from '../../../src/dashboard/web/runs/step-state.ts';
+import { lookOf, marksOf, stepState } from '../../../src/dashboard/web/runs/step-state.ts';
 import type { StepStatus } from '../../../src/model/manifest.ts';
 
 const T0 = Date.UTC(2026, 10, 21, 12);
@@ -22,6 +14,9 @@ const attempt = (number: number, status: StepStatus, from: number, to: number | 
   startedAt: at(from),
   completedAt: to === null ? null : at(to),
 });
+type StepTimes = Parameters<typeof stepState>[0];
+type StepState = ReturnType<typeof stepState>;
+
 const step = (change: Partial<StepTimes>): StepTimes => ({
   stepType: 'HttpRequest',
   status: 'Pending',
@@ -30,7 +25,7 @@ const step = (change: Partial<StepTimes>): StepTimes => ({
   ...change,
 });
 
-describe('where a step stands', () => {
+describe('the state of a step', () => {
   it.each([
     ['is not reached', step({}), 'ahead', 'Not reached'],
     ['is due', step({ dueAt: at(1) }), 'due', 'Due'],
@@ -41,7 +36,7 @@ describe('where a step stands', () => {
   ])('a step that %s says so', (_, given, kind, text) => {
     const state = stepState(given);
     expect(state.kind).toBe(kind);
-    expect(stateText(state)).toBe(text);
+    expect(lookOf(state).text).toBe(text);
   });
 });
 
@@ -270,23 +265,26 @@ describe('a trace of conditions', () => {
 });
 
 describe('children of a loop', () => {
+  type Children = Parameters<typeof marksOf>[0]['children'];
+  const shown = (children: Children) => marksOf({ steps: [], loops: [], children });
+
   it('show the gravest status of all iterations, and in how many of them', () => {
-    const counts = childCounts([
+    const counts = shown([
       { path: 'lines.price', status: 'Succeeded', count: 120 },
       { path: 'lines.price', status: 'Failed', count: 3 },
       { path: 'lines.pack', status: 'Skipped', count: 3 },
     ]);
-    expect(counts.get('lines.price')).toEqual({ status: 'Failed', text: '3 of 123 failed' });
-    expect(counts.get('lines.pack')).toEqual({ status: 'Skipped', text: '3 skipped' });
+    expect(counts.get('lines.price')).toMatchObject({ status: 'Failed', note: '3 of 123 failed' });
+    expect(counts.get('lines.pack')).toMatchObject({ status: 'Skipped', note: '3 skipped' });
   });
 
   it('do not show a status that no iteration has', () => {
-    const counts = childCounts([
+    const counts = shown([
       { path: 'a', status: 'Failed', count: 0 },
       { path: 'a', status: 'Succeeded', count: 2 },
       { path: 'b', status: 'Failed', count: 0 },
     ]);
-    expect(counts.get('a')).toEqual({ status: 'Succeeded', text: '2 succeeded' });
+    expect(counts.get('a')).toMatchObject({ status: 'Succeeded', note: '2 succeeded' });
     expect(counts.has('b')).toBe(false);
   });
 });

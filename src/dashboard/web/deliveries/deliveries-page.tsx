@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
-import { deliveriesPath, isNarrowed, ROWS, skipOf } from '../address.ts';
+import { lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
-import { bytes, shortId, words } from '../format.ts';
+import { format } from '../format.ts';
 import { type Column, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page } from '../kit/page.tsx';
 import { DeliveryPill, Icon, ReasonText } from '../kit/pill.tsx';
@@ -68,7 +68,7 @@ function Filters({ flows }: { flows: readonly Api['Flow'][] }) {
         label="Reason"
         choices={[
           { value: '', text: 'All reasons' },
-          ...Object.keys(REASONS).map((reason) => ({ value: reason, text: words(reason) })),
+          ...Object.keys(REASONS).map((reason) => ({ value: reason, text: format.words(reason) })),
         ]}
       />
     </search>
@@ -78,20 +78,20 @@ function Filters({ flows }: { flows: readonly Api['Flow'][] }) {
 function DeliveryList({ flows }: { flows: readonly Api['Flow'][] }) {
   const [query] = useQuery();
   const skip = skipOf(query);
-  const deliveries = useResource<PageOf<Api['Delivery']>>(deliveriesPath(query), {
+  const deliveries = useResource<PageOf<Api['Delivery']>>(lists.deliveries.path(query), {
     refreshOn: ['delivery.received'],
     keepPrevious: true,
   });
   return (
     <section class="panel" aria-label="Deliveries">
       <Loaded of={deliveries} lines={12}>
-        {({ items, total }) =>
+        {({ items, total, take }) =>
           items.length === 0 ? (
             <NoDeliveries />
           ) : (
             <>
               <DeliveryTable rows={items} flows={flows} isStale={deliveries.isLoading} />
-              <Pager total={total} skip={skip} take={ROWS} />
+              <Pager total={total} skip={skip} take={take} />
             </>
           )
         }
@@ -102,7 +102,7 @@ function DeliveryList({ flows }: { flows: readonly Api['Flow'][] }) {
 
 function NoDeliveries() {
   const [query] = useQuery();
-  if (isNarrowed(query, 'deliveries')) {
+  if (lists.deliveries.isNarrowed(query)) {
     return (
       <Empty icon="search" title="No deliveries match">
         <button type="button" class="button" onClick={() => navigate('/flows/deliveries')}>
@@ -136,7 +136,7 @@ function DeliveryTable({ rows, flows, isStale }: DeliveryTableProps) {
     { name: 'Flow', cell: (delivery) => <FlowCell delivery={delivery} names={names} /> },
     { name: 'Scheme', cell: ({ scheme }) => scheme ?? <span class="muted">none</span>, isMinor: true },
     { name: 'Client', cell: ({ clientIp }) => <span class="mono">{clientIp}</span>, isMinor: true },
-    { name: 'Size', cell: ({ bodyBytes }) => bytes(bodyBytes), align: 'end', isMinor: true },
+    { name: 'Size', cell: ({ bodyBytes }) => format.bytes(bodyBytes), align: 'end', isMinor: true },
     { name: 'Status', cell: ({ statusCode }) => statusCode, align: 'end', isMinor: true },
     { name: 'Run', cell: RunCell, isMinor: true },
   ];
@@ -157,7 +157,7 @@ function FlowCell({ delivery, names }: { delivery: Api['Delivery']; names: Reado
   if (flowId === null) return <span class="muted">unknown</span>;
   return (
     <>
-      {names.get(flowId) ?? <span class="mono">{shortId(flowId)}</span>}
+      {names.get(flowId) ?? <span class="mono">{format.shortId(flowId)}</span>}
       {triggerKey === null ? null : <span class="muted minor">{` / ${triggerKey}`}</span>}
     </>
   );
@@ -167,7 +167,7 @@ function RunCell({ runId }: Api['Delivery']) {
   if (runId === null) return <span class="muted">–</span>;
   return (
     <a class="mono" href={`/flows/runs/${runId}`}>
-      {shortId(runId)}
+      {format.shortId(runId)}
     </a>
   );
 }

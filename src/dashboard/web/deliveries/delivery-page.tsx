@@ -1,8 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { Params } from '../address.ts';
 import type { Api } from '../api-types.ts';
-import { bytes, duration, shortId } from '../format.ts';
+import { format } from '../format.ts';
 import { parseJson } from '../json.ts';
 import { CopyButton } from '../kit/copy.tsx';
 import { JsonView } from '../kit/json-view.tsx';
@@ -12,11 +11,11 @@ import { DeliveryPill, Icon, ModePill, ReasonText } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { DryRunButton } from './dry-run.tsx';
-import { GateResultsPanel, Hints, SignaturePanel } from './gate-results.tsx';
+import { GatePanels, Hints } from './gate-results.tsx';
 import { RedeliverOne } from './redeliver.tsx';
 
 /** One delivery: what each gate said of it, what would help, and what it carried. */
-export function DeliveryPage({ params }: { params: Params }) {
+export function DeliveryPage({ params }: { params: { readonly id?: string } }) {
   const { id = '' } = params;
   const delivery = useResource<Api['DeliveryDetail']>(`/webhooks/${encodeURIComponent(id)}`);
   const [isRedelivering, setRedelivering] = useState(false);
@@ -24,7 +23,7 @@ export function DeliveryPage({ params }: { params: Params }) {
   const isRefused = data !== undefined && data.runId === null && data.statusCode >= 400;
   return (
     <Page
-      title={`Delivery ${shortId(id)}`}
+      title={`Delivery ${format.shortId(id)}`}
       trail={[['Deliveries', '/flows/deliveries']]}
       badges={data === undefined ? null : <DeliveryPill delivery={data} />}
       actions={
@@ -70,8 +69,7 @@ function Detail({ delivery }: { delivery: Api['DeliveryDetail'] }) {
       <Hints hints={delivery.hints} />
       <div class="split">
         <div>
-          <GateResultsPanel delivery={delivery} />
-          {delivery.signature === null ? null : <SignaturePanel signature={delivery.signature} />}
+          <GatePanels delivery={delivery} />
         </div>
         <div>
           <FactsPanel delivery={delivery} />
@@ -91,7 +89,7 @@ function Relatives({ delivery: { redeliveredAs, redeliveredFrom } }: { delivery:
           <Icon name="replay" />
           <span>
             This delivery was redelivered and accepted as{' '}
-            <a href={`/flows/deliveries/${redeliveredAs}`}>{shortId(redeliveredAs)}</a>.
+            <a href={`/flows/deliveries/${redeliveredAs}`}>{format.shortId(redeliveredAs)}</a>.
           </span>
         </p>
       )}
@@ -99,8 +97,8 @@ function Relatives({ delivery: { redeliveredAs, redeliveredFrom } }: { delivery:
         <p class="notice busy">
           <Icon name="replay" />
           <span>
-            This is a redelivery of <a href={`/flows/deliveries/${redeliveredFrom}`}>{shortId(redeliveredFrom)}</a>,
-            which was refused.
+            This is a redelivery of{' '}
+            <a href={`/flows/deliveries/${redeliveredFrom}`}>{format.shortId(redeliveredFrom)}</a>, which was refused.
           </span>
         </p>
       )}
@@ -117,7 +115,7 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
     ['Received', <Time key="t" at={receivedAt} />],
     ['Flow', flowId === null ? 'unknown' : <a href={`/flows/flows/${flowId}`}>{name}</a>],
     ['Trigger', triggerKey ?? '–'],
-    ['Run', runId === null ? 'none' : <a href={`/flows/runs/${runId}`}>{shortId(runId)}</a>],
+    ['Run', runId === null ? 'none' : <a href={`/flows/runs/${runId}`}>{format.shortId(runId)}</a>],
     ['Response', String(statusCode)],
     ['Reason', <ReasonText key="r" reason={reason} />],
     ['Mode', <ModePill key="m" mode={mode} />],
@@ -128,8 +126,8 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
         {clientIp}
       </span>,
     ],
-    ['Size', bytes(bodyBytes)],
-    ['Took', duration(processingMs)],
+    ['Size', format.bytes(bodyBytes)],
+    ['Took', format.duration(processingMs)],
     ['Key', delivery.usedPreviousKey ? 'previous' : 'current, or none'],
   ];
   return (
@@ -180,7 +178,7 @@ function BodyPanel({ delivery }: { delivery: Api['Delivery'] }) {
       title="Body"
       aside={
         <>
-          {bodyTruncated ? `first 64 KiB of ${bytes(bodyBytes)}` : bytes(bodyBytes)}
+          {bodyTruncated ? `first 64 KiB of ${format.bytes(bodyBytes)}` : format.bytes(bodyBytes)}
           {bodyEncoding === 'base64' ? ', as Base64' : ''}
           {parsed === undefined ? null : <Segments label="View" choices={VIEWS} value={view} onChange={setView} />}
         </>

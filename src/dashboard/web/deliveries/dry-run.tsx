@@ -1,12 +1,12 @@
 import { useId, useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import type { Api } from '../api-types.ts';
-import { words } from '../format.ts';
+import { format } from '../format.ts';
 import { Dialog } from '../kit/overlays.tsx';
 import { Failure } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
 import { GateResults, Hints } from './gate-results.tsx';
-import { headersOf, headersText } from './header-lines.ts';
+import { headerLines } from './header-lines.ts';
 
 interface DryRunProps {
   readonly idOrSlug: string;
@@ -29,7 +29,7 @@ export function DryRunButton(delivery: DryRunProps) {
 }
 
 function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { readonly onClose: () => void }) {
-  const [headerText, setHeaderText] = useState(() => headersText(headers));
+  const [headerText, setHeaderText] = useState(() => headerLines.write(headers));
   const [bodyText, setBodyText] = useState(body);
   const [result, setResult] = useState<{ answer?: Api['DryRun']; error?: unknown }>({});
   const ids = { headers: useId(), body: useId() };
@@ -96,7 +96,7 @@ function DryRunResult({ dryRun: { statusCode, reason, mode, hints, story } }: { 
         <Pill tone={tone} icon={isRefused ? 'cross' : reason === null ? 'check' : 'warn'}>
           {`Would answer ${statusCode}`}
         </Pill>
-        <span>{`${reason === null ? 'passes every gate' : words(reason)}, in mode ${mode}`}</span>
+        <span>{`${reason === null ? 'passes every gate' : format.words(reason)}, in mode ${mode}`}</span>
       </p>
       <Hints hints={hints} />
       <GateResults results={story} />
@@ -113,7 +113,7 @@ interface Question {
 function dryRun({ idOrSlug, headerText, bodyText }: Question): Promise<Api['DryRun']> {
   return ask<Api['DryRun']>(`/webhooks/dry-run/${encodeURIComponent(idOrSlug)}`, {
     method: 'POST',
-    headers: headersOf(headerText),
+    headers: headerLines.read(headerText),
     // As bytes: the browser would give a string a content type of its own.
     rawBody: new TextEncoder().encode(bodyText),
   });

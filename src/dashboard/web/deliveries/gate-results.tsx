@@ -1,25 +1,28 @@
 import type { Api } from '../api-types.ts';
-import { words } from '../format.ts';
+import { format } from '../format.ts';
 import { Panel } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
-import type { IconName } from '../looks.ts';
+import type { Look } from '../looks.ts';
 import { gateName, REASONS } from '../looks.ts';
 
 type GateResult = Api['DeliveryDetail']['story'][number];
 
-const OUTCOMES: Readonly<Record<GateResult['outcome'], readonly [IconName, string]>> = {
+const OUTCOMES: Readonly<Record<GateResult['outcome'], readonly [Look['icon'], string]>> = {
   passed: ['check', 'good'],
   failed: ['cross', 'bad'],
   'not evaluated': ['skip', 'quiet'],
   'not configured': ['off', 'quiet'],
 };
 
-/** What each gate did, in pipeline order. */
-export function GateResultsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
+/** What each gate did, in pipeline order, and what was signed. */
+export function GatePanels({ delivery: { story, signature } }: { delivery: Api['DeliveryDetail'] }) {
   return (
-    <Panel title="Gate by gate" aside="in pipeline order">
-      <GateResults results={delivery.story} />
-    </Panel>
+    <>
+      <Panel title="Gate by gate" aside="in pipeline order">
+        <GateResults results={story} />
+      </Panel>
+      {signature === null ? null : <SignaturePanel signature={signature} />}
+    </>
   );
 }
 
@@ -48,7 +51,7 @@ function GateEntry({ result }: { result: GateResult }) {
         </p>
         {reason === null ? null : (
           <p class="story-reason">
-            <b title={reason}>{words(reason)}</b>: {detail ?? REASONS[reason]}
+            <b title={reason}>{format.words(reason)}</b>: {detail ?? REASONS[reason]}
           </p>
         )}
         {isQuiet && outcome === 'not configured' ? null : (
@@ -98,7 +101,7 @@ export function Hints({ hints }: { hints: readonly string[] }) {
   );
 }
 
-export function SignaturePanel({ signature }: { signature: Readonly<Record<string, unknown>> }) {
+function SignaturePanel({ signature }: { signature: Readonly<Record<string, unknown>> }) {
   const flat = Object.fromEntries(
     Object.entries(signature).flatMap(([name, value]) =>
       typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,9 +1,11 @@
+/** Header lines as a person edits them. */
+export const headerLines = { write, read };
+
 /** Of the connection, the browser's own, or the login of the page: a dry run cannot or must not set them. */
 const NOT_OURS =
   /^(accept-encoding|authorization|connection|content-length|cookie2?|date|dnt|expect|host|keep-alive|origin|referer|te|trailer|transfer-encoding|upgrade|via|proxy-.*|sec-.*)$/i;
 
-/** Header lines as a person edits them. */
-export function headersText(headers: Readonly<Record<string, string>>): string {
+function write(headers: Readonly<Record<string, string>>): string {
   return Object.entries(headers)
     .filter(([name]) => !NOT_OURS.test(name))
     .map(([name, value]) => `${name}: ${value}`)
@@ -11,7 +13,7 @@ export function headersText(headers: Readonly<Record<string, string>>): string {
 }
 
 /** Throws an error that names the line that is not a header. A name that comes twice has both values, as servers read it. */
-export function headersOf(text: string): Record<string, string> {
+function read(text: string): Record<string, string> {
   const headers = new Map<string, [name: string, value: string]>();
   for (const line of text.split('\n')) {
     if (line.trim() === '') continue;

@@ -1,6 +1,6 @@
 import { withQuery } from '../address.ts';
 import type { Api } from '../api-types.ts';
-import { count, counted, shortId, words } from '../format.ts';
+import { format } from '../format.ts';
 import { Segments } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { ModePill, Pill } from '../kit/pill.tsx';
@@ -28,7 +28,7 @@ export function ReadinessPanel({ readiness, title }: { readiness: Api['Readiness
         </Pill>
         <span class="sentence">{`${reason}.`}</span>
         <span class="muted">
-          {`${counted(total, 'delivery', 'deliveries')}, ${count(refused)} failed a gate`}
+          {`${format.counted(total, 'delivery', 'deliveries')}, ${format.count(refused)} failed a gate`}
           {watchedSince === null ? null : (
             <>
               {', first '}
@@ -54,16 +54,18 @@ function Gate({ gate, flowId }: { gate: Api['Readiness']['gates'][number]; flowI
         {gate.isConfigured
           ? gate.refused === 0
             ? 'refused none'
-            : `refused ${count(gate.refused)}`
+            : `refused ${format.count(gate.refused)}`
           : 'not configured'}
       </span>
       <span class="gate-reasons">
         {gate.reasons.map(({ reason, count: number, examples }) => (
           <span key={reason}>
-            <a href={`/flows/deliveries?flowId=${flowId}&reason=${reason}`}>{`${words(reason)} (${count(number)})`}</a>
+            <a
+              href={`/flows/deliveries?flowId=${flowId}&reason=${reason}`}
+            >{`${format.words(reason)} (${format.count(number)})`}</a>
             {examples.slice(0, 2).map((id) => (
               <a key={id} class="mono" title="An example" href={`/flows/deliveries/${id}`}>
-                {shortId(id)}
+                {format.shortId(id)}
               </a>
             ))}
           </span>

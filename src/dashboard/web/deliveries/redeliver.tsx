@@ -1,11 +1,11 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, messageOf } from '../api.ts';
 import type { Api } from '../api-types.ts';
-import { count, counted, words } from '../format.ts';
+import { format } from '../format.ts';
 import { Dialog, toast } from '../kit/overlays.tsx';
 import { Failure, Skeleton } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
-import { REDELIVERIES } from '../looks.ts';
+import { LOOKS } from '../looks.ts';
 import { useAnswer } from '../resource.ts';
 
 const LIMIT = 500;
@@ -39,7 +39,7 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
     <Dialog title="Redeliver refused deliveries" isWide onClose={onClose}>
       <div class="dialog-body">
         <p>
-          {`The newest ${count(LIMIT)} refused deliveries of ${flowName ?? 'all flows'}${reason === undefined ? '' : ` with the reason ${words(reason)}`}, checked again as of the time they arrived, with the current triggers.`}
+          {`The newest ${format.count(LIMIT)} refused deliveries of ${flowName ?? 'all flows'}${reason === undefined ? '' : ` with the reason ${format.words(reason)}`}, checked again as of the time they arrived, with the current triggers.`}
         </p>
         {plan.error === undefined ? null : <Failure error={plan.error} />}
         {plan.data === undefined && plan.error === undefined ? <Skeleton lines={4} /> : null}
@@ -59,7 +59,7 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
           <button type="button" class="button primary" disabled={ready.length === 0} onClick={() => work.start(ready)}>
             {ready.length === 0
               ? 'Nothing to redeliver'
-              : `Redeliver ${counted(ready.length, 'delivery', 'deliveries')}`}
+              : `Redeliver ${format.counted(ready.length, 'delivery', 'deliveries')}`}
           </button>
         ) : null}
       </footer>
@@ -82,10 +82,10 @@ function Groups({ items }: { items: readonly Api['Redelivery'][] }) {
         if (first === undefined) return null;
         return (
           <li key={key}>
-            <b>{count(members.length)}</b>
+            <b>{format.count(members.length)}</b>
             <OutcomePill outcome={first.outcome} />
             <span class="break">
-              {first.reason === null ? first.message : `${words(first.reason)}: ${first.message}`}
+              {first.reason === null ? first.message : `${format.words(first.reason)}: ${first.message}`}
             </span>
             <a href={`/flows/deliveries/${first.redeliveredFrom}`}>example</a>
           </li>
@@ -103,8 +103,8 @@ function Progress({ work: { done, total, results, state } }: { work: Work }) {
       <label class="progress">
         <span>
           {state === 'running'
-            ? `Redelivering ${count(done)} of ${count(total)}`
-            : `Done: ${count(done)} of ${count(total)}`}
+            ? `Redelivering ${format.count(done)} of ${format.count(total)}`
+            : `Done: ${format.count(done)} of ${format.count(total)}`}
         </span>
         <progress value={done} max={total} />
       </label>
@@ -147,7 +147,7 @@ async function redeliver(id: string): Promise<Api['Redelivery']> {
 }
 
 function OutcomePill({ outcome }: { outcome: Api['Redelivery']['outcome'] }) {
-  const [tone, icon, text] = REDELIVERIES[outcome];
+  const [tone, icon, text] = LOOKS.redelivery[outcome];
   return (
     <Pill tone={tone} icon={icon}>
       {text}
@@ -235,7 +235,7 @@ async function planFor({ id, receivedAt, flowId }: Api['DeliveryDetail']): Promi
   const body = { plan: true, since, until, limit: 500, ...(flowId === null ? {} : { flowId }) };
   const { items } = await ask<{ items: readonly Api['Redelivery'][] }>('/webhooks/redeliver', { method: 'POST', body });
   const found = items.find(({ redeliveredFrom }) => redeliveredFrom === id);
-  if (found === undefined) throw new Error('The delivery was not refused, or is no longer kept');
+  if (found === undefined) throw new Error('The delivery was not refused or has been deleted');
   return found;
 }
 

@@ -2,7 +2,7 @@ import { useId, useState } from 'preact/hooks';
 import { withQuery } from '../address.ts';
 import { ask, messageOf } from '../api.ts';
 import type { Api } from '../api-types.ts';
-import { counted } from '../format.ts';
+import { format } from '../format.ts';
 import { jsonProblem } from '../json.ts';
 import { Table } from '../kit/list.tsx';
 import { confirm, Dialog, toast } from '../kit/overlays.tsx';
@@ -57,12 +57,12 @@ function DrainState({ state: { done, runsInFlight, held, since, runs } }: { stat
     <>
       <p class="verdict">
         <Pill tone={done ? 'good' : 'busy'} icon={done ? 'check' : 'spinner'}>
-          {done ? 'Drained: ready to deploy' : `${counted(runsInFlight, 'run')} in flight`}
+          {done ? 'Drained: ready to deploy' : `${format.counted(runsInFlight, 'run')} in flight`}
         </Pill>
         <span>
           Since <Time at={since} />
         </span>
-        <span class="muted">{`${counted(held, 'delivery', 'deliveries')} held until you resume`}</span>
+        <span class="muted">{`${format.counted(held, 'delivery', 'deliveries')} held until you resume`}</span>
       </p>
       {runs.length === 0 ? null : (
         <Table

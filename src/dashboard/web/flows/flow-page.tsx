@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks';
-import { type Params, withQuery } from '../address.ts';
+import { withQuery } from '../address.ts';
 import { ask, messageOf } from '../api.ts';
 import type { Api } from '../api-types.ts';
 import { DryRunButton } from '../deliveries/dry-run.tsx';
 import { ReadinessPanel } from '../deliveries/readiness.tsx';
-import { counted } from '../format.ts';
+import { format } from '../format.ts';
 import { FlowGraph } from '../graph/flow-graph.tsx';
 import type { Graph } from '../graph/graph.ts';
 import { CodeLine } from '../kit/copy.tsx';
@@ -14,14 +14,14 @@ import { confirm, toast } from '../kit/overlays.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { Icon, ModePill, Pill, StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
-import type { IconName, Tone } from '../looks.ts';
+import type { Look } from '../looks.ts';
 import { type Resource, useResource } from '../resource.ts';
 import { DrainPanel, StartDialog, startDrain } from './flow-actions.tsx';
 import { EnabledPill } from './flows-page.tsx';
 import { RevisionsPanel } from './revisions-panel.tsx';
 
 /** One flow: its graph, how it is started, what its gates do, and what it did last. */
-export function FlowPage({ params }: { params: Params }) {
+export function FlowPage({ params }: { params: { readonly id?: string } }) {
   const { id = '' } = params;
   const flow = useResource<Api['FlowDetail']>(`/flows/${encodeURIComponent(id)}`);
   return (
@@ -111,7 +111,9 @@ function Detail({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => voi
           <Icon name="off" />
           <span>
             The flow is disabled: it starts no runs. Runs in flight continue.
-            {flow.held === 0 ? '' : ` ${counted(flow.held, 'delivery is', 'deliveries are')} held until you enable it.`}
+            {flow.held === 0
+              ? ''
+              : ` ${format.counted(flow.held, 'delivery is', 'deliveries are')} held until you enable it.`}
           </span>
         </p>
       )}
@@ -257,7 +259,7 @@ function Webhook({
   );
 }
 
-const GRADE_LOOKS: Readonly<Record<NonNullable<Trigger['grade']>, readonly [Tone, IconName]>> = {
+const GRADE_LOOKS: Readonly<Record<NonNullable<Trigger['grade']>, readonly [Look['tone'], Look['icon']]>> = {
   A: ['good', 'check'],
   B: ['good', 'check'],
   C: ['warn', 'warn'],

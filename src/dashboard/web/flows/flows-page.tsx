@@ -1,6 +1,6 @@
 import { flowMatches } from '../address.ts';
 import type { Api } from '../api-types.ts';
-import { count } from '../format.ts';
+import { format } from '../format.ts';
 import { type Column, SearchFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page } from '../kit/page.tsx';
 import { Icon, ModePill, Pill } from '../kit/pill.tsx';
@@ -66,7 +66,7 @@ function FlowTable({ flows, isFiltered }: { flows: readonly Api['Flow'][]; isFil
 
 function RunCount({ number, isBad = false }: { number: number; isBad?: boolean }) {
   const tone = number === 0 ? 'muted' : isBad ? 'bad-text' : '';
-  return <span class={tone}>{count(number)}</span>;
+  return <span class={tone}>{format.count(number)}</span>;
 }
 
 export function EnabledPill({ isEnabled, isDraining }: { isEnabled: boolean; isDraining: boolean }) {

@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks';
 import { withQuery } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
-import { counted } from '../format.ts';
+import { format } from '../format.ts';
 import { CopyButton } from '../kit/copy.tsx';
 import { Dialog } from '../kit/overlays.tsx';
 import { Empty, Loaded, Panel } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
-import { FINDINGS, gravestOf } from '../looks.ts';
+import { gravestOf, LOOKS } from '../looks.ts';
 import { useResource } from '../resource.ts';
 
 const TAKE = 20;
@@ -79,7 +79,7 @@ function RevisionEntry({ revision, isInForce, onCompare }: EntryProps) {
         )}
         <span class="muted">
           <Time at={createdAt} />
-          {`, ${counted(runs, 'run')}, ${runsInFlight} in flight`}
+          {`, ${format.counted(runs, 'run')}, ${runsInFlight} in flight`}
         </span>
         {number > 1 ? (
           <button type="button" class="button small" onClick={onCompare}>
@@ -142,7 +142,7 @@ function Side({ sign, tone, value }: { sign: string; tone: 'before' | 'after'; v
 }
 
 function ClassPill({ name }: { name: Api['Finding']['class'] }) {
-  const [tone, icon, text] = FINDINGS[name];
+  const [tone, icon, text] = LOOKS.finding[name];
   return (
     <Pill tone={tone} icon={icon}>
       {text}

@@ -3,20 +3,22 @@ import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import { Empty, Failure, Skeleton } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
 import type { StepMark } from '../looks.ts';
-import { type EdgeState, edgeState, edgeText, type Graph } from './graph.ts';
+import { edgeState, edgeText, type Graph } from './graph.ts';
 import {
   ARROWS,
   chooseLayout,
   type Dagre,
   fittingScale,
   type GraphLayout,
-  type LaidEdge,
-  type LaidStep,
   LOOP_HEADER,
   neighbour,
   pathData,
 } from './layout.ts';
-import { scopeOf } from './step-paths.ts';
+import { stepKeys } from './step-paths.ts';
+
+type LaidStep = GraphLayout['steps'][number];
+type LaidEdge = GraphLayout['edges'][number];
+type EdgeState = ReturnType<typeof edgeState>;
 
 interface FlowGraphProps {
   readonly graph: Graph;
@@ -141,7 +143,7 @@ function moveFocus(event: KeyboardEvent, here: LaidStep, steps: readonly LaidSte
   if (key === undefined) return;
   event.preventDefault();
   // A loop surrounds its children: the arrows stay among the steps of one loop as long as there is one that way.
-  const siblings = steps.filter(({ path }) => scopeOf(path) === scopeOf(here.path));
+  const siblings = steps.filter(({ path }) => stepKeys.scopeOf(path) === stepKeys.scopeOf(here.path));
   const next = neighbour(here, key, siblings) ?? neighbour(here, key, steps);
   const canvas = (event.currentTarget as HTMLElement).parentElement;
   if (next !== undefined) canvas?.querySelector<HTMLElement>(`[data-path="${CSS.escape(next.path)}"]`)?.focus();

@@ -3,21 +3,21 @@ export interface Graph {
   readonly [stepKey: string]: GraphStep;
 }
 
-export interface GraphStep {
+interface GraphStep {
   readonly type: string;
   readonly runAfter: { readonly [upstreamKey: string]: GraphEdge };
   /** Of a loop: its children. */
   readonly steps?: Graph | undefined;
 }
 
-export interface GraphEdge {
+interface GraphEdge {
   readonly statuses: readonly string[];
   readonly when?: string | undefined;
 }
 
 const MAX_LETTERS = 34;
 
-/** What an edge asks for beside a success, short enough for the picture; null where that is nothing. */
+/** What an edge requires other than a success, short enough for the picture; null where that is nothing. */
 export function edgeLabel(edge: GraphEdge, from: string): string | null {
   // Which step is meant is seen from where the line begins; the end of a condition tells more than its beginning.
   const full = edgeText(edge)?.replaceAll(`steps.${from}.`, '').replaceAll('trigger.body.', 'body.');
@@ -34,7 +34,7 @@ export function edgeText({ statuses, when }: GraphEdge): string | null {
 }
 
 /** Whether a run went along an edge, cannot any more, or has not come to it. */
-export type EdgeState = 'ahead' | 'taken' | 'skipped';
+type EdgeState = 'ahead' | 'taken' | 'skipped';
 
 export function edgeState({ statuses }: GraphEdge, from: string | undefined, to: string | undefined): EdgeState {
   const hasEnded = from === 'Succeeded' || from === 'Failed' || from === 'Skipped';

@@ -1,4 +1,7 @@
-import { edgeLabel, type Graph, type GraphEdge, type GraphStep } from './graph.ts';
+import { edgeLabel, type Graph } from './graph.ts';
+
+type GraphStep = Graph[string];
+type GraphEdge = GraphStep['runAfter'][string];
 
 /** As much of dagre as a layout needs; its own types do not resolve under the module rules of Node. */
 export interface Dagre {
@@ -23,13 +26,13 @@ interface Point {
   readonly y: number;
 }
 
-export interface Box extends Point {
+interface Box extends Point {
   readonly width: number;
   readonly height: number;
 }
 
 /** One step; `x` and `y` are its left upper corner in the whole picture. */
-export interface LaidStep extends Box {
+interface LaidStep extends Box {
   /** Keys from the outermost loop to the step itself, joined with dots. */
   readonly path: string;
   readonly stepKey: string;
@@ -38,7 +41,7 @@ export interface LaidStep extends Box {
   readonly depth: number;
 }
 
-export interface LaidEdge {
+interface LaidEdge {
   /** Paths of the steps at its ends. */
   readonly from: string;
   readonly to: string;
@@ -65,7 +68,7 @@ const KEY_LETTER = 8;
 const TYPE_LETTER = 7.2;
 const LABEL_LETTER = 6.4;
 const MAX_STEP_WIDTH = 252;
-/** Room for the icon, and for a status beside the type. */
+/** Room for the icon, and for a status next to the type. */
 const STEP_MARGIN = 52;
 const STATUS_LETTERS = 14;
 
@@ -164,7 +167,7 @@ function movedEdge(edge: LaidEdge, by: Point): LaidEdge {
   };
 }
 
-/** Smaller letters are no longer read but guessed. */
+/** Smaller letters cannot be read. */
 const LEAST_SCALE = 0.72;
 const NARROW = 560;
 /** From left to right reads best, also where a little of it has to be scrolled to. */

@@ -1,32 +1,41 @@
 /*
  * A step of a run has a runtime key, `lines.2.price`; the step of the graph that it runs has a path, `lines.price`. Keys
- * of steps hold no dot and iterations are numbers, so that the one follows from the other.
+ * of steps hold no dot and iterations are numbers, so that each follows from the other.
  */
+
+export const stepKeys = {
+  pathOf,
+  scopeOf,
+  iterationOf,
+  firstKeyAt,
+  loopAround,
+  inIteration,
+};
 
 const ITERATION = /\.\d+\./g;
 
-export function pathOf(runtimeKey: string): string {
+function pathOf(runtimeKey: string): string {
   return runtimeKey.replace(ITERATION, '.');
 }
 
 /** What comes before a step's own key: `lines.2.`, or nothing outside of loops. */
-export function scopeOf(runtimeKey: string): string {
+function scopeOf(runtimeKey: string): string {
   return runtimeKey.slice(0, runtimeKey.lastIndexOf('.') + 1);
 }
 
 /** The iteration that a step belongs to, innermost; null outside of loops. */
-export function iterationOf(runtimeKey: string): { readonly loopKey: string; readonly index: number } | null {
+function iterationOf(runtimeKey: string): { readonly loopKey: string; readonly index: number } | null {
   const match = /^(.+)\.(\d+)\.[^.]+$/.exec(runtimeKey);
   return match?.[1] === undefined ? null : { loopKey: match[1], index: Number(match[2]) };
 }
 
 /** The runtime key of a step of the graph in the first iteration of each loop around it: `a.b.c` as `a.0.b.0.c`. */
-export function firstKeyAt(path: string): string {
+function firstKeyAt(path: string): string {
   return path.replaceAll('.', '.0.');
 }
 
 /** Of a path, or of a runtime key, the innermost loop around it; null outside of loops. */
-export function loopAround(key: string): string | null {
+function loopAround(key: string): string | null {
   const iteration = iterationOf(key);
   if (iteration !== null) return iteration.loopKey;
   const end = key.lastIndexOf('.');
@@ -34,6 +43,6 @@ export function loopAround(key: string): string | null {
 }
 
 /** The same step in another iteration of its innermost loop. */
-export function inIteration(stepKey: string, index: number): string {
+function inIteration(stepKey: string, index: number): string {
   return stepKey.replace(/\.\d+\.([^.]+)$/, `.${index}.$1`);
 }

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { count } from '../format.ts';
+import { format } from '../format.ts';
 import { navigate, useQuery } from '../router.ts';
 import { Icon } from './pill.tsx';
 
@@ -88,7 +88,7 @@ export function Pager({ total, skip, take }: { total: number; skip: number; take
   if (total <= take && skip === 0) return null;
   return (
     <nav class="pager" aria-label="Pages">
-      <span>{`${count(Math.min(skip + 1, total))}–${count(Math.min(skip + take, total))} of ${count(total)}`}</span>
+      <span>{`${format.count(Math.min(skip + 1, total))}–${format.count(Math.min(skip + take, total))} of ${format.count(total)}`}</span>
       <button type="button" class="icon-button" disabled={skip === 0} onClick={() => go(skip - take)}>
         <Icon name="left" />
         <span class="unseen">Newer</span>

@@ -3,6 +3,16 @@ import { useEffect, useId, useRef } from 'preact/hooks';
 import { createState, useShared } from '../state.ts';
 import { Icon } from './pill.tsx';
 
+/** Where `toast` and `confirm` show what they say; once on the page. */
+export function Overlays() {
+  return (
+    <>
+      <Toasts />
+      <ConfirmDialog />
+    </>
+  );
+}
+
 interface DialogProps {
   readonly title: string;
   readonly onClose: () => void;
@@ -55,7 +65,7 @@ export function confirm(question: Question): Promise<boolean> {
   });
 }
 
-export function ConfirmDialog() {
+function ConfirmDialog() {
   const current = useShared(asked);
   if (current === undefined) return null;
   const { question, answer } = current;
@@ -98,7 +108,7 @@ export function toast(tone: Toast['tone'], message: string, link?: Toast['link']
   setTimeout(() => dismiss(id), SHOWN_MS[tone]);
 }
 
-export function Toasts() {
+function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">
       {useShared(toasts).map(({ id, tone, message, link }) => (

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { ApiError, messageOf } from '../api.ts';
-import type { IconName } from '../looks.ts';
+import type { Look } from '../looks.ts';
 import { Icon } from './pill.tsx';
 
 interface PageProps {
@@ -67,7 +67,7 @@ export function Panel({ title, aside, children, isFlush = false }: PanelProps) {
 }
 
 /** Nothing is here, and what to do about it. */
-export function Empty({ icon, title, children }: { icon: IconName; title: string; children?: ComponentChildren }) {
+export function Empty({ icon, title, children }: { icon: Look['icon']; title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
       <Icon name={icon} />

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact';
 import type { Api } from '../api-types.ts';
-import { words } from '../format.ts';
-import { deliveryLook, ICONS, type IconName, type JudgedDelivery, STATUSES, type Tone } from '../looks.ts';
+import { format } from '../format.ts';
+import { deliveryLook, ICONS, LOOKS, type Look } from '../looks.ts';
 
 interface PillProps {
-  readonly tone: Tone;
-  readonly icon: IconName;
+  readonly tone: Look['tone'];
+  readonly icon: Look['icon'];
   readonly children: ComponentChildren;
   readonly title?: string | undefined;
 }
@@ -22,7 +22,7 @@ export function Pill({ tone, icon, children, title }: PillProps) {
 
 /** The status of a run or a step. */
 export function StatusPill({ status }: { status: Api['Run']['status'] | Api['Step']['status'] }) {
-  const [tone, icon, text] = STATUSES[status];
+  const [tone, icon, text] = LOOKS.status[status];
   return (
     <Pill tone={tone} icon={icon}>
       {text}
@@ -30,13 +30,13 @@ export function StatusPill({ status }: { status: Api['Run']['status'] | Api['Ste
   );
 }
 
-export function DeliveryPill({ delivery }: { delivery: JudgedDelivery }) {
+export function DeliveryPill({ delivery }: { delivery: Parameters<typeof deliveryLook>[0] }) {
   const { text, ...look } = deliveryLook(delivery);
   return <Pill {...look}>{text}</Pill>;
 }
 
 export function ReasonText({ reason }: { reason: string | null }) {
-  return reason === null ? <span class="muted">–</span> : <span title={reason}>{words(reason)}</span>;
+  return reason === null ? <span class="muted">–</span> : <span title={reason}>{format.words(reason)}</span>;
 }
 
 const MODES = { Off: ['quiet', 'off'], Audit: ['warn', 'eye'], Enforce: ['good', 'shield'] } as const;
@@ -51,7 +51,7 @@ export function ModePill({ mode }: { mode: keyof typeof MODES }) {
 }
 
 /** A picture next to text that says the same: hidden from screen readers. */
-export function Icon({ name, spins = false }: { name: IconName; spins?: boolean }) {
+export function Icon({ name, spins = false }: { name: Look['icon']; spins?: boolean }) {
   return (
     <svg class={spins ? 'icon spins' : 'icon'} viewBox="0 0 16 16" aria-hidden="true" focusable="false">
       <path d={ICONS[name]} />

@@ -1,4 +1,4 @@
-import { clockTime, duration, exactTime, relativeTime } from '../format.ts';
+import { format } from '../format.ts';
 import { createState, useShared } from '../state.ts';
 
 const TICK_MS = 5000;
@@ -18,9 +18,9 @@ export function Time({ at, withClock = false }: TimeProps) {
   if (at === null || at === undefined) return <span class="muted">–</span>;
   const ms = Date.parse(at);
   return (
-    <time dateTime={at} title={`${exactTime(ms)}\n${at}`}>
-      {withClock ? <span class="clock">{clockTime(ms, current)}</span> : null}
-      {relativeTime(ms, Math.max(current, now.get()))}
+    <time dateTime={at} title={`${format.exactTime(ms)}\n${at}`}>
+      {withClock ? <span class="clock">{format.clockTime(ms, current)}</span> : null}
+      {format.relativeTime(ms, Math.max(current, now.get()))}
     </time>
   );
 }
@@ -30,5 +30,5 @@ export function Duration({ from, to }: { from: string | null; to: string | null 
   const current = useShared(now);
   if (from === null) return <span class="muted">–</span>;
   const end = to === null ? Math.max(current, Date.parse(from)) : Date.parse(to);
-  return <span title={to === null ? 'So far' : undefined}>{duration(end - Date.parse(from))}</span>;
+  return <span title={to === null ? 'So far' : undefined}>{format.duration(end - Date.parse(from))}</span>;
 }

@@ -1,5 +1,5 @@
 /** How far back the charts look. */
-export interface Window {
+interface Window {
   readonly value: string;
   readonly text: string;
   readonly hours: number;
@@ -61,7 +61,7 @@ export function axisTexts(seconds: readonly number[], clock: Clock, isLong = clo
   return texts.map((text, index) => (text === texts[index - 1] ? '' : text));
 }
 
-/** The time that a bar stands for: a day, or an hour of one. */
+/** The day or the hour that a bar shows. */
 export function bucketName(ms: number, clock: Clock): string {
   const day = dayFormat(clock).format(ms);
   return clock.isByDay ? day : `${day}, ${hourFormat(clock).format(ms)}`;

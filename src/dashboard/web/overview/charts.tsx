@@ -2,13 +2,25 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { withQuery } from '../address.ts';
 import type { Api } from '../api-types.ts';
-import { count, counted } from '../format.ts';
+import { format } from '../format.ts';
 import { Loaded, Panel } from '../kit/page.tsx';
 import { useResource } from '../resource.ts';
 import { onColoursChange } from '../theme.ts';
-import { axisTexts, bucketName, type ChartSeries, stack, stepOf, total, type Window } from './chart-data.ts';
+import { axisTexts, bucketName, type ChartSeries, stack, stepOf, total, type windowOf } from './chart-data.ts';
 
-export function DeliveryChart({ window }: { window: Window }) {
+type Window = ReturnType<typeof windowOf>;
+
+/** Deliveries and runs over time. */
+export function Charts({ window }: { window: Window }) {
+  return (
+    <div class="columns">
+      <DeliveryChart window={window} />
+      <RunChart window={window} />
+    </div>
+  );
+}
+
+function DeliveryChart({ window }: { window: Window }) {
   const { bucket, hours } = window;
   const times = useResource<Api['DeliveryTimes']>(withQuery('/webhooks/timeseries', { bucket, hours }), {
     refreshOn: ['delivery.received'],
@@ -37,7 +49,7 @@ export function DeliveryChart({ window }: { window: Window }) {
   );
 }
 
-export function RunChart({ window }: { window: Window }) {
+function RunChart({ window }: { window: Window }) {
   const { bucket, hours } = window;
   const query = bucket === 'day' ? { bucket, days: hours / 24 } : { bucket, hours };
   const times = useResource<{ bucket: string; buckets: readonly Api['RunBucket'][] }>(
@@ -57,7 +69,7 @@ export function RunChart({ window }: { window: Window }) {
           const others = buckets.map((each) => each.total - each.succeeded - each.failed - each.running);
           return (
             <BarChart
-              label={`Runs over ${window.name}: ${total(succeeded)} succeeded, ${total(failed)} failed, ${total(running)} in flight, ${counted(total(others), 'other')}`}
+              label={`Runs over ${window.name}: ${total(succeeded)} succeeded, ${total(failed)} failed, ${total(running)} in flight, ${format.counted(total(others), 'other')}`}
               times={buckets.map(({ timestamp }) => Date.parse(timestamp))}
               isByDay={unit === 'day'}
               series={[
@@ -92,7 +104,7 @@ function BarChart({ label, times, isByDay, series }: ChartProps) {
   const [colours, setColours] = useState(0);
   useEffect(() => onColoursChange(() => setColours((generation) => generation + 1)), []);
   const key = JSON.stringify([times, series]);
-  // `key` stands for the values, which come in new arrays each time.
+  // `key` is the values as text, which come in new arrays each time.
   useEffect(() => {
     const element = place.current;
     if (element === null) return undefined;
@@ -111,7 +123,7 @@ function BarChart({ label, times, isByDay, series }: ChartProps) {
         {series.map(({ name, colour, values }) => (
           <span key={name} class="chart-key">
             <span class={`swatch ${colour}`} />
-            {name} <b>{count(at === undefined ? total(values) : (values[hovered ?? 0] ?? 0))}</b>
+            {name} <b>{format.count(at === undefined ? total(values) : (values[hovered ?? 0] ?? 0))}</b>
           </span>
         ))}
         <span class="muted">{at === undefined ? '' : bucketName(at, { isByDay })}</span>
@@ -158,7 +170,7 @@ function optionsOf(
         grid,
         size: 40,
         incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6],
-        values: (_plot, at) => at.map(count),
+        values: (_plot, at) => at.map(format.count),
       },
     ],
     series: [

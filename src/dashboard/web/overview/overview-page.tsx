@@ -1,15 +1,15 @@
 import type { Api, PageOf } from '../api-types.ts';
-import { clockTime, count, exactTime, words } from '../format.ts';
+import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { type Column, Segments, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { Icon, StatusPill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
-import type { IconName } from '../looks.ts';
+import type { Look } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { reasonCounts, timesIn, WINDOWS, windowOf } from './chart-data.ts';
-import { DeliveryChart, RunChart } from './charts.tsx';
+import { Charts } from './charts.tsx';
 
 /** What comes in, what becomes of it, and what needs a person. */
 export function OverviewPage() {
@@ -34,10 +34,7 @@ export function OverviewPage() {
     >
       {isNew ? <Welcome /> : null}
       <AttentionPanel />
-      <div class="columns">
-        <DeliveryChart window={window} />
-        <RunChart window={window} />
-      </div>
+      <Charts window={window} />
       <div class="columns">
         <ReasonsPanel />
         <InFlightPanel />
@@ -132,7 +129,7 @@ function ReasonBars({ stats }: { stats: Api['DeliveryStats'] }) {
         <p>
           {stats.total === 0
             ? 'This panel counts deliveries that fail a gate.'
-            : `${count(stats.total)} in the last 24 hours.`}
+            : `${format.count(stats.total)} in the last 24 hours.`}
         </p>
       </Empty>
     );
@@ -142,8 +139,8 @@ function ReasonBars({ stats }: { stats: Api['DeliveryStats'] }) {
       {reasons.map(({ reason, number, percent }) => (
         <li key={reason}>
           <a href={`/flows/deliveries?reason=${reason}`}>
-            <span class="reason-name">{words(reason)}</span>
-            <span class="reason-count">{count(number)}</span>
+            <span class="reason-name">{format.words(reason)}</span>
+            <span class="reason-count">{format.count(number)}</span>
             <span class="reason-bar" style={{ width: `${percent}%` }} />
           </a>
         </li>
@@ -174,14 +171,14 @@ function RunsInFlight({ runs, total }: { runs: readonly Api['Run'][]; total: num
       />
       {total > runs.length ? (
         <p class="more">
-          <a href="/flows/runs?status=Running">{`${count(total - runs.length)} more`}</a>
+          <a href="/flows/runs?status=Running">{`${format.count(total - runs.length)} more`}</a>
         </p>
       ) : null}
     </>
   );
 }
 
-const ICONS: Readonly<Record<Api['Attention']['severity'], readonly [IconName, string]>> = {
+const ICONS: Readonly<Record<Api['Attention']['severity'], readonly [Look['icon'], string]>> = {
   error: ['cross', 'Error'],
   warning: ['warn', 'Warning'],
   info: ['info', 'Note'],
@@ -224,8 +221,8 @@ function Message({ text: message }: { text: string }) {
         ms === undefined ? (
           text
         ) : (
-          <time key={text} dateTime={text} title={`${exactTime(ms)}\n${text}`}>
-            {clockTime(ms, Date.now()).replace(/:00$/, '')}
+          <time key={text} dateTime={text} title={`${format.exactTime(ms)}\n${text}`}>
+            {format.clockTime(ms, Date.now()).replace(/:00$/, '')}
           </time>
         ),
       )}

@@ -1,5 +1,5 @@
 import type { Api } from '../api-types.ts';
-import type { GraphStep } from '../graph/graph.ts';
+import type { Graph } from '../graph/graph.ts';
 
 /** One reason why a step did not run, or has not yet. */
 interface Reason {
@@ -18,11 +18,11 @@ interface Asked {
 
 /**
  * Why a step was skipped, or what it still waits for, in words: one reason for each edge that decides. `statusOf` yields
- * where the step's neighbours upstream stand, undefined where that is not known.
+ * the status of a step upstream, undefined where that is not known.
  */
 export function explain(
   step: Asked,
-  { runAfter }: Pick<GraphStep, 'runAfter'>,
+  { runAfter }: Pick<Graph[string], 'runAfter'>,
   statusOf: (upstreamKey: string) => Api['Step']['status'] | undefined,
 ): Reason[] {
   if (step.status === 'Skipped') {
@@ -34,7 +34,7 @@ export function explain(
 }
 
 function skippingEdges(
-  runAfter: GraphStep['runAfter'],
+  runAfter: Graph[string]['runAfter'],
   statusOf: (key: string) => Api['Step']['status'] | undefined,
 ): Reason[] {
   return Object.entries(runAfter).flatMap(([upstream, { statuses }]) => {
@@ -46,7 +46,7 @@ function skippingEdges(
 }
 
 function openEdges(
-  runAfter: GraphStep['runAfter'],
+  runAfter: Graph[string]['runAfter'],
   statusOf: (key: string) => Api['Step']['status'] | undefined,
 ): Reason[] {
   return Object.entries(runAfter).flatMap(([upstream, { statuses, when }]) => {
@@ -67,7 +67,7 @@ function falseConditions(trace: unknown): Reason[] {
 }
 
 /** One condition that was evaluated before a step started. */
-export interface TraceEntry {
+interface TraceEntry {
   readonly after: string;
   readonly expression: string;
   readonly values: Readonly<Record<string, unknown>>;

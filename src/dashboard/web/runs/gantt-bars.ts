@@ -1,5 +1,5 @@
 import type { Api } from '../api-types.ts';
-import type { StepTimes } from './step-state.ts';
+import type { stepState } from './step-state.ts';
 
 /** A stretch of time in which a step was tried, waited, or was due and had no slot. Milliseconds since the Unix epoch. */
 export interface Bar {
@@ -20,7 +20,7 @@ const WAITING_TYPES: ReadonlySet<string> = new Set(['Delay', 'WaitForSignal']);
 export const SHOWN_SLOT_WAIT_MS = 100;
 
 /** The bars of one step, oldest first. `now` is the end of what has not ended: the run's own end where it has one. */
-export function barsOf({ stepType, status, dueAt, attempts }: StepTimes, now: number): Bar[] {
+export function barsOf({ stepType, status, dueAt, attempts }: Parameters<typeof stepState>[0], now: number): Bar[] {
   const bars: Bar[] = [];
   /** What came before an instant at which the step was tried, or at which it is still due. */
   const waitUntil = (to: number, due: number, next: Pick<Bar, 'attempt' | 'isOpen'>) => {
@@ -49,7 +49,7 @@ export function barsOf({ stepType, status, dueAt, attempts }: StepTimes, now: nu
   return bars;
 }
 
-export interface Span {
+interface Span {
   readonly from: number;
   readonly to: number;
 }

@@ -1,7 +1,6 @@
 import type { ComponentChildren } from 'preact';
-import type { Params } from '../address.ts';
 import type { Api } from '../api-types.ts';
-import { count, counted, shortId } from '../format.ts';
+import { format } from '../format.ts';
 import { CopyButton } from '../kit/copy.tsx';
 import { JsonView } from '../kit/json-view.tsx';
 import { Segments } from '../kit/list.tsx';
@@ -11,7 +10,7 @@ import { Duration, Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { RetryButton, RunActions, SignalButton } from './run-actions.tsx';
-import { GanttView, GraphView, TimelineView } from './run-views.tsx';
+import { RUN_VIEWS } from './run-views.tsx';
 import { StepPanel } from './step-panel.tsx';
 import { useRunOutline } from './use-run.ts';
 
@@ -22,8 +21,8 @@ const VIEWS = [
   { value: 'input', text: 'Input' },
 ] as const;
 
-/** One run; the address keeps the view and the step that is shown beside it. */
-export function RunPage({ params: { id = '' } }: { params: Params }) {
+/** One run; the address keeps the view and the step that is shown next to it. */
+export function RunPage({ params: { id = '' } }: { params: { readonly id?: string } }) {
   const outline = useRunOutline(id);
   const { data } = outline;
   return (
@@ -51,6 +50,7 @@ function RunContent({ outline, refresh }: RunContentProps) {
   const view = VIEWS.find(({ value }) => value === query.get('view'))?.value ?? 'graph';
   const selected = query.get('step') ?? undefined;
   const select = (stepKey: string | undefined) => changeQuery({ step: stepKey });
+  const StepsView = RUN_VIEWS[view === 'input' ? 'graph' : view];
   const shared = { outline, selected, onSelect: select };
   return (
     <>
@@ -66,10 +66,7 @@ function RunContent({ outline, refresh }: RunContentProps) {
               onChange={(value) => changeQuery({ view: value === 'graph' ? undefined : value })}
             />
           </header>
-          {view === 'graph' ? <GraphView {...shared} /> : null}
-          {view === 'gantt' ? <GanttView {...shared} /> : null}
-          {view === 'timeline' ? <TimelineView {...shared} /> : null}
-          {view === 'input' ? <TriggerPanel runId={outline.run.id} /> : null}
+          {view === 'input' ? <TriggerPanel runId={outline.run.id} /> : <StepsView {...shared} />}
         </section>
         {selected === undefined ? null : <StepPanel key={selected} stepKey={selected} {...shared} refresh={refresh} />}
       </div>
@@ -83,7 +80,7 @@ function RunFacts({ outline: { run, control } }: { outline: Api['RunOutline'] })
   return (
     <dl class="facts run-facts">
       <Fact name="Run">
-        <code>{shortId(run.id)}</code>
+        <code>{format.shortId(run.id)}</code>
         <CopyButton text={run.id} label="run id" />
       </Fact>
       <Fact name="Flow">
@@ -118,7 +115,7 @@ function RunFacts({ outline: { run, control } }: { outline: Api['RunOutline'] })
       {run.sourceRunId === null ? null : (
         <Fact name="Re-run of">
           <a href={`/flows/runs/${run.sourceRunId}`}>
-            <code>{shortId(run.sourceRunId)}</code>
+            <code>{format.shortId(run.sourceRunId)}</code>
           </a>
         </Fact>
       )}
@@ -126,7 +123,7 @@ function RunFacts({ outline: { run, control } }: { outline: Api['RunOutline'] })
         <Fact name="Run again as">
           {derived.slice(-5).map(({ id, status }) => (
             <a key={id} class="relative" href={`/flows/runs/${id}`} title={id}>
-              <code>{shortId(id)}</code> {status}
+              <code>{format.shortId(id)}</code> {status}
             </a>
           ))}
         </Fact>
@@ -203,8 +200,8 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
 
 function failureText(stepKey: string, attempts: number, loops: Api['RunOutline']['loops']): string {
   const loop = loops.find((each) => each.stepKey === stepKey);
-  if (loop !== undefined) return `in ${loop.failed} of ${counted(loop.total, 'iteration')}`;
-  return `after ${counted(attempts, 'attempt')}`;
+  if (loop !== undefined) return `in ${loop.failed} of ${format.counted(loop.total, 'iteration')}`;
+  return `after ${format.counted(attempts, 'attempt')}`;
 }
 
 function WaitNotice({
@@ -247,7 +244,7 @@ function LoopNotices({ outline: { run, loops } }: { outline: Api['RunOutline'] }
         <label key={stepKey} class="notice busy loop-progress">
           <span>
             <strong>{stepKey}</strong>
-            {` has ended ${count(ended)} of ${counted(total, 'iteration')}`}
+            {` has ended ${format.count(ended)} of ${format.counted(total, 'iteration')}`}
           </span>
           <progress value={ended} max={total} />
         </label>

@@ -2,36 +2,40 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import { withQuery } from '../address.ts';
 import { ask, messageOf } from '../api.ts';
 import type { Api } from '../api-types.ts';
-import { counted, duration, exactTime } from '../format.ts';
+import { format } from '../format.ts';
 import { FlowGraph } from '../graph/flow-graph.tsx';
-import { firstKeyAt, loopAround, pathOf } from '../graph/step-paths.ts';
+import { stepKeys } from '../graph/step-paths.ts';
 import { toast } from '../kit/overlays.tsx';
 import { Failure, Loaded } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
 import { eventLook } from '../looks.ts';
-import { type Bar, barsOf, placeOf, type Span, ticksOf } from './gantt-bars.ts';
+import { type Bar, barsOf, placeOf, ticksOf } from './gantt-bars.ts';
 import { lookOf, marksOf, stepState } from './step-state.ts';
 import { useRunPart } from './use-run.ts';
 
+/** The views of a run's steps, by the name that the address gives them. */
+export const RUN_VIEWS = { graph: GraphView, gantt: GanttView, timeline: TimelineView };
+
 interface ViewProps {
   readonly outline: Api['RunOutline'];
-  /** Runtime key of the step that is shown beside the view. */
+  /** Runtime key of the step that is shown next to the view. */
   readonly selected: string | undefined;
   readonly onSelect: (stepKey: string | undefined) => void;
 }
 
-export function GraphView({ outline, selected, onSelect }: ViewProps) {
+function GraphView({ outline, selected, onSelect }: ViewProps) {
   const marks = useMemo(() => marksOf(outline), [outline]);
   const select = async (path: string) => {
-    if (selected !== undefined && pathOf(selected) === path) return onSelect(undefined);
-    if (marks.get(path)?.status !== 'Failed' || loopAround(path) === null) return onSelect(firstKeyAt(path));
-    onSelect((await firstFailure(outline.run.id, path)) ?? firstKeyAt(path));
+    if (selected !== undefined && stepKeys.pathOf(selected) === path) return onSelect(undefined);
+    if (marks.get(path)?.status !== 'Failed' || stepKeys.loopAround(path) === null)
+      return onSelect(stepKeys.firstKeyAt(path));
+    onSelect((await firstFailure(outline.run.id, path)) ?? stepKeys.firstKeyAt(path));
   };
   return (
     <FlowGraph
       graph={outline.graph}
       statuses={marks}
-      selected={selected === undefined ? undefined : pathOf(selected)}
+      selected={selected === undefined ? undefined : stepKeys.pathOf(selected)}
       onSelect={(path) => void select(path)}
     />
   );
@@ -39,13 +43,13 @@ export function GraphView({ outline, selected, onSelect }: ViewProps) {
 
 /** The first iteration in which a step of a loop failed: the one that a reader looks for. */
 async function firstFailure(runId: string, path: string): Promise<string | undefined> {
-  const loopKey = loopAround(firstKeyAt(path)) ?? '';
+  const loopKey = stepKeys.loopAround(stepKeys.firstKeyAt(path)) ?? '';
   try {
     const asked = withQuery(`/runs/${runId}/iterations`, { loop: loopKey, status: 'Failed', take: 500 });
     const { items } = await ask<Api['Iterations']>(asked);
     const failed = items
       .flatMap(({ steps }) => steps)
-      .find((step) => step.status === 'Failed' && pathOf(step.stepKey) === path);
+      .find((step) => step.status === 'Failed' && stepKeys.pathOf(step.stepKey) === path);
     return failed?.stepKey;
   } catch (error) {
     toast('bad', messageOf(error));
@@ -60,11 +64,11 @@ const TICK_MS = 500;
 const ITERATIONS = 20;
 
 interface Shared extends ViewProps {
-  readonly span: Span;
+  readonly span: Parameters<typeof ticksOf>[0];
 }
 
 /** The steps of a run over time: a row a step, its attempts as bars, waits hatched. Loops open a page at a time. */
-export function GanttView(props: ViewProps) {
+function GanttView(props: ViewProps) {
   const { run, steps } = props.outline;
   const now = useNow(run.completedAt === null);
   const from = Date.parse(run.startedAt);
@@ -78,7 +82,7 @@ export function GanttView(props: ViewProps) {
       <div class="gantt-axis" aria-hidden="true">
         {ticks.map((offset) => (
           <span key={offset} style={{ left: `${placeOfTick(offset) * 100}%` }}>
-            {offset === 0 ? '0' : duration(offset)}
+            {offset === 0 ? '0' : format.duration(offset)}
           </span>
         ))}
       </div>
@@ -140,7 +144,7 @@ function Row({ step, depth, ...shared }: RowProps) {
                 key={`${bar.kind} ${bar.from}`}
                 class={`gantt-bar ${bar.kind} ${toneOf(bar.kind, bar.status)} ${bar.isOpen ? 'open' : ''}`}
                 style={{ left: `${left}%`, width: `${width}%` }}
-                title={`${whatOf(bar)}, from +${duration(bar.from - span.from)}`}
+                title={`${whatOf(bar)}, from +${format.duration(bar.from - span.from)}`}
               />
             );
           })}
@@ -212,11 +216,11 @@ function LoopRows({ loopKey, depth, ...shared }: LoopRowsProps) {
 function rangeText(data: Api['Iterations'] | undefined): string {
   if (data === undefined) return 'Loading';
   if (data.total === 0) return 'No iterations yet';
-  return `${data.skip + 1}–${data.skip + data.items.length} of ${counted(data.total, 'iteration')}`;
+  return `${data.skip + 1}–${data.skip + data.items.length} of ${format.counted(data.total, 'iteration')}`;
 }
 
 function whatOf({ kind, from, to, attempt, status, isOpen }: Bar): string {
-  const took = duration(to - from);
+  const took = format.duration(to - from);
   if (kind === 'slot') return `${isOpen ? 'Waiting' : 'Waited'} for a slot ${took}`;
   return kind === 'wait' ? `Wait, ${took}` : `Attempt ${attempt}: ${status}, ${took}`;
 }
@@ -230,11 +234,11 @@ function toneOf(kind: Bar['kind'], status: Api['StepOutline']['status']): string
 
 function summary(step: Api['StepOutline'], bars: readonly Bar[], now: number): string {
   const slotMs = bars.reduce((sum, { kind, from, to }) => (kind === 'slot' ? sum + to - from : sum), 0);
-  const waited = slotMs === 0 ? '' : `, waited for a slot ${duration(slotMs)}`;
+  const waited = slotMs === 0 ? '' : `, waited for a slot ${format.duration(slotMs)}`;
   const first = step.attempts[0];
   if (first === undefined) return `not tried${waited}`;
   const end = step.completedAt === null ? now : Date.parse(step.completedAt);
-  return `${counted(step.attempts.length, 'attempt')}, ${duration(end - Date.parse(first.startedAt))}${waited}`;
+  return `${format.counted(step.attempts.length, 'attempt')}, ${format.duration(end - Date.parse(first.startedAt))}${waited}`;
 }
 
 /** The time of day; it moves while something does. */
@@ -251,7 +255,7 @@ function useNow(isMoving: boolean): number {
 const PAGE = 200;
 
 /** What happened to a run, in order; of a long run the newest, and earlier ones on asking. */
-export function TimelineView({ outline, selected, onSelect }: ViewProps) {
+function TimelineView({ outline, selected, onSelect }: ViewProps) {
   const [take, setTake] = useState(PAGE);
   const { run } = outline;
   const events = useRunPart<readonly Api['RunEvent'][]>(`/runs/${run.id}/events?take=${take}`, outline);
@@ -300,8 +304,8 @@ function EventRow({ event, since, isSelected, onSelect }: EventRowProps) {
   const at = Date.parse(timestamp);
   return (
     <li class={isSelected ? 'selected' : ''}>
-      <time dateTime={timestamp} title={exactTime(at)}>
-        {`+${duration(Math.max(0, at - Date.parse(since)))}`}
+      <time dateTime={timestamp} title={format.exactTime(at)}>
+        {`+${format.duration(Math.max(0, at - Date.parse(since)))}`}
       </time>
       <span class={`timeline-mark ${tone}`}>
         <Icon name={icon} />

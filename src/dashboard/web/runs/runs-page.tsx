@@ -1,12 +1,12 @@
-import { isNarrowed, runsPath, skipOf } from '../address.ts';
+import { lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
-import { count, shortId } from '../format.ts';
+import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { type Column, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
-import { STATUSES } from '../looks.ts';
+import { LOOKS } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 
@@ -31,19 +31,19 @@ const COLUMNS: readonly Column<Api['Run']>[] = [
     cell: ({ startedAt, completedAt }) => <Duration from={startedAt} to={completedAt} />,
   },
   { name: 'Revision', isMinor: true, align: 'end', cell: ({ revision }) => revision },
-  { name: 'Run', isMinor: true, cell: ({ id }) => <code title={id}>{shortId(id)}</code> },
+  { name: 'Run', isMinor: true, cell: ({ id }) => <code title={id}>{format.shortId(id)}</code> },
 ];
 
 /** Runs, newest first; the address keeps the filters, and the list follows what happens. */
 export function RunsPage() {
   const [query] = useQuery();
-  const runs = useResource<PageOf<Api['Run']>>(runsPath(query), {
+  const runs = useResource<PageOf<Api['Run']>>(lists.runs.path(query), {
     refreshOn: ['run.started', 'run.completed'],
     keepPrevious: true,
   });
   const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
   const flowChoices = (flows.data ?? []).map(({ id, name }) => ({ value: id, text: name }));
-  const statusChoices = RUN_STATUSES.map((status) => ({ value: status, text: STATUSES[status][2] }));
+  const statusChoices = RUN_STATUSES.map((status) => ({ value: status, text: LOOKS.status[status][2] }));
   return (
     <Page title="Runs">
       <div class="filters">
@@ -51,11 +51,11 @@ export function RunsPage() {
         <SelectFilter name="status" label="Status" choices={[{ value: '', text: 'All statuses' }, ...statusChoices]} />
         <SearchFilter label="Search id, flow, trigger or delivery" />
       </div>
-      <Panel title="Runs" aside={runs.data === undefined ? undefined : count(runs.data.total)} isFlush>
+      <Panel title="Runs" aside={runs.data === undefined ? undefined : format.count(runs.data.total)} isFlush>
         <Loaded of={runs} lines={8}>
           {({ items, total, skip, take }) =>
             items.length === 0 ? (
-              <NoRuns isFiltered={isNarrowed(query, 'runs')} flows={flows.data ?? []} />
+              <NoRuns isFiltered={lists.runs.isNarrowed(query)} flows={flows.data ?? []} />
             ) : (
               <>
                 <Table

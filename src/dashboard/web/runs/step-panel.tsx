@@ -1,16 +1,16 @@
 import { useEffect, useRef } from 'preact/hooks';
 import type { Api } from '../api-types.ts';
-import { bytes, counted, duration } from '../format.ts';
+import { format } from '../format.ts';
 import { graphStepAt } from '../graph/graph.ts';
-import { inIteration, iterationOf, pathOf, scopeOf } from '../graph/step-paths.ts';
+import { stepKeys } from '../graph/step-paths.ts';
 import { JsonView } from '../kit/json-view.tsx';
 import { Loaded } from '../kit/page.tsx';
 import { Icon, Pill, StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
-import { entriesOf, explain, type TraceEntry } from './explain.ts';
+import { entriesOf, explain } from './explain.ts';
 import { SHOWN_SLOT_WAIT_MS } from './gantt-bars.ts';
 import { RetryButton, SignalButton } from './run-actions.tsx';
-import { lookOf, type StepState, stepState } from './step-state.ts';
+import { lookOf, stepState } from './step-state.ts';
 import { useRunPart, useSiblings } from './use-run.ts';
 
 interface StepPanelProps {
@@ -22,7 +22,7 @@ interface StepPanelProps {
 
 const NARROW = '(max-width: 1000px)';
 
-/** One step of a run: where it stands and why, its values and attempts. */
+/** One step of a run: its state and why, its values and attempts. */
 export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProps) {
   const { run } = outline;
   const panel = useRef<HTMLElement>(null);
@@ -46,7 +46,7 @@ export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProp
         </div>
       </header>
       <div class="panel-body stack">
-        {iterationOf(stepKey) === null ? null : (
+        {stepKeys.iterationOf(stepKey) === null ? null : (
           <IterationSteps stepKey={stepKey} outline={outline} onSelect={onSelect} />
         )}
         <Loaded of={step} lines={6}>
@@ -139,7 +139,7 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
   );
 }
 
-function StateDetail({ state }: { state: StepState }) {
+function StateDetail({ state }: { state: ReturnType<typeof stepState> }) {
   switch (state.kind) {
     case 'signal':
       return (
@@ -173,9 +173,9 @@ function StateDetail({ state }: { state: StepState }) {
 type WhyProps = Pick<StepContentProps, 'step' | 'siblings' | 'outline' | 'onSelect'>;
 
 function Why({ step, siblings, outline, onSelect }: WhyProps) {
-  const definition = graphStepAt(outline.graph, pathOf(step.stepKey));
+  const definition = graphStepAt(outline.graph, stepKeys.pathOf(step.stepKey));
   if (definition === undefined || (step.status === 'Pending' && step.attemptCount > 0)) return null;
-  const scope = scopeOf(step.stepKey);
+  const scope = stepKeys.scopeOf(step.stepKey);
   const byKey = new Map(siblings.map(({ stepKey, status }) => [stepKey, status]));
   const statusOf = (key: string): Api['Step']['status'] | undefined => byKey.get(scope + key);
   const reasons = explain(step, definition, statusOf);
@@ -216,7 +216,7 @@ function AttemptList({ attempts, path, total }: AttemptListProps) {
   const newest = attempts.slice(-SHOWN).reverse();
   return (
     <>
-      <h3>{counted(total, 'attempt')}</h3>
+      <h3>{format.counted(total, 'attempt')}</h3>
       <ol class="attempts">
         {newest.map(({ attempt, status, slotWaitMs, startedAt, completedAt, error, input, output, truncated }) => (
           <li key={attempt}>
@@ -226,7 +226,9 @@ function AttemptList({ attempts, path, total }: AttemptListProps) {
                 <StatusPill status={status} />
                 <span class="muted">
                   <Time at={startedAt} />, <Duration from={startedAt} to={completedAt} />
-                  {(slotWaitMs ?? 0) < SHOWN_SLOT_WAIT_MS ? null : `, waited for a slot ${duration(slotWaitMs ?? 0)}`}
+                  {(slotWaitMs ?? 0) < SHOWN_SLOT_WAIT_MS
+                    ? null
+                    : `, waited for a slot ${format.duration(slotWaitMs ?? 0)}`}
                 </span>
                 {error === null ? null : <span class="attempt-error break">{error.message}</span>}
               </summary>
@@ -253,7 +255,7 @@ function AttemptList({ attempts, path, total }: AttemptListProps) {
 }
 
 interface ConditionListProps {
-  readonly entries: readonly TraceEntry[];
+  readonly entries: ReturnType<typeof entriesOf>;
   /** Without a heading of its own. */
   readonly isBare?: boolean;
 }
@@ -310,14 +312,14 @@ interface IterationStepsProps {
   readonly onSelect: (stepKey: string) => void;
 }
 
-/** Leads to the same step in the iterations beside this one, or in any. */
+/** Leads to the same step in the iterations before and after this one, or in any. */
 function IterationSteps({ stepKey, outline, onSelect }: IterationStepsProps) {
-  const iteration = iterationOf(stepKey);
+  const iteration = stepKeys.iterationOf(stepKey);
   if (iteration === null) return null;
   const { loopKey, index } = iteration;
   const total = outline.loops.find((loop) => loop.stepKey === loopKey)?.total ?? index + 1;
   const go = (next: number) => {
-    if (Number.isInteger(next) && next >= 0 && next < total) onSelect(inIteration(stepKey, next));
+    if (Number.isInteger(next) && next >= 0 && next < total) onSelect(stepKeys.inIteration(stepKey, next));
   };
   return (
     <div class="iteration-steps">
@@ -364,7 +366,7 @@ function StepValue({ value, isCut, label, whole }: StepValueProps) {
       </section>
       <p>
         <a href={`/flows/api${whole}`} target="_blank" rel="noreferrer">
-          {`Show all ${bytes(cut.length)}`}
+          {`Show all ${format.bytes(cut.length)}`}
         </a>
       </p>
     </div>

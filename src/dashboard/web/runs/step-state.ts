@@ -1,8 +1,8 @@
 import type { Api } from '../api-types.ts';
-import { type Look, STATUSES, type StepMark } from '../looks.ts';
+import { LOOKS, type Look, type StepMark } from '../looks.ts';
 
 /** As much of a step as its state needs. */
-export interface StepTimes {
+interface StepTimes {
   readonly stepType: string;
   readonly status: Api['Step']['status'];
   readonly signalName?: string | null;
@@ -17,7 +17,7 @@ export interface StepTimes {
 }
 
 /** The state of a step, finer than its status: what is Pending may not be reached, due, or wait for something. */
-export type StepState =
+type StepState =
   | { readonly kind: 'status'; readonly status: Exclude<Api['Step']['status'], 'Pending'> }
   | { readonly kind: 'ahead' }
   | { readonly kind: 'due' }
@@ -36,7 +36,7 @@ export function stepState({ status, signalName, dueAt, attempts }: StepTimes): S
 }
 
 /** The state in one or two words. */
-export function stateText(state: StepState): string {
+function stateText(state: StepState): string {
   switch (state.kind) {
     case 'status':
       return state.status;
@@ -67,7 +67,7 @@ interface ChildCounts {
 }
 
 /** Children of loops by path: what all iterations together show. */
-export function childCounts(children: readonly Counted[]): Map<string, ChildCounts> {
+function childCounts(children: readonly Counted[]): Map<string, ChildCounts> {
   const byPath = new Map<string, Map<Api['Step']['status'], number>>();
   for (const { path, status, count } of children) {
     if (count === 0) continue;
@@ -91,7 +91,7 @@ export function lookOf(state: StepState): Look {
   const text = stateText(state);
   switch (state.kind) {
     case 'status': {
-      const [tone, icon] = STATUSES[state.status];
+      const [tone, icon] = LOOKS.status[state.status];
       return { tone, icon, text };
     }
     case 'signal':
@@ -113,7 +113,7 @@ export function marksOf({ steps, loops, children }: Pick<Api['RunOutline'], 'ste
     marks.set(step.stepKey, { status: step.status, ...lookOf(stepState(step)), note: loopNote(step, loops) });
   }
   for (const [path, { status, text }] of childCounts(children)) {
-    const [tone, icon, name] = STATUSES[status];
+    const [tone, icon, name] = LOOKS.status[status];
     marks.set(path, { status, tone, icon, text: name, note: text });
   }
   return marks;

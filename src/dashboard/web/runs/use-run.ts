@@ -1,11 +1,11 @@
 import { useCallback, useEffect, useRef } from 'preact/hooks';
 import { withQuery } from '../address.ts';
-import type { Api, LiveEventType } from '../api-types.ts';
-import { iterationOf } from '../graph/step-paths.ts';
+import type { Api } from '../api-types.ts';
+import { stepKeys } from '../graph/step-paths.ts';
 import { useLiveEvents } from '../live.ts';
 import { type Resource, useResource } from '../resource.ts';
 
-const TYPES: readonly LiveEventType[] = ['step.started', 'step.completed', 'step.retried', 'run.completed'];
+const TYPES: readonly Api['LiveEvent']['type'][] = ['step.started', 'step.completed', 'step.retried', 'run.completed'];
 const LEAST_MS = 400;
 /** A run of thousands of steps takes long to answer for; asking may keep the service busy a fifth of the time at most. */
 const REST_FACTOR = 4;
@@ -35,7 +35,7 @@ export function useRunPart<Answer>(path: string | null, outline: Api['RunOutline
 
 /** The steps that the edges of a step lead from: those of its iteration, or those outside of loops. */
 export function useSiblings(stepKey: string, outline: Api['RunOutline']): readonly Api['StepOutline'][] {
-  const iteration = iterationOf(stepKey);
+  const iteration = stepKeys.iterationOf(stepKey);
   const path =
     iteration === null
       ? null

@@ -2,13 +2,13 @@ import { useEffect, useId, useState } from 'preact/hooks';
 import { skipOf, withQuery } from '../address.ts';
 import { ask, messageOf } from '../api.ts';
 import type { Api, PageOf } from '../api-types.ts';
-import { count, zonedTime } from '../format.ts';
+import { format } from '../format.ts';
 import { Pager } from '../kit/list.tsx';
 import { Dialog, toast } from '../kit/overlays.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
-import type { IconName } from '../looks.ts';
+import type { Look } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 
@@ -21,7 +21,11 @@ export function SchedulesPage() {
   const schedules = useResource<PageOf<Api['Schedule']>>(path, { refreshOn: ['run.started'], keepPrevious: true });
   return (
     <Page title="Schedules">
-      <Panel title="Schedules" aside={schedules.data === undefined ? undefined : count(schedules.data.total)} isFlush>
+      <Panel
+        title="Schedules"
+        aside={schedules.data === undefined ? undefined : format.count(schedules.data.total)}
+        isFlush
+      >
         <Loaded of={schedules} lines={6}>
           {({ items, total, skip, take }) =>
             items.length === 0 ? (
@@ -123,13 +127,13 @@ function When({ label, at, timeZone, never }: WhenProps) {
     <>
       <span class="muted">{`${label}: `}</span>
       {at === null ? <span class="muted">{never}</span> : <Time at={at} />}
-      {at === null ? null : <span class="muted schedule-sub">{zonedTime(Date.parse(at), timeZone)}</span>}
+      {at === null ? null : <span class="muted schedule-sub">{format.zonedTime(Date.parse(at), timeZone)}</span>}
     </>
   );
 }
 
 interface ActionProps {
-  readonly icon: IconName;
+  readonly icon: Look['icon'];
   readonly text: string;
   /** Names the schedule for screen readers, which do not see the row. */
   readonly about: string;
@@ -242,7 +246,7 @@ function Preview({ times, timeZone }: { times: readonly string[] | undefined; ti
       <ol>
         {times.map((time) => (
           <li key={time}>
-            <span>{zonedTime(Date.parse(time), timeZone)}</span>
+            <span>{format.zonedTime(Date.parse(time), timeZone)}</span>
             <span class="muted">
               <Time at={time} />
             </span>
