@@ -147,8 +147,32 @@ describe('what needs a look', () => {
       [
         {
           kind: 'refusals_rising',
-          message: '20 deliveries failed with signature_mismatch since 2026-11-21T11:00Z (normally 3)',
+          message: '20 deliveries failed with signature_mismatch (since 2026-11-21T11:00Z; normally 3)',
           link: '/flows/deliveries?reason=signature_mismatch',
+        },
+      ],
+    ],
+    [
+      'refusals because of a flow that is switched off, in words',
+      { deliveries: [{ ...delivered, reason: 'flow_disabled', count: 21, recent: 21 }] },
+      [
+        {
+          kind: 'refusals_rising',
+          message:
+            '21 deliveries were refused because the flow is disabled or draining (since 2026-11-21T11:00Z; normally 0)',
+        },
+      ],
+    ],
+    [
+      'deliveries to a disabled flow',
+      {
+        flows: [{ record: { id: ORDERS_ID, name: 'orders', isEnabled: false } }] as unknown as Situation['flows'],
+        deliveries: [{ ...delivered, reason: 'flow_disabled', count: 1, recent: 1 }],
+      },
+      [
+        {
+          kind: 'deliveries_to_disabled_flow',
+          message: '1 delivery to orders was refused because the flow is disabled (since 2026-11-20T12:00Z)',
         },
       ],
     ],

@@ -71,7 +71,7 @@ const OVERDUE_AFTER_MS = 120_000;
 /** A free slot takes a due step within milliseconds; what is due for this long waits for other steps to end. */
 const LONG_SLOT_WAIT_MS = 10_000;
 
-/** Between two steps a slot is free for a moment; with fewer taken than this the slots are not what is missing. */
+/** Between two steps a slot is free for a moment; with fewer taken than this more slots would not help. */
 const TAKEN_SHARE = 0.9;
 
 /** At least so many refusals in the recent hours, and so many times the usual number, need a look. */
@@ -118,7 +118,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
   return { now, flows: catalog.list(), triggers: triggers().list(), schedules, ended, deliveries, slots };
 }
 
-/** Deliveries that could not be stored are in no record: only a counter of this process has them. */
+/** Deliveries that could not be stored have no record: only a counter of this process has them. */
 async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[]> {
   const { values } = await metrics.webhookRejected.get();
   const count = values.reduce(
@@ -144,7 +144,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
   return items.sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
 }
 
-/** A flow that is held by its own manifest is so on purpose; the others are told together, for one setting frees them. */
+/** A flow that its own manifest limits waits on purpose; the others make one item, because one setting frees them. */
 function slotWaits({ slots, flows, now }: Situation): AttentionItem[] {
   const item = (severity: AttentionItem['severity'], waits: readonly SlotWait[], why: string) => {
     const most = waits.reduce((one, other) => (other.count > one.count ? other : one));
@@ -244,7 +244,9 @@ function risingRefusals({ deliveries, now }: Situation): AttentionItem[] {
   return [...byReason].flatMap(([reason, { recent, before }]): AttentionItem[] => {
     const usual = Math.round((before / (LOOK_BACK_HOURS - RECENT_HOURS + 1)) * RECENT_HOURS);
     if (recent < RISING_COUNT || recent < usual * RISING_FACTOR) return [];
-    const message = `${recent} deliveries failed with ${reason} since ${startOf(now, RECENT_HOURS - 1)} (normally ${usual})`;
+    const what =
+      reason === 'flow_disabled' ? 'were refused because the flow is disabled or draining' : `failed with ${reason}`;
+    const message = `${recent} deliveries ${what} (since ${startOf(now, RECENT_HOURS - 1)}; normally ${usual})`;
     return [{ kind: 'refusals_rising', severity: 'warning', message, link: `/flows/deliveries?reason=${reason}` }];
   });
 }
@@ -256,7 +258,8 @@ function disabledFlows({ deliveries, flows, now }: Situation): AttentionItem[] {
       0,
     );
     if (record.isEnabled || count === 0) return [];
-    const message = `${record.name} is disabled and ${count} deliveries to it were refused since ${startOf(now, LOOK_BACK_HOURS)}`;
+    const refused = count === 1 ? `1 delivery to ${record.name} was` : `${count} deliveries to ${record.name} were`;
+    const message = `${refused} refused because the flow is disabled (since ${startOf(now, LOOK_BACK_HOURS)})`;
     const link = `/flows/deliveries?flowId=${record.id}&reason=flow_disabled`;
     return [{ kind: 'deliveries_to_disabled_flow', severity: 'warning', message, link }];
   });

@@ -210,7 +210,7 @@ function Particulars({ finding: { consequence, advice, live, recipe } }: { findi
   );
 }
 
-/** A sentence whose names stand in backticks. */
+/** A sentence whose names are in backticks. */
 function Marked({ text }: { text: string }) {
   const parts = text.split('`');
   return <>{parts.map((part, index) => (index % 2 === 1 ? <code key={`${index} ${part}`}>{part}</code> : part))}</>;

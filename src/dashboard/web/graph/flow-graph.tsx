@@ -180,7 +180,7 @@ interface StepNodeProps {
 
 const LOOP_MARGIN = 8;
 
-/** A step; where it can be selected a button, so that keyboards and screen readers know what it is without being told. */
+/** A step; where it can be selected a button, so that keyboards and screen readers recognize it. */
 function StepNode({ laid, mark, isSelected, isEntry, onSelect, onKeyDown }: StepNodeProps) {
   const { path, stepKey, step, x, y, width, height } = laid;
   const isLoop = step.steps !== undefined;
@@ -225,7 +225,7 @@ function StepNode({ laid, mark, isSelected, isEntry, onSelect, onKeyDown }: Step
   );
 }
 
-/** What all iterations together came to takes the place of the type: there is no room for both. */
+/** The outcome of all iterations replaces the type: both do not fit. */
 function statusText({ note, text }: StepMark, isLoop: boolean): string {
   if (note === undefined) return ` · ${text}`;
   return isLoop ? ` · ${note}` : note;

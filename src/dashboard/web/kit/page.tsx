@@ -10,7 +10,7 @@ interface PageProps {
   readonly tabTitle?: string;
   /** Places above this one. */
   readonly trail?: readonly (readonly [text: string, href: string])[];
-  /** Beside the heading: states. */
+  /** States, next to the heading. */
   readonly badges?: ComponentChildren;
   readonly actions?: ComponentChildren;
   readonly children: ComponentChildren;

@@ -93,7 +93,7 @@ interface RetryButtonProps {
   readonly refresh: () => void;
 }
 
-/** Tries a failed step once more; absent where its run was stopped, for there nothing can be. */
+/** Tries a failed step once more; absent if the run was stopped, because its steps cannot be retried. */
 export function RetryButton({ run, stepKey, refresh }: RetryButtonProps) {
   const [isSending, setSending] = useState(false);
   if (run.status === 'Cancelled' || run.status === 'TimedOut') return null;
@@ -243,7 +243,7 @@ const cancelRun = (runId: string, reason: string) =>
     `/runs/${runId}/cancel`,
     { body: reason === '' ? {} : { reason } },
     ({ closedImmediately }) =>
-      closedImmediately ? 'The run is cancelled' : 'Cancelling: the run ends when its running steps have ended',
+      closedImmediately ? 'The run is cancelled' : 'Cancelling: the run ends as soon as its running steps have stopped',
   );
 
 const retryStep = (runId: string, stepKey: string) =>
