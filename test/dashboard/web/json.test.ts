@@ -1,5 +1,5 @@
 import { expect, it, test } from 'vitest';
-import { isExactNumber, parseJson } from '../../../src/dashboard/web/json.ts';
+import { isExactNumber, jsonProblem, parseJson } from '../../../src/dashboard/web/json.ts';
 
 it('shows numbers as they were sent', () => {
   const text = '{"id":12345678901234567890,"paid":1.10,"list":[1e400,2],"text":"12345678901234567890"}';
@@ -9,4 +9,15 @@ it('shows numbers as they were sent', () => {
 
 test.each(['{"a":[1,2.5,"x",null]}', `[${'1.10,'.repeat(60_000)}1]`])('reads %.30s as JSON.parse does', (text) => {
   expect(parseJson(text)).toEqual(JSON.parse(text));
+});
+
+it.each([
+  ['', true],
+  [' ', true],
+  ['{ "a": 1 }', true],
+  ['null', true],
+  ['{ a: 1 }', false],
+  ['{', false],
+])('%j may be sent: %s', (text, isJson) => {
+  expect(jsonProblem(text) === null).toBe(isJson);
 });

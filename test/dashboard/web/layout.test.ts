@@ -1,7 +1,6 @@
 import * as dagre from '@dagrejs/dagre';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { edgeLabel, edgeState } from '../../../src/dashboard/web/graph/graph.ts';
 import {
   ARROWS,
   chooseLayout,
@@ -11,7 +10,6 @@ import {
   neighbour,
   pathData,
 } from '../../../src/dashboard/web/graph/layout.ts';
-import { stepKeys } from '../../../src/dashboard/web/graph/step-paths.ts';
 import type { Edge, Graph, StepDefinition } from '../../../src/model/manifest.ts';
 
 const runsAfter = (...keys: string[]): Record<string, Edge> =>
@@ -152,43 +150,6 @@ describe('the direction of a picture', () => {
   });
 });
 
-describe('the label of an edge', () => {
-  it('is short enough for the picture, however long the condition is', () => {
-    fc.assert(
-      fc.property(fc.string({ maxLength: 300, unit: 'grapheme' }), (condition) => {
-        const label = edgeLabel({ statuses: ['Succeeded'], when: condition }, 'pay') ?? '';
-        expect([...label].length).toBeLessThanOrEqual(34);
-        expect(label).not.toMatch(/\p{Surrogate}/u);
-      }),
-    );
-  });
-});
-
-describe('an edge', () => {
-  it.each([
-    [{ statuses: ['Succeeded'] }, null],
-    [{ statuses: ['Succeeded', 'Failed'] }, 'Succeeded or Failed'],
-    [{ statuses: ['Succeeded'], when: 'steps.pay.output.ok == true' }, 'when output.ok == true'],
-    [
-      { statuses: ['Failed'], when: `size(steps.other.output.${'x'.repeat(40)}) > 1` },
-      'Failed, when size(steps.other.out…',
-    ],
-  ] as [Edge, string | null][])('%j is labelled %j', (edge, text) => {
-    expect(edgeLabel(edge, 'pay')).toBe(text);
-  });
-
-  it.each([
-    [undefined, undefined, 'ahead'],
-    ['Running', 'Pending', 'ahead'],
-    ['Succeeded', 'Running', 'taken'],
-    ['Succeeded', 'Skipped', 'skipped'],
-    ['Failed', 'Skipped', 'skipped'],
-    ['Failed', undefined, 'skipped'],
-  ] as const)('from a step that is %s to one that is %s is %s', (from, to, state) => {
-    expect(edgeState({ statuses: ['Succeeded'] }, from, to)).toBe(state);
-  });
-});
-
 describe('moving with the arrow keys', () => {
   const box = (x: number, y: number) => ({ x, y, width: 10, height: 10 });
   const all = [box(0, 0), box(100, 0), box(100, 60), box(200, 0)];
@@ -240,17 +201,5 @@ describe('the line of an edge', () => {
       { x: 20, y: 0 },
     ]);
     expect(line).toBe('M0,0Q10,5 15,2.5L20,0');
-  });
-});
-
-describe('the key of a step in a run', () => {
-  it.each([
-    ['price', 'price', '', null],
-    ['lines.2.price', 'lines.price', 'lines.2.', { loopKey: 'lines', index: 2 }],
-    ['a.0.1.22.3', 'a.1.3', 'a.0.1.22.', { loopKey: 'a.0.1', index: 22 }],
-  ])('%s is the step %s', (key, path, scope, iteration) => {
-    expect(stepKeys.pathOf(key)).toBe(path);
-    expect(stepKeys.scopeOf(key)).toBe(scope);
-    expect(stepKeys.iterationOf(key)).toEqual(iteration);
   });
 });

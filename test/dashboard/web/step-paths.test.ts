@@ -1,64 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { graphStepAt } from '../../../src/dashboard/web/graph/graph.ts';
 import { stepKeys } from '../../../src/dashboard/web/graph/step-paths.ts';
-import { jsonProblem } from '../../../src/dashboard/web/json.ts';
-import { suggestBody } from '../../../src/dashboard/web/runs/signal-body.ts';
 
-const when = (condition: string) => ({ statuses: ['Succeeded'], when: condition });
-
-describe('the body that is suggested for a signal', () => {
-  it('has the members that conditions read, with the values that they compare', () => {
-    const graph = {
-      decision: { type: 'WaitForSignal', runAfter: {} },
-      grant: { type: 'NoOp', runAfter: { decision: when('steps.decision.output.approved == true') } },
-      refuse: { type: 'NoOp', runAfter: { decision: when('steps.decision.output.approved != true') } },
-      large: {
-        type: 'ForEach',
-        runAfter: {},
-        steps: {
-          each: { type: 'NoOp', runAfter: { x: when('steps.decision.output.amount > 3 && steps.other.output.no') } },
-        },
-      },
-    };
-    expect(suggestBody(graph, 'decision')).toEqual({ approved: true, amount: null });
-    expect(suggestBody(graph, 'grant')).toEqual({});
-  });
-
+describe('the key of a step in a run', () => {
   it.each([
-    ['steps.wait.output.ok == true', { ok: true }],
-    ['steps.wait.output.amount == -1.5', { amount: -1.5 }],
-    ['steps.wait.output.limit >= 1e3', { limit: null }],
-    ['steps.wait.output.limit == 1e3', { limit: 1000 }],
-    ['steps.wait.output.name != "Ann"', { name: 'Ann' }],
-    [`steps.wait.output.name == 'Ann "the" boss'`, { name: 'Ann "the" boss' }],
-    ['steps["wait"].output.ok == false', { ok: false }],
-    [`steps['wait'].output.ok == false`, { ok: false }],
-    ['steps.wait.output.deep.er == 1', { deep: null }],
-    ['steps.wait.output.constructor == 1', { constructor: 1 }],
-    ['size(steps.wait.output) > 2', {}],
-    ['steps.waiting.output.ok == true', {}],
-    ['presteps.wait.output.ok == true', {}],
-    ['', {}],
-  ])('reads %s as %j', (condition, body) => {
-    const graph = { next: { type: 'NoOp', runAfter: { wait: when(condition) } } };
-    expect(suggestBody(graph, 'wait')).toEqual(body);
-  });
-
-  it('of a step whose key is no name in a condition is found by its index', () => {
-    const graph = { next: { type: 'NoOp', runAfter: { 'go-1': when('steps["go-1"].output.ok == true') } } };
-    expect(suggestBody(graph, 'go-1')).toEqual({ ok: true });
-  });
-
-  it.each([
-    ['', true],
-    [' ', true],
-    ['{ "a": 1 }', true],
-    ['null', true],
-    ['{ a: 1 }', false],
-    ['{', false],
-  ])('%j may be sent: %s', (text, isJson) => {
-    expect(jsonProblem(text) === null).toBe(isJson);
+    ['price', 'price', '', null],
+    ['lines.2.price', 'lines.price', 'lines.2.', { loopKey: 'lines', index: 2 }],
+    ['a.0.1.22.3', 'a.1.3', 'a.0.1.22.', { loopKey: 'a.0.1', index: 22 }],
+  ])('%s is the step %s', (key, path, scope, iteration) => {
+    expect(stepKeys.pathOf(key)).toBe(path);
+    expect(stepKeys.scopeOf(key)).toBe(scope);
+    expect(stepKeys.iterationOf(key)).toEqual(iteration);
   });
 });
 
@@ -75,7 +27,7 @@ describe('keys of steps in loops', () => {
     ['a.0.b.3.c', 'a.0.b'],
     ['lines.price', 'lines'],
     ['ship', null],
-  ])('%s stands in the loop %j', (key, loop) => {
+  ])('%s is in the loop %j', (key, loop) => {
     expect(stepKeys.loopAround(key)).toBe(loop);
   });
 
@@ -100,15 +52,5 @@ describe('keys of steps in loops', () => {
           expect(stepKeys.iterationOf(stepKeys.inIteration(scope + own, other))).toEqual({ loopKey, index: other });
       }),
     );
-  });
-
-  it('lead to the step of the graph', () => {
-    const price = { type: 'NoOp', runAfter: {} };
-    const graph = { lines: { type: 'ForEach', runAfter: {}, steps: { price } } };
-    expect(graphStepAt(graph, 'lines.price')).toBe(price);
-    expect(graphStepAt(graph, 'lines.none')).toBeUndefined();
-    expect(graphStepAt(graph, 'toString')).toBeUndefined();
-    expect(graphStepAt(graph, 'lines.price.deeper')).toBeUndefined();
-    expect(graphStepAt(graph, '')).toBeUndefined();
   });
 });
