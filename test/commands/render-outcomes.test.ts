@@ -93,7 +93,7 @@ describe('the exit code', () => {
 const EXPECTED = [
   `Orders (${FLOW_ID}), version 1 -> 2, revision 2: BREAKING, refused\n====`,
   '  Refused: The change breaks what is stored. Follow the recipe of each finding, or allow it.\n  2 runs are in flight.\n\n  BREAKING\n  - steps.approve (step-removed)\n',
-  '    The step `approve` is gone, and kept runs have records of it.\n    {"type":"NoOp","inputs":{},"runAfter":',
+  '    The step `approve` was removed, and kept runs have records of it.\n    {"type":"NoOp","inputs":{},"runAfter":',
   ' -> (none)\n    Consequence: The manifest would no longer explain',
   '    In flight:   1 run waits in `approve`, 1 has not reached it (1 is in `fetch`)\n    Advice:      Keep the step',
   '    Recipe:      Keep `approve`, and have it do nothing\n      1. Put `approve` back',

@@ -80,7 +80,7 @@ describe('a manifest of the folder that is older than what was deployed over the
     expect(await deployed()).toEqual({ revision: 2, version: '2' });
   });
 
-  it('is not deployed where its keys stand in another order, its secret changed or its file was renamed', async () => {
+  it('is not deployed if only the order of its keys, its secret or the name of its file changed', async () => {
     const { name, ...nameless } = manifest('1', {
       inputs: { webhookHmacKey: 'first', webhookSignatureScheme: 'GitHub' },
     });
@@ -119,7 +119,7 @@ describe('a manifest of the folder that is older than what was deployed over the
 });
 
 describe('a manifest of the folder', () => {
-  it('that equals no earlier revision is deployed over what came by the API', async () => {
+  it('replaces what was deployed over the API if it equals no earlier revision', async () => {
     await write(manifest('1'));
     await start();
     await put(manifest('2'));
@@ -128,7 +128,7 @@ describe('a manifest of the folder', () => {
     expect(await deployed()).toEqual({ revision: 3, version: '3' });
   });
 
-  it('that goes back to an earlier manifest of the folder is deployed', async () => {
+  it('is deployed if it goes back to an earlier manifest of the folder', async () => {
     for (const version of ['1', '2', '1']) {
       await write(manifest(version));
       await start();
@@ -145,7 +145,7 @@ describe('manifests that are deployed together', () => {
     return status === 200 ? (await ask('GET', `/runs/${answer.runId}`)).answer.flowId : status;
   };
 
-  it('move a slug from one flow to the other, and change places', async () => {
+  it('may move a slug from one flow to the other, and swap slugs', async () => {
     await start();
     const actions = async (...manifests: object[]) => {
       const { status, answer } = await ask('PUT', '/flows', manifests);
@@ -159,7 +159,7 @@ describe('manifests that are deployed together', () => {
     expect(await Promise.all(['a', 'c'].map(deliveredTo))).toEqual([FLOW_ID, OTHER_ID]);
   });
 
-  it('leave both as they are where the flow that has the slug is refused', async () => {
+  it('leave both flows as they are if the one that has the slug is refused', async () => {
     await start();
     await ask('PUT', '/flows', [first('a'), other('b')]);
     const { runId } = (await ask('POST', `/flows/${FLOW_ID}/trigger`)).answer;

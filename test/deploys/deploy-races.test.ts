@@ -89,8 +89,8 @@ const deploy = async (next: object) => {
 };
 const runs = async () => (await ask('GET', `/runs?flowId=${FLOW_ID}`)).answer;
 
-describe('a deploy while a verifier thinks', () => {
-  it('is followed by a run of the new revision, and by no other question where the gates stay', async () => {
+describe('a deploy while a verifier works', () => {
+  it('leads to a run of the new revision, without a second verification if the gates are the same', async () => {
     await start();
     const delivery = deliver();
     const question = await verifierAsked(1);
@@ -101,7 +101,7 @@ describe('a deploy while a verifier thinks', () => {
     expect(asked).toHaveLength(1);
   });
 
-  it('that removes the trigger leaves nothing to accept the delivery', async () => {
+  it('refuses the delivery if it removes the trigger', async () => {
     await start();
     const delivery = deliver();
     const question = await verifierAsked(1);
@@ -111,7 +111,7 @@ describe('a deploy while a verifier thinks', () => {
     expect(await runs()).toEqual([]);
   });
 
-  it('that changes the gates has the delivery judged by the new ones', async () => {
+  it('has the delivery judged by the new gates if it changes them', async () => {
     await start();
     const delivery = deliver();
     const question = await verifierAsked(1);
@@ -132,7 +132,7 @@ describe('a deploy while a verifier thinks', () => {
     expect(await runs()).toMatchObject([{ revision: 2 }]);
   });
 
-  it('again and again ends in a 503, for the sender to try later', async () => {
+  it('leads to a 503 if deploys follow each other, so that the sender tries later', async () => {
     await start();
     const delivery = deliver();
     for (let times = 1; times <= 5; times += 1) {
@@ -146,7 +146,7 @@ describe('a deploy while a verifier thinks', () => {
     expect(record).toMatchObject({ reason: 'store_unavailable', statusCode: 503, bodyBytes: 11 });
   });
 
-  it('has a key that is rotated without another revision asked for again', async () => {
+  it('verifies again with a key that was rotated without a new revision', async () => {
     await start(manifest({ inputs: { webhookHmacKey: 'first key' } }));
     const delivery = deliver();
     const question = await verifierAsked(1);
@@ -157,7 +157,7 @@ describe('a deploy while a verifier thinks', () => {
     expect(await runs()).toEqual([]);
   });
 
-  it('that moves the slug sends the delivery to the gates of the flow that has it now', async () => {
+  it('sends the delivery to the gates of the new flow if it moves the slug', async () => {
     const other = '11111111-6c1d-4f0e-9a51-3f0f8d1c2a10';
     await start();
     const delivery = deliver();
@@ -187,7 +187,7 @@ describe('a deploy while a verifier thinks', () => {
   });
 });
 
-describe('a flow that is disabled or drained while a verifier thinks', () => {
+describe('a flow that is disabled or drained while a verifier works', () => {
   it.each([
     ['POST', `/flows/${FLOW_ID}/disable`],
     ['POST', `/flows/${FLOW_ID}/drain`],

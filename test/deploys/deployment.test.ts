@@ -86,7 +86,7 @@ describe('a start whose folder holds a change that is refused', () => {
     expect((await deliver(app, { key: 'another key' })).status).toBe(401);
   });
 
-  it('refuses what it cannot verify where the key is kept nowhere', async () => {
+  it('refuses deliveries that it cannot verify if the key was not stored', async () => {
     await startWithRunInFlight();
     await write(changed({ first: { type: 'NoOp' } }, { webhookHmacKey: undefined, webhookSecret: GITHUB_SECRET }));
     const app = await start();
@@ -111,7 +111,7 @@ describe('a start whose folder holds a change that is refused', () => {
     expect((await ask(app, 'GET', `/flows/api/flows/${id}`)).status).toBe(200);
   });
 
-  it('is the next revision once no run is in flight', async () => {
+  it('deploys the change once no run is in flight', async () => {
     const runId = await startWithRunInFlight();
     await write(changed({ first: { type: 'NoOp' } }));
     const app = await start();
@@ -138,7 +138,7 @@ describe('a flow whose manifest is gone', () => {
     expect((await deliver(again)).status).toBe(403);
   });
 
-  it('is not taken over by the same flow under another id, unless that is allowed', async () => {
+  it('is not replaced by the same flow under a new id unless that is allowed', async () => {
     await write(githubManifest({ steps: quick }));
     await start();
     await write(renamed());
@@ -186,7 +186,7 @@ describe('a reload', () => {
     expect((await deliver(app)).status).toBe(200);
   });
 
-  it('puts a key that was rotated in force without another revision', async () => {
+  it('applies a rotated key without a new revision', async () => {
     await write(githubManifest({ steps: quick }));
     const app = await start();
     await write(githubManifest({ steps: quick, inputs: { webhookHmacKey: 'the next key' } }));
@@ -196,7 +196,7 @@ describe('a reload', () => {
     expect((await deliver(app, { key: 'the next key' })).status).toBe(200);
   });
 
-  it('refills no rate limit', async () => {
+  it('does not refill rate limits', async () => {
     const limited = { webhookRateLimitPermitsPerSecond: 0.001, webhookRateLimitBurstSize: 1 };
     await write(githubManifest({ steps: quick, inputs: limited }));
     const app = await start();
@@ -239,7 +239,7 @@ describe('a reload', () => {
     );
   });
 
-  it('changes when a cron trigger fires at once', async () => {
+  it('applies a new cron expression at once', async () => {
     const cron = (cronExpression: string) => ({
       ...githubManifest({ steps: quick }),
       triggers: { nightly: { type: 'cron', inputs: { cronExpression } } },
@@ -254,7 +254,7 @@ describe('a reload', () => {
 });
 
 describe('a flow that was deployed by a request', () => {
-  it('outlasts a restart, and is compared with a manifest of the folder as any', async () => {
+  it('survives a restart, and is compared with a manifest of the folder like any other', async () => {
     await write({ id: randomUUID(), version: '1', steps: quick });
     const app = await start();
     const manifest = githubManifest({ steps: quick, inputs: { webhookHmacKey: 'env:SECRET_KEY' } });

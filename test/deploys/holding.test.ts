@@ -95,7 +95,7 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
     expect((await deliver(app, 'n-2')).answer).not.toHaveProperty('held');
   });
 
-  it('the gates judge as ever, and a nonce counts', async () => {
+  it('gates judge as usual, and nonces count', async () => {
     const app = await start();
     await act(app, how);
     expect((await deliver(app, 'n-1', { key: 'wrong' })).status).toBe(401);
@@ -115,7 +115,7 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
     });
   });
 
-  it('held deliveries outlast a restart, in their order', async () => {
+  it('held deliveries survive a restart, in their order', async () => {
     const app = await start();
     await act(app, how);
     const ids: string[] = [];
@@ -149,7 +149,7 @@ describe('held deliveries', () => {
     expect(steps.map(({ stepKey }: { stepKey: string }) => stepKey)).toEqual(['other']);
   });
 
-  it('are all started once, with what comes while they are released behind them', async () => {
+  it('each start one run, before deliveries that arrive during the release', async () => {
     const app = await start();
     await act(app, 'drain');
     const taken: string[] = [];
@@ -175,13 +175,13 @@ describe('held deliveries', () => {
   it.each([
     [{ webhookHoldDeliveries: true }, { holdDeliveries: false }, 200],
     [{ webhookHoldDeliveries: false }, { holdDeliveries: true }, 403],
-  ])('are for a trigger to say: %j under %j', async (inputs, settings, status) => {
+  ])('depend on the trigger: %j under %j', async (inputs, settings, status) => {
     const app = await start(settings, inputs);
     await act(app, 'drain');
     expect((await deliver(app, 'n-1')).status).toBe(status);
   });
 
-  it('are told of by a dry run as what would be taken', async () => {
+  it('are reported by a dry run as accepted', async () => {
     const app = await start();
     await act(app, 'drain');
     const body = '{}';
@@ -204,7 +204,7 @@ describe('the bounds of what is held', () => {
     ['rows', { heldDeliveryRows: 2 }],
     // Each takes 1024 bytes beside its headers and body.
     ['bytes', { heldDeliveryBytes: 3000 }],
-  ])('turn away what is beyond so many %s, and take it again once there is room', async (_name, bounds) => {
+  ])('refuse more than so many %s, and accept again once there is room', async (_name, bounds) => {
     const app = await start(bounds);
     await act(app, 'drain');
     const statuses = [];

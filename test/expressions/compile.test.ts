@@ -169,11 +169,11 @@ describe('what fails when it is evaluated', () => {
     'steps.toString.output',
     '{"a": 1}.constructor',
     'trigger.body.items.length',
-  ])('%s: there is no way to a prototype', (source) => {
+  ])('%s does not reach a prototype', (source) => {
     expect(() => compileExpression(source).evaluate(context)).toThrow(ExpressionError);
   });
 
-  it('answers a pattern that would backtrack without end elsewhere', () => {
+  it('matches a pattern quickly that would backtrack exponentially in other engines', () => {
     const hostile = { ...context, trigger: { ...context.trigger, body: `${'a'.repeat(60)}!` } };
     const expression = compileExpression('trigger.body.matches("^(a+)+$")');
     expect(expression.evaluate(hostile)).toBe(false);
@@ -184,7 +184,7 @@ describe('what fails when it is evaluated', () => {
     expect(() => compileExpression('trigger.body.name.matches("(?=A)")')).toThrow('the syntax is RE2');
   });
 
-  it('gives no result that is nested beyond the call stack', () => {
+  it('fails if the result is nested beyond the call stack', () => {
     const body: Json = JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`);
     const deep = { ...context, trigger: { ...context.trigger, body } };
     expect(() => compileExpression('trigger.body').evaluate(deep)).toThrow('nested deeper than 256 levels');
@@ -250,7 +250,7 @@ describe('numbers that a double would change', () => {
     expect(() => compileExpression(source).evaluate(exact)).toThrow(reason);
   });
 
-  it('stand in a text, and in a condition’s trace, as they were sent', () => {
+  it('keep their spelling in a text and in a condition’s trace', () => {
     const when = compileExpression('trigger.body.price > 1');
     expect(compileTemplate(`id \${trigger.body.id}, \${[trigger.body.price]}`).render(exact)).toBe(
       `id ${MIDDLE}, [1.10]`,

@@ -20,7 +20,7 @@ describe('rendering', () => {
     ['the rest is JSON in text', 'got ${trigger.body.mixed}', 'got [1,"a",null]'],
     ['two placeholders make a string', '${trigger.body.n}${trigger.body.n}', '33'],
     ['an escaped placeholder stays text', 'cost $${x}', 'cost ${x}'],
-    ['an escape beside a placeholder', '$${a} ${trigger.body.n}', '${a} 3'],
+    ['an escape next to a placeholder', '$${a} ${trigger.body.n}', '${a} 3'],
     ['a dollar alone is a dollar', 'US$ 5 {a} $', 'US$ 5 {a} $'],
     ['a dollar sign before a placeholder', '${"$"}${trigger.body.amount / 100}', '$19.99'],
     ['a brace inside a string', '${"}" + "{"}', '}{'],

@@ -37,7 +37,7 @@ describe('parseBody', () => {
   });
 
   it.each([undefined, 'text/plain', FORM, 'image/png'])(
-    'keeps bytes that are no text as base64 under %o',
+    'keeps bytes that are not text as base64 under %o',
     (contentType) => {
       expect(parseBody(BYTES, contentType)).toEqual({ value: BASE64 });
     },
@@ -52,7 +52,7 @@ describe('parseBody', () => {
     expect(parseBody(Buffer.from(body), contentType)).toEqual({ error: expect.stringContaining('says JSON') });
   });
 
-  it('refuses bytes that are no UTF-8 where the content type says JSON', () => {
+  it('refuses bytes that are not UTF-8 if the content type says JSON', () => {
     expect(parseBody(BYTES, 'application/json')).toEqual({ error: expect.stringContaining('not UTF-8') });
   });
 
@@ -103,12 +103,12 @@ describe('parseBody', () => {
     }
   });
 
-  it('counts no bracket of a string as nesting', () => {
+  it('does not count brackets in strings as nesting', () => {
     const body = JSON.stringify({ 'a["{\\"': '[{"\\'.repeat(300) });
     expect(parseBody(Buffer.from(body), 'application/json')).toEqual({ value: JSON.parse(body) });
   });
 
-  it('throws for no body and no content type whatever', () => {
+  it('never throws, for any body and any content type', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), fc.option(fc.string(), { nil: undefined }), (body, contentType) => {
         expect(() => parseBody(body, contentType)).not.toThrow();

@@ -195,7 +195,7 @@ function check(edits: readonly Plant[]) {
 }
 
 describe('a manifest with mistakes', () => {
-  it('has none to begin with', () => {
+  it('starts from a manifest without mistakes', () => {
     expect(check([]).errors).toEqual([]);
   });
 
@@ -207,7 +207,7 @@ describe('a manifest with mistakes', () => {
     expect(check(PLANTS).errors).toEqual(PLANTS.map(([path]) => path).sort());
   });
 
-  it('is refused at exactly those places, whichever they are', () => {
+  it('is refused at exactly the places of its mistakes', () => {
     fc.assert(
       fc.property(fc.subarray([...PLANTS], { minLength: 2 }), (plants) => {
         const { errors, warnings } = check(plants);
@@ -218,7 +218,7 @@ describe('a manifest with mistakes', () => {
     );
   });
 
-  it('is refused for fields that do not fit together although another one holds a placeholder', () => {
+  it('is refused for fields that do not fit together although a third holds a placeholder', () => {
     const manifest = good();
     manifest.steps.b.inputs = { url: '${trigger.body.url}', forwardBody: true };
     const { issues } = parseManifest(JSON.stringify(manifest), 'flow.json', rules);

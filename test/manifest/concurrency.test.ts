@@ -18,7 +18,7 @@ const loop = (child: object, change: object = {}) => ({
 });
 
 describe('a concurrency in a manifest', () => {
-  it.each([1, 2, 10_000])('of %i is read, of the flow, of a step and of a child of a loop', (concurrency) => {
+  it.each([1, 2, 10_000])('may be %i, on the flow, a step and a child of a loop', (concurrency) => {
     expect(parse({ concurrency })).toMatchObject({ issues: [], manifest: { concurrency } });
     const step = parse({ steps: { a: { ...noOp, concurrency } } });
     expect(step).toMatchObject({ issues: [], manifest: { steps: { a: { concurrency } } } });
@@ -26,7 +26,7 @@ describe('a concurrency in a manifest', () => {
     expect(child).toMatchObject({ issues: [], manifest: { steps: { each: { steps: { a: { concurrency } } } } } });
   });
 
-  it('is not there unless it is given', () => {
+  it('has no default', () => {
     expect(parse({}).manifest).not.toHaveProperty('concurrency');
     expect(parse({}).manifest?.steps.a).not.toHaveProperty('concurrency');
   });
@@ -58,7 +58,7 @@ describe('a concurrency in a manifest', () => {
     ]);
   });
 
-  it('under a name that it does not have is refused with the right one', () => {
+  it('is refused under a wrong name, with the right one', () => {
     expect(parse({ concurency: 2 }).issues).toEqual([expect.stringContaining('did you mean "concurrency"?')]);
     expect(parse({ steps: { a: { ...noOp, concurency: 2 } } }).issues).toEqual([
       expect.stringContaining('did you mean "concurrency"?'),

@@ -33,7 +33,7 @@ function hook(slug: string) {
 }
 
 describe('a folder', () => {
-  it('gives its manifests by name, and what each of them lacks', async () => {
+  it('yields its manifests by name, with the issues of each', async () => {
     const { names, lines, flows } = await load({
       'b.json': goodManifest(),
       'a.json': { id: OTHER_ID, version: '1' },
@@ -48,7 +48,7 @@ describe('a folder', () => {
     ]);
   });
 
-  it('skips what is no manifest: schemas, other files and folders', async () => {
+  it('skips schemas, folders and files that are not manifests', async () => {
     await mkdir(join(folder, 'folder.json'));
     await mkdir(join(folder, 'deeper'));
     await writeFile(join(folder, 'deeper', 'flow.json'), '{');
@@ -56,7 +56,7 @@ describe('a folder', () => {
     expect({ names, lines }).toEqual({ names: [], lines: [] });
   });
 
-  it('with a pipe, a device or a socket in it is read, and says what it skips', async () => {
+  it('is read although it holds a pipe, a device or a socket, with a warning for each', async () => {
     execFileSync('mkfifo', [join(folder, 'pipe.json')]);
     await symlink('/dev/zero', join(folder, 'device.json'));
     await mkdir(join(folder, 'folder'));
@@ -74,20 +74,20 @@ describe('a folder', () => {
     ]);
   });
 
-  it('with a file that is far too large for a manifest is not read into memory', async () => {
+  it('does not read a file into memory that is far too large for a manifest', async () => {
     await writeFile(join(folder, 'large.json'), '');
     await truncate(join(folder, 'large.json'), 2 ** 40);
     const { lines } = await load({});
     expect(lines).toEqual(['error large.json: has more than 16777216 bytes']);
   });
 
-  it('that is not there is an error', async () => {
+  it('is reported as an error if it does not exist', async () => {
     const { flows, issues } = await loadManifests(join(folder, 'nope'), rules);
     expect(flows).toEqual([]);
     expect(issues.map(formatIssue)).toEqual([`error ${join(folder, 'nope')}: cannot be read: ENOENT`]);
   });
 
-  it('that is a file is an error', async () => {
+  it('is reported as an error if it is a file', async () => {
     await writeFile(join(folder, 'file'), '');
     const { issues } = await loadManifests(join(folder, 'file'), rules);
     expect(issues.map(formatIssue)).toEqual([`error ${join(folder, 'file')}: cannot be read: ENOTDIR`]);
@@ -95,7 +95,7 @@ describe('a folder', () => {
 });
 
 describe('two manifests', () => {
-  it('may not have one id, whatever its case, even where one has other errors', async () => {
+  it('may not share an id in any case, even if one has other errors', async () => {
     const { names, lines } = await load({
       'a.json': { Id: FLOW_ID.toUpperCase(), version: '1' },
       'b.json': { id: FLOW_ID, version: '1', steps: { a: {} } },
@@ -109,7 +109,7 @@ describe('two manifests', () => {
     ]);
   });
 
-  it('may not have one slug, whatever its case', async () => {
+  it('may not share a slug in any case', async () => {
     const { names, lines } = await load({
       'a.json': { id: FLOW_ID, version: '1', triggers: { one: hook('Orders'), 'o t': hook('other') } },
       'b.json': { id: OTHER_ID, version: '1', Triggers: { two: hook('orders') } },
@@ -121,7 +121,7 @@ describe('two manifests', () => {
     ]);
   });
 
-  it('nor may two triggers of one manifest', async () => {
+  it('may not repeat a slug between their own triggers either', async () => {
     const { names, lines } = await load({
       'a.json': { id: FLOW_ID, version: '1', triggers: { one: hook('orders'), two: hook('ORDERS') } },
     });

@@ -36,7 +36,7 @@ describe('a loop in a manifest', () => {
     });
   });
 
-  it('is warned of a child whose key hides a step outside', () => {
+  it('yields a warning about a child whose key hides a step outside', () => {
     const { flow, issues } = parse(each({ steps: { before: { type: 'NoOp' }, other: { type: 'NoOp' } } }));
     expect(flow).toBeDefined();
     expect(issues).toEqual([
@@ -46,7 +46,7 @@ describe('a loop in a manifest', () => {
 
   it.each([
     ['no items', { forEach: undefined }, 'steps.each.forEach: is missing'],
-    ['items that are no array', { forEach: 3 }, 'steps.each.forEach: is neither an array nor an expression'],
+    ['items that are not an array', { forEach: 3 }, 'steps.each.forEach: is neither an array nor an expression'],
     ['items that do not parse', { forEach: '${trigger.}' }, 'steps.each.forEach: expression'],
     ['no children', { steps: {} }, 'steps.each.steps: is missing or empty'],
     ['a retry', { retry: { maxAttempts: 2 } }, 'steps.each.retry: is not accepted on a loop'],

@@ -18,7 +18,7 @@ describe('a masked URL', () => {
     expect(isMasked(url)).toBe(false);
   });
 
-  it('is no other text with stars', () => {
+  it('is not confused with other text that has stars', () => {
     expect(['****', 'a ***', 'https://a.example/***', 'https://a.example/?a=****'].filter(isMasked)).toEqual([]);
   });
 });

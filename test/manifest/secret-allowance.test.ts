@@ -87,7 +87,7 @@ describe('a manifest that came in over the API', () => {
     expect(outcome(reference, entries, used)).toBe(expected);
   });
 
-  it('is told in the same words of what exists and of what does not', () => {
+  it('gets the same refusal for what exists and what does not', () => {
     const errorOf = (reference: string) => {
       const read = reader()(reference);
       return 'error' in read ? read.error.replaceAll(reference, '…') : 'a value';
@@ -109,7 +109,7 @@ describe('a manifest that came in over the API', () => {
     expect(allowance.readSecret('env:SECRET_A')).toEqual({ value: 'a' });
   });
 
-  it('reaches no variable outside the list, whatever it is called', () => {
+  it('never reads a variable outside the list', () => {
     const readSecret = () => ({ value: 'read' });
     const { readSecret: read } = secretAllowance({ entries: ['PAY_*'], readSecret, baseFolder: folder });
     fc.assert(
@@ -119,7 +119,7 @@ describe('a manifest that came in over the API', () => {
     );
   });
 
-  it('reaches no file outside the folder, whatever the way', () => {
+  it('never reads a file outside the folder by any path', () => {
     const part = fc.constantFrom(
       '..',
       '.',
@@ -157,7 +157,7 @@ describe('an entry of the list', () => {
     expect(allowsEverything(entries)).toBe(true);
   });
 
-  it.each([[['SECRET_*']], [['file:/run/secrets']], [[]]])('%j does not', (entries) => {
+  it.each([[['SECRET_*']], [['file:/run/secrets']], [[]]])('%j does not allow everything', (entries) => {
     expect(allowsEverything(entries)).toBe(false);
   });
 });

@@ -60,7 +60,7 @@ describe('resolving the secrets of a step', () => {
     expect(resolve({ headers: '${trigger.body}' }, rendered)).toEqual({ inputs: rendered, secrets: [] });
   });
 
-  it('names of a URL that is written out the credentials alone: its path is in the manifest for everybody to see', () => {
+  it('names only the credentials of a URL that is written out: its path is public in the manifest', () => {
     const url = 'https://a.example/orders/123456789?page=2&api_key=p%26w';
     expect(resolve({ url })).toEqual({ inputs: { url }, secrets: ['p&w'] });
   });

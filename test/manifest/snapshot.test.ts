@@ -47,7 +47,7 @@ describe('the snapshot', () => {
     expect(load(reversed(goodManifest())).hash).toBe(load(goodManifest()).hash);
   });
 
-  it('is another one when anything in it changes', () => {
+  it('changes when anything in it changes', () => {
     const edits: ((manifest: ReturnType<typeof goodManifest>) => unknown)[] = [
       () => {},
       (m) => Object.assign(m, { name: 'Other' }),
@@ -71,7 +71,7 @@ describe('the snapshot', () => {
     expect(hash).toBe(createHash('sha256').update(JSON.stringify(snapshot)).digest('hex'));
   });
 
-  it('survives JSON and says all but literal secrets', () => {
+  it('survives JSON and holds everything but literal secrets', () => {
     const { manifest, snapshot } = load(goodManifest());
     expect(snapshot).toEqual(JSON.parse(JSON.stringify(manifest)));
   });

@@ -148,7 +148,7 @@ describe('refuses', () => {
       'did you mean "method"?',
     ],
     [
-      'a missing input beside a placeholder',
+      'a missing input next to a placeholder',
       'third',
       { inputs: { body: '${trigger.body}' } },
       'steps.third.inputs.url: is missing',

@@ -37,7 +37,7 @@ describe('a stored revision', () => {
     expect(restored.problems).toEqual([]);
   });
 
-  it('has no key where a reference leads nowhere any more, and says so', () => {
+  it('has no key if its reference cannot be read any more, and says so', () => {
     const { snapshot } = load({ webhookHmacKey: 'env:KEY' });
     const gone: Partial<ManifestRules> = { readSecret: () => ({ error: 'is not set' }) };
     const restored = storedFlow(
@@ -68,7 +68,7 @@ describe('a stored revision', () => {
     expect(keysOf(restore(stored))).toEqual(NO_KEYS);
   });
 
-  it('never has the mask as a key', () => {
+  it('never uses the mask as a key', () => {
     const restored = restore(load({ webhookHmacKey: 'present' }));
     expect(JSON.stringify(restored.flow.webhooks)).not.toContain('***');
   });
@@ -91,7 +91,7 @@ describe('a stored revision', () => {
     },
   );
 
-  it('of an early release, which holds its public URL whole, works on, and is shown with the URL masked', () => {
+  it('still works if an early release stored its whole public URL, and is shown with the URL masked', () => {
     const stored = withUrl('https://a.example/in');
     const url = 'https://u:hunter2@a.example/in?token=hunter3';
     const snapshot = JSON.parse(JSON.stringify(stored.snapshot).replace('https://a.example/in', url));
@@ -126,7 +126,7 @@ describe('a stored revision', () => {
     expect(steps.moved?.inputs).toEqual({ url: 'https://old.example', headers: { authorization: '***' } });
   });
 
-  it('does not serve a trigger that no gate can be made of', () => {
+  it('does not serve a trigger whose gates cannot be built', () => {
     const checks: ManifestRules['checks'] = [
       () => [{ severity: 'error', path: 'triggers.hook', message: 'names a preset that is gone' }],
     ];

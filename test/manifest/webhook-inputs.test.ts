@@ -193,7 +193,7 @@ describe('reads', () => {
     expect(flow?.webhooks[0]?.keys).toEqual({ current: undefined, previous: undefined });
   });
 
-  it('no verify token that a reference does not lead to', () => {
+  it('a verify token as missing if its reference cannot be read', () => {
     const [issue] = issuesWith({ webhookVerifyToken: 'env:EMPTY' });
     expect(issue).toContain('webhookVerifyToken: the environment variable EMPTY is empty');
   });

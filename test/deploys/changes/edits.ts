@@ -61,7 +61,7 @@ const whole = (name: string, after: object, expected: FindingClass, isHarmless =
 export const EDITS: readonly Edit[] = [
   edit('nothing', {}, 'safe'),
   edit('a leaf at the end', { extra: noOp('done') }, 'safe'),
-  edit('a leaf beside the path', { extra: noOp('fetch') }, 'safe'),
+  edit('a leaf outside the path', { extra: noOp('fetch') }, 'safe'),
   edit('an entry step', { extra: noOp() }, 'safe'),
   edit('a chain of leaves', { extra: noOp('fetch'), more: noOp('extra') }, 'safe'),
   edit('a leaf that handles a failure', { extra: on({ flaky: ['Failed'] }) }, 'safe'),

@@ -7,7 +7,7 @@ const past = { fetch: 'ended', approve: 'ended', pay: 'runs' } as const;
 const waiting = { fetch: 'ended', approve: 'waits' } as const;
 const ahead = { fetch: 'runs' } as const;
 
-describe('where runs in flight stand', () => {
+describe('the place of runs in flight', () => {
   it.each<[string, LiveFlow, string | undefined]>([
     ['none', QUIET, undefined],
     ['one past it', inFlight(past), '1 run is past `approve`'],
@@ -31,7 +31,7 @@ describe('where runs in flight stand', () => {
     expect(whereRunsAre(live, ['approve'])).toBe(expected);
   });
 
-  it('names every step that the change stands in front of', () => {
+  it('names every step that the change comes before', () => {
     expect(whereRunsAre(inFlight({ a: 'ended' }, { b: 'waits' }, {}), ['a', 'b'])).toBe(
       '1 run is past `a` or `b`, 1 waits in `a` or `b`, 1 has not reached it',
     );

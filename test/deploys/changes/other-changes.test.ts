@@ -20,7 +20,7 @@ it.each<[string, Json]>([
   expect(verdictsOf(mergePatch(before, patch))).toEqual([`other-changed caution ${path}`]);
 });
 
-it('takes it for one too where triggers change places', () => {
+it('takes a new order of triggers for a caution', () => {
   const turned = snapshot(flow(steps, { triggers: { two, one } }));
   expect(verdictsOf(mergePatch(turned, { triggers: { two: { priority: 1 } } }))).toEqual([
     'first-webhook-changed caution triggers',

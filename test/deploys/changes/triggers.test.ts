@@ -232,7 +232,7 @@ describe('the class of an edit of a webhook field', () => {
   it.each([
     ['an empty key', { ...signed, webhookHmacKey: '' }],
     ['an empty key that wins over a legacy one', { ...signed, webhookHmacKey: '', webhookSecret: 'env:GITHUB_KEY' }],
-    ['a previous key of somebody else', { ...signed, webhookHmacKeyPrevious: 'env:API_TOKEN' }],
+    ['a previous key that was not its own', { ...signed, webhookHmacKeyPrevious: 'env:API_TOKEN' }],
   ])('takes %s for a caution', (_, after) => {
     const before = { ...signed, webhookHmacKeyPrevious: 'env:GITHUB_KEY_OLD' };
     const classes = judge({ in: hook(before) }, { in: hook({ ...before, ...after }) }).map((each) => each.class);
