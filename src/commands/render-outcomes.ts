@@ -1,4 +1,4 @@
-import { type DeployOutcome, FINDING_CLASSES, type Finding, type FindingClass, type Recipe } from '../model/finding.ts';
+import { type DeployOutcome, FINDING_CLASSES, type Finding, type FindingClass } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
 
 const CLASSES = FINDING_CLASSES.toReversed();
@@ -96,7 +96,7 @@ function short(value: Json | undefined): string {
   return text.length <= SHORT ? text : `${text.slice(0, SHORT - 3)}...`;
 }
 
-function renderRecipe({ title, steps, patch }: Recipe): string[] {
+function renderRecipe({ title, steps, patch }: NonNullable<Finding['recipe']>): string[] {
   return [
     ...paragraph('Recipe:      ', title, '    '),
     ...steps.flatMap((step, index) => paragraph(`${index + 1}. `, step, '      ')),

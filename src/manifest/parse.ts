@@ -6,7 +6,7 @@ import { draftManifest } from './draft.ts';
 import { isWithin, type ManifestIssue, type Problem } from './issues.ts';
 import { canonicalKeys, readJson } from './json-text.ts';
 import type { Manifest } from './schema.ts';
-import { hashOf, snapshotOf } from './secrets.ts';
+import { snapshotOf } from './secrets.ts';
 import {
   checkGates,
   resolveTrigger,
@@ -109,10 +109,10 @@ function loadDraft(
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const bound = concurrency === undefined ? {} : { concurrency };
   const manifest: Manifest = { id, name, version, ...deadline, ...bound, triggers, steps };
-  const snapshot = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
+  const { snapshot, hash } = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
   const named = header.name === undefined ? ({ isNamedByFile: true } as const) : {};
   const source = rules.source ?? 'folder';
-  const flow = { file, manifest, snapshot, hash: hashOf(snapshot), source, webhooks, ...named };
+  const flow = { file, manifest, snapshot, hash, source, webhooks, ...named };
   problems.push(...opinionsOn(flow, { rules, broken: errorPaths(problems) }));
   const told = new Set<string>();
   const isNew = ({ path, message }: Problem) => {

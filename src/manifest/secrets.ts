@@ -89,15 +89,19 @@ export function resolveStepSecrets(step: {
   return { inputs, secrets };
 }
 
-/** The manifest as it may be stored and shown: references kept, literal secrets masked. */
-export function snapshotOf(manifest: Manifest, secretInputs: SecretInputs): ManifestSnapshot {
+/** The manifest as it may be stored and shown, references kept and literal secrets masked, and the hex SHA-256 of that. */
+export function snapshotOf(
+  manifest: Manifest,
+  secretInputs: SecretInputs,
+): { readonly snapshot: ManifestSnapshot; readonly hash: string } {
   const triggers = Object.entries(manifest.triggers).map(([key, trigger]) => [key, maskTrigger(trigger)]);
   const masked = {
     ...manifest,
     triggers: Object.fromEntries(triggers),
     steps: maskSteps(manifest.steps, secretInputs),
   };
-  return JSON.parse(JSON.stringify(masked));
+  const snapshot: ManifestSnapshot = JSON.parse(JSON.stringify(masked));
+  return { snapshot, hash: createHash('sha256').update(JSON.stringify(snapshot)).digest('hex') };
 }
 
 /** A stored snapshot as it may be shown: one of an early release may hold a public URL whole. */
@@ -113,11 +117,6 @@ function maskPublicUrl(trigger: Trigger): Trigger {
   const { webhookPublicUrl: url } = trigger.inputs;
   if (url === undefined || isReference(url)) return trigger;
   return { ...trigger, inputs: { ...trigger.inputs, webhookPublicUrl: maskUrl(url) } };
-}
-
-/** Hex SHA-256 of a snapshot. */
-export function hashOf(snapshot: ManifestSnapshot): string {
-  return createHash('sha256').update(JSON.stringify(snapshot)).digest('hex');
 }
 
 function maskTrigger(trigger: Trigger): Trigger {

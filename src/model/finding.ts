@@ -26,7 +26,7 @@ export interface Finding {
   readonly recipe?: Recipe | undefined;
 }
 
-export interface Recipe {
+interface Recipe {
   readonly title: string;
   /** In order, one sentence each. */
   readonly steps: readonly string[];

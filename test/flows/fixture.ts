@@ -7,7 +7,7 @@ import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts
 import { createRuntime, type Runtime, type RuntimeServices } from '../../src/flows/runtime.ts';
 import type { LoadedFlow } from '../../src/manifest/load.ts';
 import type { Manifest } from '../../src/manifest/schema.ts';
-import { hashOf, snapshotOf } from '../../src/manifest/secrets.ts';
+import { snapshotOf } from '../../src/manifest/secrets.ts';
 import type { Clock } from '../../src/model/clock.ts';
 import type { Json } from '../../src/model/json.ts';
 import type { Graph, StepDefinition } from '../../src/model/manifest.ts';
@@ -65,8 +65,8 @@ export function stepOf(type: string, change: Partial<StepDefinition> = {}): Step
 /** A manifest as the loader hands it on. */
 export function loadedFlow(manifest: Manifest, handlers: readonly StepHandler[] = []): LoadedFlow {
   const table = handlerTable(handlers);
-  const snapshot = snapshotOf(manifest, (type) => table.get(type)?.secretInputs ?? []);
-  return { file: 'orders.json', manifest, snapshot, hash: hashOf(snapshot), source: 'folder', webhooks: [] };
+  const { snapshot, hash } = snapshotOf(manifest, (type) => table.get(type)?.secretInputs ?? []);
+  return { file: 'orders.json', manifest, snapshot, hash, source: 'folder', webhooks: [] };
 }
 
 /** An empty store in memory, closed when the test ends. */

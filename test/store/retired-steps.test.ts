@@ -26,7 +26,7 @@ async function run(service: FlowService, steps: Graph): Promise<void> {
 
 async function removalOf(service: FlowService, steps: Graph): Promise<string[]> {
   const live = await service.store.readLiveFlow(FLOW_ID);
-  const snapshots = [steps, bare].map((graph) => snapshotOf(manifestOf(graph), () => []));
+  const snapshots = [steps, bare].map((graph) => snapshotOf(manifestOf(graph), () => []).snapshot);
   const [before = null, next = null] = snapshots;
   return compareRevisions({ before, after: next, live, retentionDays: 30 }).map((each) => `${each.path} ${each.class}`);
 }

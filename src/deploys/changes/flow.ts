@@ -1,4 +1,4 @@
-import type { Finding, LiveFlow, Recipe } from '../../model/finding.ts';
+import type { Finding, LiveFlow } from '../../model/finding.ts';
 import { type ChangeRule, findingAt } from './change.ts';
 import { count } from './live-runs.ts';
 
@@ -33,7 +33,7 @@ export function flowIdChanged(input: {
 }
 
 /** Takes the id back. A clean break, if one is meant, needs two manifests, so a patch cannot express it. */
-function flowIdRecipe(replaced: { id: string; name: string }, next: { id: string; name: string }): Recipe {
+function flowIdRecipe(replaced: { id: string; name: string }, next: { id: string; name: string }): Finding['recipe'] {
   return {
     title: 'Keep the id, or make a clean break',
     steps: [

@@ -2,7 +2,7 @@ import { mapStrings } from '../../expressions/json-path.ts';
 import { hasPlaceholder } from '../../expressions/template.ts';
 import { MASK } from '../../manifest/mask.ts';
 import { DAY_MS } from '../../model/clock.ts';
-import type { Recipe } from '../../model/finding.ts';
+import type { Finding } from '../../model/finding.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
 import { type Change, downstreamKeys, type GraphChange, jsonOf, ownStep } from './change.ts';
@@ -17,7 +17,7 @@ export function removedStepRecipe(
   { live, retentionDays }: Pick<Change, 'live' | 'retentionDays'>,
   graph: GraphChange,
   { oldKey, newKey }: { oldKey: string; newKey?: string },
-): Recipe {
+): NonNullable<Finding['recipe']> {
   const kept = keptSteps(graph, oldKey);
   const lastRun = live.lastRunOfStep[graph.loopKey ?? oldKey];
   const removableFrom = lastRun === undefined ? undefined : new Date(lastRun + retentionDays * DAY_MS).toISOString();
