@@ -36,7 +36,7 @@ export interface PreparedExtensions {
   useFolder(flows: readonly LoadedFlow[]): void;
 }
 
-export interface PrepareExtensionsOptions {
+interface PrepareExtensionsOptions {
   readonly settings: Settings;
   readonly extensions: Extensions;
   readonly environment: Environment;
@@ -52,12 +52,14 @@ export function prepareExtensions({
   clock,
   folder,
 }: PrepareExtensionsOptions): PreparedExtensions {
-  const { handlers, schemes, gates } = register(settings, extensions);
+  const { handlers, schemes, gates, checkingGates } = register(settings, extensions);
   const gateSettings = { ...settings, clock, schemes, sealsLearnedKeys: settings.storeKey !== undefined };
   const baseFolder = resolve(folder, settings.manifests);
   const readSecret = secretReader({ env: environment, baseFolder });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
-  const checks = [webhookChecks({ settings: gateSettings, plugins: gates, defaultMode: settings.enforcementMode })];
+  const checks = [
+    webhookChecks({ settings: gateSettings, plugins: checkingGates, defaultMode: settings.enforcementMode }),
+  ];
   const common = { strict: settings.strictManifests, handlers, checks };
   const secretInputs = (stepType: string) => handlers.get(stepType)?.secretInputs ?? [];
   return {
@@ -87,6 +89,8 @@ function register(settings: Settings, given: Extensions) {
         payloadBuilders: extensions.payloadStrategies,
       }),
       gates: gateChain(extensions.gates),
+      // A chain remembers the limits of what it prepared last: a check must not change those of what is deployed.
+      checkingGates: gateChain(extensions.gates),
     };
   } catch (error) {
     throw new SettingsError([error instanceof Error ? error.message : String(error)], { cause: error });
