@@ -1,12 +1,13 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { formatIssue } from '../manifest/issues.ts';
 import type { DeployOutcome, FindingClass } from '../model/finding.ts';
 import { checkAgainstService, putManifests, readFolder } from './check.ts';
 import { allowOption, CommandError, readCommandSettings, reporting, withService } from './context.ts';
 import { renderDeployed, renderOutcomes } from './render-outcomes.ts';
-import { type Credentials, createServiceClient } from './service-client.ts';
+import { type Credentials, createServiceClient, type ServiceClient } from './service-client.ts';
 
-export interface ServiceOptions extends Credentials {
+interface ServiceOptions extends Credentials {
   readonly to: string;
 }
 
@@ -41,14 +42,14 @@ async function deploy(folder: string | undefined, options: DeployCommandOptions)
 }
 
 /** 0 where nothing is refused, 1 where cautions alone are to blame, else 2. */
-export function deployExitCode(outcomes: readonly DeployOutcome[]): 0 | 1 | 2 {
+function deployExitCode(outcomes: readonly DeployOutcome[]): 0 | 1 | 2 {
   const refused = outcomes.filter(({ action }) => action === 'refused');
   if (refused.length === 0) return 0;
   return refused.every((outcome) => outcome.class === 'caution') ? 1 : 2;
 }
 
 /** Where any manifest is invalid nothing changes. */
-export async function deployFolder(
+async function deployFolder(
   folder: string | undefined,
   { to, allow, dryRun, ...credentials }: Omit<DeployCommandOptions, 'json'>,
 ): Promise<readonly DeployOutcome[]> {
@@ -62,4 +63,129 @@ export async function deployFolder(
   const answer = await putManifests(client, manifests, { allow, isPlan: false, isWholeFolder: true });
   if ('issues' in answer) throw new CommandError(answer.issues.map(formatIssue).join('\n'));
   return answer.outcomes;
+}
+
+interface DrainOptions extends ServiceOptions {
+  readonly wait?: true;
+  readonly deploy?: string;
+  readonly resume?: true;
+}
+
+/** What the service says about a drain, as far as it is told here. */
+interface Drain {
+  readonly flowId: string;
+  readonly flowName: string;
+  readonly done: boolean;
+  readonly runsInFlight: number;
+  readonly held: number;
+  readonly runs: readonly {
+    readonly id: string;
+    readonly steps: Readonly<Record<string, { readonly status: string; readonly waiting: boolean }>>;
+  }[];
+}
+
+const POLL_MS = 500;
+const NAMED_RUNS = 3;
+
+export function drainCommand(): Command {
+  const command = new Command('drain')
+    .description('Drain a flow: its runs end, and no trigger starts another run until it is resumed')
+    .argument('<flow>', 'id or name of the flow')
+    .option('--wait', 'wait until no run is in flight')
+    .option('--deploy <folder>', 'wait, then deploy this folder of manifests')
+    .option('--resume', 'end the drain: at once, or after --wait or --deploy');
+  return withService(command)
+    .addHelpText(
+      'after',
+      '\nProgress goes to standard error. An interrupt ends the command, not the drain: call it again, or with --resume ' +
+        'alone to end the drain. Where the deploy is refused the flow stays drained. Exit codes are those of `sluice deploy`.',
+    )
+    .action(reporting(drain));
+}
+
+async function drain(name: string, options: DrainOptions): Promise<void> {
+  const client = createServiceClient(options.to, options, await readCommandSettings());
+  const { deploy: folder, ...service } = options;
+  // Checked first: a folder that cannot be deployed must not stop a flow.
+  if (folder !== undefined) await deployFolder(folder, { ...service, allow: ['caution'], dryRun: true });
+  const flow = await findFlow(client, name);
+  const path = `/flows/api/flows/${flow.id}/drain`;
+  if (options.resume && !options.wait && folder === undefined) return resume(client, path);
+  let state = await ask(client, 'POST', path);
+  tell(`${flow.name} is drained: no trigger starts a run`);
+  if (options.wait || folder !== undefined) state = await waitUntilDone(client, path, state);
+  else tell(progress(state));
+  if (folder !== undefined) {
+    const outcomes = await deployFolder(folder, { ...service, allow: [] });
+    process.stdout.write(renderDeployed(outcomes));
+    process.exitCode = deployExitCode(outcomes);
+    if (process.exitCode !== 0) {
+      tell(`the deploy was refused; ${flow.name} stays drained until \`sluice drain ${flow.id} --resume\``);
+      return;
+    }
+  }
+  if (options.resume) await resume(client, path);
+}
+
+async function resume(client: ServiceClient, path: string): Promise<void> {
+  const { flowName, held } = await ask(client, 'DELETE', path);
+  tell(`${flowName} starts runs again${held === 0 ? '' : `, those of ${held} held deliveries first`}`);
+}
+
+async function waitUntilDone(client: ServiceClient, path: string, first: Drain): Promise<Drain> {
+  const interrupted = () => {
+    tell(`interrupted: ${first.flowName} stays drained until \`sluice drain ${first.flowId} --resume\``);
+    process.exit(130);
+  };
+  process.once('SIGINT', interrupted);
+  try {
+    let told = '';
+    let state = first;
+    for (;;) {
+      const line = progress(state);
+      if (line !== told) tell(line);
+      told = line;
+      if (state.done) return state;
+      await wait(POLL_MS);
+      state = await ask(client, 'GET', path);
+    }
+  } finally {
+    process.off('SIGINT', interrupted);
+  }
+}
+
+function progress({ done, runsInFlight, runs }: Drain): string {
+  if (done) return 'no run is in flight any more';
+  const named = runs.slice(0, NAMED_RUNS).map(({ id, steps }) => {
+    const open = Object.entries(steps).filter(([, { status }]) => status === 'Pending' || status === 'Running');
+    const where = open.map(([key, { waiting }]) => `${waiting ? 'waits in' : 'is in'} ${key}`).join(', ');
+    return `${id} ${where === '' ? 'is between steps' : where}`;
+  });
+  const more = runsInFlight - named.length;
+  return `${runsInFlight} in flight: ${[...named, ...(more > 0 ? [`${more} more`] : [])].join('; ')}`;
+}
+
+async function findFlow(client: ServiceClient, name: string): Promise<{ id: string; name: string }> {
+  const flows: { id: string; name: string }[] = [];
+  for (let skip = 0; ; skip += 500) {
+    const { body } = await client.ask({ method: 'GET', path: `/flows/api/flows?take=500&skip=${skip}` });
+    const page = body as typeof flows;
+    flows.push(...page);
+    if (page.length < 500) break;
+  }
+  const found = flows.filter((flow) => flow.id === name.toLowerCase() || flow.name === name);
+  if (found.length > 1) throw new CommandError(`${found.length} flows have the name "${name}"; give the id`);
+  const [flow] = found;
+  if (flow !== undefined) return flow;
+  throw new CommandError(
+    `There is no flow "${name}"; the flows are: ${flows.map((each) => each.name).join(', ') || 'none'}`,
+  );
+}
+
+async function ask(client: ServiceClient, method: 'GET' | 'POST' | 'DELETE', path: string): Promise<Drain> {
+  return (await client.ask({ method, path })).body as Drain;
+}
+
+function tell(line: string): void {
+  process.stderr.write(`${line}\n`);
 }

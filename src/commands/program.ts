@@ -7,8 +7,7 @@ import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/des
 import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { checkCommand } from './check.ts';
 import { openContext, reporting } from './context.ts';
-import { deployCommand } from './deploy.ts';
-import { drainCommand } from './drain.ts';
+import { deployCommand, drainCommand } from './deploy.ts';
 import { sendCommand } from './send.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */

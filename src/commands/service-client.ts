@@ -8,7 +8,7 @@ export interface ServiceClient {
   ask(request: ServiceRequest): Promise<{ readonly status: number; readonly body: unknown }>;
 }
 
-export interface ServiceRequest {
+interface ServiceRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** Begins with a slash. */
   readonly path: string;

@@ -6,7 +6,7 @@ import { type Extensions, runAs } from './extensions.ts';
 import { SettingsError } from './settings.ts';
 
 /** What a config module contains: settings by their names, and extensions, which need code. */
-export interface ConfigModule {
+interface ConfigModule {
   readonly options: Readonly<Record<string, unknown>>;
   readonly extensions: Extensions;
 }

@@ -15,7 +15,7 @@ import type { Engine, RunControl } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Reviewer } from '../review/reviewer.ts';
+import type { createReviewer } from '../review/reviewer.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -34,7 +34,7 @@ export interface DashboardServices {
   readonly control: RunControl;
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
-  readonly reviewer: Reviewer;
+  readonly reviewer: ReturnType<typeof createReviewer>;
   readonly metrics: Pick<Metrics, 'registry' | 'webhookRejected'>;
   readonly clock: Clock;
   /** Steps that run at once. */

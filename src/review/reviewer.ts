@@ -1,32 +1,36 @@
 import type { FastifyRequest } from 'fastify';
-import type { Delivery, DeliveryRecord } from '../model/delivery.ts';
+import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
+import type { DeliveryGroup } from '../store/store.ts';
+import type { EventName } from '../telemetry/events.ts';
+import { missingKey } from '../webhooks/learned-keys.ts';
+import { isOfGate, REASONS } from '../webhooks/outcome.ts';
 import { type DeliveryReading, toDelivery } from '../webhooks/read-delivery.ts';
-import { judgeReadiness, type Readiness } from './readiness.ts';
-import { type Redelivery, type RedeliveryOptions, redeliver } from './redeliver.ts';
-import { type DeliveryReview, type DryRun, dryRun, type ReviewServices, reviewDelivery } from './review.ts';
+import type { PreparedTrigger } from '../webhooks/triggers.ts';
+import { redeliver } from './redeliver.ts';
+import { dryRun, type ReviewServices, reviewDelivery } from './review.ts';
 
 /** What a person can ask about deliveries, and do with refused ones. */
-export interface Reviewer {
-  review(record: DeliveryRecord): Promise<DeliveryReview>;
-  /** The request as the delivery that it would be at the receive endpoint. */
-  read(request: FastifyRequest, idOrSlug: string): Delivery;
-  /** What would become of a delivery that came now. */
-  dryRun(delivery: Delivery, idOrSlug: string): Promise<DryRun | undefined>;
-  redeliver(record: DeliveryRecord, options: RedeliveryOptions): Promise<Redelivery>;
-  /** What Enforce would have done since, trigger by trigger. */
-  readiness(query: { readonly since: number; readonly flowId: string | undefined }): Promise<Readiness[]>;
-}
-
-export function createReviewer(services: ReviewServices & DeliveryReading): Reviewer {
+export function createReviewer(services: ReviewServices & DeliveryReading) {
   return {
-    review: (record) => reviewDelivery(record, services),
-    read: (request, idOrSlug) => {
+    review: (record: DeliveryRecord) => reviewDelivery(record, services),
+    /** The request as the delivery that it would be at the receive endpoint. */
+    read: (request: FastifyRequest, idOrSlug: string): Delivery => {
       const query = /\?.*$/.exec(request.raw.url ?? '')?.[0] ?? '';
       return toDelivery(request, services, `/flows/api/webhook/${encodeURIComponent(idOrSlug)}${query}`);
     },
-    dryRun: (delivery, idOrSlug) => dryRun(delivery, idOrSlug, services),
-    redeliver: (record, options) => redeliver(record, options, services),
-    async readiness({ since, flowId }) {
+    /** What would become of a delivery that came now. */
+    dryRun: (delivery: Delivery, idOrSlug: string) => dryRun(delivery, idOrSlug, services),
+    redeliver: (record: DeliveryRecord, options: Parameters<typeof redeliver>[1]) =>
+      redeliver(record, options, services),
+    /** What Enforce would have done since, trigger by trigger. */
+    async readiness({
+      since,
+      flowId,
+    }: {
+      readonly since: number;
+      readonly flowId: string | undefined;
+    }): Promise<Readiness[]> {
       const groups = await services.store.summariseDeliveries({ since, flowId });
       const triggers = services
         .triggers()
@@ -35,4 +39,106 @@ export function createReviewer(services: ReviewServices & DeliveryReading): Revi
       return triggers.map((trigger) => judgeReadiness(trigger, groups));
     },
   };
+}
+
+/** Whether a trigger's publishers would notice the switch to Enforce. */
+export interface Readiness {
+  readonly flowId: string;
+  readonly flowName: string;
+  readonly triggerKey: string;
+  readonly mode: EnforcementMode;
+  /** When the first delivery came that was looked at, milliseconds; null where none came. */
+  readonly watchedSince: number | null;
+  readonly total: number;
+  readonly clean: number;
+  /** What Enforce would have refused, or did. */
+  readonly refused: number;
+  readonly gates: readonly GateReadiness[];
+  readonly safeToEnforce: boolean;
+  /** Why, in a sentence. */
+  readonly reason: string;
+}
+
+interface GateReadiness {
+  readonly gate: string;
+  readonly isConfigured: boolean;
+  readonly refused: number;
+  readonly reasons: readonly {
+    readonly reason: Reason;
+    readonly count: number;
+    readonly examples: readonly string[];
+  }[];
+}
+
+const MAX_EXAMPLES = 5;
+
+const GATE_BY_EVENT: Readonly<Partial<Record<EventName, string>>> = {
+  WebhookIpDenied: 'ip',
+  WebhookRateLimited: 'rateLimit',
+  WebhookSignatureRejected: 'signature',
+  WebhookReplayRejected: 'replay',
+};
+
+/** Under Enforce a delivery stops at the first failure; what later gates would have said is then not known. */
+function judgeReadiness(prepared: PreparedTrigger, groups: readonly DeliveryGroup[]): Readiness {
+  const { trigger, mode } = prepared;
+  const own = groups.filter(({ flowId, triggerKey }) => flowId === trigger.flowId && triggerKey === trigger.triggerKey);
+  // Reasons of the receive endpoint itself refuse in every mode: Enforce changes nothing about them.
+  const failed = own.filter(({ violations }) => violations.some(isOfGate));
+  const total = sum(own);
+  const refused = sum(failed);
+  const known = {
+    flowId: trigger.flowId,
+    flowName: trigger.flowName,
+    triggerKey: trigger.triggerKey,
+    mode,
+    watchedSince: own.length === 0 ? null : Math.min(...own.map(({ firstAt }) => firstAt)),
+    total,
+    clean: sum(own.filter(({ violations }) => violations.length === 0)),
+    refused,
+    gates: prepared.chain.map((gate) => gateReadiness(gate, prepared, failed)),
+  };
+  return { ...known, ...verdict(prepared, total, refused) };
+}
+
+function verdict(
+  { gates, mode, lacksKey, keySlot }: PreparedTrigger,
+  total: number,
+  refused: number,
+): Pick<Readiness, 'safeToEnforce' | 'reason'> {
+  if (gates.length === 0) return no('no gate is configured: there is nothing to enforce');
+  if (lacksKey) return no(`the scheme has ${missingKey(keySlot)}: Enforce would refuse everything`);
+  if (mode === 'Enforce') return { safeToEnforce: true, reason: 'is enforced already' };
+  if (total === 0) return no('no delivery came in this time: nothing is known');
+  if (refused > 0) return no(`Enforce would have refused ${refused} of ${total} deliveries`);
+  return { safeToEnforce: true, reason: `Enforce would have refused none of ${total} deliveries` };
+}
+
+function no(reason: string) {
+  return { safeToEnforce: false, reason };
+}
+
+function gateReadiness(gate: string, { gates }: PreparedTrigger, failed: readonly DeliveryGroup[]): GateReadiness {
+  const reasons = [...new Set(failed.flatMap(({ violations }) => violations))].filter((it) => gateOf(it) === gate);
+  const ofGate = failed.filter(({ violations }) => violations.some((reason) => gateOf(reason) === gate));
+  return {
+    gate,
+    isConfigured: gates.some(({ name }) => name === gate),
+    refused: sum(ofGate),
+    reasons: reasons.map((reason) => {
+      const groups = failed.filter(({ violations }) => violations.includes(reason));
+      const examples = groups.flatMap(({ firstId, lastId }) => [lastId, firstId]);
+      return { reason, count: sum(groups), examples: [...new Set(examples)].slice(0, MAX_EXAMPLES) };
+    }),
+  };
+}
+
+/** The gate that gives the reason; one of the operator's own counts as the gate whose reason it gives. */
+function gateOf(reason: Reason): string | undefined {
+  const { event } = REASONS[reason];
+  return event === undefined ? undefined : GATE_BY_EVENT[event];
+}
+
+function sum(groups: readonly DeliveryGroup[]): number {
+  return groups.reduce((total, { count }) => total + count, 0);
 }

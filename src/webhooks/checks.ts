@@ -57,11 +57,13 @@ export function webhookChecks({
       };
       const isFit = preparesAll(trigger, { settings, plugins, reports });
       checkSchemeName(webhook.inputs, settings.schemes, reports);
-      if (isFit) checkWeaknesses(trigger, settings, reports);
-      if (isFit) checkCoverage(trigger, settings, reports);
-      if (isFit) checkReplay(trigger, { settings, defaultMode }, reports);
-      if (isFit) checkHandshakes(trigger, settings, reports);
-      if (isFit) checkPresets(webhook.inputs, settings.clock.now(), reports);
+      if (!isFit) return problems;
+      const subject = { trigger, scheme: resolveScheme(settings.schemes, webhook.inputs), settings };
+      checkWeaknesses(subject, reports);
+      checkCoverage(subject, reports);
+      checkReplay(subject, defaultMode, reports);
+      checkHandshakes(subject, reports);
+      checkPresets(webhook.inputs, settings.clock.now(), reports);
       return problems;
     });
 }
@@ -145,16 +147,21 @@ function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipp
   );
 }
 
-function checkWeaknesses(trigger: WebhookTrigger, { schemes }: SignatureSettings, reports: TriggerReports): void {
-  const scheme = resolveScheme(schemes, trigger.inputs);
+/** A trigger whose gates can be prepared, and the scheme that it names. */
+interface FitTrigger {
+  readonly trigger: WebhookTrigger;
+  readonly scheme: ResolvedScheme | undefined;
+  readonly settings: SignatureSettings;
+}
+
+function checkWeaknesses({ trigger, scheme }: FitTrigger, reports: TriggerReports): void {
   for (const { field, message, isOpen } of weaknessesOf(trigger, scheme?.kind === 'spec' ? scheme.spec : undefined)) {
     reports[isOpen ? 'weakness' : 'warning'](field, message);
   }
 }
 
 /** Anyone who holds a delivery can change what the scheme does not sign. What a verifier covers, only its code knows. */
-function checkCoverage(trigger: WebhookTrigger, settings: SignatureSettings, reports: TriggerReports): void {
-  const scheme = resolveScheme(settings.schemes, trigger.inputs);
+function checkCoverage({ trigger, scheme, settings }: FitTrigger, reports: TriggerReports): void {
   if (scheme?.kind !== 'spec') return;
   checkSha1(trigger.inputs, scheme.spec, { settings, reports });
   checkTimestampHeader(trigger.inputs, scheme.spec, reports);
@@ -174,12 +181,11 @@ function namesNonce(inputs: WebhookInputs, settings: SignatureSettings): boolean
 
 /** Deliveries that would count as replays although they are none, and replays that would count as deliveries. */
 function checkReplay(
-  { inputs }: WebhookTrigger,
-  { settings, defaultMode }: { settings: SignatureSettings; defaultMode: EnforcementMode },
+  { trigger: { inputs }, scheme, settings }: FitTrigger,
+  defaultMode: EnforcementMode,
   { warning }: TriggerReports,
 ): void {
   if (inputs.webhookNonceHeader !== undefined) return;
-  const scheme = resolveScheme(settings.schemes, inputs);
   const spec = scheme?.kind === 'spec' ? scheme.spec : undefined;
   const idHeader = spec?.headers[0]?.deliveryId;
   if (namesNonce(inputs, settings)) {
@@ -230,8 +236,7 @@ function checkDelimiter({ payload: { delimiter }, timestamp }: SignatureSpec, { 
   );
 }
 
-function checkHandshakes(trigger: WebhookTrigger, settings: SignatureSettings, reports: TriggerReports): void {
-  const resolved = resolveScheme(settings.schemes, trigger.inputs);
+function checkHandshakes({ trigger, scheme: resolved, settings }: FitTrigger, reports: TriggerReports): void {
   const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
   checkLearning(trigger.inputs, scheme, { settings, reports });
   checkVerifyToken(trigger, scheme, reports);

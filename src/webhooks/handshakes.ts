@@ -2,7 +2,7 @@ import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, Reason } from '../model/delivery.ts';
 import type { Evidence } from './gate.ts';
-import { fullBucket, type RateLimit, type TokenBucket, takePermit } from './gates/rate-limit.ts';
+import { fullBucket, takePermit } from './gates/rate-limit.ts';
 import {
   endWithoutRun,
   isUnverified,
@@ -27,21 +27,32 @@ import {
 import type { PreparedTrigger } from './triggers.ts';
 
 // A publisher sends a handshake once or twice; anyone may send one that is not signed, and must not fill the log with it.
-const KEPT_HANDSHAKES: RateLimit = { permitsPerSecond: 1 / 60, burstSize: 10 };
+const KEPT_HANDSHAKES = { permitsPerSecond: 1 / 60, burstSize: 10 };
 
 /** Whether the delivery is a publisher's test of the endpoint, answered or not. */
 export function isHandshake(delivery: Delivery, trigger: PreparedTrigger): boolean {
   return findHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, {})) !== undefined;
 }
 
-/** A publisher's test of the endpoint, after its gates were asked; one that it does not sign passes without a signature. */
-export function judgedHandshake({ delivery, trigger, judgement }: TriggeredReception): RecognisedHandshake | undefined {
+/** Yields the answer to a delivery that is a publisher's test of the endpoint, after its gates were asked; else undefined. */
+export function handshakeAnswers(
+  services: OutcomeServices,
+): (reception: TriggeredReception) => Promise<WebhookAnswer | undefined> {
+  const isWorthKeeping = handshakeLog(services.clock);
+  return async (reception) => {
+    const handshake = judgedHandshake(reception);
+    return handshake && shakeHands(reception, handshake, { ...services, isWorthKeeping });
+  };
+}
+
+/** One that the publisher does not sign passes without a signature. */
+function judgedHandshake({ delivery, trigger, judgement }: TriggeredReception): RecognisedHandshake | undefined {
   const { refusal, evidence } = judgement;
   if (refusal !== null && !isUnverified(refusal)) return undefined;
   return recogniseHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, evidence));
 }
 
-export type HandshakeServices = OutcomeServices & {
+type HandshakeServices = OutcomeServices & {
   readonly isWorthKeeping: (reception: TriggeredReception) => boolean;
 };
 
@@ -49,7 +60,7 @@ export type HandshakeServices = OutcomeServices & {
  * A handshake is kept in the log; it starts no run and uses no nonce. One that must not be answered is refused under every
  * mode: it is not a delivery that a lenient mode could let in, and its answer would be made with the key.
  */
-export async function shakeHands(
+async function shakeHands(
   reception: TriggeredReception,
   handshake: RecognisedHandshake,
   services: HandshakeServices,
@@ -92,8 +103,8 @@ function turnAway(
 }
 
 /** Says which handshakes are kept: those that are signed, and of the others so many of each trigger. */
-export function handshakeLog(clock: Clock): HandshakeServices['isWorthKeeping'] {
-  const buckets = new Map<string, TokenBucket>();
+function handshakeLog(clock: Clock): HandshakeServices['isWorthKeeping'] {
+  const buckets = new Map<string, ReturnType<typeof fullBucket>>();
   return ({ trigger: { trigger }, judgement }) => {
     if (judgement.evidence.isVerified === true) return true;
     const key = `${trigger.flowId}|${trigger.triggerKey}`;

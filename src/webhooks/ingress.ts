@@ -15,7 +15,7 @@ import {
   senderOf,
   toDelivery,
 } from './read-delivery.ts';
-import { type Receiver, type ReceiverServices, receiver } from './receive.ts';
+import { type ReceiverServices, receiver } from './receive.ts';
 
 interface IngressServices extends ReceiverServices, DeliveryReading {
   readonly maxBodyBytes: number;
@@ -97,7 +97,7 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
 async function handle(
   request: FastifyRequest<IdOrSlug>,
   reply: FastifyReply,
-  { receive, services }: { receive: Receiver; services: IngressServices },
+  { receive, services }: { receive: ReturnType<typeof receiver>; services: IngressServices },
 ): Promise<FastifyReply> {
   const span = startReceiveSpan(request.headers, services.traceparent);
   try {

@@ -7,7 +7,7 @@ import { handsOverKey, learnsKey } from './schemes/keys.ts';
 import type { Conversation } from './schemes/spec.ts';
 
 /** Where the key goes that the publisher of a trigger hands over in a handshake. */
-export interface KeySlot {
+interface KeySlot {
   /** Whether the trigger leaves its key to be learnt: a configured one goes before any that was. */
   readonly isInUse: boolean;
   /** Whether a key was learnt that cannot be read, for it is sealed with another key than the process has. */

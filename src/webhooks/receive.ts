@@ -9,7 +9,7 @@ import type { Delivery } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { Acceptance, AcceptResult, HoldResult, NonceClaim, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
-import { type HandshakeServices, handshakeLog, isHandshake, judgedHandshake, shakeHands } from './handshakes.ts';
+import { handshakeAnswers, isHandshake } from './handshakes.ts';
 import { runHeaders } from './headers.ts';
 import {
   accepted,
@@ -34,7 +34,7 @@ export interface ReceiverServices extends AcceptanceServices, OutcomeServices {
   readonly triggers: () => TriggerTable;
 }
 
-export interface Receiver {
+interface Receiver {
   /** Judges a delivery, accepts or refuses it, and says what to answer. */
   delivery(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
   /** The body did not fit: refused before any gate, in every mode. */
@@ -50,7 +50,7 @@ export interface Receiver {
  * Each stage either hands the delivery on or refuses it; nothing is written before the one commit.
  */
 export function receiver(services: ReceiverServices): Receiver {
-  const isWorthKeeping = handshakeLog(services.clock);
+  const answerHandshake = handshakeAnswers(services);
   return {
     async delivery(delivery, idOrSlug, span) {
       const startedAt = services.clock.monotonic();
@@ -72,7 +72,7 @@ export function receiver(services: ReceiverServices): Receiver {
           judged = { ...arrived, trigger, judgement: await judge(trigger.gates, delivery, trigger.mode) };
           if (services.triggers() !== triggers) continue;
         }
-        const answer = await conclude(judged, { ...services, isWorthKeeping });
+        const answer = await conclude(judged, { ...services, answerHandshake });
         if (answer !== undefined) return answer;
         // What outdated the run is stored already, and in the catalog by the next turn.
         await setImmediate();
@@ -103,11 +103,11 @@ export function receiver(services: ReceiverServices): Receiver {
 /** What follows from the verdict of the gates; undefined where a deploy came in between. */
 async function conclude(
   judged: TriggeredReception,
-  services: ReceiverServices & HandshakeServices,
+  services: ReceiverServices & { readonly answerHandshake: ReturnType<typeof handshakeAnswers> },
 ): Promise<WebhookAnswer | undefined> {
   const { delivery, judgement } = judged;
-  const handshake = judged.trigger.handshakes.length === 0 ? undefined : judgedHandshake(judged);
-  if (handshake !== undefined) return shakeHands(judged, handshake, services);
+  const handshake = judged.trigger.handshakes.length === 0 ? undefined : await services.answerHandshake(judged);
+  if (handshake !== undefined) return handshake;
   if (judgement.refusal !== null) return refuse(judged, judgement.refusal, services);
   if (delivery.method !== 'POST') return methodNotAllowed();
   if (isMalformedJson(delivery.body, delivery.headers['content-type'])) {

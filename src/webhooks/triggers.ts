@@ -6,7 +6,7 @@ import type { Gate } from './gate.ts';
 import { type GateChain, prepareGates } from './gates/index.ts';
 import type { SignatureSettings } from './gates/signature.ts';
 import { type HeadersRead, headersRead } from './headers.ts';
-import { type KeySlot, keySlot } from './learned-keys.ts';
+import { keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { keysInForce } from './schemes/keys.ts';
 import { type ResolvedScheme, resolveScheme } from './schemes/resolve.ts';
@@ -27,7 +27,7 @@ export interface PreparedTrigger {
   /** Configured, or else learnt; as of the moment when it is read. */
   readonly keys: WebhookTrigger['keys'];
   /** Absent where no publisher hands a key over. */
-  readonly keySlot: KeySlot | undefined;
+  readonly keySlot: ReturnType<typeof keySlot>;
   /** The scheme verifies with a key, and the trigger has none now: nothing can be verified. */
   readonly lacksKey: boolean;
   readonly handshakes: readonly Handshake[];

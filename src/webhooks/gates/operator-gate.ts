@@ -11,7 +11,7 @@ export function operatorGate<Settings extends GateSettings>(plugin: GatePlugin<S
     prepare(trigger, settings) {
       const gate = prepared(plugin, () => plugin.prepare(trigger, settings));
       if (gate === undefined) return undefined;
-      const limitMs = settings.verifierTimeLimitMs ?? ANSWER_TIME_LIMIT_MS;
+      const limitMs = settings.verifierTimeLimitMs;
       const check: Gate['check'] = (delivery, evidence) => answerInTime(() => gate.check(delivery, evidence), limitMs);
       if (gate.rehearse === undefined) return { name, check };
       const rehearse = gate.rehearse.bind(gate);
@@ -54,7 +54,7 @@ function placeOf(error: unknown): string {
 }
 
 /** Publishers wait three to thirty seconds for an answer, and each delivery that waits holds its body in memory. */
-export const ANSWER_TIME_LIMIT_MS = 5000;
+const ANSWER_TIME_LIMIT_MS = 5000;
 
 /** An operator's verifier or gate did not answer in time. */
 class AnswerTimeoutError extends Error {
@@ -70,7 +70,7 @@ class AnswerTimeoutError extends Error {
  */
 export async function answerInTime<Result>(
   ask: (signal: AbortSignal) => Result | Promise<Result>,
-  limitMs: number,
+  limitMs = ANSWER_TIME_LIMIT_MS,
 ): Promise<Result> {
   const controller = new AbortController();
   let timer: NodeJS.Timeout | undefined;

@@ -130,14 +130,14 @@ function refuseUnusedFields(inputs: WebhookInputs): void {
 }
 
 /** How many deliveries may pass. */
-export interface RateLimit {
+interface RateLimit {
   readonly permitsPerSecond: number;
   /** Permits that a bucket holds when it is full, at least one. */
   readonly burstSize: number;
 }
 
 /** Permits left at an instant; they grow with time, without steps. */
-export interface TokenBucket {
+interface TokenBucket {
   readonly permits: number;
   /** Monotonic milliseconds. */
   readonly at: number;

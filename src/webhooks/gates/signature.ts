@@ -13,16 +13,16 @@ import {
 } from '../gate.ts';
 import { handsOverKey, keysInForce, learnsKey, readVerificationKey } from '../schemes/keys.ts';
 import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
-import { type CalledUrl, calledUrl } from '../schemes/signed-payload.ts';
+import { calledUrl } from '../schemes/signed-payload.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
-import { extract, type KeyPair, type Verification, verifyWithSpec } from '../schemes/verify.ts';
-import { ANSWER_TIME_LIMIT_MS, answerInTime, failureOf } from './operator-gate.ts';
+import { extract, type KeyPair, verifyWithSpec } from '../schemes/verify.ts';
+import { answerInTime, failureOf } from './operator-gate.ts';
 
 export type SignatureSettings = GateSettings & {
   readonly schemes: SchemeRegistry;
 };
 
-type UrlReader = (delivery: Delivery) => CalledUrl;
+type UrlReader = (delivery: Delivery) => ReturnType<typeof calledUrl>;
 
 // A reason is a sentence; more than this is a dump of something.
 const MAX_REASON_LENGTH = 200;
@@ -38,9 +38,8 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
     if (scheme === undefined) return undefined;
     const readUrl = urlReader(trigger.inputs, settings);
     if (scheme.kind === 'verifier') {
-      const limitMs = settings.verifierTimeLimitMs ?? ANSWER_TIME_LIMIT_MS;
       const keys = () => keysInForce(trigger, scheme.verifier, settings.learnedKeys);
-      return verifierGate(scheme.verifier, keys, { readUrl, limitMs });
+      return verifierGate(scheme.verifier, keys, { readUrl, limitMs: settings.verifierTimeLimitMs });
     }
     const { spec } = scheme;
     if (usesSha1(spec) && !allowsSha1(trigger.inputs, settings)) {
@@ -143,7 +142,11 @@ function specGate(
   };
 }
 
-function verdictOf(scheme: string, verification: Verification, isTimestampRequired: boolean): Verdict {
+function verdictOf(
+  scheme: string,
+  verification: ReturnType<typeof verifyWithSpec>,
+  isTimestampRequired: boolean,
+): Verdict {
   const evidence = evidenceOf(scheme, verification.timestamp);
   if (!verification.isVerified) return failed(verification.reason, verification.detail, evidence);
   const problem = timestampProblem(verification.timestamp, isTimestampRequired);
@@ -164,7 +167,7 @@ function verdictOf(scheme: string, verification: Verification, isTimestampRequir
 function verifierGate(
   verifier: SignatureVerifier,
   readKeysInForce: () => WebhookTrigger['keys'],
-  { readUrl, limitMs }: { readUrl: UrlReader; limitMs: number },
+  { readUrl, limitMs }: { readUrl: UrlReader; limitMs: number | undefined },
 ): Gate {
   return {
     name: signatureGate.name,

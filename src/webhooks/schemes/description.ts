@@ -4,7 +4,6 @@ import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './resolve.
 import {
   CAPTURED,
   type Conversation,
-  type Coverage,
   coverageOf,
   type Grade,
   gradeOf,
@@ -35,7 +34,7 @@ export interface SchemeDescription {
     readonly bringsKey: boolean;
   }[];
   readonly deliveryIdHeader: string | null;
-  readonly coverage: Coverage | null;
+  readonly coverage: ReturnType<typeof coverageOf> | null;
   readonly grade: Grade | null;
   /** What a captured delivery can be used for. */
   readonly captured: string | null;

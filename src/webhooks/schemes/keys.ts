@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { GateConfigurationError, type LearnedKeys, type WebhookInputs, type WebhookTrigger } from '../gate.ts';
-import type { Conversation, Ed25519Variant, KeyEncoding, SignatureSpec } from './spec.ts';
+import type { Conversation, KeyEncoding, SignatureSpec } from './spec.ts';
 
 /** A key in the form that the signature functions take. */
 export type SchemeKey =
@@ -138,6 +138,7 @@ function decodeKeyBase64(text: string): Buffer | undefined {
   return text === canonical || text === canonical.replace(/=+$/, '') ? bytes : undefined;
 }
 
+type Ed25519Variant = NonNullable<SignatureSpec['ed25519']>;
 type Scheme = Conversation & { readonly name: string };
 
 /** Whether the publisher hands the key over in a handshake. */

@@ -52,7 +52,7 @@ export function createSchemeRegistry(options: SchemeOptions = {}): SchemeRegistr
 }
 
 /** A verifier never takes a built-in name, nor `Custom`: it would change who is let in without a word in a manifest. */
-export function registerVerifiers(verifiers: readonly SignatureVerifier[]): ReadonlyMap<string, SignatureVerifier> {
+function registerVerifiers(verifiers: readonly SignatureVerifier[]): ReadonlyMap<string, SignatureVerifier> {
   for (const { name } of verifiers) {
     if (BUILT_INS.has(keyOf(name)) || keyOf(name) === CUSTOM) {
       throw new TypeError(`signature verifier "${name}" has the name of a built-in scheme; choose another`);
@@ -180,7 +180,7 @@ function readShortSpec(spec: NamedSignatureSpec): ShortSpec {
 }
 
 /** Throws a TypeError where a spec cannot work, so that no delivery has to find out. */
-export function checkSpec(spec: SignatureSpec): void {
+function checkSpec(spec: SignatureSpec): void {
   const place = `signature spec "${spec.name}"`;
   for (const { algorithm } of [spec, ...(spec.alternatives ?? [])]) {
     oneOf(SPEC_ALGORITHMS, algorithm, `${place}: algorithm`);

@@ -284,7 +284,7 @@ export function portVariants(url: string): string[] {
 }
 
 /** The URL that a publisher called, and the end of it that no configuration vouches for. */
-export interface CalledUrl {
+interface CalledUrl {
   readonly url: string;
   /** The query that the request brought, with the character in front of it; empty where it brought none. */
   readonly sentQuery: string;

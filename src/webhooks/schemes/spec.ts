@@ -83,7 +83,7 @@ export interface BodyField {
   readonly isNumber?: boolean | undefined;
 }
 
-export interface PrefixedAlgorithm {
+interface PrefixedAlgorithm {
   readonly algorithm: SpecAlgorithm;
   readonly prefix: string;
 }
@@ -102,7 +102,7 @@ export interface MultiValue {
   readonly acceptsMultiple: boolean;
 }
 
-export interface Ed25519Variant {
+interface Ed25519Variant {
   /** Key of the segments that carry these signatures. */
   readonly valueKey: string;
   /** In front of the base64 of the raw 32 bytes that verify. */
@@ -159,7 +159,7 @@ export interface VerificationRequest {
 }
 
 /** What tells a delivery from a replay of it. */
-export interface VerifiedParts {
+interface VerifiedParts {
   readonly signedTimestampMs?: number;
   /**
    * The exact bytes that the signature covers. Without them the raw body counts as covered, and with it
@@ -197,7 +197,7 @@ export type PayloadBuilder = (context: {
 }) => Uint8Array;
 
 /** What cannot be changed without breaking the signature: only that tells a replay. */
-export interface Coverage {
+interface Coverage {
   readonly body: boolean;
   readonly timestamp: boolean;
   readonly id: boolean;

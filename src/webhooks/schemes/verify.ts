@@ -8,7 +8,6 @@ import {
   type BodyField,
   type HeaderFamily,
   type MultiValue,
-  type PrefixedAlgorithm,
   type SignatureSpec,
   type SpecAlgorithm,
   signsUrl,
@@ -17,7 +16,7 @@ import {
 import { type BodyReader, bodyReader, DIGEST_BYTES, decodeDigest, headerOf, readTimestamp } from './values.ts';
 
 /** What a spec and its keys say about one delivery. The timestamp is given whenever it is there, verified or not. */
-export type Verification = {
+type Verification = {
   readonly timestamp: SignedTimestamp | undefined;
 } & (
   | {
@@ -91,7 +90,7 @@ function signsRawBody({ payload: { strategy } }: SignatureSpec): boolean {
 }
 
 /** The digests that the spec accepts; the first is what the publisher sends today. */
-function acceptedDigests(spec: SignatureSpec): readonly PrefixedAlgorithm[] {
+function acceptedDigests(spec: SignatureSpec): NonNullable<SignatureSpec['alternatives']> {
   return [{ algorithm: spec.algorithm, prefix: spec.prefix ?? '' }, ...(spec.alternatives ?? [])];
 }
 
