@@ -185,7 +185,8 @@ function parseRequest(request: FastifyRequest): { readonly value: Json; readonly
 
 /** The body parsed by its schema, a blank one as `{}`; a mistake is a 400 that names each field. */
 export function parseJsonBody<Schema extends z.ZodType>(request: FastifyRequest, schema: Schema): z.output<Schema> {
-  const parsed = schema.safeParse(parseRequest(request)?.value ?? {});
+  const json = parseRequest(request);
+  const parsed = schema.safeParse(json === undefined ? {} : json.value);
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map(({ path, message }) => `${['body', ...path].join('.')}: ${message}`);
   throw new HttpError(400, problems.join('; '));

@@ -185,6 +185,15 @@ describe('a redelivery', () => {
     expect(answer).toMatchObject({ statusCode: 400, message: expect.stringContaining(message) });
   });
 
+  it('with the body null is a 400, of one delivery and of many', async () => {
+    const id = await refuse('{}');
+    for (const url of [`/flows/api/webhooks/${id}/redeliver`, '/flows/api/webhooks/redeliver']) {
+      const headers = { 'content-type': 'application/json' };
+      const { statusCode } = await dashboard.app.inject({ method: 'POST', url, headers, body: 'null' });
+      expect(statusCode).toBe(400);
+    }
+  });
+
   it('of many is planned first, then done, oldest first', async () => {
     await dashboard.catalog.setEnabled(ORDERS_ID, false);
     const right = [await refuse('{"order":1}', {}), await refuse('{"order":2}', {})];

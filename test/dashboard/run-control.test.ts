@@ -47,6 +47,11 @@ describe('cancel', () => {
     expect(await post(`/flows/api/runs/${runId}/cancel`)).toMatchObject({ status: 409, body: { reason: 'run_ended' } });
   });
 
+  it('reads a body of null as no reason', async () => {
+    expect(await post(`/flows/api/runs/${runId}/cancel`, null)).toMatchObject({ status: 200 });
+    expect((await get(`/flows/api/runs/${runId}/control`)).body).toMatchObject({ cancelReason: null });
+  });
+
   it('waits for a running step', async () => {
     const now = dashboard.clock.now();
     const { claims } = await dashboard.store.claimDue({ now, leasedUntil: now + 60_000, limit: 10 });

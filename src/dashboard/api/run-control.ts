@@ -41,8 +41,9 @@ const cancelRoute: ApiRoutes = (app, { control }) => {
       refusals: [404, 409],
     }),
     async (request) => {
-      const { reason } = parseJsonBody(request, cancelBody);
-      const result = await control.cancel(request.params.id, reason ?? null);
+      // Clients without a reason send null too.
+      const cancellation = parseJsonBody(request, cancelBody.nullable());
+      const result = await control.cancel(request.params.id, cancellation?.reason ?? null);
       if (result.kind === 'unknown') throw unknownId('run', request.params.id);
       if (result.kind === 'ended') throw new HttpError('run_ended', `The run has ended as ${result.status}`);
       const closedImmediately = result.run.completedAt !== null;
