@@ -6,7 +6,7 @@ import type { Advance, Claim, RunStop, StepResult, Store } from '../store/store.
 import { inSpan } from '../telemetry/tracing.ts';
 import type { Report } from './report.ts';
 import type { RanStep, RunStep } from './run-step.ts';
-import { type Backoff, backoffMs } from './step-failure.ts';
+import { backoffMs } from './step-failure.ts';
 
 /** What an attempt led to. */
 export interface Followed {
@@ -26,7 +26,7 @@ export interface AttemptServices {
   readonly random: () => number;
 }
 
-const STORE_BACKOFF: Backoff = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
+const STORE_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
 
 /**
  * Makes the function that takes a claimed step through its attempt and stores the outcome. It never rejects; it yields

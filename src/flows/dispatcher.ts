@@ -10,7 +10,7 @@ import {
   type Lease,
   type Leases,
 } from './attempt.ts';
-import { type Backoff, backoffMs } from './step-failure.ts';
+import { backoffMs } from './step-failure.ts';
 
 /** Claims due steps and sees each through to its stored outcome. */
 export interface Dispatcher {
@@ -36,7 +36,7 @@ interface DispatcherServices extends AttemptServices {
 const RENEWAL_MS = LEASE_MS / 3;
 /** Due steps that this process was not told of are found at the latest after this time. */
 const LONGEST_SLEEP_MS = 60_000;
-const CLAIM_BACKOFF: Backoff = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 10, jitter: true };
+const CLAIM_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 10, jitter: true };
 
 export function createDispatcher(services: DispatcherServices): Dispatcher {
   return new StepDispatcher(services);

@@ -4,15 +4,15 @@ import { hasPlaceholder } from '../expressions/template.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import type { Graph, TriggerType } from '../model/manifest.ts';
-import type { NewRun, RunDetail, StartedRun, Store } from '../store/store.ts';
+import type { RunDetail, StartedRun, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { HandlerTable } from './handlers/index.ts';
-import { planRun, type RunRequest } from './planner.ts';
+import { planRun } from './planner.ts';
 import type { Report } from './report.ts';
 
-export interface TriggerRequest {
+interface TriggerRequest {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly triggerType: TriggerType;
@@ -38,7 +38,7 @@ export type TriggerResult =
 /** Starts runs. */
 export interface Engine {
   /** The run and its entry steps, for a caller that stores them together with more; pure. */
-  planRun(request: RunRequest): NewRun;
+  readonly planRun: typeof planRun;
   /** Says that a planned run is durable: its steps start. */
   announce(run: StartedRun): void;
   /** Starts a run of the newest revision with what started another; its source is that other. */

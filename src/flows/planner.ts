@@ -121,7 +121,7 @@ export function wire(graph: Graph): WiredGraph {
 }
 
 /** What a run is planned from. */
-export interface RunRequest {
+interface RunRequest {
   /** UUID v7. */
   readonly runId: string;
   /** The newest revision. */
@@ -140,7 +140,7 @@ export interface RunRequest {
 }
 
 /** How every run of a revision begins. */
-export interface Entry {
+interface Entry {
   /** The steps that run after no other. */
   readonly steps: readonly Pick<NewRun['steps'][number], 'stepKey' | 'stepType'>[];
   /** How the run ends at once where there are none. */

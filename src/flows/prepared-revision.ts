@@ -5,7 +5,7 @@ import { type CompiledTemplate, compileTemplate } from '../expressions/template.
 import type { Manifest } from '../manifest/schema.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, ManifestSource, StepDefinition } from '../model/manifest.ts';
-import { type Entry, entryOf } from './planner.ts';
+import { entryOf } from './planner.ts';
 import { stepAt } from './runtime-keys.ts';
 
 /**
@@ -16,7 +16,7 @@ export interface PreparedRevision {
   readonly graph: Graph;
   /** Where the manifest came from: it decides which secrets its steps may name. */
   readonly source: ManifestSource;
-  readonly entry: Entry;
+  readonly entry: ReturnType<typeof entryOf>;
   /** By runtime key; undefined where the revision has no such step. */
   step(stepKey: string): PreparedStep | undefined;
 }
@@ -38,7 +38,7 @@ export interface PreparedStep {
 
 type PreparedGraph = Readonly<Record<string, PreparedStep>>;
 
-export interface Condition {
+interface Condition {
   /** Key of the step that the edge comes from. */
   readonly after: string;
   readonly expression: CompiledExpression;

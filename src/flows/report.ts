@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Run } from '../model/run.ts';
 import type { Advance, Claim, EndedLoop, StartedRun, StepResult, StoppedRun } from '../store/store.ts';
-import { type LiveEvent, type LiveEvents, type LiveEventType, logEvent } from '../telemetry/events.ts';
+import { type LiveEvent, type LiveEvents, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 /** Tells the log and the metrics what happened to runs and steps: each event is emitted here and nowhere else. */
@@ -34,7 +34,7 @@ interface ReportServices {
 }
 
 export function createReport({ logger, metrics, live }: ReportServices): Report {
-  const tell = (type: LiveEventType, runId: string, data: LiveEvent['data']) =>
+  const tell = (type: LiveEvent['type'], runId: string, data: LiveEvent['data']) =>
     live?.emit({ type, runId, data: { runId, ...data } });
   const runEnded = (run: Pick<Run, 'id' | 'flowId' | 'status' | 'startedAt'>, completedAt: number) => {
     // The clock may have been set back meanwhile.

@@ -14,7 +14,7 @@ import type { Catalog } from './catalog.ts';
 import { inputOfLoop, type LoopStart, startOfLoop } from './handlers/for-each.ts';
 import type { HandlerResult, StepHandler } from './handlers/handler.ts';
 import type { HandlerTable } from './handlers/index.ts';
-import type { Condition, PreparedStep } from './prepared-revision.ts';
+import type { PreparedStep } from './prepared-revision.ts';
 import { runHandler } from './run-handler.ts';
 import { nextAttemptAt, StepFailure } from './step-failure.ts';
 import {
@@ -40,7 +40,7 @@ export interface RanStep {
  */
 export type RunStep = (claim: Claim, signal: AbortSignal, started?: () => void) => Promise<RanStep | undefined>;
 
-export interface RunStepServices {
+interface RunStepServices {
   readonly store: Pick<Store, 'readRunInput'>;
   readonly catalog: Pick<Catalog, 'pinned' | 'inputsOf'>;
   readonly handlers: HandlerTable;
@@ -149,7 +149,10 @@ type ConditionResult =
   | { readonly kind: 'failed'; readonly trace: Json; readonly message: string };
 
 /** Evaluates every condition of a step, so that its record shows all of them. Pure. */
-function evaluateConditions(conditions: readonly Condition[], context: ExpressionContext): ConditionResult {
+function evaluateConditions(
+  conditions: ReturnType<PreparedStep['conditions']>,
+  context: ExpressionContext,
+): ConditionResult {
   const trace: JsonObject[] = [];
   let failure: string | undefined;
   let refusal: string | undefined;

@@ -10,7 +10,7 @@ import type { HandlerTable } from './handlers/index.ts';
 import { createIdSource } from './ids.ts';
 import { createReport } from './report.ts';
 import { createRetention } from './retention.ts';
-import { createRunStep, type RunStepServices } from './run-step.ts';
+import { createRunStep } from './run-step.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 
 /** Everything that runs flows. */
@@ -25,11 +25,11 @@ export interface Runtime {
   stop(graceMs: number): Promise<void>;
 }
 
-export interface RuntimeServices {
+interface RuntimeServices {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly handlers: HandlerTable;
-  readonly readSecret: RunStepServices['readSecret'];
+  readonly readSecret: Parameters<typeof createRunStep>[0]['readSecret'];
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

@@ -16,7 +16,7 @@ export class StepFailure extends Error {
 }
 
 /** How long to wait before the next try, as a retry policy or a back-off of our own says it. */
-export type Backoff = Omit<RetryPolicy, 'maxAttempts'>;
+type Backoff = Omit<RetryPolicy, 'maxAttempts'>;
 
 interface FailedTry {
   /** From 1. */

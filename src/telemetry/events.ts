@@ -33,7 +33,7 @@ export function logEvent(logger: Logger, eventName: EventName, fields: Readonly<
   if (logger.isLevelEnabled(level)) logger[level]({ eventId, eventName, ...fields }, eventName);
 }
 
-export type LiveEventType =
+type LiveEventType =
   | 'run.started'
   | 'step.started'
   | 'step.completed'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import type { TriggerRequest } from '../../src/flows/engine.ts';
+import type { Engine } from '../../src/flows/engine.ts';
 import { planRun } from '../../src/flows/planner.ts';
 import { prepareRevision } from '../../src/flows/prepared-revision.ts';
 import type { Graph } from '../../src/model/manifest.ts';
@@ -102,7 +102,7 @@ describe('triggerFlow', () => {
     expect(service.log.events('TriggerRejectedDisabledFlow')).toMatchObject([{ eventId: 1010, flowId: FLOW_ID }]);
   });
 
-  it.each<[string, Partial<TriggerRequest>]>([
+  it.each<[string, Partial<Parameters<Engine['triggerFlow']>[0]>]>([
     ['flow', { flowId: '0b7c9d10-0000-4000-8000-00000000dead' }],
     ['trigger', { triggerKey: 'toString', triggerType: 'cron' }],
   ])('knows no %s that is not deployed', async (_what, change) => {

@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest';
 import { type Catalog, createCatalog } from '../../src/flows/catalog.ts';
 import type { StepHandler } from '../../src/flows/handlers/handler.ts';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
-import { createRuntime, type Runtime, type RuntimeServices } from '../../src/flows/runtime.ts';
+import { createRuntime, type Runtime } from '../../src/flows/runtime.ts';
 import type { LoadedFlow } from '../../src/manifest/load.ts';
 import type { Manifest } from '../../src/manifest/schema.ts';
 import { snapshotOf } from '../../src/manifest/secrets.ts';
@@ -93,7 +93,7 @@ export interface FlowService {
 }
 
 export interface FlowServiceOptions
-  extends Partial<Pick<RuntimeServices, 'store' | 'readSecret' | 'concurrency' | 'random'>> {
+  extends Partial<Pick<Parameters<typeof createRuntime>[0], 'store' | 'readSecret' | 'concurrency' | 'random'>> {
   /** Handlers beside the built-in ones. */
   readonly own?: readonly StepHandler[];
   readonly egressAllow?: readonly string[];

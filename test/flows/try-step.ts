@@ -8,7 +8,7 @@ import {
   type StepHandler,
 } from '../../src/flows/handlers/handler.ts';
 import { handlerTable } from '../../src/flows/handlers/index.ts';
-import { createRunStep, type RunStepServices } from '../../src/flows/run-step.ts';
+import { createRunStep } from '../../src/flows/run-step.ts';
 import type { JsonObject } from '../../src/model/json.ts';
 import type { StepDefinition } from '../../src/model/manifest.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
@@ -62,7 +62,7 @@ export async function tryStep({ handler, step, claim, runInput = RUN_INPUT, sign
   const { record } = await catalog.deploy(loadedFlow(manifestOf({ only: stepOf('Own', step) }), [handler]));
   let reads = 0;
   const log = recordingLogger();
-  const services: RunStepServices = {
+  const services: Parameters<typeof createRunStep>[0] = {
     store: {
       readRunInput: async () => {
         reads += 1;

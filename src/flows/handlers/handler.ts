@@ -107,7 +107,7 @@ export const MAX_WAIT_SECONDS = 315_360_000;
 export const anyJson = z.custom<Json>((value) => value !== undefined, 'expected any JSON value');
 
 /** A signal that aborts when its time is up, or with the signal around it. */
-export interface TimeLimit {
+interface TimeLimit {
   readonly signal: AbortSignal;
   /** Whether it was the time that ended it. */
   readonly isUp: boolean;

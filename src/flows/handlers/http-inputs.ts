@@ -11,7 +11,6 @@ interface StatusRange {
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
-export type HttpMethod = (typeof METHODS)[number];
 
 // The connection's own business: set by hand they would let a step smuggle a second request.
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set(

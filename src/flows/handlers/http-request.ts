@@ -13,11 +13,10 @@ import {
   type StepContext,
   type StepHandler,
   startTimeLimit,
-  type TimeLimit,
 } from './handler.ts';
-import { type HttpMethod, type HttpRequestInputs, httpRequestInputs, problemOfUrl } from './http-inputs.ts';
+import { type HttpRequestInputs, httpRequestInputs, problemOfUrl } from './http-inputs.ts';
 
-export interface HttpRequestSettings {
+interface HttpRequestSettings {
   /** CIDRs, addresses and host names that steps may call in addition to public addresses. */
   readonly egressAllow: readonly string[];
   /** Wall clock in milliseconds, to read a Retry-After that is a date. */
@@ -114,7 +113,7 @@ function judged(
 
 function failureOf(
   error: unknown,
-  { label, limit, seconds }: { label: string; limit: TimeLimit; seconds: number },
+  { label, limit, seconds }: { label: string; limit: ReturnType<typeof startTimeLimit>; seconds: number },
 ): HandlerResult {
   const failed = (code: StepErrorCode, message: string, retryable: boolean): HandlerResult => ({
     kind: 'failed',
@@ -145,7 +144,7 @@ function labelOf({ method, url }: HttpRequestInputs): string {
 
 interface HttpRequest {
   readonly url: URL;
-  readonly method: HttpMethod;
+  readonly method: HttpRequestInputs['method'];
   /** Lower-case names. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: Uint8Array | string | undefined;

@@ -2,14 +2,14 @@ import { delay } from './delay.ts';
 import { fail, noOp, transform } from './fixed-outcomes.ts';
 import { forEach } from './for-each.ts';
 import type { StepHandler } from './handler.ts';
-import { createHttpRequestHandler, type HttpRequestSettings } from './http-request.ts';
+import { createHttpRequestHandler } from './http-request.ts';
 import { logMessage } from './log-message.ts';
 import { waitForSignal } from './wait-for-signal.ts';
 
 export type HandlerTable = ReadonlyMap<string, StepHandler>;
 
 /** The step types that every installation has. */
-export function builtInHandlers(settings: HttpRequestSettings): readonly StepHandler[] {
+export function builtInHandlers(settings: Parameters<typeof createHttpRequestHandler>[0]): readonly StepHandler[] {
   return [noOp, logMessage, createHttpRequestHandler(settings), delay, transform, fail, waitForSignal, forEach];
 }
 

@@ -1,7 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import { planNext, type WiredGraph } from '../../flows/planner.ts';
 import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../flows/runtime-keys.ts';
-import type { Json } from '../../model/json.ts';
 import type { RunStatus, StepStatus } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import type { EndedLoop, RunStop, StepOutcome, StepResult } from '../store.ts';
@@ -9,7 +8,7 @@ import { toJson } from './columns.ts';
 import { prepareCloseRun, prepareSignalsOfStep, readWait, type StopTimes, stopOf, type Wait } from './control.ts';
 import { prepareRunTallies } from './figures.ts';
 import { prepareGraphOf } from './flows.ts';
-import { type LoopRow, type NamedLoop, prepareKeepItems, prepareLoopEnd, prepareStatesIn } from './loops.ts';
+import { prepareLoops, prepareStatesIn } from './loops.ts';
 import type { Member } from './messages.ts';
 
 interface HeldStep extends StopTimes {
@@ -174,17 +173,13 @@ interface Progress {
   end: RunStatus | null;
 }
 
-interface NewLoop {
-  readonly loopKey: string;
-  readonly items: readonly Json[];
-  readonly concurrency: number;
-}
+type Loops = ReturnType<typeof prepareLoops>;
 
 interface Planning {
   /** Plans what follows in a scope whose steps changed, and in the scopes around it where this one ends. */
   planScope(progress: Progress, scope: string): void;
   /** Starts the first iterations of a loop; one without items ends at once. */
-  startLoop(progress: Progress, loop: NewLoop): void;
+  startLoop(progress: Progress, loop: Parameters<Loops['insert']>[1]): void;
 }
 
 function preparePlanning(db: Database): Planning {
@@ -233,7 +228,7 @@ function preparePlanning(db: Database): Planning {
     if (loop.ended === loop.started) endLoop(progress, loopKey, loop);
   };
 
-  const endLoop = (progress: Progress, loopKey: string, loop: LoopRow): void => {
+  const endLoop = (progress: Progress, loopKey: string, loop: ReturnType<Loops['find']>): void => {
     const graph = graphIn(progress, scopeOfIteration({ loopKey, index: 0 }));
     progress.loops.push(loops.end(progress, { ...loop, loopKey }, graph));
     planScope(progress, parseRuntimeKey(loopKey).scope);
@@ -269,46 +264,5 @@ function prepareRows(db: Database) {
       at: number;
     }) => insertSkipped.run(skip.runId, skip.stepKey, skip.stepType, skip.reason, skip.at),
     endRun: tallies.end,
-  };
-}
-
-function prepareLoops(db: Database) {
-  const insertLoop = db.prepare(
-    'INSERT OR REPLACE INTO loops (run_id, step_key, total, concurrency, started, ended, failed) VALUES (?, ?, ?, ?, 0, 0, 0)',
-  );
-  const keepItems = prepareKeepItems(db);
-  const find = db.prepare<[string, string], LoopRow>(
-    'SELECT total, concurrency, started, ended, failed FROM loops WHERE run_id = ? AND step_key = ?',
-  );
-  const start = db.prepare('UPDATE loops SET started = started + 1 WHERE run_id = ? AND step_key = ?');
-  const endOne = db.prepare(
-    'UPDATE loops SET ended = ended + 1, failed = failed + ? WHERE run_id = ? AND step_key = ?',
-  );
-  const endOf = prepareLoopEnd(db);
-  const endStep = db.prepare(`
-    UPDATE steps SET status = ?, output = ?, error = ?, completed_at = ? WHERE run_id = ? AND step_key = ?`);
-  const endAttempt = db.prepare(`
-    UPDATE attempts SET status = ?, error = ?, completed_at = ?
-    WHERE run_id = ? AND step_key = ? AND status = 'Running'`);
-  return {
-    insert(runId: string, { loopKey, items, concurrency }: NewLoop) {
-      insertLoop.run(runId, loopKey, items.length, concurrency);
-      keepItems(runId, loopKey, items);
-    },
-    find(runId: string, loopKey: string): LoopRow {
-      const row = find.get(runId, loopKey);
-      if (row === undefined) throw new Error(`The loop ${loopKey} of the run ${runId} is not in the database.`);
-      return row;
-    },
-    startIteration: (runId: string, loopKey: string) => start.run(runId, loopKey),
-    endIteration: (runId: string, loopKey: string, isFailed: boolean) => endOne.run(Number(isFailed), runId, loopKey),
-    end({ runId, at }: Progress, loop: NamedLoop, graph: WiredGraph): EndedLoop {
-      const { loopKey } = loop;
-      const { output, error } = endOf(runId, loop, graph);
-      const status = error === null ? 'Succeeded' : 'Failed';
-      endStep.run(status, output, toJson(error), at, runId, loopKey);
-      endAttempt.run(status, toJson(error), at, runId, loopKey);
-      return { stepKey: loopKey, status, error };
-    },
   };
 }

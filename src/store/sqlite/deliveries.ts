@@ -6,7 +6,7 @@ import type { DeliveryGroup, DeliveryQuery } from '../store.ts';
 import type { SqlValue } from './columns.ts';
 import { type CountedDelivery, prepareCountDelivery } from './figures.ts';
 import type { Member } from './messages.ts';
-import { atLeast, below, equals, holds, preparePages, type Searchable, searchIn } from './paging.ts';
+import { filter, preparePages, searchIn } from './paging.ts';
 
 export const deliveryOperations = {
   recordDelivery: { thread: 'writer', prepare: prepareInsertDelivery },
@@ -140,20 +140,20 @@ function prepareListDeliveries(db: Database): Member<'listDeliveries'> {
   const countKept = prepareCountKept(db);
   return (query) => {
     const condition = searchIn(searchable, query.search, [
-      equals('flow_id', query.flowId),
-      equals('reason', query.reason),
-      holds('rejected = 1', query.rejectedOnly),
-      holds('rejected = 0', query.acceptedOnly),
-      holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
+      filter.equals('flow_id', query.flowId),
+      filter.equals('reason', query.reason),
+      filter.holds('rejected = 1', query.rejectedOnly),
+      filter.holds('rejected = 0', query.acceptedOnly),
+      filter.holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
       // The plus keeps SQLite from using the index by time: the order is that of the ids.
-      atLeast('+received_at', query.since),
-      below('+received_at', query.until),
+      filter.atLeast('+received_at', query.since),
+      filter.below('+received_at', query.until),
     ]);
     return pages({ query, condition, known: countKept(query) });
   };
 }
 
-const searchable: Searchable = {
+const searchable = {
   table: 'deliveries',
   key: 'id',
   order: 'id DESC',

@@ -5,10 +5,11 @@ import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '..
 import type { Json } from '../../model/json.ts';
 import type { StepStatus } from '../../model/manifest.ts';
 import { MAX_BYTES, type StepError } from '../../model/run.ts';
-import { fromJson } from './columns.ts';
+import type { EndedLoop } from '../store.ts';
+import { fromJson, toJson } from './columns.ts';
 
 /** How far a loop has come. */
-export interface LoopRow {
+interface LoopRow {
   readonly total: number;
   readonly concurrency: number;
   readonly started: number;
@@ -17,8 +18,56 @@ export interface LoopRow {
 }
 
 /** A loop with its runtime key. */
-export interface NamedLoop extends LoopRow {
+interface NamedLoop extends LoopRow {
   readonly loopKey: string;
+}
+
+interface NewLoop {
+  readonly loopKey: string;
+  readonly items: readonly Json[];
+  readonly concurrency: number;
+}
+
+/** The rows of loops: their items, how far they have come, and how they end. */
+export function prepareLoops(db: Database) {
+  const insertLoop = db.prepare(
+    'INSERT OR REPLACE INTO loops (run_id, step_key, total, concurrency, started, ended, failed) VALUES (?, ?, ?, ?, 0, 0, 0)',
+  );
+  const keepItems = prepareKeepItems(db);
+  const find = db.prepare<[string, string], LoopRow>(
+    'SELECT total, concurrency, started, ended, failed FROM loops WHERE run_id = ? AND step_key = ?',
+  );
+  const start = db.prepare('UPDATE loops SET started = started + 1 WHERE run_id = ? AND step_key = ?');
+  const endOne = db.prepare(
+    'UPDATE loops SET ended = ended + 1, failed = failed + ? WHERE run_id = ? AND step_key = ?',
+  );
+  const endOf = prepareLoopEnd(db);
+  const endStep = db.prepare(`
+    UPDATE steps SET status = ?, output = ?, error = ?, completed_at = ? WHERE run_id = ? AND step_key = ?`);
+  const endAttempt = db.prepare(`
+    UPDATE attempts SET status = ?, error = ?, completed_at = ?
+    WHERE run_id = ? AND step_key = ? AND status = 'Running'`);
+  return {
+    insert(runId: string, { loopKey, items, concurrency }: NewLoop) {
+      insertLoop.run(runId, loopKey, items.length, concurrency);
+      keepItems(runId, loopKey, items);
+    },
+    find(runId: string, loopKey: string): LoopRow {
+      const row = find.get(runId, loopKey);
+      if (row === undefined) throw new Error(`The loop ${loopKey} of the run ${runId} is not in the database.`);
+      return row;
+    },
+    startIteration: (runId: string, loopKey: string) => start.run(runId, loopKey),
+    endIteration: (runId: string, loopKey: string, isFailed: boolean) => endOne.run(Number(isFailed), runId, loopKey),
+    end({ runId, at }: { readonly runId: string; readonly at: number }, loop: NamedLoop, graph: WiredGraph): EndedLoop {
+      const { loopKey } = loop;
+      const { output, error } = endOf(runId, loop, graph);
+      const status = error === null ? 'Succeeded' : 'Failed';
+      endStep.run(status, output, toJson(error), at, runId, loopKey);
+      endAttempt.run(status, toJson(error), at, runId, loopKey);
+      return { stepKey: loopKey, status, error };
+    },
+  };
 }
 
 /** Items are kept in chunks, so that a child is handed its own without the whole list being read. */
@@ -26,7 +75,7 @@ const CHUNK_CHARACTERS = 64 * 1024;
 /** Text of the parsed chunks that stay in memory, over all loops; parsed, they take several times as much. */
 const KEPT_CHARACTERS = 8 * 1024 * 1024;
 
-export function prepareKeepItems(db: Database): (runId: string, loopKey: string, items: readonly Json[]) => void {
+function prepareKeepItems(db: Database): (runId: string, loopKey: string, items: readonly Json[]) => void {
   const forget = db.prepare('DELETE FROM loop_items WHERE run_id = ? AND step_key = ?');
   const insert = db.prepare('INSERT INTO loop_items (run_id, step_key, first_index, items) VALUES (?, ?, ?, ?)');
   return (runId, loopKey, items) => {
@@ -75,7 +124,7 @@ interface LoopEnd {
 }
 
 /** An iteration leaves the output of its last step, or of its last steps by key where it has several. */
-export function prepareLoopEnd(db: Database): (runId: string, loop: NamedLoop, graph: WiredGraph) => LoopEnd {
+function prepareLoopEnd(db: Database): (runId: string, loop: NamedLoop, graph: WiredGraph) => LoopEnd {
   const collect = prepareCollect(db);
   const listFailures = prepareListFailures(db);
   const findError = db.prepare<[string, string], { error: string | null }>(

@@ -122,7 +122,7 @@ export function threadOf(name: OperationName, { log }: StoreOptions): ThreadRole
 export const operationNames = Object.keys(operations) as OperationName[];
 
 /** Prepared members by name; absent if this connection does not run the member. */
-export type Runs = Readonly<Partial<Record<OperationName, (...args: never[]) => unknown>>>;
+type Runs = Readonly<Partial<Record<OperationName, (...args: never[]) => unknown>>>;
 
 export function prepareRuns(prepare: (name: OperationName) => Runs[OperationName]): Runs {
   return Object.fromEntries(operationNames.map((name) => [name, prepare(name)]));

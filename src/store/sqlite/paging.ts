@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3';
 import type { Page, PageQuery } from '../store.ts';
 
 /** A condition in SQL with the values of its question marks. */
-export interface Condition {
+interface Condition {
   readonly sql: string;
   readonly values: readonly (string | number)[];
 }
@@ -17,21 +17,17 @@ function where(conditions: readonly (Condition | undefined)[]): Condition {
   };
 }
 
-export function equals(column: string, value: string | undefined): Condition | undefined {
-  return value === undefined ? undefined : { sql: `${column} = ?`, values: [value] };
-}
-
-export function atLeast(column: string, value: number | undefined): Condition | undefined {
-  return value === undefined ? undefined : { sql: `${column} >= ?`, values: [value] };
-}
-
-export function below(column: string, value: number | undefined): Condition | undefined {
-  return value === undefined ? undefined : { sql: `${column} < ?`, values: [value] };
-}
-
-export function holds(sql: string, isWanted: boolean | undefined): Condition | undefined {
-  return isWanted === true ? { sql, values: [] } : undefined;
-}
+/** Conditions of a list's filters; undefined where the filter is not given. */
+export const filter = {
+  equals: (column: string, value: string | undefined): Condition | undefined =>
+    value === undefined ? undefined : { sql: `${column} = ?`, values: [value] },
+  atLeast: (column: string, value: number | undefined): Condition | undefined =>
+    value === undefined ? undefined : { sql: `${column} >= ?`, values: [value] },
+  below: (column: string, value: number | undefined): Condition | undefined =>
+    value === undefined ? undefined : { sql: `${column} < ?`, values: [value] },
+  holds: (sql: string, isWanted: boolean | undefined): Condition | undefined =>
+    isWanted === true ? { sql, values: [] } : undefined,
+};
 
 /** One of the columns contains the text, in any case. */
 function contains(columns: readonly string[], text: string | undefined): Condition | undefined {
@@ -53,7 +49,7 @@ export const SEARCHED_ROWS = 10_000;
 const ID_BEGINNING = /^[0-9a-f]{8}[0-9a-f-]{0,28}$/;
 
 /** What can be searched: `key` orders the rows, and `columns` may hold the text. */
-export interface Searchable {
+interface Searchable {
   readonly table: string;
   readonly key: string;
   /** Newest first. */
@@ -73,15 +69,15 @@ export function searchIn(
   filters: readonly (Condition | undefined)[],
 ): Condition {
   const found = contains(columns, text);
-  const filter = where(filters);
-  if (found === undefined) return filter;
-  const newest = `SELECT ${key} FROM (SELECT ${key} FROM ${table} ${filter.sql} ORDER BY ${order} LIMIT ${SEARCHED_ROWS})`;
+  const filtered = where(filters);
+  if (found === undefined) return filtered;
+  const newest = `SELECT ${key} FROM (SELECT ${key} FROM ${table} ${filtered.sql} ORDER BY ${order} LIMIT ${SEARCHED_ROWS})`;
   const beginning = text?.toLowerCase() ?? '';
   const isId = ID_BEGINNING.test(beginning);
   // "g" sorts after every character that can follow in an id.
   const bounds = isId ? byId.flatMap(() => [beginning, `${beginning}g`]) : [];
   const candidates = [newest, ...(isId ? byId.map((sql) => `SELECT * FROM (${sql} LIMIT ${SEARCHED_ROWS})`) : [])];
-  const isCandidate = { sql: `${key} IN (${candidates.join(' UNION ')})`, values: [...filter.values, ...bounds] };
+  const isCandidate = { sql: `${key} IN (${candidates.join(' UNION ')})`, values: [...filtered.values, ...bounds] };
   return where([isCandidate, ...filters, found]);
 }
 

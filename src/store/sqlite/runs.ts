@@ -4,7 +4,7 @@ import type { Attempt, Run, RunTrigger, Step } from '../../model/run.ts';
 import type { RunDetail, RunQuery, SignalRecord, StepDetail } from '../store.ts';
 import { fromJson, type SqlValue, toError } from './columns.ts';
 import type { Member } from './messages.ts';
-import { type Condition, equals, holds, preparePages, type Searchable, searchIn } from './paging.ts';
+import { filter, preparePages, searchIn } from './paging.ts';
 
 export const runOperations = {
   listRuns: { thread: 'reader', prepare: prepareListRuns },
@@ -43,10 +43,10 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
   return (query) => {
     const { flowId, status, search = '' } = query;
     const condition = searchIn(searchable, search, [
-      equals('flow_id', flowId),
-      equals('status', status),
+      filter.equals('flow_id', flowId),
+      filter.equals('status', status),
       // Says in the index's own words that the index of all other statuses has the answer.
-      holds("status <> 'Succeeded'", status !== undefined && status !== 'Succeeded'),
+      filter.holds("status <> 'Succeeded'", status !== undefined && status !== 'Succeeded'),
       query.before && startedBefore(query.before),
     ]);
     const isCounted = search === '' && query.before === undefined;
@@ -58,7 +58,7 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
   };
 }
 
-const searchable: Searchable = {
+const searchable = {
   table: 'runs',
   key: 'rowid',
   order: 'started_at DESC, rowid DESC',
@@ -69,7 +69,7 @@ const searchable: Searchable = {
   ],
 };
 
-function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>): Condition {
+function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>) {
   return { sql: '(started_at, rowid) < (?, (SELECT rowid FROM runs WHERE id = ?))', values: [startedAt, id] };
 }
 

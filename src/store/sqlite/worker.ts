@@ -12,7 +12,7 @@ import {
   type ToThread,
 } from './messages.ts';
 import { NonceIndex, withIndexing } from './nonce-index.ts';
-import { operations, prepareRuns, type Runs, threadOf } from './operations.ts';
+import { operations, prepareRuns, threadOf } from './operations.ts';
 import { boundLog } from './removal.ts';
 
 if (parentPort === null) throw new Error('This file is the entry of a worker thread.');
@@ -151,7 +151,7 @@ function openReaderService(path: string): Service {
 }
 
 interface CallQueueOptions {
-  readonly runs: Runs;
+  readonly runs: ReturnType<typeof prepareRuns>;
   readonly runBatch: (jobs: readonly Job[]) => Settled[];
   /** A batch ends after so many calls, or with the call that brings its bodies to so many bytes. */
   readonly maxCalls: number;
