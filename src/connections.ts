@@ -27,7 +27,7 @@ const STOPPING_ANSWER = [
   STOPPING,
 ].join('\r\n');
 
-export interface Connections {
+interface Connections {
   /**
    * Closes idle sockets until the server has closed, and after a moment those whose request is still incomplete: Node
    * stops timing requests out when a server closes, so a half-sent one would delay the stop for ever.
@@ -35,7 +35,7 @@ export interface Connections {
   sweepUntil(closed: Promise<unknown>): Promise<void>;
 }
 
-export interface ConnectionLimits {
+interface ConnectionLimits {
   /** Whether many senders may come from the address: a proxy of the operator's, or this machine. */
   readonly isShared: (address: string) => boolean;
   readonly onRefused: (address: string) => void;

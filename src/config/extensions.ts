@@ -120,7 +120,7 @@ function withOwner(plugin: GateChain[number]): GateChain[number] {
     prepare(trigger, settings) {
       const gate = runAs(owner, () => plugin.prepare(trigger, settings));
       // Plain JavaScript may return anything; the chain refuses what is not a gate.
-      return typeof gate === 'object' && gate !== null ? owned(gate, owner, ['check', 'rehearse']) : gate;
+      return typeof gate === 'object' && gate !== null ? owned(gate, owner, ['check', 'dryRun']) : gate;
     },
   };
 }

@@ -15,7 +15,7 @@ export interface Gate {
    */
   check(delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict>;
   /** The same verdict without using anything up; absent where `check` uses nothing up either. */
-  rehearse?(delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict>;
+  dryRun?(delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict>;
 }
 
 /** Makes the gate of a trigger, or nothing where the trigger does not configure it: then it is not in the chain at all. */

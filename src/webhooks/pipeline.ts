@@ -79,7 +79,7 @@ export async function dryRunGates(
 ): Promise<Judgement> {
   const harmless = gates.map((gate) => ({
     name: gate.name,
-    check: (it: Delivery, evidence: Evidence) => gate.rehearse?.(it, evidence) ?? gate.check(it, evidence),
+    check: (it: Delivery, evidence: Evidence) => gate.dryRun?.(it, evidence) ?? gate.check(it, evidence),
   }));
   const judgement = await runGates(harmless, delivery, 'Audit');
   return { ...judgement, refusal: mode === 'Enforce' ? judgement.reason : null };

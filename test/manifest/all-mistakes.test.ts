@@ -214,7 +214,7 @@ describe('a manifest with mistakes', () => {
         expect(errors).toEqual(plants.map(([path]) => path).sort());
         expect(check([]).warnings).toEqual(expect.arrayContaining(warnings));
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
   });
 

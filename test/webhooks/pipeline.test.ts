@@ -87,12 +87,12 @@ describe('runGates', () => {
     ]);
   });
 
-  it.each(MODES)('rehearses every gate under %s without using anything up', async (mode) => {
+  it.each(MODES)('asks every gate in a dry run under %s without using anything up', async (mode) => {
     const run = recordingGates([fail('ip_denied'), pass]);
     const greedy: Gate = {
       name: 'greedy',
       check: () => Promise.reject(new Error('used up')),
-      rehearse: () => fail('rate_limited'),
+      dryRun: () => fail('rate_limited'),
     };
     const judgement = await dryRunGates([...run.gates, greedy], sampleDelivery(), mode);
     expect(judgement).toMatchObject({

@@ -13,12 +13,12 @@ export function operatorGate<Settings extends GateSettings>(plugin: GatePlugin<S
       if (gate === undefined) return undefined;
       const limitMs = settings.verifierTimeLimitMs;
       const check: Gate['check'] = (delivery, evidence) => answerInTime(() => gate.check(delivery, evidence), limitMs);
-      if (gate.rehearse === undefined) return { name, check };
-      const rehearse = gate.rehearse.bind(gate);
+      if (gate.dryRun === undefined) return { name, check };
+      const dryRun = gate.dryRun.bind(gate);
       return {
         name,
         check,
-        rehearse: (delivery, evidence) => answerInTime(() => rehearse(delivery, evidence), limitMs),
+        dryRun: (delivery, evidence) => answerInTime(() => dryRun(delivery, evidence), limitMs),
       };
     },
   };

@@ -65,7 +65,7 @@ export function rateLimitGate(): GatePlugin<GateSettings> {
           byKey.set(key, account);
           return verdict;
         },
-        rehearse: ({ clientIp }) => judgeAt(keyOf(clientIp)).verdict,
+        dryRun: ({ clientIp }) => judgeAt(keyOf(clientIp)).verdict,
       };
     },
   };

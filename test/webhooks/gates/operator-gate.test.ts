@@ -28,10 +28,10 @@ describe("an operator's gate that never answers", () => {
 
   it.each([
     ['judging', runGates],
-    ['rehearsing', dryRunGates],
+    ['a dry run', dryRunGates],
   ] as const)('fails the delivery after five seconds when %s', async (_what, run) => {
     const never = () => new Promise<never>(() => {});
-    const gates = prepare(plugin({ name: 'tenant', check: never, rehearse: never }));
+    const gates = prepare(plugin({ name: 'tenant', check: never, dryRun: never }));
     const judging = run(gates, sampleDelivery(), 'Enforce');
     let isOver = false;
     void judging.then(() => {
@@ -73,7 +73,7 @@ describe("an operator's gate", () => {
         this.#asked += 1;
         return this.#asked > 1 ? ({ passed: true } as const) : ({ passed: false, reason: 'ip_denied' } as const);
       }
-      rehearse() {
+      dryRun() {
         return { passed: this.#asked > 1 } as { passed: true };
       }
     }

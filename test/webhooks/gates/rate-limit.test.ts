@@ -52,11 +52,11 @@ describe('rateLimitGate', () => {
     expect(await passes(gate)).toBe(true);
   });
 
-  it('rehearses with what is left and takes nothing of it', async () => {
+  it('judges a dry run by what is left and takes nothing of it', async () => {
     const gate = prepare(ONE_A_SECOND);
-    for (let i = 0; i < 5; i += 1) expect((await gate.rehearse?.(sampleDelivery(), {}))?.passed).toBe(true);
+    for (let i = 0; i < 5; i += 1) expect((await gate.dryRun?.(sampleDelivery(), {}))?.passed).toBe(true);
     expect(await countPasses(gate, 3)).toBe(2);
-    expect(await gate.rehearse?.(sampleDelivery(), {})).toMatchObject({
+    expect(await gate.dryRun?.(sampleDelivery(), {})).toMatchObject({
       passed: false,
       reason: 'rate_limited',
       evidence: { facts: { rateLimit: { permitsLeft: 0, permitsPerSecond: 1, burstSize: 2 } } },
