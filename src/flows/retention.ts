@@ -11,7 +11,7 @@ export interface Sweeper {
 }
 
 /** Deletes chunk after chunk, as long as `deleteChunk` says that more is left and the sweeper is not stopped. */
-export type InChunks = (deleteChunk: () => Promise<boolean>) => Promise<void>;
+type InChunks = (deleteChunk: () => Promise<boolean>) => Promise<void>;
 
 interface SweeperOptions {
   /** Each chunk is a turn of the writer, which acceptances wait for: a few milliseconds at most. */

@@ -37,7 +37,7 @@ export interface DryRun extends DeliveryReview {
 }
 
 /** A delivery judged by today's trigger, and what the pipeline would do with it. */
-export interface CurrentJudgement {
+interface CurrentJudgement {
   readonly trigger: PreparedTrigger;
   readonly judgement: Judgement;
   readonly refusal: Reason | null;

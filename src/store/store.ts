@@ -1,7 +1,7 @@
-import type { DeliveryLogStore, DeliveryStore } from './contract/deliveries.ts';
-import type { ControlStore, DispatchStore } from './contract/dispatch.ts';
-import type { FlowStore, LearnedKeyStore, ScheduleStore } from './contract/flows.ts';
-import type { RunStore, StepStore } from './contract/runs.ts';
+import type { DeliveryStore } from './contract/deliveries.ts';
+import type { DispatchStore } from './contract/dispatch.ts';
+import type { FlowStore } from './contract/flows.ts';
+import type { RunStore } from './contract/runs.ts';
 
 export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
@@ -16,16 +16,7 @@ export type * from './contract/runs.ts';
  * thread or on another machine. Times are milliseconds since the Unix epoch, given by the caller: a store has no clock.
  * `test/store/conformance.ts` tests the same contract; every backend must pass it.
  */
-export interface Store
-  extends DeliveryStore,
-    DeliveryLogStore,
-    FlowStore,
-    ScheduleStore,
-    LearnedKeyStore,
-    DispatchStore,
-    ControlStore,
-    RunStore,
-    StepStore {
+export interface Store extends DeliveryStore, FlowStore, DispatchStore, RunStore {
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */
   ping(): Promise<void>;
   /** Finishes what was called before, then releases files and threads. Idempotent. */

@@ -30,7 +30,7 @@ const SHOWN = anyOf([
 const SCHEME_HEADERS: ReadonlySet<string> = namesIn(BUILT_IN_SCHEMES.flatMap(({ headers }) => headers));
 
 /** What of a delivery's headers the gates of a trigger, or its flow, may read. */
-export interface HeadersRead {
+interface HeadersRead {
   /** Lower case. */
   readonly names: ReadonlySet<string>;
   /** Whether an operator's code reads others that it does not name. */

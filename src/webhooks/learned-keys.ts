@@ -1,6 +1,6 @@
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
-import type { LearnedKey, LearnedKeyStore } from '../store/store.ts';
+import type { LearnedKey, Store } from '../store/store.ts';
 import type { KeyOwner, LearnedKeys } from './gate.ts';
 import { isSameSecret } from './schemes/handshake.ts';
 import { handsOverKey, learnsKey } from './schemes/keys.ts';
@@ -57,7 +57,10 @@ export function missingKey(slot: KeySlot | undefined): string {
  * The learned keys of the process: in memory for the gates, which must not wait for a disk, and durable in the store
  * before anyone is told of them.
  */
-export async function openLearnedKeys(store: LearnedKeyStore, clock: Clock): Promise<LearnedKeys> {
+export async function openLearnedKeys(
+  store: Pick<Store, 'listLearnedKeys' | 'learnKey' | 'forgetKey'>,
+  clock: Clock,
+): Promise<LearnedKeys> {
   const keys = new Map<string, LearnedKey>();
   for (const key of await store.listLearnedKeys()) keys.set(nameOf(key), key);
   return {

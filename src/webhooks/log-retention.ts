@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { createSweeper, type InChunks, type Sweeper } from '../flows/retention.ts';
+import { createSweeper, type Sweeper } from '../flows/retention.ts';
 import { type Clock, DAY_MS, deletionGuard } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 
@@ -18,13 +18,17 @@ const PAGES_A_CHUNK = 256;
 export function createLogRetention({ store, clock, logger, retentionDays }: LogRetentionServices): Sweeper {
   // The sweep of runs and nonces, by the same clock, says so in the log.
   const mayDelete = deletionGuard(clock, () => {});
-  const sweep = async (inChunks: InChunks) => {
-    const before = clock.now() - retentionDays * DAY_MS;
-    if (mayDelete()) {
-      await inChunks(async () => (await store.purgeDeliveries({ before, limit: ROWS_A_CHUNK })) === ROWS_A_CHUNK);
-    }
-    await inChunks(async () => (await store.releaseSpace({ pages: PAGES_A_CHUNK })) === PAGES_A_CHUNK);
-  };
-  // What the last process left may have grown too old since: the first sweep is at the start.
-  return createSweeper({ sweep, failure: 'the delivery log could not be trimmed', logger, sweepsAtStart: true });
+  return createSweeper({
+    sweep: async (inChunks) => {
+      const before = clock.now() - retentionDays * DAY_MS;
+      if (mayDelete()) {
+        await inChunks(async () => (await store.purgeDeliveries({ before, limit: ROWS_A_CHUNK })) === ROWS_A_CHUNK);
+      }
+      await inChunks(async () => (await store.releaseSpace({ pages: PAGES_A_CHUNK })) === PAGES_A_CHUNK);
+    },
+    failure: 'the delivery log could not be trimmed',
+    logger,
+    // What the last process left may have grown too old since.
+    sweepsAtStart: true,
+  });
 }

@@ -5,7 +5,7 @@ import type { EnforcementMode } from '../model/manifest.ts';
 import type { Gate } from './gate.ts';
 import { type GateChain, prepareGates } from './gates/index.ts';
 import type { SignatureSettings } from './gates/signature.ts';
-import { type HeadersRead, headersRead } from './headers.ts';
+import { headersRead } from './headers.ts';
 import { keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { keysInForce } from './schemes/keys.ts';
@@ -31,7 +31,7 @@ export interface PreparedTrigger {
   /** The scheme verifies with a key, and the trigger has none now: nothing can be verified. */
   readonly lacksKey: boolean;
   readonly handshakes: readonly Handshake[];
-  readonly headersRead: HeadersRead;
+  readonly headersRead: ReturnType<typeof headersRead>;
   /** Whether the query of a delivery may be part of what its signature covers. */
   readonly mayReadQuery: boolean;
   /** Deliveries are taken while the flow starts no runs, and start theirs later. */

@@ -1,5 +1,11 @@
+import { mapStrings } from '../../expressions/json-path.ts';
+import { hasPlaceholder } from '../../expressions/template.ts';
+import { MASK } from '../../manifest/mask.ts';
 import { isGuarded, isIdle } from '../../manifest/retired.ts';
+import { DAY_MS } from '../../model/clock.ts';
 import type { Finding } from '../../model/finding.ts';
+import type { Json, JsonObject } from '../../model/json.ts';
+import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
 import {
   type Change,
   type ChangeRule,
@@ -11,7 +17,7 @@ import {
   ownStep,
 } from './change.ts';
 import { whereRunsAre } from './live-runs.ts';
-import { removedStepRecipe } from './recipes.ts';
+import { stepsReadBy } from './step-fields.ts';
 
 /** A new step that steps of old wait for is inserted; any other is only added. */
 const stepAdded: ChangeRule = (change) =>
@@ -173,3 +179,162 @@ function judgeRenamed(change: Change, graph: GraphChange, names: { oldKey: strin
 }
 
 export const stepRules: readonly ChangeRule[] = [stepRemoved, stepRenamed, stepAdded];
+
+/**
+ * Keeps the key of a step that is gone or renamed, so that runs end as they would without it: a step with upstream is
+ * guarded by conditions that are false; an entry step, and one whose skipping would make runs count as skipped, does
+ * nothing. What it ran after is kept too where that is gone as well.
+ */
+function removedStepRecipe(
+  { live, retentionDays }: Pick<Change, 'live' | 'retentionDays'>,
+  graph: GraphChange,
+  { oldKey, newKey }: { oldKey: string; newKey?: string },
+): NonNullable<Finding['recipe']> {
+  const kept = keptSteps(graph, oldKey);
+  const lastRun = live.lastRunOfStep[graph.loopKey ?? oldKey];
+  const removableFrom = lastRun === undefined ? undefined : new Date(lastRun + retentionDays * DAY_MS).toISOString();
+  const placing = newKey === undefined ? 'Put' : `Leave \`${newKey}\` as it is, and put`;
+  const steps = [
+    `${placing} \`${oldKey}\` back into the manifest, ${howKept(kept[oldKey])}: the patch does that.`,
+    ...loopOutput(graph, oldKey),
+    ...alsoKept(kept, oldKey),
+    ...secretsToRestore(kept),
+    'Drain the flow and deploy: keeping the step in this way is itself a caution.',
+    whenToRemove(graph, oldKey, removableFrom),
+  ];
+  return {
+    title:
+      newKey === undefined ? `Keep \`${oldKey}\`, and have it do nothing` : `Keep \`${oldKey}\` next to \`${newKey}\``,
+    steps,
+    patch: patchAt(graph.path, jsonOf(kept)),
+    ...(removableFrom === undefined ? {} : { removableFrom }),
+  };
+}
+
+function howKept(step: StepDefinition | undefined): string {
+  const [upstream] = Object.entries(step?.runAfter ?? {});
+  if (upstream === undefined) return 'with the type NoOp';
+  if (upstream[1].when === 'false') return 'with the condition "false" on what it runs after';
+  return `with the type NoOp after \`${upstream[0]}\` (a condition would skip it, and every run would end as Skipped)`;
+}
+
+function loopOutput({ before, loopKey }: GraphChange, oldKey: string): string[] {
+  if (loopKey === null || downstreamKeys(before, oldKey).length > 0) return [];
+  return [
+    `Check what reads the output of the loop \`${loopKey}\`: an iteration leaves the output of its last steps, and ` +
+      `\`${oldKey}\`, which leaves null, is one of them while it is kept.`,
+  ];
+}
+
+function whenToRemove({ loopKey }: GraphChange, oldKey: string, removableFrom: string | undefined): string {
+  if (removableFrom === undefined) return `Remove \`${oldKey}\` when no kept run has a record of it.`;
+  const when = `Remove \`${oldKey}\` when the runs that ran it have expired, not before ${removableFrom}`;
+  // History is known by top-level step: the loop around has some as long as it runs at all.
+  return loopKey === null
+    ? `${when}.`
+    : `${when}; of a step in a loop that cannot be checked, so allow it with --allow breaking.`;
+}
+
+/** The step and, transitively, what it ran after or reads and the new manifest lacks. */
+function keptSteps(graph: GraphChange, oldKey: string): Record<string, StepDefinition> {
+  const echoes = findEchoes(graph);
+  const kept: Record<string, StepDefinition> = {};
+  const waiting = [oldKey];
+  for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
+    const step = ownStep(graph.before, key);
+    if (step === undefined || Object.hasOwn(kept, key)) continue;
+    const retired = retire(step, echoes.get(key));
+    kept[key] = retired;
+    const needed = [...Object.keys(retired.runAfter), ...stepsReadBy(retired)];
+    waiting.push(...needed.filter((other) => ownStep(graph.after, other) === undefined));
+  }
+  return kept;
+}
+
+/**
+ * The steps that may not be skipped, each with the step whose end it repeats. A run is Skipped when all its leaves are: a
+ * guarded step behind a leaf would take its place, and every run would end as Skipped.
+ */
+function findEchoes({ before, after }: GraphChange): ReadonlyMap<string, string> {
+  const echoes = new Map<string, string>();
+  const isLeaf = (key: string) => ownStep(after, key) !== undefined && downstreamKeys(after, key).length === 0;
+  // Of a graph that has no steps left the retired entry steps are all that a run can succeed by.
+  const isLastEntry = (key: string) =>
+    Object.keys(after).length === 0 && Object.keys(ownStep(before, key)?.runAfter ?? {}).length === 0;
+  const gone = Object.entries(before).filter(([key]) => ownStep(after, key) === undefined);
+  for (let isSettled = false; !isSettled; ) {
+    isSettled = true;
+    for (const [key, { runAfter }] of gone) {
+      if (echoes.has(key)) continue;
+      const upstream = Object.keys(runAfter);
+      const repeated = upstream.find(isLeaf) ?? upstream.find((other) => echoes.has(other) || isLastEntry(other));
+      if (repeated === undefined) continue;
+      echoes.set(key, repeated);
+      isSettled = false;
+    }
+  }
+  return echoes;
+}
+
+/** Guarded by conditions, unless it is an entry step or repeats how another ended. */
+function retire(step: StepDefinition, repeated: string | undefined): StepDefinition {
+  const isEntry = Object.keys(step.runAfter).length === 0;
+  // One edge and no condition: it succeeds where the other did, and handles no failure.
+  if (repeated !== undefined) {
+    return { type: 'NoOp', inputs: idleInputs(step), runAfter: { [repeated]: { statuses: ['Succeeded'] } } };
+  }
+  if (isEntry) return { type: 'NoOp', inputs: marked(step, hasNull(jsonOf(step)) ? {} : step.inputs), runAfter: {} };
+  const guarded = Object.entries(step.runAfter).map(([key, { statuses }]): [string, Edge] => {
+    return [key, { statuses, when: 'false' }];
+  });
+  const runAfter = Object.fromEntries(guarded);
+  // A merge patch takes null for a removal: what holds one cannot be written in it.
+  if (hasNull(jsonOf(step))) return { type: 'NoOp', inputs: {}, runAfter };
+  // Type and inputs stay: runs in flight go on to read the inputs.
+  return { ...step, runAfter };
+}
+
+/** Placeholders go: the step now runs where it did not, and one that cannot be rendered would fail the run. */
+function idleInputs(step: StepDefinition): JsonObject {
+  let isRendered = false;
+  mapStrings(step.inputs, (text) => {
+    isRendered ||= hasPlaceholder(text);
+    return text;
+  });
+  return marked(step, isRendered || hasNull(jsonOf(step)) ? {} : step.inputs);
+}
+
+/** A step that was a NoOp all along is known as retired by nothing else. */
+function marked({ type }: StepDefinition, inputs: JsonObject): JsonObject {
+  return type === 'NoOp' ? { ...inputs, retired: true } : inputs;
+}
+
+function hasNull(value: Json): boolean {
+  return value === null || (typeof value === 'object' && Object.values(value).some(hasNull));
+}
+
+function alsoKept(kept: Graph, oldKey: string): string[] {
+  const others = Object.keys(kept).filter((key) => key !== oldKey);
+  if (others.length === 0) return [];
+  return [`The patch keeps ${others.map((key) => `\`${key}\``).join(', ')} too: the step runs after it, or reads it.`];
+}
+
+/** A secret that was written out is in no snapshot, and so in no patch. */
+function secretsToRestore(kept: Graph): string[] {
+  const hasMask = (inputs: Json) => {
+    let isFound = false;
+    mapStrings(inputs, (text) => {
+      isFound ||= text === MASK;
+      return text;
+    });
+    return isFound;
+  };
+  const keys = Object.keys(kept).filter((key) => hasMask(kept[key]?.inputs ?? null));
+  if (keys.length === 0) return [];
+  const names = keys.map((key) => `\`${key}\``).join(', ');
+  return [`Inputs of ${names} hold a secret that is not kept, shown as "${MASK}": name it by env:NAME or file:PATH.`];
+}
+
+function patchAt(path: GraphChange['path'], value: Json): Json {
+  return path.reduceRight((inner, key) => ({ [key]: inner }), value);
+}

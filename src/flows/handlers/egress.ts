@@ -18,7 +18,7 @@ export class EgressRefusedError extends Error {
 }
 
 /** Decides which addresses a step may call. */
-export interface Egress {
+interface Egress {
   /** Throws `EgressRefusedError` for a host that is an address and may not be called; names are checked by `lookup`. */
   checkLiteral(host: string): void;
   /** Those of a host's addresses that may be called; throws `EgressRefusedError` where none may. */

@@ -5,7 +5,7 @@ import type { ExpressionContext } from '../../expressions/context.ts';
 import { isEqual } from '../../expressions/values.ts';
 import { type Json, parseJson } from '../../model/json.ts';
 import type { RunTrigger, StepErrorCode } from '../../model/run.ts';
-import { createEgress, type Egress, EgressRefusedError } from './egress.ts';
+import { createEgress, EgressRefusedError } from './egress.ts';
 import {
   defineHandler,
   type HandlerResult,
@@ -167,7 +167,7 @@ class RedirectRefusedError extends Error {
 
 interface Exchange {
   readonly agent: Agent;
-  readonly egress: Egress;
+  readonly egress: ReturnType<typeof createEgress>;
   readonly signal: AbortSignal;
   /** A redirect that the step expects is an answer and not followed. */
   readonly isExpected: (status: number) => boolean;

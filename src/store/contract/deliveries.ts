@@ -3,7 +3,7 @@ import type { EnforcementMode } from '../../model/manifest.ts';
 import type { BucketRange, NewRun, Page, PageQuery } from './runs.ts';
 
 /** Acceptance, at once or once the flow starts runs. */
-export interface DeliveryStore {
+export interface DeliveryStore extends DeliveryLogStore {
   /**
    * Inserts nonce, idempotency key, delivery, run and due steps, or nothing. The same transaction checks that the run's
    * revision is the newest and that its flow starts runs; otherwise the result is 'outdated'.
@@ -73,7 +73,7 @@ interface Release {
 }
 
 /** The delivery log: keeping it within bounds, and looking back on it. Counts are by the hour, as those of runs. */
-export interface DeliveryLogStore {
+interface DeliveryLogStore {
   /** Stores the record of a delivery that starts no run. */
   recordDelivery(record: DeliveryRecord): Promise<void>;
   /**

@@ -3,7 +3,7 @@ import type { RunStatus, StepStatus } from '../../model/manifest.ts';
 import type { StepError } from '../../model/run.ts';
 
 /** The queue: a due step is claimed under a lease, tried, and advanced. */
-export interface DispatchStore {
+export interface DispatchStore extends ControlStore {
   /**
    * Leases steps that are due and marks them Running. Flows take turns: the next step is one of the flow that runs the
    * fewest, and among equals of the one whose turn was the longest ago; of one flow the oldest. A flow, or a type of
@@ -182,7 +182,7 @@ interface SlotLimit {
 }
 
 /** What operators and other systems do to a run. */
-export interface ControlStore {
+interface ControlStore {
   /** Ends the run at once if none of its steps runs, otherwise as soon as those have ended. No further step starts. */
   cancelRun(cancel: { runId: string; reason: string | null; at: number }): Promise<CancelResult>;
   /**

@@ -3,7 +3,7 @@ import type { ManifestSnapshot, ManifestSource } from '../../model/manifest.ts';
 import type { NewRun } from './runs.ts';
 
 /** Deployed flows and their revisions, and changing them while runs are in flight. */
-export interface FlowStore {
+export interface FlowStore extends ScheduleStore, LearnedKeyStore {
   /** Keeps the manifest as a new revision unless its hash equals the newest one's; a first deploy enables the flow. */
   deployFlow(deploy: FlowDeploy): Promise<FlowRecord>;
   /** Yields undefined for an unknown flow. Setting what is already set changes nothing. */
@@ -121,7 +121,7 @@ export interface DeployedRevision {
 }
 
 /** When cron triggers fire, and what operators changed about it. */
-export interface ScheduleStore {
+interface ScheduleStore {
   listSchedules(): Promise<ScheduleRecord[]>;
   /** Replaces the state of a trigger's schedule. */
   saveSchedule(schedule: ScheduleRecord): Promise<void>;
@@ -160,7 +160,7 @@ interface Tick {
 type TickResult = 'fired' | 'passed' | 'outdated';
 
 /** Keys that publishers handed over in a handshake, by trigger. */
-export interface LearnedKeyStore {
+interface LearnedKeyStore {
   /** Stores the key unless the trigger has one; yields the stored one. */
   learnKey(key: LearnedKey): Promise<LearnedKey>;
   /** In no particular order. */

@@ -8,7 +8,7 @@ import type { Attempt, Run, RunTrigger, Step, StepError } from '../../model/run.
  * Counts are kept by the hour as things happen, so a month costs no more to read than an hour, however much happened in
  * it. An instant means the whole hour around it.
  */
-export interface RunStore {
+export interface RunStore extends StepStore {
   /** Newest first. */
   listRuns(query: RunQuery): Promise<Page<Run>>;
   findRun(runId: string): Promise<RunDetail | undefined>;
@@ -149,7 +149,7 @@ interface PurgedSlice {
  * Reading the steps of a run. All but `listSteps` are bounded, however large the run is: values are cut, and only the
  * children of loops that the caller asks for are read.
  */
-export interface StepStore {
+interface StepStore {
   /**
    * All steps that have a row, with whole values: started, due or skipped. Undefined for an unknown run. Only for runs
    * known to be small, such as those of tests: `pageSteps` is bounded.
