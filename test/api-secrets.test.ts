@@ -142,7 +142,7 @@ describe('a manifest that comes in over the API', () => {
     expect(await deliver('push')).toBe(200);
   });
 
-  it('is refused with a key that anybody can sign for', async () => {
+  it('is refused with a key that anyone can sign for', async () => {
     await start();
     const discord = { webhookSignatureScheme: 'Discord', webhookHmacKey: '0'.repeat(64) };
     const { status, answer } = await put(sent({ inputs: discord }));

@@ -71,7 +71,7 @@ describe('runFlow', () => {
     expect(failed).toMatchObject({ status: 'Failed', steps: { ready: { error: { message: 'no line' } } } });
   });
 
-  it('yields a run that waits for what nobody sends as it stands', async () => {
+  it('returns a run that waits for a signal that is never sent as Running', async () => {
     const steps = { wait: { type: 'WaitForSignal', inputs: { signalName: 'never' } } };
     const run = await runFlow({ id: '0b7c9d10-0000-4000-8000-000000000001', version: '1', steps });
     expect(run).toMatchObject({ status: 'Running', steps: { wait: { status: 'Pending' } } });

@@ -73,7 +73,7 @@ export function shownHeaders(
 
 /**
  * Headers as a run keeps them: a flow may read any, under names that only its author knows, but for those that look like
- * a credential. Whoever shows them shows less.
+ * a credential. Views show fewer.
  */
 export function runHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
   return mapHeaders(headers, (name) => !isCredential(name));

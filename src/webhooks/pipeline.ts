@@ -69,8 +69,8 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
 }
 
 /**
- * What every gate says, whatever those before it said, without using anything up. A refusal is what Enforce answers with,
- * as ever.
+ * What every gate says, also after another failed, without using anything up. A refusal is what Enforce would answer
+ * with.
  */
 export async function dryRunGates(
   gates: readonly Gate[],

@@ -137,7 +137,7 @@ export async function hindrances(page: Page): Promise<string[]> {
     .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' | ')}`);
 }
 
-/** Asserts that a page, as it stands, hinders nobody: in light and wide, and in dark on a phone, where it must not scroll sideways. */
+/** Asserts that a page has no accessibility violation: in light and wide, and in dark on a phone, where it must not scroll sideways. */
 export async function expectNoHindrance(page: Page): Promise<void> {
   for (const { colorScheme, width } of [
     { colorScheme: 'light', width: 1440 } as const,

@@ -134,13 +134,13 @@ describeInBrowser('deliveries', () => {
     await page.waitForURL(`**/flows/deliveries?flowId=${FLOW_ID}&reason=signature_mismatch`);
   });
 
-  it('that nobody knows are said to be unknown', async () => {
+  it('says that an unknown delivery is unknown', async () => {
     const page = await open('/flows/deliveries/00000000-0000-4000-8000-000000000000', { failures: [404] });
     await page.getByText('There is no delivery with the id 00000000-0000-4000-8000-000000000000').waitFor();
   });
 
   it.each(['/flows/deliveries', '/flows/deliveries/NEWEST', '/flows/deliveries/readiness'])(
-    'hinder nobody at %s',
+    'has no accessibility violation at %s',
     async (path) => {
       const { id } = await newest('reason=signature_mismatch');
       const page = await open(path.replace('NEWEST', id));

@@ -101,7 +101,7 @@ describeInBrowser('flows', () => {
     await page.getByText('Succeeded').first().waitFor();
   });
 
-  it.each(['/flows/flows', `/flows/flows/${FLOW_ID}`])('hinder nobody at %s', async (path) => {
+  it.each(['/flows/flows', `/flows/flows/${FLOW_ID}`])('has no accessibility violation at %s', async (path) => {
     const page = await open(path);
     await page.getByText('push').first().waitFor();
     await page.locator('.skeleton').first().waitFor({ state: 'detached' });

@@ -32,7 +32,7 @@ describeInBrowser('the overview', () => {
     expect(new URL(page.url()).search).toBe('?window=7d');
   });
 
-  it('hinders nobody', async () => {
+  it('has no accessibility violation', async () => {
     const page = await open('/flows');
     await page.getByRole('img', { name: /^Deliveries/ }).waitFor();
     await page.locator('.skeleton').first().waitFor({ state: 'detached' });

@@ -182,13 +182,13 @@ describeInBrowser('runs', () => {
     await page.getByRole('button', { name: 'Show earlier events' }).waitFor();
   });
 
-  it('that nobody knows say so', async () => {
+  it('says so if the id is unknown', async () => {
     const page = await open('/flows/runs/00000000-0000-4000-8000-000000000000', { failures: [404] });
     await page.getByText('There is no run with the id').waitFor();
   });
 
   it.each(['', '?view=gantt&step=charge', '?view=timeline', '?view=input'])(
-    'hinder nobody: one run %s',
+    'has no accessibility violation in one run %s',
     async (query) => {
       const page = await open(`/flows/runs/${failedRun}${query}`);
       await page.locator('.panel').first().waitFor();
@@ -197,7 +197,7 @@ describeInBrowser('runs', () => {
     },
   );
 
-  it('hinder nobody: the list', async () => {
+  it('has no accessibility violation in the list', async () => {
     const page = await open('/flows/runs');
     await page.getByRole('link', { name: 'Succeeded' }).first().waitFor();
     await expectNoHindrance(page);

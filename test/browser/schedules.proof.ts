@@ -55,7 +55,7 @@ describeInBrowser('schedules', () => {
     expect(await schedule()).toMatchObject({ cron: '30 4 * * *', flowId: NIGHTLY_ID });
   });
 
-  it('hinder nobody', async () => {
+  it('has no accessibility violation', async () => {
     const page = await open('/flows/schedules');
     await page.getByRole('link', { name: 'Nightly report' }).waitFor();
     await expectNoHindrance(page);

@@ -5,7 +5,7 @@ import { describeInBrowser, expectNoHindrance, useBrowser } from './browser.ts';
 describeInBrowser('the shell of the page', () => {
   const { open } = useBrowser({ manifests: { 'push.json': githubManifest() } });
 
-  it('shows an address that nobody has as such, with a way back', async () => {
+  it('says that an unknown address does not exist, with a way back', async () => {
     const page = await open('/flows/no/such/place');
     await page.getByRole('heading', { level: 1, name: 'Page not found' }).waitFor();
     expect(await page.title()).toBe('Page not found · Sluice');
@@ -54,7 +54,7 @@ describeInBrowser('the shell of the page', () => {
     await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
   });
 
-  it('hinders nobody', async () => {
+  it('has no accessibility violation', async () => {
     const page = await open('/flows/no/such/place');
     await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
     await expectNoHindrance(page);

@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-it('refuses a config module that is a pipe, instead of waiting for somebody to write it', async () => {
+it('refuses a config module that is a pipe, instead of waiting for data', async () => {
   execFileSync('mkfifo', [join(folder, 'own.mjs'), join(folder, 'sluice.config.ts')]);
   await expect(loadConfigModule('own.mjs', folder)).rejects.toThrow('own.mjs is a named pipe, not a file');
   await expect(loadConfigModule(undefined, folder)).rejects.toThrow('sluice.config.ts is a named pipe, not a file');

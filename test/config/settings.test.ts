@@ -129,7 +129,7 @@ describe('settings', () => {
     expect(linesOf({}, { [name]: [value, { nested: value }] }).join()).not.toContain('hunter2');
   });
 
-  it('read credentials and keys by reference too, and name a reference that stands for nothing', () => {
+  it('reads credentials and keys by reference too, and names a reference that cannot be read', () => {
     const settings = readSettings({ SLUICE_DASHBOARD_TOKEN: 'env:TOKEN', TOKEN: 'abc', SLUICE_STORE_KEY: 'literal' });
     expect(settings).toMatchObject({ dashboardToken: 'abc', storeKey: 'literal' });
     expect(linesOf({ SLUICE_DASHBOARD_TOKEN: 'env:TOKEN' })).toEqual([

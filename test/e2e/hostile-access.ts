@@ -71,7 +71,7 @@ export const KEYS: readonly Attack[] = [
     },
   },
   {
-    title: 'a public key that anybody can sign for',
+    title: 'a public key that anyone can sign for',
     async run(target) {
       const zeros = { webhookSignatureScheme: 'Discord', webhookHmacKey: '0'.repeat(64) };
       expect(await deploy(target, zeros)).toContain('small order');

@@ -146,7 +146,7 @@ describe('an attempt', () => {
     expect((await tryStep({ handler, signal: AbortSignal.abort() })).ran).toBeUndefined();
   });
 
-  it('of a type that nobody serves any more fails the step', async () => {
+  it('fails the step if its type has no handler any more', async () => {
     const { ran } = await tryStep({ handler: succeed, claim: { stepType: 'Gone' } });
     expect(ran).toMatchObject({
       input: null,
@@ -168,7 +168,7 @@ describe('an attempt', () => {
     if (ran?.result.kind === 'failed') expect(ran.result.error.code).toBe('interrupted_too_often');
   });
 
-  it('that was interrupted beside others runs again however often', async () => {
+  it('runs again, however often it was interrupted next to others', async () => {
     const { ran } = await tryStep({ handler: succeed, claim: { attempt: 50, interruptions: 49 } });
     expect(ran?.result.kind).toBe('succeeded');
   });
@@ -176,7 +176,7 @@ describe('an attempt', () => {
   it.each([
     ['its inputs', succeed, { inputs: { a: cel('trigger.body') } }],
     ['its handler', handlerOf(({ trigger }) => trigger()), {}],
-  ])('is no failure of the step where the store has no answer for %s', async (_what, handler, step) => {
+  ])('does not fail the step if the store has no answer for %s', async (_what, handler, step) => {
     const runInput = new StoreUnavailableError('the disk is full');
     await expect(tryStep({ handler, step, runInput })).rejects.toBe(runInput);
   });

@@ -87,7 +87,7 @@ describe('a run whose time is up', () => {
 });
 
 describe('a step that is tried again by hand', () => {
-  it('has its retry policy anew, in a loop too, and the loop goes on with the items that were left', async () => {
+  it('starts its retry policy again, in a loop too, and the loop continues with the items that were left', async () => {
     let isDown = true;
     const flaky = defineHandler({
       type: 'Flaky',

@@ -71,7 +71,7 @@ describe('a Delay', () => {
     expect((await service.steps(runId)).wait?.error?.code).toBe('invalid_input');
   });
 
-  it('stands still while the clock is set back, and ends at the time that it named', async () => {
+  it('waits while the clock is set back, and ends at the time that it named', async () => {
     const service = await openFlowService();
     const runId = await started(service, { wait: stepOf('Delay', { inputs: { seconds: 60 } }) });
     await waiting(service, runId, 'wait');

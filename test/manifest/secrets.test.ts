@@ -167,7 +167,7 @@ describe('masking', () => {
     );
   });
 
-  it('changes nothing where there is no secret', () => {
+  it('changes nothing without secrets', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const json: Json = JSON.parse(JSON.stringify(value));

@@ -184,7 +184,7 @@ describe('a configured key', () => {
     expect(outcome(await deliver(gateway, 'asana', { key: FIRST }))).toBe('401 key_not_configured');
   });
 
-  it('that is a previous one is accepted beside the learnt one', async () => {
+  it('accepts a previous key in addition to the learnt one', async () => {
     const gateway = await open({ asana: { ...ASANA, webhookHmacKeyPrevious: SECOND } });
     await shake(gateway, 'asana', FIRST);
     expect(outcome(await deliver(gateway, 'asana', { key: SECOND }))).toBe('200');

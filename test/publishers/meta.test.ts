@@ -37,7 +37,7 @@ const subscribe = (slug: string, changed: Record<string, string> = {}) => {
 };
 
 describe.each(MODES.map((mode) => mode.toLowerCase()))('under %s the handshake of Meta', (mode) => {
-  it('is answered to who knows the token, and to nobody else', async () => {
+  it('is answered only with the right token', async () => {
     expect(await subscribe(`meta-${mode}`)).toMatchObject({ status: 200, text: CHALLENGE });
     for (const token of ['', 'verify-token-5c1d9f', `${TOKEN}x`]) {
       const answer = await subscribe(`meta-${mode}`, { 'hub.verify_token': token });
@@ -65,7 +65,7 @@ describe.each(MODES.map((mode) => mode.toLowerCase()))('under %s the handshake o
     expect(answer.headers['content-type']).toMatch(/^application\/json/);
   });
 
-  it('is no other mode than subscribe', async () => {
+  it('accepts no mode but subscribe', async () => {
     expect((await subscribe(`meta-${mode}`, { 'hub.mode': 'unsubscribe' })).status).toBe(403);
   });
 });

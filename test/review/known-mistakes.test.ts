@@ -54,7 +54,7 @@ describe('authentication', () => {
     expect((await latestDelivery()).headers.authorization).toBe('[redacted]');
   });
 
-  it('judges the signature before it parses the body: a forged body that is no JSON is 401 and not 400', async () => {
+  it('judges the signature before it parses the body: a forged body that is not JSON is 401 and not 400', async () => {
     const { send } = await open({ webhookSignatureScheme: 'GitHub' });
     const broken = signed('GitHub', { body: '{"a":' });
     expect(reasonOf((await send(broken)).text)).toBe('invalid_json');
@@ -105,7 +105,7 @@ describe('authentication', () => {
     }
   });
 
-  it('says at the start which triggers name a scheme and a key and are not enforced all the same', async () => {
+  it('says at the start which triggers have a scheme and a key but are not enforced', async () => {
     const inputs = { webhookSignatureScheme: 'GitHub' };
     const { summary } = await open(inputs, { settings: { enforcementMode: 'Off' } });
     expect(summary).toEqual(['Webhook triggers that are not enforced (1 of 1): publishers/hook: mode Off']);
@@ -131,7 +131,7 @@ describe('replay', () => {
     }
   });
 
-  it('is not made fresh by an unsigned timestamp beside the signed one', async () => {
+  it('is not made fresh by an unsigned timestamp in addition to the signed one', async () => {
     const inputs = { webhookSignatureScheme: 'Stripe', webhookReplayToleranceSeconds: 300 };
     const { send } = await open({ ...inputs, webhookTimestampHeader: 'X-Webhook-Timestamp' });
     const { headers, body } = signed('Stripe', { at: NOW - 301_000 });

@@ -170,7 +170,7 @@ it('with a store key no byte of a refused body is readable in the file, and it c
   expect(await redeliver(await deploy(LISTED, settings), id)).toMatchObject({ outcome: 'accepted' });
 });
 
-it('with the records in memory a delivery is judged again all the same, once', async () => {
+it('judges a delivery again, once, also with the records in memory', async () => {
   const app = await deploy({ webhookRateLimitPermitsPerSecond: 0.001 }, { deliveryStore: 'memory' });
   await deliver(app, signed('n-1'));
   await deliver(app, signed('n-2'));

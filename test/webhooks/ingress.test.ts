@@ -189,7 +189,7 @@ describe.each(['Off', 'Audit', 'Enforce'] as const)('under %s', (mode) => {
     expect(answer).toMatch(/^HTTP\/1.1 400 [\s\S]*\{"statusCode":400,"error":"Bad Request","message":"[^"]+"\}$/);
   });
 
-  it('a GET is told to POST and is no delivery', async () => {
+  it('a GET is told to POST and does not count as a delivery', async () => {
     const response = await fetch(service.hook);
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST']);
   });
@@ -227,7 +227,7 @@ it('knows an Idempotency-Key: the first run answers for all', async () => {
   });
 });
 
-it('takes what a trusted proxy says about the client, and nobody else’s word', async () => {
+it('believes what a trusted proxy says about the client, and no other sender', async () => {
   const manifest = githubManifest({ inputs: { webhookIpAllowList: ['203.0.113.7'] } });
   const body = '{}';
   const forwarded = { ...signedHeaders(body), 'x-forwarded-for': '203.0.113.7' };
@@ -297,7 +297,7 @@ describe('what is no POST', () => {
     expect(delivered.status).toBe(200);
   });
 
-  it('leaves a bounded trace in the log where it is a handshake that anybody may send', async () => {
+  it('leaves a bounded trace in the log for a handshake that anyone may send', async () => {
     const service = await open({ enforcementMode: 'Enforce' }, githubManifest({ inputs: scheme('Dropbox') }));
     for (let count = 0; count < 50; count += 1) await fetch(`${service.hook}?challenge=${count}`);
     const kept = await getJson<unknown[]>(`${service.url}/flows/api/webhooks/recent?take=100`);

@@ -117,7 +117,7 @@ describe.each(everywhere)('under $mode, with the log in $deliveryStore, the stor
     expect(signature.signedBytes.sha256).toBe(sha256(URL_SIGNED + BODY));
   });
 
-  it('needs no hint where the delivery is a replay, and is judged again all the same', async () => {
+  it('needs no hint if the delivery is a replay, and is still judged again', async () => {
     await start({ ...where, inputs: { webhookNonceHeader: 'X-GitHub-Delivery' } });
     await deliver(BODY);
     await deliver(BODY);

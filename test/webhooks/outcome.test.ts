@@ -114,7 +114,7 @@ describe('recordOf', () => {
     expect(record({ judgement }, answer)).toMatchObject(expected);
   });
 
-  it('of a delivery to nobody has no flow, and the default mode', () => {
+  it('of a delivery to an unknown address has no flow, and the default mode', () => {
     expect(
       record({ trigger: undefined, judgement: refusedFor(CLEAN, 'unknown_flow') }, { statusCode: 404, runId: null }),
     ).toMatchObject({

@@ -74,7 +74,7 @@ describe('webhookDuplicateResponse', () => {
     }
   });
 
-  it('lets nobody in: a forged duplicate is 401', async () => {
+  it('lets no forgery in: a forged duplicate is 401', async () => {
     const { deliver } = await open({ hook: { ...NONCE, webhookDuplicateResponse: 'acknowledge' } });
     const sent = await push('{}');
     await deliver('hook', sent);
@@ -93,7 +93,7 @@ it('tells of conflicting key fields once for each flow, whatever is delivered', 
 });
 
 describe('a scheme', () => {
-  it('that nobody knows skips the gate with a warning, and is refused where manifests are read strictly', async () => {
+  it('skips the gate with a warning if the scheme is unknown, and is refused if manifests are read strictly', async () => {
     const hook = { ...GITHUB, webhookSignatureScheme: 'GitHubb' };
     const gateway = await open({ hook });
     expect(gateway.warnings).toContainEqual(

@@ -30,7 +30,7 @@ export const forEach: StepHandler = defineHandler({
   },
 });
 
-/** Throws `StepFailure` where the items are no array, or too much. */
+/** Throws `StepFailure` if the items are not an array, or are too many or too large. */
 export function startOfLoop({ concurrencyLimit = 1 }: StepDefinition, resolved: Json): LoopStart {
   const items: unknown = typeof resolved === 'object' && resolved !== null ? Reflect.get(resolved, 'forEach') : null;
   if (!Array.isArray(items)) throw new StepFailure('invalid_input', `forEach: is ${kindOf(items)}; expected an array`);

@@ -99,7 +99,7 @@ export function encodeDigest(digest: Buffer, encoding: SignatureEncoding): strin
 }
 
 /**
- * The bytes that a text stands for, or undefined where it is not exactly one digest: node's own decoders skip or stop at
+ * The bytes that a text encodes, or undefined if it is not exactly one digest: node's own decoders skip or stop at
  * what they do not know, so that a right digest with something behind it would pass. Hex may be of either case.
  */
 export function decodeDigest(text: string, encoding: SignatureEncoding, byteCount: number): Buffer | undefined {

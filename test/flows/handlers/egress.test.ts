@@ -72,7 +72,7 @@ describe('egress', () => {
     ['one address', '10.0.0.5', '10.0.0.5', '10.0.0.6'],
     ['an IPv6 CIDR', 'fd00::/8', 'fd12::1', 'fe80::1'],
     ['an IPv4 CIDR, for an IPv4-mapped address too', '127.0.0.0/8', '::ffff:127.0.0.1', '::ffff:10.0.0.1'],
-  ])('opens %s and nothing beside it', (_what, entry, inside, outside) => {
+  ])('opens %s and nothing else', (_what, entry, inside, outside) => {
     expect(passed([entry], [inside])).toEqual([inside]);
     expect(() => passed([entry], [outside])).toThrow(EgressRefusedError);
   });

@@ -17,7 +17,7 @@ describe('the request', () => {
     expect(received[0]?.body.length).toBe(0);
   });
 
-  it('adds the query to that of the URL and leaves what stands there as it was written', async () => {
+  it('adds the query to that of the URL and leaves the URL as it was written', async () => {
     const { origin, received } = await serve((_request, response) => response.end());
     await call(open, { url: `${origin}/?sig=a%20b`, query: { n: 1, tag: ['x', 'y&z'], flag: true, none: null } });
     expect(received[0]?.url).toBe('/?sig=a%20b&n=1&tag=x&tag=y%26z&flag=true');
@@ -187,7 +187,7 @@ describe('the answer', () => {
     expect(await call(open, { url: origin, timeoutSeconds: 0.05 })).toMatchObject({ code: 'timeout', retryable: true });
   });
 
-  it('fails retryably where nobody listens, and shows neither path nor query', async () => {
+  it('fails retryably if nothing listens, and shows neither path nor query', async () => {
     const { origin } = await serve((request) => request.socket.destroy());
     const result = await call(open, { url: `${origin}/hidden?token=secret` });
     expect(result).toMatchObject({ kind: 'failed', code: 'network_error', retryable: true });

@@ -81,7 +81,7 @@ export function holds({ open }: StoreUnderTest): void {
       expect(await release(store)).toMatchObject({ runs: [{ id: id(1001) }], left: 0 });
     });
 
-    test('stands behind those that are held already, also once the flow starts runs', async () => {
+    test('is queued behind those held already, also once the flow starts runs', async () => {
       const store = await drained(open);
       await store.holdDelivery(acceptanceOf(1));
       await resume(store);

@@ -46,7 +46,7 @@ describe("an operator's gate that never answers", () => {
     });
   });
 
-  it('and rejects later is heard by nobody', async () => {
+  it('ignores a rejection after the time limit', async () => {
     const late = () => new Promise<never>((_, reject) => setTimeout(() => reject(new Error('late')), 20));
     const judging = runGates(prepare(plugin({ name: 'tenant', check: late }), 10), sampleDelivery(), 'Enforce');
     await vi.advanceTimersByTimeAsync(30);

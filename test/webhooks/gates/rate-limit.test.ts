@@ -28,7 +28,7 @@ async function countPasses(gate: Gate, tries: number, clientIp?: string): Promis
 }
 
 describe('rateLimitGate', () => {
-  it('is no gate at all where no rate is configured', () => {
+  it('is absent if no rate is configured', () => {
     expect(rateLimitGate().prepare(sampleTrigger({}), sampleSettings())).toBeUndefined();
     expect(
       rateLimitGate().prepare(
@@ -80,7 +80,7 @@ describe('rateLimitGate', () => {
     expect(await passes(shared, '192.0.2.2')).toBe(false);
   });
 
-  it('gives each client address its own bucket where asked to, so that a flood starves nobody else', async () => {
+  it('gives each client address its own bucket if asked to, so that a flood does not starve others', async () => {
     const gate = prepare({ ...ONE_A_SECOND, webhookRateLimitPerIp: true });
     expect(await countPasses(gate, 1000, '192.0.2.66')).toBe(2);
     expect(await countPasses(gate, 3, '203.0.113.9')).toBe(2);

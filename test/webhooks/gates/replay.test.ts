@@ -102,7 +102,7 @@ describe('the timestamp', () => {
     expect(await detail(NOW + 400_000)).toContain('400 s ahead of this clock');
   });
 
-  it('that the signature covers wins over the header, which anybody can write', async () => {
+  it('prefers the value that the signature covers over the header, which anyone can write', async () => {
     const inputs = { ...TOLERANT, webhookTimestampHeader: 'X-Timestamp' };
     const headers = { 'x-timestamp': String(SECONDS) };
     expect(await outcome({ inputs, headers, evidence: signedAt(NOW - 301_000) })).toBe('timestamp_skew');
@@ -214,7 +214,7 @@ describe('the nonce', () => {
     expect(await named('C-Id', { 'c-id': 'own' })).toBe('own');
   });
 
-  it('is no other family’s header where the one that verified is empty', async () => {
+  it('is not taken from another header family if the one that verified is empty', async () => {
     const evidence: Evidence = { ...VERIFIED, verifiedHeaders: new Map([['a-id', '']]) };
     expect(await nonce({ inputs: { webhookNonceHeader: 'A-Id' }, headers: { 'a-id': 'free' }, evidence })).toBe(
       sha256(BODY),

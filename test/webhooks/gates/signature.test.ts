@@ -215,7 +215,7 @@ describe('the timestamp', () => {
     expect(await judge({ inputs, key: KEYS.GitHub }, signedBy('GitHub'))).toMatchObject({ passed: true });
   });
 
-  it('of Linear may not be absent, nor beside the body', async () => {
+  it('of Linear may not be absent, nor outside the body', async () => {
     const body = '{"action":"create"}';
     const signature = createHmac('sha256', KEY).update(body).digest('hex');
     const headers = { 'linear-signature': signature, 'linear-timestamp': String(NOW) };

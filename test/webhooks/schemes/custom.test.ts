@@ -130,7 +130,7 @@ describe('the effect of each field', () => {
     expect(await judge({ inputs, key: KEY, settings: strict }, sha1)).toMatchObject({ reason: 'sha1_not_allowed' });
   });
 
-  it('webhookSignatureEncoding: base64 is no hex', async () => {
+  it('webhookSignatureEncoding: base64 does not accept hex', async () => {
     const base64 = digest(BODY).toString('base64');
     expect(await verdictOn({ webhookSignatureEncoding: 'base64' }, carrying(base64))).toMatchObject({ passed: true });
     expect(await verdictOn({}, carrying(base64))).toMatchObject({ reason: 'signature_malformed' });
@@ -157,7 +157,7 @@ describe('the effect of each field', () => {
     expect(await verdictOn(list, carrying(hex(BODY)))).toMatchObject({ reason: 'signature_malformed' });
   });
 
-  it('webhookSignatureKeyValueSeparator: stands between key and value', async () => {
+  it('webhookSignatureKeyValueSeparator: separates key and value', async () => {
     const fields = { ...list, webhookSignatureKeyValueSeparator: '->' };
     expect(await verdictOn(fields, carrying(`x=1;s->${hex(BODY)}`))).toMatchObject({ passed: true });
     expect(await verdictOn(fields, carrying(`s=${hex(BODY)}`))).toMatchObject({ reason: 'signature_malformed' });
@@ -177,7 +177,7 @@ describe('the effect of each field', () => {
     expect(await verdictOn(both, carrying(`v1=${hex(BODY)}`))).toMatchObject({ passed: true });
   });
 
-  it('webhookSignedPayloadDelimiter: stands between timestamp and body', async () => {
+  it('webhookSignedPayloadDelimiter: separates timestamp and body', async () => {
     const headers = { 'X-Time': '1700000000' };
     const fields = { webhookTimestampHeader: 'X-Time', webhookSignedPayloadDelimiter: '|' };
     const dot = { ...fields, webhookSignedPayloadStrategy: 'TimestampDotBody' } as const;
@@ -192,7 +192,7 @@ describe('the effect of each field', () => {
     expect(await verdictOn(none, carrying(hex(`1700000000${BODY}`), { headers }))).toMatchObject({ passed: true });
   });
 
-  it('webhookTimestampHeader and webhookTimestampValueKey: say where the signed timestamp stands', async () => {
+  it('webhookTimestampHeader and webhookTimestampValueKey: say where the signed timestamp is', async () => {
     const strategy = { webhookSignedPayloadStrategy: 'TimestampDotBody' } as const;
     const inHeader = await verdictOn(
       { ...strategy, webhookTimestampHeader: 'X-Time' },
@@ -208,7 +208,7 @@ describe('the effect of each field', () => {
     expect(absent).toMatchObject({ passed: false, reason: 'timestamp_missing' });
   });
 
-  it('webhookTimestampHeader with a strategy that does not sign it: is no signed timestamp', async () => {
+  it('webhookTimestampHeader with a strategy that does not sign it: is not a signed timestamp', async () => {
     const headers = { 'X-Time': '1' };
     const verdict = await verdictOn({ webhookTimestampHeader: 'X-Time' }, carrying(hex(BODY), { headers }));
     expect(verdict.passed).toBe(true);

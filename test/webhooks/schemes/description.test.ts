@@ -69,7 +69,7 @@ it.each([
   ['Linear', { in: 'body', name: 'webhookTimestamp', unit: 'milliseconds' }],
   ['Mailgun', { in: 'body', name: 'signature.timestamp', unit: 'seconds' }],
   ['GitHub', null],
-])('says where the timestamp of %s stands', (name, timestamp) => {
+])('says where the timestamp of %s is', (name, timestamp) => {
   expect(find(name)?.timestamp).toEqual(timestamp);
 });
 

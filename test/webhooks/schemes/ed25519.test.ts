@@ -79,7 +79,7 @@ describe('Discord', () => {
   });
 });
 
-describe('a public key that anybody can sign for', () => {
+describe('a public key that anyone can sign for', () => {
   const P = 2n ** 255n - 19n;
   const D = mod(-121665n * inverse(121666n));
   const L = 2n ** 252n + 27742317777372353535851937790883648493n;
@@ -170,7 +170,7 @@ describe('a public key that anybody can sign for', () => {
     }
   });
 
-  it('is refused beside an honest one as a previous key, by the name of its field', () => {
+  it('is refused as the previous key of an honest one, by the name of its field', () => {
     const keys = { current: KEYS.Discord ?? '', previous: '0'.repeat(64) };
     const trigger = sampleTrigger(
       { webhookSignatureScheme: 'Discord', webhookHmacKey: 'env:A', webhookHmacKeyPrevious: 'env:B' },

@@ -85,7 +85,7 @@ const answer = (scheme: string, parts: Parameters<typeof request>[0]) =>
 describe('Zoom', () => {
   const validation = (plainToken: unknown) => ({ event: 'endpoint.url_validation', payload: { plainToken } });
 
-  it('is no signing oracle: an unsigned validation is never answered', () => {
+  it('is not a signing oracle: an unsigned validation is never answered', () => {
     expect(answer('Zoom', { body: validation('qgg8vlvZRS6UYooatFL8Aw'), isVerified: false })).toBeUndefined();
   });
 
@@ -101,7 +101,7 @@ describe('Zoom', () => {
     1,
     null,
     {},
-  ])('is no signing oracle even for a signed one: the token %j is not answered', (plainToken) => {
+  ])('is not a signing oracle even for a signed one: the token %j is not answered', (plainToken) => {
     expect(answer('Zoom', { body: validation(plainToken) })).toBeUndefined();
   });
 

@@ -70,7 +70,7 @@ describe('what others got wrong', () => {
     expect(await judgeAs('Twilio', delivery)).toMatchObject({ passed: true });
   });
 
-  describe('a Twilio body that is no form', () => {
+  describe('a Twilio body that is not a form', () => {
     const body = '{"a":1}';
     const hash = createHash('sha256').update(body).digest('hex');
     const bound = `${TWILIO_URL}?bodySHA256=${hash}`;
@@ -97,7 +97,7 @@ describe('what others got wrong', () => {
       expect(untyped).toMatchObject({ passed: false, reason: 'signature_malformed' });
     });
 
-    it('is refused when it is not what the hash stands for, even as an empty form', async () => {
+    it('is refused if it does not match the hash, even as an empty form', async () => {
       for (const other of ['{"a":2}', '']) {
         for (const contentType of ['application/json', FORM_TYPE]) {
           expect(await judgeAs('Twilio', json(bound, { body: other, contentType }))).toMatchObject({
@@ -158,7 +158,7 @@ describe('what others got wrong', () => {
     },
   );
 
-  it('leaves an unsigned timestamp header beside a signed timestamp alone', async () => {
+  it('ignores an unsigned timestamp header if there is a signed timestamp', async () => {
     for (const name of ['Stripe', 'Linear', 'Mailgun']) {
       const delivery = received(signed(name));
       const headers = { ...delivery.headers, 'linear-timestamp': '1', 'x-webhook-timestamp': '1' };
@@ -193,7 +193,7 @@ describe('Mailgun', () => {
     expect((await judgeAs('Mailgun', json(back))).passed).toBe(false);
   });
 
-  it('refuses a timestamp that is no ten digits although it is signed', async () => {
+  it('refuses a signed timestamp that is not ten digits', async () => {
     for (const wrong of ['17000000.0', '1e00000000', '          ', '-170000000', '17000000001', '170000000']) {
       const verdict = await judgeAs(
         'Mailgun',
@@ -203,7 +203,7 @@ describe('Mailgun', () => {
     }
   });
 
-  it('refuses a token that is no fifty characters although it is signed', async () => {
+  it('refuses a signed token that is not fifty characters', async () => {
     for (const wrong of ['a'.repeat(49), 'a'.repeat(51), '']) {
       const verdict = await judgeAs(
         'Mailgun',

@@ -214,7 +214,7 @@ describe('what a delivery looks like', () => {
     expect(fields).toEqual(['event', 'timestamp', 'token', 'signature']);
   });
 
-  it('has the hash of a Twilio body that is no form in the URL, and nothing there for a form', () => {
+  it('puts the hash of a Twilio body into the URL unless the body is a form', () => {
     const request = signingRequest(builtIn('Twilio'));
     expect(signDelivery(request).url).toMatch(/\?a=1&bodySHA256=[0-9a-f]{64}$/);
     expect(signDelivery({ ...request, url: 'https://h.example/in#rc=2' }).url).toMatch(
@@ -247,7 +247,7 @@ it('takes a Generic signature with its prefix or without, and with no other', as
   expect(await judgeWith(`sha1=${digest}`)).toMatchObject({ passed: false, reason: 'signature_malformed' });
 });
 
-describe('beside the publisher’s own code', () => {
+describe('compared with the publisher’s own code', () => {
   const request = { ...signingRequest(builtIn('GitHub')), body: Buffer.from('Hello, World!') };
 
   it('signs as @octokit/webhooks-methods does, with the example of GitHub’s documentation', async () => {

@@ -25,7 +25,7 @@ describe('an operator’s verifier', () => {
     });
   });
 
-  it('that tells a timestamp which is no number is not believed', async () => {
+  it('is not believed if its timestamp is not a number', async () => {
     const verdict = await judgeWith(() => ({ outcome: 'verified', signedTimestampMs: Number.NaN }));
     expect(verdict).toMatchObject({ passed: false, reason: 'timestamp_malformed', evidence: { isVerified: false } });
   });
