@@ -12,7 +12,7 @@ import { defineHandler } from '../../dist/flows/handlers/handler.js';
 import { logMessage } from '../../dist/flows/handlers/log-message.js';
 import { waitForSignal } from '../../dist/flows/handlers/wait-for-signal.js';
 import { createRuntime } from '../../dist/flows/runtime.js';
-import { hashOf, snapshotOf } from '../../dist/manifest/secrets.js';
+import { snapshotOf } from '../../dist/manifest/secrets.js';
 import { openSqliteStore } from '../../dist/store/sqlite/client.js';
 import { createMetrics } from '../../dist/telemetry/metrics.js';
 
@@ -58,8 +58,8 @@ const clock = { now: () => Date.now(), monotonic: () => performance.now() };
 const logger = pino({ level: 'silent' });
 const store = dyingAt(await openSqliteStore({ path: file }));
 const catalog = createCatalog(store, clock);
-const snapshot = snapshotOf(flow, () => []);
-await catalog.deploy({ file: 'flow.json', manifest: flow, snapshot, hash: hashOf(snapshot), webhooks: [] });
+const { snapshot, hash } = snapshotOf(flow, () => []);
+await catalog.deploy({ file: 'flow.json', manifest: flow, snapshot, hash, webhooks: [] });
 const runtime = createRuntime({
   store,
   catalog,
