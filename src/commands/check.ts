@@ -214,7 +214,7 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
   const path = pathOf(options.against, context.settings);
   const known = { issues, flows: flows.length };
   if (path === undefined)
-    return { ...known, outcomes: [], notInFolder: [], against: 'nothing: there is no database yet' };
+    return { ...known, outcomes: [], notInFolder: [], against: 'nothing, because the database does not exist yet' };
   const inspection = inspect(path);
   try {
     return { ...known, ...(await plan(inspection, context, options)), against: `the database ${path}` };

@@ -4,7 +4,7 @@ import { CommandError } from './context.ts';
 
 /** A running service as a command talks to it. */
 export interface ServiceClient {
-  /** The body of the answer; `CommandError` if there is no answer, it is not JSON, or its status is not accepted. */
+  /** Yields the body of the answer. Throws `CommandError` without an answer, and if it is not JSON or has another status. */
   ask(request: ServiceRequest): Promise<{ readonly status: number; readonly body: unknown }>;
 }
 
