@@ -4,7 +4,6 @@ import type { z } from 'zod';
 import { nearestName } from '../manifest/issues.ts';
 import { MASK, maskUrl } from '../manifest/mask.ts';
 import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
-import type { TracingSettings } from '../telemetry/tracing.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
 import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
@@ -57,7 +56,7 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
 }
 
 /** Whether OpenTelemetry has an exporter, and its sampler; its SDK reads the other variables itself. */
-export function tracingSettings(environment: Environment): TracingSettings {
+export function tracingSettings(environment: Environment) {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ownEndpoint } = environment;
   return {
     hasExporter: Boolean(endpoint || ownEndpoint),

@@ -21,7 +21,7 @@ const tracer = trace.getTracer('sluice');
 export type TraceparentUse = 'continue' | 'link';
 
 /** The standard variables that are not left to the SDK. */
-export interface TracingSettings {
+interface TracingSettings {
   readonly hasExporter: boolean;
   /** `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`; unknown ones sample all, as the SDK would. */
   readonly sampler?: string | undefined;

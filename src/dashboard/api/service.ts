@@ -122,6 +122,9 @@ const eventStreamRoute: ApiRoutes = (app, { live }) => {
   );
 };
 
-function formatEvent({ type, data }: LiveEvent): string {
+/** What the stream sends of an event. */
+export type SentEvent = Pick<LiveEvent, 'type' | 'data'>;
+
+function formatEvent({ type, data }: SentEvent): string {
   return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
 }

@@ -10,6 +10,7 @@ import type { RunHistoryAnswers } from '../api/run-history.ts';
 import type { RunOutlineAnswers } from '../api/run-outline.ts';
 import type { runSchema, triggerSchema } from '../api/runs.ts';
 import type { scheduleSchema } from '../api/schedules.ts';
+import type { SentEvent } from '../api/service.ts';
 import type { stepSchema } from '../api/steps.ts';
 import type { Graph } from './graph/graph.ts';
 
@@ -31,7 +32,7 @@ export interface Api
   readonly Finding: z.output<typeof findingSchema>;
   readonly Run: z.output<typeof runSchema>;
   readonly RunOutline: Omit<RunOutlineAnswers['RunOutline'], 'graph'> & { readonly graph: Graph };
-  readonly LiveEvent: { readonly type: LiveEventType; readonly data: Readonly<Record<string, unknown>> };
+  readonly LiveEvent: SentEvent;
   readonly RunTrigger: z.output<typeof triggerSchema>;
   readonly Schedule: z.output<typeof scheduleSchema>;
   readonly Step: z.output<typeof stepSchema>;
@@ -44,11 +45,3 @@ export interface PageOf<Item> {
   readonly skip: number;
   readonly take: number;
 }
-
-type LiveEventType =
-  | 'run.started'
-  | 'step.started'
-  | 'step.completed'
-  | 'step.retried'
-  | 'run.completed'
-  | 'delivery.received';
