@@ -1,17 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { barsOf, placeOf, ticksOf } from '../../../src/dashboard/web/runs/gantt-bars.ts';
-import type { StepStatus } from '../../../src/model/manifest.ts';
+import { at, attempt, T0 } from './attempts.ts';
 
-const T0 = Date.UTC(2026, 10, 21, 12);
-const at = (seconds: number) => new Date(T0 + seconds * 1000).toISOString();
-const attempt = (number: number, status: StepStatus, from: number, to: number | null, slotWaitMs = 0) => ({
-  attempt: number,
-  status,
-  slotWaitMs,
-  startedAt: at(from),
-  completedAt: to === null ? null : at(to),
-});
 type StepTimes = Parameters<typeof barsOf>[0];
 
 const step = (change: Partial<StepTimes>): StepTimes => ({

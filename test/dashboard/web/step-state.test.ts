@@ -1,16 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { lookOf, marksOf, stepState } from '../../../src/dashboard/web/runs/step-state.ts';
-import type { StepStatus } from '../../../src/model/manifest.ts';
+import { at, attempt } from './attempts.ts';
 
-const T0 = Date.UTC(2026, 10, 21, 12);
-const at = (seconds: number) => new Date(T0 + seconds * 1000).toISOString();
-const attempt = (number: number, status: StepStatus, from: number, to: number | null, slotWaitMs = 0) => ({
-  attempt: number,
-  status,
-  slotWaitMs,
-  startedAt: at(from),
-  completedAt: to === null ? null : at(to),
-});
 type StepTimes = Parameters<typeof stepState>[0];
 type StepState = ReturnType<typeof stepState>;
 
