@@ -8,6 +8,7 @@ import { referencesIn } from '../manifest/secrets.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import { webhookChecks } from '../webhooks/checks.ts';
+import type { GatePlugin } from '../webhooks/gate.ts';
 import { type GateChain, gateChain } from '../webhooks/gates/index.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/resolve.ts';
@@ -22,7 +23,7 @@ export interface Extensions {
   /** Byte builders for the strategy Custom, by the name that manifests use. */
   readonly payloadStrategies?: SchemeOptions['payloadBuilders'];
   /** Judge after the built-in gates, in this order. */
-  readonly gates?: GateChain;
+  readonly gates?: readonly GatePlugin<SignatureSettings>[];
 }
 
 /** Everything that manifests are read and judged with, before anything runs. */
@@ -52,14 +53,12 @@ export function prepareExtensions({
   clock,
   folder,
 }: PrepareExtensionsOptions): PreparedExtensions {
-  const { handlers, schemes, gates, checkingGates } = register(settings, extensions);
+  const { handlers, schemes, gates } = register(settings, extensions);
   const gateSettings = { ...settings, clock, schemes, sealsLearnedKeys: settings.storeKey !== undefined };
   const baseFolder = resolve(folder, settings.manifests);
   const readSecret = secretReader({ env: environment, baseFolder });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
-  const checks = [
-    webhookChecks({ settings: gateSettings, plugins: checkingGates, defaultMode: settings.enforcementMode }),
-  ];
+  const checks = [webhookChecks({ settings: gateSettings, plugins: gates, defaultMode: settings.enforcementMode })];
   const common = { strict: settings.strictManifests, handlers, checks };
   const secretInputs = (stepType: string) => handlers.get(stepType)?.secretInputs ?? [];
   return {
@@ -89,8 +88,6 @@ function register(settings: Settings, given: Extensions) {
         payloadBuilders: extensions.payloadStrategies,
       }),
       gates: gateChain(extensions.gates),
-      // A chain remembers the limits of what it prepared last: a check must not change those of what is deployed.
-      checkingGates: gateChain(extensions.gates),
     };
   } catch (error) {
     throw new SettingsError([error instanceof Error ? error.message : String(error)], { cause: error });
@@ -113,7 +110,7 @@ function withOwners({ handlers, verifiers, payloadStrategies, gates, ...others }
   };
 }
 
-function withOwner(plugin: GateChain[number]): GateChain[number] {
+function withOwner(plugin: GatePlugin<SignatureSettings>): GatePlugin<SignatureSettings> {
   const owner = `gate "${plugin.name}"`;
   return {
     name: plugin.name,

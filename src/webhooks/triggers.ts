@@ -69,6 +69,8 @@ export function createTriggerTable({ flows, ...options }: TriggerTableOptions): 
     const slug = prepared.trigger.inputs.webhookSlug;
     if (slug !== undefined) register(byName, slug, prepared);
   }
+  const inForce = triggers.map(({ trigger }) => trigger);
+  for (const plugin of options.plugins) plugin.inForce?.(inForce, options.settings);
   return {
     find: (idOrSlug) => byName.get(idOrSlug.toLowerCase()),
     list: () => triggers,

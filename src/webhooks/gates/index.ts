@@ -5,14 +5,20 @@ import { rateLimitGate } from './rate-limit.ts';
 import { replayGate } from './replay.ts';
 import { type SignatureSettings, signatureGate } from './signature.ts';
 
+/** A built-in plugin may keep something about all triggers together. */
+interface ChainedPlugin extends GatePlugin<SignatureSettings> {
+  /** Called with every trigger in force whenever they change, after all their gates were prepared. */
+  inForce?(triggers: readonly WebhookTrigger[], settings: SignatureSettings): void;
+}
+
 /** Every kind of gate, in the order in which they judge. */
-export type GateChain = readonly GatePlugin<SignatureSettings>[];
+export type GateChain = readonly ChainedPlugin[];
 
 /**
  * The built-in gates, the cheap before the dear, then the operator's own. A chain remembers rate limits: the process has
  * one, which outlives every deploy. Throws a TypeError where two gates share a name.
  */
-export function gateChain(operatorGates: GateChain = []): GateChain {
+export function gateChain(operatorGates: readonly GatePlugin<SignatureSettings>[] = []): GateChain {
   const chain = [ipGate, rateLimitGate(), signatureGate, replayGate, ...operatorGates.map(operatorGate)];
   const twice = chain.find(({ name }, at) => chain.findIndex((gate) => gate.name === name) < at);
   if (twice === undefined) return chain;

@@ -2,10 +2,10 @@ import { LRUCache } from 'lru-cache';
 import {
   type Gate,
   GateConfigurationError,
-  type GatePlugin,
   type GateSettings,
   type Verdict,
   type WebhookInputs,
+  type WebhookTrigger,
 } from '../gate.ts';
 import { addressGroup } from '../networks/addresses.ts';
 
@@ -24,8 +24,8 @@ type Account = readonly Entry[];
 /** Where accounts are kept between deliveries, and the limits of the triggers that draw on them. */
 interface Accounts {
   readonly byKey: { get(key: string): Account | undefined; set(key: string, account: Account): unknown };
-  /** By flow, then by trigger. */
-  readonly limits: Map<string, Map<string, RateLimit>>;
+  /** By flow: the limits of its triggers in force. */
+  readonly limits: Map<string, readonly RateLimit[]>;
 }
 
 /**
@@ -35,8 +35,9 @@ interface Accounts {
  * The webhook triggers of a flow draw on one account: what passes through one of them counts for all, and each delivery
  * must find a permit under the limit of its own trigger. So a trigger never lets more pass than its limit says, however
  * its siblings are set. Accounts belong to the plugin, not to the gates that it prepares: a deploy does not refill them.
+ * Preparing a gate changes nothing; the limits of all triggers are taken over when they come into force.
  */
-export function rateLimitGate(): GatePlugin<GateSettings> {
+export function rateLimitGate() {
   const byFlow: Accounts = { byKey: new Map(), limits: new Map() };
   const byAddress: Accounts = {
     byKey: new LRUCache<string, Account>({ max: ADDRESSES_REMEMBERED }),
@@ -44,18 +45,24 @@ export function rateLimitGate(): GatePlugin<GateSettings> {
   };
   return {
     name: 'rateLimit',
-    prepare({ flowId, triggerKey, inputs }, settings): Gate | undefined {
+    inForce(triggers: readonly WebhookTrigger[], settings: GateSettings): void {
+      for (const { limits } of [byFlow, byAddress]) limits.clear();
+      for (const { flowId, inputs } of triggers) {
+        const limit = limitOf(inputs, settings);
+        if (limit === undefined) continue;
+        const { limits } = countsPerIp(inputs, settings) ? byAddress : byFlow;
+        limits.set(flowId, [...(limits.get(flowId) ?? []), limit]);
+      }
+    },
+    prepare({ flowId, inputs }: WebhookTrigger, settings: GateSettings): Gate | undefined {
       const limit = limitOf(inputs, settings);
-      const isPerIp = inputs.webhookRateLimitPerIp ?? settings.rateLimitPerIp ?? false;
-      for (const { limits } of [byFlow, byAddress]) limits.get(flowId)?.delete(triggerKey);
       if (limit === undefined) return undefined;
+      const isPerIp = countsPerIp(inputs, settings);
       const { byKey, limits } = isPerIp ? byAddress : byFlow;
-      const ofTriggers = limits.get(flowId) ?? new Map<string, RateLimit>();
-      limits.set(flowId, ofTriggers.set(triggerKey, limit));
       const keyOf = (clientIp: string) => (isPerIp ? `${flowId}|${addressGroup(clientIp)}` : flowId);
       const judgeAt = (key: string) => {
         const now = settings.clock.monotonic();
-        return judge(upToDate(byKey.get(key) ?? [], [limit, ...ofTriggers.values()], now), limit, now);
+        return judge(upToDate(byKey.get(key) ?? [], [limit, ...(limits.get(flowId) ?? [])], now), limit, now);
       };
       return {
         name: 'rateLimit',
@@ -69,6 +76,10 @@ export function rateLimitGate(): GatePlugin<GateSettings> {
       };
     },
   };
+}
+
+function countsPerIp(inputs: WebhookInputs, settings: GateSettings): boolean {
+  return inputs.webhookRateLimitPerIp ?? settings.rateLimitPerIp ?? false;
 }
 
 /** The account with a bucket for each limit; one of a limit that is no longer deployed goes once it has filled up. */

@@ -1,18 +1,31 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
-import { type Gate, GateConfigurationError, type GatePlugin, type GateSettings } from '../../../src/webhooks/gate.ts';
+import {
+  type Gate,
+  GateConfigurationError,
+  type GateSettings,
+  type WebhookTrigger,
+} from '../../../src/webhooks/gate.ts';
 import { fullBucket, rateLimitGate, takePermit } from '../../../src/webhooks/gates/rate-limit.ts';
 import { FakeClock, sampleDelivery, sampleSettings, sampleTrigger } from '../samples.ts';
 
 const ONE_A_SECOND: WebhookInputs = { webhookRateLimitPermitsPerSecond: 1, webhookRateLimitBurstSize: 2 };
 
+type Plugin = ReturnType<typeof rateLimitGate>;
+/** The triggers in force of each plugin: a later one replaces that of its key, as a deploy does. */
+const deployed = new WeakMap<Plugin, Map<string, WebhookTrigger>>();
+
 function prepare(
   inputs: WebhookInputs,
-  given: { plugin?: GatePlugin<GateSettings>; settings?: GateSettings; flowId?: string; triggerKey?: string } = {},
+  given: { plugin?: Plugin; settings?: GateSettings; flowId?: string; triggerKey?: string } = {},
 ): Gate {
   const { plugin = rateLimitGate(), settings = sampleSettings(), ...names } = given;
-  const gate = plugin.prepare(sampleTrigger(inputs, names), settings);
+  const trigger = sampleTrigger(inputs, names);
+  const triggers = deployed.get(plugin) ?? new Map<string, WebhookTrigger>();
+  deployed.set(plugin, triggers.set(`${trigger.flowId} ${trigger.triggerKey}`, trigger));
+  const gate = plugin.prepare(trigger, settings);
+  plugin.inForce([...triggers.values()], settings);
   if (gate === undefined) throw new Error('no gate');
   return gate;
 }
