@@ -20,6 +20,7 @@ interface Step {
   attemptCount: number;
   attempts: Attempt[];
   output: unknown;
+  error: { code: string } | null;
 }
 interface Listed {
   id: string;
@@ -80,6 +81,18 @@ function stepsOf(url: string): object {
   };
 }
 
+/**
+ * A step during which the process died three times with nothing else running is blamed and fails: on a slow machine the
+ * kills may hit one step that often. Each of those deaths left an attempt that says so.
+ */
+function isBlamed({ steps }: Listed): boolean {
+  const blamed = steps.filter(({ error }) => error?.code === 'interrupted_too_often');
+  for (const { attempts } of blamed) {
+    expect(attempts.filter(({ error }) => error?.code === 'interrupted').length).toBeGreaterThanOrEqual(3);
+  }
+  return blamed.length > 0;
+}
+
 it('ends every run once, with consistent attempts, wherever the process is killed', async () => {
   const random = randomOf(SEED);
   const { url, calls } = await flakyServer();
@@ -110,8 +123,14 @@ it('ends every run once, with consistent attempts, wherever the process is kille
     (active) => active.length === 0,
   );
   expect(acknowledged.length, `seed ${SEED}`).toBeGreaterThan(KILLS);
+  let blamed = 0;
   for (const runId of acknowledged) {
     const run = await getJson<Listed>(`${service.url}/flows/api/runs/${runId}`);
+    if (isBlamed(run)) {
+      expect(run.status, `seed ${SEED}, run ${runId}`).toBe('Failed');
+      blamed += 1;
+      continue;
+    }
     expect(run.status, `seed ${SEED}, run ${runId}`).toBe('Succeeded');
     expect(run.steps.find(({ stepKey }) => stepKey === 'last')?.output).toEqual([2, 4, 6]);
     for (const step of run.steps) {
@@ -128,5 +147,6 @@ it('ends every run once, with consistent attempts, wherever the process is kille
     }
     for (const index of [0, 1, 2]) expect(calls.get(`${runId}:each.${index}.call`)).toBeGreaterThan(1);
   }
+  expect(blamed, `seed ${SEED}`).toBeLessThan(acknowledged.length / 20);
   await service.stop('SIGTERM');
 });
