@@ -37,7 +37,7 @@ import { createLiveEvents, type LiveEvents } from './telemetry/events.ts';
 import { createMetrics, type Metrics } from './telemetry/metrics.ts';
 import { version } from './version.ts';
 import { ingress } from './webhooks/ingress.ts';
-import { openLearnedKeys } from './webhooks/learned-keys.ts';
+import { createLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention } from './webhooks/log-retention.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
@@ -119,20 +119,20 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const { extensions: given = {}, environment = {}, folder = process.cwd(), clock = SYSTEM_CLOCK } = options;
   const settings = readSettings(environment, options.settings);
   const logger = options.logger ?? pino({ level: settings.logLevel });
-  const extensions = prepareExtensions({ settings, extensions: given, environment, clock, folder });
+  const learnedKeys = createLearnedKeys(clock);
+  const extensions = prepareExtensions({ settings, extensions: given, environment, clock, learnedKeys, folder });
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
   const { flows, warnings } = await load(manifestFolder, extensions);
   const store = options.store ?? (await openStoreOf(settings, { folder, logger, onFatal: options.onFatal }));
   const logRetention = createLogRetention({ store, clock, logger, retentionDays: settings.deliveryRetentionDays });
   try {
-    const gateSettings = { ...extensions.gateSettings, learnedKeys: await openLearnedKeys(store, clock) };
-    const learning = { ...extensions, gateSettings };
+    await learnedKeys.open(store);
     const parts = {
       options,
       settings,
       logger,
       clock,
-      extensions: learning,
+      extensions,
       manifestFolder,
       flows,
       warnings,
@@ -354,7 +354,7 @@ function createServer(parts: ServerParts): FastifyInstance {
       deployment,
       flowSwitch,
       holding,
-      reviewer: createReviewer({ ...receiving, settings: extensions.gateSettings }),
+      reviewer: createReviewer({ ...receiving, settings: extensions.gates.settings }),
       senderAddress,
       wait: (ms) => wait(ms, undefined, { ref: false }),
       isStopping: parts.isStopping,
@@ -363,7 +363,7 @@ function createServer(parts: ServerParts): FastifyInstance {
       listener: settings,
       publicUrl: settings.publicUrl,
       handlers: [...extensions.handlers.values()],
-      schemes: describeSchemes(extensions.gateSettings.schemes),
+      schemes: describeSchemes(extensions.gates.settings.schemes),
       ...parts.options.dashboard,
     }),
   );

@@ -68,7 +68,7 @@ function schemesCommand(): Command {
 
 async function schemes(options: { json?: true }): Promise<void> {
   const { extensions } = await openContext();
-  const descriptions = describeSchemes(extensions.gateSettings.schemes);
+  const descriptions = describeSchemes(extensions.gates.settings.schemes);
   process.stdout.write(options.json ? `${JSON.stringify(descriptions, null, 2)}\n` : table(descriptions));
 }
 

@@ -26,8 +26,6 @@ interface SendOptions {
   readonly dryRun?: true;
 }
 
-type SentTrigger = Omit<WebhookTrigger, 'revision'>;
-
 export function sendCommand(): Command {
   const append = (value: string, before: readonly string[]) => [...before, value];
   return new Command('send')
@@ -57,7 +55,7 @@ async function send(slugOrId: string, options: SendOptions): Promise<void> {
   for (let left = times; left > 0; left -= 1) await post(request);
 }
 
-function findTrigger({ flows, issues }: CommandContext, slugOrId: string): SentTrigger {
+function findTrigger({ flows, issues }: CommandContext, slugOrId: string): WebhookTrigger {
   const wanted = slugOrId.toLowerCase();
   const triggers = flows.flatMap((flow) => flow.webhooks);
   const found =
@@ -78,8 +76,8 @@ interface Request {
 /** Where the scheme has no sample of its own. */
 const ANY_SAMPLE = jsonSample({ message: 'hello from sluice send' });
 
-async function signedRequest(context: CommandContext, trigger: SentTrigger, options: SendOptions): Promise<Request> {
-  const scheme = resolveScheme(context.extensions.gateSettings.schemes, trigger.inputs);
+async function signedRequest(context: CommandContext, trigger: WebhookTrigger, options: SendOptions): Promise<Request> {
+  const scheme = resolveScheme(context.extensions.gates.settings.schemes, trigger.inputs);
   if (scheme?.kind === 'verifier') {
     throw new CommandError(`The scheme "${scheme.verifier.name}" is code that verifies; only its publisher can sign`);
   }
@@ -110,7 +108,7 @@ async function signedRequest(context: CommandContext, trigger: SentTrigger, opti
 
 /** What the publisher would have been given to call. */
 function publicUrlOf(
-  { inputs }: SentTrigger,
+  { inputs }: WebhookTrigger,
   { publicUrl, path, target }: { publicUrl: string | undefined; path: string; target: string },
 ): string {
   if (inputs.webhookPublicUrl !== undefined) return inputs.webhookPublicUrl;
@@ -118,7 +116,7 @@ function publicUrlOf(
 }
 
 /** What the trigger itself says that it reads. A scheme's own headers of these names win over them. */
-function namedHeaders({ inputs }: SentTrigger, deliveryId: string, timestampMs: number): Record<string, string> {
+function namedHeaders({ inputs }: WebhookTrigger, deliveryId: string, timestampMs: number): Record<string, string> {
   const headers: Record<string, string> = {};
   if (inputs.webhookNonceHeader !== undefined) headers[inputs.webhookNonceHeader] = deliveryId;
   if (inputs.webhookTimestampHeader !== undefined) {

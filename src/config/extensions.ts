@@ -8,8 +8,8 @@ import { referencesIn } from '../manifest/secrets.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import { webhookChecks } from '../webhooks/checks.ts';
-import type { GatePlugin } from '../webhooks/gate.ts';
-import { type GateChain, gateChain } from '../webhooks/gates/index.ts';
+import type { GatePlugin, LearnedKeys } from '../webhooks/gate.ts';
+import { type GatePreparer, gateChain, gatePreparer } from '../webhooks/gates/index.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/resolve.ts';
 import { type Environment, SettingsError } from './settings.ts';
@@ -29,8 +29,7 @@ export interface Extensions {
 /** Everything that manifests are read and judged with, before anything runs. */
 export interface PreparedExtensions {
   readonly handlers: HandlerTable;
-  readonly gateSettings: SignatureSettings;
-  readonly gates: GateChain;
+  readonly gates: GatePreparer;
   /** By source: the folder is the operator's; a manifest sent over the API may reference only what it is allowed to. */
   readonly rules: Readonly<Record<ManifestSource, ManifestRules>>;
   /** Allows requests, by default, what the manifests of the folder reference. */
@@ -42,6 +41,8 @@ interface PrepareExtensionsOptions {
   readonly extensions: Extensions;
   readonly environment: Environment;
   readonly clock: Clock;
+  /** Absent where no publisher hands a key over, as in a command that only reads manifests. */
+  readonly learnedKeys?: LearnedKeys | undefined;
   /** Relative paths of the settings start here. */
   readonly folder: string;
 }
@@ -51,19 +52,20 @@ export function prepareExtensions({
   extensions,
   environment,
   clock,
+  learnedKeys,
   folder,
 }: PrepareExtensionsOptions): PreparedExtensions {
-  const { handlers, schemes, gates } = register(settings, extensions);
-  const gateSettings = { ...settings, clock, schemes, sealsLearnedKeys: settings.storeKey !== undefined };
+  const { handlers, schemes, chain } = register(settings, extensions);
+  const sealsLearnedKeys = settings.storeKey !== undefined;
+  const gates = gatePreparer(chain, { ...settings, clock, schemes, learnedKeys, sealsLearnedKeys });
   const baseFolder = resolve(folder, settings.manifests);
   const readSecret = secretReader({ env: environment, baseFolder });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
-  const checks = [webhookChecks({ settings: gateSettings, plugins: gates, defaultMode: settings.enforcementMode })];
+  const checks = [webhookChecks(gates, settings.enforcementMode)];
   const common = { strict: settings.strictManifests, handlers, checks };
   const secretInputs = (stepType: string) => handlers.get(stepType)?.secretInputs ?? [];
   return {
     handlers,
-    gateSettings,
     gates,
     rules: {
       folder: { ...common, source: 'folder', readSecret },
@@ -87,7 +89,7 @@ function register(settings: Settings, given: Extensions) {
         specs: extensions.signatureSpecs,
         payloadBuilders: extensions.payloadStrategies,
       }),
-      gates: gateChain(extensions.gates),
+      chain: gateChain(extensions.gates),
     };
   } catch (error) {
     throw new SettingsError([error instanceof Error ? error.message : String(error)], { cause: error });

@@ -83,9 +83,8 @@ export function createDeployment(services: DeploymentServices): Deployment {
   const tableOf = () =>
     createTriggerTable({
       flows: catalog.list(),
-      settings: extensions.gateSettings,
       defaultMode: services.defaultMode,
-      plugins: extensions.gates,
+      preparer: extensions.gates,
       holdDeliveries: services.holdDeliveries,
     });
   let table = tableOf();

@@ -26,7 +26,7 @@ export interface LoadedFlow {
   readonly hash: string;
   readonly source: ManifestSource;
   /** In manifest order, keys resolved. */
-  readonly webhooks: readonly Omit<WebhookTrigger, 'revision'>[];
+  readonly webhooks: readonly WebhookTrigger[];
   /** The manifest gives no name: that of its file is the flow's. */
   readonly isNamedByFile?: true;
 }
@@ -85,8 +85,6 @@ function judge(problem: Problem, isStrict: boolean): Problem {
   return isStrict && problem.weakensGate === true ? { ...problem, severity: 'error' } : problem;
 }
 
-type Webhook = Omit<WebhookTrigger, 'revision'>;
-
 function loadDraft(
   draft: ReturnType<typeof draftManifest>,
   file: string,
@@ -98,7 +96,7 @@ function loadDraft(
   problems.push(...checkGraph(graph, rules).filter(({ path }) => !isWithin(path, broken)));
 
   const { id = '', name = basename(file, '.json'), version = '', timeoutSeconds, concurrency } = header;
-  const webhooks: Webhook[] = [];
+  const webhooks: WebhookTrigger[] = [];
   for (const [triggerKey, trigger] of Object.entries(triggers)) {
     if (trigger.type !== 'webhook') continue;
     const path = ['triggers', triggerKey, 'inputs'];
@@ -218,7 +216,11 @@ const PLAIN_INPUTS: WebhookInputs = {
   webhookPublicUrl: 'https://example.com/',
 };
 
-function withoutFields(webhook: Webhook, broken: ReadonlySet<string>, filled: ReadonlySet<string>): Webhook {
+function withoutFields(
+  webhook: WebhookTrigger,
+  broken: ReadonlySet<string>,
+  filled: ReadonlySet<string>,
+): WebhookTrigger {
   const pathOf = (field: string) => formatPath(['triggers', webhook.triggerKey, 'inputs', field]);
   const lost = new Set(brokenFields(webhook.triggerKey, broken));
   if (lost.size === 0) return webhook;

@@ -132,7 +132,6 @@ type ReadonlyFields<Fields> = {
 export interface WebhookTrigger {
   readonly flowId: string;
   readonly flowName: string;
-  readonly revision: number;
   readonly triggerKey: string;
   readonly inputs: WebhookInputs;
   /** Resolved keys; an empty or missing key is undefined. */

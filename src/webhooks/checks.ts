@@ -3,14 +3,13 @@ import { didYouMean, errorAt, gateWarningAt, type Problem, warningAt } from '../
 import type { ManifestRules } from '../manifest/load.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
-import { GateConfigurationError } from './gate.ts';
-import type { GateChain } from './gates/index.ts';
+import type { GatePreparer } from './gates/index.ts';
 import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.ts';
 import { missingKey, stateOf } from './learned-keys.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
 import { describeSchemes } from './schemes/description.ts';
 import { handsOverKey } from './schemes/keys.ts';
-import { isKnownScheme, type ResolvedScheme, resolveScheme, type SchemeRegistry } from './schemes/resolve.ts';
+import { isKnownScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
 import { hasFixedForm } from './schemes/signed-payload.ts';
 import { type Conversation, coversBody, type SignatureSpec, signsUrl } from './schemes/spec.ts';
 import type { PreparedTrigger } from './triggers.ts';
@@ -33,37 +32,34 @@ interface TriggerReports {
  * Prepares the gates of every webhook trigger when a manifest loads, so that a field that no gate can work with stops the
  * load instead of the first delivery, and says what each scheme leaves open.
  */
-export function webhookChecks({
-  settings,
-  plugins,
-  defaultMode = 'Off',
-}: {
-  readonly settings: SignatureSettings;
-  readonly plugins: GateChain;
+export function webhookChecks(
+  preparer: GatePreparer,
   /** The mode of triggers that set none of their own; Off where not given, as in the settings. */
-  readonly defaultMode?: EnforcementMode | undefined;
-}): ManifestRules['checks'][number] {
+  defaultMode: EnforcementMode = 'Off',
+): ManifestRules['checks'][number] {
+  const { settings } = preparer;
   return ({ webhooks }) =>
-    webhooks.flatMap((webhook) => {
-      const trigger = { ...webhook, revision: 0 };
+    webhooks.flatMap((trigger) => {
+      const { inputs, triggerKey } = trigger;
       const problems: Problem[] = [];
       const at = (field: string | undefined): JsonPath =>
-        field === undefined ? ['triggers', webhook.triggerKey] : ['triggers', webhook.triggerKey, 'inputs', field];
+        field === undefined ? ['triggers', triggerKey] : ['triggers', triggerKey, 'inputs', field];
       const reports: TriggerReports = {
         error: (field, message) => problems.push(errorAt(at(field), message)),
         weakness: (field, message) => problems.push(gateWarningAt(at(field), message)),
         skipped: (field, message) => problems.push({ ...gateWarningAt(at(field), message), skipsGate: true }),
         warning: (field, message) => problems.push(warningAt(at(field), message)),
       };
-      const isFit = preparesAll(trigger, { settings, plugins, reports });
-      checkSchemeName(webhook.inputs, settings.schemes, reports);
-      if (!isFit) return problems;
-      const subject = { trigger, scheme: resolveScheme(settings.schemes, webhook.inputs), settings };
+      const { scheme, mistakes } = preparer.prepare(trigger);
+      for (const { field, message } of mistakes) reports.error(field, message);
+      checkSchemeName(inputs, settings.schemes, reports);
+      if (mistakes.length > 0) return problems;
+      const subject = { trigger, scheme, settings };
       checkWeaknesses(subject, reports);
       checkCoverage(subject, reports);
       checkReplay(subject, defaultMode, reports);
       checkHandshakes(subject, reports);
-      checkPresets(webhook.inputs, settings.clock.now(), reports);
+      checkPresets(inputs, settings.clock.now(), reports);
       return problems;
     });
 }
@@ -117,24 +113,6 @@ export function whyNotEnforced({ trigger, mode, schemeName, lacksKey, keySlot }:
   if (schemeName === null) why.push(named === undefined ? 'no signature scheme' : `unrecognised scheme "${named}"`);
   if (lacksKey) why.push(missingKey(keySlot));
   return why;
-}
-
-/** Asks every gate, so that all mistakes are reported at once; yields whether there was none. */
-function preparesAll(
-  trigger: WebhookTrigger,
-  { settings, plugins, reports }: { settings: SignatureSettings; plugins: GateChain; reports: TriggerReports },
-): boolean {
-  let isFit = true;
-  for (const plugin of plugins) {
-    try {
-      plugin.prepare(trigger, settings);
-    } catch (error) {
-      if (!(error instanceof GateConfigurationError)) throw error;
-      reports.error(error.field, error.message);
-      isFit = false;
-    }
-  }
-  return isFit;
 }
 
 function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipped }: TriggerReports): void {

@@ -53,17 +53,27 @@ export function missingKey(slot: KeySlot | undefined): string {
   return slot.isUnreadable() ? 'a learned key that another SLUICE_STORE_KEY sealed' : 'no key learnt yet';
 }
 
-/**
- * The learned keys of the process: in memory for the gates, which must not wait for a disk, and durable in the store
- * before anyone is told of them.
- */
-export async function openLearnedKeys(
-  store: Pick<Store, 'listLearnedKeys' | 'learnKey' | 'forgetKey'>,
-  clock: Clock,
-): Promise<LearnedKeys> {
+type KeyStore = Pick<Store, 'listLearnedKeys' | 'learnKey' | 'forgetKey'>;
+
+/** The learned keys of the process; gates are prepared with it before its store is open. */
+interface ProcessKeys extends LearnedKeys {
+  /** Reads the keys that were learned before. Until then none is known, and none is learned. */
+  open(store: KeyStore): Promise<void>;
+}
+
+/** Keeps keys in memory for the gates, which must not wait for a disk, and in the store before anyone is told of them. */
+export function createLearnedKeys(clock: Clock): ProcessKeys {
   const keys = new Map<string, LearnedKey>();
-  for (const key of await store.listLearnedKeys()) keys.set(nameOf(key), key);
+  let opened: KeyStore | undefined;
+  const openStore = () => {
+    if (opened === undefined) throw new Error('the store of learned keys is not open yet');
+    return opened;
+  };
   return {
+    async open(store) {
+      for (const key of await store.listLearnedKeys()) keys.set(nameOf(key), key);
+      opened = store;
+    },
     find(owner) {
       const key = keys.get(nameOf(owner));
       return key?.scheme === owner.scheme ? secretOf(key) : undefined;
@@ -74,12 +84,12 @@ export async function openLearnedKeys(
     async learn(owner, secret) {
       const known = keys.get(nameOf(owner));
       if (known !== undefined) return isSame(known, owner, secret);
-      const kept = await store.learnKey({ ...owner, secret: Buffer.from(secret), learnedAt: clock.now() });
+      const kept = await openStore().learnKey({ ...owner, secret: Buffer.from(secret), learnedAt: clock.now() });
       keys.set(nameOf(owner), kept);
       return isSame(kept, owner, secret);
     },
     async forget({ flowId, triggerKey }) {
-      const wasKnown = await store.forgetKey({ flowId, triggerKey });
+      const wasKnown = await openStore().forgetKey({ flowId, triggerKey });
       keys.delete(nameOf({ flowId, triggerKey }));
       return wasKnown;
     },

@@ -3,13 +3,12 @@ import type { DeployedFlow } from '../flows/catalog.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { Gate } from './gate.ts';
-import { type GateChain, prepareGates } from './gates/index.ts';
-import type { SignatureSettings } from './gates/signature.ts';
+import type { GatePreparer } from './gates/index.ts';
 import { headersRead } from './headers.ts';
 import { keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { keysInForce } from './schemes/keys.ts';
-import { type ResolvedScheme, resolveScheme } from './schemes/resolve.ts';
+import type { ResolvedScheme } from './schemes/resolve.ts';
 import { type Grade, gradeOf, signsUrl } from './schemes/spec.ts';
 
 /** A webhook trigger of the deployed revision, ready to judge deliveries. */
@@ -49,17 +48,19 @@ export interface TriggerTable {
 
 interface TriggerTableOptions {
   readonly flows: readonly DeployedFlow[];
-  readonly settings: SignatureSettings;
+  readonly preparer: GatePreparer;
   /** The mode of triggers that set none of their own. */
   readonly defaultMode: EnforcementMode;
-  readonly plugins: GateChain;
   /** Whether triggers that do not say otherwise hold deliveries; they do not where not given. */
   readonly holdDeliveries?: boolean | undefined;
 }
 
-/** Prepares every webhook trigger once. Throws where two of them answer to one name: neither may get the other's deliveries. */
+/**
+ * Lists the webhook triggers of all flows. Throws where two of them answer to one name, since neither may get the other's
+ * deliveries, and `GateConfigurationError` where the fields of one make no sense.
+ */
 export function createTriggerTable({ flows, ...options }: TriggerTableOptions): TriggerTable {
-  const byFlow = flows.map((flow) => flow.loaded.webhooks.map((webhook) => prepare(flow, webhook, options)));
+  const byFlow = flows.map((flow) => flow.loaded.webhooks.map((trigger) => prepare(flow, trigger, options)));
   const byName = new Map<string, PreparedTrigger>();
   for (const [first] of byFlow) {
     if (first !== undefined) register(byName, first.trigger.flowId, first);
@@ -70,7 +71,8 @@ export function createTriggerTable({ flows, ...options }: TriggerTableOptions): 
     if (slug !== undefined) register(byName, slug, prepared);
   }
   const inForce = triggers.map(({ trigger }) => trigger);
-  for (const plugin of options.plugins) plugin.inForce?.(inForce, options.settings);
+  const { chain, settings } = options.preparer;
+  for (const plugin of chain) plugin.inForce?.(inForce, settings);
   return {
     find: (idOrSlug) => byName.get(idOrSlug.toLowerCase()),
     list: () => triggers,
@@ -79,7 +81,7 @@ export function createTriggerTable({ flows, ...options }: TriggerTableOptions): 
 
 /** Whether what the gates of one said holds for the other: the same trigger, with the same fields and keys. */
 export function hasSameGates(one: PreparedTrigger, other: PreparedTrigger): boolean {
-  const [ours, theirs] = [one, other].map(({ trigger: { revision, flowName, ...rest }, mode }) => ({ ...rest, mode }));
+  const [ours, theirs] = [one, other].map(({ trigger: { flowName, ...rest }, mode }) => ({ ...rest, mode }));
   return one === other || isDeepStrictEqual(ours, theirs);
 }
 
@@ -95,19 +97,20 @@ function register(byName: Map<string, PreparedTrigger>, name: string, prepared: 
 
 function prepare(
   flow: DeployedFlow,
-  webhook: Omit<WebhookTrigger, 'revision'>,
-  { settings, defaultMode, plugins, holdDeliveries = false }: Omit<TriggerTableOptions, 'flows'>,
+  trigger: WebhookTrigger,
+  { preparer, defaultMode, holdDeliveries = false }: Omit<TriggerTableOptions, 'flows'>,
 ): PreparedTrigger {
-  const trigger: WebhookTrigger = { ...webhook, revision: flow.record.revision };
+  const { chain, settings } = preparer;
   const { inputs } = trigger;
-  const resolved = resolveScheme(settings.schemes, inputs);
+  const { scheme: resolved, gates, mistakes } = preparer.prepare(trigger);
+  if (mistakes[0] !== undefined) throw mistakes[0];
   const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
   const keys = () => (scheme === undefined ? trigger.keys : keysInForce(trigger, scheme, settings.learnedKeys));
   return {
     trigger,
     flow,
-    gates: prepareGates(plugins, trigger, settings),
-    chain: plugins.map(({ name }) => name),
+    gates,
+    chain: chain.map(({ name }) => name),
     mode: inputs.webhookEnforcementMode ?? defaultMode,
     schemeName: scheme?.name ?? null,
     grade: gradeOfScheme(resolved),

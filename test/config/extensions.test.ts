@@ -8,7 +8,7 @@ import { deployedFlow, FakeClock, sampleDelivery } from '../webhooks/samples.ts'
 
 it('leaves the rate limits in force alone when it checks a manifest that is not deployed', async () => {
   const settings = readSettings({});
-  const { rules, gates, gateSettings } = prepareExtensions({
+  const { rules, gates } = prepareExtensions({
     settings,
     extensions: {},
     environment: {},
@@ -35,7 +35,7 @@ it('leaves the rate limits in force alone when it checks a manifest that is not 
   const loaded = load(2);
   const { record } = deployedFlow({ webhooks: [] });
   const flow = { record, loaded, prepared: prepareRevision(loaded.manifest, 'folder') };
-  const options = { settings: gateSettings, defaultMode: 'Enforce' as const, plugins: gates };
+  const options = { defaultMode: 'Enforce' as const, preparer: gates };
   const table = createTriggerTable({ flows: [flow], ...options });
   load(9);
   const deliver = async (slug: string) => {

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import { webhookChecks } from '../../src/webhooks/checks.ts';
-import { gateChain } from '../../src/webhooks/gates/index.ts';
+import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
 import { sampleSettings } from '../webhooks/samples.ts';
 
 type Json = ReturnType<typeof JSON.parse>;
@@ -14,7 +14,7 @@ const rules = {
   readSecret: (reference: string) =>
     reference === 'env:KEY' ? { value: 'a key of thirty-two characters !!' } : { error: 'is not set' },
   strict: false,
-  checks: [webhookChecks({ settings: sampleSettings(), plugins: gateChain() })],
+  checks: [webhookChecks(gatePreparer(gateChain(), sampleSettings()))],
 };
 
 function good(): Json {

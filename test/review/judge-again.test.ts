@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { DeliveryRecord } from '../../src/model/delivery.ts';
 import { restore } from '../../src/review/review.ts';
-import { gateChain } from '../../src/webhooks/gates/index.ts';
+import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
 import { recordOf } from '../../src/webhooks/outcome.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';
@@ -19,9 +19,8 @@ const schemes = createSchemeRegistry({ verifiers: [verifier('open'), verifier('d
 function triggerWith(inputs: WebhookInputs): PreparedTrigger {
   const [trigger] = createTriggerTable({
     flows: [deployedFlow({ webhooks: [sampleTrigger(inputs)] })],
-    settings: { ...sampleSettings(), schemes },
     defaultMode: 'Enforce',
-    plugins: gateChain(),
+    preparer: gatePreparer(gateChain(), { ...sampleSettings(), schemes }),
   }).list();
   if (trigger === undefined) throw new Error('there is no trigger');
   return trigger;

@@ -4,7 +4,7 @@ import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { webhookChecks } from '../../src/webhooks/checks.ts';
 import type { GatePlugin } from '../../src/webhooks/gate.ts';
-import { gateChain } from '../../src/webhooks/gates/index.ts';
+import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
 import type { SignatureSettings } from '../../src/webhooks/gates/signature.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 import { deployedFlow, sampleSettings, sampleTrigger } from './samples.ts';
@@ -17,7 +17,7 @@ function loaded(inputs: WebhookInputs): LoadedFlow {
 
 function check(inputs: WebhookInputs, given: Partial<SignatureSettings> = {}, defaultMode: EnforcementMode = 'Off') {
   const settings = sampleSettings({ publicUrl: 'https://hooks.example.com', ...given });
-  return webhookChecks({ settings, plugins: gateChain(), defaultMode })(loaded(inputs));
+  return webhookChecks(gatePreparer(gateChain(), settings), defaultMode)(loaded(inputs));
 }
 
 const KEY = { webhookHmacKey: '7d5e0c9f41a86b23' };
@@ -333,8 +333,7 @@ describe('webhookChecks', () => {
         throw new TypeError('broken');
       },
     };
-    const plugins = gateChain([own]);
-    const problems = webhookChecks({ settings: sampleSettings(), plugins, defaultMode: 'Off' })(loaded({}));
+    const problems = webhookChecks(gatePreparer(gateChain([own]), sampleSettings()))(loaded({}));
     expect(problems).toMatchObject([
       { severity: 'error', message: expect.stringMatching(/^the gate "own" failed: TypeError in prepare, at /) },
     ]);

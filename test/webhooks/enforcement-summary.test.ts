@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { enforcementSummary } from '../../src/webhooks/checks.ts';
-import { gateChain } from '../../src/webhooks/gates/index.ts';
+import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
 import { createTriggerTable } from '../../src/webhooks/triggers.ts';
 import { deployedFlow, sampleSettings, sampleTrigger } from './samples.ts';
 
@@ -13,9 +13,8 @@ describe('enforcementSummary', () => {
     const webhooks = inputs.map((each, index) => sampleTrigger(each, { triggerKey: `hook${index}` }));
     const table = createTriggerTable({
       flows: [deployedFlow({ webhooks })],
-      settings: sampleSettings(),
       defaultMode,
-      plugins: gateChain(),
+      preparer: gatePreparer(gateChain(), sampleSettings()),
     });
     return enforcementSummary(table.list());
   };

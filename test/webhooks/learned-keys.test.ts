@@ -1,9 +1,10 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
-import { gateChain } from '../../src/webhooks/gates/index.ts';
+import type { Store } from '../../src/store/store.ts';
+import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
 import { takeKey } from '../../src/webhooks/handshakes.ts';
-import { openLearnedKeys } from '../../src/webhooks/learned-keys.ts';
+import { createLearnedKeys } from '../../src/webhooks/learned-keys.ts';
 import { runGates } from '../../src/webhooks/pipeline.ts';
 import { createTriggerTable } from '../../src/webhooks/triggers.ts';
 import { deployedFlow, FakeClock, FLOW_ID, sampleDelivery, sampleSettings, sampleTrigger } from './samples.ts';
@@ -17,12 +18,24 @@ async function openStore() {
   return store;
 }
 
+async function keysOf(store: Store) {
+  const keys = createLearnedKeys(new FakeClock());
+  await keys.open(store);
+  return keys;
+}
+
 describe('learned keys', () => {
+  it('are not learned before the store is open', async () => {
+    const keys = createLearnedKeys(new FakeClock());
+    await expect(keys.learn(OWNER, SECRET)).rejects.toThrow('not open');
+    expect(keys.find(OWNER)).toBeUndefined();
+  });
+
   it('are those of the store, each for its trigger and scheme alone', async () => {
     const store = await openStore();
-    const before = await openLearnedKeys(store, new FakeClock());
+    const before = await keysOf(store);
     expect(await before.learn(OWNER, SECRET)).toBe(true);
-    const keys = await openLearnedKeys(store, new FakeClock());
+    const keys = await keysOf(store);
     expect(keys.find(OWNER)).toBe(SECRET);
     expect(keys.find({ ...OWNER, scheme: 'Other' })).toBeUndefined();
     expect(keys.find({ ...OWNER, triggerKey: 'other' })).toBeUndefined();
@@ -33,16 +46,15 @@ describe('learned keys', () => {
 
   it('that cannot be stored are not believed, and not answered', async () => {
     const store = await openStore();
-    const keys = await openLearnedKeys(store, new FakeClock());
+    const keys = await keysOf(store);
     await store.close();
     await expect(keys.learn(OWNER, SECRET)).rejects.toThrow(StoreUnavailableError);
     expect(keys.find(OWNER)).toBeUndefined();
     const inputs = { webhookSignatureScheme: 'Asana', webhookLearnKey: true };
     const [trigger] = createTriggerTable({
       flows: [deployedFlow({ webhooks: [sampleTrigger(inputs)] })],
-      settings: sampleSettings({ learnedKeys: keys }),
       defaultMode: 'Enforce',
-      plugins: gateChain(),
+      preparer: gatePreparer(gateChain(), sampleSettings({ learnedKeys: keys })),
     }).list();
     if (trigger === undefined) throw new Error('there is no trigger');
     const delivery = sampleDelivery({ headers: { 'x-hook-secret': SECRET } });
@@ -54,16 +66,15 @@ describe('learned keys', () => {
 
 it('hears a gate of the operator’s that judges behind the signature, before it believes a key', async () => {
   const store = await openStore();
-  const learnedKeys = await openLearnedKeys(store, new FakeClock());
+  const learnedKeys = await keysOf(store);
   const tenant = {
     name: 'tenant',
     prepare: () => ({ name: 'tenant', check: () => ({ passed: false as const, reason: 'ip_not_allowed' as const }) }),
   };
   const [trigger] = createTriggerTable({
     flows: [deployedFlow({ webhooks: [sampleTrigger({ webhookSignatureScheme: 'Asana', webhookLearnKey: true })] })],
-    settings: sampleSettings({ learnedKeys }),
     defaultMode: 'Enforce',
-    plugins: gateChain([tenant]),
+    preparer: gatePreparer(gateChain([tenant]), sampleSettings({ learnedKeys })),
   }).list();
   if (trigger === undefined) throw new Error('there is no trigger');
   const delivery = sampleDelivery({ headers: { 'x-hook-secret': SECRET } });

@@ -38,16 +38,15 @@ function load(manifest: Json): PreparedTrigger[] | undefined {
   const record = { id, name, version, revision: 1, isEnabled: true, createdAt: NOW, updatedAt: NOW };
   const table = createTriggerTable({
     flows: [{ record, loaded: flow, prepared: prepareRevision(flow.manifest, 'folder') }],
-    settings: extensions.gateSettings,
     defaultMode: settings.enforcementMode,
-    plugins: extensions.gates,
+    preparer: extensions.gates,
   });
   return [...table.list()];
 }
 
 /** Deliveries to the trigger that are wrong in one way each. */
 function wrongDeliveries({ trigger }: PreparedTrigger) {
-  const scheme = resolveScheme(extensions.gateSettings.schemes, trigger.inputs);
+  const scheme = resolveScheme(extensions.gates.settings.schemes, trigger.inputs);
   const key = trigger.keys.current;
   if (scheme?.kind !== 'spec' || key === undefined) throw new Error('the sample signs nothing');
   const body = Buffer.from('{"id":"evt_1"}');

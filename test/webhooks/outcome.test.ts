@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { Reason } from '../../src/model/delivery.ts';
-import { gateChain } from '../../src/webhooks/gates/index.ts';
+import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
 import { type Reception, recordOf } from '../../src/webhooks/outcome.ts';
 import { type Judgement, refusedFor, withViolation } from '../../src/webhooks/pipeline.ts';
 import { createTriggerTable } from '../../src/webhooks/triggers.ts';
@@ -13,9 +13,8 @@ const ACCEPTED = { statusCode: 200, runId: 'run-1' };
 const triggerWith = (inputs: WebhookInputs) =>
   createTriggerTable({
     flows: [deployedFlow({ webhooks: [sampleTrigger(inputs)] })],
-    settings: sampleSettings(),
     defaultMode: 'Enforce',
-    plugins: gateChain(),
+    preparer: gatePreparer(gateChain(), sampleSettings()),
   }).list()[0];
 const trigger = triggerWith({ webhookSignatureScheme: 'github', webhookHmacKey: 'k' });
 

@@ -44,7 +44,6 @@ export function sampleTrigger(inputs: WebhookInputs = {}, given: Partial<Webhook
   return {
     flowId: FLOW_ID,
     flowName: 'Orders',
-    revision: 1,
     triggerKey: 'webhook',
     inputs,
     keys: { current, previous: inputs.webhookHmacKeyPrevious },

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { WebhookInputs, WebhookTrigger } from '../../src/manifest/webhook-inputs.ts';
 import { webhookChecks } from '../../src/webhooks/checks.ts';
-import { gateChain } from '../../src/webhooks/gates/index.ts';
+import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
 import { familiesCovered } from '../../src/webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../../src/webhooks/weaknesses.ts';
 import { deployedFlow, sampleSettings, sampleTrigger } from './samples.ts';
@@ -14,7 +14,7 @@ function told(inputs: WebhookInputs, given: Partial<WebhookTrigger> = {}) {
   const { loaded } = deployedFlow({ webhooks: [sampleTrigger(inputs, given)] });
   // No tolerance may be longer than nonces are kept.
   const settings = sampleSettings({ nonceTtlSeconds: 1_000_000 });
-  const problems = webhookChecks({ settings, plugins: gateChain() })(loaded);
+  const problems = webhookChecks(gatePreparer(gateChain(), settings))(loaded);
   return problems.map(({ path, severity, weakensGate, message }) => ({
     field: path.replace('triggers.webhook.inputs.', ''),
     level: severity === 'error' ? 'error' : weakensGate === true ? 'weak' : 'warning',

@@ -1,4 +1,5 @@
-import type { Gate, GatePlugin, WebhookTrigger } from '../gate.ts';
+import { type Gate, GateConfigurationError, type GatePlugin, type WebhookTrigger } from '../gate.ts';
+import { type ResolvedScheme, resolveScheme } from '../schemes/resolve.ts';
 import { ipGate } from './ip.ts';
 import { operatorGate } from './operator-gate.ts';
 import { rateLimitGate } from './rate-limit.ts';
@@ -25,7 +26,48 @@ export function gateChain(operatorGates: readonly GatePlugin<SignatureSettings>[
   throw new TypeError(`two gates have the name "${twice.name}"; results and facts are listed by the name of the gate`);
 }
 
-/** The gates that a trigger configures; throws `GateConfigurationError` where its fields make no sense. */
-export function prepareGates(chain: GateChain, trigger: WebhookTrigger, settings: SignatureSettings): Gate[] {
-  return chain.map((plugin) => plugin.prepare(trigger, settings)).filter((gate) => gate !== undefined);
+/** What a trigger asks for, ready to judge its deliveries. */
+export interface TriggerGates {
+  readonly scheme: ResolvedScheme | undefined;
+  /** In the order of the chain; complete only where there are no mistakes. */
+  readonly gates: readonly Gate[];
+  /** Fields that make no sense, the first mistake of each gate. */
+  readonly mistakes: readonly GateConfigurationError[];
+}
+
+/** Prepares the gates of triggers, of each trigger once: a manifest's check and its deploy share them. */
+export interface GatePreparer {
+  readonly chain: GateChain;
+  readonly settings: SignatureSettings;
+  /** A trigger never changes; one with another field or key is another object, and gets gates of its own. */
+  prepare(trigger: WebhookTrigger): TriggerGates;
+}
+
+export function gatePreparer(chain: GateChain, settings: SignatureSettings): GatePreparer {
+  const prepared = new WeakMap<WebhookTrigger, TriggerGates>();
+  return {
+    chain,
+    settings,
+    prepare(trigger) {
+      const known = prepared.get(trigger) ?? prepareGates(chain, trigger, settings);
+      prepared.set(trigger, known);
+      return known;
+    },
+  };
+}
+
+function prepareGates(chain: GateChain, trigger: WebhookTrigger, settings: SignatureSettings): TriggerGates {
+  const gates: Gate[] = [];
+  const mistakes: GateConfigurationError[] = [];
+  for (const plugin of chain) {
+    try {
+      const gate = plugin.prepare(trigger, settings);
+      if (gate !== undefined) gates.push(gate);
+    } catch (error) {
+      if (!(error instanceof GateConfigurationError)) throw error;
+      mistakes.push(error);
+    }
+  }
+  const scheme = mistakes.length > 0 ? undefined : resolveScheme(settings.schemes, trigger.inputs);
+  return { scheme, gates, mistakes };
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Gate, GateConfigurationError, type GatePlugin, type Verdict } from '../../../src/webhooks/gate.ts';
-import { gateChain, prepareGates } from '../../../src/webhooks/gates/index.ts';
+import { gateChain, gatePreparer } from '../../../src/webhooks/gates/index.ts';
 import type { SignatureSettings } from '../../../src/webhooks/gates/signature.ts';
 import { dryRunGates, runGates } from '../../../src/webhooks/pipeline.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
@@ -12,8 +12,10 @@ function settings(verifierTimeLimitMs?: number): SignatureSettings {
   return { ...sampleSettings(), schemes: createSchemeRegistry(), verifierTimeLimitMs };
 }
 
-function prepare(plugin: GatePlugin<unknown>, limitMs?: number): Gate[] {
-  return prepareGates(gateChain([plugin]), sampleTrigger({}), settings(limitMs));
+function prepare(plugin: GatePlugin<unknown>, limitMs?: number): readonly Gate[] {
+  const { gates, mistakes } = gatePreparer(gateChain([plugin]), settings(limitMs)).prepare(sampleTrigger({}));
+  if (mistakes[0] !== undefined) throw mistakes[0];
+  return gates;
 }
 
 const plugin = (gate: unknown): GatePlugin<unknown> => ({ name: 'tenant', prepare: () => gate as Gate });

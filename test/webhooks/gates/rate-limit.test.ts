@@ -180,7 +180,7 @@ describe('rateLimitGate', () => {
     const plugin = rateLimitGate();
     const settings = sampleSettings();
     expect(await countPasses(prepare(ONE_A_SECOND, { plugin, settings }), 5)).toBe(2);
-    const redeployed = plugin.prepare(sampleTrigger(ONE_A_SECOND, { revision: 2 }), settings);
+    const redeployed = plugin.prepare(sampleTrigger(ONE_A_SECOND), settings);
     expect((await redeployed?.check(sampleDelivery(), {}))?.passed).toBe(false);
   });
 

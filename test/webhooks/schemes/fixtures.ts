@@ -39,7 +39,6 @@ export function triggerOf(inputs: WebhookInputs, keys: { current?: string; previ
   return {
     flowId: '11111111-1111-4111-8111-111111111111',
     flowName: 'test',
-    revision: 1,
     triggerKey: 'webhook',
     inputs,
     keys: { current: keys.current, previous: keys.previous },
