@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, githubManifest, startService } from '../e2e/service.ts';
 import { fillNonces } from './fill-nonces.ts';
+import type { FlushDelay } from './flush-delay.ts';
 import type { Load } from './load.ts';
 
 /** Something that is loaded: a server in a process of its own. */
@@ -15,11 +16,12 @@ export interface Candidate {
   /** What every answer must be; anything else voids the figure. */
   readonly expectedStatus: number;
   /** What became of the accepted deliveries; absent where nothing is run. */
-  runs?(): Runs;
+  runs?(): Promise<Runs>;
   stop(): Promise<void>;
 }
 
 export interface Runs {
+  /** Runs that have succeeded since the service started. */
   readonly executed: number;
   /** Milliseconds since the oldest due step became due; 0 where none is. */
   readonly oldestDueMs: number;
@@ -28,6 +30,7 @@ export interface Runs {
 export interface CandidateOptions {
   /** Where CPU profiles of all threads are written. */
   readonly profileFolder?: string | undefined;
+  readonly flushDelay?: FlushDelay | undefined;
 }
 
 const BODY = JSON.stringify({ ref: 'refs/heads/main', padding: randomBytes(988).toString('hex') });
@@ -78,16 +81,26 @@ export async function sluice(variant: keyof typeof VARIANTS, options: CandidateO
     await (await startService(workspace, env)).stop('SIGTERM');
     fillNonces(file, { flowId: FLOW_ID, triggerKey: 'github' }, nonces);
   }
-  const service = await startService(workspace, { ...env, ...profiling(variant, options) });
+  const { flushDelay } = options;
+  const service = await startService(workspace, { ...env, ...profiling(variant, options), ...flushDelay?.env });
+  const pid = service.child.pid ?? 0;
+  flushDelay?.check(pid);
   const database = new Database(file, { readonly: true });
+  const oldestDue = database
+    .prepare<[number], number | null>('SELECT min(due_at) FROM steps WHERE due_at <= ?')
+    .pluck();
   return {
-    pid: service.child.pid ?? 0,
+    pid,
     load: { url: `${service.url}/flows/api/webhook/push`, headers: { ...headers, ...own }, body: BODY },
     expectedStatus,
-    runs() {
-      const executed = database.prepare("SELECT count(*) FROM runs WHERE status = 'Succeeded'").pluck().get();
-      const dueAt = database.prepare('SELECT min(due_at) FROM steps WHERE due_at <= ?').pluck().get(Date.now());
-      return { executed: Number(executed), oldestDueMs: dueAt === null ? 0 : Date.now() - Number(dueAt) };
+    async runs() {
+      const now = Date.now();
+      const metrics = await (await fetch(`${service.url}/metrics`)).text();
+      const executed = [...metrics.matchAll(/^sluice_runs_completed_total\{.*status="Succeeded".*\} (\d+)$/gm)];
+      return {
+        executed: executed.reduce((sum, [, count]) => sum + Number(count), 0),
+        oldestDueMs: now - (oldestDue.get(now) ?? now),
+      };
     },
     async stop() {
       database.close();

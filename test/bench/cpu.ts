@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
 /** CPU seconds of a process, by the thread that used them; from the kernel's own counters, on Linux alone. */
@@ -56,4 +57,9 @@ export function ownCpu(): number {
     .map(Number);
   const [utime = 0, stime = 0, cutime = 0, cstime = 0] = fields.slice(11, 15);
   return (utime + stime + cutime + cstime) / TICKS_A_SECOND;
+}
+
+/** Keeps a process and all its threads on some cores, named as taskset names them, such as `0-2`. */
+export function keepOn(cores: string, pid: number): void {
+  execFileSync('taskset', ['-a', '-c', '-p', cores, String(pid)], { stdio: 'ignore' });
 }
