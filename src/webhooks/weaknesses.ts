@@ -50,11 +50,12 @@ function secretWeakness(
     return { field, message: 'is a placeholder, which anyone can guess: replace it with a secret', isOpen: true };
   }
   const key = spec === undefined ? undefined : readVerificationKey(spec, text, field);
-  if (key?.kind === 'hmac' && key.bytes.length < MIN_KEY_BYTES) {
+  const secret = key?.kind === 'hmac' ? key.key.export() : undefined;
+  if (secret !== undefined && secret.length < MIN_KEY_BYTES) {
     const message = `has fewer than ${MIN_KEY_BYTES} bytes: anyone who captures one delivery can find it by trying`;
     return { field, message, isOpen: true };
   }
-  if (key?.kind === 'hmac' && new Set(key.bytes).size === 1) {
+  if (secret !== undefined && new Set(secret).size === 1) {
     return { field, message: 'repeats one byte, which anyone can guess', isOpen: true };
   }
   if (text.trim() === text) return undefined;

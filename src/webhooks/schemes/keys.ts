@@ -1,11 +1,12 @@
-import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
+import { createPrivateKey, createPublicKey, createSecretKey, type KeyObject } from 'node:crypto';
 import { GateConfigurationError, type LearnedKeys, type WebhookInputs, type WebhookTrigger } from '../gate.ts';
 import type { Conversation, KeyEncoding, SignatureSpec } from './spec.ts';
 
-/** A key in the form that the signature functions take. */
-export type SchemeKey =
-  | { readonly kind: 'hmac'; readonly bytes: Buffer }
-  | { readonly kind: 'ed25519'; readonly key: KeyObject };
+/** A key in the form that the signature functions take. Node 24 takes 8 µs longer for an HMAC whose key is a Buffer. */
+export interface SchemeKey {
+  readonly kind: 'hmac' | 'ed25519';
+  readonly key: KeyObject;
+}
 
 // What precedes the raw 32 bytes in DER: RFC 8410, sections 4 and 7.
 const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
@@ -31,7 +32,7 @@ export function readVerificationKey(spec: SignatureSpec, text: string, field: st
   if (variant !== undefined && text.startsWith(variant.publicKeyPrefix)) {
     return { kind: 'ed25519', key: publicKey(variant, text, field) };
   }
-  return { kind: 'hmac', bytes: secretBytes(spec, text, field) };
+  return { kind: 'hmac', key: createSecretKey(secretBytes(spec, text, field)) };
 }
 
 /** Reads a key for signing; `field` is what an error calls it. */
@@ -49,7 +50,7 @@ export function readSigningKey(spec: SignatureSpec, text: string, field: string)
   if (variant !== undefined && text.startsWith(variant.privateKeyPrefix)) {
     return { kind: 'ed25519', key: privateKey(variant, text, field) };
   }
-  return { kind: 'hmac', bytes: secretBytes(spec, text, field) };
+  return { kind: 'hmac', key: createSecretKey(secretBytes(spec, text, field)) };
 }
 
 function secretBytes(spec: SignatureSpec, text: string, field: string): Buffer {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, createSecretKey } from 'node:crypto';
 import type { Delivery } from '../../model/delivery.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import { SIGNATURE_CHOICES, type SignatureEncoding } from '../../model/manifest.ts';
@@ -220,7 +220,7 @@ function keyVariants(spec: SignatureSpec, text: string | undefined): Variant<Sch
     ['hex-decoded', decoded(bare.toLowerCase(), 'hex')],
   ];
   const asConfigured = (spec.keyEncoding ?? 'utf8') === 'utf8' ? Buffer.from(text) : Buffer.alloc(0);
-  return distinct(variants, asConfigured).map(([how, bytes]) => [how, { kind: 'hmac', bytes }]);
+  return distinct(variants, asConfigured).map(([how, bytes]) => [how, { kind: 'hmac', key: createSecretKey(bytes) }]);
 }
 
 /** Empty where the text is not in that encoding. */

@@ -115,7 +115,7 @@ function signedBytes(request: SigningRequest, body: Buffer, url: string): Signed
 
 function signatureText(spec: SignatureSpec, key: SchemeKey, bytes: SignedBytes): string {
   if (key.kind === 'ed25519' || spec.algorithm === 'ed25519') return ed25519Text(spec, key, bytes);
-  return `${spec.prefix ?? ''}${encodeDigest(hmac(spec.algorithm, key.bytes, bytes), spec.encoding)}`;
+  return `${spec.prefix ?? ''}${encodeDigest(hmac(spec.algorithm, key.key, bytes), spec.encoding)}`;
 }
 
 function ed25519Text(spec: SignatureSpec, key: SchemeKey, bytes: SignedBytes): string {

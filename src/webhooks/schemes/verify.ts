@@ -1,4 +1,4 @@
-import { createHash, createHmac, timingSafeEqual, verify as verifyAsymmetric } from 'node:crypto';
+import { createHash, createHmac, type KeyObject, timingSafeEqual, verify as verifyAsymmetric } from 'node:crypto';
 import type { Delivery, Reason } from '../../model/delivery.ts';
 import type { SignatureAlgorithm } from '../../model/manifest.ts';
 import type { SignedTimestamp } from '../gate.ts';
@@ -142,12 +142,12 @@ function matches(
     return algorithm === 'ed25519' && verifyAsymmetric(null, Buffer.concat(signedBytes), key.key, bytes);
   }
   if (algorithm === 'ed25519') return false;
-  const digest = digests.get(algorithm) ?? hmac(algorithm, key.bytes, signedBytes);
+  const digest = digests.get(algorithm) ?? hmac(algorithm, key.key, signedBytes);
   digests.set(algorithm, digest);
   return timingSafeEqual(digest, bytes);
 }
 
-export function hmac(algorithm: SignatureAlgorithm, key: Buffer, signedBytes: SignedBytes): Buffer {
+export function hmac(algorithm: SignatureAlgorithm, key: KeyObject, signedBytes: SignedBytes): Buffer {
   const digest = createHmac(algorithm, key);
   for (const part of signedBytes) digest.update(part);
   return digest.digest();
