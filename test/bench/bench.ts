@@ -5,6 +5,7 @@ import { keepOn } from './cpu.ts';
 import { buildFlushDelay } from './flush-delay.ts';
 import { findLoader } from './load.ts';
 import { type Conditions, type Measured, measureQuietly, measureSustained, type Row } from './measure.ts';
+import { installPeers } from './peers.ts';
 import { summarise, tableOf, writeJson } from './report.ts';
 
 const HELP = `Usage: npm run bench -- [options]
@@ -18,6 +19,8 @@ bare server of the same run means anything: absolute figures change from machine
   --connections <n>  connections kept open (default 50)
   --only <text>      only rows whose name contains the text, and the rows that their ratios are of
   --loader <name>    wrk or autocannon (default: wrk where it is installed)
+  --peers            also load other programs that receive webhooks: adnanh/webhook where it is installed, the
+                     middleware of @octokit/webhooks and Node-RED, installed from npm into a temporary folder
   --pin              keep the loader on the last core and servers on the others; needs 4 cores and taskset
   --flush-delay <ms> make the service wait at each flush of the database, as a slow disk would; needs Linux and cc
   --profile <folder> write a CPU profile of each thread of the service into the folder
@@ -38,6 +41,7 @@ const { values } = parseArgs({
     connections: { type: 'string', default: '50' },
     only: { type: 'string', default: '' },
     loader: { type: 'string' },
+    peers: { type: 'boolean', default: false },
     pin: { type: 'boolean', default: false },
     'flush-delay': { type: 'string' },
     profile: { type: 'string' },
@@ -56,8 +60,10 @@ const BARE_CLOSING = 'bare Fastify, a connection for each';
 const ACCEPTED = 'GitHub, nonce, run durable';
 const SUSTAINED = 'sustained, runs executed';
 
+const onStarted = values.pin ? pinned() : () => {};
 const delayMs = values['flush-delay'];
 const flushDelay = delayMs === undefined ? undefined : await buildFlushDelay(Number(delayMs));
+const peers = values.peers ? await installPeers() : undefined;
 const make = (variant: Parameters<typeof sluice>[0]) => () =>
   sluice(variant, { profileFolder: values.profile, flushDelay });
 const rows: readonly Row[] = [
@@ -69,6 +75,7 @@ const rows: readonly Row[] = [
   { name: 'the same, a connection for each', make: make('accepted'), base: BARE_CLOSING, closes: true },
   { name: `the same, steady ${STEADY_RATE}/s`, make: make('accepted'), base: BARE, rate: STEADY_RATE },
   { name: 'the same, a million live nonces', make: make('millionNonces'), base: BARE },
+  ...(peers?.rows ?? []).map((peer) => ({ ...peer, base: BARE })),
 ];
 const wanted = rows.filter(({ name }) => name.includes(values.only));
 const bases = new Set([BARE, ...wanted.map(({ base }) => base)]);
@@ -79,7 +86,7 @@ const conditions: Conditions = {
   seconds: Number(values.seconds),
   connections: Number(values.connections),
   repeats: Number(values.repeats),
-  onStarted: values.pin ? pinned() : () => {},
+  onStarted,
 };
 
 /** Moves this process and the loaders that it starts to the last core; yields what moves servers to the others. */
@@ -121,6 +128,7 @@ try {
   }
 } finally {
   await flushDelay?.remove();
+  await peers?.remove();
 }
 process.stdout.write(tableOf(summarise(results)));
 if (values.json !== undefined) writeJson(values.json, machine, results);

@@ -46,11 +46,19 @@ export async function bareFastify(): Promise<Candidate> {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const [line] = (await once(child.stdout, 'data')) as [Buffer];
+  return candidateOf(child, `${String(line).trim()}/hook`);
+}
+
+/** A server that answers signed deliveries with 200. */
+export function candidateOf(child: ChildProcess, url: string): Candidate {
   return {
     pid: child.pid ?? 0,
-    load: { url: `${String(line).trim()}/hook`, headers, body: BODY },
+    load: { url, headers, body: BODY },
     expectedStatus: 200,
-    stop: () => end(child),
+    async stop() {
+      child.kill('SIGTERM');
+      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+    },
   };
 }
 
@@ -116,9 +124,4 @@ function profiling(variant: string, { profileFolder }: CandidateOptions): Record
   mkdirSync(folder, { recursive: true });
   // Each thread writes a file of its own when it ends.
   return { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${folder}` };
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  child.kill('SIGTERM');
-  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
 }
