@@ -8,7 +8,7 @@ import type { EnforcementMode } from '../model/manifest.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import { REDACTED } from '../webhooks/headers.ts';
 import { REASONS } from '../webhooks/outcome.ts';
-import { allResults, dryRunGates, type Judgement, withUnconfigured } from '../webhooks/pipeline.ts';
+import { allResults, dryRunGates, type Judgement, withUnasked } from '../webhooks/pipeline.ts';
 import { admissionTo, type ReceiverServices } from '../webhooks/receive.ts';
 import { describeSignature, findMistakes } from '../webhooks/schemes/mistakes.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
@@ -49,7 +49,7 @@ interface CurrentJudgement {
 export async function reviewDelivery(record: DeliveryRecord, services: ReviewServices): Promise<DeliveryReview> {
   const trigger = triggerOf(record, services.triggers());
   const gateResults = withConfiguration(allResults(record), trigger?.trigger.inputs);
-  if (!record.rejected) return { gateResults, hints: [], signature: null };
+  if (record.violations.length === 0) return { gateResults, hints: [], signature: null };
   if (isRepetition(record)) return { gateResults, hints: [REPETITION], signature: null };
   if (trigger === undefined) return { gateResults, hints: ['no trigger answers to it now'], signature: null };
   const restored = restore(record, trigger);
@@ -81,7 +81,7 @@ export async function dryRun(
   const replays: Reason[] = replayedRunId === undefined ? [] : ['nonce_replayed'];
   const others = refusal === null || judgement.violations.includes(refusal) || replays.includes(refusal);
   const violations = [...judgement.violations, ...replays, ...(others ? [] : [refusal])];
-  const results = withUnconfigured(trigger.chain, judgement.gateResults);
+  const results = withUnasked(trigger, judgement.gateResults);
   const { flowId, triggerKey } = trigger.trigger;
   const statusCode = refusal === null ? 200 : REASONS[refusal].statusCode;
   const bodyBytes = delivery.body.byteLength;

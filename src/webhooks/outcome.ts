@@ -9,7 +9,7 @@ import type { Store } from '../store/store.ts';
 import { type EventName, type LiveEvents, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { shownHeaders } from './headers.ts';
-import { type Judgement, refusedFor, withUnconfigured } from './pipeline.ts';
+import { type Judgement, refusedFor, withUnasked } from './pipeline.ts';
 import type { AcceptedResponse } from './schemes/handshake.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
@@ -185,7 +185,10 @@ export async function keepDelivery(
 }
 
 /** The status of the answer, and the run that holds the body. */
-type Answered = Pick<DeliveryRecord, 'statusCode' | 'runId'>;
+interface Answered extends Pick<DeliveryRecord, 'statusCode' | 'runId'> {
+  /** An honest retry that the trigger acknowledges: it repeats a nonce and is not refused. */
+  readonly isDuplicate?: true;
+}
 
 /**
  * What is kept of a delivery: all that it takes to judge it again, but for a body that a run holds. Its reason is the first
@@ -193,7 +196,7 @@ type Answered = Pick<DeliveryRecord, 'statusCode' | 'runId'>;
  */
 export function recordOf(
   { delivery, trigger, judgement, startedAt }: Omit<Reception, 'span'>,
-  { statusCode, runId }: Answered,
+  { statusCode, runId, isDuplicate }: Answered,
   { clock, defaultMode }: { readonly clock: Clock; readonly defaultMode: EnforcementMode },
 ): DeliveryRecord {
   const { refusal, reason, violations } = judgement;
@@ -211,7 +214,7 @@ export function recordOf(
     clientIp: delivery.clientIp,
     mode,
     scheme: trigger?.schemeName ?? null,
-    rejected: violations.length > 0,
+    rejected: violations.length > 0 && isDuplicate !== true,
     enforced: statusCode >= 400 && statusCode < 500,
     statusCode,
     reason,
@@ -223,7 +226,7 @@ export function recordOf(
     processingMs: clock.monotonic() - startedAt,
     runId,
     usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
-    story: trigger === undefined ? undefined : withUnconfigured(trigger.chain, judgement.gateResults),
+    story: trigger === undefined ? undefined : withUnasked(trigger, judgement.gateResults),
     requestUrl: mayBeJudgedAgain ? keptUrl(delivery.requestUrl, trigger) : undefined,
   };
 }

@@ -138,9 +138,15 @@ function resultWithoutVerdict(gate: string, outcome: 'not evaluated' | 'not conf
 }
 
 /** A result for every gate of the chain, in its order; gates beyond the chain stay at the end. */
-export function withUnconfigured(chain: readonly string[], results: readonly GateResult[]): GateResult[] {
+export function withUnasked(
+  { chain, gates }: { readonly chain: readonly string[]; readonly gates: readonly Pick<Gate, 'name'>[] },
+  results: readonly GateResult[],
+): GateResult[] {
   const known = new Map(results.map((result) => [result.gate, result]));
-  const inChain = chain.map((gate) => known.get(gate) ?? resultWithoutVerdict(gate, 'not configured'));
+  const configured = new Set(gates.map(({ name }) => name));
+  const unasked = (gate: string) =>
+    resultWithoutVerdict(gate, configured.has(gate) ? 'not evaluated' : 'not configured');
+  const inChain = chain.map((gate) => known.get(gate) ?? unasked(gate));
   return [...inChain, ...results.filter(({ gate }) => !chain.includes(gate))];
 }
 

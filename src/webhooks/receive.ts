@@ -145,8 +145,8 @@ async function answerReplay(
   if (!isAcknowledged) return refuse(reception, 'nonce_replayed', services);
   const { runId } = replay;
   const repeated = { ...reception, judgement: withViolation(reception.judgement, 'nonce_replayed') };
-  await keepDelivery(repeated, { statusCode: 200, runId }, services);
-  reportDelivery(repeated, null, services);
+  await keepDelivery(repeated, { statusCode: 200, runId, isDuplicate: true }, services);
+  reportDelivery(reception, null, services);
   return accepted({ runId, deliveryId: delivery.id, kind: 'duplicate' }, trigger.acceptedResponse);
 }
 

@@ -58,7 +58,7 @@ describe('recordOf', () => {
       usedPreviousKey: true,
       story: ['ip', 'rateLimit', 'signature', 'replay'].map((gate) => ({
         gate,
-        outcome: 'not configured',
+        outcome: gate === 'signature' ? 'not evaluated' : 'not configured',
         reason: null,
         detail: null,
         facts: {},
@@ -100,8 +100,8 @@ describe('recordOf', () => {
     {
       is: 'acknowledged as a repetition',
       judgement: withViolation(CLEAN, 'nonce_replayed'),
-      answer: { statusCode: 200, runId: 'run-0' },
-      expected: { rejected: true, enforced: false, reason: 'nonce_replayed', runId: 'run-0' },
+      answer: { statusCode: 200, runId: 'run-0', isDuplicate: true },
+      expected: { rejected: false, enforced: false, reason: 'nonce_replayed', runId: 'run-0' },
     },
     {
       is: 'not stored',

@@ -60,10 +60,18 @@ describe('webhookDuplicateResponse', () => {
     const record = await gateway.latestDelivery();
     expect(again.status).toBe(200);
     expect(JSON.parse(again.text)).toEqual({ runId: first.runId, deliveryId: record.id, duplicate: true });
-    expect(record).toMatchObject({ reason: 'nonce_replayed', rejected: true, runId: first.runId });
+    expect(record).toMatchObject({ reason: 'nonce_replayed', rejected: false, runId: first.runId });
     const other = await gateway.deliver('hook', await push('{"a":2}'));
     expect([other.status, JSON.parse(other.text).reason]).toEqual([409, 'nonce_replayed']);
     expect(await gateway.countRuns()).toBe(1);
+  });
+
+  it('of acknowledge counts a repetition as no refusal: not in figures, metrics or the log', async () => {
+    const gateway = await open({ hook: { ...NONCE, webhookDuplicateResponse: 'acknowledge' } });
+    for (const _ of ['first', 'again']) await gateway.deliver('hook', await push('{}'));
+    expect(JSON.parse(await gateway.get('/flows/api/webhooks/stats'))).toMatchObject({ accepted: 2, rejected: 0 });
+    expect(await gateway.get('/metrics')).not.toContain('nonce_replayed');
+    expect(gateway.logged.join('')).not.toContain('WebhookReplayRejected');
   });
 
   it('is a conflict where nothing else is said', async () => {

@@ -236,8 +236,8 @@ function schedules({ schedules: all, now }: Situation): AttentionItem[] {
 
 function risingRefusals({ deliveries, now }: Situation): AttentionItem[] {
   const byReason = new Map<Reason, { recent: number; before: number }>();
-  for (const { reason, count, recent } of deliveries) {
-    if (reason === null) continue;
+  for (const { reason, rejected, count, recent } of deliveries) {
+    if (reason === null || !rejected) continue;
     const known = byReason.get(reason) ?? { recent: 0, before: 0 };
     byReason.set(reason, { recent: known.recent + recent, before: known.before + count - recent });
   }

@@ -56,12 +56,12 @@ export function deliveryLook({
   statusCode,
   reason,
 }: JudgedDelivery): Look & { readonly title?: string } {
+  if (mode === 'Enforce' && statusCode < 400 && reason === 'nonce_replayed') {
+    return { tone: 'quiet', icon: 'replay', text: 'Duplicate', title: 'Answered with the run of the first delivery' };
+  }
   if (!rejected) return { tone: 'good', icon: 'check', text: 'Accepted' };
   const title = reason === null ? {} : { title: reason };
   if (statusCode >= 400) return { tone: 'bad', icon: 'cross', text: 'Refused', ...title };
-  if (mode === 'Enforce' && reason === 'nonce_replayed') {
-    return { tone: 'quiet', icon: 'replay', text: 'Duplicate', title: 'Answered with the run of the first delivery' };
-  }
   return { tone: 'warn', icon: 'warn', text: 'Let in', ...title };
 }
 

@@ -15,7 +15,7 @@ describe('a delivery', () => {
     ['was refused without a known reason', { ...accepted, rejected: true, statusCode: 503 }, 'Refused'],
     ['failed a gate in Audit', { ...accepted, rejected: true, mode: 'Audit', reason: 'signature_mismatch' }, 'Let in'],
     ['failed a gate in Off', { ...accepted, rejected: true, mode: 'Off', reason: 'ip_denied' }, 'Let in'],
-    ['was sent a second time', { ...accepted, rejected: true, reason: 'nonce_replayed' }, 'Duplicate'],
+    ['was sent a second time', { ...accepted, reason: 'nonce_replayed' }, 'Duplicate'],
     [
       'was sent a second time and refused',
       { ...accepted, rejected: true, statusCode: 409, reason: 'nonce_replayed' },
