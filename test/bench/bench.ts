@@ -24,6 +24,7 @@ bare server of the same run means anything: absolute figures change from machine
   --pin              keep the loader on the last core and servers on the others; needs 4 cores and taskset
   --flush-delay <ms> make the service wait at each flush of the database, as a slow disk would; needs Linux and cc
   --profile <folder> write a CPU profile of each thread of the service into the folder
+  --node-options <o> options of Node for the service, such as --node-options=--max-semi-space-size=4
   --json <file>      write the figures into the file too
   --help             print this
 
@@ -45,6 +46,7 @@ const { values } = parseArgs({
     pin: { type: 'boolean', default: false },
     'flush-delay': { type: 'string' },
     profile: { type: 'string' },
+    'node-options': { type: 'string' },
     json: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
@@ -65,7 +67,7 @@ const delayMs = values['flush-delay'];
 const flushDelay = delayMs === undefined ? undefined : await buildFlushDelay(Number(delayMs));
 const peers = values.peers ? await installPeers() : undefined;
 const make = (variant: Parameters<typeof sluice>[0]) => () =>
-  sluice(variant, { profileFolder: values.profile, flushDelay });
+  sluice(variant, { profileFolder: values.profile, nodeOptions: values['node-options'], flushDelay });
 const rows: readonly Row[] = [
   { name: BARE, make: bareFastify, base: BARE },
   { name: BARE_CLOSING, make: bareFastify, base: BARE_CLOSING, closes: true },

@@ -30,6 +30,8 @@ export interface Runs {
 export interface CandidateOptions {
   /** Where CPU profiles of all threads are written. */
   readonly profileFolder?: string | undefined;
+  /** Options of Node for the service, such as `--max-semi-space-size=4`. */
+  readonly nodeOptions?: string | undefined;
   readonly flushDelay?: FlushDelay | undefined;
 }
 
@@ -90,7 +92,11 @@ export async function sluice(variant: keyof typeof VARIANTS, options: CandidateO
     fillNonces(file, { flowId: FLOW_ID, triggerKey: 'github' }, nonces);
   }
   const { flushDelay } = options;
-  const service = await startService(workspace, { ...env, ...profiling(variant, options), ...flushDelay?.env });
+  const service = await startService(workspace, {
+    ...env,
+    NODE_OPTIONS: nodeOptions(variant, options),
+    ...flushDelay?.env,
+  });
   const pid = service.child.pid ?? 0;
   flushDelay?.check(pid);
   const database = new Database(file, { readonly: true });
@@ -118,10 +124,10 @@ export async function sluice(variant: keyof typeof VARIANTS, options: CandidateO
   };
 }
 
-function profiling(variant: string, { profileFolder }: CandidateOptions): Record<string, string> {
-  if (profileFolder === undefined) return {};
+function nodeOptions(variant: string, { profileFolder, nodeOptions: given = '' }: CandidateOptions): string {
+  if (profileFolder === undefined) return given;
   const folder = join(profileFolder, variant);
   mkdirSync(folder, { recursive: true });
   // Each thread writes a file of its own when it ends.
-  return { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${folder}` };
+  return `${given} --cpu-prof --cpu-prof-dir=${folder}`;
 }
