@@ -1,6 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { RunStatus } from '../../model/manifest.ts';
 import type { Acceptance, AcceptResult, NewRun, NonceClaim } from '../store.ts';
+import { rememberInBatch } from './batch.ts';
 import type { SqlValue } from './columns.ts';
 import { type DeliveryValues, deliveryValues, prepareInsertDelivery } from './deliveries.ts';
 import { prepareRunTallies } from './figures.ts';
@@ -99,9 +100,10 @@ export function prepareMayStart(db: Database): (run: Pick<RunValues, 'flowId' | 
   const find = db.prepare<[string], { revision: number; isOpen: number }>(
     'SELECT revision, is_enabled = 1 AND draining_since IS NULL AS isOpen FROM flows WHERE id = ?',
   );
+  const flowOf = rememberInBatch(db, { table: 'flows', find: (flowId) => find.get(flowId) ?? null });
   return ({ flowId, revision }) => {
-    const flow = find.get(flowId);
-    return flow === undefined || (flow.revision === revision && flow.isOpen === 1);
+    const flow = flowOf(flowId);
+    return flow === null || (flow.revision === revision && flow.isOpen === 1);
   };
 }
 
@@ -119,7 +121,7 @@ export function prepareClaim(
     'INSERT INTO idempotency_keys (flow_id, trigger_key, key, run_id, created_at) VALUES (?, ?, ?, ?, ?)',
   );
 
-  const knownKeys = prepareKnownKeys(db);
+  const knownKeys = rememberInBatch(db, { table: 'former_trigger_keys', find: prepareKnownKeys(db) });
   const findFirst = (flowId: string, keys: readonly KnownKey[], idempotencyKey: string) => {
     for (const { triggerKey, reusedAt } of keys) {
       const found = findKey.get(flowId, triggerKey, idempotencyKey, reusedAt);
@@ -217,13 +219,14 @@ export function prepareClaimNonce(db: Database, index: NonceIndex): ClaimNonce {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
 
   return ({ value, bodySha256, expiresAt }, { flowId, keys, triggerKey, runId, now }) => {
+    const nonceHash = hashOfNonce(flowId, triggerKey, value);
     for (const key of keys) {
-      for (const seq of index.find(hashOfNonce(flowId, key.triggerKey, value))) {
+      const hash = key.triggerKey === triggerKey ? nonceHash : hashOfNonce(flowId, key.triggerKey, value);
+      for (const seq of index.find(hash)) {
         const known = seq <= key.lastSeq ? find.get(seq, value, key.triggerKey, flowId, now) : undefined;
         if (known !== undefined) return known;
       }
     }
-    const nonceHash = hashOfNonce(flowId, triggerKey, value);
     insert.run(index.add(nonceHash), nonceHash, flowId, triggerKey, value, bodySha256, runId, expiresAt);
     return undefined;
   };

@@ -99,6 +99,7 @@ interface BatchCounter {
 /** Collects what a batch counts, and writes it once for each key within the batch's own transaction. */
 class BatchCounters {
   readonly #counters: BatchCounter[] = [];
+  readonly #listeners = new Map<string, (() => void)[]>();
   #isCounting = false;
 
   get isCounting(): boolean {
@@ -128,6 +129,24 @@ class BatchCounters {
 
   end(): void {
     this.#isCounting = false;
+  }
+
+  /** Calls back after each statement of this connection that changes a row of the table. */
+  onWrite(db: Database, table: string, listener: () => void): void {
+    const known = this.#listeners.get(table);
+    if (known !== undefined) {
+      known.push(listener);
+      return;
+    }
+    const listeners = [listener];
+    this.#listeners.set(table, listeners);
+    const name = `wrote_${table}`;
+    db.function(name, () => {
+      for (const call of listeners) call();
+    });
+    for (const event of ['INSERT', 'UPDATE', 'DELETE']) {
+      db.exec(`CREATE TEMP TRIGGER ${name}_${event} AFTER ${event} ON main.${table} BEGIN SELECT ${name}(); END`);
+    }
   }
 }
 
@@ -178,6 +197,34 @@ export function prepareCounter<Row>(db: Database, { keyOf, merge, write }: Count
   return (row) => {
     if (counters.isCounting) rows.push(row);
     else write(row);
+  };
+}
+
+interface LookUp<Value> {
+  /** What the answers are read from. */
+  readonly table: string;
+  readonly find: (...key: string[]) => Value;
+}
+
+/**
+ * Makes a look-up that reads each answer once in a batch, for tables that hardly ever change: an acceptance asks what
+ * the one before it asked. Only this connection writes, and a trigger forgets the answers when it writes to the table.
+ */
+export function rememberInBatch<Value>(db: Database, { table, find }: LookUp<Value>): (...key: string[]) => Value {
+  const counters = batchCountersOf(db);
+  const known = new Map<string, Value>();
+  const forget = () => known.clear();
+  counters.onWrite(db, table, forget);
+  // A batch that was rolled back read what is true no more.
+  counters.add({ mark: () => 0, undo: forget, write() {} });
+  return (...key) => {
+    if (!counters.isCounting) return find(...key);
+    const name = key.join('\n');
+    const value = known.get(name);
+    if (value !== undefined) return value;
+    const found = find(...key);
+    known.set(name, found);
+    return found;
   };
 }
 
