@@ -23,7 +23,7 @@ export function createReviewer(services: ReviewServices & DeliveryReading) {
     /** The request as the delivery that it would be at the receive endpoint. */
     read: (request: FastifyRequest, idOrSlug: string): Delivery => {
       const query = /\?.*$/.exec(request.raw.url ?? '')?.[0] ?? '';
-      return toDelivery(request, services, `/flows/api/webhook/${encodeURIComponent(idOrSlug)}${query}`);
+      return toDelivery(request, services, { path: `/flows/api/webhook/${encodeURIComponent(idOrSlug)}${query}` });
     },
     /** What would become of a delivery that came now. */
     dryRun: (delivery: Delivery, idOrSlug: string) => dryRun(delivery, idOrSlug, services),

@@ -11,27 +11,49 @@ export interface DeliveryReading {
   readonly newId: () => string;
 }
 
+/** What a request says before its body. */
+interface RequestHead {
+  readonly peer: string;
+  /** Lower-case name to value, as in a delivery. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The host that the publisher called, if it is one, and protocol and host as the front of a URL. */
+  readonly hasHost: boolean;
+  readonly origin: string;
+}
+
+export function readHead(request: FastifyRequest, clientAddress: ClientAddressReader): RequestHead {
+  const peer = request.socket.remoteAddress ?? '';
+  const headers = sentHeaders(request);
+  const isTrusted = clientAddress.isTrustedPeer(peer);
+  const host = hostOf(headers, isTrusted);
+  return { peer, headers, hasHost: HOST.test(host), origin: `${protocolOf(request, headers, isTrusted)}://${host}` };
+}
+
 /** What a request brings as a delivery; `path` is its own unless the delivery is meant for another address. */
 export function toDelivery(
   request: FastifyRequest,
   services: DeliveryReading,
-  path = request.raw.url ?? '/',
+  { head = readHead(request, services.clientAddress), path = request.raw.url ?? '/' }: RequestParts = {},
 ): Delivery {
-  const headers = sentHeaders(request);
-  const peer = request.socket.remoteAddress ?? '';
+  const { peer, headers, origin } = head;
   return {
     id: services.newId(),
     receivedAt: services.clock.now(),
     method: request.method,
     path,
-    requestUrl: `${requestOrigin(request, headers, services.clientAddress.isTrustedPeer(peer))}${path}`,
+    requestUrl: `${origin}${path}`,
     headers,
     body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
     clientIp: services.clientAddress.read(peer, headers['x-forwarded-for']),
   };
 }
 
-/** Headers as sent, before this plugin relabelled the content type; lines of one name are joined as HTTP says. */
+interface RequestParts {
+  readonly head?: RequestHead;
+  readonly path?: string;
+}
+
+/** Headers as sent, whatever a server hides of them; lines of one name are joined as HTTP says. */
 function sentHeaders(request: FastifyRequest): Record<string, string> {
   const headers: Record<string, string> = Object.create(null);
   const raw = request.raw.rawHeaders;
@@ -47,17 +69,10 @@ function sentHeaders(request: FastifyRequest): Record<string, string> {
 // the front of what a scheme signs behind the host.
 const HOST = /^(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?$/;
 
-/** Whether the host that the URL of the delivery would be made of is one. */
-export function hasHost(request: FastifyRequest, clientAddress: ClientAddressReader): boolean {
-  const peer = request.socket.remoteAddress ?? '';
-  return HOST.test(hostOf(sentHeaders(request), clientAddress.isTrustedPeer(peer)));
-}
-
 /** What the publisher called, where a proxy of the operator's says so; else what this socket can tell. */
-function requestOrigin(request: FastifyRequest, headers: Readonly<Record<string, string>>, isTrusted: boolean): string {
-  const forwardedProtocol = isTrusted ? lastOf(headers['x-forwarded-proto']) : undefined;
-  const protocol = forwardedProtocol === 'https' || forwardedProtocol === 'http' ? forwardedProtocol : request.protocol;
-  return `${protocol}://${hostOf(headers, isTrusted)}`;
+function protocolOf(request: FastifyRequest, headers: Readonly<Record<string, string>>, isTrusted: boolean): string {
+  const forwarded = isTrusted ? lastOf(headers['x-forwarded-proto']) : undefined;
+  return forwarded === 'https' || forwarded === 'http' ? forwarded : request.protocol;
 }
 
 function hostOf(headers: Readonly<Record<string, string>>, isTrusted: boolean): string {
@@ -97,20 +112,19 @@ export function readBody(stream: Readable, contentLength: string | undefined, li
   const { maxBytes, allowance } = limits;
   if (Number(contentLength) > maxBytes) return Promise.reject(new BodyError(413, 'The body is too large'));
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
+    // Undefined once the body is settled. The listeners stay, because taking them off costs more than a call that does
+    // nothing: so what still arrives is read and dropped, and the answer gets out.
+    let chunks: Buffer[] | undefined = [];
     let received = 0;
     const idle = setTimeout(() => fail(408, 'The body stopped arriving'), BODY_IDLE_MS);
-    const settle = () => {
-      clearTimeout(idle);
-      stream.off('data', onData).off('end', onEnd).off('error', onAbort).off('close', onAbort);
-    };
     const fail = (statusCode: BodyError['statusCode'], message: string) => {
-      settle();
-      // What still arrives is read and dropped, so that the answer gets out.
-      stream.on('error', () => {}).resume();
+      if (chunks === undefined) return;
+      chunks = undefined;
+      clearTimeout(idle);
       reject(new BodyError(statusCode, message));
     };
     const onData = (chunk: Buffer) => {
+      if (chunks === undefined) return;
       received += chunk.length;
       if (received > maxBytes) return fail(413, 'The body is too large');
       if (!allowance.take(chunk.length)) return fail(503, 'There is no memory left for this body');
@@ -118,9 +132,12 @@ export function readBody(stream: Readable, contentLength: string | undefined, li
       chunks.push(chunk);
     };
     const onEnd = () => {
-      settle();
+      if (chunks === undefined) return;
       // Always a copy: a chunk may be a view over the socket's own buffer.
-      resolve(Buffer.concat(chunks, received));
+      const body = Buffer.concat(chunks, received);
+      chunks = undefined;
+      clearTimeout(idle);
+      resolve(body);
     };
     const onAbort = () => fail(400, 'The sender hung up');
     stream.on('data', onData).on('end', onEnd).on('error', onAbort).on('close', onAbort);
@@ -133,7 +150,7 @@ interface BodyBudget {
   open(client: string): BodyAllowance;
 }
 
-export interface BodyAllowance {
+interface BodyAllowance {
   /** Takes bytes that have arrived; false where they are not left, for all or for this client. */
   take(bytes: number): boolean;
   /** Gives back all that was taken. What arrives later is no longer taken. */

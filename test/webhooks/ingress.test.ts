@@ -117,13 +117,14 @@ describe('a body', () => {
     expect(await raw(service.url, [post('/flows/api/webhook/push', headers)])).toMatch(/^HTTP\/1.1 200 /);
   });
 
-  it('as large as the cap is taken, one byte more is not', async () => {
+  it('as large as the cap is taken, one byte more is refused and its connection closed', async () => {
     const fits = Buffer.alloc(CAP, 'a');
     const accepted = await fetch(service.hook, { method: 'POST', headers: signedHeaders(fits), body: fits });
     expect(accepted.status).toBe(200);
     const tooLarge = Buffer.alloc(CAP + 1, 'a');
     const refused = await fetch(service.hook, { method: 'POST', headers: signedHeaders(tooLarge), body: tooLarge });
     expect(refused.status).toBe(413);
+    expect(refused.headers.get('connection')).toBe('close');
   });
 
   it('that calls itself JSON and is not is refused, and its nonce stays free', async () => {
