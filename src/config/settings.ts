@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
-import { nearestName } from '../manifest/issues.ts';
+import { didYouMean } from '../manifest/issues.ts';
 import { MASK, maskUrl } from '../manifest/mask.ts';
 import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
@@ -94,7 +94,7 @@ function unknownVariables(environment: Environment): string[] {
   const names = Object.keys(environment);
   return names
     .filter((name) => /^sluice_/i.test(name) && !known.includes(name) && !isReadAnyway(name))
-    .map((name) => `${name}: no such setting; did you mean ${nearestName(name.toUpperCase(), known)}?`);
+    .map((name) => `${name}: no such setting${didYouMean(name.toUpperCase(), known)}`);
 
   /** Where variable names ignore case, as on Windows, the environment lists one spelling and answers to all. */
   function isReadAnyway(name: string): boolean {
@@ -110,7 +110,7 @@ function describe(
 ): string[] {
   if (issue.code === 'unrecognized_keys') {
     const names = describeSettings().map((setting) => setting.name);
-    return issue.keys.map((key) => `${key} (config module): no such option; did you mean ${nearestName(key, names)}?`);
+    return issue.keys.map((key) => `${key} (config module): no such option${didYouMean(key, names)}`);
   }
   const name = String(issue.path[0]);
   const setting = describeSettings().find((candidate) => candidate.name === name);

@@ -2,7 +2,7 @@ import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
 import { HttpError } from '../errors.ts';
 import { MAX_DEPTH } from '../expressions/values.ts';
-import { nearestName } from '../manifest/issues.ts';
+import { didYouMean } from '../manifest/issues.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { GUID } from '../model/manifest.ts';
 
@@ -156,7 +156,7 @@ function describe(issue: z.core.$ZodIssue, names: readonly string[]): string[] {
   if (issue.code !== 'unrecognized_keys') return [`${issue.path.join('.')}: ${issue.message}`];
   return issue.keys.map(cut).map((key) => {
     if (names.length === 0) return `${key}: there is no such query parameter; this operation takes none`;
-    return `${key}: there is no such query parameter; did you mean ${nearestName(key, names)}? Known are ${names.join(', ')}`;
+    return `${key}: there is no such query parameter${didYouMean(key, names) || '.'} Known are ${names.join(', ')}`;
   });
 }
 

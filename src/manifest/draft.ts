@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { kindOf } from '../expressions/values.ts';
 import type { Edge, StepDefinition } from '../model/manifest.ts';
-import { didYouMean, errorAt, gateWarningAt, isWithin, nearestName, type Problem, parseWith } from './issues.ts';
+import { didYouMean, errorAt, gateWarningAt, isWithin, type Problem, parseWith } from './issues.ts';
 import { isObject } from './json-text.ts';
 import { MANIFEST_PARTS, STEP_KEY, type Trigger } from './schema.ts';
 import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
@@ -134,8 +134,7 @@ function knownInputs(inputs: unknown, path: JsonPath, problems: Problem[]): unkn
     if (/^webhook/i.test(key)) {
       problems.push(errorAt([...path, key], `is not known${didYouMean(key, WEBHOOK_FIELDS.all)}`));
     } else {
-      const nearest = nearestName(`webhook${key}`, WEBHOOK_FIELDS.all);
-      problems.push(gateWarningAt([...path, key], `is not read; did you mean "${nearest}"?`));
+      problems.push(gateWarningAt([...path, key], `is not read${didYouMean(`webhook${key}`, WEBHOOK_FIELDS.all)}`));
     }
     return false;
   });

@@ -2,6 +2,7 @@ import leven from 'leven';
 import { z } from 'zod';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { kindOf } from '../expressions/values.ts';
+import { ENFORCEMENT_MODES } from '../model/manifest.ts';
 
 /** An error in a manifest, or a warning about it. */
 export interface ManifestIssue {
@@ -52,18 +53,24 @@ export function isWithin(path: string, places: ReadonlySet<string>): boolean {
 
 // No known name is longer, and the distance costs the product of both lengths.
 const MAX_CHARACTERS = 100;
+// A longer list is looked up in the documentation.
+const MAX_LISTED = 12;
 // Where there are more names than a person keeps in mind, each mistake would cost all of them.
 export const MAX_NAMES = 200;
 
-/** Of the first known names the one that is written most like this one, whatever its case; undefined where none is known. */
+/**
+ * Of the first known names the one that is written most like this one, whatever its case; undefined where none is close: at
+ * most a third of the letters may differ, or the name would be a guess.
+ */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
+  const written = name.slice(0, MAX_CHARACTERS).toLowerCase();
   let nearest: string | undefined;
-  let shortest = Number.POSITIVE_INFINITY;
+  let shortest = Math.floor(written.length / 3) + 1;
   let compared = 0;
   for (const candidate of known) {
     if (compared === MAX_NAMES) break;
     compared += 1;
-    const distance = leven(name.slice(0, MAX_CHARACTERS).toLowerCase(), candidate.toLowerCase());
+    const distance = distanceBetween(written, candidate.toLowerCase());
     if (distance >= shortest) continue;
     shortest = distance;
     nearest = candidate;
@@ -71,10 +78,28 @@ export function nearestName(name: string, known: Iterable<string>): string | und
   return nearest;
 }
 
-/** `; did you mean "webhookSlug"?`, or nothing where no name is known. */
+/** Counts two letters that changed places as one mistake. */
+function distanceBetween(name: string, candidate: string): number {
+  const distance = leven(name, candidate);
+  const lettersOf = (text: string) => [...text].sort().join('');
+  return distance === 2 && lettersOf(name) === lettersOf(candidate) ? 1 : distance;
+}
+
+/** `; did you mean "webhookSlug"?`, or nothing where no name is close. */
 export function didYouMean(name: string, known: Iterable<string>): string {
   const nearest = nearestName(name, known);
   return nearest === undefined ? '' : `; did you mean "${nearest}"?`;
+}
+
+/** A hint must not lead to less protection than what was meant. */
+function isSafeToSuggest(value: string): boolean {
+  return !ENFORCEMENT_MODES.some((mode) => mode === value && mode !== 'Enforce');
+}
+
+/** For a key that an object does not have. */
+export function unknownKey(key: string, known: readonly string[]): string {
+  const accepted = known.length <= MAX_LISTED && known.length > 0 ? `; known are ${known.join(', ')}` : '';
+  return `is not known here${didYouMean(key, known) || accepted}`;
 }
 
 /** What a schema says about a value, in words that name the value's kind and what is accepted, never the value. */
@@ -114,7 +139,7 @@ function describe(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_value': {
       const values = issue.values.map(String).join(', ');
       if (typeof issue.input !== 'string') return `${given}; one of ${values} is accepted`;
-      return `is none of ${values}${didYouMean(issue.input, issue.values.map(String))}`;
+      return `is none of ${values}${didYouMean(issue.input, issue.values.map(String).filter(isSafeToSuggest))}`;
     }
     case 'too_small':
       return describeBound(issue, issue.inclusive === false ? 'more than' : 'at least', issue.minimum);
@@ -137,7 +162,7 @@ function flatten(issue: z.core.$ZodIssue, known: readonly string[]): SchemaProbl
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({
       path: [...path, key],
-      message: `is not known here${path.length === 0 ? didYouMean(key, known) : ''}`,
+      message: path.length === 0 ? unknownKey(key, known) : 'is not known here',
       isUnknownKey: true,
     }));
   }

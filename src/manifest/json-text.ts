@@ -1,6 +1,6 @@
 import { type ParseErrorCode, printParseErrorCode, visit } from 'jsonc-parser';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
-import { didYouMean, errorAt, type Problem } from './issues.ts';
+import { errorAt, type Problem, unknownKey } from './issues.ts';
 import { STRUCTURAL_KEYS } from './schema.ts';
 
 const MAX_DEPTH = 100;
@@ -168,10 +168,6 @@ function canonicalName(key: string, form: Form): string | undefined {
   if ('keys' in form) return form.keys.find((name) => name.toLowerCase() === key.toLowerCase());
   // It would set a prototype wherever an object is built from these keys.
   return key === '__proto__' ? undefined : key;
-}
-
-function unknownKey(key: string, known: readonly string[]): string {
-  return `is not known here${didYouMean(key, known)}`;
 }
 
 export function isObject(value: unknown): value is Entries {

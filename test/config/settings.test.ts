@@ -67,14 +67,14 @@ describe('settings', () => {
 
   it('refuse a misspelt variable, because the setting it meant would stay at its default unseen', () => {
     expect(linesOf({ SLUICE_ENFORCMENT_MODE: 'Enforce' })).toEqual([
-      'SLUICE_ENFORCMENT_MODE: no such setting; did you mean SLUICE_ENFORCEMENT_MODE?',
+      'SLUICE_ENFORCMENT_MODE: no such setting; did you mean "SLUICE_ENFORCEMENT_MODE"?',
     ]);
   });
 
   it.each(['sluice_enforcement_mode', 'Sluice_Enforcement_Mode', 'SLUICE_enforcement_MODE', 'sLUICE_ENFORCMENT_MODE'])(
     'refuse %s as they refuse a misspelt variable: nothing would read it',
     (name) => {
-      const line = `${name}: no such setting; did you mean SLUICE_ENFORCEMENT_MODE?`;
+      const line = `${name}: no such setting; did you mean "SLUICE_ENFORCEMENT_MODE"?`;
       expect(linesOf({ [name]: 'Enforce' })).toEqual([line]);
       expect(linesOf({ [name]: 'Enforce', SLUICE_ENFORCEMENT_MODE: 'Enforce' })).toEqual([line]);
     },
@@ -95,7 +95,7 @@ describe('settings', () => {
 
   it('refuse a misspelt option of the config module', () => {
     expect(linesOf({}, { enforcmentMode: 'Enforce' })).toEqual([
-      'enforcmentMode (config module): no such option; did you mean enforcementMode?',
+      'enforcmentMode (config module): no such option; did you mean "enforcementMode"?',
     ]);
   });
 

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { attentionTo } from '../../src/dashboard/api/attention.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
+import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
+import { createTriggerTable } from '../../src/webhooks/triggers.ts';
+import { deployedFlow, sampleSettings, sampleTrigger } from '../webhooks/samples.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 const HOUR_MS = 3_600_000;
@@ -31,6 +34,22 @@ const delivered = {
   usedPreviousKey: 0,
 };
 const failed = { flowId: ORDERS_ID, status: 'Failed', count: 2 } as const;
+const rotating = createTriggerTable({
+  flows: [
+    deployedFlow({
+      id: ORDERS_ID,
+      webhooks: [
+        sampleTrigger(
+          { webhookSignatureScheme: 'GitHub', webhookHmacKey: 'a new key', webhookHmacKeyPrevious: 'an old key' },
+          { flowId: ORDERS_ID, flowName: 'orders', triggerKey: 'shop' },
+        ),
+      ],
+    }),
+  ],
+  defaultMode: 'Enforce',
+  preparer: gatePreparer(gateChain(), sampleSettings()),
+}).list();
+const verified = { ...delivered, reason: null, rejected: false } as const;
 
 describe('what needs a look', () => {
   it.each<[rule: string, situation: Partial<Situation>, items: Partial<AttentionItem>[]]>([
@@ -151,6 +170,27 @@ describe('what needs a look', () => {
           link: '/flows/deliveries?reason=signature_mismatch',
         },
       ],
+    ],
+    ['nothing about a previous key before the first delivery', { triggers: rotating }, []],
+    [
+      'a previous key that is still in use',
+      { triggers: rotating, deliveries: [verified, { ...verified, count: 5, usedPreviousKey: 5 }] },
+      [
+        {
+          kind: 'previous_key_in_use',
+          message: '5 of 25 deliveries to orders/shop since 2026-11-20T12:00Z were signed with its previous key',
+        },
+      ],
+    ],
+    [
+      'a previous key that can go',
+      { triggers: rotating, deliveries: [verified] },
+      [{ kind: 'previous_key_unused', severity: 'info', message: expect.stringContaining('the previous one can go') }],
+    ],
+    [
+      'no repetitions that triggers acknowledge',
+      { deliveries: [{ ...delivered, reason: 'nonce_replayed', rejected: false }] },
+      [],
     ],
     [
       'refusals because of a flow that is switched off, in words',

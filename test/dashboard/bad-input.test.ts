@@ -21,7 +21,7 @@ const paging: [query: string, message: string][] = [
   ['take=1e2', 'take: "1e2" is not accepted'],
   ['take=5&take=6', 'take: was given more than once'],
   ['includeTotal=yes', 'includeTotal: "yes" is not accepted; expected true or false'],
-  ['tkae=5', 'tkae: there is no such query parameter; did you mean take?'],
+  ['tkae=5', 'tkae: there is no such query parameter; did you mean "take"?'],
 ];
 const filters: [path: string, query: string, message: string][] = [
   ['/flows/api/webhooks/recent', 'flowId=42', 'flowId: "42" is not accepted; expected a GUID'],
@@ -29,10 +29,10 @@ const filters: [path: string, query: string, message: string][] = [
   ['/flows/api/webhooks/recent', 'rejectedOnly=2', 'rejectedOnly: "2" is not accepted'],
   ['/flows/api/webhooks/recent', 'rejectedOnly=true&acceptedOnly=true', 'rejectedOnly, acceptedOnly: only one'],
   ['/flows/api/webhooks/recent', `search=${'x'.repeat(201)}`, `search: "${'x'.repeat(80)}…" is not accepted`],
-  ['/flows/api/webhooks/recent', 'FlowID=', 'FlowID: there is no such query parameter; did you mean flowId?'],
+  ['/flows/api/webhooks/recent', 'FlowID=', 'FlowID: there is no such query parameter; did you mean "flowId"?'],
   ['/flows/api/webhooks/stats', 'hours=0', 'hours: "0" is not accepted; expected a whole number from 1 to 720'],
   ['/flows/api/webhooks/stats', 'hours=721', 'hours: "721" is not accepted'],
-  ['/flows/api/webhooks/stats', 'hour=3', 'hour: there is no such query parameter; did you mean hours?'],
+  ['/flows/api/webhooks/stats', 'hour=3', 'hour: there is no such query parameter; did you mean "hours"?'],
   ['/flows/api/runs', 'flowId=x', 'flowId: "x" is not accepted'],
   ['/flows/api/runs', 'status=Done', 'status: "Done" is not accepted; expected one of Running, Succeeded, '],
   ['/flows/api/runs', 'skip=-1&take=0', 'skip: "-1" is not accepted; expected a whole number from 0; take: "0"'],

@@ -68,7 +68,7 @@ describe('a preview of a schedule', () => {
     ['?cronExpression=99%20*%20*%20*%20*', /^cronExpression: /],
     ['?cronExpression=0%209%20*%20*%20*&timeZone=Mars/Olympus', /^timeZone: is not an IANA time zone/],
     ['?cronExpression=0%209%20*%20*%20*&count=0', /^count: "0" is not accepted/],
-    ['?cronExpression=0%209%20*%20*%20*&cont=1', /^cont: there is no such query parameter; did you mean count\?/],
+    ['?cronExpression=0%209%20*%20*%20*&cont=1', /^cont: there is no such query parameter; did you mean "count"\?/],
   ])('is refused with the reason: %s', async (query, message) => {
     expect(await get(`/flows/api/schedules/preview${query}`)).toMatchObject({
       statusCode: 400,

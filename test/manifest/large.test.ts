@@ -21,7 +21,7 @@ it('compares a mistake with a few hundred names at most', () => {
     }
   }
   expect(nearestName('stp7', names())).toBe('step7');
-  expect(nearestName('s'.repeat(1_000_000), ['step'])).toBe('step');
+  expect(nearestName('s'.repeat(1_000_000), ['step'])).toBeUndefined();
 });
 
 it('looks through the keys of a graph once, however often it is asked', () => {

@@ -62,7 +62,12 @@ describe('refuses', () => {
     ],
     ['no status', 'second', edge([]), 'steps.second.runAfter.first: is empty'],
     ['empty statuses', 'second', edge({ statuses: [] }), 'steps.second.runAfter.first.statuses: is empty'],
-    ['an unknown status', 'second', edge(['Success']), 'first[0]: is none of Succeeded, Failed, Skipped; did you mean'],
+    [
+      'an unknown status',
+      'second',
+      edge(['Succeded']),
+      'first[0]: is none of Succeeded, Failed, Skipped; did you mean "Succeeded"?',
+    ],
     ['a status that never ends', 'second', edge(['Failed', 'running']), 'first[1]: is running: a step that runs after'],
     [
       'a status that never began',
@@ -88,7 +93,7 @@ describe('refuses', () => {
       'a misspelt key of retry',
       'first',
       { retry: { attempts: 3 } },
-      'steps.first.retry.attempts: is not known here; did you',
+      'steps.first.retry.attempts: is not known here; known are maxAttempts,',
     ],
     [
       'no attempt',

@@ -278,17 +278,17 @@ function triggerItems(prepared: PreparedTrigger, { deliveries, now }: Situation)
   const why = whyNotEnforced(prepared);
   const items = why.length === 0 ? [] : [item('trigger_not_enforced', 'warning', `${name} is open: ${why.join(', ')}`)];
   if (trigger.keys.previous !== undefined) {
-    const used = deliveries.reduce(
-      (sum, each) =>
-        sum + (each.flowId === trigger.flowId && each.triggerKey === trigger.triggerKey ? each.usedPreviousKey : 0),
-      0,
-    );
+    const own = deliveries.filter((each) => each.flowId === trigger.flowId && each.triggerKey === trigger.triggerKey);
+    const used = own.reduce((sum, each) => sum + each.usedPreviousKey, 0);
+    const accepted = own.reduce((sum, each) => sum + (each.rejected ? 0 : each.count), 0);
     const since = startOf(now, LOOK_BACK_HOURS);
-    items.push(
-      used > 0
-        ? item('previous_key_in_use', 'warning', `${used} deliveries to ${name} used its previous key since ${since}`)
-        : item('previous_key_unused', 'info', `No delivery to ${name} used its previous key since ${since}`),
-    );
+    if (used > 0) {
+      const message = `${used} of ${accepted} deliveries to ${name} since ${since} were signed with its previous key`;
+      items.push(item('previous_key_in_use', 'warning', message));
+    } else if (accepted > 0) {
+      const message = `All ${accepted} deliveries to ${name} since ${since} were signed with its current key: the previous one can go`;
+      items.push(item('previous_key_unused', 'info', message));
+    }
   }
   return [
     ...items,

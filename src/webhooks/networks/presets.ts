@@ -284,7 +284,9 @@ export function findPreset(name: string, field: string): AddressPreset {
     throw new GateConfigurationError(field, message);
   }
   const names = [...byName.keys()];
-  const nearest = closestMatch(wanted, [...names, ...unpublished.keys()], { maxDistance: 3 });
+  const nearest = closestMatch(wanted, [...names, ...unpublished.keys()], {
+    maxDistance: Math.floor(wanted.length / 3),
+  });
   const guess = nearest === undefined ? '.' : `; did you mean "${nearest}"?`;
   throw new GateConfigurationError(field, `"${name}" is not an address preset${guess} Known are ${names.join(', ')}`);
 }
