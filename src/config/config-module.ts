@@ -1,6 +1,5 @@
 import { existsSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { createJiti } from 'jiti';
 import { otherKindOf } from '../manifest/read-file.ts';
 import { type Extensions, runAs } from './extensions.ts';
 import { SettingsError } from './settings.ts';
@@ -26,9 +25,10 @@ export async function loadConfigModule(path: string | undefined, folder: string)
 }
 
 async function importConfig(file: string): Promise<unknown> {
-  // `import … from 'sluice'` gets this process' own code, wherever the config module is. Loaded only if there is a config
-  // module: other commands do not need it.
-  const virtualModules = { sluice: await import('../app.ts') };
+  // `import … from 'sluice'` gets this process' own code, wherever the config module is. Both are loaded only if there is
+  // a config module.
+  const [app, { createJiti }] = await Promise.all([import('../app.ts'), import('jiti')]);
+  const virtualModules = { sluice: app };
   try {
     const importer = createJiti(import.meta.url, { virtualModules });
     return await runAs('config module', () => importer.import(file, { default: true }));

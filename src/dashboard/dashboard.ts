@@ -21,7 +21,7 @@ import { stepRoutes } from './api/steps.ts';
 import { requireCredentials } from './auth.ts';
 import { docsRoutes } from './docs/page.ts';
 import { compileValidator } from './input.ts';
-import { describeRoutes } from './openapi.ts';
+import type { describeRoutes } from './openapi.ts';
 import { isReserved, pageRoutes } from './page.ts';
 import type { DashboardServices } from './services.ts';
 
@@ -37,7 +37,7 @@ const SECURITY_HEADERS = {
   'cache-control': 'no-store',
 };
 
-const guardedRoutes = [
+const apiRoutes = [
   deliveryRoutes,
   deliveryReviewRoutes,
   figureRoutes,
@@ -54,8 +54,6 @@ const guardedRoutes = [
   handlerAndSchemeRoutes,
   attentionRoutes,
   serviceRoutes,
-  docsRoutes,
-  pageRoutes,
 ];
 
 /**
@@ -76,13 +74,26 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
     app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (_request, body, done) =>
       done(null, body),
     );
-    await describeRoutes(app, services.version);
+    const openApi = openApiOf(app, services.version);
     healthRoutes(app.withTypeProvider<ZodTypeProvider>(), services);
-    await app.register(async (guarded) => addGuarded(guarded, services));
+    await app.register(async (guarded) => addGuarded(guarded, services, openApi));
   };
 }
 
-function addGuarded(app: FastifyInstance, services: DashboardServices): void {
+/** The OpenAPI document of the routes that are added after it, made when it is first asked for. */
+function openApiOf(app: FastifyInstance, version: string) {
+  const routes: RouteOptions[] = [];
+  app.addHook('onRoute', (route) => {
+    routes.push(route);
+  });
+  let document: ReturnType<typeof describeRoutes> | undefined;
+  return () => {
+    document ??= import('./openapi.ts').then(({ describeRoutes }) => describeRoutes(routes, version));
+    return document;
+  };
+}
+
+function addGuarded(app: FastifyInstance, services: DashboardServices, openApi: ReturnType<typeof openApiOf>): void {
   app.addHook('onRequest', async () => {
     if (services.isStopping()) throw new HttpError('stopping', 'The process is stopping');
   });
@@ -92,7 +103,7 @@ function addGuarded(app: FastifyInstance, services: DashboardServices): void {
   }
   app.setNotFoundHandler(refuseOtherMethods(app));
   const typed = app.withTypeProvider<ZodTypeProvider>();
-  for (const addRoutes of guardedRoutes) addRoutes(typed, services);
+  for (const addRoutes of [...apiRoutes, docsRoutes(openApi), pageRoutes]) addRoutes(typed, services);
 }
 
 interface KnownRoute {

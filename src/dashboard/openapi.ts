@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import swagger from '@fastify/swagger';
-import type { FastifyInstance } from 'fastify';
+import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { REASON_CODES, type Reason } from '../model/delivery.ts';
 import { REASONS } from '../webhooks/outcome.ts';
@@ -14,11 +14,19 @@ const TAGS = {
   service: 'The process itself',
 } as const;
 
+type OpenApiDocument = ReturnType<FastifyInstance['swagger']>;
+
 /** The group of an operation in the document and on the page of the API. */
 export type Tag = keyof typeof TAGS;
 
-/** Collects the schemas of the routes that are added after it, so that `app.swagger()` is their OpenAPI document. */
-export async function describeRoutes(app: FastifyInstance, version: string): Promise<void> {
+/**
+ * The OpenAPI document of routes. It is made on a server of its own that never listens, so that the service need not load
+ * this module to start: it and what it needs take 40 ms of CPU.
+ */
+export async function describeRoutes(routes: readonly RouteOptions[], version: string): Promise<OpenApiDocument> {
+  const app = Fastify({ exposeHeadRoutes: false });
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => JSON.stringify);
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -38,6 +46,9 @@ export async function describeRoutes(app: FastifyInstance, version: string): Pro
     transformObject: (document) =>
       withReceiveEndpoint(dropUnused(letBodiesBeAbsent(jsonSchemaTransformObject(document)))),
   });
+  for (const route of routes) app.route({ ...route, handler: () => {} });
+  await app.ready();
+  return app.swagger();
 }
 
 const describeRoute: typeof jsonSchemaTransform = (route) => {

@@ -1,21 +1,30 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { DashboardAccess } from '../../config/settings.ts';
+import type { describeRoutes } from '../openapi.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardServices } from '../services.ts';
 import { outline, type Schema } from './outline.ts';
 
-/** The OpenAPI document of this API, for machines and for people. */
-export const docsRoutes: ApiRoutes = (app, services) => {
-  app.get('/flows/api/openapi.json', { schema: { hide: true } }, async () => app.swagger());
+type OpenApi = Awaited<ReturnType<typeof describeRoutes>>;
 
-  app.get('/flows/api/docs', { schema: { hide: true } }, async (_request, reply) => {
-    const baseUrl = baseUrlOf(app, services);
-    const page = docsPage(app.swagger(), { baseUrl, access: services.access, examples: await examplesOf(services) });
-    // The page's own style is added to what every answer allows: neither scripts nor anything from elsewhere.
-    const csp = `${reply.getHeader('content-security-policy')}; style-src 'sha256-${styleHash}'`;
-    return reply.type('text/html; charset=utf-8').header('content-security-policy', csp).send(page);
-  });
-};
+/** The OpenAPI document of this API, for machines and for people. */
+export const docsRoutes =
+  (openApi: () => Promise<OpenApi>): ApiRoutes =>
+  (app, services) => {
+    app.get('/flows/api/openapi.json', { schema: { hide: true } }, openApi);
+
+    app.get('/flows/api/docs', { schema: { hide: true } }, async (_request, reply) => {
+      const baseUrl = baseUrlOf(app, services);
+      const page = docsPage(await openApi(), {
+        baseUrl,
+        access: services.access,
+        examples: await examplesOf(services),
+      });
+      // The page's own style is added to what every answer allows: neither scripts nor anything from elsewhere.
+      const csp = `${reply.getHeader('content-security-policy')}; style-src 'sha256-${styleHash}'`;
+      return reply.type('text/html; charset=utf-8').header('content-security-policy', csp).send(page);
+    });
+  };
 
 const schemaSchema = z.custom<Schema>((value) => typeof value === 'object' && value !== null);
 
