@@ -1,9 +1,11 @@
-import { STATUS_CODES } from 'node:http';
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { REASON_CODES, type Reason } from '../model/delivery.ts';
 import { REASONS } from '../webhooks/outcome.ts';
+
+// Not imported, as in webhooks/outcome.ts.
+const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
 const TAGS = {
   receive: 'Where publishers send',

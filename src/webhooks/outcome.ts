@@ -1,4 +1,3 @@
-import { STATUS_CODES } from 'node:http';
 import type { Span } from '@opentelemetry/api';
 import type { Logger } from 'pino';
 import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
@@ -12,6 +11,9 @@ import { shownHeaders } from './headers.ts';
 import { type Judgement, refusedFor, withUnasked } from './pipeline.ts';
 import type { AcceptedResponse } from './schemes/handshake.ts';
 import type { PreparedTrigger } from './triggers.ts';
+
+// Not imported: an import of node:http reads each of its exports, which loads a second undici (40 ms of CPU, 15 MB).
+const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
 /** How a delivery is refused for one reason. */
 interface Refusal {
