@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { BODY_BYTES, bareFastify, sluice } from './candidates.ts';
 import { keepOn } from './cpu.ts';
 import { buildFlushDelay } from './flush-delay.ts';
+import { openGrown } from './grown.ts';
 import { findLoader } from './load.ts';
 import { type Conditions, type Measured, measureQuietly, measureSustained, type Row } from './measure.ts';
 import { installPeers } from './peers.ts';
@@ -19,6 +20,9 @@ bare server of the same run means anything: absolute figures change from machine
   --connections <n>  connections kept open (default 50)
   --only <text>      only rows whose name contains the text, and the rows that their ratios are of
   --loader <name>    wrk or autocannon (default: wrk where it is installed)
+  --grown            also load a service with ten million nonces and a million deliveries, at rest and while it removes
+                     old ones; ratios to the empty database. Filling it takes minutes and gigabytes
+  --grown-folder <f> keep the filled database in the folder, or use the one that is there
   --peers            also load other programs that receive webhooks: adnanh/webhook where it is installed, the
                      middleware of @octokit/webhooks and Node-RED, installed from npm into a temporary folder
   --pin              keep the loader on the last core and servers on the others; needs 4 cores and taskset
@@ -42,6 +46,8 @@ const { values } = parseArgs({
     connections: { type: 'string', default: '50' },
     only: { type: 'string', default: '' },
     loader: { type: 'string' },
+    grown: { type: 'boolean', default: false },
+    'grown-folder': { type: 'string' },
     peers: { type: 'boolean', default: false },
     pin: { type: 'boolean', default: false },
     'flush-delay': { type: 'string' },
@@ -66,6 +72,7 @@ const onStarted = values.pin ? pinned() : () => {};
 const delayMs = values['flush-delay'];
 const flushDelay = delayMs === undefined ? undefined : await buildFlushDelay(Number(delayMs));
 const peers = values.peers ? await installPeers() : undefined;
+const grown = values.grown ? await openGrown(values['grown-folder'], { flushDelay }) : undefined;
 const make = (variant: Parameters<typeof sluice>[0]) => () =>
   sluice(variant, { profileFolder: values.profile, nodeOptions: values['node-options'], flushDelay });
 const rows: readonly Row[] = [
@@ -77,6 +84,13 @@ const rows: readonly Row[] = [
   { name: 'the same, a connection for each', make: make('accepted'), base: BARE_CLOSING, closes: true },
   { name: `the same, steady ${STEADY_RATE}/s`, make: make('accepted'), base: BARE, rate: STEADY_RATE },
   { name: 'the same, a million live nonces', make: make('millionNonces'), base: BARE },
+  ...(grown === undefined
+    ? []
+    : [
+        { name: `grown: ${grown.name}`, make: grown.resting, base: ACCEPTED },
+        { name: 'grown, deliveries removed meanwhile', make: grown.removingDeliveries, base: ACCEPTED },
+        { name: 'grown, nonces and runs removed meanwhile', make: grown.removingRuns, base: ACCEPTED },
+      ]),
   ...(peers?.rows ?? []).map((peer) => ({ ...peer, base: BARE })),
 ];
 const wanted = rows.filter(({ name }) => name.includes(values.only));
@@ -131,6 +145,7 @@ try {
 } finally {
   await flushDelay?.remove();
   await peers?.remove();
+  await grown?.remove();
 }
 process.stdout.write(tableOf(summarise(results)));
 if (values.json !== undefined) writeJson(values.json, machine, results);

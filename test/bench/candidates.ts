@@ -4,7 +4,14 @@ import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { createWorkspace, FLOW_ID, GITHUB_SECRET, githubManifest, startService } from '../e2e/service.ts';
+import {
+  createWorkspace,
+  FLOW_ID,
+  GITHUB_SECRET,
+  githubManifest,
+  startService,
+  type Workspace,
+} from '../e2e/service.ts';
 import { fillNonces } from './fill-nonces.ts';
 import type { FlushDelay } from './flush-delay.ts';
 import type { Load } from './load.ts';
@@ -33,6 +40,9 @@ export interface CandidateOptions {
   /** Options of Node for the service, such as `--max-semi-space-size=4`. */
   readonly nodeOptions?: string | undefined;
   readonly flushDelay?: FlushDelay | undefined;
+  /** An earlier service's; else a new one, which is removed in the end. */
+  readonly workspace?: Workspace;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 const BODY = JSON.stringify({ ref: 'refs/heads/main', padding: randomBytes(988).toString('hex') });
@@ -80,12 +90,12 @@ const VARIANTS = {
   millionNonces: { nonces: 1_000_000 },
 } as const satisfies Record<string, Variant>;
 
-/** The built service with a flow of one step that does nothing; signed deliveries with nonces unless the variant says otherwise. */
+/** The built service; signed deliveries with nonces unless the variant says otherwise. */
 export async function sluice(variant: keyof typeof VARIANTS, options: CandidateOptions = {}): Promise<Candidate> {
   const { inputs = {}, mode = 'Enforce', headers: own = {}, expectedStatus = 200, nonces }: Variant = VARIANTS[variant];
-  const workspace = await createWorkspace();
-  await workspace.writeManifest('push.json', githubManifest({ inputs, steps: { only: { type: 'NoOp' } } }));
-  const env = { SLUICE_ENFORCEMENT_MODE: mode, SLUICE_LOG_LEVEL: 'warn' };
+  const workspace = options.workspace ?? (await createWorkspace());
+  await writeFlow(workspace, inputs);
+  const env = { SLUICE_ENFORCEMENT_MODE: mode, SLUICE_LOG_LEVEL: 'warn', ...options.env };
   const file = join(workspace.folder, 'data/sluice.db');
   if (nonces !== undefined) {
     await (await startService(workspace, env)).stop('SIGTERM');
@@ -122,6 +132,11 @@ export async function sluice(variant: keyof typeof VARIANTS, options: CandidateO
       await workspace.remove();
     },
   };
+}
+
+/** A flow of one step that does nothing, with a trigger for signed deliveries. */
+export function writeFlow(workspace: Workspace, inputs: object = {}): Promise<void> {
+  return workspace.writeManifest('push.json', githubManifest({ inputs, steps: { only: { type: 'NoOp' } } }));
 }
 
 function nodeOptions(variant: string, { profileFolder, nodeOptions: given = '' }: CandidateOptions): string {
