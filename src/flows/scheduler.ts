@@ -35,7 +35,7 @@ export interface Schedule extends ScheduleRecord {
 }
 
 interface SchedulerServices {
-  readonly store: Pick<Store, 'listSchedules' | 'saveSchedule' | 'fireSchedule'>;
+  readonly store: Pick<Store, 'listSchedules' | 'changeSchedule' | 'fireSchedule'>;
   readonly catalog: Pick<Catalog, 'list'>;
   readonly engine: Pick<Engine, 'planRun' | 'announce' | 'triggerFlow'>;
   readonly clock: Clock;
@@ -79,15 +79,15 @@ class CronScheduler implements Scheduler {
 
   async start(): Promise<void> {
     this.#isActive = true;
-    await this.#turns.take(() => this.#round({ lateMs: 0 }));
+    await this.#turn(() => this.#round({ lateMs: 0 }));
   }
 
   async sync(): Promise<void> {
-    await this.#turns.take(() => this.#round({ lateMs: MISSED_AFTER_MS }));
+    await this.#turn(() => this.#round({ lateMs: MISSED_AFTER_MS }));
   }
 
   async list(): Promise<Schedule[]> {
-    return this.#turns.take(async () => {
+    return this.#turn(async () => {
       const schedules = await this.#current();
       this.#sleepUntil(earliestOf(schedules));
       return schedules;
@@ -106,16 +106,16 @@ class CronScheduler implements Scheduler {
   }
 
   async trigger(jobId: string): Promise<TriggerResult | undefined> {
-    const { store, engine, clock } = this.#services;
+    const { engine, clock } = this.#services;
     const job = this.#jobs().find((each) => each.jobId === jobId);
     if (job === undefined) return undefined;
     const { triggerKey, flow } = job;
     const request = { flowId: flow.record.id, triggerKey, triggerType: 'cron', ...NO_BODY } as const;
     const result = await engine.triggerFlow(request);
     if (result.kind === 'started') {
-      await this.#turns.take(async () => {
+      await this.#turn(async () => {
         const found = (await this.#current()).find((each) => each.jobId === jobId);
-        if (found !== undefined) await store.saveSchedule(recordOf({ ...found, lastAt: clock.now() }));
+        if (found !== undefined) await this.#save(recordOf({ ...found, lastAt: clock.now() }));
       });
     }
     return result;
@@ -132,8 +132,8 @@ class CronScheduler implements Scheduler {
     jobId: string,
     change: (schedule: ScheduleRecord, job: Job) => ScheduleRecord,
   ): Promise<Schedule | undefined> {
-    const { store, clock } = this.#services;
-    return this.#turns.take(async () => {
+    const { clock } = this.#services;
+    return this.#turn(async () => {
       const job = this.#jobs().find((each) => each.jobId === jobId);
       const schedules = await this.#current();
       const found = schedules.find((each) => each.jobId === jobId);
@@ -141,11 +141,29 @@ class CronScheduler implements Scheduler {
       const changed = change(recordOf(found), job);
       // What fell due while it was paused was not missed: it was not wanted.
       const isSame = changed.cron === found.cron && changed.isPaused === found.isPaused;
-      const saved = isSame ? changed : { ...changed, nextAt: nextTick(changed, clock.now()) };
-      await store.saveSchedule(saved);
+      const saved = await this.#save(isSame ? changed : { ...changed, nextAt: nextTick(changed, clock.now()) });
       this.#sleepUntil(earliestOf([...schedules.filter((each) => each !== found), saved]));
       return { ...found, ...saved };
     });
+  }
+
+  /** One after the other, and once more where another process changed a schedule that this one was about to change. */
+  #turn<Value>(work: () => Promise<Value>): Promise<Value> {
+    return this.#turns.take(async () => {
+      for (let left = START_TRIES; ; left -= 1) {
+        try {
+          return await work();
+        } catch (error) {
+          if (!(error instanceof ScheduleMovedError) || left === 1) throw error;
+        }
+      }
+    });
+  }
+
+  async #save(schedule: ScheduleRecord): Promise<ScheduleRecord> {
+    const saved = await this.#services.store.changeSchedule(schedule);
+    if (saved === undefined) throw new ScheduleMovedError(jobIdOf(schedule));
+    return saved;
   }
 
   /** Every cron trigger with its state, made or brought up to the manifest and the clock where it has to be. */
@@ -160,22 +178,20 @@ class CronScheduler implements Scheduler {
       const cron = known?.cronOverride ?? cronExpression;
       let schedule = known;
       if (schedule === undefined || schedule.cron !== cron || schedule.timeZone !== timeZone) {
-        const { cronOverride = null, isPaused = false, lastAt = null } = known ?? {};
-        const made = { flowId: flow.record.id, triggerKey, cron, timeZone, cronOverride, isPaused, lastAt };
-        schedule = { ...made, nextAt: nextTick(made, clock.now()) };
-        await store.saveSchedule(schedule);
+        const { cronOverride = null, isPaused = false, lastAt = null, revision = 0 } = known ?? {};
+        const made = { flowId: flow.record.id, triggerKey, cron, timeZone, cronOverride, isPaused, lastAt, revision };
+        schedule = await this.#save({ ...made, nextAt: nextTick(made, clock.now()) });
       }
       const nextAt = this.#corrected(schedule);
       if (nextAt !== schedule.nextAt) {
-        schedule = { ...schedule, nextAt };
-        await store.saveSchedule(schedule);
+        schedule = await this.#save({ ...schedule, nextAt });
       }
       const { name: flowName, drainingSince } = flow.record;
       schedules.push({ ...schedule, jobId, flowName, isDraining: drainingSince !== undefined });
     }
     // What falls due while no manifest has the trigger is not missed, should one have it again.
     for (const absent of stored.values()) {
-      if (absent.nextAt !== null) await store.saveSchedule({ ...absent, nextAt: null });
+      if (absent.nextAt !== null) await this.#save({ ...absent, nextAt: null });
     }
     return schedules;
   }
@@ -279,6 +295,14 @@ class CronScheduler implements Scheduler {
             : [],
         ),
       );
+  }
+}
+
+/** Another process changed a schedule since it was read. */
+class ScheduleMovedError extends Error {
+  constructor(jobId: string) {
+    super(`the schedule ${jobId} keeps being changed by another process`);
+    this.name = 'ScheduleMovedError';
   }
 }
 

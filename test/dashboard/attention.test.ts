@@ -24,6 +24,7 @@ const schedule = {
   isDraining: false,
   nextAt: NOW + HOUR_MS,
   lastAt: NOW,
+  revision: 1,
   jobId: 'job',
   flowName: 'orders',
 };

@@ -241,6 +241,39 @@ describe('a cron trigger', () => {
     expect(await runs(service)).toHaveLength(expected.length);
   });
 
+  describe('that another process changes between reading and writing', () => {
+    /** A service that another one runs beside; what is in `before` happens before the next change that it writes. */
+    async function openBeside(store: Store) {
+      const before: (() => Promise<unknown>)[] = [];
+      const changeSchedule: Store['changeSchedule'] = async (schedule) => {
+        await before.pop()?.();
+        return store.changeSchedule(schedule);
+      };
+      const service = await open(cron(), { ...store, changeSchedule });
+      return { service, before };
+    }
+
+    it('does not fire a tick twice', async () => {
+      const store = await openStore();
+      const { service, before } = await openBeside(store);
+      const other = await open(cron(), store, START);
+      for (const { clock } of [service, other]) clock.pass(HOUR);
+      before.push(() => other.runtime.scheduler.sync());
+      expect(await service.runtime.scheduler.trigger(JOB)).toMatchObject({ kind: 'started' });
+      await pass(service, 0);
+      expect(await runs(service)).toHaveLength(2);
+    });
+
+    it('stays paused', async () => {
+      const store = await openStore();
+      const { service, before } = await openBeside(store);
+      const other = await open(cron(), store, START);
+      before.push(() => other.runtime.scheduler.setPaused(JOB, true));
+      await service.runtime.scheduler.trigger(JOB);
+      expect(await only(service)).toMatchObject({ isPaused: true, nextAt: null, lastAt: START });
+    });
+  });
+
   it('can be fired by hand, and its next time stays', async () => {
     const service = await open();
     expect(await service.runtime.scheduler.trigger(JOB)).toMatchObject({ kind: 'started' });

@@ -123,8 +123,11 @@ export interface DeployedRevision {
 /** When cron triggers fire, and what operators changed about it. */
 interface ScheduleStore {
   listSchedules(): Promise<ScheduleRecord[]>;
-  /** Replaces the state of a trigger's schedule. */
-  saveSchedule(schedule: ScheduleRecord): Promise<void>;
+  /**
+   * Stores the state of a trigger's schedule unless it has changed since it was read; a tick that fires changes it too.
+   * Yields it as stored, or undefined if nothing was stored: then read again.
+   */
+  changeSchedule(schedule: ScheduleRecord): Promise<ScheduleRecord | undefined>;
   /**
    * Moves a schedule from the due tick to the next and starts the run, if there is one: both or nothing, so that a tick
    * starts one run whenever the process dies. Only 'fired' changes anything. 'passed': the schedule is no longer at
@@ -145,6 +148,8 @@ export interface ScheduleRecord {
   /** Null while paused, and if the expression names no future time. */
   readonly nextAt: number | null;
   readonly lastAt: number | null;
+  /** Grows with each change; 0 before it is stored. */
+  readonly revision: number;
 }
 
 interface Tick {

@@ -13,7 +13,7 @@ export const flowOperations = {
   findFlow: { thread: 'reader', prepare: prepareFindFlow },
   findRevision: { thread: 'reader', prepare: prepareFindRevision },
   listSchedules: { thread: 'reader', prepare: prepareListSchedules },
-  saveSchedule: { thread: 'writer', prepare: prepareSaveSchedule },
+  changeSchedule: { thread: 'writer', prepare: prepareChangeSchedule },
   fireSchedule: { thread: 'writer', prepare: prepareFireSchedule },
   learnKey: { thread: 'writer', prepare: prepareLearnKey },
   listLearnedKeys: { thread: 'reader', prepare: prepareListLearnedKeys },
@@ -117,18 +117,24 @@ interface ScheduleRow extends Omit<ScheduleRecord, 'isPaused'> {
 function prepareListSchedules(db: Database): Member<'listSchedules'> {
   const list = db.prepare<[], ScheduleRow>(`
     SELECT flow_id AS flowId, trigger_key AS triggerKey, cron, time_zone AS timeZone, cron_override AS cronOverride,
-      paused AS isPaused, next_at AS nextAt, last_at AS lastAt
+      paused AS isPaused, next_at AS nextAt, last_at AS lastAt, revision
     FROM flow_schedules ORDER BY flow_id, trigger_key`);
   return () => list.all().map((row) => ({ ...row, isPaused: row.isPaused === 1 }));
 }
 
-function prepareSaveSchedule(db: Database): Member<'saveSchedule'> {
-  const save = db.prepare(`
-    INSERT OR REPLACE INTO flow_schedules
-      (flow_id, trigger_key, cron, time_zone, cron_override, paused, next_at, last_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
-  return ({ flowId, triggerKey, cron, timeZone, cronOverride, isPaused, nextAt, lastAt }) => {
-    save.run(flowId, triggerKey, cron, timeZone, cronOverride, Number(isPaused), nextAt, lastAt);
+function prepareChangeSchedule(db: Database): Member<'changeSchedule'> {
+  const insert = db.prepare<unknown[]>(`
+    INSERT INTO flow_schedules (cron, time_zone, cron_override, paused, next_at, last_at, flow_id, trigger_key, revision)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO NOTHING`);
+  const update = db.prepare<unknown[]>(`
+    UPDATE flow_schedules
+    SET cron = ?, time_zone = ?, cron_override = ?, paused = ?, next_at = ?, last_at = ?, revision = revision + 1
+    WHERE flow_id = ? AND trigger_key = ? AND revision = ?`);
+  return (schedule) => {
+    const { flowId, triggerKey, cron, timeZone, cronOverride, isPaused, nextAt, lastAt, revision } = schedule;
+    const state = [cron, timeZone, cronOverride, Number(isPaused), nextAt, lastAt, flowId, triggerKey];
+    const { changes } = revision === 0 ? insert.run(state) : update.run(state, revision);
+    return changes === 0 ? undefined : { ...schedule, revision: revision + 1 };
   };
 }
 
@@ -140,7 +146,7 @@ interface SentTick extends Omit<Parameters<Member<'fireSchedule'>>[0], 'run'> {
 function prepareFireSchedule(db: Database): (tick: SentTick, body: Uint8Array) => ReturnType<Member<'fireSchedule'>> {
   const mayStart = prepareMayStart(db);
   const move = db.prepare(`
-    UPDATE flow_schedules SET next_at = ?, last_at = CASE WHEN ? THEN ? ELSE last_at END
+    UPDATE flow_schedules SET next_at = ?, last_at = CASE WHEN ? THEN ? ELSE last_at END, revision = revision + 1
     WHERE flow_id = ? AND trigger_key = ? AND next_at = ? AND paused = 0`);
   const insertRun = prepareInsertRun(db);
   return ({ flowId, triggerKey, dueAt, nextAt, run, at }, body) => {

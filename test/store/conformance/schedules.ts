@@ -12,6 +12,7 @@ const schedule: ScheduleRecord = {
   isPaused: false,
   nextAt: T0,
   lastAt: null,
+  revision: 0,
 };
 const tick = { flowId, triggerKey: 'nightly', dueAt: T0, nextAt: T0 + minute, at: T0 + 3 };
 const nightlyRun = (n: number) => aRun({ id: id(n), triggerKey: 'nightly', triggerType: 'cron' });
@@ -21,16 +22,43 @@ export function schedules({ open }: StoreUnderTest): void {
     test('are kept as a whole, and the last one kept counts', async () => {
       const store = await open();
       expect(await store.listSchedules()).toEqual([]);
-      await store.saveSchedule(schedule);
-      const paused = { ...schedule, cronOverride: '*/5 * * * *', isPaused: true, nextAt: null, lastAt: T0 };
-      await store.saveSchedule(paused);
+      const made = await store.changeSchedule(schedule);
+      expect(made).toEqual({ ...schedule, revision: 1 });
+      const paused = {
+        ...schedule,
+        cronOverride: '*/5 * * * *',
+        isPaused: true,
+        nextAt: null,
+        lastAt: T0,
+        revision: 1,
+      };
+      expect(await store.changeSchedule(paused)).toEqual({ ...paused, revision: 2 });
+      expect(await store.listSchedules()).toEqual([{ ...paused, revision: 2 }]);
+    });
+
+    test('are not written back as they were before somebody else changed them', async () => {
+      const store = await open();
+      const made = { ...schedule, revision: 1 };
+      expect(await store.changeSchedule(schedule)).toEqual(made);
+      expect(await store.changeSchedule(schedule)).toBeUndefined();
+      const paused = await store.changeSchedule({ ...made, isPaused: true, nextAt: null });
+      expect(await store.changeSchedule({ ...made, lastAt: T0 })).toBeUndefined();
       expect(await store.listSchedules()).toEqual([paused]);
+    });
+
+    test('are not written back as they were before a tick fired', async () => {
+      const store = await open();
+      await store.deployFlow(deployOf(graphOf({ first: [] })));
+      const made = await store.changeSchedule(schedule);
+      expect(await store.fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('fired');
+      expect(made && (await store.changeSchedule({ ...made, lastAt: T0 }))).toBeUndefined();
+      expect(await store.fireSchedule({ ...tick, run: nightlyRun(2) })).toBe('passed');
     });
 
     test('a tick moves the schedule on and starts its run; a second process that sees it starts none', async () => {
       const store = await open();
       await store.deployFlow(deployOf(graphOf({ first: [] })));
-      await store.saveSchedule(schedule);
+      await store.changeSchedule(schedule);
       const fired = await Promise.all([
         store.fireSchedule({ ...tick, run: nightlyRun(1) }),
         store.fireSchedule({ ...tick, run: nightlyRun(2) }),
@@ -42,7 +70,7 @@ export function schedules({ open }: StoreUnderTest): void {
 
     test('a tick that is passed over starts nothing and leaves the last time as it was', async () => {
       const store = await open();
-      await store.saveSchedule({ ...schedule, lastAt: 17 });
+      await store.changeSchedule({ ...schedule, lastAt: 17 });
       expect(await store.fireSchedule({ ...tick, run: null })).toBe('fired');
       expect(await store.listSchedules()).toMatchObject([{ nextAt: T0 + minute, lastAt: 17 }]);
       expect(await runIds(store)).toEqual([]);
@@ -51,18 +79,18 @@ export function schedules({ open }: StoreUnderTest): void {
     test('a tick whose run was planned before a deploy stays due', async () => {
       const store = await open();
       await store.deployFlow(deployOf(graphOf({ first: [] })));
-      await store.saveSchedule(schedule);
+      await store.changeSchedule(schedule);
       await store.deployFlow(deployOf(graphOf({ other: [] })));
       expect(await store.fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('outdated');
       expect(await runIds(store)).toEqual([]);
-      expect(await store.listSchedules()).toEqual([schedule]);
+      expect(await store.listSchedules()).toEqual([{ ...schedule, revision: 1 }]);
       expect(await store.fireSchedule({ ...tick, run: { ...nightlyRun(1), revision: 2 } })).toBe('fired');
     });
 
     test('a paused schedule does not fire the tick that it was paused before', async () => {
       const store = await open();
       await store.deployFlow(deployOf(graphOf({ first: [] })));
-      await store.saveSchedule({ ...schedule, isPaused: true, nextAt: null });
+      await store.changeSchedule({ ...schedule, isPaused: true, nextAt: null });
       expect(await store.fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('passed');
       expect(await runIds(store)).toEqual([]);
     });

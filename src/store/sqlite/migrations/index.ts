@@ -8,6 +8,7 @@ import { bounds } from './0007-bounds.ts';
 import { loops } from './0008-loops.ts';
 import { slots } from './0009-slots.ts';
 import { largeRows } from './0010-large-rows.ts';
+import { scheduleRevisions } from './0011-schedule-revisions.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -29,4 +30,5 @@ export const migrations: readonly Migration[] = [
   loops,
   slots,
   largeRows,
+  scheduleRevisions,
 ];
