@@ -55,8 +55,11 @@ function serveCommand(): Command {
 }
 
 function settingsHelp(): string {
-  const rows = describeSettings().map(({ variable, accepts }) => `  ${variable.padEnd(38)} ${accepts}`);
-  return `\nSettings (environment variables):\n${rows.join('\n')}\n  ${'SLUICE_CONFIG'.padEnd(38)} the path of a config module\n`;
+  const rows = describeSettings().map(({ variable, accepts, meaning, default: byDefault }) => {
+    const shown = byDefault === undefined ? accepts : `${accepts}; ${byDefault} by default`;
+    return `  ${variable}\n      ${meaning.replaceAll('`', '')}\n      Accepts ${shown}.`;
+  });
+  return `\nSettings (environment variables):\n${rows.join('\n')}\n  SLUICE_CONFIG\n      Path of a config module.\n`;
 }
 
 function schemesCommand(): Command {

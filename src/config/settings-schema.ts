@@ -3,12 +3,20 @@ import { z } from 'zod';
 import { isSecretEntry } from '../manifest/read-secret.ts';
 import { ENFORCEMENT_MODES } from '../model/manifest.ts';
 
+interface Described {
+  /** The environment variable that sets the option. */
+  readonly variable: string;
+  /** Values, as an error names them. */
+  readonly accepts: string;
+  /** What the option does, in whole sentences. */
+  readonly meaning: string;
+}
+
 /**
- * Everything an operator can set. The schema is the documentation: each option has the variable that sets it and, in
- * words, what is accepted. A config module may set the same options by their names here; the environment wins.
+ * Everything an operator can set. The schema is the documentation, from which docs/settings.md and `--help` are made. A
+ * config module may set the same options by their names here; the environment wins.
  */
-const option = <Schema extends z.ZodType>(schema: Schema, variable: string, accepts: string) =>
-  schema.meta({ variable, accepts });
+const option = <Schema extends z.ZodType>(schema: Schema, described: Described) => schema.meta({ ...described });
 
 const integer = (min: number, max: number) =>
   z
@@ -57,148 +65,217 @@ const DAYS = integer(1, 3650);
 const SECONDS_A_YEAR = 31_536_000;
 
 export const settingsSchema = z.strictObject({
-  host: option(z.string().min(1).default('127.0.0.1'), 'SLUICE_HOST', 'a host name or an address to listen on'),
-  port: option(integer(0, 65_535).default(3000), 'SLUICE_PORT', 'an integer from 0 to 65535; 0 takes any free port'),
+  host: option(z.string().min(1).default('127.0.0.1'), {
+    variable: 'SLUICE_HOST',
+    accepts: 'a host name or an address to listen on',
+    meaning:
+      'Address that the service listens on. `HOST` is read if this is not set. Any address but loopback needs credentials for the dashboard.',
+  }),
+  port: option(integer(0, 65_535).default(3000), {
+    variable: 'SLUICE_PORT',
+    accepts: 'an integer from 0 to 65535; 0 takes any free port',
+    meaning: 'Port that the service listens on. `PORT` is read if this is not set.',
+  }),
   databaseUrl: option(
     z
       .string()
       .regex(/^sqlite:.+$/)
       .default('sqlite:data/sluice.db'),
-    'SLUICE_DATABASE_URL',
-    'sqlite:PATH or sqlite::memory: (this version has no PostgreSQL store)',
+    {
+      variable: 'SLUICE_DATABASE_URL',
+      accepts: 'sqlite:PATH or sqlite::memory: (this version has no PostgreSQL store)',
+      meaning: 'Database file. `sqlite::memory:` keeps everything in memory, and a stop loses it.',
+    },
   ),
-  manifests: option(z.string().min(1).default('manifests'), 'SLUICE_MANIFESTS', 'the path of a folder'),
-  enforcementMode: option(oneOf(ENFORCEMENT_MODES).default('Off'), 'SLUICE_ENFORCEMENT_MODE', 'Off, Audit or Enforce'),
-  maxBodyBytes: option(
-    integer(1, 268_435_456).default(1_048_576),
-    'SLUICE_MAX_BODY_BYTES',
-    'an integer from 1 to 268435456, in bytes',
-  ),
-  forwardedHeaderDepth: option(
-    integer(0, 32).default(0),
-    'SLUICE_FORWARDED_HEADER_DEPTH',
-    'an integer from 0 to 32: how many entries at the end of X-Forwarded-For name proxies of your own, which is one less than there are proxies; with one proxy leave it at 0 and set SLUICE_TRUSTED_PROXIES',
-  ),
-  trustedProxies: option(
-    list(isNetwork).default([]),
-    'SLUICE_TRUSTED_PROXIES',
-    'addresses or CIDRs of your own proxies, separated by commas',
-  ),
-  publicUrl: option(
-    absoluteUrl.optional(),
-    'SLUICE_PUBLIC_URL',
-    'an absolute http(s) URL without query or fragment, such as https://hooks.example.com',
-  ),
-  replayToleranceSeconds: option(
-    integer(0, SECONDS_A_YEAR).default(0),
-    'SLUICE_REPLAY_TOLERANCE_SECONDS',
-    'an integer of seconds, 0 for no check',
-  ),
-  nonceTtlSeconds: option(
-    integer(1, SECONDS_A_YEAR).default(86_400),
-    'SLUICE_NONCE_TTL_SECONDS',
-    'an integer of seconds from 1, and no less than any tolerance',
-  ),
-  rateLimitPermitsPerSecond: option(
-    decimal().optional(),
-    'SLUICE_RATE_LIMIT_PERMITS_PER_SECOND',
-    'a number above 0, fractions allowed',
-  ),
-  rateLimitBurstSize: option(integer(1, 1_000_000).optional(), 'SLUICE_RATE_LIMIT_BURST_SIZE', 'an integer from 1'),
-  rateLimitPerIp: option(flag().optional(), 'SLUICE_RATE_LIMIT_PER_IP', 'true or false'),
-  allowLegacySha1: option(flag().default(false), 'SLUICE_ALLOW_LEGACY_SHA1', 'true or false'),
-  strictManifests: option(flag().default(false), 'SLUICE_STRICT_MANIFESTS', 'true or false'),
-  refusedDeploys: option(
-    oneOf(['serve', 'fail']).default('serve'),
-    'SLUICE_REFUSED_DEPLOYS',
-    'serve, to start with the deployed revision where a changed manifest is refused, or fail, not to start',
-  ),
-  manifestsWin: option(
-    flag().default(false),
-    'SLUICE_MANIFESTS_WIN',
-    'true or false: whether a start deploys a manifest of the folder that is older than the revision deployed over the API',
-  ),
-  watchManifests: option(
-    flag().default(false),
-    'SLUICE_WATCH_MANIFESTS',
-    'true or false: whether changes in the folder of manifests are deployed at once',
-  ),
-  holdDeliveries: option(
-    flag().default(false),
-    'SLUICE_HOLD_DELIVERIES',
-    'true or false: whether deliveries to a disabled or drained flow are kept until it starts runs again',
-  ),
-  egressAllow: option(
-    list((entry) => isNetwork(entry) || isHostName(entry)).default([]),
-    'SLUICE_EGRESS_ALLOW',
-    'addresses, CIDRs or host names, separated by commas',
-  ),
-  manifestSecrets: option(
-    list(isSecretEntry).optional(),
-    'SLUICE_MANIFEST_SECRETS',
-    'env:NAME, with * and ? for any characters, and file:FOLDER, separated by commas: what manifests deployed over the API may reference',
-  ),
-  storeKey: option(secret().optional(), 'SLUICE_STORE_KEY', 'a key of any length, env:NAME or file:PATH'),
-  deliveryStore: option(
-    oneOf(['database', 'memory']).default('database'),
-    'SLUICE_DELIVERY_STORE',
-    'database, or memory for the newest deliveries alone, until the process ends',
-  ),
-  deliveryRingSize: option(
-    integer(1, 100_000).default(1000),
-    'SLUICE_DELIVERY_RING_SIZE',
-    'an integer from 1 to 100000',
-  ),
-  deliveryRetentionDays: option(DAYS.default(30), 'SLUICE_DELIVERY_RETENTION_DAYS', 'an integer from 1 to 3650'),
-  refusedDeliveryRows: option(
-    integer(1, 100_000_000).default(100_000),
-    'SLUICE_REFUSED_DELIVERY_ROWS',
-    'an integer from 1: how many records of refused deliveries are kept',
-  ),
-  refusedDeliveryBytes: option(
-    integer(1, 1_099_511_627_776).default(268_435_456),
-    'SLUICE_REFUSED_DELIVERY_BYTES',
-    'an integer from 1, in bytes: how much of refused deliveries is kept, counting everything stored about them',
-  ),
-  heldDeliveryRows: option(
-    integer(1, 100_000_000).default(100_000),
-    'SLUICE_HELD_DELIVERY_ROWS',
-    'an integer from 1: how many deliveries are held for disabled or drained flows; more get 503',
-  ),
-  heldDeliveryBytes: option(
-    integer(1, 1_099_511_627_776).default(268_435_456),
-    'SLUICE_HELD_DELIVERY_BYTES',
-    'an integer from 1, in bytes: how much is held; more gets 503',
-  ),
-  stepConcurrency: option(
-    integer(1, 10_000).default(64),
-    'SLUICE_STEP_CONCURRENCY',
-    'an integer from 1 to 10000: how many steps run at once',
-  ),
-  runRetentionDays: option(DAYS.default(30), 'SLUICE_RUN_RETENTION_DAYS', 'an integer from 1 to 3650'),
-  dashboardUser: option(secret().optional(), 'SLUICE_DASHBOARD_USER', 'a name without a colon'),
-  dashboardPassword: option(secret().optional(), 'SLUICE_DASHBOARD_PASSWORD', 'a password, env:NAME or file:PATH'),
-  dashboardToken: option(secret().optional(), 'SLUICE_DASHBOARD_TOKEN', 'a bearer token, env:NAME or file:PATH'),
-  dashboardAuth: option(
-    oneOf(['none']).optional(),
-    'SLUICE_DASHBOARD_AUTH',
-    'none, to open the dashboard to anyone who can reach the listener',
-  ),
-  logLevel: option(
-    oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
-    'SLUICE_LOG_LEVEL',
-    'trace, debug, info, warn, error, fatal or silent',
-  ),
-  traceparent: option(
-    oneOf(['continue', 'link']).default('continue'),
-    'SLUICE_TRACEPARENT',
-    'continue, to add spans to the sender’s trace, or link, to start a trace that links to it',
-  ),
-  shutdownGraceSeconds: option(
-    integer(0, 3600).default(10),
-    'SLUICE_SHUTDOWN_GRACE_SECONDS',
-    'an integer of seconds: how long running steps may go on after a stop was requested',
-  ),
+  manifests: option(z.string().min(1).default('manifests'), {
+    variable: 'SLUICE_MANIFESTS',
+    accepts: 'the path of a folder',
+    meaning: 'Folder that the manifests (`*.json`) are read from.',
+  }),
+  enforcementMode: option(oneOf(ENFORCEMENT_MODES).default('Off'), {
+    variable: 'SLUICE_ENFORCEMENT_MODE',
+    accepts: 'Off, Audit or Enforce',
+    meaning:
+      'What happens when a gate fails: `Off` accepts the delivery and records the failure, `Audit` also logs and counts it, `Enforce` refuses the delivery. `webhookEnforcementMode` sets it for one trigger.',
+  }),
+  maxBodyBytes: option(integer(1, 268_435_456).default(1_048_576), {
+    variable: 'SLUICE_MAX_BODY_BYTES',
+    accepts: 'an integer from 1 to 268435456, in bytes',
+    meaning: 'Largest body of a delivery. A larger one gets 413 in every mode.',
+  }),
+  forwardedHeaderDepth: option(integer(0, 32).default(0), {
+    variable: 'SLUICE_FORWARDED_HEADER_DEPTH',
+    accepts: 'an integer from 0 to 32',
+    meaning:
+      'How many entries at the end of `X-Forwarded-For` name your own proxies, which is one less than the number of proxies. With one proxy leave it at 0 and set `SLUICE_TRUSTED_PROXIES`.',
+  }),
+  trustedProxies: option(list(isNetwork).default([]), {
+    variable: 'SLUICE_TRUSTED_PROXIES',
+    accepts: 'addresses or CIDRs, separated by commas',
+    meaning: 'Your own proxies. The client address is the last entry of `X-Forwarded-For` that is not one of them.',
+  }),
+  publicUrl: option(absoluteUrl.optional(), {
+    variable: 'SLUICE_PUBLIC_URL',
+    accepts: 'an absolute http(s) URL without query or fragment, such as https://hooks.example.com',
+    meaning:
+      'Base URL that publishers call. Schemes that sign the URL need it, unless the trigger sets `webhookPublicUrl`.',
+  }),
+  replayToleranceSeconds: option(integer(0, SECONDS_A_YEAR).default(0), {
+    variable: 'SLUICE_REPLAY_TOLERANCE_SECONDS',
+    accepts: 'an integer of seconds, 0 for no check',
+    meaning:
+      'How far a signed timestamp may be from the clock. `webhookReplayToleranceSeconds` sets it for one trigger.',
+  }),
+  nonceTtlSeconds: option(integer(1, SECONDS_A_YEAR).default(86_400), {
+    variable: 'SLUICE_NONCE_TTL_SECONDS',
+    accepts: 'an integer of seconds from 1, and no less than any tolerance',
+    meaning: 'How long the nonce of an accepted delivery is remembered.',
+  }),
+  rateLimitPermitsPerSecond: option(decimal().optional(), {
+    variable: 'SLUICE_RATE_LIMIT_PERMITS_PER_SECOND',
+    accepts: 'a number above 0, fractions allowed',
+    meaning: 'Deliveries a second that a flow accepts. Without it only triggers that set a rate have a limit.',
+  }),
+  rateLimitBurstSize: option(integer(1, 1_000_000).optional(), {
+    variable: 'SLUICE_RATE_LIMIT_BURST_SIZE',
+    accepts: 'an integer from 1',
+    meaning: 'Deliveries that may arrive at once. Without it, the rate rounded up.',
+  }),
+  rateLimitPerIp: option(flag().optional(), {
+    variable: 'SLUICE_RATE_LIMIT_PER_IP',
+    accepts: 'true or false',
+    meaning: 'Whether each client address has a limit of its own.',
+  }),
+  allowLegacySha1: option(flag().default(false), {
+    variable: 'SLUICE_ALLOW_LEGACY_SHA1',
+    accepts: 'true or false',
+    meaning: 'Whether schemes that sign with SHA-1 are accepted. `webhookAllowSha1` allows one trigger.',
+  }),
+  strictManifests: option(flag().default(false), {
+    variable: 'SLUICE_STRICT_MANIFESTS',
+    accepts: 'true or false',
+    meaning: 'Whether warnings about weak gates and keys are errors. Use it in production.',
+  }),
+  refusedDeploys: option(oneOf(['serve', 'fail']).default('serve'), {
+    variable: 'SLUICE_REFUSED_DEPLOYS',
+    accepts: 'serve or fail',
+    meaning:
+      'What a start does if a changed manifest is refused: `serve` starts with the deployed revision, `fail` does not start.',
+  }),
+  manifestsWin: option(flag().default(false), {
+    variable: 'SLUICE_MANIFESTS_WIN',
+    accepts: 'true or false',
+    meaning:
+      'Whether a start deploys a manifest from the folder even if it equals a revision older than one deployed over the API.',
+  }),
+  watchManifests: option(flag().default(false), {
+    variable: 'SLUICE_WATCH_MANIFESTS',
+    accepts: 'true or false',
+    meaning: 'Whether changes in the folder of manifests are deployed at once.',
+  }),
+  holdDeliveries: option(flag().default(false), {
+    variable: 'SLUICE_HOLD_DELIVERIES',
+    accepts: 'true or false',
+    meaning:
+      'Whether deliveries to a disabled or drained flow are kept and start their runs when the flow resumes. Otherwise they get 403.',
+  }),
+  egressAllow: option(list((entry) => isNetwork(entry) || isHostName(entry)).default([]), {
+    variable: 'SLUICE_EGRESS_ALLOW',
+    accepts: 'addresses, CIDRs or host names, separated by commas',
+    meaning: 'What steps may call in addition to public addresses.',
+  }),
+  manifestSecrets: option(list(isSecretEntry).optional(), {
+    variable: 'SLUICE_MANIFEST_SECRETS',
+    accepts: 'env:NAME, with * and ? for any characters, and file:FOLDER, separated by commas',
+    meaning:
+      'Secrets that manifests deployed over the API may refer to. If it is not set: `env:SECRET_*` and what the manifests in the folder use.',
+  }),
+  storeKey: option(secret().optional(), {
+    variable: 'SLUICE_STORE_KEY',
+    accepts: 'a key of any length, env:NAME or file:PATH',
+    meaning: 'Encrypts the stored bodies of refused deliveries, and the keys that publishers hand over.',
+  }),
+  deliveryStore: option(oneOf(['database', 'memory']).default('database'), {
+    variable: 'SLUICE_DELIVERY_STORE',
+    accepts: 'database or memory',
+    meaning: 'Where the delivery log is kept. `memory` keeps the newest entries only, until the process ends.',
+  }),
+  deliveryRingSize: option(integer(1, 100_000).default(1000), {
+    variable: 'SLUICE_DELIVERY_RING_SIZE',
+    accepts: 'an integer from 1 to 100000',
+    meaning: 'Entries that a delivery log in memory keeps.',
+  }),
+  deliveryRetentionDays: option(DAYS.default(30), {
+    variable: 'SLUICE_DELIVERY_RETENTION_DAYS',
+    accepts: 'an integer from 1 to 3650',
+    meaning: 'How long records of deliveries are kept.',
+  }),
+  refusedDeliveryRows: option(integer(1, 100_000_000).default(100_000), {
+    variable: 'SLUICE_REFUSED_DELIVERY_ROWS',
+    accepts: 'an integer from 1',
+    meaning: 'How many records of refused deliveries are kept. The oldest go first.',
+  }),
+  refusedDeliveryBytes: option(integer(1, 1_099_511_627_776).default(268_435_456), {
+    variable: 'SLUICE_REFUSED_DELIVERY_BYTES',
+    accepts: 'an integer from 1, in bytes',
+    meaning: 'How much of refused deliveries is kept, counting everything that is stored of them. The oldest go first.',
+  }),
+  heldDeliveryRows: option(integer(1, 100_000_000).default(100_000), {
+    variable: 'SLUICE_HELD_DELIVERY_ROWS',
+    accepts: 'an integer from 1',
+    meaning: 'How many deliveries are held for disabled or drained flows. More get 503.',
+  }),
+  heldDeliveryBytes: option(integer(1, 1_099_511_627_776).default(268_435_456), {
+    variable: 'SLUICE_HELD_DELIVERY_BYTES',
+    accepts: 'an integer from 1, in bytes',
+    meaning: 'How much is held for disabled or drained flows. More gets 503.',
+  }),
+  stepConcurrency: option(integer(1, 10_000).default(64), {
+    variable: 'SLUICE_STEP_CONCURRENCY',
+    accepts: 'an integer from 1 to 10000',
+    meaning: 'How many steps run at once. Flows take turns.',
+  }),
+  runRetentionDays: option(DAYS.default(30), {
+    variable: 'SLUICE_RUN_RETENTION_DAYS',
+    accepts: 'an integer from 1 to 3650',
+    meaning: 'How long runs that have ended are kept.',
+  }),
+  dashboardUser: option(secret().optional(), {
+    variable: 'SLUICE_DASHBOARD_USER',
+    accepts: 'a name without a colon',
+    meaning: 'User name for the dashboard and its API. Set the password too.',
+  }),
+  dashboardPassword: option(secret().optional(), {
+    variable: 'SLUICE_DASHBOARD_PASSWORD',
+    accepts: 'a password, env:NAME or file:PATH',
+    meaning: 'Password of that user.',
+  }),
+  dashboardToken: option(secret().optional(), {
+    variable: 'SLUICE_DASHBOARD_TOKEN',
+    accepts: 'a bearer token, env:NAME or file:PATH',
+    meaning: 'Bearer token for the dashboard API, for scripts.',
+  }),
+  dashboardAuth: option(oneOf(['none']).optional(), {
+    variable: 'SLUICE_DASHBOARD_AUTH',
+    accepts: 'none',
+    meaning: 'Opens the dashboard to anyone who can reach the listener.',
+  }),
+  logLevel: option(oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'), {
+    variable: 'SLUICE_LOG_LEVEL',
+    accepts: 'trace, debug, info, warn, error, fatal or silent',
+    meaning: 'Least important log lines that are written.',
+  }),
+  traceparent: option(oneOf(['continue', 'link']).default('continue'), {
+    variable: 'SLUICE_TRACEPARENT',
+    accepts: 'continue or link',
+    meaning:
+      'What happens to the trace that a sender names: `continue` adds spans to it, `link` starts a new trace that links to it.',
+  }),
+  shutdownGraceSeconds: option(integer(0, 3600).default(10), {
+    variable: 'SLUICE_SHUTDOWN_GRACE_SECONDS',
+    accepts: 'an integer of seconds from 0 to 3600',
+    meaning: 'How long running steps may go on after a stop was requested.',
+  }),
 });
 
 export type Settings = z.output<typeof settingsSchema>;
@@ -206,17 +283,18 @@ export type Settings = z.output<typeof settingsSchema>;
 export type SettingsInput = z.input<typeof settingsSchema>;
 export type SettingName = keyof Settings;
 
-/** Every option with its variable and what it accepts, for errors and `--help`. */
-export function describeSettings(): {
-  name: SettingName;
-  variable: string;
-  accepts: string;
-}[] {
+export interface SettingDescription extends Described {
+  /** Name of the option in a config module. */
+  readonly name: SettingName;
+  /** As text; undefined where nothing counts until it is set. */
+  readonly default: string | undefined;
+}
+
+/** Every option, for errors, `--help` and docs/settings.md. */
+export function describeSettings(): SettingDescription[] {
   return Object.entries(settingsSchema.shape).map(([name, schema]) => {
-    const { variable, accepts } = schema.meta() as {
-      variable: string;
-      accepts: string;
-    };
-    return { name: name as SettingName, variable, accepts };
+    const { variable, accepts, meaning } = schema.meta() as unknown as Described;
+    const byDefault = schema instanceof z.ZodDefault ? String(schema.def.defaultValue) : '';
+    return { name: name as SettingName, variable, accepts, meaning, default: byDefault || undefined };
   });
 }

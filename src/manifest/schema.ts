@@ -35,7 +35,7 @@ const cronInputsSchema = z.strictObject({
     .describe('IANA time zone.'),
   onMissed: anyCase(['fireOnce', 'skip'])
     .optional()
-    .describe('What happens to a tick that was missed while the service was down.'),
+    .describe('What happens to ticks that were missed while the service was down; fireOnce by default.'),
 });
 
 /** Inputs of each type of trigger. */
@@ -65,11 +65,11 @@ const edgeSchema = z.union([
 ]);
 
 const retrySchema = z.strictObject({
-  maxAttempts: z.int().min(1).default(1).describe('All tries counted, the first one too.'),
-  backoffSeconds: z.number().min(0).default(1),
-  factor: z.number().min(1).default(2),
-  maxBackoffSeconds: z.number().min(0).default(300),
-  jitter: z.boolean().default(true),
+  maxAttempts: z.int().min(1).default(1).describe('Number of attempts, including the first.'),
+  backoffSeconds: z.number().min(0).default(1).describe('Delay before the second attempt.'),
+  factor: z.number().min(1).default(2).describe('Each further delay is longer by this factor.'),
+  maxBackoffSeconds: z.number().min(0).default(300).describe('Longest delay.'),
+  jitter: z.boolean().default(true).describe('Varies each delay at random, so that retries do not arrive together.'),
 }) satisfies z.ZodType<RetryPolicy>;
 
 export const STEP_KEY = /^[A-Za-z0-9_-]{1,64}$/;
@@ -79,18 +79,30 @@ const timeoutSeconds = z.number().positive().max(MAX_TIMEOUT_SECONDS);
 
 const stepSchema = z
   .strictObject({
-    type: z.string().min(1).describe('Names a handler.'),
-    inputs: jsonObject.default({}).describe('Strings may hold CEL expressions as placeholders.'),
-    runAfter: z.record(z.string(), edgeSchema).default({}).describe('Upstream step to what it must have ended in.'),
-    retry: retrySchema.optional(),
-    timeoutSeconds: timeoutSeconds.optional().describe('For one attempt, what it waits included.'),
+    type: z.string().min(1).describe('Step type, exact.'),
+    inputs: jsonObject
+      .default({})
+      .describe('Inputs of the step type. Strings may contain expressions as placeholders.'),
+    runAfter: z
+      .record(z.string(), edgeSchema)
+      .default({})
+      .describe('Steps that must end first, with the statuses they must end with.'),
+    retry: retrySchema.optional().describe('When and how often a failed attempt is repeated.'),
+    timeoutSeconds: timeoutSeconds.optional().describe('Time limit of one attempt, including the time it waits.'),
     concurrency: concurrency
       .optional()
-      .describe('Steps of this type that run at once in all runs of the flow; of several the lowest counts.'),
+      .describe(
+        'How many steps of this type run at once in all runs of the flow; if several steps set it, the lowest applies.',
+      ),
     forEach: (z.unknown() as z.ZodType<Json>)
       .optional()
       .describe('ForEach: an array, or an expression that yields one.'),
-    concurrencyLimit: z.int().min(1).max(1000).optional().describe('ForEach: iterations at once; 1 by default.'),
+    concurrencyLimit: z
+      .int()
+      .min(1)
+      .max(1000)
+      .optional()
+      .describe('ForEach: iterations that run at once; 1 by default.'),
     get steps(): z.ZodOptional<z.ZodType<Graph>> {
       return z
         .record(z.string(), stepSchema)
@@ -101,12 +113,12 @@ const stepSchema = z
   .meta({ id: 'step' }) satisfies z.ZodType<StepDefinition>;
 
 const headerSchema = z.strictObject({
-  $schema: z.string().optional(),
+  $schema: z.string().optional().describe('JSON Schema for editors, such as ./manifest.schema.json.'),
   id: guid.describe('GUID; never changes once deployed.'),
-  name: z.string().min(1).optional().describe('The file’s name by default.'),
-  version: z.string().min(1).describe('A label for people.'),
-  timeoutSeconds: timeoutSeconds.optional().describe('A run that takes longer is ended as TimedOut.'),
-  concurrency: concurrency.optional().describe('Steps of this flow that run at once, in all of its runs.'),
+  name: z.string().min(1).optional().describe('Name for people; the name of the file by default.'),
+  version: z.string().min(1).describe('Label for people.'),
+  timeoutSeconds: timeoutSeconds.optional().describe('Time limit of a run; a run that takes longer ends as TimedOut.'),
+  concurrency: concurrency.optional().describe('How many steps of this flow run at once, in all of its runs.'),
 });
 
 /** The loader parses a file part by part, so that a mistake in one part hides none in another. */
@@ -130,8 +142,12 @@ const manifestSchema = z.strictObject({
         z.strictObject({ type: z.literal('webhook'), inputs: triggerInputsSchemas.webhook.optional() }),
       ]),
     )
-    .default({}),
-  steps: z.record(z.string().regex(STEP_KEY), stepSchema).default({}),
+    .default({})
+    .describe('What starts runs of the flow, by key.'),
+  steps: z
+    .record(z.string().regex(STEP_KEY), stepSchema)
+    .default({})
+    .describe('Steps by key: 1 to 64 letters, digits, "_" and "-".'),
 });
 
 /** One flow as its author wrote it, in canonical spelling. Immutable once loaded. */

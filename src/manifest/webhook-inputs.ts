@@ -45,8 +45,11 @@ const publicUrl = z.string().refine((given) => isHttpUrl(given) || /^(env|file):
 });
 
 const response = z.strictObject({
-  contentType: z.string().regex(MEDIA_TYPE, { error: 'is not a media type, such as text/xml' }),
-  body: z.string(),
+  contentType: z
+    .string()
+    .regex(MEDIA_TYPE, { error: 'is not a media type, such as text/xml' })
+    .describe('Content type of the answer.'),
+  body: z.string().describe('Body of the answer.'),
 });
 
 const fields = {
@@ -54,12 +57,12 @@ const fields = {
   webhookHmacKey: z
     .string()
     .describe('Current HMAC key, or the public key of a scheme that has one: env:NAME, file:PATH, or plain text.'),
-  webhookHmacKeyPrevious: z.string().describe('Rotated-out HMAC key, accepted in parallel.'),
+  webhookHmacKeyPrevious: z.string().describe('Previous HMAC key, accepted too while a key is rotated.'),
   webhookSecret: z.string().describe('Legacy name of webhookHmacKey.'),
   webhookSecretPrevious: z.string().describe('Legacy name of webhookHmacKeyPrevious.'),
   webhookLearnKey: z
     .boolean()
-    .describe('Without a key, keeps the first one that the publisher hands over in a handshake; false by default.'),
+    .describe('If there is no key, stores the first one that the publisher sends in a handshake; false by default.'),
   webhookSignatureScheme: text.describe('Name of a signature scheme, any case; `sluice schemes` lists them.'),
   webhookAllowSha1: z
     .boolean()
@@ -67,7 +70,7 @@ const fields = {
 
   webhookVerifyToken: z
     .string()
-    .describe('Token that a publisher such as Meta repeats in its handshake: env:NAME, file:PATH, or plain text.'),
+    .describe('Token that a publisher such as Meta sends in its handshake: env:NAME, file:PATH, or plain text.'),
 
   webhookSignatureHeader: header.describe('Custom scheme: header that carries the digest.'),
   webhookSignatureAlgorithm: anyCase(SIGNATURE_CHOICES.algorithms).describe(
@@ -81,7 +84,9 @@ const fields = {
   webhookSignatureKeyValueSeparator: text.describe('Custom scheme: separator inside a segment; "=" by default.'),
   webhookSignatureValueKey: text.describe('Custom scheme: key of the segment that holds the signature.'),
   webhookHeaderValuePrefix: z.string().describe('Custom scheme: text in front of the whole header line.'),
-  webhookAcceptMultipleSignatures: z.boolean().describe('Custom scheme: every matching segment is a candidate.'),
+  webhookAcceptMultipleSignatures: z
+    .boolean()
+    .describe('Custom scheme: whether any of several matching segments may hold the signature.'),
   webhookAcceptedVersions: z.array(text).min(1).describe('Custom scheme: keys of the segments that are read.'),
   webhookSignedPayloadStrategy: anyCase(SIGNATURE_CHOICES.strategies).describe(
     'Custom scheme: what the signature covers; RawBody by default.',
@@ -92,29 +97,39 @@ const fields = {
 
   webhookTimestampHeader: header.describe('Header that carries the publisher’s timestamp.'),
   webhookTimestampValueKey: text.describe('Key of the segment that holds the timestamp.'),
-  webhookRequireTimestamp: z.boolean().describe('A missing timestamp fails the delivery.'),
+  webhookRequireTimestamp: z.boolean().describe('Whether a delivery without a timestamp fails; false by default.'),
 
-  webhookReplayToleranceSeconds: z.int().min(0).describe('Greatest clock skew in seconds; 0 turns the check off.'),
-  webhookNonceHeader: header.describe('Header that names a delivery; a hash of it where absent.'),
-  webhookRateLimitPermitsPerSecond: z.number().positive().describe('Steady rate of deliveries.'),
-  webhookRateLimitBurstSize: z.number().min(1).describe('Greatest burst of deliveries.'),
-  webhookRateLimitPerIp: z.boolean().describe('One bucket for each client address.'),
+  webhookReplayToleranceSeconds: z
+    .int()
+    .min(0)
+    .describe('How far the signed timestamp may be from the clock, in seconds; 0 turns the check off.'),
+  webhookNonceHeader: header.describe(
+    'Header with the delivery’s id; without it a hash of what is signed identifies the delivery.',
+  ),
+  webhookRateLimitPermitsPerSecond: z.number().positive().describe('Deliveries a second.'),
+  webhookRateLimitBurstSize: z
+    .number()
+    .min(1)
+    .describe('Deliveries that may arrive at once; the rate rounded up by default.'),
+  webhookRateLimitPerIp: z.boolean().describe('Whether each client address has a limit of its own.'),
   webhookIpAllowList: textList.describe('CIDRs, ranges, wildcards and addresses that may deliver.'),
   webhookIpDenyList: textList.describe('CIDRs, ranges, wildcards and addresses that may not deliver.'),
-  webhookIpAllowListPreset: text.describe('Name of a list of a publisher’s addresses.'),
+  webhookIpAllowListPreset: text.describe('Name of one list of a publisher’s addresses.'),
   webhookIpAllowListPresets: textList.describe('Names of lists of publishers’ addresses.'),
 
-  webhookEnforcementMode: anyCase(ENFORCEMENT_MODES).describe('Mode of this trigger alone.'),
+  webhookEnforcementMode: anyCase(ENFORCEMENT_MODES).describe(
+    'Mode of this trigger alone, instead of SLUICE_ENFORCEMENT_MODE.',
+  ),
   webhookPublicUrl: publicUrl.describe(
-    'URL that the publisher calls, for schemes that sign it; env:NAME or file:PATH where it holds a password or a token.',
+    'URL that the publisher calls, for schemes that sign it; env:NAME or file:PATH if it contains a password or a token.',
   ),
   webhookDuplicateResponse: anyCase(['conflict', 'acknowledge']).describe(
-    'Answer to a delivery that was accepted before.',
+    'Answer to a delivery that was accepted before: 409, or 200 with the first run; conflict by default.',
   ),
   webhookHoldDeliveries: z
     .boolean()
-    .describe('While the flow is disabled or drained, deliveries are taken and start their runs later.'),
-  webhookResponse: response.describe('Answer to an accepted delivery.'),
+    .describe('Whether deliveries are kept while the flow is disabled or drained, and start their runs later.'),
+  webhookResponse: response.describe('Answer to an accepted delivery, instead of the one of the scheme.'),
 };
 
 export const webhookInputsSchema = z.strictObject(fields).partial();

@@ -96,13 +96,18 @@ const condition = z.string().transform((source, context): CompiledExpression => 
 
 /** Inputs of a request that is repeated until its answer is the one that is waited for. */
 const pollInputs = {
-  pollEnabled: z.boolean().default(false).describe('Repeats the request until the expected answer comes.'),
-  pollIntervalSeconds: z.number().positive().max(86_400).default(10),
-  pollTimeoutSeconds: z.number().positive().max(31_536_000).default(300),
-  pollMinAttempts: z.int().min(1).default(1).describe('An earlier answer does not count.'),
+  pollEnabled: z.boolean().default(false).describe('Repeats the request until the expected answer arrives.'),
+  pollIntervalSeconds: z.number().positive().max(86_400).default(10).describe('Time between two requests.'),
+  pollTimeoutSeconds: z
+    .number()
+    .positive()
+    .max(31_536_000)
+    .default(300)
+    .describe('After this time the step fails with poll_timeout.'),
+  pollMinAttempts: z.int().min(1).default(1).describe('Number of requests before an answer counts.'),
   pollCondition: condition.optional().describe('A CEL expression over response.status, .headers and .body.'),
   pollConditionPath: z.string().min(1).optional().describe('Path into the JSON body, such as job.state.'),
-  pollConditionEquals: anyJson.optional().describe('The value expected at pollConditionPath.'),
+  pollConditionEquals: anyJson.optional().describe('Value expected at pollConditionPath.'),
 };
 
 type PollInputs = z.output<z.ZodObject<typeof pollInputs>>;
@@ -134,9 +139,9 @@ export const httpRequestInputs = z
       .pipe(z.enum(METHODS))
       .default('GET')
       .describe(`${METHODS.join(', ')}, in any case; GET by default.`),
-    headers: headers.default(new Map()).describe('By name; values may be secrets.'),
-    query: query.default([]).describe('Joins the query of the URL; values may be secrets.'),
-    body: anyJson.optional().describe('Sent as JSON; a text under another content type is sent as it is.'),
+    headers: headers.default(new Map()).describe('Headers by name; values may be secrets.'),
+    query: query.default([]).describe('Added to the query of the URL; values may be secrets.'),
+    body: anyJson.optional().describe('Sent as JSON; text with another content type is sent as it is.'),
     forwardBody: z.boolean().default(false).describe('Sends the exact bytes and content type that started the run.'),
     expectedStatuses: z
       .union([z.array(statusRange).min(1), statusRange.transform((range) => [range])])
@@ -145,7 +150,7 @@ export const httpRequestInputs = z
     forwardHeaders: z
       .array(z.string().transform((name) => name.toLowerCase()))
       .default([])
-      .describe('Names of headers of the delivery that are sent on; those that were redacted are not.'),
+      .describe('Headers of the delivery to send on; redacted ones are not sent.'),
     ...pollInputs,
     timeoutSeconds: z.number().positive().max(3600).default(30).describe('For the whole answer, redirects included.'),
   })

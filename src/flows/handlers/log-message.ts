@@ -5,8 +5,11 @@ import { anyJson, defineHandler, noSignals } from './handler.ts';
 export const logMessage = defineHandler({
   type: 'LogMessage',
   inputs: z.strictObject({
-    message: anyJson,
-    level: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal']).default('info'),
+    message: anyJson.describe('Text, or any JSON.'),
+    level: z
+      .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal'])
+      .default('info')
+      .describe('Level of the log line.'),
   }),
   waitsFor: noSignals,
   run: ({ inputs: { message, level }, logger }) => {

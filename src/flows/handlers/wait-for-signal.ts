@@ -6,8 +6,16 @@ import { defineHandler, MAX_WAIT_SECONDS } from './handler.ts';
 export const waitForSignal = defineHandler({
   type: 'WaitForSignal',
   inputs: z.strictObject({
-    signalName: z.string().regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"'),
-    timeoutSeconds: z.number().positive().max(MAX_WAIT_SECONDS).optional(),
+    signalName: z
+      .string()
+      .regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"')
+      .describe('Name of the signal.'),
+    timeoutSeconds: z
+      .number()
+      .positive()
+      .max(MAX_WAIT_SECONDS)
+      .optional()
+      .describe('After this time the step fails with signal_timeout; without it the step waits for ever.'),
   }),
   waitsFor: ({ signalName }) => (typeof signalName === 'string' ? [signalName] : undefined),
   run: ({ inputs: { signalName, timeoutSeconds }, resumed, now }) => {

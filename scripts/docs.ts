@@ -1,0 +1,239 @@
+// Writes the references that are made from schemas: `npm run docs`. A test compares them with what the schemas give.
+import { writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { z } from 'zod';
+import { describeSettings } from '../src/config/settings-schema.ts';
+import { builtInHandlers } from '../src/flows/handlers/index.ts';
+import { manifestJsonSchema } from '../src/manifest/schema.ts';
+
+const GENERATED = '<!-- Written by `npm run docs` from the schemas. Change those, not this page. -->';
+
+interface Schema {
+  readonly type?: string | readonly string[];
+  readonly const?: string;
+  readonly enum?: readonly string[];
+  readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
+  readonly items?: Schema;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: Schema | boolean;
+  readonly required?: readonly string[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly $ref?: string;
+  readonly $defs?: Readonly<Record<string, Schema>>;
+}
+
+/** The largest integer that JSON Schema names where nothing else limits one. */
+const NO_LIMIT = Number.MAX_SAFE_INTEGER;
+
+function typeOf(schema: Schema): string {
+  if (schema.$ref !== undefined) return 'object';
+  if (schema.const !== undefined) return code(schema.const);
+  if (schema.enum !== undefined) return schema.enum.map(code).join(', ');
+  const choices = schema.anyOf ?? schema.oneOf;
+  if (choices !== undefined) return [...new Set(choices.map(typeOf))].join(' or ');
+  if (schema.type === 'array')
+    return schema.items === undefined ? 'array' : `array of ${inParentheses(typeOf(schema.items))}`;
+  const types = [schema.type ?? 'any JSON'].flat().join(' or ');
+  const { minimum, exclusiveMinimum, maximum } = schema;
+  const low = minimum === undefined || minimum === -NO_LIMIT ? '' : ` from ${minimum}`;
+  const above = exclusiveMinimum === undefined ? '' : ` above ${exclusiveMinimum}`;
+  const high =
+    maximum === undefined || maximum === NO_LIMIT ? '' : above === '' ? ` to ${maximum}` : `, at most ${maximum}`;
+  return `${types}${above}${low}${high}`;
+}
+
+const inParentheses = (types: string) => (types.includes(' or ') ? `(${types})` : types);
+const code = (text: string) => `\`${text}\``;
+const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.map(cell).join(' | ')} |`;
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}
+
+/** Only a plain value says something to a reader; a description names the others. */
+function defaultOf(schema: Schema, isRequired: boolean): string {
+  if (isRequired) return 'required';
+  const value = schema.default;
+  return typeof value === 'object' || value === undefined ? '' : code(JSON.stringify(value));
+}
+
+function fieldTable({ properties = {}, required = [] }: Schema, only = Object.keys(properties)): string {
+  const rows = only.map((name) => {
+    const schema = properties[name];
+    if (schema?.description === undefined) throw new Error(`${name} has no description`);
+    return [code(name), typeOf(schema), defaultOf(schema, required.includes(name)), schema.description];
+  });
+  return table(['field', 'type', 'default', 'meaning'], rows);
+}
+
+/** The fields of a webhook trigger by what they configure: title, fields by the beginning of their names. */
+const WEBHOOK_GROUPS: readonly (readonly [string, RegExp])[] = [
+  ['Endpoint and answers', /^webhook(Slug|EnforcementMode|PublicUrl|DuplicateResponse|Response|HoldDeliveries)$/],
+  ['Signature and keys', /^webhook(SignatureScheme|HmacKey|Secret|LearnKey|AllowSha1|VerifyToken)/],
+  ['Replay', /^webhook(ReplayTolerance|NonceHeader|RequireTimestamp|Timestamp)/],
+  ['Rate limit', /^webhookRateLimit/],
+  ['Addresses', /^webhookIp/],
+  ['Scheme `Custom`', /./],
+];
+
+function webhookTables(inputs: Schema): string {
+  let left = Object.keys(inputs.properties ?? {});
+  const sections = WEBHOOK_GROUPS.map(([title, pattern]) => {
+    const fields = left.filter((name) => pattern.test(name));
+    left = left.filter((name) => !fields.includes(name));
+    return `**${title}**\n\n${fieldTable(inputs, fields)}`;
+  });
+  return sections.join('\n\n');
+}
+
+function handlerSection(handler: ReturnType<typeof builtInHandlers>[number]): string {
+  const schema = z.toJSONSchema(handler.inputs, { io: 'input', unrepresentable: 'any' }) as Schema;
+  const fields = Object.keys(schema.properties ?? {});
+  const inputs = fields.length > 0 ? fieldTable(schema) : (NO_INPUTS[handler.type] ?? 'It has no inputs.');
+  const secrets = handler.secretInputs.map(code).join(', ');
+  const secretLine = secrets === '' ? '' : `\n\nInputs that may be \`env:NAME\` or \`file:PATH\`: ${secrets}.`;
+  const about = STEP_TYPES[handler.type];
+  if (about === undefined) throw new Error(`STEP_TYPES says nothing about ${handler.type}`);
+  return `### ${handler.type}\n\n${about}\n\n${inputs}${secretLine}`;
+}
+
+/** What each built-in step type does and leaves as its output. */
+const STEP_TYPES: Readonly<Record<string, string>> = {
+  NoOp: 'Does nothing. The output is `null`.',
+  LogMessage: 'Writes one line to the log. The output is the message.',
+  HttpRequest:
+    'Calls a URL, and repeats the call if it polls. The output is `{ "status", "headers", "body" }`. Each request has an\n' +
+    '`Idempotency-Key` header that stays the same for all attempts of the step. Public addresses only, unless\n' +
+    '`SLUICE_EGRESS_ALLOW` names others.',
+  Delay: 'Waits, also across restarts. Give `seconds` or `until`, not both. The output is `null`.',
+  Transform: 'The output is `value`.',
+  Fail: 'Fails the step with the code `failed_on_purpose`. It is never tried again.',
+  WaitForSignal: 'Waits for `POST /flows/api/runs/{id}/signals/{name}`. The output is the JSON body of that request.',
+  ForEach:
+    'Runs the child `steps` once for each item of `forEach`, `concurrencyLimit` iterations at once. Children read `loop.item` and\n' +
+    '`loop.index`. The output is an array with the output of the last steps of each iteration.',
+};
+
+const NO_INPUTS: Readonly<Record<string, string>> = {
+  NoOp: 'Any inputs are accepted and ignored.',
+  ForEach: 'It has no inputs: `forEach`, `concurrencyLimit` and `steps` are fields of the step.',
+};
+
+function manifestReference(): string {
+  const schema = JSON.parse(JSON.stringify(manifestJsonSchema())) as Schema;
+  const step = schema.$defs?.step ?? {};
+  const triggers = schema.properties?.triggers?.additionalProperties as Schema | undefined;
+  const inputsOf = (type: string) =>
+    triggers?.oneOf?.find(({ properties }) => properties?.type?.const === type)?.properties?.inputs ?? {};
+  const edges = step.properties?.runAfter?.additionalProperties as Schema | undefined;
+  return `# Manifest reference
+
+${GENERATED}
+
+A manifest is one JSON file in the manifests folder and describes one flow. \`npx sluice check\` prints every mistake with its path.
+\`"$schema": "./manifest.schema.json"\` lets an editor complete the fields; \`npx sluice schema\` prints that schema. Structural keys
+(\`id\`, \`RunAfter\`, …) may be written in any case. Trigger keys, step keys and the keys inside \`inputs\` must be exact.
+
+## The file
+
+${fieldTable(schema)}
+
+## Triggers
+
+A trigger has a \`type\` (\`manual\`, \`cron\` or \`webhook\`) and \`inputs\`. A \`manual\` trigger may have any inputs; it is started by
+\`POST /flows/api/flows/{id}/trigger\`, as every flow can be.
+
+### cron
+
+${fieldTable(inputsOf('cron'))}
+
+### webhook
+
+Publishers call \`POST /flows/api/webhook/{webhookSlug}\`. A field that is missing here has the value of the
+[setting](settings.md) of the same name, if there is one. [Secure it](secure.md) explains what the gates do.
+
+${webhookTables(inputsOf('webhook'))}
+
+\`webhookResponse\` is an object:
+
+${fieldTable(inputsOf('webhook').properties?.webhookResponse ?? {})}
+
+## Steps
+
+${fieldTable(step)}
+
+### runAfter
+
+An array of statuses, such as \`["Succeeded"]\`, or an object:
+
+${fieldTable(edges?.anyOf?.[1] ?? {})}
+
+A step runs when all steps in its \`runAfter\` have ended with a listed status. If one ended otherwise, the step is skipped. So it is if
+\`when\` is \`false\`. A \`when\` that cannot be evaluated fails the step.
+
+### retry
+
+${fieldTable(step.properties?.retry ?? {})}
+
+## Step types
+
+\`GET /flows/api/handlers\` lists them with the JSON Schema of their inputs, [your own](../README.md#extend-it) included.
+
+${builtInHandlers({ egressAllow: [] }).map(handlerSection).join('\n\n')}
+`;
+}
+
+/** The settings by what they are about: title, variables. */
+const SETTING_GROUPS: readonly (readonly [string, RegExp])[] = [
+  ['Listener and database', /_(HOST|PORT|DATABASE_URL|STORE_KEY|SHUTDOWN_GRACE_SECONDS)$/],
+  ['Dashboard', /_DASHBOARD_/],
+  ['Gates', /_(ENFORCEMENT_MODE|MAX_BODY_BYTES|REPLAY_.*|NONCE_.*|RATE_LIMIT_.*|ALLOW_LEGACY_SHA1|STRICT_MANIFESTS)$/],
+  ['Addresses and proxies', /_(FORWARDED_HEADER_DEPTH|TRUSTED_PROXIES|PUBLIC_URL|EGRESS_ALLOW)$/],
+  ['Manifests and deploys', /_(MANIFESTS|MANIFESTS_WIN|WATCH_MANIFESTS|MANIFEST_SECRETS|REFUSED_DEPLOYS)$/],
+  ['What is kept', /_(HOLD|HELD|REFUSED|DELIVERY|RUN)_/],
+  ['Steps, log and traces', /./],
+];
+
+function settingsReference(): string {
+  let left = describeSettings();
+  const sections = SETTING_GROUPS.map(([title, pattern]) => {
+    const settings = left.filter(({ variable }) => pattern.test(variable));
+    left = left.filter((setting) => !settings.includes(setting));
+    const rows = settings.map(({ variable, name, accepts, meaning, default: byDefault }) => [
+      `${code(variable)}<br>${code(name)}`,
+      byDefault === undefined ? '' : code(byDefault),
+      accepts,
+      meaning,
+    ]);
+    return `## ${title}\n\n${table(['variable, option', 'default', 'accepted', 'meaning'], rows)}`;
+  });
+  return `# Settings reference
+
+${GENERATED}
+
+Settings are environment variables. A [config module](../README.md#extend-it) may set the same options by name; the environment wins. A wrong value or a
+misspelt variable stops the start with one line for each. \`npx sluice serve --help\` prints this list.
+
+\`SLUICE_CONFIG\` is the path of the config module; without it \`sluice.config.ts\`, \`.js\` or \`.mjs\` in the working directory is read
+if there is one. The standard \`OTEL_*\` variables configure traces. Passwords, tokens and \`SLUICE_STORE_KEY\` may be
+\`env:NAME\` or \`file:PATH\`.
+
+${sections.join('\n\n')}
+`;
+}
+
+/** Text of each page that is made from schemas, by its path in the repository. */
+export function references(): Readonly<Record<string, string>> {
+  return { 'docs/manifest.md': manifestReference(), 'docs/settings.md': settingsReference() };
+}
+
+if (process.argv[1] === import.meta.filename) {
+  for (const [path, text] of Object.entries(references()))
+    writeFileSync(resolve(import.meta.dirname, '..', path), text);
+}
