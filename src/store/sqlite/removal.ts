@@ -45,22 +45,23 @@ function preparePurgeRuns(db: Database): Member<'purgeRuns'> {
   const forgetFigures = prepareForgetFigures(db);
 
   return ({ before, maxRows }) => {
-    const removed = findRemoved.get();
-    if (removed === undefined) {
-      forgetFigures(before);
-      return removeRuns(before, maxRows);
-    }
-    const { runId } = removed;
     let rows = 0;
     let bytes = 0;
-    for (const table of empty) {
-      const done = table(runId, { rows: maxRows - rows, bytes: SLICE_BYTES - bytes });
-      rows += done.rows;
-      bytes += done.bytes;
-      if (!done.isEmpty) return { runs: 0, rows, isDone: false };
+    // Most runs have a few rows: one run a slice removed 250 runs a second, and fewer than were accepted under load.
+    for (let forgotten = 0; ; forgotten += 1) {
+      const removed = findRemoved.get();
+      if (removed === undefined) break;
+      for (const table of empty) {
+        const done = table(removed.runId, { rows: maxRows - rows - forgotten, bytes: SLICE_BYTES - bytes });
+        rows += done.rows;
+        bytes += done.bytes;
+        if (!done.isEmpty) return { runs: 0, rows, isDone: false };
+      }
+      forgetRemoved.run(removed.runId);
     }
-    forgetRemoved.run(runId);
-    return { runs: 0, rows, isDone: false };
+    if (rows > 0) return { runs: 0, rows, isDone: false };
+    forgetFigures(before);
+    return removeRuns(before, maxRows);
   };
 }
 

@@ -100,6 +100,19 @@ export function largeRuns({ open }: StoreUnderTest): void {
       expect(await store.findStep(old, 'first')).toBeUndefined();
     });
 
+    test('deletes the rows of several small runs in one slice', async () => {
+      const store = await open();
+      for (let number = 100; number < 110; number += 1) await ended(store, 1, 'x', number);
+      const purge = (maxRows: number) => store.purgeRuns({ before: T0 + 1, maxRows });
+      expect(await purge(100)).toMatchObject({ runs: 10 });
+      const part = await purge(45);
+      expect(part.rows).toBeGreaterThan(30);
+      expect(part.rows).toBeLessThanOrEqual(45);
+      // Of each run a loop, its items, and of four steps a row and an attempt.
+      expect(part.rows + (await purge(1000)).rows).toBe(10 * (2 + 2 * 4));
+      expect(await purge(1000)).toEqual({ runs: 0, rows: 0, isDone: true });
+    });
+
     test('ends a slice with the row that brings it to a mebibyte, and takes a run of that size alone', async () => {
       const store = await open();
       await ended(store, 9, 'x'.repeat(400_000));
