@@ -1,8 +1,9 @@
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
+import { createIdSource } from '../../src/flows/ids.ts';
 import { migrate } from '../../src/store/sqlite/connection.ts';
 import { deliveryValues, prepareInsertDelivery, ROW_BYTES } from '../../src/store/sqlite/deliveries.ts';
-import { roundDuration } from '../../src/store/sqlite/figures.ts';
+import { figureOperations, roundDuration } from '../../src/store/sqlite/figures.ts';
 import { initial } from '../../src/store/sqlite/migrations/0001-initial.ts';
 import { bounds } from '../../src/store/sqlite/migrations/0007-bounds.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
@@ -47,6 +48,32 @@ test('a log that an earlier release kept is counted when it is brought up to dat
     ['', 0, 1],
     ['ip_denied', 1, 1],
   ]);
+  db.close();
+});
+
+test('a part of a minute that an earlier release counted is still counted from its records', () => {
+  const db = new SqliteDatabase(':memory:');
+  migrate(
+    db,
+    migrations.filter(({ version }) => version < 6),
+  );
+  const insert = db.prepare(`
+    INSERT INTO deliveries (
+      id, received_at, client_ip, mode, rejected, enforced, status_code, violations, body_bytes, processing_ms,
+      used_previous_key, headers
+    ) VALUES (?, ?, '', 'Enforce', 0, 0, 200, '[]', 3, 0, 0, '{}')`);
+  const idAt = createIdSource(() => at);
+  let at = T0 - 1;
+  for (const ms of [0, 1, 30_000, 30_001, 59_999, 60_000]) {
+    at = T0 + ms;
+    insert.run(idAt(), at);
+  }
+  db.exec("INSERT INTO delivery_counts SELECT received_at / 60000, '', 0, count(*) FROM deliveries GROUP BY 1");
+  migrate(db, migrations);
+  const stats = figureOperations.deliveryStats.prepare(db);
+  expect(stats(T0 + 1).total).toBe(5);
+  expect(stats(T0 + 30_001).total).toBe(3);
+  expect(stats(T0 + 59_999).total).toBe(2);
   db.close();
 });
 

@@ -122,6 +122,16 @@ describe.each([
     expect((await store.deliveryStats(T0 + 4 * minute)).counts).toEqual({ signature_mismatch: 2 });
   });
 
+  test('forgets what is too old and nothing else, whatever the clock did', async () => {
+    const store = await open();
+    const moments = [5, 1, 3, 2, 4];
+    for (const [n, at] of moments.entries()) {
+      await store.recordDelivery(refused(n + 1, { receivedAt: T0 + at * minute }));
+    }
+    expect(await store.purgeDeliveries({ before: T0 + 3 * minute, limit: 9 })).toBe(2);
+    expect(await deliveryIds(store)).toEqual([5, 3, 1].map(id));
+  });
+
   test('counts all that it keeps of refused deliveries, to the byte that its bound compares', async () => {
     const path = newPath();
     const store = await openSqliteStore({ path, log: { inMemory: false, ...UNBOUNDED } });

@@ -167,6 +167,7 @@ test.each([
   [8, '842d2957f56c08761bc4f29d35513499a61fb6b572b518bed4c10b817cc05bec'],
   [9, 'da9f46c4b4239d4e388789b6013c7f450d84b41ef863aa28f4762b4771545c3a'],
   [10, '57e811e40addbee894eee76e955dcd424cba56bc87251a3dc48d74870f4fea20'],
+  [12, '0442e81f4414c4af7fb781e2c90a47453a494bfe2e63a628fc04d41ee9df8135'],
 ])('migration %i is what it was when it was released', (version, sha256) => {
   const sql = migrations.find((migration) => migration.version === version)?.sql ?? '';
   expect(createHash('sha256').update(sql.replace(/\s+/g, ' ').trim()).digest('hex')).toBe(sha256);

@@ -46,7 +46,7 @@ export function prepareCountDelivery(
   db: Database,
 ): (delivery: CountedDelivery, violations: string, keptBytes: number) => void {
   const countHour = prepareCountHour(db);
-  const count = prepareSums(db, 'delivery_counts (minute, reason, rejected, count)');
+  const countMinute = prepareCountMinute(db);
   const countTotal = prepareSums(db, 'delivery_totals (flow_id, reason, rejected, count)');
   const addRefused = db.prepare<[number, number]>('UPDATE refused_state SET rows = rows + ?, bytes = bytes + ?');
   const countRefused = prepareCounter<{ rows: number; bytes: number }>(db, {
@@ -60,7 +60,7 @@ export function prepareCountDelivery(
   return ({ counted, receivedAt, reason, rejected, redeliveredFrom, runId }, violations, keptBytes) => {
     const { id, mode, usedPreviousKey } = counted;
     const [flowId, triggerKey, cause] = [counted.flowId ?? '', counted.triggerKey ?? '', reason ?? ''];
-    count([Math.floor(receivedAt / MINUTE_MS), cause, rejected], 1);
+    countMinute({ key: [Math.floor(receivedAt / MINUTE_MS), cause, rejected], count: 1, firstId: id, lastId: id });
     countTotal([flowId, cause, rejected], 1);
     const hour = Math.floor(receivedAt / HOUR_MS);
     const key = [hour, flowId, triggerKey, mode, cause, violations, rejected, Number(redeliveredFrom !== null)];
@@ -69,13 +69,37 @@ export function prepareCountDelivery(
   };
 }
 
-interface HourRow {
+interface MinuteRow {
   readonly key: readonly SqlValue[];
   count: number;
-  previousKey: number;
-  firstAt: number;
+  /** Ids of the records lie between these, both included. */
   firstId: string;
   lastId: string;
+}
+
+function mergeCounts(into: MinuteRow, { count, firstId, lastId }: MinuteRow): void {
+  into.count += count;
+  if (firstId < into.firstId) into.firstId = firstId;
+  if (lastId > into.lastId) into.lastId = lastId;
+}
+
+const keyOf = ({ key }: MinuteRow) => JSON.stringify(key);
+
+function prepareCountMinute(db: Database): (row: MinuteRow) => void {
+  const add = db.prepare<unknown[]>(`
+    INSERT INTO delivery_counts (minute, reason, rejected, count, first_id, last_id) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET count = count + excluded.count, first_id = min(first_id, excluded.first_id),
+      last_id = max(last_id, excluded.last_id)`);
+  return prepareCounter<MinuteRow>(db, {
+    keyOf,
+    merge: mergeCounts,
+    write: ({ key, count, firstId, lastId }) => add.run(key, count, firstId, lastId),
+  });
+}
+
+interface HourRow extends MinuteRow {
+  previousKey: number;
+  firstAt: number;
 }
 
 function prepareCountHour(db: Database): (row: HourRow) => void {
@@ -85,13 +109,11 @@ function prepareCountHour(db: Database): (row: HourRow) => void {
       first_at = min(first_at, excluded.first_at), first_id = min(first_id, excluded.first_id),
       last_id = max(last_id, excluded.last_id)`);
   return prepareCounter<HourRow>(db, {
-    keyOf: ({ key }) => JSON.stringify(key),
-    merge(into, { count, previousKey, firstAt, firstId, lastId }) {
-      into.count += count;
-      into.previousKey += previousKey;
-      if (firstAt < into.firstAt) into.firstAt = firstAt;
-      if (firstId < into.firstId) into.firstId = firstId;
-      if (lastId > into.lastId) into.lastId = lastId;
+    keyOf,
+    merge(into, row) {
+      mergeCounts(into, row);
+      into.previousKey += row.previousKey;
+      into.firstAt = Math.min(into.firstAt, row.firstAt);
     },
     write: ({ key, count, previousKey, firstAt, firstId, lastId }) =>
       add.run(key, count, previousKey, firstAt, firstId, lastId),
@@ -113,12 +135,15 @@ function prepareDeliveryStats(db: Database): Member<'deliveryStats'> {
     ${counted('delivery_counts')} WHERE minute >= ? AND minute < ? GROUP BY reason, rejected`);
   const ofRecords = db.prepare<unknown[], Counted>(`
     SELECT coalesce(reason, '') AS reason, rejected, count(*) AS count FROM deliveries
-    WHERE received_at >= ? AND received_at < ? GROUP BY reason, rejected`);
+    WHERE id BETWEEN (SELECT min(first_id) FROM delivery_counts WHERE minute = ?)
+        AND (SELECT max(last_id) FROM delivery_counts WHERE minute = ?)
+      AND received_at >= ? AND received_at < ?
+    GROUP BY reason, rejected`);
   return (since) => {
     const minute = Math.ceil(since / MINUTE_MS);
     const hour = Math.ceil(minute / 60);
     return statsOf([
-      ...ofRecords.all(since, minute * MINUTE_MS),
+      ...ofRecords.all(minute - 1, minute - 1, since, minute * MINUTE_MS),
       ...ofMinutes.all(minute, hour * 60),
       ...ofHours.all(hour),
     ]);

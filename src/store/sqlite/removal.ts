@@ -139,6 +139,12 @@ function prepareForgetFigures(db: Database): (before: number) => void {
   };
 }
 
+/** No id that was made at that instant or later is lower: the first 48 bits of an id are its milliseconds. */
+function firstIdAt(at: number): string {
+  const hex = Math.max(0, at).toString(16).padStart(12, '0');
+  return `${hex.slice(0, 8)}-${hex.slice(8)}`;
+}
+
 /** Stats look back 720 hours; older minutes are never read. */
 const countedMinutes = 31 * 24 * 60;
 
@@ -147,8 +153,8 @@ function preparePurgeDeliveries(db: Database): Member<'purgeDeliveries'> {
     db.prepare<SqlValue[]>(`
       DELETE FROM ${table} WHERE id IN (
         SELECT id FROM ${table} d
-        WHERE received_at < ? AND NOT EXISTS (SELECT 1 FROM held_deliveries h WHERE h.delivery_id = d.id)
-        ORDER BY received_at LIMIT ?)`);
+        WHERE id < ? AND received_at < ? AND NOT EXISTS (SELECT 1 FROM held_deliveries h WHERE h.delivery_id = d.id)
+        ORDER BY id LIMIT ?)`);
   const purge = purgeFrom('deliveries');
   // If the log is in memory, records in the database come from an earlier setting, and grow old too.
   const purgeStored = purgeFrom('main.deliveries');
@@ -161,8 +167,11 @@ function preparePurgeDeliveries(db: Database): Member<'purgeDeliveries'> {
   return ({ before, limit }) => {
     forget.run(Math.floor(before / 60_000));
     forgetHours.run(Math.floor(before / HOUR_MS));
-    const purged = purge.run(before, limit).changes;
-    return purged === limit ? purged : purged + purgeStored.run(before, limit - purged).changes;
+    // Ids are made when deliveries arrive, and grow when the clock goes back: no older record has a higher one, except
+    // for as long as the clock went back.
+    const id = firstIdAt(before);
+    const purged = purge.run(id, before, limit).changes;
+    return purged === limit ? purged : purged + purgeStored.run(id, before, limit - purged).changes;
   };
 }
 

@@ -29,20 +29,25 @@ interface TriggerRow extends Pick<RunTrigger, 'contentType' | 'body'> {
 }
 
 function prepareListRuns(db: Database): Member<'listRuns'> {
-  const pages = preparePages<Run, Run>(db, {
-    // Of runs started in the same millisecond the one stored last is the newest.
-    page: `SELECT ${runColumns} FROM runs
-      WHERE rowid IN (SELECT rowid FROM runs %where% ORDER BY started_at %order%, rowid %order% LIMIT ? OFFSET ?)
-      ORDER BY started_at DESC, rowid DESC`,
-    count: 'SELECT count(*) AS total FROM runs %where%',
-    toItem: (row) => row,
-  });
+  const preparedFor = (order: string) =>
+    preparePages<Run, Run>(db, {
+      // Of runs started in the same millisecond the one stored last is the newest.
+      page: `SELECT ${runColumns} FROM runs
+        WHERE rowid IN (SELECT rowid FROM runs %where% ORDER BY ${order} %order%, rowid %order% LIMIT ? OFFSET ?)
+        ORDER BY ${order} DESC, rowid DESC`,
+      count: 'SELECT count(*) AS total FROM runs %where%',
+      toItem: (row) => row,
+    });
+  const byTime = preparedFor('started_at');
+  // Runs start with the newest revision, so this is the order of time too.
+  const byRevision = preparedFor('revision');
   const countKept = db.prepare<SqlValue[], { total: number }>(`
     SELECT coalesce(sum(count), 0) AS total FROM run_totals
     WHERE flow_id = coalesce(?, flow_id) AND status = coalesce(?, status)`);
   return (query) => {
     const { flowId, status, search = '' } = query;
-    const condition = searchIn(searchable, search, [
+    const order = flowId !== undefined && (status === undefined || status === 'Succeeded') ? 'revision' : 'started_at';
+    const condition = searchIn({ ...searchable, order: `${order} DESC, rowid DESC` }, search, [
       filter.equals('flow_id', flowId),
       filter.equals('status', status),
       // Says in the index's own words that the index of all other statuses has the answer.
@@ -50,6 +55,7 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
       query.before && startedBefore(query.before),
     ]);
     const isCounted = search === '' && query.before === undefined;
+    const pages = order === 'revision' ? byRevision : byTime;
     return pages({
       query,
       condition,
@@ -61,7 +67,6 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
 const searchable = {
   table: 'runs',
   key: 'rowid',
-  order: 'started_at DESC, rowid DESC',
   columns: ['id', 'flow_name', 'trigger_key', 'delivery_id'],
   byId: [
     'SELECT rowid FROM runs WHERE id >= ? AND id < ?',

@@ -149,6 +149,19 @@ export function deliveries({ open, seeded }: StoreUnderTest): void {
       });
       expect(await store.deliveryStats(T0 + 1)).toEqual({ counts: {}, accepted: 0, rejected: 0, total: 0 });
     });
+
+    test('stats count to the millisecond, in whatever order the clock let records arrive', async () => {
+      const store = await open();
+      const moments = [40_000, 10_000, 59_999, 0, 20_000, 70_000, 30_000, 60_000];
+      await recordAll(
+        store,
+        moments.map((ms) => ({ receivedAt: T0 + ms })),
+      );
+      for (const since of [0, 1, 15_000, 20_000, 20_001, 59_999, 60_000, 60_001]) {
+        const expected = moments.filter((ms) => ms >= since).length;
+        expect((await store.deliveryStats(T0 + since)).total).toBe(expected);
+      }
+    });
   });
 }
 

@@ -9,6 +9,7 @@ import { loops } from './0008-loops.ts';
 import { slots } from './0009-slots.ts';
 import { largeRows } from './0010-large-rows.ts';
 import { scheduleRevisions } from './0011-schedule-revisions.ts';
+import { fewerIndexes } from './0012-fewer-indexes.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -31,4 +32,5 @@ export const migrations: readonly Migration[] = [
   slots,
   largeRows,
   scheduleRevisions,
+  fewerIndexes,
 ];
