@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import {
   type Context,
   context,
+  isSpanContextValid,
   propagation,
   ROOT_CONTEXT,
   SamplingDecision,
@@ -118,6 +119,7 @@ export async function inSpan<T>(
 
 /** The W3C `traceparent` of a span, to be kept with a run; null without an SDK. */
 export function traceparentOf(span: Span): string | null {
+  if (!isSpanContextValid(span.spanContext())) return null;
   const carrier: Record<string, string> = {};
   propagation.inject(trace.setSpan(context.active(), span), carrier);
   return carrier.traceparent ?? null;

@@ -65,9 +65,8 @@ export function shownHeaders(
   headers: Readonly<Record<string, string>>,
   read: ReadonlySet<string> = new Set(),
 ): Record<string, string> {
-  return mapHeaders(headers, (name) => {
-    if (DIGEST.test(name) || SHOWN.test(name)) return true;
-    return (read.has(name) || SCHEME_HEADERS.has(name)) && !isCredential(name);
+  return mapHeaders(headers, (name, { isShown, isOfScheme, isCredential }) => {
+    return isShown || ((isOfScheme || read.has(name)) && !isCredential);
   });
 }
 
@@ -76,21 +75,53 @@ export function shownHeaders(
  * a credential. Views show fewer.
  */
 export function runHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return mapHeaders(headers, (name) => !isCredential(name));
+  return mapHeaders(headers, (_name, { isCredential }) => !isCredential);
 }
 
-// One pattern: it is asked for every header of every delivery.
 function anyOf(patterns: readonly RegExp[]): RegExp {
   return new RegExp(patterns.map(({ source }) => source).join('|'));
 }
 
-function mapHeaders(headers: Readonly<Record<string, string>>, keeps: (name: string) => boolean) {
-  const kept = Object.entries(headers).slice(0, MAX_HEADERS);
-  return Object.fromEntries(kept.map(([name, value]) => [name, keeps(name) ? cut(value) : REDACTED]));
+function mapHeaders(
+  headers: Readonly<Record<string, string>>,
+  keeps: (name: string, kind: NameKind) => boolean,
+): Record<string, string> {
+  const kept: Record<string, string> = {};
+  for (const [name, sent] of Object.entries(headers).slice(0, MAX_HEADERS)) {
+    const value = keeps(name, kindOf(name)) ? cut(sent) : REDACTED;
+    // An assignment would set the prototype.
+    if (name === '__proto__') Object.defineProperty(kept, name, { value, enumerable: true });
+    else kept[name] = value;
+  }
+  return kept;
 }
 
-function isCredential(name: string): boolean {
-  return CREDENTIAL.test(name) && !DIGEST.test(name) && !NO_CREDENTIAL.test(name);
+/** What the name of a header says of it, whatever the trigger. */
+interface NameKind {
+  readonly isShown: boolean;
+  readonly isOfScheme: boolean;
+  readonly isCredential: boolean;
+}
+
+// Publishers use the same few names, and asking the patterns took 4 µs of each delivery. Names are chosen by senders, so
+// only so many short ones are remembered.
+const MAX_KNOWN_NAMES = 1000;
+const MAX_KNOWN_LENGTH = 64;
+const knownKinds = new Map<string, NameKind>();
+
+function kindOf(name: string): NameKind {
+  const known = knownKinds.get(name);
+  if (known !== undefined) return known;
+  const isDigest = DIGEST.test(name);
+  const kind = {
+    isShown: isDigest || SHOWN.test(name),
+    isOfScheme: SCHEME_HEADERS.has(name),
+    isCredential: !isDigest && CREDENTIAL.test(name) && !NO_CREDENTIAL.test(name),
+  };
+  if (name.length > MAX_KNOWN_LENGTH) return kind;
+  if (knownKinds.size === MAX_KNOWN_NAMES) knownKinds.clear();
+  knownKinds.set(name, kind);
+  return kind;
 }
 
 function cut(value: string): string {

@@ -58,7 +58,9 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
     }
     const reasons = reasonsOf(failures);
     const known = reasons.length === 0 ? evidence : { ...evidence, refusedFor: reasons };
-    const verdict = await verdictOf(gate, delivery, known);
+    const asked = ask(gate, delivery, known);
+    // Not awaited where it is there: the built-in gates answer at once.
+    const verdict = asked instanceof Promise ? await asked : asked;
     if (verdict.evidence !== undefined) evidence = merge(evidence, verdict.evidence);
     if (!verdict.passed) failures.push(verdict);
     gateResults.push(resultOf(gate.name, verdict));
@@ -85,15 +87,30 @@ export async function dryRunGates(
   return { ...judgement, refusal: mode === 'Enforce' ? judgement.reason : null };
 }
 
-async function verdictOf(gate: Gate, delivery: Delivery, evidence: Evidence): Promise<Verdict> {
-  const broken = (detail: string): Failed => ({ passed: false, reason: 'verifier_error', detail });
+function ask(gate: Gate, delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict> {
   try {
-    const verdict = await gate.check(delivery, evidence);
-    if (isVerdict(verdict)) return verdict;
-    return broken(`gate "${gate.name}" gave no verdict: neither a pass nor a failure with a known reason`);
+    const answer = gate.check(delivery, evidence);
+    return answer instanceof Promise ? verdictOfPromise(gate, answer) : verdictOf(gate, answer);
   } catch (error) {
     return broken(failureOf(`gate "${gate.name}"`, error));
   }
+}
+
+async function verdictOfPromise(gate: Gate, answer: Promise<Verdict>): Promise<Verdict> {
+  try {
+    return verdictOf(gate, await answer);
+  } catch (error) {
+    return broken(failureOf(`gate "${gate.name}"`, error));
+  }
+}
+
+function verdictOf(gate: Gate, answer: Verdict): Verdict {
+  if (isVerdict(answer)) return answer;
+  return broken(`gate "${gate.name}" gave no verdict: neither a pass nor a failure with a known reason`);
+}
+
+function broken(detail: string): Failed {
+  return { passed: false, reason: 'verifier_error', detail };
 }
 
 // Operators write gates in plain JavaScript too: what is neither a pass nor a known reason must not count as either.
@@ -142,12 +159,13 @@ export function withUnasked(
   { chain, gates }: { readonly chain: readonly string[]; readonly gates: readonly Pick<Gate, 'name'>[] },
   results: readonly GateResult[],
 ): GateResult[] {
-  const known = new Map(results.map((result) => [result.gate, result]));
-  const configured = new Set(gates.map(({ name }) => name));
-  const unasked = (gate: string) =>
-    resultWithoutVerdict(gate, configured.has(gate) ? 'not evaluated' : 'not configured');
-  const inChain = chain.map((gate) => known.get(gate) ?? unasked(gate));
-  return [...inChain, ...results.filter(({ gate }) => !chain.includes(gate))];
+  const isConfigured = (gate: string) => gates.some(({ name }) => name === gate);
+  const unasked = (gate: string) => resultWithoutVerdict(gate, isConfigured(gate) ? 'not evaluated' : 'not configured');
+  const all = chain.map((name) => results.find(({ gate }) => gate === name) ?? unasked(name));
+  for (const result of results) {
+    if (!chain.includes(result.gate)) all.push(result);
+  }
+  return all;
 }
 
 /** Whether a nonce is new is answered by the acceptance, behind the gate that named it. */
@@ -187,21 +205,21 @@ function stage(gate: string, reason: Reason | undefined, facts: JsonObject): Gat
  * What the gate alone found, by name: what else it hands to later gates is not for a reader, and when the sender may come
  * again is told to traces alone.
  */
-function factsOf(gate: string, { facts, nonce, signedTimestamp, ...found }: Evidence): JsonObject {
-  const { scheme, isVerified, usedPreviousKey, signedBytesSha256, replaySkewMs } = found;
-  const told: Readonly<Record<string, Json | undefined>> = {
-    scheme,
-    isVerified,
-    usedPreviousKey,
-    signedBytesSha256,
-    replaySkewMs,
-    signedTimestamp: signedTimestamp?.text,
-    nonce: nonce?.value,
-    nonceExpiresAt: nonce && new Date(nonce.expiresAt).toISOString(),
-    ...facts?.[gate],
+function factsOf(gate: string, evidence: Evidence): JsonObject {
+  const told: Record<string, Json> = {};
+  const tell = (name: string, value: Json | undefined) => {
+    if (value !== undefined) told[name] = cut(value);
   };
-  const kept = Object.entries(told).filter((entry): entry is [string, Json] => entry[1] !== undefined);
-  return Object.fromEntries(kept.map(([name, value]) => [name, cut(value)]));
+  tell('scheme', evidence.scheme);
+  tell('isVerified', evidence.isVerified);
+  tell('usedPreviousKey', evidence.usedPreviousKey);
+  tell('signedBytesSha256', evidence.signedBytesSha256);
+  tell('replaySkewMs', evidence.replaySkewMs);
+  tell('signedTimestamp', evidence.signedTimestamp?.text);
+  tell('nonce', evidence.nonce?.value);
+  if (evidence.nonce !== undefined) tell('nonceExpiresAt', new Date(evidence.nonce.expiresAt).toISOString());
+  for (const [name, value] of Object.entries(evidence.facts?.[gate] ?? {})) tell(name, value);
+  return told;
 }
 
 function cut(value: Json): Json {

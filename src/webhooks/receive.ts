@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Span } from '@opentelemetry/api';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
@@ -50,7 +50,7 @@ interface Receiver {
  * Each stage either hands the delivery on or refuses it; nothing is written before the one commit.
  */
 export function receiver(services: ReceiverServices): Receiver {
-  const answerHandshake = handshakeAnswers(services);
+  const concluding = { ...services, answerHandshake: handshakeAnswers(services) };
   return {
     async delivery(delivery, idOrSlug, span) {
       const startedAt = services.clock.monotonic();
@@ -72,7 +72,7 @@ export function receiver(services: ReceiverServices): Receiver {
           judged = { ...arrived, trigger, judgement: await judge(trigger.gates, delivery, trigger.mode) };
           if (services.triggers() !== triggers) continue;
         }
-        const answer = await conclude(judged, { ...services, answerHandshake });
+        const answer = await conclude(judged, concluding);
         if (answer !== undefined) return answer;
         // What outdated the run is stored already, and in the catalog by the next turn.
         await setImmediate();
@@ -225,21 +225,22 @@ export function acceptDelivery(
       idempotencyKey: idempotencyKey(delivery.headers['idempotency-key']),
       run,
     };
-    const held = await hold(acceptance, reception, services);
-    if (held !== undefined) return held;
+    if (reception.redelivery === undefined && admissionTo(trigger, services) === 'held') {
+      const held = await hold(acceptance, trigger, services);
+      if (held !== undefined) return held;
+    }
     const result = await services.store.accept(acceptance);
     if (result.kind === 'accepted') services.engine.announce(run);
     return result;
   });
 }
 
-/** Undefined where the run is to start at once. */
+/** Undefined where the run is to start at once after all. */
 async function hold(
   acceptance: Acceptance,
-  { trigger, redelivery }: TriggeredReception,
+  trigger: PreparedTrigger,
   services: AcceptanceServices,
 ): Promise<Held | undefined> {
-  if (redelivery !== undefined || admissionTo(trigger, services) !== 'held') return undefined;
   const result = await services.store.holdDelivery(acceptance);
   if (result.kind === 'open') return undefined;
   if (result.kind === 'held') services.holding.held(trigger.trigger.flowId);
@@ -249,7 +250,7 @@ async function hold(
 function nonceClaim({ delivery, trigger, judgement, redelivery }: TriggeredReception): NonceClaim | undefined {
   const { nonce } = judgement.evidence;
   if (nonce === undefined) return undefined;
-  const bodySha256 = createHash('sha256').update(delivery.body).digest('hex');
+  const bodySha256 = hash('sha256', delivery.body);
   // One that was received long ago lives as long from now on as it would have from then on.
   const lateMs = redelivery === undefined ? 0 : redelivery.receivedAt - delivery.receivedAt;
   return { ...nonce, expiresAt: nonce.expiresAt + lateMs, bodySha256, isEnforced: trigger.mode === 'Enforce' };
@@ -259,5 +260,5 @@ function nonceClaim({ delivery, trigger, judgement, redelivery }: TriggeredRecep
 function idempotencyKey(sent: string | undefined): string | undefined {
   if (sent === undefined || sent.trim() === '') return undefined;
   const key = sent.trim();
-  return key.length <= 255 ? key : `sha256:${createHash('sha256').update(key).digest('hex')}`;
+  return key.length <= 255 ? key : `sha256:${hash('sha256', key)}`;
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import type { Delivery, Reason } from '../../model/delivery.ts';
 import {
   type Evidence,
@@ -128,7 +128,7 @@ function nonceOf(
 ): { value: string; expiresAt: number } {
   const sent = sentNonce(delivery, evidence, rule);
   const expiresAt = expiryOf(delivery.receivedAt, timestamp, rule);
-  if (sent !== undefined) return { value: sent.length <= MAX_NONCE_LENGTH ? sent : sha256(sent), expiresAt };
+  if (sent !== undefined) return { value: sent.length <= MAX_NONCE_LENGTH ? sent : hash('sha256', sent), expiresAt };
   return { value: digestOf(delivery, evidence, timestamp), expiresAt };
 }
 
@@ -171,7 +171,6 @@ function headerValue({ headers }: Delivery, name: string | undefined): string | 
   return value === '' ? undefined : value;
 }
 
-function sha256(text: string, body?: Buffer): string {
-  const hash = createHash('sha256').update(text);
-  return (body === undefined ? hash : hash.update(body)).digest('hex');
+function sha256(text: string, body: Buffer): string {
+  return text === '' ? hash('sha256', body) : createHash('sha256').update(text).update(body).digest('hex');
 }
