@@ -14,6 +14,7 @@ import {
 } from './config/settings.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { watchConnections } from './connections.ts';
+import { createActivityRetention } from './dashboard/activity.ts';
 import { dashboard } from './dashboard/dashboard.ts';
 import type { DashboardServices } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
@@ -230,6 +231,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
+  const activityRetention = createActivityRetention({ store, clock, logger });
   let closing: Promise<void> | undefined;
   const isStopping = () => closing !== undefined;
   const serverParts = { ...parts, metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, isStopping };
@@ -245,7 +247,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     await connections.sweepUntil(fastify.close());
     await holding.stop();
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
-    await parts.logRetention.stop();
+    await Promise.all([parts.logRetention.stop(), activityRetention.stop()]);
     await store.close();
   };
   return {
@@ -265,6 +267,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       follow = () => void syncSchedules(scheduler, logger);
       if (settings.watchManifests) stopWatching = deployment.watch();
       parts.logRetention.start();
+      activityRetention.start();
       return urlOf(fastify.server.address() as AddressInfo);
     },
     close() {
@@ -348,6 +351,8 @@ function createServer(parts: ServerParts): FastifyInstance {
       catalog,
       metrics,
       clock,
+      logger,
+      newId: parts.newId,
       version,
       live: parts.live,
       triggers,

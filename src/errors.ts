@@ -46,6 +46,7 @@ const REFUSALS = {
   cross_site: 403,
   flow_disabled: 403,
   host_not_allowed: 403,
+  insufficient_scope: 403,
   proxy_not_allowed: 403,
   unknown_delivery: 404,
   unknown_flow: 404,

@@ -2,6 +2,7 @@ import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { isSecretEntry } from '../manifest/read-secret.ts';
 import { ENFORCEMENT_MODES } from '../model/manifest.ts';
+import type { NamedToken } from './tokens.ts';
 
 interface Described {
   /** The environment variable that sets the option. */
@@ -254,6 +255,12 @@ export const settingsSchema = z.strictObject({
     variable: 'SLUICE_DASHBOARD_TOKEN',
     accepts: 'a bearer token, env:NAME or file:PATH',
     meaning: 'Bearer token for the dashboard API, for scripts.',
+  }),
+  // Read and checked before the schema sees them: see tokens.ts.
+  tokens: option(z.custom<readonly NamedToken[]>().default([]), {
+    variable: 'SLUICE_TOKENS',
+    accepts: 'the path of a JSON file with named tokens: [{ "name", "token", "scopes" }]',
+    meaning: 'Tokens of persons and programs, and what each may do: `read`, `operate`, `deploy`.',
   }),
   dashboardAuth: option(oneOf(['none']).optional(), {
     variable: 'SLUICE_DASHBOARD_AUTH',

@@ -7,6 +7,7 @@ import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
 import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
+import { type NamedToken, readTokens } from './tokens.ts';
 
 /** The environment as far as Sluice reads it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -23,7 +24,7 @@ export class SettingsError extends Error {
 
 const SECRET_OPTIONS: ReadonlySet<string> = new Set(['storeKey', 'dashboardPassword', 'dashboardToken']);
 /** Never printed, not even in part. */
-const UNPRINTED: ReadonlySet<string> = new Set([...SECRET_OPTIONS, 'dashboardUser']);
+const UNPRINTED: ReadonlySet<string> = new Set([...SECRET_OPTIONS, 'dashboardUser', 'tokens']);
 /** Read elsewhere: the path of the config module itself. */
 const CONFIG_VARIABLE = 'SLUICE_CONFIG';
 /** Honoured where ours are unset, because platforms set them. */
@@ -47,7 +48,11 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
     given[name] = value;
     fromVariable.add(name);
   }
-  const lines = [...unknownVariables(environment), ...resolveSecrets(given, environment)];
+  const lines = [
+    ...unknownVariables(environment),
+    ...resolveSecrets(given, environment),
+    ...resolveTokens(given, environment),
+  ];
   const parsed = settingsSchema.safeParse(given);
   if (!parsed.success) lines.push(...parsed.error.issues.flatMap((issue) => describe(issue, given, fromVariable)));
   else lines.push(...contradictions(parsed.data));
@@ -86,6 +91,17 @@ function resolveSecrets(given: Record<string, unknown>, environment: Environment
     given[name] = secret.value;
     return [];
   });
+}
+
+/** Replaces what names tokens by the tokens; yields a line for each mistake. */
+function resolveTokens(given: Record<string, unknown>, environment: Environment): string[] {
+  if (given.tokens === undefined || given.tokens === '') {
+    delete given.tokens;
+    return [];
+  }
+  const read = readTokens(given.tokens, secretReader({ env: environment, baseFolder: process.cwd() }));
+  given.tokens = 'tokens' in read ? read.tokens : [];
+  return 'tokens' in read ? [] : read.lines.map((line) => `SLUICE_TOKENS: ${line}`);
 }
 
 // A misspelt variable would leave a gate at its default unseen, and so would one in another case.
@@ -153,7 +169,8 @@ function contradictions(settings: Settings): string[] {
   if (settings.dashboardUser?.includes(':')) {
     lines.push('SLUICE_DASHBOARD_USER: a colon ends the name in HTTP Basic; choose a name without one');
   }
-  const hasCredentials = settings.dashboardPassword !== undefined || settings.dashboardToken !== undefined;
+  const { dashboardPassword, dashboardToken, tokens } = settings;
+  const hasCredentials = dashboardPassword !== undefined || dashboardToken !== undefined || tokens.length > 0;
   if (!hasCredentials && settings.dashboardAuth === undefined && !isLoopbackHost(settings.host)) {
     lines.push(
       `SLUICE_HOST: "${settings.host}" can be reached from other machines and the dashboard has no credentials; set ` +
@@ -232,7 +249,9 @@ export type DashboardAccess =
   | {
       readonly kind: 'credentials';
       readonly basic?: { readonly user: string; readonly password: string } | undefined;
+      /** May do everything. */
       readonly token?: string | undefined;
+      readonly tokens?: readonly NamedToken[];
     }
   /** No credentials: anyone on this machine, because the listener is on a loopback address. */
   | { readonly kind: 'loopback' }
@@ -241,8 +260,10 @@ export type DashboardAccess =
 
 /** Who may use the dashboard; `contradictions` made sure that it is open only on purpose. */
 export function dashboardAccess(settings: Settings): DashboardAccess {
-  const { dashboardUser: user, dashboardPassword: password, dashboardToken: token } = settings;
+  const { dashboardUser: user, dashboardPassword: password, dashboardToken: token, tokens } = settings;
   const basic = user === undefined || password === undefined ? undefined : { user, password };
-  if (basic !== undefined || token !== undefined) return { kind: 'credentials', basic, token };
+  if (basic !== undefined || token !== undefined || tokens.length > 0) {
+    return { kind: 'credentials', basic, token, tokens };
+  }
   return { kind: settings.dashboardAuth === 'none' ? 'open' : 'loopback' };
 }

@@ -2,10 +2,12 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import type { DashboardAccess } from '../config/settings.ts';
+import { SCOPES } from '../config/tokens.ts';
 import { HttpError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import { addressGroup } from '../webhooks/networks/addresses.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
+import { type Actor, setActor } from './activity.ts';
 import type { DashboardServices } from './services.ts';
 
 type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;
@@ -30,7 +32,7 @@ export function requireCredentials(
   credentials: Credentials,
   services: Pick<DashboardServices, 'clock' | 'wait' | 'senderAddress'>,
 ) {
-  const isRight = credentialCheck(credentials);
+  const actorOf = credentialCheck(credentials);
   const challenges = challengesOf(credentials);
   const delays = loginDelays(services);
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
@@ -38,10 +40,15 @@ export function requireCredentials(
     if (authorization !== undefined) {
       const claim = readClaim(authorization);
       // Wrong claims of others at this address must not lock out who has the token.
-      if (claim.token.length >= UNGUESSABLE_LENGTH && isRight(claim)) return;
+      const actor = claim.token.length >= UNGUESSABLE_LENGTH ? actorOf(claim) : undefined;
+      if (actor !== undefined) return setActor(request, actor);
       const account = claim.user === '' ? 'token' : `user ${claim.user}`;
       const login = { address: senderOf(request, services.senderAddress), account };
-      const outcome = await delays.attempt(login, () => isRight(claim));
+      const outcome = await delays.attempt(login, () => {
+        const found = actorOf(claim);
+        if (found !== undefined) setActor(request, found);
+        return found !== undefined;
+      });
       if (outcome === 'right') return;
       if (outcome === 'too many') {
         reply.header('retry-after', '2');
@@ -55,15 +62,21 @@ export function requireCredentials(
 
 /**
  * Compares a claim with the credentials in a time that tells nothing: digests of equal length, all of them compared
- * each time. What is not configured is compared with random bytes, which no request can match.
+ * each time. What is not configured is compared with random bytes, which no request can match. Yields who it is.
  */
-function credentialCheck({ basic, token }: Credentials): (claim: Claim) => boolean {
-  const expected = { user: digestOf(basic?.user), password: digestOf(basic?.password), token: digestOf(token) };
+function credentialCheck({ basic, token, tokens = [] }: Credentials): (claim: Claim) => Actor | undefined {
+  const user = { name: basic?.user ?? '', scopes: SCOPES };
+  const expected = { user: digestOf(basic?.user), password: digestOf(basic?.password) };
+  const byToken = [
+    { actor: { name: 'token', scopes: SCOPES }, digest: digestOf(token) },
+    ...tokens.map(({ token: text, ...actor }) => ({ actor, digest: digestOf(text) })),
+  ];
   return (claim) => {
     const isUser = timingSafeEqual(digestOf(claim.user), expected.user);
     const isPassword = timingSafeEqual(digestOf(claim.password), expected.password);
-    const isToken = timingSafeEqual(digestOf(claim.token), expected.token);
-    return (isUser && isPassword) || isToken;
+    const digest = digestOf(claim.token);
+    const found = byToken.filter((known) => timingSafeEqual(digest, known.digest));
+    return isUser && isPassword ? user : found[0]?.actor;
   };
 }
 
@@ -80,10 +93,10 @@ function readClaim(authorization: string): Claim {
   return colon === -1 ? NO_CLAIM : { ...NO_CLAIM, user: login.slice(0, colon), password: login.slice(colon + 1) };
 }
 
-function challengesOf({ basic, token }: Credentials): string[] {
+function challengesOf({ basic, token, tokens = [] }: Credentials): string[] {
   return [
     ...(basic === undefined ? [] : ['Basic realm="Sluice", charset="UTF-8"']),
-    ...(token === undefined ? [] : ['Bearer realm="Sluice"']),
+    ...(token === undefined && tokens.length === 0 ? [] : ['Bearer realm="Sluice"']),
   ];
 }
 

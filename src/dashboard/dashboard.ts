@@ -2,6 +2,8 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest,
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { isLoopbackHost } from '../config/settings.ts';
 import { errorHandler, HttpError, notFoundHandler } from '../errors.ts';
+import { decorateActor, recordActivity, requireScope } from './activity.ts';
+import { activityRoutes } from './api/activity.ts';
 import { attentionRoutes } from './api/attention.ts';
 import { deliveryRoutes } from './api/deliveries.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
@@ -53,6 +55,7 @@ const apiRoutes = [
   revisionRoutes,
   handlerAndSchemeRoutes,
   attentionRoutes,
+  activityRoutes,
   serviceRoutes,
 ];
 
@@ -98,9 +101,12 @@ function addGuarded(app: FastifyInstance, services: DashboardServices, openApi: 
     if (services.isStopping()) throw new HttpError('stopping', 'The process is stopping');
   });
   app.addHook('onRequest', guardOrigin(services));
+  decorateActor(app);
   if (services.access.kind === 'credentials') {
     app.addHook('onRequest', requireCredentials(services.access, services));
+    app.addHook('onRequest', requireScope);
   }
+  recordActivity(app, services);
   app.setNotFoundHandler(refuseOtherMethods(app));
   const typed = app.withTypeProvider<ZodTypeProvider>();
   for (const addRoutes of [...apiRoutes, docsRoutes(openApi), pageRoutes]) addRoutes(typed, services);

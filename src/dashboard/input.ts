@@ -107,9 +107,10 @@ const requiredText = (maxLength: number, accepted: string) => {
     .meta({ maxLength });
 };
 
-/** A time as ISO 8601 with an offset, as milliseconds since the Unix epoch. */
+/** A time as ISO 8601 with an offset or as milliseconds, as milliseconds since the Unix epoch. */
 const optionalTime = () =>
   optional((given, context) => {
+    if (/^\d{1,15}$/.test(given)) return Number(given);
     const isTime = z.iso.datetime({ offset: true }).safeParse(given).success;
     return isTime ? Date.parse(given) : refuse(context, given, 'a time such as 2026-03-01T12:00:00Z');
   }).meta({ type: 'string', format: 'date-time' });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { RouteAccess } from './activity.ts';
 import { errorSchema } from './answer.ts';
 import type { Tag } from './openapi.ts';
 
@@ -18,6 +19,7 @@ interface Operation {
   readonly refusals?: readonly (404 | 409 | 415)[];
   /** Refusals that have a shape of their own. */
   readonly refusalShapes?: Readonly<Partial<Record<Refusal, z.ZodType>>>;
+  readonly access?: RouteAccess;
 }
 
 /** A 200 that is text of a type of its own. */
@@ -32,6 +34,7 @@ type Refusal = 400 | 401 | 403 | 404 | 409 | 413 | 415 | 503;
 type RefusalShapes<O extends Operation> = O['refusalShapes'] extends object ? O['refusalShapes'] : object;
 
 interface RouteOptions<O extends Operation> {
+  readonly config: { readonly access: RouteAccess };
   readonly schema: {
     readonly params: O['params'];
     readonly querystring: O['query'] extends z.ZodType ? O['query'] : typeof NO_QUERY;
@@ -47,7 +50,7 @@ interface RouteOptions<O extends Operation> {
  * the request is not allowed from there, and that the store is away; one that takes a body may find it too large.
  */
 export function route<const O extends Operation>(tag: Tag, operation: O): RouteOptions<O> {
-  const { query = NO_QUERY, answer, refusals = [], refusalShapes, ...documented } = operation;
+  const { query = NO_QUERY, answer, refusals = [], refusalShapes, access = {}, ...documented } = operation;
   const statuses = [400, 401, 403, 503, ...(documented.body === undefined ? [] : [413]), ...refusals];
   const schema = {
     tags: [tag],
@@ -60,5 +63,5 @@ export function route<const O extends Operation>(tag: Tag, operation: O): RouteO
     },
   };
   // The compiler cannot follow the optional parts of a type parameter; Fastify reads the types of the handler from here.
-  return { schema } as unknown as RouteOptions<O>;
+  return { schema, config: { access } } as unknown as RouteOptions<O>;
 }

@@ -6,6 +6,7 @@ import type {
   RawServerDefault,
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { Logger } from 'pino';
 import type { DashboardAccess } from '../config/settings.ts';
 import type { Deployment } from '../deploys/deployment.ts';
 import type { FlowSwitch } from '../deploys/flow-switch.ts';
@@ -37,6 +38,8 @@ export interface DashboardServices {
   readonly reviewer: ReturnType<typeof createReviewer>;
   readonly metrics: Pick<Metrics, 'registry' | 'webhookRejected'>;
   readonly clock: Clock;
+  readonly newId: () => string;
+  readonly logger: Logger;
   /** Steps that run at once. */
   readonly stepConcurrency: number;
   /** Tells clients that log in apart; must not trust anything that a client can write. */

@@ -42,6 +42,7 @@ export const examples: Record<string, readonly Example[]> = {
   ],
   metrics: [{ url: '/metrics', status: 200 }],
   listAttention: strict('/attention'),
+  listActivity: [...list('/activity'), at('/activity?actor=anyone&since=0', 200), at('/activity?until=noon', 400)],
   listHandlers: strict('/handlers'),
   listSchemes: strict('/schemes'),
   listDeliveries: [...list('/webhooks/recent'), at('/webhooks/recent?search=order&reason=SIGNATURE_MISMATCH', 200)],

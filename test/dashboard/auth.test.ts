@@ -150,6 +150,7 @@ describe('credentials', () => {
     ['GET', '/flows/api/handlers'],
     ['GET', '/flows/api/schemes'],
     ['GET', '/flows/api/attention'],
+    ['GET', '/flows/api/activity'],
     ['GET', '/metrics'],
     ['GET', '/flows/api/openapi.json'],
     ['GET', '/flows/api/docs'],

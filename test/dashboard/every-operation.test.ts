@@ -136,6 +136,7 @@ describe('every operation', () => {
   it('that pages does it in the same way', async () => {
     const lists = rows.filter((row) => query(row).some(({ name }) => name === 'includeTotal'));
     expect(lists.map(({ path }) => path).sort()).toEqual([
+      '/flows/api/activity',
       '/flows/api/flows',
       '/flows/api/flows/{id}/revisions',
       '/flows/api/runs',

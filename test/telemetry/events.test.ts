@@ -39,6 +39,7 @@ describe('an event', () => {
     ['WebhookRejectionStoreFailed', 4008, 'error'],
     ['WebhookSecretRotationUsedPrevious', 4010, 'warn'],
     ['WebhookConflictingKeyFields', 4011, 'warn'],
+    ['Intervention', 5000, 'info'],
   ])('%s has the id %i and the level %s', (eventName, eventId, level) => {
     logEvent(logger, eventName, {});
     expect(logged.at(-1)).toMatchObject({ eventId, eventName, level: pino.levels.values[level] });

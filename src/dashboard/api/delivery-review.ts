@@ -147,6 +147,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/dry-run/:idOrSlug',
     route('deliveries', {
       operationId: 'dryRunDelivery',
+      access: { scope: 'read' },
       summary: 'Judges this request as a delivery without creating a run or using up a nonce',
       description:
         'If the dashboard has credentials, the Authorization header is the login and not part of the delivery.',
@@ -196,6 +197,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/redeliver',
     route('deliveries', {
       operationId: 'redeliverDeliveries',
+      access: { isPlan: (request) => parseJsonBody(request, manyBody).plan },
       summary: 'Plans or makes the redelivery of many deliveries',
       description:
         'With `plan` true, the default, nothing changes. At most `limit` deliveries are taken: the newest that match, oldest first.',

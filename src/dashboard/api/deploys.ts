@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import { DEPLOY_ACTIONS, type DeployOutcome, type FindingClass } from '../../model/finding.ts';
+import type { RouteAccess } from '../activity.ts';
 import { errorSchema, field } from '../answer.ts';
 import { bodyText, documentedBody, ID_PARAMS, parameter } from '../input.ts';
 import { route } from '../route.ts';
@@ -98,6 +99,11 @@ const EXAMPLE_MANIFEST = {
   steps: { greet: { type: 'LogMessage', inputs: { message: 'hello' } } },
 };
 
+const DEPLOY: RouteAccess = {
+  scope: 'deploy',
+  isPlan: ({ query: given }) => (given as z.output<typeof query>).dryRun,
+};
+
 /** Deploys manifests without a restart. */
 export const deployRoutes: ApiRoutes = (app, services) => {
   reloadRoute(app, services);
@@ -107,6 +113,7 @@ export const deployRoutes: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id',
     route('flows', {
       operationId: 'deployFlow',
+      access: DEPLOY,
       summary: 'Deploys a manifest, or refuses it if it would harm runs in flight or history',
       description: `Creates the flow if it does not exist. ${SHAPES}`,
       params: ID_PARAMS,
@@ -140,6 +147,7 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment }) => {
     {
       ...route('flows', {
         operationId: 'deployFlows',
+        access: DEPLOY,
         summary: 'Deploys manifests together, so that a slug can move from one flow to another',
         description: `Refused flows stay as they are, all others change at once. If any manifest is invalid, nothing is deployed. ${SHAPES}`,
         query: query.extend({
@@ -172,6 +180,7 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
     '/flows/api/flows/reload',
     route('flows', {
       operationId: 'reloadFlows',
+      access: DEPLOY,
       summary: 'Reads the folder of manifests again and deploys what changed; 409 if a flow was refused',
       description: `If any manifest is invalid, nothing is deployed. ${SHAPES}`,
       query,

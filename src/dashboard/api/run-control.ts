@@ -34,6 +34,7 @@ const cancelRoute: ApiRoutes = (app, { control }) => {
     '/flows/api/runs/:id/cancel',
     route('runs', {
       operationId: 'cancelRun',
+      access: { reasonOf: (request) => parseJsonBody(request, cancelBody.nullable())?.reason ?? null },
       summary: 'Cancels a run: at once, or as soon as its running steps have stopped',
       params: ID_PARAMS,
       body: documentedBody(cancelBody, { reason: 'ordered twice' }),

@@ -311,7 +311,8 @@ function curlOf({ operationId, method, path, body }: CurlRequest, context: CurlC
 function login(access: DashboardAccess): string[] {
   if (access.kind !== 'credentials') return [];
   if (access.token !== undefined) return ['-H "authorization: Bearer $SLUICE_DASHBOARD_TOKEN"'];
-  return ['-u "$SLUICE_DASHBOARD_USER:$SLUICE_DASHBOARD_PASSWORD"'];
+  if (access.basic !== undefined) return ['-u "$SLUICE_DASHBOARD_USER:$SLUICE_DASHBOARD_PASSWORD"'];
+  return ['-H "authorization: Bearer $SLUICE_TOKEN"'];
 }
 
 function withExamples(path: string, examples: PathExamples): string {

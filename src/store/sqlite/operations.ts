@@ -2,6 +2,7 @@ import type { Database } from 'better-sqlite3';
 import { parseJson } from '../../model/json.ts';
 import type { HoldResult, LargeRunInput, RunInput } from '../store.ts';
 import { acceptanceOperations, type WriterState } from './acceptance.ts';
+import { activityOperations } from './activity.ts';
 import { prepareAdvance } from './advance.ts';
 import { controlOperations } from './control.ts';
 import { deliveryOperations } from './deliveries.ts';
@@ -111,6 +112,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   findStep: givingText(stepOperations.findStep),
   pageSteps: givingText(stepOperations.pageSteps),
   ...figureOperations,
+  ...activityOperations,
 };
 
 /** The thread that runs a member: only the connection that writes a log in memory sees it. */

@@ -8,7 +8,7 @@ interface Condition {
 }
 
 /** Joins conditions to a WHERE clause, or to nothing where there are none. */
-function where(conditions: readonly (Condition | undefined)[]): Condition {
+export function where(conditions: readonly (Condition | undefined)[]): Condition {
   const given = conditions.filter((condition) => condition !== undefined);
   if (given.length === 0) return { sql: '', values: [] };
   return {

@@ -10,6 +10,7 @@ import { slots } from './0009-slots.ts';
 import { largeRows } from './0010-large-rows.ts';
 import { scheduleRevisions } from './0011-schedule-revisions.ts';
 import { fewerIndexes } from './0012-fewer-indexes.ts';
+import { activity } from './0013-activity.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -33,4 +34,5 @@ export const migrations: readonly Migration[] = [
   largeRows,
   scheduleRevisions,
   fewerIndexes,
+  activity,
 ];

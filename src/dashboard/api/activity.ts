@@ -1,0 +1,60 @@
+import { z } from 'zod';
+import type { Intervention } from '../../store/store.ts';
+import { field, isoTime, listOf, toList } from '../answer.ts';
+import { PAGING, parameter } from '../input.ts';
+import { route } from '../route.ts';
+import type { ApiRoutes } from '../services.ts';
+
+const OUTCOMES = ['done', 'refused', 'failed', 'unknown'] as const;
+
+const interventionSchema = z
+  .object({
+    id: field.id(),
+    at: field.time(),
+    actor: z.string().describe('The name of a token or user; anyone where the dashboard has no credentials.'),
+    clientIp: z.string().nullable(),
+    action: z.string().describe('The operation, by its id in this document.'),
+    target: z
+      .object({ type: z.enum(['flow', 'run', 'delivery', 'schedule']), id: z.string() })
+      .nullable()
+      .describe('Null for the whole service.'),
+    details: z.record(z.string(), z.string()).describe('What else the address names, such as the step.'),
+    reason: z.string().nullable().describe('From the header x-sluice-reason, or the body where it has one.'),
+    outcome: z.enum(OUTCOMES).describe('Unknown while it is under way, and if the process died on the way.'),
+    statusCode: field.integer().nullable(),
+  })
+  .meta({ id: 'Intervention' });
+
+/** Who did what, when and why. */
+export const activityRoutes: ApiRoutes = (app, { store }) => {
+  app.get(
+    '/flows/api/activity',
+    route('service', {
+      operationId: 'listActivity',
+      summary: 'Who did what, when and why, newest first',
+      query: z.strictObject({
+        actor: parameter.freeText(64),
+        action: parameter.freeText(64),
+        target: parameter.freeText(300).meta({ description: 'The id of a flow, run, delivery or schedule.' }),
+        since: parameter.optionalTime(),
+        until: parameter.optionalTime(),
+        ...PAGING,
+      }),
+      answer: listOf(interventionSchema),
+    }),
+    async ({ query }) => {
+      const page = await store.listInterventions(query);
+      return toList(page.items.map(interventionView), page.total, query);
+    },
+  );
+};
+
+function interventionView({ at, details, ...kept }: Intervention): z.output<typeof interventionSchema> {
+  return { ...kept, at: isoTime(at), details: { ...details }, outcome: outcomeOf(kept.statusCode) };
+}
+
+function outcomeOf(statusCode: number | null): (typeof OUTCOMES)[number] {
+  if (statusCode === null) return 'unknown';
+  if (statusCode < 400) return 'done';
+  return statusCode < 500 ? 'refused' : 'failed';
+}

@@ -1,0 +1,70 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { readSettings, SettingsError } from '../../src/config/settings.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-tokens-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const ONCALL = { name: 'oncall', token: 'oncall-4f1c9d7ab2e8', scopes: ['read', 'operate'] };
+const CI = { name: 'ci', token: 'env:CI_TOKEN', scopes: ['deploy'] };
+const environment = { CI_TOKEN: 'ci-77aa01be93c4d5f6' };
+
+function readFile(content: unknown) {
+  const file = join(folder, 'tokens.json');
+  writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content));
+  return readSettings({ ...environment, SLUICE_TOKENS: file });
+}
+
+function linesOf(read: () => unknown): readonly string[] {
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof SettingsError) return error.lines;
+    throw error;
+  }
+  return [];
+}
+
+describe('a file of tokens', () => {
+  it('names tokens and what they may do; a token may be a reference', () => {
+    expect(readFile([ONCALL, CI]).tokens).toEqual([ONCALL, { ...CI, token: environment.CI_TOKEN }]);
+  });
+
+  it('may be a list of the config module instead', () => {
+    expect(readSettings(environment, { tokens: [ONCALL] }).tokens).toEqual([ONCALL]);
+    expect(readSettings(environment).tokens).toEqual([]);
+  });
+
+  it('counts as credentials: the dashboard may then listen on other addresses', () => {
+    const host = { SLUICE_HOST: '0.0.0.0' };
+    expect(linesOf(() => readSettings(host))).toEqual([expect.stringContaining('has no credentials')]);
+    expect(readSettings(host, { tokens: [ONCALL] }).tokens).toHaveLength(1);
+  });
+
+  it.each([
+    ['no list', { tokens: [] }, 'the list is an object; an array is accepted'],
+    ['no JSON', '[', 'is not JSON'],
+    ['a token without scopes', [{ ...ONCALL, scopes: [] }], '0.scopes is empty'],
+    ['an unknown scope', [{ ...ONCALL, scopes: ['reed'] }], '0.scopes.0 is none of read, operate, deploy; did you'],
+    ['a misspelt field', [{ ...ONCALL, scope: 'read' }], '0.scope is not known here'],
+    ['a name with spaces', [{ ...ONCALL, name: 'on call' }], '0.name is not a name of 1 to 64'],
+    ['a short token', [{ ...ONCALL, token: 'hunter2' }], 'the token of oncall has fewer than 16 bytes'],
+    ['a placeholder', [{ ...ONCALL, token: 'changeme' }], 'the token of oncall is a placeholder'],
+    ['a variable that is not set', [{ ...CI, token: 'env:NOPE' }], 'the token of ci: the environment variable NOPE'],
+    ['one name twice', [ONCALL, { ...CI, name: 'oncall' }], 'oncall has the same name as another entry'],
+    ['one token twice', [ONCALL, { ...ONCALL, name: 'b' }], 'b has the same token as another entry'],
+  ])('stops the start if it has %s, and quotes no token', (_what, content, line) => {
+    const lines = linesOf(() => readFile(content));
+    expect(lines).toEqual([expect.stringContaining(`SLUICE_TOKENS: `)]);
+    expect(lines[0]).toContain(line);
+    expect(lines[0]).not.toMatch(/hunter2|oncall-4f|changeme/);
+  });
+
+  it('stops the start if it is not there', () => {
+    expect(linesOf(() => readSettings({ SLUICE_TOKENS: join(folder, 'nope') }))).toEqual([
+      expect.stringMatching(/^SLUICE_TOKENS: the file .*nope cannot be read: ENOENT$/),
+    ]);
+  });
+});
