@@ -112,7 +112,14 @@ async function runIn(
   const report = createReport({ logger, metrics: createMetrics() });
   const catalog = createCatalog(store, clock);
   const deployed = await catalog.deploy(loaded);
-  const engine = createEngine({ store, catalog, dispatcher: { nudge: () => {} }, clock, newId, report });
+  const engine = createEngine({
+    store,
+    catalog,
+    dispatcher: { offer: () => undefined, started: () => {} },
+    clock,
+    newId,
+    report,
+  });
   const leases = createLeases({ store, clock });
   const random = () => 0.5;
   const runStep = createRunStep({

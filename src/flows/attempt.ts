@@ -2,10 +2,11 @@ import { SpanStatusCode } from '@opentelemetry/api';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import { STOP_ERRORS } from '../model/run.ts';
-import type { Advance, Claim, RunStop, StepResult, Store } from '../store/store.ts';
+import type { Advance, BirthLease, Claim, RunStop, StepResult, Store } from '../store/store.ts';
 import { inSpan } from '../telemetry/tracing.ts';
 import type { Report } from './report.ts';
 import type { RanStep, RunStep } from './run-step.ts';
+import { tokenOf } from './runtime-keys.ts';
 import { backoffMs } from './step-failure.ts';
 
 /** What an attempt led to. */
@@ -14,7 +15,12 @@ export interface Followed {
   readonly nextDueAt: number;
   /** When the time limit of a step that waits now is up; infinity where it has none. */
   readonly limitAt: number;
+  /** Steps that it made due and that are leased already. */
+  readonly claims: readonly Claim[];
 }
+
+/** Called when a step has run and its outcome is about to be stored. Yields the lease for the steps that follow. */
+type OnRan = (result: StepResult) => BirthLease | undefined;
 
 export interface AttemptServices {
   readonly store: Pick<Store, 'advance' | 'ping'>;
@@ -33,12 +39,14 @@ const STORE_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, ji
  * undefined where the outcome was given up, because the lease was lost, the process stops, or the store refuses it. Then
  * the step is run again when its lease has run out.
  */
-export function createAttempt(services: AttemptServices): (lease: Lease) => Promise<Followed | undefined> {
+export function createAttempt(
+  services: AttemptServices,
+): (lease: Lease, onRan?: OnRan) => Promise<Followed | undefined> {
   const { report, logger } = services;
-  return async (lease) => {
+  return async (lease, onRan = () => undefined) => {
     report.stepTaken(lease.claim);
     try {
-      return await runAndStore(lease, services);
+      return await runAndStore(lease, onRan, services);
     } catch (error) {
       const { runId, stepKey } = lease.claim;
       logger.error({ err: error, runId, stepKey }, 'the outcome of a step was given up; the step will run again');
@@ -49,7 +57,7 @@ export function createAttempt(services: AttemptServices): (lease: Lease) => Prom
   };
 }
 
-async function runAndStore(lease: Lease, services: AttemptServices): Promise<Followed | undefined> {
+async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices): Promise<Followed | undefined> {
   const { store, clock, report } = services;
   const { claim } = lease;
   const startedAt = clock.monotonic();
@@ -63,15 +71,60 @@ async function runAndStore(lease: Lease, services: AttemptServices): Promise<Fol
   const tried = claim.stop === null ? await withStore(lease, services, () => traced(claim, run)) : undefined;
   const ran = tried ?? stopped(lease);
   const durationMs = clock.monotonic() - startedAt;
-  const { token, runId, stepKey } = claim;
-  const outcome = { token, runId, stepKey, at: clock.now(), ...ran };
-  const advance = await withStore(lease, services, () => store.advance(outcome));
+  const next = onRan(ran.result);
+  const { token, runId, stepKey, dueAt, attemptStartedAt } = claim;
+  const outcome = { token, runId, stepKey, at: clock.now(), dueAt, startedAt: attemptStartedAt, ...ran };
+  const advance = await withStore(lease, services, () => store.advance(outcome, next));
   if (advance === undefined) throw new Error('its lease was lost');
   report.stepEnded({ claim, result: ran.result, advance, durationMs });
-  return followedBy(ran.result, advance);
+  const claims =
+    next === undefined ? [] : claimsOf(lease, advance, { next, dueAt: outcome.at, startedAt: clock.now() });
+  return { ...followedBy(ran.result, advance), claims };
 }
 
-function followedBy(result: StepResult, advance: Advance): Followed {
+/** The steps that were leased as they became due, as claims. */
+function claimsOf(
+  { claim, signal }: Lease,
+  { leased = [] }: Advance,
+  { next, ...times }: { next: BirthLease; dueAt: number; startedAt: number },
+): readonly Claim[] {
+  // The run was told to stop while the outcome was stored: what follows is ended, not tried.
+  const stop = stopOf(signal) ?? null;
+  return leased.map((step) => firstClaim({ ...claim, ...step, ...times, stop }, next));
+}
+
+/** The claim of a first attempt under a lease that was given with the step. */
+export function firstClaim(step: LeasedAtBirth, { holder }: BirthLease): Claim {
+  const { runId, flowId, revision, stepKey, stepType, triggerKey, traceparent, dueAt, startedAt, loop, stop } = step;
+  return {
+    token: tokenOf(runId, stepKey, holder),
+    runId,
+    flowId,
+    revision,
+    stepKey,
+    stepType,
+    attempt: 1,
+    interruptions: 0,
+    loneDeaths: 0,
+    aloneMs: null,
+    triggerKey,
+    traceparent,
+    dueAt,
+    startedAt,
+    attemptBase: 0,
+    attemptStartedAt: startedAt,
+    resumed: null,
+    loop,
+    stop,
+  };
+}
+
+type LeasedAtBirth = Omit<
+  Claim,
+  'token' | 'attempt' | 'interruptions' | 'loneDeaths' | 'aloneMs' | 'attemptBase' | 'attemptStartedAt' | 'resumed'
+>;
+
+function followedBy(result: StepResult, advance: Advance): Omit<Followed, 'claims'> {
   const never = Number.POSITIVE_INFINITY;
   if (result.kind === 'retry') return { nextDueAt: result.dueAt, limitAt: never };
   if (result.kind === 'waiting') {
@@ -79,12 +132,12 @@ function followedBy(result: StepResult, advance: Advance): Followed {
     const nextDueAt = result.signalName === null ? (result.dueAt ?? never) : 0;
     return { nextDueAt, limitAt: result.limitAt ?? never };
   }
-  return { nextDueAt: advance.dispatched.length > 0 ? 0 : never, limitAt: never };
+  return { nextDueAt: advance.dispatched.length > (advance.leased?.length ?? 0) ? 0 : never, limitAt: never };
 }
 
 /** The end of a step whose run was told to stop. Throws where something else aborted it. */
 function stopped({ claim, signal }: Lease): RanStep {
-  const stop = claim.stop ?? (signal.reason instanceof RunStopped ? signal.reason.stop : undefined);
+  const stop = claim.stop ?? stopOf(signal);
   if (stop === undefined) throw signal.reason;
   return { input: null, result: { kind: 'failed', error: STOP_ERRORS[stop] } };
 }
@@ -168,6 +221,10 @@ class RunStopped extends Error {
   }
 }
 
+function stopOf({ reason }: AbortSignal): RunStop | undefined {
+  return reason instanceof RunStopped ? reason.stop : undefined;
+}
+
 /** This process' hold on one attempt. */
 export interface Lease {
   readonly claim: Claim;
@@ -184,8 +241,8 @@ export interface Leases {
   release(lease: Lease): void;
   /** Releases an attempt whose outcome was given up: its lease is left to run out. */
   giveUp(lease: Lease): void;
-  /** Tokens of the leases that were given up and may not have run out. */
-  givenUp(): string[];
+  /** The leases that were given up and may not have run out. */
+  givenUp(): Claim[];
   /** Extends all of them in one call and aborts those that the store gave to someone else; rejects as the store does. */
   renew(): Promise<void>;
   /** Whether one has run out unrenewed: a claim could yield a step that still runs here. */
@@ -219,7 +276,7 @@ export function createLeases({ store, clock }: { store: Pick<Store, 'renewLeases
       held.delete(lease);
       givenUp.add(lease);
     },
-    givenUp: () => [...givenUp].map(({ claim }) => claim.token),
+    givenUp: () => [...givenUp].map(({ claim }) => claim),
     async renew() {
       const leasedUntil = clock.now() + LEASE_MS;
       // The clock was ahead when these were extended last: left alone they would last until the false time.

@@ -1,13 +1,17 @@
-import type { Claim, RunStop, Store } from '../store/store.ts';
+import { randomUUID } from 'node:crypto';
+import type { BirthLease, Claim, NewRun, RunStop, StartedRun, StepResult, Store } from '../store/store.ts';
 import {
   type AttemptServices,
   createAttempt,
   createLeases,
   type Followed,
+  firstClaim,
   LEASE_MS,
   type Lease,
   type Leases,
 } from './attempt.ts';
+import { type Beginnings, createBeginnings, toBegunAttempt } from './beginnings.ts';
+import type { Catalog } from './catalog.ts';
 import { createDeadlines, type Deadlines, LONGEST_SLEEP_MS } from './deadlines.ts';
 import { backoffMs } from './step-failure.ts';
 
@@ -16,6 +20,13 @@ export interface Dispatcher {
   start(): void;
   /** Says that a step may be due: it is claimed as soon as there is room. Its run may have a time limit. */
   nudge(timeoutAt?: number | null): void;
+  /**
+   * Keeps slots free for the first steps of a run that is about to be stored, so that they need no claim; undefined where
+   * they have to wait for their turn. To be withdrawn when the run is stored or refused.
+   */
+  offer(run: Pick<NewRun, 'flowId' | 'steps'>): SlotOffer | undefined;
+  /** Says that a run is durable: the steps that the offer leased start, and the others are claimed. */
+  started(run: StartedRun, offer?: SlotOffer): void;
   /** Aborts the steps of a run that was told to stop, as far as they run here. */
   stopRun(runId: string, stop: RunStop): void;
   /**
@@ -26,13 +37,26 @@ export interface Dispatcher {
   stop(graceMs: number): Promise<void>;
 }
 
+/** Slots that are kept free while a call is under way that makes steps due. */
+export interface SlotOffer {
+  readonly lease: BirthLease;
+  /** Gives back the slots that nothing took. */
+  withdraw(): void;
+}
+
 interface DispatcherServices extends AttemptServices {
-  readonly store: Pick<Store, 'claimDue' | 'claimOverdue' | 'renewLeases' | 'returnLeases' | 'advance' | 'ping'>;
+  readonly store: Pick<
+    Store,
+    'claimDue' | 'claimOverdue' | 'renewLeases' | 'returnLeases' | 'advance' | 'beginAttempts' | 'ping'
+  >;
+  readonly catalog: Pick<Catalog, 'find'>;
   /** Steps that run at once. */
   readonly concurrency: number;
 }
 
 const RENEWAL_MS = LEASE_MS / 3;
+/** While others wait, a slot passes from one step of a run to the next for so long: then it is the others' turn. */
+const TURN_MS = 100;
 const CLAIM_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 10, jitter: true };
 
 export function createDispatcher(services: DispatcherServices): Dispatcher {
@@ -42,13 +66,20 @@ export function createDispatcher(services: DispatcherServices): Dispatcher {
 class StepDispatcher implements Dispatcher {
   readonly #services: DispatcherServices;
   readonly #leases: Leases;
-  readonly #attempt: (lease: Lease) => Promise<Followed | undefined>;
+  readonly #attempt: ReturnType<typeof createAttempt>;
+  readonly #beginnings: Beginnings;
   readonly #deadlines: Deadlines;
+  readonly #slots: Slots;
+  /** With a number appended it names a lease that this process gives itself. */
+  readonly #holder = randomUUID();
+  #offers = 0;
   readonly #working = new Set<Promise<void>>();
   /** A step that runs alone, and until when, by the clock that is never set. */
   #alone: { readonly lease: Lease; readonly until: number } | undefined;
   /** Whether due steps wait for a running one of their own flow to end. */
   #isHeldBack = false;
+  /** Whether due steps wait for a slot, as far as is known: then no step gets one before its turn. */
+  #isBehind = true;
   #isActive = false;
   /** When to claim next, as far as is known; 0 is now. */
   #nextDueAt = 0;
@@ -66,6 +97,8 @@ class StepDispatcher implements Dispatcher {
     this.#services = services;
     this.#leases = createLeases(services);
     this.#attempt = createAttempt(services);
+    this.#beginnings = createBeginnings(services);
+    this.#slots = new Slots(services.concurrency);
     this.#deadlines = createDeadlines({
       ...services,
       onTimedOut: (run) => {
@@ -73,7 +106,7 @@ class StepDispatcher implements Dispatcher {
         services.report.runStopped(run, 'TimedOut');
       },
       onClaims: (claims, leasedUntil) => {
-        for (const claim of claims) this.#work(claim, leasedUntil);
+        for (const claim of claims) this.#work(claim, { leasedUntil });
       },
     });
   }
@@ -92,6 +125,27 @@ class StepDispatcher implements Dispatcher {
     this.#pump();
   }
 
+  offer({ flowId, steps }: Pick<NewRun, 'flowId' | 'steps'>): SlotOffer | undefined {
+    const count = this.#isBehind ? 0 : Math.min(steps.length, this.#slots.room);
+    return count > 0 && this.#mayLease(flowId) ? this.#reserve(count) : undefined;
+  }
+
+  started(run: StartedRun, offer?: SlotOffer): void {
+    const { id: runId, steps, timeoutAt } = run;
+    if (steps.length === 0) return;
+    if (timeoutAt !== null) this.#deadlines.expect(timeoutAt);
+    if (offer !== undefined) {
+      const { lease } = offer;
+      const startedAt = this.#services.clock.now();
+      const claims = steps
+        .slice(0, lease.limit)
+        .map((step) => firstClaim({ ...run, ...step, runId, startedAt, loop: null, stop: null }, lease));
+      offer.withdraw();
+      this.#workAtOnce(claims, lease, this.#turnEnd());
+    }
+    if (steps.length > (offer?.lease.limit ?? 0)) this.#wait(run.flowId);
+  }
+
   stopRun(runId: string, stop: RunStop): void {
     this.#leases.stopRun(runId, stop);
   }
@@ -104,16 +158,18 @@ class StepDispatcher implements Dispatcher {
   /** Claims now, sleeps until it is time, or leaves it to the claim or the step that is under way. */
   #pump(): void {
     if (!this.#isActive || this.#claiming !== undefined) return;
-    const room = this.#services.concurrency - this.#leases.size;
+    const { room } = this.#slots;
     if (room <= 0) return;
     const { clock } = this.#services;
-    const aloneMs = this.#alone === undefined ? 0 : this.#alone.until - clock.monotonic();
-    const claimAt = Math.max(this.#nextDueAt, this.#claimAgainAt, clock.now() + aloneMs);
+    const claimAt = Math.max(this.#nextDueAt, this.#claimAgainAt, clock.now() + this.#aloneMs());
     if (claimAt > clock.now()) {
       this.#sleepUntil(claimAt);
       return;
     }
-    this.#claiming = this.#claim(room).finally(() => {
+    // While none waits, a claim of the few that fell due leaves room for steps that are leased as they become due.
+    const asked = this.#isBehind ? room : Math.ceil(room / 2);
+    this.#slots.taken += asked;
+    this.#claiming = this.#claim(asked).finally(() => {
       this.#claiming = undefined;
       this.#pump();
     });
@@ -143,6 +199,7 @@ class StepDispatcher implements Dispatcher {
     const { store, clock, logger, random } = this.#services;
     // From here on only what is learnt after the claim was sent counts.
     this.#nextDueAt = Number.POSITIVE_INFINITY;
+    let kept = limit;
     try {
       // Before leases are looked at: one that runs out meanwhile, because the clock was set, has not run out by then.
       const now = clock.now();
@@ -152,10 +209,13 @@ class StepDispatcher implements Dispatcher {
       await this.#deadlines.settle();
       const leasedUntil = now + LEASE_MS;
       const { claims, nextDueAt, isHeldBack } = await store.claimDue({ now, leasedUntil, limit });
+      this.#slots.taken -= limit;
+      kept = 0;
       this.#failures = 0;
       this.#isHeldBack = isHeldBack;
+      this.#isBehind = nextDueAt !== null && nextDueAt <= now;
       if (nextDueAt !== null) this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
-      for (const claim of claims) this.#work(claim, leasedUntil);
+      for (const claim of claims) this.#work(claim, { leasedUntil });
     } catch (error) {
       this.#failures += 1;
       const waitMs = backoffMs(CLAIM_BACKOFF, this.#failures, random);
@@ -163,29 +223,106 @@ class StepDispatcher implements Dispatcher {
       this.#nextDueAt = 0;
       this.#endSleep();
       logger.error({ err: error, waitMs }, 'due steps could not be claimed; trying again');
+    } finally {
+      this.#slots.taken -= kept;
     }
   }
 
-  #work(claim: Claim, leasedUntil: number): void {
+  /** Whether steps of a flow may have a slot as they become due. */
+  #mayLease(flowId: string): boolean {
+    if (!this.#isActive || this.#aloneMs() > 0) return false;
+    return this.#services.catalog.find(flowId)?.prepared.isLimited === false;
+  }
+
+  /** How long nothing else may be started. */
+  #aloneMs(): number {
+    return this.#alone === undefined ? 0 : Math.max(0, this.#alone.until - this.#services.clock.monotonic());
+  }
+
+  #turnEnd(): number {
+    return this.#services.clock.monotonic() + TURN_MS;
+  }
+
+  #reserve(count: number): SlotOffer {
+    this.#slots.taken += count;
+    this.#offers += 1;
+    let isHeld = true;
+    const leasedUntil = this.#services.clock.now() + LEASE_MS;
+    return {
+      lease: { holder: `${this.#holder}.${this.#offers}`, leasedUntil, limit: count },
+      withdraw: () => {
+        if (isHeld) this.#slots.taken -= count;
+        isHeld = false;
+      },
+    };
+  }
+
+  /** Keeps slots for the steps that follow one that has run: its own, and as many more as are free while none waits. */
+  #passOn({ flowId, revision, stepKey }: Claim, result: StepResult, turnEndsAt: number): SlotOffer | undefined {
+    if (result.kind === 'retry' || result.kind === 'waiting' || !this.#mayLease(flowId)) return undefined;
+    if (this.#isBehind && this.#services.clock.monotonic() >= turnEndsAt) return undefined;
+    const flow = this.#services.catalog.find(flowId);
+    const step = flow?.record.revision === revision ? flow.prepared.step(stepKey) : undefined;
+    const followers = result.kind === 'loop' ? result.concurrency : (step?.followers ?? 1);
+    const count = Math.min(followers, this.#isBehind ? 1 : Math.max(1, this.#slots.room));
+    return count === 0 ? undefined : this.#reserve(count);
+  }
+
+  /** Starts steps that were leased as they became due. */
+  #workAtOnce(claims: readonly Claim[], { leasedUntil }: BirthLease, turnEndsAt: number): void {
+    for (const claim of claims) {
+      this.#beginnings.watch(claim);
+      this.#work(claim, { leasedUntil, turnEndsAt });
+    }
+  }
+
+  /** A step of this flow is due and has no slot yet. */
+  #wait(flowId: string): void {
+    if (this.#mayLease(flowId)) this.#isBehind = true;
+    this.nudge();
+  }
+
+  #work(
+    claim: Claim,
+    { leasedUntil, turnEndsAt = this.#turnEnd() }: { leasedUntil: number; turnEndsAt?: number },
+  ): void {
     const lease = this.#leases.hold(claim, leasedUntil);
+    let offer: SlotOffer | undefined;
+    const leave = this.#slots.take();
+    const ran = () => {
+      this.#beginnings.forget(claim);
+      leave();
+    };
+    const onRan = (result: StepResult) => {
+      ran();
+      offer = this.#passOn(claim, result, turnEndsAt);
+      this.#pump();
+      return offer?.lease;
+    };
     const { runId, stepKey, interruptions, aloneMs } = claim;
     if (aloneMs !== null) {
       this.#alone = { lease, until: this.#services.clock.monotonic() + aloneMs };
       this.#services.logger.warn({ runId, stepKey, interruptions }, 'a step that ran when the process died runs alone');
     }
-    const working = this.#attempt(lease).then((followed) => {
+    const working = this.#attempt(lease, onRan).then((followed) => {
+      ran();
+      offer?.withdraw();
       if (followed === undefined) this.#leases.giveUp(lease);
       else this.#leases.release(lease);
       this.#working.delete(working);
       if (this.#alone?.lease === lease) this.#alone = undefined;
       if (this.#isHeldBack) this.#nextDueAt = 0;
-      if (followed !== undefined) this.#follow(followed);
+      if (followed !== undefined) this.#follow(claim.flowId, followed);
+      if (offer !== undefined && followed !== undefined) {
+        this.#workAtOnce(followed.claims, offer.lease, this.#isBehind ? turnEndsAt : this.#turnEnd());
+      }
       this.#pump();
     });
     this.#working.add(working);
   }
 
-  #follow({ nextDueAt, limitAt }: Followed): void {
+  #follow(flowId: string, { nextDueAt, limitAt }: Followed): void {
+    if (nextDueAt === 0 && this.#mayLease(flowId)) this.#isBehind = true;
     this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
     this.#deadlines.expect(limitAt);
   }
@@ -207,7 +344,8 @@ class StepDispatcher implements Dispatcher {
     const grace = setTimeout(() => this.#leases.abort('the process stops'), graceMs);
     // What the claim under way yields is ours by lease, so that it runs too.
     await Promise.all([this.#claiming, this.#deadlines.stop()]);
-    await Promise.all(this.#working);
+    while (this.#working.size > 0) await Promise.all(this.#working);
+    await this.#beginnings.stop();
     clearTimeout(grace);
     clearInterval(this.#renewal);
     await this.#renewing;
@@ -215,16 +353,42 @@ class StepDispatcher implements Dispatcher {
   }
 
   async #returnLeases(): Promise<void> {
-    const tokens = this.#leases.givenUp();
-    if (tokens.length === 0) return;
+    const claims = this.#leases.givenUp();
+    if (claims.length === 0) return;
     const { store, clock, logger } = this.#services;
     try {
-      await store.returnLeases({ tokens, at: clock.now() });
+      // So that the record says that they were interrupted.
+      await store.beginAttempts({ attempts: claims.map(toBegunAttempt) });
+      await store.returnLeases({ tokens: claims.map(({ token }) => token), at: clock.now() });
     } catch (error) {
       logger.warn(
-        { err: error, steps: tokens.length },
+        { err: error, steps: claims.length },
         'unfinished steps could not be given back; they count as interrupted',
       );
     }
+  }
+}
+
+/** Counts what may run at once: steps that run, and slots that are kept for steps to come. */
+class Slots {
+  readonly #all: number;
+  taken = 0;
+
+  constructor(all: number) {
+    this.#all = all;
+  }
+
+  get room(): number {
+    return Math.max(0, this.#all - this.taken);
+  }
+
+  /** Yields the function that leaves the slot, however often it is called. */
+  take(): () => void {
+    let isTaken = true;
+    this.taken += 1;
+    return () => {
+      if (isTaken) this.taken -= 1;
+      isTaken = false;
+    };
   }
 }

@@ -4,10 +4,10 @@ import { hasPlaceholder } from '../expressions/template.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import type { Graph, TriggerType } from '../model/manifest.ts';
-import type { RunDetail, StartedRun, Store } from '../store/store.ts';
+import type { Acceptance, AcceptResult, RunDetail, StartedRun, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
-import type { Dispatcher } from './dispatcher.ts';
+import type { Dispatcher, SlotOffer } from './dispatcher.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { planRun } from './planner.ts';
 import type { Report } from './report.ts';
@@ -39,6 +39,8 @@ export type TriggerResult =
 export interface Engine {
   /** The run and its entry steps, for a caller that stores them together with more; pure. */
   readonly planRun: typeof planRun;
+  /** Stores a planned run with what it was started by. Its steps start if it is accepted. */
+  accept(acceptance: Acceptance): Promise<AcceptResult>;
   /** Says that a planned run is durable: its steps start. */
   announce(run: StartedRun): void;
   /** Starts a run of the newest revision with what started another; its source is that other. */
@@ -50,7 +52,7 @@ export interface Engine {
 interface EngineServices {
   readonly store: Pick<Store, 'accept'>;
   readonly catalog: Pick<Catalog, 'find'>;
-  readonly dispatcher: Pick<Dispatcher, 'nudge'>;
+  readonly dispatcher: Pick<Dispatcher, 'offer' | 'started'>;
   readonly clock: Clock;
   /** UUID v7. */
   readonly newId: () => string;
@@ -61,12 +63,23 @@ interface EngineServices {
 export const START_TRIES = 5;
 
 export function createEngine({ store, catalog, dispatcher, clock, newId, report }: EngineServices): Engine {
-  const announce = (run: StartedRun) => {
+  const announce = (run: StartedRun, offer?: SlotOffer) => {
     report.runStarted(run);
-    if (run.steps.length > 0) dispatcher.nudge(run.timeoutAt);
+    dispatcher.started(run, offer);
   };
 
-  const accept = (flow: DeployedFlow, request: StartRequest): Promise<TriggerResult | undefined> => {
+  const accept = async (acceptance: Acceptance): Promise<AcceptResult> => {
+    const offer = dispatcher.offer(acceptance.run);
+    try {
+      const result = await store.accept(acceptance, offer?.lease);
+      if (result.kind === 'accepted') announce(acceptance.run, offer);
+      return result;
+    } finally {
+      offer?.withdraw();
+    }
+  };
+
+  const startRun = (flow: DeployedFlow, request: StartRequest): Promise<TriggerResult | undefined> => {
     const { triggerKey, triggerType, body, contentType, headers, idempotencyKey } = request;
     const attributes = { 'flow.id': request.flowId, 'flow.trigger': triggerKey };
     return inSpan({ name: 'flow.trigger', parent: null, attributes }, async (span) => {
@@ -80,10 +93,9 @@ export function createEngine({ store, catalog, dispatcher, clock, newId, report 
         traceparent: traceparentOf(span),
         at: clock.now(),
       });
-      const result = await store.accept({ run, idempotencyKey });
+      const result = await accept({ run, idempotencyKey });
       if (result.kind === 'outdated') return undefined;
       if (result.kind !== 'accepted') return { kind: 'duplicate', runId: result.runId };
-      announce(run);
       return { kind: 'started', runId: run.id };
     });
   };
@@ -99,7 +111,7 @@ export function createEngine({ store, catalog, dispatcher, clock, newId, report 
         report.triggerDisabled(request.flowId, request.triggerKey);
         return { kind: 'disabled' };
       }
-      const result = await accept(flow, request);
+      const result = await startRun(flow, request);
       if (result !== undefined) return result;
       // What outdated the plan is stored already, and in the catalog by the next turn.
       await setImmediate();
@@ -109,7 +121,8 @@ export function createEngine({ store, catalog, dispatcher, clock, newId, report 
 
   return {
     planRun,
-    announce,
+    accept,
+    announce: (run) => announce(run),
     rerun({ id, flowId, triggerKey, triggerType, trigger: { body, contentType, headers } }) {
       return start({ flowId, triggerKey, triggerType, body, contentType, headers, sourceRunId: id });
     },

@@ -17,6 +17,8 @@ export interface PreparedRevision {
   /** Where the manifest came from: it decides which secrets its steps may name. */
   readonly source: ManifestSource;
   readonly entry: ReturnType<typeof entryOf>;
+  /** Whether it limits how many of its steps, or of one type of them, run at once. */
+  readonly isLimited: boolean;
   /** By runtime key; undefined where the revision has no such step. */
   step(stepKey: string): PreparedStep | undefined;
 }
@@ -34,6 +36,8 @@ export interface PreparedStep {
   readonly items: (() => PreparedInputs) | undefined;
   /** The children of a loop. */
   readonly steps?: PreparedGraph | undefined;
+  /** The most steps that its end may make due; of the last one in a loop those that begin the next iteration. */
+  readonly followers: number;
 }
 
 type PreparedGraph = Readonly<Record<string, PreparedStep>>;
@@ -56,7 +60,7 @@ export interface PreparedInputs {
 export const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {}, key: '' }, steps: {} };
 
 export function prepareRevision(
-  manifest: Pick<Manifest, 'steps' | 'timeoutSeconds'>,
+  manifest: Pick<Manifest, 'steps' | 'timeoutSeconds' | 'concurrency'>,
   source: ManifestSource,
 ): PreparedRevision {
   const prepared = prepareGraph(manifest.steps);
@@ -64,15 +68,28 @@ export function prepareRevision(
     graph: manifest.steps,
     source,
     entry: entryOf(manifest),
+    isLimited: manifest.concurrency !== undefined || limitsTypes(manifest.steps),
     step: (stepKey) => stepAt(prepared, stepKey),
   };
 }
 
-function prepareGraph(graph: Graph): PreparedGraph {
-  return Object.fromEntries(Object.entries(graph).map(([stepKey, definition]) => [stepKey, prepareStep(definition)]));
+function limitsTypes(graph: Graph): boolean {
+  return Object.values(graph).some(
+    ({ concurrency, steps }) => concurrency !== undefined || (steps !== undefined && limitsTypes(steps)),
+  );
 }
 
-function prepareStep(definition: StepDefinition): PreparedStep {
+function prepareGraph(graph: Graph, isLoop = false): PreparedGraph {
+  const steps = Object.entries(graph);
+  const first = steps.filter(([, { runAfter }]) => Object.keys(runAfter).length === 0).length;
+  const prepare = ([stepKey, definition]: [string, StepDefinition]) => {
+    const after = steps.filter(([, { runAfter }]) => Object.hasOwn(runAfter, stepKey)).length;
+    return [stepKey, prepareStep(definition, Math.max(after, isLoop ? first : 0))];
+  };
+  return Object.fromEntries(steps.map(prepare));
+}
+
+function prepareStep(definition: StepDefinition, followers: number): PreparedStep {
   const { runAfter, inputs, forEach = null, steps } = definition;
   return {
     definition,
@@ -83,7 +100,8 @@ function prepareStep(definition: StepDefinition): PreparedStep {
     ),
     inputs: compiled(() => prepareInputs(inputs)),
     items: steps && compiled(() => prepareInputs({ forEach })),
-    steps: steps && prepareGraph(steps),
+    steps: steps && prepareGraph(steps, true),
+    followers,
   };
 }
 

@@ -36,6 +36,18 @@ export function scopeOfIteration({ loopKey, index }: Iteration): string {
   return `${loopKey}.${index}.`;
 }
 
+/** Names a lease of a step. It holds the step's address, so that a store needs no index of leases. */
+export function tokenOf(runId: string, stepKey: string, holder: string): string {
+  return `${runId}/${stepKey}/${holder}`;
+}
+
+/** The step that a token leases. */
+export function leasedStep(token: string): { readonly runId: string; readonly stepKey: string } {
+  const start = token.indexOf('/');
+  const end = token.lastIndexOf('/');
+  return { runId: token.slice(0, start), stepKey: token.slice(start + 1, end) };
+}
+
 /** A step of a graph, as a manifest has it or prepared; a loop has a graph of its own. */
 interface Nested<Step> {
   readonly steps?: Readonly<Record<string, Step>> | undefined;

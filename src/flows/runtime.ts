@@ -48,7 +48,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
   const { store, catalog, clock, logger, newId = createIdSource(), concurrency = 64, random = Math.random } = services;
   const report = createReport(services);
   const runStep = createRunStep({ ...services, random });
-  const dispatcher = createDispatcher({ store, runStep, clock, logger, report, concurrency, random });
+  const dispatcher = createDispatcher({ store, catalog, runStep, clock, logger, report, concurrency, random });
   const engine = createEngine({ store, catalog, dispatcher, clock, newId: () => newId(), report });
   const control = createRunControl({ store, catalog, handlers: services.handlers, dispatcher, clock, report });
   const scheduler = createScheduler({ ...services, engine, newId: () => newId(), report });

@@ -159,7 +159,7 @@ export interface HeldDeliveries {
 }
 
 interface AcceptanceServices {
-  readonly store: Pick<Store, 'accept' | 'holdDelivery'>;
+  readonly store: Pick<Store, 'holdDelivery'>;
   readonly engine: Engine;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly holding: HeldDeliveries;
@@ -229,9 +229,7 @@ export function acceptDelivery(
       const held = await hold(acceptance, trigger, services);
       if (held !== undefined) return held;
     }
-    const result = await services.store.accept(acceptance);
-    if (result.kind === 'accepted') services.engine.announce(run);
-    return result;
+    return services.engine.accept(acceptance);
   });
 }
 

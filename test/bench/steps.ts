@@ -86,6 +86,7 @@ async function start(): Promise<void> {
 }
 
 const begunAt = performance.now();
+const cpuAtBegin = process.cpuUsage();
 let left = runs;
 await Promise.all(
   Array.from({ length: Number(values.width) }, async () => {
@@ -98,6 +99,7 @@ await Promise.all(
 const acceptedAfter = performance.now() - begunAt;
 await finished;
 const seconds = (performance.now() - begunAt) / 1000;
+const cpu = process.cpuUsage(cpuAtBegin);
 const flooded = delays;
 delays = [];
 for (let count = 0; count < 300; count += 1) {
@@ -120,6 +122,9 @@ console.log(
   `${runs} runs of ${keys.length} steps, ${values.width} started at once, ${values.concurrency} steps at once`,
 );
 console.log(`${((runs * keys.length) / seconds).toFixed(0)} steps/s, ${(runs / seconds).toFixed(0)} runs/s`);
+console.log(
+  `${((cpu.user + cpu.system) / (runs * keys.length)).toFixed(0)} µs of CPU a step, its share of the run's start too`,
+);
 console.log(
   `all were accepted after ${(acceptedAfter / 1000).toFixed(1)} s, all had ended after ${seconds.toFixed(1)} s`,
 );

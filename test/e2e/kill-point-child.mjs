@@ -19,7 +19,16 @@ import { createMetrics } from '../../dist/telemetry/metrics.js';
 /** `killAt` counts the writes from 1 on; where it is 0, or beyond the last, every run ends and `report` says how. */
 const { file, journal, report, flow, runs, killAt, moment } = JSON.parse(process.argv[2]);
 
-const WRITES = ['accept', 'claimDue', 'advance', 'recover', 'renewLeases', 'deliverSignal', 'deployFlow'];
+const WRITES = [
+  'accept',
+  'claimDue',
+  'beginAttempts',
+  'advance',
+  'recover',
+  'renewLeases',
+  'deliverSignal',
+  'deployFlow',
+];
 const die = () => process.kill(process.pid, 'SIGKILL');
 
 function dyingAt(store) {

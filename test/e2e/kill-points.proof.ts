@@ -102,7 +102,8 @@ async function check(folder: string, acknowledged: readonly string[], about: str
       const answered = attempts.filter(({ error }) => error?.code !== 'interrupted').length;
       const called = calls.filter((key) => key === `${id}:${stepKey}`).length;
       expect(called, `${which}, ${stepKey}`).toBeGreaterThanOrEqual(answered);
-      expect(called, `${which}, ${stepKey}`).toBeLessThanOrEqual(attempts.length);
+      // A process that died within the first moment of a call left no attempt of it.
+      expect(called, `${which}, ${stepKey}`).toBeLessThanOrEqual(attempts.length + KILLS_A_DATABASE);
     }
   }
 }

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { acceptance } from './conformance/acceptance.ts';
 import { activity } from './conformance/activity.ts';
+import { birthLeases } from './conformance/birth-leases.ts';
 import { control } from './conformance/control.ts';
 import { deliveries } from './conformance/deliveries.ts';
 import { deploys } from './conformance/deploys.ts';
@@ -31,7 +32,20 @@ export interface StoreUnderTest {
 /** What every backend of the store does. `open` yields an empty store each time. */
 export function storeConformance(name: string, open: () => Promise<Store>): void {
   const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries];
-  const running = [runs, leases, turns, progress, waits, control, schedules, figures, outline, largeRuns, activity];
+  const running = [
+    runs,
+    leases,
+    birthLeases,
+    turns,
+    progress,
+    waits,
+    control,
+    schedules,
+    figures,
+    outline,
+    largeRuns,
+    activity,
+  ];
   runSuites(name, open, [...accepting, ...running, lifetime]);
 }
 

@@ -1,14 +1,16 @@
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
+import type { BirthLease } from './dispatch.ts';
 import type { BucketRange, NewRun, Page, PageQuery } from './runs.ts';
 
 /** Acceptance, at once or once the flow starts runs. */
 export interface DeliveryStore extends DeliveryLogStore {
   /**
    * Inserts nonce, idempotency key, delivery, run and due steps, or nothing. The same transaction checks that the run's
-   * revision is the newest and that its flow starts runs; otherwise the result is 'outdated'.
+   * revision is the newest and that its flow starts runs; otherwise the result is 'outdated'. With `lease` the first
+   * steps of an accepted run, as many as its limit says, are leased to the caller instead of due.
    */
-  accept(acceptance: Acceptance): Promise<AcceptResult>;
+  accept(acceptance: Acceptance, lease?: BirthLease): Promise<AcceptResult>;
   /**
    * As `accept`, but `releaseHeld` starts the run later, under the id given here. If the flow starts runs and none of
    * its deliveries is held any more, nothing is written and the result is 'open': accept the delivery instead. If the

@@ -27,9 +27,15 @@ export interface DispatchStore extends ControlStore {
   returnLeases(returned: { tokens: readonly string[]; at: number }): Promise<void>;
   /**
    * Ends an attempt, plans what follows with the pure planner, and makes it due, in one transaction. An outcome under a
-   * lost lease changes nothing and yields undefined: the step now belongs to another holder.
+   * lost lease changes nothing and yields undefined: the step now belongs to another holder. With `lease` the first
+   * steps that it makes due, as many as its limit says, are leased to the caller instead.
    */
-  advance(outcome: StepOutcome): Promise<Advance | undefined>;
+  advance(outcome: StepOutcome, lease?: BirthLease): Promise<Advance | undefined>;
+  /**
+   * Writes the attempts of steps that were leased as they became due and still run. From then on the death of this
+   * process counts as an interruption of theirs. A step whose lease is lost, or whose attempt is written, stays as it is.
+   */
+  beginAttempts(begun: { attempts: readonly BegunAttempt[] }): Promise<void>;
   /**
    * Steps that have been due since `dueBefore` or longer and have no slot, flow by flow. Counts a thousand of one type
    * of a flow and ten thousand in all, and says where there are more.
@@ -37,7 +43,8 @@ export interface DispatchStore extends ControlStore {
   listSlotWaits(query: { now: number; dueBefore: number }): Promise<SlotWaits>;
   /**
    * Makes every leased step due now and counts the death of the process that ran it; a step that was given back is due
-   * now too, whatever the clock showed then. Yields how many were leased. Only for a start that knows it is the only
+   * now too, whatever the clock showed then. A step without a written attempt counts neither as interrupted nor as
+   * tried, and its next claim writes one. Yields how many were leased. Only for a start that knows it is the only
    * process on this store.
    */
   recover(now: number): Promise<number>;
@@ -47,6 +54,26 @@ export interface ClaimRequest {
   readonly now: number;
   readonly leasedUntil: number;
   readonly limit: number;
+}
+
+/**
+ * Leases steps at the moment that makes them due, so that no claim is needed. Such a step is Running without an attempt:
+ * the row of its attempt is written with its outcome, or by `beginAttempts`. Only for a caller with a free slot for each
+ * of them, while no other due step waits and neither the flow nor the step type limits its concurrency.
+ */
+export interface BirthLease {
+  /** `tokenOf` makes the token of each step from it; given for one call only. */
+  readonly holder: string;
+  readonly leasedUntil: number;
+  /** Steps that are leased at most; the others are due. */
+  readonly limit: number;
+}
+
+export interface BegunAttempt {
+  readonly token: string;
+  /** When the step fell due, and when its handler was called. */
+  readonly dueAt: number;
+  readonly startedAt: number;
 }
 
 interface ClaimBatch {
@@ -112,6 +139,9 @@ export interface StepOutcome {
   readonly runId: string;
   readonly stepKey: string;
   readonly at: number;
+  /** Of the claim; what the attempt's row takes where it is not written yet. `at` where not given. */
+  readonly dueAt?: number | undefined;
+  readonly startedAt?: number | undefined;
   /** Resolved inputs with secrets masked. */
   readonly input: Json;
   /** Results of the conditions on the step's edges; absent to keep the earlier ones. */
@@ -145,10 +175,14 @@ export interface Advance {
   readonly endedRun: { readonly flowId: string; readonly startedAt: number; readonly completedAt: number } | null;
   /** Keys of steps made due, a step that is to be tried again included. */
   readonly dispatched: readonly string[];
+  /** Those of them that the caller leases; absent where it leases none. */
+  readonly leased?: readonly LeasedStep[] | undefined;
   readonly skipped: readonly { readonly stepKey: string; readonly reason: string }[];
   /** Loops that ended with their last iteration. */
   readonly loops: readonly EndedLoop[];
 }
+
+export interface LeasedStep extends Pick<Claim, 'stepKey' | 'stepType' | 'loop'> {}
 
 export interface EndedLoop {
   readonly stepKey: string;

@@ -1,6 +1,7 @@
 import type { Database } from 'better-sqlite3';
+import { tokenOf } from '../../flows/runtime-keys.ts';
 import type { RunStatus } from '../../model/manifest.ts';
-import type { Acceptance, AcceptResult, NewRun, NonceClaim } from '../store.ts';
+import type { Acceptance, AcceptResult, BirthLease, NewRun, NonceClaim } from '../store.ts';
 import { rememberInBatch } from './batch.ts';
 import type { SqlValue } from './columns.ts';
 import { type DeliveryValues, deliveryValues, prepareInsertDelivery } from './deliveries.ts';
@@ -35,22 +36,27 @@ export interface RunValues {
   readonly completedAt: number | null;
   /** The other columns, in the order of the statement that inserts them. */
   readonly rest: readonly SqlValue[];
-  /** Step key, step type and due time of each entry step. */
-  readonly steps: readonly (readonly [string, string, number])[];
+  readonly steps: readonly StepValues[];
 }
 
-export function acceptanceValues({ delivery, nonce, idempotencyKey, run }: Acceptance): AcceptanceValues {
+/** Step key, step type, status, due time, token of its lease and start of each entry step. */
+type StepValues = readonly [string, string, 'Pending' | 'Running', number, string | null, number | null];
+
+export function acceptanceValues(
+  { delivery, nonce, idempotencyKey, run }: Acceptance,
+  lease?: BirthLease,
+): AcceptanceValues {
   return {
     delivery: delivery && deliveryValues({ ...delivery, runId: run.id }),
     nonce,
     // The earlier of the two: a nonce that was alive when the delivery arrived must not expire while it waits here.
     receivedAt: Math.min(delivery?.receivedAt ?? run.startedAt, run.startedAt),
     idempotencyKey: idempotencyKey ?? null,
-    run: runValues(run),
+    run: runValues(run, lease),
   };
 }
 
-export function runValues(run: NewRun): RunValues {
+export function runValues(run: NewRun, lease?: BirthLease): RunValues {
   return {
     id: run.id,
     flowId: run.flowId,
@@ -70,7 +76,11 @@ export function runValues(run: NewRun): RunValues {
       run.trigger.contentType,
       JSON.stringify(run.trigger.headers),
     ],
-    steps: run.steps.map(({ stepKey, stepType, dueAt }) => [stepKey, stepType, dueAt]),
+    steps: run.steps.map(({ stepKey, stepType, dueAt }, index) =>
+      lease === undefined || index >= lease.limit
+        ? [stepKey, stepType, 'Pending', dueAt, null, null]
+        : [stepKey, stepType, 'Running', lease.leasedUntil, tokenOf(run.id, stepKey, lease.holder), dueAt],
+    ),
   };
 }
 
@@ -179,9 +189,9 @@ export function prepareInsertRun(db: Database): KeepRun {
       delivery_id, source_run_id, timeout_at, traceparent, trigger_content_type, trigger_headers, idempotency_key,
       trigger_body
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
-  const insertStep = db.prepare<unknown[]>(
-    "INSERT INTO steps (run_id, flow_id, step_key, step_type, due_at, status) VALUES (?, ?, ?, ?, ?, 'Pending')",
-  );
+  const insertStep = db.prepare<unknown[]>(`
+    INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token, started_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
   const tallies = prepareRunTallies(db);
   return (run, idempotencyKey, body) => {
     const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps } = run;

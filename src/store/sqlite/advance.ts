@@ -1,17 +1,24 @@
 import type { Database } from 'better-sqlite3';
 import { planNext, type WiredGraph } from '../../flows/planner.ts';
-import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../flows/runtime-keys.ts';
+import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration, tokenOf } from '../../flows/runtime-keys.ts';
+import type { Json } from '../../model/json.ts';
 import type { RunStatus, StepStatus } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
-import type { EndedLoop, RunStop, StepOutcome, StepResult } from '../store.ts';
+import type { Advance, BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
 import { toJson } from './columns.ts';
 import { prepareCloseRun, prepareSignalsOfStep, readWait, type StopTimes, stopOf, type Wait } from './control.ts';
+import { prepareBeginAttempt } from './dispatch.ts';
 import { prepareRunTallies } from './figures.ts';
 import { prepareGraphOf } from './flows.ts';
-import { prepareLoops, prepareStatesIn } from './loops.ts';
-import type { Member } from './messages.ts';
+import { prepareLoopItem, prepareLoops, prepareStatesIn } from './loops.ts';
+
+/** What an outcome led to, with the loops of leased steps as JSON text. */
+export interface AnsweredAdvance extends Omit<Advance, 'leased'> {
+  readonly leased?: readonly (Omit<LeasedStep, 'loop'> & { readonly loop: string | null })[];
+}
 
 interface HeldStep extends StopTimes {
+  /** 0 where the row of the attempt is not written yet. */
   readonly attempt: number;
   readonly runStatus: RunStatus;
   readonly flowId: string;
@@ -19,7 +26,9 @@ interface HeldStep extends StopTimes {
   readonly startedAt: number;
 }
 
-export function prepareAdvance(db: Database): Member<'advance'> {
+export function prepareAdvance(
+  db: Database,
+): (outcome: StepOutcome, lease: BirthLease | undefined) => AnsweredAdvance | undefined {
   const findHeld = db.prepare<[string, string, string], HeldStep>(`
     SELECT s.attempt_count AS attempt, r.status AS runStatus, r.flow_id AS flowId, r.revision, r.started_at AS startedAt,
       r.cancel_requested_at AS cancelRequestedAt, r.timed_out_at AS timedOutAt
@@ -28,7 +37,7 @@ export function prepareAdvance(db: Database): Member<'advance'> {
   const planning = preparePlanning(db);
   const closeRun = prepareCloseRun(db);
 
-  return (given) => {
+  return (given, lease) => {
     const { runId, stepKey, at } = given;
     const held = findHeld.get(runId, stepKey, given.token);
     if (held === undefined) return undefined;
@@ -38,12 +47,14 @@ export function prepareAdvance(db: Database): Member<'advance'> {
     keepOutcome(outcome, held.attempt);
 
     const { flowId, revision, startedAt } = held;
-    const progress: Progress = { runId, flowId, revision, at, dispatched: [], skipped: [], loops: [], end: null };
+    const results = { dispatched: [], leased: [], skipped: [], loops: [], begun: null, end: null };
+    const progress: Progress = { runId, flowId, revision, at, lease, ...results };
     if (isRunning && stop !== null) progress.end = closeRun(runId, stop, at);
     else if (isRunning) follow(outcome, progress, planning);
-    const { dispatched, skipped, loops, end } = progress;
+    const { dispatched, leased, skipped, loops, end } = progress;
     const endedRun = end === null ? null : { flowId, startedAt, completedAt: at };
-    return { runStatus: end ?? held.runStatus, endedRun, dispatched, skipped, loops };
+    const advance = { runStatus: end ?? held.runStatus, endedRun, dispatched, skipped, loops };
+    return leased.length === 0 ? advance : { ...advance, leased };
   };
 }
 
@@ -73,9 +84,14 @@ function prepareKeepOutcome(db: Database): (outcome: StepOutcome, attempt: numbe
   const startLoop = db.prepare(`
     UPDATE steps SET due_at = NULL, lease_token = NULL, wait = NULL, signal_name = NULL, input = ?
     WHERE run_id = ? AND step_key = ?`);
-  return (outcome, attempt) => {
-    const { runId, stepKey, input, evaluationTrace, result } = outcome;
+  const begin = prepareBeginAttempt(db);
+  return (outcome, written) => {
+    const { token, runId, stepKey, at, input, evaluationTrace, result } = outcome;
     if (evaluationTrace !== undefined) keepTrace.run(toJson(evaluationTrace), runId, stepKey);
+    // The attempt goes on after this, so that its row is needed; else it is written with its end, or never.
+    const isOpen = result.kind === 'waiting' || result.kind === 'loop';
+    if (written === 0 && isOpen) begin({ token, dueAt: outcome.dueAt ?? at, startedAt: outcome.startedAt ?? at });
+    const attempt = written === 0 && isOpen ? 1 : written;
     switch (result.kind) {
       case 'skipped':
         skipStep(outcome, result.reason, attempt);
@@ -100,23 +116,36 @@ function prepareEndAttempt(db: Database) {
   const endAttempt = db.prepare(`
     UPDATE attempts SET status = ?, input = ?, output = ?, error = ?, completed_at = ?
     WHERE run_id = ? AND step_key = ? AND attempt = ?`);
+  const insertAttempt = db.prepare(`
+    INSERT INTO attempts (
+      run_id, step_key, attempt, due_at, started_at, status, input, output, error, completed_at
+    ) VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`);
   const endStep = db.prepare(`
     UPDATE steps SET status = ?, due_at = ?, lease_token = NULL, wait = NULL, signal_name = NULL, input = ?, output = ?,
       error = ?, completed_at = ?, ${SURVIVED}
     WHERE run_id = ? AND step_key = ?`);
+  const endFirst = db.prepare(`
+    UPDATE steps SET status = ?, due_at = ?, lease_token = NULL, attempt_count = 1, started_at = ?, input = ?, output = ?,
+      error = ?, completed_at = ?
+    WHERE run_id = ? AND step_key = ?`);
   return (
-    { runId, stepKey, at, input }: StepOutcome,
+    { runId, stepKey, at, dueAt = at, startedAt = at, input }: StepOutcome,
     result: Extract<StepResult, { kind: 'succeeded' | 'failed' | 'retry' }>,
     attempt: number,
   ): void => {
     const status: StepStatus = result.kind === 'succeeded' ? 'Succeeded' : 'Failed';
     const record = [toJson(input), toJson(result.output), result.kind === 'succeeded' ? null : toJson(result.error)];
-    endAttempt.run(status, ...record, at, runId, stepKey, attempt);
     const step =
       result.kind === 'retry'
         ? { status: 'Pending', dueAt: result.dueAt, completedAt: null }
         : { status, dueAt: null, completedAt: at };
-    endStep.run(step.status, step.dueAt, ...record, step.completedAt, runId, stepKey);
+    if (attempt === 0) {
+      insertAttempt.run(runId, stepKey, dueAt, startedAt, status, record, at);
+      endFirst.run(step.status, step.dueAt, startedAt, record, step.completedAt, runId, stepKey);
+    } else {
+      endAttempt.run(status, record, at, runId, stepKey, attempt);
+      endStep.run(step.status, step.dueAt, record, step.completedAt, runId, stepKey);
+    }
   };
 }
 
@@ -125,7 +154,7 @@ function prepareSkipStep(db: Database): (outcome: StepOutcome, reason: string, a
   const dropAttempt = db.prepare('DELETE FROM attempts WHERE run_id = ? AND step_key = ? AND attempt = ?');
   const skipStep = db.prepare(`
     UPDATE steps SET status = 'Skipped', due_at = NULL, lease_token = NULL, skip_reason = ?, completed_at = ?,
-      attempt_count = attempt_count - 1, started_at = CASE WHEN attempt_count = 1 THEN NULL ELSE started_at END
+      attempt_count = max(0, attempt_count - 1), started_at = CASE WHEN attempt_count <= 1 THEN NULL ELSE started_at END
     WHERE run_id = ? AND step_key = ?`);
   return ({ runId, stepKey, at }, reason, attempt) => {
     dropAttempt.run(runId, stepKey, attempt);
@@ -166,9 +195,13 @@ interface Progress {
   readonly flowId: string;
   readonly revision: number;
   readonly at: number;
+  readonly lease: BirthLease | undefined;
   readonly dispatched: string[];
+  readonly leased: NonNullable<AnsweredAdvance['leased']>[number][];
   readonly skipped: { readonly stepKey: string; readonly reason: string }[];
   readonly loops: EndedLoop[];
+  /** The loop that this outcome begins. */
+  begun: Parameters<Loops['insert']>[1] | null;
   /** How the run ended; null while it goes on. */
   end: RunStatus | null;
 }
@@ -193,13 +226,12 @@ function preparePlanning(db: Database): Planning {
   };
 
   const planScope = (progress: Progress, scope: string): void => {
-    const { runId, flowId, at } = progress;
+    const { runId, at } = progress;
     const graph = graphIn(progress, scope);
     const plan = planNext(graph, rows.statesIn(runId, scope, graph));
     const typeOf = (stepKey: string) => graph[stepKey]?.type;
     for (const localKey of plan.start) {
-      rows.insertDue({ runId, flowId, stepKey: `${scope}${localKey}`, stepType: typeOf(localKey), at });
-      progress.dispatched.push(`${scope}${localKey}`);
+      rows.insertNext(progress, { stepKey: `${scope}${localKey}`, stepType: typeOf(localKey) ?? '' });
     }
     for (const { stepKey: localKey, reason } of plan.skip) {
       rows.insertSkipped({ runId, stepKey: `${scope}${localKey}`, stepType: typeOf(localKey), reason, at });
@@ -238,6 +270,7 @@ function preparePlanning(db: Database): Planning {
     planScope,
     startLoop(progress, loop) {
       loops.insert(progress.runId, loop);
+      progress.begun = loop;
       goOn(progress, loop.loopKey);
     },
   };
@@ -245,17 +278,33 @@ function preparePlanning(db: Database): Planning {
 
 function prepareRows(db: Database) {
   const statesIn = prepareStatesIn(db);
-  const insertDue = db.prepare(
-    "INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at) VALUES (?, ?, ?, ?, 'Pending', ?)",
-  );
+  const insert = db.prepare<unknown[]>(`
+    INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token, started_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
+  const loopItem = prepareLoopItem(db);
+  // What this transaction stores is not read: it would stay in memory even if the transaction were rolled back.
+  const itemOf = ({ runId, begun }: Progress, { loopKey, index }: { loopKey: string; index: number }): Json =>
+    begun?.loopKey === loopKey ? (begun.items[index] ?? null) : loopItem(runId, loopKey, index);
   const insertSkipped = db.prepare(
     "INSERT INTO steps (run_id, step_key, step_type, status, skip_reason, completed_at) VALUES (?, ?, ?, 'Skipped', ?, ?)",
   );
   const tallies = prepareRunTallies(db);
   return {
     statesIn,
-    insertDue: (due: { runId: string; flowId: string; stepKey: string; stepType: string | undefined; at: number }) =>
-      insertDue.run(due.runId, due.flowId, due.stepKey, due.stepType, due.at),
+    /** Inserts a step that is to start: leased where the caller has room for it, else due. */
+    insertNext(progress: Progress, { stepKey, stepType }: { stepKey: string; stepType: string }) {
+      const { runId, flowId, at, lease, leased } = progress;
+      progress.dispatched.push(stepKey);
+      if (lease === undefined || leased.length >= lease.limit) {
+        insert.run(runId, flowId, stepKey, stepType, 'Pending', at, null, null);
+        return;
+      }
+      const token = tokenOf(runId, stepKey, lease.holder);
+      insert.run(runId, flowId, stepKey, stepType, 'Running', lease.leasedUntil, token, at);
+      const { iteration } = parseRuntimeKey(stepKey);
+      const loop = iteration && { item: itemOf(progress, iteration), index: iteration.index };
+      leased.push({ stepKey, stepType, loop: loop && JSON.stringify(loop) });
+    },
     insertSkipped: (skip: {
       runId: string;
       stepKey: string;

@@ -2,8 +2,9 @@ import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import { StoreUnavailableError } from '../../errors.ts';
 import { parseJson } from '../../model/json.ts';
-import type { AcceptResult, HoldResult, LargeRunInput, RunInput, Store } from '../store.ts';
+import type { AcceptResult, Advance, HoldResult, LargeRunInput, LeasedStep, RunInput, Store } from '../store.ts';
 import { acceptanceValues, runValues } from './acceptance.ts';
+import type { AnsweredAdvance } from './advance.ts';
 import { deliveryValues } from './deliveries.ts';
 import { heldValues } from './holds.ts';
 import {
@@ -78,8 +79,12 @@ export async function openSqliteStore({ path, onFatal, onLost, ...given }: Sqlit
   return {
     // Messages have no type; the table of operations types both their ends.
     ...(members as Pick<Store, OperationName>),
-    accept: (acceptance) =>
-      writer.call('accept', [acceptanceValues(acceptance)], acceptance.run.trigger.body) as Promise<AcceptResult>,
+    accept: (acceptance, lease) =>
+      writer.call(
+        'accept',
+        [acceptanceValues(acceptance, lease)],
+        acceptance.run.trigger.body,
+      ) as Promise<AcceptResult>,
     async holdDelivery(acceptance) {
       const values = [acceptanceValues(acceptance), heldValues(acceptance.run)];
       const result = (await writer.call('holdDelivery', values, acceptance.run.trigger.body)) as HoldResult | 'full';
@@ -110,7 +115,12 @@ function valueMembers(writer: StoreThread, reader: StoreThread) {
     return (text === undefined ? undefined : parseJson(text)) as Value;
   };
   return {
-    advance: (outcome) => writer.call('advance', [JSON.stringify(outcome)]) as ReturnType<Store['advance']>,
+    async advance(outcome, lease) {
+      const answer = (await writer.call('advance', [JSON.stringify(outcome), lease])) as AnsweredAdvance | undefined;
+      return answer?.leased === undefined
+        ? (answer as Advance | undefined)
+        : { ...answer, leased: answer.leased.map(leasedOf) };
+    },
     deliverSignal: (signal) =>
       writer.call('deliverSignal', [JSON.stringify(signal)]) as ReturnType<Store['deliverSignal']>,
     claimDue: (request) => ask(writer, 'claimDue', [request]),
@@ -124,6 +134,10 @@ function valueMembers(writer: StoreThread, reader: StoreThread) {
       return { trigger: answer.trigger, steps: parseJson(answer.steps) as unknown as RunInput['steps'] };
     },
   } satisfies Partial<Store>;
+}
+
+function leasedOf({ loop, ...step }: NonNullable<AnsweredAdvance['leased']>[number]): LeasedStep {
+  return { ...step, loop: loop === null ? null : (parseJson(loop) as unknown as LeasedStep['loop']) };
 }
 
 interface ThreadEvents {

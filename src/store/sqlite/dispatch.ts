@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
-import { parseRuntimeKey } from '../../flows/runtime-keys.ts';
+import { leasedStep, parseRuntimeKey, tokenOf } from '../../flows/runtime-keys.ts';
 import type { StepError } from '../../model/run.ts';
-import type { Claim, ClaimRequest } from '../store.ts';
+import type { BegunAttempt, Claim, ClaimRequest } from '../store.ts';
 import { toJson } from './columns.ts';
 import { prepareSignalsOfStep, prepareTimeOutRuns, readWait, stopOf } from './control.ts';
 import { prepareLoopItem } from './loops.ts';
@@ -14,6 +14,7 @@ export const dispatchOperations = {
   claimOverdue: { thread: 'writer', prepare: prepareClaimOverdue },
   renewLeases: { thread: 'writer', prepare: prepareRenewLeases },
   returnLeases: { thread: 'writer', prepare: prepareReturnLeases },
+  beginAttempts: { thread: 'writer', prepare: prepareBeginAttempts },
   recover: { thread: 'writer', prepare: prepareRecover },
 } as const;
 
@@ -89,7 +90,8 @@ function prepareLease(db: Database): (row: DueRow, request: ClaimRequest) => Cla
   ) => {
     const { runId, stepKey, dueAt } = row;
     const wait = readWait(kept);
-    const isInterrupted = status === 'Running';
+    // A step that was leased as it became due has no attempt that could be interrupted.
+    const isInterrupted = status === 'Running' && attemptCount > 0;
     // Its holder lives and gave up its outcome; no other step can have caused that.
     const hasLapsed = isInterrupted && leaseToken !== null;
     // A step that has waited goes on with the attempt that it began.
@@ -98,7 +100,7 @@ function prepareLease(db: Database): (row: DueRow, request: ClaimRequest) => Cla
     if (isInterrupted) interrupt.run(toJson(interrupted), now, runId, stepKey, attemptCount);
     const claim: Claim = {
       ...row,
-      token: newToken(runId, stepKey),
+      token: tokenOf(runId, stepKey, randomUUID()),
       attempt: goesOn ? attemptCount : attemptCount + 1,
       interruptions: row.interruptions + Number(hasLapsed),
       loneDeaths: row.loneDeaths + Number(hasLapsed),
@@ -120,20 +122,44 @@ function prepareRenewLeases(db: Database): Member<'renewLeases'> {
   const renew = db.prepare('UPDATE steps SET due_at = ? WHERE run_id = ? AND step_key = ? AND lease_token = ?');
   return ({ tokens, leasedUntil }) =>
     tokens.filter((token) => {
-      const { runId, stepKey } = addressOf(token);
+      const { runId, stepKey } = leasedStep(token);
       return renew.run(leasedUntil, runId, stepKey, token).changes === 0;
     });
 }
 
 function prepareReturnLeases(db: Database): Member<'returnLeases'> {
+  // A step without a written attempt is as it was before its lease, and its next claim writes one.
   const giveBack = db.prepare(`
-    UPDATE steps SET lease_token = NULL, due_at = ?, attempt_base = attempt_base + 1
+    UPDATE steps SET lease_token = NULL, due_at = ?, attempt_base = attempt_base + (attempt_count > 0),
+      status = CASE WHEN attempt_count = 0 THEN 'Pending' ELSE status END,
+      started_at = CASE WHEN attempt_count = 0 THEN NULL ELSE started_at END
     WHERE run_id = ? AND step_key = ? AND lease_token = ?`);
   return ({ tokens, at }) => {
     for (const token of tokens) {
-      const { runId, stepKey } = addressOf(token);
+      const { runId, stepKey } = leasedStep(token);
       giveBack.run(at, runId, stepKey, token);
     }
+  };
+}
+
+function prepareBeginAttempts(db: Database): Member<'beginAttempts'> {
+  const begin = prepareBeginAttempt(db);
+  return ({ attempts }) => {
+    for (const attempt of attempts) begin(attempt);
+  };
+}
+
+/** Writes the first attempt of a step that is leased without one; else changes nothing. */
+export function prepareBeginAttempt(db: Database): (begun: BegunAttempt) => void {
+  const begin = db.prepare(`
+    UPDATE steps SET attempt_count = 1, started_at = ?
+    WHERE run_id = ? AND step_key = ? AND lease_token = ? AND attempt_count = 0`);
+  const insert = db.prepare(
+    "INSERT INTO attempts (run_id, step_key, attempt, status, due_at, started_at) VALUES (?, ?, 1, 'Running', ?, ?)",
+  );
+  return ({ token, dueAt, startedAt }) => {
+    const { runId, stepKey } = leasedStep(token);
+    if (begin.run(startedAt, runId, stepKey, token).changes > 0) insert.run(runId, stepKey, dueAt, startedAt);
   };
 }
 
@@ -142,6 +168,10 @@ function prepareRecover(db: Database): Member<'recover'> {
   const count = db.prepare<[], { held: number }>(`
     SELECT (SELECT count(*) FROM steps WHERE ${held} AND deaths < 2) +
       (SELECT count(*) FROM steps WHERE ${held} AND deaths >= 2) AS held`);
+  // None of its attempts is written: whether it had begun is unknown, and nothing is counted.
+  const release = db.prepare(`
+    UPDATE steps SET status = 'Pending', lease_token = NULL, due_at = min(due_at, ?), started_at = NULL
+    WHERE rowid IN (SELECT rowid FROM steps WHERE ${held} AND deaths < 2 AND attempt_count = 0)`);
   const take = db.prepare(`
     UPDATE steps SET lease_token = NULL, due_at = min(due_at, ?), interruptions = interruptions + 1,
       deaths = deaths + 1, lone_deaths = lone_deaths + ?
@@ -157,19 +187,10 @@ function prepareRecover(db: Database): Member<'recover'> {
   return (now) => {
     makeDue.run(now, now, now);
     const steps = count.get()?.held ?? 0;
+    if (steps === 0) return 0;
+    release.run(now);
     // Of several steps it is unknown which one took the process down, so none is blamed.
-    if (steps > 0) take.run(now, Number(steps === 1));
+    take.run(now, Number(steps === 1));
     return steps;
   };
-}
-
-/** A token holds its step's address, so that leases need no index of their own. */
-function newToken(runId: string, stepKey: string): string {
-  return `${runId}/${stepKey}/${randomUUID()}`;
-}
-
-function addressOf(token: string): { runId: string; stepKey: string } {
-  const start = token.indexOf('/');
-  const end = token.lastIndexOf('/');
-  return { runId: token.slice(0, start), stepKey: token.slice(start + 1, end) };
 }

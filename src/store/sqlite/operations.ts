@@ -1,9 +1,9 @@
 import type { Database } from 'better-sqlite3';
 import { parseJson } from '../../model/json.ts';
-import type { HoldResult, LargeRunInput, RunInput } from '../store.ts';
+import type { BirthLease, HoldResult, LargeRunInput, RunInput, StepOutcome } from '../store.ts';
 import { acceptanceOperations, type WriterState } from './acceptance.ts';
 import { activityOperations } from './activity.ts';
-import { prepareAdvance } from './advance.ts';
+import { type AnsweredAdvance, prepareAdvance } from './advance.ts';
 import { controlOperations } from './control.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { deployOperations } from './deploys.ts';
@@ -26,6 +26,7 @@ type Repacked = 'accept' | 'holdDelivery' | 'recordDelivery' | 'fireSchedule' | 
  */
 interface Answered {
   holdDelivery: HoldResult | 'full';
+  advance: AnsweredAdvance | undefined;
   claimDue: string;
   claimOverdue: string;
   listSteps: string | undefined;
@@ -104,7 +105,14 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   ...dispatchOperations,
   claimDue: givingText(dispatchOperations.claimDue),
   claimOverdue: givingText(dispatchOperations.claimOverdue),
-  advance: takingText({ thread: 'writer', prepare: prepareAdvance }),
+  advance: {
+    thread: 'writer',
+    prepare: (db) => {
+      const advance = prepareAdvance(db);
+      return (outcome: string, lease: BirthLease | undefined) =>
+        advance(parseJson(outcome) as unknown as StepOutcome, lease);
+    },
+  },
   listSlotWaits: { thread: 'reader', prepare: prepareListSlotWaits },
   ...controlOperations,
   deliverSignal: takingText(controlOperations.deliverSignal),

@@ -77,7 +77,14 @@ export async function openStage(): Promise<Stage> {
     return flow;
   };
   const start = async (catalog: Catalog, loaded: LoadedFlow) => {
-    const engine = createEngine({ store, catalog, dispatcher: { nudge: () => {} }, clock, newId, report });
+    const engine = createEngine({
+      store,
+      catalog,
+      dispatcher: { offer: () => undefined, started: () => {} },
+      clock,
+      newId,
+      report,
+    });
     const flow = catalog.find(loaded.manifest.id) ?? (await catalog.deploy(loaded));
     const trigger = { key: 'manual', body: Buffer.from('{}'), contentType: 'application/json', headers: {} };
     const origin = { deliveryId: null, sourceRunId: null, traceparent: null, triggerType: 'manual' } as const;

@@ -1,0 +1,278 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { z } from 'zod';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import { defineHandler, type HandlerResult, type StepContext } from '../../src/flows/handlers/handler.ts';
+import type { Store } from '../../src/store/store.ts';
+import {
+  cel,
+  type FlowService,
+  type FlowServiceOptions,
+  openFlowService,
+  openStore,
+  stepOf,
+  until,
+} from './fixture.ts';
+import { graphOf } from './graphs.ts';
+
+// The store's thread needs no timers, so these stand still while it works.
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const DONE: HandlerResult = { kind: 'succeeded', output: null };
+
+/** A handler whose steps run until they are let go. */
+function gate() {
+  const waiting: { context: StepContext; end: (result?: HandlerResult) => void }[] = [];
+  const handler = defineHandler({
+    type: 'Gate',
+    inputs: z.unknown(),
+    run: (context) =>
+      new Promise<HandlerResult>((resolve) => waiting.push({ context, end: (result = DONE) => resolve(result) })),
+  });
+  return { handler, waiting };
+}
+
+const gates = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`s${n}`, stepOf('Gate')]));
+
+/** A started runtime whose first claim has found nothing, and what it has asked of the store since. */
+async function openIdle(steps: Parameters<FlowService['deploy']>, options: FlowServiceOptions = {}) {
+  const real = options.store ?? (await openStore());
+  const calls: string[] = [];
+  const counted = <Name extends 'accept' | 'advance' | 'claimDue' | 'beginAttempts'>(name: Name) => ({
+    [name]: (...args: never[]) => {
+      calls.push(name);
+      return (real[name] as (...given: never[]) => unknown)(...args);
+    },
+  });
+  const members = ['accept', 'advance', 'claimDue', 'beginAttempts'] as const;
+  const store = Object.assign({}, real, ...members.map(counted)) as Store;
+  const service = await openFlowService({ ...options, store });
+  await service.deploy(...steps);
+  await service.runtime.start();
+  await until(() => calls.length === 1);
+  await store.ping();
+  calls.length = 0;
+  return { ...service, calls };
+}
+
+async function beginOf(service: FlowService): Promise<void> {
+  vi.advanceTimersByTime(20);
+  vi.advanceTimersByTime(20);
+  await service.store.ping();
+}
+
+describe('while no due step waits', () => {
+  it('a run costs one transaction, and each of its steps one', async () => {
+    const service = await openIdle([graphOf({ a: [], b: ['a'], c: ['b'] })]);
+    const runId = await service.trigger();
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(service.calls).toEqual(['accept', 'advance', 'advance', 'advance']);
+    const steps = await service.steps(runId);
+    for (const key of ['a', 'b', 'c'])
+      expect(steps[key]).toMatchObject({ attemptCount: 1, attempts: [{ attempt: 1 }] });
+  });
+
+  it('the children of a loop get their items', async () => {
+    const note = stepOf('LogMessage', { inputs: { message: cel('loop.item') } });
+    const each = stepOf('ForEach', { forEach: cel('trigger.body'), concurrencyLimit: 2, steps: { note } });
+    const service = await openIdle([{ each }]);
+    const runId = await service.trigger(['x', 'y', 'z']);
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(service.calls).not.toContain('claimDue');
+    expect((await service.steps(runId)).each).toMatchObject({ output: ['x', 'y', 'z'] });
+  });
+
+  it('no more steps run at once than may, and the rest are claimed', async () => {
+    const { handler, waiting } = gate();
+    const service = await openIdle([gates(5)], { own: [handler], concurrency: 3 });
+    const runs = [await service.trigger(), await service.trigger()];
+    for (let ended = 0; ended < 10; ended += 1) {
+      const running = Math.min(3, 10 - ended);
+      await until(() => waiting.length === running);
+      await service.store.ping();
+      expect(waiting).toHaveLength(running);
+      waiting.shift()?.end();
+    }
+    for (const runId of runs) expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+  });
+
+  it('a run that is not stored keeps no slot', async () => {
+    const real = await openStore();
+    let isDown = true;
+    const accept: Store['accept'] = (...given) =>
+      isDown ? Promise.reject(new StoreUnavailableError('the disk is full')) : real.accept(...given);
+    const service = await openIdle([graphOf({ a: [] })], { store: { ...real, accept }, concurrency: 1 });
+    await expect(service.trigger()).rejects.toThrow(StoreUnavailableError);
+    isDown = false;
+    expect(await service.ended(await service.trigger())).toMatchObject({ status: 'Succeeded' });
+    expect(service.calls).not.toContain('claimDue');
+  });
+
+  it('steps of a flow with a limit are claimed', async () => {
+    const service = await openIdle([graphOf({ a: [] }), { concurrency: 1 }]);
+    expect(await service.ended(await service.trigger())).toMatchObject({ status: 'Succeeded' });
+    expect(service.calls).toContain('claimDue');
+  });
+});
+
+describe('a step that needed no claim', () => {
+  it('is shown with its attempt once it has run for a moment', async () => {
+    const { handler, waiting } = gate();
+    const service = await openIdle([gates(2)], { own: [handler] });
+    const runId = await service.trigger();
+    await until(() => waiting.length === 2);
+    expect(await service.steps(runId)).toMatchObject({ s0: { status: 'Running', attempts: [] } });
+    await beginOf(service);
+    expect(service.calls).toEqual(['accept', 'beginAttempts']);
+    expect(await service.steps(runId)).toMatchObject({
+      s0: { attemptCount: 1, attempts: [{ status: 'Running' }] },
+      s1: { attemptCount: 1, attempts: [{ status: 'Running' }] },
+    });
+    for (const { end } of waiting) end();
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(await service.steps(runId)).toMatchObject({ s0: { attempts: [{ status: 'Succeeded' }] } });
+  });
+
+  it('is marked as begun when the store is back', async () => {
+    const { handler, waiting } = gate();
+    const real = await openStore();
+    let isDown = true;
+    const beginAttempts: Store['beginAttempts'] = (begun) =>
+      isDown ? Promise.reject(new StoreUnavailableError('the disk is full')) : real.beginAttempts(begun);
+    const service = await openIdle([gates(1)], { own: [handler], store: { ...real, beginAttempts } });
+    const runId = await service.trigger();
+    await until(() => waiting.length === 1);
+    await beginOf(service);
+    await until(() => service.log.lines.some(({ msg }) => String(msg).includes('marked as begun')));
+    isDown = false;
+    vi.advanceTimersByTime(1_000);
+    await service.store.ping();
+    expect((await service.steps(runId)).s0?.attempts).toMatchObject([{ status: 'Running' }]);
+    waiting[0]?.end();
+    await service.ended(runId);
+  });
+
+  it('is tried again when it failed', async () => {
+    let tries = 0;
+    const handler = defineHandler({
+      type: 'Flaky',
+      inputs: z.unknown(),
+      run: () => (++tries === 1 ? { kind: 'failed', code: 'down', message: 'is down', retryable: true } : DONE),
+    });
+    const retry = { maxAttempts: 2, backoffSeconds: 30, factor: 1, maxBackoffSeconds: 30, jitter: false };
+    const service = await openIdle([{ a: stepOf('Flaky', { retry }) }], { own: [handler] });
+    const runId = await service.trigger();
+    await until(() => service.log.events('StepFailed').length === 1);
+    service.clock.pass(30_000);
+    vi.advanceTimersByTime(30_000);
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect((await service.steps(runId)).a?.attempts).toMatchObject([{ status: 'Failed' }, { status: 'Succeeded' }]);
+  });
+
+  it('is aborted when its run is cancelled', async () => {
+    const { handler, waiting } = gate();
+    const service = await openIdle([gates(1)], { own: [handler] });
+    const runId = await service.trigger();
+    await until(() => waiting.length === 1);
+    await service.runtime.control.cancel(runId, null);
+    expect(waiting[0]?.context.signal.aborted).toBe(true);
+    expect(await service.ended(runId)).toMatchObject({ status: 'Cancelled' });
+  });
+
+  it('is ended, not tried, when its run was cancelled while the outcome before it was stored', async () => {
+    const { handler, waiting } = gate();
+    const real = await openStore();
+    const after: (() => Promise<unknown>)[] = [];
+    const advance: Store['advance'] = async (...given) => {
+      const result = await real.advance(...given);
+      await after.shift()?.();
+      return result;
+    };
+    const steps = { a: stepOf('NoOp'), b: stepOf('Gate', { runAfter: { a: { statuses: ['Succeeded'] } } }) };
+    const service = await openIdle([steps], { own: [handler], store: { ...real, advance } });
+    after.push(async () => {
+      const [run] = (await real.listRuns({ skip: 0, take: 1 })).items;
+      await service.runtime.control.cancel(run?.id ?? '', null);
+    });
+    const runId = await service.trigger();
+    expect(await service.ended(runId)).toMatchObject({ status: 'Cancelled' });
+    expect(waiting).toEqual([]);
+  });
+
+  it('is given back by a stop, which counts neither as an interruption nor as a try', async () => {
+    const { handler, waiting } = gate();
+    const service = await openIdle([gates(1)], { own: [handler] });
+    await service.trigger();
+    await until(() => waiting.length === 1);
+    const stopped = service.runtime.stop(0);
+    vi.advanceTimersByTime(1);
+    await stopped;
+    const now = service.clock.now();
+    expect((await service.store.claimDue({ now, leasedUntil: now + 1, limit: 1 })).claims).toMatchObject([
+      { attempt: 2, attemptBase: 1, interruptions: 0 },
+    ]);
+  });
+});
+
+describe('while due steps wait', () => {
+  it('a slot passes from one step of a run to the next until its turn is over', async () => {
+    const { handler, waiting } = gate();
+    const following = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
+    const chain = { a: stepOf('Gate'), b: stepOf('Gate', following('a')), c: stepOf('Gate', following('b')) };
+    const service = await openIdle([chain], { own: [handler], concurrency: 1 });
+    const first = await service.trigger();
+    const second = await service.trigger();
+    const next = async () => {
+      await until(() => waiting.length === 1);
+      const { context, end } = waiting.shift() ?? {};
+      return { runId: context?.runId, stepKey: context?.stepKey, end: () => end?.() };
+    };
+    const a = await next();
+    expect(a).toMatchObject({ runId: first, stepKey: 'a' });
+    a.end();
+    const b = await next();
+    expect(b).toMatchObject({ runId: first, stepKey: 'b' });
+    service.clock.pass(100);
+    b.end();
+    const other = await next();
+    expect(other).toMatchObject({ runId: second, stepKey: 'a' });
+    other.end();
+    for (let left = 3; left > 0; left -= 1) (await next()).end();
+    expect(await service.ended(first)).toMatchObject({ status: 'Succeeded' });
+    expect(await service.ended(second)).toMatchObject({ status: 'Succeeded' });
+  });
+
+  it('a new run waits for its turn', async () => {
+    const { handler, waiting } = gate();
+    const service = await openIdle([gates(1)], { own: [handler], concurrency: 1 });
+    const runs = [await service.trigger(), await service.trigger(), await service.trigger()];
+    for (const runId of runs) {
+      await until(() => waiting.length === 1);
+      expect(waiting[0]?.context.runId).toBe(runId);
+      waiting.shift()?.end();
+      expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    }
+  });
+
+  it('steps are leased as they become due again once none waits', async () => {
+    const { handler, waiting } = gate();
+    const service = await openIdle([gates(1)], { own: [handler], concurrency: 1 });
+    const runs = [await service.trigger(), await service.trigger()];
+    for (const runId of runs) {
+      await until(() => waiting.length === 1);
+      waiting.shift()?.end();
+      await service.ended(runId);
+    }
+    await service.store.ping();
+    service.calls.length = 0;
+    const runId = await service.trigger();
+    await until(() => waiting.length === 1);
+    waiting[0]?.end();
+    await service.ended(runId);
+    expect(service.calls).toEqual(['accept', 'advance']);
+  });
+});
