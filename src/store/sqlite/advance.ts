@@ -4,18 +4,14 @@ import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration, tokenOf }
 import type { Json } from '../../model/json.ts';
 import type { RunStatus, StepStatus } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
-import type { Advance, BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
+import type { BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
 import { toJson } from './columns.ts';
 import { prepareCloseRun, prepareSignalsOfStep, readWait, type StopTimes, stopOf, type Wait } from './control.ts';
 import { prepareBeginAttempt } from './dispatch.ts';
 import { prepareRunTallies } from './figures.ts';
 import { prepareGraphOf } from './flows.ts';
 import { prepareLoopItem, prepareLoops, prepareStatesIn } from './loops.ts';
-
-/** What an outcome led to, with the loops of leased steps as JSON text. */
-export interface AnsweredAdvance extends Omit<Advance, 'leased'> {
-  readonly leased?: readonly (Omit<LeasedStep, 'loop'> & { readonly loop: string | null })[];
-}
+import type { Member } from './messages.ts';
 
 interface HeldStep extends StopTimes {
   /** 0 where the row of the attempt is not written yet. */
@@ -26,9 +22,7 @@ interface HeldStep extends StopTimes {
   readonly startedAt: number;
 }
 
-export function prepareAdvance(
-  db: Database,
-): (outcome: StepOutcome, lease: BirthLease | undefined) => AnsweredAdvance | undefined {
+export function prepareAdvance(db: Database): Member<'advance'> {
   const findHeld = db.prepare<[string, string, string], HeldStep>(`
     SELECT s.attempt_count AS attempt, r.status AS runStatus, r.flow_id AS flowId, r.revision, r.started_at AS startedAt,
       r.cancel_requested_at AS cancelRequestedAt, r.timed_out_at AS timedOutAt
@@ -140,7 +134,8 @@ function prepareEndAttempt(db: Database) {
         ? { status: 'Pending', dueAt: result.dueAt, completedAt: null }
         : { status, dueAt: null, completedAt: at };
     if (attempt === 0) {
-      insertAttempt.run(runId, stepKey, dueAt, startedAt, status, record, at);
+      // The row of a step that has ended says all of its only attempt: see `ATTEMPTS`.
+      if (result.kind === 'retry') insertAttempt.run(runId, stepKey, dueAt, startedAt, status, record, at);
       endFirst.run(step.status, step.dueAt, startedAt, record, step.completedAt, runId, stepKey);
     } else {
       endAttempt.run(status, record, at, runId, stepKey, attempt);
@@ -197,7 +192,7 @@ interface Progress {
   readonly at: number;
   readonly lease: BirthLease | undefined;
   readonly dispatched: string[];
-  readonly leased: NonNullable<AnsweredAdvance['leased']>[number][];
+  readonly leased: LeasedStep[];
   readonly skipped: { readonly stepKey: string; readonly reason: string }[];
   readonly loops: EndedLoop[];
   /** The loop that this outcome begins. */
@@ -303,7 +298,7 @@ function prepareRows(db: Database) {
       insert.run(runId, flowId, stepKey, stepType, 'Running', lease.leasedUntil, token, at);
       const { iteration } = parseRuntimeKey(stepKey);
       const loop = iteration && { item: itemOf(progress, iteration), index: iteration.index };
-      leased.push({ stepKey, stepType, loop: loop && JSON.stringify(loop) });
+      leased.push({ stepKey, stepType, loop });
     },
     insertSkipped: (skip: {
       runId: string;

@@ -2,9 +2,8 @@ import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import { StoreUnavailableError } from '../../errors.ts';
 import { parseJson } from '../../model/json.ts';
-import type { AcceptResult, Advance, HoldResult, LargeRunInput, LeasedStep, RunInput, Store } from '../store.ts';
+import type { AcceptResult, HoldResult, LargeRunInput, RunInput, Store } from '../store.ts';
 import { acceptanceValues, runValues } from './acceptance.ts';
-import type { AnsweredAdvance } from './advance.ts';
 import { deliveryValues } from './deliveries.ts';
 import { heldValues } from './holds.ts';
 import {
@@ -115,12 +114,7 @@ function valueMembers(writer: StoreThread, reader: StoreThread) {
     return (text === undefined ? undefined : parseJson(text)) as Value;
   };
   return {
-    async advance(outcome, lease) {
-      const answer = (await writer.call('advance', [JSON.stringify(outcome), lease])) as AnsweredAdvance | undefined;
-      return answer?.leased === undefined
-        ? (answer as Advance | undefined)
-        : { ...answer, leased: answer.leased.map(leasedOf) };
-    },
+    advance: (outcome, lease) => ask(writer, 'advance', [JSON.stringify(outcome), lease]),
     deliverSignal: (signal) =>
       writer.call('deliverSignal', [JSON.stringify(signal)]) as ReturnType<Store['deliverSignal']>,
     claimDue: (request) => ask(writer, 'claimDue', [request]),
@@ -134,10 +128,6 @@ function valueMembers(writer: StoreThread, reader: StoreThread) {
       return { trigger: answer.trigger, steps: parseJson(answer.steps) as unknown as RunInput['steps'] };
     },
   } satisfies Partial<Store>;
-}
-
-function leasedOf({ loop, ...step }: NonNullable<AnsweredAdvance['leased']>[number]): LeasedStep {
-  return { ...step, loop: loop === null ? null : (parseJson(loop) as unknown as LeasedStep['loop']) };
 }
 
 interface ThreadEvents {

@@ -89,6 +89,12 @@ interface RetriedRun extends StopTimes {
 }
 
 function prepareReset(db: Database): (step: { runId: string; stepKey: string; graph: WiredGraph; at: number }) => void {
+  // The step's own row told of it so far: see `ATTEMPTS`.
+  const keepAttempt = db.prepare(`
+    INSERT OR IGNORE INTO attempts (
+      run_id, step_key, attempt, status, due_at, started_at, completed_at, error, input, output
+    ) SELECT run_id, step_key, 1, status, started_at, started_at, completed_at, error, input, output FROM steps
+    WHERE run_id = ? AND step_key = ? AND attempt_count = 1`);
   const makeDue = db.prepare(`
     UPDATE steps SET status = 'Pending', due_at = ?, interruptions = 0, deaths = 0, lone_deaths = 0,
       attempt_base = attempt_count, output = NULL, error = NULL, completed_at = NULL,
@@ -125,6 +131,7 @@ function prepareReset(db: Database): (step: { runId: string; stepKey: string; gr
   };
 
   return ({ runId, stepKey, graph, at }) => {
+    keepAttempt.run(runId, stepKey);
     // While the step still has ended: after that its iteration is open.
     reopenAround(runId, stepKey, graph);
     makeDue.run(at, runId, stepKey);

@@ -3,7 +3,7 @@ import { parseJson } from '../../model/json.ts';
 import type { BirthLease, HoldResult, LargeRunInput, RunInput, StepOutcome } from '../store.ts';
 import { acceptanceOperations, type WriterState } from './acceptance.ts';
 import { activityOperations } from './activity.ts';
-import { type AnsweredAdvance, prepareAdvance } from './advance.ts';
+import { prepareAdvance } from './advance.ts';
 import { controlOperations } from './control.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { deployOperations } from './deploys.ts';
@@ -26,7 +26,7 @@ type Repacked = 'accept' | 'holdDelivery' | 'recordDelivery' | 'fireSchedule' | 
  */
 interface Answered {
   holdDelivery: HoldResult | 'full';
-  advance: AnsweredAdvance | undefined;
+  advance: string | undefined;
   claimDue: string;
   claimOverdue: string;
   listSteps: string | undefined;
@@ -109,8 +109,10 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
     thread: 'writer',
     prepare: (db) => {
       const advance = prepareAdvance(db);
-      return (outcome: string, lease: BirthLease | undefined) =>
-        advance(parseJson(outcome) as unknown as StepOutcome, lease);
+      return (outcome: string, lease: BirthLease | undefined) => {
+        const led = advance(parseJson(outcome) as unknown as StepOutcome, lease);
+        return led && JSON.stringify(led);
+      };
     },
   },
   listSlotWaits: { thread: 'reader', prepare: prepareListSlotWaits },

@@ -133,6 +133,20 @@ const stepColumns = `
   evaluation_trace AS evaluationTrace, attempt_count AS attemptCount, due_at AS dueAt, started_at AS startedAt,
   completed_at AS completedAt`;
 
+/** Whether `a`, the row of a step, has to tell of its only attempt. */
+export const SAYS_ITS_ATTEMPT = `a.attempt_count = 1 AND a.status IN ('Succeeded', 'Failed') AND NOT EXISTS (
+  SELECT 1 FROM attempts AS own WHERE own.run_id = a.run_id AND own.step_key = a.step_key AND own.attempt = 1)`;
+
+/**
+ * All attempts. A step that ended in its first attempt under the lease that it was inserted with has no row of it: the
+ * step's own row says all. It waited for no slot.
+ */
+export const ATTEMPTS = `(
+  SELECT run_id, step_key, attempt, status, due_at, started_at, completed_at, error, input, output FROM attempts
+  UNION ALL
+  SELECT run_id, step_key, 1, status, started_at, started_at, completed_at, error, input, output FROM steps AS a
+  WHERE ${SAYS_ITS_ATTEMPT})`;
+
 /** Never negative, even if the clock was set back. */
 export const SLOT_WAIT = 'max(0, started_at - due_at) AS slotWaitMs';
 
@@ -146,7 +160,7 @@ function prepareListSteps(db: Database): Member<'listSteps'> {
     SELECT ${stepColumns} FROM steps WHERE run_id = ?
     ORDER BY coalesce(started_at, completed_at, due_at), step_key`);
   const listAttempts = db.prepare<[string], AttemptRow>(
-    `SELECT ${attemptColumns} FROM attempts WHERE run_id = ? ORDER BY step_key, attempt`,
+    `SELECT ${attemptColumns} FROM ${ATTEMPTS} WHERE run_id = ? ORDER BY step_key, attempt`,
   );
 
   return (runId) => {

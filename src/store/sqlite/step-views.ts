@@ -5,7 +5,7 @@ import type { Attempt } from '../../model/run.ts';
 import type { CutValue, LoopProgress, StepMoment, StepOutline, StepView, ValueLimits } from '../store.ts';
 import { toError } from './columns.ts';
 import type { Member } from './messages.ts';
-import { SLOT_WAIT } from './runs.ts';
+import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT } from './runs.ts';
 
 export const stepOperations = {
   outlineSteps: { thread: 'reader', prepare: prepareOutlineSteps },
@@ -29,7 +29,7 @@ function prepareOutlineSteps(db: Database): Member<'outlineSteps'> {
     FROM steps WHERE ${named}`);
   const listAttempts = db.prepare<[string, string], OutlineAttempt & { readonly stepKey: string }>(`
     SELECT step_key AS stepKey, attempt, status, ${SLOT_WAIT}, started_at AS startedAt, completed_at AS completedAt
-    FROM attempts WHERE ${named}, attempt`);
+    FROM ${ATTEMPTS} WHERE ${named}, attempt`);
   return (runId, stepKeys) => {
     const keys = JSON.stringify(stepKeys);
     const attempts = new Map<string, OutlineAttempt[]>();
@@ -51,19 +51,19 @@ function prepareListMoments(db: Database): Member<'listMoments'> {
   const list = db.prepare<[string, string, string, number], StepMoment>(`
     SELECT step_key AS stepKey, attempt, kind, at, reason FROM (
       SELECT step_key, attempt, 'started' AS kind, started_at AS at, 1 AS rank, NULL AS reason
-      FROM attempts WHERE run_id = ?
+      FROM ${ATTEMPTS} WHERE run_id = ?
       UNION ALL
       SELECT a.step_key, a.attempt,
         CASE WHEN a.status <> 'Failed' THEN 'completed'
           WHEN a.attempt < s.attempt_count OR s.status <> 'Failed' THEN 'retried' ELSE 'failed' END,
         a.completed_at, 2, a.error ->> '$.message'
-      FROM attempts a JOIN steps s USING (run_id, step_key) WHERE run_id = ? AND a.completed_at IS NOT NULL
+      FROM ${ATTEMPTS} a JOIN steps s USING (run_id, step_key) WHERE run_id = ? AND a.completed_at IS NOT NULL
       UNION ALL
       SELECT step_key, 0, 'skipped', completed_at, 3, skip_reason
       FROM steps WHERE run_id = ? AND status = 'Skipped' AND completed_at IS NOT NULL
     ) ORDER BY at DESC, rank DESC, step_key DESC, attempt DESC LIMIT ?`);
   const countAll = db.prepare<[string, string], { total: number }>(`
-    SELECT (SELECT count(*) + count(completed_at) FROM attempts WHERE run_id = ?) +
+    SELECT (SELECT count(*) + count(completed_at) FROM ${ATTEMPTS} WHERE run_id = ?) +
       (SELECT count(completed_at) FROM steps WHERE run_id = ? AND status = 'Skipped') AS total`);
   return ({ runId, limit }) => {
     const items = list.all(runId, runId, runId, limit).reverse();
@@ -197,14 +197,19 @@ function prepareListViews(
   const listSteps = db.prepare<[Named], StepRow>(`
     SELECT ${stepColumns} FROM steps
     WHERE run_id = @runId AND step_key IN (SELECT value FROM json_each(@keys)) ORDER BY step_key`);
+  const values = `${valueColumns('a.input', 'input')}, ${valueColumns('a.output', 'output')}`;
+  // Not over `ATTEMPTS`, which would read values whole and attempts that are not shown.
   const listAttempts = db.prepare<[Named], AttemptRow>(`
     SELECT a.step_key AS stepKey, a.attempt, a.status, a.error, max(0, a.started_at - a.due_at) AS slotWaitMs,
-      a.started_at AS startedAt, a.completed_at AS completedAt,
-      ${valueColumns('a.input', 'input')}, ${valueColumns('a.output', 'output')}
+      a.started_at AS startedAt, a.completed_at AS completedAt, ${values}
     FROM json_each(@keys) AS named CROSS JOIN steps AS s ON s.run_id = @runId AND s.step_key = named.value
     CROSS JOIN attempts AS a ON a.run_id = @runId AND a.step_key = s.step_key
       AND a.attempt > s.attempt_count - ${MAX_ATTEMPTS}
-    ORDER BY a.step_key, a.attempt`);
+    UNION ALL
+    SELECT a.step_key, 1, a.status, a.error, 0, a.started_at, a.completed_at, ${values}
+    FROM json_each(@keys) AS named CROSS JOIN steps AS a ON a.run_id = @runId AND a.step_key = named.value
+    WHERE ${SAYS_ITS_ATTEMPT}
+    ORDER BY 1, 2`);
   return (runId, stepKeys, limits) => {
     const cut = new Cutter(limits);
     const named = { runId, keys: JSON.stringify(stepKeys), maxBytes: cut.maxBytes };
@@ -296,7 +301,7 @@ function prepareReadValue(db: Database): Member<'readValue'> {
     return {
       step: db.prepare<[Asked], Row>(`SELECT ${piece} FROM steps WHERE run_id = @runId AND step_key = @stepKey`),
       attempt: db.prepare<[Asked], Row>(`
-        SELECT ${piece.replace('attempt_count', 'attempt')} FROM attempts
+        SELECT ${piece.replace('attempt_count', 'attempt')} FROM ${ATTEMPTS}
         WHERE run_id = @runId AND step_key = @stepKey AND attempt = @attempt`),
     };
   };

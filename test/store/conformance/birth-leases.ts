@@ -77,7 +77,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       await startLeased(store, graphOf({ good: [], bad: [] }));
       await end(store, 'good', succeeded({ ok: true }));
       expect(await end(store, 'bad', failed())).toMatchObject({ runStatus: 'Failed' });
-      const times = { slotWaitMs: 3, startedAt: T0 + 3, completedAt: T0 + 8 };
+      const times = { slotWaitMs: 0, startedAt: T0 + 3, completedAt: T0 + 8 };
       expect(await stepsOf(store)).toMatchObject({
         good: {
           status: 'Succeeded',
@@ -289,7 +289,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       await end(store, 'a', failed());
       await store.retryStep({ runId, stepKey: 'a', at: T0 + 9 });
       expect(await stepsOf(store)).toMatchObject({
-        a: { attempts: [{ attempt: 1, status: 'Failed', slotWaitMs: 3 }] },
+        a: { attempts: [{ attempt: 1, status: 'Failed', startedAt: T0 + 3 }] },
       });
       expect(await claimAll(store, T0 + 9)).toMatchObject([{ attempt: 2, attemptBase: 1 }]);
       expect(await stepsOf(store)).toMatchObject({ a: { attempts: [{ status: 'Failed' }, { status: 'Running' }] } });
