@@ -1,7 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
-import type { DashboardAccess } from '../config/settings.ts';
 import { SCOPES } from '../config/tokens.ts';
 import { HttpError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
@@ -9,8 +8,7 @@ import { addressGroup } from '../webhooks/networks/addresses.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
 import { type Actor, setActor } from './activity.ts';
 import type { DashboardServices } from './services.ts';
-
-type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;
+import type { Credentials, Sessions } from './session.ts';
 
 /** The credentials of a request; absent parts are empty. */
 interface Claim {
@@ -19,45 +17,71 @@ interface Claim {
   readonly token: string;
 }
 
-const NO_CLAIM: Claim = { user: '', password: '', token: '' };
+export const NO_CLAIM: Claim = { user: '', password: '', token: '' };
 
 /** Characters of a token that no rate of guesses finds; shorter ones wait for their turn like passwords. */
 const UNGUESSABLE_LENGTH = 16;
 
-/**
- * An `onRequest` hook that lets a request pass with the right HTTP Basic login or bearer token and else answers 401.
- * A request without credentials is only challenged, as browsers need it; one after wrong credentials waits, longer each time.
- */
-export function requireCredentials(
+/** Checks the credentials of requests. */
+export interface Authentication {
+  /**
+   * An `onRequest` hook that lets a request pass with the right HTTP Basic login, bearer token or session and else answers
+   * 401. A request without credentials is only challenged, as browsers need it.
+   */
+  require(request: FastifyRequest, reply: FastifyReply): Promise<unknown>;
+  /** Who it is; wrong claims wait, longer each time. */
+  attempt(request: FastifyRequest, claim: Claim): Promise<Actor | 'wrong' | 'too many'>;
+}
+
+type AuthenticationServices = Pick<DashboardServices, 'clock' | 'wait' | 'senderAddress'>;
+
+export function createAuthentication(
   credentials: Credentials,
-  services: Pick<DashboardServices, 'clock' | 'wait' | 'senderAddress'>,
-) {
+  { sessions, ...services }: AuthenticationServices & { readonly sessions: Sessions },
+): Authentication {
   const actorOf = credentialCheck(credentials);
   const challenges = challengesOf(credentials);
   const delays = loginDelays(services);
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    const { authorization } = request.headers;
-    if (authorization !== undefined) {
-      const claim = readClaim(authorization);
-      // Wrong claims of others at this address must not lock out who has the token.
-      const actor = claim.token.length >= UNGUESSABLE_LENGTH ? actorOf(claim) : undefined;
-      if (actor !== undefined) return setActor(request, actor);
-      const account = claim.user === '' ? 'token' : `user ${claim.user}`;
-      const login = { address: senderOf(request, services.senderAddress), account };
-      const outcome = await delays.attempt(login, () => {
-        const found = actorOf(claim);
-        if (found !== undefined) setActor(request, found);
-        return found !== undefined;
-      });
-      if (outcome === 'right') return;
-      if (outcome === 'too many') {
-        reply.header('retry-after', '2');
-        throw new HttpError('too_many_logins', 'Too many wrong logins came from this address; try again later');
-      }
-    }
-    reply.header('www-authenticate', challenges);
-    throw new HttpError('unauthorized', 'This needs the credentials of the dashboard');
+
+  const attempt: Authentication['attempt'] = async (request, claim) => {
+    // Wrong claims of others at this address must not lock out who has the token.
+    const known = claim.token.length >= UNGUESSABLE_LENGTH ? actorOf(claim) : undefined;
+    if (known !== undefined) return known;
+    const account = claim.user === '' ? 'token' : `user ${claim.user}`;
+    const login = { address: senderOf(request, services.senderAddress), account };
+    let actor: Actor | undefined;
+    const outcome = await delays.attempt(login, () => {
+      actor = actorOf(claim);
+      return actor !== undefined;
+    });
+    return outcome === 'too many' ? outcome : (actor ?? 'wrong');
   };
+
+  return {
+    attempt,
+    async require(request, reply) {
+      const { authorization, cookie } = request.headers;
+      if (authorization !== undefined) {
+        const actor = await attempt(request, readClaim(authorization));
+        if (actor === 'too many') throw tooManyLogins(reply);
+        if (actor !== 'wrong') return setActor(request, actor);
+      } else {
+        const actor = sessions.find(cookie);
+        if (actor !== undefined) return setActor(request, actor);
+        // Where a name and password are set, browsers ask for them by themselves.
+        if (credentials.basic === undefined && request.headers['sec-fetch-mode'] === 'navigate') {
+          return reply.redirect(`/flows/login?next=${encodeURIComponent(request.url)}`, 303);
+        }
+      }
+      reply.header('www-authenticate', challenges);
+      throw new HttpError('unauthorized', 'This needs the credentials of the dashboard');
+    },
+  };
+}
+
+export function tooManyLogins(reply: FastifyReply): HttpError {
+  reply.header('retry-after', '2');
+  return new HttpError('too_many_logins', 'Too many wrong logins came from this address; try again later');
 }
 
 /**

@@ -20,12 +20,14 @@ import { runRoutes } from './api/runs.ts';
 import { scheduleRoutes } from './api/schedules.ts';
 import { healthRoutes, serviceRoutes } from './api/service.ts';
 import { stepRoutes } from './api/steps.ts';
-import { requireCredentials } from './auth.ts';
+import { type Authentication, createAuthentication } from './auth.ts';
 import { docsRoutes } from './docs/page.ts';
 import { compileValidator } from './input.ts';
+import { loginRoutes } from './login.ts';
 import type { describeRoutes } from './openapi.ts';
 import { isReserved, pageRoutes } from './page.ts';
 import type { DashboardServices } from './services.ts';
+import { createSessions } from './session.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
 
@@ -79,7 +81,8 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
     );
     const openApi = openApiOf(app, services.version);
     healthRoutes(app.withTypeProvider<ZodTypeProvider>(), services);
-    await app.register(async (guarded) => addGuarded(guarded, services, openApi));
+    const authentication = await addLogin(app, services);
+    await app.register(async (guarded) => addGuarded(guarded, { services, openApi, authentication }));
   };
 }
 
@@ -96,14 +99,34 @@ function openApiOf(app: FastifyInstance, version: string) {
   };
 }
 
-function addGuarded(app: FastifyInstance, services: DashboardServices, openApi: ReturnType<typeof openApiOf>): void {
+/** The login page is the one that needs no login; without credentials there is none. */
+async function addLogin(app: FastifyInstance, services: DashboardServices): Promise<Authentication | undefined> {
+  const { access, clock, publicUrl } = services;
+  if (access.kind !== 'credentials') return undefined;
+  const sessions = createSessions(access, clock);
+  const authentication = createAuthentication(access, { ...services, sessions });
+  const isSecure = publicUrl?.toLowerCase().startsWith('https:') === true;
+  await app.register(async (open) => {
+    open.addHook('onRequest', guardOrigin(services));
+    loginRoutes(open, { authentication, sessions, hasUser: access.basic !== undefined, isSecure });
+  });
+  return authentication;
+}
+
+interface Guarded {
+  readonly services: DashboardServices;
+  readonly openApi: ReturnType<typeof openApiOf>;
+  readonly authentication: Authentication | undefined;
+}
+
+function addGuarded(app: FastifyInstance, { services, openApi, authentication }: Guarded): void {
   app.addHook('onRequest', async () => {
     if (services.isStopping()) throw new HttpError('stopping', 'The process is stopping');
   });
   app.addHook('onRequest', guardOrigin(services));
   decorateActor(app);
-  if (services.access.kind === 'credentials') {
-    app.addHook('onRequest', requireCredentials(services.access, services));
+  if (authentication !== undefined) {
+    app.addHook('onRequest', authentication.require);
     app.addHook('onRequest', requireScope);
   }
   recordActivity(app, services);

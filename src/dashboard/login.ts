@@ -1,0 +1,104 @@
+import { createHash } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type Authentication, NO_CLAIM, tooManyLogins } from './auth.ts';
+import { COOKIE, LIFETIME_SECONDS, type Sessions } from './session.ts';
+
+interface LoginOptions {
+  readonly authentication: Authentication;
+  readonly sessions: Sessions;
+  readonly hasUser: boolean;
+  /** Whether browsers reach the service over TLS. */
+  readonly isSecure: boolean;
+}
+
+/** Adds the page with the login, which needs none, and the way out. */
+export function loginRoutes(app: FastifyInstance, { authentication, sessions, hasUser, isSecure }: LoginOptions): void {
+  const attributes = `; Path=/; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
+  const show = (reply: FastifyReply, next: string, problem?: string) =>
+    reply
+      .type('text/html; charset=utf-8')
+      .header('content-security-policy', CSP)
+      .send(loginPage({ next, hasUser, problem }));
+
+  app.get('/flows/login', { schema: { hide: true } }, (request, reply) => show(reply, nextOf(request.query)));
+  app.post('/flows/login', { schema: { hide: true } }, async (request, reply) => {
+    const form = formOf(request);
+    const next = nextOf({ next: form.get('next') });
+    const claim = { ...NO_CLAIM, user: form.get('user') ?? '', password: form.get('password') ?? '' };
+    const actor = await authentication.attempt(request, { ...claim, token: form.get('token')?.trim() ?? '' });
+    if (actor === 'too many') throw tooManyLogins(reply);
+    if (actor === 'wrong') return show(reply.code(401), next, 'That is not right; try again.');
+    const cookie = `${COOKIE}=${sessions.begin(actor)}; Max-Age=${LIFETIME_SECONDS}${attributes}`;
+    return reply.header('set-cookie', cookie).redirect(next, 303);
+  });
+  app.post('/flows/logout', { schema: { hide: true } }, (_request, reply) =>
+    reply.header('set-cookie', `${COOKIE}=; Max-Age=0${attributes}`).redirect('/flows/login', 303),
+  );
+}
+
+function formOf({ body }: FastifyRequest): URLSearchParams {
+  return new URLSearchParams(Buffer.isBuffer(body) ? body.toString('utf8') : '');
+}
+
+/** A page of ours to go to after the login: never another site. */
+function nextOf(query: unknown): string {
+  const { next } = (query ?? {}) as { next?: unknown };
+  return typeof next === 'string' && /^\/flows(?:[/?][\w/.?&=%~+-]*)?$/.test(next) ? next : '/flows';
+}
+
+const STYLE = `
+  :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+  body { display: grid; min-height: 90vh; place-items: center; margin: 0; }
+  form { display: grid; gap: 0.75rem; width: min(22rem, 90vw); }
+  label { display: grid; gap: 0.25rem; }
+  input, button { font: inherit; padding: 0.5rem; }
+  [role='alert'] { color: light-dark(#a40e26, #ff7b72); margin: 0; }
+`;
+const CSP = [
+  "default-src 'none'",
+  `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+interface LoginPage {
+  readonly next: string;
+  readonly hasUser: boolean;
+  readonly problem: string | undefined;
+}
+
+function loginPage({ next, hasUser, problem }: LoginPage): string {
+  const field = (name: string, label: string, attributes: string) =>
+    `<label>${label}<input name="${name}" ${attributes}></label>`;
+  const user = [
+    field('user', 'Name', 'autocomplete="username"'),
+    field('password', 'Password', 'type="password" autocomplete="current-password"'),
+  ];
+  const fields = [
+    ...(hasUser ? user : []),
+    field('token', hasUser ? 'or token' : 'Token', 'type="password" autocomplete="off"'),
+  ];
+  // `next` holds only characters that need no escaping here, but for the ampersand.
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Log in · Sluice</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<main>
+<form method="post" action="/flows/login">
+<h1>Sluice</h1>
+${problem === undefined ? '' : `<p role="alert">${problem}</p>`}
+<input type="hidden" name="next" value="${next.replaceAll('&', '&amp;')}">
+${fields.join('\n')}
+<button>Log in</button>
+</form>
+</main>
+</body>
+</html>
+`;
+}
