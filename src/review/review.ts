@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import { isMasked, MASK, queryOf } from '../manifest/mask.ts';
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
@@ -135,7 +135,7 @@ interface ConfiguredResult extends GateResult {
 }
 
 // Keys are in no list, and neither is the public URL, whose query may hold a secret.
-const FIELDS: Readonly<Record<string, readonly (keyof WebhookInputs)[]>> = {
+const FIELDS = {
   ip: ['webhookIpAllowList', 'webhookIpDenyList', 'webhookIpAllowListPreset', 'webhookIpAllowListPresets'],
   rateLimit: ['webhookRateLimitPermitsPerSecond', 'webhookRateLimitBurstSize', 'webhookRateLimitPerIp'],
   signature: [
@@ -155,12 +155,17 @@ const FIELDS: Readonly<Record<string, readonly (keyof WebhookInputs)[]>> = {
     'webhookRequireTimestamp',
     'webhookDuplicateResponse',
   ],
-};
+} as const satisfies Readonly<Record<string, readonly (keyof WebhookInputs)[]>>;
+
+/** A field of a trigger that is shown next to what its gate found. */
+export type ConfiguredField = (typeof FIELDS)[keyof typeof FIELDS][number];
+
+const isConfigurable = (gate: string): gate is keyof typeof FIELDS => Object.hasOwn(FIELDS, gate);
 
 function withConfiguration(results: readonly GateResult[], inputs: WebhookInputs | undefined): ConfiguredResult[] {
   return results.map((entry) => {
-    const fields = inputs === undefined ? undefined : FIELDS[entry.gate];
-    return { ...entry, configured: fields === undefined || inputs === undefined ? null : pick(inputs, fields) };
+    const { gate } = entry;
+    return { ...entry, configured: inputs === undefined || !isConfigurable(gate) ? null : pick(inputs, FIELDS[gate]) };
   });
 }
 
@@ -179,10 +184,6 @@ interface Advice {
   /** What the signature is made over, and with which keys it was compared; null where there is no spec to say. */
   readonly signature: JsonObject | null;
 }
-
-// Keys are told apart by it and by nothing else: it is new with each process and never leaves it, so that no guess
-// can be tested against a fingerprint.
-const FINGERPRINT_KEY = randomBytes(32);
 
 /** Tries the known mistakes on a delivery that was just judged by every gate. */
 function adviseOn(
@@ -241,9 +242,21 @@ function describe(spec: SignatureSpec, delivery: Delivery, publicUrl: string): J
   }
 }
 
-/** Tells one key from another while this process runs. */
+/** The keys of publishers are longer; what is shorter was thought up by a person. */
+const MIN_SHOWN_KEY_BYTES = 16;
+
+/**
+ * The first 8 hex digits of the SHA-256 of a key as configured, so that an operator can compare it with the key that the
+ * publisher has. The key itself never leaves the process, and this does not give it away: of a random key of 16 bytes,
+ * 32 of 128 bits become known, and which of the 2^96 keys that are left it is, no one can try. A shorter key could be
+ * guessed and each guess checked against it, so it has none. Whoever may read it here may also read deliveries with
+ * their signatures, which check a guess better. A scheme whose key is itself sent, as a token, is a verifier: see above.
+ */
 function fingerprint(key: string): string {
-  return createHmac('sha256', FINGERPRINT_KEY).update(key).digest('hex').slice(0, 8);
+  // Each two digits of hex are one byte of the key.
+  const bytes = /^[0-9a-f]+$/i.test(key) ? key.length / 2 : Buffer.byteLength(key);
+  if (bytes < MIN_SHOWN_KEY_BYTES) return 'too short to show';
+  return createHash('sha256').update(key).digest('hex').slice(0, 8);
 }
 
 /** A delivery as it once came, or why it cannot be had again. */

@@ -106,7 +106,7 @@ function sharedKeySummary(triggers: readonly PreparedTrigger[]): string[] {
 }
 
 /** Empty where the trigger refuses what it cannot verify. */
-export function whyNotEnforced({ trigger, mode, schemeName, lacksKey, keySlot }: PreparedTrigger): string[] {
+function whyNotEnforced({ trigger, mode, schemeName, lacksKey, keySlot }: PreparedTrigger): string[] {
   const named = trigger.inputs.webhookSignatureScheme;
   const why: string[] = [];
   if (mode !== 'Enforce') why.push(`mode ${mode}`);

@@ -167,7 +167,7 @@ describe('what needs a look', () => {
       [
         {
           kind: 'refusals_rising',
-          message: '20 deliveries failed with signature_mismatch (since 2026-11-21T11:00Z; normally 3)',
+          message: '20 deliveries had a signature that does not match (since 2026-11-21T11:00Z; normally 3)',
           link: '/flows/deliveries?reason=signature_mismatch',
         },
       ],
@@ -242,13 +242,15 @@ describe('GET /flows/api/attention', () => {
         kind: 'trigger_not_enforced',
         severity: 'warning',
         link: `/flows/flows/${ORDERS_ID}`,
-        message: 'orders/unreachable is open: mode Audit, no signature scheme',
+        message:
+          'orders/unreachable accepts every delivery, even if a gate fails, because its mode is Audit, and it checks no signature',
       },
       {
         kind: 'trigger_not_enforced',
         severity: 'warning',
         link: `/flows/flows/${HOOK_ONLY_ID}`,
-        message: 'hook only/hook is open: mode Audit, unrecognised scheme "no-such-scheme"',
+        message:
+          'hook only/hook accepts every delivery, even if a gate fails, because its mode is Audit, and its scheme "no-such-scheme" is unknown',
       },
     ]);
   });

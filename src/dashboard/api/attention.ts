@@ -5,7 +5,8 @@ import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { DeliveryCount, RunCount, SlotWait, SlotWaits } from '../../store/store.ts';
-import { presetConcerns, whyNotEnforced } from '../../webhooks/checks.ts';
+import { presetConcerns } from '../../webhooks/checks.ts';
+import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
@@ -99,7 +100,7 @@ async function askStore(services: DashboardServices): Promise<AttentionItem[]> {
     return attentionTo(situation);
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
-    const message = 'The store is not writable: deliveries are answered 503 until it is; the log has the cause';
+    const message = 'The store is not writable. Deliveries are answered 503 until it is; the log says why';
     return [{ kind: 'store_unavailable', severity: 'error', message, link: '/health/ready' }];
   }
 }
@@ -234,6 +235,28 @@ function schedules({ schedules: all, now }: Situation): AttentionItem[] {
   });
 }
 
+/** What so many deliveries did, whether they were refused for it or let in. */
+const WHAT_HAPPENED = {
+  body_too_large: 'were larger than the limit',
+  unknown_flow: 'were sent to an address that no webhook has',
+  flow_disabled: 'were refused because the flow is disabled or draining',
+  invalid_json: 'say that they are JSON and are not',
+  ip_not_allowed: 'came from an address that is not on the allow list',
+  ip_denied: 'came from an address on the deny list',
+  rate_limited: 'exceeded the rate limit',
+  signature_missing: 'had no signature',
+  signature_malformed: 'had a signature that does not have the format of the scheme',
+  signature_mismatch: 'had a signature that does not match',
+  key_not_configured: 'could not be verified because their trigger has no key',
+  sha1_not_allowed: 'could not be verified because SHA-1 is switched off',
+  verifier_error: 'could not be checked because a verifier or gate failed',
+  timestamp_missing: 'had no timestamp',
+  timestamp_malformed: 'had a timestamp that cannot be read',
+  timestamp_skew: 'had a timestamp that is too old or too far in the future',
+  nonce_replayed: 'repeated one that was accepted before',
+  store_unavailable: 'could not be stored and were answered 503',
+} as const satisfies Record<Reason, string>;
+
 function risingRefusals({ deliveries, now }: Situation): AttentionItem[] {
   const byReason = new Map<Reason, { recent: number; before: number }>();
   for (const { reason, rejected, count, recent } of deliveries) {
@@ -244,9 +267,8 @@ function risingRefusals({ deliveries, now }: Situation): AttentionItem[] {
   return [...byReason].flatMap(([reason, { recent, before }]): AttentionItem[] => {
     const usual = Math.round((before / (LOOK_BACK_HOURS - RECENT_HOURS + 1)) * RECENT_HOURS);
     if (recent < RISING_COUNT || recent < usual * RISING_FACTOR) return [];
-    const what =
-      reason === 'flow_disabled' ? 'were refused because the flow is disabled or draining' : `failed with ${reason}`;
-    const message = `${recent} deliveries ${what} (since ${startOf(now, RECENT_HOURS - 1)}; normally ${usual})`;
+    const since = startOf(now, RECENT_HOURS - 1);
+    const message = `${recent} deliveries ${WHAT_HAPPENED[reason]} (since ${since}; normally ${usual})`;
     return [{ kind: 'refusals_rising', severity: 'warning', message, link: `/flows/deliveries?reason=${reason}` }];
   });
 }
@@ -275,8 +297,8 @@ function triggerItems(prepared: PreparedTrigger, { deliveries, now }: Situation)
     message,
     link,
   });
-  const why = whyNotEnforced(prepared);
-  const items = why.length === 0 ? [] : [item('trigger_not_enforced', 'warning', `${name} is open: ${why.join(', ')}`)];
+  const open = whyOpen(prepared);
+  const items = open === undefined ? [] : [item('trigger_not_enforced', 'warning', `${name} ${open}`)];
   if (trigger.keys.previous !== undefined) {
     const own = deliveries.filter((each) => each.flowId === trigger.flowId && each.triggerKey === trigger.triggerKey);
     const used = own.reduce((sum, each) => sum + each.usedPreviousKey, 0);
@@ -296,6 +318,19 @@ function triggerItems(prepared: PreparedTrigger, { deliveries, now }: Situation)
       item('preset_doubtful', 'warning', `${name}: ${concern}`),
     ),
   ];
+}
+
+/** What is wrong with a trigger that does not refuse what it cannot verify; undefined where nothing is. */
+function whyOpen({ trigger, mode, schemeName, lacksKey, keySlot }: PreparedTrigger): string | undefined {
+  const named = trigger.inputs.webhookSignatureScheme;
+  const unsigned = named === undefined ? 'it checks no signature' : `its scheme "${named}" is unknown`;
+  const lack = schemeName === null ? unsigned : lacksKey ? `it has ${missingKey(keySlot)}` : undefined;
+  if (mode !== 'Enforce') {
+    const more = lack === undefined ? '' : `, and ${lack}`;
+    return `accepts every delivery, even if a gate fails, because its mode is ${mode}${more}`;
+  }
+  if (lack === undefined) return undefined;
+  return schemeName === null ? `does not verify who sends its deliveries: ${lack}` : `refuses every delivery: ${lack}`;
 }
 
 /** The start of the hour so many hours ago: figures are counted by the hour. */

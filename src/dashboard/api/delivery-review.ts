@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { type DeliveryRecord, GATE_OUTCOMES } from '../../model/delivery.ts';
-import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
-import type { DeliveryReview } from '../../review/review.ts';
+import { ENFORCEMENT_MODES, type SignedPayloadStrategy } from '../../model/manifest.ts';
+import type { ConfiguredField, DeliveryReview } from '../../review/review.ts';
 import type { Readiness } from '../../review/reviewer.ts';
 import { field, isoTimeOrNull, unknownId } from '../answer.ts';
 import { documentedBody, parameter, parseJsonBody } from '../input.ts';
@@ -29,7 +29,7 @@ const advice = {
     .record(z.string(), field.json())
     .nullable()
     .describe(
-      'What the trigger in force signs and compares; keys appear as a fingerprint that changes with each process.',
+      'What the trigger in force signs and compares; of each key the first 8 hex digits of its SHA-256, of one under 16 bytes nothing.',
     ),
 };
 
@@ -85,6 +85,10 @@ const readinessSchema = z
 
 /** What these operations answer. */
 export interface DeliveryReviewAnswers {
+  /** The names in `configured`. */
+  readonly ConfiguredField: ConfiguredField;
+  /** The names of `layout` in `signature`. */
+  readonly Layout: SignedPayloadStrategy;
   readonly DeliveryDetail: z.output<typeof deliveryDetailSchema>;
   readonly DryRun: z.output<typeof dryRunSchema>;
   readonly Redelivery: z.output<typeof redeliverySchema>;

@@ -23,7 +23,7 @@ const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' 
 const dayAndYear = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', year: 'numeric' });
 const numbers = new Intl.NumberFormat('en');
 
-/** How times, sizes, numbers and names read. */
+/** How times, sizes, numbers and ids read. */
 export const format = {
   relativeTime,
   exactTime,
@@ -34,7 +34,6 @@ export const format = {
   count,
   counted,
   shortId,
-  words,
 };
 
 /** "12 s ago", "in 3 min", "2 d ago". */
@@ -126,11 +125,6 @@ function counted(value: number, one: string, many = `${one}s`): string {
 /** The beginning of an id that is made from time says nothing; its end tells two apart. */
 function shortId(id: string): string {
   return id.slice(-8);
-}
-
-/** `signature_mismatch` as "signature mismatch". */
-function words(name: string): string {
-  return name.replaceAll('_', ' ');
 }
 
 function coarse(ms: number): string {

@@ -1,4 +1,5 @@
 import type { Api } from './api-types.ts';
+import { words } from './words.ts';
 
 /*
  * How each name of the API is shown: its tone, its picture and its words. Pure, so that the words are tested without a
@@ -60,7 +61,7 @@ export function deliveryLook({
     return { tone: 'quiet', icon: 'replay', text: 'Duplicate', title: 'Answered with the run of the first delivery' };
   }
   if (!rejected) return { tone: 'good', icon: 'check', text: 'Accepted' };
-  const title = reason === null ? {} : { title: reason };
+  const title = reason === null ? {} : { title: words.reasonMeaning(reason) };
   if (statusCode >= 400) return { tone: 'bad', icon: 'cross', text: 'Refused', ...title };
   return { tone: 'warn', icon: 'warn', text: 'Let in', ...title };
 }
@@ -96,44 +97,6 @@ function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Val
 export function gravestOf(findings: readonly Api['Finding'][]): Api['Finding']['class'] {
   const order = ['breaking', 'caution', 'safe'] as const;
   return order.find((name) => findings.some((finding) => finding.class === name)) ?? 'safe';
-}
-
-/** Every reason, in pipeline order, and what it means to an operator. */
-export const REASONS: Readonly<Record<NonNullable<Api['Delivery']['reason']>, string>> = {
-  body_too_large: 'The body is larger than the cap.',
-  unknown_flow: 'No webhook has this address.',
-  flow_disabled: 'The flow is disabled.',
-  invalid_json: 'The content type says JSON, but the body is not JSON.',
-  ip_not_allowed: 'The client’s address is not on the allow list.',
-  ip_denied: 'The client’s address is on the deny list.',
-  rate_limited: 'Too many deliveries: the rate limit had no permit left.',
-  signature_missing: 'The signature header is missing.',
-  signature_malformed: 'The signature does not have the format of the scheme.',
-  signature_mismatch: 'The signature matches none of the configured keys.',
-  key_not_configured: 'The trigger has no key to verify with.',
-  sha1_not_allowed: 'The scheme needs SHA-1, which is switched off.',
-  verifier_error: 'The verifier failed.',
-  timestamp_missing: 'The required timestamp is missing.',
-  timestamp_malformed: 'The timestamp is not a number.',
-  timestamp_skew: 'The timestamp is too far from the clock of the service.',
-  nonce_replayed: 'A delivery with this nonce was accepted before.',
-  store_unavailable: 'The store could not save the delivery.',
-};
-
-/** What each part of the pipeline is called. */
-const GATES: Readonly<Record<string, string>> = {
-  bodyCap: 'Body size',
-  address: 'Address and flow',
-  ip: 'IP lists',
-  rateLimit: 'Rate limit',
-  signature: 'Signature',
-  replay: 'Replay',
-  body: 'Body as JSON',
-};
-
-/** A gate of the operator's own is called as it calls itself. */
-export function gateName(gate: string): string {
-  return ownOf(GATES, gate) ?? gate;
 }
 
 /** Each picture as a path on a 16 by 16 grid, drawn as strokes. */

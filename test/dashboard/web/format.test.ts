@@ -171,11 +171,6 @@ describe('words for the reader', () => {
     expect(format.counted(number, 'delivery', 'deliveries')).toBe(text);
   });
 
-  it('replace underscores, and leave other names as they are', () => {
-    expect(format.words('signature_mismatch')).toBe('signature mismatch');
-    expect(format.words('')).toBe('');
-  });
-
   it('shorten an id to its end, and keep a short one whole', () => {
     expect(format.shortId('0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10')).toBe('8d1c2a10');
     expect(format.shortId('abc')).toBe('abc');

@@ -6,9 +6,9 @@ import { type Column, Pager, SearchFilter, SelectFilter, Table } from '../kit/li
 import { Empty, Loaded, Page } from '../kit/page.tsx';
 import { DeliveryPill, Icon, ReasonText } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
-import { REASONS } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { navigate, useQuery } from '../router.ts';
+import { REASONS } from '../words.ts';
 import { RedeliverMany } from './redeliver.tsx';
 
 /** Every delivery that was kept, by what the address asks for. */
@@ -68,7 +68,7 @@ function Filters({ flows }: { flows: readonly Api['Flow'][] }) {
         label="Reason"
         choices={[
           { value: '', text: 'All reasons' },
-          ...Object.keys(REASONS).map((reason) => ({ value: reason, text: format.words(reason) })),
+          ...Object.entries(REASONS).map(([reason, { label }]) => ({ value: reason, text: label })),
         ]}
       />
     </search>

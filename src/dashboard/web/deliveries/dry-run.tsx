@@ -1,10 +1,10 @@
 import { useId, useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
 import { Dialog } from '../kit/overlays.tsx';
 import { Failure } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
+import { words } from '../words.ts';
 import { GateResults, Hints } from './gate-results.tsx';
 import { headerLines } from './header-lines.ts';
 
@@ -96,7 +96,7 @@ function DryRunResult({ dryRun: { statusCode, reason, mode, hints, story } }: { 
         <Pill tone={tone} icon={isRefused ? 'cross' : reason === null ? 'check' : 'warn'}>
           {`Would answer ${statusCode}`}
         </Pill>
-        <span>{`${reason === null ? 'passes every gate' : format.words(reason)}, in mode ${mode}`}</span>
+        <span>{`${reason === null ? 'It passes every gate' : words.reason(reason)}. The mode is ${mode}.`}</span>
       </p>
       <Hints hints={hints} />
       <GateResults results={story} />

@@ -1,9 +1,8 @@
 import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
 import { Panel } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
 import type { Look } from '../looks.ts';
-import { gateName, REASONS } from '../looks.ts';
+import { words } from '../words.ts';
 
 type GateResult = Api['DeliveryDetail']['story'][number];
 
@@ -47,17 +46,17 @@ function GateEntry({ result }: { result: GateResult }) {
       </span>
       <div>
         <p class="story-head">
-          <b>{gateName(gate)}</b> <span class="muted">{outcome}</span>
+          <b>{words.gate(gate)}</b> <span class="muted">{words.outcome(outcome)}</span>
         </p>
         {reason === null ? null : (
           <p class="story-reason">
-            <b title={reason}>{format.words(reason)}</b>: {detail ?? REASONS[reason]}
+            <b title={reason}>{words.reason(reason)}</b>: {words.sentence(detail ?? words.reasonMeaning(reason))}
           </p>
         )}
         {isQuiet && outcome === 'not configured' ? null : (
           <>
-            <Pairs title="Found" pairs={facts} />
-            <Pairs title="Configured" pairs={configured ?? {}} />
+            <Rows title="Found" rows={words.factsOf(facts)} />
+            <Rows title="Configured now" rows={words.settingsOf(configured ?? {})} />
           </>
         )}
       </div>
@@ -65,17 +64,16 @@ function GateEntry({ result }: { result: GateResult }) {
   );
 }
 
-function Pairs({ title, pairs }: { title?: string; pairs: Readonly<Record<string, unknown>> }) {
-  const entries = Object.entries(pairs);
-  if (entries.length === 0) return null;
+function Rows({ title, rows }: { title?: string; rows: ReturnType<typeof words.factsOf> }) {
+  if (rows.length === 0) return null;
   return (
     <>
       {title === undefined ? null : <h3>{title}</h3>}
       <dl class="pairs">
-        {entries.map(([name, value]) => (
+        {rows.map(({ name, label, text }) => (
           <div key={name}>
-            <dt>{name}</dt>
-            <dd>{typeof value === 'string' ? value : JSON.stringify(value)}</dd>
+            <dt title={name}>{label}</dt>
+            <dd>{text}</dd>
           </div>
         ))}
       </dl>
@@ -102,19 +100,12 @@ export function Hints({ hints }: { hints: readonly string[] }) {
 }
 
 function SignaturePanel({ signature }: { signature: Readonly<Record<string, unknown>> }) {
-  const flat = Object.fromEntries(
-    Object.entries(signature).flatMap(([name, value]) =>
-      typeof value === 'object' && value !== null && !Array.isArray(value)
-        ? Object.entries(value).map(([part, member]) => [`${name}.${part}`, member] as const)
-        : [[name, Array.isArray(value) ? value.join(', ') : value] as const],
-    ),
-  );
   return (
     <Panel title="Signed content" aside="by the current trigger">
-      <Pairs pairs={flat} />
+      <Rows rows={words.signatureOf(signature)} />
       <p class="muted fine">
-        Each key is shown as a fingerprint that changes whenever the service starts. It tells two keys apart and reveals
-        nothing else.
+        Of each key you see the first 8 digits of its SHA-256. To compare it with the key at the publisher, run{' '}
+        <code>printf %s "$KEY" | sha256sum</code>.
       </p>
     </Panel>
   );

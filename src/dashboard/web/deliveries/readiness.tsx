@@ -5,9 +5,9 @@ import { Segments } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { ModePill, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
-import { gateName } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
+import { words } from '../words.ts';
 
 /** One trigger: the verdict, and what each of its gates refused or would have. */
 export function ReadinessPanel({ readiness, title }: { readiness: Api['Readiness']; title?: string }) {
@@ -26,7 +26,7 @@ export function ReadinessPanel({ readiness, title }: { readiness: Api['Readiness
         <Pill tone={safeToEnforce ? 'good' : 'warn'} icon={safeToEnforce ? 'check' : 'warn'}>
           {mode === 'Enforce' ? 'Enforced' : safeToEnforce ? 'Safe to enforce' : 'Not yet'}
         </Pill>
-        <span class="sentence">{`${reason}.`}</span>
+        <span>{words.sentence(reason)}</span>
         <span class="muted">
           {`${format.counted(total, 'delivery', 'deliveries')}, ${format.count(refused)} failed a gate`}
           {watchedSince === null ? null : (
@@ -49,7 +49,7 @@ export function ReadinessPanel({ readiness, title }: { readiness: Api['Readiness
 function Gate({ gate, flowId }: { gate: Api['Readiness']['gates'][number]; flowId: string }) {
   return (
     <li class={gate.isConfigured ? '' : 'muted'}>
-      <span class="gate-name">{gateName(gate.gate)}</span>
+      <span class="gate-name">{words.gate(gate.gate)}</span>
       <span>
         {gate.isConfigured
           ? gate.refused === 0
@@ -62,7 +62,7 @@ function Gate({ gate, flowId }: { gate: Api['Readiness']['gates'][number]; flowI
           <span key={reason}>
             <a
               href={`/flows/deliveries?flowId=${flowId}&reason=${reason}`}
-            >{`${format.words(reason)} (${format.count(number)})`}</a>
+            >{`${words.reason(reason)} (${format.count(number)})`}</a>
             {examples.slice(0, 2).map((id) => (
               <a key={id} class="mono" title="An example" href={`/flows/deliveries/${id}`}>
                 {format.shortId(id)}

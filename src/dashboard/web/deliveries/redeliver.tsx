@@ -7,6 +7,7 @@ import { Failure, Skeleton } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { LOOKS } from '../looks.ts';
 import { useAnswer } from '../resource.ts';
+import { words } from '../words.ts';
 
 const LIMIT = 500;
 
@@ -39,7 +40,7 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
     <Dialog title="Redeliver refused deliveries" isWide onClose={onClose}>
       <div class="dialog-body">
         <p>
-          {`The newest ${format.count(LIMIT)} refused deliveries of ${flowName ?? 'all flows'}${reason === undefined ? '' : ` with the reason ${format.words(reason)}`}, checked again as of the time they arrived, with the current triggers.`}
+          {`The newest ${format.count(LIMIT)} refused deliveries of ${flowName ?? 'all flows'}${reason === undefined ? '' : ` with the reason “${words.reason(reason)}”`}, checked again as of the time they arrived, with the current triggers.`}
         </p>
         {plan.error === undefined ? null : <Failure error={plan.error} />}
         {plan.data === undefined && plan.error === undefined ? <Skeleton lines={4} /> : null}
@@ -85,7 +86,9 @@ function Groups({ items }: { items: readonly Api['Redelivery'][] }) {
             <b>{format.count(members.length)}</b>
             <OutcomePill outcome={first.outcome} />
             <span class="break">
-              {first.reason === null ? first.message : `${format.words(first.reason)}: ${first.message}`}
+              {first.reason === null
+                ? words.sentence(first.message)
+                : `${words.reason(first.reason)}: ${words.sentence(first.message)}`}
             </span>
             <a href={`/flows/deliveries/${first.redeliveredFrom}`}>example</a>
           </li>
@@ -211,7 +214,7 @@ function Plan({ plan }: { plan: Api['Redelivery'] }) {
   return (
     <p class="plan-line">
       <OutcomePill outcome={plan.outcome} />
-      <span>{plan.message}</span>
+      <span>{words.sentence(plan.message)}</span>
     </p>
   );
 }

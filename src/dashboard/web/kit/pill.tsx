@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
 import { deliveryLook, ICONS, LOOKS, type Look } from '../looks.ts';
+import { words } from '../words.ts';
 
 interface PillProps {
   readonly tone: Look['tone'];
@@ -35,8 +35,9 @@ export function DeliveryPill({ delivery }: { delivery: Parameters<typeof deliver
   return <Pill {...look}>{text}</Pill>;
 }
 
-export function ReasonText({ reason }: { reason: string | null }) {
-  return reason === null ? <span class="muted">–</span> : <span title={reason}>{format.words(reason)}</span>;
+export function ReasonText({ reason }: { reason: Api['Delivery']['reason'] }) {
+  if (reason === null) return <span class="muted">–</span>;
+  return <span title={`${words.reasonMeaning(reason)}\n${reason}`}>{words.reason(reason)}</span>;
 }
 
 const MODES = { Off: ['quiet', 'off'], Audit: ['warn', 'eye'], Enforce: ['good', 'shield'] } as const;

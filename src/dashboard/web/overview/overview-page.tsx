@@ -8,6 +8,7 @@ import { Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
+import { words } from '../words.ts';
 import { reasonCounts, timesIn, WINDOWS, windowOf } from './chart-data.ts';
 import { Charts } from './charts.tsx';
 
@@ -139,7 +140,7 @@ function ReasonBars({ stats }: { stats: Api['DeliveryStats'] }) {
       {reasons.map(({ reason, number, percent }) => (
         <li key={reason}>
           <a href={`/flows/deliveries?reason=${reason}`}>
-            <span class="reason-name">{format.words(reason)}</span>
+            <span class="reason-name">{words.reason(reason)}</span>
             <span class="reason-count">{format.count(number)}</span>
             <span class="reason-bar" style={{ width: `${percent}%` }} />
           </a>

@@ -1,0 +1,240 @@
+import type { Api } from './api-types.ts';
+import { format } from './format.ts';
+
+/*
+ * What names of the API are called in plain English. The closed lists of the API are compared with these by the compiler:
+ * a name that is added there needs words here. Pure, so that the words are tested without a browser.
+ */
+
+/** How names of the API read; `…Of` yield rows of a list, in the order of the record that they are given. */
+export const words = { reason, reasonMeaning, gate, outcome, factsOf, settingsOf, signatureOf, sentence };
+
+type Reason = NonNullable<Api['Delivery']['reason']>;
+type GateResult = Api['DeliveryDetail']['story'][number];
+
+interface ReasonWords {
+  /** For lists and filters. */
+  readonly label: string;
+  /** For a reader who sees the label for the first time. */
+  readonly meaning: string;
+}
+
+/** Every reason, in pipeline order. */
+export const REASONS = {
+  body_too_large: { label: 'Body too large', meaning: 'The body is larger than the limit.' },
+  unknown_flow: { label: 'Unknown address', meaning: 'No webhook has this address.' },
+  flow_disabled: { label: 'Flow disabled', meaning: 'The flow was disabled or draining.' },
+  invalid_json: {
+    label: 'Body is not JSON',
+    meaning: 'The content type says JSON, but the body is not JSON.',
+  },
+  ip_not_allowed: {
+    label: 'Address not on the allow list',
+    meaning: 'The client’s address is not on the allow list.',
+  },
+  ip_denied: { label: 'Address on the deny list', meaning: 'The client’s address is on the deny list.' },
+  rate_limited: { label: 'Rate limit exceeded', meaning: 'Too many deliveries arrived in a short time.' },
+  signature_missing: { label: 'Signature missing', meaning: 'The delivery has no signature.' },
+  signature_malformed: {
+    label: 'Signature malformed',
+    meaning: 'The signature does not have the format of the scheme.',
+  },
+  signature_mismatch: {
+    label: 'Signature does not match',
+    meaning: 'The signature was made with another key or over other content.',
+  },
+  key_not_configured: { label: 'No key configured', meaning: 'The trigger has no key to verify with.' },
+  sha1_not_allowed: { label: 'SHA-1 not allowed', meaning: 'The scheme needs SHA-1, which is switched off.' },
+  verifier_error: { label: 'Check failed', meaning: 'The code of a verifier or gate failed.' },
+  timestamp_missing: { label: 'Timestamp missing', meaning: 'The delivery lacks the required timestamp.' },
+  timestamp_malformed: { label: 'Timestamp malformed', meaning: 'The timestamp cannot be read.' },
+  timestamp_skew: { label: 'Timestamp out of range', meaning: 'The timestamp is too old, or too far in the future.' },
+  nonce_replayed: { label: 'Repeated delivery', meaning: 'The same delivery was accepted before.' },
+  store_unavailable: { label: 'Not stored', meaning: 'The delivery could not be stored.' },
+} as const satisfies Record<Reason, ReasonWords>;
+
+/** `signature_mismatch` as "Signature does not match". */
+function reason(name: string): string {
+  return Object.hasOwn(REASONS, name) ? REASONS[name as Reason].label : spelledOut(name);
+}
+
+function reasonMeaning(name: Reason): string {
+  return REASONS[name].meaning;
+}
+
+/** What each part of the pipeline is called. */
+const GATES: Readonly<Record<string, string>> = {
+  bodyCap: 'Body size',
+  address: 'Address and flow',
+  ip: 'IP lists',
+  rateLimit: 'Rate limit',
+  signature: 'Signature',
+  replay: 'Replay',
+  body: 'Body format',
+};
+
+/** A gate of the operator's own is called as it calls itself. */
+function gate(name: string): string {
+  return ownOf(GATES, name) ?? name;
+}
+
+const OUTCOMES = {
+  passed: 'passed',
+  failed: 'failed',
+  'not evaluated': 'not checked',
+  'not configured': 'not configured',
+} as const satisfies Record<GateResult['outcome'], string>;
+
+function outcome(name: GateResult['outcome']): string {
+  return OUTCOMES[name];
+}
+
+/** One line of a list: what it is, and how it reads. */
+interface Row {
+  readonly name: string;
+  readonly label: string;
+  readonly text: string;
+}
+
+/** A label, and how the value reads where it does not read as it is; null leaves the line out. */
+type Wording = readonly [label: string, textOf?: ((value: unknown) => string | null) | undefined];
+
+const LAYOUTS = {
+  RawBody: 'the body',
+  TimestampDotBody: 'the timestamp and the body',
+  ColonDelimited: 'the timestamp and the body, joined by colons',
+  UrlPlusSortedForm: 'the URL and the sorted form fields',
+  UrlPlusBody: 'the URL and the body',
+  TimestampPlusToken: 'the timestamp and a token',
+  Custom: 'what code of this installation builds',
+} as const satisfies Record<Api['Layout'], string>;
+
+const layout = (value: unknown) => ownOf<string>(LAYOUTS, plain(value)) ?? plain(value);
+
+const ENCODINGS: Readonly<Record<string, string>> = { hexLower: 'hex', hexUpper: 'hex', base64Url: 'base64url' };
+
+const encoding = (value: unknown) => ownOf(ENCODINGS, plain(value)) ?? plain(value);
+
+/** What the built-in gates find; one of the operator's own names its facts as it likes. */
+const FACTS: Readonly<Record<string, Wording>> = {
+  bodyBytes: ['Size', size],
+  matchedEntry: ['Matching entry', (value) => (value === null ? 'none, and there is no allow list' : plain(value))],
+  permitsLeft: ['Deliveries left', (value) => (typeof value === 'number' ? String(Math.floor(value)) : plain(value))],
+  permitsPerSecond: ['Limit', (value) => `${plain(value)} per second`],
+  burstSize: ['At once', (value) => `at most ${plain(value)}`],
+  scheme: ['Scheme'],
+  isVerified: ['Signature', (value) => (value === true ? 'valid' : 'not valid')],
+  usedPreviousKey: ['Key', (value) => (value === true ? 'the previous one' : null)],
+  signedBytesSha256: ['SHA-256 of what was signed'],
+  signedTimestamp: ['Signed timestamp'],
+  replaySkewMs: ['Difference from this clock', skew],
+  timestamp: ['Timestamp'],
+  nonce: ['Nonce'],
+  nonceExpiresAt: ['Nonce kept until', time],
+};
+
+function factsOf(facts: Readonly<Record<string, unknown>>): Row[] {
+  return rowsOf(facts, FACTS);
+}
+
+const SETTINGS = {
+  webhookIpAllowList: ['Allow list'],
+  webhookIpDenyList: ['Deny list'],
+  webhookIpAllowListPreset: ['Allowed publisher'],
+  webhookIpAllowListPresets: ['Allowed publishers'],
+  webhookRateLimitPermitsPerSecond: ['Limit', (value) => `${plain(value)} per second`],
+  webhookRateLimitBurstSize: ['At once', (value) => `at most ${plain(value)}`],
+  webhookRateLimitPerIp: ['Counted for each client'],
+  webhookSignatureScheme: ['Scheme'],
+  webhookSignatureHeader: ['Header of the signature'],
+  webhookSignatureAlgorithm: ['Algorithm'],
+  webhookSignatureEncoding: ['Encoding', encoding],
+  webhookSignaturePrefix: ['Prefix'],
+  webhookSignedPayloadStrategy: ['What is signed', layout],
+  webhookCustomStrategyName: ['Strategy in code'],
+  webhookReplayToleranceSeconds: ['Tolerance', seconds],
+  webhookNonceHeader: ['Header of the delivery id'],
+  webhookTimestampHeader: ['Header of the timestamp'],
+  webhookTimestampValueKey: ['Name of the timestamp'],
+  webhookRequireTimestamp: ['Timestamp required'],
+  webhookDuplicateResponse: ['Answer to a repeated delivery'],
+} as const satisfies Record<Api['ConfiguredField'], Wording>;
+
+function settingsOf(configured: Readonly<Record<string, unknown>>): Row[] {
+  return rowsOf(configured, SETTINGS);
+}
+
+/** What a signature is made over and compared with; `keys` and `signedBytes` hold further values. */
+function signatureOf({ keys, signedBytes, ...signature }: Readonly<Record<string, unknown>>): Row[] {
+  return rowsOf({ ...signature, ...membersOf(signedBytes), ...membersOf(keys) }, SIGNATURE);
+}
+
+const SIGNATURE: Readonly<Record<string, Wording>> = {
+  scheme: ['Scheme'],
+  layout: ['What is signed', layout],
+  algorithm: ['Algorithm'],
+  encoding: ['Encoding', encoding],
+  headers: ['Header'],
+  candidates: ['Signatures found'],
+  problem: ['Why it cannot be built'],
+  length: ['Length', size],
+  sha256: ['SHA-256 of what is signed'],
+  current: ['Current key'],
+  previous: ['Previous key'],
+};
+
+function membersOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? { ...value } : {};
+}
+
+function rowsOf(values: Readonly<Record<string, unknown>>, table: Readonly<Record<string, Wording>>): Row[] {
+  return Object.entries(values).flatMap(([name, value]) => {
+    const [label, textOf = plain] = ownOf(table, name) ?? [spelledOut(name)];
+    const text = textOf(value);
+    return text === null ? [] : [{ name, label, text }];
+  });
+}
+
+function plain(value: unknown): string {
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (value === null) return 'none';
+  if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value.join(', ');
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+function size(value: unknown): string {
+  return typeof value === 'number' ? format.bytes(value) : plain(value);
+}
+
+function seconds(value: unknown): string {
+  if (value === 0) return 'none: the time is not checked';
+  return typeof value === 'number' ? format.duration(value * 1000) : plain(value);
+}
+
+function skew(value: unknown): string {
+  if (typeof value !== 'number') return plain(value);
+  if (value === 0) return 'none';
+  return `${format.duration(Math.abs(value))} ${value > 0 ? 'behind' : 'ahead'}`;
+}
+
+function time(value: unknown): string {
+  return typeof value === 'string' ? format.exactTime(Date.parse(value)) : plain(value);
+}
+
+/** A text of the API as a sentence: a capital in front, a full stop at the end. */
+function sentence(text: string): string {
+  const end = /[.!?…]$/.test(text) ? '' : '.';
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${end}`;
+}
+
+/** A name that has no words of its own: `ownFact` and `own_fact` as "Own fact". */
+function spelledOut(name: string): string {
+  const text = name
+    .replaceAll('_', ' ')
+    .replace(/([a-z0-9])([A-Z])/g, (_, before: string, after: string) => `${before} ${after.toLowerCase()}`);
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+}
+
+function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}
