@@ -51,17 +51,24 @@ export async function reviewDelivery(record: DeliveryRecord, services: ReviewSer
   const gateResults = withConfiguration(allResults(record), trigger?.trigger.inputs);
   if (record.violations.length === 0) return { gateResults, hints: [], signature: null };
   if (isRepetition(record)) return { gateResults, hints: [REPETITION], signature: null };
-  if (trigger === undefined) return { gateResults, hints: ['no trigger answers to it now'], signature: null };
+  if (trigger === undefined)
+    return {
+      gateResults,
+      hints: ['No trigger has this address now. Check the last part of the URL, or deploy the flow.'],
+      signature: null,
+    };
   const restored = restore(record, trigger);
-  if ('problem' in restored) return { gateResults, hints: [restored.problem], signature: null };
+  if ('problem' in restored) return { gateResults, hints: [hintOf(restored.problem)], signature: null };
   const { delivery, unjudgeable } = restored;
-  if (unjudgeable !== null) return { gateResults, hints: [unjudgeable], signature: null };
+  if (unjudgeable !== null) return { gateResults, hints: [hintOf(unjudgeable)], signature: null };
   const judgement = await dryRunGates(trigger.gates, delivery, trigger.mode);
   return { gateResults, ...adviseOn(delivery, judgement, { trigger, settings: services.settings }) };
 }
 
 const REPETITION =
-  'every gate let it pass; its bytes were not kept again, because they equal those of a delivery that was accepted before';
+  'Every gate let it pass. Its bytes were not kept again, because they equal those of a delivery that was accepted before.';
+
+const hintOf = (problem: string) => `The delivery ${problem}.`;
 
 /** One that was acknowledged: someone with a captured delivery may send it for ever, and must not fill the disk with it. */
 function isRepetition({ body, mode, violations, statusCode }: DeliveryRecord): boolean {
@@ -194,7 +201,7 @@ function adviseOn(
   const { keys } = trigger;
   const { inputs } = trigger.trigger;
   const scheme = resolveScheme(settings.schemes, inputs);
-  const hints = generalHints(judgement);
+  const hints = generalHints(judgement, delivery);
   if (scheme?.kind !== 'spec') return { hints, signature: null };
   const { spec } = scheme;
   const { path, requestUrl } = delivery;
@@ -218,20 +225,30 @@ function adviseOn(
   };
 }
 
-function generalHints({ violations, evidence }: Judgement): string[] {
+function generalHints({ violations, evidence }: Judgement, { clientIp }: Delivery): string[] {
   if (evidence.isVerified !== true) return [];
   const hints: string[] = [];
-  if (violations.includes('ip_not_allowed')) hints.push('valid signature, address not listed');
-  if (violations.includes('ip_denied')) hints.push('valid signature, address in the deny list');
+  if (violations.includes('ip_not_allowed')) {
+    hints.push(
+      `The signature is valid, but ${clientIp} is not on the allow list. If the publisher sends from there, add it to webhookIpAllowList; if it is your proxy, set SLUICE_TRUSTED_PROXIES.`,
+    );
+  }
+  if (violations.includes('ip_denied')) {
+    hints.push(
+      `The signature is valid, but ${clientIp} is on the deny list. If the publisher sends from there, change webhookIpDenyList.`,
+    );
+  }
   if (violations.includes('timestamp_skew')) hints.push(skewHint(evidence.replaySkewMs));
-  if (evidence.usedPreviousKey === true) hints.push('verifies with the previous key');
+  if (evidence.usedPreviousKey === true) {
+    hints.push('The publisher still signs with the previous key. Enter the current one there.');
+  }
   return hints;
 }
 
 function skewHint(skewMs = 0): string {
-  const distance = `${Math.abs(skewMs) / 1000} s ${skewMs > 0 ? 'behind' : 'ahead'}`;
+  const distance = `${Math.abs(skewMs) / 1000} s ${skewMs > 0 ? 'behind' : 'ahead of'} this clock`;
   const late = skewMs > 0 ? 'the delivery came late, or ' : '';
-  return `valid signature, timestamp ${distance}: ${late}the clock of the sender or of this host is off`;
+  return `The signature is valid, but its timestamp is ${distance}: ${late}the clock of the sender or of this host is off. Check the clocks, or raise webhookReplayToleranceSeconds.`;
 }
 
 function describe(spec: SignatureSpec, delivery: Delivery, publicUrl: string): JsonObject {

@@ -114,8 +114,8 @@ function verdict(
 ): Pick<Readiness, 'safeToEnforce' | 'reason'> {
   if (gates.length === 0) return no('no gate is configured: there is nothing to enforce');
   if (lacksKey) return no(`the scheme has ${missingKey(keySlot)}: Enforce would refuse everything`);
-  if (mode === 'Enforce') return { safeToEnforce: true, reason: 'is enforced already' };
-  if (total === 0) return no('no delivery came in this time: nothing is known');
+  if (mode === 'Enforce') return { safeToEnforce: true, reason: 'it is enforced already' };
+  if (total === 0) return no('no delivery arrived in this time, so nothing is known');
   if (refused > 0) return no(`Enforce would have refused ${refused} of ${total} deliveries`);
   return { safeToEnforce: true, reason: `Enforce would have refused none of ${total} deliveries` };
 }

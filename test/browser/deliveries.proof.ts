@@ -58,7 +58,7 @@ describeInBrowser('deliveries', () => {
     const { id } = await newest('reason=signature_mismatch');
     const page = await open(`/flows/deliveries/${id}`);
     await page.getByText('no signature matches a configured key').waitFor();
-    expect(await page.getByText('Replay not evaluated').count()).toBe(1);
+    expect(await page.getByText('Replay not checked').count()).toBe(1);
     expect(await page.getByText('"a stranger"').count()).toBe(1);
     await page.getByRole('button', { name: 'Raw' }).click();
     await page.getByText('{"from":"a stranger"}', { exact: true }).waitFor();
@@ -130,7 +130,7 @@ describeInBrowser('deliveries', () => {
   it('say of each trigger whether it is safe to enforce', async () => {
     const page = await open('/flows/deliveries/readiness');
     await page.getByRole('heading', { name: 'push / github' }).waitFor();
-    await page.getByRole('link', { name: 'signature mismatch (1)' }).click();
+    await page.getByRole('link', { name: 'Signature does not match (1)' }).click();
     await page.waitForURL(`**/flows/deliveries?flowId=${FLOW_ID}&reason=signature_mismatch`);
   });
 
@@ -144,7 +144,7 @@ describeInBrowser('deliveries', () => {
     async (path) => {
       const { id } = await newest('reason=signature_mismatch');
       const page = await open(path.replace('NEWEST', id));
-      await page.getByText('signature mismatch').first().waitFor({ state: 'attached' });
+      await page.getByText('Signature does not match').first().waitFor({ state: 'attached' });
       await page.locator('.skeleton').waitFor({ state: 'detached' });
       await expectNoHindrance(page);
     },

@@ -39,7 +39,7 @@ describeInBrowser('an operator’s day', () => {
     expect(await deliver(service().url)).toBe(401);
     const page = await open('/flows');
     await page
-      .getByRole('link', { name: /signature mismatch/ })
+      .getByRole('link', { name: /signature does not match/i })
       .first()
       .click();
     await page.getByRole('heading', { level: 1, name: 'Deliveries' }).waitFor();

@@ -19,9 +19,9 @@ describeInBrowser('the overview', () => {
   it('counts why deliveries failed, and leads to them', async () => {
     expect(await deliver(service().url, { key: 'wrong' })).toBe(401);
     const page = await open('/flows');
-    await page.getByRole('link', { name: /Signature mismatch\s*1/i }).click();
+    await page.getByRole('link', { name: /Signature does not match\s*1/ }).click();
     await page.waitForURL('**/flows/deliveries?reason=signature_mismatch');
-    await page.getByRole('cell', { name: 'signature mismatch' }).waitFor();
+    await page.getByRole('cell', { name: 'Signature does not match' }).waitFor();
   });
 
   it('keeps the window of its charts in the address', async () => {

@@ -48,7 +48,9 @@ describe('the story of a delivery', () => {
     const delivery = orderDelivery('{"order":1}');
     await dashboard.app.inject({ ...delivery, body: '{"order":1}\n' });
     const { id } = await newest();
-    expect((await get(`/flows/api/webhooks/${id}`)).hints).toEqual(['would verify without the trailing newline']);
+    expect((await get(`/flows/api/webhooks/${id}`)).hints).toEqual([
+      expect.stringMatching(/^The signature matches without the trailing newline: /),
+    ]);
   });
 
   it('of an accepted delivery passes every stage', async () => {
@@ -63,7 +65,7 @@ describe('the story of a delivery', () => {
     await dashboard.app.inject({ ...orderDelivery('{}'), body: 'x'.repeat(1_048_577) });
     const { story, hints } = await get(`/flows/api/webhooks/${(await newest()).id}`);
     expect(outcomes(story)).toContain('bodyCap: failed');
-    expect(hints).toEqual(['cannot be judged again: none of its bytes were kept']);
+    expect(hints).toEqual(['The delivery cannot be judged again: none of its bytes were kept.']);
   });
 });
 
@@ -231,7 +233,7 @@ describe('readiness', () => {
       clean: 1,
       refused: 1,
       safeToEnforce: true,
-      reason: 'is enforced already',
+      reason: 'it is enforced already',
     });
     expect(shop.gates[2]).toEqual({
       gate: 'signature',

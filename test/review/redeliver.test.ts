@@ -73,7 +73,7 @@ describe('a delivery that was refused for its address', () => {
     await deliver(wrong);
     const id = await newestId(wrong);
     const { hints, story } = await get(wrong, `/flows/api/webhooks/${id}`);
-    expect(hints).toEqual(['valid signature, address not listed']);
+    expect(hints).toEqual([expect.stringMatching(/^The signature is valid, but .* is not on the allow list/)]);
     expect(story.find(({ gate }: { gate: string }) => gate === 'signature')).toMatchObject({
       outcome: 'not evaluated',
     });
@@ -150,7 +150,7 @@ it('a signature that stood in Authorization was never kept, and the answer says 
   const id = await newestId(wrong);
   const right = await deploy({ ...teams, ...LISTED });
   const why = 'cannot be judged again by what stood in authorization: credentials are never kept';
-  expect((await get(right, `/flows/api/webhooks/${id}`)).hints).toEqual([why]);
+  expect((await get(right, `/flows/api/webhooks/${id}`)).hints).toEqual([`The delivery ${why}.`]);
   expect(await redeliver(right, id)).toMatchObject({ outcome: 'refused', message: why });
   expect(await redeliver(right, id, { force: true })).toMatchObject({ outcome: 'accepted' });
 });

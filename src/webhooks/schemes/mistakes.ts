@@ -18,17 +18,19 @@ interface SignatureQuestion {
   readonly publicUrl: string;
 }
 
-const ENCODINGS: readonly SignatureEncoding[] = ['hexLower', 'base64', 'base64Url'];
+const ENCODINGS = ['hexLower', 'base64', 'base64Url'] as const satisfies readonly SignatureEncoding[];
+
+const ENCODED = { hexLower: 'hex', base64: 'base64', base64Url: 'base64url' } as const;
 
 // Some forty digests are tried in one go; of a larger body they would hold up everything else.
 const MAX_BODY_BYTES = 1_048_576;
 
 /**
- * What one known mistake would explain the failure: each sentence says what verifies. For the operator's eyes alone, and
- * it names no key and no digest.
+ * What one known mistake would explain the failure: each hint says what matches, the likely cause and what to do. For
+ * the operator's eyes alone, and it names no key and no digest.
  */
 export function findMistakes(question: SignatureQuestion): string[] {
-  if (question.delivery.body.byteLength > MAX_BODY_BYTES) return ['the body is too large to try known mistakes on it'];
+  if (question.delivery.body.byteLength > MAX_BODY_BYTES) return ['The body is too large to look for known mistakes.'];
   const right = rightAsItIs(question);
   if (right.length > 0) return right;
   return [
@@ -61,12 +63,14 @@ export function describeSignature({ spec, delivery, publicUrl }: Omit<SignatureQ
 function rightAsItIs(question: SignatureQuestion): string[] {
   const { current, previous } = question.keys;
   const isRight = (key: string | undefined) => verifies({ ...question, keys: { current: key, previous: undefined } });
-  if (isRight(current)) return ['the signature verifies as it is'];
+  if (isRight(current)) return [asItIs('current')];
   if (!isRight(previous)) return [];
-  return [
-    `would verify with the previous key${current === undefined ? ', which counts only together with a current one' : ''}`,
-  ];
+  if (current !== undefined) return [asItIs('previous')];
+  return ['The signature matches the previous key, which counts only next to a current one. Set webhookHmacKey.'];
 }
+
+const asItIs = (which: string) =>
+  `The signature itself matches the ${which} key: something else is wrong, or the trigger was corrected after the delivery came.`;
 
 function wrongKey({ keys, ...question }: SignatureQuestion): string[] {
   return [
@@ -74,45 +78,56 @@ function wrongKey({ keys, ...question }: SignatureQuestion): string[] {
     ...keyVariants(question.spec, keys.previous).map(([how, key]) => ({ how: `the previous key ${how}`, key })),
   ]
     .filter(({ key }) => verifiesWith(question, key))
-    .map(({ how }) => `would verify with ${how}`);
+    .map(({ how }) => `The signature matches with ${how}`);
 }
 
 function changedBody(question: SignatureQuestion): string[] {
   const { delivery } = question;
   return bodyVariants(delivery.body)
     .filter(([, body]) => verifies({ ...question, delivery: { ...delivery, body } }))
-    .map(([how]) => how);
+    .map(([how]) => `The signature matches ${how}`);
 }
 
 function wrongUrl(question: SignatureQuestion): string[] {
   if (!signsUrl(question.spec)) return [];
   return urlVariants(question.publicUrl)
     .filter(([, publicUrl]) => verifies({ ...question, publicUrl }))
-    .map(([how]) => `would verify if the URL ${how}`);
+    .map(
+      ([how]) =>
+        `The signature matches if the URL ${how}: the publisher calls another URL than the one known here. Set webhookPublicUrl or SLUICE_PUBLIC_URL to what was entered at the publisher.`,
+    );
 }
 
 function wrongForm(question: SignatureQuestion): string[] {
   const { spec } = question;
   const forms: [string, SignatureSpec][] = [
     ...ENCODINGS.filter((encoding) => encoding !== spec.encoding.replace('Upper', 'Lower')).map(
-      (encoding): [string, SignatureSpec] => [`with the signature read as ${encoding}`, { ...spec, encoding }],
+      (encoding): [string, SignatureSpec] => [`if it is read as ${ENCODED[encoding]}`, { ...spec, encoding }],
     ),
     ...SIGNATURE_CHOICES.algorithms
       .filter((algorithm) => algorithm !== spec.algorithm)
-      .map((algorithm): [string, SignatureSpec] => [`with the algorithm ${algorithm}`, { ...spec, algorithm }]),
-    ['without the prefix of the signature', { ...spec, prefix: undefined }],
+      .map((algorithm): [string, SignatureSpec] => [`if the algorithm is ${algorithm}`, { ...spec, algorithm }]),
+    ['if it has no prefix', { ...spec, prefix: undefined }],
     ...['sha256=', 'sha1=', 'sha512=', 'v1=', 'v0='].map((prefix): [string, SignatureSpec] => [
-      `with the prefix "${prefix}" of the signature`,
+      `if its prefix is "${prefix}"`,
       { ...spec, prefix },
     ]),
   ];
-  return forms.filter(([, form]) => verifies({ ...question, spec: form })).map(([how]) => `would verify ${how}`);
+  return forms
+    .filter(([, form]) => verifies({ ...question, spec: form }))
+    .map(
+      ([how]) =>
+        `The signature matches ${how}: the publisher signs in another form than the trigger expects. Change the scheme of the trigger, or the form at the publisher.`,
+    );
 }
 
 function otherScheme(question: SignatureQuestion): string[] {
   return BUILT_IN_SCHEMES.filter(({ name }) => name !== question.spec.name)
     .filter((spec) => verifies({ ...question, spec }))
-    .map(({ name }) => `would verify under the scheme ${name}`);
+    .map(
+      ({ name }) =>
+        `The signature matches under the scheme ${name}: the trigger names another one. Set webhookSignatureScheme to "${name}".`,
+    );
 }
 
 function verifies({ keys, ...question }: SignatureQuestion): boolean {
@@ -143,7 +158,9 @@ function readKey(spec: SignatureSpec, text: string): SchemeKey | undefined {
 /** How something may have been changed, in words, and the result. */
 type Variant<Value> = readonly [how: string, value: Value];
 
-const RESERIALISED = 'the body was re-serialised on its way: would verify';
+/** Behind what would match: who does it, and what to do. */
+const onItsWay = (what: string) =>
+  `: something between the publisher and Sluice ${what}. Let it pass the body on unchanged.`;
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /** What the body may have been before something on its way changed it. */
@@ -151,19 +168,22 @@ function bodyVariants(body: Buffer): Variant<Buffer>[] {
   // latin1: each byte is one character, so that nothing else is changed.
   const text = body.toString('latin1');
   const texts: Variant<string>[] = [
-    ['would verify without the trailing newline', text.replace(/\r?\n$/, '')],
-    ['would verify with a trailing newline', `${text}\n`],
-    ['would verify with line ends as CR LF', text.replace(/\r?\n/g, '\r\n')],
-    ['would verify with line ends as LF', text.replace(/\r\n/g, '\n')],
-    ['would verify without spaces around it', text.trim()],
+    [`without the trailing newline${onItsWay('adds it')}`, text.replace(/\r?\n$/, '')],
+    [`if a trailing newline is added${onItsWay('strips it')}`, `${text}\n`],
+    [`with line ends as CR LF${onItsWay('changes them')}`, text.replace(/\r?\n/g, '\r\n')],
+    [`with line ends as LF${onItsWay('changes them')}`, text.replace(/\r\n/g, '\n')],
+    [`without the spaces around the body${onItsWay('adds them')}`, text.trim()],
   ];
   const variants: Variant<Buffer>[] = [
     ...texts.map(([how, value]): Variant<Buffer> => [how, Buffer.from(value, 'latin1')]),
-    ['would verify with an empty body: the body was added on its way, or is not signed', Buffer.alloc(0)],
+    [
+      'with an empty body: the publisher does not sign the body, or something on the way added one. Check what the publisher signs.',
+      Buffer.alloc(0),
+    ],
     ...reserialised(body),
   ];
   if (body.subarray(0, 3).equals(BYTE_ORDER_MARK)) {
-    variants.push(['would verify without the byte order mark', body.subarray(3)]);
+    variants.push([`without the byte order mark${onItsWay('adds it')}`, body.subarray(3)]);
   }
   return distinct(variants, body);
 }
@@ -181,7 +201,10 @@ function reserialised(body: Buffer): Variant<Buffer>[] {
     ['as compact JSON with characters beyond ASCII escaped', escaped(JSON.stringify(json))],
     ['as spaced JSON with characters beyond ASCII escaped', escaped(spaced(json))],
   ];
-  return texts.map(([how, text]) => [`${RESERIALISED} ${how}`, Buffer.from(text)]);
+  return texts.map(([how, text]) => [
+    `the body ${how}${onItsWay('reads the JSON and writes it again')}`,
+    Buffer.from(text),
+  ]);
 }
 
 /** As Python writes JSON. */
@@ -205,19 +228,25 @@ function escaped(text: string): string {
   });
 }
 
+const OTHER_KEY_FORM =
+  'the publisher reads it in another form than the scheme does. Check that the trigger names the scheme of this publisher.';
+
 /** How else the text of a key may have been meant. */
 function keyVariants(spec: SignatureSpec, text: string | undefined): Variant<SchemeKey>[] {
   if (text === undefined) return [];
   const bare = text.trim();
   const withoutPrefix = bare.replace(/^whsec_/, '');
   const variants: Variant<Buffer>[] = [
-    ['as plain text', Buffer.from(text)],
-    ['without the spaces or line end around it', Buffer.from(bare)],
-    ['with a line end behind it', Buffer.from(`${text}\n`)],
-    ['without its prefix "whsec_"', Buffer.from(withoutPrefix)],
-    ['base64-decoded', decoded(withoutPrefix, 'base64')],
-    ['base64url-decoded', decoded(withoutPrefix, 'base64url')],
-    ['hex-decoded', decoded(bare.toLowerCase(), 'hex')],
+    [`as plain text: ${OTHER_KEY_FORM}`, Buffer.from(text)],
+    ['without the spaces or line end around it. Remove them where the key is stored.', Buffer.from(bare)],
+    [
+      'with a line end behind it: it was entered so at the publisher. Enter it there again without one.',
+      Buffer.from(`${text}\n`),
+    ],
+    ['without its prefix "whsec_". Configure it without the prefix.', Buffer.from(withoutPrefix)],
+    [`base64-decoded: ${OTHER_KEY_FORM}`, decoded(withoutPrefix, 'base64')],
+    [`base64url-decoded: ${OTHER_KEY_FORM}`, decoded(withoutPrefix, 'base64url')],
+    [`hex-decoded: ${OTHER_KEY_FORM}`, decoded(bare.toLowerCase(), 'hex')],
   ];
   const asConfigured = (spec.keyEncoding ?? 'utf8') === 'utf8' ? Buffer.from(text) : Buffer.alloc(0);
   return distinct(variants, asConfigured).map(([how, bytes]) => [how, { kind: 'hmac', key: createSecretKey(bytes) }]);
@@ -240,13 +269,13 @@ function urlVariants(url: string): Variant<string>[] {
   const other = protocol === 'https' ? 'http' : 'https';
   const host = authority.replace(/:\d+$/, '');
   const variants: Variant<string>[] = [
-    [`were ${other}`, `${other}://${authority}${path}${query}`],
-    ['had no port', `${protocol}://${host}${path}${query}`],
-    [`were ${other} without a port`, `${other}://${host}${path}${query}`],
-    ['had no query', `${protocol}://${authority}${path}`],
-    ['had no slash at its end', `${protocol}://${authority}${path.replace(/\/$/, '')}${query}`],
-    ['had a slash at its end', `${protocol}://${authority}${path}/${query}`],
-    ['had a lower-case path', `${protocol}://${authority}${path.toLowerCase()}${query}`],
+    [`starts with ${other}`, `${other}://${authority}${path}${query}`],
+    ['has no port', `${protocol}://${host}${path}${query}`],
+    [`starts with ${other} and has no port`, `${other}://${host}${path}${query}`],
+    ['has no query', `${protocol}://${authority}${path}`],
+    ['has no slash at its end', `${protocol}://${authority}${path.replace(/\/$/, '')}${query}`],
+    ['has a slash at its end', `${protocol}://${authority}${path}/${query}`],
+    ['has a lower-case path', `${protocol}://${authority}${path.toLowerCase()}${query}`],
   ];
   return variants.filter(([, variant], index) => variant !== url && firstIndex(variants, variant) === index);
 }

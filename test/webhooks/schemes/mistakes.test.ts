@@ -60,67 +60,79 @@ const pretty = JSON.stringify(JSON.parse(BODY), null, 2);
 
 describe('findMistakes', () => {
   it.each<[mistake: string, given: Case, hint: string]>([
-    ['nothing', {}, 'the signature verifies as it is'],
+    ['nothing', {}, 'The signature itself matches the current key: '],
     [
       'a current key that is missing',
       { key: undefined, previous: KEY },
-      'would verify with the previous key, which counts only together with a current one',
+      'The signature matches the previous key, which counts only next to a current one',
     ],
     [
       'a key that is base64',
       { signedKey: 'secret of the publisher', key: KEY },
-      'would verify with the key base64-decoded',
+      'The signature matches with the key base64-decoded: ',
     ],
-    ['a key that is hex', { signedKey: 'abc', key: '616263' }, 'would verify with the key hex-decoded'],
+    ['a key that is hex', { signedKey: 'abc', key: '616263' }, 'The signature matches with the key hex-decoded: '],
     [
       'a key with a line end',
       { key: `${KEY}\n` },
-      'would verify with the key without the spaces or line end around it',
+      'The signature matches with the key without the spaces or line end around it. ',
     ],
     [
       'a publisher’s key with a line end',
       { signedKey: 'k\n', key: 'k' },
-      'would verify with the key with a line end behind it',
+      'The signature matches with the key with a line end behind it: ',
     ],
     [
       'a previous key that is hex',
       { signedKey: 'abc', key: 'x', previous: '616263' },
-      'would verify with the previous key hex-decoded',
+      'The signature matches with the previous key hex-decoded: ',
     ],
-    ['a body with a line end', { body: `${BODY}\n` }, 'would verify without the trailing newline'],
-    ['a body that lost its line end', { signedBody: `${BODY}\n`, body: BODY }, 'would verify with a trailing newline'],
-    ['line ends that were changed', { signedBody: 'a\r\nb', body: 'a\nb' }, 'would verify with line ends as CR LF'],
-    ['a byte order mark', { body: `\ufeff${BODY}` }, 'would verify without the byte order mark'],
     [
-      'a body that was indented',
-      { body: pretty },
-      'the body was re-serialised on its way: would verify as compact JSON',
+      'a body with a line end',
+      { body: `${BODY}\n` },
+      'The signature matches without the trailing newline: something between the publisher and Sluice adds it. ',
     ],
+    [
+      'a body that lost its line end',
+      { signedBody: `${BODY}\n`, body: BODY },
+      'The signature matches if a trailing newline is added: something between the publisher and Sluice strips it. ',
+    ],
+    [
+      'line ends that were changed',
+      { signedBody: 'a\r\nb', body: 'a\nb' },
+      'The signature matches with line ends as CR LF: ',
+    ],
+    ['a byte order mark', { body: `\ufeff${BODY}` }, 'The signature matches without the byte order mark: '],
+    ['a body that was indented', { body: pretty }, 'The signature matches the body as compact JSON'],
     [
       'a body that was compacted',
       { signedBody: pretty, body: BODY },
-      'the body was re-serialised on its way: would verify as JSON indented by 2',
+      'The signature matches the body as JSON indented by 2',
     ],
     [
       'a body as Python wrote it',
       { signedBody: '{"b": 1, "a": "x/\\u00e9"}', body: BODY },
-      'the body was re-serialised on its way: would verify as spaced JSON with characters beyond ASCII escaped',
+      'The signature matches the body as spaced JSON with characters beyond ASCII escaped',
     ],
-    ['a proxy that ends TLS', { signer: square, url: 'http://a.example/in' }, 'would verify if the URL were https'],
+    [
+      'a proxy that ends TLS',
+      { signer: square, url: 'http://a.example/in' },
+      'The signature matches if the URL starts with https: ',
+    ],
     [
       'a slash at the end',
       { signer: square, signedUrl: 'https://a.example/in/', url: 'https://a.example/in' },
-      'would verify if the URL had a slash at its end',
+      'The signature matches if the URL has a slash at its end: ',
     ],
     [
       'another encoding',
       { signer: { ...generic, encoding: 'base64' }, verifier: generic },
-      'would verify with the signature read as base64',
+      'The signature matches if it is read as base64: ',
     ],
     [
       'another algorithm',
       { signer: { ...generic, algorithm: 'sha512' }, verifier: generic },
-      'would verify with the algorithm sha512',
+      'The signature matches if the algorithm is sha512: ',
     ],
     [
       'a prefix that nobody expects',
@@ -128,11 +140,11 @@ describe('findMistakes', () => {
         signer: { ...generic, prefix: 'sha256=' },
         verifier: { ...generic, prefix: undefined, isPrefixOptional: false },
       },
-      'would verify with the prefix "sha256=" of the signature',
+      'The signature matches if its prefix is "sha256=": ',
     ],
-    ['another publisher', { signer: gitHub, verifier: standard }, 'would verify under the scheme GitHub'],
+    ['another publisher', { signer: gitHub, verifier: standard }, 'The signature matches under the scheme GitHub: '],
   ])('knows %s', (_mistake, given, hint) => {
-    expect(hintsOf(given)).toContain(hint);
+    expect(hintsOf(given)).toContainEqual(expect.stringContaining(hint));
   });
 
   it.each(BUILT_IN_SCHEMES.map((spec) => [spec.name, spec] as const))(
@@ -143,8 +155,16 @@ describe('findMistakes', () => {
     },
   );
 
+  it('says what matches, why, and what to do, in whole sentences', () => {
+    for (const given of [{ body: `${BODY}\n` }, { signer: gitHub, verifier: standard }, { body: `\ufeff${BODY}` }]) {
+      const hints = hintsOf(given);
+      expect(hints).not.toEqual([]);
+      for (const hint of hints) expect(hint).toMatch(/^The signature .*[.:] .*\.$/);
+    }
+  });
+
   it('does not try a body that would hold up everything else', () => {
-    expect(hintsOf({ body: 'x'.repeat(1_048_577) })).toEqual(['the body is too large to try known mistakes on it']);
+    expect(hintsOf({ body: 'x'.repeat(1_048_577) })).toEqual(['The body is too large to look for known mistakes.']);
   });
 });
 
