@@ -83,6 +83,8 @@ export interface DeliveryRecord {
   readonly bodyKey?: string | undefined;
   /** The refused delivery that was accepted later under this id. */
   readonly redeliveredFrom?: string | undefined;
+  /** Its run starts once the flow starts runs again. Known of what is read from the store. */
+  readonly isHeld?: boolean | undefined;
 }
 
 export const GATE_OUTCOMES = ['passed', 'failed', 'not evaluated', 'not configured'] as const;

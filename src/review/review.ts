@@ -135,6 +135,21 @@ async function findReplay(
   return services.store.findAcceptedNonce({ flowId, triggerKey, nonce: nonce.value, since });
 }
 
+/** The first delivery that was accepted with the nonce of a repetition; null where this is none, or no record is left. */
+export async function findRepeated(
+  { id, flowId, triggerKey, receivedAt, violations, story = [] }: DeliveryRecord,
+  { store }: Pick<ReviewServices, 'store'>,
+): Promise<{ readonly runId: string; readonly deliveryId: string | null } | null> {
+  const { nonce, nonceExpiresAt } = story.find(({ gate }) => gate === 'replay')?.facts ?? {};
+  if (!violations.includes('nonce_replayed') || flowId === null || triggerKey === null) return null;
+  if (typeof nonce !== 'string' || typeof nonceExpiresAt !== 'string') return null;
+  const since = receivedAt - Math.max(0, Date.parse(nonceExpiresAt) - receivedAt);
+  const runId = await store.findAcceptedNonce({ flowId, triggerKey, nonce, since });
+  if (runId === undefined) return null;
+  const deliveryId = (await store.findRun(runId))?.deliveryId ?? null;
+  return deliveryId === id ? null : { runId, deliveryId };
+}
+
 /** A gate's result, and what the trigger in force configures for the gate. */
 interface ConfiguredResult extends GateResult {
   /** Fields of the trigger; global defaults stand in for those that are absent. Null for what no field configures. */

@@ -14,12 +14,21 @@ import { isOfGate, REASONS } from '../webhooks/outcome.ts';
 import { type DeliveryReading, toDelivery } from '../webhooks/read-delivery.ts';
 import { acceptDelivery } from '../webhooks/receive.ts';
 import { hasSameGates, type PreparedTrigger } from '../webhooks/triggers.ts';
-import { dryRun, judgeByCurrentTrigger, type ReviewServices, restore, reviewDelivery, triggerOf } from './review.ts';
+import {
+  dryRun,
+  findRepeated,
+  judgeByCurrentTrigger,
+  type ReviewServices,
+  restore,
+  reviewDelivery,
+  triggerOf,
+} from './review.ts';
 
 /** What a person can ask about deliveries, and do with refused ones. */
 export function createReviewer(services: ReviewServices & DeliveryReading) {
   return {
     review: (record: DeliveryRecord) => reviewDelivery(record, services),
+    findRepeated: (record: DeliveryRecord) => findRepeated(record, services),
     /** The request as the delivery that it would be at the receive endpoint. */
     read: (request: FastifyRequest, idOrSlug: string): Delivery => {
       const query = /\?.*$/.exec(request.raw.url ?? '')?.[0] ?? '';

@@ -65,6 +65,10 @@ describe('one delivery', () => {
       story: expect.any(Array),
       hints: [],
       signature: null,
+      held: false,
+      requestUrl: null,
+      redelivery: null,
+      repeats: null,
       redeliveredFrom: null,
       redeliveredAs: null,
     });

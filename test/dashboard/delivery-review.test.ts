@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CANARIES, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
 
@@ -51,6 +52,22 @@ describe('the story of a delivery', () => {
     expect((await get(`/flows/api/webhooks/${id}`)).hints).toEqual([
       expect.stringMatching(/^The signature matches without the trailing newline: /),
     ]);
+  });
+
+  it('says which address was called where no webhook has it, the values of its query masked', async () => {
+    await dashboard.app.inject({ ...orderDelivery('{}'), url: '/flows/api/webhook/ordres?token=hunter2' });
+    const delivery = await newest();
+    expect(delivery.reason).toBe('unknown_flow');
+    expect(delivery.requestUrl).toMatch(/\/flows\/api\/webhook\/ordres\?token=\*\*\*$/);
+  });
+
+  it('says whether a refused delivery can be redelivered at all', async () => {
+    const possible = async (id: string) => (await get(`/flows/api/webhooks/${id}`)).redelivery;
+    expect(await possible(await refuse('{"order":1}'))).toMatchObject({ possible: true });
+    await dashboard.app.inject({ ...orderDelivery('{}'), url: '/flows/api/webhook/nowhere' });
+    expect(await possible((await newest()).id)).toMatchObject({ possible: false });
+    await dashboard.app.inject(orderDelivery('{"order":2}'));
+    expect(await possible((await newest()).id)).toBeNull();
   });
 
   it('of an accepted delivery passes every stage', async () => {
@@ -266,4 +283,31 @@ it('no answer about a delivery holds a key or the signature that would have been
     expect(statusCode).toBe(200);
     for (const secret of [CANARIES.key, CANARIES.authorization, right]) expect(body).not.toContain(secret);
   }
+});
+
+it('shows the beginning of the SHA-256 of a key, and nothing of a key that could be guessed', async () => {
+  const hook = (slug: string, key: string) => ({
+    type: 'webhook',
+    inputs: { webhookSlug: slug, webhookSignatureScheme: 'GitHub', webhookHmacKey: key },
+  });
+  const long = 'a key of 16 byte';
+  const keys = await startDashboard({}, [
+    {
+      id: ORDERS_ID,
+      name: 'keys',
+      version: '1',
+      triggers: { long: hook('long', long), short: hook('short', long.slice(1)), hex: hook('hex', 'ab'.repeat(15)) },
+      steps: {},
+    } as { name: string },
+  ]);
+  const shownFor = async (slug: string) => {
+    const { signature } = (
+      await keys.app.inject({ method: 'POST', url: `/flows/api/webhooks/dry-run/${slug}`, body: {} })
+    ).json();
+    return signature.keys.current;
+  };
+  expect(await shownFor('long')).toBe(createHash('sha256').update(long).digest('hex').slice(0, 8));
+  expect(await shownFor('short')).toBe('too short to show');
+  expect(await shownFor('hex')).toBe('too short to show');
+  await keys.close();
 });

@@ -124,8 +124,11 @@ describe.each(everywhere)('under $mode, with the log in $deliveryStore, the stor
   it('needs no hint if the delivery is a replay, and is still judged again', async () => {
     await start({ ...where, inputs: { webhookNonceHeader: 'X-GitHub-Delivery' } });
     await deliver(BODY);
+    const first = await newest();
+    expect(first.repeats).toBeNull();
     await deliver(BODY);
-    const { hints, signature, reason } = await newest();
+    const { hints, signature, reason, repeats } = await newest();
+    expect(repeats).toEqual({ deliveryId: first.id, runId: first.runId });
     expect(reason).toBe('nonce_replayed');
     expect(hints).toEqual([]);
     expect(signature).toMatchObject({ signedBytes: { sha256: sha256(BODY) } });
@@ -147,10 +150,13 @@ describe.each(lenient)('under $mode, with the log in $deliveryStore, a marked de
     await start({ ...where, inputs: { webhookHoldDeliveries: true } });
     await post(`/flows/api/flows/${FLOW_ID}/disable`, '');
     await deliver(`${BODY}\n`);
-    const { id, hints } = await newest();
+    const { id, hints, held } = await newest();
+    expect(held).toBe(true);
+    expect((await get('/flows/api/webhooks/recent'))[0]).toMatchObject({ id, held: true });
     expect(hints).toEqual([expect.stringMatching(/^The signature matches without the trailing newline: /)]);
     await post(`/flows/api/flows/${FLOW_ID}/enable`, '');
     await expect.poll(() => get('/flows/api/runs')).toHaveLength(1);
+    expect((await get(`/flows/api/webhooks/${id}`)).held).toBe(false);
     expect((await get(`/flows/api/webhooks/${id}`)).hints).toEqual([
       expect.stringMatching(/^The signature matches without the trailing newline: /),
     ]);
@@ -186,10 +192,12 @@ it('a repetition that was acknowledged says whose bytes it had', async () => {
   };
   await start({ mode: 'Enforce', deliveryStore: 'database', inputs });
   await deliver(BODY);
+  const first = await newest();
   await deliver(BODY);
-  const { hints, reason, statusCode } = await newest();
+  const { hints, reason, statusCode, repeats } = await newest();
+  expect(repeats).toEqual({ deliveryId: first.id, runId: first.runId });
   expect({ reason, statusCode }).toEqual({ reason: 'nonce_replayed', statusCode: 200 });
   expect(hints).toEqual([
-    'Every gate let it pass. Its bytes were not kept again, because they equal those of a delivery that was accepted before',
+    'Every gate let it pass. Its bytes were not kept again, because they equal those of a delivery that was accepted before.',
   ]);
 });

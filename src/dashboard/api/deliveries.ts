@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
+import { maskUrl } from '../../manifest/mask.ts';
 import { type DeliveryRecord, REASON_CODES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
@@ -36,6 +37,13 @@ export const deliverySchema = z
     processingMs: z.number(),
     runId: field.id().nullable(),
     usedPreviousKey: z.boolean(),
+    held: z
+      .boolean()
+      .describe('Accepted; its run starts once the flow starts runs again, and does not exist until then.'),
+    requestUrl: z
+      .string()
+      .nullable()
+      .describe('What the publisher called, the values of its query masked; null if every gate let the delivery pass.'),
   })
   .meta({ id: 'Delivery' });
 
@@ -76,6 +84,8 @@ export const deliveryRoutes: ApiRoutes = (app, { store }) => {
 export function deliveryView(record: DeliveryRecord): z.output<typeof deliverySchema> {
   return {
     ...record,
+    held: record.isHeld === true,
+    requestUrl: record.requestUrl === undefined ? null : maskUrl(record.requestUrl),
     receivedAt: isoTime(record.receivedAt),
     violations: [...record.violations],
     // Redacted when it was stored, perhaps by an earlier release that redacted less.

@@ -34,7 +34,20 @@ const advice = {
 };
 
 const deliveryDetailSchema = deliverySchema
-  .extend({ ...advice, redeliveredFrom: field.id().nullable(), redeliveredAs: field.id().nullable() })
+
+  .extend({
+    ...advice,
+    redeliveredFrom: field.id().nullable(),
+    redeliveredAs: field.id().nullable(),
+    redelivery: z
+      .object({ possible: z.boolean(), message: z.string() })
+      .nullable()
+      .describe('Whether a redelivery can accept it, by force if need be; null if the delivery was not refused.'),
+    repeats: z
+      .object({ runId: field.id(), deliveryId: field.id().nullable() })
+      .nullable()
+      .describe('The first delivery with the same nonce; null if this is not a repetition, or its record is deleted.'),
+  })
   .meta({ id: 'DeliveryDetail' });
 
 const dryRunSchema = z
@@ -125,8 +138,13 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     }),
     async ({ params }) => {
       const record = await findDelivery(params.deliveryId, services);
-      const [review, redelivery] = await Promise.all([reviewer.review(record), store.findRedelivery(record.id)]);
-      return deliveryDetailView(record, review, redelivery?.deliveryId ?? null);
+      const [review, known, repeats, redelivery] = await Promise.all([
+        reviewer.review(record),
+        store.findRedelivery(record.id),
+        reviewer.findRepeated(record),
+        planOf(record, services),
+      ]);
+      return deliveryDetailView(record, review, { redeliveredAs: known?.deliveryId ?? null, repeats, redelivery });
     },
   );
 
@@ -228,6 +246,13 @@ async function findDelivery(deliveryId: string, { store }: DashboardServices) {
   return record;
 }
 
+/** What force could do is possible; whether it should is for a person to say. */
+async function planOf(record: DeliveryRecord, { reviewer }: DashboardServices) {
+  if (record.runId !== null || record.statusCode < 400) return null;
+  const { outcome, message } = await reviewer.redeliver(record, { isForced: true, isPlan: true });
+  return { possible: outcome === 'would be accepted', message };
+}
+
 /** The login of the dashboard is not part of the delivery. */
 function withoutLogin(
   headers: Readonly<Record<string, string>>,
@@ -240,10 +265,10 @@ function withoutLogin(
 function deliveryDetailView(
   record: DeliveryRecord,
   { gateResults, hints, signature }: DeliveryReview,
-  redeliveredAs: string | null,
+  relatives: Pick<z.output<typeof deliveryDetailSchema>, 'redeliveredAs' | 'repeats' | 'redelivery'>,
 ): z.output<typeof deliveryDetailSchema> {
   const redeliveredFrom = record.redeliveredFrom ?? null;
-  return { ...deliveryView(record), ...adviceView({ gateResults, hints, signature }), redeliveredFrom, redeliveredAs };
+  return { ...deliveryView(record), ...adviceView({ gateResults, hints, signature }), redeliveredFrom, ...relatives };
 }
 
 function adviceView({ gateResults, hints, signature }: DeliveryReview) {

@@ -59,6 +59,11 @@ export function splitAddress(address: string): { readonly path: string; readonly
   return end === -1 ? { path: address, search: '' } : { path: address.slice(0, end), search: address.slice(end + 1) };
 }
 
+/** The path of an absolute URL, without its query. */
+export function pathOf(url: string): string {
+  return splitAddress(url.replace(/^[a-z]+:\/\/[^/?#]*/i, '')).path;
+}
+
 type QueryChanges = Readonly<Record<string, string | undefined>>;
 
 /** A query with parts of it changed, with its question mark; an empty value removes its name. */

@@ -48,7 +48,9 @@ export interface StepMark extends Look {
   readonly note?: string | undefined;
 }
 
-type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'mode' | 'statusCode' | 'reason'>;
+type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'mode' | 'statusCode' | 'reason' | 'held'>;
+
+const HELD = 'Accepted; its run starts once the flow is enabled or resumed';
 
 /** What became of a delivery. One that a gate refused and that was let in anyway is neither good nor bad. */
 export function deliveryLook({
@@ -56,10 +58,12 @@ export function deliveryLook({
   mode,
   statusCode,
   reason,
+  held,
 }: JudgedDelivery): Look & { readonly title?: string } {
   if (mode === 'Enforce' && statusCode < 400 && reason === 'nonce_replayed') {
     return { tone: 'quiet', icon: 'replay', text: 'Duplicate', title: 'Answered with the run of the first delivery' };
   }
+  if (held) return { tone: 'busy', icon: 'pause', text: 'Held', title: HELD };
   if (!rejected) return { tone: 'good', icon: 'check', text: 'Accepted' };
   const title = reason === null ? {} : { title: words.reasonMeaning(reason) };
   if (statusCode >= 400) return { tone: 'bad', icon: 'cross', text: 'Refused', ...title };

@@ -93,7 +93,7 @@ const listedBodyBytes = 64 * 1024;
 const listed = `iif(d.body_key IS NULL, ${listedBodyBytes}, ${sealedBytes(listedBodyBytes)})`;
 const listedBody = `iif(length(${body}) > ${listed}, substr(${body}, 1, ${listed}), ${body})`;
 
-type Optional = 'story' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom';
+type Optional = 'story' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom' | 'isHeld';
 
 interface DeliveryRow
   extends Omit<DeliveryRecord, 'rejected' | 'enforced' | 'violations' | 'headers' | 'usedPreviousKey' | Optional> {
@@ -106,6 +106,7 @@ interface DeliveryRow
   readonly requestUrl: string | null;
   readonly bodyKey: string | null;
   readonly redeliveredFrom: string | null;
+  readonly isHeld: number;
 }
 
 const columns = `
@@ -113,7 +114,7 @@ const columns = `
   d.scheme, d.rejected, d.enforced, d.status_code AS statusCode, d.reason, d.violations, d.detail,
   d.body_bytes AS bodyBytes, d.headers, d.processing_ms AS processingMs, d.run_id AS runId,
   d.used_previous_key AS usedPreviousKey, d.facts AS story, d.request_url AS requestUrl, d.body_key AS bodyKey,
-  d.redelivered_from AS redeliveredFrom`;
+  d.redelivered_from AS redeliveredFrom, h.delivery_id IS NOT NULL AS isHeld`;
 
 const withRun = `
   LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id
@@ -187,6 +188,7 @@ function toDelivery(row: DeliveryRow): DeliveryRecord {
     requestUrl: row.requestUrl ?? undefined,
     bodyKey: row.bodyKey ?? undefined,
     redeliveredFrom: row.redeliveredFrom ?? undefined,
+    isHeld: row.isHeld === 1 ? true : undefined,
   };
 }
 

@@ -8,9 +8,11 @@ describe('a delivery', () => {
     mode: 'Enforce',
     statusCode: 200,
     reason: null,
+    held: false,
   };
   it.each([
     ['passed every gate', accepted, 'Accepted'],
+    ['waits for its flow', { ...accepted, held: true }, 'Held'],
     ['was refused', { ...accepted, rejected: true, statusCode: 401, reason: 'signature_mismatch' }, 'Refused'],
     ['was refused without a known reason', { ...accepted, rejected: true, statusCode: 503 }, 'Refused'],
     ['failed a gate in Audit', { ...accepted, rejected: true, mode: 'Audit', reason: 'signature_mismatch' }, 'Let in'],

@@ -38,7 +38,7 @@ export function holds({ open }: StoreUnderTest): void {
       expect(await runIds(store)).toEqual([]);
       expect(await store.countHeld()).toEqual({ [flowId]: 1 });
       const kept = await store.findDelivery(id(1));
-      expect(kept).toMatchObject({ runId: id(1001), statusCode: 200 });
+      expect(kept).toMatchObject({ runId: id(1001), statusCode: 200, isHeld: true });
       expect(Buffer.from(kept?.body ?? []).toString()).toBe('{}');
       expect((await store.listDeliveries({ skip: 0, take: 1 })).items[0]?.body).toEqual(kept?.body);
       expect(await release(store)).toEqual({ runs: [], left: 1 });
@@ -59,6 +59,7 @@ export function holds({ open }: StoreUnderTest): void {
       expect(await deliveryIds(store)).toEqual([id(3), id(1)]);
       await resume(store);
       expect((await release(store)).runs.map((run) => run.id)).toEqual([id(1001)]);
+      expect(await store.findDelivery(id(1))).toMatchObject({ runId: id(1001), isHeld: undefined });
       expect(await store.accept(acceptanceOf(4, { nonce: aNonce() }))).toMatchObject({ kind: 'replayed' });
       expect(await store.findRun(id(1001))).toMatchObject({ idempotencyKey: 'key' });
     });

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { lists, skipOf } from '../address.ts';
+import { lists, pathOf, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { type Column, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
@@ -154,7 +154,16 @@ function DeliveryTable({ rows, flows, isStale }: DeliveryTableProps) {
 
 function FlowCell({ delivery, names }: { delivery: Api['Delivery']; names: ReadonlyMap<string, string> }) {
   const { flowId, triggerKey } = delivery;
-  if (flowId === null) return <span class="muted">unknown</span>;
+  if (flowId === null) {
+    return (
+      <>
+        <span class="muted">unknown</span>
+        {delivery.requestUrl === null ? null : (
+          <span class="muted minor mono">{` ${pathOf(delivery.requestUrl)}`}</span>
+        )}
+      </>
+    );
+  }
   return (
     <>
       {names.get(flowId) ?? <span class="mono">{format.shortId(flowId)}</span>}
@@ -163,7 +172,8 @@ function FlowCell({ delivery, names }: { delivery: Api['Delivery']; names: Reado
   );
 }
 
-function RunCell({ runId }: Api['Delivery']) {
+function RunCell({ runId, held }: Api['Delivery']) {
+  if (held) return <span class="muted">not started</span>;
   if (runId === null) return <span class="muted">–</span>;
   return (
     <a class="mono" href={`/flows/runs/${runId}`}>

@@ -10,6 +10,7 @@ import { Loaded, Page, Panel } from '../kit/page.tsx';
 import { DeliveryPill, Icon, ModePill, ReasonText } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
+import { words } from '../words.ts';
 import { DryRunButton } from './dry-run.tsx';
 import { GatePanels, Hints } from './gate-results.tsx';
 import { RedeliverOne } from './redeliver.tsx';
@@ -20,7 +21,6 @@ export function DeliveryPage({ params }: { params: { readonly id?: string } }) {
   const delivery = useResource<Api['DeliveryDetail']>(`/webhooks/${encodeURIComponent(id)}`);
   const [isRedelivering, setRedelivering] = useState(false);
   const { data } = delivery;
-  const isRefused = data !== undefined && data.runId === null && data.statusCode >= 400;
   return (
     <Page
       title={`Delivery ${format.shortId(id)}`}
@@ -32,7 +32,7 @@ export function DeliveryPage({ params }: { params: { readonly id?: string } }) {
             Copy id
           </CopyButton>
           {data === undefined ? null : <DryRun delivery={data} />}
-          {isRefused && data.redeliveredAs === null ? (
+          {data?.redelivery?.possible === true ? (
             <button type="button" class="button primary" onClick={() => setRedelivering(true)}>
               <Icon name="replay" />
               Redeliver…
@@ -81,9 +81,23 @@ function Detail({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   );
 }
 
-function Relatives({ delivery: { redeliveredAs, redeliveredFrom } }: { delivery: Api['DeliveryDetail'] }) {
+function Relatives({ delivery: { redeliveredAs, redeliveredFrom, repeats } }: { delivery: Api['DeliveryDetail'] }) {
   return (
     <>
+      {repeats === null ? null : (
+        <p class="notice busy">
+          <Icon name="replay" />
+          <span>
+            This repeats{' '}
+            {repeats.deliveryId === null ? (
+              'a delivery whose record is deleted'
+            ) : (
+              <a href={`/flows/deliveries/${repeats.deliveryId}`}>{format.shortId(repeats.deliveryId)}</a>
+            )}
+            , which started <a href={`/flows/runs/${repeats.runId}`}>this run</a>.
+          </span>
+        </p>
+      )}
       {redeliveredAs === null ? null : (
         <p class="notice good">
           <Icon name="replay" />
@@ -107,7 +121,7 @@ function Relatives({ delivery: { redeliveredAs, redeliveredFrom } }: { delivery:
 }
 
 function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
-  const { flowId, triggerKey, receivedAt, clientIp, mode, scheme, statusCode, reason, bodyBytes, processingMs, runId } =
+  const { flowId, triggerKey, receivedAt, clientIp, mode, scheme, statusCode, reason, bodyBytes, processingMs } =
     delivery;
   const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
   const name = flows.data?.find(({ id }) => id === flowId)?.name ?? flowId;
@@ -115,7 +129,7 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
     ['Received', <Time key="t" at={receivedAt} />],
     ['Flow', flowId === null ? 'unknown' : <a href={`/flows/flows/${flowId}`}>{name}</a>],
     ['Trigger', triggerKey ?? '–'],
-    ['Run', runId === null ? 'none' : <a href={`/flows/runs/${runId}`}>{format.shortId(runId)}</a>],
+    ['Run', <RunOf key="n" delivery={delivery} />],
     ['Response', String(statusCode)],
     ['Reason', <ReasonText key="r" reason={reason} />],
     ['Mode', <ModePill key="m" mode={mode} />],
@@ -128,7 +142,13 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
     ],
     ['Size', format.bytes(bodyBytes)],
     ['Took', format.duration(processingMs)],
-    ['Key', delivery.usedPreviousKey ? 'previous' : 'current, or none'],
+    ...(delivery.usedPreviousKey ? [['Key', 'the previous one'] as const] : []),
+    ...(delivery.requestUrl === null
+      ? []
+      : [['Address called', <UrlText key="u" url={delivery.requestUrl} />] as const]),
+    ...(delivery.redelivery === null || delivery.redelivery.possible
+      ? []
+      : [['Redelivery', `Not possible. ${words.sentence(delivery.redelivery.message)}`] as const]),
   ];
   return (
     <Panel title="Facts">
@@ -142,6 +162,16 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
       </dl>
     </Panel>
   );
+}
+
+function RunOf({ delivery: { runId, held } }: { delivery: Api['Delivery'] }) {
+  if (runId === null) return 'none';
+  if (held) return 'starts once the flow is enabled or resumed';
+  return <a href={`/flows/runs/${runId}`}>{format.shortId(runId)}</a>;
+}
+
+function UrlText({ url }: { url: string }) {
+  return <span class="mono break">{url}</span>;
 }
 
 function HeadersPanel({ headers }: { headers: Readonly<Record<string, string>> }) {
