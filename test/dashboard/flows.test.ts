@@ -38,6 +38,7 @@ const orders = {
       grade: 'D',
       captured: CAPTURED.D,
       mode: 'Enforce',
+      holdsDeliveries: false,
       sendCommand: 'npx sluice send orders --to http://127.0.0.1:3000',
     },
     {
@@ -49,6 +50,7 @@ const orders = {
       grade: 'F',
       captured: CAPTURED.F,
       mode: 'Audit',
+      holdsDeliveries: false,
       sendCommand: null,
     },
   ],
@@ -62,6 +64,7 @@ const hookOnlyTrigger = {
   url: `http://127.0.0.1:3000/flows/api/webhook/${HOOK_ONLY_ID}`,
   scheme: null,
   mode: 'Audit',
+  holdsDeliveries: false,
   sendCommand: `npx sluice send ${HOOK_ONLY_ID} --to http://127.0.0.1:3000`,
 };
 

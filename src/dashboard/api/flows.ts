@@ -29,6 +29,12 @@ const triggerSchema = z.object({
     ),
   captured: z.string().nullable().optional().describe('The grade in words.'),
   mode: z.enum(ENFORCEMENT_MODES).optional().describe('The mode in force.'),
+  holdsDeliveries: z
+    .boolean()
+    .optional()
+    .describe(
+      'Whether deliveries are accepted, and run later, while the flow is disabled or drained; if not, they get 403.',
+    ),
   learnedKey: z
     .enum(['none', 'learned', 'unreadable'])
     .optional()
@@ -251,6 +257,7 @@ function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers, un
     grade: prepared.grade,
     captured: prepared.grade === null ? null : CAPTURED[prepared.grade],
     mode: prepared.mode,
+    holdsDeliveries: prepared.holdsDeliveries,
     ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
     sendCommand: path === null || unsignable.has(prepared.schemeName ?? '') ? null : sendCommand(path, baseUrl),
   };

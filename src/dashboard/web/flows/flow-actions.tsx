@@ -10,23 +10,34 @@ import { Loaded, Panel } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
+import { stoppedWebhooks } from './stopped-webhooks.ts';
 
 /** Asks, and then lets the runs of a flow run out. */
-export async function startDrain({ id, name }: Api['Flow'], refresh: () => void): Promise<void> {
+export async function startDrain({ id, name, triggers }: Api['Flow'], refresh: () => void): Promise<void> {
   const isSure = await confirm({
     title: `Drain ${name}?`,
     body: (
-      <p>
-        Its triggers start no runs until you resume it, and its webhooks answer 403. Webhooks with{' '}
-        <code>webhookHoldDeliveries</code> keep accepting deliveries, which run once you resume. Runs in flight
-        continue.
-      </p>
+      <>
+        <p>Its triggers start no runs until you resume it. Runs in flight continue.</p>
+        <StoppedWebhooks triggers={triggers} start="resume" />
+      </>
     ),
     action: 'Drain',
   });
   if (!isSure) return;
   await act(id, 'drain');
   refresh();
+}
+
+/** Says before a flow stops what its publishers will notice. */
+export function StoppedWebhooks({ triggers, start }: Pick<Api['Flow'], 'triggers'> & { start: 'enable' | 'resume' }) {
+  return (
+    <>
+      {stoppedWebhooks(triggers, start).map((sentence) => (
+        <p key={sentence}>{sentence}</p>
+      ))}
+    </>
+  );
 }
 
 /** How far a drain is, and the way out of it. */

@@ -16,7 +16,7 @@ import { Icon, ModePill, Pill, StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
 import { type Resource, useResource } from '../resource.ts';
-import { DrainPanel, StartDialog, startDrain } from './flow-actions.tsx';
+import { DrainPanel, StartDialog, StoppedWebhooks, startDrain } from './flow-actions.tsx';
 import { EnabledPill } from './flows-page.tsx';
 import { RevisionsPanel } from './revisions-panel.tsx';
 
@@ -78,16 +78,16 @@ function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => vo
   );
 }
 
-async function switchFlow({ id, name, isEnabled }: Api['Flow'], refresh: () => void): Promise<void> {
+async function switchFlow({ id, name, isEnabled, triggers }: Api['Flow'], refresh: () => void): Promise<void> {
   const isSure =
     !isEnabled ||
     (await confirm({
       title: `Disable ${name}?`,
       body: (
-        <p>
-          Its schedules start no runs and its webhooks answer 403. Webhooks with <code>webhookHoldDeliveries</code> keep
-          accepting deliveries, which run once you enable the flow. Runs in flight continue.
-        </p>
+        <>
+          <p>Its triggers start no runs until you enable it. Runs in flight continue.</p>
+          <StoppedWebhooks triggers={triggers} start="enable" />
+        </>
       ),
       action: 'Disable',
       isDangerous: true,
