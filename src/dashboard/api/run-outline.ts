@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { graphOfScope } from '../../flows/runtime-keys.ts';
+import type { Json } from '../../model/json.ts';
 import { type Graph, STEP_STATUSES, type StepDefinition } from '../../model/manifest.ts';
 import type { RunDetail, StepOutline } from '../../store/store.ts';
 import { field, isoTime, isoTimeOrNull } from '../answer.ts';
@@ -21,6 +22,10 @@ const stepOutlineSchema = z
     error: stepSchema.shape.error,
     skipReason: z.string().nullable(),
     signalName: z.string().nullable().describe('The signal that the step waits for.'),
+    lastPoll: z
+      .object({ at: field.time(), status: field.integer().nullable(), why: z.string() })
+      .nullable()
+      .describe('The last answer that a polling step got, and why it polls again; status is null if no answer came.'),
     dueAt: field.time().nullable(),
     startedAt: field.time().nullable(),
     completedAt: field.time().nullable(),
@@ -178,6 +183,7 @@ function outlinesOf(
 const NOT_REACHED = {
   error: null,
   signalName: null,
+  lastPoll: null,
   dueAt: null,
   startedAt: null,
   attempts: [],
@@ -186,6 +192,7 @@ const NOT_REACHED = {
 function outlineView(row: StepOutline): z.output<typeof stepOutlineSchema> {
   return {
     ...row,
+    lastPoll: lastPollView(row.lastPoll),
     dueAt: isoTimeOrNull(row.dueAt),
     startedAt: isoTimeOrNull(row.startedAt),
     completedAt: isoTimeOrNull(row.completedAt),
@@ -195,6 +202,18 @@ function outlineView(row: StepOutline): z.output<typeof stepOutlineSchema> {
       completedAt: isoTimeOrNull(attempt.completedAt),
     })),
   };
+}
+
+const MAX_WHY_CHARACTERS = 500;
+/** A larger number is not a time: ECMA-262, "Time Values and Time Range". */
+const LAST_TIME_MS = 8.64e15;
+
+/** A step type of the operator's may keep anything under the name. */
+function lastPollView(noted: Json): z.output<typeof stepOutlineSchema>['lastPoll'] {
+  const { at, status, why } = Object(noted) as Record<string, unknown>;
+  if (typeof at !== 'number' || !(Math.abs(at) <= LAST_TIME_MS) || typeof why !== 'string') return null;
+  const isStatus = typeof status === 'number' && Number.isSafeInteger(status);
+  return { at: isoTime(at), status: isStatus ? status : null, why: why.slice(0, MAX_WHY_CHARACTERS) };
 }
 
 /** Without inputs: those are the newest revision's when a step starts, and its record has them resolved. */

@@ -286,6 +286,14 @@ interface PollState {
   readonly polls: number;
 }
 
+/** Kept with the state of a poll for whoever asks what it waits for: what the last answer was, and why it was not the one. */
+interface LastPoll {
+  readonly at: number;
+  /** Null where no answer came. */
+  readonly status: number | null;
+  readonly why: string;
+}
+
 /**
  * Judges one answer of a poll: done, or to be asked again later, or failed for good. What may pass, such as an outage of
  * the other side, does not end a poll; its time does.
@@ -301,13 +309,25 @@ function judgePoll(
   if (verdict === 'done' && polls >= inputs.pollMinAttempts) return answer;
   if (verdict === 'failed') return answer;
   const until = now + inputs.pollIntervalSeconds * 1000;
+  const lastPoll: LastPoll = { at: now, status: statusOf(answer), why: whyAgain(verdict, inputs) };
   if (until <= before.startedAt + inputs.pollTimeoutSeconds * 1000) {
-    return { kind: 'waiting', until, state: { ...before, polls } };
+    return { kind: 'waiting', until, state: { startedAt: before.startedAt, polls, lastPoll: { ...lastPoll } } };
   }
   const last = answer.kind === 'failed' ? `; the last: ${answer.message}` : verdict === 'done' ? '' : `; ${verdict}`;
   const output = answer.kind !== 'waiting' && answer.output !== undefined ? { output: answer.output } : {};
   const message = `no such answer came in ${inputs.pollTimeoutSeconds} s and ${polls} requests${last}`;
   return { kind: 'failed', code: 'poll_timeout', message, retryable: true, ...output };
+}
+
+/** Of the answer that came, expected or not. */
+function statusOf(answer: HandlerResult): number | null {
+  const output = 'output' in answer ? answer.output : undefined;
+  const status: unknown = typeof output === 'object' && output !== null ? Reflect.get(output, 'status') : undefined;
+  return typeof status === 'number' ? status : null;
+}
+
+function whyAgain(verdict: string, { pollMinAttempts }: HttpRequestInputs): string {
+  return verdict === 'done' ? `at least ${pollMinAttempts} requests are made` : verdict;
 }
 
 /** `done`, `failed`, or in words why to ask again. */

@@ -240,6 +240,8 @@ export interface StepOutline
   > {
   /** The signal that it waits for, or null. */
   readonly signalName: string | null;
+  /** What a handler that asks again and again noted of its last look, under this name in its state; null otherwise. */
+  readonly lastPoll: Json;
   /** Oldest first. */
   readonly attempts: readonly Pick<Attempt, 'attempt' | 'status' | 'slotWaitMs' | 'startedAt' | 'completedAt'>[];
 }

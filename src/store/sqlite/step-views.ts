@@ -19,13 +19,16 @@ export const stepOperations = {
 } as const;
 
 type OutlineAttempt = StepOutline['attempts'][number];
-type OutlineRow = Omit<StepOutline, 'error' | 'attempts'> & { readonly error: string | null };
+type OutlineRow = Omit<StepOutline, 'error' | 'attempts' | 'lastPoll'> & {
+  readonly error: string | null;
+  readonly lastPoll: string | null;
+};
 
 function prepareOutlineSteps(db: Database): Member<'outlineSteps'> {
   const named = 'run_id = ? AND step_key IN (SELECT value FROM json_each(?)) ORDER BY step_key';
   const listSteps = db.prepare<[string, string], OutlineRow>(`
     SELECT step_key AS stepKey, step_type AS stepType, status, error, skip_reason AS skipReason, due_at AS dueAt,
-      started_at AS startedAt, completed_at AS completedAt, signal_name AS signalName
+      started_at AS startedAt, completed_at AS completedAt, signal_name AS signalName, wait -> '$.state.lastPoll' AS lastPoll
     FROM steps WHERE ${named}`);
   const listAttempts = db.prepare<[string, string], OutlineAttempt & { readonly stepKey: string }>(`
     SELECT step_key AS stepKey, attempt, status, ${SLOT_WAIT}, started_at AS startedAt, completed_at AS completedAt
@@ -41,6 +44,7 @@ function prepareOutlineSteps(db: Database): Member<'outlineSteps'> {
     return listSteps.all(runId, keys).map((row) => ({
       ...row,
       error: toError(row.error),
+      lastPoll: row.lastPoll === null ? null : parseJson(row.lastPoll),
       attempts: attempts.get(row.stepKey) ?? [],
     }));
   };

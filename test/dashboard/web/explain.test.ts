@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { entriesOf, explain } from '../../../src/dashboard/web/runs/explain.ts';
+import { canRetry, entriesOf, explain, lastPollText, retryAdvice } from '../../../src/dashboard/web/runs/explain.ts';
 import type { StepStatus } from '../../../src/model/manifest.ts';
 
 describe('why a step', () => {
@@ -95,4 +95,32 @@ describe('a trace of conditions', () => {
     const [entry] = entriesOf([{ after: 'a', expression: 'x', error: 'no such key' }]);
     expect(entry).toEqual({ after: 'a', expression: 'x', values: {}, result: null, error: 'no such key' });
   });
+});
+
+describe('a failed step', () => {
+  it.each<[run: 'Failed' | 'Cancelled' | 'TimedOut', loop: { failed: number } | undefined, can: boolean]>([
+    ['Failed', undefined, true],
+    ['Failed', { failed: 2 }, true],
+    ['Failed', { failed: 0 }, false],
+    ['Cancelled', undefined, false],
+    ['TimedOut', undefined, false],
+  ])('of a run that is %s, loop %j, can be retried: %s, and the advice agrees', (run, loop, can) => {
+    expect(canRetry(run, loop)).toBe(can);
+    for (const retryable of [true, false]) {
+      expect(retryAdvice({ retryable }, run, loop).includes('cannot be retried')).toBe(!can);
+    }
+  });
+
+  it('whose error does not pass by itself is told to be mended first', () => {
+    expect(retryAdvice({ retryable: false }, 'Failed', undefined)).toContain('Remove the cause first');
+    expect(retryAdvice({ retryable: true }, 'Failed', undefined)).toContain('may succeed');
+  });
+});
+
+it.each([
+  [{ at: '', status: 200, why: 'the condition was false' }, 'The last answer was 200, and the condition was false.'],
+  [{ at: '', status: 503, why: 'GET a.example answered 503' }, 'Last time, GET a.example answered 503.'],
+  [{ at: '', status: null, why: 'no route' }, 'The last request got no answer: no route.'],
+])('says what a poll was told last: %j', (lastPoll, text) => {
+  expect(lastPollText(lastPoll)).toBe(text);
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { suggestBody } from '../../../src/dashboard/web/runs/signal-body.ts';
+import { mayAwaitSignal, suggestBody } from '../../../src/dashboard/web/runs/signal-body.ts';
+import { builtInHandlers } from '../../../src/flows/handlers/index.ts';
 
 const when = (condition: string) => ({ statuses: ['Succeeded'], when: condition });
 
@@ -44,5 +45,16 @@ describe('the body that is suggested for a signal', () => {
   it('of a step whose key is not a name in a condition is found by its index', () => {
     const graph = { next: { type: 'NoOp', runAfter: { 'go-1': when('steps["go-1"].output.ok == true') } } };
     expect(suggestBody(graph, 'go-1')).toEqual({ ok: true });
+  });
+});
+
+describe('a signal', () => {
+  const graphOf = (type: string) => ({ each: { type: 'ForEach', runAfter: {}, steps: { a: { type, runAfter: {} } } } });
+
+  it('may be awaited by WaitForSignal and by step types of the operator’s, and by no other built-in one', () => {
+    const types = builtInHandlers({ egressAllow: [] }).map(({ type }) => type);
+    expect(types.filter((type) => mayAwaitSignal(graphOf(type)))).toEqual(['WaitForSignal']);
+    expect(mayAwaitSignal(graphOf('Approval'))).toBe(true);
+    expect(mayAwaitSignal({})).toBe(false);
   });
 });

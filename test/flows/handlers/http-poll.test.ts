@@ -14,13 +14,15 @@ async function polled(inputs: object, answers: (object | number)[]) {
     else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
   });
   const looks: number[] = [];
+  const noted: unknown[] = [];
   let now = 0;
   let state: Json | undefined;
   for (;;) {
     const resumed = state === undefined ? null : { state, signal: null };
     const result = await call(handler, { url: origin, pollEnabled: true, ...inputs }, { now: () => now, resumed });
     looks.push(now);
-    if (result.kind !== 'waiting') return { result, looks };
+    if (result.kind !== 'waiting') return { result, looks, noted };
+    noted.push(Reflect.get(Object(result.state), 'lastPoll'));
     state = result.state ?? null;
     now = result.until ?? 0;
   }
@@ -46,6 +48,16 @@ describe('a poll', () => {
     const { result, looks } = await polled({ expectedStatuses: 200 }, [404, 202, {}]);
     expect(result).toMatchObject({ kind: 'succeeded' });
     expect(looks).toHaveLength(3);
+  });
+
+  it('notes what the last answer was and why it asks again', async () => {
+    const inputs = { pollIntervalSeconds: 5, pollMinAttempts: 4, pollCondition: 'response.body.done' };
+    const { noted } = await polled(inputs, [{ done: false }, 503, { done: true }]);
+    expect(noted).toEqual([
+      { at: 0, status: 200, why: 'the condition was false' },
+      { at: 5000, status: 503, why: expect.stringContaining('answered 503') },
+      { at: 10_000, status: 200, why: 'at least 4 requests are made' },
+    ]);
   });
 
   it('takes no answer before so many requests', async () => {

@@ -45,6 +45,7 @@ export function outline({ open }: StoreUnderTest): void {
           error,
           skipReason: null,
           signalName: null,
+          lastPoll: null,
           dueAt: null,
           startedAt: T0 + 1,
           completedAt: T0 + 3,
@@ -52,6 +53,20 @@ export function outline({ open }: StoreUnderTest): void {
         },
         expect.objectContaining({ stepKey: 'each.1.b', status: 'Skipped', attempts: [] }),
       ]);
+    });
+
+    test('tells what a step that waits noted of its last look, until it ends', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ a: [] }));
+      const [first] = await claimAll(store, T0);
+      if (first === undefined) throw new Error('a is not due');
+      const state = { polls: 1, lastPoll: { status: 503, why: 'no' } };
+      await finish(store, first, { kind: 'waiting', state, dueAt: T0 + minute, signalName: null }, T0 + 1);
+      expect(await store.outlineSteps(runId, ['a'])).toMatchObject([{ lastPoll: { status: 503, why: 'no' } }]);
+      const [again] = await claimAll(store, T0 + minute);
+      if (again === undefined) throw new Error('a is not due again');
+      await finish(store, again, succeeded('done'), T0 + minute + 1);
+      expect(await store.outlineSteps(runId, ['a'])).toMatchObject([{ status: 'Succeeded', lastPoll: null }]);
     });
 
     test('tells how long each attempt was due before it began, and so do the views of the step', async () => {

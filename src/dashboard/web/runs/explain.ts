@@ -33,6 +33,27 @@ export function explain(
   return step.status === 'Pending' ? openEdges(runAfter, statusOf) : [];
 }
 
+/** Whether the service lets a failed step be retried: not in a run that was stopped, nor a loop of which nothing failed. */
+export function canRetry(runStatus: Api['Run']['status'], loop: { readonly failed: number } | undefined): boolean {
+  return runStatus !== 'Cancelled' && runStatus !== 'TimedOut' && loop?.failed !== 0;
+}
+
+/** What to expect of retrying a failed step by hand; it agrees with `canRetry`. */
+export function retryAdvice(
+  { retryable }: { readonly retryable: boolean },
+  ...asked: Parameters<typeof canRetry>
+): string {
+  if (!canRetry(...asked)) return 'The step cannot be retried. Run the whole run again instead.';
+  if (retryable) return 'The cause may have passed: a retry may succeed.';
+  return 'Without a change a retry fails again. Remove the cause first; a retry takes the inputs of the newest revision.';
+}
+
+/** What a step that asks again and again was told last, and why that was not enough. */
+export function lastPollText({ status, why }: NonNullable<Api['StepOutline']['lastPoll']>): string {
+  if (status === null) return `The last request got no answer: ${why}.`;
+  return why.includes(`answered ${status}`) ? `Last time, ${why}.` : `The last answer was ${status}, and ${why}.`;
+}
+
 function skippingEdges(
   runAfter: Graph[string]['runAfter'],
   statusOf: (key: string) => Api['Step']['status'] | undefined,

@@ -5,7 +5,8 @@ import { jsonProblem } from '../json.ts';
 import { confirm, Dialog, toast } from '../kit/overlays.tsx';
 import { Icon } from '../kit/pill.tsx';
 import { navigate } from '../router.ts';
-import { suggestBody } from './signal-body.ts';
+import { canRetry } from './explain.ts';
+import { mayAwaitSignal, suggestBody } from './signal-body.ts';
 
 interface RunActionsProps {
   readonly outline: Api['RunOutline'];
@@ -13,7 +14,9 @@ interface RunActionsProps {
 }
 
 /** What can be done to a run as a whole. */
-export function RunActions({ outline: { run, control }, refresh }: RunActionsProps) {
+export function RunActions({ outline, refresh }: RunActionsProps) {
+  const { run, control } = outline;
+  const waiting = waitingFor(outline);
   const [asked, setAsked] = useState<'cancel' | 'signal'>();
   const close = () => setAsked(undefined);
   const rerun = async () => {
@@ -31,9 +34,11 @@ export function RunActions({ outline: { run, control }, refresh }: RunActionsPro
     <>
       {run.status === 'Running' ? (
         <>
-          <button type="button" class="button" onClick={() => setAsked('signal')}>
-            Send signal…
-          </button>
+          {waiting.length > 0 || mayAwaitSignal(outline.graph) ? (
+            <button type="button" class="button" onClick={() => setAsked('signal')}>
+              Send signal…
+            </button>
+          ) : null}
           <button type="button" class="button" disabled={control.cancelRequested} onClick={() => setAsked('cancel')}>
             <Icon name="stop" />
             {control.cancelRequested ? 'Cancelling' : 'Cancel run…'}
@@ -45,7 +50,7 @@ export function RunActions({ outline: { run, control }, refresh }: RunActionsPro
         Run again…
       </button>
       {asked === 'cancel' ? <CancelDialog runId={run.id} onClose={close} onDone={refresh} /> : null}
-      {asked === 'signal' ? <SignalDialog runId={run.id} body="{}" onClose={close} onSent={refresh} /> : null}
+      {asked === 'signal' ? <SignalDialog runId={run.id} offered={waiting} onClose={close} onSent={refresh} /> : null}
     </>
   );
 }
@@ -88,15 +93,21 @@ function CancelDialog({ runId, onClose, onDone }: { runId: string; onClose: () =
 }
 
 interface RetryButtonProps {
-  readonly run: Api['Run'];
+  readonly outline: Api['RunOutline'];
   readonly stepKey: string;
   readonly refresh: () => void;
 }
 
-/** Tries a failed step once more; absent if the run was stopped, because its steps cannot be retried. */
-export function RetryButton({ run, stepKey, refresh }: RetryButtonProps) {
+/** Tries a failed step once more; absent where the service would refuse. */
+export function RetryButton({ outline: { run, loops }, stepKey, refresh }: RetryButtonProps) {
   const [isSending, setSending] = useState(false);
-  if (run.status === 'Cancelled' || run.status === 'TimedOut') return null;
+  if (
+    !canRetry(
+      run.status,
+      loops.find((loop) => loop.stepKey === stepKey),
+    )
+  )
+    return null;
   const retry = async () => {
     setSending(true);
     await retryStep(run.id, stepKey);
@@ -123,7 +134,6 @@ interface SignalButtonProps {
 /** Sends the signal that a step waits for, with a body as the steps after it read it. */
 export function SignalButton({ outline, stepKey, name, refresh }: SignalButtonProps) {
   const [isAsked, setAsked] = useState(false);
-  const ownKey = stepKey.slice(stepKey.lastIndexOf('.') + 1);
   return (
     <>
       <button type="button" class="button primary" onClick={() => setAsked(true)}>
@@ -132,8 +142,8 @@ export function SignalButton({ outline, stepKey, name, refresh }: SignalButtonPr
       {isAsked ? (
         <SignalDialog
           runId={outline.run.id}
-          name={name}
-          body={JSON.stringify(suggestBody(outline.graph, ownKey), null, 2)}
+          offered={[{ name, body: suggestedBody(outline.graph, stepKey) }]}
+          isFixed
           onClose={() => setAsked(false)}
           onSent={refresh}
         />
@@ -142,22 +152,46 @@ export function SignalButton({ outline, stepKey, name, refresh }: SignalButtonPr
   );
 }
 
+interface OfferedSignal {
+  readonly name: string;
+  readonly body: string;
+}
+
+/** The signals that steps of a run wait for now, each with a body as the steps after it read it. */
+function waitingFor({ steps, graph }: Api['RunOutline']): OfferedSignal[] {
+  return steps.flatMap(({ signalName, stepKey }) =>
+    signalName === null ? [] : [{ name: signalName, body: suggestedBody(graph, stepKey) }],
+  );
+}
+
+function suggestedBody(graph: Api['RunOutline']['graph'], stepKey: string): string {
+  return JSON.stringify(suggestBody(graph, stepKey.slice(stepKey.lastIndexOf('.') + 1)), null, 2);
+}
+
 interface SignalDialogProps {
   readonly runId: string;
-  /** Of the step that waits; absent where any signal can be named. */
-  readonly name?: string | undefined;
-  readonly body: string;
+  /** What is waited for; the first is filled in. */
+  readonly offered: readonly OfferedSignal[];
+  /** No other signal can be named. */
+  readonly isFixed?: boolean;
   readonly onClose: () => void;
   readonly onSent: () => void;
 }
 
-/** Asks for a signal's JSON body, and for its name where no step gives it. */
-function SignalDialog({ runId, name, body: suggested, onClose, onSent }: SignalDialogProps) {
-  const [typedName, setName] = useState(name ?? '');
-  const [body, setBody] = useState(suggested);
+/** Asks for a signal's JSON body, and for its name where that is not certain. */
+function SignalDialog({ runId, offered, isFixed = false, onClose, onSent }: SignalDialogProps) {
+  const [typedName, setName] = useState(offered[0]?.name ?? '');
+  const [body, setBody] = useState(offered[0]?.body ?? '{}');
   const [isSending, setSending] = useState(false);
   const problemId = useId();
+  const listId = useId();
   const problem = jsonProblem(body);
+  const typeName = (typed: string) => {
+    setName(typed);
+    // What a person wrote into the body stays.
+    const isUntouched = body === '{}' || offered.some((signal) => signal.body === body);
+    if (isUntouched) setBody(offered.find(({ name }) => name === typed)?.body ?? body);
+  };
   const send = async (event: Event) => {
     event.preventDefault();
     setSending(true);
@@ -168,22 +202,28 @@ function SignalDialog({ runId, name, body: suggested, onClose, onSent }: SignalD
     onClose();
   };
   return (
-    <Dialog title={name === undefined ? 'Send a signal' : `Send the signal “${name}”`} onClose={onClose}>
+    <Dialog title={isFixed ? `Send the signal “${typedName}”` : 'Send a signal'} onClose={onClose}>
       <form onSubmit={(event) => void send(event)}>
         <div class="dialog-body">
-          {name === undefined ? (
+          {isFixed ? null : (
             <label class="field">
-              Name
+              Name; if no step waits for it yet, the first one that does gets it
               <input
                 required
+                list={listId}
                 maxLength={128}
                 pattern="[A-Za-z0-9_.:\-]+"
                 title="Letters, digits, “_”, “.”, “:” and “-”"
                 value={typedName}
-                onInput={(event) => setName(event.currentTarget.value)}
+                onInput={(event) => typeName(event.currentTarget.value)}
               />
+              <datalist id={listId}>
+                {offered.map(({ name }) => (
+                  <option key={name} value={name} />
+                ))}
+              </datalist>
             </label>
-          ) : null}
+          )}
           <label class="field">
             Body, as JSON; it becomes the output of the step
             <textarea

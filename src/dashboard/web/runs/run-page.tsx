@@ -9,6 +9,7 @@ import { Icon, StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
+import { lastPollText } from './explain.ts';
 import { RetryButton, RunActions, SignalButton } from './run-actions.tsx';
 import { RUN_VIEWS } from './run-views.tsx';
 import { StepPanel } from './step-panel.tsx';
@@ -154,6 +155,7 @@ interface NoticesProps {
 function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
   const { run, control, steps, loops } = outline;
   const waiting = run.status === 'Running' ? steps.filter(({ signalName }) => signalName !== null) : [];
+  const polling = run.status === 'Running' ? steps.filter(({ lastPoll }) => lastPoll !== null) : [];
   const failed = steps.filter(({ status, error }) => status === 'Failed' && !STOPS.has(error?.code ?? ''));
   // A run that succeeded although a step failed has a step that runs after the failure.
   const isHandled = run.status === 'Succeeded';
@@ -180,6 +182,17 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
       {waiting.map((step) => (
         <WaitNotice key={step.stepKey} step={step} outline={outline} refresh={refresh} />
       ))}
+      {polling.map(({ stepKey, lastPoll, dueAt }) => (
+        <div key={stepKey} class="notice busy">
+          <Icon name="clock" />
+          <span class="break">
+            <strong>{stepKey}</strong>
+            {` asks again `}
+            <Time at={dueAt} />
+            {lastPoll === null ? '' : `. ${lastPollText(lastPoll)}`}
+          </span>
+        </div>
+      ))}
       {failed.map(({ stepKey, error, attempts }) => (
         <div key={stepKey} class={`notice ${isHandled ? 'warn' : 'bad'}`}>
           <Icon name="warn" />
@@ -191,7 +204,7 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
             {error === null ? null : `: ${error.message}`}
             {isHandled ? '. A later step handled it.' : ''}
           </span>
-          <RetryButton run={run} stepKey={stepKey} refresh={refresh} />
+          <RetryButton outline={outline} stepKey={stepKey} refresh={refresh} />
         </div>
       ))}
     </div>

@@ -17,6 +17,24 @@ export function suggestBody(graph: Graph, stepKey: string): Record<string, unkno
   return Object.fromEntries(values);
 }
 
+/** Built-in step types that never wait for a signal; one of the operator's may. */
+const SIGNAL_FREE: ReadonlySet<string> = new Set([
+  'NoOp',
+  'LogMessage',
+  'HttpRequest',
+  'Delay',
+  'Transform',
+  'Fail',
+  'ForEach',
+]);
+
+/** Whether a run of the graph could do anything with a signal. */
+export function mayAwaitSignal(graph: Graph): boolean {
+  return Object.values(graph).some(
+    ({ type, steps }) => !SIGNAL_FREE.has(type) || (steps !== undefined && mayAwaitSignal(steps)),
+  );
+}
+
 /** What conditions compare with: a truth value, a number, or a text without escapes. */
 const LITERAL = String.raw`true|false|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|"[^"\\]*"|'[^'\\]*'`;
 

@@ -7,7 +7,7 @@ import { JsonView } from '../kit/json-view.tsx';
 import { Loaded } from '../kit/page.tsx';
 import { Icon, Pill, StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
-import { entriesOf, explain } from './explain.ts';
+import { entriesOf, explain, lastPollText, retryAdvice } from './explain.ts';
 import { SHOWN_SLOT_WAIT_MS } from './gantt-bars.ts';
 import { RetryButton, SignalButton } from './run-actions.tsx';
 import { lookOf, stepState } from './step-state.ts';
@@ -52,7 +52,7 @@ export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProp
         <Loaded of={step} lines={6}>
           {(loaded) => (
             <StepContent
-              step={{ ...loaded, signalName: own?.signalName ?? null }}
+              step={{ ...loaded, signalName: own?.signalName ?? null, lastPoll: own?.lastPoll ?? null }}
               siblings={siblings}
               outline={outline}
               onSelect={onSelect}
@@ -66,7 +66,7 @@ export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProp
 }
 
 interface StepContentProps extends Omit<StepPanelProps, 'stepKey'> {
-  readonly step: Api['Step'] & { readonly signalName: string | null };
+  readonly step: Api['Step'] & Pick<Api['StepOutline'], 'signalName' | 'lastPoll'>;
   readonly siblings: readonly Api['StepOutline'][];
 }
 
@@ -76,6 +76,7 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
   const look = lookOf(state);
   const hasInput = step.input !== null;
   const isCut = step.truncated === true;
+  const loop = outline.loops.find(({ stepKey }) => stepKey === step.stepKey);
   const path = `/runs/${run.id}/steps/${encodeURIComponent(step.stepKey)}`;
   return (
     <>
@@ -84,17 +85,17 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
           {look.text}
         </Pill>
         <StateDetail state={state} />
+        {step.lastPoll === null ? null : <span class="break">{lastPollText(step.lastPoll)}</span>}
         {state.kind === 'signal' && run.status === 'Running' ? (
           <SignalButton outline={outline} stepKey={step.stepKey} refresh={refresh} name={state.name} />
         ) : null}
-        {step.status === 'Failed' ? <RetryButton run={run} stepKey={step.stepKey} refresh={refresh} /> : null}
+        {step.status === 'Failed' ? <RetryButton outline={outline} stepKey={step.stepKey} refresh={refresh} /> : null}
       </div>
       {step.error === null ? null : (
         <div class="step-error break">
           <p>{step.error.message}</p>
           <p class="muted">
-            <code>{step.error.code}</code>
-            {step.error.retryable ? ', a retry may succeed' : ', a retry would fail again'}
+            <code>{step.error.code}</code> {retryAdvice(step.error, run.status, loop)}
           </p>
         </div>
       )}
