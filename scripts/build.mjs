@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
+import { bundle } from './bundle.mjs';
 
 const root = resolve(import.meta.dirname, '..');
 const typescript = createRequire(import.meta.url).resolve('typescript/package.json');
@@ -31,6 +32,7 @@ function removeStaleOutput() {
 removeStaleOutput();
 compile('.');
 compile('src/dashboard/web');
+await bundle();
 cpSync(join(root, 'src/dashboard/web/styles'), join(root, 'dist/dashboard/web/styles'), { recursive: true });
 chmodSync(join(root, 'dist/cli.js'), 0o755);
 

@@ -2,5 +2,5 @@
 import { refuseOldNode } from './node-version.ts';
 
 refuseOldNode();
-const { runCommandLine } = await import('./commands/program.ts');
+const { runCommandLine } = await import('#commands');
 await runCommandLine();

@@ -1,5 +1,5 @@
 import { refuseOldNode } from './node-version.ts';
 
 refuseOldNode();
-const { serve } = await import('./serve.ts');
+const { serve } = await import('#service');
 await serve();

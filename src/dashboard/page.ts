@@ -136,8 +136,8 @@ const TYPES: Readonly<Record<string, string>> = {
 /** Statements that import or export from another module; not words in strings, and not dynamic imports. */
 const STATIC_IMPORT = /(?:^|[;\n])\s*(?:import|export)\s*(?:[\w*{}\s,$]+from\s*)?["']([^"'\n]+)["']/g;
 
-/** Both `src/dashboard` and `dist/dashboard` are two folders below the root. */
-const WEB_FOLDER = join(import.meta.dirname, '../../dist/dashboard/web');
+const require = createRequire(import.meta.url);
+const WEB_FOLDER = join(dirname(require.resolve('#package.json')), 'dist/dashboard/web');
 
 const LIBRARIES: Readonly<
   Record<string, { readonly package: string; readonly file: string; readonly suffix?: string }>
@@ -187,7 +187,6 @@ function ownFiles(): string[] {
 
 /** Finds the folders of packages: several packages do not export their files by name. */
 function packageFolders(): (name: string) => string {
-  const require = createRequire(import.meta.url);
   return (name) => {
     const places = require.resolve.paths(name) ?? [];
     const found = places.map((place) => join(place, name)).find((folder) => existsSync(join(folder, 'package.json')));

@@ -1,0 +1,45 @@
+// Joins what a start loads, with its packages, into a few files: 700 files cost it 0.3 s more.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { rolldown } from 'rolldown';
+
+const root = resolve(import.meta.dirname, '..');
+const folder = join(root, 'dist/bundle');
+
+export async function bundle() {
+  const bundled = await rolldown({
+    cwd: root,
+    input: {
+      service: join(root, 'src/serve.ts'),
+      commands: join(root, 'src/commands/program.ts'),
+      'sqlite-worker': join(root, 'src/store/sqlite/worker.ts'),
+    },
+    platform: 'node',
+    // Native code, and what may exist only once in a process or is seldom loaded.
+    external: ['better-sqlite3', 'jiti', /^@opentelemetry\//],
+    // The CommonJS file of jsonc-parser cannot be bundled.
+    resolve: { mainFields: ['module', 'main'] },
+  });
+  const { output } = await bundled.generate({
+    dir: folder,
+    format: 'esm',
+    sourcemap: true,
+    // Names without hashes, and exports by their own names: a service that runs while this is built again may still load
+    // a file of it for the first time.
+    chunkFileNames: '[name].js',
+    minifyInternalExports: false,
+    comments: { legal: false, annotation: false, jsdoc: false },
+  });
+  await bundled.close();
+  mkdirSync(folder, { recursive: true });
+  for (const file of output) {
+    writeFileSync(join(folder, file.fileName), file.type === 'chunk' ? inAscii(file.code) : file.source);
+  }
+}
+
+/** Node keeps a source in one byte a character only if all of it is ASCII, else in two. */
+function inAscii(code) {
+  // An escape behind a backslash would mean something else.
+  if (/\\[^\0-\x7f]/.test(code)) return code;
+  return code.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}

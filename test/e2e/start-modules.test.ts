@@ -1,0 +1,41 @@
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createWorkspace, githubManifest, startService, type Workspace } from './service.ts';
+
+const LISTER = pathToFileURL(resolve(import.meta.dirname, 'list-modules.mjs')).href;
+/** A start pays for each; before the service was bundled it loaded 913. */
+const MOST_FILES = 70;
+
+describe('a start, and the first deliveries', () => {
+  let workspace: Workspace;
+  let loaded: string[];
+  beforeAll(async () => {
+    workspace = await createWorkspace();
+    await workspace.writeManifest('push.json', githubManifest());
+    const file = join(workspace.folder, 'modules.json');
+    const service = await startService(workspace, { NODE_OPTIONS: `--import=${LISTER}`, MODULES_FILE: file });
+    const answer = await fetch(`${service.url}/flows/api/webhook/push`, { method: 'POST', body: '{}' });
+    expect(answer.status).toBe(200);
+    await service.stop('SIGTERM');
+    loaded = JSON.parse(await readFile(file, 'utf8'));
+  });
+  afterAll(() => workspace.remove());
+
+  it(`load at most ${MOST_FILES} files`, () => {
+    const files = loaded.filter((name) => name.startsWith('file:'));
+    expect(files.length, files.join('\n')).toBeLessThanOrEqual(MOST_FILES);
+    expect(files.some((file) => file.endsWith('/dist/bundle/service.js'))).toBe(true);
+  });
+
+  it.each([
+    ['the HTTP client of steps', /\/undici/],
+    ["Node's own HTTP client", /^node:internal\/deps\/undici/],
+    ['what makes the OpenAPI document', /openapi|swagger/],
+    ['the loader of TypeScript', /\/jiti\//],
+    ['the tracing SDK', /@opentelemetry\/sdk/],
+  ])('do not load %s', (_, pattern) => {
+    expect(loaded.filter((name) => pattern.test(name))).toEqual([]);
+  });
+});
