@@ -227,6 +227,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     runRetentionDays,
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,
+    maxDueSteps: settings.maxBacklog,
   });
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });

@@ -3,7 +3,7 @@ import { v7 as newId } from 'uuid';
 import { z } from 'zod';
 import { createAttempt, createLeases } from './flows/attempt.ts';
 import { createCatalog } from './flows/catalog.ts';
-import { createEngine } from './flows/engine.ts';
+import { createEngine, createIntake } from './flows/engine.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
 import { createReport } from './flows/report.ts';
@@ -115,6 +115,7 @@ async function runIn(
   const engine = createEngine({
     store,
     catalog,
+    intake: createIntake(clock),
     dispatcher: { offer: () => undefined, started: () => {} },
     clock,
     newId,

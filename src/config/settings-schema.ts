@@ -236,6 +236,12 @@ export const settingsSchema = z.strictObject({
     accepts: 'an integer from 1 to 10000',
     meaning: 'How many steps run at once. Flows take turns.',
   }),
+  maxBacklog: option(integer(1, 100_000_000).default(1_000_000), {
+    variable: 'SLUICE_MAX_BACKLOG',
+    accepts: 'an integer from 1',
+    meaning:
+      'How many steps may be due and wait. While there are more, deliveries get 503, so that publishers try again.',
+  }),
   runRetentionDays: option(DAYS.default(30), {
     variable: 'SLUICE_RUN_RETENTION_DAYS',
     accepts: 'an integer from 1 to 3650',

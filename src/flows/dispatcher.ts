@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { BirthLease, Claim, NewRun, RunStop, StartedRun, StepResult, Store } from '../store/store.ts';
 import {
   type AttemptServices,
@@ -13,6 +12,7 @@ import {
 import { type Beginnings, createBeginnings, toBegunAttempt } from './beginnings.ts';
 import type { Catalog } from './catalog.ts';
 import { createDeadlines, type Deadlines, LONGEST_SLEEP_MS } from './deadlines.ts';
+import { type SlotOffer, Slots } from './slots.ts';
 import { backoffMs } from './step-failure.ts';
 
 /** Claims due steps and sees each through to its stored outcome. */
@@ -37,19 +37,14 @@ export interface Dispatcher {
   stop(graceMs: number): Promise<void>;
 }
 
-/** Slots that are kept free while a call is under way that makes steps due. */
-export interface SlotOffer {
-  readonly lease: BirthLease;
-  /** Gives back the slots that nothing took. */
-  withdraw(): void;
-}
-
 interface DispatcherServices extends AttemptServices {
   readonly store: Pick<
     Store,
     'claimDue' | 'claimOverdue' | 'renewLeases' | 'returnLeases' | 'advance' | 'beginAttempts' | 'ping'
   >;
   readonly catalog: Pick<Catalog, 'find'>;
+  /** Is told of each claim, so that runs are stored no faster than their steps can be taken. */
+  readonly intake: { claimed(taken: number, oldestDueAt: number | null): void; stop(): void };
   /** Steps that run at once. */
   readonly concurrency: number;
 }
@@ -70,9 +65,6 @@ class StepDispatcher implements Dispatcher {
   readonly #beginnings: Beginnings;
   readonly #deadlines: Deadlines;
   readonly #slots: Slots;
-  /** With a number appended it names a lease that this process gives itself. */
-  readonly #holder = randomUUID();
-  #offers = 0;
   readonly #working = new Set<Promise<void>>();
   /** A step that runs alone, and until when, by the clock that is never set. */
   #alone: { readonly lease: Lease; readonly until: number } | undefined;
@@ -98,7 +90,7 @@ class StepDispatcher implements Dispatcher {
     this.#leases = createLeases(services);
     this.#attempt = createAttempt(services);
     this.#beginnings = createBeginnings(services);
-    this.#slots = new Slots(services.concurrency);
+    this.#slots = new Slots(services.concurrency, services.clock);
     this.#deadlines = createDeadlines({
       ...services,
       onTimedOut: (run) => {
@@ -127,7 +119,7 @@ class StepDispatcher implements Dispatcher {
 
   offer({ flowId, steps }: Pick<NewRun, 'flowId' | 'steps'>): SlotOffer | undefined {
     const count = this.#isBehind ? 0 : Math.min(steps.length, this.#slots.room);
-    return count > 0 && this.#mayLease(flowId) ? this.#reserve(count) : undefined;
+    return count > 0 && this.#mayLease(flowId) ? this.#slots.offer(count) : undefined;
   }
 
   started(run: StartedRun, offer?: SlotOffer): void {
@@ -214,6 +206,7 @@ class StepDispatcher implements Dispatcher {
       this.#failures = 0;
       this.#isHeldBack = isHeldBack;
       this.#isBehind = nextDueAt !== null && nextDueAt <= now;
+      this.#services.intake.claimed(claims.length, nextDueAt);
       if (nextDueAt !== null) this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
       for (const claim of claims) this.#work(claim, { leasedUntil });
     } catch (error) {
@@ -243,20 +236,6 @@ class StepDispatcher implements Dispatcher {
     return this.#services.clock.monotonic() + TURN_MS;
   }
 
-  #reserve(count: number): SlotOffer {
-    this.#slots.taken += count;
-    this.#offers += 1;
-    let isHeld = true;
-    const leasedUntil = this.#services.clock.now() + LEASE_MS;
-    return {
-      lease: { holder: `${this.#holder}.${this.#offers}`, leasedUntil, limit: count },
-      withdraw: () => {
-        if (isHeld) this.#slots.taken -= count;
-        isHeld = false;
-      },
-    };
-  }
-
   /** Keeps slots for the steps that follow one that has run: its own, and as many more as are free while none waits. */
   #passOn({ flowId, revision, stepKey }: Claim, result: StepResult, turnEndsAt: number): SlotOffer | undefined {
     if (result.kind === 'retry' || result.kind === 'waiting' || !this.#mayLease(flowId)) return undefined;
@@ -265,7 +244,7 @@ class StepDispatcher implements Dispatcher {
     const step = flow?.record.revision === revision ? flow.prepared.step(stepKey) : undefined;
     const followers = result.kind === 'loop' ? result.concurrency : (step?.followers ?? 1);
     const count = Math.min(followers, this.#isBehind ? 1 : Math.max(1, this.#slots.room));
-    return count === 0 ? undefined : this.#reserve(count);
+    return count === 0 ? undefined : this.#slots.offer(count);
   }
 
   /** Starts steps that were leased as they became due. */
@@ -340,6 +319,7 @@ class StepDispatcher implements Dispatcher {
 
   async #finish(graceMs: number): Promise<void> {
     this.#isActive = false;
+    this.#services.intake.stop();
     this.#endSleep();
     const grace = setTimeout(() => this.#leases.abort('the process stops'), graceMs);
     // What the claim under way yields is ours by lease, so that it runs too.
@@ -366,29 +346,5 @@ class StepDispatcher implements Dispatcher {
         'unfinished steps could not be given back; they count as interrupted',
       );
     }
-  }
-}
-
-/** Counts what may run at once: steps that run, and slots that are kept for steps to come. */
-class Slots {
-  readonly #all: number;
-  taken = 0;
-
-  constructor(all: number) {
-    this.#all = all;
-  }
-
-  get room(): number {
-    return Math.max(0, this.#all - this.taken);
-  }
-
-  /** Yields the function that leaves the slot, however often it is called. */
-  take(): () => void {
-    let isTaken = true;
-    this.taken += 1;
-    return () => {
-      if (isTaken) this.taken -= 1;
-      isTaken = false;
-    };
   }
 }

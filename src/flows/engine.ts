@@ -7,10 +7,11 @@ import type { Graph, TriggerType } from '../model/manifest.ts';
 import type { Acceptance, AcceptResult, RunDetail, StartedRun, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
-import type { Dispatcher, SlotOffer } from './dispatcher.ts';
+import type { Dispatcher } from './dispatcher.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { planRun } from './planner.ts';
 import type { Report } from './report.ts';
+import type { SlotOffer } from './slots.ts';
 
 interface TriggerRequest {
   readonly flowId: string;
@@ -49,10 +50,80 @@ export interface Engine {
   triggerFlow(request: TriggerRequest): Promise<TriggerResult>;
 }
 
+/**
+ * Slows acceptances down while due steps that could run wait for too long.
+ *
+ * Steps and acceptances share the machine, and under a flood acceptances alone could fill it. While claims follow each
+ * other quickly, which they only do if steps end quickly, and the oldest step that a claim leaves has been due for
+ * `LATE_MS`, half as many runs are stored as steps are taken: the queue gets shorter, whatever arrives. So while the
+ * machine can execute steps at all, none is due for longer than a second.
+ */
+export interface Intake {
+  /** Resolves when the next run may be stored; undefined where that is now. */
+  turn(): Promise<void> | undefined;
+  /** Throws `StoreUnavailableError` for a delivery while too many steps are due: its sender should try again later. */
+  refuseDelivery(): void;
+  /** Says whether more steps are due than may be. */
+  setFull(isFull: boolean): void;
+  /** Tells that a claim took so many steps, and when the oldest that is left fell due. */
+  claimed(taken: number, oldestDueAt: number | null): void;
+  /** Nothing waits from now on. */
+  stop(): void;
+}
+
+const LATE_MS = 250;
+/** Claims that are further apart wait for slow steps, which fewer acceptances would not make faster. */
+const QUICK_MS = 100;
+/** No acceptance waits longer. */
+const LONGEST_WAIT_MS = 50;
+
+export function createIntake(clock: Clock): Intake {
+  let isLate = false;
+  let isFull = false;
+  let claimedAt = Number.NEGATIVE_INFINITY;
+  const waiting: (() => void)[] = [];
+  let timer: NodeJS.Timeout | undefined;
+
+  const release = (count: number) => {
+    for (const resolve of waiting.splice(0, count)) resolve();
+    if (waiting.length > 0) return;
+    clearTimeout(timer);
+    timer = undefined;
+  };
+  const end = () => {
+    isLate = false;
+    release(waiting.length);
+  };
+  return {
+    turn() {
+      if (!isLate) return undefined;
+      timer ??= setTimeout(end, LONGEST_WAIT_MS).unref();
+      return new Promise((resolve) => {
+        waiting.push(resolve);
+      });
+    },
+    refuseDelivery() {
+      if (isFull) throw new StoreUnavailableError('too many steps are due');
+    },
+    setFull(is) {
+      isFull = is;
+    },
+    claimed(taken, oldestDueAt) {
+      const isQuick = clock.monotonic() - claimedAt < QUICK_MS;
+      claimedAt = clock.monotonic();
+      isLate = isQuick && oldestDueAt !== null && clock.now() - oldestDueAt >= LATE_MS;
+      if (isLate) release(Math.max(1, Math.floor(taken / 2)));
+      else end();
+    },
+    stop: end,
+  };
+}
+
 interface EngineServices {
   readonly store: Pick<Store, 'accept'>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly dispatcher: Pick<Dispatcher, 'offer' | 'started'>;
+  readonly intake: Pick<Intake, 'turn' | 'refuseDelivery'>;
   readonly clock: Clock;
   /** UUID v7. */
   readonly newId: () => string;
@@ -62,13 +133,16 @@ interface EngineServices {
 /** A deploy between the plan of a run and its acceptance has it planned again; after so many times the sender may try later. */
 export const START_TRIES = 5;
 
-export function createEngine({ store, catalog, dispatcher, clock, newId, report }: EngineServices): Engine {
+export function createEngine({ store, catalog, dispatcher, intake, clock, newId, report }: EngineServices): Engine {
   const announce = (run: StartedRun, offer?: SlotOffer) => {
     report.runStarted(run);
     dispatcher.started(run, offer);
   };
 
   const accept = async (acceptance: Acceptance): Promise<AcceptResult> => {
+    if (acceptance.delivery !== undefined) intake.refuseDelivery();
+    const turn = intake.turn();
+    if (turn !== undefined) await turn;
     const offer = dispatcher.offer(acceptance.run);
     try {
       const result = await store.accept(acceptance, offer?.lease);

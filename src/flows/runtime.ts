@@ -3,9 +3,10 @@ import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { createBacklog } from './backlog.ts';
 import type { Catalog } from './catalog.ts';
 import { createDispatcher, type Dispatcher } from './dispatcher.ts';
-import { createEngine, createRunControl, type Engine, type RunControl } from './engine.ts';
+import { createEngine, createIntake, createRunControl, type Engine, type RunControl } from './engine.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { createIdSource } from './ids.ts';
 import { createReport } from './report.ts';
@@ -40,6 +41,8 @@ interface RuntimeServices {
   readonly runRetentionDays?: number | undefined;
   /** Steps that run at once; 64 where not given. */
   readonly concurrency?: number | undefined;
+  /** Due steps beyond which no delivery is accepted; any number where not given. */
+  readonly maxDueSteps?: number | undefined;
   /** A number from 0 up to 1. */
   readonly random?: (() => number) | undefined;
 }
@@ -48,10 +51,13 @@ export function createRuntime(services: RuntimeServices): Runtime {
   const { store, catalog, clock, logger, newId = createIdSource(), concurrency = 64, random = Math.random } = services;
   const report = createReport(services);
   const runStep = createRunStep({ ...services, random });
-  const dispatcher = createDispatcher({ store, catalog, runStep, clock, logger, report, concurrency, random });
-  const engine = createEngine({ store, catalog, dispatcher, clock, newId: () => newId(), report });
+  const intake = createIntake(clock);
+  const dispatcher = createDispatcher({ store, catalog, intake, runStep, clock, logger, report, concurrency, random });
+  const engine = createEngine({ store, catalog, dispatcher, intake, clock, newId: () => newId(), report });
   const control = createRunControl({ store, catalog, handlers: services.handlers, dispatcher, clock, report });
   const scheduler = createScheduler({ ...services, engine, newId: () => newId(), report });
+  const maxDueSteps = services.maxDueSteps ?? Number.MAX_SAFE_INTEGER;
+  const backlog = createBacklog({ ...services, intake, maxDueSteps });
   const retention = createRetention({ store, clock, logger, runRetentionDays: services.runRetentionDays });
   return {
     engine,
@@ -63,9 +69,10 @@ export function createRuntime(services: RuntimeServices): Runtime {
       dispatcher.start();
       await scheduler.start();
       retention.start();
+      backlog.start();
     },
     async stop(graceMs) {
-      await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), retention.stop()]);
+      await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), retention.stop(), backlog.stop()]);
     },
   };
 }

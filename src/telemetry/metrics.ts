@@ -16,6 +16,9 @@ export interface Metrics {
   /** From the time a step fell due to its start. */
   readonly queueWaitMs: Histogram;
   readonly stepsInFlight: Gauge;
+  readonly dueSteps: Gauge;
+  /** Of those that only wait for a slot. */
+  readonly oldestDueStepSeconds: Gauge;
   /** Taken while their flow starts no runs. */
   readonly deliveriesHeld: Gauge<'flow'>;
   /** From the time a cron trigger fell due to its run's start. */
@@ -81,6 +84,16 @@ export function createMetrics(): Metrics {
       name: 'sluice_deliveries_held',
       help: 'Accepted deliveries whose runs start when their flow is enabled or resumed, by flow.',
       labelNames: ['flow'],
+      registers,
+    }),
+    dueSteps: new Gauge({
+      name: 'sluice_due_steps',
+      help: 'Steps that are due and wait for their turn; not counted beyond the limit of the backlog.',
+      registers,
+    }),
+    oldestDueStepSeconds: new Gauge({
+      name: 'sluice_oldest_due_step_seconds',
+      help: 'Seconds since the oldest due step fell due that no limit in a manifest holds back; 0 where none waits.',
       registers,
     }),
     stepsInFlight: new Gauge({

@@ -41,6 +41,8 @@ export interface DispatchStore extends ControlStore {
    * of a flow and ten thousand in all, and says where there are more.
    */
   listSlotWaits(query: { now: number; dueBefore: number }): Promise<SlotWaits>;
+  /** Counts the steps that wait and are due; not beyond `most`. */
+  measureBacklog(query: { now: number; most: number }): Promise<BacklogMeasure>;
   /**
    * Makes every leased step due now and counts the death of the process that ran it; a step that was given back is due
    * now too, whatever the clock showed then. A step without a written attempt counts neither as interrupted nor as
@@ -188,6 +190,12 @@ export interface EndedLoop {
   readonly stepKey: string;
   readonly status: 'Succeeded' | 'Failed';
   readonly error: StepError | null;
+}
+
+interface BacklogMeasure {
+  readonly dueSteps: number;
+  /** When the oldest of those fell due that no limit in a manifest holds back; null where there is none. */
+  readonly oldestDueAt: number | null;
 }
 
 export interface SlotWaits {

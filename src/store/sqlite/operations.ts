@@ -15,7 +15,7 @@ import type { Member, OperationName, StoreOptions, ThreadRole } from './messages
 import { removalOperations } from './removal.ts';
 import { runOperations } from './runs.ts';
 import { stepOperations } from './step-views.ts';
-import { prepareListSlotWaits } from './turns.ts';
+import { prepareListSlotWaits, prepareMeasureBacklog } from './turns.ts';
 
 /** Members whose arguments the caller's thread sends in another form: as the values of rows, or as JSON text. */
 type Repacked = 'accept' | 'holdDelivery' | 'recordDelivery' | 'fireSchedule' | 'advance' | 'deliverSignal';
@@ -116,6 +116,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
     },
   },
   listSlotWaits: { thread: 'reader', prepare: prepareListSlotWaits },
+  measureBacklog: { thread: 'reader', prepare: prepareMeasureBacklog },
   ...controlOperations,
   deliverSignal: takingText(controlOperations.deliverSignal),
   ...stepOperations,

@@ -146,10 +146,7 @@ const COUNTED = 10_000;
 
 export function prepareListSlotWaits(db: Database): Member<'listSlotWaits'> {
   const listFlowTurns = prepareListFlowTurns(db);
-  const countDue = db.prepare<[string, string, number, number], { count: number }>(`
-    SELECT count(*) AS count FROM (
-      SELECT 1 FROM steps
-      WHERE ${ORDINARY} AND status = 'Pending' AND flow_id = ? AND step_type = ? AND due_at <= ? LIMIT ?)`);
+  const countDue = prepareCountDue(db);
   // A suspect without a lease is waiting itself.
   const findAlone = db.prepare<[number], { runId: string; stepKey: string }>(`
     SELECT run_id AS runId, step_key AS stepKey FROM steps
@@ -162,9 +159,9 @@ export function prepareListSlotWaits(db: Database): Member<'listSlotWaits'> {
     for (const flow of flows) {
       for (const lane of flow.lanes) {
         if (lane.status === 'Running' || lane.dueAt > dueBefore) continue;
-        const { flowId, stepType, dueAt } = lane;
+        const { flowId, dueAt } = lane;
         const most = Math.max(1, Math.min(COUNTED_OF_LANE, budget));
-        const found = countDue.get(flowId, stepType, dueBefore, most + 1)?.count ?? 0;
+        const found = countDue(lane, dueBefore, most + 1);
         const count = Math.min(found, most);
         budget -= count;
         const limit = limitReached(flow, lane);
@@ -180,6 +177,31 @@ export function prepareListSlotWaits(db: Database): Member<'listSlotWaits'> {
       }
     }
     return { running: running + Number(alone !== null), alone, waits: [...waits.values()] };
+  };
+}
+
+function prepareCountDue(db: Database): (lane: LaneHead, dueBefore: number, most: number) => number {
+  const count = db.prepare<[string, string, number, number], { count: number }>(`
+    SELECT count(*) AS count FROM (
+      SELECT 1 FROM steps
+      WHERE ${ORDINARY} AND status = 'Pending' AND flow_id = ? AND step_type = ? AND due_at <= ? LIMIT ?)`);
+  return ({ flowId, stepType }, dueBefore, most) => count.get(flowId, stepType, dueBefore, most)?.count ?? 0;
+}
+
+export function prepareMeasureBacklog(db: Database): Member<'measureBacklog'> {
+  const listFlowTurns = prepareListFlowTurns(db);
+  const countDue = prepareCountDue(db);
+  return ({ now, most }) => {
+    let dueSteps = 0;
+    let oldestDueAt: number | null = null;
+    for (const flow of listFlowTurns(now).flows) {
+      for (const lane of flow.lanes) {
+        if (lane.status === 'Running' || lane.dueAt > now) continue;
+        if (dueSteps < most) dueSteps += countDue(lane, now, most - dueSteps);
+        if (!isFull(flow, lane)) oldestDueAt = Math.min(lane.dueAt, oldestDueAt ?? lane.dueAt);
+      }
+    }
+    return { dueSteps, oldestDueAt };
   };
 }
 

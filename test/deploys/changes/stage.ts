@@ -2,7 +2,7 @@ import pino from 'pino';
 import { z } from 'zod';
 import { createAttempt, createLeases } from '../../../src/flows/attempt.ts';
 import { type Catalog, createCatalog } from '../../../src/flows/catalog.ts';
-import { createEngine } from '../../../src/flows/engine.ts';
+import { createEngine, createIntake } from '../../../src/flows/engine.ts';
 import { defineHandler, type StepHandler } from '../../../src/flows/handlers/handler.ts';
 import { builtInHandlers, handlerTable } from '../../../src/flows/handlers/index.ts';
 import { createIdSource } from '../../../src/flows/ids.ts';
@@ -80,6 +80,7 @@ export async function openStage(): Promise<Stage> {
     const engine = createEngine({
       store,
       catalog,
+      intake: createIntake(clock),
       dispatcher: { offer: () => undefined, started: () => {} },
       clock,
       newId,

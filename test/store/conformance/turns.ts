@@ -163,6 +163,21 @@ export function turns({ open }: StoreUnderTest): void {
       expect(lapsed.claims).toMatchObject([{ stepKey: suspect?.stepKey, attempt: (suspect?.attempt ?? 0) + 1 }]);
     });
 
+    test('the backlog is what is due and waits, and its oldest step that no limit holds back', async () => {
+      const store = await open();
+      const measure = (most = 100) => store.measureBacklog({ now: T0 + 10, most });
+      expect(await measure()).toEqual({ dueSteps: 0, oldestDueAt: null });
+      const snapshot = { id: busy, steps: graphOf({ a: [] }), concurrency: 1 } as never;
+      await store.deployFlow({ ...deployOf(graphOf({ a: [] })), id: busy, snapshot });
+      for (let n = 1; n <= 3; n += 1) await due(store, { n, flowId: busy, dueAt: T0 + n });
+      await due(store, { n: 4, flowId: quiet, dueAt: T0 + 7 });
+      await due(store, { n: 5, flowId: quiet, dueAt: T0 + 11 });
+      expect(await measure()).toEqual({ dueSteps: 4, oldestDueAt: T0 + 1 });
+      expect((await measure(3)).dueSteps).toBe(3);
+      await claim(store, T0 + 1, 1);
+      expect(await measure()).toEqual({ dueSteps: 3, oldestDueAt: T0 + 7 });
+    });
+
     test('a step that was alone is blamed, and twice as long alone each time; an outcome clears it', async () => {
       const store = await open();
       await startRun(store, graphOf({ a: [] }));
