@@ -125,7 +125,7 @@ function watch(page: Page, { url, failures, report }: Watch): void {
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** What axe finds to be a serious or critical hindrance on a page as it stands, one line each. */
+/** What axe finds to be a serious or critical hindrance on a page as it stands, or landmarks of one name, one line each. */
 export async function hindrances(page: Page): Promise<string[]> {
   // Handed over as text: the page's own policy lets no script in that is not its own.
   await page.evaluate(axeSource);
@@ -133,7 +133,7 @@ export async function hindrances(page: Page): Promise<string[]> {
     'axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations)',
   );
   return found
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .filter(({ id, impact }) => impact === 'serious' || impact === 'critical' || id === 'landmark-unique')
     .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' | ')}`);
 }
 

@@ -33,7 +33,7 @@ describeInBrowser('deliveries', () => {
     await page.getByText('Refused', { exact: true }).waitFor();
     await page.getByLabel('Reason').selectOption('ip_denied');
     await page.getByText('No deliveries match').waitFor();
-    await page.getByRole('button', { name: 'Show all deliveries' }).click();
+    await page.getByRole('link', { name: 'Clear the filters' }).click();
     await page.getByText('1–50 of 62').waitFor();
   });
 

@@ -16,6 +16,23 @@ describeInBrowser('flows', () => {
     expect(await page.title()).toBe('push · Sluice');
   });
 
+  it('are sorted by a click on a heading, and the address keeps it', async () => {
+    const page = await open('/flows/flows');
+    const names = async () => (await page.locator('tbody a[data-row]').allTextContents()).join();
+    await page.getByRole('button', { name: 'Flow', exact: true }).click();
+    await page
+      .getByRole('columnheader', { name: 'Flow', exact: true })
+      .and(page.locator('[aria-sort=ascending]'))
+      .waitFor();
+    expect(await names()).toBe('push,report');
+    await page.getByRole('button', { name: 'Flow', exact: true }).click();
+    await page.locator('[aria-sort=descending]').waitFor();
+    expect(await names()).toBe('report,push');
+    await page.reload();
+    await page.locator('[aria-sort=descending]').waitFor();
+    expect(await names()).toBe('report,push');
+  });
+
   it('show their graph, and addresses and commands that can be pasted as they are', async () => {
     const page = await open(`/flows/flows/${FLOW_ID}`);
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
@@ -28,7 +45,7 @@ describeInBrowser('flows', () => {
   });
 
   it('never show a secret', async () => {
-    const page = await open(`/flows/flows/${FLOW_ID}`);
+    const page = await open(`/flows/flows/${FLOW_ID}?view=manifest`);
     await page.getByText('webhookSlug').waitFor({ state: 'attached' });
     expect(await page.content()).not.toContain(GITHUB_SECRET);
     expect(await page.getByText('"***"').count()).toBe(1);
@@ -61,6 +78,8 @@ describeInBrowser('flows', () => {
     });
     expect(deployed.status).toBe(200);
     const page = await open(`/flows/flows/${FLOW_ID}`);
+    await page.getByRole('button', { name: 'Revisions' }).click();
+    expect(new URL(page.url()).search).toBe('?view=revisions');
     const newest = page.getByRole('listitem').filter({ hasText: 'Revision 2' });
     await newest.getByText('In force').waitFor();
     await newest.getByText('Caution').first().waitFor();
@@ -73,6 +92,7 @@ describeInBrowser('flows', () => {
   it('are drained when that is confirmed, and resumed', async () => {
     const page = await open(`/flows/flows/${FLOW_ID}`);
     await page.getByRole('button', { name: 'Drain…' }).click();
+    await page.getByText('Deliveries to “github” are refused with 403.').waitFor();
     await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
     await page.getByText('Drained: ready to deploy').waitFor();
     expect(await deliver(service().url)).toBe(403);
@@ -98,10 +118,16 @@ describeInBrowser('flows', () => {
     const href = await link.getAttribute('href');
     const run = await getJson<object>(`${service().url}/flows/api/runs/${href?.split('/').at(-1)}`);
     expect(run).toMatchObject({ flowId: MANUAL_ID, triggerType: 'manual', triggerBody: { amount: 120 } });
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Runs', exact: true }).click();
     await page.getByText('Succeeded').first().waitFor();
   });
 
-  it.each(['/flows/flows', `/flows/flows/${FLOW_ID}`])('has no accessibility violation at %s', async (path) => {
+  it.each([
+    '/flows/flows',
+    `/flows/flows/${FLOW_ID}`,
+    ...['runs', 'readiness', 'revisions', 'manifest'].map((view) => `/flows/flows/${FLOW_ID}?view=${view}`),
+  ])('has no accessibility violation at %s', async (path) => {
     const page = await open(path);
     await page.getByText('push').first().waitFor();
     await page.locator('.skeleton').first().waitFor({ state: 'detached' });

@@ -76,6 +76,10 @@ describeInBrowser('runs', () => {
     const runId = await startRun(service().url, APPROVAL_ID);
     const page = await open(`/flows/runs/${runId}`);
     await page.getByText('waits for the signal “decision”').waitFor();
+    await page.locator('.actions').getByRole('button', { name: 'Send signal…' }).click();
+    const anySignal = page.getByRole('dialog', { name: 'Send a signal' });
+    expect(await anySignal.getByRole('combobox').inputValue()).toBe('decision');
+    await anySignal.getByRole('button', { name: 'Cancel' }).click();
     await page.locator('.notice').getByRole('button', { name: 'Send signal…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Send the signal “decision”' });
     const body = dialog.getByRole('textbox');
@@ -140,8 +144,8 @@ describeInBrowser('runs', () => {
   it('show in the Gantt for how long a step waited for a slot', async () => {
     const runId = await startRun(service().url, QUEUE_ID);
     const page = await open(`/flows/runs/${runId}?view=gantt`);
-    await page.locator('.gantt-bar.slot.open[title^="Waiting for a slot"]').waitFor();
-    await page.locator('.gantt-legend', { hasText: 'waited for a slot' }).waitFor();
+    await page.locator('.gantt-bar.slot.open[title^="Waits for a slot"]').waitFor();
+    await page.locator('.gantt-legend', { hasText: 'waits for a slot' }).waitFor();
     for (const answer of held ?? []) answer();
     held = undefined;
     await page.locator('.title-line').getByText('Succeeded').waitFor();

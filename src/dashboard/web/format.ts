@@ -33,6 +33,7 @@ export const format = {
   bytes,
   count,
   counted,
+  percent,
   shortId,
 };
 
@@ -120,6 +121,13 @@ function count(value: number): string {
 /** "1 delivery", "3 deliveries". */
 function counted(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** A share as "97 %". Only all is 100 %, and only nothing is 0 %. */
+function percent(share: number): string {
+  if (share <= 0) return '0 %';
+  if (share >= 1) return '100 %';
+  return `${Math.min(99, Math.max(1, Math.round(share * 100)))} %`;
 }
 
 /** The beginning of an id that is made from time says nothing; its end tells two apart. */

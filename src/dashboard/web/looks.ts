@@ -122,6 +122,7 @@ export const ICONS = {
   left: 'M10 3.5L5.5 8l4.5 4.5',
   right: 'M6 3.5L10.5 8 6 12.5',
   down: 'M3.5 6L8 10.5 12.5 6',
+  up: 'M3.5 10.5L8 6 12.5 10.5',
   replay: 'M3 8a5 5 0 1 0 1.5-3.5L3 6M3 2.5V6h3.5',
   play: 'M4.5 3l8 5-8 5z',
   pause: 'M5.5 3.5v9M10.5 3.5v9',

@@ -171,6 +171,16 @@ describe('words for the reader', () => {
     expect(format.counted(number, 'delivery', 'deliveries')).toBe(text);
   });
 
+  it.each([
+    [0, '0 %'],
+    [0.001, '1 %'],
+    [0.5, '50 %'],
+    [0.999, '99 %'],
+    [1, '100 %'],
+  ])('show the share %d as %j: only all is 100 %%', (share, text) => {
+    expect(format.percent(share)).toBe(text);
+  });
+
   it('shorten an id to its end, and keep a short one whole', () => {
     expect(format.shortId('0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10')).toBe('8d1c2a10');
     expect(format.shortId('abc')).toBe('abc');

@@ -2,12 +2,12 @@ import { useState } from 'preact/hooks';
 import { lists, pathOf, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
-import { type Column, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
-import { Empty, Loaded, Page } from '../kit/page.tsx';
+import { type Column, NoMatch, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
+import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { DeliveryPill, Icon, ReasonText } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
-import { useResource } from '../resource.ts';
-import { navigate, useQuery } from '../router.ts';
+import { type Resource, useResource } from '../resource.ts';
+import { useQuery } from '../router.ts';
 import { REASONS } from '../words.ts';
 import { RedeliverMany } from './redeliver.tsx';
 
@@ -15,10 +15,16 @@ import { RedeliverMany } from './redeliver.tsx';
 export function DeliveriesPage() {
   const [query] = useQuery();
   const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
+  const deliveries = useResource<PageOf<Api['Delivery']>>(lists.deliveries.path(query), {
+    refreshOn: ['delivery.received'],
+    keepPrevious: true,
+  });
+  const total = deliveries.data?.total;
   const [isRedelivering, setRedelivering] = useState(false);
   return (
     <Page
       title="Deliveries"
+      badges={total === undefined ? null : <Total count={total} />}
       actions={
         <>
           <a class="button" href="/flows/deliveries/readiness">
@@ -33,7 +39,7 @@ export function DeliveriesPage() {
       }
     >
       <Filters flows={flows.data ?? []} />
-      <DeliveryList flows={flows.data ?? []} />
+      <DeliveryList flows={flows.data ?? []} deliveries={deliveries} />
       {isRedelivering ? (
         <RedeliverMany
           filter={{ flowId: query.get('flowId') ?? undefined, reason: query.get('reason') ?? undefined }}
@@ -48,20 +54,20 @@ export function DeliveriesPage() {
 function Filters({ flows }: { flows: readonly Api['Flow'][] }) {
   return (
     <search class="filters">
-      <SearchFilter label="Search id, address or detail" />
+      <SearchFilter label="Search by id, address or detail" />
+      <SelectFilter
+        name="flowId"
+        label="Flow"
+        choices={[{ value: '', text: 'All flows' }, ...flows.map(({ id, name }) => ({ value: id, text: name }))]}
+      />
       <SelectFilter
         name="outcome"
         label="Outcome"
         choices={[
           { value: '', text: 'All outcomes' },
           { value: 'accepted', text: 'Passed every gate' },
-          { value: 'rejected', text: 'Failed a gate or refused' },
+          { value: 'rejected', text: 'Refused or failed a gate' },
         ]}
-      />
-      <SelectFilter
-        name="flowId"
-        label="Flow"
-        choices={[{ value: '', text: 'All flows' }, ...flows.map(({ id, name }) => ({ value: id, text: name }))]}
       />
       <SelectFilter
         name="reason"
@@ -75,15 +81,16 @@ function Filters({ flows }: { flows: readonly Api['Flow'][] }) {
   );
 }
 
-function DeliveryList({ flows }: { flows: readonly Api['Flow'][] }) {
+interface DeliveryListProps {
+  readonly flows: readonly Api['Flow'][];
+  readonly deliveries: Resource<PageOf<Api['Delivery']>>;
+}
+
+function DeliveryList({ flows, deliveries }: DeliveryListProps) {
   const [query] = useQuery();
   const skip = skipOf(query);
-  const deliveries = useResource<PageOf<Api['Delivery']>>(lists.deliveries.path(query), {
-    refreshOn: ['delivery.received'],
-    keepPrevious: true,
-  });
   return (
-    <section class="panel" aria-label="Deliveries">
+    <div class="panel">
       <Loaded of={deliveries} lines={12}>
         {({ items, total, take }) =>
           items.length === 0 ? (
@@ -96,20 +103,14 @@ function DeliveryList({ flows }: { flows: readonly Api['Flow'][] }) {
           )
         }
       </Loaded>
-    </section>
+    </div>
   );
 }
 
 function NoDeliveries() {
   const [query] = useQuery();
   if (lists.deliveries.isNarrowed(query)) {
-    return (
-      <Empty icon="search" title="No deliveries match">
-        <button type="button" class="button" onClick={() => navigate('/flows/deliveries')}>
-          Show all deliveries
-        </button>
-      </Empty>
-    );
+    return <NoMatch what="deliveries" path="/flows/deliveries" />;
   }
   return (
     <Empty icon="deliveries" title="No deliveries yet">

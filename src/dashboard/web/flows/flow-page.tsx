@@ -9,13 +9,14 @@ import { FlowGraph } from '../graph/flow-graph.tsx';
 import type { Graph } from '../graph/graph.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { JsonView } from '../kit/json-view.tsx';
-import { Table } from '../kit/list.tsx';
+import { Segments, Table } from '../kit/list.tsx';
 import { confirm, toast } from '../kit/overlays.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { Icon, ModePill, Pill, StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
 import { type Resource, useResource } from '../resource.ts';
+import { useQuery } from '../router.ts';
 import { DrainPanel, StartDialog, StoppedWebhooks, startDrain } from './flow-actions.tsx';
 import { EnabledPill } from './flows-page.tsx';
 import { RevisionsPanel } from './revisions-panel.tsx';
@@ -102,8 +103,20 @@ async function switchFlow({ id, name, isEnabled, triggers }: Api['Flow'], refres
   refresh();
 }
 
+const VIEWS = [
+  { value: 'overview', text: 'Steps and triggers' },
+  { value: 'runs', text: 'Runs' },
+  { value: 'readiness', text: 'Safe to enforce?' },
+  { value: 'revisions', text: 'Revisions' },
+  { value: 'manifest', text: 'Manifest' },
+] as const;
+
+/** The address keeps which part is shown. */
 function Detail({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
-  const { steps } = readManifest(flow.manifest);
+  const [query, changeQuery] = useQuery();
+  const hasWebhook = flow.triggers.some(({ type }) => type === 'webhook');
+  const views = VIEWS.filter(({ value }) => value !== 'readiness' || hasWebhook);
+  const view = views.find(({ value }) => value === query.get('view'))?.value ?? 'overview';
   return (
     <>
       {flow.isEnabled ? null : (
@@ -118,18 +131,43 @@ function Detail({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => voi
         </p>
       )}
       {flow.drainingSince === null ? null : <DrainPanel flow={flow} refresh={refresh} />}
-      <Panel title="Steps">
-        <FlowGraph graph={steps} />
-      </Panel>
-      <TriggersPanel flow={flow} />
-      <ReadinessPanels flowId={flow.id} />
-      <RecentRuns flowId={flow.id} />
-      <RevisionsPanel flowId={flow.id} inForce={flow.revision} />
-      <Panel title="Manifest" aside={`revision ${flow.revision}, secrets masked`}>
-        <JsonView value={flow.manifest} label="the manifest" />
-      </Panel>
+      <div class="tabs">
+        <Segments
+          label="View"
+          choices={views}
+          value={view}
+          onChange={(value) => changeQuery({ view: value === 'overview' ? undefined : value })}
+        />
+      </div>
+      <FlowView view={view} flow={flow} />
     </>
   );
+}
+
+function FlowView({ view, flow }: { view: (typeof VIEWS)[number]['value']; flow: Api['FlowDetail'] }) {
+  switch (view) {
+    case 'runs':
+      return <RecentRuns flowId={flow.id} />;
+    case 'readiness':
+      return <ReadinessPanels flowId={flow.id} />;
+    case 'revisions':
+      return <RevisionsPanel flowId={flow.id} inForce={flow.revision} />;
+    case 'manifest':
+      return (
+        <Panel title="Manifest" aside={`revision ${flow.revision}, secrets masked`}>
+          <JsonView value={flow.manifest} label="the manifest" />
+        </Panel>
+      );
+    default:
+      return (
+        <>
+          <Panel title="Steps">
+            <FlowGraph graph={readManifest(flow.manifest).steps} />
+          </Panel>
+          <TriggersPanel flow={flow} />
+        </>
+      );
+  }
 }
 
 function ReadinessPanels({ flowId }: { flowId: string }) {
@@ -137,20 +175,24 @@ function ReadinessPanels({ flowId }: { flowId: string }) {
     refreshOn: ['delivery.received'],
   });
   return (
-    <>
-      {(readiness.data ?? []).map((trigger) => (
-        <ReadinessPanel
-          key={trigger.triggerKey}
-          readiness={trigger}
-          title={`Safe to enforce ${trigger.triggerKey}? By the last 7 days`}
-        />
-      ))}
-    </>
+    <Loaded of={readiness} lines={6}>
+      {(triggers) =>
+        triggers.map((trigger) => (
+          <ReadinessPanel
+            key={trigger.triggerKey}
+            readiness={trigger}
+            title={`Is it safe to enforce “${trigger.triggerKey}”? The last 7 days`}
+          />
+        ))
+      }
+    </Loaded>
   );
 }
 
+const NEWEST_RUNS = 20;
+
 function RecentRuns({ flowId }: { flowId: string }) {
-  const runs: Resource<readonly Api['Run'][]> = useResource(withQuery('/runs', { flowId, take: 5 }), {
+  const runs: Resource<readonly Api['Run'][]> = useResource(withQuery('/runs', { flowId, take: NEWEST_RUNS }), {
     refreshOn: ['run.started', 'run.completed'],
   });
   return (
@@ -159,7 +201,7 @@ function RecentRuns({ flowId }: { flowId: string }) {
         {(list) =>
           list.length === 0 ? (
             <Empty icon="runs" title="This flow has not run yet">
-              <p>Send it a delivery with the command above, or start a run by hand.</p>
+              <p>Send it a delivery with the command next to its trigger, or start a run by hand.</p>
             </Empty>
           ) : (
             <Table

@@ -1,25 +1,49 @@
 import { flowMatches } from '../address.ts';
 import type { Api } from '../api-types.ts';
 import { format } from '../format.ts';
-import { type Column, SearchFilter, Table } from '../kit/list.tsx';
-import { Empty, Loaded, Page } from '../kit/page.tsx';
+import { type Column, NoMatch, SearchFilter, Table } from '../kit/list.tsx';
+import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { Icon, ModePill, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 
 const COLUMNS: readonly Column<Api['Flow']>[] = [
-  { name: 'Flow', cell: ({ name }) => name },
+  { name: 'Flow', cell: ({ name }) => name, sortBy: ({ name }) => name },
   {
     name: 'State',
+    sortBy: ({ isEnabled, drainingSince }) => Number(!isEnabled) * 2 + Number(drainingSince !== null),
     cell: ({ isEnabled, drainingSince }) => <EnabledPill isEnabled={isEnabled} isDraining={drainingSince !== null} />,
   },
   { name: 'Triggers', cell: TriggersCell },
-  { name: 'In flight', cell: ({ runs }) => <RunCount number={runs.running} />, align: 'end', isMinor: true },
-  { name: 'Succeeded, 24 h', cell: ({ runs }) => <RunCount number={runs.succeeded} />, align: 'end', isMinor: true },
-  { name: 'Failed, 24 h', cell: ({ runs }) => <RunCount number={runs.failed} isBad />, align: 'end' },
+  {
+    name: 'In flight',
+    cell: ({ runs }) => <RunCount number={runs.running} />,
+    align: 'end',
+    isMinor: true,
+    sortBy: ({ runs }) => runs.running,
+  },
+  {
+    name: 'Succeeded, 24 h',
+    cell: ({ runs }) => <SuccessRate runs={runs} />,
+    align: 'end',
+    isMinor: true,
+    sortBy: ({ runs }) => successRate(runs),
+  },
+  {
+    name: 'Failed, 24 h',
+    cell: ({ runs }) => <RunCount number={runs.failed} isBad />,
+    align: 'end',
+    sortBy: ({ runs }) => runs.failed,
+  },
   { name: 'Version', cell: ({ version, revision }) => `${version}, revision ${revision}`, isMinor: true },
-  { name: 'Changed', cell: ({ updatedAt }) => <Time at={updatedAt} />, align: 'end', isMinor: true },
+  {
+    name: 'Changed',
+    cell: ({ updatedAt }) => <Time at={updatedAt} />,
+    align: 'end',
+    isMinor: true,
+    sortBy: ({ updatedAt }) => Date.parse(updatedAt),
+  },
 ];
 
 /** Every deployed flow. */
@@ -28,17 +52,17 @@ export function FlowsPage() {
   const [query] = useQuery();
   const wanted = query.get('search') ?? '';
   return (
-    <Page title="Flows">
+    <Page title="Flows" badges={flows.data === undefined ? null : <Total count={flows.data.length} />}>
       <search class="filters">
-        <SearchFilter label="Search name, id or slug" />
+        <SearchFilter label="Search by name, id or slug" />
       </search>
-      <section class="panel" aria-label="Flows">
+      <div class="panel">
         <Loaded of={flows} lines={6}>
           {(list) => (
             <FlowTable flows={list.filter((flow) => flowMatches(flow, wanted))} isFiltered={wanted.trim() !== ''} />
           )}
         </Loaded>
-      </section>
+      </div>
     </Page>
   );
 }
@@ -46,7 +70,7 @@ export function FlowsPage() {
 function FlowTable({ flows, isFiltered }: { flows: readonly Api['Flow'][]; isFiltered: boolean }) {
   if (flows.length === 0) {
     return isFiltered ? (
-      <Empty icon="search" title="No flows match" />
+      <NoMatch what="flows" path="/flows/flows" />
     ) : (
       <Empty icon="flows" title="No flows are deployed">
         <p>Add a manifest to the manifests folder, then restart the service.</p>
@@ -67,6 +91,25 @@ function FlowTable({ flows, isFiltered }: { flows: readonly Api['Flow'][]; isFil
 function RunCount({ number, isBad = false }: { number: number; isBad?: boolean }) {
   const tone = number === 0 ? 'muted' : isBad ? 'bad-text' : '';
   return <span class={tone}>{format.count(number)}</span>;
+}
+
+/** The share of runs that succeeded of those that succeeded or failed; null where there were none. */
+function successRate({ succeeded, failed }: Pick<Api['Flow']['runs'], 'succeeded' | 'failed'>): number | null {
+  return succeeded + failed === 0 ? null : succeeded / (succeeded + failed);
+}
+
+function SuccessRate({ runs }: Pick<Api['Flow'], 'runs'>) {
+  const rate = successRate(runs);
+  if (rate === null) return <span class="muted">–</span>;
+  const { succeeded, failed } = runs;
+  return (
+    <span class="rate" title={`${format.count(succeeded)} succeeded, ${format.count(failed)} failed`}>
+      <span class="rate-bar" aria-hidden="true">
+        <span style={{ width: `${rate * 100}%` }} />
+      </span>
+      {format.percent(rate)}
+    </span>
+  );
 }
 
 export function EnabledPill({ isEnabled, isDraining }: { isEnabled: boolean; isDraining: boolean }) {

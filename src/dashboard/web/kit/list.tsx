@@ -2,7 +2,9 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { format } from '../format.ts';
 import { navigate, useQuery } from '../router.ts';
+import { Empty } from './page.tsx';
 import { Icon } from './pill.tsx';
+import { sorting } from './sort.ts';
 
 export interface Column<Row> {
   readonly name: string;
@@ -10,6 +12,8 @@ export interface Column<Row> {
   readonly align?: 'end';
   /** Left out where the screen is narrow. */
   readonly isMinor?: boolean;
+  /** What the rows are sorted by with a click on the heading; only for lists that are whole. */
+  readonly sortBy?: (row: Row) => string | number | null;
 }
 
 interface TableProps<Row> {
@@ -25,26 +29,56 @@ interface TableProps<Row> {
 }
 
 export function Table<Row>({ label, columns, rows, keyOf, hrefOf, isStale = false }: TableProps<Row>) {
+  const [query] = useQuery();
+  const sort = sorting.read(query.get('sort'));
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
     <section class={`table-scroll ${isStale ? 'stale' : ''}`} aria-label={label} tabIndex={0}>
       <table>
         <thead>
           <tr>
-            {columns.map((column) => (
-              <th key={column.name} scope="col" class={classOf(column)}>
-                {column.name}
-              </th>
-            ))}
+            {columns.map((column) =>
+              column.sortBy === undefined ? (
+                <th key={column.name} scope="col" class={classOf(column)}>
+                  {column.name}
+                </th>
+              ) : (
+                <SortHeading key={column.name} column={column} isText={typeof firstValue(column, rows) === 'string'} />
+              ),
+            )}
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => (
+          {sorting.rows(rows, columns, sort).map((row) => (
             <TableRow key={keyOf(row)} columns={columns} row={row} href={hrefOf?.(row)} />
           ))}
         </tbody>
       </table>
     </section>
+  );
+}
+
+function firstValue<Row>({ sortBy }: Column<Row>, [first]: readonly Row[]): unknown {
+  return first === undefined ? null : sortBy?.(first);
+}
+
+/** A heading that sorts; the address keeps by what. */
+function SortHeading<Row>({ column, isText }: { column: Column<Row>; isText: boolean }) {
+  const [query, changeQuery] = useQuery();
+  const sort = sorting.read(query.get('sort'));
+  const isSorted = sort?.name === column.name;
+  const order = isSorted ? (sort.isDown ? 'descending' : 'ascending') : 'none';
+  return (
+    <th scope="col" class={classOf(column)} aria-sort={order}>
+      <button
+        type="button"
+        class={`sort ${order}`}
+        onClick={() => changeQuery({ sort: sorting.next(sort, column.name, isText) })}
+      >
+        {column.name}
+        <Icon name={isSorted && !sort.isDown ? 'up' : 'down'} />
+      </button>
+    </th>
   );
 }
 
@@ -98,6 +132,17 @@ export function Pager({ total, skip, take }: { total: number; skip: number; take
         <span class="unseen">Older</span>
       </button>
     </nav>
+  );
+}
+
+/** A list of which the filters leave nothing; `path` is where it is whole. */
+export function NoMatch({ what, path }: { what: string; path: string }) {
+  return (
+    <Empty icon="search" title={`No ${what} match`}>
+      <p>
+        <a href={path}>Clear the filters</a> to see all {what}.
+      </p>
+    </Empty>
   );
 }
 

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { ApiError, messageOf } from '../api.ts';
+import { format } from '../format.ts';
 import type { Look } from '../looks.ts';
 import { Icon } from './pill.tsx';
 
@@ -44,6 +45,11 @@ export function Page({ title, tabTitle = title, trail = [], badges, actions, chi
       {children}
     </>
   );
+}
+
+/** How many there are of what a page lists, next to its heading. */
+export function Total({ count }: { count: number }) {
+  return <span class="muted">{format.count(count)}</span>;
 }
 
 interface PanelProps {

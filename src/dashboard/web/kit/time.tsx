@@ -30,5 +30,9 @@ export function Duration({ from, to }: { from: string | null; to: string | null 
   const current = useShared(now);
   if (from === null) return <span class="muted">–</span>;
   const end = to === null ? Math.max(current, Date.parse(from)) : Date.parse(to);
-  return <span title={to === null ? 'So far' : undefined}>{format.duration(end - Date.parse(from))}</span>;
+  return (
+    <span class="nowrap" title={to === null ? 'So far' : undefined}>
+      {format.duration(end - Date.parse(from))}
+    </span>
+  );
 }

@@ -5,7 +5,7 @@ import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { Pager } from '../kit/list.tsx';
 import { Dialog, toast } from '../kit/overlays.tsx';
-import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
+import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
@@ -20,12 +20,8 @@ export function SchedulesPage() {
   const path = withQuery('/schedules', { skip: skipOf(query), take: TAKE, includeTotal: true });
   const schedules = useResource<PageOf<Api['Schedule']>>(path, { refreshOn: ['run.started'], keepPrevious: true });
   return (
-    <Page title="Schedules">
-      <Panel
-        title="Schedules"
-        aside={schedules.data === undefined ? undefined : format.count(schedules.data.total)}
-        isFlush
-      >
+    <Page title="Schedules" badges={schedules.data === undefined ? null : <Total count={schedules.data.total} />}>
+      <div class="panel">
         <Loaded of={schedules} lines={6}>
           {({ items, total, skip, take }) =>
             items.length === 0 ? (
@@ -42,7 +38,7 @@ export function SchedulesPage() {
             )
           }
         </Loaded>
-      </Panel>
+      </div>
     </Page>
   );
 }
