@@ -30,13 +30,9 @@ const stepOutlineSchema = z
     startedAt: field.time().nullable(),
     completedAt: field.time().nullable(),
     attempts: z.array(
-      stepSchema.shape.attempts.element.pick({
-        attempt: true,
-        status: true,
-        slotWaitMs: true,
-        startedAt: true,
-        completedAt: true,
-      }),
+      stepSchema.shape.attempts.element
+        .pick({ attempt: true, status: true, slotWaitMs: true, startedAt: true, completedAt: true })
+        .extend({ errorCode: z.string().nullable() }),
     ),
   })
   .meta({ id: 'StepOutline' });

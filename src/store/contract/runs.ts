@@ -243,7 +243,10 @@ export interface StepOutline
   /** What a handler that asks again and again noted of its last look, under this name in its state; null otherwise. */
   readonly lastPoll: Json;
   /** Oldest first. */
-  readonly attempts: readonly Pick<Attempt, 'attempt' | 'status' | 'slotWaitMs' | 'startedAt' | 'completedAt'>[];
+  readonly attempts: readonly (Pick<Attempt, 'attempt' | 'status' | 'slotWaitMs' | 'startedAt' | 'completedAt'> & {
+    /** Code of its error, or null. */
+    readonly errorCode: string | null;
+  })[];
 }
 
 export interface StepMoments {

@@ -31,7 +31,8 @@ function prepareOutlineSteps(db: Database): Member<'outlineSteps'> {
       started_at AS startedAt, completed_at AS completedAt, signal_name AS signalName, wait -> '$.state.lastPoll' AS lastPoll
     FROM steps WHERE ${named}`);
   const listAttempts = db.prepare<[string, string], OutlineAttempt & { readonly stepKey: string }>(`
-    SELECT step_key AS stepKey, attempt, status, ${SLOT_WAIT}, started_at AS startedAt, completed_at AS completedAt
+    SELECT step_key AS stepKey, attempt, status, ${SLOT_WAIT}, started_at AS startedAt, completed_at AS completedAt,
+      error ->> '$.code' AS errorCode
     FROM ${ATTEMPTS} WHERE ${named}, attempt`);
   return (runId, stepKeys) => {
     const keys = JSON.stringify(stepKeys);

@@ -8,6 +8,7 @@ export const attempt = (number: number, status: StepStatus, from: number, to: nu
   attempt: number,
   status,
   slotWaitMs,
+  errorCode: null as string | null,
   startedAt: at(from),
   completedAt: to === null ? null : at(to),
 });

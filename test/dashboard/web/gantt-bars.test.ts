@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { barsOf, placeOf, ticksOf } from '../../../src/dashboard/web/runs/gantt-bars.ts';
+import { barsOf, barText, placeOf, ticksOf } from '../../../src/dashboard/web/runs/gantt-bars.ts';
 import { at, attempt, T0 } from './attempts.ts';
 
 type StepTimes = Parameters<typeof barsOf>[0];
@@ -139,5 +139,43 @@ describe('the marks of a time axis', () => {
         expect(marks[0]).toBe(0);
       }),
     );
+  });
+});
+
+describe('a bar says what the step did in it', () => {
+  const texts = (given: Partial<StepTimes>) => barsOf(step(given), T0 + 10_000).map(barText);
+
+  it.each<[string, Partial<StepTimes>, string[]]>([
+    [
+      'a retry that had to wait for a slot',
+      { status: 'Succeeded', attempts: [attempt(1, 'Failed', 0, 1), attempt(2, 'Succeeded', 6, 8, 2000)] },
+      [
+        'Attempt 1 failed: 1.0 s',
+        'Waited before attempt 2: 3.0 s',
+        'Waited for a slot: 2.0 s',
+        'Attempt 2 ended: 2.0 s',
+      ],
+    ],
+    [
+      'a process that died',
+      {
+        status: 'Running',
+        attempts: [{ ...attempt(1, 'Failed', 0, 6), errorCode: 'interrupted' }, attempt(2, 'Running', 6, null)],
+      },
+      [
+        'Attempt 1 was interrupted when the process stopped; the step was taken up again once its lease had run out: 6.0 s',
+        'Attempt 2 is running: 4.0 s',
+      ],
+    ],
+    ['a delay', { stepType: 'Delay', attempts: [attempt(1, 'Pending', 0, null)] }, ['Waits for its time: 10 s']],
+    [
+      'a signal that came',
+      { stepType: 'WaitForSignal', status: 'Succeeded', attempts: [attempt(1, 'Succeeded', 0, 4)] },
+      ['Waited for its signal: 4.0 s'],
+    ],
+    ['a poll', { attempts: [attempt(1, 'Pending', 0, null)] }, ['Waits to ask again: 10 s']],
+    ['a step that is due', { dueAt: at(5) }, ['Waits for a slot: 5.0 s']],
+  ])('%s', (_, given, expected) => {
+    expect(texts(given)).toEqual(expected);
   });
 });

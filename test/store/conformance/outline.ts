@@ -49,7 +49,16 @@ export function outline({ open }: StoreUnderTest): void {
           dueAt: null,
           startedAt: T0 + 1,
           completedAt: T0 + 3,
-          attempts: [{ attempt: 1, status: 'Failed', slotWaitMs: 0, startedAt: T0 + 1, completedAt: T0 + 3 }],
+          attempts: [
+            {
+              attempt: 1,
+              status: 'Failed',
+              slotWaitMs: 0,
+              startedAt: T0 + 1,
+              completedAt: T0 + 3,
+              errorCode: 'broken',
+            },
+          ],
         },
         expect.objectContaining({ stepKey: 'each.1.b', status: 'Skipped', attempts: [] }),
       ]);

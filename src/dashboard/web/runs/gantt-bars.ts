@@ -1,9 +1,12 @@
 import type { Api } from '../api-types.ts';
+import { format } from '../format.ts';
 import type { stepState } from './step-state.ts';
 
 /** A stretch of time in which a step was tried, waited, or was due and had no slot. Milliseconds since the Unix epoch. */
 export interface Bar {
   readonly kind: 'attempt' | 'wait' | 'slot';
+  /** What the step did in it. */
+  readonly does: 'works' | 'wasInterrupted' | 'delays' | 'awaitsSignal' | 'asksAgain' | 'retries' | 'awaitsSlot';
   readonly from: number;
   readonly to: number;
   /** Of the attempt; of a wait the step's own. */
@@ -14,7 +17,10 @@ export interface Bar {
 }
 
 /** Types whose whole attempt is a wait: nothing of it works on anything. */
-const WAITING_TYPES: ReadonlySet<string> = new Set(['Delay', 'WaitForSignal']);
+const WAITING_TYPES: ReadonlyMap<string, Bar['does']> = new Map([
+  ['Delay', 'delays'],
+  ['WaitForSignal', 'awaitsSignal'],
+]);
 
 /** A step is started within a few milliseconds where a slot is free; from here on a wait for one is worth a look. */
 export const SHOWN_SLOT_WAIT_MS = 100;
@@ -29,17 +35,20 @@ export function barsOf({ stepType, status, dueAt, attempts }: Parameters<typeof 
     const hasWaited = to - slotFrom >= SHOWN_SLOT_WAIT_MS;
     const waitTo = hasWaited ? slotFrom : to;
     if (last !== undefined && waitTo > last.to) {
-      bars.push({ kind: 'wait', from: last.to, to: waitTo, status, ...next, isOpen: next.isOpen && !hasWaited });
+      const isOpen = next.isOpen && !hasWaited;
+      bars.push({ kind: 'wait', does: 'retries', from: last.to, to: waitTo, status, ...next, isOpen });
     }
-    if (hasWaited) bars.push({ kind: 'slot', from: slotFrom, to, status, ...next });
+    if (hasWaited) bars.push({ kind: 'slot', does: 'awaitsSlot', from: slotFrom, to, status, ...next });
   };
-  for (const { attempt, status: outcome, slotWaitMs, startedAt, completedAt } of attempts) {
+  for (const { attempt, status: outcome, slotWaitMs, startedAt, completedAt, errorCode } of attempts) {
     const from = Date.parse(startedAt);
     waitUntil(from, from - (slotWaitMs ?? 0), { attempt, isOpen: false });
     const isOpen = completedAt === null;
-    const isWait = WAITING_TYPES.has(stepType) || (isOpen && status === 'Pending');
+    const waits = WAITING_TYPES.get(stepType) ?? (isOpen && status === 'Pending' ? 'asksAgain' : undefined);
+    const works = errorCode === 'interrupted' ? 'wasInterrupted' : 'works';
     const to = Math.max(from, isOpen ? now : Date.parse(completedAt));
-    bars.push({ kind: isWait ? 'wait' : 'attempt', from, to, status: outcome, attempt, isOpen });
+    const kind = waits === undefined ? 'attempt' : 'wait';
+    bars.push({ kind, does: waits ?? works, from, to, status: outcome, attempt, isOpen });
   }
   const last = bars.at(-1);
   if (status === 'Pending' && last?.isOpen !== true) {
@@ -48,6 +57,27 @@ export function barsOf({ stepType, status, dueAt, attempts }: Parameters<typeof 
   }
   return bars;
 }
+
+/** What a step did in a bar, with how long it took. */
+export function barText({ does, from, to, attempt, status, isOpen }: Bar): string {
+  const what = DOES[does][isOpen ? 1 : 0].replace('%', String(attempt));
+  const outcome = does === 'works' && !isOpen ? ` ${status === 'Failed' ? 'failed' : 'ended'}` : '';
+  return `${what}${outcome}: ${format.duration(to - from)}`;
+}
+
+/** Over and still going on; `%` is the number of the attempt. */
+const DOES = {
+  works: ['Attempt %', 'Attempt % is running'],
+  wasInterrupted: [
+    'Attempt % was interrupted when the process stopped; the step was taken up again once its lease had run out',
+    'Attempt % was interrupted when the process stopped; the step waits until its lease has run out',
+  ],
+  delays: ['Waited for its time', 'Waits for its time'],
+  awaitsSignal: ['Waited for its signal', 'Waits for its signal'],
+  asksAgain: ['Waited to ask again', 'Waits to ask again'],
+  retries: ['Waited before attempt %', 'Waits before attempt %'],
+  awaitsSlot: ['Waited for a slot', 'Waits for a slot'],
+} as const satisfies Record<Bar['does'], readonly [over: string, open: string]>;
 
 interface Span {
   readonly from: number;

@@ -9,7 +9,7 @@ import { toast } from '../kit/overlays.tsx';
 import { Failure, Loaded } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
 import { eventLook } from '../looks.ts';
-import { type Bar, barsOf, placeOf, ticksOf } from './gantt-bars.ts';
+import { type Bar, barsOf, barText, placeOf, ticksOf } from './gantt-bars.ts';
 import { lookOf, marksOf, stepState } from './step-state.ts';
 import { useRunPart } from './use-run.ts';
 
@@ -92,8 +92,8 @@ function GanttView(props: ViewProps) {
         ))}
       </ol>
       <p class="gantt-legend">
-        <span class="gantt-bar good attempt" /> attempt <span class="gantt-bar warn wait" /> wait{' '}
-        <span class="gantt-bar slot" /> waited for a slot
+        <span class="gantt-bar good attempt" /> attempt <span class="gantt-bar warn wait" /> waits for its time, a
+        signal or a retry <span class="gantt-bar slot" /> waits for a slot
       </p>
     </div>
   );
@@ -144,7 +144,7 @@ function Row({ step, depth, ...shared }: RowProps) {
                 key={`${bar.kind} ${bar.from}`}
                 class={`gantt-bar ${bar.kind} ${toneOf(bar.kind, bar.status)} ${bar.isOpen ? 'open' : ''}`}
                 style={{ left: `${left}%`, width: `${width}%` }}
-                title={`${whatOf(bar)}, from +${format.duration(bar.from - span.from)}`}
+                title={`${barText(bar)}, from +${format.duration(bar.from - span.from)}`}
               />
             );
           })}
@@ -217,12 +217,6 @@ function rangeText(data: Api['Iterations'] | undefined): string {
   if (data === undefined) return 'Loading';
   if (data.total === 0) return 'No iterations yet';
   return `${data.skip + 1}–${data.skip + data.items.length} of ${format.counted(data.total, 'iteration')}`;
-}
-
-function whatOf({ kind, from, to, attempt, status, isOpen }: Bar): string {
-  const took = format.duration(to - from);
-  if (kind === 'slot') return `${isOpen ? 'Waiting' : 'Waited'} for a slot ${took}`;
-  return kind === 'wait' ? `Wait, ${took}` : `Attempt ${attempt}: ${status}, ${took}`;
 }
 
 function toneOf(kind: Bar['kind'], status: Api['StepOutline']['status']): string {

@@ -2,8 +2,8 @@ import { lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
-import { type Column, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
-import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
+import { type Column, NoMatch, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
+import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { LOOKS } from '../looks.ts';
@@ -24,7 +24,7 @@ const COLUMNS: readonly Column<Api['Run']>[] = [
       </>
     ),
   },
-  { name: 'Started', cell: ({ startedAt }) => <Time at={startedAt} /> },
+  { name: 'Started', cell: ({ startedAt }) => <Time at={startedAt} withClock /> },
   {
     name: 'Took',
     align: 'end',
@@ -45,13 +45,13 @@ export function RunsPage() {
   const flowChoices = (flows.data ?? []).map(({ id, name }) => ({ value: id, text: name }));
   const statusChoices = RUN_STATUSES.map((status) => ({ value: status, text: LOOKS.status[status][2] }));
   return (
-    <Page title="Runs">
-      <div class="filters">
+    <Page title="Runs" badges={runs.data === undefined ? null : <Total count={runs.data.total} />}>
+      <search class="filters">
+        <SearchFilter label="Search by id, flow, trigger or delivery" />
         <SelectFilter name="flowId" label="Flow" choices={[{ value: '', text: 'All flows' }, ...flowChoices]} />
         <SelectFilter name="status" label="Status" choices={[{ value: '', text: 'All statuses' }, ...statusChoices]} />
-        <SearchFilter label="Search id, flow, trigger or delivery" />
-      </div>
-      <Panel title="Runs" aside={runs.data === undefined ? undefined : format.count(runs.data.total)} isFlush>
+      </search>
+      <div class="panel">
         <Loaded of={runs} lines={8}>
           {({ items, total, skip, take }) =>
             items.length === 0 ? (
@@ -71,20 +71,14 @@ export function RunsPage() {
             )
           }
         </Loaded>
-      </Panel>
+      </div>
     </Page>
   );
 }
 
 function NoRuns({ isFiltered, flows }: { isFiltered: boolean; flows: readonly Api['Flow'][] }) {
   if (isFiltered) {
-    return (
-      <Empty icon="search" title="No runs match">
-        <p>
-          <a href="/flows/runs">Clear the filters</a> to see all runs.
-        </p>
-      </Empty>
-    );
+    return <NoMatch what="runs" path="/flows/runs" />;
   }
   const slug = flows.flatMap(({ triggers }) => triggers).find((trigger) => trigger.slug)?.slug;
   return (

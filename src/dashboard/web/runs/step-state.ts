@@ -11,6 +11,8 @@ interface StepTimes {
     readonly attempt: number;
     readonly status: Api['Step']['status'];
     readonly slotWaitMs: number | null;
+    /** Where it is known. */
+    readonly errorCode?: string | null;
     readonly startedAt: string;
     readonly completedAt: string | null;
   }[];
