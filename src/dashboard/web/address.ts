@@ -59,9 +59,9 @@ export function splitAddress(address: string): { readonly path: string; readonly
   return end === -1 ? { path: address, search: '' } : { path: address.slice(0, end), search: address.slice(end + 1) };
 }
 
-/** The path of an absolute URL, without its query. */
-export function pathOf(url: string): string {
-  return splitAddress(url.replace(/^[a-z]+:\/\/[^/?#]*/i, '')).path;
+/** What a URL ends with, without its query: the name of a webhook, right or not. */
+export function lastPartOf(url: string): string {
+  return splitAddress(url).path.split('/').at(-1) ?? '';
 }
 
 type QueryChanges = Readonly<Record<string, string | undefined>>;

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   flowMatches,
+  lastPartOf,
   lists,
   matchRoute,
   placeOf,
@@ -212,4 +213,12 @@ describe('a question to the API', () => {
     expect(withQuery('/runs', query)).toBe('/runs?d=0&e=x+y%26z&f=true');
     expect(withQuery('/runs', { a: undefined })).toBe('/runs');
   });
+});
+
+it.each([
+  ['https://hooks.example.com/flows/api/webhook/ordres?token=***', 'ordres'],
+  ['http://127.0.0.1:3000/flows/api/webhook/', ''],
+  ['', ''],
+])('the last part of %j is %j', (url, expected) => {
+  expect(lastPartOf(url)).toBe(expected);
 });

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { lists, pathOf, skipOf } from '../address.ts';
+import { lastPartOf, lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { type Column, NoMatch, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
@@ -160,7 +160,7 @@ function FlowCell({ delivery, names }: { delivery: Api['Delivery']; names: Reado
       <>
         <span class="muted">unknown</span>
         {delivery.requestUrl === null ? null : (
-          <span class="muted minor mono">{` ${pathOf(delivery.requestUrl)}`}</span>
+          <span class="muted minor mono break">{` ${lastPartOf(delivery.requestUrl)}`}</span>
         )}
       </>
     );
@@ -174,7 +174,7 @@ function FlowCell({ delivery, names }: { delivery: Api['Delivery']; names: Reado
 }
 
 function RunCell({ runId, held }: Api['Delivery']) {
-  if (held) return <span class="muted">not started</span>;
+  if (held) return <span class="muted nowrap">not started</span>;
   if (runId === null) return <span class="muted">–</span>;
   return (
     <a class="mono" href={`/flows/runs/${runId}`}>

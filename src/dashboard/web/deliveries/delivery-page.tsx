@@ -120,6 +120,9 @@ function Relatives({ delivery: { redeliveredAs, redeliveredFrom, repeats } }: { 
   );
 }
 
+/** Facts that are sentences or addresses. */
+const WIDE: ReadonlySet<string> = new Set(['Address called', 'Redelivery']);
+
 function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   const { flowId, triggerKey, receivedAt, clientIp, mode, scheme, statusCode, reason, bodyBytes, processingMs } =
     delivery;
@@ -154,7 +157,7 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
     <Panel title="Facts">
       <dl class="facts">
         {facts.map(([term, value]) => (
-          <div key={term}>
+          <div key={term} class={WIDE.has(term) ? 'wide' : ''}>
             <dt>{term}</dt>
             <dd>{value}</dd>
           </div>

@@ -69,7 +69,7 @@ function Rows({ title, rows }: { title?: string; rows: ReturnType<typeof words.f
   return (
     <>
       {title === undefined ? null : <h3>{title}</h3>}
-      <dl class="pairs">
+      <dl class="pairs worded">
         {rows.map(({ name, label, text }) => (
           <div key={name}>
             <dt title={name}>{label}</dt>

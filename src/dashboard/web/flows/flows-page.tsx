@@ -15,7 +15,7 @@ const COLUMNS: readonly Column<Api['Flow']>[] = [
     sortBy: ({ isEnabled, drainingSince }) => Number(!isEnabled) * 2 + Number(drainingSince !== null),
     cell: ({ isEnabled, drainingSince }) => <EnabledPill isEnabled={isEnabled} isDraining={drainingSince !== null} />,
   },
-  { name: 'Triggers', cell: TriggersCell },
+  { name: 'Triggers', cell: TriggersCell, isMinor: true },
   {
     name: 'In flight',
     cell: ({ runs }) => <RunCount number={runs.running} />,
@@ -36,7 +36,7 @@ const COLUMNS: readonly Column<Api['Flow']>[] = [
     align: 'end',
     sortBy: ({ runs }) => runs.failed,
   },
-  { name: 'Version', cell: ({ version, revision }) => `${version}, revision ${revision}`, isMinor: true },
+  { name: 'Version', cell: VersionCell, isMinor: true },
   {
     name: 'Changed',
     cell: ({ updatedAt }) => <Time at={updatedAt} />,
@@ -88,6 +88,10 @@ function FlowTable({ flows, isFiltered }: { flows: readonly Api['Flow'][]; isFil
   );
 }
 
+function VersionCell({ version, revision }: Api['Flow']) {
+  return <span class="nowrap">{`${version}, revision ${revision}`}</span>;
+}
+
 function RunCount({ number, isBad = false }: { number: number; isBad?: boolean }) {
   const tone = number === 0 ? 'muted' : isBad ? 'bad-text' : '';
   return <span class={tone}>{format.count(number)}</span>;
@@ -107,7 +111,7 @@ function SuccessRate({ runs }: Pick<Api['Flow'], 'runs'>) {
       <span class="rate-bar" aria-hidden="true">
         <span style={{ width: `${rate * 100}%` }} />
       </span>
-      {format.percent(rate)}
+      <span class="rate-text">{format.percent(rate)}</span>
     </span>
   );
 }

@@ -37,7 +37,11 @@ export function DeliveryPill({ delivery }: { delivery: Parameters<typeof deliver
 
 export function ReasonText({ reason }: { reason: Api['Delivery']['reason'] }) {
   if (reason === null) return <span class="muted">–</span>;
-  return <span title={`${words.reasonMeaning(reason)}\n${reason}`}>{words.reason(reason)}</span>;
+  return (
+    <span class="reason-text" title={`${words.reasonMeaning(reason)}\n${reason}`}>
+      {words.reason(reason)}
+    </span>
+  );
 }
 
 const MODES = { Off: ['quiet', 'off'], Audit: ['warn', 'eye'], Enforce: ['good', 'shield'] } as const;
