@@ -140,6 +140,9 @@ A manifest is one JSON file in the manifests folder and describes one flow. \`np
 \`"$schema": "./manifest.schema.json"\` lets an editor complete the fields; \`npx sluice schema\` prints that schema. Structural keys
 (\`id\`, \`RunAfter\`, …) may be written in any case. Trigger keys, step keys and the keys inside \`inputs\` must be exact.
 
+[Publishers](publishers/README.md) has a complete manifest for each publisher, [expressions](expressions.md) what \`\${…}\` and \`when\`
+can do, and [changing flows](changing-flows.md) what a deploy does with a changed manifest.
+
 ## The file
 
 ${fieldTable(schema)}
@@ -177,13 +180,15 @@ ${fieldTable(edges?.anyOf?.[1] ?? {})}
 A step runs when all steps in its \`runAfter\` have ended with a listed status. If one ended otherwise, the step is skipped. So it is if
 \`when\` is \`false\`. A \`when\` that cannot be evaluated fails the step.
 
+Every wait (for a time, a retry, a signal or a poll) is a row with a due time and survives a restart.
+
 ### retry
 
 ${fieldTable(step.properties?.retry ?? {})}
 
 ## Step types
 
-\`GET /flows/api/handlers\` lists them with the JSON Schema of their inputs, [your own](../README.md#extend-it) included.
+\`GET /flows/api/handlers\` lists them with the JSON Schema of their inputs, [your own](extending.md) included.
 
 ${builtInHandlers({ egressAllow: [] }).map(handlerSection).join('\n\n')}
 `;
@@ -192,7 +197,7 @@ ${builtInHandlers({ egressAllow: [] }).map(handlerSection).join('\n\n')}
 /** The settings by what they are about: title, variables. */
 const SETTING_GROUPS: readonly (readonly [string, RegExp])[] = [
   ['Listener and database', /_(HOST|PORT|DATABASE_URL|STORE_KEY|SHUTDOWN_GRACE_SECONDS)$/],
-  ['Dashboard', /_DASHBOARD_/],
+  ['Dashboard', /_(DASHBOARD_.*|TOKENS)$/],
   ['Gates', /_(ENFORCEMENT_MODE|MAX_BODY_BYTES|REPLAY_.*|NONCE_.*|RATE_LIMIT_.*|ALLOW_LEGACY_SHA1|STRICT_MANIFESTS)$/],
   ['Addresses and proxies', /_(FORWARDED_HEADER_DEPTH|TRUSTED_PROXIES|PUBLIC_URL|EGRESS_ALLOW)$/],
   ['Manifests and deploys', /_(MANIFESTS|MANIFESTS_WIN|WATCH_MANIFESTS|MANIFEST_SECRETS|REFUSED_DEPLOYS)$/],
@@ -217,11 +222,11 @@ function settingsReference(): string {
 
 ${GENERATED}
 
-Settings are environment variables. A [config module](../README.md#extend-it) may set the same options by name; the environment wins. A wrong value or a
+Settings are environment variables. A [config module](extending.md) may set the same options by name; the environment wins. A wrong value or a
 misspelt variable stops the start with one line for each. \`npx sluice serve --help\` prints this list.
 
 \`SLUICE_CONFIG\` is the path of the config module; without it \`sluice.config.ts\`, \`.js\` or \`.mjs\` in the working directory is read
-if there is one. The standard \`OTEL_*\` variables configure traces. Passwords, tokens and \`SLUICE_STORE_KEY\` may be
+if there is one. The standard \`OTEL_*\` variables configure [traces](operate.md#traces). Passwords, tokens and \`SLUICE_STORE_KEY\` may be
 \`env:NAME\` or \`file:PATH\`.
 
 ${sections.join('\n\n')}

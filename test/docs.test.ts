@@ -1,7 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { REASON_CODES, type Reason } from '../src/model/delivery.ts';
 import { STEP_ERROR_CODES } from '../src/model/run.ts';
+import { EVENTS } from '../src/telemetry/events.ts';
+import { isOfGate, REASONS } from '../src/webhooks/outcome.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 const DECISIONS = join(ROOT, 'docs/adr');
@@ -127,8 +130,27 @@ describe('the decisions', () => {
   });
 });
 
-it('docs/operate.md explains each code of a step error, and no other', () => {
-  const text = readFileSync(join(ROOT, 'docs/operate.md'), 'utf8');
-  const [, section = ''] = /^## Codes of step errors\n([\s\S]*?)^## /m.exec(text) ?? [];
-  expect([...section.matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, code]) => code)).toEqual([...STEP_ERROR_CODES]);
+describe('troubleshooting', () => {
+  const text = readFileSync(join(ROOT, 'docs/troubleshooting.md'), 'utf8');
+  const sectionOf = (title: string) => text.split(/^## /m).find((section) => section.startsWith(title)) ?? '';
+  const rowsOf = (title: string) => [...sectionOf(title).matchAll(/^\| `([a-z0-9_]+)` \| (.*) \|$/gm)];
+
+  it('explains each reason, and no other, with the status and event that it has', () => {
+    expect(rowsOf('Reasons').map(([, reason]) => reason)).toEqual([...REASON_CODES]);
+    for (const [, reason = '', row = ''] of rowsOf('Reasons')) {
+      const { statusCode, event } = REASONS[reason as Reason];
+      const eventId = event === undefined ? '' : String(EVENTS[event].eventId);
+      expect(
+        row
+          .split(' | ')
+          .slice(0, 2)
+          .map((cell) => cell.trim()),
+        reason,
+      ).toEqual([`${statusCode}${isOfGate(reason as Reason) ? '' : ', always'}`, eventId]);
+    }
+  });
+
+  it('explains each code of a step error, and no other', () => {
+    expect(rowsOf('Codes of step errors').map(([, code]) => code)).toEqual([...STEP_ERROR_CODES]);
+  });
 });

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { cp } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createWorkspace, type Service, startService, type Workspace } from './e2e/service.ts';
 
 const root = resolve(import.meta.dirname, '..');
@@ -20,10 +20,18 @@ function shapeOf(output: string): string {
     .trim();
 }
 
-function consoleBlocks(): { command: string; output: string }[] {
-  const blocks = [...readme.matchAll(/```console\n([\s\S]*?)```/g)].map((match) => match[1] ?? '');
+interface Command {
+  readonly command: string;
+  readonly output: string;
+}
+
+/** Commands of a page with what they print: of the blocks that say so, in order. */
+function commandsOf(page: string, marker: string): Command[] {
+  const text = readFileSync(join(root, page), 'utf8');
+  const blocks = text.split(`<!-- ${marker} -->\n\`\`\`console\n`).slice(1);
   return blocks.flatMap((block) =>
     block
+      .slice(0, block.indexOf('```'))
       .split(/^\$ /m)
       .filter((part) => part !== '')
       .map((part) => {
@@ -33,7 +41,21 @@ function consoleBlocks(): { command: string; output: string }[] {
   );
 }
 
-describe('the README', () => {
+async function expectOutput({ command, output }: Command, service: Service, workspace: Workspace): Promise<void> {
+  const here = command
+    .replace('npx sluice send', `npx sluice send --to ${service.url}`)
+    .replace('npx sluice', `"${process.execPath}" "${CLI}"`)
+    .replaceAll('http://127.0.0.1:3000', service.url);
+  const env = { PATH: process.env.PATH ?? '', ...ORDERS_SECRETS };
+  // A refused delivery ends `sluice send` with code 1; what it printed is what counts here.
+  const { stdout } = await promisify(execFile)('sh', ['-c', `${here} || true`], { cwd: workspace.folder, env });
+  expect(shapeOf(stdout.replaceAll(service.url, 'http://127.0.0.1:3000')), command).toBe(shapeOf(output));
+}
+
+const EXECUTED = 'executed by test/readme.test.ts';
+const ORDERS_SECRETS = { SHOPIFY_CLIENT_SECRET: 'the client secret of the app', ERP_TOKEN: 'token-of-the-erp' };
+
+describe('the README and the pages', () => {
   let workspace: Workspace;
   let service: Service;
   beforeAll(async () => {
@@ -46,32 +68,33 @@ describe('the README', () => {
     await workspace.remove();
   });
 
-  it('shows the two commands that everything starts with', () => {
+  it('show the two commands that everything starts with', () => {
     expect(readme).toContain('npm ci && npm start');
     expect(readme).toContain('npm ci && npm test');
   });
 
-  it('shows what its commands really print', async () => {
-    const blocks = consoleBlocks();
-    expect(blocks.length).toBeGreaterThan(3);
-    for (const { command, output } of blocks) {
-      const here = command
-        .replace('npx sluice send', `npx sluice send --to ${service.url}`)
-        .replace('npx sluice', `"${process.execPath}" "${CLI}"`)
-        .replaceAll('http://127.0.0.1:3000', service.url);
-      // A refused delivery ends `sluice send` with code 1; what it printed is what counts here.
-      const { stdout } = await promisify(execFile)('sh', ['-c', `${here} || true`], { cwd: workspace.folder });
-      expect(shapeOf(stdout.replaceAll(service.url, 'http://127.0.0.1:3000')), command).toBe(shapeOf(output));
-    }
+  it('show what their commands really print', async () => {
+    const commands = ['README.md', 'docs/changing-flows.md'].flatMap((page) => commandsOf(page, EXECUTED));
+    expect(commands.length).toBeGreaterThan(6);
+    for (const command of commands) await expectOutput(command, service, workspace);
   });
+});
 
-  it('shows a manifest that loads', async () => {
+describe('the manifest of the README', () => {
+  it('loads, and takes the delivery that the README sends it', async () => {
     const manifest = /```json\n([\s\S]*?)```/.exec(readme)?.[1] ?? '';
-    const other = await createWorkspace();
-    await other.writeManifest('orders.json', JSON.parse(manifest));
-    const env = { PATH: process.env.PATH ?? '', SHOPIFY_CLIENT_SECRET: 'a', ERP_TOKEN: 'b' };
-    const { stdout } = await promisify(execFile)(process.execPath, [CLI, 'check'], { cwd: other.folder, env });
+    const workspace = await createWorkspace();
+    await workspace.writeManifest('orders.json', JSON.parse(manifest));
+    const service = await startService(workspace, ORDERS_SECRETS);
+    onTestFinished(async () => {
+      await service.stop('SIGTERM');
+      await workspace.remove();
+    });
+    const env = { PATH: process.env.PATH ?? '', ...ORDERS_SECRETS };
+    const { stdout } = await promisify(execFile)(process.execPath, [CLI, 'check'], { cwd: workspace.folder, env });
     expect(stdout).toContain('1 flows can be deployed, 0 errors');
-    await other.remove();
+    const commands = commandsOf('README.md', `${EXECUTED} with the manifest above`);
+    expect(commands).toHaveLength(1);
+    for (const command of commands) await expectOutput(command, service, workspace);
   });
 });

@@ -1,0 +1,78 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { pino } from 'pino';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { buildApp, type SluiceApp } from '../../src/app.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+
+const pages = [
+  'README.md',
+  'SECURITY.md',
+  ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => join('docs', name)),
+].filter((name) => name.endsWith('.md'));
+
+interface Call {
+  readonly method: string;
+  readonly path: string;
+  readonly query: readonly string[];
+}
+
+interface Operation {
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[];
+}
+
+function callOf(method: string, url: string): Call {
+  const [path = '', query = ''] = url.replace(/[.:]$/, '').split('?');
+  return { method, path, query: query === '' ? [] : query.split('&').map((pair) => pair.split('=')[0] ?? '') };
+}
+
+/** What a page names as `GET /path`, and what its curl commands call. */
+function callsOf(text: string): Call[] {
+  const named = text.matchAll(/\b(GET|POST|PUT|PATCH|DELETE) (\/(?:flows|health|metrics)[^\s`'"),]*)/g);
+  const commands = [...text.matchAll(/\bcurl .*/g)].flatMap(([command]) => {
+    const [, url] = /http:\/\/127\.0\.0\.1:3000(\/[^\s'"`]*)/.exec(command) ?? [];
+    const [, method = / -d /.test(command) ? 'POST' : 'GET'] = /-X (\w+)/.exec(command) ?? [];
+    return url === undefined ? [] : [callOf(method, url)];
+  });
+  return [...[...named].map(([, method = '', url = '']) => callOf(method, url)), ...commands];
+}
+
+let app: SluiceApp;
+let paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+beforeAll(async () => {
+  const settings = { databaseUrl: 'sqlite::memory:' };
+  app = await buildApp({ settings, folder: ROOT, logger: pino({ level: 'silent' }) });
+  paths = (await app.fastify.inject('/flows/api/openapi.json')).json().paths;
+});
+afterAll(() => app.close());
+
+/** The description of the API does not list itself, nor what belongs to the page. */
+const UNLISTED = ['/flows/api/openapi.json', '/flows/api/docs', '/flows/login', '/flows/logout'];
+
+function problemOf({ method, path, query }: Call): string | undefined {
+  if (UNLISTED.includes(path)) return undefined;
+  const fits = (template: string) => {
+    const [wanted, given] = [template.split('/'), path.split('/')];
+    return wanted.length === given.length && wanted.every((part, at) => part === given[at] || part.startsWith('{'));
+  };
+  const operations = Object.keys(paths)
+    .filter(fits)
+    .flatMap((template) => paths[template]?.[method.toLowerCase()] ?? []);
+  if (operations.length === 0) return `${method} ${path} is not in the API`;
+  const known = operations.flatMap(({ parameters = [] }) => parameters.map(({ name }) => name));
+  const unknown = query.filter((name) => !known.includes(name));
+  return unknown.length === 0 ? undefined : `${method} ${path} has no ${unknown.join(', ')}`;
+}
+
+it.each(pages)('%s names operations and parameters that the API has', (page) => {
+  const calls = callsOf(readFileSync(join(ROOT, page), 'utf8'));
+  expect(calls.flatMap((call) => problemOf(call) ?? [])).toEqual([]);
+});
+
+it('finds the operations that pages name', () => {
+  const all = pages.flatMap((page) => callsOf(readFileSync(join(ROOT, page), 'utf8')));
+  expect(all.length).toBeGreaterThan(60);
+  expect(problemOf({ method: 'GET', path: '/flows/api/nothing', query: [] })).toContain('is not in the API');
+  expect(problemOf({ method: 'GET', path: '/flows/api/runs', query: ['sort'] })).toContain('has no sort');
+});

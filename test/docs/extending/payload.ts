@@ -1,0 +1,7 @@
+import { defineConfig } from 'sluice';
+
+export default defineConfig({
+  payloadStrategies: {
+    methodAndBody: ({ delivery }) => Buffer.concat([Buffer.from(`${delivery.method} `), delivery.body]),
+  },
+});

@@ -1,0 +1,13 @@
+import { defineConfig } from 'sluice';
+
+export default defineConfig({
+  signatureSpecs: [
+    {
+      name: 'Parcels',
+      headerName: 'X-Parcels-Signature',
+      algorithm: 'sha512',
+      encoding: 'base64Url',
+      signedPayloadStrategy: 'RawBody',
+    },
+  ],
+});

@@ -1,0 +1,158 @@
+import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { buildApp, type SluiceApp } from '../../src/app.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
+import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
+import { CAPTURED, gradeOf, jsonSample, type SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
+import { eventually, getJson } from '../e2e/service.ts';
+import { ed25519Pair } from '../webhooks/schemes/fixtures.ts';
+
+const FOLDER = resolve(import.meta.dirname, '../../docs/publishers');
+const index = readFileSync(join(FOLDER, 'README.md'), 'utf8');
+
+interface Page {
+  readonly file: string;
+  readonly text: string;
+  readonly manifest: {
+    readonly id: string;
+    readonly triggers: Record<string, { readonly inputs: Record<string, string | number | boolean | undefined> }>;
+  };
+  /** Inputs of its only trigger. */
+  readonly inputs: Record<string, string | number | boolean | undefined>;
+}
+
+const pages = readdirSync(FOLDER)
+  .filter((file) => file !== 'README.md')
+  .map((file): Page => {
+    const text = readFileSync(join(FOLDER, file), 'utf8');
+    const manifest: Page['manifest'] = JSON.parse(/```json\n([\s\S]*?)```/.exec(text)?.[1] ?? '{}');
+    const [trigger] = Object.values(manifest.triggers);
+    return { file, text, manifest, inputs: trigger?.inputs ?? {} };
+  });
+
+/** A key that strict manifests accept; `is` tells the halves of a pair apart. */
+function keyOf({ name, algorithm, keyEncoding }: SignatureSpec, is: 'publicKey' | 'privateKey'): string {
+  if (algorithm === 'ed25519') return ed25519Pair(7)[is];
+  const bytes = Buffer.from('a key of thirty-two bytes in all');
+  if (keyEncoding === 'base64') return bytes.toString('base64');
+  return keyEncoding === 'whsec' ? `whsec_${bytes.toString('base64')}` : `the-strong-key-of-${name}`;
+}
+
+const pageOf = ({ name }: SignatureSpec): Page => {
+  const [page, ...others] = pages.filter(({ inputs }) => inputs.webhookSignatureScheme === name);
+  if (page === undefined || others.length > 0) throw new Error(`${name} needs one page, not ${others.length + 1}`);
+  return page;
+};
+
+const schemes = BUILT_IN_SCHEMES.map((spec) => ({ name: spec.name, spec, page: pageOf(spec) }));
+
+describe.each(schemes)('the page of $name', ({ spec, page: { file, text, manifest, inputs } }) => {
+  const grade = gradeOf(spec) ?? 'F';
+
+  it('says what the signature covers, as the scheme does', () => {
+    expect(text.replace(/\s+/g, ' ')).toContain(`**Grade ${grade}.** ${CAPTURED[grade]}`);
+    expect(index).toMatch(
+      new RegExp(`^\\| \\[.+\\]\\(${file.replace('.', '\\.')}\\) \\| \`${spec.name}\` \\| ${grade} \\|`, 'm'),
+    );
+  });
+
+  it('names the handshakes and the URL to enter', () => {
+    expect(
+      spec.handshakes?.map(({ name }) => name.split(' ')[0] ?? '').filter((name) => !text.includes(name)) ?? [],
+    ).toEqual([]);
+    expect(text).toContain(`https://hooks.example.com/flows/api/webhook/${inputs.webhookSlug}`);
+  });
+
+  it('enforces, and names as nonce header only the one that the scheme has', () => {
+    expect(inputs.webhookEnforcementMode).toBe('Enforce');
+    expect([spec.headers[0]?.deliveryId, undefined]).toContain(inputs.webhookNonceHeader);
+    expect(pages.filter((page) => page.manifest.id === manifest.id)).toHaveLength(1);
+  });
+
+  it('sends to the trigger that it shows', () => {
+    const slugs = [...text.matchAll(/npx sluice send (\S+)/g)].map(([, slug]) => slug);
+    for (const slug of slugs) expect(slug).toBe(inputs.webhookSlug);
+  });
+});
+
+describe('the manifests of the pages', () => {
+  let folder: string;
+  let app: SluiceApp;
+  let url: string;
+  const environment = Object.fromEntries(
+    schemes.flatMap(({ spec, page: { inputs } }) => {
+      const [, variable] = /^env:(\w+)$/.exec(String(inputs.webhookHmacKey)) ?? [];
+      return variable === undefined ? [] : [[variable, keyOf(spec, 'publicKey')]];
+    }),
+  );
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'sluice-'));
+    for (const { file, manifest } of pages) {
+      await writeFile(join(folder, file.replace('.md', '.json')), JSON.stringify(manifest));
+    }
+    app = await buildApp({
+      folder,
+      environment: { ...environment, META_VERIFY_TOKEN: 'a token that Meta repeats' },
+      settings: { port: 0, databaseUrl: 'sqlite::memory:', manifests: '.', strictManifests: true, logLevel: 'silent' },
+    });
+    url = await app.listen();
+  });
+  afterAll(async () => {
+    await app.close();
+    await rm(folder, { recursive: true });
+  });
+
+  const deliver = (spec: SignatureSpec, inputs: Page['inputs']) => {
+    const sample = spec.sample ?? jsonSample({ message: 'hello' });
+    const target = `${url}/flows/api/webhook/${inputs.webhookSlug}`;
+    const signed = signDelivery({
+      spec,
+      key: keyOf(spec, 'privateKey'),
+      body: Buffer.from(sample.body),
+      url: String(inputs.webhookPublicUrl ?? target),
+      timestampMs: Date.now(),
+      deliveryId: 'id-of-the-delivery',
+      contentType: sample.contentType,
+    });
+    const headers = { ...sample.headers, ...signed.headers };
+    return fetch(target, { method: 'POST', headers, body: signed.body });
+  };
+
+  it('load under strict manifests, and warn only of what the index explains', () => {
+    const [, rows = ''] = /\| the warning contains \|.*\n.*\n((?:\|.*\n)+)/.exec(index) ?? [];
+    const explained = [...rows.matchAll(/^\| `([^`]+)` \|/gm)].map(([, phrase = '']) => phrase);
+    const warnings = app.warnings.filter((line) => line.startsWith('warning '));
+    expect(warnings.filter((line) => !explained.some((phrase) => line.includes(phrase)))).toEqual([]);
+    expect(explained.filter((phrase) => !warnings.some((line) => line.includes(phrase)))).toEqual([]);
+  });
+
+  it.each(schemes)('accept what $name signs, and run', async ({ spec, page: { manifest, inputs } }) => {
+    if (inputs.webhookLearnKey === true) {
+      const headers = { 'x-hook-secret': keyOf(spec, 'privateKey') };
+      await fetch(`${url}/flows/api/webhook/${inputs.webhookSlug}`, { method: 'POST', headers });
+    }
+    const response = await deliver(spec, inputs);
+    expect(response.status, await response.text()).toBe(200);
+    const runs = `${url}/flows/api/runs?flowId=${manifest.id}`;
+    const [run] = await eventually(
+      () => getJson<{ status: string }[]>(runs),
+      ([one]) => one?.status !== 'Running',
+    );
+    expect(run).toMatchObject({ status: 'Succeeded' });
+  });
+
+  it('take a delivery that is signed by hand as the page of Generic shows', async () => {
+    const text = pages.find(({ file }) => file === 'generic.md')?.text ?? '';
+    const [, script = ''] = /```sh\n(BODY=[\s\S]*?)```/.exec(text) ?? [];
+    const env = { PATH: process.env.PATH ?? '', PARTNER_KEY: environment.PARTNER_KEY ?? '' };
+    const here = script.replace('http://127.0.0.1:3000', url);
+    const { stdout } = await promisify(execFile)('sh', ['-c', here], { env });
+    expect(JSON.parse(stdout)).toHaveProperty('runId');
+  });
+});
