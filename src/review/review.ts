@@ -49,7 +49,9 @@ interface CurrentJudgement {
 export async function reviewDelivery(record: DeliveryRecord, services: ReviewServices): Promise<DeliveryReview> {
   const trigger = triggerOf(record, services.triggers());
   const gateResults = withConfiguration(allResults(record), trigger?.trigger.inputs);
-  if (record.violations.length === 0) return { gateResults, hints: [], signature: null };
+  if (record.violations.length === 0) {
+    return { gateResults, hints: [], signature: comparisonOf(trigger, services.settings) };
+  }
   if (isRepetition(record)) return { gateResults, hints: [REPETITION], signature: null };
   if (trigger === undefined)
     return {
@@ -232,11 +234,22 @@ function adviseOn(
     signature: {
       scheme: spec.name,
       ...describe(spec, delivery, publicUrl),
-      keys: {
-        current: keys.current === undefined ? null : fingerprint(keys.current),
-        previous: keys.previous === undefined ? null : fingerprint(keys.previous),
-      },
+      keys: fingerprintsOf(keys),
     },
+  };
+}
+
+/** What the signatures of a trigger are compared with; null where none are, or by code of the operator's. */
+function comparisonOf(trigger: PreparedTrigger | undefined, { schemes }: SignatureSettings): JsonObject | null {
+  if (trigger === undefined) return null;
+  const scheme = resolveScheme(schemes, trigger.trigger.inputs);
+  return scheme?.kind === 'spec' ? { scheme: scheme.spec.name, keys: fingerprintsOf(trigger.keys) } : null;
+}
+
+function fingerprintsOf({ current, previous }: PreparedTrigger['keys']): JsonObject {
+  return {
+    current: current === undefined ? null : fingerprint(current),
+    previous: previous === undefined ? null : fingerprint(previous),
   };
 }
 

@@ -62,7 +62,7 @@ describeInBrowser('deliveries', () => {
     expect(await page.getByText('"a stranger"').count()).toBe(1);
     await page.getByRole('button', { name: 'Raw' }).click();
     await page.getByText('{"from":"a stranger"}', { exact: true }).waitFor();
-    expect(await page.getByRole('heading', { name: 'Signed content' }).count()).toBe(1);
+    expect(await page.getByRole('heading', { name: 'Signature and keys' }).count()).toBe(1);
   });
 
   it('show what a stranger wrote as text, never as markup', async () => {

@@ -64,7 +64,7 @@ describe('one delivery', () => {
       usedPreviousKey: false,
       story: expect.any(Array),
       hints: [],
-      signature: null,
+      signature: { scheme: 'GitHub', keys: { current: expect.stringMatching(/^[0-9a-f]{8}$/), previous: null } },
       held: false,
       requestUrl: null,
       redelivery: null,

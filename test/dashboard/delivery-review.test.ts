@@ -72,7 +72,9 @@ describe('the story of a delivery', () => {
 
   it('of an accepted delivery passes every stage', async () => {
     await dashboard.app.inject(orderDelivery('{"order":1}'));
-    const { story, hints } = await get(`/flows/api/webhooks/${(await newest()).id}`);
+    const { story, hints, signature } = await get(`/flows/api/webhooks/${(await newest()).id}`);
+    const current = createHash('sha256').update(CANARIES.key).digest('hex').slice(0, 8);
+    expect(signature).toEqual({ scheme: 'GitHub', keys: { current, previous: null } });
     expect(story.filter(({ outcome }: { outcome: string }) => outcome === 'failed')).toEqual([]);
     expect(story.at(-1)).toMatchObject({ gate: 'body', outcome: 'passed' });
     expect(hints).toEqual([]);

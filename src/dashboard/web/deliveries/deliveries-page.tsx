@@ -66,7 +66,7 @@ function Filters({ flows }: { flows: readonly Api['Flow'][] }) {
         choices={[
           { value: '', text: 'All outcomes' },
           { value: 'accepted', text: 'Passed every gate' },
-          { value: 'rejected', text: 'Refused or failed a gate' },
+          { value: 'rejected', text: 'Failed a gate or refused' },
         ]}
       />
       <SelectFilter

@@ -101,7 +101,7 @@ export function Hints({ hints }: { hints: readonly string[] }) {
 
 function SignaturePanel({ signature }: { signature: Readonly<Record<string, unknown>> }) {
   return (
-    <Panel title="Signed content" aside="by the current trigger">
+    <Panel title="Signature and keys" aside="by the current trigger">
       <Rows rows={words.signatureOf(signature)} />
       <p class="muted fine">
         Of each key you see the first 8 digits of its SHA-256. To compare it with the key at the publisher, run{' '}

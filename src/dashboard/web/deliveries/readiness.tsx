@@ -31,7 +31,7 @@ export function ReadinessPanel({ readiness, title }: { readiness: Api['Readiness
           {`${format.counted(total, 'delivery', 'deliveries')}, ${format.count(refused)} failed a gate`}
           {watchedSince === null ? null : (
             <>
-              {', first '}
+              {', the first '}
               <Time at={watchedSince} />
             </>
           )}
@@ -53,8 +53,8 @@ function Gate({ gate, flowId }: { gate: Api['Readiness']['gates'][number]; flowI
       <span>
         {gate.isConfigured
           ? gate.refused === 0
-            ? 'refused none'
-            : `refused ${format.count(gate.refused)}`
+            ? 'none failed'
+            : `${format.count(gate.refused)} failed`
           : 'not configured'}
       </span>
       <span class="gate-reasons">

@@ -71,7 +71,7 @@ function DrainState({ state: { done, runsInFlight, held, since, runs } }: { stat
           {done ? 'Drained: ready to deploy' : `${format.counted(runsInFlight, 'run')} in flight`}
         </Pill>
         <span>
-          Since <Time at={since} />
+          Started <Time at={since} />
         </span>
         <span class="muted">{`${format.counted(held, 'delivery', 'deliveries')} held until you resume`}</span>
       </p>

@@ -207,7 +207,7 @@ function SignalDialog({ runId, offered, isFixed = false, onClose, onSent }: Sign
         <div class="dialog-body">
           {isFixed ? null : (
             <label class="field">
-              Name; if no step waits for it yet, the first one that does gets it
+              Name. If no step waits for this signal yet, the first one that does receives it.
               <input
                 required
                 list={listId}
@@ -225,7 +225,7 @@ function SignalDialog({ runId, offered, isFixed = false, onClose, onSent }: Sign
             </label>
           )}
           <label class="field">
-            Body, as JSON; it becomes the output of the step
+            Body, as JSON. It becomes the output of the step.
             <textarea
               spellcheck={false}
               value={body}

@@ -174,7 +174,8 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
         <div class="notice bad">
           <Icon name="clock" />
           <span>
-            The time limit of the run was reached <Time at={control.timedOutAt} />; what ran or waited then was ended.
+            The run reached its time limit <Time at={control.timedOutAt} />. Steps that were running or waiting were
+            stopped.
           </span>
         </div>
       )}

@@ -109,7 +109,7 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
             </dd>
           </div>
           <div>
-            <dt>{step.completedAt === null ? 'For' : 'Took'}</dt>
+            <dt>{step.completedAt === null ? 'Running for' : 'Took'}</dt>
             <dd>
               <Duration from={step.startedAt} to={step.completedAt ?? run.completedAt} />
             </dd>
