@@ -13,9 +13,7 @@ import { prepareGraphOf } from './flows.ts';
 import { prepareLoopItem, prepareLoops, prepareStatesIn } from './loops.ts';
 import type { Member } from './messages.ts';
 
-interface HeldStep extends StopTimes {
-  /** 0 where the row of the attempt is not written yet. */
-  readonly attempt: number;
+interface RunOfStep extends StopTimes {
   readonly runStatus: RunStatus;
   readonly flowId: string;
   readonly revision: number;
@@ -23,31 +21,36 @@ interface HeldStep extends StopTimes {
 }
 
 export function prepareAdvance(db: Database): Member<'advance'> {
-  const findHeld = db.prepare<[string, string, string], HeldStep>(`
-    SELECT s.attempt_count AS attempt, r.status AS runStatus, r.flow_id AS flowId, r.revision, r.started_at AS startedAt,
-      r.cancel_requested_at AS cancelRequestedAt, r.timed_out_at AS timedOutAt
-    FROM steps s JOIN runs r ON r.id = s.run_id WHERE s.run_id = ? AND s.step_key = ? AND s.lease_token = ?`);
+  // Not as a join, which took 17 µs instead of 4.
+  const findAttempt = db.prepare<[string, string, string], { attempt: number }>(
+    'SELECT attempt_count AS attempt FROM steps WHERE run_id = ? AND step_key = ? AND lease_token = ?',
+  );
+  const findRun = db.prepare<[string], RunOfStep>(`
+    SELECT status AS runStatus, flow_id AS flowId, revision, started_at AS startedAt,
+      cancel_requested_at AS cancelRequestedAt, timed_out_at AS timedOutAt
+    FROM runs WHERE id = ?`);
   const keepOutcome = prepareKeepOutcome(db);
   const planning = preparePlanning(db);
   const closeRun = prepareCloseRun(db);
 
   return (given, lease) => {
     const { runId, stepKey, at } = given;
-    const held = findHeld.get(runId, stepKey, given.token);
-    if (held === undefined) return undefined;
-    const isRunning = held.runStatus === 'Running';
-    const stop = stopOf(held);
+    const held = findAttempt.get(runId, stepKey, given.token);
+    const run = held && findRun.get(runId);
+    if (held === undefined || run === undefined) return undefined;
+    const isRunning = run.runStatus === 'Running';
+    const stop = stopOf(run);
     const outcome = isRunning && stop === null ? given : { ...given, result: finalResult(given.result, stop) };
     keepOutcome(outcome, held.attempt);
 
-    const { flowId, revision, startedAt } = held;
+    const { flowId, revision, startedAt } = run;
     const results = { dispatched: [], leased: [], skipped: [], loops: [], begun: null, end: null };
     const progress: Progress = { runId, flowId, revision, at, lease, ...results };
     if (isRunning && stop !== null) progress.end = closeRun(runId, stop, at);
     else if (isRunning) follow(outcome, progress, planning);
     const { dispatched, leased, skipped, loops, end } = progress;
     const endedRun = end === null ? null : { flowId, startedAt, completedAt: at };
-    const advance = { runStatus: end ?? held.runStatus, endedRun, dispatched, skipped, loops };
+    const advance = { runStatus: end ?? run.runStatus, endedRun, dispatched, skipped, loops };
     return leased.length === 0 ? advance : { ...advance, leased };
   };
 }
