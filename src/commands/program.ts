@@ -12,7 +12,19 @@ import { sendCommand } from './send.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
 export async function runCommandLine(): Promise<void> {
-  const program = new Command('sluice')
+  const program = commandLine();
+
+  // Usage errors exit with 2, like every other mistake of the user; commander's default is 1.
+  for (const command of [program, ...program.commands]) {
+    command.showHelpAfterError('(add --help for what is accepted)');
+    command.exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
+  }
+  await program.parseAsync();
+}
+
+/** All commands with their options. */
+export function commandLine(): Command {
+  return new Command('sluice')
     .description('Receives webhooks safely and runs durable flows from them.')
     .version(version)
     .addCommand(serveCommand())
@@ -22,13 +34,6 @@ export async function runCommandLine(): Promise<void> {
     .addCommand(sendCommand())
     .addCommand(schemesCommand())
     .addCommand(schemaCommand());
-
-  // Usage errors exit with 2, like every other mistake of the user; commander's default is 1.
-  for (const command of [program, ...program.commands]) {
-    command.showHelpAfterError('(add --help for what is accepted)');
-    command.exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
-  }
-  await program.parseAsync();
 }
 
 function schemaCommand(): Command {

@@ -1,16 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
-
-const ROOT = resolve(import.meta.dirname, '../..');
-
-const pages = [
-  'README.md',
-  'SECURITY.md',
-  ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => join('docs', name)),
-].filter((name) => name.endsWith('.md'));
+import { PAGES, ROOT } from './pages.ts';
 
 interface Call {
   readonly method: string;
@@ -65,13 +56,12 @@ function problemOf({ method, path, query }: Call): string | undefined {
   return unknown.length === 0 ? undefined : `${method} ${path} has no ${unknown.join(', ')}`;
 }
 
-it.each(pages)('%s names operations and parameters that the API has', (page) => {
-  const calls = callsOf(readFileSync(join(ROOT, page), 'utf8'));
-  expect(calls.flatMap((call) => problemOf(call) ?? [])).toEqual([]);
+it.each(PAGES)('$name names operations and parameters that the API has', ({ text }) => {
+  expect(callsOf(text).flatMap((call) => problemOf(call) ?? [])).toEqual([]);
 });
 
 it('finds the operations that pages name', () => {
-  const all = pages.flatMap((page) => callsOf(readFileSync(join(ROOT, page), 'utf8')));
+  const all = PAGES.flatMap(({ text }) => callsOf(text));
   expect(all.length).toBeGreaterThan(60);
   expect(problemOf({ method: 'GET', path: '/flows/api/nothing', query: [] })).toContain('is not in the API');
   expect(problemOf({ method: 'GET', path: '/flows/api/runs', query: ['sort'] })).toContain('has no sort');

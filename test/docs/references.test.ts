@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { references } from '../../scripts/docs.ts';
 import { describeSettings } from '../../src/config/settings-schema.ts';
-
-const ROOT = resolve(import.meta.dirname, '../..');
+import { WEBHOOK_FIELDS } from '../../src/manifest/webhook-inputs.ts';
+import { PAGES, ROOT } from './pages.ts';
 
 describe('the references made from schemas', () => {
   it.each(Object.entries(references()))('%s is what the schemas give; `npm run docs` writes it', (path, text) => {
@@ -14,5 +14,22 @@ describe('the references made from schemas', () => {
   it('name every setting once', () => {
     const { 'docs/settings.md': text = '' } = references();
     for (const { variable } of describeSettings()) expect(text.split(`| \`${variable}\``)).toHaveLength(2);
+  });
+});
+
+/** Fields of publishers' own bodies. */
+const OTHERS = ['webhookEvent', 'webhookTimestamp'];
+
+describe.each(PAGES)('$name', ({ text }) => {
+  it('names settings that there are', () => {
+    const known = ['SLUICE_CONFIG', ...describeSettings().map(({ variable }) => variable)];
+    // A name that ends with an underscore stands for several, such as `SLUICE_DASHBOARD_*`.
+    const named = [...new Set(text.match(/\bSLUICE_[A-Z0-9_]+/g) ?? [])].filter((name) => !name.endsWith('_'));
+    expect(named.filter((name) => !known.includes(name))).toEqual([]);
+  });
+
+  it('names fields of webhook triggers that there are', () => {
+    const named = [...new Set(text.match(/\bwebhook[A-Z]\w+/g) ?? [])].filter((name) => !OTHERS.includes(name));
+    expect(named.filter((name) => !WEBHOOK_FIELDS.all.includes(name))).toEqual([]);
   });
 });

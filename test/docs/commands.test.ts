@@ -1,0 +1,29 @@
+import { expect, it } from 'vitest';
+import { commandLine } from '../../src/commands/program.ts';
+import { PAGES } from './pages.ts';
+
+const COMMANDS = new Map(
+  commandLine().commands.map((command) => [command.name(), command.options.flatMap(({ long }) => long ?? [])]),
+);
+
+/** What of the commands and options that a text names is none of ours. */
+function unknownIn(text: string): string[] {
+  const named = text.matchAll(/(?:npx |`)sluice ([a-z]+)\b([^`\n]*)/g);
+  return [...named].flatMap(([, command = '', rest = '']) => {
+    const known = COMMANDS.get(command);
+    if (known === undefined) return [command];
+    const options = rest.match(/(?<=\s|\[)--[a-z-]+/g) ?? [];
+    return options.filter((option) => option !== '--help' && !known.includes(option));
+  });
+}
+
+it.each(PAGES)('$name names commands and options that the command line has', ({ text }) => {
+  expect(unknownIn(text)).toEqual([]);
+});
+
+it('finds commands and options that there are not', () => {
+  expect(unknownIn('Use `npx sluice nothing`, `npx sluice send x --frobnicate` and `sluice check --json`.')).toEqual([
+    'nothing',
+    '--frobnicate',
+  ]);
+});
