@@ -29,13 +29,16 @@ export const format = {
   exactTime,
   clockTime,
   zonedTime,
-  duration,
-  bytes,
+  duration: (ms: number) => unbroken(duration(ms)),
+  bytes: (count: number) => unbroken(bytes(count)),
   count,
   counted,
-  percent,
+  percent: (share: number) => unbroken(percent(share)),
   shortId,
 };
+
+/** A number and its unit stay on one line. */
+const unbroken = (text: string) => text.replaceAll(' ', '\u00a0');
 
 /** "12 s ago", "in 3 min", "2 d ago". */
 function relativeTime(ms: number, now: number): string {

@@ -11,7 +11,7 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: SECOND, min: MINUTE,
 
 /** What a duration says, in milliseconds again. */
 function readDuration(text: string): number {
-  const parts = [...text.matchAll(/([\d.]+) (ms|s|min|h|d)/g)];
+  const parts = [...text.matchAll(/([\d.]+)\u00a0(ms|s|min|h|d)/g)];
   return parts.reduce((sum, [, number, unit]) => sum + Number(number) * (UNITS[unit ?? ''] ?? Number.NaN), 0);
 }
 
@@ -20,6 +20,9 @@ const anyDuration = fc.oneof(
   fc.double({ min: 0, max: 2 * HOUR, noNaN: true }),
   fc.double({ min: 0, max: 4000 * DAY, noNaN: true }),
 );
+
+/** As a number and its unit are joined. */
+const unbroken = (text: string) => text.replaceAll(' ', '\u00a0');
 
 describe('a duration', () => {
   it.each([
@@ -42,11 +45,11 @@ describe('a duration', () => {
     [DAY - 1, '23 h 59 min'],
     [400 * DAY + HOUR, '400 d 1 h'],
   ])('of %d ms reads %j', (ms, text) => {
-    expect(format.duration(ms)).toBe(text);
+    expect(format.duration(ms)).toBe(unbroken(text));
   });
 
   it.each([[-1], [-DAY]])('of %d ms, which only clocks that differ make, reads as none', (ms) => {
-    expect(format.duration(ms)).toBe('0 ms');
+    expect(format.duration(ms)).toBe(unbroken('0 ms'));
   });
 
   it.each([[Number.NaN], [Number.POSITIVE_INFINITY], [Number.NEGATIVE_INFINITY]])('that is %d is a dash', (ms) => {
@@ -146,12 +149,12 @@ describe('a size', () => {
     [5 * 1_073_741_824, '5.0 GiB'],
     [Number.NaN, '–'],
   ])('of %d bytes reads %j', (size, text) => {
-    expect(format.bytes(size)).toBe(text);
+    expect(format.bytes(size)).toBe(unbroken(text));
   });
 
   it('reads no smaller when there is more of it', () => {
     const read = (text: string) => {
-      const [number, unit = 'B'] = text.split(' ');
+      const [number, unit = 'B'] = text.split('\u00a0');
       return Number(number) * 1024 ** ['B', 'KiB', 'MiB', 'GiB'].indexOf(unit);
     };
     fc.assert(
@@ -178,7 +181,7 @@ describe('words for the reader', () => {
     [0.999, '99 %'],
     [1, '100 %'],
   ])('show the share %d as %j: only all is 100 %%', (share, text) => {
-    expect(format.percent(share)).toBe(text);
+    expect(format.percent(share)).toBe(unbroken(text));
   });
 
   it('shorten an id to its end, and keep a short one whole', () => {

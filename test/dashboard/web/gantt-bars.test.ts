@@ -143,7 +143,8 @@ describe('the marks of a time axis', () => {
 });
 
 describe('a bar says what the step did in it', () => {
-  const texts = (given: Partial<StepTimes>) => barsOf(step(given), T0 + 10_000).map(barText);
+  const texts = (given: Partial<StepTimes>) =>
+    barsOf(step(given), T0 + 10_000).map((bar) => barText(bar).replaceAll('\u00a0', ' '));
 
   it.each<[string, Partial<StepTimes>, string[]]>([
     [

@@ -4,7 +4,8 @@ import { gateChain } from '../../../src/webhooks/gates/index.ts';
 import { runGates } from '../../../src/webhooks/pipeline.ts';
 import { sampleDelivery, sampleSettings, sampleTrigger } from '../../webhooks/samples.ts';
 
-const rows = (list: ReturnType<typeof words.factsOf>) => list.map(({ label, text }) => `${label}: ${text}`);
+const rows = (list: ReturnType<typeof words.factsOf>) =>
+  list.map(({ label, text }) => `${label}: ${text}`.replaceAll('\u00a0', ' '));
 
 describe('a reason', () => {
   it('has a label and one sentence, without a code', () => {
