@@ -33,3 +33,16 @@ export function useShared<Value>(state: State<Value>): Value {
   }, [state]);
   return value;
 }
+
+/** Whether a media query holds, followed as the window changes. */
+export function useMedia(query: string): boolean {
+  const [isTrue, setTrue] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const list = matchMedia(query);
+    const follow = () => setTrue(list.matches);
+    follow();
+    list.addEventListener('change', follow);
+    return () => list.removeEventListener('change', follow);
+  }, [query]);
+  return isTrue;
+}

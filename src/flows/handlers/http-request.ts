@@ -111,7 +111,7 @@ function judged(
   return {
     kind: 'failed',
     code: 'unexpected_status',
-    message: `${label} answered ${status}, which expectedStatuses does not list`,
+    message: `${label} answered ${status}, which is not an expected status`,
     retryable: status === 408 || status === 425 || status === 429 || status >= 500,
     ...(askedForMs === undefined ? {} : { retryAfterMs: askedForMs }),
     output,

@@ -9,6 +9,7 @@ import { toast } from '../kit/overlays.tsx';
 import { Failure, Loaded } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
 import { eventLook } from '../looks.ts';
+import { useMedia } from '../state.ts';
 import { type Bar, barsOf, barText, placeOf, ticksOf } from './gantt-bars.ts';
 import { lookOf, marksOf, stepState } from './step-state.ts';
 import { useRunPart } from './use-run.ts';
@@ -74,7 +75,7 @@ function GanttView(props: ViewProps) {
   const from = Date.parse(run.startedAt);
   const span = { from, to: Math.max(from + 1, run.completedAt === null ? now : Date.parse(run.completedAt)) };
   const shared: Shared = { ...props, span };
-  const axis = matchMedia(NARROW).matches ? AXIS.narrow : AXIS.wide;
+  const axis = useMedia(NARROW) ? AXIS.narrow : AXIS.wide;
   const placeOfTick = (offset: number) => offset / (span.to - span.from);
   const ticks = ticksOf(span, axis.most).filter((offset) => placeOfTick(offset) <= axis.last);
   return (
