@@ -3,8 +3,22 @@ import { FLOW_ID, GITHUB_SECRET, getJson, githubManifest } from '../e2e/service.
 import { describeInBrowser, expectNoHindrance, hindrances, useBrowser } from './browser.ts';
 import { deliver, MANIFESTS, MANUAL_ID } from './deliver.ts';
 
+const SHOP_ID = '7b0c9f3e-1d52-4a7e-8c11-2f6d0e9a5b43';
+
+/** Has a webhook that holds deliveries while the flow is stopped, and one that does not. */
+const SHOP = {
+  id: SHOP_ID,
+  name: 'shop',
+  version: '1',
+  triggers: {
+    orders: { type: 'webhook', inputs: { webhookSlug: 'orders', webhookHoldDeliveries: true } },
+    visits: { type: 'webhook', inputs: { webhookSlug: 'visits' } },
+  },
+  steps: { note: { type: 'NoOp' } },
+};
+
 describeInBrowser('flows', () => {
-  const { open, service } = useBrowser({ manifests: MANIFESTS });
+  const { open, service } = useBrowser({ manifests: { ...MANIFESTS, 'shop.json': SHOP } });
 
   it('are listed with their triggers and found by name or slug', async () => {
     const page = await open('/flows/flows');
@@ -24,13 +38,13 @@ describeInBrowser('flows', () => {
       .getByRole('columnheader', { name: 'Flow', exact: true })
       .and(page.locator('[aria-sort=ascending]'))
       .waitFor();
-    expect(await names()).toBe('push,report');
+    expect(await names()).toBe('push,report,shop');
     await page.getByRole('button', { name: 'Flow', exact: true }).click();
     await page.locator('[aria-sort=descending]').waitFor();
-    expect(await names()).toBe('report,push');
+    expect(await names()).toBe('shop,report,push');
     await page.reload();
     await page.locator('[aria-sort=descending]').waitFor();
-    expect(await names()).toBe('report,push');
+    expect(await names()).toBe('shop,report,push');
   });
 
   it('show their graph, and addresses and commands that can be pasted as they are', async () => {
@@ -101,6 +115,27 @@ describeInBrowser('flows', () => {
     await page.getByText('The flow starts runs again.').waitFor();
     await page.getByRole('button', { name: 'Drain…' }).waitFor();
     expect(await deliver(service().url)).toBe(200);
+  });
+
+  it('say before a drain which webhooks hold deliveries, and a held one says so until its run starts', async () => {
+    const page = await open(`/flows/flows/${SHOP_ID}`);
+    await page.getByRole('button', { name: 'Drain…' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('Deliveries to “orders” are accepted and held.').waitFor();
+    await dialog.getByText('Deliveries to “visits” are refused with 403.').waitFor();
+    await dialog.getByRole('button', { name: 'Drain' }).click();
+    await page.getByText('Drained: ready to deploy').waitFor();
+    const answer = await fetch(`${service().url}/flows/api/webhook/orders`, { method: 'POST', body: '{}' });
+    const { deliveryId } = (await answer.json()) as { deliveryId: string };
+    await page.goto(`/flows/deliveries/${deliveryId}`);
+    await page.getByText('Held', { exact: true }).waitFor();
+    await page.getByText('starts once the flow is enabled or resumed').waitFor();
+    await fetch(`${service().url}/flows/api/flows/${SHOP_ID}/resume`, { method: 'POST' });
+    await expect
+      .poll(async () => (await getJson<{ held: boolean }>(`${service().url}/flows/api/webhooks/${deliveryId}`)).held)
+      .toBe(false);
+    await page.reload();
+    await page.getByText('Accepted', { exact: true }).waitFor();
   });
 
   it('are started by hand, with a body that must be JSON', async () => {
