@@ -155,6 +155,7 @@ describeInBrowser('flows', () => {
     expect(run).toMatchObject({ flowId: MANUAL_ID, triggerType: 'manual', triggerBody: { amount: 120 } });
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Runs', exact: true }).click();
+    await page.getByRole('img', { name: 'Runs over the last 24 hours: 1 succeeded' }).waitFor();
     await page.getByText('Succeeded').first().waitFor();
   });
 

@@ -15,6 +15,8 @@ import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { Icon, ModePill, Pill, StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
+import { windowOf } from '../overview/chart-data.ts';
+import { RunChart } from '../overview/charts.tsx';
 import { type Resource, useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { DrainPanel, StartDialog, StoppedWebhooks, startDrain } from './flow-actions.tsx';
@@ -147,7 +149,12 @@ function Detail({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => voi
 function FlowView({ view, flow }: { view: (typeof VIEWS)[number]['value']; flow: Api['FlowDetail'] }) {
   switch (view) {
     case 'runs':
-      return <RecentRuns flowId={flow.id} />;
+      return (
+        <>
+          <RunChart window={windowOf(null)} flowId={flow.id} />
+          <RecentRuns flowId={flow.id} />
+        </>
+      );
     case 'readiness':
       return <ReadinessPanels flowId={flow.id} />;
     case 'revisions':

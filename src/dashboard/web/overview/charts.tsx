@@ -49,18 +49,27 @@ function DeliveryChart({ window }: { window: Window }) {
   );
 }
 
-function RunChart({ window }: { window: Window }) {
+interface RunChartProps {
+  readonly window: Window;
+  /** Of this flow alone; its page lists them itself. */
+  readonly flowId?: string;
+}
+
+export function RunChart({ window, flowId }: RunChartProps) {
   const { bucket, hours } = window;
   const query = bucket === 'day' ? { bucket, days: hours / 24 } : { bucket, hours };
   const times = useResource<{ bucket: string; buckets: readonly Api['RunBucket'][] }>(
-    withQuery('/runs/timeseries', query),
+    withQuery('/runs/timeseries', { ...query, flowId }),
     {
       refreshOn: ['run.started', 'run.completed'],
       keepPrevious: true,
     },
   );
   return (
-    <Panel title="Runs" aside={<a href="/flows/runs">All</a>}>
+    <Panel
+      title={flowId === undefined ? 'Runs' : `Runs of ${window.name}`}
+      aside={flowId === undefined ? <a href="/flows/runs">All</a> : undefined}
+    >
       <Loaded of={times} lines={6}>
         {({ buckets, bucket: unit }) => {
           const succeeded = buckets.map((each) => each.succeeded);
