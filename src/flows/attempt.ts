@@ -74,7 +74,10 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
   const next = onRan(ran.result);
   const { token, runId, stepKey, dueAt, attemptStartedAt } = claim;
   const outcome = { token, runId, stepKey, at: clock.now(), dueAt, startedAt: attemptStartedAt, ...ran };
-  const advance = await withStore(lease, services, () => store.advance(outcome, next));
+  const advance = await withStore(lease, services, () => {
+    // Counts from each try: an outage may last longer than a lease.
+    return store.advance(outcome, next && { ...next, leasedUntil: clock.now() + LEASE_MS });
+  });
   if (advance === undefined) throw new Error('its lease was lost');
   report.stepEnded({ claim, result: ran.result, advance, durationMs });
   const claims =
@@ -236,7 +239,6 @@ export interface Lease {
 
 /** The attempts that run in this process. */
 export interface Leases {
-  readonly size: number;
   hold(claim: Claim, leasedUntil: number): Lease;
   release(lease: Lease): void;
   /** Releases an attempt whose outcome was given up: its lease is left to run out. */
@@ -259,9 +261,6 @@ export function createLeases({ store, clock }: { store: Pick<Store, 'renewLeases
   let abortReason: Error | undefined;
 
   return {
-    get size() {
-      return held.size;
-    },
     hold(claim, leasedUntil) {
       const controller = new AbortController();
       const lease: Lease = { claim, signal: controller.signal, leasedUntil };

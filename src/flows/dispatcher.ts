@@ -90,7 +90,7 @@ class StepDispatcher implements Dispatcher {
     this.#leases = createLeases(services);
     this.#attempt = createAttempt(services);
     this.#beginnings = createBeginnings(services);
-    this.#slots = new Slots(services.concurrency, services.clock);
+    this.#slots = new Slots(services.concurrency, services.clock, () => this.#pump());
     this.#deadlines = createDeadlines({
       ...services,
       onTimedOut: (run) => {
@@ -132,8 +132,8 @@ class StepDispatcher implements Dispatcher {
       const claims = steps
         .slice(0, lease.limit)
         .map((step) => firstClaim({ ...run, ...step, runId, startedAt, loop: null, stop: null }, lease));
-      offer.withdraw();
       this.#workAtOnce(claims, lease, this.#turnEnd());
+      offer.withdraw();
     }
     if (steps.length > (offer?.lease.limit ?? 0)) this.#wait(run.flowId);
   }
@@ -285,7 +285,6 @@ class StepDispatcher implements Dispatcher {
     }
     const working = this.#attempt(lease, onRan).then((followed) => {
       ran();
-      offer?.withdraw();
       if (followed === undefined) this.#leases.giveUp(lease);
       else this.#leases.release(lease);
       this.#working.delete(working);
@@ -295,6 +294,7 @@ class StepDispatcher implements Dispatcher {
       if (offer !== undefined && followed !== undefined) {
         this.#workAtOnce(followed.claims, offer.lease, this.#isBehind ? turnEndsAt : this.#turnEnd());
       }
+      offer?.withdraw();
       this.#pump();
     });
     this.#working.add(working);

@@ -16,12 +16,15 @@ export class Slots {
   readonly #clock: Clock;
   /** With a number appended it names a lease that this process gives itself. */
   readonly #holder = randomUUID();
+  readonly #onWithdrawn: () => void;
   #offers = 0;
   taken = 0;
 
-  constructor(all: number, clock: Clock) {
+  /** `onWithdrawn` is called when slots of an offer are free again. */
+  constructor(all: number, clock: Clock, onWithdrawn: () => void) {
     this.#all = all;
     this.#clock = clock;
+    this.#onWithdrawn = onWithdrawn;
   }
 
   get room(): number {
@@ -47,8 +50,10 @@ export class Slots {
     return {
       lease: { holder: `${this.#holder}.${this.#offers}`, leasedUntil, limit: count },
       withdraw: () => {
-        if (isKept) this.taken -= count;
+        if (!isKept) return;
         isKept = false;
+        this.taken -= count;
+        this.#onWithdrawn();
       },
     };
   }

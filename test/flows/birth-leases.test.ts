@@ -112,6 +112,48 @@ describe('while no due step waits', () => {
     expect(service.calls).not.toContain('claimDue');
   });
 
+  it('a slot that was kept for a run that is not stored goes to a step that waits', async () => {
+    const { handler, waiting } = gate();
+    const real = await openStore();
+    let refuse = () => {};
+    const accept: Store['accept'] = (...given) =>
+      given[1] === undefined
+        ? real.accept(...given)
+        : new Promise((_, reject) => {
+            refuse = () => reject(new StoreUnavailableError('the disk is full'));
+          });
+    const service = await openIdle([gates(1)], { store: { ...real, accept }, own: [handler], concurrency: 1 });
+    const first = service.trigger();
+    const second = await service.trigger();
+    await real.ping();
+    expect(waiting).toEqual([]);
+    refuse();
+    await expect(first).rejects.toThrow(StoreUnavailableError);
+    await until(() => waiting.length === 1);
+    expect(waiting[0]?.context.runId).toBe(second);
+    waiting[0]?.end();
+    await service.ended(second);
+  });
+
+  it('the lease of a step that follows an outage counts from the end of the outage', async () => {
+    const real = await openStore();
+    const leasedUntil: (number | undefined)[] = [];
+    const advance: Store['advance'] = (outcome, lease) => {
+      leasedUntil.push(lease?.leasedUntil);
+      if (leasedUntil.length > 1) return real.advance(outcome, lease);
+      return Promise.reject(new StoreUnavailableError('the disk is full'));
+    };
+    const service = await openIdle([graphOf({ a: [], b: ['a'] })], { store: { ...real, advance } });
+    const begunAt = service.clock.now();
+    const runId = await service.trigger();
+    await until(() => leasedUntil.length === 1 && vi.getTimerCount() > 0);
+    await until(() => service.log.lines.some(({ msg }) => String(msg).includes('trying again')));
+    service.clock.pass(29_000);
+    vi.advanceTimersByTime(1_000);
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(leasedUntil.slice(0, 2)).toEqual([begunAt + 30_000, begunAt + 59_000]);
+  });
+
   it('steps of a flow with a limit are claimed', async () => {
     const service = await openIdle([graphOf({ a: [] }), { concurrency: 1 }]);
     expect(await service.ended(await service.trigger())).toMatchObject({ status: 'Succeeded' });
