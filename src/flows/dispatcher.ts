@@ -44,7 +44,10 @@ interface DispatcherServices extends AttemptServices {
   >;
   readonly catalog: Pick<Catalog, 'find'>;
   /** Is told of each claim, so that runs are stored no faster than their steps can be taken. */
-  readonly intake: { claimed(taken: number, oldestDueAt: number | null): void; stop(): void };
+  readonly intake: {
+    claimed(claim: { sentAt: number; taken: number; oldestDueAt: number | null }): void;
+    stop(): void;
+  };
   /** Steps that run at once. */
   readonly concurrency: number;
 }
@@ -200,13 +203,14 @@ class StepDispatcher implements Dispatcher {
       // No step is started whose run has no time left.
       await this.#deadlines.settle();
       const leasedUntil = now + LEASE_MS;
+      const sentAt = clock.monotonic();
       const { claims, nextDueAt, isHeldBack } = await store.claimDue({ now, leasedUntil, limit });
       this.#slots.taken -= limit;
       kept = 0;
       this.#failures = 0;
       this.#isHeldBack = isHeldBack;
       this.#isBehind = nextDueAt !== null && nextDueAt <= now;
-      this.#services.intake.claimed(claims.length, nextDueAt);
+      this.#services.intake.claimed({ sentAt, taken: claims.length, oldestDueAt: nextDueAt });
       if (nextDueAt !== null) this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
       for (const claim of claims) this.#work(claim, { leasedUntil });
     } catch (error) {

@@ -65,22 +65,30 @@ export interface Intake {
   refuseDelivery(): void;
   /** Says whether more steps are due than may be. */
   setFull(isFull: boolean): void;
-  /** Tells that a claim took so many steps, and when the oldest that is left fell due. */
-  claimed(taken: number, oldestDueAt: number | null): void;
+  /** Tells what a claim took and left. */
+  claimed(claim: AnsweredClaim): void;
   /** Nothing waits from now on. */
   stop(): void;
 }
 
+export interface AnsweredClaim {
+  /** When it was sent, by the clock that is never set. */
+  readonly sentAt: number;
+  readonly taken: number;
+  /** When the oldest step that is left fell due; null where there is none. */
+  readonly oldestDueAt: number | null;
+}
+
 const LATE_MS = 250;
-/** Claims that are further apart wait for slow steps, which fewer acceptances would not make faster. */
+/** A claim that is sent so long after the answer to the last waited for slow steps, which fewer runs would not hasten. */
 const QUICK_MS = 100;
 /** No acceptance waits longer. */
-const LONGEST_WAIT_MS = 50;
+const LONGEST_WAIT_MS = 500;
 
 export function createIntake(clock: Clock): Intake {
   let isLate = false;
   let isFull = false;
-  let claimedAt = Number.NEGATIVE_INFINITY;
+  let answeredAt = Number.NEGATIVE_INFINITY;
   const waiting: (() => void)[] = [];
   let timer: NodeJS.Timeout | undefined;
 
@@ -108,9 +116,9 @@ export function createIntake(clock: Clock): Intake {
     setFull(is) {
       isFull = is;
     },
-    claimed(taken, oldestDueAt) {
-      const isQuick = clock.monotonic() - claimedAt < QUICK_MS;
-      claimedAt = clock.monotonic();
+    claimed({ sentAt, taken, oldestDueAt }) {
+      const isQuick = sentAt - answeredAt < QUICK_MS;
+      answeredAt = clock.monotonic();
       isLate = isQuick && oldestDueAt !== null && clock.now() - oldestDueAt >= LATE_MS;
       if (isLate) release(Math.max(1, Math.floor(taken / 2)));
       else end();
