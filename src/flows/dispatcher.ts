@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type { BirthLease, Claim, NewRun, RunStop, StartedRun, StepResult, Store } from '../store/store.ts';
 import {
   type AttemptServices,
@@ -82,6 +83,7 @@ class StepDispatcher implements Dispatcher {
   #claimAgainAt = 0;
   #failures = 0;
   #claiming: Promise<void> | undefined;
+  #nextTurn: Promise<void> | undefined;
   #renewing: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -135,7 +137,7 @@ class StepDispatcher implements Dispatcher {
       const claims = steps
         .slice(0, lease.limit)
         .map((step) => firstClaim({ ...run, ...step, runId, startedAt, loop: null, stop: null }, lease));
-      this.#workAtOnce(claims, lease, this.#turnEnd());
+      this.#workSoon(claims, lease, this.#turnEnd());
       offer.withdraw();
     }
     if (steps.length > (offer?.lease.limit ?? 0)) this.#wait(run.flowId);
@@ -251,11 +253,14 @@ class StepDispatcher implements Dispatcher {
     return count === 0 ? undefined : this.#slots.offer(count);
   }
 
-  /** Starts steps that were leased as they became due. */
-  #workAtOnce(claims: readonly Claim[], { leasedUntil }: BirthLease, turnEndsAt: number): void {
+  /** Starts steps that were leased as they became due, in the next turn of the event loop: answers leave before. */
+  #workSoon(claims: readonly Claim[], { leasedUntil }: BirthLease, turnEndsAt: number): void {
+    this.#nextTurn ??= setImmediate().then(() => {
+      this.#nextTurn = undefined;
+    });
     for (const claim of claims) {
       this.#beginnings.watch(claim);
-      this.#work(claim, { leasedUntil, turnEndsAt });
+      this.#work(claim, { leasedUntil, turnEndsAt, after: this.#nextTurn });
     }
   }
 
@@ -267,7 +272,11 @@ class StepDispatcher implements Dispatcher {
 
   #work(
     claim: Claim,
-    { leasedUntil, turnEndsAt = this.#turnEnd() }: { leasedUntil: number; turnEndsAt?: number },
+    {
+      leasedUntil,
+      turnEndsAt = this.#turnEnd(),
+      after,
+    }: { leasedUntil: number; turnEndsAt?: number; after?: Promise<void> },
   ): void {
     const lease = this.#leases.hold(claim, leasedUntil);
     let offer: SlotOffer | undefined;
@@ -287,7 +296,9 @@ class StepDispatcher implements Dispatcher {
       this.#alone = { lease, until: this.#services.clock.monotonic() + aloneMs };
       this.#services.logger.warn({ runId, stepKey, interruptions }, 'a step that ran when the process died runs alone');
     }
-    const working = this.#attempt(lease, onRan).then((followed) => {
+    const attempting =
+      after === undefined ? this.#attempt(lease, onRan) : after.then(() => this.#attempt(lease, onRan));
+    const working = attempting.then((followed) => {
       ran();
       if (followed === undefined) this.#leases.giveUp(lease);
       else this.#leases.release(lease);
@@ -296,7 +307,7 @@ class StepDispatcher implements Dispatcher {
       if (this.#isHeldBack) this.#nextDueAt = 0;
       if (followed !== undefined) this.#follow(claim.flowId, followed);
       if (offer !== undefined && followed !== undefined) {
-        this.#workAtOnce(followed.claims, offer.lease, this.#isBehind ? turnEndsAt : this.#turnEnd());
+        this.#workSoon(followed.claims, offer.lease, this.#isBehind ? turnEndsAt : this.#turnEnd());
       }
       offer?.withdraw();
       this.#pump();

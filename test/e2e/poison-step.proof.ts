@@ -193,6 +193,16 @@ async function trigger(url: string, flowId: string, body: object = {}): Promise<
   return ((await response.json()) as { runId: string }).runId;
 }
 
+/** As `trigger`, for the first run of a flow: where its step ends the process before the answer, the list names it. */
+async function triggerPoison(url: string, flowId: string, body: object): Promise<string> {
+  try {
+    return await trigger(url, flowId, body);
+  } catch {
+    const [run] = await insist(() => getJson<Run[]>(`${url}/flows/api/runs?flowId=${flowId}`));
+    return run?.id ?? '';
+  }
+}
+
 /** Posts deliveries until it is told to stop; yields the runs of those that were answered, all with 200. */
 function sendDeliveries(url: string): { answered: string[]; stop(): Promise<void> } {
   const answered: string[] = [];
@@ -259,7 +269,7 @@ it.each([
   const kept = await keepRunning(workspace);
   const { url } = kept;
   const before = await Promise.all([4000, 5000, 6000].map((ms) => trigger(url, LONG, { ms })));
-  const runId = await trigger(url, DIE, poison);
+  const runId = await triggerPoison(url, DIE, poison);
   const deliveries = sendDeliveries(url);
   const after = await insist(() => trigger(url, LONG, { ms: 3000 }));
   await expectPoisoned(url, runId);

@@ -162,6 +162,28 @@ describe('while no due step waits', () => {
 });
 
 describe('a step that needed no claim', () => {
+  it('starts after the answer to what started its run has left', async () => {
+    const order: string[] = [];
+    const handler = defineHandler({
+      type: 'Note',
+      inputs: z.unknown(),
+      run: () => {
+        order.push('step');
+        return DONE;
+      },
+    });
+    const service = await openIdle([{ a: stepOf('Note') }], { own: [handler] });
+    // An answer takes a few promises to get from the store to the socket.
+    const answered = service.trigger().then(async (runId) => {
+      for (let left = 20; left > 0; left -= 1) await Promise.resolve();
+      order.push('answer');
+      return runId;
+    });
+    await service.ended(await answered);
+    expect(order).toEqual(['answer', 'step']);
+    expect(service.calls).not.toContain('claimDue');
+  });
+
   it('is shown with its attempt once it has run for a moment', async () => {
     const { handler, waiting } = gate();
     const service = await openIdle([gates(2)], { own: [handler] });
