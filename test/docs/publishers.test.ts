@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { createHmac } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -84,6 +85,13 @@ describe('the manifests of the pages', () => {
   let folder: string;
   let app: SluiceApp;
   let url: string;
+  const KEY = 'a key that is long enough';
+  const OTHER_SECRETS = {
+    META_VERIFY_TOKEN: 'a token that Meta repeats',
+    PADDLE_WEBHOOK_SECRET: KEY,
+    LINE_CHANNEL_SECRET: KEY,
+    PAGERDUTY_WEBHOOK_SECRET: KEY,
+  };
   const environment = Object.fromEntries(
     schemes.flatMap(({ spec, page: { inputs } }) => {
       const [, variable] = /^env:(\w+)$/.exec(String(inputs.webhookHmacKey)) ?? [];
@@ -98,7 +106,7 @@ describe('the manifests of the pages', () => {
     }
     app = await buildApp({
       folder,
-      environment: { ...environment, META_VERIFY_TOKEN: 'a token that Meta repeats' },
+      environment: { ...environment, ...OTHER_SECRETS },
       settings: { port: 0, databaseUrl: 'sqlite::memory:', manifests: '.', strictManifests: true, logLevel: 'silent' },
     });
     url = await app.listen();
@@ -145,6 +153,21 @@ describe('the manifests of the pages', () => {
       ([one]) => one?.status !== 'Running',
     );
     expect(run).toMatchObject({ status: 'Succeeded' });
+  });
+
+  const BODY = '{"event":"tested"}';
+  const hmac = (text: string) => createHmac('sha256', KEY).update(text);
+  const seconds = Math.floor(Date.now() / 1000);
+
+  it.each([
+    ['paddle', 'paddle-signature', `ts=${seconds};h1=${hmac(`${seconds}:${BODY}`).digest('hex')}`],
+    ['line', 'x-line-signature', hmac(BODY).digest('base64')],
+    ['pagerduty', 'x-pagerduty-signature', `v1=${'0'.repeat(64)},v1=${hmac(BODY).digest('hex')}`],
+  ])('of the page of Custom take what %s signs, and nothing else', async (slug, header, signature) => {
+    const send = (body: string) =>
+      fetch(`${url}/flows/api/webhook/${slug}`, { method: 'POST', headers: { [header]: signature }, body });
+    expect((await send(`${BODY} `)).status).toBe(401);
+    expect((await send(BODY)).status).toBe(200);
   });
 
   it('take a delivery that is signed by hand as the page of Generic shows', async () => {
