@@ -1,6 +1,7 @@
 import module from 'node:module';
 import { join } from 'node:path';
 import v8 from 'node:v8';
+import { runInNewContext } from 'node:vm';
 
 /**
  * Sets Node up for a quick start in little memory. Call it before anything large is loaded.
@@ -17,9 +18,47 @@ export function prepareNode(): void {
 /** V8's own factor. */
 const USUAL_GROWTH = 2;
 
-/** Call it once the service is up: from then on the young generation grows with the load. */
-export function letYoungGenerationGrow(): void {
+const IDLE_CHECK_MS = 10_000;
+const IDLE_UTILIZATION = 0.1;
+/** Growth of the heap that is worth a collection. */
+const GROWTH_BYTES = 8_388_608;
+
+/**
+ * Call it once the service is up. From then on the young generation grows with the load, and what the heap took is given
+ * back when the load has ended: V8 collects only while something is allocated, so 100 MB would stay after a flood.
+ */
+export function balanceYoungGeneration(): void {
   setYoungGenerationGrowth(USUAL_GROWTH);
+  let before = performance.eventLoopUtilization();
+  let settledBytes = heapBytes();
+  let isCollected = false;
+  const check = () => {
+    const now = performance.eventLoopUtilization();
+    const { utilization } = performance.eventLoopUtilization(now, before);
+    before = now;
+    if (utilization > IDLE_UTILIZATION) return;
+    const bytes = heapBytes();
+    // What a collection has left is in use: to collect again pays only once there is more.
+    settledBytes = isCollected ? bytes : Math.min(settledBytes, bytes);
+    isCollected = bytes > settledBytes + GROWTH_BYTES;
+    if (isCollected) collectYoungGeneration();
+  };
+  setInterval(check, IDLE_CHECK_MS).unref();
+}
+
+function heapBytes(): number {
+  return v8.getHeapStatistics().total_physical_size;
+}
+
+/**
+ * Takes 2 to 10 ms. On Node 24 and 26 it wakes V8's own memory reducer, which does the rest in small steps within some
+ * seconds; on Node 22 the freed memory stays with the process.
+ */
+function collectYoungGeneration(): void {
+  v8.setFlagsFromString('--expose-gc');
+  const collect: NodeJS.GCFunction = runInNewContext('gc');
+  v8.setFlagsFromString('--no-expose-gc');
+  collect({ type: 'minor' });
 }
 
 /**

@@ -6,7 +6,7 @@ import { ownerOfStray } from './config/extensions.ts';
 import { configPath, processEnvironment, readSettings, SettingsError, tracingSettings } from './config/settings.ts';
 import type { Settings } from './config/settings-schema.ts';
 import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';
-import { letYoungGenerationGrow } from './prepare-node.ts';
+import { balanceYoungGeneration } from './prepare-node.ts';
 import { startTracing } from './telemetry/tracing.ts';
 import { enforcementSummary } from './webhooks/checks.ts';
 
@@ -49,7 +49,7 @@ async function start(): Promise<void> {
     onFatal: (error) => die(error, logger, flush),
   });
   const address = await app.listen();
-  letYoungGenerationGrow();
+  balanceYoungGeneration();
   greet(app, address);
   reload = () => void app.reload();
   if (isReloadWanted) reload();
