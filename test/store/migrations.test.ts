@@ -156,7 +156,7 @@ test('migrations are numbered in their order', () => {
 });
 
 // A database that has one of these will not run it again: to change the schema, add another.
-test.each([
+const released: readonly [version: number, sha256: string][] = [
   [1, 'd07f98ff914e2118dfaa49859c0f2f2740093d098da3811abd0138bd293cf8f8'],
   [2, 'ff3ce35f8d3a88fff96624bac50b1bdfb5987ba1b0a15bfbe5e1d6b4649c85cf'],
   [3, '4f9d7e889f60abaee97c1f13bfe5222a64ee6a9adfd428c44cf4a95994b00b8e'],
@@ -167,8 +167,16 @@ test.each([
   [8, '842d2957f56c08761bc4f29d35513499a61fb6b572b518bed4c10b817cc05bec'],
   [9, 'da9f46c4b4239d4e388789b6013c7f450d84b41ef863aa28f4762b4771545c3a'],
   [10, '57e811e40addbee894eee76e955dcd424cba56bc87251a3dc48d74870f4fea20'],
+  [11, '91d71c73428c3d7f4329c1f6158a86855735729110276c3672fbb0230817989c'],
   [12, '0442e81f4414c4af7fb781e2c90a47453a494bfe2e63a628fc04d41ee9df8135'],
-])('migration %i is what it was when it was released', (version, sha256) => {
+  [13, '73f4b8d031cc8a61451c31d9ac059fafebfbe74c8ad7bac35501ccf0bfb7cc22'],
+];
+
+test('every migration is frozen', () => {
+  expect(released.map(([version]) => version)).toEqual(migrations.map(({ version }) => version));
+});
+
+test.each(released)('migration %i is what it was when it was released', (version, sha256) => {
   const sql = migrations.find((migration) => migration.version === version)?.sql ?? '';
   expect(createHash('sha256').update(sql.replace(/\s+/g, ' ').trim()).digest('hex')).toBe(sha256);
 });
