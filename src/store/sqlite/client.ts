@@ -3,8 +3,8 @@ import { Worker } from 'node:worker_threads';
 import { StoreUnavailableError } from '../../errors.ts';
 import { parseJson } from '../../model/json.ts';
 import type { AcceptResult, HoldResult, LargeRunInput, RunInput, Store } from '../store.ts';
-import { acceptanceValues, runValues } from './acceptance.ts';
-import { deliveryValues } from './deliveries.ts';
+import { acceptanceValues, packAcceptance, runValues } from './acceptance.ts';
+import { deliveryValues, packDelivery } from './deliveries.ts';
 import { heldValues } from './holds.ts';
 import {
   type Answer,
@@ -81,7 +81,7 @@ export async function openSqliteStore({ path, onFatal, onLost, ...given }: Sqlit
     accept: (acceptance, lease) =>
       writer.call(
         'accept',
-        [acceptanceValues(acceptance, lease)],
+        [packAcceptance(acceptanceValues(acceptance, lease))],
         acceptance.run.trigger.body,
       ) as Promise<AcceptResult>,
     async holdDelivery(acceptance) {
@@ -90,7 +90,8 @@ export async function openSqliteStore({ path, onFatal, onLost, ...given }: Sqlit
       if (result === 'full') throw new StoreUnavailableError('the limit of held deliveries is reached');
       return result;
     },
-    recordDelivery: (record) => writer.call('recordDelivery', [deliveryValues(record)], record.body) as Promise<void>,
+    recordDelivery: (record) =>
+      writer.call('recordDelivery', [packDelivery(deliveryValues(record))], record.body) as Promise<void>,
     fireSchedule: ({ run, ...tick }) =>
       writer.call(
         'fireSchedule',
@@ -153,7 +154,8 @@ interface WaitingCall extends Waiting {
   readonly bytes: number;
 }
 
-interface OutgoingCall extends Call {
+interface OutgoingCall {
+  readonly call: Call;
   readonly body: Uint8Array | null;
 }
 
@@ -206,7 +208,7 @@ class StoreThread {
       this.#lastId += 1;
       this.#waiting.set(this.#lastId, { resolve, reject, bytes: body?.byteLength ?? 0 });
       if (this.#calls.length === 0) setImmediate(() => this.#flush(maxSentBytes));
-      this.#calls.push({ id: this.#lastId, name, args, bodyBytes: body?.byteLength, body });
+      this.#calls.push({ call: [this.#lastId, name, args, body?.byteLength], body });
     });
   }
 
@@ -249,7 +251,7 @@ class StoreThread {
   #flush(limit: number): void {
     let count = 0;
     for (; count < this.#calls.length && this.#sentBytes < limit; count += 1) {
-      this.#sentBytes += this.#calls[count]?.bodyBytes ?? 0;
+      this.#sentBytes += this.#calls[count]?.body?.byteLength ?? 0;
     }
     const calls = this.#calls.splice(0, count);
     if (calls.length > 0) this.#send(calls);
@@ -258,12 +260,13 @@ class StoreThread {
   #send(calls: readonly OutgoingCall[]): void {
     try {
       const bytes = joinBodies(calls);
-      const message: ToThread = { kind: 'calls', calls: calls.map(({ body, ...call }) => call), bytes };
+      const message: ToThread = { kind: 'calls', calls: calls.map(({ call }) => call), bytes };
       this.#worker.postMessage(message, [bytes.buffer]);
     } catch (error) {
       // A call that cannot be cloned must not fail the others.
       if (calls.length > 1) for (const call of calls) this.#send([call]);
-      else for (const { id } of calls) this.#settle({ id, failure: { message: String(error), code: undefined } });
+      else
+        for (const { call } of calls) this.#settle([call[0], undefined, { message: String(error), code: undefined }]);
     }
   }
 
@@ -292,12 +295,12 @@ class StoreThread {
     }
   }
 
-  #settle(answer: Answer): void {
-    const waiting = this.#waiting.get(answer.id);
-    this.#waiting.delete(answer.id);
+  #settle([id, value, failure]: Answer): void {
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
     this.#sentBytes -= waiting?.bytes ?? 0;
-    if ('failure' in answer) waiting?.reject(unavailable(toError(answer.failure)));
-    else waiting?.resolve(answer.value);
+    if (failure !== undefined) waiting?.reject(unavailable(toError(failure)));
+    else waiting?.resolve(value);
   }
 
   #die(error: Error): void {

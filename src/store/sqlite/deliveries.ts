@@ -9,7 +9,7 @@ import type { Member } from './messages.ts';
 import { filter, preparePages, searchIn } from './paging.ts';
 
 export const deliveryOperations = {
-  recordDelivery: { thread: 'writer', prepare: prepareInsertDelivery },
+  recordDelivery: { thread: 'writer', prepare: prepareRecordDelivery },
   listDeliveries: { thread: 'reader', readsLog: true, prepare: prepareListDeliveries },
   findDelivery: { thread: 'reader', readsLog: true, prepare: prepareFindDelivery },
   findRedelivery: { thread: 'reader', readsLog: true, prepare: prepareFindRedelivery },
@@ -60,6 +60,28 @@ export function deliveryValues(record: DeliveryRecord): DeliveryValues {
       record.bodyKey ?? null,
     ],
   };
+}
+
+type PackedDelivery = ReturnType<typeof packDelivery>;
+
+/** The same as a list, to cross threads. */
+export function packDelivery(values: DeliveryValues) {
+  const { rejected, reason, violations, runId, receivedAt, redeliveredFrom, counted, rest } = values;
+  const { id, flowId, triggerKey, mode, usedPreviousKey } = counted;
+  const own = [rejected, reason, violations, runId, receivedAt, redeliveredFrom] as const;
+  return [...own, id, flowId, triggerKey, mode, usedPreviousKey, rest] as const;
+}
+
+export function unpackDelivery(packed: PackedDelivery): DeliveryValues {
+  const [rejected, reason, violations, runId, receivedAt, redeliveredFrom, ...others] = packed;
+  const [id, flowId, triggerKey, mode, usedPreviousKey, rest] = others;
+  const counted = { id, flowId, triggerKey, mode, usedPreviousKey };
+  return { rejected, reason, violations, runId, receivedAt, redeliveredFrom, counted, rest };
+}
+
+function prepareRecordDelivery(db: Database): (packed: PackedDelivery, body?: Uint8Array) => void {
+  const insert = prepareInsertDelivery(db);
+  return (packed, body) => insert(unpackDelivery(packed), body);
 }
 
 export function prepareInsertDelivery(db: Database): (delivery: DeliveryValues, body?: Uint8Array) => void {

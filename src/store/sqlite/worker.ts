@@ -179,7 +179,7 @@ class CallQueue {
 
   take(calls: readonly Call[], bytes: Uint8Array): void {
     let offset = 0;
-    for (const { id, name, args, bodyBytes } of calls) {
+    for (const [id, name, args, bodyBytes] of calls) {
       const run = this.#options.runs[name];
       if (run === undefined) throw new Error(`${name} is not for this thread`);
       const length = bodyBytes ?? 0;
@@ -226,7 +226,7 @@ class CallQueue {
 }
 
 function toAnswer(id: number, settled: Settled | undefined): Answer {
-  return settled?.isFulfilled ? { id, value: settled.value } : { id, failure: toFailure(settled?.error) };
+  return settled?.isFulfilled ? [id, settled.value] : [id, undefined, toFailure(settled?.error)];
 }
 
 function toFailure(error: unknown): Failure {
