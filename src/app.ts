@@ -4,14 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
 import { type Extensions, type PreparedExtensions, prepareExtensions } from './config/extensions.ts';
-import {
-  dashboardAccess,
-  databasePath,
-  type Environment,
-  isLoopbackHost,
-  readSettings,
-  settingsWarnings,
-} from './config/settings.ts';
+import { dashboardAccess, databasePath, type Environment, readSettings, settingsWarnings } from './config/settings.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { watchConnections } from './connections.ts';
 import { createActivityRetention } from './dashboard/activity.ts';
@@ -40,6 +33,7 @@ import { version } from './version.ts';
 import { ingress } from './webhooks/ingress.ts';
 import { createLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention } from './webhooks/log-retention.ts';
+import { compileAddresses } from './webhooks/networks/addresses.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
 import type { TriggerTable } from './webhooks/triggers.ts';
@@ -105,6 +99,9 @@ export interface SluiceApp {
 }
 
 const SYSTEM_CLOCK: Clock = { now: () => Date.now(), monotonic: () => performance.now() };
+
+// Asked for each connection: compiled ranges answer in a tenth of the time that it takes to parse the address.
+const THIS_MACHINE = compileAddresses(['127.0.0.0/8', '::1'], 'loopback');
 
 /**
  * All bodies in flight together. Each may be as large as its own cap, so that a few hundred slow senders would
@@ -239,7 +236,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const fastify = createServer(serverParts);
   const proxies = clientAddressReader(settings);
   const connections = watchConnections(fastify.server, {
-    isShared: (address) => isLoopbackHost(address) || proxies.isTrustedPeer(address),
+    isShared: (address) => THIS_MACHINE.match(address) !== undefined || proxies.isTrustedPeer(address),
     onRefused: (address) => logger.warn({ address }, 'too many open sockets from one address; refusing more'),
   });
   const stop = async () => {

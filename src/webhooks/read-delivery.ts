@@ -215,7 +215,9 @@ export function senderOf(
   { socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>,
   reader: Pick<ClientAddressReader, 'read'>,
 ): string {
-  return reader.read(socket.remoteAddress ?? '', [headers['x-forwarded-for']].flat().join(','));
+  const forwardedFor = headers['x-forwarded-for'];
+  const line = Array.isArray(forwardedFor) ? forwardedFor.join(',') : forwardedFor;
+  return reader.read(socket.remoteAddress ?? '', line);
 }
 
 /**
