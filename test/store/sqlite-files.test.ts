@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
@@ -190,7 +189,7 @@ function inspect<T>(path: string, look: (db: SqliteDatabase.Database) => T): T {
 
 /** A process with an open store that runs a script. `acceptance(n)` makes what `acceptanceOf` makes, under nonce n. */
 function storeProcess(path: string, script: string): ChildProcess {
-  const built = dirname(createRequire(import.meta.url).resolve('#sqlite-worker'));
+  const built = join(import.meta.dirname, '../../dist/store/sqlite');
   const sample = acceptanceOf(0, { nonce: aNonce() });
   const source = `
     import { openSqliteStore } from ${JSON.stringify(pathToFileURL(join(built, 'client.js')).href)};
