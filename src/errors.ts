@@ -2,9 +2,15 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 
 /** The store cannot be used now. Answered with 503, so that the publisher tries again. */
 export class StoreUnavailableError extends Error {
-  constructor(message: string, options?: ErrorOptions) {
+  /** No later call of this process will succeed either. */
+  readonly isForGood: boolean;
+  constructor(
+    message: string,
+    { isForGood = false, ...options }: ErrorOptions & { readonly isForGood?: boolean } = {},
+  ) {
     super(message, options);
     this.name = 'StoreUnavailableError';
+    this.isForGood = isForGood;
   }
 }
 

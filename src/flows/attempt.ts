@@ -1,5 +1,6 @@
 import { SpanStatusCode } from '@opentelemetry/api';
 import type { Logger } from 'pino';
+import { StoreUnavailableError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import { STOP_ERRORS } from '../model/run.ts';
 import type { Advance, BirthLease, Claim, RunStop, StepResult, Store } from '../store/store.ts';
@@ -146,8 +147,9 @@ function stopped({ claim, signal }: Lease): RanStep {
 }
 
 /**
- * Calls until the store answers. An outage is waited out for as long as the lease is ours; where the store works again
- * and refuses this call alone, for longer than a lease lasts, no try will help. Rejects when it gives up.
+ * Calls until the store answers. An outage is waited out for as long as the lease is ours, unless the store is gone for
+ * good; where it works again and refuses this call alone, for longer than a lease lasts, no try will help. Rejects when it
+ * gives up.
  */
 async function withStore<T>(lease: Lease, services: AttemptServices, call: () => Promise<T>): Promise<T> {
   const { store, clock, logger, random } = services;
@@ -157,6 +159,7 @@ async function withStore<T>(lease: Lease, services: AttemptServices, call: () =>
     try {
       return await call();
     } catch (error) {
+      if (error instanceof StoreUnavailableError && error.isForGood) throw error;
       failingSince ??= clock.monotonic();
       const waitMs = backoffMs(STORE_BACKOFF, failures, random);
       if (!lease.signal.aborted && !isRefused) {

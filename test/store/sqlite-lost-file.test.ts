@@ -45,6 +45,7 @@ describe('an open database whose file is touched', () => {
     harm(path);
     const calls = [store.accept(acceptanceOf(2)), store.recordDelivery(aDelivery({ id: id(9) }))];
     for (const call of calls) await expect(call).rejects.toThrow(StoreUnavailableError);
+    for (const call of calls) await expect(call).rejects.toMatchObject({ isForGood: true });
     await expect(store.ping()).rejects.toThrow('while it was in use');
     await expect(store.accept(acceptanceOf(3))).rejects.toThrow('while it was in use');
     expect(onLost).toHaveBeenCalledTimes(1);

@@ -6,7 +6,6 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { EVENTS, type EventName, logEvent } from '../../src/telemetry/events.ts';
-import { REASONS } from '../../src/webhooks/outcome.ts';
 import { createWorkspace, type Workspace } from '../e2e/service.ts';
 
 const operate = readFileSync(join(import.meta.dirname, '../../docs/operate.md'), 'utf8');
@@ -49,20 +48,6 @@ describe('an event', () => {
     const documented = rowsOf(/^\d{4}$/).map(([eventId, name, level]) => [name, { eventId: Number(eventId), level }]);
     expect(Object.fromEntries(documented)).toEqual(EVENTS);
   });
-});
-
-it('the docs have every reason with its status and its event', () => {
-  const documented = rowsOf(/^[a-z][a-z0-9]*(_[a-z0-9]+)+$/).map(([reason, status, , event]) => [
-    reason,
-    status,
-    event,
-  ]);
-  const known = Object.entries(REASONS).map(([reason, { statusCode, event }]) => [
-    reason,
-    String(statusCode),
-    event === undefined ? '–' : String(EVENTS[event].eventId),
-  ]);
-  expect(documented.sort()).toEqual(known.sort());
 });
 
 describe.each(['Off', 'Audit', 'Enforce'] satisfies EnforcementMode[])('under %s', (mode) => {

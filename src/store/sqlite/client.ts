@@ -171,6 +171,8 @@ class StoreThread {
   #sentBytes = 0;
   #lastId = 0;
   #isClosing = false;
+  /** The database file is gone: the thread fails every call from now on. */
+  #isLost = false;
   /** Why calls are refused. */
   #end: Error | undefined;
 
@@ -203,7 +205,7 @@ class StoreThread {
 
   /** Calls of one turn of the event loop travel in one message. */
   call(name: OperationName, args: readonly unknown[], body: Uint8Array | null = null): Promise<unknown> {
-    if (this.#end !== undefined) return Promise.reject(unavailable(this.#end));
+    if (this.#end !== undefined) return Promise.reject(unavailable(this.#end, true));
     return new Promise((resolve, reject) => {
       this.#lastId += 1;
       this.#waiting.set(this.#lastId, { resolve, reject, bytes: body?.byteLength ?? 0 });
@@ -290,6 +292,7 @@ class StoreThread {
         this.#events.onCheckpointed?.();
         break;
       case 'lost':
+        this.#isLost = true;
         this.#events.onLost?.(toError(message.failure));
         break;
     }
@@ -299,7 +302,7 @@ class StoreThread {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
     this.#sentBytes -= waiting?.bytes ?? 0;
-    if (failure !== undefined) waiting?.reject(unavailable(toError(failure)));
+    if (failure !== undefined) waiting?.reject(unavailable(toError(failure), this.#isLost));
     else waiting?.resolve(value);
   }
 
@@ -324,8 +327,8 @@ function joinBodies(calls: readonly OutgoingCall[]): Uint8Array<ArrayBuffer> {
   return joined;
 }
 
-function unavailable(cause: Error): StoreUnavailableError {
-  return new StoreUnavailableError(cause.message, { cause });
+function unavailable(cause: Error, isForGood = false): StoreUnavailableError {
+  return new StoreUnavailableError(cause.message, { cause, isForGood });
 }
 
 function toError({ message, code }: Failure): Error {
