@@ -29,6 +29,19 @@ describe('the index of nonces', () => {
     expect(indexed()).toBeGreaterThan(2000);
   });
 
+  test('leaves what was purged alone until it is a quarter of what is alive', () => {
+    const { claim, batch, purge, indexed } = aLedger(20);
+    for (let n = 0; n < 100; n += 1) batch([() => claim(`old${n}`, { expiresAt: 10 })]);
+    for (let n = 0; n < 300; n += 1) batch([() => claim(`middle${n}`, { expiresAt: 20 })]);
+    for (let n = 0; n < 600; n += 1) batch([() => claim(`new${n}`)]);
+    batch([() => purge(11)]);
+    for (let n = 0; n < 100; n += 1) batch([() => claim(`later${n}`, { now: 11 })]);
+    expect(indexed()).toBeGreaterThan(1000);
+    batch([() => purge(21)]);
+    for (let n = 0; n < 100; n += 1) batch([() => claim(`last${n}`, { now: 21 })]);
+    expect(indexed()).toBeLessThanOrEqual(800);
+  });
+
   test('finds what came after all older ones were indexed and purged, over a restart', () => {
     const ledger = aLedger(5);
     for (let n = 0; n < 40; n += 1) ledger.batch([() => ledger.claim(`old${n}`, { expiresAt: 10 })]);

@@ -13,9 +13,17 @@ const defaultTailSize = 65_536;
 interface Round {
   /** The newest row that this round indexes. */
   readonly lastSeq: number;
+  /** Rows before this one are purged, and this round clears them out; undefined if it leaves them. */
+  readonly clearsBelow: number | undefined;
   /** The first bucket that is not done. */
   bucket: number;
 }
+
+/**
+ * A round clears out what was purged once it is this part of what is alive, because it reads the whole index for that: with
+ * ten million nonces 150 entries for each one that it adds.
+ */
+const CLEARED_PART = 1 / 4;
 
 /** One batch's share of indexing: `run` inside the transaction, `committed` when that is durable. */
 interface IndexStep {
@@ -39,10 +47,13 @@ export class NonceIndex {
   readonly #tail: Map<number, number[]>[] = Array.from({ length: buckets }, () => new Map());
   readonly #tailSize: number;
   readonly #readIndex: Statement<[hash: number], number>;
-  readonly #writeBucket: (bucket: number, lastSeq: number) => number;
+  readonly #readOldest: Statement<[], number | null>;
+  readonly #writeBucket: (bucket: number, round: Round) => number;
   readonly #finish: (lastSeq: number) => void;
   #held = 0;
   #lastSeq: number;
+  /** Rows before this one are in the index no more; what an earlier process cleared out is not known. */
+  #clearedBelow = 0;
   /** Hashes of the rows that the batch under way has added. */
   #added: number[] = [];
   #round: Round | undefined;
@@ -55,7 +66,9 @@ export class NonceIndex {
     for (const row of tail.iterate(indexedTo)) this.#hold(row.hash, row.seq);
     this.#readIndex = db.prepare<[number], number>('SELECT seq FROM nonce_index WHERE hash = ?').pluck();
     const write = prepareWrite(db);
-    this.#writeBucket = (bucket, lastSeq) => write(bucket, this.#entriesOf(bucket, lastSeq));
+    this.#readOldest = db.prepare<[], number | null>('SELECT min(seq) FROM nonces').pluck();
+    this.#writeBucket = (bucket, { lastSeq, clearsBelow }) =>
+      write(bucket, { entries: this.#entriesOf(bucket, lastSeq), clearsBelow });
     const finish = db.prepare('UPDATE nonce_index_state SET indexed_to = ?');
     this.#finish = (lastSeq) => void finish.run(lastSeq);
   }
@@ -79,7 +92,7 @@ export class NonceIndex {
   begin(count: number): IndexStep | undefined {
     this.#added = [];
     if (this.#round === undefined && this.#held < this.#tailSize) return undefined;
-    this.#round ??= { lastSeq: this.#lastSeq, bucket: 0 };
+    this.#round ??= { lastSeq: this.#lastSeq, clearsBelow: this.#purgedBelow(), bucket: 0 };
     const round = this.#round;
     let next = round.bucket;
     return {
@@ -100,10 +113,10 @@ export class NonceIndex {
   /**
    * Indexes whole buckets until `wanted` rows are done, faster than rows are added; yields the first bucket not done.
    */
-  #index({ lastSeq, bucket: first }: Round, wanted: number): number {
-    let bucket = first;
-    for (let done = 0; bucket < buckets && done <= wanted; bucket += 1) done += this.#writeBucket(bucket, lastSeq);
-    if (bucket === buckets) this.#finish(lastSeq);
+  #index(round: Round, wanted: number): number {
+    let { bucket } = round;
+    for (let done = 0; bucket < buckets && done <= wanted; bucket += 1) done += this.#writeBucket(bucket, round);
+    if (bucket === buckets) this.#finish(round.lastSeq);
     return bucket;
   }
 
@@ -112,7 +125,17 @@ export class NonceIndex {
       const hashes = this.#tail[round.bucket]?.keys() ?? [];
       for (const nonceHash of hashes) this.#drop(round.bucket, nonceHash, (seq) => seq <= round.lastSeq);
     }
-    if (round.bucket === buckets) this.#round = undefined;
+    if (round.bucket < buckets) return;
+    this.#clearedBelow = round.clearsBelow ?? this.#clearedBelow;
+    this.#round = undefined;
+  }
+
+  /** The oldest row that is alive, if enough before it was purged since the last time. */
+  #purgedBelow(): number | undefined {
+    const oldest = this.#readOldest.get() ?? undefined;
+    if (oldest === undefined) return undefined;
+    const alive = this.#lastSeq - oldest + 1;
+    return oldest - this.#clearedBelow >= alive * CLEARED_PART ? oldest : undefined;
   }
 
   #drop(bucket: number, nonceHash: number, isGone: (seq: number) => boolean): void {
@@ -155,14 +178,18 @@ function readState(db: Database): { indexedTo: number; newest: number } {
   return find.get() ?? { indexedTo: 0, newest: 0 };
 }
 
+interface BucketWrite extends Pick<Round, 'clearsBelow'> {
+  readonly entries: readonly [hash: number, seq: number][];
+}
+
 /** Puts entries into a bucket of the index and clears out what was purged, on the same pages. */
-function prepareWrite(db: Database): (bucket: number, entries: readonly [hash: number, seq: number][]) => number {
+function prepareWrite(db: Database): (bucket: number, write: BucketWrite) => number {
   const insert = db.prepare('INSERT OR IGNORE INTO nonce_index (hash, seq) VALUES (?, ?)');
   const clear = db.prepare(`
     DELETE FROM nonce_index
-    WHERE hash >= ? AND hash < ? AND seq < (SELECT min(seq) FROM nonces)`);
-  return (bucket, entries) => {
-    clear.run(bucket * bucketSize, (bucket + 1) * bucketSize);
+    WHERE hash >= ? AND hash < ? AND seq < ?`);
+  return (bucket, { entries, clearsBelow }) => {
+    if (clearsBelow !== undefined) clear.run(bucket * bucketSize, (bucket + 1) * bucketSize, clearsBelow);
     for (const [nonceHash, seq] of entries) insert.run(nonceHash, seq);
     return entries.length;
   };
