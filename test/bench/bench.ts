@@ -1,4 +1,5 @@
 import { cpus, totalmem } from 'node:os';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { BODY_BYTES, bareFastify, sluice } from './candidates.ts';
 import { keepOn } from './cpu.ts';
@@ -72,7 +73,13 @@ const onStarted = values.pin ? pinned() : () => {};
 const delayMs = values['flush-delay'];
 const flushDelay = delayMs === undefined ? undefined : await buildFlushDelay(Number(delayMs));
 const peers = values.peers ? await installPeers() : undefined;
-const grown = values.grown ? await openGrown(values['grown-folder'], { flushDelay }) : undefined;
+const grown = values.grown
+  ? await openGrown(values['grown-folder'], {
+      flushDelay,
+      nodeOptions: values['node-options'],
+      profileFolder: values.profile && join(values.profile, 'grown'),
+    })
+  : undefined;
 const make = (variant: Parameters<typeof sluice>[0]) => () =>
   sluice(variant, { profileFolder: values.profile, nodeOptions: values['node-options'], flushDelay });
 const rows: readonly Row[] = [
