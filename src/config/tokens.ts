@@ -33,11 +33,13 @@ export function readTokens(given: unknown, readSecret: SecretReader): Read {
   if (typeof given !== 'string') return checkTokens(given, readSecret);
   const file = readSecret(`file:${given}`);
   if ('error' in file) return { lines: [file.error] };
+  let list: unknown;
   try {
-    return checkTokens(JSON.parse(file.value), readSecret);
+    list = JSON.parse(file.value);
   } catch {
     return { lines: [`the file ${given} is not JSON`] };
   }
+  return checkTokens(list, readSecret);
 }
 
 function checkTokens(given: unknown, readSecret: SecretReader): Read {

@@ -36,7 +36,7 @@ declare module 'fastify' {
   }
 }
 
-const READING_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+export const READING_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /** Lets the login say who sent a request. */
 export function decorateActor(app: FastifyInstance): void {

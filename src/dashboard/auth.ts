@@ -8,7 +8,7 @@ import { addressGroup } from '../webhooks/networks/addresses.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
 import { type Actor, setActor } from './activity.ts';
 import type { DashboardServices } from './services.ts';
-import type { Credentials, Sessions } from './session.ts';
+import { type Credentials, type Sessions, tokensOf } from './session.ts';
 
 /** The credentials of a request; absent parts are empty. */
 interface Claim {
@@ -88,13 +88,11 @@ export function tooManyLogins(reply: FastifyReply): HttpError {
  * Compares a claim with the credentials in a time that tells nothing: digests of equal length, all of them compared
  * each time. What is not configured is compared with random bytes, which no request can match. Yields who it is.
  */
-function credentialCheck({ basic, token, tokens = [] }: Credentials): (claim: Claim) => Actor | undefined {
+function credentialCheck(credentials: Credentials): (claim: Claim) => Actor | undefined {
+  const { basic } = credentials;
   const user = { name: basic?.user ?? '', scopes: SCOPES };
   const expected = { user: digestOf(basic?.user), password: digestOf(basic?.password) };
-  const byToken = [
-    { actor: { name: 'token', scopes: SCOPES }, digest: digestOf(token) },
-    ...tokens.map(({ token: text, ...actor }) => ({ actor, digest: digestOf(text) })),
-  ];
+  const byToken = tokensOf(credentials).map(({ token, ...actor }) => ({ actor, digest: digestOf(token) }));
   return (claim) => {
     const isUser = timingSafeEqual(digestOf(claim.user), expected.user);
     const isPassword = timingSafeEqual(digestOf(claim.password), expected.password);
@@ -117,10 +115,10 @@ function readClaim(authorization: string): Claim {
   return colon === -1 ? NO_CLAIM : { ...NO_CLAIM, user: login.slice(0, colon), password: login.slice(colon + 1) };
 }
 
-function challengesOf({ basic, token, tokens = [] }: Credentials): string[] {
+function challengesOf(credentials: Credentials): string[] {
   return [
-    ...(basic === undefined ? [] : ['Basic realm="Sluice", charset="UTF-8"']),
-    ...(token === undefined && tokens.length === 0 ? [] : ['Bearer realm="Sluice"']),
+    ...(credentials.basic === undefined ? [] : ['Basic realm="Sluice", charset="UTF-8"']),
+    ...(tokensOf(credentials).length === 0 ? [] : ['Bearer realm="Sluice"']),
   ];
 }
 

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest,
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { isLoopbackHost } from '../config/settings.ts';
 import { errorHandler, HttpError, notFoundHandler } from '../errors.ts';
-import { decorateActor, recordActivity, requireScope } from './activity.ts';
+import { decorateActor, READING_METHODS, recordActivity, requireScope } from './activity.ts';
 import { activityRoutes } from './api/activity.ts';
 import { attentionRoutes } from './api/attention.ts';
 import { deliveryRoutes } from './api/deliveries.ts';
@@ -171,7 +171,6 @@ function patternOf(url: string): RegExp {
 
 type GuardServices = Pick<DashboardServices, 'access' | 'listener' | 'publicUrl'>;
 
-const READING_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 const PROXY_HEADER = new RegExp(
   [
     'forwarded(-.*)?',

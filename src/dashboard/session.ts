@@ -1,10 +1,15 @@
 import { createHmac, scryptSync, timingSafeEqual } from 'node:crypto';
 import type { DashboardAccess } from '../config/settings.ts';
-import { SCOPES } from '../config/tokens.ts';
+import { type NamedToken, SCOPES } from '../config/tokens.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Actor } from './activity.ts';
 
 export type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;
+
+/** Every token there is, with who it stands for; the one of the settings may do everything. */
+export function tokensOf({ token, tokens = [] }: Credentials): readonly NamedToken[] {
+  return [...(token === undefined ? [] : [{ name: 'token', scopes: SCOPES, token }]), ...tokens];
+}
 
 /** Logins of browsers: a cookie that a page of ours sets, so that a token need not be typed into a header. */
 export interface Sessions {
@@ -23,12 +28,12 @@ const keyOf = (secret: string) => scryptSync(secret, 'sluice session', 32);
  * Sessions without a table: a cookie says whose it is and until when, under a code that is keyed with that credential. So it
  * survives a restart, is valid at every process with the same credentials, and ends when the credential is taken away.
  */
-export function createSessions({ basic, token, tokens = [] }: Credentials, clock: Clock): Sessions {
+export function createSessions(credentials: Credentials, clock: Clock): Sessions {
+  const { basic } = credentials;
   const holders = [
-    ...(basic === undefined ? [] : [{ name: basic.user, scopes: SCOPES, secret: `${basic.user}:${basic.password}` }]),
-    ...(token === undefined ? [] : [{ name: 'token', scopes: SCOPES, secret: token }]),
-    ...tokens.map(({ token: secret, ...actor }) => ({ ...actor, secret })),
-  ].map(({ secret, ...actor }) => {
+    ...(basic === undefined ? [] : [{ name: basic.user, scopes: SCOPES, token: `${basic.user}:${basic.password}` }]),
+    ...tokensOf(credentials),
+  ].map(({ token: secret, ...actor }) => {
     let key: Buffer | undefined;
     const codeOf = (text: string) => {
       key ??= keyOf(secret);
