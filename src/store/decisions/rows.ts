@@ -1,0 +1,254 @@
+import type { WiredGraph } from '../../flows/planner.ts';
+import type { Json } from '../../model/json.ts';
+import type { RunStatus, StepStatus } from '../../model/manifest.ts';
+import type { StepError } from '../../model/run.ts';
+import type { BegunAttempt, ReceivedSignal, StoppedRun } from '../store.ts';
+import type { Asks } from './decision.ts';
+
+/**
+ * The rows of runs in one transaction. A backend provides the answers to `RunReads` and the writes, and nothing else
+ * is asked of it: what they lead to is decided in this folder.
+ *
+ * Reads see what the transaction wrote before them, in the order of the calls. No other transaction changes the steps,
+ * loops and signals of a run between the first read of a decision and the commit; a backend that runs transactions
+ * side by side locks the run's row in `findHeld` and `findRun`. Two decisions of one run never
+ * interleave; those of different runs may.
+ */
+export type RunRows = Asks<RunReads> & RunWrites;
+
+interface StepAddress {
+  readonly runId: string;
+  readonly stepKey: string;
+}
+
+/** When a run was told to stop, and by what. */
+export interface StopTimes {
+  readonly cancelRequestedAt: number | null;
+  readonly timedOutAt: number | null;
+}
+
+interface FoundRun extends StopTimes {
+  readonly flowId: string;
+  readonly revision: number;
+  readonly status: RunStatus;
+  readonly startedAt: number;
+}
+
+/** A step whose lease is held, with its run. */
+export interface HeldStep {
+  /** Number of the attempt that is written; 0 where the step was leased as it became due, and none is. */
+  readonly attempt: number;
+  readonly run: FoundRun;
+}
+
+/** How far a loop has come. */
+export interface LoopRow {
+  readonly total: number;
+  readonly concurrency: number;
+  readonly started: number;
+  readonly ended: number;
+  readonly failed: number;
+}
+
+/** What a waiting step stores while it waits. */
+export interface Wait {
+  readonly state: Json;
+  /** The signal that it waits for, null if it waits for a time only; absent in rows of earlier releases. */
+  readonly name?: string | null;
+  /** Signals that this attempt has gone on with, by id; absent in rows of earlier releases. */
+  readonly used?: readonly number[];
+}
+
+export interface SignalRow extends ReceivedSignal {
+  readonly id: number;
+}
+
+/** The last steps of the iterations of a loop. */
+export interface Leaves extends StepAddress {
+  /** Iterations that have started: those before this index are looked at. */
+  readonly started: number;
+  /** Keys in the graph of the loop. */
+  readonly keys: readonly string[];
+}
+
+export interface LeafOutput {
+  /** Index of the iteration. */
+  readonly n: number;
+  /** Index of the step's key among those asked for. */
+  readonly leafIndex: number;
+  /** JSON text. */
+  readonly output: string;
+}
+
+/** Questions to the rows. Those that change rows say so: a decision has to know what they found. */
+export interface RunReads {
+  /** The step, if the token still leases it. */
+  findHeld(step: StepAddress & { readonly token: string }): HeldStep | undefined;
+  findRun(runId: string): (FoundRun & { readonly timeoutAt: number | null }) | undefined;
+  /** The graph of a revision; rejects where the database has no such revision. A `GraphCache` answers most calls. */
+  graphOf(flowId: string, revision: number): WiredGraph;
+  /** Statuses of the steps of one scope that have been reached, by their keys in the graph of the scope. */
+  statesIn(runId: string, scope: string, graph: WiredGraph): ReadonlyMap<string, StepStatus>;
+  findStep(
+    runId: string,
+    stepKey: string,
+  ): { readonly status: StepStatus; readonly error: StepError | null } | undefined;
+  /** What the step kept when it last waited; null where it did not. */
+  findWait(runId: string, stepKey: string): Wait | null;
+
+  findLoop(runId: string, loopKey: string): LoopRow | undefined;
+  /** The item of an iteration; null where there is none. */
+  findItem(runId: string, loopKey: string, index: number): Json;
+  /** Runtime keys of failed steps within a loop, those of the loops in it included. To be iterated at once. */
+  listFailed(runId: string, loopKey: string): Iterable<string>;
+  /** Bytes of the leaves' outputs as JSON. */
+  measureLeaves(leaves: Leaves): number;
+  /** Outputs of those leaves that have one, in any order. To be iterated at once. */
+  listLeaves(leaves: Leaves): Iterable<LeafOutput>;
+
+  /** Whether a step of the run is under a lease. */
+  hasLease(runId: string): boolean;
+  /** Running runs whose time is up and that were not told to stop by it, the longest overdue first. */
+  listOverdueRuns(now: number, limit: number): readonly Omit<StoppedRun, 'completedAt'>[];
+  /** Opens a loop that has ended, and its last attempt, again; false where it had not ended. Writes. */
+  reopenLoop(runId: string, loopKey: string): boolean;
+
+  /** The first signal of that name that the step took and that is not among `used`. */
+  findSignal(step: StepAddress, name: string, used: readonly number[]): SignalRow | undefined;
+  /** The last signal that the step took, of any name. */
+  findLastSignal(step: StepAddress): SignalRow | undefined;
+  /** Ids of all signals that the step took. */
+  listSignals(step: StepAddress): readonly number[];
+  /** Gives the step the first signal of that name that no step took; false where there is none. Writes. */
+  takeSignal(step: StepAddress, name: string): boolean;
+  /** Whether a signal of that name was ever sent to the run. */
+  hasSignal(runId: string, name: string): boolean;
+  /** Key of the step that has waited the longest for a signal of that name. */
+  findWaiting(runId: string, name: string): string | undefined;
+
+  findAttemptStart(runId: string, stepKey: string, attempt: number): number | undefined;
+}
+
+/** An attempt that ends, and what its step becomes. */
+export interface EndedAttempt extends StepAddress {
+  /** Number of the written attempt; 0 where none is. */
+  readonly written: number;
+  /** Of the attempt that is not written. */
+  readonly dueAt: number;
+  readonly startedAt: number;
+  readonly status: 'Succeeded' | 'Failed';
+  readonly input: Json;
+  readonly output: Json | undefined;
+  readonly error: StepError | null;
+  readonly at: number;
+  /** When the step is due again; null where it ends with the attempt. */
+  readonly retryAt: number | null;
+}
+
+/** A step that begins to wait, or waits on, with its attempt open. */
+export interface WaitingStep extends StepAddress {
+  readonly attempt: number;
+  readonly input: Json;
+  readonly wait: Wait;
+  readonly dueAt: number | null;
+  readonly signalName: string | null;
+  readonly limitAt: number | null;
+}
+
+/** A step that a plan starts. */
+export interface NextStep extends StepAddress {
+  readonly flowId: string;
+  readonly stepType: string;
+  /** Pending and due at `dueAt`; or Running under a lease that ends then, without a written attempt. */
+  readonly status: 'Pending' | 'Running';
+  readonly dueAt: number;
+  readonly token: string | null;
+  readonly startedAt: number | null;
+}
+
+export interface SkippedStep extends StepAddress {
+  readonly stepType: string | undefined;
+  readonly reason: string;
+  readonly at: number;
+}
+
+export interface NewLoop {
+  readonly loopKey: string;
+  readonly items: readonly Json[];
+  readonly concurrency: number;
+}
+
+/** A loop that ends with its last iteration. */
+export interface EndingLoop extends StepAddress {
+  readonly status: 'Succeeded' | 'Failed';
+  /** JSON text; null where it is not kept. */
+  readonly output: string | null;
+  readonly error: StepError | null;
+  readonly at: number;
+}
+
+export interface LeasedRow extends StepAddress {
+  readonly token: string;
+  readonly leasedUntil: number;
+  readonly attempt: number;
+  readonly interruptions: number;
+  readonly loneDeaths: number;
+  readonly at: number;
+}
+
+/**
+ * Writes. None yields anything, so that a backend may send them without waiting, together with its next question or
+ * with the commit. A write that fails makes the transaction fail.
+ */
+export interface RunWrites {
+  keepTrace(step: StepAddress, evaluationTrace: Json): void;
+  /** Writes the first attempt of a step that is leased without one; else changes nothing. */
+  beginAttempt(begun: BegunAttempt): void;
+  /**
+   * Ends an attempt, and the step unless it is due again. An attempt that is not written gets no row where the step
+   * ends with it: the step's own row says all of an only attempt. The step's interruptions no longer count as tries.
+   */
+  endAttempt(ended: EndedAttempt): void;
+  /** Ends a step that its condition skipped, and deletes the attempt that was claimed for it. */
+  skipStep(skip: SkippedStep, attempt: number): void;
+  /** Lets a step wait without a lease. Its interruptions no longer count as tries. */
+  keepWait(waiting: WaitingStep): void;
+  insertNext(step: NextStep): void;
+  insertSkipped(skip: SkippedStep): void;
+  endRun(runId: string, status: RunStatus, at: number): void;
+
+  /** The loop's step is neither due nor leased from here on. Replaces the rows of an earlier attempt. */
+  insertLoop(runId: string, loop: NewLoop, input: Json): void;
+  startIteration(runId: string, loopKey: string): void;
+  endIteration(runId: string, loopKey: string, isFailed: boolean): void;
+  /** Ends the loop's step and its open attempt. */
+  endLoop(loop: EndingLoop): void;
+  /** Takes an iteration that had ended out of the counts. */
+  uncountIteration(runId: string, loopKey: string, isFailed: boolean): void;
+
+  /** Keeps the first request to cancel. */
+  markCancelled(runId: string, reason: string | null, at: number): void;
+  markTimedOut(runId: string, at: number): void;
+  /** Ends the steps and attempts that have not: steps without an attempt are skipped, the others fail. */
+  closeSteps(runId: string, error: StepError, at: number): void;
+
+  /** Makes a failed step due again: its attempts are kept, its deaths forgotten, and retries count from here. */
+  retryStep(step: StepAddress, at: number): void;
+  /** Deletes the row of a step that was skipped; leaves others. */
+  forgetSkipped(runId: string, stepKey: string): void;
+  /** Sets the run to Running; one that had ended loses its deadline. */
+  reopenRun(runId: string): void;
+
+  insertSignal(signal: { runId: string; name: string; body: Json; at: number; stepKey: string | null }): void;
+  /** Makes a step that waits for a signal due; its own time limit is gone. */
+  wakeStep(step: StepAddress, at: number): void;
+
+  /** Ends an attempt that was interrupted. */
+  interruptAttempt(
+    attempt: StepAddress & { readonly attempt: number; readonly error: StepError; readonly at: number },
+  ): void;
+  leaseStep(lease: LeasedRow): void;
+  insertAttempt(
+    attempt: StepAddress & { readonly attempt: number; readonly dueAt: number; readonly startedAt: number },
+  ): void;
+}
