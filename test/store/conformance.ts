@@ -54,7 +54,7 @@ export function acceptingConformance(name: string, open: () => Promise<Store>): 
   runSuites(name, open, [learnedKeys, holds, acceptance, nonces, idempotency, deliveries]);
 }
 
-function runSuites(
+export function runSuites(
   name: string,
   open: () => Promise<Store>,
   suites: readonly ((backend: StoreUnderTest) => void)[],

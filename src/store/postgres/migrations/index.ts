@@ -1,0 +1,18 @@
+import { initial } from './0001-initial.ts';
+
+/**
+ * One step of the schema. Never changed once released: a database that has it will not run it again.
+ *
+ * The SQL names tables in the schema `sluice`; a database with another schema gets the same with its name.
+ */
+export interface Migration {
+  /** Grows from one to the next. */
+  readonly version: number;
+  readonly name: string;
+  /** The oldest version of the schema whose release still works on a database that has this one. */
+  readonly compatibleFrom: number;
+  readonly sql: string;
+}
+
+/** The schema's history in order; append only. A migration imports nothing, so that no later change of code changes it. */
+export const migrations: readonly Migration[] = [initial];

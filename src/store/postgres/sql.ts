@@ -1,0 +1,94 @@
+import { createHash } from 'node:crypto';
+import pg from 'pg';
+
+/** What a parameter of a statement takes; a list becomes an array of PostgreSQL's. */
+export type SqlValue = string | number | boolean | null | Uint8Array | readonly (string | number | boolean | null)[];
+
+/**
+ * Runs statements, one transaction long. Their SQL names tables in the schema `sluice`, whatever the schema of this
+ * database is called, and columns as JavaScript does: `flow_id AS "flowId"`.
+ */
+export interface Sql {
+  /** All rows that a statement yields. */
+  all<Row>(text: string, values?: readonly SqlValue[]): Promise<Row[]>;
+  /** The first row that a statement yields. */
+  get<Row>(text: string, values?: readonly SqlValue[]): Promise<Row | undefined>;
+  /** Yields how many rows the statement changed. */
+  run(text: string, values?: readonly SqlValue[]): Promise<number>;
+  /** The writer that counts under this number: see the columns named `slot`. */
+  readonly slot: number;
+}
+
+export interface SqlOptions {
+  readonly schema: string;
+  /** Whether statements are prepared by name; a pooler between may not carry names. */
+  readonly isPrepared: boolean;
+  readonly slot: number;
+}
+
+const BIGINT = 20;
+const NUMERIC = 1700;
+const BYTEA = 17;
+
+/** Times and counts are safe as numbers, and bytes as the plain arrays that the rest of the service knows. */
+const types: pg.CustomTypesConfig = {
+  getTypeParser(id: number, format?: 'text' | 'binary') {
+    if (id === BIGINT || id === NUMERIC) return Number;
+    const parse = pg.types.getTypeParser(id, format ?? 'text');
+    if (id !== BYTEA) return parse;
+    return (text: string) => {
+      const buffer: Buffer = parse(text);
+      return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+    };
+  },
+};
+
+/** Texts of statements with the name of the schema in them, and the names that they are prepared under. */
+export class Statements {
+  readonly #schema: string;
+  readonly #isPrepared: boolean;
+  readonly #texts = new Map<string, { readonly text: string; readonly name?: string }>();
+
+  constructor({ schema, isPrepared }: Pick<SqlOptions, 'schema' | 'isPrepared'>) {
+    this.#schema = pg.escapeIdentifier(schema);
+    this.#isPrepared = isPrepared;
+  }
+
+  /** Only for texts of this program: each is kept for ever. */
+  of(text: string): { readonly text: string; readonly name?: string } {
+    const known = this.#texts.get(text);
+    if (known !== undefined) return known;
+    const own = this.rename(text);
+    const statement = this.#isPrepared
+      ? { text: own, name: createHash('sha256').update(own).digest('base64url').slice(0, 24) }
+      : { text: own };
+    this.#texts.set(text, statement);
+    return statement;
+  }
+
+  rename(text: string): string {
+    return text.replace(/\bsluice\./g, `${this.#schema}.`);
+  }
+}
+
+/** The statements of one connection. */
+export function sqlOf(client: pg.ClientBase, { statements, slot }: { statements: Statements; slot: number }): Sql {
+  const query = (text: string, values: readonly SqlValue[]) =>
+    client.query({ ...statements.of(text), values: values.map(toParameter), types });
+  return {
+    slot,
+    async all<Row>(text: string, values: readonly SqlValue[] = []) {
+      return (await query(text, values)).rows as Row[];
+    },
+    async get<Row>(text: string, values: readonly SqlValue[] = []) {
+      return (await query(text, values)).rows[0] as Row | undefined;
+    },
+    async run(text, values = []) {
+      return (await query(text, values)).rowCount ?? 0;
+    },
+  };
+}
+
+function toParameter(value: SqlValue): unknown {
+  return value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : value;
+}

