@@ -111,7 +111,7 @@ export function turns({ open }: StoreUnderTest): void {
         if (claimed === undefined) throw new Error('the step should be due');
         expect(claimed).toMatchObject({ interruptions: 0, loneDeaths: 0, aloneMs: null });
         expect(claimed.attempt - claimed.attemptBase).toBe(1);
-        await store.returnLeases({ tokens: [claimed.token, 'never/given/out'], at: T0 + stops + 1 });
+        await store.returnLeases({ tokens: [claimed.token, `${id(999)}/given/out`], at: T0 + stops + 1 });
         expect(await store.recover(T0 + stops + 1)).toBe(0);
       }
     });
