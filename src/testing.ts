@@ -8,6 +8,7 @@ import { defineHandler, type HandlerResult, type StepContext, type StepHandler }
 import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
 import { createReport } from './flows/report.ts';
 import { createRunStep } from './flows/run-step.ts';
+import { SOLE_OWNER } from './flows/runtime-keys.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, parseManifest } from './manifest/load.ts';
 import type { Json } from './model/json.ts';
@@ -151,8 +152,8 @@ async function runIn(
   const signals = Object.entries(options.signals ?? {});
   for (;;) {
     const leasedUntil = now + 60_000;
-    const overdue = await store.claimOverdue({ now, leasedUntil, limit: 16 });
-    const due = await store.claimDue({ now, leasedUntil, limit: 16 });
+    const overdue = await store.claimOverdue({ owner: SOLE_OWNER, now, leasedUntil, limit: 16 });
+    const due = await store.claimDue({ owner: SOLE_OWNER, now, leasedUntil, limit: 16 });
     const claims = [...overdue.claims, ...due.claims];
     const times = [overdue.nextAt, due.nextDueAt].filter((at) => at !== null);
     const nextDueAt = times.length === 0 ? null : Math.min(...times);

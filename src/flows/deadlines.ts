@@ -21,6 +21,8 @@ interface DeadlineServices {
   readonly store: Pick<Store, 'claimOverdue'>;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Names this process in its leases. */
+  readonly owner: string;
   onTimedOut(run: StoppedRun): void;
   /** Waiting steps whose own time is up: they are only ended, so that they need no slot. */
   onClaims(claims: readonly Claim[], leasedUntil: number): void;
@@ -32,7 +34,7 @@ const RETRY_MS = 1_000;
 const OVERDUE_A_LOOK = 100;
 
 export function createDeadlines(services: DeadlineServices): Deadlines {
-  const { store, clock, logger } = services;
+  const { store, clock, logger, owner } = services;
   let isActive = false;
   /** When to look next; 0 is now. */
   let nextAt = 0;
@@ -45,7 +47,7 @@ export function createDeadlines(services: DeadlineServices): Deadlines {
     try {
       const now = clock.now();
       const leasedUntil = now + LEASE_MS;
-      const overdue = await store.claimOverdue({ now, leasedUntil, limit: OVERDUE_A_LOOK });
+      const overdue = await store.claimOverdue({ owner, now, leasedUntil, limit: OVERDUE_A_LOOK });
       nextAt = Math.min(nextAt, overdue.nextAt ?? Number.POSITIVE_INFINITY);
       for (const run of overdue.timedOut) services.onTimedOut(run);
       services.onClaims(overdue.claims, leasedUntil);

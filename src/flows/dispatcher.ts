@@ -51,6 +51,8 @@ interface DispatcherServices extends AttemptServices {
   };
   /** Steps that run at once. */
   readonly concurrency: number;
+  /** Names this process in its leases. */
+  readonly owner: string;
 }
 
 const RENEWAL_MS = LEASE_MS / 3;
@@ -95,7 +97,7 @@ class StepDispatcher implements Dispatcher {
     this.#leases = createLeases(services);
     this.#attempt = createAttempt(services);
     this.#beginnings = createBeginnings(services);
-    this.#slots = new Slots(services.concurrency, services.clock, () => this.#pump());
+    this.#slots = new Slots(services, () => this.#pump());
     this.#deadlines = createDeadlines({
       ...services,
       onTimedOut: (run) => {
@@ -193,7 +195,7 @@ class StepDispatcher implements Dispatcher {
   }
 
   async #claim(limit: number): Promise<void> {
-    const { store, clock, logger, random } = this.#services;
+    const { store, clock, logger, random, owner } = this.#services;
     // From here on only what is learnt after the claim was sent counts.
     this.#nextDueAt = Number.POSITIVE_INFINITY;
     let kept = limit;
@@ -206,7 +208,7 @@ class StepDispatcher implements Dispatcher {
       await this.#deadlines.settle();
       const leasedUntil = now + LEASE_MS;
       const sentAt = clock.monotonic();
-      const { claims, nextDueAt, isHeldBack } = await store.claimDue({ now, leasedUntil, limit });
+      const { claims, nextDueAt, isHeldBack } = await store.claimDue({ owner, now, leasedUntil, limit });
       this.#slots.taken -= limit;
       kept = 0;
       this.#failures = 0;

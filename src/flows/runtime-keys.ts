@@ -36,6 +36,25 @@ export function scopeOfIteration({ loopKey, index }: Iteration): string {
   return `${loopKey}.${index}.`;
 }
 
+/** The owner of all leases where one process at a time has the store: a start frees what the process before it held. */
+export const SOLE_OWNER = 'sole';
+
+/**
+ * Names the leases that an owner gives itself in one call. A token ends with it, so that the owner of a lease is known
+ * without a column of its own. Throws where the owner's name would make that ambiguous.
+ */
+export function holderOf(owner: string, call: string): string {
+  if (/^$|[/~]/.test(owner)) throw new Error(`An owner of leases cannot be named ${JSON.stringify(owner)}`);
+  return `${owner}~${call}`;
+}
+
+/** The owner of a lease; undefined where an earlier release gave it, whose tokens name none. */
+export function ownerOf(token: string): string | undefined {
+  const holder = token.slice(token.lastIndexOf('/') + 1);
+  const end = holder.indexOf('~');
+  return end === -1 ? undefined : holder.slice(0, end);
+}
+
 /** Names a lease of a step. It holds the step's address, so that a store needs no index of leases. */
 export function tokenOf(runId: string, stepKey: string, holder: string): string {
   return `${runId}/${stepKey}/${holder}`;

@@ -12,6 +12,7 @@ import { createIdSource } from './ids.ts';
 import { createReport } from './report.ts';
 import { createRetention } from './retention.ts';
 import { createRunStep } from './run-step.ts';
+import { SOLE_OWNER } from './runtime-keys.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 
 /** Everything that runs flows. */
@@ -45,14 +46,28 @@ interface RuntimeServices {
   readonly maxDueSteps?: number | undefined;
   /** A number from 0 up to 1. */
   readonly random?: (() => number) | undefined;
+  /** Names this process where others have the same store at once. */
+  readonly owner?: string | undefined;
 }
 
 export function createRuntime(services: RuntimeServices): Runtime {
   const { store, catalog, clock, logger, newId = createIdSource(), concurrency = 64, random = Math.random } = services;
+  const { owner = SOLE_OWNER } = services;
   const report = createReport(services);
   const runStep = createRunStep({ ...services, random });
   const intake = createIntake(clock);
-  const dispatcher = createDispatcher({ store, catalog, intake, runStep, clock, logger, report, concurrency, random });
+  const dispatcher = createDispatcher({
+    store,
+    catalog,
+    intake,
+    runStep,
+    clock,
+    logger,
+    report,
+    concurrency,
+    random,
+    owner,
+  });
   const engine = createEngine({ store, catalog, dispatcher, intake, clock, newId: () => newId(), report });
   const control = createRunControl({ store, catalog, handlers: services.handlers, dispatcher, clock, report });
   const scheduler = createScheduler({ ...services, engine, newId: () => newId(), report });
@@ -65,7 +80,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
     control,
     scheduler,
     async start() {
-      await recoverSteps({ store, clock, logger });
+      await recoverSteps({ store, clock, logger, owner });
       dispatcher.start();
       await scheduler.start();
       retention.start();
@@ -79,14 +94,15 @@ export function createRuntime(services: RuntimeServices): Runtime {
 
 /**
  * Makes the steps that a dead process left behind due at once, instead of when their leases run out. Only for a start
- * that knows it is the only process on its store. Yields how many there were.
+ * that knows that no other process of its owner runs. Yields how many there were.
  */
 async function recoverSteps(services: {
   store: Pick<Store, 'recover'>;
   clock: Clock;
   logger: Logger;
+  owner: string;
 }): Promise<number> {
-  const steps = await services.store.recover(services.clock.now());
+  const steps = await services.store.recover({ owner: services.owner, now: services.clock.now() });
   if (steps > 0) services.logger.info({ steps }, 'steps that the last process left running are taken up again');
   return steps;
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Clock } from '../model/clock.ts';
 import type { BirthLease } from '../store/store.ts';
 import { LEASE_MS } from './attempt.ts';
+import { holderOf } from './runtime-keys.ts';
 
 /** Slots that are kept free while a call is under way that makes steps due. */
 export interface SlotOffer {
@@ -15,15 +16,19 @@ export class Slots {
   readonly #all: number;
   readonly #clock: Clock;
   /** With a number appended it names a lease that this process gives itself. */
-  readonly #holder = randomUUID();
+  readonly #holder: string;
   readonly #onWithdrawn: () => void;
   #offers = 0;
   taken = 0;
 
   /** `onWithdrawn` is called when slots of an offer are free again. */
-  constructor(all: number, clock: Clock, onWithdrawn: () => void) {
-    this.#all = all;
+  constructor(
+    { concurrency, clock, owner }: { concurrency: number; clock: Clock; owner: string },
+    onWithdrawn: () => void,
+  ) {
+    this.#all = concurrency;
     this.#clock = clock;
+    this.#holder = holderOf(owner, randomUUID());
     this.#onWithdrawn = onWithdrawn;
   }
 

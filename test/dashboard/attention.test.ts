@@ -258,7 +258,7 @@ describe('GET /flows/api/attention', () => {
   it('names rising refusals, failed runs and deliveries to a disabled flow', async () => {
     for (let each = 0; each < 20; each += 1) await dashboard.app.inject(orderDelivery('{}', { key: 'wrong' }));
     await dashboard.app.inject(orderDelivery('{}'));
-    const { claims } = await dashboard.store.claimDue({ now: NOW, leasedUntil: NOW + 1000, limit: 10 });
+    const { claims } = await dashboard.store.claimDue({ owner: 'me', now: NOW, leasedUntil: NOW + 1000, limit: 10 });
     for (const { token, runId, stepKey } of claims) {
       const result = { kind: 'failed', error: { code: 'no', message: 'no', retryable: false } } as const;
       await dashboard.store.advance({ token, runId, stepKey, at: NOW, input: {}, result });

@@ -41,7 +41,7 @@ async function looped(outputs: readonly string[], left = outputs.length): Promis
   const started = await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${LOOPING_ID}/trigger` });
   const { runId } = started.json();
   for (let done = -1; done < left; ) {
-    const { claims } = await dashboard.store.claimDue({ now: NOW, leasedUntil: NOW + 60_000, limit: 100 });
+    const { claims } = await dashboard.store.claimDue({ owner: 'me', now: NOW, leasedUntil: NOW + 60_000, limit: 100 });
     for (const claim of claims.filter((each) => each.runId === runId)) {
       const result =
         claim.stepKey === 'lines'

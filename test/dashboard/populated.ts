@@ -118,7 +118,7 @@ async function populate(
 /** Every step that is due ends, or becomes a loop. */
 async function advanceDue({ clock, store }: TestDashboard, result: StepResult): Promise<void> {
   const now = clock.now();
-  const { claims } = await store.claimDue({ now, leasedUntil: now + 1000, limit: 10 });
+  const { claims } = await store.claimDue({ owner: 'me', now, leasedUntil: now + 1000, limit: 10 });
   for (const { token, runId, stepKey } of claims) {
     await store.advance({ token, runId, stepKey, at: now, input: {}, result });
   }

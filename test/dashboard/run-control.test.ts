@@ -23,7 +23,7 @@ const post = (url: string, body?: unknown) => ask('POST', url, body);
 /** Ends the steps that are due. */
 async function endDue(result: StepResult) {
   const now = dashboard.clock.now();
-  const { claims } = await dashboard.store.claimDue({ now, leasedUntil: now + 60_000, limit: 10 });
+  const { claims } = await dashboard.store.claimDue({ owner: 'me', now, leasedUntil: now + 60_000, limit: 10 });
   for (const { token, runId: id, stepKey } of claims) {
     await dashboard.store.advance({ token, runId: id, stepKey, at: now, input: {}, result });
   }
@@ -54,7 +54,7 @@ describe('cancel', () => {
 
   it('waits for a running step', async () => {
     const now = dashboard.clock.now();
-    const { claims } = await dashboard.store.claimDue({ now, leasedUntil: now + 60_000, limit: 10 });
+    const { claims } = await dashboard.store.claimDue({ owner: 'me', now, leasedUntil: now + 60_000, limit: 10 });
     const [claim] = claims;
     expect((await post(`/flows/api/runs/${runId}/cancel`)).body).toMatchObject({ closedImmediately: false });
     expect((await get(`/flows/api/runs/${runId}`)).body).toMatchObject({ status: 'Running' });

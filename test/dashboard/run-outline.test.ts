@@ -45,13 +45,13 @@ beforeAll(async () => {
   const started = await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${LOOPING_ID}/trigger` });
   runId = started.json().runId;
   const { store } = dashboard;
-  const claim = async () => (await store.claimDue({ now: NOW, leasedUntil: NOW + 1000, limit: 9 })).claims;
+  const claim = async () => (await store.claimDue({ owner: 'me', now: NOW, leasedUntil: NOW + 1000, limit: 9 })).claims;
   const [loop] = await claim();
   if (loop === undefined) throw new Error('nothing is due');
   const about = { runId, at: NOW + 1, input: null };
   const items = ['a', 'b', 'c'];
   await store.advance({ ...about, ...loop, input: null, result: { kind: 'loop', items, concurrency: 2 } });
-  const [first] = (await store.claimDue({ now: NOW + 1, leasedUntil: NOW + 1000, limit: 1 })).claims;
+  const [first] = (await store.claimDue({ owner: 'me', now: NOW + 1, leasedUntil: NOW + 1000, limit: 1 })).claims;
   if (first === undefined) throw new Error('no child is due');
   const error = { code: 'broken', message: 'no price', retryable: false };
   await store.advance({ ...about, ...first, input: null, at: NOW + 9, result: { kind: 'failed', error } });

@@ -32,7 +32,7 @@ async function store(number: number, trigger: Partial<NewRun['trigger']> = {}, o
 
 /** Claims the one due step and ends it. */
 async function finish(number: number, at: number) {
-  const { claims } = await dashboard.store.claimDue({ now: at, leasedUntil: at + 1000, limit: 100 });
+  const { claims } = await dashboard.store.claimDue({ owner: 'me', now: at, leasedUntil: at + 1000, limit: 100 });
   for (const claim of claims.filter((each) => each.runId === runId(number))) {
     await dashboard.store.advance({
       token: claim.token,

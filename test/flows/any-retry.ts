@@ -71,7 +71,7 @@ async function clear(store: Store, runId: string): Promise<void> {
   await store.cancelRun({ runId, reason: null, at });
   const result: StepResult = { kind: 'failed', error: { code: 'cleared', message: '', retryable: false } };
   for (;;) {
-    const { claims } = await store.claimDue({ now: at, leasedUntil: at + minute, limit: 1000 });
+    const { claims } = await store.claimDue({ owner: 'me', now: at, leasedUntil: at + minute, limit: 1000 });
     for (const { token, stepKey } of claims) await store.advance({ token, runId, stepKey, at, input: null, result });
     if (claims.length === 0) return;
   }
@@ -149,7 +149,12 @@ class Story {
   }
 
   async #claim(limit: number): Promise<void> {
-    const { claims } = await this.#store.claimDue({ now: this.#now, leasedUntil: this.#now + minute, limit });
+    const { claims } = await this.#store.claimDue({
+      owner: 'me',
+      now: this.#now,
+      leasedUntil: this.#now + minute,
+      limit,
+    });
     for (const claim of claims) {
       this.#told.push(`claim ${claim.stepKey}`);
       this.#model.claimed(claim.stepKey);
@@ -217,6 +222,6 @@ class Story {
     this.#held = [];
     // Nothing of the run is held any more, so that a cancel ends it at once.
     this.#model.leased.clear();
-    await this.#store.recover(this.#now);
+    await this.#store.recover({ owner: 'me', now: this.#now });
   }
 }

@@ -180,7 +180,12 @@ class Story {
 
   async #claim(limit: number): Promise<void> {
     const { store, clock } = this.#with;
-    const { claims } = await store.claimDue({ now: clock.now(), leasedUntil: clock.now() + minute, limit });
+    const { claims } = await store.claimDue({
+      owner: 'me',
+      now: clock.now(),
+      leasedUntil: clock.now() + minute,
+      limit,
+    });
     for (const claim of claims)
       this.#told.push(`claim ${claim.stepKey} ${claim.attempt} ${JSON.stringify(claim.resumed)}`);
     this.#held.push(...claims);
@@ -215,7 +220,7 @@ class Story {
     const { store, clock } = this.#with;
     this.#told.push('kill');
     this.#held = [];
-    await store.recover(clock.now());
+    await store.recover({ owner: 'me', now: clock.now() });
   }
 
   async #retry(pick: number): Promise<void> {

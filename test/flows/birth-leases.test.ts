@@ -276,7 +276,7 @@ describe('a step that needed no claim', () => {
     vi.advanceTimersByTime(1);
     await stopped;
     const now = service.clock.now();
-    expect((await service.store.claimDue({ now, leasedUntil: now + 1, limit: 1 })).claims).toMatchObject([
+    expect((await service.store.claimDue({ owner: 'me', now, leasedUntil: now + 1, limit: 1 })).claims).toMatchObject([
       { attempt: 2, attemptBase: 1, interruptions: 0 },
     ]);
   });

@@ -187,7 +187,7 @@ describe('leases', () => {
       expect(renewLeases.mock.calls[renewals - 1]?.[0].tokens).toHaveLength(3);
     }
     expect(
-      await store.claimDue({ now: service.clock.now(), leasedUntil: service.clock.now() + 1, limit: 9 }),
+      await store.claimDue({ owner: 'me', now: service.clock.now(), leasedUntil: service.clock.now() + 1, limit: 9 }),
     ).toMatchObject({ claims: [] });
     for (const { end } of waiting) end();
     expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
@@ -202,7 +202,7 @@ describe('leases', () => {
     const runId = await service.trigger();
     await until(() => waiting.length === 1);
     const later = service.clock.now() + 31_000;
-    const { claims } = await service.store.claimDue({ now: later, leasedUntil: later + 30_000, limit: 1 });
+    const { claims } = await service.store.claimDue({ owner: 'me', now: later, leasedUntil: later + 30_000, limit: 1 });
     expect(claims).toMatchObject([{ attempt: 2, interruptions: 1 }]);
     vi.advanceTimersByTime(10_000);
     await until(() => waiting[0]?.context.signal.aborted === true);
@@ -240,8 +240,8 @@ describe('a clock that is set', () => {
     await service.deploy(wide(2));
     await service.trigger();
     for (let deaths = 0; deaths < 2; deaths += 1) {
-      await service.store.claimDue({ now: START, leasedUntil: START + 30_000, limit: 1 });
-      await service.store.recover(START);
+      await service.store.claimDue({ owner: 'me', now: START, leasedUntil: START + 30_000, limit: 1 });
+      await service.store.recover({ owner: 'me', now: START });
     }
     service.clock.set(DAYS_MS);
     await service.runtime.start();

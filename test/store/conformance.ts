@@ -3,6 +3,7 @@ import type { Store } from '../../src/store/store.ts';
 import { acceptance } from './conformance/acceptance.ts';
 import { activity } from './conformance/activity.ts';
 import { birthLeases } from './conformance/birth-leases.ts';
+import { claimSteps } from './conformance/claim-steps.ts';
 import { control } from './conformance/control.ts';
 import { deliveries } from './conformance/deliveries.ts';
 import { deploys } from './conformance/deploys.ts';
@@ -37,6 +38,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     leases,
     birthLeases,
     turns,
+    claimSteps,
     progress,
     waits,
     control,

@@ -120,7 +120,7 @@ export async function startRun(store: Store, graph: Graph, change: Partial<NewRu
 }
 
 export async function claimAll(store: Store, now = T0, limit = 100): Promise<Claim[]> {
-  return (await store.claimDue({ now, leasedUntil: now + minute, limit })).claims;
+  return (await store.claimDue({ owner: 'me', now, leasedUntil: now + minute, limit })).claims;
 }
 
 /** What the expressions of a run's steps read, whatever its size. */

@@ -153,7 +153,7 @@ describe('the next turn of a flow', () => {
         ('${id(10)}', '${flowId}', 'b', 'Delay', 'Running', ${T0 + 1})`);
     const plans = plansIn((watched) => {
       const claim = prepareTurns(watched);
-      claim({ now: T0, leasedUntil: T0 + 1, limit: 1 }, () => ({}) as Claim);
+      claim({ owner: 'me', now: T0, leasedUntil: T0 + 1, limit: 1 }, () => ({}) as Claim);
     });
     db.exec('DELETE FROM steps');
     const steps = 'steps USING INDEX steps_due';
@@ -175,8 +175,8 @@ describe('what every start and every claim asks', () => {
       INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token)
       VALUES ('${id(10)}', '${flowId}', 'a', 'NoOp', 'Running', ${T0}, 'held')`);
     const plans = plansIn((watched) => {
-      dispatchOperations.recover.prepare(watched)(T0);
-      dispatchOperations.claimDue.prepare(watched)({ now: T0, leasedUntil: T0 + 1, limit: 1 });
+      dispatchOperations.recover.prepare(watched)({ owner: 'me', now: T0 });
+      dispatchOperations.claimDue.prepare(watched)({ owner: 'me', now: T0, leasedUntil: T0 + 1, limit: 1 });
     });
     db.exec('DELETE FROM steps; DELETE FROM attempts');
     expect(plans).toContain('SEARCH steps USING INTEGER PRIMARY KEY (rowid=?)');

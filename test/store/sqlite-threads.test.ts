@@ -118,7 +118,7 @@ describe('the threads of a store', () => {
       ['retried', 'Failed'],
       ['waiting', 'Pending'],
     ]);
-    expect(await store.claimDue({ now: T0 + minute, leasedUntil: T0 + 2 * minute, limit: 9 })).toEqual({
+    expect(await store.claimDue({ owner: 'me', now: T0 + minute, leasedUntil: T0 + 2 * minute, limit: 9 })).toEqual({
       claims: [],
       nextDueAt: null,
       isHeldBack: false,

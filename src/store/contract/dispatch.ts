@@ -14,6 +14,13 @@ export interface DispatchStore extends ControlStore {
    */
   claimDue(request: ClaimRequest): Promise<ClaimBatch>;
   /**
+   * Leases these steps alone, as far as they are due and free or their lease is over, under the rules of `claimDue` but
+   * for turns: the caller's order of work decides those. Of suspects among them one is leased, and nothing with it; one
+   * that is not among them holds nothing back. Each step that was not leased and is still to be tried is named with when
+   * to ask again; a step that has ended, waits without a time, or is unknown is named nowhere.
+   */
+  claimSteps(request: StepsRequest): Promise<StepsBatch>;
+  /**
    * Tells the runs whose time is up to stop, and leases the waiting steps whose own time is up so that they can be
    * ended, however many steps run.
    */
@@ -44,18 +51,42 @@ export interface DispatchStore extends ControlStore {
   /** Counts the steps that wait and are due; not beyond `most`. */
   measureBacklog(query: { now: number; most: number }): Promise<BacklogMeasure>;
   /**
-   * Makes every leased step due now and counts the death of the process that ran it; a step that was given back is due
-   * now too, whatever the clock showed then. A step without a written attempt counts neither as interrupted nor as
-   * tried, and its next claim writes one. Yields how many were leased. Only for a start that knows it is the only
-   * process on this store.
+   * Makes the steps that an owner leased due now and counts the death of the process that ran them; a step that was
+   * given back is due now too, whatever the clock showed then. A step without a written attempt counts neither as
+   * interrupted nor as tried, and its next claim writes one. A lease of an earlier release, which names no owner, is
+   * freed with those of any. Yields how many were leased. Only for a caller that knows that no process of this owner
+   * runs steps.
    */
-  recover(now: number): Promise<number>;
+  recover(request: { owner: string; now: number }): Promise<number>;
 }
 
 export interface ClaimRequest {
+  /** The process that leases them, by a name that no other process on the store has: see `recover`. */
+  readonly owner: string;
   readonly now: number;
   readonly leasedUntil: number;
   readonly limit: number;
+}
+
+export interface StepAddress {
+  readonly runId: string;
+  /** Runtime key. */
+  readonly stepKey: string;
+}
+
+export interface StepsRequest extends Omit<ClaimRequest, 'limit'> {
+  readonly addresses: readonly StepAddress[];
+}
+
+export interface StepsBatch {
+  readonly claims: readonly Claim[];
+  readonly left: readonly (StepAddress & {
+    /**
+     * When it falls due, its lease ends, or, by the clock of the request, now: a suspect was leased instead. Null if its
+     * flow, or its type in it, runs as many as it may: ask again when one of those has ended.
+     */
+    readonly askAt: number | null;
+  })[];
 }
 
 /**
@@ -64,7 +95,7 @@ export interface ClaimRequest {
  * of them, while no other due step waits and neither the flow nor the step type limits its concurrency.
  */
 export interface BirthLease {
-  /** `tokenOf` makes the token of each step from it; given for one call only. */
+  /** Made by `holderOf`, for one call only; `tokenOf` makes the token of each step from it. */
   readonly holder: string;
   readonly leasedUntil: number;
   /** Steps that are leased at most; the others are due. */

@@ -1,16 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
-import { leasedStep, parseRuntimeKey, tokenOf } from '../../flows/runtime-keys.ts';
+import { holderOf, leasedStep, ownerOf, parseRuntimeKey, tokenOf } from '../../flows/runtime-keys.ts';
 import type { StepError } from '../../model/run.ts';
-import type { BegunAttempt, Claim, ClaimRequest } from '../store.ts';
+import type { BegunAttempt, Claim, ClaimRequest, StepsBatch } from '../store.ts';
 import { toJson } from './columns.ts';
 import { prepareSignalsOfStep, prepareTimeOutRuns, readWait, stopOf } from './control.ts';
 import { prepareLoopItem } from './loops.ts';
 import type { Member } from './messages.ts';
-import { DUE_ROWS, type DueRow, prepareTurns } from './turns.ts';
+import { DUE_ROWS, type DueRow, prepareRoom, prepareTurns } from './turns.ts';
 
 export const dispatchOperations = {
   claimDue: { thread: 'writer', prepare: prepareClaimDue },
+  claimSteps: { thread: 'writer', prepare: prepareClaimSteps },
   claimOverdue: { thread: 'writer', prepare: prepareClaimOverdue },
   renewLeases: { thread: 'writer', prepare: prepareRenewLeases },
   returnLeases: { thread: 'writer', prepare: prepareReturnLeases },
@@ -50,6 +51,36 @@ function prepareClaimDue(db: Database): Member<'claimDue'> {
   };
 }
 
+function prepareClaimSteps(db: Database): Member<'claimSteps'> {
+  const find = db.prepare<[string, string], DueRow & { begunAt: number | null }>(`
+    SELECT due.*, a.started_at AS begunAt FROM (
+      ${DUE_ROWS} WHERE s.run_id = ? AND s.step_key = ? AND s.due_at IS NOT NULL
+    ) due
+    LEFT JOIN attempts a ON a.run_id = due.runId AND a.step_key = due.stepKey AND a.attempt = due.attemptCount`);
+  const lease = prepareLease(db);
+  const roomAt = prepareRoom(db);
+  return ({ addresses, ...request }) => {
+    const { now } = request;
+    const named = new Map(addresses.map(({ runId, stepKey }) => [`${runId}/${stepKey}`, { runId, stepKey }]));
+    const rows = [...named.values()].flatMap(({ runId, stepKey }) => find.get(runId, stepKey) ?? []);
+    const isSuspect = ({ deaths, dueAt }: DueRow) => deaths >= 2 && dueAt <= now;
+    // As in `claimDue`: the one begun last goes first.
+    const suspect = rows.filter(isSuspect).sort((a, b) => (b.begunAt ?? 0) - (a.begunAt ?? 0))[0];
+    const hasRoom = roomAt(now);
+    const claims: Claim[] = [];
+    const left: StepsBatch['left'][number][] = [];
+    for (const found of rows.sort((a, b) => a.dueAt - b.dueAt)) {
+      const { begunAt, ...row } = found;
+      const { runId, stepKey, dueAt } = row;
+      if (dueAt > now) left.push({ runId, stepKey, askAt: dueAt });
+      else if (suspect !== undefined && found !== suspect) left.push({ runId, stepKey, askAt: now });
+      else if (suspect === undefined && !hasRoom(row)) left.push({ runId, stepKey, askAt: null });
+      else claims.push(lease(row, request));
+    }
+    return { claims, left };
+  };
+}
+
 function prepareClaimOverdue(db: Database): Member<'claimOverdue'> {
   const timeOutRuns = prepareTimeOutRuns(db);
   const listOverdue = db.prepare<[number, number], DueRow>(
@@ -68,7 +99,7 @@ function prepareClaimOverdue(db: Database): Member<'claimOverdue'> {
   };
 }
 
-function prepareLease(db: Database): (row: DueRow, request: ClaimRequest) => Claim {
+function prepareLease(db: Database): (row: DueRow, request: Omit<ClaimRequest, 'limit'>) => Claim {
   const interrupt = db.prepare(`
     UPDATE attempts SET status = 'Failed', error = ?, completed_at = ?
     WHERE run_id = ? AND step_key = ? AND attempt = ?`);
@@ -86,7 +117,7 @@ function prepareLease(db: Database): (row: DueRow, request: ClaimRequest) => Cla
   const loopItem = prepareLoopItem(db);
   return (
     { status, attemptCount, deaths, leaseToken, wait: kept, cancelRequestedAt, timedOutAt, ...row },
-    { now, leasedUntil },
+    { owner, now, leasedUntil },
   ) => {
     const { runId, stepKey, dueAt } = row;
     const wait = readWait(kept);
@@ -100,7 +131,7 @@ function prepareLease(db: Database): (row: DueRow, request: ClaimRequest) => Cla
     if (isInterrupted) interrupt.run(toJson(interrupted), now, runId, stepKey, attemptCount);
     const claim: Claim = {
       ...row,
-      token: tokenOf(runId, stepKey, randomUUID()),
+      token: tokenOf(runId, stepKey, holderOf(owner, randomUUID())),
       attempt: goesOn ? attemptCount : attemptCount + 1,
       interruptions: row.interruptions + Number(hasLapsed),
       loneDeaths: row.loneDeaths + Number(hasLapsed),
@@ -165,32 +196,32 @@ export function prepareBeginAttempt(db: Database): (begun: BegunAttempt) => void
 
 function prepareRecover(db: Database): Member<'recover'> {
   const held = "lease_token IS NOT NULL AND status = 'Running' AND due_at IS NOT NULL";
-  const count = db.prepare<[], { held: number }>(`
-    SELECT (SELECT count(*) FROM steps WHERE ${held} AND deaths < 2) +
-      (SELECT count(*) FROM steps WHERE ${held} AND deaths >= 2) AS held`);
+  const columns = 'rowid AS row, lease_token AS token, attempt_count AS attemptCount';
+  const listHeld = db.prepare<[], { row: number; token: string; attemptCount: number }>(`
+    SELECT ${columns} FROM steps WHERE ${held} AND deaths < 2
+    UNION ALL SELECT ${columns} FROM steps WHERE ${held} AND deaths >= 2`);
   // None of its attempts is written: whether it had begun is unknown, and nothing is counted.
   const release = db.prepare(`
     UPDATE steps SET status = 'Pending', lease_token = NULL, due_at = min(due_at, ?), started_at = NULL
-    WHERE rowid IN (SELECT rowid FROM steps WHERE ${held} AND deaths < 2 AND attempt_count = 0)`);
+    WHERE rowid = ?`);
   const take = db.prepare(`
     UPDATE steps SET lease_token = NULL, due_at = min(due_at, ?), interruptions = interruptions + 1,
       deaths = deaths + 1, lone_deaths = lone_deaths + ?
-    WHERE rowid IN (
-      SELECT rowid FROM steps WHERE ${held} AND deaths < 2
-      UNION ALL SELECT rowid FROM steps WHERE ${held} AND deaths >= 2)`);
+    WHERE rowid = ?`);
   // Due by the clock of the process that returned it, which may have been ahead.
   const givenBack = "lease_token IS NULL AND status = 'Running' AND due_at > ?";
   const makeDue = db.prepare(`
     UPDATE steps SET due_at = ? WHERE rowid IN (
       SELECT rowid FROM steps WHERE ${givenBack} AND deaths < 2
       UNION ALL SELECT rowid FROM steps WHERE ${givenBack} AND deaths >= 2)`);
-  return (now) => {
+  return ({ owner, now }) => {
     makeDue.run(now, now, now);
-    const steps = count.get()?.held ?? 0;
-    if (steps === 0) return 0;
-    release.run(now);
-    // Of several steps it is unknown which one took the process down, so none is blamed.
-    take.run(now, Number(steps === 1));
-    return steps;
+    const steps = listHeld.all().filter(({ token }) => (ownerOf(token) ?? owner) === owner);
+    for (const { row, attemptCount } of steps) {
+      if (attemptCount === 0) release.run(now, row);
+      // Of several steps it is unknown which one took the process down, so none is blamed.
+      else take.run(now, Number(steps.length === 1), row);
+    }
+    return steps.length;
   };
 }

@@ -28,6 +28,7 @@ interface Answered {
   holdDelivery: HoldResult | 'full';
   advance: string | undefined;
   claimDue: string;
+  claimSteps: string;
   claimOverdue: string;
   listSteps: string | undefined;
   findStep: string | undefined;
@@ -104,6 +105,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   },
   ...dispatchOperations,
   claimDue: givingText(dispatchOperations.claimDue),
+  claimSteps: givingText(dispatchOperations.claimSteps),
   claimOverdue: givingText(dispatchOperations.claimOverdue),
   advance: {
     thread: 'writer',

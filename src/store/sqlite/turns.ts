@@ -140,6 +140,24 @@ function left(
   return { nextDueAt: Number.isFinite(nextDueAt) ? nextDueAt : null, isHeldBack };
 }
 
+/** Makes the function that says, as of now, whether one more step of a flow may run, and counts it if so. */
+export function prepareRoom(db: Database): (now: number) => (step: { flowId: string; stepType: string }) => boolean {
+  const listRunning = prepareListRunning(db);
+  const limitsOf = prepareLimitsOf(db);
+  return (now) => {
+    const running = listRunning(now);
+    const flows = new Map<string, FlowTurns>();
+    return ({ flowId, stepType }) => {
+      const flow = flows.get(flowId) ?? flowOf({ flowId }, running, limitsOf);
+      flows.set(flowId, flow);
+      if (limitReached(flow, { stepType }) !== null) return false;
+      flow.running += 1;
+      flow.runningByType.set(stepType, (flow.runningByType.get(stepType) ?? 0) + 1);
+      return true;
+    };
+  };
+}
+
 // Counting reads a row for each step: so many take a few milliseconds, and a million would take a second.
 const COUNTED_OF_LANE = 1000;
 const COUNTED = 10_000;
@@ -224,7 +242,7 @@ function prepareListFlowTurns(db: Database): (now: number) => Waiting {
     for (const lane of lanes) {
       const { flowId } = lane;
       const known = flows.get(flowId);
-      if (known === undefined) flows.set(flowId, flowOf(lane, running, limitsOf));
+      if (known === undefined) flows.set(flowId, { ...flowOf(lane, running, limitsOf), lanes: [lane] });
       else known.lanes.push(lane);
     }
     const total = running.reduce((sum, { count }) => sum + count, 0);
@@ -232,19 +250,26 @@ function prepareListFlowTurns(db: Database): (now: number) => Waiting {
   };
 }
 
-function flowOf(lane: Lane, running: readonly RunningCount[], limitsOf: (flowId: string) => Limits): FlowTurns {
-  const own = running.filter(({ flowId }) => flowId === lane.flowId);
+function flowOf(
+  { flowId }: Pick<Lane, 'flowId'>,
+  running: readonly RunningCount[],
+  limitsOf: (flowId: string) => Limits,
+): FlowTurns {
+  const own = running.filter((each) => each.flowId === flowId);
   return {
-    flowId: lane.flowId,
-    lanes: [lane],
-    limits: limitsOf(lane.flowId),
+    flowId,
+    lanes: [],
+    limits: limitsOf(flowId),
     runningByType: new Map(own.map(({ stepType, count }) => [stepType, count])),
     running: own.reduce((sum, { count }) => sum + count, 0),
   };
 }
 
 /** The limit that a flow has reached, for all of its steps or for those of that type. */
-function limitReached({ limits, running, runningByType }: FlowTurns, { stepType }: Lane): SlotWait['limit'] {
+function limitReached(
+  { limits, running, runningByType }: FlowTurns,
+  { stepType }: Pick<Lane, 'stepType'>,
+): SlotWait['limit'] {
   if (running >= limits.flow) return { concurrency: limits.flow, stepType: null };
   const concurrency = limits.byType.get(stepType) ?? Number.POSITIVE_INFINITY;
   return (runningByType.get(stepType) ?? 0) >= concurrency ? { concurrency, stepType } : null;
@@ -263,17 +288,11 @@ interface RunningCount {
 function prepareListLanes(db: Database) {
   // One seek a lane: the next pair of flow and type after the last one.
   const nextLane = prepareNextLane(db);
-  const listRunning = db.prepare<
-    [number, number, number],
-    RunningCount & { lapsedAt: number | null; lapsesAt: number | null }
-  >(`
-    SELECT flow_id AS flowId, step_type AS stepType, sum(due_at > ?) AS count,
-      min(due_at) FILTER (WHERE due_at <= ?) AS lapsedAt, min(due_at) FILTER (WHERE due_at > ?) AS lapsesAt
-    FROM steps WHERE ${ORDINARY} AND status = 'Running' GROUP BY flow_id, step_type`);
+  const listRunning = prepareListRunning(db);
   return (now: number): { lanes: Lane[]; running: RunningCount[]; nextLapse: number } => {
     const lanes: Lane[] = [];
     let nextLapse = Number.POSITIVE_INFINITY;
-    const running = listRunning.all(now, now, now);
+    const running = listRunning(now);
     for (const { flowId, stepType, lapsedAt, lapsesAt } of running) {
       if (lapsesAt !== null) nextLapse = Math.min(nextLapse, lapsesAt);
       if (lapsedAt !== null) lanes.push({ status: 'Running', flowId, stepType, dueAt: lapsedAt, rows: [] });
@@ -283,6 +302,19 @@ function prepareListLanes(db: Database) {
     }
     return { lanes, running, nextLapse };
   };
+}
+
+interface RunningLane extends RunningCount {
+  readonly lapsedAt: number | null;
+  readonly lapsesAt: number | null;
+}
+
+function prepareListRunning(db: Database): (now: number) => RunningLane[] {
+  const list = db.prepare<[number, number, number], RunningLane>(`
+    SELECT flow_id AS flowId, step_type AS stepType, sum(due_at > ?) AS count,
+      min(due_at) FILTER (WHERE due_at <= ?) AS lapsedAt, min(due_at) FILTER (WHERE due_at > ?) AS lapsesAt
+    FROM steps WHERE ${ORDINARY} AND status = 'Running' GROUP BY flow_id, step_type`);
+  return (now) => list.all(now, now, now);
 }
 
 /** The first step of a flow's type that waits to be started. */

@@ -113,7 +113,7 @@ export async function openStage(): Promise<Stage> {
       if (deploy?.at === attempts && !deploy.isLate) await deploy.run();
       let claim: Awaited<ReturnType<typeof store.claimDue>>['claims'][number] | undefined;
       for (;;) {
-        const batch = await store.claimDue({ now, leasedUntil: now + 60_000, limit: 1 });
+        const batch = await store.claimDue({ owner: 'me', now, leasedUntil: now + 60_000, limit: 1 });
         [claim] = batch.claims;
         if (claim !== undefined) break;
         if (batch.nextDueAt !== null) now = Math.max(now, batch.nextDueAt);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { tokenOf } from '../../../src/flows/runtime-keys.ts';
+import { holderOf, tokenOf } from '../../../src/flows/runtime-keys.ts';
 import { parseJson } from '../../../src/model/json.ts';
 import type { BirthLease, Claim, NewRun, StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -20,9 +20,10 @@ import {
 } from '../samples.ts';
 
 const runId = id(100);
+const mine = (call: number) => holderOf('me', String(call));
 
 function lease(change: Partial<BirthLease> = {}): BirthLease {
-  return { holder: 'me.1', leasedUntil: T0 + minute, limit: 9, ...change };
+  return { holder: mine(1), leasedUntil: T0 + minute, limit: 9, ...change };
 }
 
 /** Deploys a graph and starts a run whose first steps are leased. */
@@ -39,7 +40,7 @@ async function startLeased(
 }
 
 /** Ends the attempt of a step that was leased as it became due. */
-function end(store: Store, stepKey: string, result: StepResult, next?: BirthLease, holder = 'me.1') {
+function end(store: Store, stepKey: string, result: StepResult, next?: BirthLease, holder = mine(1)) {
   const times = { at: T0 + 8, dueAt: T0, startedAt: T0 + 3 };
   return store.advance({ token: tokenOf(runId, stepKey, holder), runId, stepKey, ...times, input: null, result }, next);
 }
@@ -53,7 +54,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
     test('of a new run are not claimed by another, and have no attempt yet', async () => {
       const store = await open();
       await startLeased(store, graphOf({ a: [], b: [], c: [] }), { limit: 2 });
-      const batch = await store.claimDue({ now: T0, leasedUntil: T0 + minute, limit: 9 });
+      const batch = await store.claimDue({ owner: 'me', now: T0, leasedUntil: T0 + minute, limit: 9 });
       expect(batch).toMatchObject({ claims: [{ stepKey: 'c', attempt: 1 }], nextDueAt: T0 + minute });
       expect(await stepsOf(store)).toMatchObject({
         a: { status: 'Running', attemptCount: 0, attempts: [] },
@@ -133,14 +134,14 @@ export function birthLeases({ open }: StoreUnderTest): void {
     test('lead to others that are leased in the same way, as many as there is room for', async () => {
       const store = await open();
       await startLeased(store, graphOf({ a: [], b: ['a'], c: ['a'], d: ['a'] }));
-      const advance = await end(store, 'a', succeeded(), lease({ holder: 'me.2', limit: 2 }));
+      const advance = await end(store, 'a', succeeded(), lease({ holder: mine(2), limit: 2 }));
       expect(advance).toMatchObject({ dispatched: ['b', 'c', 'd'] });
       expect(advance?.leased).toEqual([
         { stepKey: 'b', stepType: 'NoOp', loop: null },
         { stepKey: 'c', stepType: 'NoOp', loop: null },
       ]);
       expect(await claimAll(store, T0 + 8)).toMatchObject([{ stepKey: 'd' }]);
-      await end(store, 'b', succeeded(), undefined, 'me.2');
+      await end(store, 'b', succeeded(), undefined, mine(2));
       expect(await stepsOf(store)).toMatchObject({ b: { status: 'Succeeded' }, c: { status: 'Running' } });
     });
 
@@ -159,15 +160,15 @@ export function birthLeases({ open }: StoreUnderTest): void {
       await startLeased(store, { each: { ...child, type: 'ForEach', steps: { child } } });
       const big = parseJson('12345678901234567890');
       const items = [big, 2, 3];
-      const begun = await end(store, 'each', { kind: 'loop', items, concurrency: 2 }, lease({ holder: 'me.2' }));
+      const begun = await end(store, 'each', { kind: 'loop', items, concurrency: 2 }, lease({ holder: mine(2) }));
       expect(begun?.leased).toEqual([
         { stepKey: 'each.0.child', stepType: 'NoOp', loop: { item: big, index: 0 } },
         { stepKey: 'each.1.child', stepType: 'NoOp', loop: { item: 2, index: 1 } },
       ]);
-      const next = await end(store, 'each.0.child', succeeded(), lease({ holder: 'me.3' }), 'me.2');
+      const next = await end(store, 'each.0.child', succeeded(), lease({ holder: mine(3) }), mine(2));
       expect(next?.leased).toEqual([{ stepKey: 'each.2.child', stepType: 'NoOp', loop: { item: 3, index: 2 } }]);
-      await end(store, 'each.1.child', succeeded(), undefined, 'me.2');
-      expect(await end(store, 'each.2.child', succeeded(), undefined, 'me.3')).toMatchObject({
+      await end(store, 'each.1.child', succeeded(), undefined, mine(2));
+      expect(await end(store, 'each.2.child', succeeded(), undefined, mine(3))).toMatchObject({
         runStatus: 'Succeeded',
         loops: [{ stepKey: 'each', status: 'Succeeded' }],
       });
@@ -181,7 +182,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       const steps = [{ stepKey: 'a', stepType: 'NoOp', dueAt: T0 }];
       await store.accept({ run: aRun({ steps }) }, lease());
       await store.accept({ run: aRun({ id: id(101), steps }) });
-      expect(await store.claimDue({ now: T0, leasedUntil: T0 + minute, limit: 9 })).toMatchObject({
+      expect(await store.claimDue({ owner: 'me', now: T0, leasedUntil: T0 + minute, limit: 9 })).toMatchObject({
         claims: [],
         isHeldBack: true,
       });
@@ -189,7 +190,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
   });
 
   describe('the attempt of a step that was leased as it became due', () => {
-    const begun = { token: tokenOf(runId, 'a', 'me.1'), dueAt: T0, startedAt: T0 + 3 };
+    const begun = { token: tokenOf(runId, 'a', mine(1)), dueAt: T0, startedAt: T0 + 3 };
 
     test('is shown as running once it is marked as begun, and ends as any other', async () => {
       const store = await open();
@@ -205,7 +206,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
     test('is marked at most once, and only under its lease', async () => {
       const store = await open();
       await startLeased(store, graphOf({ a: [] }));
-      const lost = { ...begun, token: tokenOf(runId, 'a', 'another') };
+      const lost = { ...begun, token: tokenOf(runId, 'a', holderOf('another', '1')) };
       await store.beginAttempts({ attempts: [begun, begun, lost] });
       expect((await stepsOf(store)).a?.attempts).toHaveLength(1);
       await end(store, 'a', succeeded());
@@ -216,21 +217,34 @@ export function birthLeases({ open }: StoreUnderTest): void {
     test('counts neither as interrupted nor as tried where the process died before it was marked', async () => {
       const store = await open();
       await startLeased(store, graphOf({ a: [] }));
-      expect(await store.recover(T0 + 5)).toBe(1);
+      expect(await store.recover({ owner: 'me', now: T0 + 5 })).toBe(1);
       expect(await stepsOf(store)).toMatchObject({ a: { status: 'Pending', startedAt: null, attemptCount: 0 } });
       expect(await claimAll(store, T0 + 5)).toMatchObject([
         { attempt: 1, attemptBase: 0, interruptions: 0, loneDeaths: 0, aloneMs: null },
       ]);
       // That claim wrote the attempt, so that from now on deaths count.
-      await store.recover(T0 + 6);
+      await store.recover({ owner: 'me', now: T0 + 6 });
       expect(await claimAll(store, T0 + 6)).toMatchObject([{ attempt: 2, interruptions: 1, loneDeaths: 1 }]);
+    });
+
+    test('is freed with the leases of its owner alone', async () => {
+      const store = await open();
+      await startLeased(store, graphOf({ a: [], b: ['a'] }));
+      expect(await store.recover({ owner: 'another', now: T0 + 5 })).toBe(0);
+      await store.beginAttempts({ attempts: [begun] });
+      expect(await store.recover({ owner: 'another', now: T0 + 5 })).toBe(0);
+      expect(await end(store, 'a', succeeded(), lease({ holder: holderOf('another', '7') }))).toMatchObject({
+        leased: [{ stepKey: 'b' }],
+      });
+      expect(await store.recover({ owner: 'me', now: T0 + 9 })).toBe(0);
+      expect(await store.recover({ owner: 'another', now: T0 + 9 })).toBe(1);
     });
 
     test('counts as interrupted where the process died after it was marked', async () => {
       const store = await open();
       await startLeased(store, graphOf({ a: [] }));
       await store.beginAttempts({ attempts: [begun] });
-      await store.recover(T0 + 5);
+      await store.recover({ owner: 'me', now: T0 + 5 });
       expect(await claimAll(store, T0 + 5)).toMatchObject([{ attempt: 2, interruptions: 1, loneDeaths: 1 }]);
     });
 
@@ -238,7 +252,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       const store = await open();
       await startLeased(store, graphOf({ a: [], b: [] }));
       await store.beginAttempts({ attempts: [begun] });
-      expect(await store.recover(T0 + 5)).toBe(2);
+      expect(await store.recover({ owner: 'me', now: T0 + 5 })).toBe(2);
       expect(await claimAll(store, T0 + 5)).toMatchObject([
         { stepKey: 'a', interruptions: 1, loneDeaths: 0 },
         { stepKey: 'b', interruptions: 0, loneDeaths: 0 },
@@ -274,9 +288,9 @@ export function birthLeases({ open }: StoreUnderTest): void {
         const store = await open();
         await startLeased(store, graphOf({ a: [], b: ['a'] }), { timeoutAt: T0 + 5 });
         if (stop === 'cancelled') await store.cancelRun({ runId, reason: null, at: T0 + 5 });
-        else await store.claimOverdue({ now: T0 + 5, leasedUntil: T0 + minute, limit: 9 });
+        else await store.claimOverdue({ owner: 'me', now: T0 + 5, leasedUntil: T0 + minute, limit: 9 });
         expect(await store.findRun(runId)).toMatchObject({ status: 'Running' });
-        const advance = await end(store, 'a', retryAt(T0 + 500), lease({ holder: 'me.2' }));
+        const advance = await end(store, 'a', retryAt(T0 + 500), lease({ holder: mine(2) }));
         expect(advance).toMatchObject({ runStatus: stop === 'cancelled' ? 'Cancelled' : 'TimedOut', dispatched: [] });
         expect(advance?.leased).toBeUndefined();
         expect(await stepsOf(store)).toMatchObject({ a: { status: 'Failed', attempts: [{ status: 'Failed' }] } });

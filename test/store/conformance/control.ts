@@ -206,13 +206,17 @@ export function control({ open }: StoreUnderTest): void {
     test('is ended by the next look at time limits, once', async () => {
       const store = await open();
       const runId = await startRun(store, graphOf({ a: [] }), { timeoutAt: T0 + 100 });
-      const early = await store.claimOverdue({ now: T0 + 99, leasedUntil: T0 + minute, limit: 9 });
+      const early = await store.claimOverdue({ owner: 'me', now: T0 + 99, leasedUntil: T0 + minute, limit: 9 });
       expect(early).toEqual({ timedOut: [], claims: [], nextAt: T0 + 100 });
-      const late = await store.claimOverdue({ now: T0 + 100, leasedUntil: T0 + minute, limit: 9 });
+      const late = await store.claimOverdue({ owner: 'me', now: T0 + 100, leasedUntil: T0 + minute, limit: 9 });
       expect(late).toMatchObject({ timedOut: [{ runId, completedAt: T0 + 100 }], claims: [], nextAt: null });
       expect(await store.findRun(runId)).toMatchObject({ status: 'TimedOut', timedOutAt: T0 + 100 });
-      expect(await store.claimDue({ now: T0 + 101, leasedUntil: T0 + minute, limit: 9 })).toMatchObject({ claims: [] });
-      expect((await store.claimOverdue({ now: T0 + 101, leasedUntil: T0 + minute, limit: 9 })).timedOut).toEqual([]);
+      expect(await store.claimDue({ owner: 'me', now: T0 + 101, leasedUntil: T0 + minute, limit: 9 })).toMatchObject({
+        claims: [],
+      });
+      expect(
+        (await store.claimOverdue({ owner: 'me', now: T0 + 101, leasedUntil: T0 + minute, limit: 9 })).timedOut,
+      ).toEqual([]);
     });
   });
 }

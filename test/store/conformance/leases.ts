@@ -21,7 +21,12 @@ export function leases({ open }: StoreUnderTest): void {
     test('a claim tells all that a worker needs', async () => {
       const store = await open();
       await startRun(store, graphOf({ a: [] }), { traceparent: '00-x-y-01', triggerKey: 'nightly' });
-      const { claims, nextDueAt } = await store.claimDue({ now: T0 + 3, leasedUntil: T0 + minute, limit: 9 });
+      const { claims, nextDueAt } = await store.claimDue({
+        owner: 'me',
+        now: T0 + 3,
+        leasedUntil: T0 + minute,
+        limit: 9,
+      });
       expect(claims).toEqual([
         {
           token: expect.any(String),
@@ -55,10 +60,10 @@ export function leases({ open }: StoreUnderTest): void {
       const store = await open();
       const dueAts = [T0 + 3, T0 + 1, T0 + 2, T0 + 9, T0 - 1];
       for (const [n, dueAt] of dueAts.entries()) await startDue(store, n, dueAt);
-      const batch = await store.claimDue({ now: T0 + 3, leasedUntil: T0 + minute, limit: 3 });
+      const batch = await store.claimDue({ owner: 'me', now: T0 + 3, leasedUntil: T0 + minute, limit: 3 });
       expect(batch.claims.map(({ dueAt }) => dueAt)).toEqual([T0 - 1, T0 + 1, T0 + 2]);
       expect(batch.nextDueAt).toBe(T0 + 3);
-      const rest = await store.claimDue({ now: T0 + 3, leasedUntil: T0 + minute, limit: 3 });
+      const rest = await store.claimDue({ owner: 'me', now: T0 + 3, leasedUntil: T0 + minute, limit: 3 });
       expect(rest.claims.map(({ dueAt }) => dueAt)).toEqual([T0 + 3]);
       expect(rest.nextDueAt).toBe(T0 + 9);
     });
@@ -66,7 +71,7 @@ export function leases({ open }: StoreUnderTest): void {
     test('a step is due from its very instant on', async () => {
       const store = await open();
       await startDue(store, 1, T0 + 5);
-      expect(await store.claimDue({ now: T0 + 4, leasedUntil: T0 + minute, limit: 5 })).toEqual({
+      expect(await store.claimDue({ owner: 'me', now: T0 + 4, leasedUntil: T0 + minute, limit: 5 })).toEqual({
         claims: [],
         nextDueAt: T0 + 5,
         isHeldBack: false,
@@ -153,7 +158,7 @@ export function leases({ open }: StoreUnderTest): void {
       const tokens = [a.token, b.token, `${id(999)}/given/out`, 'nonsense', ''];
       const lost = await store.renewLeases({ tokens, leasedUntil: T0 + 5 * minute });
       expect(lost).toEqual([b.token, `${id(999)}/given/out`, 'nonsense', '']);
-      const taken = await store.claimDue({ now: T0 + minute, leasedUntil: T0 + 2 * minute, limit: 9 });
+      const taken = await store.claimDue({ owner: 'me', now: T0 + minute, leasedUntil: T0 + 2 * minute, limit: 9 });
       expect(taken.claims.map(({ stepKey }) => stepKey)).toEqual(['c']);
       expect(taken.nextDueAt).toBe(T0 + 5 * minute);
       expect(await store.renewLeases({ tokens: [c.token], leasedUntil: T0 })).toEqual([c.token]);
@@ -164,8 +169,8 @@ export function leases({ open }: StoreUnderTest): void {
       await startRun(store, graphOf({ a: [], b: [] }));
       await startDue(store, 1, T0 + 30 * minute);
       await claimAll(store, T0);
-      expect(await store.recover(T0 + 1)).toBe(2);
-      const batch = await store.claimDue({ now: T0 + 1, leasedUntil: T0 + minute, limit: 9 });
+      expect(await store.recover({ owner: 'me', now: T0 + 1 })).toBe(2);
+      const batch = await store.claimDue({ owner: 'me', now: T0 + 1, leasedUntil: T0 + minute, limit: 9 });
       expect(batch.claims).toMatchObject([
         { stepKey: 'a', interruptions: 1, attempt: 2 },
         { stepKey: 'b', interruptions: 1, attempt: 2 },
@@ -173,19 +178,44 @@ export function leases({ open }: StoreUnderTest): void {
       expect(batch.nextDueAt).toBe(T0 + 30 * minute);
     });
 
+    test('recovery frees the leases of one owner, and blames that owner’s steps alone', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ a: [], b: [], c: [] }));
+      const claimAs = async (owner: string, limit: number, now = T0) =>
+        (await store.claimDue({ owner, now, leasedUntil: now + minute, limit })).claims;
+      const [mine] = await claimAs('one', 1);
+      const others = await claimAs('two', 9);
+      expect(await store.recover({ owner: 'one', now: T0 + 1 })).toBe(1);
+      expect(await claimAs('three', 9, T0 + 1)).toMatchObject([{ stepKey: mine?.stepKey, attempt: 2, loneDeaths: 1 }]);
+      // The steps of the other owner run on as if nothing had happened.
+      for (const claim of others)
+        expect(await finish(store, claim, succeeded())).toMatchObject({ runStatus: 'Running' });
+      expect(await store.recover({ owner: 'one', now: T0 + 2 })).toBe(0);
+      expect(await store.recover({ owner: 'two', now: T0 + 2 })).toBe(0);
+      expect(await store.recover({ owner: 'three', now: T0 + 2 })).toBe(1);
+    });
+
+    test('an owner whose name begins another’s does not recover its leases', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ a: [] }));
+      await store.claimDue({ owner: 'host-12', now: T0, leasedUntil: T0 + minute, limit: 1 });
+      expect(await store.recover({ owner: 'host-1', now: T0 })).toBe(0);
+      expect(await store.recover({ owner: 'host-12', now: T0 })).toBe(1);
+    });
+
     test('what was given back while the clock was ahead is due at the recovery, uncounted', async () => {
       const store = await open();
       await startRun(store, graphOf({ a: [] }));
       const { token } = await claimOne(store, T0);
       await store.returnLeases({ tokens: [token], at: T0 + 1000 * minute });
-      expect(await store.recover(T0 + 1)).toBe(0);
+      expect(await store.recover({ owner: 'me', now: T0 + 1 })).toBe(0);
       expect(await claimOne(store, T0 + 1)).toMatchObject({ interruptions: 0, loneDeaths: 0, aloneMs: null });
     });
 
     test('there is nothing to recover where nothing is leased', async () => {
       const store = await open();
       await startDue(store, 1, T0);
-      expect(await store.recover(T0)).toBe(0);
+      expect(await store.recover({ owner: 'me', now: T0 })).toBe(0);
       expect(await claimOne(store, T0)).toMatchObject({ interruptions: 0 });
     });
   });

@@ -30,7 +30,7 @@ export function progress({ open }: StoreUnderTest): void {
         { runStatus: 'Running', endedRun: null, dispatched: ['b', 'c'], skipped: [], loops: [] },
       ]);
       expect(await statuses(store, runId)).toEqual({ a: 'Succeeded', b: 'Pending', c: 'Pending' });
-      const { claims } = await store.claimDue({ now: T0 + 4, leasedUntil: T0 + minute, limit: 9 });
+      const { claims } = await store.claimDue({ owner: 'me', now: T0 + 4, leasedUntil: T0 + minute, limit: 9 });
       expect(claims).toMatchObject([
         { stepKey: 'b', stepType: 'NoOp', dueAt: T0 + 4 },
         { stepKey: 'c', dueAt: T0 + 4 },
@@ -44,7 +44,7 @@ export function progress({ open }: StoreUnderTest): void {
       const endedRun = { flowId, startedAt: T0, completedAt: T0 + 7 };
       expect(advance).toEqual({ runStatus: 'Succeeded', endedRun, dispatched: [], skipped: [], loops: [] });
       expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded', completedAt: T0 + 7 });
-      expect(await store.claimDue({ now: T0 + minute, leasedUntil: T0 + minute, limit: 9 })).toEqual({
+      expect(await store.claimDue({ owner: 'me', now: T0 + minute, leasedUntil: T0 + minute, limit: 9 })).toEqual({
         claims: [],
         nextDueAt: null,
         isHeldBack: false,

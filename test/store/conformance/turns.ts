@@ -86,7 +86,7 @@ export function turns({ open }: StoreUnderTest): void {
       const runId = await startRun(store, graphOf({ a: [], b: [] }));
       for (let deaths = 0; deaths < 2; deaths += 1) {
         await claimAll(store, T0);
-        await store.recover(T0);
+        await store.recover({ owner: 'me', now: T0 });
       }
       expect((await look(store, T0)).alone).toBeNull();
       await claimAll(store, T0);
@@ -112,7 +112,7 @@ export function turns({ open }: StoreUnderTest): void {
         expect(claimed).toMatchObject({ interruptions: 0, loneDeaths: 0, aloneMs: null });
         expect(claimed.attempt - claimed.attemptBase).toBe(1);
         await store.returnLeases({ tokens: [claimed.token, `${id(999)}/given/out`], at: T0 + stops + 1 });
-        expect(await store.recover(T0 + stops + 1)).toBe(0);
+        expect(await store.recover({ owner: 'me', now: T0 + stops + 1 })).toBe(0);
       }
     });
 
@@ -120,9 +120,9 @@ export function turns({ open }: StoreUnderTest): void {
       const store = await open();
       await startRun(store, graphOf({ a: [], b: [] }));
       await claimAll(store, T0);
-      await store.recover(T0 + 1);
+      await store.recover({ owner: 'me', now: T0 + 1 });
       expect(await claimAll(store, T0 + 1)).toMatchObject([{ loneDeaths: 0 }, { loneDeaths: 0 }]);
-      await store.recover(T0 + 2);
+      await store.recover({ owner: 'me', now: T0 + 2 });
       await due(store, { n: 7, flowId: quiet, dueAt: T0 - minute });
       const first = await claimAll(store, T0 + 2);
       expect(first).toMatchObject([{ stepKey: 'a', interruptions: 2, loneDeaths: 0, aloneMs: 10_000 }]);
@@ -133,14 +133,14 @@ export function turns({ open }: StoreUnderTest): void {
       await startRun(store, graphOf({ a: [], b: [] }));
       for (let deaths = 0; deaths < 2; deaths += 1) {
         await claimAll(store, T0 + deaths);
-        await store.recover(T0 + deaths);
+        await store.recover({ owner: 'me', now: T0 + deaths });
       }
       const [first] = await claimAll(store, T0 + 10);
       const at = T0 + 10 + (first?.aloneMs ?? 0);
       const [second] = await claimAll(store, at);
       expect(second?.stepKey).not.toBe(first?.stepKey);
       for (let loneDeaths = 0; loneDeaths < 3; loneDeaths += 1) {
-        await store.recover(at);
+        await store.recover({ owner: 'me', now: at });
         const [again] = await claimAll(store, at);
         expect(again).toMatchObject({ stepKey: second?.stepKey, loneDeaths });
       }
@@ -151,11 +151,11 @@ export function turns({ open }: StoreUnderTest): void {
       await startRun(store, graphOf({ a: [] }));
       for (let deaths = 0; deaths < 2; deaths += 1) {
         await claimAll(store, T0 + deaths);
-        await store.recover(T0 + deaths);
+        await store.recover({ owner: 'me', now: T0 + deaths });
       }
       const [suspect] = await claimAll(store, T0 + 10);
       await due(store, { n: 7, flowId: quiet, dueAt: T0 + 5 });
-      const request = { now: T0 + 11, leasedUntil: T0 + 2 * minute, limit: 9 };
+      const request = { owner: 'me', now: T0 + 11, leasedUntil: T0 + 2 * minute, limit: 9 };
       const others = await store.claimDue(request);
       expect(others.claims).toMatchObject([{ flowId: quiet }]);
       expect(others.nextDueAt).toBe(T0 + 10 + minute);
@@ -184,7 +184,7 @@ export function turns({ open }: StoreUnderTest): void {
       for (const [deaths, aloneMs] of [null, null, 10_000, 20_000].entries()) {
         const [claimed] = await claimAll(store, T0 + deaths);
         expect(claimed).toMatchObject({ loneDeaths: deaths, interruptions: deaths, aloneMs });
-        await store.recover(T0 + deaths + 1);
+        await store.recover({ owner: 'me', now: T0 + deaths + 1 });
       }
       const [last] = await claimAll(store, T0 + 9);
       await finish(store, last as Claim, retryAt(T0 + 10));
@@ -201,5 +201,5 @@ async function due(store: Store, { n, flowId, dueAt }: { n: number; flowId: stri
 }
 
 async function claim(store: Store, now: number, limit: number): Promise<Claim[]> {
-  return (await store.claimDue({ now, leasedUntil: now + minute, limit })).claims;
+  return (await store.claimDue({ owner: 'me', now, leasedUntil: now + minute, limit })).claims;
 }

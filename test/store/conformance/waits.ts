@@ -30,7 +30,7 @@ export function waits({ open }: StoreUnderTest): void {
       const [first, second] = await claimAll(store);
       if (first === undefined || second === undefined) throw new Error('two steps should be due');
       await finish(store, first, waiting({ dueAt: T0 + 500 }));
-      expect(await store.recover(T0 + 1)).toBe(1);
+      expect(await store.recover({ owner: 'me', now: T0 + 1 })).toBe(1);
       expect((await claimAll(store, T0 + 1)).map(({ stepKey }) => stepKey)).toEqual([second.stepKey]);
       expect(await claimOne(store, T0 + 500)).toMatchObject({ stepKey: first.stepKey, interruptions: 0 });
     });
@@ -82,7 +82,7 @@ export function waits({ open }: StoreUnderTest): void {
       const second = waiting({ signalName: 'go', dueAt: T0 + 100 });
       await finish(store, await claimOne(store, T0 + 8), second, T0 + 8);
       expect((await claimOne(store, T0 + 100)).resumed).toMatchObject({ signal: null });
-      expect(await store.recover(T0 + 101)).toBe(1);
+      expect(await store.recover({ owner: 'me', now: T0 + 101 })).toBe(1);
       expect((await claimOne(store, T0 + 101)).resumed).toMatchObject({ signal: null });
     });
 
@@ -92,7 +92,7 @@ export function waits({ open }: StoreUnderTest): void {
       await finish(store, await claimOne(store), waiting({ signalName: 'go' }));
       await signal(store, runId, 'go');
       await claimOne(store, T0 + 8);
-      expect(await store.recover(T0 + 9)).toBe(1);
+      expect(await store.recover({ owner: 'me', now: T0 + 9 })).toBe(1);
       const again = await claimOne(store, T0 + 9);
       expect(again.resumed?.signal).toMatchObject({ body: { by: 'Ada' } });
       await finish(store, again, retryAt(T0 + 10), T0 + 9);
