@@ -1,10 +1,12 @@
 import type { ActivityStore } from './contract/activity.ts';
+import type { Change } from './contract/changes.ts';
 import type { DeliveryStore } from './contract/deliveries.ts';
 import type { DispatchStore } from './contract/dispatch.ts';
 import type { FlowStore } from './contract/flows.ts';
 import type { RunStore } from './contract/runs.ts';
 
 export type * from './contract/activity.ts';
+export type * from './contract/changes.ts';
 export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
 export type * from './contract/flows.ts';
@@ -13,12 +15,19 @@ export type * from './contract/runs.ts';
 /**
  * Everything that Sluice stores, whatever the backend.
  *
- * Every member is one transaction that is durable when its promise resolves; when it rejects, nothing of it remains.
+ * Every operation is one transaction that is durable when its promise resolves; when it rejects, nothing of it remains.
  * The contract is coarse so that a backend answers in one round trip, and asynchronous so that it may live in another
  * thread or on another machine. Times are milliseconds since the Unix epoch, given by the caller: a store has no clock.
  * `test/store/conformance.ts` tests the same contract; every backend must pass it.
  */
 export interface Store extends DeliveryStore, FlowStore, DispatchStore, RunStore, ActivityStore {
+  /**
+   * What other processes change, from the moment that a reader begins. Each reader gets all of it, in order; changes that
+   * it has not taken yet and that say the same are joined, so that a slow reader costs no memory. A backend that may have
+   * missed some yields one for each flow instead. Ends when the store closes and never rejects. Where one process at a
+   * time has the store, nothing is ever yielded.
+   */
+  readonly changes: AsyncIterable<Change>;
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */
   ping(): Promise<void>;
   /** Finishes what was called before, then releases files and threads. Idempotent. */

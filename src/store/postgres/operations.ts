@@ -3,7 +3,7 @@ import type { Lane } from './connections.ts';
 import type { Sql } from './sql.ts';
 
 /** The members of the store that are one transaction each. */
-export type OperationName = Exclude<keyof Store, 'close'>;
+export type OperationName = Exclude<keyof Store, 'close' | 'changes'>;
 
 /** What a member does in its transaction. */
 export type Member<Name extends OperationName> = (

@@ -68,6 +68,10 @@ export async function openSqliteStore({ path, onFatal, onLost, ...given }: Sqlit
     throw error;
   }
 
+  let endChanges = () => {};
+  const hasClosed = new Promise<void>((resolve) => {
+    endChanges = resolve;
+  });
   const threads = { writer, reader };
   const members = Object.fromEntries(
     operationNames.map((name) => {
@@ -99,12 +103,26 @@ export async function openSqliteStore({ path, onFatal, onLost, ...given }: Sqlit
         run?.trigger.body ?? NO_BODY,
       ) as ReturnType<Store['fireSchedule']>,
     ...valueMembers(writer, reader),
+    changes: noChangesUntil(hasClosed),
     async close() {
+      endChanges();
       writer.refuse();
       await reader.close();
       // The writer goes last, because it tidies up the files, which needs exclusive access.
       await writer.close();
     },
+  };
+}
+
+/** While this process has the file locked, no other can change it. */
+function noChangesUntil(hasClosed: Promise<void>): Store['changes'] {
+  return {
+    [Symbol.asyncIterator]: () => ({
+      async next() {
+        await hasClosed;
+        return { done: true, value: undefined };
+      },
+    }),
   };
 }
 
@@ -119,6 +137,7 @@ function valueMembers(writer: StoreThread, reader: StoreThread) {
     deliverSignal: (signal) =>
       writer.call('deliverSignal', [JSON.stringify(signal)]) as ReturnType<Store['deliverSignal']>,
     claimDue: (request) => ask(writer, 'claimDue', [request]),
+    claimSteps: (request) => ask(writer, 'claimSteps', [request]),
     claimOverdue: (request) => ask(writer, 'claimOverdue', [request]),
     listSteps: (...args) => ask(reader, 'listSteps', args),
     findStep: (...args) => ask(reader, 'findStep', args),

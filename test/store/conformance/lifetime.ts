@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { StoreUnavailableError } from '../../../src/errors.ts';
+import type { Change } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, flowId } from '../samples.ts';
 
@@ -17,6 +18,22 @@ export function lifetime({ open }: StoreUnderTest): void {
       await store.close();
       const results = await Promise.all([...calls, ...reads]);
       expect(results).toHaveLength(102);
+    });
+
+    test('what others change ends when the store closes, for every reader, and after it', async () => {
+      const store = await open();
+      const readAll = async () => {
+        const changes: Change[] = [];
+        for await (const change of store.changes) changes.push(change);
+        return changes;
+      };
+      const readers = [readAll(), readAll()];
+      await store.accept(acceptanceOf(1));
+      await store.close();
+      for (const changes of [...(await Promise.all(readers)), await readAll()]) {
+        // A backend may tell a process of what it changed itself.
+        expect(changes.filter((change) => change.kind !== 'runs')).toEqual([]);
+      }
     });
 
     test('a closed store refuses every call and closes again without complaint', async () => {
