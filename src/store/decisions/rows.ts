@@ -2,7 +2,7 @@ import type { WiredGraph } from '../../flows/planner.ts';
 import type { Json } from '../../model/json.ts';
 import type { RunStatus, StepStatus } from '../../model/manifest.ts';
 import type { StepError } from '../../model/run.ts';
-import type { BegunAttempt, ReceivedSignal, StoppedRun } from '../store.ts';
+import type { BegunAttempt, Claim, ReceivedSignal, StepAddress, StoppedRun } from '../store.ts';
 import type { Asks } from './decision.ts';
 
 /**
@@ -16,29 +16,28 @@ import type { Asks } from './decision.ts';
  */
 export type RunRows = Asks<RunReads> & RunWrites;
 
-interface StepAddress {
-  readonly runId: string;
-  readonly stepKey: string;
-}
-
 /** When a run was told to stop, and by what. */
 export interface StopTimes {
   readonly cancelRequestedAt: number | null;
   readonly timedOutAt: number | null;
 }
 
-interface FoundRun extends StopTimes {
+interface HeldRun extends StopTimes {
   readonly flowId: string;
   readonly revision: number;
   readonly status: RunStatus;
   readonly startedAt: number;
 }
 
+export interface FoundRun extends HeldRun {
+  readonly timeoutAt: number | null;
+}
+
 /** A step whose lease is held, with its run. */
 export interface HeldStep {
   /** Number of the attempt that is written; 0 where the step was leased as it became due, and none is. */
   readonly attempt: number;
-  readonly run: FoundRun;
+  readonly run: HeldRun;
 }
 
 /** How far a loop has come. */
@@ -50,7 +49,7 @@ export interface LoopRow {
   readonly failed: number;
 }
 
-/** What a waiting step stores while it waits. */
+/** What a waiting step stores while it waits, as JSON text. */
 export interface Wait {
   readonly state: Json;
   /** The signal that it waits for, null if it waits for a time only; absent in rows of earlier releases. */
@@ -64,7 +63,9 @@ export interface SignalRow extends ReceivedSignal {
 }
 
 /** The last steps of the iterations of a loop. */
-export interface Leaves extends StepAddress {
+export interface Leaves {
+  readonly runId: string;
+  readonly loopKey: string;
   /** Iterations that have started: those before this index are looked at. */
   readonly started: number;
   /** Keys in the graph of the loop. */
@@ -84,7 +85,7 @@ export interface LeafOutput {
 export interface RunReads {
   /** The step, if the token still leases it. */
   findHeld(step: StepAddress & { readonly token: string }): HeldStep | undefined;
-  findRun(runId: string): (FoundRun & { readonly timeoutAt: number | null }) | undefined;
+  findRun(runId: string): FoundRun | undefined;
   /** The graph of a revision; rejects where the database has no such revision. A `GraphCache` answers most calls. */
   graphOf(flowId: string, revision: number): WiredGraph;
   /** Statuses of the steps of one scope that have been reached, by their keys in the graph of the scope. */
@@ -93,8 +94,8 @@ export interface RunReads {
     runId: string,
     stepKey: string,
   ): { readonly status: StepStatus; readonly error: StepError | null } | undefined;
-  /** What the step kept when it last waited; null where it did not. */
-  findWait(runId: string, stepKey: string): Wait | null;
+  /** The `Wait` of a step as JSON text; null where it has none. */
+  findWait(runId: string, stepKey: string): string | null;
 
   findLoop(runId: string, loopKey: string): LoopRow | undefined;
   /** The item of an iteration; null where there is none. */
@@ -149,7 +150,8 @@ export interface EndedAttempt extends StepAddress {
 export interface WaitingStep extends StepAddress {
   readonly attempt: number;
   readonly input: Json;
-  readonly wait: Wait;
+  /** A `Wait` as JSON text. */
+  readonly wait: string;
   readonly dueAt: number | null;
   readonly signalName: string | null;
   readonly limitAt: number | null;
@@ -172,10 +174,17 @@ export interface SkippedStep extends StepAddress {
   readonly at: number;
 }
 
-export interface NewLoop {
+interface NewLoop {
   readonly loopKey: string;
-  readonly items: readonly Json[];
+  readonly total: number;
   readonly concurrency: number;
+}
+
+/** Items of a loop that lie next to each other. */
+export interface ItemChunk {
+  readonly firstIndex: number;
+  /** A list as JSON text. */
+  readonly items: string;
 }
 
 /** A loop that ends with its last iteration. */
@@ -184,15 +193,6 @@ export interface EndingLoop extends StepAddress {
   /** JSON text; null where it is not kept. */
   readonly output: string | null;
   readonly error: StepError | null;
-  readonly at: number;
-}
-
-export interface LeasedRow extends StepAddress {
-  readonly token: string;
-  readonly leasedUntil: number;
-  readonly attempt: number;
-  readonly interruptions: number;
-  readonly loneDeaths: number;
   readonly at: number;
 }
 
@@ -210,15 +210,16 @@ export interface RunWrites {
    */
   endAttempt(ended: EndedAttempt): void;
   /** Ends a step that its condition skipped, and deletes the attempt that was claimed for it. */
-  skipStep(skip: SkippedStep, attempt: number): void;
+  skipStep(skip: Omit<SkippedStep, 'stepType'>, attempt: number): void;
   /** Lets a step wait without a lease. Its interruptions no longer count as tries. */
   keepWait(waiting: WaitingStep): void;
   insertNext(step: NextStep): void;
   insertSkipped(skip: SkippedStep): void;
   endRun(runId: string, status: RunStatus, at: number): void;
 
-  /** The loop's step is neither due nor leased from here on. Replaces the rows of an earlier attempt. */
+  /** The loop's step is neither due nor leased from here on. Replaces a loop of an earlier attempt and its items. */
   insertLoop(runId: string, loop: NewLoop, input: Json): void;
+  insertItems(runId: string, loopKey: string, chunk: ItemChunk): void;
   startIteration(runId: string, loopKey: string): void;
   endIteration(runId: string, loopKey: string, isFailed: boolean): void;
   /** Ends the loop's step and its open attempt. */
@@ -247,7 +248,8 @@ export interface RunWrites {
   interruptAttempt(
     attempt: StepAddress & { readonly attempt: number; readonly error: StepError; readonly at: number },
   ): void;
-  leaseStep(lease: LeasedRow): void;
+  /** Leases a step to the holder of the claim; it waits for no signal and no time limit from here on. */
+  leaseStep(claim: Claim, leasedUntil: number): void;
   insertAttempt(
     attempt: StepAddress & { readonly attempt: number; readonly dueAt: number; readonly startedAt: number },
   ): void;

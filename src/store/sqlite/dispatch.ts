@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
-import { holderOf, leasedStep, ownerOf, parseRuntimeKey, tokenOf } from '../../flows/runtime-keys.ts';
-import type { StepError } from '../../model/run.ts';
-import type { BegunAttempt, Claim, ClaimRequest, StepsBatch } from '../store.ts';
-import { toJson } from './columns.ts';
-import { prepareSignalsOfStep, prepareTimeOutRuns, readWait, stopOf } from './control.ts';
-import { prepareLoopItem } from './loops.ts';
+import { holderOf, leasedStep, ownerOf } from '../../flows/runtime-keys.ts';
+import { claim, type DueStep } from '../decisions/claim.ts';
+import { decideNow } from '../decisions/decision.ts';
+import { timeOutRuns } from '../decisions/stop.ts';
+import type { Claim, ClaimRequest, StepsBatch } from '../store.ts';
 import type { Member } from './messages.ts';
-import { DUE_ROWS, type DueRow, prepareRoom, prepareTurns } from './turns.ts';
+import { runRowsOf } from './run-rows.ts';
+import { DUE_ROWS, prepareRoom, prepareTurns } from './turns.ts';
 
 export const dispatchOperations = {
   claimDue: { thread: 'writer', prepare: prepareClaimDue },
@@ -19,21 +19,11 @@ export const dispatchOperations = {
   recover: { thread: 'writer', prepare: prepareRecover },
 } as const;
 
-const interrupted: StepError = {
-  code: 'interrupted',
-  message: 'The process that ran this attempt stopped before it ended.',
-  retryable: true,
-};
-
-/** A suspect runs alone for this long the first time, and twice as long after each further death of a process. */
-const FIRST_ALONE_MS = 10_000;
-const LONGEST_ALONE_MS = 3_600_000;
-
 function prepareClaimDue(db: Database): Member<'claimDue'> {
   const suspect = 's.due_at IS NOT NULL AND s.deaths >= 2';
   // The one begun last goes first: it was alone for the shortest time before the process died. In any other order, one
   // that never ends could always begin first, and the one after it would never run alone.
-  const findSuspect = db.prepare<[number], DueRow>(`
+  const findSuspect = db.prepare<[number], DueStep>(`
     ${DUE_ROWS} LEFT JOIN attempts a ON a.run_id = s.run_id AND a.step_key = s.step_key AND a.attempt = s.attempt_count
     WHERE ${suspect} AND s.due_at <= ? ORDER BY a.started_at DESC, s.due_at, s.run_id, s.step_key LIMIT 1`);
   const findNextSuspect = db.prepare<[], { dueAt: number | null }>(
@@ -52,7 +42,7 @@ function prepareClaimDue(db: Database): Member<'claimDue'> {
 }
 
 function prepareClaimSteps(db: Database): Member<'claimSteps'> {
-  const find = db.prepare<[string, string], DueRow & { begunAt: number | null }>(`
+  const find = db.prepare<[string, string], DueStep & { begunAt: number | null }>(`
     SELECT due.*, a.started_at AS begunAt FROM (
       ${DUE_ROWS} WHERE s.run_id = ? AND s.step_key = ? AND s.due_at IS NOT NULL
     ) due
@@ -63,7 +53,7 @@ function prepareClaimSteps(db: Database): Member<'claimSteps'> {
     const { now } = request;
     const named = new Map(addresses.map(({ runId, stepKey }) => [`${runId}/${stepKey}`, { runId, stepKey }]));
     const rows = [...named.values()].flatMap(({ runId, stepKey }) => find.get(runId, stepKey) ?? []);
-    const isSuspect = ({ deaths, dueAt }: DueRow) => deaths >= 2 && dueAt <= now;
+    const isSuspect = ({ deaths, dueAt }: DueStep) => deaths >= 2 && dueAt <= now;
     // As in `claimDue`: the one begun last goes first.
     const suspect = rows.filter(isSuspect).sort((a, b) => (b.begunAt ?? 0) - (a.begunAt ?? 0))[0];
     const hasRoom = roomAt(now);
@@ -82,8 +72,8 @@ function prepareClaimSteps(db: Database): Member<'claimSteps'> {
 }
 
 function prepareClaimOverdue(db: Database): Member<'claimOverdue'> {
-  const timeOutRuns = prepareTimeOutRuns(db);
-  const listOverdue = db.prepare<[number, number], DueRow>(
+  const rows = runRowsOf(db);
+  const listOverdue = db.prepare<[number, number], DueStep>(
     `${DUE_ROWS} WHERE limit_at <= ? AND s.status = 'Pending' ORDER BY limit_at LIMIT ?`,
   );
   const findNext = db.prepare<[], { nextAt: number | null }>(`
@@ -93,60 +83,16 @@ function prepareClaimOverdue(db: Database): Member<'claimOverdue'> {
       UNION ALL SELECT min(limit_at) FROM steps WHERE limit_at IS NOT NULL)`);
   const lease = prepareLease(db);
   return (request) => {
-    const timedOut = timeOutRuns(request.now, request.limit);
+    const timedOut = decideNow(timeOutRuns(rows, request));
     const claims = listOverdue.all(request.now, request.limit).map((row) => lease(row, request));
     return { timedOut, claims, nextAt: findNext.get()?.nextAt ?? null };
   };
 }
 
-function prepareLease(db: Database): (row: DueRow, request: Omit<ClaimRequest, 'limit'>) => Claim {
-  const interrupt = db.prepare(`
-    UPDATE attempts SET status = 'Failed', error = ?, completed_at = ?
-    WHERE run_id = ? AND step_key = ? AND attempt = ?`);
-  const leaseStep = db.prepare(`
-    UPDATE steps SET status = 'Running', lease_token = ?, due_at = ?, attempt_count = ?, interruptions = ?,
-      lone_deaths = ?, signal_name = NULL, limit_at = NULL, started_at = coalesce(started_at, ?)
-    WHERE run_id = ? AND step_key = ?`);
-  const insertAttempt = db.prepare(
-    "INSERT INTO attempts (run_id, step_key, attempt, status, due_at, started_at) VALUES (?, ?, ?, 'Running', ?, ?)",
-  );
-  const findStart = db.prepare<[string, string, number], { startedAt: number }>(
-    'SELECT started_at AS startedAt FROM attempts WHERE run_id = ? AND step_key = ? AND attempt = ?',
-  );
-  const signals = prepareSignalsOfStep(db);
-  const loopItem = prepareLoopItem(db);
-  return (
-    { status, attemptCount, deaths, leaseToken, wait: kept, cancelRequestedAt, timedOutAt, ...row },
-    { owner, now, leasedUntil },
-  ) => {
-    const { runId, stepKey, dueAt } = row;
-    const wait = readWait(kept);
-    // A step that was leased as it became due has no attempt that could be interrupted.
-    const isInterrupted = status === 'Running' && attemptCount > 0;
-    // Its holder lives and gave up its outcome; no other step can have caused that.
-    const hasLapsed = isInterrupted && leaseToken !== null;
-    // A step that has waited goes on with the attempt that it began.
-    const goesOn = wait !== null && !isInterrupted;
-    const { iteration } = parseRuntimeKey(stepKey);
-    if (isInterrupted) interrupt.run(toJson(interrupted), now, runId, stepKey, attemptCount);
-    const claim: Claim = {
-      ...row,
-      token: tokenOf(runId, stepKey, holderOf(owner, randomUUID())),
-      attempt: goesOn ? attemptCount : attemptCount + 1,
-      interruptions: row.interruptions + Number(hasLapsed),
-      loneDeaths: row.loneDeaths + Number(hasLapsed),
-      aloneMs: deaths < 2 ? null : Math.min(FIRST_ALONE_MS * 2 ** (deaths - 2), LONGEST_ALONE_MS),
-      startedAt: now,
-      attemptStartedAt: (goesOn ? findStart.get(runId, stepKey, attemptCount)?.startedAt : undefined) ?? now,
-      resumed: wait && { state: wait.state, signal: signals.findCame(runId, stepKey, wait)?.signal ?? null },
-      loop: iteration && { item: loopItem(runId, iteration.loopKey, iteration.index), index: iteration.index },
-      stop: stopOf({ cancelRequestedAt, timedOutAt }),
-    };
-    const { token, attempt, interruptions, loneDeaths } = claim;
-    leaseStep.run(token, leasedUntil, attempt, interruptions, loneDeaths, now, runId, stepKey);
-    if (!goesOn) insertAttempt.run(runId, stepKey, attempt, dueAt, now);
-    return claim;
-  };
+function prepareLease(db: Database): (step: DueStep, request: Omit<ClaimRequest, 'limit'>) => Claim {
+  const rows = runRowsOf(db);
+  return (step, { owner, now, leasedUntil }) =>
+    decideNow(claim(rows, step, { holder: holderOf(owner, randomUUID()), now, leasedUntil }));
 }
 
 function prepareRenewLeases(db: Database): Member<'renewLeases'> {
@@ -174,23 +120,9 @@ function prepareReturnLeases(db: Database): Member<'returnLeases'> {
 }
 
 function prepareBeginAttempts(db: Database): Member<'beginAttempts'> {
-  const begin = prepareBeginAttempt(db);
+  const { beginAttempt } = runRowsOf(db);
   return ({ attempts }) => {
-    for (const attempt of attempts) begin(attempt);
-  };
-}
-
-/** Writes the first attempt of a step that is leased without one; else changes nothing. */
-export function prepareBeginAttempt(db: Database): (begun: BegunAttempt) => void {
-  const begin = db.prepare(`
-    UPDATE steps SET attempt_count = 1, started_at = ?
-    WHERE run_id = ? AND step_key = ? AND lease_token = ? AND attempt_count = 0`);
-  const insert = db.prepare(
-    "INSERT INTO attempts (run_id, step_key, attempt, status, due_at, started_at) VALUES (?, ?, 1, 'Running', ?, ?)",
-  );
-  return ({ token, dueAt, startedAt }) => {
-    const { runId, stepKey } = leasedStep(token);
-    if (begin.run(startedAt, runId, stepKey, token).changes > 0) insert.run(runId, stepKey, dueAt, startedAt);
+    for (const attempt of attempts) beginAttempt(attempt);
   };
 }
 

@@ -1,7 +1,6 @@
 import type { Database } from 'better-sqlite3';
-import { LRUCache } from 'lru-cache';
-import { type WiredGraph, wire } from '../../flows/planner.ts';
-import type { Graph } from '../../model/manifest.ts';
+import type { WiredGraph } from '../../flows/planner.ts';
+import { GraphCache } from '../decisions/graphs.ts';
 import type { FlowRecord, LearnedKey, RevisionRecord, ScheduleRecord } from '../store.ts';
 import { prepareInsertRun, prepareMayStart, type RunValues } from './acceptance.ts';
 import type { Member } from './messages.ts';
@@ -89,25 +88,13 @@ function toFlow({ isEnabled, drainingSince, ...row }: FlowRow): FlowRecord {
   return { ...row, isEnabled: isEnabled === 1, ...(drainingSince === null ? {} : { drainingSince }) };
 }
 
-/** Graphs to keep, parsed and wired; a revision never changes. */
-const keptGraphs = 100;
-
 export function prepareGraphOf(db: Database): (flowId: string, revision: number) => WiredGraph {
   const find = db.prepare<[string, number], { snapshot: string }>(
     'SELECT snapshot FROM revisions WHERE flow_id = ? AND revision = ?',
   );
-  const graphs = new LRUCache<string, WiredGraph>({ max: keptGraphs });
-  return (flowId, revision) => {
-    const key = `${flowId}:${revision}`;
-    const kept = graphs.get(key);
-    if (kept !== undefined) return kept;
-    const row = find.get(flowId, revision);
-    if (row === undefined) throw new Error(`Revision ${revision} of the flow ${flowId} is not in the database.`);
-    const { steps } = JSON.parse(row.snapshot) as { steps: Graph };
-    const graph = wire(steps);
-    graphs.set(key, graph);
-    return graph;
-  };
+  const graphs = new GraphCache();
+  return (flowId, revision) =>
+    graphs.find(flowId, revision) ?? graphs.keep(flowId, revision, find.get(flowId, revision)?.snapshot);
 }
 
 interface ScheduleRow extends Omit<ScheduleRecord, 'isPaused'> {

@@ -3,7 +3,6 @@ import { parseJson } from '../../model/json.ts';
 import type { BirthLease, HoldResult, LargeRunInput, RunInput, StepOutcome } from '../store.ts';
 import { acceptanceOperations, type WriterState } from './acceptance.ts';
 import { activityOperations } from './activity.ts';
-import { prepareAdvance } from './advance.ts';
 import { controlOperations } from './control.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { deployOperations } from './deploys.ts';
@@ -107,10 +106,11 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   claimDue: givingText(dispatchOperations.claimDue),
   claimSteps: givingText(dispatchOperations.claimSteps),
   claimOverdue: givingText(dispatchOperations.claimOverdue),
+  ...controlOperations,
   advance: {
     thread: 'writer',
     prepare: (db) => {
-      const advance = prepareAdvance(db);
+      const advance = controlOperations.advance.prepare(db);
       return (outcome: string, lease: BirthLease | undefined) => {
         const led = advance(parseJson(outcome) as unknown as StepOutcome, lease);
         return led && JSON.stringify(led);
@@ -119,7 +119,6 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   },
   listSlotWaits: { thread: 'reader', prepare: prepareListSlotWaits },
   measureBacklog: { thread: 'reader', prepare: prepareMeasureBacklog },
-  ...controlOperations,
   deliverSignal: takingText(controlOperations.deliverSignal),
   ...stepOperations,
   findStep: givingText(stepOperations.findStep),

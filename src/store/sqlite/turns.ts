@@ -1,22 +1,9 @@
 import type { Database } from 'better-sqlite3';
 import { LRUCache } from 'lru-cache';
-import type { Graph, RunnableManifest, StepStatus } from '../../model/manifest.ts';
+import type { Graph, RunnableManifest } from '../../model/manifest.ts';
+import type { DueStep } from '../decisions/claim.ts';
 import type { Claim, ClaimRequest, SlotWait } from '../store.ts';
-import type { StopTimes } from './control.ts';
 import type { Member } from './messages.ts';
-
-type Found = 'token' | 'attempt' | 'startedAt' | 'attemptStartedAt' | 'aloneMs' | 'resumed' | 'loop' | 'stop';
-
-/** A due step, with everything that its claim is made from. */
-export interface DueRow extends Omit<Claim, Found>, StopTimes {
-  readonly status: StepStatus;
-  readonly attemptCount: number;
-  /** Processes that died while they ran it. */
-  readonly deaths: number;
-  /** Null if no process holds it: it was returned, or its holder is known to be dead. */
-  readonly leaseToken: string | null;
-  readonly wait: string | null;
-}
 
 // CROSS JOIN keeps the index of due steps outermost, so that rows come in its order and only as many as are asked for.
 export const DUE_ROWS = `
@@ -36,7 +23,7 @@ interface Lane {
   readonly stepType: string;
   /** When its first step is due. */
   dueAt: number;
-  readonly rows: DueRow[];
+  readonly rows: DueStep[];
 }
 
 interface FlowTurns {
@@ -69,9 +56,9 @@ const REMEMBERED_FLOWS = 10_000;
  * single slot too. One seek for each type of step that a flow has waiting finds whose turn it is, whatever the number
  * of steps that wait.
  */
-export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row: DueRow) => Claim) => Turns {
+export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row: DueStep) => Claim) => Turns {
   const listFlowTurns = prepareListFlowTurns(db);
-  const listRows = db.prepare<[string, string, string, number], DueRow>(`
+  const listRows = db.prepare<[string, string, string, number], DueStep>(`
     ${DUE_ROWS} WHERE ${ORDINARY} AND s.status = ? AND s.flow_id = ? AND s.step_type = ?
     ORDER BY s.due_at, s.run_id, s.step_key LIMIT ?`);
   // Also remembers a turn that is rolled back: that costs the flow no more than its place among equals.

@@ -1,0 +1,202 @@
+import { planNext, type WiredGraph } from '../../flows/planner.ts';
+import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration, tokenOf } from '../../flows/runtime-keys.ts';
+import type { Json } from '../../model/json.ts';
+import type { RunStatus } from '../../model/manifest.ts';
+import { STOP_ERRORS } from '../../model/run.ts';
+import type { Advance, BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
+import type { Decision } from './decision.ts';
+import { chunksOf, loopEnd } from './loops.ts';
+import type { LoopRow, RunRows } from './rows.ts';
+import { waitStep } from './signal.ts';
+import { closeRun, stopOf } from './stop.ts';
+
+/**
+ * Stores the outcome of an attempt, plans what follows, and makes it due; yields undefined and changes nothing where the
+ * lease is lost. A plain step asks three questions: its lease, the graph, which is usually known, and the states.
+ */
+export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease): Decision<Advance | undefined> {
+  const held = yield* rows.findHeld(given);
+  if (held === undefined) return undefined;
+  const { runId, at } = given;
+  const { flowId, revision, startedAt, status } = held.run;
+  const isRunning = status === 'Running';
+  const stop = stopOf(held.run);
+  const outcome = isRunning && stop === null ? given : { ...given, result: finalResult(given.result, stop) };
+  const results = { dispatched: [], leased: [], skipped: [], loops: [], begun: null, end: null };
+  const progress: Progress = { rows, runId, flowId, revision, at, lease, ...results };
+
+  if (outcome.evaluationTrace !== undefined) rows.keepTrace(outcome, outcome.evaluationTrace);
+  const { result } = outcome;
+  if (result.kind === 'waiting' || result.kind === 'loop') {
+    // The attempt goes on after this, so that its row is needed; else it is written with its end, or never.
+    const attempt = held.attempt === 0 ? beginAttempt(rows, outcome) : held.attempt;
+    if (result.kind === 'waiting') yield* waitStep(rows, outcome, { ...result, attempt });
+    else yield* startLoop(progress, outcome, result);
+  } else {
+    endAttempt(rows, outcome, { result, written: held.attempt });
+    if (isRunning && stop !== null) progress.end = yield* closeRun(rows, { runId, stop, at });
+    else if (result.kind === 'retry') progress.dispatched.push(outcome.stepKey);
+    else if (isRunning) yield* planScope(progress, parseRuntimeKey(outcome.stepKey).scope);
+  }
+
+  const { dispatched, leased, skipped, loops, end } = progress;
+  const endedRun = end === null ? null : { flowId, startedAt, completedAt: at };
+  const advance = { runStatus: end ?? status, endedRun, dispatched, skipped, loops };
+  return leased.length === 0 ? advance : { ...advance, leased };
+}
+
+/**
+ * In a run that has ended or has to end, nothing is retried, waited for or begun: the attempt's failure is the step's.
+ */
+function finalResult(result: StepResult, stop: RunStop | null): StepResult {
+  if (result.kind === 'retry') return { ...result, kind: 'failed' };
+  if (result.kind === 'waiting' || result.kind === 'loop')
+    return { kind: 'failed', error: STOP_ERRORS[stop ?? 'cancelled'] };
+  return result;
+}
+
+function beginAttempt(rows: RunRows, { token, at, dueAt = at, startedAt = at }: StepOutcome): number {
+  rows.beginAttempt({ token, dueAt, startedAt });
+  return 1;
+}
+
+interface Ended {
+  readonly result: Exclude<StepResult, { kind: 'waiting' | 'loop' }>;
+  /** Number of the written attempt; 0 where none is. */
+  readonly written: number;
+}
+
+function endAttempt(rows: RunRows, outcome: StepOutcome, { result, written }: Ended): void {
+  const { runId, stepKey, at, dueAt = at, startedAt = at, input } = outcome;
+  if (result.kind === 'skipped') {
+    rows.skipStep({ runId, stepKey, reason: result.reason, at }, written);
+    return;
+  }
+  rows.endAttempt({
+    runId,
+    stepKey,
+    written,
+    dueAt,
+    startedAt,
+    status: result.kind === 'succeeded' ? 'Succeeded' : 'Failed',
+    input,
+    output: result.output,
+    error: result.kind === 'succeeded' ? null : result.error,
+    at,
+    retryAt: result.kind === 'retry' ? result.dueAt : null,
+  });
+}
+
+/** The run whose next steps are planned, and the results so far. */
+interface Progress {
+  readonly rows: RunRows;
+  readonly runId: string;
+  readonly flowId: string;
+  readonly revision: number;
+  readonly at: number;
+  readonly lease: BirthLease | undefined;
+  readonly dispatched: string[];
+  readonly leased: LeasedStep[];
+  readonly skipped: { readonly stepKey: string; readonly reason: string }[];
+  readonly loops: EndedLoop[];
+  /** The loop that this outcome begins. */
+  begun: { readonly loopKey: string; readonly items: readonly Json[] } | null;
+  /** How the run ended; null while it goes on. */
+  end: RunStatus | null;
+}
+
+function* graphIn({ rows, flowId, revision }: Progress, scope: string): Decision<WiredGraph> {
+  const graph = graphOfScope(yield* rows.graphOf(flowId, revision), scope);
+  if (graph === undefined) throw new Error(`Revision ${revision} of the flow ${flowId} has no scope ${scope}`);
+  return graph;
+}
+
+/** Plans what follows in a scope whose steps changed, and in the scopes around it where this one ends. */
+function* planScope(progress: Progress, scope: string): Decision<void> {
+  const { rows, runId, at } = progress;
+  const graph = yield* graphIn(progress, scope);
+  const plan = planNext(graph, yield* rows.statesIn(runId, scope, graph));
+  const typeOf = (stepKey: string) => graph[stepKey]?.type;
+  for (const localKey of plan.start) {
+    yield* startStep(progress, { stepKey: `${scope}${localKey}`, stepType: typeOf(localKey) ?? '' });
+  }
+  for (const { stepKey: localKey, reason } of plan.skip) {
+    const stepKey = `${scope}${localKey}`;
+    rows.insertSkipped({ runId, stepKey, stepType: typeOf(localKey), reason, at });
+    progress.skipped.push({ stepKey, reason });
+  }
+  if (plan.end === null) return;
+  const iteration = iterationOf(scope);
+  if (iteration === null) {
+    progress.end = plan.end;
+    rows.endRun(runId, plan.end, at);
+  } else {
+    rows.endIteration(runId, iteration.loopKey, plan.end === 'Failed');
+    yield* goOn(progress, iteration.loopKey);
+  }
+}
+
+/** Inserts a step that is to start: leased where the caller has room for it, else due. */
+function* startStep(
+  progress: Progress,
+  { stepKey, stepType }: { readonly stepKey: string; readonly stepType: string },
+): Decision<void> {
+  const { rows, runId, flowId, at, lease, leased } = progress;
+  const step = { runId, flowId, stepKey, stepType };
+  progress.dispatched.push(stepKey);
+  if (lease === undefined || leased.length >= lease.limit) {
+    rows.insertNext({ ...step, status: 'Pending', dueAt: at, token: null, startedAt: null });
+    return;
+  }
+  const token = tokenOf(runId, stepKey, lease.holder);
+  rows.insertNext({ ...step, status: 'Running', dueAt: lease.leasedUntil, token, startedAt: at });
+  const { iteration } = parseRuntimeKey(stepKey);
+  const loop = iteration && { item: yield* itemOf(progress, iteration), index: iteration.index };
+  leased.push({ stepKey, stepType, loop });
+}
+
+function* itemOf(
+  { rows, runId, begun }: Progress,
+  { loopKey, index }: { readonly loopKey: string; readonly index: number },
+): Decision<Json> {
+  // What this transaction stores is not read: it would stay in memory even if the transaction were rolled back.
+  if (begun?.loopKey === loopKey) return begun.items[index] ?? null;
+  return yield* rows.findItem(runId, loopKey, index);
+}
+
+/** Starts the first iterations of a loop; one without items ends at once. */
+function* startLoop(
+  progress: Progress,
+  { stepKey: loopKey, input }: StepOutcome,
+  { items, concurrency }: Extract<StepResult, { kind: 'loop' }>,
+): Decision<void> {
+  const { rows, runId } = progress;
+  rows.insertLoop(runId, { loopKey, total: items.length, concurrency }, input);
+  for (const chunk of chunksOf(items)) rows.insertItems(runId, loopKey, chunk);
+  progress.begun = { loopKey, items };
+  yield* goOn(progress, loopKey);
+}
+
+/** Starts as many iterations as may run at once, and none after a failure. Ends the loop when none is left. */
+function* goOn(progress: Progress, loopKey: string): Decision<void> {
+  const { rows, runId } = progress;
+  const found = yield* rows.findLoop(runId, loopKey);
+  if (found === undefined) throw new Error(`The loop ${loopKey} of the run ${runId} is not in the database.`);
+  let loop = found;
+  while (loop.failed === 0 && loop.started < loop.total && loop.started - loop.ended < loop.concurrency) {
+    rows.startIteration(runId, loopKey);
+    yield* planScope(progress, scopeOfIteration({ loopKey, index: loop.started }));
+    loop = { ...loop, started: loop.started + 1 };
+  }
+  if (loop.ended === loop.started) yield* endLoop(progress, loopKey, loop);
+}
+
+function* endLoop(progress: Progress, loopKey: string, loop: LoopRow): Decision<void> {
+  const { rows, runId, at } = progress;
+  const graph = yield* graphIn(progress, scopeOfIteration({ loopKey, index: 0 }));
+  const { output, error } = yield* loopEnd(rows, { ...loop, runId, loopKey }, graph);
+  const status = error === null ? 'Succeeded' : 'Failed';
+  rows.endLoop({ runId, stepKey: loopKey, status, output, error, at });
+  progress.loops.push({ stepKey: loopKey, status, error });
+  yield* planScope(progress, parseRuntimeKey(loopKey).scope);
+}
