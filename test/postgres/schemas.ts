@@ -31,7 +31,9 @@ export function storeOptions(schema: string): PostgresStoreOptions {
 }
 
 /** Opens a store in a schema of its own. Closing it drops the schema. */
-export async function openEmpty(change: Partial<PostgresStoreOptions> = {}) {
+export async function openEmpty(
+  change: Partial<PostgresStoreOptions> = {},
+): Promise<Awaited<ReturnType<typeof openPostgresStore>>> {
   const options = { ...storeOptions(`test_${randomUUID().replaceAll('-', '')}`), ...change };
   const store = await openPostgresStore(options);
   return {

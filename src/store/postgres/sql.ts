@@ -11,6 +11,8 @@ export type SqlValue = string | number | boolean | null | Uint8Array | readonly 
 export interface Sql {
   /** All rows that a statement yields. */
   all<Row>(text: string, values?: readonly SqlValue[]): Promise<Row[]>;
+  /** As `all`, for a statement whose best plan depends on its values: it is planned for them each time. */
+  allUnprepared<Row>(text: string, values?: readonly SqlValue[]): Promise<Row[]>;
   /** The first row that a statement yields. */
   get<Row>(text: string, values?: readonly SqlValue[]): Promise<Row | undefined>;
   /** Yields how many rows the statement changed. */
@@ -73,12 +75,16 @@ export class Statements {
 
 /** The statements of one connection. */
 export function sqlOf(client: pg.ClientBase, { statements, slot }: { statements: Statements; slot: number }): Sql {
-  const query = (text: string, values: readonly SqlValue[]) =>
-    client.query({ ...statements.of(text), values: values.map(toParameter), types });
+  const send = (statement: { readonly text: string; readonly name?: string }, values: readonly SqlValue[]) =>
+    client.query({ ...statement, values: values.map(toParameter), types });
+  const query = (text: string, values: readonly SqlValue[]) => send(statements.of(text), values);
   return {
     slot,
     async all<Row>(text: string, values: readonly SqlValue[] = []) {
       return (await query(text, values)).rows as Row[];
+    },
+    async allUnprepared<Row>(text: string, values: readonly SqlValue[] = []) {
+      return (await send({ text: statements.rename(text) }, values)).rows as Row[];
     },
     async get<Row>(text: string, values: readonly SqlValue[] = []) {
       return (await query(text, values)).rows[0] as Row | undefined;

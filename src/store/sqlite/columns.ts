@@ -1,18 +1,4 @@
-import { type Json, parseJson } from '../../model/json.ts';
-import type { StepError } from '../../model/run.ts';
+export { fromJson, toError, toJson } from '../json-columns.ts';
 
 /** What a column takes; bytes travel apart. */
 export type SqlValue = string | number | null;
-
-/** JSON as a column keeps it: null is SQL's. */
-export function toJson(value: Json | StepError | undefined): string | null {
-  return value === null || value === undefined ? null : JSON.stringify(value);
-}
-
-export function fromJson(text: string | null): Json {
-  return text === null ? null : parseJson(text);
-}
-
-export function toError(text: string | null): StepError | null {
-  return text === null ? null : JSON.parse(text);
-}

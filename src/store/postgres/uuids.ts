@@ -1,0 +1,24 @@
+const FORM = '00000000-0000-0000-0000-000000000000';
+const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+/** What a shorter beginning would find is no longer few. */
+const SHORTEST = 8;
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/**
+ * An id for a column of UUIDs; null, which equals nothing, where a text is not one in its usual form. PostgreSQL takes
+ * other forms of a UUID too, and would find by them what no caller stored.
+ */
+export function uuidOf(text: string): string | null;
+export function uuidOf(text: string | null): string | null;
+export function uuidOf(text: string | null): string | null {
+  return text !== null && UUID.test(text) ? text : null;
+}
+
+/** The first and last id that begin like this; undefined where it is not the beginning of an id, or a short one. */
+export function uuidRange(beginning: string): { readonly from: string; readonly to: string } | undefined {
+  const isBeginning = [...beginning].every((character, at) =>
+    FORM[at] === '-' ? character === '-' : /[0-9a-f]/.test(character),
+  );
+  if (!isBeginning || beginning.length < SHORTEST || beginning.length > FORM.length) return undefined;
+  return { from: beginning + FORM.slice(beginning.length), to: beginning + LAST.slice(beginning.length) };
+}
