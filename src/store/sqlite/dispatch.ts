@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import { holderOf, leasedStep, ownerOf } from '../../flows/runtime-keys.ts';
-import { claim, type DueStep } from '../decisions/claim.ts';
+import { chooseNamed, claim, type DueStep, type NamedStep } from '../decisions/claim.ts';
 import { decideNow } from '../decisions/decision.ts';
 import { timeOutRuns } from '../decisions/stop.ts';
-import type { Claim, ClaimRequest, StepsBatch } from '../store.ts';
+import type { Claim, ClaimRequest } from '../store.ts';
 import type { Member } from './messages.ts';
 import { runRowsOf } from './run-rows.ts';
 import { DUE_ROWS, prepareRoom, prepareTurns } from './turns.ts';
@@ -42,7 +42,7 @@ function prepareClaimDue(db: Database): Member<'claimDue'> {
 }
 
 function prepareClaimSteps(db: Database): Member<'claimSteps'> {
-  const find = db.prepare<[string, string], DueStep & { begunAt: number | null }>(`
+  const find = db.prepare<[string, string], NamedStep>(`
     SELECT due.*, a.started_at AS begunAt FROM (
       ${DUE_ROWS} WHERE s.run_id = ? AND s.step_key = ? AND s.due_at IS NOT NULL
     ) due
@@ -50,24 +50,10 @@ function prepareClaimSteps(db: Database): Member<'claimSteps'> {
   const lease = prepareLease(db);
   const roomAt = prepareRoom(db);
   return ({ addresses, ...request }) => {
-    const { now } = request;
     const named = new Map(addresses.map(({ runId, stepKey }) => [`${runId}/${stepKey}`, { runId, stepKey }]));
     const rows = [...named.values()].flatMap(({ runId, stepKey }) => find.get(runId, stepKey) ?? []);
-    const isSuspect = ({ deaths, dueAt }: DueStep) => deaths >= 2 && dueAt <= now;
-    // As in `claimDue`: the one begun last goes first.
-    const suspect = rows.filter(isSuspect).sort((a, b) => (b.begunAt ?? 0) - (a.begunAt ?? 0))[0];
-    const hasRoom = roomAt(now);
-    const claims: Claim[] = [];
-    const left: StepsBatch['left'][number][] = [];
-    for (const found of rows.sort((a, b) => a.dueAt - b.dueAt)) {
-      const { begunAt, ...row } = found;
-      const { runId, stepKey, dueAt } = row;
-      if (dueAt > now) left.push({ runId, stepKey, askAt: dueAt });
-      else if (suspect !== undefined && found !== suspect) left.push({ runId, stepKey, askAt: now });
-      else if (suspect === undefined && !hasRoom(row)) left.push({ runId, stepKey, askAt: null });
-      else claims.push(lease(row, request));
-    }
-    return { claims, left };
+    const { taken, left } = chooseNamed(rows, { now: request.now, hasRoom: roomAt(request.now) });
+    return { claims: taken.map((step) => lease(step, request)), left };
   };
 }
 
