@@ -1,9 +1,10 @@
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { createIdSource } from '../../src/flows/ids.ts';
+import { roundDuration } from '../../src/store/durations.ts';
 import { migrate } from '../../src/store/sqlite/connection.ts';
 import { deliveryValues, prepareInsertDelivery, ROW_BYTES } from '../../src/store/sqlite/deliveries.ts';
-import { figureOperations, roundDuration } from '../../src/store/sqlite/figures.ts';
+import { figureOperations } from '../../src/store/sqlite/figures.ts';
 import { initial } from '../../src/store/sqlite/migrations/0001-initial.ts';
 import { bounds } from '../../src/store/sqlite/migrations/0007-bounds.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';

@@ -2,6 +2,7 @@ import type { Database } from 'better-sqlite3';
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { EnforcementMode, RunStatus } from '../../model/manifest.ts';
+import { roundDuration } from '../durations.ts';
 import type { DeliveryBucket, DeliveryCount, RunBucket, RunCount } from '../store.ts';
 import { prepareCounter, prepareSums } from './batch.ts';
 import type { SqlValue } from './columns.ts';
@@ -244,25 +245,6 @@ export function prepareRunTallies(db: Database): RunTallies {
       addEnded(run, -1);
     },
   };
-}
-
-/**
- * Durations are counted within five per cent, so that a few thousand counts describe a million runs: exact below 20 ms,
- * then in steps of 2, 5 and 10 hundredths of a power of ten. Stored counts have these steps, so they must never change.
- */
-const DURATION_STEPS = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000].flatMap((power) => [
-  { below: 50 * power, step: 2 * power },
-  { below: 100 * power, step: 5 * power },
-  { below: 200 * power, step: 10 * power },
-]);
-/** For runs that take weeks. */
-const LONGEST_STEP = 1_000_000_000;
-
-export function roundDuration(ms: number): number {
-  if (ms < 20) return Math.max(ms, 0);
-  const step = DURATION_STEPS.find(({ below }) => ms < below)?.step;
-  if (step === undefined) return Math.floor(ms / LONGEST_STEP) * LONGEST_STEP;
-  return Math.floor((ms + Math.floor(step / 2)) / step) * step;
 }
 
 function prepareCountRuns(db: Database): Member<'countRuns'> {
