@@ -44,6 +44,8 @@ export function createConnections({ url, applicationName, ...options }: Connecti
       query_timeout: statementMs + ANSWER_MS - STATEMENT_MS,
       idle_in_transaction_session_timeout: 30_000,
       keepAlive: true,
+      // Statements that do not wait for each other's answers, and the end of the transaction, share a round trip.
+      pipeline: true,
       idleTimeoutMillis: 0,
     });
     // An idle connection that breaks leaves the pool by itself; the next call opens another.
@@ -65,7 +67,9 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     try {
       void client.query(begin).catch(() => {});
       const value = await work(sqlOf(client, { statements, slot: options.slot }));
-      await client.query('COMMIT');
+      const { command } = await client.query('COMMIT');
+      // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
+      if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');
       return value;
     } catch (error) {
       broken = await client.query('ROLLBACK').then(

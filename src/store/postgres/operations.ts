@@ -1,5 +1,8 @@
+import { acceptanceOperations } from './acceptance.ts';
+import { deliveryOperations } from './deliveries.ts';
 import { flowOperations } from './flows.ts';
 import type { Operations } from './operation.ts';
+import { removalOperations } from './removal.ts';
 import { runOperations } from './runs.ts';
 import type { Sql } from './sql.ts';
 
@@ -10,6 +13,9 @@ const ownOperations: Operations<'ping'> = {
 export const operations = {
   ...ownOperations,
   ...flowOperations,
+  ...acceptanceOperations,
+  ...deliveryOperations,
+  ...removalOperations,
   ...runOperations,
 };
 

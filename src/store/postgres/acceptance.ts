@@ -1,0 +1,231 @@
+import type { DeliveryRecord } from '../../model/delivery.ts';
+import { digestOf } from '../digest.ts';
+import type { Acceptance, AcceptResult, BirthLease, NewRun, NonceClaim } from '../store.ts';
+import { claimRedelivery, claimRow } from './deliveries.ts';
+import { NewRows } from './new-rows.ts';
+import type { Given, Operations } from './operation.ts';
+import type { Sql } from './sql.ts';
+
+export const acceptanceOperations: Operations<'accept' | 'findAcceptedNonce'> = {
+  accept: { lane: 'accept', run: accept },
+  findAcceptedNonce: { lane: 'read', run: findAcceptedNonce },
+};
+
+async function accept(sql: Sql, acceptance: Acceptance, lease?: BirthLease): Promise<AcceptResult> {
+  if (!(await mayStart(sql, acceptance.run))) return { kind: 'outdated' };
+  const rows = new NewRows();
+  const result = await claim(sql, acceptance, rows);
+  if (result.kind === 'accepted') {
+    rows.addRun(acceptance.run, { idempotencyKey: acceptance.idempotencyKey, lease });
+  }
+  await rows.write(sql);
+  return result;
+}
+
+/**
+ * Whether a run is of the newest revision of its flow and the flow starts runs now, and stays so until the transaction
+ * ends: whoever deploys, disables or drains the flow waits for it. A flow that was never deployed cannot differ.
+ */
+export async function mayStart(sql: Sql, { flowId, revision }: Pick<NewRun, 'flowId' | 'revision'>): Promise<boolean> {
+  const flow = await sql.get<{ revision: number; isOpen: boolean }>(
+    `SELECT revision, is_enabled AND draining_since IS NULL AS "isOpen" FROM sluice.flows WHERE id = $1 FOR SHARE`,
+    [flowId],
+  );
+  return flow === undefined || (flow.revision === revision && flow.isOpen);
+}
+
+/**
+ * Claims redelivery, idempotency key and nonce, in this order everywhere, so that transactions that want the same never
+ * block each other. Collects the delivery to keep; the caller starts the run where the result is 'accepted'.
+ */
+export async function claim(sql: Sql, acceptance: Acceptance, rows: NewRows): Promise<AcceptResult> {
+  const { delivery, nonce, idempotencyKey, run } = acceptance;
+  // The earlier of the two: a nonce that was alive when the delivery arrived must not expire while it waits here.
+  const now = Math.min(delivery?.receivedAt ?? run.startedAt, run.startedAt);
+  const source = delivery?.redeliveredFrom;
+  if (delivery !== undefined && source !== undefined) {
+    const winner = await claimRedelivery(sql, { source, deliveryId: delivery.id, runId: run.id });
+    if (winner !== run.id) return { kind: 'duplicate', runId: winner, isReplay: false };
+  }
+  const needsKeys = nonce !== undefined || idempotencyKey !== undefined;
+  const formerKeys = needsKeys ? await listFormerKeys(sql, run) : [];
+  const runId = idempotencyKey === undefined ? run.id : await claimKey(sql, { idempotencyKey, run, formerKeys });
+  const isFirst = runId === run.id;
+
+  const known = nonce && (await claimNonce(sql, { nonce, run, formerKeys, runId, now }));
+  if (known !== undefined && nonce?.isEnforced === true) {
+    if (isFirst && idempotencyKey !== undefined) await forgetKey(sql, { idempotencyKey, run });
+    if (source !== undefined) await sql.run('DELETE FROM sluice.redeliveries WHERE source = $1', [source]);
+    return { kind: 'replayed', runId: known.runId, hasSameBody: known.bodySha256 === nonce.bodySha256 };
+  }
+  const isReplay = known !== undefined;
+  if (!isFirst && source !== undefined) {
+    await sql.run('UPDATE sluice.redeliveries SET run_id = $2 WHERE source = $1', [source, runId]);
+  }
+  if (delivery !== undefined) {
+    const kept = { ...(isReplay ? withReplay(delivery) : delivery), runId };
+    // The bytes are stored once: with the run, or here where the delivery starts none.
+    rows.addDelivery(kept, isFirst ? null : run.trigger.body);
+  }
+  return { kind: isFirst ? 'accepted' : 'duplicate', runId, isReplay };
+}
+
+function withReplay(delivery: DeliveryRecord): DeliveryRecord {
+  return {
+    ...delivery,
+    rejected: true,
+    reason: delivery.reason ?? 'nonce_replayed',
+    violations: [...delivery.violations, 'nonce_replayed'],
+  };
+}
+
+interface KeyClaim {
+  readonly idempotencyKey: string;
+  readonly run: Pick<NewRun, 'id' | 'flowId' | 'triggerKey' | 'startedAt'>;
+}
+
+const digestOfKey = ({ idempotencyKey, run }: Pick<KeyClaim, 'idempotencyKey' | 'run'>, triggerKey = run.triggerKey) =>
+  digestOf(run.flowId, triggerKey, idempotencyKey);
+
+/** Yields the run that the key belongs to: this one, unless the key was known. */
+async function claimKey(
+  sql: Sql,
+  { formerKeys, ...claimed }: KeyClaim & { readonly formerKeys: readonly FormerKey[] },
+): Promise<string> {
+  const { idempotencyKey, run } = claimed;
+  const key = digestOfKey(claimed);
+  if (formerKeys.length > 0) {
+    await lockText(sql, digestOf(run.flowId, idempotencyKey));
+    const known = await sql.get<{ runId: string }>(
+      `SELECT k.run_id AS "runId" FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS former (key, reused_at, place)
+      JOIN sluice.idempotency_keys k ON k.key = former.key AND (former.reused_at IS NULL OR k.created_at < former.reused_at)
+      ORDER BY former.place LIMIT 1`,
+      [
+        [key, ...formerKeys.map(({ triggerKey }) => digestOfKey(claimed, triggerKey))],
+        [null, ...formerKeys.map(({ reusedAt }) => reusedAt)],
+      ],
+    );
+    if (known !== undefined) return known.runId;
+  }
+  return claimRow(() =>
+    sql.get<{ runId: string }>(
+      `WITH claimed AS (
+        INSERT INTO sluice.idempotency_keys (key, run_id, created_at) VALUES ($1, $2, $3)
+        ON CONFLICT (key) DO NOTHING RETURNING run_id
+      )
+      SELECT run_id AS "runId" FROM claimed
+      UNION ALL SELECT run_id FROM sluice.idempotency_keys WHERE key = $1`,
+      [key, run.id, run.startedAt],
+    ),
+  );
+}
+
+async function forgetKey(sql: Sql, claimed: KeyClaim): Promise<void> {
+  await sql.run('DELETE FROM sluice.idempotency_keys WHERE key = $1', [digestOfKey(claimed)]);
+}
+
+/** The first use of a nonce that has not expired. */
+interface KnownNonce {
+  readonly runId: string;
+  readonly bodySha256: string;
+}
+
+interface NonceScope {
+  readonly nonce: NonceClaim;
+  readonly run: Pick<NewRun, 'flowId' | 'triggerKey'>;
+  /** Where else to look for it. */
+  readonly formerKeys: readonly FormerKey[];
+  /** The run that its row will name. */
+  readonly runId: string;
+  readonly now: number;
+}
+
+/** Stores a nonce that is new or expired and yields undefined; otherwise changes nothing and yields its first use. */
+async function claimNonce(sql: Sql, scope: NonceScope): Promise<KnownNonce | undefined> {
+  const { nonce, run, formerKeys, runId, now } = scope;
+  const key = digestOf(run.flowId, run.triggerKey, nonce.value);
+  if (formerKeys.length > 0) {
+    await lockText(sql, digestOf(run.flowId, nonce.value));
+    const known = await sql.get<KnownNonce>(
+      `SELECT n.run_id AS "runId", n.body_sha256 AS "bodySha256"
+      FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS former (key, last_seq, place)
+      JOIN sluice.nonces n ON n.key = former.key AND (former.last_seq IS NULL OR n.seq <= former.last_seq)
+      WHERE n.expires_at > $3 ORDER BY former.place LIMIT 1`,
+      [
+        [key, ...formerKeys.map(({ triggerKey }) => digestOf(run.flowId, triggerKey, nonce.value))],
+        [null, ...formerKeys.map(({ lastSeq }) => lastSeq)],
+        now,
+      ],
+    );
+    if (known !== undefined) return known;
+  }
+  for (;;) {
+    const isNew = await sql.run(
+      `INSERT INTO sluice.nonces AS n (key, body_sha256, run_id, expires_at) VALUES ($1, $2, $3, $4)
+      ON CONFLICT (key) DO UPDATE SET seq = DEFAULT, body_sha256 = excluded.body_sha256, run_id = excluded.run_id,
+        expires_at = excluded.expires_at
+      WHERE n.expires_at <= $5`,
+      [key, nonce.bodySha256, runId, nonce.expiresAt, now],
+    );
+    if (isNew > 0) return undefined;
+    const known = await sql.get<KnownNonce>(
+      'SELECT run_id AS "runId", body_sha256 AS "bodySha256" FROM sluice.nonces WHERE key = $1 AND expires_at > $2',
+      [key, now],
+    );
+    // Purged in between, as an older nonce: then it is new.
+    if (known !== undefined) return known;
+  }
+}
+
+/** Until the transaction ends, no other one may claim the same text under another key of the trigger. */
+async function lockText(sql: Sql, digest: string): Promise<void> {
+  await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice claim ' || $1, 0))", [digest]);
+}
+
+/** Another key under which a trigger's deliveries may have been accepted. */
+interface FormerKey {
+  readonly triggerKey: string;
+  /** The newest nonce that counts; null where all do. */
+  readonly lastSeq: number | null;
+  /** Idempotency keys stored before this instant count; null where all do. */
+  readonly reusedAt: number | null;
+}
+
+/**
+ * Yields the keys that a trigger had before it was renamed. Also its later key, because a delivery that came before the
+ * rename may be accepted after it.
+ */
+async function listFormerKeys(
+  sql: Sql,
+  { flowId, triggerKey }: Pick<NewRun, 'flowId' | 'triggerKey'>,
+): Promise<FormerKey[]> {
+  return sql.all<FormerKey>(
+    `SELECT former_key AS "triggerKey", last_seq AS "lastSeq", reused_at AS "reusedAt"
+    FROM sluice.former_trigger_keys WHERE flow_id = $1 AND trigger_key = $2
+    UNION ALL
+    SELECT trigger_key, NULL, NULL FROM sluice.former_trigger_keys
+    WHERE flow_id = $1 AND former_key = $2 AND last_seq IS NULL`,
+    [flowId, triggerKey],
+  );
+}
+
+async function findAcceptedNonce(
+  sql: Sql,
+  { flowId, triggerKey, nonce, since }: Given<'findAcceptedNonce'>,
+): Promise<string | undefined> {
+  const own = { triggerKey, lastSeq: null, reusedAt: null };
+  for (const key of [own, ...(await listFormerKeys(sql, { flowId, triggerKey }))]) {
+    const found = await sql.get<{ runId: string }>(
+      `SELECT run_id AS "runId" FROM sluice.deliveries AS d
+      WHERE flow_id = $1 AND trigger_key = $2 AND received_at >= $3 AND ($4::bigint IS NULL OR received_at < $4)
+        AND run_id IS NOT NULL AND position($5 IN story) > 0
+        AND EXISTS (
+          SELECT FROM json_array_elements(d.story::json) AS gate WHERE gate #>> '{facts,nonce}' = $6
+        )
+      ORDER BY id LIMIT 1`,
+      [flowId, key.triggerKey, since, key.reusedAt, JSON.stringify(nonce), nonce],
+    );
+    if (found !== undefined) return found.runId;
+  }
+  return undefined;
+}

@@ -1,0 +1,185 @@
+import { HOUR_MS } from '../../model/clock.ts';
+import type { DeliveryRecord } from '../../model/delivery.ts';
+import { sealedBytes } from '../sealed-body.ts';
+import type { DeliveryGroup, DeliveryQuery, Page } from '../store.ts';
+import { NewRows } from './new-rows.ts';
+import type { Answer, Given, Operations } from './operation.ts';
+import { filter, readPage } from './paging.ts';
+import type { Sql } from './sql.ts';
+import { uuidOf } from './uuids.ts';
+
+export const deliveryOperations: Operations<
+  'recordDelivery' | 'listDeliveries' | 'findDelivery' | 'findRedelivery' | 'summariseDeliveries'
+> = {
+  recordDelivery: { lane: 'accept', run: recordDelivery },
+  listDeliveries: { lane: 'read', run: listDeliveries },
+  findDelivery: { lane: 'read', run: findDelivery },
+  findRedelivery: { lane: 'read', run: findRedelivery },
+  summariseDeliveries: { lane: 'read', run: summariseDeliveries },
+};
+
+async function recordDelivery(sql: Sql, record: DeliveryRecord): Promise<void> {
+  const rows = new NewRows();
+  rows.addDelivery(record, record.body);
+  const { redeliveredFrom: source, id, runId } = record;
+  if (source !== undefined && runId !== null) await claimRedelivery(sql, { source, deliveryId: id, runId });
+  await rows.write(sql);
+}
+
+/** Yields the run of the delivery that repeats the source: this one, unless another came first. */
+export async function claimRedelivery(
+  sql: Sql,
+  { source, deliveryId, runId }: { source: string; deliveryId: string; runId: string },
+): Promise<string> {
+  return claimRow(() =>
+    sql.get<{ runId: string }>(
+      `WITH claimed AS (
+        INSERT INTO sluice.redeliveries (source, delivery_id, run_id) VALUES ($1, $2, $3)
+        ON CONFLICT (source) DO NOTHING RETURNING run_id
+      )
+      SELECT run_id AS "runId" FROM claimed
+      UNION ALL SELECT run_id FROM sluice.redeliveries WHERE source = $1`,
+      [source, deliveryId, runId],
+    ),
+  );
+}
+
+/**
+ * Asks until there is an answer. A statement does not see a row that it waited for; the next one does, or finds that it
+ * was deleted since and claims it.
+ */
+export async function claimRow(ask: () => Promise<{ readonly runId: string } | undefined>): Promise<string> {
+  for (;;) {
+    const row = await ask();
+    if (row !== undefined) return row.runId;
+  }
+}
+
+/** The body is stored with the run if the delivery started one, or with the held delivery. */
+const body = 'coalesce(own.body, r.trigger_body, h.body)';
+
+/** A list has so much of a body; a page of whole bodies could fill the memory. */
+const listedBodyBytes = 64 * 1024;
+// Of a sealed body, enough to open as much.
+const listed = `CASE WHEN own.body_key IS NULL THEN ${listedBodyBytes} ELSE ${sealedBytes(listedBodyBytes)} END`;
+
+type Optional = 'story' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom' | 'isHeld';
+
+interface DeliveryRow extends Omit<DeliveryRecord, 'violations' | 'headers' | Optional> {
+  readonly violations: string;
+  readonly headers: string;
+  readonly story: string | null;
+  readonly requestUrl: string | null;
+  readonly bodyKey: string | null;
+  readonly redeliveredFrom: string | null;
+  readonly isHeld: boolean;
+}
+
+const columns = `
+  own.id, own.flow_id AS "flowId", own.trigger_key AS "triggerKey", own.received_at AS "receivedAt",
+  own.client_ip AS "clientIp", own.mode, own.scheme, own.rejected, own.enforced, own.status_code AS "statusCode",
+  own.reason, own.violations, own.detail, own.body_bytes AS "bodyBytes", own.headers,
+  own.processing_ms AS "processingMs", own.run_id AS "runId", own.used_previous_key AS "usedPreviousKey", own.story,
+  own.request_url AS "requestUrl", own.body_key AS "bodyKey", own.redelivered_from AS "redeliveredFrom",
+  h.delivery_id IS NOT NULL AS "isHeld"`;
+
+const withRun = `
+  LEFT JOIN sluice.runs r ON own.body IS NULL AND r.id = own.run_id AND r.delivery_id = own.id
+  LEFT JOIN sluice.held_deliveries h ON own.body IS NULL AND r.id IS NULL AND h.delivery_id = own.id`;
+
+async function findDelivery(sql: Sql, id: string): Promise<DeliveryRecord | undefined> {
+  const row = await sql.get<DeliveryRow>(
+    `SELECT ${columns}, ${body} AS body FROM sluice.deliveries own ${withRun} WHERE own.id = $1`,
+    [uuidOf(id)],
+  );
+  return row && toDelivery(row);
+}
+
+const listing = {
+  table: 'deliveries',
+  order: ['id'],
+  select: `SELECT ${columns}, substring(${body} FROM 1 FOR ${listed}) AS body FROM sluice.deliveries own ${withRun}`,
+  searched: {
+    texts: ['client_ip', 'scheme', 'reason', 'detail'],
+    ids: ['id', 'run_id'],
+    byId: [
+      (from: string, to: string) => `SELECT id FROM sluice.deliveries WHERE id BETWEEN ${from} AND ${to}`,
+      (from: string, to: string) =>
+        `SELECT delivery_id FROM sluice.runs WHERE id BETWEEN ${from} AND ${to} AND delivery_id IS NOT NULL`,
+    ],
+  },
+  toItem: toDelivery,
+};
+
+async function listDeliveries(sql: Sql, query: DeliveryQuery): Promise<Page<DeliveryRecord>> {
+  return readPage<DeliveryRow, DeliveryRecord>(sql, listing, {
+    query,
+    search: query.search,
+    known: await countKept(sql, query),
+    filters: [
+      filter.equals('flow_id', query.flowId),
+      filter.equals('reason', query.reason),
+      filter.holds('rejected', query.rejectedOnly),
+      filter.holds('NOT rejected', query.acceptedOnly),
+      filter.holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
+      filter.atLeast('received_at', query.since),
+      filter.below('received_at', query.until),
+    ],
+  });
+}
+
+/** How many records a list has, from counters; undefined if the counters do not distinguish its filters. */
+async function countKept(sql: Sql, query: DeliveryQuery): Promise<number | undefined> {
+  const { flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, since, until, search = '' } = query;
+  if (refusedOnly === true || since !== undefined || until !== undefined || search !== '') return undefined;
+  const row = await sql.get<{ total: number }>(
+    `SELECT coalesce(sum(count), 0) AS total FROM sluice.delivery_totals
+    WHERE ($1::text IS NULL OR flow_id = $1) AND ($2::text IS NULL OR reason = $2)
+      AND (rejected OR NOT $3) AND (NOT rejected OR NOT $4)`,
+    [flowId ?? null, reason ?? null, rejectedOnly === true, acceptedOnly === true],
+  );
+  return row?.total;
+}
+
+function toDelivery(row: DeliveryRow): DeliveryRecord {
+  return {
+    ...row,
+    violations: JSON.parse(row.violations),
+    headers: JSON.parse(row.headers),
+    story: row.story === null ? undefined : JSON.parse(row.story),
+    requestUrl: row.requestUrl ?? undefined,
+    bodyKey: row.bodyKey ?? undefined,
+    redeliveredFrom: row.redeliveredFrom ?? undefined,
+    isHeld: row.isHeld ? true : undefined,
+  };
+}
+
+async function findRedelivery(sql: Sql, deliveryId: string): Promise<Answer<'findRedelivery'>> {
+  return sql.get<{ deliveryId: string; runId: string }>(
+    'SELECT delivery_id AS "deliveryId", run_id AS "runId" FROM sluice.redeliveries WHERE source = $1',
+    [uuidOf(deliveryId)],
+  );
+}
+
+async function summariseDeliveries(
+  sql: Sql,
+  { since, flowId }: Given<'summariseDeliveries'>,
+): Promise<DeliveryGroup[]> {
+  const rows = await sql.all<Omit<DeliveryGroup, 'violations'> & { violations: string }>(
+    `SELECT g.flow_id AS "flowId", g.trigger_key AS "triggerKey", g.mode, g.violations, g.count,
+      g.first_at AS "firstAt", coalesce(d.id, g.last_id) AS "firstId", g.last_id AS "lastId"
+    FROM (
+      SELECT flow_id, trigger_key, mode, violations, sum(count) AS count, min(first_at) AS first_at,
+        -- PostgreSQL compares UUIDs, but has no least one of a group.
+        min(first_id::text COLLATE "C")::uuid AS first_id, max(last_id::text COLLATE "C")::uuid AS last_id
+      FROM sluice.delivery_hours
+      WHERE hour >= $1 AND ($2::text IS NULL OR flow_id = $2) AND flow_id <> '' AND NOT redelivered
+      GROUP BY flow_id, trigger_key, mode, violations
+    ) AS g
+    -- Counts outlive records: a deleted record cannot serve as the example.
+    LEFT JOIN sluice.deliveries d ON d.id = g.first_id
+    ORDER BY g.first_id`,
+    [Math.floor(since / HOUR_MS), flowId ?? null],
+  );
+  return rows.map((row) => ({ ...row, violations: JSON.parse(row.violations) }));
+}
