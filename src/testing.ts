@@ -22,7 +22,7 @@ export type Stub = (context: StepContext<Json>) => Json | HandlerResult | Promis
 export interface RunFlowOptions {
   /** What expressions read as `trigger.body`; null where not given. */
   readonly body?: Json;
-  /** Lower-case names. */
+  /** Names in any case; expressions read them in lower case, as those of a request. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Key of the trigger; the manifest's first where not given. */
   readonly trigger?: string;
@@ -143,7 +143,7 @@ async function runIn(
     flow: deployed,
     triggerType: triggers[key]?.type ?? 'manual',
     at: now,
-    trigger: { key, body, contentType: 'application/json', headers: options.headers ?? {} },
+    trigger: { key, body, contentType: 'application/json', headers: lowerCase(options.headers ?? {}) },
     deliveryId: null,
     sourceRunId: null,
     traceparent: null,
@@ -164,6 +164,10 @@ async function runIn(
     else if (nextDueAt === null || (await isOver(store, run.id))) return read(store, run.id);
     else now = Math.max(now, nextDueAt);
   }
+}
+
+function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 async function isOver(store: Store, runId: string): Promise<boolean> {

@@ -19,6 +19,17 @@ describe('runFlow', () => {
     });
   });
 
+  it('hands headers on in lower case, however the test writes them', async () => {
+    const manifest = {
+      id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10',
+      version: '1',
+      triggers: { byHand: { type: 'manual' } },
+      steps: { kind: { type: 'Transform', inputs: { value: `\${trigger.headers['x-github-event']}` } } },
+    };
+    const run = await runFlow(manifest, { headers: { 'X-GitHub-Event': 'push' } });
+    expect(run.steps.kind).toMatchObject({ status: 'Succeeded', output: 'push' });
+  });
+
   it('lets time jump over what waits', async () => {
     const run = await runFlow(await sample('approval.json'), { body: { what: 'a raise' }, startAt });
     expect(run).toMatchObject({

@@ -40,9 +40,11 @@ const decimal = () =>
     ])
     .pipe(z.number().positive().max(1_000_000));
 const flag = () => z.union([z.boolean(), z.stringbool({ truthy: ['true', '1'], falsy: ['false', '0'] })]);
+/** Any case is read; a config module in TypeScript gets the spelling of the list checked and completed. */
 const oneOf = <const Names extends readonly [string, ...string[]]>(names: Names) =>
   z.preprocess(
-    (value) => names.find((name) => typeof value === 'string' && name.toLowerCase() === value.toLowerCase()) ?? value,
+    (value: Names[number]) =>
+      names.find((name) => typeof value === 'string' && name.toLowerCase() === value.toLowerCase()) ?? value,
     z.enum(names),
   );
 const list = (isEntry: (entry: string) => boolean) =>

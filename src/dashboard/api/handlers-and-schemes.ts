@@ -30,7 +30,10 @@ const schemeSchema = z
       z.object({ name: z.string(), method: z.string(), needsVerification: z.boolean(), bringsKey: z.boolean() }),
     ),
     deliveryIdHeader: text(),
-    coverage: z.object({ body: z.boolean(), timestamp: z.boolean(), id: z.boolean() }).nullable(),
+    coverage: z
+      .object({ body: z.boolean(), timestamp: z.boolean(), id: z.boolean(), url: z.boolean() })
+      .nullable()
+      .describe('What cannot be changed without breaking the signature.'),
     grade: z.enum(GRADES).nullable().describe('A to F, by what is signed; null if code or the trigger decides.'),
     captured: text().describe('What an attacker can do with a captured delivery.'),
     source: z.string(),

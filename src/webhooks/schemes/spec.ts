@@ -201,6 +201,8 @@ interface Coverage {
   readonly body: boolean;
   readonly timestamp: boolean;
   readonly id: boolean;
+  /** A delivery captured at one address does not verify at another. */
+  readonly url: boolean;
 }
 
 export const GRADES = ['A', 'B', 'C', 'D', 'E', 'F'] as const;
@@ -221,6 +223,7 @@ export function coverageOf(spec: SignatureSpec): Coverage {
     body: coversBody(spec),
     timestamp: spec.timestamp !== undefined,
     id: spec.payload.startsWithDeliveryId === true || spec.payload.token !== undefined,
+    url: signsUrl(spec),
   };
 }
 

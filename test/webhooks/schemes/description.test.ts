@@ -16,15 +16,16 @@ it('lists every built-in scheme and Custom, each with its source', () => {
 });
 
 it.each([
-  ['GitHub', { body: true, timestamp: false, id: false }],
-  ['Stripe', { body: true, timestamp: true, id: false }],
-  ['Linear', { body: true, timestamp: true, id: false }],
-  ['Twilio', { body: true, timestamp: false, id: false }],
-  ['Mailgun', { body: false, timestamp: true, id: true }],
-  ['StandardWebhooks', { body: true, timestamp: true, id: true }],
-  ['Discord', { body: true, timestamp: true, id: false }],
-  ['Twitch', { body: true, timestamp: true, id: true }],
-  ['Trello', { body: true, timestamp: false, id: false }],
+  ['GitHub', { body: true, timestamp: false, id: false, url: false }],
+  ['Stripe', { body: true, timestamp: true, id: false, url: false }],
+  ['Linear', { body: true, timestamp: true, id: false, url: false }],
+  ['Twilio', { body: true, timestamp: false, id: false, url: true }],
+  ['Mailgun', { body: false, timestamp: true, id: true, url: false }],
+  ['StandardWebhooks', { body: true, timestamp: true, id: true, url: false }],
+  ['Discord', { body: true, timestamp: true, id: false, url: false }],
+  ['Twitch', { body: true, timestamp: true, id: true, url: false }],
+  ['Square', { body: true, timestamp: false, id: false, url: true }],
+  ['Trello', { body: true, timestamp: false, id: false, url: true }],
 ])('says what the signature of %s covers', (name, coverage) => {
   expect(find(name)?.coverage).toEqual(coverage);
 });
