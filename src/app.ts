@@ -15,7 +15,8 @@ import { createFlowSwitch, type FlowSwitch } from './deploys/flow-switch.ts';
 import { createHolding, type Holding } from './deploys/holding.ts';
 import { errorHandler, ManifestsError } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
-import type { Engine } from './flows/engine.ts';
+import { followChanges } from './flows/changes.ts';
+import type { Engine, RefreshFlow } from './flows/engine.ts';
 import { createIdSource } from './flows/ids.ts';
 import type { Sweeper } from './flows/retention.ts';
 import { createRuntime, type Runtime } from './flows/runtime.ts';
@@ -136,6 +137,7 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
       warnings,
       store,
       logRetention,
+      learnedKeys,
     };
     return await assemble(parts);
   } catch (error) {
@@ -178,6 +180,7 @@ interface Parts {
   readonly warnings: readonly string[];
   readonly store: Store;
   readonly logRetention: Sweeper;
+  readonly learnedKeys: ReturnType<typeof createLearnedKeys>;
 }
 
 async function load(folder: string, extensions: PreparedExtensions) {
@@ -188,43 +191,32 @@ async function load(folder: string, extensions: PreparedExtensions) {
 }
 
 async function assemble(parts: Parts): Promise<SluiceApp> {
-  const { settings, logger, clock, extensions, store } = parts;
+  const { settings, logger, clock, store } = parts;
   const metrics = createMetrics();
   const newId = createIdSource();
   const catalog = createCatalog(store, clock);
   let follow = () => {};
-  let stopWatching = () => {};
-  const deployment = createDeployment({
-    store,
-    catalog,
-    clock,
-    logger,
-    extensions,
-    folder: parts.manifestFolder,
-    defaultMode: settings.enforcementMode,
-    holdDeliveries: settings.holdDeliveries,
-    retentionDays: settings.runRetentionDays,
-    manifestsWin: settings.manifestsWin,
-    failsWhenRefused: settings.refusedDeploys === 'fail',
-    onDeployed: () => follow(),
-  });
+  const refresh = async (flowId: string) => {
+    await deployment.refresh(flowId);
+    await holding.refresh(flowId);
+  };
+  const stops: (() => unknown)[] = [];
+  const deployment = deploymentOf(parts, catalog, () => follow());
   const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
   const live = createLiveEvents();
-  const { handlers, rules } = extensions;
-  const { runRetentionDays } = settings;
+  const { handlers, rules } = parts.extensions;
   const runtime = createRuntime({
-    store,
+    ...parts,
     catalog,
     handlers,
-    clock,
-    logger,
     metrics,
     newId,
     live,
-    runRetentionDays,
+    runRetentionDays: settings.runRetentionDays,
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,
     maxDueSteps: settings.maxBacklog,
+    refresh,
   });
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
@@ -232,16 +224,24 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const activityRetention = createActivityRetention({ store, clock, logger });
   let closing: Promise<void> | undefined;
   const isStopping = () => closing !== undefined;
-  const serverParts = { ...parts, metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, isStopping };
+  const serverParts = {
+    ...parts,
+    metrics,
+    newId,
+    live,
+    catalog,
+    deployment,
+    runtime,
+    holding,
+    flowSwitch,
+    isStopping,
+    refresh,
+  };
   const fastify = createServer(serverParts);
-  const proxies = clientAddressReader(settings);
-  const connections = watchConnections(fastify.server, {
-    isShared: (address) => THIS_MACHINE.match(address) !== undefined || proxies.isTrustedPeer(address),
-    onRefused: (address) => logger.warn({ address }, 'too many open sockets from one address; refusing more'),
-  });
+  const connections = watchSockets(fastify, parts);
   const stop = async () => {
     follow = () => {};
-    stopWatching();
+    await Promise.all(stops.map((each) => each()));
     await connections.sweepUntil(fastify.close());
     await holding.stop();
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
@@ -263,7 +263,8 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       await runtime.start();
       await holding.start();
       follow = () => void syncSchedules(scheduler, logger);
-      if (settings.watchManifests) stopWatching = deployment.watch();
+      stops.push(followChanges({ ...parts, changes: store.changes, refresh, scheduler, live }));
+      if (settings.watchManifests) stops.push(deployment.watch());
       parts.logRetention.start();
       activityRetention.start();
       return urlOf(fastify.server.address() as AddressInfo);
@@ -273,6 +274,29 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       return closing;
     },
   };
+}
+
+function deploymentOf(parts: Parts, catalog: Catalog, onDeployed: () => void): Deployment {
+  const { settings } = parts;
+  return createDeployment({
+    ...parts,
+    catalog,
+    folder: parts.manifestFolder,
+    defaultMode: settings.enforcementMode,
+    holdDeliveries: settings.holdDeliveries,
+    retentionDays: settings.runRetentionDays,
+    manifestsWin: settings.manifestsWin,
+    failsWhenRefused: settings.refusedDeploys === 'fail',
+    onDeployed,
+  });
+}
+
+function watchSockets(fastify: FastifyInstance, { settings, logger }: Pick<Parts, 'settings' | 'logger'>) {
+  const proxies = clientAddressReader(settings);
+  return watchConnections(fastify.server, {
+    isShared: (address) => THIS_MACHINE.match(address) !== undefined || proxies.isTrustedPeer(address),
+    onRefused: (address) => logger.warn({ address }, 'too many open sockets from one address; refusing more'),
+  });
 }
 
 async function syncSchedules(scheduler: Scheduler, logger: Logger): Promise<void> {
@@ -293,6 +317,7 @@ interface ServerParts extends Parts {
   readonly runtime: Runtime;
   readonly holding: Holding;
   readonly flowSwitch: FlowSwitch;
+  readonly refresh: RefreshFlow;
   readonly isStopping: () => boolean;
 }
 
@@ -325,6 +350,7 @@ function createServer(parts: ServerParts): FastifyInstance {
     logger,
     metrics,
     triggers,
+    refresh: parts.refresh,
     newId: parts.newId,
     defaultMode: settings.enforcementMode,
     live: parts.live,

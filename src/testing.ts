@@ -121,6 +121,7 @@ async function runIn(
     clock,
     newId,
     report,
+    refresh: async () => {},
   });
   const leases = createLeases({ store, clock });
   const random = () => 0.5;

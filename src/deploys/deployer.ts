@@ -1,14 +1,21 @@
 import type { Logger } from 'pino';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
-import { storedFlow } from '../manifest/stored.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DeployOutcome, Finding, FindingClass } from '../model/finding.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import { createTurns } from '../model/turns.ts';
-import type { DeployedRevision, Store } from '../store/store.ts';
+import type { Store } from '../store/store.ts';
 import { findReplaced, flowIdChanged } from './changes/index.ts';
 import { busyRefusal, planDeploy } from './deploy-plan.ts';
+import {
+  refreshFlow,
+  restoreFlows,
+  type StoredProblem,
+  type StoredServices,
+  takenNames,
+  withoutNames,
+} from './stored-flows.ts';
 
 /** Puts manifests in force without hurting runs in flight. */
 interface Deployer {
@@ -24,6 +31,11 @@ interface Deployer {
    * revisions, with what those lack.
    */
   restore(flows: readonly LoadedFlow[]): Promise<StoredProblem[]>;
+  /**
+   * Puts in force what another process did to a flow: deployed, enabled, disabled, drained or resumed it. What this
+   * process was doing to it when it was asked is in force too when it resolves. Rejects as the store does.
+   */
+  refresh(flowId: string): Promise<void>;
 }
 
 interface DeployOptions {
@@ -33,27 +45,12 @@ interface DeployOptions {
   readonly source: ManifestSource;
 }
 
-/** What a stored revision lacks. */
-interface StoredProblem {
-  readonly flowId: string;
-  readonly message: string;
-}
-
-interface DeployerServices {
-  readonly store: Pick<
-    Store,
-    'findFlow' | 'findRevision' | 'readLiveFlow' | 'applyDeploys' | 'findSuperseded' | 'listDeployed'
-  >;
-  readonly catalog: Pick<Catalog, 'find' | 'list' | 'put'>;
-  /** What stored revisions are judged by, by where they came from. */
-  readonly rules: Readonly<Record<ManifestSource, Parameters<typeof storedFlow>[1]>>;
+interface DeployerServices extends StoredServices {
+  readonly store: StoredServices['store'] & Pick<Store, 'readLiveFlow' | 'applyDeploys' | 'findSuperseded'>;
   readonly clock: Clock;
-  readonly logger: Logger;
   readonly retentionDays: number;
   /** A manifest of the folder is deployed also where it is older than what was deployed over the API; false by default. */
   readonly manifestsWin?: boolean;
-  /** The catalog has changed: triggers and schedules are to follow. */
-  readonly onDeployed: () => void;
 }
 
 /** What is to become of one flow. */
@@ -75,6 +72,8 @@ class FlowDeployer implements Deployer {
   readonly #services: DeployerServices;
   /** Each deploy is judged against what the one before has left. */
   readonly #turns = createTurns();
+  /** Refreshes that have not begun to read: one of them serves all who ask until then. */
+  readonly #refreshes = new Map<string, Promise<void>>();
 
   constructor(services: DeployerServices) {
     this.#services = services;
@@ -122,6 +121,17 @@ class FlowDeployer implements Deployer {
 
   restore(flows: readonly LoadedFlow[]): Promise<StoredProblem[]> {
     return this.#turns.take(() => restoreFlows(flows, this.#services));
+  }
+
+  refresh(flowId: string): Promise<void> {
+    const waiting = this.#refreshes.get(flowId);
+    if (waiting !== undefined) return waiting;
+    const refreshing = this.#turns.take(async () => {
+      this.#refreshes.delete(flowId);
+      await refreshFlow(flowId, this.#services);
+    });
+    this.#refreshes.set(flowId, refreshing);
+    return refreshing;
   }
 
   /** Flows that are `stuck` are refused: so many runs of them are always in the way. */
@@ -291,57 +301,4 @@ function identityOf({ manifest: { id, name }, webhooks }: LoadedFlow) {
 
 function sharedName(flow: LoadedFlow, names: ReadonlySet<string>): string | undefined {
   return [...takenNames([flow])].find((name) => names.has(name));
-}
-
-/**
- * Puts in force what is deployed: the manifest given where it is the same, else the stored revision, so that a flow whose
- * change is refused, or whose manifest is gone, goes on. Yields a line for each problem.
- */
-async function restoreFlows(flows: readonly LoadedFlow[], services: DeployerServices): Promise<StoredProblem[]> {
-  const { store, catalog, rules } = services;
-  const known = await store.listDeployed();
-  const knownIds = new Set(known.map(({ flow }) => flow.id));
-  const earlier: DeployedRevision[] = [];
-  for (const { manifest } of flows) {
-    // What an earlier release deployed counts only where it has a manifest still.
-    const flow = knownIds.has(manifest.id) ? undefined : await store.findFlow(manifest.id);
-    const revision = flow && (await store.findRevision(flow.id, flow.revision));
-    if (flow !== undefined && revision !== undefined) earlier.push({ flow, revision });
-  }
-  const manifests = new Map(flows.map((flow) => [flow.manifest.id, flow]));
-  const deployed = [...known, ...earlier];
-  const warnings: StoredProblem[] = [];
-  const restored: Pick<DeployedFlow, 'record' | 'loaded'>[] = [];
-  for (const { flow, revision } of deployed.sort(byClaim(manifests))) {
-    const loaded = manifests.get(flow.id);
-    if (loaded?.hash === revision.hash) {
-      restored.push({ record: flow, loaded });
-      continue;
-    }
-    const stored = storedFlow({ ...revision, name: flow.name }, rules[revision.source ?? 'folder'], loaded);
-    restored.push({ record: flow, loaded: withoutNames(stored.flow, takenNames(restored.map((one) => one.loaded))) });
-    warnings.push(...stored.problems.map((message) => ({ flowId: flow.id, message: `warning ${message}` })));
-  }
-  for (const flow of restored) catalog.put(flow);
-  return warnings;
-}
-
-/** Of two that have one slug the flow with a manifest keeps it, or the one deployed last: it was given the slug on purpose. */
-function byClaim(manifests: ReadonlyMap<string, LoadedFlow>) {
-  return (one: DeployedRevision, other: DeployedRevision): number =>
-    Number(manifests.has(other.flow.id)) - Number(manifests.has(one.flow.id)) ||
-    other.revision.createdAt - one.revision.createdAt;
-}
-
-/** Slugs, in lower case: no two flows may have one name. */
-function takenNames(flows: readonly LoadedFlow[]): Set<string> {
-  return new Set(
-    flows.flatMap(({ webhooks }) => webhooks.flatMap(({ inputs }) => inputs.webhookSlug?.toLowerCase() ?? [])),
-  );
-}
-
-/** The flow without the webhook triggers that answer to names of others. */
-function withoutNames(flow: LoadedFlow, names: ReadonlySet<string>): LoadedFlow {
-  const webhooks = flow.webhooks.filter(({ inputs }) => !names.has(inputs.webhookSlug?.toLowerCase() ?? ''));
-  return webhooks.length === flow.webhooks.length ? flow : { ...flow, webhooks };
 }

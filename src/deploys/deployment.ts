@@ -23,6 +23,8 @@ export interface Deployment {
    * the start is to fail with it: then it rejects with `DeploysRefusedError`. Yields a line for each problem.
    */
   start(flows: readonly LoadedFlow[]): Promise<string[]>;
+  /** Puts in force what another process did to a flow; see `Deployer`. */
+  refresh(flowId: string): Promise<void>;
   /** Reads the folder again and deploys what changed; where any manifest has an error, nothing changes. */
   reload(options?: ReloadOptions): Promise<Reload>;
   /** Never rejects: the log has what was done and what went wrong. */
@@ -115,6 +117,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
     triggers: () => table,
     reload,
     reloadAndLog,
+    refresh: (flowId) => deployer.refresh(flowId),
     watch: () => watchFolder(folder, () => void reloadAndLog(), logger),
     async start(flows) {
       extensions.useFolder(flows);

@@ -11,6 +11,8 @@ import type { HeldDeliveries } from '../webhooks/receive.ts';
 export interface Holding extends HeldDeliveries {
   /** The flow may start runs again: its held ones start in the background, in order of arrival. */
   release(flowId: string): void;
+  /** Counts what is held of a flow that another process may hold deliveries of, and starts what may start. */
+  refresh(flowId: string): Promise<void>;
   /** Counts what the last process held and starts what may start. */
   start(): Promise<void>;
   /** Resolves when no release is under way. */
@@ -74,6 +76,13 @@ export function createHolding({ store, catalog, engine, clock, logger, metrics }
       release(flowId);
     },
     release,
+    async refresh(flowId) {
+      const before = counts.get(flowId);
+      const count = (await store.countHeld())[flowId] ?? 0;
+      // What this process has held or released meanwhile is newer.
+      if (counts.get(flowId) === before) setCount(flowId, count);
+      release(flowId);
+    },
     async start() {
       for (const [flowId, count] of Object.entries(await store.countHeld())) {
         setCount(flowId, count);

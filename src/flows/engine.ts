@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
 import { StoreUnavailableError } from '../errors.ts';
 import { hasPlaceholder } from '../expressions/template.ts';
 import type { Clock } from '../model/clock.ts';
@@ -136,12 +135,21 @@ interface EngineServices {
   /** UUID v7. */
   readonly newId: () => string;
   readonly report: Report;
+  readonly refresh: RefreshFlow;
 }
 
-/** A deploy between the plan of a run and its acceptance has it planned again; after so many times the sender may try later. */
-export const START_TRIES = 5;
+/**
+ * Reads a flow from the store again after something of it was refused as outdated: it was deployed, disabled, drained or
+ * has held deliveries since it was read, perhaps by another process. Resolves when the catalog and what follows from it
+ * are up to date; rejects as the store does.
+ */
+export type RefreshFlow = (flowId: string) => Promise<void>;
 
-export function createEngine({ store, catalog, dispatcher, intake, clock, newId, report }: EngineServices): Engine {
+/** A change between the plan of a run and its acceptance has it planned again; after so many times the sender may try later. */
+export const START_TRIES = 3;
+
+export function createEngine(services: EngineServices): Engine {
+  const { store, catalog, dispatcher, intake, clock, newId, report, refresh } = services;
   const announce = (run: StartedRun, offer?: SlotOffer) => {
     report.runStarted(run);
     dispatcher.started(run, offer);
@@ -195,8 +203,7 @@ export function createEngine({ store, catalog, dispatcher, intake, clock, newId,
       }
       const result = await startRun(flow, request);
       if (result !== undefined) return result;
-      // What outdated the plan is stored already, and in the catalog by the next turn.
-      await setImmediate();
+      await refresh(request.flowId);
     }
     throw new StoreUnavailableError(`the flow ${request.flowId} changed each time that a run of it was about to start`);
   };

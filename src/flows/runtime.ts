@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
@@ -6,7 +7,14 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { createBacklog } from './backlog.ts';
 import type { Catalog } from './catalog.ts';
 import { createDispatcher, type Dispatcher } from './dispatcher.ts';
-import { createEngine, createIntake, createRunControl, type Engine, type RunControl } from './engine.ts';
+import {
+  createEngine,
+  createIntake,
+  createRunControl,
+  type Engine,
+  type RefreshFlow,
+  type RunControl,
+} from './engine.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { createIdSource } from './ids.ts';
 import { createReport } from './report.ts';
@@ -46,13 +54,15 @@ interface RuntimeServices {
   readonly maxDueSteps?: number | undefined;
   /** A number from 0 up to 1. */
   readonly random?: (() => number) | undefined;
+  /** By default all changes are made in this process, so that the catalog has them by the next turn. */
+  readonly refresh?: RefreshFlow | undefined;
   /** Names this process where others have the same store at once. */
   readonly owner?: string | undefined;
 }
 
 export function createRuntime(services: RuntimeServices): Runtime {
   const { store, catalog, clock, logger, newId = createIdSource(), concurrency = 64, random = Math.random } = services;
-  const { owner = SOLE_OWNER } = services;
+  const { owner = SOLE_OWNER, refresh = () => setImmediate() } = services;
   const report = createReport(services);
   const runStep = createRunStep({ ...services, random });
   const intake = createIntake(clock);
@@ -68,9 +78,9 @@ export function createRuntime(services: RuntimeServices): Runtime {
     random,
     owner,
   });
-  const engine = createEngine({ store, catalog, dispatcher, intake, clock, newId: () => newId(), report });
+  const engine = createEngine({ store, catalog, dispatcher, intake, clock, newId: () => newId(), report, refresh });
   const control = createRunControl({ store, catalog, handlers: services.handlers, dispatcher, clock, report });
-  const scheduler = createScheduler({ ...services, engine, newId: () => newId(), report });
+  const scheduler = createScheduler({ ...services, engine, newId: () => newId(), report, refresh });
   const maxDueSteps = services.maxDueSteps ?? Number.MAX_SAFE_INTEGER;
   const backlog = createBacklog({ ...services, intake, maxDueSteps });
   const retention = createRetention({ store, clock, logger, runRetentionDays: services.runRetentionDays });

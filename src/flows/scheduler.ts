@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
 import { Cron } from 'croner';
 import type { Logger } from 'pino';
 import type { CronTrigger } from '../manifest/schema.ts';
@@ -7,7 +6,7 @@ import { createTurns } from '../model/turns.ts';
 import type { NewRun, ScheduleRecord, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
-import { type Engine, START_TRIES, type TriggerResult } from './engine.ts';
+import { type Engine, type RefreshFlow, START_TRIES, type TriggerResult } from './engine.ts';
 import type { Report } from './report.ts';
 
 /** Starts the runs of cron triggers. */
@@ -43,6 +42,7 @@ interface SchedulerServices {
   readonly logger: Logger;
   readonly report: Pick<Report, 'triggerDisabled'>;
   readonly metrics: Pick<Metrics, 'scheduleLagMs'>;
+  readonly refresh: RefreshFlow;
 }
 
 /** A cron trigger of a deployed flow. */
@@ -191,7 +191,11 @@ class CronScheduler implements Scheduler {
     }
     // What falls due while no manifest has the trigger is not missed, should one have it again.
     for (const absent of stored.values()) {
-      if (absent.nextAt !== null) await this.#save({ ...absent, nextAt: null });
+      if (absent.nextAt === null) continue;
+      // Another process may have deployed the trigger since: then this one takes it up with the next round.
+      await this.#services.refresh(absent.flowId);
+      if (this.#jobs().some(({ jobId }) => jobId === jobIdOf(absent))) continue;
+      await this.#save({ ...absent, nextAt: null });
     }
     return schedules;
   }
@@ -238,8 +242,8 @@ class CronScheduler implements Scheduler {
     const run = isSkipped || !startsRuns(job.flow.record) ? null : this.#planRun(job, at);
     const result = await store.fireSchedule({ flowId, triggerKey, dueAt, nextAt, run, at });
     if (result === 'outdated') {
-      // The tick stays due. What outdated its run is stored already, and in the catalog by the next turn.
-      await setImmediate();
+      // The tick stays due.
+      await this.#services.refresh(flowId);
       return left > 1 ? this.#fire(tick, left - 1) : at + RETRY_MS;
     }
     if (result === 'passed') return nextAt;

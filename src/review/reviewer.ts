@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { StoreUnavailableError } from '../errors.ts';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
@@ -194,8 +193,7 @@ async function redeliver(
   for (let left = START_TRIES; left > 0; left -= 1) {
     const redelivery = await judgeAndAccept(record, options, services);
     if (redelivery !== undefined) return redelivery;
-    // What outdated the run is stored already, and in the catalog by the next turn.
-    await setImmediate();
+    if (record.flowId !== null) await services.refresh(record.flowId);
   }
   throw new StoreUnavailableError(`the flow of the delivery ${record.id} changed each time that it was judged again`);
 }

@@ -40,6 +40,8 @@ type LiveEventType =
   | 'step.completed'
   | 'step.retried'
   | 'run.completed'
+  /** Another process did something in the run; the others are of this process alone. */
+  | 'run.changed'
   | 'delivery.received';
 
 /** Something that has just happened, for those who watch. */

@@ -59,6 +59,8 @@ type KeyStore = Pick<Store, 'listLearnedKeys' | 'learnKey' | 'forgetKey'>;
 interface ProcessKeys extends LearnedKeys {
   /** Reads the keys that were learned before. Until then none is known, and none is learned. */
   open(store: KeyStore): Promise<void>;
+  /** Reads the keys of a flow again, which another process may have learned or forgotten. */
+  refresh(flowId: string): Promise<void>;
 }
 
 /** Keeps keys in memory for the gates, which must not wait for a disk, and in the store before anyone is told of them. */
@@ -73,6 +75,17 @@ export function createLearnedKeys(clock: Clock): ProcessKeys {
     async open(store) {
       for (const key of await store.listLearnedKeys()) keys.set(nameOf(key), key);
       opened = store;
+    },
+    async refresh(flowId) {
+      const before = new Map(keys);
+      const stored = new Map((await openStore().listLearnedKeys()).map((key) => [nameOf(key), key]));
+      for (const [name, { flowId: owner }] of [...before, ...stored]) {
+        // What this process learned or forgot meanwhile is newer than what was read.
+        if (owner !== flowId || keys.get(name) !== before.get(name)) continue;
+        const key = stored.get(name);
+        if (key === undefined) keys.delete(name);
+        else keys.set(name, key);
+      }
     },
     find(owner) {
       const key = keys.get(nameOf(owner));

@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto';
-import { setImmediate } from 'node:timers/promises';
 import type { Span } from '@opentelemetry/api';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
-import { type Engine, START_TRIES } from '../flows/engine.ts';
+import { type Engine, type RefreshFlow, START_TRIES } from '../flows/engine.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
@@ -32,6 +31,7 @@ export interface ReceiverServices extends AcceptanceServices, OutcomeServices {
   readonly store: Store;
   /** The table in force; a deploy puts a new one in its place. */
   readonly triggers: () => TriggerTable;
+  readonly refresh: RefreshFlow;
 }
 
 interface Receiver {
@@ -74,8 +74,11 @@ export function receiver(services: ReceiverServices): Receiver {
         }
         const answer = await conclude(judged, concluding);
         if (answer !== undefined) return answer;
-        // What outdated the run is stored already, and in the catalog by the next turn.
-        await setImmediate();
+        try {
+          await services.refresh(trigger.trigger.flowId);
+        } catch (error) {
+          return notStored(judged, error, services);
+        }
       }
       const detail = 'the flow changed each time that a run of it was about to start';
       const arrived = { delivery, trigger: judged?.trigger, span, judgement: { ...CLEAN, detail }, startedAt };

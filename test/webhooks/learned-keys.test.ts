@@ -44,6 +44,42 @@ describe('learned keys', () => {
     expect(await keys.learn({ ...OWNER, scheme: 'Other' }, SECRET)).toBe(false);
   });
 
+  it('that another process learned or forgot are read again, those of one flow alone', async () => {
+    const store = await openStore();
+    const [here, there] = [await keysOf(store), await keysOf(store)];
+    const elsewhere = { ...OWNER, flowId: 'another flow' };
+    await there.learn(OWNER, SECRET);
+    await there.learn(elsewhere, SECRET);
+    expect(here.find(OWNER)).toBeUndefined();
+    await here.refresh(FLOW_ID);
+    expect([here.find(OWNER), here.find(elsewhere)]).toEqual([SECRET, undefined]);
+    await there.forget(OWNER);
+    await there.learn(OWNER, 'a newer one');
+    await here.refresh(FLOW_ID);
+    expect(here.find(OWNER)).toBe('a newer one');
+    await there.forget(OWNER);
+    await here.refresh(FLOW_ID);
+    expect(here.find(OWNER)).toBeUndefined();
+  });
+
+  it('that this process learns while it reads them again are kept', async () => {
+    const store = await openStore();
+    let onRead = async () => {};
+    const here = await keysOf({
+      ...store,
+      async listLearnedKeys() {
+        const stale = await store.listLearnedKeys();
+        await onRead();
+        return stale;
+      },
+    });
+    onRead = async () => {
+      await here.learn(OWNER, SECRET);
+    };
+    await here.refresh(FLOW_ID);
+    expect(here.find(OWNER)).toBe(SECRET);
+  });
+
   it('that cannot be stored are not believed, and not answered', async () => {
     const store = await openStore();
     const keys = await keysOf(store);

@@ -6,6 +6,7 @@ type LiveState = 'connecting' | 'live' | 'paused' | 'offline';
 
 type LiveMessage = Api['LiveEvent'];
 
+/** All but `run.changed`, which stands for any of them. */
 const TYPES: readonly LiveMessage['type'][] = [
   'run.started',
   'step.started',
@@ -78,6 +79,10 @@ function connect(): void {
       for (const listener of [...listeners]) listener(message);
     });
   }
+  // Another process did something in a run: what it was is to be asked for.
+  opened.addEventListener('run.changed', () => {
+    for (const listener of [...rejoinListeners]) listener();
+  });
   opened.addEventListener('error', () => {
     // The browser's own retry gives up for good on some answers; this one never does, and waits longer each time.
     close();

@@ -85,6 +85,7 @@ export async function openStage(): Promise<Stage> {
       clock,
       newId,
       report,
+      refresh: async () => {},
     });
     const flow = catalog.find(loaded.manifest.id) ?? (await catalog.deploy(loaded));
     const trigger = { key: 'manual', body: Buffer.from('{}'), contentType: 'application/json', headers: {} };

@@ -1,0 +1,90 @@
+import type { Logger } from 'pino';
+import type { Change } from '../store/store.ts';
+import type { LiveEvents } from '../telemetry/events.ts';
+import type { RefreshFlow } from './engine.ts';
+import type { Scheduler } from './scheduler.ts';
+
+/** What a process keeps in memory of the store, and how it looks again; each rejects as the store does. */
+interface FollowerServices {
+  readonly changes: AsyncIterable<Change>;
+  readonly refresh: RefreshFlow;
+  readonly learnedKeys: { refresh(flowId: string): Promise<void> };
+  readonly scheduler: Pick<Scheduler, 'sync'>;
+  readonly live: Pick<LiveEvents, 'emit'>;
+  readonly logger: Logger;
+}
+
+type Reread = Exclude<Change, { kind: 'runs' }>;
+
+/** After the store failed. */
+const RETRY_MS = 1000;
+
+/**
+ * Looks again wherever another process changed something, until it is stopped or the store closes. What fails is tried
+ * again for as long as it runs: no later change need come that would make up for it. Yields how to stop, which resolves
+ * when nothing of it runs any more.
+ */
+export function followChanges(services: FollowerServices): () => Promise<void> {
+  const { changes, learnedKeys, scheduler, live, logger } = services;
+  const readAgain = {
+    flow: services.refresh,
+    key: (flowId: string) => learnedKeys.refresh(flowId),
+    schedule: () => scheduler.sync(),
+  };
+  const pending = new Map<string, Reread>();
+  const failed = new Map<string, Reread>();
+  let isStopped = false;
+  /** Something came since the last look began. */
+  let isDue = false;
+  let working: Promise<void> | undefined;
+  let retry: NodeJS.Timeout | undefined;
+
+  const look = async () => {
+    for (const [name, change] of pending) {
+      if (isStopped) return;
+      pending.delete(name);
+      failed.delete(name);
+      try {
+        await readAgain[change.kind](change.flowId);
+      } catch (error) {
+        logger.warn({ err: error, ...change }, 'what another process changed could not be read; trying again');
+        failed.set(name, change);
+        retry ??= setTimeout(tryAgain, RETRY_MS).unref();
+      }
+    }
+  };
+  const tryAgain = () => {
+    retry = undefined;
+    for (const [name, change] of failed) pending.set(name, change);
+    work();
+  };
+  const lookWhileDue = async () => {
+    while (isDue && !isStopped) {
+      isDue = false;
+      await look();
+    }
+    working = undefined;
+  };
+  const work = () => {
+    isDue = true;
+    working ??= lookWhileDue();
+  };
+  const read = async () => {
+    for await (const change of changes) {
+      if (isStopped) return;
+      if (change.kind === 'runs') {
+        for (const runId of change.runIds) live.emit({ type: 'run.changed', runId, data: { runId } });
+        continue;
+      }
+      pending.set(`${change.kind} ${change.flowId}`, change);
+      work();
+    }
+  };
+  read().catch((error: unknown) => logger.error({ err: error }, 'changes of other processes are no longer followed'));
+
+  return async () => {
+    isStopped = true;
+    clearTimeout(retry);
+    await working;
+  };
+}
