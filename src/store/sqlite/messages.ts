@@ -52,8 +52,8 @@ export type ToThread =
   | { readonly kind: 'checkpoint' }
   /** To the writer: the reader has done so. */
   | { readonly kind: 'checkpointed' }
-  /** Finish what came before, then release everything. */
-  | { readonly kind: 'close' };
+  /** Finish what came before, then release the database; the thread ends, unless another store follows. */
+  | { readonly kind: 'close'; readonly isLast: boolean };
 
 export type FromThread =
   | { readonly kind: 'opened' }
@@ -62,5 +62,7 @@ export type FromThread =
   /** From the writer: the log has grown enough for a checkpoint. */
   | { readonly kind: 'logGrown' }
   | { readonly kind: 'checkpointed' }
+  /** The database is released, and the thread waits for another store. */
+  | { readonly kind: 'closed' }
   /** From the writer: the database file is gone; every call fails from now on. */
   | { readonly kind: 'lost'; readonly failure: Failure };

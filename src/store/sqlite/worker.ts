@@ -36,7 +36,9 @@ port.on('message', (message: ToThread) => {
       break;
     case 'close':
       service?.close();
-      port.close();
+      service = undefined;
+      if (message.isLast) port.close();
+      else send({ kind: 'closed' });
       break;
   }
 });
