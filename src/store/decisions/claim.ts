@@ -3,7 +3,7 @@ import type { StepStatus } from '../../model/manifest.ts';
 import type { StepError } from '../../model/run.ts';
 import type { Claim, StepsBatch } from '../store.ts';
 import type { Decision } from './decision.ts';
-import type { RunRows, StopTimes } from './rows.ts';
+import type { RunReads, RunRows, RunWrites, StopTimes } from './rows.ts';
 import { findCame, readWait } from './signal.ts';
 import { stopOf } from './stop.ts';
 
@@ -38,9 +38,14 @@ interface Lease {
   readonly leasedUntil: number;
 }
 
+/** The rows that a claim asks and writes. */
+export type ClaimRows = Pick<RunRows, keyof ClaimReads | keyof ClaimWrites>;
+export type ClaimReads = Pick<RunReads, 'findAttemptStart' | 'findSignal' | 'findLastSignal' | 'findItem'>;
+export type ClaimWrites = Pick<RunWrites, 'interruptAttempt' | 'leaseStep' | 'insertAttempt'>;
+
 /** Leases a due step. Asks nothing where the step has not waited and is in no loop. */
 export function* claim(
-  rows: RunRows,
+  rows: ClaimRows,
   { status, attemptCount, deaths, leaseToken, wait: kept, cancelRequestedAt, timedOutAt, ...row }: DueStep,
   { holder, now, leasedUntil }: Lease,
 ): Decision<Claim> {

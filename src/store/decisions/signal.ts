@@ -13,7 +13,11 @@ export function readWait(text: string | null): Wait | null {
 }
 
 /** The signal that ended the wait; null if its time came instead. */
-export function* findCame(rows: RunRows, step: StepAddress, { name, used = [] }: Wait): Decision<SignalRow | null> {
+export function* findCame(
+  rows: Pick<RunRows, 'findLastSignal' | 'findSignal'>,
+  step: StepAddress,
+  { name, used = [] }: Wait,
+): Decision<SignalRow | null> {
   if (name === null) return null;
   return (name === undefined ? yield* rows.findLastSignal(step) : yield* rows.findSignal(step, name, used)) ?? null;
 }

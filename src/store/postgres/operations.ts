@@ -1,5 +1,6 @@
 import { acceptanceOperations } from './acceptance.ts';
 import { deliveryOperations } from './deliveries.ts';
+import { dispatchOperations } from './dispatch.ts';
 import { flowOperations } from './flows.ts';
 import type { Operations } from './operation.ts';
 import { removalOperations } from './removal.ts';
@@ -17,6 +18,7 @@ export const operations = {
   ...deliveryOperations,
   ...removalOperations,
   ...runOperations,
+  ...dispatchOperations,
 };
 
 /** Raises a number, because a transaction without a change would commit even on a full or read-only disk. */

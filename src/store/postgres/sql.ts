@@ -19,6 +19,8 @@ export interface Sql {
   run(text: string, values?: readonly SqlValue[]): Promise<number>;
   /** The writer that counts under this number: see the columns named `slot`. */
   readonly slot: number;
+  /** What this store keeps from one transaction to the next: made when it is first asked for, one for each function. */
+  kept<Value>(make: () => Value): Value;
 }
 
 export interface SqlOptions {
@@ -45,11 +47,15 @@ const types: pg.CustomTypesConfig = {
   },
 };
 
-/** Texts of statements with the name of the schema in them, and the names that they are prepared under. */
+/**
+ * What the transactions of one store share: texts of statements with the name of the schema in them, the names that they
+ * are prepared under, and what members keep in memory.
+ */
 export class Statements {
   readonly #schema: string;
   readonly #isPrepared: boolean;
   readonly #texts = new Map<string, { readonly text: string; readonly name?: string }>();
+  readonly #kept = new Map<() => unknown, unknown>();
 
   constructor({ schema, isPrepared }: Pick<SqlOptions, 'schema' | 'isPrepared'>) {
     this.#schema = pg.escapeIdentifier(schema);
@@ -68,6 +74,11 @@ export class Statements {
     return statement;
   }
 
+  kept<Value>(make: () => Value): Value {
+    if (!this.#kept.has(make)) this.#kept.set(make, make());
+    return this.#kept.get(make) as Value;
+  }
+
   rename(text: string): string {
     return text.replace(/\bsluice\./g, `${this.#schema}.`);
   }
@@ -80,6 +91,7 @@ export function sqlOf(client: pg.ClientBase, { statements, slot }: { statements:
   const query = (text: string, values: readonly SqlValue[]) => send(statements.of(text), values);
   return {
     slot,
+    kept: (make) => statements.kept(make),
     async all<Row>(text: string, values: readonly SqlValue[] = []) {
       return (await query(text, values)).rows as Row[];
     },

@@ -189,7 +189,6 @@ export const initial = {
       WHERE due_at IS NOT NULL AND deaths < 2;
     CREATE INDEX steps_suspect ON sluice.steps (due_at, run_id, step_key) WHERE due_at IS NOT NULL AND deaths >= 2;
     CREATE INDEX steps_by_limit ON sluice.steps (limit_at, run_id, step_key) WHERE limit_at IS NOT NULL;
-    CREATE INDEX steps_by_owner ON sluice.steps (lease_owner) WHERE lease_token IS NOT NULL;
 
     CREATE TABLE sluice.attempts (
       run_id uuid NOT NULL,

@@ -1,0 +1,180 @@
+import { randomUUID } from 'node:crypto';
+import { holderOf, parseRuntimeKey } from '../../flows/runtime-keys.ts';
+import { parseJson } from '../../model/json.ts';
+import { type ClaimReads, type ClaimWrites, claim, type DueStep } from '../decisions/claim.ts';
+import { asking, decideNow } from '../decisions/decision.ts';
+import type { SignalRow } from '../decisions/rows.ts';
+import type { Claim, ClaimRequest, StepAddress } from '../store.ts';
+import { findItems } from './loop-items.ts';
+import type { Sql } from './sql.ts';
+
+/** The columns of a `DueStep`, of steps `s` and their runs `r`. */
+export const DUE_STEP = `
+  s.run_id AS "runId", r.flow_id AS "flowId", r.revision, s.step_key AS "stepKey", s.step_type AS "stepType", s.status,
+  s.attempt_count AS "attemptCount", s.attempt_base AS "attemptBase", s.interruptions, s.deaths,
+  s.lone_deaths AS "loneDeaths", s.lease_token AS "leaseToken", s.wait, s.due_at AS "dueAt",
+  r.trigger_key AS "triggerKey", r.traceparent, r.cancel_requested_at AS "cancelRequestedAt",
+  r.timed_out_at AS "timedOutAt"`;
+
+/**
+ * Locks steps and their runs for a claim. What another transaction has locked is skipped: it is being claimed, ended or
+ * stopped there, and a claim never waits, so that it takes part in no deadlock. The run is shared with other claims; the
+ * lock keeps it from being told to stop, and closed as one without a lease, between here and the commit.
+ */
+export const LOCKED = 'FOR UPDATE OF s SKIP LOCKED FOR SHARE OF r SKIP LOCKED';
+
+/** Leases due steps that this transaction has locked: whatever their number, it is one read for each kind and one write. */
+export async function leaseSteps(
+  sql: Sql,
+  steps: readonly DueStep[],
+  { owner, now, leasedUntil }: Omit<ClaimRequest, 'limit'>,
+): Promise<Claim[]> {
+  if (steps.length === 0) return [];
+  const writes = new LeaseWrites();
+  const rows = { ...asking<ClaimReads>(await readAhead(sql, steps)), ...writes.members };
+  const claims = steps.map((step) =>
+    decideNow(claim(rows, step, { holder: holderOf(owner, randomUUID()), now, leasedUntil })),
+  );
+  await writes.send(sql, owner);
+  return claims;
+}
+
+const nameOf = ({ runId, stepKey }: StepAddress) => `${runId}/${stepKey}`;
+
+/** Reads what the claims of these steps will ask, so that each is answered at once. */
+async function readAhead(sql: Sql, steps: readonly DueStep[]) {
+  const waiting = steps.filter(({ wait }) => wait !== null);
+  const children = steps.flatMap(({ runId, stepKey }) => {
+    const { iteration } = parseRuntimeKey(stepKey);
+    return iteration === null ? [] : [{ runId, ...iteration }];
+  });
+  const [starts, signals, items] = await Promise.all([
+    listStarts(sql, waiting),
+    listSignals(sql, waiting),
+    findItems(sql, children),
+  ]);
+  return {
+    findAttemptStart: (runId: string, stepKey: string) => starts.get(nameOf({ runId, stepKey })),
+    findSignal: (step: StepAddress, name: string, used: readonly number[]) =>
+      signals.get(nameOf(step))?.find((signal) => signal.name === name && !used.includes(signal.id)),
+    findLastSignal: (step: StepAddress) => signals.get(nameOf(step))?.at(-1),
+    findItem: (runId: string, loopKey: string, index: number) => items({ runId, loopKey, index }),
+  };
+}
+
+const GIVEN = 'unnest($1::uuid[], $2::text[]) AS given (run_id, step_key)';
+
+function columnsOf(steps: readonly StepAddress[]): [string[], string[]] {
+  return [steps.map(({ runId }) => runId), steps.map(({ stepKey }) => stepKey)];
+}
+
+/** When the last attempts of these steps began. */
+async function listStarts(sql: Sql, steps: readonly DueStep[]): Promise<ReadonlyMap<string, number>> {
+  if (steps.length === 0) return new Map();
+  const rows = await sql.all<StepAddress & { startedAt: number }>(
+    `SELECT a.run_id AS "runId", a.step_key AS "stepKey", a.started_at AS "startedAt"
+    FROM ${GIVEN} JOIN sluice.steps s USING (run_id, step_key)
+    JOIN sluice.attempts a ON a.run_id = s.run_id AND a.step_key = s.step_key AND a.attempt = s.attempt_count`,
+    columnsOf(steps),
+  );
+  return new Map(rows.map((row) => [nameOf(row), row.startedAt]));
+}
+
+/** The signals that these steps took, in the order of their arrival. */
+async function listSignals(sql: Sql, steps: readonly DueStep[]) {
+  const signals = new Map<string, (SignalRow & { readonly name: string })[]>();
+  if (steps.length === 0) return signals;
+  const rows = await sql.all<StepAddress & { id: number; name: string; body: string | null; deliveredAt: number }>(
+    `SELECT s.run_id AS "runId", s.step_key AS "stepKey", s.id, s.name, s.body, s.delivered_at AS "deliveredAt"
+    FROM ${GIVEN} JOIN sluice.signals s USING (run_id, step_key) ORDER BY s.id`,
+    columnsOf(steps),
+  );
+  for (const row of rows) {
+    const own = signals.get(nameOf(row)) ?? [];
+    own.push({ ...row, body: row.body === null ? null : parseJson(row.body) });
+    signals.set(nameOf(row), own);
+  }
+  return signals;
+}
+
+interface LeaseRow {
+  readonly run_id: string;
+  readonly step_key: string;
+  readonly token: string;
+  readonly due_at: number;
+  readonly attempt_count: number;
+  readonly interruptions: number;
+  readonly lone_deaths: number;
+  readonly started_at: number;
+}
+
+interface AttemptRow {
+  readonly run_id: string;
+  readonly step_key: string;
+  readonly attempt: number;
+  readonly due_at: number;
+  readonly started_at: number;
+}
+
+interface InterruptedRow {
+  readonly run_id: string;
+  readonly step_key: string;
+  readonly attempt: number;
+  readonly error: string;
+  readonly completed_at: number;
+}
+
+/** Collects what claims write, for one statement. */
+class LeaseWrites {
+  readonly #leases: LeaseRow[] = [];
+  readonly #attempts: AttemptRow[] = [];
+  readonly #interrupted: InterruptedRow[] = [];
+
+  readonly members: ClaimWrites = {
+    leaseStep: ({ runId, stepKey, token, attempt, interruptions, loneDeaths, startedAt }, leasedUntil) => {
+      this.#leases.push({
+        run_id: runId,
+        step_key: stepKey,
+        token,
+        due_at: leasedUntil,
+        attempt_count: attempt,
+        interruptions,
+        lone_deaths: loneDeaths,
+        started_at: startedAt,
+      });
+    },
+    insertAttempt: ({ runId, stepKey, attempt, dueAt, startedAt }) => {
+      this.#attempts.push({ run_id: runId, step_key: stepKey, attempt, due_at: dueAt, started_at: startedAt });
+    },
+    interruptAttempt: ({ runId, stepKey, attempt, error, at }) => {
+      this.#interrupted.push({
+        run_id: runId,
+        step_key: stepKey,
+        attempt,
+        error: JSON.stringify(error),
+        completed_at: at,
+      });
+    },
+  };
+
+  async send(sql: Sql, owner: string): Promise<void> {
+    await sql.run(
+      `WITH leased AS (
+        UPDATE sluice.steps s SET status = 'Running', lease_token = g.token, lease_owner = $1, due_at = g.due_at,
+          attempt_count = g.attempt_count, interruptions = g.interruptions, lone_deaths = g.lone_deaths,
+          signal_name = NULL, limit_at = NULL, started_at = coalesce(s.started_at, g.started_at)
+        FROM json_to_recordset($2) AS g (run_id uuid, step_key text, token text, due_at bigint, attempt_count integer,
+          interruptions integer, lone_deaths integer, started_at bigint)
+        WHERE s.run_id = g.run_id AND s.step_key = g.step_key
+      ), interrupted AS (
+        UPDATE sluice.attempts a SET status = 'Failed', error = g.error, completed_at = g.completed_at
+        FROM json_to_recordset($3) AS g (run_id uuid, step_key text, attempt integer, error text, completed_at bigint)
+        WHERE a.run_id = g.run_id AND a.step_key = g.step_key AND a.attempt = g.attempt
+      )
+      INSERT INTO sluice.attempts (run_id, step_key, attempt, status, due_at, started_at)
+      SELECT run_id, step_key, attempt, 'Running', due_at, started_at
+      FROM json_to_recordset($4) AS g (run_id uuid, step_key text, attempt integer, due_at bigint, started_at bigint)`,
+      [owner, JSON.stringify(this.#leases), JSON.stringify(this.#interrupted), JSON.stringify(this.#attempts)],
+    );
+  }
+}
