@@ -1,0 +1,223 @@
+import { type WiredGraph, wire } from '../../../src/flows/planner.ts';
+import { leasedStep } from '../../../src/flows/runtime-keys.ts';
+import type { Json } from '../../../src/model/json.ts';
+import type { Graph, RunStatus, StepStatus } from '../../../src/model/manifest.ts';
+import type { StepError } from '../../../src/model/run.ts';
+import type { Answers } from '../../../src/store/decisions/decision.ts';
+import type { FoundRun, ItemChunk, LoopRow, RunReads, RunWrites } from '../../../src/store/decisions/rows.ts';
+
+interface Attempt {
+  status: 'Running' | 'Succeeded' | 'Failed';
+  error: StepError | null;
+}
+
+interface Step {
+  status: StepStatus;
+  dueAt: number | null;
+  token: string | null;
+  attempt: number;
+  wait: string | null;
+  signalName: string | null;
+  output: string | null;
+  error: StepError | null;
+  readonly attempts: Map<number, Attempt>;
+}
+
+interface Signal {
+  readonly id: number;
+  readonly name: string;
+  readonly body: Json;
+  readonly at: number;
+  stepKey: string | null;
+}
+
+type Mutable<Row> = { -readonly [Name in keyof Row]: Row[Name] };
+
+/** The rows of one run in memory: the plainest backend that decisions can have. */
+export interface MemoryRun {
+  readonly run: Mutable<FoundRun>;
+  readonly steps: Map<string, Step>;
+  readonly loops: Map<string, Mutable<LoopRow>>;
+  readonly items: Map<string, ItemChunk[]>;
+  readonly signals: Signal[];
+}
+
+const unstarted = { wait: null, signalName: null, output: null, error: null } as const;
+
+export function aMemoryRun(entry: readonly string[]): MemoryRun {
+  const step = (): Step => ({
+    ...unstarted,
+    status: 'Pending',
+    dueAt: 0,
+    token: null,
+    attempt: 0,
+    attempts: new Map(),
+  });
+  return {
+    run: {
+      flowId: 'flow',
+      revision: 1,
+      status: 'Running',
+      startedAt: 0,
+      timeoutAt: null,
+      cancelRequestedAt: null,
+      timedOutAt: null,
+    },
+    steps: new Map(entry.map((key) => [key, step()])),
+    loops: new Map(),
+    items: new Map(),
+    signals: [],
+  };
+}
+
+export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, graph: Graph): Answers<RunReads> {
+  const wired: WiredGraph = wire(graph);
+  const of = (stepKey: string) => signals.filter((signal) => signal.stepKey === stepKey);
+  const found = (signal: Signal | undefined) => signal && { id: signal.id, body: signal.body, deliveredAt: signal.at };
+  const leaves = function* ({ loopKey, started, keys }: Parameters<RunReads['listLeaves']>[0]) {
+    for (let n = 0; n < started; n += 1) {
+      for (const [leafIndex, key] of keys.entries()) {
+        const output = steps.get(`${loopKey}.${n}.${key}`)?.output ?? null;
+        if (output !== null) yield { n, leafIndex, output };
+      }
+    }
+  };
+  return {
+    findHeld({ stepKey, token }) {
+      const step = steps.get(stepKey);
+      return step?.token === token ? { attempt: step.attempt, run: { ...run } } : undefined;
+    },
+    findRun: () => ({ ...run }),
+    graphOf: () => wired,
+    statesIn: (_runId, scope, own) =>
+      new Map(
+        Object.keys(own).flatMap((key) => {
+          const step = steps.get(`${scope}${key}`);
+          return step === undefined ? [] : [[key, step.status] as const];
+        }),
+      ),
+    findStep: (_runId, stepKey) => steps.get(stepKey),
+    findWait: (_runId, stepKey) => steps.get(stepKey)?.wait ?? null,
+    findLoop: (_runId, loopKey) => loops.get(loopKey) && { ...(loops.get(loopKey) as LoopRow) },
+    findItem(_runId, loopKey, index) {
+      const chunk = items.get(loopKey)?.findLast(({ firstIndex }) => firstIndex <= index);
+      return chunk === undefined ? null : (JSON.parse(chunk.items)[index - chunk.firstIndex] ?? null);
+    },
+    listFailed: (_runId, loopKey) =>
+      [...steps].flatMap(([key, { status }]) => (key.startsWith(`${loopKey}.`) && status === 'Failed' ? [key] : [])),
+    measureLeaves: (request) => [...leaves(request)].reduce((sum, { output }) => sum + output.length, 0),
+    listLeaves: leaves,
+    hasLease: () => [...steps.values()].some(({ token }) => token !== null),
+    listOverdueRuns: () => [],
+    reopenLoop(_runId, loopKey) {
+      const step = steps.get(loopKey);
+      if (step === undefined || step.status === 'Running') return false;
+      Object.assign(step, { status: 'Running', output: null, error: null });
+      step.attempts.set(step.attempt, { status: 'Running', error: null });
+      return true;
+    },
+    findSignal: ({ stepKey }, name, used) =>
+      found(of(stepKey).find((signal) => signal.name === name && !used.includes(signal.id))),
+    findLastSignal: ({ stepKey }) => found(of(stepKey).at(-1)),
+    listSignals: ({ stepKey }) => of(stepKey).map(({ id }) => id),
+    takeSignal({ stepKey }, name) {
+      const free = signals.find((signal) => signal.name === name && signal.stepKey === null);
+      if (free !== undefined) free.stepKey = stepKey;
+      return free !== undefined;
+    },
+    hasSignal: (_runId, name) => signals.some((signal) => signal.name === name),
+    findWaiting: (_runId, name) => [...steps].find(([, { signalName }]) => signalName === name)?.[0],
+    findAttemptStart: () => 0,
+  };
+}
+
+export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): RunWrites {
+  const change = (stepKey: string, changed: Partial<Step>) => {
+    const step = steps.get(stepKey);
+    if (step === undefined) throw new Error(`There is no step ${stepKey}.`);
+    return Object.assign(step, changed);
+  };
+  const insert = (stepKey: string, step: Pick<Step, 'status' | 'dueAt' | 'token'>) => {
+    if (steps.has(stepKey)) throw new Error(`The step ${stepKey} is planned twice.`);
+    steps.set(stepKey, { ...unstarted, ...step, attempt: 0, attempts: new Map() });
+  };
+  const loopOf = (loopKey: string) => loops.get(loopKey) as Mutable<LoopRow>;
+  return {
+    keepTrace() {},
+    beginAttempt({ token }) {
+      const { stepKey } = leasedStep(token);
+      if (steps.get(stepKey)?.attempt !== 0) return;
+      change(stepKey, { attempt: 1 }).attempts.set(1, { status: 'Running', error: null });
+    },
+    endAttempt({ stepKey, written, status, output, error, retryAt }) {
+      const ended = { status: retryAt === null ? status : ('Pending' as const), dueAt: retryAt, token: null };
+      const kept = output === undefined ? null : JSON.stringify(output);
+      const attempt = Math.max(written, 1);
+      const step = change(stepKey, { ...ended, attempt, wait: null, signalName: null, output: kept, error });
+      step.attempts.set(attempt, { status, error });
+    },
+    skipStep({ stepKey }, attempt) {
+      const step = change(stepKey, { status: 'Skipped', dueAt: null, token: null });
+      step.attempts.delete(attempt);
+      step.attempt = Math.max(0, step.attempt - 1);
+    },
+    keepWait: ({ stepKey, wait, dueAt, signalName }) =>
+      change(stepKey, { status: 'Pending', dueAt, token: null, wait, signalName }),
+    insertNext: ({ stepKey, status, dueAt, token }) => insert(stepKey, { status, dueAt, token }),
+    insertSkipped: ({ stepKey }) => insert(stepKey, { status: 'Skipped', dueAt: null, token: null }),
+    endRun(_runId, status: RunStatus) {
+      if (run.status !== 'Running') throw new Error('The run ends twice.');
+      run.status = status;
+    },
+    insertLoop(_runId, { loopKey, total, concurrency }) {
+      change(loopKey, { dueAt: null, token: null, wait: null, signalName: null });
+      loops.set(loopKey, { total, concurrency, started: 0, ended: 0, failed: 0 });
+      items.set(loopKey, []);
+    },
+    insertItems: (_runId, loopKey, chunk) => items.get(loopKey)?.push(chunk),
+    startIteration(_runId, loopKey) {
+      loopOf(loopKey).started += 1;
+    },
+    endIteration(_runId, loopKey, isFailed) {
+      loopOf(loopKey).ended += 1;
+      loopOf(loopKey).failed += Number(isFailed);
+    },
+    endLoop({ stepKey, status, output, error }) {
+      const step = change(stepKey, { status, output, error });
+      step.attempts.set(step.attempt, { status, error });
+    },
+    uncountIteration(_runId, loopKey, isFailed) {
+      loopOf(loopKey).ended -= 1;
+      loopOf(loopKey).failed -= Number(isFailed);
+    },
+    markCancelled(_runId, _reason, at) {
+      run.cancelRequestedAt ??= at;
+    },
+    markTimedOut(_runId, at) {
+      run.timedOutAt = at;
+    },
+    closeSteps(_runId, error) {
+      for (const step of steps.values()) {
+        if (step.status !== 'Pending' && step.status !== 'Running') continue;
+        const hasBegun = step.attempt > 0;
+        Object.assign(step, { ...unstarted, dueAt: null, status: hasBegun ? 'Failed' : 'Skipped' });
+        if (hasBegun) Object.assign(step, { error }).attempts.set(step.attempt, { status: 'Failed', error });
+      }
+    },
+    retryStep: ({ stepKey }, at) => change(stepKey, { status: 'Pending', dueAt: at, output: null, error: null }),
+    forgetSkipped(_runId, stepKey) {
+      if (steps.get(stepKey)?.status === 'Skipped') steps.delete(stepKey);
+    },
+    reopenRun() {
+      run.status = 'Running';
+    },
+    insertSignal: ({ name, body, at, stepKey }) => signals.push({ id: signals.length + 1, name, body, at, stepKey }),
+    wakeStep: ({ stepKey }, at) => change(stepKey, { dueAt: at, signalName: null }),
+    interruptAttempt: ({ stepKey, attempt, error }) =>
+      change(stepKey, {}).attempts.set(attempt, { status: 'Failed', error }),
+    leaseStep: ({ stepKey, token, attempt }, leasedUntil) =>
+      change(stepKey, { status: 'Running', token, attempt, dueAt: leasedUntil, signalName: null }),
+    insertAttempt: ({ stepKey, attempt }) =>
+      change(stepKey, {}).attempts.set(attempt, { status: 'Running', error: null }),
+  };
+}
