@@ -3,7 +3,8 @@ import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { EnforcementMode, RunStatus } from '../../model/manifest.ts';
 import { roundDuration } from '../durations.ts';
-import type { DeliveryBucket, DeliveryCount, RunBucket, RunCount } from '../store.ts';
+import { type DurationRow, type StatusRow, Tallies } from '../run-buckets.ts';
+import type { DeliveryBucket, DeliveryCount, RunCount } from '../store.ts';
 import { prepareCounter, prepareSums } from './batch.ts';
 import type { SqlValue } from './columns.ts';
 import type { Member } from './messages.ts';
@@ -259,18 +260,6 @@ function prepareCountEndedRuns(db: Database): Member<'countEndedRuns'> {
   return (since) => count.all(hourOf(since));
 }
 
-interface DurationRow {
-  readonly hour: number;
-  readonly durationMs: number;
-  readonly count: number;
-}
-
-interface StatusRow {
-  readonly at: number;
-  readonly status: RunStatus;
-  readonly count: number;
-}
-
 function prepareRunTimeseries(db: Database): Member<'runTimeseries'> {
   const prepare = (filter: string) => ({
     ended: db.prepare<SqlValue[], StatusRow>(`
@@ -296,44 +285,4 @@ function prepareRunTimeseries(db: Database): Member<'runTimeseries'> {
     for (const row of durations.iterate(flowId ?? '', ...hours)) tallies.addDuration(row);
     return tallies.buckets();
   };
-}
-
-/** Collects the counts of runs by bucket. */
-class Tallies {
-  readonly #bucketMs: number;
-  readonly #statuses = new Map<number, Partial<Record<RunStatus, number>>>();
-  readonly #durations = new Map<number, Map<number, number>>();
-
-  constructor(bucketMs: number) {
-    this.#bucketMs = bucketMs;
-  }
-
-  addStatus({ at, status, count }: StatusRow): void {
-    this.#statuses.set(at, { ...this.#statuses.get(at), [status]: count });
-  }
-
-  addDuration({ hour, durationMs, count }: DurationRow): void {
-    const at = Math.floor((hour * HOUR_MS) / this.#bucketMs) * this.#bucketMs;
-    const counts = this.#durations.get(at) ?? new Map<number, number>();
-    this.#durations.set(at, counts.set(durationMs, (counts.get(durationMs) ?? 0) + count));
-  }
-
-  buckets(): RunBucket[] {
-    const entries = [...this.#statuses].sort(([a], [b]) => a - b);
-    return entries.map(([at, counts]) => {
-      const durations = [...(this.#durations.get(at) ?? [])].sort(([a], [b]) => a - b);
-      return { at, counts, p50DurationMs: percentile(durations, 0.5), p95DurationMs: percentile(durations, 0.95) };
-    });
-  }
-}
-
-/** Nearest rank over ordered durations and how often each occurred. */
-function percentile(durations: readonly (readonly [ms: number, count: number])[], share: number): number | null {
-  const rank = Math.ceil(durations.reduce((sum, [, count]) => sum + count, 0) * share);
-  let passed = 0;
-  for (const [ms, count] of durations) {
-    passed += count;
-    if (passed >= rank) return ms;
-  }
-  return null;
 }

@@ -1,8 +1,9 @@
 import type { Database } from 'better-sqlite3';
-import { type Json, parseJson } from '../../model/json.ts';
+import { parseJson } from '../../model/json.ts';
 import type { StepStatus } from '../../model/manifest.ts';
-import type { Attempt } from '../../model/run.ts';
-import type { CutValue, LoopProgress, StepMoment, StepOutline, StepView, ValueLimits } from '../store.ts';
+import { type AttemptRow, Cutter, MAX_ATTEMPTS, PREVIEW_CHARACTERS, type StepRow } from '../cut-values.ts';
+import { inOrder } from '../step-order.ts';
+import type { LoopProgress, StepMoment, StepOutline, StepView, ValueLimits } from '../store.ts';
 import { toError } from './columns.ts';
 import type { Member } from './messages.ts';
 import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT } from './runs.ts';
@@ -111,27 +112,6 @@ function prepareFindIterations(db: Database): Member<'findIterations'> {
   };
 }
 
-/** Characters of a value's JSON that replace it if it is cut. */
-const PREVIEW_CHARACTERS = 200;
-/** A view shows so many attempts of a step, the newest ones. */
-const MAX_ATTEMPTS = 100;
-
-const VALUES = ['input', 'output', 'evaluationTrace'] as const;
-type Value = (typeof VALUES)[number];
-
-/** A value in a row: whole, or its beginning and its size. */
-type ValueColumns<Name extends string> = {
-  readonly [Key in Name]: string | null;
-} & { readonly [Key in `${Name}Bytes`]: number | null } & { readonly [Key in `${Name}Preview`]: string | null };
-
-type StepRow = Omit<StepView, Value | 'runId' | 'error' | 'attempts' | 'truncated'> & {
-  readonly error: string | null;
-} & ValueColumns<Value>;
-type AttemptRow = Omit<Attempt, 'input' | 'output' | 'error'> & {
-  readonly stepKey: string;
-  readonly error: string | null;
-} & ValueColumns<'input' | 'output'>;
-
 /** SQL that reads a value only if it has at most @maxBytes. */
 function valueColumns(column: string, name: string): string {
   return `CASE WHEN octet_length(${column}) <= @maxBytes THEN ${column} END AS ${name},
@@ -160,35 +140,6 @@ function preparePageSteps(db: Database): Member<'pageSteps'> {
     const rows = new Map(list(runId, keys, limits).map((step) => [step.stepKey, step]));
     return { items: keys.map((stepKey) => rows.get(stepKey) ?? { stepKey }), total: ordered.length };
   };
-}
-
-/** The planned keys in their order, each followed by the keys of its loop's children, then keys that no plan names. */
-function inOrder(keys: readonly string[], planned: readonly string[]): string[] {
-  const known = new Set(planned);
-  const children = new Map<string, { readonly key: string; readonly segments: readonly string[] }[]>();
-  for (const key of keys) {
-    if (known.has(key)) continue;
-    const segments = key.split('.');
-    const parent = known.has(segments[0] ?? '') ? (segments[0] ?? '') : '';
-    const others = children.get(parent);
-    if (others === undefined) children.set(parent, [{ key, segments }]);
-    else others.push({ key, segments });
-  }
-  const behind = (parent: string) =>
-    (children.get(parent) ?? []).sort((a, b) => compareSegments(a.segments, b.segments)).map(({ key }) => key);
-  return [...planned.flatMap((key) => [key, ...behind(key)]), ...behind('')];
-}
-
-/** Indices of iterations by their number. */
-function compareSegments(a: readonly string[], b: readonly string[]): number {
-  for (let at = 0; at < a.length && at < b.length; at += 1) {
-    const [left, right] = [a[at] ?? '', b[at] ?? ''];
-    if (left === right) continue;
-    const difference = Number(left) - Number(right);
-    if (!Number.isNaN(difference) && difference !== 0) return difference;
-    return left < right ? -1 : 1;
-  }
-  return a.length - b.length;
 }
 
 function prepareListViews(
@@ -224,70 +175,6 @@ function prepareListViews(
     for (const row of listAttempts.iterate(named)) attempts.get(row.stepKey)?.push(cut.attempt(row));
     return steps.map((step) => ({ ...step, attempts: attempts.get(step.stepKey) ?? [] }));
   };
-}
-
-/** Shows whole values until an answer holds as many bytes as it may. */
-class Cutter {
-  /** Of one value. */
-  readonly maxBytes: number;
-  #left: number;
-
-  constructor(limits: ValueLimits | undefined) {
-    this.maxBytes = limits?.valueBytes ?? Number.MAX_SAFE_INTEGER;
-    this.#left = limits?.answerBytes ?? Number.POSITIVE_INFINITY;
-  }
-
-  step(runId: string, row: StepRow): StepView {
-    const { stepKey, stepType, status, skipReason, attemptCount, dueAt, startedAt, completedAt } = row;
-    const input = this.#shown(row.input, row.inputBytes, row.inputPreview);
-    const output = this.#shown(row.output, row.outputBytes, row.outputPreview);
-    const trace = this.#shown(row.evaluationTrace, row.evaluationTraceBytes, row.evaluationTracePreview);
-    return {
-      runId,
-      stepKey,
-      stepType,
-      status,
-      input: input.value,
-      output: output.value,
-      error: toError(row.error),
-      skipReason,
-      evaluationTrace: trace.value,
-      attemptCount,
-      attempts: [],
-      dueAt,
-      startedAt,
-      completedAt,
-      ...(input.isCut || output.isCut || trace.isCut ? { truncated: true } : {}),
-    };
-  }
-
-  attempt(row: AttemptRow): StepView['attempts'][number] {
-    const { attempt, status, slotWaitMs, startedAt, completedAt } = row;
-    const input = this.#shown(row.input, row.inputBytes, row.inputPreview);
-    const output = this.#shown(row.output, row.outputBytes, row.outputPreview);
-    return {
-      attempt,
-      status,
-      input: input.value,
-      output: output.value,
-      error: toError(row.error),
-      slotWaitMs,
-      startedAt,
-      completedAt,
-      ...(input.isCut || output.isCut ? { truncated: true } : {}),
-    };
-  }
-
-  #shown(text: string | null, bytes: number | null, preview: string | null): { value: Json; isCut: boolean } {
-    if (bytes === null) return { value: null, isCut: false };
-    if (text !== null && bytes <= this.#left) {
-      this.#left -= bytes;
-      return { value: parseJson(text), isCut: false };
-    }
-    const beginning = preview ?? text?.slice(0, PREVIEW_CHARACTERS) ?? '';
-    const value: CutValue = { truncated: true, length: bytes, preview: beginning };
-    return { value: { ...value }, isCut: true };
-  }
 }
 
 /** Reads a value piece by piece, as it is kept. */
