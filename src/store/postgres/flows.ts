@@ -21,21 +21,29 @@ const columns = `id, name, version, revision, is_enabled AS "isEnabled", drainin
   created_at AS "createdAt", updated_at AS "updatedAt"`;
 
 /**
- * Makes every other change of these flows and their keys wait until the transaction ends, and yields those that exist.
- * What is read afterwards is the state after the changes before this one, every run that was accepted until then
- * included: an acceptance holds its flow's row too.
+ * Makes every other change of these flows and of their keys wait until the transaction ends. A flow that does not exist
+ * has no row to lock, and of two that deploy it first one must wait too.
  */
-export async function lockFlows(sql: Sql, flowIds: readonly string[]): Promise<ReadonlyMap<string, FlowRecord>> {
-  // In one order everywhere, or two deploys of the same flows could block each other. A flow that does not exist has no
-  // row to lock.
+export async function lockFlowIds(sql: Sql, flowIds: readonly string[]): Promise<readonly string[]> {
+  // In one order everywhere, or two deploys of the same flows could block each other.
   const ids = [...new Set(flowIds)].sort();
   await sql.run(
     "SELECT pg_advisory_xact_lock(hashtextextended('sluice flow ' || id, 0)) FROM unnest($1::text[]) AS id",
     [ids],
   );
-  const rows = await sql.all<FlowRow>(`SELECT ${columns} FROM sluice.flows WHERE id = ANY($1) ORDER BY id FOR UPDATE`, [
-    ids,
-  ]);
+  return ids;
+}
+
+/**
+ * As `lockFlowIds`, and makes acceptances wait too, which hold their flow's row: what is read afterwards has every run
+ * that was accepted for these flows until then. Yields the flows that exist.
+ */
+export async function lockFlows(sql: Sql, flowIds: readonly string[]): Promise<ReadonlyMap<string, FlowRecord>> {
+  const ids = await lockFlowIds(sql, flowIds);
+  const rows = await sql.all<FlowRow>(
+    `SELECT ${columns} FROM sluice.flows WHERE id = ANY($1) ORDER BY id FOR UPDATE`,
+    [ids],
+  );
   return new Map(rows.map((row) => [row.id, toFlow(row)]));
 }
 

@@ -151,7 +151,7 @@ export const ATTEMPTS = `(
   SELECT run_id, step_key, attempt, status, due_at, started_at, completed_at, error, input, output FROM sluice.attempts
   UNION ALL
   SELECT run_id, step_key, 1, status, started_at, started_at, completed_at, error, input, output FROM sluice.steps AS a
-  WHERE ${SAYS_ITS_ATTEMPT}) AS attempts`;
+  WHERE ${SAYS_ITS_ATTEMPT})`;
 
 /** Never negative, even if the clock was set back; null where the attempt does not know when it was due. */
 export const SLOT_WAIT = 'greatest(started_at, due_at) - due_at AS "slotWaitMs"';
@@ -163,7 +163,7 @@ async function listSteps(sql: Sql, runId: Given<'listSteps'>): Promise<Answer<'l
   const attemptRows = await sql.all<AttemptRow>(
     `SELECT step_key AS "stepKey", attempt, status, input, output, error, ${SLOT_WAIT}, started_at AS "startedAt",
       completed_at AS "completedAt"
-    FROM ${ATTEMPTS} WHERE run_id = $1 ORDER BY step_key, attempt`,
+    FROM ${ATTEMPTS} AS a WHERE run_id = $1 ORDER BY step_key, attempt`,
     [id],
   );
   const attempts = new Map<string, AttemptRow[]>();
