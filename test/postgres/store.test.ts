@@ -1,7 +1,11 @@
 import type { Store } from '../../src/store/store.ts';
+import { activity } from '../store/conformance/activity.ts';
 import { flows } from '../store/conformance/flows.ts';
+import { learnedKeys } from '../store/conformance/learned-keys.ts';
 import { nonces } from '../store/conformance/nonces.ts';
+import { schedules } from '../store/conformance/schedules.ts';
 import { runSuites } from '../store/conformance.ts';
 import { openEmpty } from './schemas.ts';
 
-runSuites('PostgreSQL', () => openEmpty() as unknown as Promise<Store>, [flows, nonces]);
+const complete = [flows, nonces, learnedKeys, schedules, activity];
+runSuites('PostgreSQL', () => openEmpty() as unknown as Promise<Store>, complete);

@@ -64,7 +64,7 @@ async function objectionTo(
 }
 
 async function apply(sql: Sql, deploy: PlannedDeploy): Promise<FlowRecord> {
-  const { basedOn, findings, overrides, triggers } = deploy;
+  const { basedOn, findings, overrides } = deploy;
   const flow = await insertRevision(sql, basedOn ?? 0, deploy);
   await sql.run('UPDATE sluice.revisions SET findings = $3, overrides = $4 WHERE flow_id = $1 AND revision = $2', [
     flow.id,
@@ -72,28 +72,29 @@ async function apply(sql: Sql, deploy: PlannedDeploy): Promise<FlowRecord> {
     JSON.stringify(findings),
     JSON.stringify(overrides),
   ]);
-  await keepFormerKeys(sql, flow.id, triggers, deploy.at);
+  await keepFormerKeys(sql, deploy);
   return flow;
 }
 
 /** Says where a revision came from, unless that is known. */
-async function adopt(sql: Sql, { id, revision }: FlowRecord, source: PlannedDeploy['source'] | undefined): Promise<void> {
-  await sql.run(
-    'UPDATE sluice.revisions SET source = $3 WHERE flow_id = $1 AND revision = $2 AND source IS NULL',
-    [id, revision, source ?? null],
-  );
+async function adopt(
+  sql: Sql,
+  { id, revision }: FlowRecord,
+  source: PlannedDeploy['source'] | undefined,
+): Promise<void> {
+  await sql.run('UPDATE sluice.revisions SET source = $3 WHERE flow_id = $1 AND revision = $2 AND source IS NULL', [
+    id,
+    revision,
+    source ?? null,
+  ]);
 }
 
 /**
  * Keeps the keys that triggers had before this deploy. A former key that another trigger takes counts for what was
  * accepted under it so far: every nonce of the flow until now has a number that is given out, every later one a greater.
  */
-async function keepFormerKeys(
-  sql: Sql,
-  flowId: string,
-  { keys, renamed }: PlannedDeploy['triggers'],
-  at: number,
-): Promise<void> {
+async function keepFormerKeys(sql: Sql, { id: flowId, triggers, at }: PlannedDeploy): Promise<void> {
+  const { keys, renamed } = triggers;
   await sql.run(
     `UPDATE sluice.former_trigger_keys SET reused_at = $1,
       last_seq = (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM sluice.nonces_seq_seq)
@@ -127,21 +128,29 @@ async function findSuperseded(
   const apiRevision = newest?.apiRevision ?? null;
   if (apiRevision === null) return undefined;
   const named = (stored: JsonObject) => (isNamedByFile ? { ...stored, name: (snapshot as JsonObject).name } : stored);
-  for await (const { revision, manifest } of revisionsBefore(sql, id, Number.MAX_SAFE_INTEGER)) {
+  for await (const { revision, manifest } of manifestsOf(sql, { flowId: id })) {
     if (!isSame(named(manifest) as Json, snapshot)) continue;
     return revision < apiRevision ? { revision, apiRevision } : undefined;
   }
   return undefined;
 }
 
-/** The manifests of earlier revisions, newest first; with `word` those alone that have it somewhere. */
-async function* revisionsBefore(sql: Sql, flowId: string, before: number, word = '') {
+interface AskedRevisions {
+  readonly flowId: string;
+  /** Only earlier ones. */
+  readonly before?: number;
+  /** Only those whose manifest has this text somewhere. */
+  readonly text?: string;
+}
+
+/** The manifests of a flow, newest first. */
+async function* manifestsOf(sql: Sql, { flowId, before = Number.MAX_SAFE_INTEGER, text = '' }: AskedRevisions) {
   for (let last = before; ; ) {
     const rows = await sql.all<{ revision: number; snapshot: string }>(
       `SELECT revision, snapshot FROM sluice.revisions
       WHERE flow_id = $1 AND revision < $2::bigint AND strpos(snapshot, $3) > 0
       ORDER BY revision DESC LIMIT ${READ_SNAPSHOTS}`,
-      [flowId, last, word],
+      [flowId, last, text],
     );
     for (const { revision, snapshot } of rows) {
       yield { revision, manifest: JSON.parse(snapshot) as JsonObject };
@@ -285,7 +294,8 @@ async function isRetired(
   if (!isIdle(graph, stepKey)) return false;
   if (isMarkedRetired(step)) return true;
   // A step that was a NoOp all along was never retired, unless it says so.
-  for await (const { manifest } of revisionsBefore(sql, flowId, revision, JSON.stringify(stepKey))) {
+  const text = JSON.stringify(stepKey);
+  for await (const { manifest } of manifestsOf(sql, { flowId, before: revision, text })) {
     const former = (manifest.steps as unknown as Graph)[stepKey];
     if (former !== undefined && former.type !== 'NoOp') return true;
   }

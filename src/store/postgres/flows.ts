@@ -40,10 +40,9 @@ export async function lockFlowIds(sql: Sql, flowIds: readonly string[]): Promise
  */
 export async function lockFlows(sql: Sql, flowIds: readonly string[]): Promise<ReadonlyMap<string, FlowRecord>> {
   const ids = await lockFlowIds(sql, flowIds);
-  const rows = await sql.all<FlowRow>(
-    `SELECT ${columns} FROM sluice.flows WHERE id = ANY($1) ORDER BY id FOR UPDATE`,
-    [ids],
-  );
+  const rows = await sql.all<FlowRow>(`SELECT ${columns} FROM sluice.flows WHERE id = ANY($1) ORDER BY id FOR UPDATE`, [
+    ids,
+  ]);
   return new Map(rows.map((row) => [row.id, toFlow(row)]));
 }
 

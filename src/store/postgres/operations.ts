@@ -1,11 +1,17 @@
 import { acceptanceOperations } from './acceptance.ts';
+import { activityOperations } from './activity.ts';
 import { deliveryOperations } from './deliveries.ts';
+import { deployOperations } from './deploys.ts';
 import { dispatchOperations } from './dispatch.ts';
+import { figureOperations } from './figures.ts';
 import { flowOperations } from './flows.ts';
+import { learnedKeyOperations } from './learned-keys.ts';
 import type { Operations } from './operation.ts';
 import { removalOperations } from './removal.ts';
 import { runOperations } from './runs.ts';
+import { scheduleOperations } from './schedules.ts';
 import type { Sql } from './sql.ts';
+import { stepOperations } from './step-views.ts';
 
 const ownOperations: Operations<'ping'> = {
   ping: { lane: 'write', run: ping },
@@ -14,11 +20,17 @@ const ownOperations: Operations<'ping'> = {
 export const operations = {
   ...ownOperations,
   ...flowOperations,
+  ...deployOperations,
+  ...scheduleOperations,
+  ...learnedKeyOperations,
   ...acceptanceOperations,
   ...deliveryOperations,
   ...removalOperations,
   ...runOperations,
   ...dispatchOperations,
+  ...stepOperations,
+  ...figureOperations,
+  ...activityOperations,
 };
 
 /** Raises a number, because a transaction without a change would commit even on a full or read-only disk. */

@@ -3,7 +3,7 @@ import type { StepError } from '../../model/run.ts';
 import { type AttemptRow, Cutter, MAX_ATTEMPTS, PREVIEW_CHARACTERS, type StepRow } from '../cut-values.ts';
 import { toError } from '../json-columns.ts';
 import { inOrder } from '../step-order.ts';
-import type { LoopProgress, StepMoment, StepMoments, StepOutline, StepView, ValueLimits } from '../store.ts';
+import type { LoopProgress, StepMoment, StepMoments, StepOutline, StepView, Store, ValueLimits } from '../store.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT } from './runs.ts';
 import type { Sql } from './sql.ts';
@@ -137,14 +137,9 @@ async function findIterations(sql: Sql, query: Given<'findIterations'>): Promise
   return rows.map(({ index }) => index);
 }
 
-async function findStep(
-  sql: Sql,
-  runId: string,
-  stepKey: string,
-  limits?: ValueLimits,
-): Promise<StepView | undefined> {
-  const [step] = await listViews(sql, { runId, stepKeys: [stepKey], limits });
-  return step;
+async function findStep(sql: Sql, ...step: Parameters<Store['findStep']>): Promise<StepView | undefined> {
+  const [runId, stepKey, limits] = step;
+  return (await listViews(sql, { runId, stepKeys: [stepKey], limits }))[0];
 }
 
 async function pageSteps(sql: Sql, query: Given<'pageSteps'>): Promise<Answer<'pageSteps'>> {

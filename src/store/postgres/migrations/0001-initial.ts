@@ -147,7 +147,7 @@ export const initial = {
     -- flow in the order of their starts too.
     CREATE INDEX runs_by_revision ON sluice.runs (flow_id, revision, started_at);
     -- Most runs succeed: those are found by time, the others here.
-    CREATE INDEX runs_by_status ON sluice.runs (status, started_at) WHERE status <> 'Succeeded';
+    CREATE INDEX runs_by_status ON sluice.runs (status, started_at, flow_id) WHERE status <> 'Succeeded';
     CREATE INDEX runs_by_source ON sluice.runs (source_run_id) WHERE source_run_id IS NOT NULL;
     CREATE INDEX runs_by_delivery ON sluice.runs (delivery_id) WHERE delivery_id IS NOT NULL;
     CREATE INDEX runs_by_deadline ON sluice.runs (timeout_at)
