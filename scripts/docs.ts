@@ -225,6 +225,10 @@ ${GENERATED}
 Settings are environment variables. A [config module](extending.md) may set the same options by name; the environment wins. A wrong value or a
 misspelt variable stops the start with one line for each. \`npx sluice serve --help\` prints this list.
 
+A file \`.env\` in the working directory is read first, by the service and by every command, with Node's own reader: a variable that is
+set already wins over the file. \`--env-file FILE\` names another file. \`npx sluice serve\` takes \`--host\`, \`--port\`, \`--manifests\` and
+\`--database\`, which win over both.
+
 \`SLUICE_CONFIG\` is the path of the config module; without it \`sluice.config.ts\`, \`.js\` or \`.mjs\` in the working directory is read
 if there is one. The standard \`OTEL_*\` variables configure [traces](operate.md#traces). Passwords, tokens and \`SLUICE_STORE_KEY\` may be
 \`env:NAME\` or \`file:PATH\`.

@@ -2,21 +2,39 @@ import closeWithGrace from 'close-with-grace';
 import pino, { type Logger } from 'pino';
 import { buildApp, type SluiceApp } from './app.ts';
 import { loadConfigModule } from './config/config-module.ts';
+import { readEnvFile } from './config/env-file.ts';
 import { ownerOfStray } from './config/extensions.ts';
-import { configPath, processEnvironment, readSettings, SettingsError, tracingSettings } from './config/settings.ts';
+import {
+  configPath,
+  type Environment,
+  processEnvironment,
+  readSettings,
+  SettingsError,
+  tracingSettings,
+} from './config/settings.ts';
 import type { Settings } from './config/settings-schema.ts';
 import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';
+import { maskUrl } from './manifest/mask.ts';
 import { balanceYoungGeneration } from './prepare-node.ts';
+import { readableLine } from './telemetry/readable-log.ts';
 import { startTracing } from './telemetry/tracing.ts';
 import { enforcementSummary } from './webhooks/checks.ts';
+import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from './webhooks/triggers.ts';
 
 /** What a stop may take after the grace period of steps: closing sockets, the store and the trace exporter. */
 const STOP_MARGIN_MS = 15_000;
 
+interface ServeOptions {
+  /** Variables that win over those of the environment. */
+  readonly overrides?: Environment;
+  /** The file that some variables of the environment came from; `.env` is read if it is not given. */
+  readonly envFile?: string | undefined;
+}
+
 /** Runs the service until a signal stops it. A wrong setting or manifest ends the start with one line per error and code 1. */
-export async function serve(): Promise<void> {
+export async function serve(options: ServeOptions = {}): Promise<void> {
   try {
-    await start();
+    await start(options);
   } catch (error) {
     const expected = [SettingsError, ManifestsError, DeploysRefusedError, StoreUnavailableError];
     const isExpected = expected.some((kind) => error instanceof kind);
@@ -25,8 +43,10 @@ export async function serve(): Promise<void> {
   }
 }
 
-async function start(): Promise<void> {
-  const environment = processEnvironment();
+async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions): Promise<void> {
+  // Not copied without need: on Windows the environment itself knows its variables in any case.
+  const own = processEnvironment();
+  const environment = Object.keys(overrides).length === 0 ? own : { ...own, ...overrides };
   // Before any operator code runs, which includes steps that this start continues.
   const strays = watchStrays();
   const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
@@ -50,7 +70,8 @@ async function start(): Promise<void> {
   });
   const address = await app.listen();
   balanceYoungGeneration();
-  greet(app, address);
+  if (envFile !== undefined) process.stdout.write(`Variables were read from ${envFile}\n`);
+  process.stdout.write(`${greeting(app, { address, publicUrl: settings.publicUrl }).join('\n')}\n`);
   reload = () => void app.reload();
   if (isReloadWanted) reload();
   let failure: unknown;
@@ -113,10 +134,19 @@ function textOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** Log lines are written in the background, several at a time: logging must not delay a delivery. */
-function createLogger(settings: Settings): { logger: Logger; flush: () => void } {
+/**
+ * For people at a terminal, lines that they can read. Else JSON, written in the background and several lines at a time:
+ * logging must not delay a delivery.
+ */
+function createLogger({ logLevel: level }: Settings): { logger: Logger; flush: () => void } {
+  const { stdout } = process;
+  if (stdout.isTTY) {
+    const hasColors = stdout.hasColors();
+    const write = (line: string) => void stdout.write(readableLine(line, { hasColors }));
+    return { logger: pino({ level }, { write }), flush: () => {} };
+  }
   const destination = pino.destination({ dest: 1, sync: false });
-  return { logger: pino({ level: settings.logLevel }, destination), flush: () => destination.flushSync() };
+  return { logger: pino({ level }, destination), flush: () => destination.flushSync() };
 }
 
 // Without its store the process can accept nothing; a supervisor restarts it, and recovery continues from the file.
@@ -126,14 +156,40 @@ function die(error: Error, logger: Logger, flush: () => void): void {
   process.exit(1);
 }
 
-function greet(app: SluiceApp, address: string): void {
+/** More are only counted: the page lists all. */
+const MAX_LISTED = 20;
+
+/** What a start tells: where it is, what is wrong, each webhook, and how to try one. */
+function greeting(
+  app: SluiceApp,
+  { address, publicUrl }: { address: string; publicUrl: string | undefined },
+): string[] {
+  const triggers = app.triggers();
   const places = [`Sluice listens on ${address}`, `The page is at ${address}/flows`];
-  const lines = [...places, ...app.warnings, ...enforcementSummary(app.triggers().list())];
-  const sample = app.triggers().list()[0];
+  const webhooks = triggers.list().map((webhook) => webhookLine(webhook, { triggers, baseUrl: publicUrl ?? address }));
+  const more = webhooks.length - MAX_LISTED;
+  const list = [...webhooks.slice(0, MAX_LISTED), ...(more > 0 ? [`  and ${more} more: the page lists them`] : [])];
+  const lines = [
+    ...places,
+    ...app.warnings,
+    ...(webhooks.length === 0 ? [] : ['Webhooks:', ...list]),
+    ...enforcementSummary(triggers.list()),
+  ];
+  const sample = triggers.list()[0];
   if (sample !== undefined) {
     const to = address === 'http://127.0.0.1:3000' ? '' : ` --to ${address}`;
     const name = sample.trigger.inputs.webhookSlug ?? sample.trigger.flowId;
     lines.push('Send it a signed sample delivery:', `  npx sluice send ${name}${to}`);
   }
-  process.stdout.write(`${lines.join('\n')}\n`);
+  return lines;
+}
+
+function webhookLine(
+  webhook: PreparedTrigger,
+  { triggers, baseUrl }: { triggers: TriggerTable; baseUrl: string },
+): string {
+  const { trigger, schemeName, mode } = webhook;
+  const path = pathOfWebhook(webhook, triggers);
+  const url = path === null ? 'no URL, because it has no webhookSlug' : `${maskUrl(baseUrl)}${path}`;
+  return `  ${trigger.flowName}: ${url} (${schemeName ?? 'no signature scheme'}, ${mode})`;
 }

@@ -63,7 +63,18 @@ export function allowOption(description: string): Option {
 
 /** Adds the options for the service's address and the credentials. */
 export function withService(command: Command): Command {
-  return withCredentials(command.option('--to <url>', 'where the service listens', 'http://127.0.0.1:3000'));
+  return withCredentials(command.option('--to <url>', TO));
+}
+
+/** What `--to` means for each command that talks to a service. */
+export const TO = 'where the service listens; default: host and port of the settings';
+
+/** Where a service with these settings answers on this machine. */
+export function serviceUrl({ host, port }: Pick<Settings, 'host' | 'port'>): string {
+  if (port === 0) throw new CommandError('SLUICE_PORT is 0, so the service has any free port; give its URL with --to');
+  const everywhere: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
+  const name = everywhere[host] ?? host;
+  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
 }
 
 /** Adds the options for the credentials. */

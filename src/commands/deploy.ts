@@ -3,12 +3,12 @@ import { Command } from 'commander';
 import { formatIssue } from '../manifest/issues.ts';
 import type { DeployOutcome, FindingClass } from '../model/finding.ts';
 import { checkAgainstService, putManifests, readFolder } from './check.ts';
-import { allowOption, CommandError, readCommandSettings, reporting, withService } from './context.ts';
+import { allowOption, CommandError, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
 import { renderDeployed, renderOutcomes } from './render-outcomes.ts';
 import { type Credentials, createServiceClient, type ServiceClient } from './service-client.ts';
 
 interface ServiceOptions extends Credentials {
-  readonly to: string;
+  readonly to?: string;
 }
 
 interface DeployCommandOptions extends ServiceOptions {
@@ -51,13 +51,14 @@ function deployExitCode(outcomes: readonly DeployOutcome[]): 0 | 1 | 2 {
 /** Where any manifest is invalid nothing changes. */
 async function deployFolder(
   folder: string | undefined,
-  { to, allow, dryRun, ...credentials }: Omit<DeployCommandOptions, 'json'>,
+  { to: given, allow, dryRun, ...credentials }: Omit<DeployCommandOptions, 'json'>,
 ): Promise<readonly DeployOutcome[]> {
+  const settings = await readCommandSettings(folder);
+  const to = given ?? serviceUrl(settings);
   const { issues, outcomes: planned } = await checkAgainstService(to, folder, { ...credentials, allow });
   const errors = issues.filter(({ severity }) => severity === 'error');
   if (errors.length > 0) throw new CommandError(errors.map(formatIssue).join('\n'));
   if (dryRun) return planned;
-  const settings = await readCommandSettings(folder);
   const client = createServiceClient(to, credentials, settings);
   const { manifests } = await readFolder(folder ?? settings.manifests);
   const answer = await putManifests(client, manifests, { allow, isPlan: false, isWholeFolder: true });
@@ -104,7 +105,8 @@ export function drainCommand(): Command {
 }
 
 async function drain(name: string, options: DrainOptions): Promise<void> {
-  const client = createServiceClient(options.to, options, await readCommandSettings());
+  const settings = await readCommandSettings();
+  const client = createServiceClient(options.to ?? serviceUrl(settings), options, settings);
   const { deploy: folder, ...service } = options;
   // Checked first: a folder that cannot be deployed must not stop a flow.
   if (folder !== undefined) await deployFolder(folder, { ...service, allow: ['caution'], dryRun: true });

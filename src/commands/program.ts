@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
+import { readEnvFile } from '../config/env-file.ts';
 import { describeSettings } from '../config/settings-schema.ts';
 import { manifestJsonSchema } from '../manifest/schema.ts';
 import { version } from '../version.ts';
@@ -19,14 +20,25 @@ export async function runCommandLine(): Promise<void> {
     command.showHelpAfterError('(add --help for what is accepted)');
     command.exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
   }
+  program.hook('preAction', () => {
+    try {
+      program.setOptionValue('envFile', readEnvFile(program.opts<{ envFile?: string }>().envFile));
+    } catch (error) {
+      program.error(error instanceof Error ? error.message : String(error), { exitCode: 2 });
+    }
+  });
   await program.parseAsync();
 }
 
 /** All commands with their options. */
 export function commandLine(): Command {
-  return new Command('sluice')
+  const program = new Command('sluice')
     .description('Receives webhooks safely and runs durable flows from them.')
     .version(version)
+    .option(
+      '--env-file <file>',
+      'file with variables, for every command; those that are set already win; default: .env, if there is one',
+    )
     .addCommand(serveCommand())
     .addCommand(checkCommand())
     .addCommand(deployCommand())
@@ -34,6 +46,8 @@ export function commandLine(): Command {
     .addCommand(sendCommand())
     .addCommand(schemesCommand())
     .addCommand(schemaCommand());
+  for (const command of program.commands) command.configureHelp({ showGlobalOptions: true });
+  return program;
 }
 
 function schemaCommand(): Command {
@@ -53,10 +67,37 @@ function serveCommand(): Command {
   return (
     new Command('serve')
       .description('Run the service; settings come from the environment and from sluice.config.ts')
+      .option('--host <address>', 'address to listen on: SLUICE_HOST')
+      .option('-p, --port <port>', 'port to listen on: SLUICE_PORT')
+      .option('--manifests <folder>', 'folder of manifests: SLUICE_MANIFESTS')
+      .option('--database <url>', 'database: SLUICE_DATABASE_URL')
       .addHelpText('after', settingsHelp)
       // Loaded only here: the service's own rooms cost every other command 0.2 s.
-      .action(async () => (await import('../serve.ts')).serve())
+      .action(async (_options: object, command: Command) => {
+        const { envFile, ...options } = command.optsWithGlobals<ServeOptions>();
+        const { serve } = await import('../serve.ts');
+        await serve({ overrides: variablesOf(options), envFile });
+      })
   );
+}
+
+interface ServeOptions {
+  readonly host?: string;
+  readonly port?: string;
+  readonly manifests?: string;
+  readonly database?: string;
+  readonly envFile?: string;
+}
+
+/** Options of the command as the variables that they replace, so that they are checked and refused like those. */
+function variablesOf({ host, port, manifests, database }: Omit<ServeOptions, 'envFile'>): Record<string, string> {
+  const given = {
+    SLUICE_HOST: host,
+    SLUICE_PORT: port,
+    SLUICE_MANIFESTS: manifests,
+    SLUICE_DATABASE_URL: database,
+  };
+  return Object.fromEntries(Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined));
 }
 
 function settingsHelp(): string {

@@ -10,10 +10,10 @@ import { resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { type SignedDelivery, type SigningRequest, signDelivery } from '../webhooks/schemes/sign.ts';
 import { jsonSample, type SignatureSpec } from '../webhooks/schemes/spec.ts';
 import { timestampText } from '../webhooks/schemes/values.ts';
-import { type CommandContext, CommandError, openContext, reporting } from './context.ts';
+import { type CommandContext, CommandError, openContext, reporting, serviceUrl, TO } from './context.ts';
 
 interface SendOptions {
-  readonly to: string;
+  readonly to?: string;
   readonly manifests?: string;
   readonly body?: string;
   readonly contentType?: string;
@@ -31,7 +31,7 @@ export function sendCommand(): Command {
   return new Command('send')
     .description('Sign a delivery as the publisher would and send it to a webhook trigger of the manifests')
     .argument('<slugOrId>', 'slug of a trigger, or GUID of a flow for its first webhook trigger')
-    .option('--to <url>', 'where the service listens', 'http://127.0.0.1:3000')
+    .option('--to <url>', TO)
     .option('--manifests <folder>', 'the folder of manifests; default: the one of the settings')
     .option('--body <file>', 'file to send instead of the sample; - for standard input')
     .option('--content-type <type>', 'content type of the body')
@@ -85,7 +85,7 @@ async function signedRequest(context: CommandContext, trigger: WebhookTrigger, o
   const body = options.body === undefined ? Buffer.from(sample.body) : await readBody(options.body);
   const contentType = options.contentType ?? (options.body === undefined ? sample.contentType : 'application/json');
   const path = `/flows/api/webhook/${trigger.inputs.webhookSlug ?? trigger.flowId}`;
-  const target = `${baseUrl(options.to)}${path}`;
+  const target = `${baseUrl(options.to ?? serviceUrl(context.settings))}${path}`;
   const deliveryId = options.id ?? randomUUID();
   const timestampMs = Date.now() - integerOption('--age', options.age) * 1000;
   const plain = {

@@ -1,6 +1,7 @@
 import swagger from '@fastify/swagger';
-import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify';
+import Fastify, { type RouteOptions } from 'fastify';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import type { OpenAPIV3_1 } from 'openapi-types';
 import { REASON_CODES, type Reason } from '../model/delivery.ts';
 import { REASONS } from '../webhooks/outcome.ts';
 
@@ -16,7 +17,7 @@ const TAGS = {
   service: 'The process itself',
 } as const;
 
-type OpenApiDocument = ReturnType<FastifyInstance['swagger']>;
+type OpenApiDocument = OpenAPIV3_1.Document;
 
 /** The group of an operation in the document and on the page of the API. */
 export type Tag = keyof typeof TAGS;
@@ -50,7 +51,7 @@ export async function describeRoutes(routes: readonly RouteOptions[], version: s
   });
   for (const route of routes) app.route({ ...route, handler: () => {} });
   await app.ready();
-  return app.swagger();
+  return app.swagger() as OpenApiDocument;
 }
 
 const describeRoute: typeof jsonSchemaTransform = (route) => {

@@ -23,6 +23,8 @@ export const pageRoutes: ApiRoutes = (app) => {
       .header('content-security-policy', shell.csp)
       .send(shell.html(themeOf(request)));
   };
+  // Who may see the page is asked for the login here already: to anyone else this address is like any other.
+  app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/flows', 302));
   for (const url of ['/flows', '/flows/*']) app.get(url, { schema: { hide: true } }, sendShell);
 
   app.get('/flows/assets/:version/*', { schema: { hide: true } }, async (request, reply) => {

@@ -79,6 +79,13 @@ export function createTriggerTable({ flows, ...options }: TriggerTableOptions): 
   };
 }
 
+/** Where publishers send, below the base URL of the service; null if neither a slug nor the id of the flow leads to it. */
+export function pathOfWebhook({ trigger }: PreparedTrigger, triggers: Pick<TriggerTable, 'find'>): string | null {
+  const isReached = triggers.find(trigger.flowId)?.trigger === trigger;
+  const name = trigger.inputs.webhookSlug ?? (isReached ? trigger.flowId : undefined);
+  return name === undefined ? null : `/flows/api/webhook/${encodeURIComponent(name)}`;
+}
+
 /** Whether what the gates of one said holds for the other: the same trigger, with the same fields and keys. */
 export function hasSameGates(one: PreparedTrigger, other: PreparedTrigger): boolean {
   const [ours, theirs] = [one, other].map(({ trigger: { flowName, ...rest }, mode }) => ({ ...rest, mode }));

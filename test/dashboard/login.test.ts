@@ -48,6 +48,14 @@ describe('the login page', () => {
     expect((await get('/flows/api/runs', { cookie: `a=b; ${cookieOf(answer)}` })).statusCode).toBe(200);
   });
 
+  it('is where a browser at the address of the service comes to; others learn nothing', async () => {
+    const { get } = await open(TOKENS);
+    const answer = await get('/', { 'sec-fetch-mode': 'navigate' });
+    expect([answer.statusCode, answer.headers.location]).toEqual([303, '/flows/login?next=%2F']);
+    expect((await get('/flows/login?next=%2F')).body).toContain('value="/flows"');
+    expect((await get('/')).statusCode).toBe(401);
+  });
+
   it('sends its cookie over TLS alone where the service is reached over TLS', async () => {
     const { logIn } = await open(TOKENS, 'https://hooks.example.com');
     const answer = await logIn({ token: READER.token });

@@ -14,7 +14,7 @@ interface Operation {
   operationId: string;
   summary: string;
   requestBody?: { required: boolean };
-  parameters?: { name: string; in: string; schema: object }[];
+  parameters?: { name: string; in: string; schema: object; examples?: object }[];
   responses: Record<string, { description: string; content: Record<string, { schema: object }> }>;
 }
 
@@ -54,6 +54,19 @@ describe('the OpenAPI document', () => {
     const names = operations.map(({ operationId }) => operationId);
     expect(new Set(names).size).toBe(names.length);
     for (const operation of operations) expect(operation.summary).not.toBe('');
+  });
+
+  it('names the URL of each deployed webhook, and none that no address leads to', async () => {
+    const parameters = document.paths['/flows/api/webhook/{idOrSlug}']?.post?.parameters ?? [];
+    const { examples = {} } = parameters.find(({ name }) => name === 'idOrSlug') ?? {};
+    expect(examples).toEqual({
+      orders: {
+        value: 'orders',
+        summary: expect.stringMatching(/^http:.*\/flows\/api\/webhook\/orders \(orders, GitHub, Enforce\)$/),
+      },
+    });
+    const page = (await dashboard.app.inject('/flows/api/docs')).body;
+    expect(page).toContain('/flows/api/webhook/orders (orders, GitHub, Enforce)');
   });
 
   it('refers to nothing that it does not hold, and holds nothing that it does not refer to', () => {

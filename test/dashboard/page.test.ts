@@ -78,6 +78,13 @@ describe('the shell', () => {
   });
 });
 
+describe('the address of the service alone', () => {
+  it('leads to the page', async () => {
+    const { statusCode, headers } = await get('/');
+    expect([statusCode, headers.location]).toEqual([302, '/flows']);
+  });
+});
+
 describe('the files of the page', () => {
   it('are all there, of the right type, and are kept for ever under an address that changes with them', async () => {
     for (const url of [...scripts(), ...styles(), ...addresses(/<link rel="icon"[^>]* href="([^"]+)"/g)]) {

@@ -2,8 +2,12 @@ import { expect, it } from 'vitest';
 import { commandLine } from '../../src/commands/program.ts';
 import { PAGES } from './pages.ts';
 
+const program = commandLine();
 const COMMANDS = new Map(
-  commandLine().commands.map((command) => [command.name(), command.options.flatMap(({ long }) => long ?? [])]),
+  program.commands.map((command) => [
+    command.name(),
+    [...program.options, ...command.options].flatMap(({ long }) => long ?? []),
+  ]),
 );
 
 /** What of the commands and options that a text names is none of ours. */

@@ -7,7 +7,7 @@ import { type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES } from '../../m
 import type { RunCount } from '../../store/store.ts';
 import { stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
-import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
+import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from '../../webhooks/triggers.ts';
 import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
 import { ID_PARAMS, PAGING } from '../input.ts';
 import { route } from '../route.ts';
@@ -247,19 +247,19 @@ function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers, un
   const isThis = ({ trigger }: PreparedTrigger) => trigger.flowId === flowId && trigger.triggerKey === triggerKey;
   const prepared = triggers.list().find(isThis);
   if (prepared === undefined) return undefined;
-  const byId = triggers.find(flowId);
   const slug = prepared.trigger.inputs.webhookSlug ?? null;
-  const path = slug ?? (byId !== undefined && isThis(byId) ? flowId : null);
+  const path = pathOfWebhook(prepared, triggers);
   return {
     slug,
-    url: path === null ? null : `${baseUrl}/flows/api/webhook/${encodeURIComponent(path)}`,
+    url: path === null ? null : `${baseUrl}${path}`,
     scheme: prepared.schemeName,
     grade: prepared.grade,
     captured: prepared.grade === null ? null : CAPTURED[prepared.grade],
     mode: prepared.mode,
     holdsDeliveries: prepared.holdsDeliveries,
     ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
-    sendCommand: path === null || unsignable.has(prepared.schemeName ?? '') ? null : sendCommand(path, baseUrl),
+    sendCommand:
+      path === null || unsignable.has(prepared.schemeName ?? '') ? null : sendCommand(slug ?? flowId, baseUrl),
   };
 }
 

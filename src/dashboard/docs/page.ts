@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { DashboardAccess } from '../../config/settings.ts';
+import { pathOfWebhook } from '../../webhooks/triggers.ts';
 import type { describeRoutes } from '../openapi.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardServices } from '../services.ts';
 import { outline, type Schema } from './outline.ts';
@@ -11,11 +12,12 @@ type OpenApi = Awaited<ReturnType<typeof describeRoutes>>;
 export const docsRoutes =
   (openApi: () => Promise<OpenApi>): ApiRoutes =>
   (app, services) => {
-    app.get('/flows/api/openapi.json', { schema: { hide: true } }, openApi);
+    const named = async () => nameWebhooks(await openApi(), { baseUrl: baseUrlOf(app, services), ...services });
+    app.get('/flows/api/openapi.json', { schema: { hide: true } }, named);
 
     app.get('/flows/api/docs', { schema: { hide: true } }, async (_request, reply) => {
       const baseUrl = baseUrlOf(app, services);
-      const page = docsPage(await openApi(), {
+      const page = docsPage(await named(), {
         baseUrl,
         access: services.access,
         examples: await examplesOf(services),
@@ -25,6 +27,41 @@ export const docsRoutes =
       return reply.type('text/html; charset=utf-8').header('content-security-policy', csp).send(page);
     });
   };
+
+/** More would make the document long; `GET /flows/api/flows` has all. */
+const MAX_NAMED_WEBHOOKS = 100;
+
+/**
+ * Names the deployed webhooks with their URLs, as examples of the receive endpoint's parameter. They get no operations of
+ * their own: a client that was generated from the document must not change with every deploy.
+ */
+function nameWebhooks(
+  document: OpenApi,
+  { baseUrl, triggers }: Pick<DashboardServices, 'triggers'> & { readonly baseUrl: string },
+): OpenApi {
+  const table = triggers();
+  const webhooks = table.list().flatMap((webhook) => {
+    const path = pathOfWebhook(webhook, table);
+    const { inputs, flowId, flowName } = webhook.trigger;
+    const value = inputs.webhookSlug ?? flowId;
+    const scheme = webhook.schemeName ?? 'no signature scheme';
+    return path === null
+      ? []
+      : [[value, { value, summary: `${baseUrl}${path} (${flowName}, ${scheme}, ${webhook.mode})` }]];
+  });
+  const examples = Object.fromEntries(webhooks.slice(0, MAX_NAMED_WEBHOOKS));
+  const path = '/flows/api/webhook/{idOrSlug}';
+  const item = document.paths?.[path];
+  const operation = item?.post;
+  if (operation === undefined || webhooks.length === 0) return document;
+  const parameters = (operation.parameters ?? []).map((parameter) =>
+    'name' in parameter && parameter.name === 'idOrSlug' ? { ...parameter, examples } : parameter,
+  );
+  return {
+    ...document,
+    paths: { ...document.paths, [path]: { ...item, post: { ...operation, parameters } } },
+  };
+}
 
 const schemaSchema = z.custom<Schema>((value) => typeof value === 'object' && value !== null);
 
@@ -46,6 +83,7 @@ const operationSchema = z.object({
         required: z.boolean().default(false),
         description: z.string().default(''),
         schema: schemaSchema,
+        examples: z.record(z.string(), z.object({ summary: z.string() })).default({}),
       }),
     )
     .default([]),
@@ -148,10 +186,10 @@ function bodyOutline(schema: Schema, { schemas }: PageContext): string {
 function parametersHtml(parameters: Described['operation']['parameters']): string {
   // Parameters of the path come first, as they are written first.
   const inOrder = parameters.toSorted((a, b) => Number(b.in === 'path') - Number(a.in === 'path'));
-  const rows = inOrder.map(({ name, in: place, schema, description, required }) => {
+  const rows = inOrder.map(({ name, in: place, schema, description, required, examples }) => {
     const where = place === 'path' ? 'in the path' : place === 'header' ? 'header' : required ? 'required' : '';
     const accepted = schema.enum === undefined ? outline(schema, {}) : schema.enum.join(', ');
-    return `<tr><td><code>${escapeHtml(name)}</code></td><td>${where}</td><td>${escapeHtml(accepted)}</td><td>${escapeHtml(description)}</td></tr>`;
+    return `<tr><td><code>${escapeHtml(name)}</code></td><td>${where}</td><td>${escapeHtml(accepted)}</td><td>${[description, ...Object.values(examples).map(({ summary }) => summary)].map(escapeHtml).join('<br>')}</td></tr>`;
   });
   return `<h4>Parameters</h4><table><thead><tr><th>Name</th><th></th><th>Accepts</th><th></th></tr></thead>${rows.join('')}</table>`;
 }
