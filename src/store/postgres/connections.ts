@@ -22,7 +22,7 @@ const READ_STATEMENT_MS = 30_000;
 
 /** Transactions on a PostgreSQL database, over a few connections for each purpose. */
 export interface Connections {
-  /** Runs the work in a transaction of its own, and once more where PostgreSQL chose it to break a deadlock. */
+  /** Runs the work in a transaction of its own, and again where PostgreSQL chose it to break a deadlock. */
   transact<Value>(lane: Exclude<Lane, 'read'>, work: (sql: Sql) => Promise<Value>): Promise<Value>;
   /** Reads one state of the database, however many statements that takes. */
   read<Value>(work: (sql: Sql) => Promise<Value>): Promise<Value>;
@@ -53,13 +53,26 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     return pool;
   };
   const pools = { accept: poolOf('accept'), write: poolOf('write'), read: poolOf('read') };
-  let isClosed = false;
+  const underWay = new Set<Promise<unknown>>();
+  let closing: Promise<void> | undefined;
+
+  /** A pool that ends forgets those who wait for a connection, so it may only end when none does. */
+  function tracked<Value>(run: () => Promise<Value>): Promise<Value> {
+    if (closing !== undefined)
+      return Promise.reject(new StoreUnavailableError('the store is closed', { isForGood: true }));
+    const running = run();
+    const ended = running.then(
+      () => void underWay.delete(ended),
+      () => void underWay.delete(ended),
+    );
+    underWay.add(ended);
+    return running;
+  }
 
   async function inTransaction<Value>(
     { lane, begin }: { lane: Lane; begin: string },
     work: (sql: Sql) => Promise<Value>,
   ): Promise<Value> {
-    if (isClosed) throw new StoreUnavailableError('the store is closed', { isForGood: true });
     const client = await pools[lane].connect().catch((error: unknown) => {
       throw toStoreError(error);
     });
@@ -83,21 +96,29 @@ export function createConnections({ url, applicationName, ...options }: Connecti
   }
 
   return {
-    async transact(lane, work) {
-      try {
-        return await inTransaction({ lane, begin: 'BEGIN' }, work);
-      } catch (error) {
-        if (!isConflict(error)) throw error;
-        return await inTransaction({ lane, begin: 'BEGIN' }, work);
-      }
-    },
-    read: (work) => inTransaction({ lane: 'read', begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' }, work),
-    async close() {
-      isClosed = true;
-      await Promise.all(Object.values(pools).map((pool) => pool.end()));
+    transact: (lane, work) =>
+      tracked(async () => {
+        for (let tries = 1; ; tries += 1) {
+          try {
+            return await inTransaction({ lane, begin: 'BEGIN' }, work);
+          } catch (error) {
+            if (tries === CONFLICT_TRIES || !isConflict(error)) throw error;
+          }
+        }
+      }),
+    read: (work) =>
+      tracked(() => inTransaction({ lane: 'read', begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' }, work)),
+    close() {
+      closing ??= Promise.all(underWay).then(async () => {
+        await Promise.all(Object.values(pools).map((pool) => pool.end()));
+      });
+      return closing;
     },
   };
 }
+
+// What begins again may lock the row that the other one was about to lock, and so block it once more.
+const CONFLICT_TRIES = 5;
 
 /** Deadlocks, and transactions that cannot be put into any order; SQLSTATE of PostgreSQL's manual, appendix A. */
 const CONFLICTS = new Set(['40P01', '40001']);

@@ -44,13 +44,13 @@ interface FoundStep extends NamedStep {
 
 async function claimSteps(sql: Sql, { addresses, ...request }: Given<'claimSteps'>): Promise<Answer<'claimSteps'>> {
   const { now } = request;
-  const named = new Map(
+  const asked = new Map(
     addresses.filter(({ runId }) => uuidOf(runId) !== null).map((address) => [nameOf(address), address]),
   );
-  if (named.size === 0) return { claims: [], left: [] };
-  const due = await lockNamed(sql, [...named.values()], now);
-  for (const step of due) named.delete(nameOf(step));
-  const rest = await listNamed(sql, [...named.values()]);
+  if (asked.size === 0) return { claims: [], left: [] };
+  const due = await lockNamed(sql, [...asked.values()], now);
+  for (const step of due) asked.delete(nameOf(step));
+  const rest = await listNamed(sql, [...asked.values()]);
   const limitsOf = await readLimits(
     sql,
     due.map(({ flowId, newest }) => ({ flowId, revision: newest })),
@@ -66,7 +66,8 @@ async function claimSteps(sql: Sql, { addresses, ...request }: Given<'claimSteps
   ];
   // Counted after the flows are locked, in a statement of its own: it sees what others committed before.
   const running = locked.size === 0 ? [] : await listRunning(sql, now);
-  const { taken, left } = chooseNamed(steps, { now, hasRoom: roomOf(running, limitsOf) });
+  const named = steps.map(({ newest, ...step }) => step);
+  const { taken, left } = chooseNamed(named, { now, hasRoom: roomOf(running, limitsOf) });
   return { claims: await leaseSteps(sql, taken, request), left };
 }
 

@@ -37,14 +37,17 @@ export async function claimDue(sql: Sql, request: Given<'claimDue'>): Promise<An
   const { now, limit } = request;
   const claims: Claim[] = [];
   const limited = new LimitedFlows(sql, now);
+  let nextLapse: number | undefined;
   for (;;) {
     const seen = await look(sql, now);
+    // Of the leases before this claim: those that it gives are its caller's to renew.
+    nextLapse ??= seen.nextLapse;
     const left = limit - claims.length;
     if (left === limit && left > 0 && seen.suspectAt !== null && seen.suspectAt <= now) {
       const alone = await leaseSteps(sql, await lockSuspect(sql, now), request);
       if (alone.length > 0) return { claims: alone, nextDueAt: now, isHeldBack: false };
     }
-    const { nextDueAt, isHeldBack } = leftOf(seen, now);
+    const { nextDueAt, isHeldBack } = leftOf({ ...seen, nextLapse }, now);
     const taken = left > 0 ? await take(sql, { flows: await limited.lock(seen), now, limit: left }) : [];
     if (taken.length === 0) {
       const nextAt = Math.min(nextDueAt ?? Number.POSITIVE_INFINITY, seen.suspectAt ?? Number.POSITIVE_INFINITY);
