@@ -1,4 +1,4 @@
-import type { DeliveryRecord } from '../../model/delivery.ts';
+import type { DeliveryRecord, GateResult } from '../../model/delivery.ts';
 import { digestOf } from '../digest.ts';
 import type { Acceptance, AcceptResult, BirthLease, NewRun, NonceClaim } from '../store.ts';
 import { claimRedelivery, claimRow } from './deliveries.ts';
@@ -209,23 +209,39 @@ async function listFormerKeys(
   );
 }
 
-async function findAcceptedNonce(
-  sql: Sql,
-  { flowId, triggerKey, nonce, since }: Given<'findAcceptedNonce'>,
-): Promise<string | undefined> {
+async function findAcceptedNonce(sql: Sql, search: Given<'findAcceptedNonce'>): Promise<string | undefined> {
+  const { flowId, triggerKey } = search;
   const own = { triggerKey, lastSeq: null, reusedAt: null };
   for (const key of [own, ...(await listFormerKeys(sql, { flowId, triggerKey }))]) {
-    const found = await sql.get<{ runId: string }>(
-      `SELECT run_id AS "runId" FROM sluice.deliveries AS d
-      WHERE flow_id = $1 AND trigger_key = $2 AND received_at >= $3 AND ($4::bigint IS NULL OR received_at < $4)
-        AND run_id IS NOT NULL AND position($5 IN story) > 0
-        AND EXISTS (
-          SELECT FROM json_array_elements(d.story::json) AS gate WHERE gate #>> '{facts,nonce}' = $6
-        )
-      ORDER BY id LIMIT 1`,
-      [flowId, key.triggerKey, since, key.reusedAt, JSON.stringify(nonce), nonce],
-    );
-    if (found !== undefined) return found.runId;
+    const runId = await findAcceptedUnder(sql, key, search);
+    if (runId !== undefined) return runId;
   }
   return undefined;
+}
+
+/** Stories that have the nonce somewhere are read a few at a time: nearly always the first is the one. */
+const READ_STORIES = 20;
+
+async function findAcceptedUnder(
+  sql: Sql,
+  key: FormerKey,
+  { flowId, nonce, since }: Given<'findAcceptedNonce'>,
+): Promise<string | undefined> {
+  let after = '00000000-0000-0000-0000-000000000000';
+  for (;;) {
+    // Parsed here: PostgreSQL's JSON functions refuse an escaped NUL anywhere in a text.
+    const rows = await sql.all<{ id: string; runId: string; story: string }>(
+      `SELECT id, run_id AS "runId", story FROM sluice.deliveries
+      WHERE flow_id = $1 AND trigger_key = $2 AND received_at >= $3 AND ($4::bigint IS NULL OR received_at < $4)
+        AND run_id IS NOT NULL AND position($5 IN story) > 0 AND id > $6
+      ORDER BY id LIMIT ${READ_STORIES}`,
+      [flowId, key.triggerKey, since, key.reusedAt, JSON.stringify(nonce), after],
+    );
+    const found = rows.find(({ story }) =>
+      (JSON.parse(story) as readonly GateResult[]).some(({ facts }) => facts.nonce === nonce),
+    );
+    if (found !== undefined) return found.runId;
+    if (rows.length < READ_STORIES) return undefined;
+    after = rows.at(-1)?.id ?? after;
+  }
 }

@@ -20,6 +20,8 @@ const ANSWER_MS = 5000;
 const STATEMENT_MS = 4000;
 const READ_STATEMENT_MS = 30_000;
 
+const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
+
 /** Transactions on a PostgreSQL database, over a few connections for each purpose. */
 export interface Connections {
   /** Runs the work in a transaction of its own, and again where PostgreSQL chose it to break a deadlock. */
@@ -33,6 +35,7 @@ export interface Connections {
 /** Opens no connection yet: each is opened when it is first needed, and again after it was lost. */
 export function createConnections({ url, applicationName, ...options }: ConnectionOptions): Connections {
   const statements = new Statements(options);
+  const bounds = { log: options.log ?? UNBOUNDED, held: options.held ?? UNBOUNDED };
   const poolOf = (lane: Lane): pg.Pool => {
     const statementMs = lane === 'read' ? READ_STATEMENT_MS : STATEMENT_MS;
     const pool = new pg.Pool({
@@ -79,7 +82,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     let broken: Error | undefined;
     try {
       void client.query(begin).catch(() => {});
-      const value = await work(sqlOf(client, { statements, slot: options.slot }));
+      const value = await work(sqlOf(client, { statements, slot: options.slot, bounds }));
       const { command } = await client.query('COMMIT');
       // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
       if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');

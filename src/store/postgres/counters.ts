@@ -61,7 +61,7 @@ export class Counters {
 
   /** Counts a delivery in its minute and hour, which outlive its record, and its record. */
   deliveryAdded(delivery: DeliveryRecord, keptBytes: number): void {
-    this.recordKept(delivery, { rows: 1, bytes: keptBytes });
+    this.recordsChanged({ ...delivery, isBounded: delivery.runId === null }, { rows: 1, bytes: keptBytes });
     const { id, receivedAt, rejected, mode, usedPreviousKey, redeliveredFrom } = delivery;
     const reason = delivery.reason ?? '';
     const minute = Math.floor(receivedAt / MINUTE_MS);
@@ -81,12 +81,12 @@ export class Counters {
   }
 
   /** Counts records that there are more, or fewer. Those that started no run are bounded. */
-  recordKept(
-    record: Pick<DeliveryRecord, 'flowId' | 'reason' | 'rejected' | 'runId'>,
+  recordsChanged(
+    record: Pick<DeliveryRecord, 'flowId' | 'reason' | 'rejected'> & { readonly isBounded: boolean },
     by: { readonly rows: number; readonly bytes: number },
   ): void {
     this.#add('delivery_totals', [record.flowId ?? '', record.reason ?? '', record.rejected], by.rows);
-    if (record.runId === null) this.sized('refused', by);
+    if (record.isBounded) this.sized('refused', by);
   }
 
   /** Counts bounded rows that there are more, or fewer. */
@@ -98,6 +98,11 @@ export class Counters {
   runAdded(run: TalliedRun): void {
     this.#add('run_totals', [run.flowId, run.status], 1);
     if (run.status !== 'Running') this.#addEnded(run, 1);
+  }
+
+  /** Counts runs that are deleted. What they took and when stays counted. */
+  runsRemoved({ flowId, status }: Pick<TalliedRun, 'flowId' | 'status'>, count: number): void {
+    this.#add('run_totals', [flowId, status], -count);
   }
 
   /** Counts the end of a run that was in flight; it is given as it is now. */

@@ -5,6 +5,7 @@ import type { DeliveryGroup, DeliveryQuery, Page } from '../store.ts';
 import { NewRows } from './new-rows.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import { filter, readPage } from './paging.ts';
+import { boundLog } from './removal.ts';
 import type { Sql } from './sql.ts';
 import { uuidOf } from './uuids.ts';
 
@@ -24,6 +25,7 @@ async function recordDelivery(sql: Sql, record: DeliveryRecord): Promise<void> {
   const { redeliveredFrom: source, id, runId } = record;
   if (source !== undefined && runId !== null) await claimRedelivery(sql, { source, deliveryId: id, runId });
   await rows.write(sql);
+  if (runId === null) await boundLog(sql);
 }
 
 /** Yields the run of the delivery that repeats the source: this one, unless another came first. */

@@ -5,6 +5,7 @@ import { deployOperations } from './deploys.ts';
 import { dispatchOperations } from './dispatch.ts';
 import { figureOperations } from './figures.ts';
 import { flowOperations } from './flows.ts';
+import { holdOperations } from './holds.ts';
 import { learnedKeyOperations } from './learned-keys.ts';
 import type { Operations } from './operation.ts';
 import { removalOperations } from './removal.ts';
@@ -24,6 +25,7 @@ export const operations = {
   ...scheduleOperations,
   ...learnedKeyOperations,
   ...acceptanceOperations,
+  ...holdOperations,
   ...deliveryOperations,
   ...removalOperations,
   ...runOperations,

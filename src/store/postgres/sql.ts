@@ -21,6 +21,20 @@ export interface Sql {
   readonly slot: number;
   /** What this store keeps from one transaction to the next: made when it is first asked for, one for each function. */
   kept<Value>(make: () => Value): Value;
+  readonly bounds: Bounds;
+}
+
+/** How much the store keeps. */
+export interface Bounds {
+  /** Records of deliveries that started no run; more push out the oldest. */
+  readonly log: Bound;
+  /** Deliveries that are held; more are refused. */
+  readonly held: Bound;
+}
+
+interface Bound {
+  readonly maxRows: number;
+  readonly maxBytes: number;
 }
 
 export interface SqlOptions {
@@ -28,6 +42,9 @@ export interface SqlOptions {
   /** Whether statements are prepared by name; a pooler between may not carry names. */
   readonly isPrepared: boolean;
   readonly slot: number;
+  /** Unbounded by default, both. */
+  readonly log?: Bounds['log'] | undefined;
+  readonly held?: Bounds['held'] | undefined;
 }
 
 const BIGINT = 20;
@@ -85,12 +102,15 @@ export class Statements {
 }
 
 /** The statements of one connection. */
-export function sqlOf(client: pg.ClientBase, { statements, slot }: { statements: Statements; slot: number }): Sql {
+export function sqlOf(
+  client: pg.ClientBase,
+  { statements, ...given }: { statements: Statements; slot: number; bounds: Bounds },
+): Sql {
   const send = (statement: { readonly text: string; readonly name?: string }, values: readonly SqlValue[]) =>
     client.query({ ...statement, values: values.map(toParameter), types });
   const query = (text: string, values: readonly SqlValue[]) => send(statements.of(text), values);
   return {
-    slot,
+    ...given,
     kept: (make) => statements.kept(make),
     async all<Row>(text: string, values: readonly SqlValue[] = []) {
       return (await query(text, values)).rows as Row[];

@@ -1,0 +1,59 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { StoreUnavailableError } from '../../../src/errors.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { acceptanceOf, aNonce, deliveryIds, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';
+
+interface Bounds {
+  readonly maxRows: number;
+  readonly maxBytes: number;
+}
+
+/** What every store does whose held deliveries are bounded. */
+export function heldBounds(open: (held: Bounds) => Promise<Store>): void {
+  async function drained(held: Bounds) {
+    const store = await open(held);
+    onTestFinished(() => store.close());
+    await store.deployFlow(deployOf(graphOf({ first: [] })));
+    await store.setFlowDraining({ flowId, isDraining: true, at: T0 });
+    const hold = (n: number, bodyBytes = 2) => {
+      const { delivery, run, ...rest } = acceptanceOf(n, { nonce: aNonce({ value: `nonce ${n}` }) });
+      const trigger = { ...run.trigger, body: new Uint8Array(bodyBytes) };
+      return store.holdDelivery({ ...rest, delivery, run: { ...run, trigger } });
+    };
+    const resume = () => store.setFlowDraining({ flowId, isDraining: false, at: T0 });
+    return { store, hold, resume };
+  }
+
+  describe('bounds of held deliveries', () => {
+    test('no more deliveries are held than may be, and what is turned away leaves nothing behind', async () => {
+      const { store, hold, resume } = await drained({ maxRows: 3, maxBytes: 1e9 });
+      for (const n of [1, 2, 3]) await hold(n);
+      await expect(hold(4)).rejects.toThrow(StoreUnavailableError);
+      expect(await store.countHeld()).toEqual({ [flowId]: 3 });
+      expect(await deliveryIds(store)).toEqual([3, 2, 1].map(id));
+      await resume();
+      expect(await store.releaseHeld({ flowId, limit: 1, at: T0 })).toMatchObject({ left: 2 });
+      // The same delivery, sent again: its nonce was not used up.
+      expect(await hold(4)).toMatchObject({ kind: 'held' });
+    });
+
+    test.each([
+      ['one that is too large is not held', [5000], 6000, 0],
+      ['several count together', [1000, 1000, 1000], 5000, 2],
+      ['a small one still fits next to a large one', [3000, 10, 3000], 6000, 2],
+    ])('%s', async (_name, sizes, maxBytes, expected) => {
+      const { store, hold } = await drained({ maxRows: 100, maxBytes });
+      const results = await Promise.allSettled(sizes.map((size, n) => hold(n + 1, size)));
+      expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(expected);
+      expect((await store.countHeld())[flowId] ?? 0).toBe(expected);
+    });
+
+    test('a flow that starts runs takes deliveries however many are held of others', async () => {
+      const { store, hold, resume } = await drained({ maxRows: 0, maxBytes: 0 });
+      await expect(hold(1)).rejects.toThrow(StoreUnavailableError);
+      await resume();
+      expect(await hold(1)).toEqual({ kind: 'open' });
+      expect(await store.accept(acceptanceOf(1))).toMatchObject({ kind: 'accepted' });
+    });
+  });
+}
