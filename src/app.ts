@@ -1,42 +1,37 @@
 import type { AddressInfo } from 'node:net';
 import { relative, resolve } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
-import Fastify, { type FastifyInstance } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
 import { type Extensions, type PreparedExtensions, prepareExtensions } from './config/extensions.ts';
-import { dashboardAccess, databasePath, type Environment, readSettings, settingsWarnings } from './config/settings.ts';
+import { databasePath, type Environment, readSettings, settingsWarnings } from './config/settings.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { watchConnections } from './connections.ts';
 import { createActivityRetention } from './dashboard/activity.ts';
-import { dashboard } from './dashboard/dashboard.ts';
 import type { DashboardServices } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
-import { createFlowSwitch, type FlowSwitch } from './deploys/flow-switch.ts';
-import { createHolding, type Holding } from './deploys/holding.ts';
-import { errorHandler, ManifestsError } from './errors.ts';
+import { createFlowSwitch } from './deploys/flow-switch.ts';
+import { createHolding } from './deploys/holding.ts';
+import { ManifestsError } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
 import { followChanges } from './flows/changes.ts';
-import type { Engine, RefreshFlow } from './flows/engine.ts';
+import type { Engine } from './flows/engine.ts';
 import { createIdSource } from './flows/ids.ts';
 import type { Sweeper } from './flows/retention.ts';
-import { createRuntime, type Runtime } from './flows/runtime.ts';
+import { createRuntime } from './flows/runtime.ts';
 import type { Scheduler } from './flows/scheduler.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
-import { createReviewer } from './review/reviewer.ts';
+import { createServer } from './server.ts';
 import { type OpenStoreOptions, openStore } from './store/open-store.ts';
 import { bodySealer } from './store/sealed-body.ts';
 import type { Store } from './store/store.ts';
-import { createLiveEvents, type LiveEvents } from './telemetry/events.ts';
-import { createMetrics, type Metrics } from './telemetry/metrics.ts';
-import { version } from './version.ts';
-import { ingress } from './webhooks/ingress.ts';
+import { createLiveEvents } from './telemetry/events.ts';
+import { createMetrics } from './telemetry/metrics.ts';
 import { createLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention } from './webhooks/log-retention.ts';
 import { compileAddresses } from './webhooks/networks/addresses.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
-import { describeSchemes } from './webhooks/schemes/description.ts';
 import type { TriggerTable } from './webhooks/triggers.ts';
 
 /** The schema library that handlers describe their inputs with, so that a config module needs no packages of its own. */
@@ -103,12 +98,6 @@ const SYSTEM_CLOCK: Clock = { now: () => Date.now(), monotonic: () => performanc
 
 // Asked for each connection: compiled ranges answer in a tenth of the time that it takes to parse the address.
 const THIS_MACHINE = compileAddresses(['127.0.0.0/8', '::1'], 'loopback');
-
-/**
- * All bodies in flight together. Each may be as large as its own cap, so that a few hundred slow senders would
- * otherwise hold gigabytes.
- */
-const BODIES_IN_FLIGHT_BYTES = 268_435_456;
 
 /**
  * Builds a service from its settings: loads and deploys the manifests, opens the store, wires the rooms. Throws
@@ -224,20 +213,9 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const activityRetention = createActivityRetention({ store, clock, logger });
   let closing: Promise<void> | undefined;
   const isStopping = () => closing !== undefined;
-  const serverParts = {
-    ...parts,
-    metrics,
-    newId,
-    live,
-    catalog,
-    deployment,
-    runtime,
-    holding,
-    flowSwitch,
-    isStopping,
-    refresh,
-  };
-  const fastify = createServer(serverParts);
+  const running = { metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, isStopping, refresh };
+  const { prepareServer, dashboard } = parts.options;
+  const fastify = createServer({ ...parts, ...running, prepareServer, dashboard });
   const connections = watchSockets(fastify, parts);
   const stop = async () => {
     follow = () => {};
@@ -306,97 +284,6 @@ async function syncSchedules(scheduler: Scheduler, logger: Logger): Promise<void
     // The scheduler looks again within a minute.
     logger.warn({ err: error }, 'cron triggers could not be updated after a deploy; trying again within a minute');
   }
-}
-
-interface ServerParts extends Parts {
-  readonly metrics: Metrics;
-  readonly newId: () => string;
-  readonly live: LiveEvents;
-  readonly catalog: Catalog;
-  readonly deployment: Deployment;
-  readonly runtime: Runtime;
-  readonly holding: Holding;
-  readonly flowSwitch: FlowSwitch;
-  readonly refresh: RefreshFlow;
-  readonly isStopping: () => boolean;
-}
-
-function createServer(parts: ServerParts): FastifyInstance {
-  const { settings, logger, clock, store, metrics, catalog, extensions, deployment, holding, flowSwitch } = parts;
-  const { triggers } = deployment;
-  const { engine, control, scheduler } = parts.runtime;
-  const fastify = Fastify({
-    loggerInstance: logger,
-    logController: new Fastify.LogController({ disableRequestLogging: true }),
-    // Cuts requests that trickle in: Fastify's own limits would let them hold their sockets for ever.
-    requestTimeout: 30_000,
-    http: { headersTimeout: 10_000, connectionsCheckingInterval: 2000 },
-    keepAliveTimeout: 72_000,
-    forceCloseConnections: 'idle',
-    // During a stop the ingress answers and records deliveries itself, and the dashboard answers too.
-    return503OnClosing: false,
-    routerOptions: { maxParamLength: 256 },
-    // What the router itself cannot read, such as a malformed URL, gets an answer of the usual shape.
-    frameworkErrors: errorHandler,
-  }) as unknown as FastifyInstance;
-  fastify.setErrorHandler(errorHandler);
-  parts.options.prepareServer?.(fastify);
-  const receiving = {
-    store,
-    engine,
-    catalog,
-    holding,
-    clock,
-    logger,
-    metrics,
-    triggers,
-    refresh: parts.refresh,
-    newId: parts.newId,
-    defaultMode: settings.enforcementMode,
-    live: parts.live,
-    clientAddress: clientAddressReader(settings),
-  };
-  // A sender that calls directly gets around the depth, so it must not tell senders apart here.
-  const senderAddress = clientAddressReader({ trustedProxies: settings.trustedProxies, forwardedHeaderDepth: 0 });
-  void fastify.register(ingress, {
-    ...receiving,
-    senderAddress,
-    isStopping: parts.isStopping,
-    maxBodyBytes: settings.maxBodyBytes,
-    traceparent: settings.traceparent,
-    maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
-  });
-  void fastify.register(
-    dashboard({
-      store,
-      engine,
-      control,
-      scheduler,
-      catalog,
-      metrics,
-      clock,
-      logger,
-      newId: parts.newId,
-      version,
-      live: parts.live,
-      triggers,
-      deployment,
-      flowSwitch,
-      holding,
-      reviewer: createReviewer({ ...receiving, settings: extensions.gates.settings }),
-      senderAddress,
-      wait: (ms) => wait(ms, undefined, { ref: false }),
-      isStopping: parts.isStopping,
-      stepConcurrency: settings.stepConcurrency,
-      access: dashboardAccess(settings),
-      listener: settings,
-      publicUrl: settings.publicUrl,
-      handlers: [...extensions.handlers.values()],
-      schemes: describeSchemes(extensions.gates.settings.schemes),
-      ...parts.options.dashboard,
-    }),
-  );
-  return fastify;
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {

@@ -1,0 +1,131 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import Fastify, { type FastifyInstance } from 'fastify';
+import type { Logger } from 'pino';
+import type { PreparedExtensions } from './config/extensions.ts';
+import { dashboardAccess } from './config/settings.ts';
+import type { Settings } from './config/settings-schema.ts';
+import { dashboard } from './dashboard/dashboard.ts';
+import type { DashboardServices } from './dashboard/services.ts';
+import type { Deployment } from './deploys/deployment.ts';
+import type { FlowSwitch } from './deploys/flow-switch.ts';
+import type { Holding } from './deploys/holding.ts';
+import { errorHandler } from './errors.ts';
+import type { Catalog } from './flows/catalog.ts';
+import type { RefreshFlow } from './flows/engine.ts';
+import type { Runtime } from './flows/runtime.ts';
+import type { Clock } from './model/clock.ts';
+import { createReviewer } from './review/reviewer.ts';
+import type { Store } from './store/store.ts';
+import type { LiveEvents } from './telemetry/events.ts';
+import type { Metrics } from './telemetry/metrics.ts';
+import { version } from './version.ts';
+import { ingress } from './webhooks/ingress.ts';
+import { clientAddressReader } from './webhooks/read-delivery.ts';
+import { describeSchemes } from './webhooks/schemes/description.ts';
+
+/**
+ * All bodies in flight together. Each may be as large as its own cap, so that a few hundred slow senders would
+ * otherwise hold gigabytes.
+ */
+const BODIES_IN_FLIGHT_BYTES = 268_435_456;
+
+/** What answers HTTP requests: publishers' deliveries, and the dashboard. */
+export interface ServerParts {
+  /** Called with the server before it gets any route. */
+  readonly prepareServer: ((fastify: FastifyInstance) => void) | undefined;
+  /** Replaces some of what the dashboard works with. */
+  readonly dashboard: Partial<DashboardServices> | undefined;
+  readonly settings: Settings;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly extensions: PreparedExtensions;
+  readonly store: Store;
+  readonly metrics: Metrics;
+  readonly newId: () => string;
+  readonly live: LiveEvents;
+  readonly catalog: Catalog;
+  readonly deployment: Deployment;
+  readonly runtime: Runtime;
+  readonly holding: Holding;
+  readonly flowSwitch: FlowSwitch;
+  readonly refresh: RefreshFlow;
+  readonly isStopping: () => boolean;
+}
+
+export function createServer(parts: ServerParts): FastifyInstance {
+  const { settings, logger, clock, store, metrics, catalog, extensions, deployment, holding, flowSwitch } = parts;
+  const { triggers } = deployment;
+  const { engine, control, scheduler } = parts.runtime;
+  const fastify = Fastify({
+    loggerInstance: logger,
+    logController: new Fastify.LogController({ disableRequestLogging: true }),
+    // Cuts requests that trickle in: Fastify's own limits would let them hold their sockets for ever.
+    requestTimeout: 30_000,
+    http: { headersTimeout: 10_000, connectionsCheckingInterval: 2000 },
+    keepAliveTimeout: 72_000,
+    forceCloseConnections: 'idle',
+    // During a stop the ingress answers and records deliveries itself, and the dashboard answers too.
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: 256 },
+    // What the router itself cannot read, such as a malformed URL, gets an answer of the usual shape.
+    frameworkErrors: errorHandler,
+  }) as unknown as FastifyInstance;
+  fastify.setErrorHandler(errorHandler);
+  parts.prepareServer?.(fastify);
+  const receiving = {
+    store,
+    engine,
+    catalog,
+    holding,
+    clock,
+    logger,
+    metrics,
+    triggers,
+    refresh: parts.refresh,
+    newId: parts.newId,
+    defaultMode: settings.enforcementMode,
+    live: parts.live,
+    clientAddress: clientAddressReader(settings),
+  };
+  // A sender that calls directly gets around the depth, so it must not tell senders apart here.
+  const senderAddress = clientAddressReader({ trustedProxies: settings.trustedProxies, forwardedHeaderDepth: 0 });
+  void fastify.register(ingress, {
+    ...receiving,
+    senderAddress,
+    isStopping: parts.isStopping,
+    maxBodyBytes: settings.maxBodyBytes,
+    traceparent: settings.traceparent,
+    maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
+  });
+  void fastify.register(
+    dashboard({
+      store,
+      engine,
+      control,
+      scheduler,
+      catalog,
+      metrics,
+      clock,
+      logger,
+      newId: parts.newId,
+      version,
+      live: parts.live,
+      triggers,
+      deployment,
+      flowSwitch,
+      holding,
+      reviewer: createReviewer({ ...receiving, settings: extensions.gates.settings }),
+      senderAddress,
+      wait: (ms) => wait(ms, undefined, { ref: false }),
+      isStopping: parts.isStopping,
+      stepConcurrency: settings.stepConcurrency,
+      access: dashboardAccess(settings),
+      listener: settings,
+      publicUrl: settings.publicUrl,
+      handlers: [...extensions.handlers.values()],
+      schemes: describeSchemes(extensions.gates.settings.schemes),
+      ...parts.dashboard,
+    }),
+  );
+  return fastify;
+}
