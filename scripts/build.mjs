@@ -1,15 +1,25 @@
-// Builds the service and the page into dist/. `--link` also makes `npx sluice` start this checkout's own command line.
+// Builds the service and the page into dist/. `--link`, after an install, also makes `npx sluice` start this checkout's own
+// command line; `--start` comes before a start. Both leave dist/ as it is where the compiler is not installed.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
-import { bundle } from './bundle.mjs';
 
 const root = resolve(import.meta.dirname, '..');
-const typescript = createRequire(import.meta.url).resolve('typescript/package.json');
-const tsc = join(dirname(typescript), 'bin/tsc');
 
-function compile(project) {
+/** The paths of what a build needs, or undefined where `npm ci --omit=dev` left them out. */
+function findCompiler() {
+  const { resolve: find } = createRequire(import.meta.url);
+  try {
+    find('rolldown');
+    return join(dirname(find('typescript/package.json')), 'bin/tsc');
+  } catch (error) {
+    if (error.code === 'MODULE_NOT_FOUND') return undefined;
+    throw error;
+  }
+}
+
+function compile(tsc, project) {
   try {
     execFileSync(process.execPath, [tsc, '-p', join(root, project)], { stdio: 'inherit' });
   } catch (error) {
@@ -29,12 +39,27 @@ function removeStaleOutput() {
   }
 }
 
-removeStaleOutput();
-compile('.');
-compile('src/dashboard/web');
-await bundle();
-cpSync(join(root, 'src/dashboard/web/styles'), join(root, 'dist/dashboard/web/styles'), { recursive: true });
-chmodSync(join(root, 'dist/cli.js'), 0o755);
+async function build(tsc) {
+  removeStaleOutput();
+  compile(tsc, '.');
+  compile(tsc, 'src/dashboard/web');
+  const { bundle } = await import('./bundle.mjs');
+  await bundle();
+  cpSync(join(root, 'src/dashboard/web/styles'), join(root, 'dist/dashboard/web/styles'), { recursive: true });
+  chmodSync(join(root, 'dist/cli.js'), 0o755);
+}
+
+const mayKeep = process.argv.includes('--link') || process.argv.includes('--start');
+const isBuilt = existsSync(join(root, 'dist/bundle/service.js'));
+const tsc = findCompiler();
+if (tsc !== undefined) await build(tsc);
+else if (!mayKeep || !isBuilt) {
+  process.stderr.write(
+    'Sluice is not built, and the compiler is not installed. Run `npm ci` here, or copy dist/ from a folder where it ran.\n',
+  );
+  // An install may come before the copy, as in an image; a start may not.
+  process.exit(process.argv.includes('--link') ? 0 : 1);
+}
 
 // npm links a package's command line into the projects that install it, never into the package itself.
 const commands = join(root, 'node_modules/.bin');

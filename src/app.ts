@@ -1,4 +1,3 @@
-import type { AddressInfo } from 'node:net';
 import { relative, resolve } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
@@ -19,6 +18,7 @@ import { createIdSource } from './flows/ids.ts';
 import type { Sweeper } from './flows/retention.ts';
 import { createRuntime } from './flows/runtime.ts';
 import type { Scheduler } from './flows/scheduler.ts';
+import { listen } from './listening.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
@@ -88,7 +88,10 @@ export interface SluiceApp {
   triggers(): TriggerTable;
   /** Reads the folder of manifests again and deploys what changed. Never rejects: the log says what went wrong. */
   reload(): Promise<void>;
-  /** Listens, then continues the work that the last process left; yields the address as a URL. */
+  /**
+   * Listens, then continues the work that the last process left; yields the address as a URL. Rejects with `ListenError`
+   * where the address or the port cannot be had.
+   */
   listen(): Promise<string>;
   /** Stops accepting, answers open requests, lets steps finish within the grace period, closes the store. Idempotent. */
   close(): Promise<void>;
@@ -237,7 +240,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     reload: deployment.reloadAndLog,
     async listen() {
       // Before any step runs: a step that ends every process must not keep deliveries out.
-      await fastify.listen({ host: settings.host, port: settings.port });
+      const url = await listen(fastify, settings);
       await runtime.start();
       await holding.start();
       follow = () => void syncSchedules(scheduler, logger);
@@ -245,7 +248,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       if (settings.watchManifests) stops.push(deployment.watch());
       parts.logRetention.start();
       activityRetention.start();
-      return urlOf(fastify.server.address() as AddressInfo);
+      return url;
     },
     close() {
       closing ??= stop();
@@ -284,8 +287,4 @@ async function syncSchedules(scheduler: Scheduler, logger: Logger): Promise<void
     // The scheduler looks again within a minute.
     logger.warn({ err: error }, 'cron triggers could not be updated after a deploy; trying again within a minute');
   }
-}
-
-function urlOf({ address, family, port }: AddressInfo): string {
-  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
 }

@@ -14,6 +14,7 @@ import {
 } from './config/settings.ts';
 import type { Settings } from './config/settings-schema.ts';
 import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';
+import { ListenError } from './listening.ts';
 import { maskUrl } from './manifest/mask.ts';
 import { balanceYoungGeneration } from './prepare-node.ts';
 import { readableLine } from './telemetry/readable-log.ts';
@@ -24,6 +25,12 @@ import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from './webhoo
 /** What a stop may take after the grace period of steps: closing sockets, the store and the trace exporter. */
 const STOP_MARGIN_MS = 15_000;
 
+/**
+ * Signals that arrive together are one request: a terminal or a supervisor signals the whole process group, and npm, which
+ * is in it, passes the signal on. Only a later one ends the process at once.
+ */
+const SAME_SIGNAL_MS = 1000;
+
 interface ServeOptions {
   /** Variables that win over those of the environment. */
   readonly overrides?: Environment;
@@ -31,12 +38,15 @@ interface ServeOptions {
   readonly envFile?: string | undefined;
 }
 
-/** Runs the service until a signal stops it. A wrong setting or manifest ends the start with one line per error and code 1. */
+/**
+ * Runs the service until a signal stops it. A wrong setting or manifest, or an address or database that it cannot have, ends
+ * the start with one line per error and code 1.
+ */
 export async function serve(options: ServeOptions = {}): Promise<void> {
   try {
     await start(options);
   } catch (error) {
-    const expected = [SettingsError, ManifestsError, DeploysRefusedError, StoreUnavailableError];
+    const expected = [SettingsError, ManifestsError, DeploysRefusedError, StoreUnavailableError, ListenError];
     const isExpected = expected.some((kind) => error instanceof kind);
     process.stderr.write(`${isExpected && error instanceof Error ? error.message : textOf(error)}\n`);
     process.exit(1);
@@ -70,21 +80,20 @@ async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions):
   });
   const address = await app.listen();
   balanceYoungGeneration();
-  if (envFile !== undefined) process.stdout.write(`Variables were read from ${envFile}\n`);
-  process.stdout.write(`${greeting(app, { address, publicUrl: settings.publicUrl }).join('\n')}\n`);
   reload = () => void app.reload();
   if (isReloadWanted) reload();
   let failure: unknown;
   let isStopping = false;
+  let stopSignal: NodeJS.Signals | undefined;
   const { close } = closeWithGrace(
     {
       delay: settings.shutdownGraceSeconds * 1000 + STOP_MARGIN_MS,
       logger: false,
-      skip: ['SIGHUP', 'uncaughtException', 'unhandledRejection'],
+      skip: ['SIGHUP', ...STOP_SIGNALS, 'uncaughtException', 'unhandledRejection'],
     },
-    async ({ signal }) => {
+    async () => {
       isStopping = true;
-      if (failure === undefined) logger.info({ signal }, 'stopping');
+      if (failure === undefined) logger.info({ signal: stopSignal }, 'stopping');
       await app.close();
       await stopTracing();
       logger.info('stopped');
@@ -92,6 +101,10 @@ async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions):
       if (failure !== undefined) process.exit(1);
     },
   );
+  onStopSignal((signal) => {
+    stopSignal = signal;
+    if (!isStopping) void close();
+  });
   strays.onFault = (error) => {
     logger.fatal({ err: error }, 'stopping after an uncaught error');
     failure = error ?? new Error('a rejection without a reason');
@@ -99,6 +112,25 @@ async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions):
     flush();
     process.exit(1);
   };
+  // Last: who reads that the service listens may stop it at once.
+  if (envFile !== undefined) process.stdout.write(`Variables were read from ${envFile}\n`);
+  process.stdout.write(`${greeting(app, { address, publicUrl: settings.publicUrl }).join('\n')}\n`);
+}
+
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+
+/** Calls `stop` for the first signal; one that comes later ends the process with code 1. */
+function onStopSignal(stop: (signal: NodeJS.Signals) => void): void {
+  let firstAt: number | undefined;
+  for (const signal of STOP_SIGNALS) {
+    process.on(signal, () => {
+      const now = performance.now();
+      if (firstAt !== undefined && now - firstAt > SAME_SIGNAL_MS) process.exit(1);
+      if (firstAt !== undefined) return;
+      firstAt = now;
+      stop(signal);
+    });
+  }
 }
 
 /** Who handles uncaught errors; may be replaced. */

@@ -117,7 +117,9 @@ function lockFile(file: string): Database {
     return lock;
   } catch (error) {
     lock.close();
-    throw sqliteCode(error) === 'SQLITE_BUSY' ? new Error('it is in use by another process', { cause: error }) : error;
+    throw sqliteCode(error) === 'SQLITE_BUSY'
+      ? new Error('it is in use by another process; stop that one, or use another database', { cause: error })
+      : error;
   }
 }
 
@@ -156,12 +158,24 @@ export function defineFold(db: Database): void {
   db.function('fold', { deterministic: true }, (text) => (typeof text === 'string' ? text.toLowerCase() : text));
 }
 
+/** What to do about an error of a code. */
+const CURES = [
+  {
+    codes: /^(EACCES|EPERM|EROFS|SQLITE_CANTOPEN|SQLITE_PERM|SQLITE_READONLY)/,
+    cure: 'the account that runs Sluice must be able to write this file and its folder',
+  },
+  { codes: /^(EEXIST|ENOTDIR)$/, cure: 'a file is where its folder should be' },
+  { codes: /^(ENOSPC|EDQUOT|SQLITE_FULL)/, cure: 'make room on its disk' },
+];
+
 function explained<T>(path: string, open: () => T): T {
   try {
     return open();
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new Error(`the database ${path} cannot be opened: ${reason}`, { cause: error });
+    const cure = CURES.find(({ codes }) => codes.test(sqliteCode(error) ?? ''))?.cure;
+    const text = cure === undefined ? reason : `${reason}; ${cure}`;
+    throw new Error(`the database ${path} cannot be opened: ${text}`, { cause: error });
   }
 }
 

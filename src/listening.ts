@@ -1,0 +1,47 @@
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+
+interface Place {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** What to do about an error of `listen`, by its code. */
+const LISTEN_CURES: Readonly<Record<string, (host: string, port: number) => string>> = {
+  EADDRINUSE: (_, port) => `another program listens on port ${port}; stop it, or set SLUICE_PORT to a free port`,
+  EADDRNOTAVAIL: (host) =>
+    `this machine has no address ${host}; set SLUICE_HOST to one that it has, or 0.0.0.0 for all`,
+  EAFNOSUPPORT: (host) => `this machine cannot use addresses like ${host}; set SLUICE_HOST to one of another kind`,
+  EACCES: (_, port) => `this account may not use port ${port}; set SLUICE_PORT to 1024 or more, with a proxy in front`,
+  ENOTFOUND: (host) => `the host name ${host} has no address; set SLUICE_HOST to an address of this machine`,
+  EAI_AGAIN: (host) => `the address of ${host} cannot be looked up now; set SLUICE_HOST to an address of this machine`,
+};
+
+/** The service cannot listen where the settings say; the message says what to change. */
+export class ListenError extends Error {
+  /** Yields an error of `listen` in this form, or as it is if there is nothing to advise. */
+  static from(error: unknown, { host, port }: Place): unknown {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    const cure = LISTEN_CURES[code];
+    if (cure === undefined) return error;
+    return new ListenError(`Sluice cannot listen on ${host}, port ${port}: ${cure(host, port)}`, { cause: error });
+  }
+  constructor(message: string, options: ErrorOptions) {
+    super(message, options);
+    this.name = 'ListenError';
+  }
+}
+
+/** Yields the address as a URL. Rejects with `ListenError` where the address or the port cannot be had. */
+export async function listen(fastify: FastifyInstance, { host, port }: Place): Promise<string> {
+  try {
+    await fastify.listen({ host, port });
+  } catch (error) {
+    throw ListenError.from(error, { host, port });
+  }
+  return urlOf(fastify.server.address() as AddressInfo);
+}
+
+function urlOf({ address, family, port }: AddressInfo): string {
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+}
