@@ -60,7 +60,7 @@ async function listInterventions(sql: Sql, query: Given<'listInterventions'>): P
 async function purgeInterventions(sql: Sql, { before, limit }: Given<'purgeInterventions'>): Promise<number> {
   return sql.run(
     `DELETE FROM sluice.interventions
-    WHERE id IN (SELECT id FROM sluice.interventions WHERE at < $1 ORDER BY id LIMIT $2)`,
+    WHERE id = ANY (array(SELECT id FROM sluice.interventions WHERE at < $1 ORDER BY at LIMIT $2))`,
     [before, limit],
   );
 }

@@ -28,9 +28,6 @@ const ASKED_RUNS = 1000;
 /** Manifests that are read at a time. */
 const READ_SNAPSHOTS = 20;
 
-/** Says in the words of `runs_by_status` that it has all runs in flight. */
-const IN_FLIGHT = "status = 'Running' AND status <> 'Succeeded'";
-
 async function applyDeploys(sql: Sql, deploys: readonly PlannedDeploy[]): Promise<DeployResult> {
   const flows = await lockFlows(
     sql,
@@ -172,7 +169,7 @@ async function listRevisions(
   if ((await findFlow(sql, flowId)) === undefined) return undefined;
   const rows = await sql.all<RevisionRow>(
     `WITH in_flight AS (
-      SELECT revision, count(*) AS count FROM sluice.runs WHERE ${IN_FLIGHT} AND flow_id = $1 GROUP BY revision
+      SELECT revision, count(*) AS count FROM sluice.runs WHERE status = 'Running' AND flow_id = $1 GROUP BY revision
     )
     SELECT flow_id AS "flowId", own.revision, version, hash, created_at AS "createdAt", source, findings, overrides,
       (SELECT count(*) FROM (
@@ -225,7 +222,7 @@ async function readLiveFlow(sql: Sql, flowId: string): Promise<LiveFlow> {
 
 async function countInFlight(sql: Sql, flowId: string): Promise<number> {
   const row = await sql.get<{ count: number }>(
-    `SELECT count(*) AS count FROM sluice.runs WHERE ${IN_FLIGHT} AND flow_id = $1`,
+    `SELECT count(*) AS count FROM sluice.runs WHERE status = 'Running' AND flow_id = $1`,
     [flowId],
   );
   return row?.count ?? 0;
@@ -234,7 +231,7 @@ async function countInFlight(sql: Sql, flowId: string): Promise<number> {
 async function listInFlight(sql: Sql, flowId: string): Promise<LiveRun[]> {
   const runs = await sql.all<Omit<LiveRun, 'steps'>>(
     `SELECT id, revision, trigger_key AS "triggerKey", started_at AS "startedAt"
-    FROM sluice.runs WHERE ${IN_FLIGHT} AND flow_id = $1 ORDER BY started_at, id LIMIT ${NAMED_RUNS}`,
+    FROM sluice.runs WHERE status = 'Running' AND flow_id = $1 ORDER BY started_at, id LIMIT ${NAMED_RUNS}`,
     [flowId],
   );
   const named = await Promise.all(

@@ -101,7 +101,7 @@ async function runTimeseries(sql: Sql, range: Given<'runTimeseries'>): Promise<R
   );
   const running = await sql.all<StatusRow>(
     `SELECT started_at / $1::bigint * $1::bigint AS at, status, count(*) AS count FROM sluice.runs
-    WHERE status = 'Running' AND status <> 'Succeeded' AND started_at >= $2 AND started_at < $3
+    WHERE status = 'Running' AND started_at >= $2 AND started_at < $3
       AND flow_id = coalesce($4, flow_id)
     GROUP BY 1, 2`,
     [bucketMs, since, until, flowId],

@@ -273,6 +273,7 @@ export const initial = {
       -- Null while it is under way.
       status_code integer
     );
+    CREATE INDEX interventions_by_time ON sluice.interventions (at);
     CREATE INDEX interventions_by_target ON sluice.interventions (target_id) WHERE target_id IS NOT NULL;
 
     -- Counts. A flow, trigger or reason that is null stands as ''. The slot belongs to one replica's connection, so that

@@ -1,0 +1,278 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Connections, createConnections } from '../../src/store/postgres/connections.ts';
+import { migrate } from '../../src/store/postgres/migrate.ts';
+import { operations } from '../../src/store/postgres/operations.ts';
+import { SEARCHED_ROWS } from '../../src/store/postgres/paging.ts';
+import type { Sql, SqlValue } from '../../src/store/postgres/sql.ts';
+import { flowId, id, T0 } from '../store/samples.ts';
+import { dropSchema, runSql, storeOptions } from './schemas.ts';
+
+/** Enough for PostgreSQL to see no use in reading all of them. */
+const RUNS = 60_000;
+const schema = `test_${randomUUID().replaceAll('-', '')}`;
+const otherFlow = '6f2b1c1e-9999-4222-8333-444455556666';
+let connections: Connections;
+/** PostgreSQL 15 does not know how. */
+let explainsPrepared = false;
+
+beforeAll(async () => {
+  const options = storeOptions(schema);
+  await migrate(options);
+  await seed();
+  connections = createConnections({ ...options, slot: 0 });
+  const [server] = await runSql("SELECT current_setting('server_version_num')::integer AS version");
+  explainsPrepared = Number(server?.version) >= 160_000;
+}, 120_000);
+afterAll(async () => {
+  await connections?.close();
+  await dropSchema(schema);
+});
+
+/** Runs of two flows, one a second: of two hundred one has failed, one runs, the others succeeded. */
+async function seed(): Promise<void> {
+  const uuid = (n: string) => `('019aa000-0000-7000-8000-' || lpad(to_hex(${n}), 12, '0'))::uuid`;
+  const flow = `CASE WHEN n % 3 = 0 THEN '${otherFlow}' ELSE '${flowId}' END`;
+  const status = "CASE WHEN n % 200 = 0 THEN 'Running' WHEN n % 200 = 1 THEN 'Failed' ELSE 'Succeeded' END";
+  const numbers = `generate_series(1, ${RUNS}) AS n`;
+  await runSql(`SET search_path = ${schema};
+    INSERT INTO flows VALUES ('${flowId}', 'Orders', '1', 3, true, NULL, 0, 0);
+    INSERT INTO revisions (flow_id, revision, version, hash, snapshot, created_at, source)
+    SELECT '${flowId}', n, '1', 'hash ' || n, '{"steps":{"first":{"type":"NoOp","inputs":{},"runAfter":{}}}}', 0, 'api'
+    FROM generate_series(1, 3) AS n;
+    INSERT INTO runs (id, flow_id, flow_name, flow_version, revision, status, trigger_key, trigger_type, delivery_id,
+      source_run_id, started_at, trigger_headers, trigger_body)
+    SELECT ${uuid('n')}, ${flow}, 'Orders', '1', 1 + n * 3 / ${RUNS + 1}, ${status}, 'hook', 'webhook',
+      ${uuid(`${RUNS} + n`)}, CASE WHEN n % 50 = 0 THEN ${uuid('n - 1')} END, ${T0} + n * 1000, '{}', ''
+    FROM ${numbers};
+    INSERT INTO steps (run_id, step_key, step_type, status, flow_id, attempt_count, started_at, completed_at)
+    SELECT ${uuid('n')}, key, 'NoOp', 'Succeeded', ${flow}, 1, ${T0} + n * 1000, ${T0} + n * 1000
+    FROM ${numbers}, unnest(ARRAY['first']) AS key;
+    INSERT INTO attempts (run_id, step_key, attempt, status, due_at, started_at, completed_at)
+    SELECT run_id, step_key, 1, status, started_at, started_at, completed_at FROM steps;
+    INSERT INTO deliveries (id, flow_id, trigger_key, received_at, client_ip, mode, rejected, enforced, status_code, reason,
+      violations, body_bytes, processing_ms, run_id, used_previous_key, headers, kept_bytes)
+    SELECT ${uuid(`${RUNS} + n`)}, ${flow}, 'hook', ${T0} + n * 1000, '192.0.2.7', 'Enforce', n % 10 = 0, n % 10 = 0,
+      CASE n % 10 WHEN 0 THEN 401 ELSE 200 END, CASE n % 10 WHEN 0 THEN 'ip_denied' END, '[]', 2, 1,
+      CASE WHEN n % 10 > 0 THEN ${uuid('n')} END, false, '{}', 1000
+    FROM ${numbers};
+    INSERT INTO signals (run_id, name, delivered_at) SELECT id, 'go', started_at FROM runs;
+    INSERT INTO loops SELECT id, 'each', 1, 1, 1, 1, 0 FROM runs;
+    INSERT INTO interventions (id, at, actor, action, target_type, target_id, details)
+    SELECT id, started_at, 'oncall', 'cancelRun', 'run', id::text, '{}' FROM runs;
+    INSERT INTO run_totals SELECT flow_id, status, 0, count(*) FROM runs GROUP BY flow_id, status;
+    INSERT INTO delivery_totals SELECT flow_id, coalesce(reason, ''), rejected, 0, count(*) FROM deliveries GROUP BY 1, 2, 3;
+    INSERT INTO delivery_counts
+    SELECT received_at / 60000, coalesce(reason, ''), rejected, 0, count(*), (array_agg(id ORDER BY id))[1],
+      (array_agg(id ORDER BY id DESC))[1]
+    FROM deliveries GROUP BY 1, 2, 3;
+    RESET search_path`);
+  for (const table of ['runs', 'steps', 'attempts', 'deliveries', 'signals', 'loops', 'interventions']) {
+    await runSql(`VACUUM (ANALYZE) ${schema}.${table}`);
+  }
+}
+
+interface Node {
+  readonly 'Node Type': string;
+  readonly 'Relation Name'?: string;
+  readonly 'Index Name'?: string;
+  readonly 'Actual Rows'?: number;
+  readonly 'Actual Loops'?: number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly Plans?: readonly Node[];
+}
+
+const LARGE = new Set(['runs', 'steps', 'attempts', 'deliveries', 'signals', 'loops', 'interventions']);
+
+interface Plans {
+  /** As PostgreSQL did it for the values of this call. */
+  readonly done: Node[];
+  /** As it may do it in later calls for a statement that it has prepared, whatever its values. */
+  readonly prepared: Node[];
+}
+
+/** What a member asks of the database. */
+async function plansOf(name: keyof typeof operations, ...args: unknown[]): Promise<Plans> {
+  const { lane, run } = operations[name] as unknown as {
+    readonly lane: 'read' | 'write';
+    run(sql: Sql, ...args: unknown[]): Promise<unknown>;
+  };
+  const plans: Plans = { done: [], prepared: [] };
+  const work = async (sql: Sql) => {
+    await run(explained(sql, plans), ...args);
+    throw new Error('rolled back');
+  };
+  await expect(lane === 'read' ? connections.read(work) : connections.transact('write', work)).rejects.toThrow(
+    'rolled back',
+  );
+  return { done: plans.done.flatMap(nodesOf), prepared: plans.prepared.flatMap(nodesOf) };
+}
+
+/** Explains each statement before it runs; a write is undone, so that it can run. */
+function explained(sql: Sql, plans: Plans): Sql {
+  const plan = async (how: string, text: string, values: readonly SqlValue[] = []) => {
+    const [row] = await sql.allUnprepared<{ 'QUERY PLAN': readonly [{ readonly Plan: Node }] }>(
+      `EXPLAIN (${how}, FORMAT JSON) ${text}`,
+      values,
+    );
+    return row === undefined ? [] : [row['QUERY PLAN'][0].Plan];
+  };
+  const explainUnprepared = async (text: string, values: readonly SqlValue[] = []) => {
+    await sql.run('SAVEPOINT explained');
+    plans.done.push(...(await plan('ANALYZE, TIMING OFF', text, values)));
+    await sql.run('ROLLBACK TO SAVEPOINT explained');
+  };
+  const explain = async (text: string, values: readonly SqlValue[] = []) => {
+    if (explainsPrepared) plans.prepared.push(...(await plan('GENERIC_PLAN', text)));
+    await explainUnprepared(text, values);
+  };
+  return {
+    ...sql,
+    all: async <Row>(text: string, values?: readonly SqlValue[]) => {
+      await explain(text, values);
+      return sql.all<Row>(text, values);
+    },
+    allUnprepared: async <Row>(text: string, values?: readonly SqlValue[]) => {
+      await explainUnprepared(text, values);
+      return sql.allUnprepared<Row>(text, values);
+    },
+    get: async <Row>(text: string, values?: readonly SqlValue[]) => {
+      await explain(text, values);
+      return sql.get<Row>(text, values);
+    },
+    run: async (text, values) => {
+      await explain(text, values);
+      return sql.run(text, values);
+    },
+  };
+}
+
+function nodesOf(node: Node): Node[] {
+  return [node, ...(node.Plans ?? []).flatMap(nodesOf)];
+}
+
+/** Reads a large table from one end to the other. */
+function isWhole(node: Node): boolean {
+  return node['Node Type'] === 'Seq Scan' && LARGE.has(node['Relation Name'] ?? '');
+}
+
+/** Rows of large tables that were looked at. */
+function rowsRead(nodes: readonly Node[]): number {
+  const scans = nodes.filter((node) => LARGE.has(node['Relation Name'] ?? ''));
+  return scans.reduce((sum, node) => {
+    const rows = (node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0);
+    return sum + rows * (node['Actual Loops'] ?? 0);
+  }, 0);
+}
+
+const flows = [{}, { flowId }];
+const pages = [
+  { skip: 0, take: 50 },
+  { skip: 1, take: 50, includeTotal: true },
+];
+const combined = (...parts: object[][]): object[] =>
+  parts.reduce((left, right) => left.flatMap((one) => right.map((other) => ({ ...one, ...other }))), [{}]);
+
+const statuses = ['Running', 'Succeeded', 'Failed'].map((status) => ({ status }));
+const runQueries = combined(pages, flows, [
+  {},
+  ...statuses,
+  { status: 'Running', before: { startedAt: T0 + 9_000_000, id: id(9000) } },
+]);
+const deliveryQueries = combined(pages, flows, [
+  {},
+  { reason: 'ip_denied' },
+  { rejectedOnly: true },
+  { acceptedOnly: true },
+]);
+const limits = { valueBytes: 100, answerBytes: 1000 };
+const range = { since: T0, until: T0 + 3_600_000, bucketMs: 3_600_000 };
+
+type Question = [keyof typeof operations, ...unknown[]];
+const questions: Question[] = [
+  ...runQueries.map((query): Question => ['listRuns', query]),
+  ...deliveryQueries.map((query): Question => ['listDeliveries', query]),
+  ['findDelivery', id(RUNS + 1)],
+  ['findRun', id(10)],
+  ['findLineage', id(49)],
+  ['listSteps', id(10)],
+  ['listSignals', id(10)],
+  ['readRunInput', { runId: id(10) }],
+  ['readRunInput', { runId: id(10), stepKeys: ['first'], maxBytes: 1 }],
+  ['outlineSteps', id(10), ['first', 'second']],
+  ['findStep', id(10), 'first', limits],
+  ['pageSteps', { runId: id(10), planned: ['first'], skip: 0, take: 50, limits }],
+  ['readValue', { runId: id(10), stepKey: 'first', attempt: undefined, value: 'output', offset: 0, bytes: 100 }],
+  ['readValue', { runId: id(10), stepKey: 'first', attempt: 1, value: 'input', offset: 0, bytes: 100 }],
+  ['listMoments', { runId: id(10), limit: 50 }],
+  ['listLoops', id(10)],
+  ['countChildren', id(10)],
+  ['findIterations', { runId: id(10), loopKey: 'each', status: 'Failed', limit: 50 }],
+  ['readLiveFlow', flowId],
+  ['listRevisions', { flowId: otherFlow, skip: 0, take: 50 }],
+  ['listInterventions', { skip: 0, take: 50 }],
+  ['listInterventions', { skip: 0, take: 50, target: id(10) }],
+  ['endIntervention', { id: id(10), statusCode: 200 }],
+  ['purgeInterventions', { before: T0 + 9_000_000, limit: 100 }],
+  ['countRuns'],
+  ['countEndedRuns', T0],
+  ['deliveryStats', T0 + 61_001],
+  ['countDeliveries', { since: T0, recentSince: T0 }],
+  ...flows.flatMap((flow): Question[] => [
+    ['deliveryTimeseries', { flowId: undefined, ...flow, ...range }],
+    ['runTimeseries', { flowId: undefined, ...flow, ...range }],
+  ]),
+];
+
+describe('no question reads more rows than its answer needs', () => {
+  it.each(questions.map(([name, ...args]) => [name, JSON.stringify(args), args] as const))(
+    '%s %s',
+    async (name, _text, args) => {
+      const { done, prepared } = await plansOf(name, ...args);
+      expect(done).not.toEqual([]);
+      // A page and its total of rows where one in ten matches, the runs in flight, or the runs that are asked for a step.
+      expect(rowsRead(done)).toBeLessThan(1500);
+      expect(prepared.filter(isWhole)).toEqual([]);
+    },
+  );
+
+  it.each(combined(flows, [{}, ...statuses], [{ search: 'no such text' }, { search: id(7) }]))(
+    'a search for runs reads as many as are searched: %j',
+    async (query) => {
+      const { done } = await plansOf('listRuns', { skip: 0, take: 50, ...query });
+      expect(rowsRead(done)).toBeLessThanOrEqual(SEARCHED_ROWS + 1500);
+    },
+  );
+
+  it('and one that does would be seen here', async () => {
+    const plans: Plans = { done: [], prepared: [] };
+    await connections.read((sql) => explained(sql, plans).all('SELECT id FROM sluice.runs WHERE flow_name = $1', ['']));
+    expect(rowsRead(plans.done.flatMap(nodesOf))).toBe(RUNS);
+    expect(plans.prepared.filter(isWhole)).toHaveLength(explainsPrepared ? 1 : 0);
+  });
+});
+
+describe('a list reads its rows from the index that has them in its order', () => {
+  it.each<[keyof typeof operations, object, string]>([
+    ['listRuns', {}, 'runs_by_time'],
+    // Nearly all succeed, so no index is worth a write at the end of each run.
+    ['listRuns', { status: 'Succeeded' }, 'runs_by_time'],
+    ['listRuns', { status: 'Failed' }, 'runs_by_status'],
+    ['listRuns', { status: 'Running' }, 'runs_by_status'],
+    ['listRuns', { flowId }, 'runs_by_revision'],
+    ['listRuns', { flowId, status: 'Failed' }, 'runs_by_status'],
+    ['listRuns', { flowId, status: 'Running' }, 'runs_by_status'],
+    ['listRuns', { flowId, status: 'Succeeded' }, 'runs_by_revision'],
+    ['listDeliveries', {}, 'deliveries_pkey'],
+    ['listDeliveries', { rejectedOnly: true }, 'deliveries_rejected'],
+    ['listDeliveries', { reason: 'ip_denied' }, 'deliveries_by_reason'],
+    ['listDeliveries', { flowId }, 'deliveries_by_flow'],
+    ['listDeliveries', { flowId, rejectedOnly: true }, 'deliveries_by_flow_rejected'],
+    ['listDeliveries', { flowId, reason: 'ip_denied' }, 'deliveries_by_flow_reason'],
+    ['listInterventions', {}, 'interventions_pkey'],
+    ['listInterventions', { target: id(10) }, 'interventions_by_target'],
+  ])('%s %j', async (name, query, index) => {
+    const { done } = await plansOf(name, { skip: 0, take: 50, ...query });
+    expect(done.map((node) => node['Index Name'])).toContain(index);
+  });
+});
