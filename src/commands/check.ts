@@ -10,7 +10,7 @@ import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { canonicalKeys, isObject, readJson } from '../manifest/json-text.ts';
 import { listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
 import { readRegularFile } from '../manifest/read-file.ts';
-import type { DeployOutcome, FindingClass } from '../model/finding.ts';
+import type { DeployOutcome, Override } from '../model/finding.ts';
 import { type Inspection, inspectDatabase } from '../store/sqlite/inspect.ts';
 import {
   allowOption,
@@ -39,7 +39,7 @@ interface Checked {
 interface CheckOptions {
   readonly against?: string;
   readonly json?: true;
-  readonly allow: readonly FindingClass[];
+  readonly allow: readonly Override[];
   readonly user?: string;
   readonly token?: string;
 }
@@ -75,7 +75,7 @@ function asJson({ flows, issues, outcomes, notInFolder, against }: Checked): str
   return `${JSON.stringify({ against, flows, issues, outcomes, notInFolder }, null, 2)}\n`;
 }
 
-function asText(checked: Checked, errors: number, allow: readonly FindingClass[]): string {
+function asText(checked: Checked, errors: number, allow: readonly Override[]): string {
   const { issues, flows, outcomes, notInFolder, against } = checked;
   const summary = `${flows} flows can be deployed, ${errors} errors, ${issues.length - errors} warnings`;
   const gone = notInFolder.map(({ id, name }) => `deployed, and not in the folder: ${name} (${id}); it stays as it is`);
@@ -177,7 +177,7 @@ export async function putManifests(
 }
 
 interface PutOptions {
-  readonly allow: readonly FindingClass[];
+  readonly allow: readonly Override[];
   readonly isPlan: boolean;
   readonly isWholeFolder: boolean;
 }

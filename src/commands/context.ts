@@ -6,7 +6,7 @@ import type { Settings } from '../config/settings-schema.ts';
 import { ManifestsError, StoreUnavailableError } from '../errors.ts';
 import type { ManifestIssue } from '../manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from '../manifest/load.ts';
-import type { FindingClass } from '../model/finding.ts';
+import { OVERRIDES, type Override } from '../model/finding.ts';
 
 /** What a command works with: the settings, extensions and manifests that the service would use. */
 export interface CommandContext {
@@ -54,10 +54,10 @@ function isExpected(error: unknown): error is Error {
   return [CommandError, SettingsError, ManifestsError, StoreUnavailableError].some((kind) => error instanceof kind);
 }
 
-/** An option that takes classes of findings; the description says what the command does with them. */
+/** An option that takes what is to be allowed; the description says what the command does with it. */
 export function allowOption(description: string): Option {
-  return new Option('--allow <class>', `${description}; may be given several times`)
-    .argParser((value: string, before: readonly FindingClass[]) => [...before, allowable(value)])
+  return new Option('--allow <what>', `${description}: ${OVERRIDES.join(', ')}; may be given several times`)
+    .argParser((value: string, before: readonly Override[]) => [...before, allowable(value)])
     .default([], 'none');
 }
 
@@ -84,7 +84,8 @@ export function withCredentials(command: Command): Command {
     .option('--user <name:password>', 'credentials of the service; default: SLUICE_DASHBOARD_USER and _PASSWORD');
 }
 
-function allowable(value: string): FindingClass {
-  if (value === 'caution' || value === 'breaking') return value;
-  throw new InvalidArgumentError('expected caution or breaking');
+function allowable(value: string): Override {
+  const found = OVERRIDES.find((name) => name === value);
+  if (found !== undefined) return found;
+  throw new InvalidArgumentError(`expected one of ${OVERRIDES.join(', ')}`);
 }

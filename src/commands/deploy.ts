@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { formatIssue } from '../manifest/issues.ts';
-import type { DeployOutcome, FindingClass } from '../model/finding.ts';
+import type { DeployOutcome, Override } from '../model/finding.ts';
 import { checkAgainstService, putManifests, readFolder } from './check.ts';
 import { allowOption, CommandError, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
-import { renderDeployed, renderOutcomes } from './render-outcomes.ts';
+import { isRollback, renderDeployed, renderOutcomes } from './render-outcomes.ts';
 import { type Credentials, createServiceClient, type ServiceClient } from './service-client.ts';
 
 interface ServiceOptions extends Credentials {
@@ -12,7 +12,7 @@ interface ServiceOptions extends Credentials {
 }
 
 interface DeployCommandOptions extends ServiceOptions {
-  readonly allow: readonly FindingClass[];
+  readonly allow: readonly Override[];
   readonly dryRun?: true;
   readonly json?: true;
 }
@@ -21,14 +21,15 @@ export function deployCommand(): Command {
   const command = new Command('deploy')
     .description('Deploy a folder of manifests to a running service: all flows at once, except those that are refused')
     .argument('[folder]', 'the folder; default: the one of the settings')
-    .addOption(allowOption('deploy in spite of cautions, or of breaking changes'))
+    .addOption(allowOption('deploy what would be refused'))
     .option('--dry-run', 'show what would happen; change nothing')
     .option('--json', 'print the outcomes as JSON');
   return withService(command)
     .addHelpText(
       'after',
       '\nThe exit code is 0 where everything is deployed, 1 where a flow is refused for its runs in flight, 2 where a ' +
-        'change would break something, a manifest is invalid or the service cannot be asked. Where one manifest is ' +
+        'change would break something, a manifest equals an earlier revision or is invalid, or the service cannot be ' +
+        'asked. Where one manifest is ' +
         'invalid nothing is deployed.',
     )
     .action(reporting(deploy));
@@ -38,14 +39,14 @@ async function deploy(folder: string | undefined, options: DeployCommandOptions)
   const outcomes = await deployFolder(folder, options);
   const render = options.dryRun ? renderOutcomes(outcomes, options.allow) : renderDeployed(outcomes);
   process.stdout.write(options.json ? `${JSON.stringify(outcomes, null, 2)}\n` : render);
-  process.exitCode = deployExitCode(outcomes);
+  process.exitCode = deployExitCode(outcomes, options.allow);
 }
 
 /** 0 where nothing is refused, 1 where cautions alone are to blame, else 2. */
-function deployExitCode(outcomes: readonly DeployOutcome[]): 0 | 1 | 2 {
+function deployExitCode(outcomes: readonly DeployOutcome[], allow: readonly Override[] = []): 0 | 1 | 2 {
   const refused = outcomes.filter(({ action }) => action === 'refused');
   if (refused.length === 0) return 0;
-  return refused.every((outcome) => outcome.class === 'caution') ? 1 : 2;
+  return refused.every((outcome) => outcome.class === 'caution' && !isRollback(outcome, allow)) ? 1 : 2;
 }
 
 /** Where any manifest is invalid nothing changes. */

@@ -1,4 +1,10 @@
-import { type DeployOutcome, FINDING_CLASSES, type Finding, type FindingClass } from '../model/finding.ts';
+import {
+  type DeployOutcome,
+  FINDING_CLASSES,
+  type Finding,
+  type FindingClass,
+  type Override,
+} from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
 
 const CLASSES = FINDING_CLASSES.toReversed();
@@ -10,7 +16,7 @@ const SHORT = 90;
  * What a reviewer of changed manifests wants to read: flow by flow, the gravest findings first. Plain ASCII but for what
  * the manifests hold themselves. `allow` names the classes that count as allowed in the last line.
  */
-export function renderOutcomes(outcomes: readonly DeployOutcome[], allow: readonly FindingClass[] = []): string {
+export function renderOutcomes(outcomes: readonly DeployOutcome[], allow: readonly Override[] = []): string {
   return `${[...outcomes.map(renderFlow), summaryOf(outcomes, allow)].join('\n\n')}\n`;
 }
 
@@ -24,15 +30,22 @@ export function renderDeployed(outcomes: readonly DeployOutcome[]): string {
 }
 
 /** 0 where all is safe or allowed, 1 where there is a caution, 2 where something breaks or is refused for another reason. */
-export function exitCodeOf(outcomes: readonly DeployOutcome[], allow: readonly FindingClass[] = []): 0 | 1 | 2 {
-  const codes = outcomes.map(({ action, findings, runsInFlight }) => {
-    const isOpen = (wanted: FindingClass) => !allow.includes(wanted) && findings.some((each) => each.class === wanted);
-    if (isOpen('breaking')) return 2;
+export function exitCodeOf(outcomes: readonly DeployOutcome[], allow: readonly Override[] = []): 0 | 1 | 2 {
+  const codes = outcomes.map((outcome) => {
+    const { action, findings, runsInFlight } = outcome;
+    const isOpen = (wanted: Override & FindingClass) =>
+      !allow.includes(wanted) && findings.some((each) => each.class === wanted);
+    if (isOpen('breaking') || isRollback(outcome, allow)) return 2;
     // Such as a slug that another flow has: no class of finding says so, and none that is allowed gets past it.
     if (action === 'refused' && !(isOpen('caution') && runsInFlight > 0)) return 2;
     return isOpen('caution') ? 1 : 0;
   });
   return codes.includes(2) ? 2 : codes.includes(1) ? 1 : 0;
+}
+
+/** Whether it is refused because its manifest is an earlier revision. */
+export function isRollback({ action, rollbackTo }: DeployOutcome, allow: readonly Override[]): boolean {
+  return action === 'refused' && rollbackTo !== undefined && !allow.includes('rollback');
 }
 
 function renderFlow(outcome: DeployOutcome): string {
@@ -135,11 +148,11 @@ const MEANINGS = {
   2: 'a deploy refuses what breaks, and what does not fit',
 } as const;
 
-function summaryOf(outcomes: readonly DeployOutcome[], allow: readonly FindingClass[]): string {
+function summaryOf(outcomes: readonly DeployOutcome[], allow: readonly Override[]): string {
   const changed = outcomes.filter(({ action }) => action !== 'unchanged');
   const counts = CLASSES.flatMap((each) => {
     const number = changed.filter((outcome) => outcome.class === each).length;
-    return number === 0 ? [] : [`${number} ${each}${allow.includes(each) && each !== 'safe' ? ' (allowed)' : ''}`];
+    return number === 0 ? [] : [`${number} ${each}${each !== 'safe' && allow.includes(each) ? ' (allowed)' : ''}`];
   });
   const unchanged = outcomes.length - changed.length;
   const parts = [...counts, ...(unchanged === 0 ? [] : [`${unchanged} unchanged`])];

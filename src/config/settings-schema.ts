@@ -168,8 +168,7 @@ export const settingsSchema = z.strictObject({
   manifestsWin: option(flag().default(false), {
     variable: 'SLUICE_MANIFESTS_WIN',
     accepts: 'true or false',
-    meaning:
-      'Whether a start deploys a manifest from the folder even if it equals a revision older than one deployed over the API.',
+    meaning: 'Whether a start deploys a manifest from the folder even if it equals an earlier revision of its flow.',
   }),
   watchManifests: option(flag().default(false), {
     variable: 'SLUICE_WATCH_MANIFESTS',

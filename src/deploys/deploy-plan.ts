@@ -1,5 +1,5 @@
 import type { LoadedFlow } from '../manifest/load.ts';
-import type { DeployOutcome, Finding, FindingClass, LiveFlow } from '../model/finding.ts';
+import type { DeployOutcome, Finding, FindingClass, LiveFlow, Override } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import type { FlowRecord, PlannedDeploy, RevisionRecord } from '../store/store.ts';
@@ -19,7 +19,9 @@ interface PlanRequest {
   readonly live: LiveFlow;
   /** Objections to the deploy other than differences, such as a flow that it replaces. */
   readonly objections: readonly Finding[];
-  readonly allow: readonly FindingClass[];
+  /** The earlier revision that the manifest is, and the deployed one. */
+  readonly superseded: { readonly revision: number; readonly newest: number } | undefined;
+  readonly allow: readonly Override[];
   readonly source: ManifestSource;
   readonly retentionDays: number;
   /** Milliseconds since the Unix epoch. */
@@ -28,23 +30,35 @@ interface PlanRequest {
 
 /**
  * Judges a change: what is safe applies, a caution applies while no run of the flow is in flight, what breaks is
- * refused. Each of the latter two may be allowed, by its class. Pure.
+ * refused, and so is an earlier revision. Each of the latter three may be allowed, by its name. Pure.
  */
 export function planDeploy(request: PlanRequest): DeployPlan {
-  const { loaded, deployed, live, objections, allow, source, at } = request;
+  const { loaded, deployed, live, objections, superseded, allow, source, at } = request;
   const { id, name, version } = loaded.manifest;
   const { snapshot, hash } = loaded;
   const isUnchanged = deployed !== undefined && deployed.revision.hash === hash;
   const findings = isUnchanged ? [] : [...objections, ...differences(request)];
   const has = (wanted: FindingClass) => findings.some((finding) => finding.class === wanted);
-  const isAllowed = (wanted: FindingClass) => allow.includes(wanted);
+  const isAllowed = (wanted: Override) => allow.includes(wanted);
   const isBusy = has('caution') && live.runsInFlight > 0;
+  const rollbackTo = isUnchanged ? undefined : superseded?.revision;
   const refusals = [
+    ...(superseded !== undefined && rollbackTo !== undefined && !isAllowed('rollback')
+      ? [rollbackRefusal(superseded)]
+      : []),
     ...(has('breaking') && !isAllowed('breaking') ? [breakingRefusal(findings)] : []),
     ...(isBusy && !isAllowed('caution') ? [busyRefusal(id, live)] : []),
   ];
   const revision = deployed?.flow.revision ?? null;
-  const about = { flowId: id, name, version, runsInFlight: live.runsInFlight, findings, class: gravest(findings) };
+  const about = {
+    flowId: id,
+    name,
+    version,
+    runsInFlight: live.runsInFlight,
+    findings,
+    class: gravest(findings),
+    rollbackTo,
+  };
   if (refusals.length > 0) {
     return { outcome: { ...about, action: 'refused', revision, refusal: refusals.join('\n') } };
   }
@@ -64,7 +78,11 @@ export function planDeploy(request: PlanRequest): DeployPlan {
       needsIdle: has('caution') && !isAllowed('caution'),
       triggers: { keys: Object.keys(loaded.manifest.triggers), renamed: isUnchanged ? [] : renames(request) },
       withoutHistory: isAllowed('breaking') ? [] : stepsWithoutHistory(deployed?.revision.snapshot, live),
-      overrides: [...(has('breaking') ? (['breaking'] as const) : []), ...(isBusy ? (['caution'] as const) : [])],
+      overrides: [
+        ...(has('breaking') ? (['breaking'] as const) : []),
+        ...(isBusy ? (['caution'] as const) : []),
+        ...(rollbackTo === undefined ? [] : (['rollback'] as const)),
+      ],
     },
   };
 }
@@ -97,6 +115,13 @@ export function busyRefusal(flowId: string, live: Pick<LiveFlow, 'runsInFlight' 
     `${count} in flight${runs === '' ? '' : ` (${runs})`} and the change has cautions. Drain the flow first: ` +
     `\`sluice drain ${flowId} --deploy FOLDER --resume\`, or POST /flows/api/flows/${flowId}/drain, wait until GET says ` +
     'that it is done, deploy, and DELETE the drain. Or allow cautions with `--allow caution`.'
+  );
+}
+
+function rollbackRefusal({ revision, newest }: { revision: number; newest: number }): string {
+  return (
+    `The manifest is revision ${revision}, older than revision ${newest}, which is deployed. To go back on purpose, ` +
+    'allow it with `--allow rollback` (over HTTP `allow=rollback`), or change its version.'
   );
 }
 

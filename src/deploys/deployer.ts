@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import type { Clock } from '../model/clock.ts';
-import type { DeployOutcome, Finding, FindingClass } from '../model/finding.ts';
+import type { DeployOutcome, Finding, Override } from '../model/finding.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import { createTurns } from '../model/turns.ts';
 import type { Store } from '../store/store.ts';
@@ -39,7 +39,7 @@ interface Deployer {
 }
 
 interface DeployOptions {
-  readonly allow: readonly FindingClass[];
+  readonly allow: readonly Override[];
   /** All flows that there are to be: a deployed one without a manifest may be the old id of a new one. */
   readonly isWholeFolder: boolean;
   readonly source: ManifestSource;
@@ -49,7 +49,7 @@ interface DeployerServices extends StoredServices {
   readonly store: StoredServices['store'] & Pick<Store, 'readLiveFlow' | 'applyDeploys' | 'findSuperseded'>;
   readonly clock: Clock;
   readonly retentionDays: number;
-  /** A manifest of the folder is deployed also where it is older than what was deployed over the API; false by default. */
+  /** A manifest of the folder is deployed also where it is an earlier revision; false by default. */
   readonly manifestsWin?: boolean;
 }
 
@@ -174,10 +174,12 @@ class FlowDeployer implements Deployer {
     const live = await store.readLiveFlow(id);
     const replaced = flow === undefined ? folder.replacedBy(loaded) : undefined;
     const objections = replaced === undefined ? [] : [await this.#objection(replaced, loaded)];
+    const superseded = flow === undefined ? undefined : await this.#supersededBy(loaded, { source });
     const plan = planDeploy({
       loaded,
       live,
       objections,
+      superseded,
       retentionDays,
       allow,
       source,
@@ -185,26 +187,29 @@ class FlowDeployer implements Deployer {
       deployed: flow && revision && { flow, revision },
     });
     const planned = { ...plan, flow: loaded, current: flow?.revision ?? null, replaced };
-    if (source !== 'folder' || flow === undefined || plan.outcome.action === 'unchanged') return planned;
-    const warning = await this.#supersededBy(loaded, flow.revision);
-    if (warning === undefined) return planned;
+    const { rollbackTo } = plan.outcome;
+    if (source !== 'folder' || flow === undefined || rollbackTo === undefined || allow.includes('rollback')) {
+      return planned;
+    }
+    // What was deployed on purpose is not taken back by a folder that is older: that of a replica that starts again.
     const { version, name } = flow;
     const kept = { name, version, action: 'unchanged', revision: flow.revision, refusal: null } as const;
+    const warning =
+      `${loaded.manifest.name} (${id}): the manifest in the folder is revision ${rollbackTo}, older than revision ` +
+      `${flow.revision}, which stays deployed. To go back, deploy it with \`sluice deploy --to URL --allow rollback\`, ` +
+      'change its version, or set SLUICE_MANIFESTS_WIN=true';
     const outcome = { ...plan.outcome, ...kept, class: 'safe' as const, findings: [], warning };
     return { outcome, flow: loaded, current: flow.revision, replaced };
   }
 
-  /** Why a manifest of the folder is not to be deployed: it would take back what was deployed on purpose. */
-  async #supersededBy({ manifest, snapshot, isNamedByFile }: LoadedFlow, current: number) {
+  /** The earlier revision that a manifest is. The settings may let the folder go back without asking. */
+  async #supersededBy(
+    { manifest, snapshot, isNamedByFile }: LoadedFlow,
+    { source }: Pick<DeployOptions, 'source'>,
+  ): Promise<Awaited<ReturnType<Store['findSuperseded']>>> {
     const { store, manifestsWin = false } = this.#services;
-    if (manifestsWin) return undefined;
-    const older = await store.findSuperseded({ id: manifest.id, snapshot, isNamedByFile: isNamedByFile === true });
-    if (older === undefined) return undefined;
-    return (
-      `${manifest.name} (${manifest.id}): the manifest in the folder is revision ${older.revision}, older than revision ` +
-      `${older.apiRevision}, which was deployed over the API; revision ${current} stays deployed. To go back, deploy it with ` +
-      '`sluice deploy --to`, change its version, or set SLUICE_MANIFESTS_WIN=true'
-    );
+    if (source === 'folder' && manifestsWin) return undefined;
+    return store.findSuperseded({ id: manifest.id, snapshot, isNamedByFile: isNamedByFile === true });
   }
 
   async #objection({ id, name, because }: ReplacedFlow, { manifest: next }: LoadedFlow): Promise<Finding> {

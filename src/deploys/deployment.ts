@@ -7,7 +7,7 @@ import type { Catalog } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { type LoadedFlow, loadManifests, parseManifest, parseManifests } from '../manifest/load.ts';
 import { forbiddenReferences } from '../manifest/stored.ts';
-import { DEPLOY_ACTIONS, type DeployOutcome, type FindingClass } from '../model/finding.ts';
+import { DEPLOY_ACTIONS, type DeployOutcome, type Override } from '../model/finding.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import { createTurns } from '../model/turns.ts';
 import { logEvent } from '../telemetry/events.ts';
@@ -40,8 +40,8 @@ export interface Deployment {
 }
 
 interface ReloadOptions {
-  /** Classes that are deployed although they would be refused. */
-  readonly allow?: readonly FindingClass[];
+  /** What is deployed although it would be refused. */
+  readonly allow?: readonly Override[];
   /** Says what would happen and changes nothing. */
   readonly isPlan?: boolean;
 }

@@ -4,6 +4,10 @@ import type { Json } from './json.ts';
 export const FINDING_CLASSES = ['safe', 'caution', 'breaking'] as const;
 export type FindingClass = (typeof FINDING_CLASSES)[number];
 
+/** What a deploy may be told to do although it would be refused: two classes of findings, and an earlier revision. */
+export const OVERRIDES = ['caution', 'breaking', 'rollback'] as const;
+export type Override = (typeof OVERRIDES)[number];
+
 /** One difference between the deployed revision of a flow and the one that would take its place. */
 export interface Finding {
   /** Kebab-case name of the rule that found it, such as `step-removed`; stable, for machines. */
@@ -76,6 +80,8 @@ export interface DeployOutcome {
   readonly findings: readonly Finding[];
   /** Why it was refused and how to go on; null where it was not. */
   readonly refusal: string | null;
+  /** The earlier revision that has this manifest; absent where the newest has it, or none. */
+  readonly rollbackTo?: number | undefined;
   /** What the manifest does not do although it was not refused. */
   readonly warning?: string;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { exitCodeOf, renderDeployed, renderOutcomes } from '../../src/commands/render-outcomes.ts';
 import { gravest } from '../../src/deploys/changes/index.ts';
-import type { DeployOutcome, Finding, FindingClass } from '../../src/model/finding.ts';
+import type { DeployOutcome, Finding, FindingClass, Override } from '../../src/model/finding.ts';
 import { compare, FLOW_ID, flow, inFlight } from '../deploys/changes/samples.ts';
 
 const noOp = (...after: string[]) => ({
@@ -65,7 +65,9 @@ describe('the text of a plan', () => {
 });
 
 describe('the exit code', () => {
-  it.each<[string, DeployOutcome[], FindingClass[], number]>([
+  const rollback = { action: 'refused', rollbackTo: 1 } as const;
+
+  it.each<[string, DeployOutcome[], Override[], number]>([
     ['of nothing', [], [], 0],
     ['of what is safe', [ofClass('safe')], [], 0],
     ['of a caution', [ofClass('safe', 'caution'), ofClass('safe')], [], 1],
@@ -75,6 +77,8 @@ describe('the exit code', () => {
     ['of an allowed break with a caution', [ofClass('breaking', 'caution')], ['breaking'], 1],
     ['of a caution that runs in flight refuse', [{ ...ofClass('caution'), action: 'refused', runsInFlight: 1 }], [], 1],
     ['of what is refused for another reason', [{ ...ofClass('safe'), action: 'refused' }], ['breaking', 'caution'], 2],
+    ['of an earlier revision', [{ ...ofClass('caution'), ...rollback, runsInFlight: 1 }], ['breaking', 'caution'], 2],
+    ['of an earlier revision that is allowed', [{ ...ofClass('safe'), rollbackTo: 1 }], ['rollback'], 0],
     ['of all that is allowed', [ofClass('breaking', 'caution')], ['breaking', 'caution'], 0],
   ])('%s', (_, outcomes, allow, expected) => {
     expect(exitCodeOf(outcomes, allow)).toBe(expected);

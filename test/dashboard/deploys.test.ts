@@ -61,7 +61,11 @@ describe('a deploy over HTTP', () => {
     const run = await dashboard.store.findRun(taken.answer.runId);
     expect(run).toMatchObject({ revision: 2, flowVersion: '1.3.0' });
     await dashboard.store.cancelRun({ runId: taken.answer.runId, reason: null, at: 0 });
-    expect((await put(ORDERS)).answer).toMatchObject({ action: 'updated', class: 'caution', revision: 3 });
+    expect((await put(ORDERS, '?allow=rollback')).answer).toMatchObject({
+      action: 'updated',
+      class: 'caution',
+      revision: 3,
+    });
   });
 
   it('with a caution is refused while runs are in flight, names them, and applies if allowed', async () => {
@@ -81,8 +85,12 @@ describe('a deploy over HTTP', () => {
     expect(await put(changed, '?allow=caution')).toMatchObject({ status: 200, answer: { revision: 4, refusal: null } });
     expect((await revisions())[0]).toMatchObject({ revision: 4, source: 'api', overrides: ['caution'] });
     await dashboard.store.cancelRun({ runId, reason: null, at: 0 });
-    expect((await put(ORDERS)).answer).toMatchObject({ action: 'updated', class: 'caution', revision: 5 });
-    expect((await revisions())[0].overrides).toEqual([]);
+    expect((await put(ORDERS, '?allow=rollback')).answer).toMatchObject({
+      action: 'updated',
+      class: 'caution',
+      revision: 5,
+    });
+    expect((await revisions())[0].overrides).toEqual(['rollback']);
   });
 
   it('that removes a step with history is refused with the recipe, unless that is allowed', async () => {
@@ -98,7 +106,7 @@ describe('a deploy over HTTP', () => {
 
   it('of a step without history that is removed applies', async () => {
     expect((await put(nothingAfterValidate)).answer).toMatchObject({ action: 'updated', revision: 6 });
-    await put(ORDERS);
+    await put(ORDERS, '?allow=rollback');
   });
 
   it('refuses a slug that another flow has', async () => {
@@ -226,7 +234,7 @@ describe('a drain', () => {
 
     await dashboard.store.cancelRun({ runId, reason: null, at: 0 });
     expect((await request('GET', drainUrl)).answer).toMatchObject({ draining: true, done: true, runsInFlight: 0 });
-    expect((await put(ORDERS, '?allow=breaking')).answer.action).toBe('updated');
+    expect((await put(ORDERS, '?allow=breaking,rollback')).answer.action).toBe('updated');
     expect((await request('GET', url)).answer.drainingSince).not.toBeNull();
     expect((await request('DELETE', drainUrl)).answer).toMatchObject({ draining: false, done: false });
     expect((await request('GET', '/flows/api/schedules')).answer[0].paused).toBe(false);

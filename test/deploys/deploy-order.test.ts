@@ -55,7 +55,7 @@ const put = async (given: { id: string; version: string }) => {
   expect({ status, refusal: answer.refusal }).toEqual({ status: 200, refusal: null });
 };
 
-describe('a manifest of the folder that is older than what was deployed over the API', () => {
+describe('a manifest of the folder that is older than what is deployed', () => {
   it('is not deployed by a restart, which names both revisions', async () => {
     await write(manifest('1'));
     await start();
@@ -108,13 +108,52 @@ describe('a manifest of the folder that is older than what was deployed over the
     expect(await deployed()).toEqual({ revision: 3, version: '1' });
   });
 
-  it('is deployed over the API, which is how to go back', async () => {
+  it('is deployed by a reload that allows it', async () => {
     await write(manifest('1'));
     await start();
     await put(manifest('2'));
-    await put(manifest('1'));
+    const { answer } = await ask('POST', '/flows/reload?allow=rollback');
+    expect(answer).toMatchObject({ outcomes: [{ action: 'updated', revision: 3, rollbackTo: 1 }], warnings: [] });
+    expect(await deployed()).toEqual({ revision: 3, version: '1' });
+  });
+
+  it('is deployed over the API if that allows it, and from then on is the newest', async () => {
+    await write(manifest('1'));
+    await start();
+    await put(manifest('2'));
+    for (const query of ['', '?allow=caution,breaking', '?dryRun=true']) {
+      const { status, answer } = await ask('PUT', `/flows/${FLOW_ID}${query}`, manifest('1'));
+      expect({ status, action: answer.action, rollbackTo: answer.rollbackTo }).toEqual({
+        status: 409,
+        action: 'refused',
+        rollbackTo: 1,
+      });
+      expect(answer.refusal).toMatch(/revision 1, older than revision 2.*--allow rollback/);
+    }
+    expect(await deployed()).toEqual({ revision: 2, version: '2' });
+    const { status, answer } = await ask('PUT', `/flows/${FLOW_ID}?allow=rollback`, manifest('1'));
+    expect({ status, action: answer.action }).toEqual({ status: 200, action: 'updated' });
+    const items = (await ask('GET', `/flows/${FLOW_ID}/revisions`)).answer;
+    expect(items.map(({ overrides }: { overrides: string[] }) => overrides)).toEqual([['rollback'], [], []]);
     expect((await start()).warnings.join('\n')).not.toContain('older');
     expect(await deployed()).toEqual({ revision: 3, version: '1' });
+  });
+
+  it('is served by a replica that starts again with it, and changes nothing for the others', async () => {
+    await write(manifest('1'));
+    const old = await start();
+    await write(manifest('2'));
+    await old.reload();
+    expect(await deployed()).toEqual({ revision: 2, version: '2' });
+    await write(manifest('1'));
+    const { warnings } = await start();
+    expect(warnings).toEqual([
+      `warning push (${FLOW_ID}): the manifest in the folder is revision 1, older than revision 2, which stays ` +
+        'deployed. To go back, deploy it with `sluice deploy --to URL --allow rollback`, change its version, or set ' +
+        'SLUICE_MANIFESTS_WIN=true',
+    ]);
+    expect(await deployed()).toEqual({ revision: 2, version: '2' });
+    expect((await start({ refusedDeploys: 'fail' })).warnings).toHaveLength(1);
   });
 });
 
@@ -128,12 +167,12 @@ describe('a manifest of the folder', () => {
     expect(await deployed()).toEqual({ revision: 3, version: '3' });
   });
 
-  it('is deployed if it goes back to an earlier manifest of the folder', async () => {
-    for (const version of ['1', '2', '1']) {
+  it('is deployed if its version changes, though it goes back to an earlier manifest otherwise', async () => {
+    for (const version of ['1', '2', '1.1']) {
       await write(manifest(version));
       await start();
     }
-    expect(await deployed()).toEqual({ revision: 3, version: '1' });
+    expect(await deployed()).toEqual({ revision: 3, version: '1.1' });
   });
 });
 
@@ -154,7 +193,7 @@ describe('manifests that are deployed together', () => {
     expect(await actions(first('a'), other('b'))).toEqual([200, 'created', 'created']);
     expect(await actions(first('c'), other('a'))).toEqual([200, 'updated', 'updated']);
     expect(await Promise.all(['a', 'b', 'c'].map(deliveredTo))).toEqual([OTHER_ID, 404, FLOW_ID]);
-    const allowed = await ask('PUT', '/flows?allow=caution', [first('a'), other('c')]);
+    const allowed = await ask('PUT', '/flows?allow=caution,rollback', [first('a'), other('c')]);
     expect(allowed.status).toBe(200);
     expect(await Promise.all(['a', 'c'].map(deliveredTo))).toEqual([FLOW_ID, OTHER_ID]);
   });

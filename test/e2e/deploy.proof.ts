@@ -211,6 +211,14 @@ describe('sluice deploy', () => {
     expect((await sluice('deploy', folder)).code).toBe(0);
     expect(await getJson(flowUrl())).toMatchObject({ version: '2' });
 
+    await workspace.writeManifest('push.json', manifestOf({ first: step('NoOp') }));
+    const older = await sluice('deploy', folder);
+    expect(older).toMatchObject({ code: 2, stdout: expect.stringContaining('revision 1, older than revision 2') });
+    expect((await runCli(workspace, ['check', folder, '--against', service.url])).code).toBe(2);
+    expect(await getJson(flowUrl())).toMatchObject({ version: '2' });
+    expect((await sluice('deploy', folder, '--allow', 'rollback')).code).toBe(0);
+    expect(await getJson(flowUrl())).toMatchObject({ version: '1', revision: 3 });
+
     await workspace.writeManifest('push.json', manifestOf({ second: step('NoOp') }));
     expect((await sluice('deploy', folder)).code).toBe(2);
     expect((await sluice('deploy', folder, '--allow', 'breaking')).code).toBe(0);

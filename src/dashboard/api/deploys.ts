@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
-import { DEPLOY_ACTIONS, type DeployOutcome, type FindingClass } from '../../model/finding.ts';
+import { DEPLOY_ACTIONS, type DeployOutcome, OVERRIDES, type Override } from '../../model/finding.ts';
 import type { RouteAccess } from '../activity.ts';
 import { errorSchema, field } from '../answer.ts';
 import { bodyText, documentedBody, ID_PARAMS, parameter } from '../input.ts';
@@ -24,10 +24,14 @@ const deployOutcomeSchema = z
     runsInFlight: field.integer(),
     findings: z.array(findingSchema).describe('The most severe first.'),
     refusal: z.string().nullable().describe('Why it was refused, and what to do.'),
+    rollbackTo: field
+      .integer()
+      .optional()
+      .describe('The earlier revision that has this manifest; absent if the newest revision has it, or none.'),
     warning: z
       .string()
       .optional()
-      .describe('Why a manifest of the folder was not deployed: it is older than what was deployed over the API.'),
+      .describe('Why a manifest of the folder was not deployed: it equals an earlier revision.'),
   })
   .meta({ id: 'DeployOutcome' });
 
@@ -54,19 +58,17 @@ const invalidSchema = errorSchema.extend({ issues: z.array(issueSchema).optional
 const SHAPES =
   'A 409 has the shape of the answer; the 400 of an invalid manifest adds `issues`: what is wrong and where.';
 
-const ALLOWABLE = ['caution', 'breaking'] as const;
-
 const query = z.strictObject({
   allow: parameter
     .freeText(40)
-    .transform((given, context): FindingClass[] =>
+    .transform((given, context): Override[] =>
       (given ?? '').split(',').flatMap((part) => {
         const word = part.trim().toLowerCase();
-        const found = ALLOWABLE.find((name) => name === word);
+        const found = OVERRIDES.find((name) => name === word);
         if (found === undefined && word !== '') {
           context.addIssue({
             code: 'custom',
-            message: `"${word}" is not accepted; expected caution, breaking or both`,
+            message: `"${word}" is not accepted; expected ${OVERRIDES.join(', ')} or several of them`,
           });
         }
         return found ?? [];
@@ -74,7 +76,8 @@ const query = z.strictObject({
     )
     .meta({
       description:
-        'caution, breaking, or both separated by a comma: classes of findings that are deployed instead of refused.',
+        'caution, breaking, rollback, or several separated by commas: what is deployed instead of refused. caution and ' +
+        'breaking are classes of findings; rollback is a manifest that equals an earlier revision.',
     }),
   dryRun: parameter.flag().meta({ description: 'Only says what would happen; false by default.' }),
 });

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { diffSnapshots } from '../../manifest/diff.ts';
 import { shownSnapshot } from '../../manifest/secrets.ts';
-import { FINDING_CLASSES, type Finding } from '../../model/finding.ts';
+import { FINDING_CLASSES, type Finding, OVERRIDES } from '../../model/finding.ts';
 import { MANIFEST_SOURCES } from '../../model/manifest.ts';
 import type { RevisionRecord, RevisionSummary } from '../../store/store.ts';
 import { field, isoTime, listOf, toList, unknownId } from '../answer.ts';
@@ -46,7 +46,7 @@ const revisionSchema = z
       .nullable()
       .describe('Where the manifest came from; null if an early release deployed it.'),
     findings: z.array(findingSchema).describe('Differences from the previous revision.'),
-    overrides: z.array(classSchema).describe('Classes of findings that would have been refused and were allowed.'),
+    overrides: z.array(z.enum(OVERRIDES)).describe('What would have been refused and was allowed.'),
     runs: field.integer().describe('Kept runs that follow it; 10000 means that many or more.'),
     runsInFlight: field.integer(),
   })

@@ -1,4 +1,4 @@
-import type { Finding, FindingClass, LiveFlow } from '../../model/finding.ts';
+import type { Finding, LiveFlow, Override } from '../../model/finding.ts';
 import type { ManifestSnapshot, ManifestSource } from '../../model/manifest.ts';
 import type { NewRun } from './runs.ts';
 
@@ -24,8 +24,8 @@ export interface FlowStore extends ScheduleStore, LearnedKeyStore {
    */
   applyDeploys(deploys: readonly PlannedDeploy[]): Promise<DeployResult>;
   /**
-   * The newest revision with this manifest, if a later one came over the API. The order of keys does not matter, nor
-   * does the name if the manifest leaves it to its file.
+   * The newest revision with this manifest, if a later one was deployed. The order of keys does not matter, nor does the
+   * name if the manifest leaves it to its file.
    */
   findSuperseded(
     manifest: Pick<FlowDeploy, 'id' | 'snapshot'> & { isNamedByFile: boolean },
@@ -84,8 +84,8 @@ export interface PlannedDeploy extends FlowDeploy {
     readonly renamed: readonly { readonly from: string; readonly to: string }[];
   };
   readonly findings: readonly Finding[];
-  /** Classes of findings that were allowed although they would have been refused. */
-  readonly overrides: readonly FindingClass[];
+  /** What was allowed although it would have been refused. */
+  readonly overrides: readonly Override[];
 }
 
 export type DeployResult =
@@ -97,14 +97,14 @@ export type DeployResult =
 
 interface SupersededRevision {
   readonly revision: number;
-  /** The newest that was deployed over the API. */
-  readonly apiRevision: number;
+  /** The newest one, which is deployed. */
+  readonly newest: number;
 }
 
 /** A revision and how it was deployed; without its manifest. */
 export interface RevisionSummary extends Omit<RevisionRecord, 'snapshot'> {
   readonly findings: readonly Finding[];
-  readonly overrides: readonly FindingClass[];
+  readonly overrides: readonly Override[];
   /** Kept runs that are pinned to it; 10000 means that many or more. */
   readonly runs: number;
   readonly runsInFlight: number;

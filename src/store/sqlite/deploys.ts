@@ -66,19 +66,16 @@ function prepareApplyDeploys(db: Database): Member<'applyDeploys'> {
 }
 
 function prepareFindSuperseded(db: Database): Member<'findSuperseded'> {
-  const findNewest = db.prepare<[string], { apiRevision: number | null }>(
-    "SELECT max(revision) AS apiRevision FROM revisions WHERE flow_id = ? AND source = 'api'",
-  );
   const list = db.prepare<[string], { revision: number; snapshot: string }>(
     'SELECT revision, snapshot FROM revisions WHERE flow_id = ? ORDER BY revision DESC',
   );
   return ({ id, snapshot, isNamedByFile }) => {
-    const apiRevision = findNewest.get(id)?.apiRevision ?? null;
-    if (apiRevision === null) return undefined;
     const named = (stored: JsonObject) => (isNamedByFile ? { ...stored, name: (snapshot as JsonObject).name } : stored);
+    let newest: number | undefined;
     for (const { revision, snapshot: stored } of list.iterate(id)) {
+      newest ??= revision;
       if (!isSame(named(JSON.parse(stored)) as Json, snapshot)) continue;
-      return revision < apiRevision ? { revision, apiRevision } : undefined;
+      return revision < newest ? { revision, newest } : undefined;
     }
     return undefined;
   };

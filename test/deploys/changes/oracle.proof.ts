@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { compareRevisions, gravest } from '../../../src/deploys/changes/index.ts';
 import { planDeploy } from '../../../src/deploys/deploy-plan.ts';
 import type { Manifest } from '../../../src/manifest/schema.ts';
-import type { FindingClass, LiveFlow } from '../../../src/model/finding.ts';
+import type { LiveFlow, Override } from '../../../src/model/finding.ts';
 import { EDITS, type Edit } from './edits.ts';
 import { NOW, QUIET, withHistory } from './samples.ts';
 import { openStage, type Stage, whatRan } from './stage.ts';
@@ -58,14 +58,14 @@ describe('what a finding says of runs in flight', () => {
 });
 
 describe('a deploy', () => {
-  const plan = (edit: Edit, live: LiveFlow, allow: readonly FindingClass[] = []) => {
+  const plan = (edit: Edit, live: LiveFlow, allow: readonly Override[] = []) => {
     const old = stage.load(edit.before);
     const { id, name, version } = old.manifest;
     const flow = { id, name, version, revision: 1, isEnabled: true, createdAt: 0, updatedAt: 0 };
     const known = { flowId: id, revision: 1, version, source: 'folder' as const };
     const revision = { ...known, hash: old.hash, snapshot: old.snapshot, createdAt: 0 };
     const loaded = stage.load(edit.after);
-    const about = { objections: [], source: 'api', retentionDays: 30, at: NOW } as const;
+    const about = { objections: [], superseded: undefined, source: 'api', retentionDays: 30, at: NOW } as const;
     return planDeploy({ ...about, loaded, deployed: { flow, revision }, live, allow }).outcome.action;
   };
 

@@ -117,7 +117,7 @@ export function deploys({ open }: StoreUnderTest): void {
       });
     });
 
-    test('from the folder is superseded by what was deployed over the API since', async () => {
+    test('is superseded by what was deployed since, however it was', async () => {
       const store = await open();
       const search = (graph: typeof one, change: object = {}) => {
         const { id: flow, snapshot } = deployOf(graph, change);
@@ -126,10 +126,10 @@ export function deploys({ open }: StoreUnderTest): void {
       await applyOne(store, planned(one));
       expect(await search(one)).toBeUndefined();
       await applyOne(store, planned(two, { basedOn: 1, source: 'api' }));
-      expect([await search(one), await search(two)]).toEqual([{ revision: 1, apiRevision: 2 }, undefined]);
+      expect([await search(one), await search(two)]).toEqual([{ revision: 1, newest: 2 }, undefined]);
       expect(await search(graphOf({ fresh: [] }))).toBeUndefined();
       await applyOne(store, planned(one, { basedOn: 2 }));
-      expect([await search(one), await search(two)]).toEqual([undefined, undefined]);
+      expect([await search(one), await search(two)]).toEqual([undefined, { revision: 2, newest: 3 }]);
     });
 
     test('is outdated where a step has got history since', async () => {
