@@ -118,16 +118,12 @@ async function findSuperseded(
   sql: Sql,
   { id, snapshot, isNamedByFile }: Given<'findSuperseded'>,
 ): Promise<Answer<'findSuperseded'>> {
-  const newest = await sql.get<{ apiRevision: number | null }>(
-    `SELECT max(revision) AS "apiRevision" FROM sluice.revisions WHERE flow_id = $1 AND source = 'api'`,
-    [id],
-  );
-  const apiRevision = newest?.apiRevision ?? null;
-  if (apiRevision === null) return undefined;
   const named = (stored: JsonObject) => (isNamedByFile ? { ...stored, name: (snapshot as JsonObject).name } : stored);
+  let newest: number | undefined;
   for await (const { revision, manifest } of manifestsOf(sql, { flowId: id })) {
+    newest ??= revision;
     if (!isSame(named(manifest) as Json, snapshot)) continue;
-    return revision < apiRevision ? { revision, apiRevision } : undefined;
+    return revision < newest ? { revision, newest } : undefined;
   }
   return undefined;
 }
