@@ -10,9 +10,9 @@ import type { Asks } from './decision.ts';
  * is asked of it: what they lead to is decided in this folder.
  *
  * Reads see what the transaction wrote before them, in the order of the calls. No other transaction changes the steps,
- * loops and signals of a run between the first read of a decision and the commit; a backend that runs transactions
- * side by side locks the run's row in `findHeld` and `findRun`. Two decisions of one run never
- * interleave; those of different runs may.
+ * loops and signals of a run between the first read of a decision and the commit: a backend that runs transactions side
+ * by side locks the run's row in `findHeld`, `findRun` and `listOverdueRuns`. Two decisions of one run never interleave;
+ * those of different runs may share a transaction.
  */
 export type RunRows = Asks<RunReads> & RunWrites;
 
