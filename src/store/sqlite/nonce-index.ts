@@ -163,6 +163,27 @@ export class NonceIndex {
   }
 }
 
+/** An index of fewer nonces is in the system's cache after a few look-ups anyway. */
+const minReadAhead = 100_000;
+
+/**
+ * Reads the whole index of nonces, a part with each step, so that the system has it in its cache: after a restart of the
+ * machine each new nonce would else wait for the disk, in the writer's thread. Yields the number of entries read. With ten
+ * million nonces it reads 250 MB in 1024 steps; SQLite's own cache of this connection must be small.
+ */
+export function* readIndexAhead(db: Database, least = minReadAhead): Generator<number, void> {
+  // Both in one SELECT would read every row.
+  const span = '(SELECT max(seq) FROM nonces) - (SELECT min(seq) FROM nonces)';
+  const rows = db.prepare<[], number>(`SELECT coalesce(${span}, 0)`).pluck().get() ?? 0;
+  if (rows < least) return;
+  const read = db
+    .prepare<[number, number], number>('SELECT count(*) FROM nonce_index WHERE hash >= ? AND hash < ?')
+    .pluck();
+  for (let bucket = 0; bucket < buckets; bucket += 1) {
+    yield read.get(bucket * bucketSize, (bucket + 1) * bucketSize) ?? 0;
+  }
+}
+
 /** A number that SQLite stores in six bytes. A cryptographic hash, so that attackers cannot fill a single bucket. */
 export function hashOfNonce(flowId: string, triggerKey: string, nonce: string): number {
   return Number.parseInt(hash('sha256', `${flowId}\n${triggerKey}\n${nonce}`).slice(0, hashBits / 4), 16);

@@ -11,7 +11,7 @@ import {
   type StoreOptions,
   type ToThread,
 } from './messages.ts';
-import { NonceIndex, withIndexing } from './nonce-index.ts';
+import { NonceIndex, readIndexAhead, withIndexing } from './nonce-index.ts';
 import { operations, prepareRuns, threadOf } from './operations.ts';
 import { boundLog } from './removal.ts';
 
@@ -139,6 +139,7 @@ function openReaderService(path: string): Service {
   });
   const runBatch = prepareBatch(db, 'BEGIN');
   const queue = new CallQueue({ runs, runBatch, maxCalls: 1, maxBytes: 0 });
+  const stopReadingAhead = readAhead(path);
   return {
     take: (calls, bytes) => queue.take(calls, bytes),
     checkpoint() {
@@ -146,10 +147,32 @@ function openReaderService(path: string): Service {
       send({ kind: 'checkpointed' });
     },
     close() {
+      stopReadingAhead();
       queue.drain();
       close();
     },
   };
+}
+
+/** Reads the index of nonces ahead, between calls, on a connection whose cache does not grow by it. Yields how to stop. */
+function readAhead(path: string): () => void {
+  const { db, close } = openReader(path);
+  db.pragma('cache_size = -256');
+  const parts = readIndexAhead(db);
+  const next = () => {
+    try {
+      if (!parts.next().done) return void setImmediate(next);
+    } catch {
+      // Nothing depends on it: whoever needs what cannot be read is told then.
+    }
+    stop();
+  };
+  const stop = () => {
+    parts.return();
+    if (db.open) close();
+  };
+  next();
+  return stop;
 }
 
 interface CallQueueOptions {
