@@ -9,6 +9,7 @@ import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { checkCommand } from './check.ts';
 import { openContext, reporting } from './context.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
+import { newCommand } from './new.ts';
 import { sendCommand } from './send.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
@@ -43,6 +44,7 @@ export function commandLine(): Command {
     .addCommand(checkCommand())
     .addCommand(deployCommand())
     .addCommand(drainCommand())
+    .addCommand(newCommand())
     .addCommand(sendCommand())
     .addCommand(schemesCommand())
     .addCommand(schemaCommand());
