@@ -30,10 +30,15 @@ export function storeOptions(schema: string): PostgresStoreOptions {
   return { url: inject('postgresUrl'), schema, isPrepared: true, applicationName: 'sluice/test' };
 }
 
+type OpenedStore = Awaited<ReturnType<typeof openPostgresStore>>;
+
+/** Opens a store in the schema of another, as another process does. */
+export function openStore(change: Partial<PostgresStoreOptions> & { schema: string }): Promise<OpenedStore> {
+  return openPostgresStore({ ...storeOptions(change.schema), ...change });
+}
+
 /** Opens a store in a schema of its own. Closing it drops the schema. */
-export async function openEmpty(
-  change: Partial<PostgresStoreOptions> = {},
-): Promise<Awaited<ReturnType<typeof openPostgresStore>>> {
+export async function openEmpty(change: Partial<PostgresStoreOptions> = {}): Promise<OpenedStore> {
   const options = { ...storeOptions(`test_${randomUUID().replaceAll('-', '')}`), ...change };
   const store = await openPostgresStore(options);
   return {
