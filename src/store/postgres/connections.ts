@@ -24,6 +24,8 @@ const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE
 
 /** Transactions on a PostgreSQL database, over a few connections for each purpose. */
 export interface Connections {
+  /** The number that transactions count under: see the columns named `slot`. */
+  slot: number;
   /** Runs the work in a transaction of its own, and again where PostgreSQL chose it to break a deadlock. */
   transact<Value>(lane: Exclude<Lane, 'read'>, work: (sql: Sql) => Promise<Value>): Promise<Value>;
   /** Reads one state of the database, however many statements that takes. */
@@ -82,7 +84,9 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     let broken: Error | undefined;
     try {
       void client.query(begin).catch(() => {});
-      const value = await work(sqlOf(client, { statements, slot: options.slot, bounds }));
+      const value = await work(
+        sqlOf(client, { statements, slot: own.slot, schema: options.schema, replica: options.replica, bounds }),
+      );
       const { command } = await client.query('COMMIT');
       // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
       if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');
@@ -98,7 +102,8 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     }
   }
 
-  return {
+  const own: Connections = {
+    slot: 0,
     transact: (lane, work) =>
       tracked(async () => {
         for (let tries = 1; ; tries += 1) {
@@ -118,6 +123,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
       return closing;
     },
   };
+  return own;
 }
 
 // What begins again may lock the row that the other one was about to lock, and so block it once more.

@@ -19,6 +19,9 @@ export interface Sql {
   run(text: string, values?: readonly SqlValue[]): Promise<number>;
   /** The writer that counts under this number: see the columns named `slot`. */
   readonly slot: number;
+  readonly schema: string;
+  /** The name of this process among those that share the database. */
+  readonly replica: string;
   /** What this store keeps from one transaction to the next: made when it is first asked for, one for each function. */
   kept<Value>(make: () => Value): Value;
   readonly bounds: Bounds;
@@ -41,10 +44,10 @@ export interface SqlOptions {
   readonly schema: string;
   /** Whether statements are prepared by name; a pooler between may not carry names. */
   readonly isPrepared: boolean;
-  readonly slot: number;
   /** Unbounded by default, both. */
   readonly log?: Bounds['log'] | undefined;
   readonly held?: Bounds['held'] | undefined;
+  readonly replica: string;
 }
 
 const BIGINT = 20;
@@ -104,7 +107,7 @@ export class Statements {
 /** The statements of one connection. */
 export function sqlOf(
   client: pg.ClientBase,
-  { statements, ...given }: { statements: Statements; slot: number; bounds: Bounds },
+  { statements, ...given }: { statements: Statements } & Pick<Sql, 'slot' | 'schema' | 'replica' | 'bounds'>,
 ): Sql {
   const send = (statement: { readonly text: string; readonly name?: string }, values: readonly SqlValue[]) =>
     client.query({ ...statement, values: values.map(toParameter), types });
