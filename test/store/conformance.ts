@@ -18,7 +18,6 @@ import { lifetime } from './conformance/lifetime.ts';
 import { nonces } from './conformance/nonces.ts';
 import { outline } from './conformance/outline.ts';
 import { progress } from './conformance/progress.ts';
-import { replicas } from './conformance/replicas.ts';
 import { runs } from './conformance/runs.ts';
 import { schedules } from './conformance/schedules.ts';
 import { turns } from './conformance/turns.ts';
@@ -48,7 +47,6 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     outline,
     largeRuns,
     activity,
-    replicas,
   ];
   runSuites(name, open, [...accepting, ...running, lifetime]);
 }

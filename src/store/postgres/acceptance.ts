@@ -11,14 +11,14 @@ export const acceptanceOperations: Operations<'accept' | 'findAcceptedNonce'> = 
   findAcceptedNonce: { lane: 'read', run: findAcceptedNonce },
 };
 
-async function accept(sql: Sql, acceptance: Acceptance, lease?: BirthLease): Promise<AcceptResult> {
+export async function accept(sql: Sql, acceptance: Acceptance, lease?: BirthLease): Promise<AcceptResult> {
   if (!(await mayStart(sql, acceptance.run))) return { kind: 'outdated' };
   const rows = new NewRows();
   const result = await claim(sql, acceptance, rows);
   if (result.kind === 'accepted') {
     rows.addRun(acceptance.run, { idempotencyKey: acceptance.idempotencyKey, lease });
   }
-  await rows.write(sql);
+  rows.write(sql);
   return result;
 }
 
@@ -40,8 +40,7 @@ export async function mayStart(sql: Sql, { flowId, revision }: Pick<NewRun, 'flo
  */
 export async function claim(sql: Sql, acceptance: Acceptance, rows: NewRows): Promise<AcceptResult> {
   const { delivery, nonce, idempotencyKey, run } = acceptance;
-  // The earlier of the two: a nonce that was alive when the delivery arrived must not expire while it waits here.
-  const now = Math.min(delivery?.receivedAt ?? run.startedAt, run.startedAt);
+  const now = arrivalOf(acceptance);
   const source = delivery?.redeliveredFrom;
   if (delivery !== undefined && source !== undefined) {
     const winner = await claimRedelivery(sql, { source, deliveryId: delivery.id, runId: run.id });
@@ -68,6 +67,11 @@ export async function claim(sql: Sql, acceptance: Acceptance, rows: NewRows): Pr
     rows.addDelivery(kept, isFirst ? null : run.trigger.body);
   }
   return { kind: isFirst ? 'accepted' : 'duplicate', runId, isReplay };
+}
+
+/** The earlier of the two: a nonce that was alive when the delivery arrived must not expire while it waits here. */
+export function arrivalOf({ delivery, run }: Acceptance): number {
+  return Math.min(delivery?.receivedAt ?? run.startedAt, run.startedAt);
 }
 
 function withReplay(delivery: DeliveryRecord): DeliveryRecord {

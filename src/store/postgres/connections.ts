@@ -7,6 +7,8 @@ export interface ConnectionOptions extends SqlOptions {
   readonly url: string;
   /** Shown by PostgreSQL for each connection, with its purpose. */
   readonly applicationName: string;
+  /** Connections that accept; two by default, so that one decides while the other is flushed. */
+  readonly acceptConnections?: number | undefined;
 }
 
 /** What a connection is used for, and how many there are. Slow reads and steps never keep a delivery waiting. */
@@ -24,10 +26,13 @@ const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE
 
 /** Transactions on a PostgreSQL database, over a few connections for each purpose. */
 export interface Connections {
-  /** The number that transactions count under: see the columns named `slot`. */
-  slot: number;
   /** Runs the work in a transaction of its own, and again where PostgreSQL chose it to break a deadlock. */
   transact<Value>(lane: Exclude<Lane, 'read'>, work: (sql: Sql) => Promise<Value>): Promise<Value>;
+  readonly acceptConnections: number;
+  /** As `transact`, within a call that is tracked: it is not refused while the store closes. */
+  transactTracked: Connections['transact'];
+  /** Runs a call that shares transactions with others: the end of the store waits for it. */
+  tracked<Value>(call: () => Promise<Value>): Promise<Value>;
   /** Reads one state of the database, however many statements that takes. */
   read<Value>(work: (sql: Sql) => Promise<Value>): Promise<Value>;
   /** Refuses what is called from now on and resolves when what was called before has ended. */
@@ -38,11 +43,12 @@ export interface Connections {
 export function createConnections({ url, applicationName, ...options }: ConnectionOptions): Connections {
   const statements = new Statements(options);
   const bounds = { log: options.log ?? UNBOUNDED, held: options.held ?? UNBOUNDED };
+  const sizes = { ...SIZES, accept: options.acceptConnections ?? SIZES.accept };
   const poolOf = (lane: Lane): pg.Pool => {
     const statementMs = lane === 'read' ? READ_STATEMENT_MS : STATEMENT_MS;
     const pool = new pg.Pool({
       connectionString: url,
-      max: SIZES[lane],
+      max: sizes[lane],
       application_name: `${applicationName}/${lane}`,
       connectionTimeoutMillis: ANSWER_MS,
       statement_timeout: statementMs,
@@ -53,10 +59,12 @@ export function createConnections({ url, applicationName, ...options }: Connecti
       pipeline: true,
       idleTimeoutMillis: 0,
     });
+    pool.on('remove', (client) => slots.free(client));
     // An idle connection that breaks leaves the pool by itself; the next call opens another.
     pool.on('error', () => {});
     return pool;
   };
+  const slots = new Slots(options.slot);
   const pools = { accept: poolOf('accept'), write: poolOf('write'), read: poolOf('read') };
   const underWay = new Set<Promise<unknown>>();
   let closing: Promise<void> | undefined;
@@ -82,12 +90,11 @@ export function createConnections({ url, applicationName, ...options }: Connecti
       throw toStoreError(error);
     });
     let broken: Error | undefined;
+    const later: Promise<unknown>[] = [];
     try {
       void client.query(begin).catch(() => {});
-      const value = await work(
-        sqlOf(client, { statements, slot: own.slot, schema: options.schema, replica: options.replica, bounds }),
-      );
-      const { command } = await client.query('COMMIT');
+      const value = await work(sqlOf(client, { statements, slot: slots.of(client), bounds, later }));
+      const [{ command }] = await Promise.all([client.query('COMMIT'), ...later]);
       // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
       if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');
       return value;
@@ -96,24 +103,30 @@ export function createConnections({ url, applicationName, ...options }: Connecti
         () => undefined,
         (failure: Error) => failure,
       );
-      throw toStoreError(error);
+      throw toStoreError(await firstFailure(later, error));
     } finally {
       client.release(broken);
     }
   }
 
-  const own: Connections = {
-    slot: 0,
-    transact: (lane, work) =>
-      tracked(async () => {
-        for (let tries = 1; ; tries += 1) {
-          try {
-            return await inTransaction({ lane, begin: 'BEGIN' }, work);
-          } catch (error) {
-            if (tries === CONFLICT_TRIES || !isConflict(error)) throw error;
-          }
-        }
-      }),
+  async function transactTracked<Value>(
+    lane: Exclude<Lane, 'read'>,
+    work: (sql: Sql) => Promise<Value>,
+  ): Promise<Value> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await inTransaction({ lane, begin: 'BEGIN' }, work);
+      } catch (error) {
+        if (tries === CONFLICT_TRIES || !isConflict(error)) throw error;
+      }
+    }
+  }
+
+  return {
+    acceptConnections: sizes.accept,
+    tracked,
+    transactTracked,
+    transact: (lane, work) => tracked(() => transactTracked(lane, work)),
     read: (work) =>
       tracked(() => inTransaction({ lane: 'read', begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' }, work)),
     close() {
@@ -123,11 +136,47 @@ export function createConnections({ url, applicationName, ...options }: Connecti
       return closing;
     },
   };
-  return own;
 }
 
 // What begins again may lock the row that the other one was about to lock, and so block it once more.
 const CONFLICT_TRIES = 5;
+
+/** A store's connections that write count under numbers of their own, so that none waits for another's commit. */
+const SLOTS_OF_A_STORE = 16;
+
+/** Numbers of connections: the lowest that no other one has. */
+class Slots {
+  readonly #first: number;
+  readonly #clients: (pg.ClientBase | undefined)[] = [];
+
+  constructor(store: number) {
+    this.#first = store * SLOTS_OF_A_STORE;
+  }
+
+  of(client: pg.ClientBase): number {
+    const known = this.#clients.indexOf(client);
+    if (known !== -1) return this.#first + known;
+    const free = this.#clients.indexOf(undefined);
+    const slot = free === -1 ? this.#clients.length : free;
+    this.#clients[slot] = client;
+    return this.#first + slot;
+  }
+
+  free(client: pg.ClientBase): void {
+    const slot = this.#clients.indexOf(client);
+    if (slot !== -1) this.#clients[slot] = undefined;
+  }
+}
+
+/** What follows a failed statement fails too, for no other reason. */
+async function firstFailure(later: readonly Promise<unknown>[], error: unknown): Promise<unknown> {
+  if (codeOf(error) !== FAILED_BEFORE) return error;
+  const settled = await Promise.allSettled(later);
+  const first = settled.find(({ status }) => status === 'rejected');
+  return first?.status === 'rejected' ? first.reason : error;
+}
+
+const FAILED_BEFORE = '25P02';
 
 /** Deadlocks, and transactions that cannot be put into any order; SQLSTATE of PostgreSQL's manual, appendix A. */
 const CONFLICTS = new Set(['40P01', '40001']);

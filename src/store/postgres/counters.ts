@@ -120,16 +120,13 @@ export class Counters {
     this.#addEnded(run, -1);
   }
 
-  /** Adds all that was counted so far to what is stored, and begins anew. */
-  async write(sql: Sql): Promise<void> {
+  /** Sends what adds all that was counted so far to what is stored, and begins anew. */
+  write(sql: Sql): void {
     // In one order, or two transactions of one slot could block each other.
-    const tables = Object.keys(SUMS) as SumTable[];
-    await Promise.all([
-      ...tables.map((table) => addSums(sql, table, this.#sums.get(table) ?? new Map())),
-      addMinutes(sql, sorted(this.#minutes)),
-      addHours(sql, sorted(this.#hours)),
-      ...[...this.#sizes].map(([kind, size]) => addSize(sql, kind, size)),
-    ]);
+    for (const table of Object.keys(SUMS) as SumTable[]) addSums(sql, table, this.#sums.get(table) ?? new Map());
+    addMinutes(sql, sorted(this.#minutes));
+    addHours(sql, sorted(this.#hours));
+    for (const [kind, size] of this.#sizes) addSize(sql, kind, size);
     this.#sums.clear();
     this.#minutes.clear();
     this.#hours.clear();
@@ -177,17 +174,17 @@ function sorted<Row>(rows: ReadonlyMap<string, Row>): Row[] {
   return [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
 }
 
-async function addSums(
+function addSums(
   sql: Sql,
   table: SumTable,
   sums: ReadonlyMap<string, { readonly key: Key; readonly by: number }>,
-): Promise<void> {
+): void {
   const names = SUMS[table].split(', ').map((column) => column.slice(0, column.indexOf(' ')));
   const rows = sorted(sums)
     .filter(({ by }) => by !== 0)
     .map(({ key, by }) => ({ ...Object.fromEntries(names.map((name, at) => [name, key[at]])), by }));
   if (rows.length === 0) return;
-  await sql.run(
+  sql.later(
     `INSERT INTO sluice.${table} AS t (${names.join(', ')}, slot, count)
     SELECT ${names.join(', ')}, $2, by FROM json_to_recordset($1) AS given (${SUMS[table]}, by bigint)
     ON CONFLICT (${names.join(', ')}, slot) DO UPDATE SET count = t.count + excluded.count`,
@@ -195,9 +192,9 @@ async function addSums(
   );
 }
 
-async function addMinutes(sql: Sql, rows: readonly MinuteCount[]): Promise<void> {
+function addMinutes(sql: Sql, rows: readonly MinuteCount[]): void {
   if (rows.length === 0) return;
-  await sql.run(
+  sql.later(
     `INSERT INTO sluice.delivery_counts AS t (minute, reason, rejected, slot, count, first_id, last_id)
     SELECT minute, reason, rejected, $2, count, first_id, last_id
     FROM json_to_recordset($1) AS given (
@@ -209,11 +206,11 @@ async function addMinutes(sql: Sql, rows: readonly MinuteCount[]): Promise<void>
   );
 }
 
-async function addHours(sql: Sql, rows: readonly HourCount[]): Promise<void> {
+function addHours(sql: Sql, rows: readonly HourCount[]): void {
   if (rows.length === 0) return;
   const key = 'hour, flow_id, trigger_key, mode, reason, violations, rejected, redelivered';
   const counts = 'count, previous_key, first_at, first_id, last_id';
-  await sql.run(
+  sql.later(
     `INSERT INTO sluice.delivery_hours AS t (${key}, slot, ${counts})
     SELECT ${key}, $2, ${counts}
     FROM json_to_recordset($1) AS given (
@@ -227,8 +224,8 @@ async function addHours(sql: Sql, rows: readonly HourCount[]): Promise<void> {
   );
 }
 
-async function addSize(sql: Sql, kind: BoundedKind, { rows, bytes }: { rows: number; bytes: number }): Promise<void> {
-  await sql.run(
+function addSize(sql: Sql, kind: BoundedKind, { rows, bytes }: { rows: number; bytes: number }): void {
+  sql.later(
     `INSERT INTO sluice.kept_sizes AS t (kind, slot, rows, bytes) VALUES ($1, $2, $3, $4)
     ON CONFLICT (kind, slot) DO UPDATE SET rows = t.rows + excluded.rows, bytes = t.bytes + excluded.bytes`,
     [kind, sql.slot, rows, bytes],

@@ -20,12 +20,20 @@ export const deliveryOperations: Operations<
 };
 
 async function recordDelivery(sql: Sql, record: DeliveryRecord): Promise<void> {
+  await recordAll(sql, [record]);
+}
+
+/** Stores the records of deliveries that start no run, and keeps the log within its bounds. */
+export async function recordAll(sql: Sql, records: readonly DeliveryRecord[]): Promise<'recorded'[]> {
   const rows = new NewRows();
-  rows.addDelivery(record, record.body);
-  const { redeliveredFrom: source, id, runId } = record;
-  if (source !== undefined && runId !== null) await claimRedelivery(sql, { source, deliveryId: id, runId });
-  await rows.write(sql);
-  if (runId === null) await boundLog(sql);
+  for (const record of records) {
+    rows.addDelivery(record, record.body);
+    const { redeliveredFrom: source, id, runId } = record;
+    if (source !== undefined && runId !== null) await claimRedelivery(sql, { source, deliveryId: id, runId });
+  }
+  rows.write(sql);
+  if (records.some(({ runId }) => runId === null)) await boundLog(sql);
+  return records.map(() => 'recorded');
 }
 
 /** Yields the run of the delivery that repeats the source: this one, unless another came first. */

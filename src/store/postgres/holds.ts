@@ -45,7 +45,7 @@ async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResul
       ],
     );
   }
-  await rows.write(sql);
+  rows.write(sql);
   return result.kind === 'accepted' ? { ...result, kind: 'held' } : result;
 }
 
@@ -81,7 +81,7 @@ async function releaseHeldRuns(sql: Sql, release: Given<'releaseHeld'>): Promise
       release,
     ),
   );
-  await rows.write(sql);
+  rows.write(sql);
   return released;
 }
 

@@ -32,13 +32,12 @@ export class NewRows {
     this.counters.runAdded(run);
   }
 
-  async write(sql: Sql): Promise<void> {
-    await Promise.all([
-      insertDeliveries(sql, this.#deliveries),
-      insertRuns(sql, this.#runs),
-      insertSteps(sql, this.#steps),
-      this.counters.write(sql),
-    ]);
+  /** Sends all that was collected; what is sent later sees it. */
+  write(sql: Sql): void {
+    if (!this.#deliveries.isEmpty) sql.later(INSERT_DELIVERIES, this.#deliveries.values);
+    if (!this.#runs.isEmpty) sql.later(INSERT_RUNS, this.#runs.values);
+    if (this.#steps.length > 0) sql.later(INSERT_STEPS, [JSON.stringify(this.#steps)]);
+    this.counters.write(sql);
   }
 }
 
@@ -106,10 +105,8 @@ const deliveryColumns = `id, flow_id, trigger_key, received_at, client_ip, mode,
   reason, violations, detail, body_bytes, processing_ms, run_id, used_previous_key, headers, story, request_url, body_key,
   redelivered_from, kept_bytes`;
 
-async function insertDeliveries(sql: Sql, rows: Rows): Promise<void> {
-  if (rows.isEmpty) return;
-  await sql.run(
-    `INSERT INTO sluice.deliveries (${deliveryColumns}, body)
+const INSERT_DELIVERIES = `
+    INSERT INTO sluice.deliveries (${deliveryColumns}, body)
     SELECT ${deliveryColumns}, ${bodyOfRow}
     FROM json_to_recordset($1) AS given (
       id uuid, flow_id text, trigger_key text, received_at bigint, client_ip text, mode text, scheme text,
@@ -117,10 +114,7 @@ async function insertDeliveries(sql: Sql, rows: Rows): Promise<void> {
       body_bytes bigint, processing_ms double precision, run_id uuid, used_previous_key boolean, headers text,
       story text, request_url text, body_key text, redelivered_from uuid, kept_bytes bigint, body_at integer,
       body_length integer
-    )`,
-    rows.values,
-  );
-}
+    )`;
 
 function runRow(run: NewRun, idempotencyKey: string | undefined): Row {
   return {
@@ -148,20 +142,15 @@ const runColumns = `id, flow_id, flow_name, flow_version, revision, status, trig
   source_run_id, started_at, completed_at, idempotency_key, timeout_at, traceparent, trigger_content_type,
   trigger_headers`;
 
-async function insertRuns(sql: Sql, rows: Rows): Promise<void> {
-  if (rows.isEmpty) return;
-  await sql.run(
-    `INSERT INTO sluice.runs (${runColumns}, trigger_body)
+const INSERT_RUNS = `
+    INSERT INTO sluice.runs (${runColumns}, trigger_body)
     SELECT ${runColumns}, ${bodyOfRow}
     FROM json_to_recordset($1) AS given (
       id uuid, flow_id text, flow_name text, flow_version text, revision integer, status text, trigger_key text,
       trigger_type text, delivery_id uuid, source_run_id uuid, started_at bigint, completed_at bigint,
       idempotency_key text, timeout_at bigint, traceparent text, trigger_content_type text, trigger_headers text,
       body_at integer, body_length integer
-    )`,
-    rows.values,
-  );
-}
+    )`;
 
 function stepRows(run: NewRun, lease: BirthLease | undefined): Row[] {
   return run.steps.map(({ stepKey, stepType, dueAt }, index) => {
@@ -179,16 +168,12 @@ function stepRows(run: NewRun, lease: BirthLease | undefined): Row[] {
   });
 }
 
-async function insertSteps(sql: Sql, rows: readonly Row[]): Promise<void> {
-  if (rows.length === 0) return;
-  const columns = 'run_id, flow_id, step_key, step_type, status, due_at, lease_token, lease_owner, started_at';
-  await sql.run(
-    `INSERT INTO sluice.steps (${columns})
-    SELECT ${columns}
+const stepColumns = 'run_id, flow_id, step_key, step_type, status, due_at, lease_token, lease_owner, started_at';
+
+const INSERT_STEPS = `
+    INSERT INTO sluice.steps (${stepColumns})
+    SELECT ${stepColumns}
     FROM json_to_recordset($1) AS given (
       run_id uuid, flow_id text, step_key text, step_type text, status text, due_at bigint, lease_token text,
       lease_owner text, started_at bigint
-    )`,
-    [JSON.stringify(rows)],
-  );
-}
+    )`;

@@ -106,7 +106,7 @@ async function removeRuns(sql: Sql, before: number, maxRows: number): Promise<An
       INSERT INTO sluice.removed_runs (run_id) SELECT unnest($1::uuid[]) ON CONFLICT DO NOTHING`,
       [runIds],
     );
-    await counters.write(sql);
+    counters.write(sql);
   }
   return { runs: runIds.length, rows: runIds.length * 3, isDone: runIds.length === 0 };
 }
@@ -178,7 +178,7 @@ async function deleteRecords(sql: Sql, ids: string, values: readonly SqlValue[])
   );
   const counters = new Counters();
   for (const { rows, bytes, ...record } of groups) counters.recordsChanged(record, { rows: -rows, bytes: -bytes });
-  await counters.write(sql);
+  counters.write(sql);
   return groups.reduce((sum, { rows }) => sum + rows, 0);
 }
 

@@ -52,7 +52,7 @@ async function fireSchedule(sql: Sql, tick: Given<'fireSchedule'>): Promise<Answ
   if (run !== null) {
     const rows = new NewRows();
     rows.addRun(run, {});
-    await rows.write(sql);
+    rows.write(sql);
   }
   return 'fired';
 }

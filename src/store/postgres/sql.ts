@@ -17,11 +17,13 @@ export interface Sql {
   get<Row>(text: string, values?: readonly SqlValue[]): Promise<Row | undefined>;
   /** Yields how many rows the statement changed. */
   run(text: string, values?: readonly SqlValue[]): Promise<number>;
+  /**
+   * Sends a statement without waiting for it. The transaction is committed only if it succeeds; what is sent later sees
+   * what it wrote.
+   */
+  later(text: string, values?: readonly SqlValue[]): void;
   /** The writer that counts under this number: see the columns named `slot`. */
   readonly slot: number;
-  readonly schema: string;
-  /** The name of this process among those that share the database. */
-  readonly replica: string;
   /** What this store keeps from one transaction to the next: made when it is first asked for, one for each function. */
   kept<Value>(make: () => Value): Value;
   readonly bounds: Bounds;
@@ -44,10 +46,10 @@ export interface SqlOptions {
   readonly schema: string;
   /** Whether statements are prepared by name; a pooler between may not carry names. */
   readonly isPrepared: boolean;
+  readonly slot: number;
   /** Unbounded by default, both. */
   readonly log?: Bounds['log'] | undefined;
   readonly held?: Bounds['held'] | undefined;
-  readonly replica: string;
 }
 
 const BIGINT = 20;
@@ -104,11 +106,14 @@ export class Statements {
   }
 }
 
-/** The statements of one connection. */
-export function sqlOf(
-  client: pg.ClientBase,
-  { statements, ...given }: { statements: Statements } & Pick<Sql, 'slot' | 'schema' | 'replica' | 'bounds'>,
-): Sql {
+interface SqlContext extends Pick<Sql, 'slot' | 'bounds'> {
+  readonly statements: Statements;
+  /** Takes the answers that the end of the transaction waits for. */
+  readonly later: Promise<unknown>[];
+}
+
+/** The statements of one transaction. */
+export function sqlOf(client: pg.ClientBase, { statements, later, ...given }: SqlContext): Sql {
   const send = (statement: { readonly text: string; readonly name?: string }, values: readonly SqlValue[]) =>
     client.query({ ...statement, values: values.map(toParameter), types });
   const query = (text: string, values: readonly SqlValue[]) => send(statements.of(text), values);
@@ -123,6 +128,12 @@ export function sqlOf(
     },
     async get<Row>(text: string, values: readonly SqlValue[] = []) {
       return (await query(text, values)).rows[0] as Row | undefined;
+    },
+    later(text, values = []) {
+      const answer = query(text, values);
+      // Asked about at the end of the transaction; until then nobody waits for it.
+      answer.catch(() => {});
+      later.push(answer);
     },
     async run(text, values = []) {
       return (await query(text, values)).rowCount ?? 0;

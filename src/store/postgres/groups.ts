@@ -1,0 +1,90 @@
+import type { StoreUnavailableError } from '../../errors.ts';
+
+/** A batch that is larger takes longer than its flush: more calls in it save nothing, and wait longer. */
+const BATCH_CALLS = 128;
+
+interface GroupOptions<Call, Answer> {
+  /** Transactions that may be under way at once. */
+  readonly width: number;
+  /** Answers all of them by one transaction; undefined for a call of which it stored nothing, to be run alone. */
+  runAll(calls: readonly Call[]): Promise<readonly (Answer | undefined)[]>;
+  /** Answers one by a transaction of its own. */
+  runAlone(call: Call): Promise<Answer>;
+}
+
+interface Waiting<Call, Answer> {
+  readonly call: Call;
+  resolve(answer: Answer): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * Makes the function that answers calls in groups: those that come while transactions are under way share the next one.
+ * So a group is as large as the load makes it, and without load no call waits.
+ *
+ * No call is answered before its commit, and none fails for another: if a batch fails for what is in it, each of its
+ * calls runs again alone.
+ */
+export function grouped<Call, Answer>({
+  width,
+  runAll,
+  runAlone,
+}: GroupOptions<Call, Answer>): (call: Call) => Promise<Answer> {
+  let waiting: Waiting<Call, Answer>[] = [];
+  let running = 0;
+  let isAwaited = false;
+
+  async function settleAlone({ call, resolve, reject }: Waiting<Call, Answer>): Promise<void> {
+    await runAlone(call).then(resolve, reject);
+  }
+
+  async function runBatch(batch: readonly Waiting<Call, Answer>[]): Promise<void> {
+    let answers: readonly (Answer | undefined)[];
+    try {
+      answers = await runAll(batch.map(({ call }) => call));
+    } catch (error) {
+      if (batch.length > 1 && isOfOneCall(error)) {
+        for (const one of batch) await settleAlone(one);
+        return;
+      }
+      for (const { reject } of batch) reject(error);
+      return;
+    }
+    const left = batch.filter(({ resolve }, at) => {
+      const answer = answers[at];
+      if (answer !== undefined) resolve(answer);
+      return answer === undefined;
+    });
+    for (const one of left) await settleAlone(one);
+  }
+
+  async function work(): Promise<void> {
+    running += 1;
+    while (waiting.length > 0) {
+      const batch = waiting.slice(0, BATCH_CALLS);
+      waiting = waiting.slice(BATCH_CALLS);
+      await runBatch(batch);
+    }
+    running -= 1;
+  }
+
+  return (call) =>
+    new Promise<Answer>((resolve, reject) => {
+      waiting.push({ call, resolve, reject });
+      if (isAwaited || running === width) return;
+      isAwaited = true;
+      // Calls of one turn share a batch.
+      queueMicrotask(() => {
+        isAwaited = false;
+        if (running < width) void work();
+      });
+    });
+}
+
+/** What a call brings, and no other of its batch: data that PostgreSQL refuses, rows that exist, and limits of size. */
+const OF_ONE_CALL = /^(?:22|23|40|54)/;
+
+function isOfOneCall(error: unknown): boolean {
+  const { code } = ((error as StoreUnavailableError).cause ?? {}) as { code?: unknown };
+  return typeof code === 'string' && OF_ONE_CALL.test(code);
+}
