@@ -5,6 +5,7 @@ import { MAX_DEPTH } from '../expressions/values.ts';
 import { didYouMean } from '../manifest/issues.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { GUID } from '../model/manifest.ts';
+import { isStorableValue, UNSTORABLE } from '../model/text.ts';
 
 /*
  * The parts that schemas of queries and paths are made of. People write them, so each error names what was given and what is
@@ -145,6 +146,9 @@ export const PAGING = {
 export const compileValidator: FastifySchemaCompiler<z.ZodType> = ({ schema }) => {
   const names = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
   return (data: unknown) => {
+    const hostile = Object.entries((data ?? {}) as Record<string, Json>).find((entry) => !isStorableValue(entry));
+    if (hostile !== undefined)
+      return { error: new HttpError(400, `${JSON.stringify(cut(hostile[0]))}: ${UNSTORABLE}`) };
     const parsed = schema.safeParse(data);
     if (parsed.success) return { value: parsed.data };
     return {
@@ -161,7 +165,10 @@ function describe(issue: z.core.$ZodIssue, names: readonly string[]): string[] {
   });
 }
 
-/** The JSON of a request's body as a flow reads it, numbers exact; undefined if the body is blank. */
+/**
+ * The JSON of a request's body as a flow reads it, numbers exact; undefined if the body is blank. It may hold any text: it
+ * is stored as JSON, which escapes what cannot be stored as text.
+ */
 export function readJsonBody(request: FastifyRequest): Json | undefined {
   const json = parseRequest(request);
   if (json === undefined) return undefined;
@@ -187,6 +194,7 @@ function parseRequest(request: FastifyRequest): { readonly value: Json; readonly
 /** The body parsed by its schema, a blank one as `{}`; a mistake is a 400 that names each field. */
 export function parseJsonBody<Schema extends z.ZodType>(request: FastifyRequest, schema: Schema): z.output<Schema> {
   const json = parseRequest(request);
+  if (!isStorableValue(json?.value)) throw new HttpError(400, `body: ${UNSTORABLE}`);
   const parsed = schema.safeParse(json === undefined ? {} : json.value);
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map(({ path, message }) => `${['body', ...path].join('.')}: ${message}`);

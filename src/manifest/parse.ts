@@ -1,9 +1,10 @@
 import { basename } from 'node:path';
 import { formatPath } from '../expressions/json-path.ts';
 import type { ManifestSnapshot, ManifestSource } from '../model/manifest.ts';
+import { isStorable, UNSTORABLE } from '../model/text.ts';
 import { checkGraph } from './check-steps.ts';
 import { draftManifest } from './draft.ts';
-import { isWithin, type ManifestIssue, type Problem } from './issues.ts';
+import { errorAt, isWithin, type ManifestIssue, type Problem } from './issues.ts';
 import { canonicalKeys, readJson } from './json-text.ts';
 import type { Manifest } from './schema.ts';
 import { snapshotOf } from './secrets.ts';
@@ -95,6 +96,12 @@ function loadDraft(
   const graph = { graph: steps, stepKeys: Object.keys(steps), path: ['steps'], outer: [], isBroken };
   problems.push(...checkGraph(graph, rules).filter(({ path }) => !isWithin(path, broken)));
 
+  for (const field of ['name', 'version'] as const) {
+    if (!isStorable(header[field] ?? '')) problems.push(errorAt([field], UNSTORABLE));
+  }
+  for (const key of Object.keys(triggers)) {
+    if (!isStorable(key)) problems.push(errorAt(['triggers', key], `the key ${UNSTORABLE}`));
+  }
   const { id = '', name = basename(file, '.json'), version = '', timeoutSeconds, concurrency } = header;
   const webhooks: WebhookTrigger[] = [];
   for (const [triggerKey, trigger] of Object.entries(triggers)) {

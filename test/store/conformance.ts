@@ -10,6 +10,7 @@ import { deploys } from './conformance/deploys.ts';
 import { figures } from './conformance/figures.ts';
 import { flows } from './conformance/flows.ts';
 import { holds } from './conformance/holds.ts';
+import { hostileStrings } from './conformance/hostile-strings.ts';
 import { idempotency } from './conformance/idempotency.ts';
 import { largeRuns } from './conformance/large-runs.ts';
 import { learnedKeys } from './conformance/learned-keys.ts';
@@ -47,6 +48,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     outline,
     largeRuns,
     activity,
+    hostileStrings,
   ];
   runSuites(name, open, [...accepting, ...running, lifetime]);
 }

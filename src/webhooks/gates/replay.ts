@@ -1,5 +1,6 @@
 import { createHash, hash } from 'node:crypto';
 import type { Delivery, Reason } from '../../model/delivery.ts';
+import { isStorable } from '../../model/text.ts';
 import {
   type Evidence,
   type Failed,
@@ -31,7 +32,7 @@ interface FoundTimestamp extends SignedTimestamp {
   readonly isSigned: boolean;
 }
 
-/** Longer values of a nonce header are kept as their digest. */
+/** Longer values of a nonce header are kept as their digest, and so are those that no store takes as text. */
 const MAX_NONCE_LENGTH = 512;
 
 /** A row outlives the last instant at which its timestamp passes by this much, for clocks that are set back a little. */
@@ -128,7 +129,11 @@ function nonceOf(
 ): { value: string; expiresAt: number } {
   const sent = sentNonce(delivery, evidence, rule);
   const expiresAt = expiryOf(delivery.receivedAt, timestamp, rule);
-  if (sent !== undefined) return { value: sent.length <= MAX_NONCE_LENGTH ? sent : hash('sha256', sent), expiresAt };
+  if (sent !== undefined) {
+    const isKept = sent.length <= MAX_NONCE_LENGTH && isStorable(sent);
+    // UTF-16, because UTF-8 would make one text of several that are not well-formed.
+    return { value: isKept ? sent : hash('sha256', isStorable(sent) ? sent : Buffer.from(sent, 'utf16le')), expiresAt };
+  }
   return { value: digestOf(delivery, evidence, timestamp), expiresAt };
 }
 
