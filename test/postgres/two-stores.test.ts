@@ -1,0 +1,229 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Acceptance, AcceptResult } from '../../src/store/store.ts';
+import { aDelivery, aNonce, aRun, deployOf, graphOf, id, minute, runIdOf, T0 } from '../store/samples.ts';
+import { openEmpty, openStore } from './schemas.ts';
+
+const ROUNDS = 50;
+
+type Opened = Awaited<ReturnType<typeof openEmpty>>;
+let left: Opened;
+let right: Opened;
+const schema = `test_${randomUUID().replaceAll('-', '')}`;
+beforeAll(async () => {
+  left = await openEmpty({ schema });
+  right = await openStore({ schema });
+});
+afterAll(async () => {
+  await right.close();
+  await left.close();
+});
+
+let count = 0;
+const nextId = () => {
+  count += 1;
+  return id(count);
+};
+
+/** Each round is about a flow, deliveries and runs of its own. */
+async function inEachRound(round: (flowId: string, n: number) => Promise<void>): Promise<void> {
+  for (let n = 0; n < ROUNDS; n += 1) await round(`flow ${nextId()}`, n);
+}
+
+function acceptanceTo(flowId: string, change: Partial<Acceptance> & { redeliveredFrom?: string } = {}) {
+  const { redeliveredFrom, ...rest } = change;
+  const delivery = aDelivery({ id: nextId(), flowId, redeliveredFrom });
+  return { delivery, run: aRun({ id: nextId(), flowId, deliveryId: delivery.id }), ...rest };
+}
+
+/** Calls of both stores at once, several of each so that they share transactions too. */
+async function acceptAtBoth(make: () => Acceptance): Promise<AcceptResult[]> {
+  return Promise.all([left, right, right, left, left, right].map((store) => store.accept(make())));
+}
+
+const page = { skip: 0, take: 100, includeTotal: true };
+const runsOf = async (flowId: string) => (await right.listRuns({ ...page, flowId })).items.map((run) => run.id);
+const deliveriesOf = async (flowId: string) => (await right.listDeliveries({ ...page, flowId })).items;
+
+/** The winner, after checking that there is one, that it alone has a run, and that all others name it. */
+async function winnerOf(flowId: string, results: readonly AcceptResult[]): Promise<string | undefined> {
+  const winners = results.filter(({ kind }) => kind === 'accepted');
+  expect(winners).toHaveLength(1);
+  const winner = runIdOf(winners[0]);
+  expect(new Set(results.map(runIdOf))).toEqual(new Set([winner]));
+  expect(await runsOf(flowId)).toEqual([winner]);
+  return winner;
+}
+
+describe('of two processes on one database', () => {
+  it('one accepts a nonce, and the other answers with its run', async () => {
+    await inEachRound(async (flowId) => {
+      const results = await acceptAtBoth(() => acceptanceTo(flowId, { nonce: aNonce() }));
+      await winnerOf(flowId, results);
+      expect(results.filter(({ kind }) => kind === 'replayed')).toHaveLength(5);
+      expect(await deliveriesOf(flowId)).toHaveLength(1);
+    });
+  });
+
+  it('one takes over a nonce that has expired', async () => {
+    const expired = aNonce({ expiresAt: T0 });
+    const flows = Array.from({ length: ROUNDS }, () => `flow ${nextId()}`);
+    for (const flowId of flows)
+      await left.accept({ run: aRun({ id: nextId(), flowId, startedAt: T0 - 1 }), nonce: expired });
+    for (const flowId of flows) {
+      const results = await acceptAtBoth(() => acceptanceTo(flowId, { nonce: aNonce() }));
+      expect(results.filter(({ kind }) => kind === 'accepted')).toHaveLength(1);
+      expect(await runsOf(flowId)).toHaveLength(2);
+    }
+  });
+
+  it('each accepts a nonce that is not enforced, and one alone is no replay', async () => {
+    await inEachRound(async (flowId) => {
+      const nonce = aNonce({ isEnforced: false });
+      const results = await acceptAtBoth(() => acceptanceTo(flowId, { nonce }));
+      expect(results.map(({ kind }) => kind)).toEqual(results.map(() => 'accepted'));
+      expect(results.filter((result) => 'isReplay' in result && !result.isReplay)).toHaveLength(1);
+      expect(await runsOf(flowId)).toHaveLength(6);
+      const { total } = await right.listDeliveries({ ...page, flowId, reason: 'nonce_replayed' });
+      expect(total).toBe(5);
+    });
+  });
+
+  it('one starts the run of an idempotency key', async () => {
+    await inEachRound(async (flowId) => {
+      const results = await acceptAtBoth(() => acceptanceTo(flowId, { idempotencyKey: 'key' }));
+      const winner = await winnerOf(flowId, results);
+      const kept = await deliveriesOf(flowId);
+      expect(kept.map(({ runId }) => runId)).toEqual(Array.from({ length: 6 }, () => winner));
+      expect(kept.every(({ body }) => body?.byteLength === 2)).toBe(true);
+    });
+  });
+
+  it('one starts the run of a nonce and a key together, and what is refused uses neither up', async () => {
+    await inEachRound(async (flowId, n) => {
+      const nonces = [aNonce({ value: 'a' }), aNonce({ value: 'b' })];
+      let call = 0;
+      const results = await acceptAtBoth(() => {
+        call += 1;
+        // Of one nonce the keys differ, of the other they are the same.
+        const isSame = call % 2 === 0;
+        return acceptanceTo(flowId, { nonce: nonces[Number(isSame)], idempotencyKey: isSame ? 'same' : `key ${call}` });
+      });
+      const accepted = results.filter(({ kind }) => kind === 'accepted').map(runIdOf);
+      expect(accepted).toHaveLength(2);
+      expect((await runsOf(flowId)).sort()).toEqual(accepted.sort());
+      for (let key = 1; key <= call; key += 2) {
+        const nonce = aNonce({ value: `another ${key} ${n}` });
+        const result = await left.accept(acceptanceTo(flowId, { nonce, idempotencyKey: `key ${key}` }));
+        expect(result.kind).toBe(accepted.includes(runIdOf(result)) ? 'duplicate' : 'accepted');
+      }
+      expect(await runsOf(flowId)).toHaveLength(4);
+    });
+  });
+
+  it('one accepts a refused delivery again', async () => {
+    await inEachRound(async (flowId) => {
+      const source = nextId();
+      const results = await acceptAtBoth(() => acceptanceTo(flowId, { redeliveredFrom: source }));
+      const winner = await winnerOf(flowId, results);
+      expect(await deliveriesOf(flowId)).toHaveLength(1);
+      expect(await right.findRedelivery(source)).toMatchObject({ runId: winner });
+    });
+  });
+
+  it.each([
+    ['disabled', (flowId: string) => right.setFlowEnabled({ flowId, isEnabled: false, at: T0 })],
+    ['drained', (flowId: string) => right.setFlowDraining({ flowId, isDraining: true, at: T0 })],
+    ['deployed', (flowId: string) => right.deployFlow({ ...deployOf(graphOf({ b: [] })), id: flowId })],
+  ])('none accepts a run once the other has %s its flow', async (_name, close) => {
+    await inEachRound(async (flowId, n) => {
+      await left.deployFlow({ ...deployOf(graphOf({ a: [] })), id: flowId });
+      const accepting = acceptAtBoth(() => acceptanceTo(flowId));
+      // Before, between and after the acceptances.
+      for (let turn = 0; turn < n; turn += 1) await Promise.resolve();
+      await close(flowId);
+      const seen = await runsOf(flowId);
+      const results = await accepting;
+      expect(await runsOf(flowId)).toEqual(seen);
+      expect(results.filter(({ kind }) => kind === 'accepted')).toHaveLength(seen.length);
+      expect(results.filter(({ kind }) => kind === 'outdated')).toHaveLength(6 - seen.length);
+      expect(await deliveriesOf(flowId)).toHaveLength(seen.length);
+    });
+  });
+
+  it('a deploy that needs an idle flow sees every run that was accepted before it', async () => {
+    await inEachRound(async (flowId) => {
+      await left.deployFlow({ ...deployOf(graphOf({ a: [] })), id: flowId });
+      const planned = {
+        ...deployOf(graphOf({ b: [] })),
+        id: flowId,
+        source: 'api' as const,
+        basedOn: 1,
+        needsIdle: true,
+        withoutHistory: [],
+        findings: [],
+        overrides: [],
+        triggers: { keys: [], renamed: [] },
+      };
+      const [results, deployed] = await Promise.all([
+        acceptAtBoth(() => acceptanceTo(flowId)),
+        right.applyDeploys([planned]),
+      ]);
+      const accepted = results.filter(({ kind }) => kind === 'accepted').length;
+      expect(await runsOf(flowId)).toHaveLength(accepted);
+      if (deployed.kind === 'applied') expect(accepted).toBe(0);
+      else expect(deployed).toMatchObject({ kind: 'busy', flowId });
+    });
+  });
+
+  it('a delivery that is held while the other releases is started once, or held, or told to start itself', async () => {
+    await inEachRound(async (flowId) => {
+      await left.deployFlow({ ...deployOf(graphOf({ a: [] })), id: flowId });
+      await left.setFlowDraining({ flowId, isDraining: true, at: T0 });
+      const first = acceptanceTo(flowId);
+      await left.holdDelivery(first);
+      await left.setFlowDraining({ flowId, isDraining: false, at: T0 });
+      const second = acceptanceTo(flowId);
+      const [held, one, two] = await Promise.all([
+        left.holdDelivery(second),
+        right.releaseHeld({ flowId, limit: 9, at: T0 + minute }),
+        left.releaseHeld({ flowId, limit: 9, at: T0 + minute }),
+      ]);
+      const released = [...one.runs, ...two.runs].map((run) => run.id);
+      const stillHeld = (await left.countHeld())[flowId] ?? 0;
+      expect(released[0]).toBe(first.run.id);
+      expect([
+        ['open', 1, 0],
+        ['held', 2, 0],
+        ['held', 1, 1],
+      ]).toContainEqual([held.kind, released.length, stillHeld]);
+      expect((await runsOf(flowId)).sort()).toEqual(released.sort());
+    });
+  });
+
+  it('both keep to the same bounds', async () => {
+    const bounded = {
+      schema: `test_${randomUUID().replaceAll('-', '')}`,
+      held: { maxRows: 7, maxBytes: 1e9 },
+      log: { maxRows: 9, maxBytes: 1e9 },
+    };
+    const one = await openEmpty(bounded);
+    const other = await openStore(bounded);
+    const stores = [one, other];
+    const flows = ['flow x', 'flow y', 'flow z'];
+    for (const flowId of flows) {
+      await one.deployFlow({ ...deployOf(graphOf({ a: [] })), id: flowId });
+      await one.setFlowDraining({ flowId, isDraining: true, at: T0 });
+    }
+    const each = <Value>(call: (store: Opened, flowId: string) => Promise<Value>) =>
+      Array.from({ length: 60 }, (_, n) => call(stores[n % 2] ?? one, flows[n % 3] ?? ''));
+    const holds = await Promise.allSettled(each((store, flowId) => store.holdDelivery(acceptanceTo(flowId))));
+    expect(holds.filter(({ status }) => status === 'fulfilled')).toHaveLength(7);
+    const refused = { rejected: true, statusCode: 401, reason: 'signature_mismatch' } as const;
+    await Promise.all(each((store) => store.recordDelivery(aDelivery({ id: nextId(), ...refused }))));
+    expect((await one.listDeliveries({ ...page, rejectedOnly: true })).items).toHaveLength(9);
+    expect((await other.listDeliveries({ ...page, rejectedOnly: true })).total).toBe(9);
+    await other.close();
+    await one.close();
+  });
+});
