@@ -6,7 +6,11 @@ import { createConnections } from '../../src/store/postgres/connections.ts';
 import { newSchema, openEmpty, runSql, storeOptions } from './schemas.ts';
 
 function connections() {
-  const opened = createConnections({ ...storeOptions('public'), applicationName: `test/${process.hrtime()}`, slot: 1 });
+  const opened = createConnections({
+    ...storeOptions('public'),
+    applicationName: `test/${process.hrtime()}`,
+    replica: 'test',
+  });
   onTestFinished(() => opened.close());
   return opened;
 }
@@ -43,7 +47,7 @@ describe('connections', () => {
   test('a transaction that fails leaves nothing, and its connection serves the next', async () => {
     const schema = newSchema();
     await runSql(`CREATE SCHEMA "${schema}"; CREATE TABLE "${schema}".t (n integer PRIMARY KEY)`);
-    const own = createConnections({ ...storeOptions(schema), slot: 1 });
+    const own = createConnections({ ...storeOptions(schema), replica: 'test' });
     onTestFinished(() => own.close());
     const failing = own.transact('write', async (sql) => {
       await sql.run('INSERT INTO sluice.t VALUES (1)');
@@ -58,7 +62,7 @@ describe('connections', () => {
     await runSql(`
       CREATE SCHEMA "${schema}"; CREATE TABLE "${schema}".t (n integer PRIMARY KEY, by integer);
       INSERT INTO "${schema}".t VALUES (1, 0), (2, 0)`);
-    const own = createConnections({ ...storeOptions(schema), slot: 1 });
+    const own = createConnections({ ...storeOptions(schema), replica: 'test' });
     onTestFinished(() => own.close());
     let arrived = 0;
     let release = () => {};
@@ -98,13 +102,13 @@ describe('connections', () => {
       silent.close();
     });
     const { port } = silent.address() as { port: number };
-    const own = createConnections({ ...storeOptions('x'), url: `postgres://a:b@127.0.0.1:${port}/c`, slot: 1 });
+    const own = createConnections({ ...storeOptions('x'), url: `postgres://a:b@127.0.0.1:${port}/c`, replica: 'test' });
     onTestFinished(() => own.close());
     await expect(own.read((sql) => sql.get('SELECT 1'))).rejects.toThrow(StoreUnavailableError);
   });
 
   test('statements that a pooler cannot carry by name have none', async () => {
-    const own = createConnections({ ...storeOptions('public'), isPrepared: false, slot: 1 });
+    const own = createConnections({ ...storeOptions('public'), isPrepared: false, replica: 'test' });
     onTestFinished(() => own.close());
     const prepared = await own.read((sql) => sql.all('SELECT name FROM pg_prepared_statements'));
     expect(prepared).toEqual([]);

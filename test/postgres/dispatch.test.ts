@@ -118,8 +118,7 @@ describe('two replicas that claim at once', () => {
     const { schema, one } = await openTwo();
     await seed(schema, { runs: 1, concurrency: 1 });
     await seed(schema, { runs: 1, from: 1, flow: id(7) });
-    const lock = `SELECT pg_advisory_xact_lock(hashtextextended('sluice claims from ${flowId}',
-      '"${schema}".flows'::regclass::oid::bigint))`;
+    const lock = `SELECT pg_advisory_xact_lock(hashtextextended('sluice claims of ${schema} from ${flowId}', 0))`;
     await holding(lock, async () => {
       const batch = await one.claimDue(request);
       expect(batch).toMatchObject({ claims: [{ flowId: id(7) }], nextDueAt: T0 + 20, isHeldBack: false });

@@ -20,7 +20,7 @@ beforeAll(async () => {
   const options = storeOptions(schema);
   await migrate(options);
   await seed();
-  connections = createConnections({ ...options, slot: 0 });
+  connections = createConnections({ ...options, replica: 'test' });
   const [server] = await runSql("SELECT current_setting('server_version_num')::integer AS version");
   explainsPrepared = Number(server?.version) >= 160_000;
 }, 120_000);

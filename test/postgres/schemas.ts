@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { inject, onTestFinished } from 'vitest';
 import { openPostgresStore, type PostgresStoreOptions } from '../../src/store/postgres/client.ts';
+import type { Store } from '../../src/store/store.ts';
 
 /** The name of a schema that no other test uses, dropped when the test ends. */
 export function newSchema(): string {
@@ -48,4 +49,17 @@ export async function openEmpty(change: Partial<PostgresStoreOptions> = {}): Pro
       await dropSchema(options.schema);
     },
   };
+}
+
+/** Opens a store for each name on one schema, as replicas do; they close when the test ends. */
+export async function openReplicas(names: readonly string[]): Promise<{ schema: string; stores: Store[] }> {
+  const schema = newSchema();
+  const stores: Store[] = [];
+  for (const replica of names) {
+    stores.push((await openPostgresStore({ ...storeOptions(schema), replica })) as unknown as Store);
+  }
+  onTestFinished(async () => {
+    await Promise.all(stores.map((store) => store.close()));
+  });
+  return { schema, stores };
 }

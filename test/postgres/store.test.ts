@@ -6,11 +6,12 @@ import { flows } from '../store/conformance/flows.ts';
 import { idempotency } from '../store/conformance/idempotency.ts';
 import { learnedKeys } from '../store/conformance/learned-keys.ts';
 import { nonces } from '../store/conformance/nonces.ts';
+import { replicas } from '../store/conformance/replicas.ts';
 import { schedules } from '../store/conformance/schedules.ts';
 import { runSuites } from '../store/conformance.ts';
 import { openEmpty } from './schemas.ts';
 
-const complete = [flows, acceptance, nonces, idempotency, deliveries, learnedKeys, schedules, activity];
+const complete = [flows, acceptance, nonces, idempotency, deliveries, learnedKeys, schedules, activity, replicas];
 runSuites('PostgreSQL', () => openEmpty() as unknown as Promise<Store>, complete);
 
 const accepting = [acceptance, nonces, idempotency];

@@ -19,6 +19,7 @@ import { lifetime } from './conformance/lifetime.ts';
 import { nonces } from './conformance/nonces.ts';
 import { outline } from './conformance/outline.ts';
 import { progress } from './conformance/progress.ts';
+import { replicas } from './conformance/replicas.ts';
 import { runs } from './conformance/runs.ts';
 import { schedules } from './conformance/schedules.ts';
 import { turns } from './conformance/turns.ts';
@@ -49,6 +50,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     largeRuns,
     activity,
     hostileStrings,
+    replicas,
   ];
   runSuites(name, open, [...accepting, ...running, lifetime]);
 }

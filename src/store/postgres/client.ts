@@ -1,40 +1,71 @@
+import { randomUUID } from 'node:crypto';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { AcceptResult, Store } from '../store.ts';
 import { type AcceptCall, acceptAll } from './accept-batch.ts';
 import { accept } from './acceptance.ts';
-import { type ConnectionOptions, createConnections, type Lane, toStoreError } from './connections.ts';
+import { type ConnectionOptions, type Connections, createConnections, type Lane, toStoreError } from './connections.ts';
 import { recordAll } from './deliveries.ts';
+import { announce, Feed, seenNow } from './feed.ts';
 import { grouped } from './groups.ts';
 import { migrate } from './migrate.ts';
+import type { OperationName } from './operation.ts';
 import { operations } from './operations.ts';
+import { join, leave } from './replicas.ts';
 import type { Sql } from './sql.ts';
 
-export interface PostgresStoreOptions extends Omit<ConnectionOptions, 'slot'> {
+export interface PostgresStoreOptions extends Omit<ConnectionOptions, 'replica'> {
   /** Leads to PostgreSQL itself where `url` leads to a pooler. */
   readonly directUrl?: string | undefined;
+  /** Names this process, and owns its leases; no other that has the database may be called the same. Random by default. */
+  readonly replica?: string | undefined;
 }
 
 /**
  * Opens the store on a PostgreSQL database, which several replicas may share. Migrates its schema first. Rejects with
  * an error that says what is wrong where the database cannot be reached or has a schema that this release does not know.
  */
-export async function openPostgresStore(
-  options: PostgresStoreOptions,
-): Promise<Pick<Store, keyof typeof operations | 'close'>> {
-  await migrate({ url: options.directUrl ?? options.url, schema: options.schema }).catch((error: unknown) => {
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<OpenedStore> {
+  const { url, directUrl = url, schema, applicationName, replica = randomUUID() } = options;
+  await migrate({ url: directUrl, schema }).catch((error: unknown) => {
     throw toStoreError(error);
   });
-  const connections = createConnections({ ...options, slot: 0 });
+  const connections = createConnections({ ...options, replica });
+  const joined = await connections
+    .transact('write', async (sql) => ({ slot: await join(sql), seen: await seenNow(sql) }))
+    .catch(async (error: unknown) => {
+      await connections.close();
+      throw error;
+    });
+  connections.countAs(joined.slot);
+  const changes = new Feed({ url: directUrl, schema, applicationName, seen: joined.seen, read: connections.read });
+  let closing: Promise<void> | undefined;
+  return {
+    ...membersOf(connections),
+    changes,
+    close() {
+      closing ??= closeAll(connections, changes);
+      return closing;
+    },
+  };
+}
+
+type OpenedStore = Pick<Store, keyof typeof operations | 'changes' | 'close'>;
+
+function membersOf(connections: Connections): Pick<Store, keyof typeof operations> {
   // The table of operations types what is called and what is run: here both are only passed on.
   const table: Readonly<Record<string, { lane: Lane; run: (sql: Sql, ...args: never[]) => Promise<unknown> }>> =
     operations;
   const members = Object.fromEntries(
     Object.entries(table).map(([name, { lane, run }]) => [
       name,
-      (...args: never[]) =>
-        lane === 'read'
-          ? connections.read((sql) => run(sql, ...args))
-          : connections.transact(lane, (sql) => run(sql, ...args)),
+      (...args: never[]) => {
+        if (lane === 'read') return connections.read((sql) => run(sql, ...args));
+        return connections.transact(lane, async (sql) => {
+          const answer = await run(sql, ...args);
+          await announce(sql, name as OperationName, { given: args[0], answer });
+          return answer;
+        });
+      },
     ]),
   );
   const acceptOne = grouped<AcceptCall, AcceptResult>({
@@ -55,6 +86,12 @@ export async function openPostgresStore(
     ...(members as Pick<Store, keyof typeof operations>),
     accept: (acceptance, lease) => connections.tracked(() => acceptOne({ acceptance, lease })),
     recordDelivery: (record) => connections.tracked(async () => void (await recordOne(record))),
-    close: () => connections.close(),
   };
+}
+
+async function closeAll(connections: Connections, changes: Feed): Promise<void> {
+  // Without its row the others do not take this replica for one that died. Where the database is away, they will.
+  const closing = connections.close(leave);
+  await changes.close();
+  await closing;
 }

@@ -26,6 +26,8 @@ const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE
 
 /** Transactions on a PostgreSQL database, over a few connections for each purpose. */
 export interface Connections {
+  /** Counts from now on under the numbers of this store, which no other one has: see the columns named `slot`. */
+  countAs(store: number): void;
   /** Runs the work in a transaction of its own, and again where PostgreSQL chose it to break a deadlock. */
   transact<Value>(lane: Exclude<Lane, 'read'>, work: (sql: Sql) => Promise<Value>): Promise<Value>;
   readonly acceptConnections: number;
@@ -35,36 +37,25 @@ export interface Connections {
   tracked<Value>(call: () => Promise<Value>): Promise<Value>;
   /** Reads one state of the database, however many statements that takes. */
   read<Value>(work: (sql: Sql) => Promise<Value>): Promise<Value>;
-  /** Refuses what is called from now on and resolves when what was called before has ended. */
-  close(): Promise<void>;
+  /**
+   * Refuses what is called from now on and resolves when what was called before has ended, and after it a last
+   * transaction, whether or not that succeeds.
+   */
+  close(last?: (sql: Sql) => Promise<void>): Promise<void>;
 }
 
 /** Opens no connection yet: each is opened when it is first needed, and again after it was lost. */
 export function createConnections({ url, applicationName, ...options }: ConnectionOptions): Connections {
+  const { schema, replica } = options;
   const statements = new Statements(options);
   const bounds = { log: options.log ?? UNBOUNDED, held: options.held ?? UNBOUNDED };
   const sizes = { ...SIZES, accept: options.acceptConnections ?? SIZES.accept };
   const poolOf = (lane: Lane): pg.Pool => {
-    const statementMs = lane === 'read' ? READ_STATEMENT_MS : STATEMENT_MS;
-    const pool = new pg.Pool({
-      connectionString: url,
-      max: sizes[lane],
-      application_name: `${applicationName}/${lane}`,
-      connectionTimeoutMillis: ANSWER_MS,
-      statement_timeout: statementMs,
-      query_timeout: statementMs + ANSWER_MS - STATEMENT_MS,
-      idle_in_transaction_session_timeout: 30_000,
-      keepAlive: true,
-      // Statements that do not wait for each other's answers, and the end of the transaction, share a round trip.
-      pipeline: true,
-      idleTimeoutMillis: 0,
-    });
+    const pool = createPool(lane, { url, applicationName, max: sizes[lane] });
     pool.on('remove', (client) => slots.free(client));
-    // An idle connection that breaks leaves the pool by itself; the next call opens another.
-    pool.on('error', () => {});
     return pool;
   };
-  const slots = new Slots(options.slot);
+  const slots = new Slots();
   const pools = { accept: poolOf('accept'), write: poolOf('write'), read: poolOf('read') };
   const underWay = new Set<Promise<unknown>>();
   let closing: Promise<void> | undefined;
@@ -93,7 +84,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     const later: Promise<unknown>[] = [];
     try {
       void client.query(begin).catch(() => {});
-      const value = await work(sqlOf(client, { statements, slot: slots.of(client), bounds, later }));
+      const value = await work(sqlOf(client, { statements, slot: slots.of(client), schema, replica, bounds, later }));
       const [{ command }] = await Promise.all([client.query('COMMIT'), ...later]);
       // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
       if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');
@@ -123,19 +114,41 @@ export function createConnections({ url, applicationName, ...options }: Connecti
   }
 
   return {
+    countAs: (store) => slots.begin(store),
     acceptConnections: sizes.accept,
     tracked,
     transactTracked,
     transact: (lane, work) => tracked(() => transactTracked(lane, work)),
     read: (work) =>
       tracked(() => inTransaction({ lane: 'read', begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' }, work)),
-    close() {
+    close(last = async () => {}) {
       closing ??= Promise.all(underWay).then(async () => {
+        await transactTracked('write', last).catch(() => {});
         await Promise.all(Object.values(pools).map((pool) => pool.end()));
       });
       return closing;
     },
   };
+}
+
+function createPool(lane: Lane, { url, applicationName, max }: { url: string; applicationName: string; max: number }) {
+  const statementMs = lane === 'read' ? READ_STATEMENT_MS : STATEMENT_MS;
+  const pool = new pg.Pool({
+    connectionString: url,
+    max,
+    application_name: `${applicationName}/${lane}`,
+    connectionTimeoutMillis: ANSWER_MS,
+    statement_timeout: statementMs,
+    query_timeout: statementMs + ANSWER_MS - STATEMENT_MS,
+    idle_in_transaction_session_timeout: 30_000,
+    keepAlive: true,
+    // Statements that do not wait for each other's answers, and the end of the transaction, share a round trip.
+    pipeline: true,
+    idleTimeoutMillis: 0,
+  });
+  // An idle connection that breaks leaves the pool by itself; the next call opens another.
+  pool.on('error', () => {});
+  return pool;
 }
 
 // What begins again may lock the row that the other one was about to lock, and so block it once more.
@@ -146,10 +159,10 @@ const SLOTS_OF_A_STORE = 16;
 
 /** Numbers of connections: the lowest that no other one has. */
 class Slots {
-  readonly #first: number;
+  #first = 0;
   readonly #clients: (pg.ClientBase | undefined)[] = [];
 
-  constructor(store: number) {
+  begin(store: number): void {
     this.#first = store * SLOTS_OF_A_STORE;
   }
 

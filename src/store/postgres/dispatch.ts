@@ -148,7 +148,7 @@ async function beginAttempts(sql: Sql, { attempts }: Given<'beginAttempts'>): Pr
   );
 }
 
-async function recover(sql: Sql, { owner, now }: Given<'recover'>): Promise<number> {
+export async function recover(sql: Sql, { owner, now }: Given<'recover'>): Promise<number> {
   const leased = "lease_token IS NOT NULL AND status = 'Running' AND due_at IS NOT NULL";
   const held = await sql.all<StepAddress>(
     `SELECT run_id AS "runId", step_key AS "stepKey" FROM sluice.steps

@@ -9,6 +9,7 @@ import { holdOperations } from './holds.ts';
 import { learnedKeyOperations } from './learned-keys.ts';
 import type { Operations } from './operation.ts';
 import { removalOperations } from './removal.ts';
+import { replicaOperations } from './replicas.ts';
 import { runOperations } from './runs.ts';
 import { scheduleOperations } from './schedules.ts';
 import type { Sql } from './sql.ts';
@@ -30,6 +31,7 @@ export const operations = {
   ...removalOperations,
   ...runOperations,
   ...dispatchOperations,
+  ...replicaOperations,
   ...stepOperations,
   ...figureOperations,
   ...activityOperations,

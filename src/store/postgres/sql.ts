@@ -24,6 +24,9 @@ export interface Sql {
   later(text: string, values?: readonly SqlValue[]): void;
   /** The writer that counts under this number: see the columns named `slot`. */
   readonly slot: number;
+  readonly schema: string;
+  /** The name of this process among those that share the database. */
+  readonly replica: string;
   /** What this store keeps from one transaction to the next: made when it is first asked for, one for each function. */
   kept<Value>(make: () => Value): Value;
   readonly bounds: Bounds;
@@ -46,10 +49,10 @@ export interface SqlOptions {
   readonly schema: string;
   /** Whether statements are prepared by name; a pooler between may not carry names. */
   readonly isPrepared: boolean;
-  readonly slot: number;
   /** Unbounded by default, both. */
   readonly log?: Bounds['log'] | undefined;
   readonly held?: Bounds['held'] | undefined;
+  readonly replica: string;
 }
 
 const BIGINT = 20;
@@ -106,7 +109,7 @@ export class Statements {
   }
 }
 
-interface SqlContext extends Pick<Sql, 'slot' | 'bounds'> {
+interface SqlContext extends Pick<Sql, 'slot' | 'schema' | 'replica' | 'bounds'> {
   readonly statements: Statements;
   /** Takes the answers that the end of the transaction waits for. */
   readonly later: Promise<unknown>[];

@@ -176,8 +176,8 @@ class LimitedFlows {
 export async function lockFlows(sql: Sql, flowIds: readonly string[]): Promise<string[]> {
   const rows = await sql.all<{ flowId: string }>(
     `SELECT flow_id AS "flowId" FROM unnest($1::text[]) AS given (flow_id)
-    WHERE pg_try_advisory_xact_lock(hashtextextended('sluice claims from ' || flow_id, to_regclass('sluice.flows')::oid::bigint))`,
-    [flowIds],
+    WHERE pg_try_advisory_xact_lock(hashtextextended('sluice claims of ' || $2 || ' from ' || flow_id, 0))`,
+    [flowIds, sql.schema],
   );
   return rows.map(({ flowId }) => flowId);
 }

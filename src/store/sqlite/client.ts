@@ -1,8 +1,9 @@
 import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import { StoreUnavailableError } from '../../errors.ts';
+import { SOLE_OWNER } from '../../flows/runtime-keys.ts';
 import { parseJson } from '../../model/json.ts';
-import type { AcceptResult, HoldResult, LargeRunInput, RunInput, Store } from '../store.ts';
+import type { AcceptResult, Beat, HoldResult, LargeRunInput, RunInput, SlotWaits, Store } from '../store.ts';
 import { acceptanceValues, packAcceptance, runValues } from './acceptance.ts';
 import { deliveryValues, packDelivery } from './deliveries.ts';
 import { heldValues } from './holds.ts';
@@ -34,6 +35,8 @@ export interface SqliteStoreOptions {
   readonly log?: StoreOptions['log'];
   /** The limits of held deliveries; unbounded by default. */
   readonly held?: StoreOptions['held'];
+  /** Names this process in the list of replicas, where it is the only one. */
+  readonly replica?: string | undefined;
 }
 
 /**
@@ -41,7 +44,8 @@ export interface SqliteStoreOptions {
  * slow query holds the event loop, and no query holds a commit. Rejects with an error that names the path where the
  * database cannot be opened, is another program's, is newer than this release or is in use by another process.
  */
-export async function openSqliteStore({ path, onFatal, onLost, ...given }: SqliteStoreOptions): Promise<Store> {
+export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store> {
+  const { path, onFatal, onLost, replica = SOLE_OWNER, ...given } = opened;
   const options: StoreOptions = { log: given.log ?? { inMemory: false, ...UNBOUNDED }, held: given.held ?? UNBOUNDED };
   let isOpen = false;
   const die = (error: Error) => {
@@ -104,6 +108,7 @@ export async function openSqliteStore({ path, onFatal, onLost, ...given }: Sqlit
       ) as ReturnType<Store['fireSchedule']>,
     ...valueMembers(writer, reader),
     changes: noChangesUntil(hasClosed),
+    ...replicaMembers(reader, replica),
     async close() {
       endChanges();
       writer.refuse();
@@ -123,6 +128,23 @@ function noChangesUntil(hasClosed: Promise<void>): Store['changes'] {
         return { done: true, value: undefined };
       },
     }),
+  };
+}
+
+/** The only replica: it is there for as long as it beats. */
+function replicaMembers(reader: StoreThread, name: string): Pick<Store, 'beat' | 'listReplicas'> {
+  let last: Beat | undefined;
+  return {
+    async beat(beat) {
+      last = beat;
+      return { at: beat.now, replicas: 1, died: [] };
+    },
+    async listReplicas({ now }) {
+      const { running } = (await reader.call('listSlotWaits', [{ now, dueBefore: 0 }])) as SlotWaits;
+      if (last === undefined) return [];
+      const { now: seenAt, version, startedAt, fingerprint } = last;
+      return [{ name, version, startedAt, seenAt, clockOffsetMs: 0, fingerprint, steps: running }];
+    },
   };
 }
 

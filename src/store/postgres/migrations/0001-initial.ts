@@ -365,6 +365,27 @@ export const initial = {
       PRIMARY KEY (flow_id, status, slot)
     );
 
+    -- The processes that have the database; times are those of its own clock, but for that of the start.
+    CREATE TABLE sluice.replicas (
+      name text COLLATE "C" PRIMARY KEY,
+      -- What its counts go under: see above.
+      slot integer NOT NULL,
+      version text NOT NULL,
+      started_at bigint NOT NULL,
+      seen_at bigint NOT NULL,
+      clock_offset_ms bigint NOT NULL,
+      fingerprint text NOT NULL
+    );
+
+    -- What was changed last of each flow that replicas keep in memory, and by which transaction.
+    CREATE TABLE sluice.changes (
+      flow_id text COLLATE "C" NOT NULL,
+      kind text NOT NULL,
+      xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+      PRIMARY KEY (flow_id, kind)
+    );
+    CREATE INDEX changes_by_xid ON sluice.changes (xid);
+
     -- Row per slot whose number a ping raises: the only proof that the store can write is a write.
     CREATE TABLE sluice.pings (slot integer PRIMARY KEY, count bigint NOT NULL);
   `,

@@ -1,0 +1,48 @@
+import type { Json } from '../../model/json.ts';
+
+/** The processes that have the store, each under a name of its own: the owner of its leases. */
+export interface ReplicaStore {
+  /**
+   * Says that this process lives, as every replica does every few seconds. Takes those off the list that have not said
+   * so for long and makes the steps that they had leased due, as `recover` does.
+   */
+  beat(beat: Beat): Promise<BeatAnswer>;
+  /** The replicas that live, as far as the store knows, by name. */
+  listReplicas(query: { now: number }): Promise<readonly Replica[]>;
+}
+
+export interface Beat {
+  readonly version: string;
+  readonly startedAt: number;
+  /** How far this process' clock is ahead of the store's, as far as it knows. */
+  readonly clockOffsetMs: number;
+  /** What has to be the same in all replicas, in any form. */
+  readonly fingerprint: Json;
+  readonly now: number;
+}
+
+export interface BeatAnswer {
+  /** By the store's clock; by the caller's where the store has none. */
+  readonly at: number;
+  /** How many replicas live, this one included. */
+  readonly replicas: number;
+  readonly died: readonly DeadReplica[];
+}
+
+interface DeadReplica {
+  readonly name: string;
+  /** Steps that it had leased. */
+  readonly steps: number;
+}
+
+export interface Replica {
+  readonly name: string;
+  readonly version: string;
+  readonly startedAt: number;
+  /** When it said last that it lives, by the store's clock. */
+  readonly seenAt: number;
+  readonly clockOffsetMs: number;
+  readonly fingerprint: Json;
+  /** Steps that it has leased. */
+  readonly steps: number;
+}

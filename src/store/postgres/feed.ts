@@ -1,0 +1,247 @@
+import { createHash } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
+import pg from 'pg';
+import type { Change, Store } from '../store.ts';
+import type { OperationName } from './operation.ts';
+import type { Sql } from './sql.ts';
+
+/** A notice may be lost with the connection; what was changed is looked up this often. */
+const POLL_MS = 5000;
+const RECONNECT_MS = 200;
+
+type Kind = Exclude<Change['kind'], 'runs'>;
+type FlowChange = Extract<Change, { kind: Kind }>;
+
+type Changes<Name extends OperationName> = (
+  given: Parameters<Store[Name]>[0],
+  answer: Awaited<ReturnType<Store[Name]>>,
+) => readonly FlowChange[];
+
+const flow = (flowId: string): FlowChange[] => [{ kind: 'flow', flowId }];
+
+/** What members of the store change that other replicas keep in memory. */
+const CHANGES: { readonly [Name in OperationName]?: Changes<Name> } = {
+  deployFlow: ({ id }) => flow(id),
+  applyDeploys: (deploys) => deploys.flatMap(({ id }) => flow(id)),
+  setFlowEnabled: ({ flowId }) => flow(flowId),
+  setFlowDraining: ({ flowId }) => flow(flowId),
+  holdDelivery: ({ run }, { kind }) => (kind === 'held' ? flow(run.flowId) : []),
+  releaseHeld: ({ flowId }, { runs }) => (runs.length > 0 ? flow(flowId) : []),
+  learnKey: ({ flowId }) => [{ kind: 'key', flowId }],
+  forgetKey: ({ flowId }) => [{ kind: 'key', flowId }],
+  changeSchedule: ({ flowId }) => [{ kind: 'schedule', flowId }],
+  fireSchedule: ({ flowId }, result) => (result === 'fired' ? [{ kind: 'schedule', flowId }] : []),
+};
+
+/**
+ * Says in its own transaction what a member changed. The row is the truth, by the number of the transaction that wrote
+ * it; the notice, which PostgreSQL sends with the commit, only saves the others a wait.
+ */
+export async function announce(sql: Sql, name: OperationName, { given, answer }: Called): Promise<void> {
+  // The table types each member's own argument and answer: here both are only passed on.
+  const changesOf = CHANGES[name] as ((given: unknown, answer: unknown) => readonly FlowChange[]) | undefined;
+  const changes = changesOf?.(given, answer) ?? [];
+  if (changes.length === 0) return;
+  await sql.all(
+    `WITH changed AS (
+      INSERT INTO sluice.changes (flow_id, kind)
+      SELECT DISTINCT flow_id, kind FROM unnest($1::text[], $2::text[]) AS given (flow_id, kind) ORDER BY flow_id, kind
+      ON CONFLICT (flow_id, kind) DO UPDATE SET xid = pg_current_xact_id()
+      RETURNING flow_id, kind
+    )
+    SELECT pg_notify($3, json_build_object('kind', kind, 'flowId', flow_id)::text) FROM changed`,
+    [changes.map(({ flowId }) => flowId), changes.map(({ kind }) => kind), channelOf(sql.schema)],
+  );
+}
+
+interface Called {
+  readonly given: unknown;
+  readonly answer: unknown;
+}
+
+/** Where a schema's replicas listen: the names of channels are those of a whole database, and short. */
+function channelOf(schema: string): string {
+  return schema === 'sluice' ? 'sluice_changes' : `sluice_changes_${digestOf(schema)}`;
+}
+
+function digestOf(schema: string): string {
+  return createHash('sha256').update(schema).digest('hex').slice(0, 32);
+}
+
+/** The transactions up to which a replica has seen all changes. */
+export type Seen = string;
+
+/** Every change that commits after this is one of a transaction from here on. */
+export async function seenNow(sql: Sql): Promise<Seen> {
+  const row = await sql.get<{ seen: string }>('SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS seen');
+  return row?.seen ?? '0';
+}
+
+interface FeedOptions {
+  /** Leads to PostgreSQL itself: a pooler does not carry notices. */
+  readonly url: string;
+  readonly schema: string;
+  readonly applicationName: string;
+  /** When the store was opened. */
+  readonly seen: Seen;
+  read<Value>(work: (sql: Sql) => Promise<Value>): Promise<Value>;
+}
+
+/** Tells readers what was changed since the store was opened. Listens as soon as there is a first reader. */
+export class Feed implements AsyncIterable<Change> {
+  readonly #options: FeedOptions;
+  readonly #readers = new Set<Reader>();
+  #seen: Seen;
+  /** What transactions wrote that were under way at the last look: the next one finds it again. */
+  #found = new Set<string>();
+  readonly #closing = new AbortController();
+  #client: pg.Client | undefined;
+  #listening: Promise<void> | undefined;
+  #polling: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: FeedOptions) {
+    this.#options = options;
+    this.#seen = options.seen;
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Change> {
+    const reader = new Reader(() => this.#readers.delete(reader));
+    if (this.#closing.signal.aborted) {
+      reader.end();
+      return reader;
+    }
+    this.#readers.add(reader);
+    this.#listening ??= this.#listen();
+    return reader;
+  }
+
+  /** Ends every reader; resolves when nothing of it runs any more. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    clearTimeout(this.#timer);
+    for (const reader of this.#readers) reader.end();
+    await this.#client?.end().catch(() => {});
+    await Promise.all([this.#listening, this.#polling]);
+  }
+
+  /** Listens until the store closes, over as many connections as that takes. */
+  async #listen(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await this.#listenOnce().catch(() => {
+        // The database is away, and changes nothing meanwhile.
+      });
+      await setTimeout(RECONNECT_MS, undefined, { ref: false, signal }).catch(() => {});
+    }
+  }
+
+  /** Resolves or rejects when the connection is lost. */
+  async #listenOnce(): Promise<void> {
+    const { url, applicationName, schema } = this.#options;
+    const client = new pg.Client({
+      connectionString: url,
+      application_name: `${applicationName}/changes`,
+      connectionTimeoutMillis: POLL_MS,
+      keepAlive: true,
+    });
+    this.#client = client;
+    try {
+      const lost = new Promise<void>((resolve) => {
+        client.on('error', () => resolve());
+        client.on('end', () => resolve());
+      });
+      client.on('notification', ({ payload }) => this.#tell(JSON.parse(payload ?? 'null') as FlowChange));
+      await client.connect();
+      await client.query(`LISTEN ${pg.escapeIdentifier(channelOf(schema))}`);
+      // What was changed before this connection listened.
+      await this.#poll();
+      if (!this.#closing.signal.aborted) await lost;
+    } finally {
+      await client.end().catch(() => {});
+    }
+  }
+
+  #pollAgain(): void {
+    clearTimeout(this.#timer);
+    if (this.#closing.signal.aborted) return;
+    this.#timer = globalThis.setTimeout(() => void this.#poll(), POLL_MS).unref();
+  }
+
+  /** Looks at the rows; one look at a time. */
+  #poll(): Promise<void> {
+    this.#polling ??= this.#look()
+      .catch(() => {
+        // The database is away. The next look finds all that was changed meanwhile.
+      })
+      .finally(() => {
+        this.#polling = undefined;
+        this.#pollAgain();
+      });
+    return this.#polling;
+  }
+
+  async #look(): Promise<void> {
+    const { seen, rows } = await this.#options.read(async (sql) => ({
+      rows: await sql.all<FlowChange & { xid: string }>(
+        'SELECT flow_id AS "flowId", kind, xid::text AS xid FROM sluice.changes WHERE xid >= $1::xid8 ORDER BY xid',
+        [this.#seen],
+      ),
+      // The same snapshot as that of the rows.
+      seen: await seenNow(sql),
+    }));
+    const found = new Set<string>();
+    for (const { xid, kind, flowId } of rows) {
+      const name = `${xid} ${kind} ${flowId}`;
+      found.add(name);
+      if (!this.#found.has(name)) this.#tell({ kind, flowId });
+    }
+    this.#found = found;
+    this.#seen = seen;
+  }
+
+  #tell(change: FlowChange): void {
+    for (const reader of this.#readers) reader.put(change);
+  }
+}
+
+/** Changes that one reader has not taken yet, each once. */
+class Reader implements AsyncIterator<Change> {
+  readonly #onEnd: () => void;
+  readonly #waiting = new Map<string, Change>();
+  #hasEnded = false;
+  #wake: (() => void) | undefined;
+
+  constructor(onEnd: () => void) {
+    this.#onEnd = onEnd;
+  }
+
+  put(change: FlowChange): void {
+    this.#waiting.set(`${change.kind} ${change.flowId}`, change);
+    this.#wake?.();
+  }
+
+  end(): void {
+    this.#hasEnded = true;
+    this.#wake?.();
+  }
+
+  async next(): Promise<IteratorResult<Change>> {
+    for (;;) {
+      for (const [name, value] of this.#waiting) {
+        this.#waiting.delete(name);
+        return { done: false, value };
+      }
+      if (this.#hasEnded) return { done: true, value: undefined };
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  async return(): Promise<IteratorResult<Change>> {
+    this.end();
+    this.#onEnd();
+    return { done: true, value: undefined };
+  }
+}

@@ -1,0 +1,81 @@
+import { type Json, parseJson } from '../../model/json.ts';
+import type { Replica } from '../store.ts';
+import { recover } from './dispatch.ts';
+import type { Answer, Given, Operations } from './operation.ts';
+import type { Sql } from './sql.ts';
+
+export const replicaOperations: Operations<'beat' | 'listReplicas'> = {
+  beat: { lane: 'write', run: beat },
+  listReplicas: { lane: 'read', run: listReplicas },
+};
+
+/** Who was not seen for so long is dead: three beats. */
+const DEAD_AFTER_MS = 15_000;
+
+/** The one clock that all replicas see. */
+const CLOCK = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
+
+/**
+ * Puts this process on the list and yields the number that its counts go under, which no other replica that lives has.
+ * It has neither a version nor a fingerprint until its first beat.
+ */
+export async function join(sql: Sql): Promise<number> {
+  // One after another, so that no two of them choose the same number.
+  await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice replicas of ' || $1, 0))", [sql.schema]);
+  const row = await sql.get<{ slot: number }>(
+    `INSERT INTO sluice.replicas AS r (name, slot, version, started_at, seen_at, clock_offset_ms, fingerprint)
+    SELECT $1, min(free.slot), '', ${CLOCK}, ${CLOCK}, 0, 'null'
+    FROM generate_series(0, (SELECT count(*)::integer FROM sluice.replicas)) AS free (slot)
+    WHERE free.slot NOT IN (SELECT slot FROM sluice.replicas WHERE name <> $1)
+    ON CONFLICT (name) DO UPDATE SET slot = excluded.slot, seen_at = excluded.seen_at
+    RETURNING r.slot`,
+    [sql.replica],
+  );
+  return row?.slot ?? 0;
+}
+
+/** Takes this process off the list: it has stopped, and left no lease behind. */
+export async function leave(sql: Sql): Promise<void> {
+  await sql.run('DELETE FROM sluice.replicas WHERE name = $1', [sql.replica]);
+}
+
+async function beat(
+  sql: Sql,
+  { version, startedAt, clockOffsetMs, fingerprint, now }: Given<'beat'>,
+): Promise<Answer<'beat'>> {
+  const say = () =>
+    sql.get<{ at: number }>(
+      `UPDATE sluice.replicas SET version = $2, started_at = $3, seen_at = ${CLOCK}, clock_offset_ms = $4,
+        fingerprint = $5
+      WHERE name = $1 RETURNING seen_at AS "at"`,
+      [sql.replica, version, startedAt, Math.round(clockOffsetMs), JSON.stringify(fingerprint)],
+    );
+  // One that was taken for dead and lives comes back, without its leases. Its connections count on under the numbers
+  // that they had: another one may have those too by now, and then they wait for each other at times.
+  const own = (await say()) ?? (await join(sql).then(say));
+  // Of several replicas that find the same dead one, one buries it. A row that is being written belongs to one that lives.
+  const dead = await sql.all<{ name: string }>(
+    `DELETE FROM sluice.replicas WHERE name IN (
+      SELECT name FROM sluice.replicas WHERE seen_at < ${CLOCK} - $1 FOR UPDATE SKIP LOCKED
+    ) RETURNING name`,
+    [DEAD_AFTER_MS],
+  );
+  const died: { name: string; steps: number }[] = [];
+  for (const { name } of dead) died.push({ name, steps: await recover(sql, { owner: name, now }) });
+  const living = await sql.get<{ count: number }>('SELECT count(*) AS count FROM sluice.replicas');
+  return { at: own?.at ?? now, replicas: living?.count ?? 1, died };
+}
+
+async function listReplicas(sql: Sql): Promise<Replica[]> {
+  const rows = await sql.all<Omit<Replica, 'fingerprint'> & { fingerprint: string }>(
+    `SELECT r.name, r.version, r.started_at AS "startedAt", r.seen_at AS "seenAt",
+      r.clock_offset_ms AS "clockOffsetMs", r.fingerprint, coalesce(leased.steps, 0) AS steps
+    FROM sluice.replicas r LEFT JOIN (
+      SELECT lease_owner, count(*) AS steps FROM sluice.steps
+      WHERE status = 'Running' AND due_at IS NOT NULL AND lease_token IS NOT NULL GROUP BY lease_owner
+    ) leased ON leased.lease_owner = r.name
+    WHERE r.seen_at >= ${CLOCK} - $1 ORDER BY r.name`,
+    [DEAD_AFTER_MS],
+  );
+  return rows.map((row) => ({ ...row, fingerprint: parseJson(row.fingerprint) as Json }));
+}

@@ -1,0 +1,99 @@
+import { createHash } from 'node:crypto';
+import pg from 'pg';
+import { describe, expect, inject, test } from 'vitest';
+import { openPostgresStore } from '../../src/store/postgres/client.ts';
+import type { Change, Store } from '../../src/store/store.ts';
+import { deployOf, flowId, graphOf, T0 } from '../store/samples.ts';
+import { openReplicas, runSql, storeOptions } from './schemas.ts';
+
+const flowChanged: Change = { kind: 'flow', flowId };
+const keyLearned: Change = { kind: 'key', flowId };
+const key = { flowId, triggerKey: 'asana', scheme: 'Asana', secret: new Uint8Array([1]), learnedAt: T0 };
+
+/** Takes changes until one is as wanted. */
+async function until(reader: AsyncIterator<Change>, wanted: Change): Promise<void> {
+  for (;;) {
+    const { value, done } = await reader.next();
+    if (done === true) throw new Error(`the changes ended without ${JSON.stringify(wanted)}`);
+    if (JSON.stringify(value) === JSON.stringify(wanted)) return;
+  }
+}
+
+async function twoReplicas() {
+  const { schema, stores } = await openReplicas(['one', 'two']);
+  const [one, two] = stores as [Store, Store];
+  return { schema, one, two };
+}
+
+/** Ends the connections that listen for changes of the schema, so that they are made again. */
+async function endListeners(schema: string): Promise<void> {
+  const channel = createHash('sha256').update(schema).digest('hex').slice(0, 32);
+  for (let ended = 0; ended === 0; ) {
+    const rows = await runSql('SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query = $1', [
+      `LISTEN "sluice_changes_${channel}"`,
+    ]);
+    ended = rows.length;
+  }
+}
+
+describe('what other replicas change', () => {
+  test('reaches every reader, whichever member changed it', async () => {
+    const { one, two } = await twoReplicas();
+    const readers = [two.changes[Symbol.asyncIterator](), two.changes[Symbol.asyncIterator]()];
+    await one.deployFlow(deployOf(graphOf({ a: [] })));
+    for (const reader of readers) await until(reader, flowChanged);
+    await one.learnKey(key);
+    for (const reader of readers) await until(reader, keyLearned);
+    await one.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
+    for (const reader of readers) await until(reader, flowChanged);
+    await one.setFlowDraining({ flowId, isDraining: true, at: T0 });
+    for (const reader of readers) await until(reader, flowChanged);
+  });
+
+  test('before the reader listened, but after the store was opened, is not missed', async () => {
+    const { one, two } = await twoReplicas();
+    await one.deployFlow(deployOf(graphOf({ a: [] })));
+    await until(two.changes[Symbol.asyncIterator](), flowChanged);
+  });
+
+  test('while its connection is lost is found by the rows', async () => {
+    const { schema, one, two } = await twoReplicas();
+    const reader = two.changes[Symbol.asyncIterator]();
+    await one.deployFlow(deployOf(graphOf({ a: [] })));
+    await until(reader, flowChanged);
+    await endListeners(schema);
+    await one.learnKey(key);
+    await until(reader, keyLearned);
+  });
+
+  test('in a transaction that was under way at the last look is found by the next', async () => {
+    const { schema, stores } = await openReplicas(['one']);
+    const [one] = stores as [Store];
+    const client = new pg.Client({ connectionString: inject('postgresUrl') });
+    await client.connect();
+    await client.query('BEGIN');
+    await client.query(`INSERT INTO "${schema}".changes (flow_id, kind) VALUES ('late', 'flow')`);
+    const two = await openPostgresStore({ ...storeOptions(schema), replica: 'two' });
+    const reader = two.changes[Symbol.asyncIterator]();
+    await one.learnKey(key);
+    await until(reader, keyLearned);
+    await client.query('COMMIT');
+    await client.end();
+    await endListeners(schema);
+    await until(reader, { kind: 'flow', flowId: 'late' });
+    await two.close();
+  });
+
+  test('is told of no member that changed nothing', async () => {
+    const { one, two } = await twoReplicas();
+    const reader = two.changes[Symbol.asyncIterator]();
+    const seen: Change[] = [];
+    await one.fireSchedule({ flowId, triggerKey: 'nightly', dueAt: T0, nextAt: null, run: null, at: T0 });
+    await one.learnKey(key);
+    for (let value: Change | undefined; value?.kind !== 'key'; ) {
+      value = (await reader.next()).value as Change;
+      seen.push(value);
+    }
+    expect(seen).toEqual([keyLearned]);
+  });
+});

@@ -1,0 +1,85 @@
+import { describe, expect, test } from 'vitest';
+import { openPostgresStore } from '../../src/store/postgres/client.ts';
+import type { Store } from '../../src/store/store.ts';
+import { graphOf, minute, startRun, T0 } from '../store/samples.ts';
+import { openReplicas, runSql, storeOptions } from './schemas.ts';
+
+const beat = { version: '1.0', startedAt: T0, clockOffsetMs: 0, fingerprint: null, now: T0 };
+const request = { now: T0, leasedUntil: T0 + minute, limit: 9 };
+
+/** Lets a replica have been seen for the last time so long ago. */
+function age(schema: string, name: string, ms: number) {
+  return runSql(`UPDATE "${schema}".replicas SET seen_at = seen_at - $2::bigint WHERE name = $1`, [name, ms]);
+}
+
+describe('a replica', () => {
+  test('counts under a number that no other one has, and that the next one takes over', async () => {
+    const { schema, stores } = await openReplicas(['one', 'two', 'three']);
+    const slots = async () => {
+      const rows = await runSql(`SELECT name, slot FROM "${schema}".replicas ORDER BY slot`);
+      return rows.map(({ slot }) => slot);
+    };
+    expect(await slots()).toEqual([0, 1, 2]);
+    await stores[1]?.close();
+    expect(await slots()).toEqual([0, 2]);
+    const next = await openPostgresStore({ ...storeOptions(schema), replica: 'four' });
+    expect(await slots()).toEqual([0, 1, 2]);
+    await next.ping();
+    // Each replica has 16 numbers, one for each of its connections.
+    expect(await runSql(`SELECT slot FROM "${schema}".pings`)).toEqual([{ slot: 16 }]);
+    await next.close();
+  });
+
+  test('that starts together with others has a number of its own', async () => {
+    const { schema } = await openReplicas([]);
+    const names = Array.from({ length: 6 }, (_, n) => `r${n}`);
+    const opened = await Promise.all(names.map((replica) => openPostgresStore({ ...storeOptions(schema), replica })));
+    const rows = await runSql(`SELECT slot FROM "${schema}".replicas ORDER BY slot`);
+    expect(rows.map(({ slot }) => slot)).toEqual([0, 1, 2, 3, 4, 5]);
+    await Promise.all(opened.map((store) => store.close()));
+  });
+
+  test('that was not seen for 15 s is dead: its steps are due at once and count its death', async () => {
+    const { schema, stores } = await openReplicas(['one', 'two']);
+    const [one, two] = stores as [Store, Store];
+    await startRun(one, graphOf({ a: [], b: [] }));
+    await one.claimDue({ ...request, owner: 'one', limit: 1 });
+    await one.beat(beat);
+    await age(schema, 'one', 14_000);
+    expect(await two.beat(beat)).toMatchObject({ replicas: 2, died: [] });
+    await age(schema, 'one', 1001);
+    expect((await two.listReplicas({ now: T0 })).map(({ name }) => name)).toEqual(['two']);
+    expect(await two.beat({ ...beat, now: T0 + 1 })).toMatchObject({ replicas: 1, died: [{ name: 'one', steps: 1 }] });
+    const { claims } = await two.claimDue({ ...request, owner: 'two', now: T0 + 1 });
+    expect(claims).toMatchObject([
+      { stepKey: 'b', interruptions: 0 },
+      { stepKey: 'a', interruptions: 1, loneDeaths: 1 },
+    ]);
+  });
+
+  test('that was taken for dead and lives is listed again, without its leases', async () => {
+    const { schema, stores } = await openReplicas(['one', 'two']);
+    const [one, two] = stores as [Store, Store];
+    await startRun(one, graphOf({ a: [] }));
+    const { claims } = await one.claimDue({ ...request, owner: 'one' });
+    await age(schema, 'one', 16_000);
+    await two.beat(beat);
+    expect(await one.beat(beat)).toMatchObject({ replicas: 2, died: [] });
+    const tokens = claims.map(({ token }) => token);
+    expect(await one.renewLeases({ tokens, leasedUntil: T0 + 9 * minute })).toEqual(tokens);
+  });
+
+  test('that died is buried once, however many find it', async () => {
+    const { schema, stores } = await openReplicas(['dead', 'one', 'two', 'three']);
+    await age(schema, 'dead', 16_000);
+    const beats = await Promise.all(stores.slice(1).map((store) => store.beat(beat)));
+    expect(beats.flatMap(({ died }) => died)).toEqual([{ name: 'dead', steps: 0 }]);
+  });
+
+  test('that closes is gone at once', async () => {
+    const { stores } = await openReplicas(['one', 'two']);
+    const [one, two] = stores as [Store, Store];
+    await one.close();
+    expect(await two.beat(beat)).toMatchObject({ replicas: 1, died: [] });
+  });
+});
