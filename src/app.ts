@@ -28,6 +28,7 @@ import { bodySealer } from './store/sealed-body.ts';
 import type { Store } from './store/store.ts';
 import { createLiveEvents } from './telemetry/events.ts';
 import { createMetrics } from './telemetry/metrics.ts';
+import { version } from './version.ts';
 import { createLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention } from './webhooks/log-retention.ts';
 import { compileAddresses } from './webhooks/networks/addresses.ts';
@@ -209,6 +210,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     concurrency: settings.stepConcurrency,
     maxDueSteps: settings.maxBacklog,
     refresh,
+    version,
   });
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });

@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
+import type { Json } from '../model/json.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -16,6 +17,7 @@ import {
   type RunControl,
 } from './engine.ts';
 import type { HandlerTable } from './handlers/index.ts';
+import { createHeartbeat, type Heartbeat } from './heartbeat.ts';
 import { createIdSource } from './ids.ts';
 import { createReport } from './report.ts';
 import { createRetention } from './retention.ts';
@@ -29,6 +31,7 @@ export interface Runtime {
   readonly dispatcher: Dispatcher;
   readonly control: RunControl;
   readonly scheduler: Scheduler;
+  readonly heartbeat: Pick<Heartbeat, 'state'>;
   /** Takes up what the last process left, then dispatches. Rejects with `StoreUnavailableError`. */
   start(): Promise<void>;
   /** Lets running steps finish for `graceMs`; resolves when nothing of the runtime runs any more. */
@@ -58,6 +61,10 @@ interface RuntimeServices {
   readonly refresh?: RefreshFlow | undefined;
   /** Names this process where others have the same store at once. */
   readonly owner?: string | undefined;
+  /** Of this release, for the list of replicas. */
+  readonly version?: string | undefined;
+  /** What has to be the same in all replicas; nothing where not given. */
+  readonly fingerprint?: (() => Json) | undefined;
 }
 
 export function createRuntime(services: RuntimeServices): Runtime {
@@ -84,13 +91,25 @@ export function createRuntime(services: RuntimeServices): Runtime {
   const maxDueSteps = services.maxDueSteps ?? Number.MAX_SAFE_INTEGER;
   const backlog = createBacklog({ ...services, intake, maxDueSteps });
   const retention = createRetention({ store, clock, logger, runRetentionDays: services.runRetentionDays });
+  const heartbeat = createHeartbeat({
+    store,
+    clock,
+    logger,
+    version: services.version ?? '',
+    fingerprint: services.fingerprint ?? (() => null),
+    // What another one made due and cannot run, for want of a slot or because it died, waits for no longer than a beat.
+    onOthers: () => dispatcher.nudge(0),
+  });
   return {
     engine,
     dispatcher,
+    heartbeat,
     control,
     scheduler,
     async start() {
       await recoverSteps({ store, clock, logger, owner });
+      // Before any step is claimed: what a process runs that nobody knows would be left to its leases.
+      await heartbeat.start();
       dispatcher.start();
       await scheduler.start();
       retention.start();
@@ -98,6 +117,8 @@ export function createRuntime(services: RuntimeServices): Runtime {
     },
     async stop(graceMs) {
       await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), retention.stop(), backlog.stop()]);
+      // Steps that still run have to stay this process' own until then.
+      await heartbeat.stop();
     },
   };
 }

@@ -1,0 +1,88 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../model/clock.ts';
+import type { Json } from '../model/json.ts';
+import type { Store } from '../store/store.ts';
+
+/** Says every few seconds that this process lives, and learns of the others that have the same store. */
+export interface Heartbeat {
+  /** Resolves after the first beat; rejects as the store does. */
+  start(): Promise<void>;
+  /** Resolves when no beat is under way any more. */
+  stop(): Promise<void>;
+  state(): HeartbeatState;
+}
+
+interface HeartbeatState {
+  /** When the store answered last, by the clock that is never set; undefined before the first answer. */
+  readonly beatAt: number | undefined;
+  /** How many processes have the store, this one included. */
+  readonly replicas: number;
+  /** How far this process' clock is ahead of the store's. */
+  readonly clockOffsetMs: number;
+}
+
+interface HeartbeatServices {
+  readonly store: Pick<Store, 'beat'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly version: string;
+  /** What has to be the same in all replicas. */
+  readonly fingerprint: () => Json;
+  /** Other processes may have made steps due, or left some behind, that this one does not know of. */
+  onOthers(): void;
+}
+
+/** A third of what a process may be silent for until the others take it for dead. */
+const BEAT_MS = 5000;
+
+export function createHeartbeat(services: HeartbeatServices): Heartbeat {
+  const { store, clock, logger, version, fingerprint } = services;
+  const startedAt = clock.now();
+  let state: HeartbeatState = { beatAt: undefined, replicas: 1, clockOffsetMs: 0 };
+  let timer: NodeJS.Timeout | undefined;
+  let beating: Promise<void> | undefined;
+  let isStopped = false;
+
+  async function beat(): Promise<void> {
+    const now = clock.now();
+    const sentAt = clock.monotonic();
+    const { clockOffsetMs } = state;
+    const { at, replicas, died } = await store.beat({
+      version,
+      startedAt,
+      clockOffsetMs,
+      fingerprint: fingerprint(),
+      now,
+    });
+    const tookMs = clock.monotonic() - sentAt;
+    state = { beatAt: clock.monotonic(), replicas, clockOffsetMs: now + tookMs / 2 - at };
+    for (const { name: replica, steps } of died) {
+      logger.warn({ replica, steps }, 'a replica died; its running steps are taken up again');
+    }
+    if (replicas > 1 || died.length > 0) services.onOthers();
+  }
+
+  const next = () => {
+    if (!isStopped) timer = setTimeout(beatAgain, BEAT_MS).unref();
+  };
+  const beatAgain = () => {
+    beating = beat()
+      .catch((error: unknown) => {
+        logger.warn({ err: error }, 'the store was not told that this process lives; trying again');
+      })
+      .then(next);
+  };
+
+  return {
+    async start() {
+      await beat();
+      next();
+    },
+    async stop() {
+      isStopped = true;
+      clearTimeout(timer);
+      await beating;
+    },
+    state: () => state,
+  };
+}

@@ -1,0 +1,97 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import { createHeartbeat } from '../../src/flows/heartbeat.ts';
+import type { Beat, BeatAnswer } from '../../src/store/store.ts';
+import { fakeClock, recordingLogger, START } from './fixture.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A heartbeat on a store whose beats take 10 ms and get these answers one after another, the last one again and again. */
+function heartbeat(...answers: (Partial<BeatAnswer> | Error)[]) {
+  const clock = fakeClock();
+  const { logger, lines } = recordingLogger();
+  const beats: Beat[] = [];
+  let looks = 0;
+  const store = {
+    async beat(beat: Beat): Promise<BeatAnswer> {
+      const answer = answers[Math.min(beats.length, answers.length - 1)];
+      beats.push(beat);
+      clock.pass(10);
+      if (answer instanceof Error) throw answer;
+      return { at: beat.now, replicas: 1, died: [], ...answer };
+    },
+  };
+  const own = createHeartbeat({
+    store,
+    clock,
+    logger,
+    version: '1.2.3',
+    fingerprint: () => ({ keys: [] }),
+    onOthers: () => {
+      looks += 1;
+    },
+  });
+  return { own, beats, lines, clock, looks: () => looks };
+}
+
+describe('the heartbeat', () => {
+  test('beats at the start and every 5 s until it stops', async () => {
+    const { own, beats } = heartbeat({});
+    await own.start();
+    expect(beats).toMatchObject([{ version: '1.2.3', startedAt: START, fingerprint: { keys: [] }, now: START }]);
+    await vi.advanceTimersByTimeAsync(4999);
+    expect(beats).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(10_001);
+    expect(beats).toHaveLength(4);
+    await own.stop();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(beats).toHaveLength(4);
+  });
+
+  test('knows how many live, and how far its clock is ahead of the store’s', async () => {
+    const { own, beats } = heartbeat({ replicas: 3, at: START - 2000 });
+    expect(own.state()).toEqual({ beatAt: undefined, replicas: 1, clockOffsetMs: 0 });
+    await own.start();
+    expect(own.state()).toEqual({ beatAt: 10, replicas: 3, clockOffsetMs: 2005 });
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(beats[1]).toMatchObject({ clockOffsetMs: 2005 });
+    await own.stop();
+  });
+
+  test('has the process look at what others left or made due, and only where there are others', async () => {
+    const { own, looks, lines } = heartbeat({}, { replicas: 2 }, {}, { died: [{ name: 'two', steps: 4 }] }, {});
+    await own.start();
+    expect(looks()).toBe(0);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(looks()).toBe(1);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(looks()).toBe(1);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(looks()).toBe(2);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(looks()).toBe(2);
+    expect(lines).toMatchObject([{ replica: 'two', steps: 4 }]);
+    await own.stop();
+  });
+
+  test('goes on when the store comes back, and keeps what it knew', async () => {
+    const { own, beats } = heartbeat({ replicas: 2 }, new StoreUnavailableError('away'), { replicas: 4 });
+    await own.start();
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(own.state()).toMatchObject({ replicas: 2, beatAt: 10 });
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(beats).toHaveLength(3);
+    expect(own.state()).toMatchObject({ replicas: 4 });
+    await own.stop();
+  });
+
+  test('a store that is away stops the start', async () => {
+    const { own } = heartbeat(new StoreUnavailableError('away'));
+    await expect(own.start()).rejects.toThrow('away');
+  });
+});
