@@ -22,7 +22,6 @@ import { createIdSource } from './ids.ts';
 import { createReport } from './report.ts';
 import { createRetention } from './retention.ts';
 import { createRunStep } from './run-step.ts';
-import { SOLE_OWNER } from './runtime-keys.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 
 /** Everything that runs flows. */
@@ -59,8 +58,6 @@ interface RuntimeServices {
   readonly random?: (() => number) | undefined;
   /** By default all changes are made in this process, so that the catalog has them by the next turn. */
   readonly refresh?: RefreshFlow | undefined;
-  /** Names this process where others have the same store at once. */
-  readonly owner?: string | undefined;
   /** Of this release, for the list of replicas. */
   readonly version?: string | undefined;
   /** What has to be the same in all replicas; nothing where not given. */
@@ -69,7 +66,8 @@ interface RuntimeServices {
 
 export function createRuntime(services: RuntimeServices): Runtime {
   const { store, catalog, clock, logger, newId = createIdSource(), concurrency = 64, random = Math.random } = services;
-  const { owner = SOLE_OWNER, refresh = () => setImmediate() } = services;
+  const { replica: owner } = store;
+  const { refresh = () => setImmediate() } = services;
   const report = createReport(services);
   const runStep = createRunStep({ ...services, random });
   const intake = createIntake(clock);

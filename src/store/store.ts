@@ -30,6 +30,8 @@ export interface Store extends DeliveryStore, FlowStore, DispatchStore, RunStore
    * time has the store, nothing is ever yielded.
    */
   readonly changes: AsyncIterable<Change>;
+  /** Names this process among those that have the store, and the leases that it takes. */
+  readonly replica: string;
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */
   ping(): Promise<void>;
   /** Finishes what was called before, then releases files and threads. Idempotent. */

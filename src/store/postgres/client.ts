@@ -41,6 +41,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   let closing: Promise<void> | undefined;
   return {
     ...membersOf(connections),
+    replica,
     changes,
     close() {
       closing ??= closeAll(connections, changes);
@@ -49,7 +50,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   };
 }
 
-type OpenedStore = Pick<Store, keyof typeof operations | 'changes' | 'close'>;
+type OpenedStore = Pick<Store, keyof typeof operations | 'changes' | 'replica' | 'close'>;
 
 function membersOf(connections: Connections): Pick<Store, keyof typeof operations> {
   // The table of operations types what is called and what is run: here both are only passed on.

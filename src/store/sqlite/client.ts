@@ -108,6 +108,7 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
       ) as ReturnType<Store['fireSchedule']>,
     ...valueMembers(writer, reader),
     changes: noChangesUntil(hasClosed),
+    replica,
     ...replicaMembers(reader, replica),
     async close() {
       endChanges();

@@ -12,7 +12,7 @@ export function replicas({ open }: StoreUnderTest): void {
       expect({ replicas, died }).toEqual({ replicas: 1, died: [] });
       expect(await store.listReplicas({ now: T0 })).toEqual([
         {
-          name: expect.any(String),
+          name: store.replica,
           version: '1.2.3',
           startedAt: T0 - 5,
           seenAt: at,
