@@ -36,7 +36,7 @@ export interface DashboardServices {
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
   readonly reviewer: ReturnType<typeof createReviewer>;
-  readonly metrics: Pick<Metrics, 'registry' | 'webhookRejected'>;
+  readonly metrics: Pick<Metrics, 'registry' | 'ready' | 'webhookRejected'>;
   readonly clock: Clock;
   readonly newId: () => string;
   readonly logger: Logger;

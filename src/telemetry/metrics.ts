@@ -23,6 +23,8 @@ export interface Metrics {
   readonly deliveriesHeld: Gauge<'flow'>;
   /** From the time a cron trigger fell due to its run's start. */
   readonly scheduleLagMs: Histogram;
+  /** Set whenever the metrics are read. */
+  readonly ready: Gauge;
 }
 
 const LATENCY_MS_BUCKETS = [0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000];
@@ -94,6 +96,11 @@ export function createMetrics(): Metrics {
     oldestDueStepSeconds: new Gauge({
       name: 'sluice_oldest_due_step_seconds',
       help: 'Seconds since the oldest due step fell due that no limit in a manifest holds back; 0 where none waits.',
+      registers,
+    }),
+    ready: new Gauge({
+      name: 'sluice_ready',
+      help: '1 where /health/ready answers 200, else 0.',
       registers,
     }),
     stepsInFlight: new Gauge({

@@ -37,6 +37,15 @@ describe('health', () => {
 });
 
 describe('metrics', () => {
+  it('say whether the service is ready', async () => {
+    const readyOf = async ({ app }: TestDashboard) =>
+      /^sluice_ready (\d)$/m.exec((await app.inject('/metrics')).body)?.[1];
+    const ping = () => Promise.reject(new StoreUnavailableError('disk full'));
+    const broken = await startDashboard({ store: { ...dashboard.store, ping } });
+    expect([await readyOf(dashboard), await readyOf(broken)]).toEqual(['1', '0']);
+    await broken.app.close();
+  });
+
   it('are in the Prometheus text format and count events', async () => {
     await dashboard.app.inject(orderDelivery('{}'));
     const response = await dashboard.app.inject('/metrics');

@@ -4,10 +4,10 @@ import type { LiveEvent } from '../../telemetry/events.ts';
 import { errorSchema } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
 
 /** For supervisors and load balancers; needs no credentials, because those have none. */
-export const healthRoutes: ApiRoutes = (app, { store, isStopping }) => {
+export const healthRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/health/live',
     {
@@ -34,15 +34,24 @@ export const healthRoutes: ApiRoutes = (app, { store, isStopping }) => {
       },
     },
     async (_request, reply) => {
-      if (isStopping()) {
+      if ((await readiness(services)) === 'stopping') {
         const stopping = { statusCode: 503, error: 'Service Unavailable', message: 'The process is stopping' };
         return reply.code(503).send({ ...stopping, reason: 'stopping' });
       }
-      await store.ping();
       return { status: 'ready' as const };
     },
   );
 };
+
+/** Rejects where the store is not writable. */
+async function readiness({
+  store,
+  isStopping,
+}: Pick<DashboardServices, 'store' | 'isStopping'>): Promise<'ready' | 'stopping'> {
+  if (isStopping()) return 'stopping';
+  await store.ping();
+  return 'ready';
+}
 
 /** Metrics of the process and a stream of its events. */
 export const serviceRoutes: ApiRoutes = (app, services) => {
@@ -51,7 +60,8 @@ export const serviceRoutes: ApiRoutes = (app, services) => {
 };
 
 /** What Prometheus scrapes. */
-const metricsRoute: ApiRoutes = (app, { metrics: { registry } }) => {
+const metricsRoute: ApiRoutes = (app, services) => {
+  const { registry, ready } = services.metrics;
   app.get(
     '/metrics',
     route('service', {
@@ -60,7 +70,12 @@ const metricsRoute: ApiRoutes = (app, { metrics: { registry } }) => {
       answer: textAnswer('text/plain'),
       query: 'any',
     }),
-    async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()),
+    async (_request, reply) => {
+      // Prometheus does not read /health/ready, so an alert needs the answer as a number.
+      const state = await readiness(services).catch(() => 'unavailable');
+      ready.set(state === 'ready' ? 1 : 0);
+      return reply.type(registry.contentType).send(await registry.metrics());
+    },
   );
 };
 

@@ -1,0 +1,209 @@
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { parse } from 'yaml';
+import { buildApp } from '../../src/app.ts';
+import { readSettings } from '../../src/config/settings.ts';
+import { describeSettings } from '../../src/config/settings-schema.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const DOCKER = join(ROOT, 'docker');
+const textOf = (...path: string[]) => readFileSync(join(ROOT, ...path), 'utf8');
+
+interface Service {
+  readonly image: string;
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly env_file?: readonly string[];
+  readonly volumes?: readonly string[];
+  readonly secrets?: readonly string[];
+  readonly networks?: readonly string[] | Readonly<Record<string, unknown>>;
+  readonly healthcheck?: { readonly test?: readonly string[] };
+  readonly [option: string]: unknown;
+}
+
+interface Compose {
+  readonly services: Readonly<Record<string, Service>>;
+  readonly networks: Readonly<Record<string, { readonly ipam?: { readonly config: readonly { subnet: string }[] } }>>;
+  readonly volumes: Readonly<Record<string, unknown>>;
+  readonly secrets: Readonly<Record<string, { readonly file: string }>>;
+}
+
+const COMPOSES = readdirSync(DOCKER)
+  .filter((file) => file.startsWith('compose'))
+  .map((file) => ({ file, compose: parse(textOf('docker', file), { merge: true }) as Compose }));
+
+const VARIABLES = new Set(describeSettings().map(({ variable }) => variable));
+const isSluice = ({ image }: Service) => image.startsWith('sluice:');
+const sources = ({ volumes = [] }: Service) => volumes.map((volume) => volume.split(':')[0] ?? '');
+const namesOf = (given: Service['networks'] = []) => (Array.isArray(given) ? given : Object.keys(given)) as string[];
+const sorted = (names: Iterable<string>) => [...new Set(names)].sort();
+
+/** What the operator prepares, by the commands of the page. */
+const PREPARED = ['./manifests', './secrets', './sluice.env', './.env'];
+
+describe.each(COMPOSES)('docker/$file', ({ file, compose }) => {
+  const services = Object.values(compose.services);
+
+  it('names networks, volumes and secrets that it declares, and declares no others', () => {
+    const volumes = services.flatMap(sources).filter((source) => !source.startsWith('.'));
+    expect(sorted(volumes)).toEqual(sorted(Object.keys(compose.volumes)));
+    expect(sorted(services.flatMap(({ networks }) => namesOf(networks)))).toEqual(
+      sorted(Object.keys(compose.networks)),
+    );
+    expect(sorted(services.flatMap(({ secrets = [] }) => secrets))).toEqual(sorted(Object.keys(compose.secrets)));
+  });
+
+  it('mounts files that are in the repository, or that the page on installing makes', () => {
+    const page = textOf('docs/install.md');
+    const files = [
+      ...services.flatMap(sources).filter((source) => source.startsWith('.')),
+      ...services.flatMap(({ env_file = [] }) => env_file.map((name) => `./${name}`)),
+      ...Object.values(compose.secrets).map((secret) => secret.file),
+    ];
+    for (const path of files) {
+      const prepared = PREPARED.find((place) => path === place || path.startsWith(`${place}/`));
+      if (prepared === undefined) expect(existsSync(join(DOCKER, path)), path).toBe(true);
+      else expect(page, path).toContain(path.split('/').at(-1));
+    }
+  });
+
+  it('pins each image to a version', () => {
+    for (const { image } of services) expect(image).toMatch(/:v?\d+\.\d+(\.\d+)?(-\w+)?$/);
+  });
+
+  it('gives Sluice settings that it accepts', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    mkdirSync(join(folder, 'run/secrets'), { recursive: true });
+    for (const name of Object.keys(compose.secrets)) writeFileSync(join(folder, 'run/secrets', name), `a long ${name}`);
+    const tokens = textOf('docker/tokens.json').replaceAll('file:/run', `file:${folder}/run`);
+    writeFileSync(join(folder, 'tokens.json'), tokens);
+    const inside = (value: string) =>
+      value
+        .replace(/\$\{\w+:\?[^}]*\}/g, 'given.example')
+        .replace('file:/run', `file:${folder}/run`)
+        .replace('/etc/sluice', folder);
+    for (const { environment = {} } of services.filter(isSluice)) {
+      const given = Object.entries(environment).map(([name, value]) => [name, inside(value)]);
+      const settings = readSettings({ SLUICE_HOST: '0.0.0.0', ...Object.fromEntries(given) });
+      expect(settings.tokens.map(({ name, scopes }) => ({ name, scopes }))).toEqual([
+        { name: 'prometheus', scopes: ['read'] },
+      ]);
+      expect(settings).toMatchObject({ enforcementMode: 'Enforce', strictManifests: true });
+    }
+  });
+
+  it('trusts the network of the proxy and no other', () => {
+    const subnets = compose.networks.proxy?.ipam?.config.map(({ subnet }) => subnet);
+    for (const { environment } of services.filter(isSluice)) {
+      expect([environment?.SLUICE_TRUSTED_PROXIES]).toEqual(subnets);
+    }
+  });
+
+  it('gives Caddy what its file asks for, and Sluice as its upstreams', () => {
+    const { caddy } = compose.services;
+    const asked = [...textOf('docker/Caddyfile').matchAll(/\{\$(\w+)\}/g)].map(([, name]) => name ?? '');
+    expect(sorted(Object.keys(caddy?.environment ?? {}))).toEqual(sorted(asked));
+    const behind = Object.entries(compose.services).filter(
+      ([, one]) => isSluice(one) && namesOf(one.networks).includes('proxy'),
+    );
+    expect(caddy?.environment?.UPSTREAMS).toBe(behind.map(([name]) => `${name}:3000`).join(' '));
+  });
+
+  it('runs Sluice without rights that it does not need', () => {
+    for (const service of services.filter(isSluice)) {
+      expect(service).toMatchObject({
+        read_only: true,
+        cap_drop: ['ALL'],
+        security_opt: ['no-new-privileges:true'],
+      });
+    }
+  });
+
+  it('starts Prometheus and Grafana as the other files do', () => {
+    for (const { compose: other } of COMPOSES) {
+      expect(compose.services.prometheus, file).toEqual(other.services.prometheus);
+      expect(compose.services.grafana, file).toEqual(other.services.grafana);
+    }
+  });
+});
+
+describe('docker/Dockerfile', () => {
+  const instructions = textOf('docker/Dockerfile').replaceAll('\\\n', '').split('\n');
+
+  it('copies files that exist and are sent to the builder', () => {
+    const [, ...rules] = textOf('docker/Dockerfile.dockerignore')
+      .split('\n')
+      .filter((line) => /^[!*]/.test(line));
+    const sent = rules.map((line) => line.slice(1));
+    const copied = instructions.flatMap((line) => {
+      const [instruction, ...words] = line.split(/\s+/);
+      return instruction === 'COPY' && !words[0]?.startsWith('--') ? words.slice(0, -1) : [];
+    });
+    expect(copied.length).toBeGreaterThan(5);
+    for (const path of copied) {
+      expect(existsSync(join(ROOT, path)), path).toBe(true);
+      expect(sent).toContain(path);
+    }
+  });
+
+  it('sets variables that Sluice has, and uses the Node that the tests use', () => {
+    const set = instructions.join('\n').match(/SLUICE_\w+(?==)/g) ?? [];
+    expect(set.length).toBeGreaterThan(2);
+    expect(set.filter((name) => !VARIABLES.has(name))).toEqual([]);
+    const { devDependencies } = JSON.parse(textOf('package.json'));
+    expect(instructions.join('\n')).toContain(`NODE_IMAGE=node:${devDependencies.node}-`);
+  });
+});
+
+describe('docker/health.mjs', () => {
+  const script = join(DOCKER, 'health.mjs');
+  const ask = (port: number, kind: string) =>
+    promisify(execFile)(process.execPath, [script, kind], { env: { SLUICE_PORT: String(port) } }).then(
+      ({ stdout }) => ({ code: 0, stdout }),
+      ({ code, stdout }) => ({ code, stdout }),
+    );
+
+  it('succeeds while the service answers, and fails when it is gone', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const settings = { port: 0, databaseUrl: 'sqlite::memory:', manifests: folder, logLevel: 'silent' as const };
+    const app = await buildApp({ settings });
+    const port = Number(new URL(await app.listen()).port);
+    expect(await ask(port, 'live')).toEqual({ code: 0, stdout: `http://127.0.0.1:${port}/health/live: 200\n` });
+    expect(await ask(port, 'ready')).toEqual({ code: 0, stdout: `http://127.0.0.1:${port}/health/ready: 200\n` });
+    expect(await ask(port, 'nothing')).toMatchObject({ code: 1 });
+    await app.close();
+    expect(await ask(port, 'ready')).toMatchObject({ code: 1 });
+  });
+
+  it('is what the image and the compose files call', () => {
+    const called = [
+      textOf('docker/Dockerfile').match(/HEALTHCHECK.*CMD (\[.*\])/)?.[1],
+      ...COMPOSES.flatMap(({ compose }) => Object.values(compose.services).filter(isSluice))
+        .flatMap(({ healthcheck }) => healthcheck?.test ?? [])
+        .filter((word) => word.endsWith('.mjs')),
+    ];
+    for (const command of called) expect(command).toContain('/app/health.mjs');
+    expect(textOf('docker/Dockerfile')).toContain(`${relative(ROOT, script)} ./`);
+  });
+});
+
+describe('docs/sluice.service', () => {
+  const unit = textOf('docs/sluice.service');
+
+  it('sets variables that Sluice has', () => {
+    const set = unit.match(/(?<=^Environment=)SLUICE_\w+/gm) ?? [];
+    expect(set.length).toBeGreaterThan(2);
+    expect(set.filter((name) => !VARIABLES.has(name))).toEqual([]);
+  });
+
+  it('starts the file of the package that starts the service', () => {
+    const [, file = ''] = /^ExecStart=\/usr\/bin\/node \S+\/node_modules\/sluice\/(\S+)$/m.exec(unit) ?? [];
+    expect(existsSync(join(ROOT, file)), file).toBe(true);
+    expect(textOf('docs/install.md')).toContain('--prefix /opt/sluice');
+  });
+});
