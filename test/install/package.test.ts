@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { resolve } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -41,7 +41,10 @@ describe('the package', () => {
     const kinds = new Set(
       files.filter((file) => file.startsWith('dist/')).map((file) => /(\.d)?\.\w+$/.exec(file)?.[0]),
     );
-    expect([...kinds].sort()).toEqual(['.css', '.d.ts', '.js', '.svg']);
+    expect([...kinds].sort()).toEqual(['.css', '.d.ts', '.js', '.md', '.svg']);
+    // `sluice new` reads them.
+    const pages = readdirSync(resolve(ROOT, 'docs/publishers')).map((name) => `dist/publishers/${name}`);
+    expect(files.filter((file) => file.startsWith('dist/') && file.endsWith('.md')).sort()).toEqual(pages.sort());
   });
 
   it('holds every file that package.json points to', () => {
