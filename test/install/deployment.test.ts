@@ -150,6 +150,16 @@ describe('docker/Dockerfile', () => {
     }
   });
 
+  it('copies everything that the build reads', () => {
+    const scripts = ['build.mjs', 'bundle.mjs'].map((name) => textOf('scripts', name)).join('\n');
+    const read = [...scripts.matchAll(/join\(root, '([^']+)'\)/g)].map(([, path]) => path ?? '');
+    const sources = read.filter((path) => !/^(dist|node_modules)(\/|$)/.test(path));
+    expect(sources).toContain('src/serve.ts');
+    const copied = new Set(instructions.flatMap((line) => /^COPY (?!--)(\S+)/.exec(line)?.[1] ?? []));
+    const isCopied = (path: string) => [...copied].some((one) => path === one || path.startsWith(`${one}/`));
+    expect(sources.filter((path) => !isCopied(path))).toEqual([]);
+  });
+
   it('sets variables that Sluice has, and uses the Node that the tests use', () => {
     const set = instructions.join('\n').match(/SLUICE_\w+(?==)/g) ?? [];
     expect(set.length).toBeGreaterThan(2);
