@@ -106,7 +106,7 @@ describe('other errors have the same shape', () => {
   it.each([
     ['GET', '/nope?x=1', 'There is no GET /nope'],
     ['GET', '/flows/api/nope', 'There is no GET /flows/api/nope'],
-    ['POST', '/', 'There is no POST /'],
+    ['POST', '/nope', 'There is no POST /nope'],
   ] as const)('%s %s: a route that nobody has', async (method, url, message) => {
     const response = await dashboard.app.inject({ method, url });
     expect(response.json()).toEqual({ statusCode: 404, error: 'Not Found', message });

@@ -21,7 +21,7 @@ const streams = ['streamEvents'];
 /** The description itself. */
 const hidden = ['GET /flows/api/openapi.json', 'GET /flows/api/docs'];
 /** What people see in a browser: everything of `/flows` but the API. */
-const isPage = (route: string) => /^GET \/flows(?!\/api\/)(\/|$)/.test(route);
+const isPage = (route: string) => route === 'GET /' || /^GET \/flows(?!\/api\/)(\/|$)/.test(route);
 
 let populated: Populated;
 let dashboard: TestDashboard;
