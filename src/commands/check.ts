@@ -10,6 +10,7 @@ import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { canonicalKeys, isObject, readJson } from '../manifest/json-text.ts';
 import { listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
 import { readRegularFile } from '../manifest/read-file.ts';
+import { freshId } from '../manifest/schema.ts';
 import type { DeployOutcome, Override } from '../model/finding.ts';
 import { type Inspection, inspectDatabase } from '../store/sqlite/inspect.ts';
 import {
@@ -153,8 +154,8 @@ async function readText(file: string): Promise<string> {
 
 /** The id in lower case, and the name where there is one; or what is wrong with the id. */
 function identify(manifest: unknown): { id: string; name?: string } | string {
-  if (!isObject(manifest) || typeof manifest.id !== 'string') return 'is missing, or not a text';
-  if (!/^[0-9a-f-]{36}$/i.test(manifest.id)) return 'is not a GUID';
+  if (!isObject(manifest) || typeof manifest.id !== 'string') return `is missing, or not a text; ${freshId()}`;
+  if (!/^[0-9a-f-]{36}$/i.test(manifest.id)) return `is not a GUID; ${freshId()}`;
   const name = typeof manifest.name === 'string' ? { name: manifest.name } : {};
   return { id: manifest.id.toLowerCase(), ...name };
 }

@@ -13,6 +13,7 @@ import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
 import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
 import { type CommandContext, CommandError, openContext, reporting } from './context.ts';
+import { schemaText } from './schema.ts';
 
 interface NewOptions {
   readonly publisher?: string;
@@ -46,6 +47,8 @@ async function writeNew(options: NewOptions): Promise<void> {
   refuseMistakes(manifest, file, context);
   await mkdir(folder, { recursive: true });
   await writeOnce(file, manifest);
+  // The manifest names it, for editors.
+  await writeFile(join(folder, 'manifest.schema.json'), schemaText(context.extensions), { flag: 'wx' }).catch(() => {});
   process.stdout.write(`${instructions({ file, manifest, answers, settings: context.settings }).join('\n')}\n`);
 }
 

@@ -1,8 +1,6 @@
-import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { readEnvFile } from '../config/env-file.ts';
 import { describeSettings } from '../config/settings-schema.ts';
-import { manifestJsonSchema } from '../manifest/schema.ts';
 import { version } from '../version.ts';
 import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/description.ts';
 import { CAPTURED } from '../webhooks/schemes/spec.ts';
@@ -10,6 +8,7 @@ import { checkCommand } from './check.ts';
 import { openContext, reporting } from './context.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
 import { newCommand } from './new.ts';
+import { schemaCommand } from './schema.ts';
 import { sendCommand } from './send.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
@@ -50,19 +49,6 @@ export function commandLine(): Command {
     .addCommand(schemaCommand());
   for (const command of program.commands) command.configureHelp({ showGlobalOptions: true });
   return program;
-}
-
-function schemaCommand(): Command {
-  return new Command('schema')
-    .description('Print the JSON Schema of manifests, for the completion of editors')
-    .option('-o, --output <file>', 'write it to a file instead')
-    .action(
-      reporting(async ({ output }: { output?: string }) => {
-        const text = `${JSON.stringify(manifestJsonSchema(), null, 2)}\n`;
-        if (output === undefined) process.stdout.write(text);
-        else await writeFile(output, text);
-      }),
-    );
 }
 
 function serveCommand(): Command {

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { resolve } from 'node:path';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
+import { stepChecks } from '../flows/step-checks.ts';
 import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
 import { secretAllowance, secretReader } from '../manifest/read-secret.ts';
 import { referencesIn } from '../manifest/secrets.ts';
@@ -61,7 +62,7 @@ export function prepareExtensions({
   const baseFolder = resolve(folder, settings.manifests);
   const readSecret = secretReader({ env: environment, baseFolder });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
-  const checks = [webhookChecks(gates, settings.enforcementMode)];
+  const checks = [webhookChecks(gates, settings.enforcementMode), stepChecks(settings)];
   const common = { strict: settings.strictManifests, handlers, checks };
   const secretInputs = (stepType: string) => handlers.get(stepType)?.secretInputs ?? [];
   return {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { CronPattern } from 'croner';
 import { z } from 'zod';
 import type { Json, JsonObject } from '../model/json.ts';
@@ -18,9 +19,14 @@ const MAX_TIMEOUT_SECONDS = 2_147_483;
 
 /** A flow id: lower-case, whatever case it is written in. */
 const guid = z
-  .string()
-  .regex(GUID, { error: 'is not a GUID; the form 01234567-89ab-cdef-0123-456789abcdef is accepted' })
+  .string({ error: ({ input }) => (input === undefined ? `is missing; ${freshId()}` : undefined) })
+  .regex(GUID, { error: () => `is not a GUID; ${freshId()}` })
   .transform((text) => text.toLowerCase());
+
+/** For an author to paste; a flow that is deployed already has its id. */
+export function freshId(): string {
+  return `a new flow may take "${randomUUID()}"`;
+}
 
 const jsonObject = z.record(z.string(), z.unknown() as z.ZodType<Json>);
 
@@ -205,8 +211,11 @@ function isTimeZone(name: string): boolean {
   }
 }
 
-/** The manifest's form as JSON Schema (draft 2020-12), in canonical spelling, for the completion of editors. */
-export function manifestJsonSchema(): object {
+/** A part of a JSON Schema. */
+export type JsonSchema = { readonly [keyword: string]: unknown };
+
+/** The manifest's form as JSON Schema (draft 2020-12), in canonical spelling. */
+export function manifestJsonSchema(): JsonSchema {
   const schema = z.toJSONSchema(manifestSchema, { target: 'draft-2020-12', io: 'input' });
   return { title: 'Sluice manifest', ...schema };
 }

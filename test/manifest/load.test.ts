@@ -44,7 +44,7 @@ describe('a folder', () => {
     expect(flows[0]?.file).toBe(join(folder, 'a.json'));
     expect(lines).toEqual([
       expect.stringContaining('error broken.json: line 1, column 2'),
-      'error c.json id: is missing; a string is accepted',
+      expect.stringContaining('error c.json id: is missing; a new flow may take'),
     ]);
   });
 

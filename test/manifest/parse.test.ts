@@ -15,7 +15,7 @@ it('finds nothing in a good manifest, read strictly too', () => {
 describe('refuses', () => {
   const cron = (inputs: object): Edit => addTrigger('cron', { type: 'cron', inputs });
   test.each<[string, Edit, string]>([
-    ['a missing id', (m) => Reflect.deleteProperty(m, 'id'), 'id: is missing; a string is accepted'],
+    ['a missing id', (m) => Reflect.deleteProperty(m, 'id'), 'id: is missing; a new flow may take "'],
     ['an id that is not a GUID', put('id', 'orders'), 'id: is not a GUID'],
     ['a missing version', (m) => Reflect.deleteProperty(m, 'version'), 'version: is missing'],
     ['a version that is a number', put('version', 1), 'version: is a number; a string is accepted'],

@@ -1,0 +1,27 @@
+import { writeFile } from 'node:fs/promises';
+import { Command } from 'commander';
+import type { PreparedExtensions } from '../config/extensions.ts';
+import { editorSchema } from '../manifest/editor-schema.ts';
+import { PRESETS } from '../webhooks/networks/presets.ts';
+import { describeSchemes } from '../webhooks/schemes/description.ts';
+import { openContext, reporting } from './context.ts';
+
+export function schemaCommand(): Command {
+  return new Command('schema')
+    .description('Print the JSON Schema of manifests for editors: step types and schemes of the config module included')
+    .option('-o, --output <file>', 'write it to a file instead')
+    .action(
+      reporting(async ({ output }: { output?: string }) => {
+        const text = schemaText((await openContext()).extensions);
+        if (output === undefined) process.stdout.write(text);
+        else await writeFile(output, text);
+      }),
+    );
+}
+
+/** The schema as a file, for what an installation has. */
+export function schemaText({ handlers, gates }: Pick<PreparedExtensions, 'handlers' | 'gates'>): string {
+  const schemes = describeSchemes(gates.settings.schemes).flatMap(({ name, aliases }) => [name, ...aliases]);
+  const presets = PRESETS.map(({ name }) => name);
+  return `${JSON.stringify(editorSchema({ steps: [...handlers.values()], schemes, presets }), null, 2)}\n`;
+}

@@ -1,0 +1,112 @@
+import { z } from 'zod';
+import { type JsonSchema, manifestJsonSchema } from './schema.ts';
+
+/** What manifests may name in an installation. */
+export interface Vocabulary {
+  readonly steps: readonly { readonly type: string; readonly inputs: z.ZodType }[];
+  /** Names of signature schemes, aliases too. */
+  readonly schemes: readonly string[];
+  /** Names of lists of publishers' addresses. */
+  readonly presets: readonly string[];
+}
+
+/**
+ * The JSON Schema of manifests for the completion of editors: the inputs of each step by its type, and closed lists of
+ * what fields may name. It knows the usual spelling alone, where a start takes any case.
+ */
+export function editorSchema({ steps, schemes, presets }: Vocabulary): JsonSchema {
+  const schema = structuredClone(manifestJsonSchema()) as Parts;
+  const { step } = schema.$defs;
+  step.properties.type = { ...step.properties.type, enum: steps.map(({ type }) => type) };
+  step.allOf = steps.map(({ type, inputs }) => ({
+    if: { properties: { type: { const: type } }, required: ['type'] },
+    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+    then: stepOfType(type, inputs, step.properties),
+  }));
+  const webhook = schema.properties.triggers.additionalProperties.oneOf.find(
+    ({ properties }) => properties.type.const === 'webhook',
+  );
+  const fields = webhook?.properties.inputs.properties ?? {};
+  const named = (field: string, names: readonly string[]) => ({ ...fields[field], enum: [...names] });
+  fields.webhookSignatureScheme = named('webhookSignatureScheme', schemes);
+  fields.webhookIpAllowListPreset = named('webhookIpAllowListPreset', presets);
+  const { description } = fields.webhookIpAllowListPresets ?? {};
+  const several = { type: 'array', minItems: 1, items: { enum: [...presets] } };
+  fields.webhookIpAllowListPresets = { description, anyOf: [several, { type: 'string' }] };
+  return schema;
+}
+
+interface Parts extends JsonSchema {
+  readonly $defs: { readonly step: { properties: Record<string, JsonSchema>; allOf?: readonly JsonSchema[] } };
+  readonly properties: {
+    readonly triggers: { readonly additionalProperties: { readonly oneOf: readonly TriggerPart[] } };
+  };
+}
+
+interface TriggerPart {
+  readonly properties: {
+    readonly type: JsonSchema;
+    readonly inputs: { readonly properties?: Record<string, JsonSchema> };
+  };
+}
+
+/** The step type whose work is other steps; it alone has these fields, and no inputs. */
+const LOOP = 'ForEach';
+const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
+
+function stepOfType(type: string, inputs: z.ZodType, fields: Readonly<Record<string, JsonSchema>>): JsonSchema {
+  if (type === LOOP) return { required: ['forEach', 'steps'], properties: { inputs: { maxProperties: 0 } } };
+  const schema = inputsSchema(inputs);
+  const isNeeded = Array.isArray(schema.required) && schema.required.length > 0;
+  return {
+    properties: {
+      inputs: { description: fields.inputs?.description, ...schema },
+      ...Object.fromEntries(LOOP_FIELDS.map((field) => [field, false])),
+    },
+    ...(isNeeded && { required: ['inputs'] }),
+  };
+}
+
+/** What a handler's schema says of its inputs as they are written, with placeholders for values that are not text. */
+function inputsSchema(inputs: z.ZodType): JsonSchema {
+  const { $schema, ...schema } = z.toJSONSchema(inputs, { io: 'input', unrepresentable: 'any' });
+  // References lead to places of its own, which are not there in the whole; a handler's recursive inputs stay open.
+  return JSON.stringify(schema).includes('"$ref"') ? {} : withPlaceholdersInside(schema);
+}
+
+const PLACEHOLDER = { type: 'string', pattern: '\\$\\{', description: 'An expression.' };
+
+function withPlaceholdersInside(schema: JsonSchema): JsonSchema {
+  const inside: Record<string, unknown> = {};
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (keyword === 'properties') inside[keyword] = mapValues(value as Record<string, JsonSchema>, orPlaceholder);
+    else if (keyword === 'items' || keyword === 'additionalProperties') {
+      inside[keyword] = typeof value === 'object' ? orPlaceholder(value as JsonSchema) : value;
+    } else if (keyword === 'anyOf' || keyword === 'oneOf') {
+      inside.anyOf = (value as JsonSchema[]).map(withPlaceholdersInside);
+    } else if (keyword !== 'default' || isScalar(value)) inside[keyword] = value;
+  }
+  return inside;
+}
+
+/** Text that an expression gives its value passes as anything. */
+function orPlaceholder(schema: JsonSchema): JsonSchema {
+  const { description, default: byDefault, ...rest } = withPlaceholdersInside(schema);
+  if (takesText(rest)) return { description, default: byDefault, ...rest };
+  return { description, default: byDefault, anyOf: [rest, PLACEHOLDER] };
+}
+
+function takesText({ type, anyOf, ...others }: JsonSchema): boolean {
+  if (Array.isArray(anyOf)) return anyOf.some(takesText);
+  const isOpen = Object.keys(others).every((keyword) => keyword === 'minLength');
+  return isOpen && (type === undefined || type === 'string');
+}
+
+/** A default of another kind is what the handler works with, not what a manifest would say. */
+function isScalar(value: unknown): boolean {
+  return typeof value !== 'object' || value === null;
+}
+
+function mapValues<From, To>(given: Readonly<Record<string, From>>, change: (value: From) => To): Record<string, To> {
+  return Object.fromEntries(Object.entries(given).map(([key, value]) => [key, change(value)]));
+}
