@@ -23,7 +23,7 @@ import {
   withCredentials,
 } from './context.ts';
 import { exitCodeOf, renderOutcomes } from './render-outcomes.ts';
-import { createServiceClient, type ServiceClient } from './service-client.ts';
+import { createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
 
 /** What a folder of manifests would do to what is deployed. */
 interface Checked {
@@ -104,7 +104,9 @@ export async function checkAgainstService(
   // A manifest without a readable id is not gone.
   const isWholeFolder = issues.length === 0;
   const ids = new Set(manifests.map(({ id }) => id));
-  const notInFolder = (await listServed(client)).filter(({ id }) => isWholeFolder && !ids.has(id));
+  const notInFolder = (await listFlows(client))
+    .filter(({ id }) => isWholeFolder && !ids.has(id))
+    .map(({ id, name }) => ({ id, name }));
   const request = { allow: options.allow, isPlan: true, isWholeFolder };
   const answer = await putManifests(client, manifests, request);
   if ('outcomes' in answer) return { issues, flows: manifests.length, outcomes: answer.outcomes, notInFolder, against };
@@ -193,19 +195,6 @@ function issuesOf(body: unknown, manifests: readonly SentManifest[]): ManifestIs
     file: named(issue.file),
     message: /^is the (id|slug) of /.test(issue.message) ? named(issue.message) : issue.message,
   }));
-}
-
-async function listServed(client: ServiceClient): Promise<{ id: string; name: string }[]> {
-  const take = 500;
-  const flows: { id: string; name: string }[] = [];
-  for (let skip = 0; ; skip += take) {
-    const { body } = await client.ask({ method: 'GET', path: `/flows/api/flows?skip=${skip}&take=${take}` });
-    if (!Array.isArray(body))
-      throw new CommandError('The service did not answer with a list of flows; is it a Sluice service?');
-    const page = body as typeof flows;
-    flows.push(...page.map(({ id, name }) => ({ id, name })));
-    if (page.length < take) return flows;
-  }
 }
 
 /** Shows what a start on the database would do. Only reads it, whether or not a service is running on it. */

@@ -5,7 +5,7 @@ import type { DeployOutcome, Override } from '../model/finding.ts';
 import { checkAgainstService, putManifests, readFolder } from './check.ts';
 import { allowOption, CommandError, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
 import { isRollback, renderDeployed, renderOutcomes } from './render-outcomes.ts';
-import { type Credentials, createServiceClient, type ServiceClient } from './service-client.ts';
+import { type Credentials, createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
 
 interface ServiceOptions extends Credentials {
   readonly to?: string;
@@ -169,13 +169,7 @@ function progress({ done, runsInFlight, runs }: Drain): string {
 }
 
 async function findFlow(client: ServiceClient, name: string): Promise<{ id: string; name: string }> {
-  const flows: { id: string; name: string }[] = [];
-  for (let skip = 0; ; skip += 500) {
-    const { body } = await client.ask({ method: 'GET', path: `/flows/api/flows?take=500&skip=${skip}` });
-    const page = body as typeof flows;
-    flows.push(...page);
-    if (page.length < 500) break;
-  }
+  const flows = await listFlows(client);
   const found = flows.filter((flow) => flow.id === name.toLowerCase() || flow.name === name);
   if (found.length > 1) throw new CommandError(`${found.length} flows have the name "${name}"; give the id`);
   const [flow] = found;

@@ -7,7 +7,9 @@ import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { checkCommand } from './check.ts';
 import { openContext, reporting } from './context.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
+import { listenCommand } from './listen.ts';
 import { newCommand } from './new.ts';
+import { replayCommand } from './replay.ts';
 import { schemaCommand } from './schema.ts';
 import { sendCommand } from './send.ts';
 
@@ -45,6 +47,8 @@ export function commandLine(): Command {
     .addCommand(drainCommand())
     .addCommand(newCommand())
     .addCommand(sendCommand())
+    .addCommand(listenCommand())
+    .addCommand(replayCommand())
     .addCommand(schemesCommand())
     .addCommand(schemaCommand());
   for (const command of program.commands) command.configureHelp({ showGlobalOptions: true });

@@ -6,6 +6,8 @@ import { CommandError } from './context.ts';
 export interface ServiceClient {
   /** Yields the body of the answer. Throws `CommandError` without an answer, and if it is not JSON or has another status. */
   ask(request: ServiceRequest): Promise<{ readonly status: number; readonly body: unknown }>;
+  /** An answer of 200 that is not JSON, to be read by the caller. Throws `CommandError` without one. */
+  open(path: string): Promise<Response>;
 }
 
 interface ServiceRequest {
@@ -32,9 +34,20 @@ export function createServiceClient(base: string, given: Credentials, settings: 
     throw new CommandError(`"${maskUrl(base)}": give the credentials by --token or --user, not in the URL`);
   }
   const authorization = authorizationOf(given, settings);
+  const root = base.replace(/\/+$/, '');
   return {
+    async open(path) {
+      const url = `${root}${path}`;
+      const response = await send(url, {
+        method: 'GET',
+        headers: authorization === undefined ? {} : { authorization },
+      });
+      if (response.status === 200) return response;
+      const answer = await readBody(response, url);
+      throw new CommandError(`GET ${url}: ${response.status} ${messageOf(answer)}${hintOf(response.status)}`);
+    },
     async ask({ method, path, body, accepts = [] }) {
-      const url = `${base.replace(/\/+$/, '')}${path}`;
+      const url = `${root}${path}`;
       const headers = {
         accept: 'application/json',
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -48,6 +61,29 @@ export function createServiceClient(base: string, given: Credentials, settings: 
       throw new CommandError(`${method} ${url}: ${response.status} ${messageOf(answer)}${hintOf(response.status)}`);
     },
   };
+}
+
+/** A deployed flow, as far as commands read it. */
+export interface ServedFlow {
+  readonly id: string;
+  readonly name: string;
+  readonly triggers: readonly { readonly key: string; readonly type: string; readonly slug?: string | null }[];
+}
+
+const FLOWS_A_PAGE = 500;
+
+/** All flows that the service has. */
+export async function listFlows(client: ServiceClient): Promise<ServedFlow[]> {
+  const flows: ServedFlow[] = [];
+  for (let skip = 0; ; skip += FLOWS_A_PAGE) {
+    const path = `/flows/api/flows?skip=${skip}&take=${FLOWS_A_PAGE}`;
+    const { body } = await client.ask({ method: 'GET', path });
+    if (!Array.isArray(body))
+      throw new CommandError('The service did not answer with a list of flows; is it a Sluice service?');
+    const page = body as ServedFlow[];
+    flows.push(...page);
+    if (page.length < FLOWS_A_PAGE) return flows;
+  }
 }
 
 function authorizationOf({ token, user }: Credentials, settings: Settings): string | undefined {

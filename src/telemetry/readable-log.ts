@@ -54,7 +54,7 @@ function errorLines(error: unknown): string[] {
 }
 
 /** Escapes what a terminal would obey: a sender chooses some of what is logged. */
-function printable(text: string): string {
+export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
     const code = character.codePointAt(0) ?? 0;
     return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, '0')}`;

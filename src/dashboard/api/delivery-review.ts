@@ -149,6 +149,23 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
   );
 
   app.get(
+    '/flows/api/webhooks/:deliveryId/body',
+    route('deliveries', {
+      operationId: 'getDeliveryBody',
+      summary: 'The whole body of a delivery, byte for byte',
+      params: z.object({ deliveryId: parameter.guid() }),
+      answer: { description: 'OK', content: { 'application/octet-stream': { schema: z.string() } } },
+      refusals: [404],
+    }),
+    async ({ params }, reply) => {
+      const { body } = await findDelivery(params.deliveryId, services);
+      if (body === null) throw new HttpError(404, `No body of the delivery ${params.deliveryId} is kept`);
+      // Never as the type that its sender gave it: a browser must not show it as a page.
+      return reply.type('application/octet-stream').send(Buffer.from(body) as never);
+    },
+  );
+
+  app.get(
     '/flows/api/webhooks/readiness',
     route('deliveries', {
       operationId: 'webhookReadiness',

@@ -1,0 +1,163 @@
+import { request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import { text } from 'node:stream/consumers';
+import { Command } from 'commander';
+import { isObject } from '../manifest/json-text.ts';
+import { isMasked } from '../manifest/mask.ts';
+import { printable } from '../telemetry/readable-log.ts';
+import { REDACTED } from '../webhooks/headers.ts';
+import { CommandError, readCommandSettings, reporting, serviceUrl, TO, withCredentials } from './context.ts';
+import { type Credentials, createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
+
+interface ReplayOptions extends Credentials {
+  readonly from?: string;
+  readonly to?: string;
+  readonly dryRun?: true;
+}
+
+export function replayCommand(): Command {
+  const command = new Command('replay')
+    .description(
+      'Send a stored delivery again, byte for byte, to a service on this machine, for example; the source is only read',
+    )
+    .argument('<deliveryId>', 'id of the delivery at the source')
+    .option('--from <url>', 'the service that received it; default: host and port of the settings')
+    .option('--to <url>', `${TO}; with a path, any address that takes a POST`)
+    .option('--dry-run', 'print the request, send nothing');
+  return withCredentials(command)
+    .addHelpText(
+      'after',
+      '\nThe credentials are for the source. A replayed delivery is as old as it is: the receiver refuses it if it has a ' +
+        'tolerance for timestamps, or accepted it before, or has another key or URL. Exits with 0 if the answer is a ' +
+        '2xx, with 1 if not, with 2 if nothing could be sent.',
+    )
+    .action(reporting(replay));
+}
+
+async function replay(deliveryId: string, options: ReplayOptions): Promise<void> {
+  const settings = await readCommandSettings();
+  const client = createServiceClient(options.from ?? serviceUrl(settings), options, settings);
+  const delivery = await findDelivery(client, deliveryId);
+  const body = Buffer.from(await (await client.open(`/flows/api/webhooks/${deliveryId}/body`)).arrayBuffer());
+  const url = await targetOf(delivery, options.to ?? serviceUrl(settings), client);
+  const { headers, left } = sentHeaders(delivery.headers);
+  const request = { url, headers, body };
+  tell(
+    `received ${delivery.receivedAt}, answered ${delivery.statusCode}${delivery.reason === null ? '' : ` ${delivery.reason}`}`,
+  );
+  if (left.length > 0) tell(`not sent, because the source keeps no value: ${left.join(', ')}`);
+  if (options.dryRun) {
+    const lines = Object.entries(headers).map(([name, value]) => printable(`${name}: ${value}`));
+    process.stdout.write(
+      `POST ${url}\n${lines.join('\n')}\n\n${body.toString().split('\n').map(printable).join('\n')}\n`,
+    );
+    return;
+  }
+  const answer = await post(request);
+  process.stdout.write(`${answer.status} ${printable(answer.text)}\n`);
+  if (answer.status >= 200 && answer.status < 300) return;
+  process.exitCode = 1;
+  const why = WHY[reasonIn(answer.text)];
+  if (why !== undefined) tell(why);
+}
+
+/** Why a delivery that its source took may be refused elsewhere, by the reason of the answer. */
+const WHY: Readonly<Record<string, string>> = {
+  timestamp_skew:
+    'The publisher signed its time, which is too long ago now: raise webhookReplayToleranceSeconds of the receiving trigger, or set it to 0.',
+  nonce_replayed: 'The receiving service accepted this delivery before, and takes each once.',
+  signature_mismatch:
+    'The receiving trigger needs the key of the source. If the scheme signs the URL, it needs the webhookPublicUrl of the source too.',
+  signature_missing: 'The source keeps no header of this name, or the receiving trigger has another scheme.',
+  key_not_configured: 'The receiving trigger has no key; it needs the one of the source.',
+  ip_not_allowed:
+    'It comes from this machine now, not from the publisher: take the address list out of the receiving trigger.',
+  unknown_flow: 'The receiving service has no webhook of this name: deploy the manifest there, or give --to a path.',
+};
+
+function reasonIn(answer: string): string {
+  try {
+    const body: unknown = JSON.parse(answer);
+    return isObject(body) && typeof body.reason === 'string' ? body.reason : '';
+  } catch {
+    return '';
+  }
+}
+
+/** What the API says of a delivery, as far as it is sent again. */
+interface StoredDelivery {
+  readonly flowId: string | null;
+  readonly triggerKey: string | null;
+  readonly receivedAt: string;
+  readonly statusCode: number;
+  readonly reason: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly requestUrl: string | null;
+}
+
+async function findDelivery(client: ServiceClient, deliveryId: string): Promise<StoredDelivery> {
+  if (!/^[0-9a-f-]{36}$/i.test(deliveryId)) throw new CommandError(`"${deliveryId}" is not the id of a delivery`);
+  const { body } = await client.ask({ method: 'GET', path: `/flows/api/webhooks/${deliveryId}` });
+  return body as StoredDelivery;
+}
+
+/** The address given where it has a path, else that of the same webhook there. */
+async function targetOf({ flowId, triggerKey, requestUrl }: StoredDelivery, to: string, client: ServiceClient) {
+  if (!/^https?:\/\//i.test(to) || !URL.canParse(to)) {
+    throw new CommandError(`--to "${to}": expected an absolute URL such as http://127.0.0.1:3000`);
+  }
+  const url = new URL(to);
+  if (url.pathname === '/') {
+    const triggers = (await listFlows(client)).find(({ id }) => id === flowId)?.triggers ?? [];
+    const name = triggers.find(({ key }) => key === triggerKey)?.slug ?? flowId;
+    if (name === null) throw new CommandError('The delivery came for no webhook that exists; give --to a path');
+    url.pathname = `/flows/api/webhook/${encodeURIComponent(name)}`;
+  }
+  // Schemes that sign the URL sign its query too.
+  const query = requestUrl === null || isMasked(requestUrl) ? '' : (/\?.*$/.exec(requestUrl)?.[0] ?? '');
+  return `${url.href}${url.search === '' ? query : ''}`;
+}
+
+/** The connection's own; a new connection has its own. */
+const OF_THE_CONNECTION: ReadonlySet<string> = new Set(
+  'connection content-length expect host keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(' '),
+);
+
+function sentHeaders(stored: Readonly<Record<string, string>>) {
+  const names = Object.keys(stored).filter((name) => !OF_THE_CONNECTION.has(name));
+  // A long value was cut when it was stored.
+  const left = names.filter((name) => stored[name] === REDACTED || stored[name]?.endsWith('…') === true);
+  const headers = names
+    .filter((name) => !left.includes(name))
+    .map((name): [string, string] => [name, stored[name] ?? '']);
+  return { headers: Object.fromEntries(headers), left };
+}
+
+interface Request {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+/** Not by fetch, which adds headers of its own. */
+async function post({ url, headers, body }: Request): Promise<{ status: number; text: string }> {
+  const request = url.toLowerCase().startsWith('https:') ? requestHttps : requestHttp;
+  try {
+    return await new Promise((resolve, reject) => {
+      const sent = request(url, { method: 'POST', headers: { ...headers, 'content-length': body.byteLength } });
+      sent.once('response', (response) => {
+        text(response).then((answer) => resolve({ status: response.statusCode ?? 0, text: answer }), reject);
+      });
+      sent.once('error', reject);
+      sent.end(body);
+    });
+  } catch (error) {
+    throw new CommandError(
+      `POST ${url}: ${error instanceof Error ? error.message : String(error)}; is the service running?`,
+    );
+  }
+}
+
+function tell(line: string): void {
+  process.stderr.write(`${printable(line)}\n`);
+}
