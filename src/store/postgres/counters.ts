@@ -2,7 +2,7 @@ import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { RunStatus } from '../../model/manifest.ts';
 import { roundDuration } from '../durations.ts';
-import type { Sql } from './sql.ts';
+import { jsonRows, type Sql } from './sql.ts';
 
 /** Tables whose `count` is raised: the columns of their key but for the slot, with their types. */
 const SUMS = {
@@ -188,7 +188,7 @@ function addSums(
     `INSERT INTO sluice.${table} AS t (${names.join(', ')}, slot, count)
     SELECT ${names.join(', ')}, $2, by FROM json_to_recordset($1) AS given (${SUMS[table]}, by bigint)
     ON CONFLICT (${names.join(', ')}, slot) DO UPDATE SET count = t.count + excluded.count`,
-    [JSON.stringify(rows), sql.slot],
+    [jsonRows(rows), sql.slot],
   );
 }
 
@@ -202,7 +202,7 @@ function addMinutes(sql: Sql, rows: readonly MinuteCount[]): void {
     )
     ON CONFLICT (minute, reason, rejected, slot) DO UPDATE SET count = t.count + excluded.count,
       first_id = least(t.first_id, excluded.first_id), last_id = greatest(t.last_id, excluded.last_id)`,
-    [JSON.stringify(rows), sql.slot],
+    [jsonRows(rows), sql.slot],
   );
 }
 
@@ -220,7 +220,7 @@ function addHours(sql: Sql, rows: readonly HourCount[]): void {
     ON CONFLICT (${key}, slot) DO UPDATE SET count = t.count + excluded.count,
       previous_key = t.previous_key + excluded.previous_key, first_at = least(t.first_at, excluded.first_at),
       first_id = least(t.first_id, excluded.first_id), last_id = greatest(t.last_id, excluded.last_id)`,
-    [JSON.stringify(rows), sql.slot],
+    [jsonRows(rows), sql.slot],
   );
 }
 

@@ -2,7 +2,7 @@ import { ownerOf, tokenOf } from '../../flows/runtime-keys.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { BirthLease, NewRun } from '../store.ts';
 import { Counters } from './counters.ts';
-import type { Sql } from './sql.ts';
+import { jsonRows, type Sql } from './sql.ts';
 
 /** What one row takes with its entries in the indexes, beyond the texts and bytes that are counted one by one. */
 export const ROW_BYTES = 1024;
@@ -36,7 +36,7 @@ export class NewRows {
   write(sql: Sql): void {
     if (!this.#deliveries.isEmpty) sql.later(INSERT_DELIVERIES, this.#deliveries.values);
     if (!this.#runs.isEmpty) sql.later(INSERT_RUNS, this.#runs.values);
-    if (this.#steps.length > 0) sql.later(INSERT_STEPS, [JSON.stringify(this.#steps)]);
+    if (this.#steps.length > 0) sql.later(INSERT_STEPS, [jsonRows(this.#steps)]);
     this.counters.write(sql);
   }
 }
@@ -61,7 +61,7 @@ class Rows {
   }
 
   get values(): [rows: string, bodies: Uint8Array] {
-    return [JSON.stringify(this.#rows), Buffer.concat(this.#bodies)];
+    return [jsonRows(this.#rows), Buffer.concat(this.#bodies)];
   }
 }
 

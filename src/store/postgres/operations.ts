@@ -1,5 +1,6 @@
 import { acceptanceOperations } from './acceptance.ts';
 import { activityOperations } from './activity.ts';
+import { controlOperations } from './control.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { deployOperations } from './deploys.ts';
 import { dispatchOperations } from './dispatch.ts';
@@ -32,6 +33,7 @@ export const operations = {
   ...runOperations,
   ...dispatchOperations,
   ...replicaOperations,
+  ...controlOperations,
   ...stepOperations,
   ...figureOperations,
   ...activityOperations,

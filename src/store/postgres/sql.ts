@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
+import { isStorable } from '../../model/text.ts';
 
 /** What a parameter of a statement takes; a list becomes an array of PostgreSQL's. */
 export type SqlValue = string | number | boolean | null | Uint8Array | readonly (string | number | boolean | null)[];
@@ -109,6 +110,9 @@ export class Statements {
   }
 }
 
+/** Sends a statement without waiting for it: see `later`. */
+export type Write = Sql['later'];
+
 interface SqlContext extends Pick<Sql, 'slot' | 'schema' | 'replica' | 'bounds'> {
   readonly statements: Statements;
   /** Takes the answers that the end of the transaction waits for. */
@@ -144,6 +148,24 @@ export function sqlOf(client: pg.ClientBase, { statements, later, ...given }: Sq
   };
 }
 
+/** As PostgreSQL can keep it: neither NUL nor half of a surrogate pair is text there. */
+export function storable(text: string): string {
+  return isStorable(text) ? text : text.replace(/\0|\p{Surrogate}/gu, '\ufffd');
+}
+
+// What JSON writes for NUL and for half of a surrogate pair. In a text that is JSON itself they stand behind one more
+// backslash, which costs a second look and nothing else.
+const UNSTORABLE = /\\u(0000|d[89a-f])/;
+
+/** Rows as one parameter, for `json_to_recordset`. */
+export function jsonRows(rows: readonly object[]): string {
+  const text = JSON.stringify(rows);
+  if (!UNSTORABLE.test(text)) return text;
+  return JSON.stringify(rows, (_key, value) => (typeof value === 'string' ? storable(value) : value));
+}
+
 function toParameter(value: SqlValue): unknown {
+  if (typeof value === 'string') return storable(value);
+  if (Array.isArray(value)) return value.map((item) => (typeof item === 'string' ? storable(item) : item));
   return value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : value;
 }

@@ -1,0 +1,150 @@
+import type { RunStatus } from '../../model/manifest.ts';
+import { type Answers, asking, type Decision, decide } from '../decisions/decision.ts';
+import type { FoundRun, RunReads, RunRows, RunWrites } from '../decisions/rows.ts';
+import type { StoppedRun } from '../store.ts';
+import { Counters, type TalliedRun } from './counters.ts';
+import { graphOf } from './graphs.ts';
+import { loopReads, loopWrites } from './loop-rows.ts';
+import { signalReads, signalWrites } from './signal-rows.ts';
+import type { Sql, Write } from './sql.ts';
+import { leaseWrites, outcomeWrites, planWrites, stepReads } from './step-rows.ts';
+import { uuidOf } from './uuids.ts';
+
+/** Runs a decision in this transaction, over rows that no other transaction changes before the commit. */
+export async function decideOn<Value>(sql: Sql, decision: (rows: RunRows) => Decision<Value>): Promise<Value> {
+  const runs = new Runs();
+  const value = await decide(decision(rowsOf(sql, runs)));
+  runs.counters.write(sql);
+  return value;
+}
+
+/** The runs that a decision has read, as they were, and what the decision counts of them. */
+class Runs {
+  readonly counters = new Counters();
+  readonly #read = new Map<string, TalliedRun>();
+
+  add(runId: string, run: TalliedRun): void {
+    this.#read.set(runId, run);
+  }
+
+  end(runId: string, status: RunStatus, at: number): void {
+    this.counters.runEnded({ ...this.#find(runId), status, completedAt: at });
+  }
+
+  reopen(runId: string): void {
+    this.counters.runReopened(this.#find(runId));
+  }
+
+  #find(runId: string): TalliedRun {
+    const run = this.#read.get(runId);
+    if (run === undefined) throw new Error(`The run ${runId} was not read before it was changed.`);
+    return run;
+  }
+}
+
+function rowsOf(sql: Sql, runs: Runs): RunRows {
+  const write: Write = (text, values) => sql.later(text, values);
+  const reads = {
+    ...runReads(sql, runs),
+    ...stepReads(sql),
+    ...loopReads(sql),
+    ...signalReads(sql),
+  } satisfies Answers<RunReads>;
+  const writes = {
+    ...runWrites(write, runs),
+    ...outcomeWrites(write),
+    ...planWrites(write),
+    ...loopWrites(write),
+    ...signalWrites(write),
+    ...leaseWrites(write),
+  } satisfies RunWrites;
+  return { ...asking<RunReads>(reads), ...writes };
+}
+
+type RunRead = 'findHeld' | 'findRun' | 'graphOf' | 'hasLease' | 'listOverdueRuns';
+
+interface RunRow extends FoundRun {
+  readonly completedAt: number | null;
+}
+
+// Whoever changes the steps of a run locks its row first, and then those steps: in this order nobody blocks another.
+const LOCK_RUN = `
+  SELECT status, flow_id AS "flowId", revision, started_at AS "startedAt", completed_at AS "completedAt",
+    timeout_at AS "timeoutAt", cancel_requested_at AS "cancelRequestedAt", timed_out_at AS "timedOutAt"
+  FROM sluice.runs WHERE id = $1 FOR UPDATE`;
+
+function runReads(sql: Sql, runs: Runs): Pick<Answers<RunReads>, RunRead> {
+  const lockRun = async (runId: string | null): Promise<FoundRun | undefined> => {
+    if (runId === null) return undefined;
+    const row = await sql.get<RunRow>(LOCK_RUN, [runId]);
+    if (row === undefined) return undefined;
+    const { completedAt, ...run } = row;
+    runs.add(runId, { ...run, completedAt });
+    return run;
+  };
+  return {
+    async findHeld({ runId, stepKey, token }) {
+      const id = uuidOf(runId);
+      // Two statements of one round trip, and not a join: the second sees what the first has waited for.
+      const [run, step] = await Promise.all([
+        lockRun(id),
+        sql.get<{ attempt: number }>(
+          `SELECT attempt_count AS attempt FROM sluice.steps
+          WHERE run_id = $1 AND step_key = $2 AND lease_token = $3 FOR UPDATE`,
+          [id, stepKey, token],
+        ),
+      ]);
+      if (run === undefined || step === undefined) return undefined;
+      const { timeoutAt: _timeoutAt, ...held } = run;
+      return { attempt: step.attempt, run: held };
+    },
+    findRun: (runId) => lockRun(uuidOf(runId)),
+    graphOf: (flowId, revision) => graphOf(sql, flowId, revision),
+    async hasLease(runId) {
+      const row = await sql.get<{ has: boolean }>(
+        'SELECT EXISTS (SELECT FROM sluice.steps WHERE run_id = $1 AND lease_token IS NOT NULL) AS has',
+        [runId],
+      );
+      return row?.has === true;
+    },
+    async listOverdueRuns(now, limit) {
+      // What another transaction has locked is being ended or told to stop there; the next look finds it if not.
+      const rows = await sql.all<Omit<StoppedRun, 'completedAt'>>(
+        `SELECT id AS "runId", flow_id AS "flowId", started_at AS "startedAt" FROM sluice.runs
+        WHERE status = 'Running' AND timeout_at IS NOT NULL AND timed_out_at IS NULL AND timeout_at <= $1
+        ORDER BY timeout_at LIMIT $2 FOR UPDATE SKIP LOCKED`,
+        [now, limit],
+      );
+      for (const run of rows) runs.add(run.runId, { ...run, status: 'Running', completedAt: null });
+      return rows;
+    },
+  };
+}
+
+type RunWrite = 'endRun' | 'markCancelled' | 'markTimedOut' | 'reopenRun';
+
+function runWrites(write: Write, runs: Runs): Pick<RunWrites, RunWrite> {
+  return {
+    endRun(runId, status, at) {
+      runs.end(runId, status, at);
+      write('UPDATE sluice.runs SET status = $2, completed_at = $3 WHERE id = $1', [runId, status, at]);
+    },
+    markCancelled: (runId, reason, at) =>
+      write(
+        `UPDATE sluice.runs SET cancel_requested_at = $2, cancel_reason = $3
+        WHERE id = $1 AND cancel_requested_at IS NULL`,
+        [runId, at, reason],
+      ),
+    markTimedOut: (runId, at) => write('UPDATE sluice.runs SET timed_out_at = $2 WHERE id = $1', [runId, at]),
+    reopenRun(runId) {
+      runs.reopen(runId);
+      // A run in flight keeps its deadline; a run that had ended has used its time up.
+      write(
+        `UPDATE sluice.runs SET timeout_at = CASE WHEN status = 'Running' THEN timeout_at END, status = 'Running',
+          completed_at = NULL
+        WHERE id = $1`,
+        [runId],
+      );
+    },
+  };
+}
