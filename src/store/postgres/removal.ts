@@ -233,9 +233,11 @@ function exceeds({ rows, bytes }: Size, { maxRows, maxBytes }: Sql['bounds']['lo
 async function purgeNonces(sql: Sql, { now, limit }: Given<'purgeNonces'>): Promise<number> {
   // One that an acceptance takes over at this moment is new again; waiting for it could end in a deadlock.
   return sql.run(
-    `DELETE FROM sluice.nonces WHERE key IN (
+    // Chosen once: as a subquery a plan may choose anew for each row, and then more go than were asked for.
+    `WITH expired AS MATERIALIZED (
       SELECT key FROM sluice.nonces WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
-    )`,
+    )
+    DELETE FROM sluice.nonces n USING expired WHERE n.key = expired.key`,
     [now, limit],
   );
 }
