@@ -1,0 +1,27 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join, resolve } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { npmStart } from './npm-start.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+
+it('a built checkout installs without devDependencies, and starts', async () => {
+  const checkout = await mkdtemp(join(tmpdir(), 'sluice-'));
+  onTestFinished(() => rm(checkout, { recursive: true }));
+  for (const name of ['package.json', 'package-lock.json', 'scripts', 'dist']) {
+    await cp(join(ROOT, name), join(checkout, name), { recursive: true });
+  }
+  execFileSync('npm', ['ci', '--omit=dev', '--prefer-offline', '--no-audit', '--no-fund'], {
+    cwd: checkout,
+    // npm's scripts use the Node that runs the test, because the one of the devDependencies is not there.
+    env: { ...process.env, PATH: [dirname(process.execPath), process.env.PATH].join(delimiter) },
+    stdio: 'pipe',
+  });
+  expect(existsSync(join(checkout, 'node_modules/rolldown'))).toBe(false);
+  const { child, hasEnded } = await npmStart(checkout);
+  child.kill('SIGTERM');
+  expect(await hasEnded).toEqual([0, null]);
+});
