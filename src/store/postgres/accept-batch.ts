@@ -1,6 +1,6 @@
 import { digestOf } from '../digest.ts';
 import type { Acceptance, AcceptResult, BirthLease } from '../store.ts';
-import { arrivalOf } from './acceptance.ts';
+import { arrivalOf, nonceName } from './acceptance.ts';
 import { NewRows } from './new-rows.ts';
 import { jsonRows, type Sql } from './sql.ts';
 
@@ -52,6 +52,7 @@ interface Claim {
   readonly arrived_at: number;
   readonly key: string | null;
   readonly nonce: string | null;
+  readonly nonce_name: string | null;
   readonly body_sha256: string | null;
   readonly expires_at: number | null;
 }
@@ -78,6 +79,7 @@ function claimsOf(calls: readonly AcceptCall[]): ReadonlyMap<number, Claim> {
       arrived_at: arrivalOf(acceptance),
       key,
       nonce: nonceKey,
+      nonce_name: nonce === undefined ? null : nonceName(run, nonce),
       body_sha256: nonce?.bodySha256 ?? null,
       expires_at: nonce?.expiresAt ?? null,
     });
@@ -101,7 +103,7 @@ async function decideAll(sql: Sql, claims: readonly Claim[]): Promise<ReadonlyMa
     `WITH given AS MATERIALIZED (
       SELECT * FROM json_to_recordset($1) AS given (
         n integer, flow_id text, trigger_key text, revision integer, run_id uuid, started_at bigint, key uuid,
-        nonce uuid, body_sha256 text, expires_at bigint
+        nonce uuid, nonce_name text, body_sha256 text, expires_at bigint
       )
     ), flow AS MATERIALIZED (
       SELECT id, revision, is_enabled AND draining_since IS NULL AS is_open
@@ -119,8 +121,8 @@ async function decideAll(sql: Sql, claims: readonly Claim[]): Promise<ReadonlyMa
       ON CONFLICT (key) DO NOTHING
       RETURNING key
     ), nonces AS (
-      INSERT INTO sluice.nonces AS known (key, body_sha256, run_id, expires_at)
-      SELECT nonce, body_sha256, run_id, expires_at FROM open
+      INSERT INTO sluice.nonces AS known (key, name, body_sha256, run_id, expires_at)
+      SELECT nonce, nonce_name, body_sha256, run_id, expires_at FROM open
       WHERE is_plain AND nonce IS NOT NULL AND (key IS NULL OR key IN (SELECT key FROM keys)) ORDER BY nonce
       ON CONFLICT (key) DO UPDATE SET seq = DEFAULT, body_sha256 = excluded.body_sha256, run_id = excluded.run_id,
         expires_at = excluded.expires_at

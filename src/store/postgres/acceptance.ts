@@ -128,6 +128,14 @@ async function forgetKey(sql: Sql, claimed: KeyClaim): Promise<void> {
   await sql.run('DELETE FROM sluice.idempotency_keys WHERE key = $1', [digestOfKey(claimed)]);
 }
 
+/** What the key of a nonce is the digest of. JSON escapes what PostgreSQL does not store. */
+export function nonceName(
+  { flowId, triggerKey }: Pick<NewRun, 'flowId' | 'triggerKey'>,
+  { value }: NonceClaim,
+): string {
+  return JSON.stringify([flowId, triggerKey, value]);
+}
+
 /** The first use of a nonce that has not expired. */
 interface KnownNonce {
   readonly runId: string;
@@ -165,11 +173,11 @@ async function claimNonce(sql: Sql, scope: NonceScope): Promise<KnownNonce | und
   }
   for (;;) {
     const isNew = await sql.run(
-      `INSERT INTO sluice.nonces AS n (key, body_sha256, run_id, expires_at) VALUES ($1, $2, $3, $4)
+      `INSERT INTO sluice.nonces AS n (key, body_sha256, run_id, expires_at, name) VALUES ($1, $2, $3, $4, $6)
       ON CONFLICT (key) DO UPDATE SET seq = DEFAULT, body_sha256 = excluded.body_sha256, run_id = excluded.run_id,
         expires_at = excluded.expires_at
       WHERE n.expires_at <= $5`,
-      [key, nonce.bodySha256, runId, nonce.expiresAt, now],
+      [key, nonce.bodySha256, runId, nonce.expiresAt, now, nonceName(run, nonce)],
     );
     if (isNew > 0) return undefined;
     const known = await sql.get<KnownNonce>(

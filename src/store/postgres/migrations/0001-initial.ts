@@ -42,9 +42,10 @@ export const initial = {
     );
 
     -- The key is a digest of flow, trigger and nonce, so that any text fits into the index. One row a key: a replica
-    -- that inserts it first has won.
+    -- that inserts it first has won. The name is the same three as JSON: a copy into another database needs them.
     CREATE TABLE sluice.nonces (
       key uuid PRIMARY KEY,
+      name text NOT NULL,
       seq bigint GENERATED ALWAYS AS IDENTITY,
       body_sha256 text NOT NULL,
       run_id uuid NOT NULL,
