@@ -6,6 +6,7 @@ import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/des
 import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { checkCommand } from './check.ts';
 import { openContext, reporting } from './context.ts';
+import { copyCommand } from './copy.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
 import { listenCommand } from './listen.ts';
 import { newCommand } from './new.ts';
@@ -45,6 +46,7 @@ export function commandLine(): Command {
     .addCommand(checkCommand())
     .addCommand(deployCommand())
     .addCommand(drainCommand())
+    .addCommand(copyCommand())
     .addCommand(newCommand())
     .addCommand(sendCommand())
     .addCommand(listenCommand())

@@ -7,14 +7,22 @@ export interface MigrateOptions {
   readonly url: string;
   readonly schema: string;
   readonly migrations?: readonly Migration[];
+  /** Whether it may be an unfinished copy of another database, which lacks rows. */
+  readonly isCopied?: boolean;
+  /** Whether a schema that does not exist is an error, and not to be made. */
+  readonly mustExist?: boolean;
 }
+
+/** The table that an unfinished copy of another database has. */
+export const COPY_MARK = 'copy_progress';
 
 /**
  * Brings the schema up to date, or creates it, and yields the names of the migrations that it ran. Of several processes
  * that start at once one migrates while the others wait and then find it done. Throws where the database has a schema
  * that this release cannot work with, and leaves everything as it was when it throws.
  */
-export async function migrate({ url, schema, migrations: wanted = migrations }: MigrateOptions): Promise<string[]> {
+export async function migrate(options: MigrateOptions): Promise<string[]> {
+  const { url, schema, migrations: wanted = migrations, isCopied = false, mustExist = false } = options;
   const client = new pg.Client({ connectionString: url, application_name: 'sluice/migrate' });
   client.on('error', () => {});
   await client.connect();
@@ -24,7 +32,13 @@ export async function migrate({ url, schema, migrations: wanted = migrations }: 
     await query('BEGIN');
     await query("SELECT pg_advisory_xact_lock(hashtextextended('sluice migrates ' || $1, 0))", [schema]);
     const done = await appliedMigrations(query, schema);
+    if (mustExist && done.length === 0) throw new Error(`it has no schema ${schema} of Sluice`);
     checkFits(done, wanted);
+    if (!isCopied && (await hasTable(query, schema, COPY_MARK))) {
+      throw new Error(
+        'the database is an unfinished copy of another one: finish it with `sluice copy`, or drop its schema',
+      );
+    }
     const missing = wanted.filter(({ version }) => !done.some((applied) => applied.version === version));
     if (missing.length > 0 && done.length === 0) await createSchema(query, schema);
     for (const { version, name, compatibleFrom, sql } of missing) {
@@ -53,14 +67,19 @@ interface Applied {
 }
 
 async function appliedMigrations(query: Query, schema: string): Promise<Applied[]> {
-  const { rows } = await query("SELECT to_regclass(format('%I.schema_migrations', $1::text)) IS NOT NULL AS found", [
-    schema,
-  ]);
-  if (rows[0]?.found !== true) return [];
+  if (!(await hasTable(query, schema, 'schema_migrations'))) return [];
   const applied = await query(
     'SELECT version, compatible_from AS "compatibleFrom" FROM sluice.schema_migrations ORDER BY version',
   );
   return applied.rows as Applied[];
+}
+
+async function hasTable(query: Query, schema: string, table: string): Promise<boolean> {
+  const { rows } = await query("SELECT to_regclass(format('%I.%I', $1::text, $2::text)) IS NOT NULL AS found", [
+    schema,
+    table,
+  ]);
+  return rows[0]?.found === true;
 }
 
 async function createSchema(query: Query, schema: string): Promise<void> {

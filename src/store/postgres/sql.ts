@@ -61,7 +61,7 @@ const NUMERIC = 1700;
 const BYTEA = 17;
 
 /** Times and counts are safe as numbers, and bytes as the plain arrays that the rest of the service knows. */
-const types: pg.CustomTypesConfig = {
+export const types: pg.CustomTypesConfig = {
   getTypeParser(id: number, format?: 'text' | 'binary') {
     if (id === BIGINT || id === NUMERIC) return Number;
     const parse = pg.types.getTypeParser(id, format ?? 'text');

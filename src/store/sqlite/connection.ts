@@ -19,9 +19,12 @@ interface WriterConnection extends Connection {
  * Opens the database for writing, creates it or brings its schema up to date, and keeps other processes out until it is
  * closed or the process ends, however it ends. Throws an error that names the path.
  */
-export function openWriter(path: string): WriterConnection {
-  return explained(path, () => (path === inMemory ? openMemory() : openFile(path)));
+export function openWriter(path: string, { isCopied = false }: { isCopied?: boolean } = {}): WriterConnection {
+  return explained(path, () => (path === inMemory ? openMemory() : openFile(path, isCopied)));
 }
+
+/** The table that an unfinished copy of another database has. */
+export const COPY_MARK = 'copy_progress';
 
 /** Opens a database that a writer of this process holds. It reads, and it may move the log into the database file. */
 export function openReader(path: string): Connection {
@@ -42,7 +45,7 @@ function openMemory(): WriterConnection {
   return { db, close: () => db.close() };
 }
 
-function openFile(path: string): WriterConnection {
+function openFile(path: string, isCopied: boolean): WriterConnection {
   const named = resolve(path);
   mkdirSync(dirname(named), { recursive: true, mode: 0o700 });
   createPrivately(named);
@@ -54,6 +57,9 @@ function openFile(path: string): WriterConnection {
     try {
       makePrivate(file);
       checkSchema(db, migrations);
+      if (!isCopied && tablesOf(db).includes(COPY_MARK)) {
+        throw new Error('it is an unfinished copy of another one: finish it with `sluice copy`, or remove it');
+      }
       configure(db);
       migrate(db, migrations);
       makePrivate(file);
@@ -207,13 +213,17 @@ export function schemaVersion(db: Database): number {
 }
 
 function appliedVersions(db: Database): Set<number> {
-  const tables = db.prepare<[], { name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
-  if (tables.some(({ name }) => name === 'schema_migrations')) {
+  const tables = tablesOf(db);
+  if (tables.includes('schema_migrations')) {
     const rows = db.prepare<[], { version: number }>('SELECT version FROM schema_migrations').all();
     return new Set(rows.map(({ version }) => version));
   }
-  if (tables.length > 0) throw new Error(`it is a database of another program (it has a table "${tables[0]?.name}")`);
+  if (tables.length > 0) throw new Error(`it is a database of another program (it has a table "${tables[0]}")`);
   return new Set();
+}
+
+function tablesOf(db: Database): string[] {
+  return db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all();
 }
 
 function apply(db: Database, { version, name, sql }: Migration): void {

@@ -1,0 +1,85 @@
+import { resolve } from 'node:path';
+import { Command } from 'commander';
+import type { CopyReport } from '../store/copy.ts';
+import { CommandError, reporting } from './context.ts';
+
+interface CopyOptions {
+  readonly from: string;
+  readonly to: string;
+  readonly schema: string;
+}
+
+export function copyCommand(): Command {
+  return new Command('copy')
+    .description('Copy everything that is stored from one database to an empty one, from SQLite to PostgreSQL or back')
+    .requiredOption('--from <database>', 'sqlite:PATH or postgres://…')
+    .requiredOption('--to <database>', 'the same; it is created where it does not exist')
+    .option('--schema <name>', 'schema in PostgreSQL', 'sluice')
+    .addHelpText(
+      'after',
+      '\nStop every service on both databases first. An interrupted copy goes on where it was when the same command is ' +
+        'run again. In the end all rows of both are compared, and until then no service opens the copy. The original ' +
+        'stays as it is: do not start a service on it again, because what one accepts the other does not know. ' +
+        'A password for PostgreSQL may be in PGPASSWORD. The exit code is 0 where the copy is the same, else 2.',
+    )
+    .action(reporting(copy));
+}
+
+async function copy({ from, to, schema }: CopyOptions): Promise<void> {
+  if (targetOf(from) === targetOf(to)) throw new CommandError('--from and --to name the same database');
+  const { copyDatabase, openCopiedDatabase } = await import('../store/copy.ts');
+  const started = performance.now();
+  try {
+    const source = await openCopiedDatabase(targetOf(from), { schema, isSource: true });
+    try {
+      const copied = await openCopiedDatabase(targetOf(to), { schema, isSource: false });
+      try {
+        const rows = await copyDatabase(source, copied, progressLines());
+        const seconds = ((performance.now() - started) / 1000).toFixed(1);
+        process.stdout.write(
+          `${copied.name} has all ${rows} rows of ${source.name}, compared one by one, in ${seconds} s\n`,
+        );
+      } finally {
+        await copied.close();
+      }
+    } finally {
+      await source.close();
+    }
+  } catch (error) {
+    throw new CommandError(error instanceof Error ? error.message : String(error), { cause: error });
+  }
+}
+
+/** The database as `openCopiedDatabase` takes it. */
+function targetOf(text: string): string {
+  const [, path] = /^sqlite:(.+)$/.exec(text) ?? [];
+  if (path !== undefined && path !== ':memory:') return `sqlite:${resolve(path)}`;
+  if (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text)) return withoutOpenRoad(text);
+  throw new CommandError('expected sqlite:PATH or postgres://…, and no database in memory');
+}
+
+/** Bodies and keys of publishers are not sent through a network in the open, unless that is asked for. */
+function withoutOpenRoad(url: string): string {
+  const { hostname, searchParams } = new URL(url);
+  const isHere = ['', 'localhost', '127.0.0.1', '[::1]'].includes(hostname);
+  if (isHere || searchParams.has('sslmode')) return url;
+  throw new CommandError(
+    `the database on ${hostname} would be reached without TLS; add ?sslmode=verify-full with sslrootcert=FILE, or ?sslmode=disable`,
+  );
+}
+
+/** A line for each table that is done, and one a second for a table that takes longer. */
+function progressLines(): (report: CopyReport) => void {
+  let last: CopyReport | undefined;
+  let writtenAt = 0;
+  const write = ({ phase, table, rows }: CopyReport) => process.stderr.write(`${phase} ${table}: ${rows} rows\n`);
+  return (report) => {
+    const isNext = last !== undefined && (last.table !== report.table || last.phase !== report.phase);
+    if (last !== undefined && isNext) write(last);
+    else if (performance.now() - writtenAt > 1000) {
+      write(report);
+      writtenAt = performance.now();
+    }
+    last = report;
+  };
+}

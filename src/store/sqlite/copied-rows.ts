@@ -1,0 +1,142 @@
+import { existsSync } from 'node:fs';
+import type { Database } from 'better-sqlite3';
+import {
+  bytesOfRow,
+  type ColumnType,
+  type CopiedDatabase,
+  type CopiedRow,
+  type CopiedTable,
+  type CopiedValue,
+  type CopyEnd,
+  type CopyProgress,
+  NO_ID,
+  SLICE_BYTES,
+  SLICE_ROWS,
+} from '../copied-tables.ts';
+import { COPY_MARK, openWriter } from './connection.ts';
+import { hashOfNonce } from './nonce-index.ts';
+
+/** Opens a database, and creates one to copy to where there is none. Throws where a service uses it. */
+export function openCopiedSqlite(path: string, { isSource }: CopyEnd): CopiedDatabase {
+  if (isSource && !existsSync(path)) throw new Error(`the database ${path} cannot be opened: there is no such file`);
+  const { db, close } = openWriter(path, { isCopied: true });
+  return {
+    name: `sqlite:${path}`,
+    read: (table, skip) => readSlices(db, table, skip),
+    async findProgress() {
+      return findProgress(db);
+    },
+    async isEmpty() {
+      return (
+        db
+          .prepare(`SELECT 1 FROM (${anyRow('flows')} UNION ALL ${anyRow('runs')} UNION ALL ${anyRow('nonces')}
+        UNION ALL ${anyRow('deliveries')} UNION ALL ${anyRow('held_deliveries')})`)
+          .get() === undefined
+      );
+    },
+    async begin(source) {
+      db.exec(`CREATE TABLE ${COPY_MARK} (name TEXT PRIMARY KEY, source TEXT, rows INTEGER)`);
+      db.prepare(`INSERT INTO ${COPY_MARK} (name, source) VALUES ('', ?)`).run(source);
+    },
+    async write(table, slice) {
+      write(db, table, slice);
+    },
+    async derive() {
+      db.exec(`UPDATE refused_state SET (rows, bytes) =
+        (SELECT count(*), coalesce(sum(kept_bytes), 0) FROM deliveries WHERE run_id IS NULL)`);
+    },
+    async finish() {
+      db.exec(`DROP TABLE ${COPY_MARK}`);
+      db.pragma('wal_checkpoint(TRUNCATE)');
+    },
+    async close() {
+      close();
+    },
+  };
+}
+
+const anyRow = (table: string) => `SELECT * FROM (SELECT 1 FROM ${table} LIMIT 1)`;
+
+function findProgress(db: Database): CopyProgress | undefined {
+  const isCopy = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(COPY_MARK);
+  if (isCopy === undefined) return undefined;
+  const marks = db
+    .prepare<[], { name: string; source: string | null; rows: number | null }>(
+      `SELECT name, source, rows FROM ${COPY_MARK}`,
+    )
+    .all();
+  return {
+    source: marks.find(({ name }) => name === '')?.source ?? '',
+    rows: new Map(marks.map(({ name, rows }) => [name, rows ?? 0])),
+  };
+}
+
+/** Where a column is not called as in the other database, or does not say the same. */
+const SELECTED: Readonly<Record<string, string>> = {
+  'deliveries.story': 'facts AS story',
+  'delivery_counts.first_id': `coalesce(nullif(first_id, ''), '${NO_ID}') AS first_id`,
+  'delivery_counts.last_id': `coalesce(nullif(last_id, ''), '${NO_ID}') AS last_id`,
+};
+
+/** Of a nonce that was accepted again after it had expired, the last use. */
+const NEWEST_NONCES = `(SELECT * FROM (
+  SELECT *, row_number() OVER (PARTITION BY hash, flow_id, trigger_key, nonce ORDER BY seq DESC) AS age FROM nonces
+) WHERE age = 1)`;
+
+async function* readSlices(db: Database, table: CopiedTable, skip: number): AsyncGenerator<CopiedRow[]> {
+  const names = Object.keys(table.columns);
+  const types = Object.values(table.columns);
+  const columns = names.map((name) => SELECTED[`${table.name}.${name}`] ?? `"${name}"`);
+  const from = table.name === 'nonces' ? NEWEST_NONCES : table.name;
+  const order = table.key.map((name) => `"${name}"`).join(', ');
+  const rows = db
+    .prepare<[number], unknown[]>(`SELECT ${columns.join(', ')} FROM ${from} ORDER BY ${order} LIMIT -1 OFFSET ?`)
+    .raw()
+    .iterate(skip);
+  let slice: CopiedRow[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    const values = row.map((value, at) => fromSqlite(value, types[at]));
+    slice.push(values);
+    bytes += bytesOfRow(values);
+    if (slice.length < SLICE_ROWS && bytes < SLICE_BYTES) continue;
+    yield slice;
+    slice = [];
+    bytes = 0;
+  }
+  if (slice.length > 0) yield slice;
+}
+
+function fromSqlite(value: unknown, type: ColumnType | undefined): CopiedValue {
+  if (value === null) return null;
+  if (type === 'boolean') return value === 1;
+  if (type === 'bytes') return new Uint8Array(value as Buffer);
+  return value as string | number;
+}
+
+function write(
+  db: Database,
+  { name: table, columns }: CopiedTable,
+  { rows, total }: { rows: readonly CopiedRow[]; total: number },
+): void {
+  const names = Object.keys(columns);
+  const own = names.map((name) => (table === 'deliveries' && name === 'story' ? 'facts' : `"${name}"`));
+  const extra = table === 'nonces' ? ['hash'] : [];
+  const [flowAt, triggerAt, nonceAt] = ['flow_id', 'trigger_key', 'nonce'].map((name) => names.indexOf(name));
+  const insert = db.prepare<unknown[]>(
+    `INSERT INTO ${table} (${[...own, ...extra].join(', ')}) VALUES (${[...own, ...extra].map(() => '?').join(', ')})`,
+  );
+  const keep = db.prepare<[string, number]>(
+    `INSERT INTO ${COPY_MARK} (name, rows) VALUES (?, ?) ON CONFLICT DO UPDATE SET rows = excluded.rows`,
+  );
+  const hashOf = (row: CopiedRow) =>
+    hashOfNonce(String(row[flowAt ?? 0]), String(row[triggerAt ?? 0]), String(row[nonceAt ?? 0]));
+  db.transaction(() => {
+    for (const row of rows) insert.run(...row.map(toSqlite), ...(table === 'nonces' ? [hashOf(row)] : []));
+    keep.run(table, total);
+  }).immediate();
+}
+
+function toSqlite(value: CopiedValue): unknown {
+  return typeof value === 'boolean' ? Number(value) : value;
+}

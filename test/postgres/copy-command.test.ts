@@ -1,0 +1,44 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, inject, test } from 'vitest';
+import { newPaths } from '../store/files.ts';
+import { filled } from './everything.ts';
+import { newSchema } from './schemas.ts';
+
+const newPath = newPaths();
+
+describe('sluice copy', { timeout: 60_000 }, () => {
+  const run = async (...args: string[]) => {
+    const cli = join(import.meta.dirname, '../../dist/cli.js');
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, [cli, 'copy', ...args]).catch(
+      (error) => error,
+    );
+    return { stdout: String(stdout), stderr: String(stderr) };
+  };
+
+  test('copies there and back, and says how far it is and what it did', async () => {
+    const { path } = await filled(newPath());
+    const schema = newSchema();
+    const url = inject('postgresUrl');
+    const there = await run('--from', `sqlite:${path}`, '--to', url, '--schema', schema);
+    expect(there.stderr).toMatch(/^copied flows: 3 rows\n(.*\n)*compared runs: 9 rows\n/);
+    expect(there.stdout).toMatch(/ has all \d+ rows of sqlite:.*, compared one by one, in [\d.]+ s\n$/);
+    expect(there.stdout + there.stderr).not.toContain(`:${new URL(url).password}@`);
+    const back = newPath();
+    const { stdout } = await run('--from', url, '--to', `sqlite:${back}`, '--schema', schema);
+    expect(stdout).toMatch(/^sqlite:.* has all \d+ rows of postgres:/);
+  });
+
+  test.each([
+    ['to the same database', ['--from', 'sqlite:a.db', '--to', 'sqlite:./a.db'], 'name the same database'],
+    ['from memory', ['--from', 'sqlite::memory:', '--to', 'sqlite:a.db'], 'no database in memory'],
+    ['in the open', ['--from', 'postgres://u:secret@db.example/x', '--to', 'sqlite:a.db'], 'without TLS'],
+    ['from nothing', ['--from', 'sqlite:no-such.db', '--to', 'sqlite:a.db'], 'there is no such file'],
+  ])('does not copy %s', async (_name, args, message) => {
+    const { stdout, stderr } = await run(...args);
+    expect(stdout).toBe('');
+    expect(stderr).toContain(message);
+    expect(stderr).not.toContain('secret');
+  });
+});

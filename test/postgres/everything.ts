@@ -1,0 +1,194 @@
+import type { Graph } from '../../src/model/manifest.ts';
+import { openSqliteStore } from '../../src/store/sqlite/client.ts';
+import type { PlannedDeploy, StepResult, Store } from '../../src/store/store.ts';
+import {
+  acceptanceOf,
+  aDelivery,
+  aNonce,
+  aRun,
+  claimAll,
+  deployOf,
+  failed,
+  finish,
+  flowId,
+  graphOf,
+  id,
+  minute,
+  startRun,
+  succeeded,
+  T0,
+} from '../store/samples.ts';
+
+export const graph: Graph = {
+  ...graphOf({ first: [], broken: ['first'], signalled: ['first'], polled: ['first'] }),
+  each: {
+    type: 'ForEach',
+    inputs: {},
+    runAfter: { first: { statuses: ['Succeeded'] } },
+    steps: graphOf({ child: [], after: ['child'] }),
+  },
+};
+
+function resultOf(stepKey: string): StepResult {
+  if (stepKey === 'each') return { kind: 'loop', items: [1, 'zwei', null], concurrency: 2 };
+  if (stepKey === 'broken' || stepKey === 'each.1.child') return failed();
+  if (stepKey === 'signalled') return { kind: 'waiting', state: { a: 1 }, dueAt: null, signalName: 'go' };
+  const state = { lastPoll: { status: 503, text: 'ü\u0000' } };
+  if (stepKey === 'polled') return { kind: 'waiting', state, dueAt: T0 + 9 * minute, signalName: null };
+  return succeeded({ of: stepKey, text: 'Grüße \u0000 "\\', large: 'x'.repeat(5000), numbers: [0.1, 1e21] });
+}
+
+async function advanceAll(store: Store, isLeft = false): Promise<void> {
+  for (let at = T0; ; at += 7) {
+    const claims = await claimAll(store, at);
+    if (claims.length === 0 || isLeft) return;
+    for (const claim of claims) await finish(store, claim, resultOf(claim.stepKey), at + 3);
+  }
+}
+
+const renaming: Omit<PlannedDeploy, keyof ReturnType<typeof deployOf>> = {
+  basedOn: 1,
+  source: 'api',
+  needsIdle: false,
+  withoutHistory: [],
+  findings: [{ rule: 'r', class: 'caution', path: 'steps.a', message: 'm', consequence: 'c' }],
+  overrides: ['caution'],
+  triggers: { keys: ['github'], renamed: [{ from: 'old', to: 'github' }] },
+};
+
+/** Leaves something in every table. */
+async function fill(store: Store): Promise<void> {
+  await startRun(store, graph, { id: id(1), startedAt: T0 - 1 });
+  await store.cancelRun({ runId: id(1), reason: 'ended', at: T0 });
+  await store.purgeRuns({ before: T0 + 1, maxRows: 1 });
+  await startRun(store, graph, { id: id(101) });
+  await startRun(store, graph, {
+    id: id(102),
+    startedAt: T0 + 1,
+    sourceRunId: id(101),
+    timeoutAt: T0 + 99 * minute,
+    traceparent: '00-a',
+  });
+  await store.deliverSignal({ runId: id(102), name: 'early', body: [1], at: T0 });
+  await advanceAll(store);
+  await store.deliverSignal({ runId: id(102), name: 'go', body: { big: 1 }, at: T0 + 50 });
+  await startRun(store, graph, { id: id(103), startedAt: T0 + 2 });
+  await store.cancelRun({ runId: id(103), reason: 'twice', at: T0 + 1 });
+  await startRun(store, graph, { id: id(104), startedAt: T0 + 3 });
+  await advanceAll(store, true);
+
+  const accepted = (n: number, change: object) => acceptanceOf(n, { at: T0 + 10 + n, ...change });
+  await store.accept(accepted(1, { nonce: aNonce(), idempotencyKey: 'key ü' }));
+  await store.accept(accepted(2, { nonce: aNonce() }));
+  await store.accept(accepted(3, { idempotencyKey: 'key ü' }));
+  await store.accept(accepted(4, { nonce: aNonce({ value: 'again', expiresAt: T0 + 15 }) }));
+  await store.accept(accepted(5, { nonce: aNonce({ value: 'again' }) }));
+  const refused = { rejected: true, reason: 'ip_denied', violations: ['ip_denied'], statusCode: 401 } as const;
+  const body = new Uint8Array([0, 255, 10, 128]);
+  await store.recordDelivery(aDelivery({ id: id(20), ...refused, body, story: [], requestUrl: '/x?y=%00' }));
+  await store.recordDelivery(aDelivery({ id: id(21), ...refused, flowId: null, triggerKey: null }));
+  const { delivery, run } = accepted(22, {});
+  if (delivery !== undefined) await store.accept({ delivery: { ...delivery, redeliveredFrom: id(20) }, run });
+
+  await store.deployFlow(deployOf(graph, { id: 'held flow', name: 'Held' }));
+  await store.setFlowDraining({ flowId: 'held flow', isDraining: true, at: T0 });
+  const held = accepted(30, { nonce: aNonce({ value: 'held' }), idempotencyKey: 'held key' });
+  await store.holdDelivery({ ...held, run: { ...held.run, flowId: 'held flow' } });
+
+  const two = deployOf(graphOf({ other: [] }), { id: 'renamed', name: 'ändern' });
+  await store.deployFlow(deployOf(graph, { id: 'renamed' }));
+  await store.accept({
+    run: aRun({
+      id: id(140),
+      flowId: 'renamed',
+      triggerKey: 'old',
+      startedAt: T0 + 4,
+      status: 'Succeeded',
+      completedAt: T0 + 77,
+    }),
+    nonce: aNonce({ value: 'before the rename' }),
+  });
+  await store.applyDeploys([{ ...two, ...renaming }]);
+  await store.setFlowEnabled({ flowId: 'renamed', isEnabled: false, at: T0 + 5 });
+  const schedule = { flowId, triggerKey: 'nightly', cron: '0 3 * * *', timeZone: 'Europe/Berlin', cronOverride: null };
+  await store.changeSchedule({ ...schedule, isPaused: true, nextAt: null, lastAt: T0, revision: 0 });
+  await store.learnKey({ flowId, triggerKey: 'tasks', scheme: 'Asana', secret: body, sealedWith: 'k1', learnedAt: T0 });
+  const target = { type: 'run', id: id(103) } as const;
+  const details = { stepKey: 'a' };
+  const done = { at: T0, actor: 'oncall', clientIp: null, action: 'cancelRun', target, details, reason: null };
+  await store.beginIntervention({ id: id(50), ...done });
+  await store.endIntervention({ id: id(50), statusCode: 202 });
+}
+
+export type Reads = Pick<
+  Store,
+  Extract<keyof Store, `list${string}` | `find${string}` | `read${string}` | `count${string}`>
+> &
+  Pick<Store, 'outlineSteps' | 'pageSteps' | 'deliveryStats' | 'deliveryTimeseries' | 'runTimeseries'> &
+  Pick<Store, 'summariseDeliveries'>;
+
+const sorted = (rows: readonly unknown[]) => rows.map((row) => JSON.stringify(row)).sort();
+
+/** All that the store says. */
+export async function answers(store: Reads): Promise<Record<string, unknown>> {
+  const page = { skip: 0, take: 500, includeTotal: true };
+  const runs = await store.listRuns(page);
+  const deliveries = await store.listDeliveries(page);
+  const limits = { valueBytes: 1000, answerBytes: 9000 };
+  const range = { since: T0 - 9 * minute, until: T0 + 3_600_000, bucketMs: 3_600_000, flowId: undefined };
+  const ofRun = async (runId: string) => {
+    const steps = (await store.listSteps(runId)) ?? [];
+    const keys = steps.map(({ stepKey }) => stepKey);
+    const value = { runId, stepKey: 'first', value: 'output', offset: 3, bytes: 90 } as const;
+    return [
+      await store.findRun(runId),
+      steps,
+      await store.outlineSteps(runId, keys),
+      await store.listMoments({ runId, limit: 7 }),
+      await store.listLoops(runId),
+      sorted(await store.countChildren(runId)),
+      await store.findIterations({ runId, loopKey: 'each', status: 'Failed', limit: 9 }),
+      await store.pageSteps({ runId, planned: Object.keys(graph), skip: 1, take: 9, limits }),
+      await store.findStep(runId, 'first'),
+      await store.readValue({ ...value, attempt: undefined }),
+      await store.readValue({ ...value, attempt: 1 }),
+      await store.readRunInput({ runId }),
+      await store.readRunInput({ runId, stepKeys: ['first'], maxBytes: 9 }),
+      await store.listSignals(runId),
+      await store.findLineage(runId),
+    ];
+  };
+  return {
+    runs,
+    deliveries,
+    flows: await store.listFlows(),
+    live: await Promise.all(['renamed', 'held flow', flowId].map((each) => store.readLiveFlow(each))),
+    revisions: await store.listRevisions({ flowId: 'renamed', skip: 0, take: 9 }),
+    deployed: await store.listDeployed(),
+    schedules: await store.listSchedules(),
+    keys: await store.listLearnedKeys(),
+    details: await Promise.all(runs.items.map((run) => ofRun(run.id))),
+    found: await Promise.all(deliveries.items.map((each) => store.findDelivery(each.id))),
+    redelivery: await store.findRedelivery(id(20)),
+    held: await store.countHeld(),
+    ofStatus: await Promise.all(
+      (['Running', 'Failed', 'Cancelled'] as const).map((status) => store.listRuns({ ...page, status })),
+    ),
+    searched: await store.listRuns({ ...page, search: 'ORDERS', flowId }),
+    interventions: await store.listInterventions(page),
+    stats: await store.deliveryStats(T0 - 30_000),
+    summary: await store.summariseDeliveries({ since: T0 }),
+    counted: sorted(await store.countDeliveries({ since: T0 - minute, recentSince: T0 })),
+    timeseries: [await store.deliveryTimeseries(range), await store.runTimeseries(range)],
+    totals: [sorted(await store.countRuns()), sorted(await store.countEndedRuns(T0))],
+  };
+}
+
+/** A database of SQLite with rows in every table, and what its store answered. */
+export async function filled(path: string): Promise<{ path: string; expected: Record<string, unknown> }> {
+  const store = await openSqliteStore({ path });
+  await fill(store);
+  const expected = await answers(store);
+  await store.close();
+  return { path, expected };
+}
