@@ -156,7 +156,7 @@ describe('sluice check', () => {
     ['a file that is not a database', ['sqlite:text.db'], 'text.db cannot be read: it is not a database'],
     ['another kind of target', ['postgres://localhost/x'], 'expected the URL of a service, or sqlite:PATH'],
     ['a service that does not run', ['http://127.0.0.1:9'], 'is the service running?'],
-    ['a class that cannot be allowed', ['http://127.0.0.1:9', '--allow', 'safe'], 'expected caution or breaking'],
+    ['a class that cannot be allowed', ['http://127.0.0.1:9', '--allow', 'safe'], 'expected one of caution, breaking'],
   ])('says what is wrong with %s', async (_, [target = '', ...args], message) => {
     const folder = await createWorkspace();
     await folder.writeManifest('orders.json', orders());
