@@ -148,21 +148,32 @@ async function beginAttempts(sql: Sql, { attempts }: Given<'beginAttempts'>): Pr
   );
 }
 
+/** Steps that a process holds. */
+export const LEASED = "status = 'Running' AND due_at IS NOT NULL AND lease_token IS NOT NULL";
+
+/** Steps by their addresses, through the two indexes that have all steps that are due or run. */
+function ofBothIndexes(condition: string): string {
+  const select = `SELECT run_id, step_key FROM sluice.steps WHERE ${condition}`;
+  return `${select} AND deaths < 2 UNION ALL ${select} AND deaths >= 2`;
+}
+
 export async function recover(sql: Sql, { owner, now }: Given<'recover'>): Promise<number> {
-  const leased = "lease_token IS NOT NULL AND status = 'Running' AND due_at IS NOT NULL";
   const held = await sql.all<StepAddress>(
     `SELECT run_id AS "runId", step_key AS "stepKey" FROM sluice.steps
-    WHERE ${leased} AND lease_owner = $1 ORDER BY run_id, step_key FOR UPDATE`,
+    WHERE (run_id, step_key) IN (${ofBothIndexes(`${LEASED} AND lease_owner = $1`)}) AND ${LEASED} AND lease_owner = $1
+    ORDER BY run_id, step_key FOR UPDATE`,
     [owner],
   );
   // Due by the clock of the process that returned it, which may have been ahead.
+  const returned = "status = 'Running' AND lease_token IS NULL AND due_at > $1";
   await sql.run(
-    `UPDATE sluice.steps SET due_at = $1
-    WHERE (run_id, step_key) IN (
+    `WITH returned AS (
       SELECT run_id, step_key FROM sluice.steps
-      WHERE lease_token IS NULL AND status = 'Running' AND due_at > $1
+      WHERE (run_id, step_key) IN (${ofBothIndexes(returned)}) AND ${returned}
       ORDER BY run_id, step_key FOR UPDATE SKIP LOCKED
-    )`,
+    )
+    UPDATE sluice.steps s SET due_at = $1 FROM returned
+    WHERE s.run_id = returned.run_id AND s.step_key = returned.step_key`,
     [now],
   );
   if (held.length === 0) return 0;

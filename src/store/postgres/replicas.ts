@@ -1,6 +1,6 @@
 import { type Json, parseJson } from '../../model/json.ts';
 import type { Replica } from '../store.ts';
-import { recover } from './dispatch.ts';
+import { LEASED, recover } from './dispatch.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
 
@@ -71,8 +71,10 @@ async function listReplicas(sql: Sql): Promise<Replica[]> {
     `SELECT r.name, r.version, r.started_at AS "startedAt", r.seen_at AS "seenAt",
       r.clock_offset_ms AS "clockOffsetMs", r.fingerprint, coalesce(leased.steps, 0) AS steps
     FROM sluice.replicas r LEFT JOIN (
-      SELECT lease_owner, count(*) AS steps FROM sluice.steps
-      WHERE status = 'Running' AND due_at IS NOT NULL AND lease_token IS NOT NULL GROUP BY lease_owner
+      SELECT lease_owner, count(*) AS steps FROM (
+        SELECT lease_owner FROM sluice.steps WHERE ${LEASED} AND deaths < 2
+        UNION ALL SELECT lease_owner FROM sluice.steps WHERE ${LEASED} AND deaths >= 2
+      ) held GROUP BY lease_owner
     ) leased ON leased.lease_owner = r.name
     WHERE r.seen_at >= ${CLOCK} - $1 ORDER BY r.name`,
     [DEAD_AFTER_MS],

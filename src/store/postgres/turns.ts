@@ -114,14 +114,18 @@ async function lockRows(
 ): Promise<ReadonlyMap<Lane, LaneRows>> {
   if (lanes.length === 0) return new Map();
   const rows = await sql.all<DueStep & { lane: number }>(
-    `SELECT due.*, lanes.lane FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY
+    // The steps are locked in the order of their index, before their runs are looked at: joined to them at once, the
+    // whole lane was read and sorted.
+    `SELECT ${DUE_STEP}, lanes.lane FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY
       AS lanes (status, flow_id, step_type, lane)
     CROSS JOIN LATERAL (
-      SELECT ${DUE_STEP} FROM sluice.steps s JOIN sluice.runs r ON r.id = s.run_id AND r.status = 'Running'
-      WHERE ${ORDINARY} AND s.status = lanes.status AND s.flow_id = lanes.flow_id AND s.step_type = lanes.step_type
-        AND s.due_at <= $4
-      ORDER BY s.due_at, s.run_id, s.step_key LIMIT $5 ${LOCKED}
-    ) due ORDER BY lanes.lane, due."dueAt", due."runId", due."stepKey"`,
+      SELECT * FROM sluice.steps
+      WHERE ${ORDINARY} AND status = lanes.status AND flow_id = lanes.flow_id AND step_type = lanes.step_type
+        AND due_at <= $4
+      ORDER BY due_at, run_id, step_key LIMIT $5 FOR UPDATE SKIP LOCKED
+    ) s
+    JOIN sluice.runs r ON r.id = s.run_id AND r.status = 'Running'
+    ORDER BY lanes.lane, s.due_at, s.run_id, s.step_key FOR SHARE OF r SKIP LOCKED`,
     [
       lanes.map(({ status }) => status),
       lanes.map(({ flowId }) => flowId),
