@@ -35,7 +35,7 @@ export async function leaseSteps(
   const claims = steps.map((step) =>
     decideNow(claim(rows, step, { holder: holderOf(owner, randomUUID()), now, leasedUntil })),
   );
-  await writes.send(sql, owner);
+  writes.send(sql, owner);
   return claims;
 }
 
@@ -157,8 +157,9 @@ class LeaseWrites {
     },
   };
 
-  async send(sql: Sql, owner: string): Promise<void> {
-    await sql.run(
+  /** Sent with the next statement, or with the commit. */
+  send(sql: Sql, owner: string): void {
+    sql.later(
       `WITH leased AS (
         UPDATE sluice.steps s SET status = 'Running', lease_token = g.token, lease_owner = $1, due_at = g.due_at,
           attempt_count = g.attempt_count, interruptions = g.interruptions, lone_deaths = g.lone_deaths,
