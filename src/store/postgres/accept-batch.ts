@@ -1,6 +1,7 @@
 import { digestOf } from '../digest.ts';
 import type { Acceptance, AcceptResult, BirthLease } from '../store.ts';
 import { arrivalOf, nonceName } from './acceptance.ts';
+import { LOCK_OF_FLOW } from './flows.ts';
 import { NewRows } from './new-rows.ts';
 import { jsonRows, type Sql } from './sql.ts';
 
@@ -105,9 +106,11 @@ async function decideAll(sql: Sql, claims: readonly Claim[]): Promise<ReadonlyMa
         n integer, flow_id text, trigger_key text, revision integer, run_id uuid, started_at bigint, key uuid,
         nonce uuid, nonce_name text, body_sha256 text, expires_at bigint
       )
+    ), queued AS MATERIALIZED (
+      SELECT count(pg_advisory_xact_lock_shared(${LOCK_OF_FLOW})) AS locks FROM unnest($2::text[]) AS id
     ), flow AS MATERIALIZED (
       SELECT id, revision, is_enabled AND draining_since IS NULL AS is_open
-      FROM sluice.flows WHERE id = ANY($2) ORDER BY id FOR SHARE
+      FROM sluice.flows WHERE id = ANY($2) AND (SELECT locks FROM queued) > 0 ORDER BY id FOR SHARE
     ), open AS MATERIALIZED (
       SELECT given.*, key IS NULL AND nonce IS NULL OR NOT EXISTS (
         SELECT FROM sluice.former_trigger_keys f
@@ -134,7 +137,7 @@ async function decideAll(sql: Sql, claims: readonly Claim[]): Promise<ReadonlyMa
     FROM open`,
     [
       jsonRows(claims),
-      [...new Set(claims.map((claim) => claim.flow_id))],
+      [...new Set(claims.map((claim) => claim.flow_id))].sort(),
       // The earliest of the batch: a nonce that expired since is judged alone.
       Math.min(...claims.map((claim) => claim.arrived_at)),
     ],

@@ -27,12 +27,15 @@ const columns = `id, name, version, revision, is_enabled AS "isEnabled", drainin
 export async function lockFlowIds(sql: Sql, flowIds: readonly string[]): Promise<readonly string[]> {
   // In one order everywhere, or two deploys of the same flows could block each other.
   const ids = [...new Set(flowIds)].sort();
-  await sql.run(
-    "SELECT pg_advisory_xact_lock(hashtextextended('sluice flow ' || id, 0)) FROM unnest($1::text[]) AS id",
-    [ids],
-  );
+  await sql.run(`SELECT pg_advisory_xact_lock(${LOCK_OF_FLOW}) FROM unnest($1::text[]) AS id`, [ids]);
   return ids;
 }
+
+/**
+ * The number of a flow's lock, by its `id`. Acceptances share it before they share the flow's row: who waits for a row
+ * that is shared again and again may wait for seconds, and has its turn at this lock.
+ */
+export const LOCK_OF_FLOW = "hashtextextended('sluice flow ' || id, 0)";
 
 /**
  * As `lockFlowIds`, and makes acceptances wait too, which hold their flow's row: what is read afterwards has every run
@@ -87,6 +90,7 @@ async function setFlowEnabled(
   sql: Sql,
   { flowId, isEnabled, at }: Given<'setFlowEnabled'>,
 ): Promise<FlowRecord | undefined> {
+  await lockFlowIds(sql, [flowId]);
   await sql.run('UPDATE sluice.flows SET is_enabled = $1, updated_at = $2 WHERE id = $3 AND is_enabled <> $1', [
     isEnabled,
     at,
@@ -100,6 +104,7 @@ async function setFlowDraining(
   sql: Sql,
   { flowId, isDraining, at }: Given<'setFlowDraining'>,
 ): Promise<FlowRecord | undefined> {
+  await lockFlowIds(sql, [flowId]);
   await sql.run(
     isDraining
       ? 'UPDATE sluice.flows SET draining_since = $2 WHERE id = $1 AND draining_since IS NULL'
