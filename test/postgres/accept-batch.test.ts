@@ -10,7 +10,7 @@ async function open() {
   const schema = newSchema();
   const store = await openStore({ schema });
   onTestFinished(() => store.close());
-  const connections = createConnections({ ...storeOptions(schema), slot: 1 });
+  const connections = createConnections({ ...storeOptions(schema), replica: 'test' });
   onTestFinished(() => connections.close());
   return {
     schema,

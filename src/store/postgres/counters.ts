@@ -2,7 +2,7 @@ import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { RunStatus } from '../../model/manifest.ts';
 import { roundDuration } from '../durations.ts';
-import { jsonRows, type Sql } from './sql.ts';
+import { jsonRows, type Part, type Sql, sendTogether } from './sql.ts';
 
 /** Tables whose `count` is raised: the columns of their key but for the slot, with their types. */
 const SUMS = {
@@ -39,6 +39,12 @@ interface HourCount extends Omit<MinuteCount, 'minute'> {
   first_at: number;
 }
 
+interface SizeCount {
+  readonly kind: BoundedKind;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
 /** A run as it is counted. */
 export interface TalliedRun {
   readonly flowId: string;
@@ -48,7 +54,7 @@ export interface TalliedRun {
 }
 
 /**
- * Collects what one transaction counts, and writes it once for each key.
+ * Collects what one transaction counts, and parts it once for each key.
  *
  * Counts go to rows of the writer's own slot, so that no transaction waits for another one's row, and readers add the
  * slots up. A slot alone may hold a negative count: what one writer counted another may take back.
@@ -57,7 +63,7 @@ export class Counters {
   readonly #sums = new Map<SumTable, Map<string, { readonly key: Key; by: number }>>();
   readonly #minutes = new Map<string, MinuteCount>();
   readonly #hours = new Map<string, HourCount>();
-  readonly #sizes = new Map<BoundedKind, { rows: number; bytes: number }>();
+  readonly #sizes = new Map<BoundedKind, SizeCount>();
 
   /** Counts a delivery in its minute and hour, which outlive its record, and its record. */
   deliveryAdded(delivery: DeliveryRecord, keptBytes: number): void {
@@ -92,7 +98,7 @@ export class Counters {
   /** Counts bounded rows that there are more, or fewer. */
   sized(kind: BoundedKind, { rows, bytes }: { readonly rows: number; readonly bytes: number }): void {
     const size = this.#sizes.get(kind) ?? { rows: 0, bytes: 0 };
-    this.#sizes.set(kind, { rows: size.rows + rows, bytes: size.bytes + bytes });
+    this.#sizes.set(kind, { kind, rows: size.rows + rows, bytes: size.bytes + bytes });
   }
 
   runAdded(run: TalliedRun): void {
@@ -122,15 +128,23 @@ export class Counters {
 
   /** Sends what adds all that was counted so far to what is stored, and begins anew. */
   write(sql: Sql): void {
-    // In one order, or two transactions of one slot could block each other.
-    for (const table of Object.keys(SUMS) as SumTable[]) addSums(sql, table, this.#sums.get(table) ?? new Map());
-    addMinutes(sql, sorted(this.#minutes));
-    addHours(sql, sorted(this.#hours));
-    for (const [kind, size] of this.#sizes) addSize(sql, kind, size);
+    sendTogether(sql, this.takeParts(sql.slot));
+  }
+
+  /** The same, to be sent together with others. */
+  takeParts(slot: number): Part[] {
+    const parts = [
+      // In one order, or two transactions of one slot could block each other.
+      ...(Object.keys(SUMS) as SumTable[]).map((table) => addSums(table, this.#sums.get(table) ?? new Map(), slot)),
+      addMinutes(sorted(this.#minutes), slot),
+      addHours(sorted(this.#hours), slot),
+      addSizes(sorted(this.#sizes), slot),
+    ];
     this.#sums.clear();
     this.#minutes.clear();
     this.#hours.clear();
     this.#sizes.clear();
+    return parts.filter((part) => part !== undefined);
   }
 
   #addEnded({ flowId, status, startedAt, completedAt }: TalliedRun, by: 1 | -1): void {
@@ -175,59 +189,55 @@ function sorted<Row>(rows: ReadonlyMap<string, Row>): Row[] {
 }
 
 function addSums(
-  sql: Sql,
   table: SumTable,
   sums: ReadonlyMap<string, { readonly key: Key; readonly by: number }>,
-): void {
+  slot: number,
+): Part | undefined {
   const names = SUMS[table].split(', ').map((column) => column.slice(0, column.indexOf(' ')));
   const rows = sorted(sums)
     .filter(({ by }) => by !== 0)
     .map(({ key, by }) => ({ ...Object.fromEntries(names.map((name, at) => [name, key[at]])), by }));
-  if (rows.length === 0) return;
-  sql.later(
-    `INSERT INTO sluice.${table} AS t (${names.join(', ')}, slot, count)
-    SELECT ${names.join(', ')}, $2, by FROM json_to_recordset($1) AS given (${SUMS[table]}, by bigint)
-    ON CONFLICT (${names.join(', ')}, slot) DO UPDATE SET count = t.count + excluded.count`,
-    [jsonRows(rows), sql.slot],
-  );
+  if (rows.length === 0) return undefined;
+  return (bind) => `
+    INSERT INTO sluice.${table} AS t (${names.join(', ')}, slot, count)
+    SELECT ${names.join(', ')}, ${bind(slot)}, by
+    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (${SUMS[table]}, by bigint)
+    ON CONFLICT (${names.join(', ')}, slot) DO UPDATE SET count = t.count + excluded.count`;
 }
 
-function addMinutes(sql: Sql, rows: readonly MinuteCount[]): void {
-  if (rows.length === 0) return;
-  sql.later(
-    `INSERT INTO sluice.delivery_counts AS t (minute, reason, rejected, slot, count, first_id, last_id)
-    SELECT minute, reason, rejected, $2, count, first_id, last_id
-    FROM json_to_recordset($1) AS given (
+function addMinutes(rows: readonly MinuteCount[], slot: number): Part | undefined {
+  if (rows.length === 0) return undefined;
+  return (bind) => `
+    INSERT INTO sluice.delivery_counts AS t (minute, reason, rejected, slot, count, first_id, last_id)
+    SELECT minute, reason, rejected, ${bind(slot)}, count, first_id, last_id
+    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (
       minute bigint, reason text, rejected boolean, count bigint, first_id uuid, last_id uuid
     )
     ON CONFLICT (minute, reason, rejected, slot) DO UPDATE SET count = t.count + excluded.count,
-      first_id = least(t.first_id, excluded.first_id), last_id = greatest(t.last_id, excluded.last_id)`,
-    [jsonRows(rows), sql.slot],
-  );
+      first_id = least(t.first_id, excluded.first_id), last_id = greatest(t.last_id, excluded.last_id)`;
 }
 
-function addHours(sql: Sql, rows: readonly HourCount[]): void {
-  if (rows.length === 0) return;
+function addHours(rows: readonly HourCount[], slot: number): Part | undefined {
+  if (rows.length === 0) return undefined;
   const key = 'hour, flow_id, trigger_key, mode, reason, violations, rejected, redelivered';
   const counts = 'count, previous_key, first_at, first_id, last_id';
-  sql.later(
-    `INSERT INTO sluice.delivery_hours AS t (${key}, slot, ${counts})
-    SELECT ${key}, $2, ${counts}
-    FROM json_to_recordset($1) AS given (
+  return (bind) => `
+    INSERT INTO sluice.delivery_hours AS t (${key}, slot, ${counts})
+    SELECT ${key}, ${bind(slot)}, ${counts}
+    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (
       hour bigint, flow_id text, trigger_key text, mode text, reason text, violations text, rejected boolean,
       redelivered boolean, count bigint, previous_key bigint, first_at bigint, first_id uuid, last_id uuid
     )
     ON CONFLICT (${key}, slot) DO UPDATE SET count = t.count + excluded.count,
       previous_key = t.previous_key + excluded.previous_key, first_at = least(t.first_at, excluded.first_at),
-      first_id = least(t.first_id, excluded.first_id), last_id = greatest(t.last_id, excluded.last_id)`,
-    [jsonRows(rows), sql.slot],
-  );
+      first_id = least(t.first_id, excluded.first_id), last_id = greatest(t.last_id, excluded.last_id)`;
 }
 
-function addSize(sql: Sql, kind: BoundedKind, { rows, bytes }: { rows: number; bytes: number }): void {
-  sql.later(
-    `INSERT INTO sluice.kept_sizes AS t (kind, slot, rows, bytes) VALUES ($1, $2, $3, $4)
-    ON CONFLICT (kind, slot) DO UPDATE SET rows = t.rows + excluded.rows, bytes = t.bytes + excluded.bytes`,
-    [kind, sql.slot, rows, bytes],
-  );
+function addSizes(rows: readonly SizeCount[], slot: number): Part | undefined {
+  if (rows.length === 0) return undefined;
+  return (bind) => `
+    INSERT INTO sluice.kept_sizes AS t (kind, slot, rows, bytes)
+    SELECT kind, ${bind(slot)}, given.rows, bytes
+    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (kind text, rows bigint, bytes bigint)
+    ON CONFLICT (kind, slot) DO UPDATE SET rows = t.rows + excluded.rows, bytes = t.bytes + excluded.bytes`;
 }

@@ -76,7 +76,7 @@ export function grouped<Call, Answer>({
       // Calls of one turn share a batch.
       queueMicrotask(() => {
         isAwaited = false;
-        if (running < width) void work();
+        while (running < width && waiting.length > 0) void work();
       });
     });
 }

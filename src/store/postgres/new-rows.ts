@@ -2,7 +2,7 @@ import { ownerOf, tokenOf } from '../../flows/runtime-keys.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { BirthLease, NewRun } from '../store.ts';
 import { Counters } from './counters.ts';
-import { jsonRows, type Sql } from './sql.ts';
+import { jsonRows, type Part, type Sql, sendTogether } from './sql.ts';
 
 /** What one row takes with its entries in the indexes, beyond the texts and bytes that are counted one by one. */
 export const ROW_BYTES = 1024;
@@ -34,10 +34,13 @@ export class NewRows {
 
   /** Sends all that was collected; what is sent later sees it. */
   write(sql: Sql): void {
-    if (!this.#deliveries.isEmpty) sql.later(INSERT_DELIVERIES, this.#deliveries.values);
-    if (!this.#runs.isEmpty) sql.later(INSERT_RUNS, this.#runs.values);
-    if (this.#steps.length > 0) sql.later(INSERT_STEPS, [jsonRows(this.#steps)]);
-    this.counters.write(sql);
+    const parts = [
+      ...(this.#deliveries.isEmpty ? [] : [insertDeliveries(this.#deliveries)]),
+      ...(this.#runs.isEmpty ? [] : [insertRuns(this.#runs)]),
+      ...(this.#steps.length === 0 ? [] : [insertSteps(this.#steps)]),
+      ...this.counters.takeParts(sql.slot),
+    ];
+    sendTogether(sql, parts);
   }
 }
 
@@ -60,12 +63,16 @@ class Rows {
     this.#bytes += body.byteLength;
   }
 
-  get values(): [rows: string, bodies: Uint8Array] {
-    return [jsonRows(this.#rows), Buffer.concat(this.#bodies)];
+  get json(): string {
+    return jsonRows(this.#rows);
+  }
+
+  get bodies(): Uint8Array {
+    return Buffer.concat(this.#bodies);
   }
 }
 
-const bodyOfRow = 'substring($2::bytea FROM body_at FOR body_length)';
+const bodyOfRow = (bodies: string) => `substring(${bodies}::bytea FROM body_at FOR body_length)`;
 
 function deliveryRow(record: DeliveryRecord): Row {
   return {
@@ -105,10 +112,13 @@ const deliveryColumns = `id, flow_id, trigger_key, received_at, client_ip, mode,
   reason, violations, detail, body_bytes, processing_ms, run_id, used_previous_key, headers, story, request_url, body_key,
   redelivered_from, kept_bytes`;
 
-const INSERT_DELIVERIES = `
+const insertDeliveries =
+  (rows: Rows): Part =>
+  (bind) =>
+    `
     INSERT INTO sluice.deliveries (${deliveryColumns}, body)
-    SELECT ${deliveryColumns}, ${bodyOfRow}
-    FROM json_to_recordset($1) AS given (
+    SELECT ${deliveryColumns}, ${bodyOfRow(bind(rows.bodies))}
+    FROM json_to_recordset(${bind(rows.json)}) AS given (
       id uuid, flow_id text, trigger_key text, received_at bigint, client_ip text, mode text, scheme text,
       rejected boolean, enforced boolean, status_code integer, reason text, violations text, detail text,
       body_bytes bigint, processing_ms double precision, run_id uuid, used_previous_key boolean, headers text,
@@ -142,10 +152,13 @@ const runColumns = `id, flow_id, flow_name, flow_version, revision, status, trig
   source_run_id, started_at, completed_at, idempotency_key, timeout_at, traceparent, trigger_content_type,
   trigger_headers`;
 
-const INSERT_RUNS = `
+const insertRuns =
+  (rows: Rows): Part =>
+  (bind) =>
+    `
     INSERT INTO sluice.runs (${runColumns}, trigger_body)
-    SELECT ${runColumns}, ${bodyOfRow}
-    FROM json_to_recordset($1) AS given (
+    SELECT ${runColumns}, ${bodyOfRow(bind(rows.bodies))}
+    FROM json_to_recordset(${bind(rows.json)}) AS given (
       id uuid, flow_id text, flow_name text, flow_version text, revision integer, status text, trigger_key text,
       trigger_type text, delivery_id uuid, source_run_id uuid, started_at bigint, completed_at bigint,
       idempotency_key text, timeout_at bigint, traceparent text, trigger_content_type text, trigger_headers text,
@@ -170,10 +183,13 @@ function stepRows(run: NewRun, lease: BirthLease | undefined): Row[] {
 
 const stepColumns = 'run_id, flow_id, step_key, step_type, status, due_at, lease_token, lease_owner, started_at';
 
-const INSERT_STEPS = `
+const insertSteps =
+  (rows: readonly Row[]): Part =>
+  (bind) =>
+    `
     INSERT INTO sluice.steps (${stepColumns})
     SELECT ${stepColumns}
-    FROM json_to_recordset($1) AS given (
+    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (
       run_id uuid, flow_id text, step_key text, step_type text, status text, due_at bigint, lease_token text,
       lease_owner text, started_at bigint
     )`;

@@ -166,9 +166,10 @@ interface DeletedRecords {
 /** Deletes records of deliveries whose ids a statement selects, and yields how many. Counts over time outlive them. */
 async function deleteRecords(sql: Sql, ids: string, values: readonly SqlValue[]): Promise<number> {
   const groups = await sql.all<DeletedRecords>(
-    `WITH deleted AS (
-      DELETE FROM sluice.deliveries WHERE id IN (${ids})
-      RETURNING id, flow_id, reason, rejected, run_id IS NULL AS is_bounded, kept_bytes, redelivered_from
+    // Chosen once, as in `purgeNonces`.
+    `WITH chosen (id) AS MATERIALIZED (${ids}), deleted AS (
+      DELETE FROM sluice.deliveries AS d USING chosen WHERE d.id = chosen.id
+      RETURNING d.id, flow_id, reason, rejected, run_id IS NULL AS is_bounded, kept_bytes, redelivered_from
     ), forgotten AS (
       DELETE FROM sluice.redeliveries WHERE delivery_id IN (SELECT id FROM deleted WHERE redelivered_from IS NOT NULL)
     )

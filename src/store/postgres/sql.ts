@@ -164,6 +164,22 @@ export function jsonRows(rows: readonly object[]): string {
   return JSON.stringify(rows, (_key, value) => (typeof value === 'string' ? storable(value) : value));
 }
 
+/** A statement that yields nothing; `bind` puts a value among its parameters and yields its name there. */
+export type Part = (bind: (value: SqlValue) => string) => string;
+
+/** Sends several as one statement, which costs less than each by itself. They see nothing of each other. */
+export function sendTogether(sql: Sql, parts: readonly Part[]): void {
+  if (parts.length === 0) return;
+  const values: SqlValue[] = [];
+  const texts = parts.map((part) =>
+    part((value) => {
+      values.push(value);
+      return `$${values.length}`;
+    }),
+  );
+  sql.later(`WITH ${texts.map((text, n) => `part_${n} AS (${text})`).join(', ')} SELECT`, values);
+}
+
 function toParameter(value: SqlValue): unknown {
   if (typeof value === 'string') return storable(value);
   if (Array.isArray(value)) return value.map((item) => (typeof item === 'string' ? storable(item) : item));

@@ -1,0 +1,132 @@
+import { describe, expect, test } from 'vitest';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import { grouped } from '../../src/store/postgres/groups.ts';
+
+interface Batch {
+  readonly calls: readonly number[];
+  commit(answers?: readonly (string | undefined)[]): void;
+  fail(error: Error): void;
+}
+
+/** A group whose transactions end when the test says so. */
+function group(width: number) {
+  const batches: Batch[] = [];
+  const alone: number[] = [];
+  const call = grouped<number, string>({
+    width,
+    runAll: (calls) =>
+      new Promise((resolve, fail) => {
+        const commit: Batch['commit'] = (answers) => resolve(answers ?? calls.map((n) => `answer ${n}`));
+        batches.push({ calls, commit, fail });
+      }),
+    async runAlone(n) {
+      alone.push(n);
+      if (n < 0) throw new Error(`${n} is negative`);
+      return `alone ${n}`;
+    },
+  });
+  const answered: string[] = [];
+  const ask = async (n: number) => {
+    const answer = await call(n);
+    answered.push(answer);
+    return answer;
+  };
+  return { batches, alone, answered, ask };
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+const failedWith = (code: string) =>
+  new StoreUnavailableError('failed', { cause: Object.assign(new Error('failed'), { code }) });
+
+describe('a group', () => {
+  test('puts the calls of one turn into one transaction, and what comes meanwhile into the next', async () => {
+    const { batches, ask } = group(1);
+    const first = [ask(1), ask(2)];
+    await turn();
+    const second = [ask(3)];
+    await turn();
+    second.push(ask(4));
+    expect(batches.map(({ calls }) => calls)).toEqual([[1, 2]]);
+    batches[0]?.commit();
+    expect(await Promise.all(first)).toEqual(['answer 1', 'answer 2']);
+    expect(batches.map(({ calls }) => calls)).toEqual([
+      [1, 2],
+      [3, 4],
+    ]);
+    batches[1]?.commit();
+    expect(await Promise.all(second)).toEqual(['answer 3', 'answer 4']);
+  });
+
+  test('has as many transactions under way as it may, each of at most 128 calls', async () => {
+    const { batches, ask } = group(2);
+    const calls = Array.from({ length: 300 }, (_, n) => ask(n));
+    await turn();
+    calls.push(ask(300), ask(301));
+    await turn();
+    expect(batches.map(({ calls: each }) => each.length)).toEqual([128, 128]);
+    for (const at of [0, 1, 2]) {
+      batches[at]?.commit();
+      await turn();
+    }
+    expect(batches.map(({ calls: each }) => each.length)).toEqual([128, 128, 46]);
+    expect(await Promise.all(calls)).toHaveLength(302);
+  });
+
+  test('answers nobody before the commit', async () => {
+    const { batches, answered, ask } = group(1);
+    const calls = [ask(1), ask(2)];
+    await turn();
+    expect(answered).toEqual([]);
+    batches[0]?.commit();
+    await Promise.all(calls);
+    expect(answered).toEqual(['answer 1', 'answer 2']);
+  });
+
+  test('runs those alone that the transaction left, after it', async () => {
+    const { batches, alone, ask } = group(1);
+    const calls = [ask(1), ask(2), ask(3)];
+    await turn();
+    expect(alone).toEqual([]);
+    batches[0]?.commit(['answer 1', undefined, 'answer 3']);
+    expect(await Promise.all(calls)).toEqual(['answer 1', 'alone 2', 'answer 3']);
+    expect(alone).toEqual([2]);
+  });
+
+  test.each(['23505', '22P05', '40P01', '54000'])(
+    'runs each alone where the transaction failed with %s',
+    async (code) => {
+      const { batches, alone, ask } = group(1);
+      const calls = [ask(1), ask(-2), ask(3)];
+      await turn();
+      batches[0]?.fail(failedWith(code));
+      expect(await Promise.allSettled(calls)).toEqual([
+        { status: 'fulfilled', value: 'alone 1' },
+        { status: 'rejected', reason: new Error('-2 is negative') },
+        { status: 'fulfilled', value: 'alone 3' },
+      ]);
+      expect(alone).toEqual([1, -2, 3]);
+    },
+  );
+
+  test.each(['57P01', '53300', '08006', 'ECONNREFUSED'])(
+    'fails all at once where the store is away: %s',
+    async (code) => {
+      const { batches, alone, ask } = group(1);
+      const calls = [ask(1), ask(2)];
+      await turn();
+      batches[0]?.fail(failedWith(code));
+      const statuses = (await Promise.allSettled(calls)).map(({ status }) => status);
+      expect(statuses).toEqual(['rejected', 'rejected']);
+      expect(alone).toEqual([]);
+    },
+  );
+
+  test('does not try a single call again', async () => {
+    const { batches, alone, ask } = group(1);
+    const call = ask(1);
+    await turn();
+    batches[0]?.fail(failedWith('23505'));
+    await expect(call).rejects.toThrow('failed');
+    expect(alone).toEqual([]);
+  });
+});
