@@ -1,7 +1,9 @@
-import { describe, expect, inject, test } from 'vitest';
+import { randomUUID } from 'node:crypto';
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { migrate } from '../../src/store/postgres/migrate.ts';
 import { migrations } from '../../src/store/postgres/migrations/index.ts';
-import { newSchema, runSql } from './schemas.ts';
+import { newSchema, runSql, storeOptions } from './schemas.ts';
 
 const one = { version: 1, name: 'one', compatibleFrom: 1, sql: 'CREATE TABLE sluice.one (id integer)' };
 const two = { version: 2, name: 'two', compatibleFrom: 1, sql: 'CREATE TABLE sluice.two (id integer)' };
@@ -54,5 +56,50 @@ describe('migrations', () => {
     const schema = `${newSchema()} "; DROP TABLE x; --`.slice(0, 63);
     expect(await migrate({ url: inject('postgresUrl'), schema })).toEqual(migrations.map(({ name }) => name));
     await runSql(`DROP SCHEMA "${schema.replaceAll('"', '""')}" CASCADE`);
+  });
+});
+
+describe('a role that may not change the schema', () => {
+  async function roleWithoutRights(): Promise<string> {
+    const role = `role_${randomUUID().slice(0, 8)}`;
+    await runSql(`CREATE ROLE "${role}" LOGIN PASSWORD 'service'`);
+    onTestFinished(async () => {
+      await runSql(`DROP OWNED BY "${role}"; DROP ROLE "${role}"`);
+    });
+    return role;
+  }
+  function urlOf(role: string): string {
+    const url = new URL(inject('postgresUrl'));
+    [url.username, url.password] = [role, 'service'];
+    return url.href;
+  }
+
+  test('runs the service where the owner migrated and granted it the rows', async () => {
+    const schema = newSchema();
+    const role = await roleWithoutRights();
+    await migrate({ url: inject('postgresUrl'), schema, grantTo: role });
+    const store = await openPostgresStore({ ...storeOptions(schema), url: urlOf(role) });
+    await store.ping();
+    await store.close();
+  });
+
+  test('is told to let the owner migrate first', async () => {
+    const schema = newSchema();
+    const role = await roleWithoutRights();
+    await migrate({ url: inject('postgresUrl'), schema, grantTo: role, migrations: [one] });
+    const start = migrate({ url: urlOf(role), schema, migrations: [one, two] });
+    await expect(start).rejects.toThrow('the schema lacks two, which this role may not add; run `sluice migrate`');
+  });
+
+  test('reads and writes the tables of later migrations too', async () => {
+    const schema = newSchema();
+    const role = await roleWithoutRights();
+    await migrate({ url: inject('postgresUrl'), schema, grantTo: role, migrations: [one] });
+    await migrate({ url: inject('postgresUrl'), schema, migrations: [one, two] });
+    const rights = await runSql("SELECT has_table_privilege($1, format('%I.two', $2::text), 'INSERT') AS may", [
+      role,
+      schema,
+    ]);
+    expect(rights).toEqual([{ may: true }]);
   });
 });

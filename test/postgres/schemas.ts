@@ -14,8 +14,12 @@ export function newSchema(): string {
 }
 
 /** Runs SQL as its owner. */
-export async function runSql(text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: inject('postgresUrl') });
+export async function runSql(
+  text: string,
+  values: unknown[] = [],
+  url = inject('postgresUrl'),
+): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
     return (await client.query(text, values)).rows;
@@ -24,8 +28,8 @@ export async function runSql(text: string, values: unknown[] = []): Promise<Reco
   }
 }
 
-export async function dropSchema(schema: string): Promise<void> {
-  await runSql(`DROP SCHEMA IF EXISTS ${pg.escapeIdentifier(schema)} CASCADE`);
+export async function dropSchema(schema: string, url = inject('postgresUrl')): Promise<void> {
+  await runSql(`DROP SCHEMA IF EXISTS ${pg.escapeIdentifier(schema)} CASCADE`, [], url);
 }
 
 /** What a store is opened with where a test has no reason for another value. */

@@ -6,6 +6,8 @@ export interface MigrateOptions {
   /** A `postgres://` URL that leads to PostgreSQL itself: a pooler may not carry what a migration needs. */
   readonly url: string;
   readonly schema: string;
+  /** A role that gets what a service needs: rows, and nothing of the schema itself. */
+  readonly grantTo?: string | undefined;
   readonly migrations?: readonly Migration[];
   /** Whether it may be an unfinished copy of another database, which lacks rows. */
   readonly isCopied?: boolean;
@@ -22,14 +24,8 @@ export const COPY_MARK = 'copy_progress';
  * that this release cannot work with, and leaves everything as it was when it throws.
  */
 export async function migrate(options: MigrateOptions): Promise<string[]> {
-  const { url, schema, migrations: wanted = migrations, isCopied = false, mustExist = false } = options;
-  const client = new pg.Client({ connectionString: url, application_name: 'sluice/migrate' });
-  client.on('error', () => {});
-  await client.connect();
-  const statements = new Statements({ schema, isPrepared: false });
-  const query = (text: string, values: unknown[] = []) => client.query({ text: statements.rename(text), values });
-  try {
-    await query('BEGIN');
+  const { url, schema, grantTo, migrations: wanted = migrations, isCopied = false, mustExist = false } = options;
+  return inTransaction({ url, schema }, async (query) => {
     await query("SELECT pg_advisory_xact_lock(hashtextextended('sluice migrates ' || $1, 0))", [schema]);
     const done = await appliedMigrations(query, schema);
     if (mustExist && done.length === 0) throw new Error(`it has no schema ${schema} of Sluice`);
@@ -40,23 +36,74 @@ export async function migrate(options: MigrateOptions): Promise<string[]> {
       );
     }
     const missing = wanted.filter(({ version }) => !done.some((applied) => applied.version === version));
-    if (missing.length > 0 && done.length === 0) await createSchema(query, schema);
-    for (const { version, name, compatibleFrom, sql } of missing) {
-      await query(sql);
-      await query('INSERT INTO sluice.schema_migrations (version, name, compatible_from) VALUES ($1, $2, $3)', [
-        version,
-        name,
-        compatibleFrom,
-      ]);
-    }
-    await query('COMMIT');
+    await run(missing, { query, schema, isNew: done.length === 0 }).catch((error: unknown) => {
+      throw explained(error, missing);
+    });
+    if (grantTo !== undefined) await grant(query, { schema, role: grantTo });
     return missing.map(({ name }) => name);
+  });
+}
+
+/** Throws unless the database has the schema of this very release. Changes nothing. */
+export async function requireCurrent({ url, schema }: MigrateOptions): Promise<void> {
+  const done = await inTransaction({ url, schema }, (query) => appliedMigrations(query, schema));
+  const [found, own] = [done.at(-1)?.version ?? 0, migrations.at(-1)?.version ?? 0];
+  if (found === own) return;
+  if (found === 0) throw new Error('no service has written to it yet');
+  throw new Error(`its schema version is ${found} and this release reads ${own}`);
+}
+
+async function inTransaction<Value>(
+  { url, schema }: Pick<MigrateOptions, 'url' | 'schema'>,
+  work: (query: Query) => Promise<Value>,
+): Promise<Value> {
+  const client = new pg.Client({ connectionString: url, application_name: 'sluice/migrate' });
+  client.on('error', () => {});
+  await client.connect();
+  const statements = new Statements({ schema, isPrepared: false });
+  const query: Query = (text, values = []) => client.query({ text: statements.rename(text), values });
+  try {
+    await query('BEGIN');
+    const value = await work(query);
+    await query('COMMIT');
+    return value;
   } catch (error) {
     await query('ROLLBACK').catch(() => {});
     throw error;
   } finally {
     await client.end();
   }
+}
+
+async function run(
+  missing: readonly Migration[],
+  { query, schema, isNew }: { query: Query; schema: string; isNew: boolean },
+): Promise<void> {
+  if (missing.length > 0 && isNew) await createSchema(query, schema);
+  for (const { version, name, compatibleFrom, sql } of missing) {
+    await query(sql);
+    const row = [version, name, compatibleFrom];
+    await query('INSERT INTO sluice.schema_migrations (version, name, compatible_from) VALUES ($1, $2, $3)', row);
+  }
+}
+
+const INSUFFICIENT_PRIVILEGE = '42501';
+
+function explained(error: unknown, missing: readonly Migration[]): unknown {
+  if ((error as { code?: string } | null)?.code !== INSUFFICIENT_PRIVILEGE) return error;
+  const names = missing.map(({ name }) => name).join(', ');
+  const message = `the schema lacks ${names}, which this role may not add; run \`sluice migrate\` as its owner first`;
+  return new Error(message, { cause: error });
+}
+
+async function grant(query: Query, { schema, role }: { schema: string; role: string }): Promise<void> {
+  const [where, who] = [pg.escapeIdentifier(schema), pg.escapeIdentifier(role)];
+  await query(`
+    GRANT USAGE ON SCHEMA ${where} TO ${who};
+    GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${where} TO ${who};
+    GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA ${where} TO ${who};
+    ALTER DEFAULT PRIVILEGES IN SCHEMA ${where} GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO ${who};
+    ALTER DEFAULT PRIVILEGES IN SCHEMA ${where} GRANT USAGE, SELECT ON SEQUENCES TO ${who}`);
 }
 
 type Query = (text: string, values?: unknown[]) => Promise<pg.QueryResult>;
