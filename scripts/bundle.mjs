@@ -16,7 +16,7 @@ export async function bundle() {
     },
     platform: 'node',
     // Native code, and what may exist only once in a process or is seldom loaded.
-    external: ['better-sqlite3', 'jiti', /^@opentelemetry\//],
+    external: ['better-sqlite3', 'jiti', 'pg', 'graphile-worker', /^@opentelemetry\//],
     // The CommonJS file of jsonc-parser cannot be bundled.
     resolve: { mainFields: ['module', 'main'] },
   });

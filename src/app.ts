@@ -1,8 +1,10 @@
 import { relative, resolve } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
+import { databaseTarget, isPostgres } from './config/database.ts';
 import { type Extensions, type PreparedExtensions, prepareExtensions } from './config/extensions.ts';
-import { databasePath, type Environment, readSettings, settingsWarnings } from './config/settings.ts';
+import { type Environment, readSettings, settingsWarnings } from './config/settings.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { watchConnections } from './connections.ts';
 import { createActivityRetention } from './dashboard/activity.ts';
@@ -23,7 +25,7 @@ import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
 import { createServer } from './server.ts';
-import { type OpenStoreOptions, openStore } from './store/open-store.ts';
+import { openStore, type StoreBounds } from './store/open-store.ts';
 import { bodySealer } from './store/sealed-body.ts';
 import type { Store } from './store/store.ts';
 import { createLiveEvents } from './telemetry/events.ts';
@@ -143,17 +145,21 @@ function openStoreOf(
   settings: Settings,
   { folder, logger, onFatal }: { folder: string; logger: Logger; onFatal: AppOptions['onFatal'] },
 ): Promise<Store> {
+  const target = databaseTarget(settings, folder);
+  const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
+  const bounds = storeBounds(settings);
+  if (target.kind === 'postgres') return openStore({ ...target, ...bounds, sealer, applicationName: 'sluice' });
   return openStore({
-    path: databasePath(settings, folder),
-    sealer: settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey),
-    ...storeBounds(settings),
+    ...target,
+    ...bounds,
+    sealer,
     ...(onFatal === undefined ? {} : { onFatal }),
     // The process goes on: while it runs, an operator can still rescue the lost file.
     onLost: (error) => logger.fatal({ err: error }, 'the database file is gone; every delivery is answered 503'),
   });
 }
 
-function storeBounds(settings: Settings): Pick<OpenStoreOptions, 'log' | 'held'> {
+function storeBounds(settings: Settings): StoreBounds {
   const inMemory = settings.deliveryStore === 'memory';
   const maxRows = inMemory ? settings.deliveryRingSize : settings.refusedDeliveryRows;
   return {
@@ -217,12 +223,17 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
   const activityRetention = createActivityRetention({ store, clock, logger });
   let closing: Promise<void> | undefined;
-  const isStopping = () => closing !== undefined;
-  const running = { metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, isStopping, refresh };
+  let isStopping = false;
+  const drainMs = isPostgres(settings.databaseUrl) ? settings.drainSeconds * 1000 : 0;
+  const running = { metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, refresh };
+  const phase = { isLeaving: () => closing !== undefined, isStopping: () => isStopping };
   const { prepareServer, dashboard } = parts.options;
-  const fastify = createServer({ ...parts, ...running, prepareServer, dashboard });
+  const fastify = createServer({ ...parts, ...running, ...phase, prepareServer, dashboard });
   const connections = watchSockets(fastify, parts);
   const stop = async () => {
+    // Other replicas go on, so a balancer gets the time to see that this one is not ready, while it still accepts.
+    if (drainMs > 0 && fastify.server.listening) await wait(drainMs);
+    isStopping = true;
     follow = () => {};
     await Promise.all(stops.map((each) => each()));
     await connections.sweepUntil(fastify.close());

@@ -87,7 +87,7 @@ async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions):
   let stopSignal: NodeJS.Signals | undefined;
   const { close } = closeWithGrace(
     {
-      delay: settings.shutdownGraceSeconds * 1000 + STOP_MARGIN_MS,
+      delay: (settings.drainSeconds + settings.shutdownGraceSeconds) * 1000 + STOP_MARGIN_MS,
       logger: false,
       skip: ['SIGHUP', ...STOP_SIGNALS, 'uncaughtException', 'unhandledRejection'],
     },

@@ -49,6 +49,9 @@ export interface ServerParts {
   readonly holding: Holding;
   readonly flowSwitch: FlowSwitch;
   readonly refresh: RefreshFlow;
+  /** A stop has begun. */
+  readonly isLeaving: () => boolean;
+  /** Nothing new is taken any more. */
   readonly isStopping: () => boolean;
 }
 
@@ -118,6 +121,7 @@ export function createServer(parts: ServerParts): FastifyInstance {
       senderAddress,
       wait: (ms) => wait(ms, undefined, { ref: false }),
       isStopping: parts.isStopping,
+      isLeaving: parts.isLeaving,
       stepConcurrency: settings.stepConcurrency,
       access: dashboardAccess(settings),
       listener: settings,

@@ -2,17 +2,18 @@ import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { Command } from 'commander';
 import pino from 'pino';
-import { databasePath } from '../config/settings.ts';
+import { type DatabaseTarget, databaseTarget, isPostgres } from '../config/database.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { createDeployer } from '../deploys/deployer.ts';
 import { createCatalog } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { canonicalKeys, isObject, readJson } from '../manifest/json-text.ts';
 import { listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
+import { maskUrl } from '../manifest/mask.ts';
 import { readRegularFile } from '../manifest/read-file.ts';
 import { freshId } from '../manifest/schema.ts';
 import type { DeployOutcome, Override } from '../model/finding.ts';
-import { type Inspection, inspectDatabase } from '../store/sqlite/inspect.ts';
+import { type Inspection, inspectStore } from '../store/offline.ts';
 import {
   allowOption,
   type CommandContext,
@@ -49,7 +50,10 @@ export function checkCommand(): Command {
   const command = new Command('check')
     .description('Check a folder of manifests as a start would, and show what deploying it would do')
     .argument('[folder]', 'the folder; default: the one of the settings')
-    .option('--against <target>', 'URL of a service, or sqlite:PATH; default: the database of the settings')
+    .option(
+      '--against <target>',
+      'URL of a service, sqlite:PATH or postgres://…; default: the database of the settings',
+    )
     .option('--json', 'print issues and outcomes as JSON')
     .addOption(allowOption('count cautions, or breaking changes, as allowed'));
   return withCredentials(command)
@@ -201,35 +205,30 @@ function issuesOf(body: unknown, manifests: readonly SentManifest[]): ManifestIs
 async function checkAgainstDatabase(folder: string | undefined, options: CheckOptions): Promise<Checked> {
   const context = await openContext(folder);
   const { flows, issues } = context;
-  const path = pathOf(options.against, context.settings);
+  const database = databaseOf(options.against, context.settings);
   const known = { issues, flows: flows.length };
-  if (path === undefined)
+  if (database.kind === 'sqlite' && options.against === undefined && !existsSync(database.path))
     return { ...known, outcomes: [], notInFolder: [], against: 'nothing, because the database does not exist yet' };
-  const inspection = inspect(path);
+  const name = database.kind === 'sqlite' ? database.path : maskUrl(database.url);
+  const inspection = await inspectStore(database).catch((error: unknown) => {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new CommandError(database.kind === 'sqlite' ? reason : `the database ${name} cannot be read: ${reason}`);
+  });
   try {
-    return { ...known, ...(await plan(inspection, context, options)), against: `the database ${path}` };
+    return { ...known, ...(await plan(inspection, context, options)), against: `the database ${name}` };
   } finally {
-    inspection.close();
+    await inspection.close();
   }
 }
 
-/** Undefined if the database of the settings does not exist yet: then nothing is deployed. */
-function pathOf(against: string | undefined, settings: Settings): string | undefined {
-  if (against === undefined) {
-    const path = databasePath(settings, process.cwd());
-    return existsSync(path) ? path : undefined;
-  }
+function databaseOf(against: string | undefined, settings: Settings): DatabaseTarget {
+  if (against === undefined) return databaseTarget(settings, process.cwd());
+  if (isPostgres(against)) return databaseTarget({ ...settings, databaseUrl: against, databaseDirectUrl: against }, '');
   const [, path = ''] = /^sqlite:(.+)$/i.exec(against) ?? [];
-  if (path !== '' && path !== ':memory:') return path;
-  throw new CommandError(`--against "${against}": expected the URL of a service, or sqlite:PATH`);
-}
-
-function inspect(path: string): Inspection {
-  try {
-    return inspectDatabase(path);
-  } catch (error) {
-    throw new CommandError(error instanceof Error ? error.message : String(error));
-  }
+  if (path !== '' && path !== ':memory:') return { kind: 'sqlite', path };
+  throw new CommandError(
+    `--against "${maskUrl(against)}": expected the URL of a service, sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE`,
+  );
 }
 
 /** Plans with the parts of the service itself, on what the database holds. */
@@ -240,12 +239,7 @@ async function plan(inspection: Inspection, context: CommandContext, { allow }: 
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
   const refuse = () => Promise.reject(new Error('a database opened for inspection is read-only'));
   const store = {
-    findFlow: async (id: string) => inspection.findFlow(id),
-    findRevision: async (id: string, revision: number) => inspection.findRevision(id, revision),
-    readLiveFlow: async (id: string) => inspection.readLiveFlow(id),
-    findSuperseded: async (manifest: Parameters<Inspection['findSuperseded']>[0]) =>
-      inspection.findSuperseded(manifest),
-    listDeployed: async () => inspection.listDeployed(),
+    ...inspection,
     applyDeploys: refuse,
     deployFlow: refuse,
     setFlowEnabled: refuse,

@@ -9,6 +9,7 @@ import { openContext, reporting } from './context.ts';
 import { copyCommand } from './copy.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
 import { listenCommand } from './listen.ts';
+import { migrateCommand } from './migrate.ts';
 import { newCommand } from './new.ts';
 import { replayCommand } from './replay.ts';
 import { schemaCommand } from './schema.ts';
@@ -48,6 +49,7 @@ export function commandLine(): Command {
     .addCommand(drainCommand())
     .addCommand(copyCommand())
     .addCommand(newCommand())
+    .addCommand(migrateCommand())
     .addCommand(sendCommand())
     .addCommand(listenCommand())
     .addCommand(replayCommand())

@@ -82,12 +82,57 @@ export const settingsSchema = z.strictObject({
   databaseUrl: option(
     z
       .string()
-      .regex(/^sqlite:.+$/)
+      .regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/)
+      .refine((text) => text.startsWith('sqlite:') || URL.canParse(text))
       .default('sqlite:data/sluice.db'),
     {
       variable: 'SLUICE_DATABASE_URL',
-      accepts: 'sqlite:PATH or sqlite::memory: (this version has no PostgreSQL store)',
-      meaning: 'Database file. `sqlite::memory:` keeps everything in memory, and a stop loses it.',
+      accepts:
+        'sqlite:PATH, sqlite::memory: or postgres://USER:PASSWORD@HOST:PORT/DATABASE; or env:NAME or file:PATH with that',
+      meaning:
+        'Database: a file, or a PostgreSQL (14 or newer) that several replicas share. `sqlite::memory:` keeps everything in memory, and a stop loses it. A PostgreSQL on another machine needs `sslmode=verify-full`, or `sslmode=disable` on purpose.',
+    },
+  ),
+  databaseDirectUrl: option(
+    z
+      .string()
+      .regex(/^postgres(ql)?:\/\/.+$/)
+      .refine((text) => URL.canParse(text))
+      .optional(),
+    {
+      variable: 'SLUICE_DATABASE_DIRECT_URL',
+      accepts: 'postgres://USER:PASSWORD@HOST:PORT/DATABASE; or env:NAME or file:PATH with that',
+      meaning:
+        'The same PostgreSQL without a pooler such as PgBouncer between, which `SLUICE_DATABASE_URL` leads through. Migrations and notifications need it.',
+    },
+  ),
+  databaseSchema: option(
+    z
+      .string()
+      .regex(/^[a-z_][a-z0-9_]{0,62}$/)
+      .default('sluice'),
+    {
+      variable: 'SLUICE_DATABASE_SCHEMA',
+      accepts: 'a name of at most 63 lower-case letters, digits and underscores',
+      meaning: 'Schema of the PostgreSQL database that holds the tables.',
+    },
+  ),
+  databasePrepare: option(flag().default(true), {
+    variable: 'SLUICE_DATABASE_PREPARE',
+    accepts: 'true or false',
+    meaning:
+      'Whether statements to PostgreSQL are prepared by name. Set it to `false` for PgBouncer before 1.21 in transaction mode.',
+  }),
+  replicaName: option(
+    z
+      .string()
+      .regex(/^[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}$/)
+      .optional(),
+    {
+      variable: 'SLUICE_REPLICA_NAME',
+      accepts: 'at most 100 letters, digits and - _ . :',
+      meaning:
+        'Names this process among those that share a PostgreSQL. No two that run may have the same; one that starts again under its name takes up its own steps at once. By default host name and process id.',
     },
   ),
   manifests: option(z.string().min(1).default('manifests'), {
@@ -284,6 +329,12 @@ export const settingsSchema = z.strictObject({
     accepts: 'continue or link',
     meaning:
       'What happens to the trace that a sender names: `continue` adds spans to it, `link` starts a new trace that links to it.',
+  }),
+  drainSeconds: option(integer(0, 3600).default(5), {
+    variable: 'SLUICE_DRAIN_SECONDS',
+    accepts: 'an integer from 0 to 3600',
+    meaning:
+      'How long a replica on PostgreSQL goes on accepting after `GET /health/ready` says that it stops, so that a load balancer sends its requests elsewhere first. A service on SQLite does not wait.',
   }),
   shutdownGraceSeconds: option(integer(0, 3600).default(10), {
     variable: 'SLUICE_SHUTDOWN_GRACE_SECONDS',

@@ -1,4 +1,3 @@
-import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
 import { didYouMean } from '../manifest/issues.ts';
@@ -6,6 +5,7 @@ import { MASK, maskUrl } from '../manifest/mask.ts';
 import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
+import { databaseContradictions } from './database.ts';
 import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
 import { type NamedToken, readTokens } from './tokens.ts';
 
@@ -22,9 +22,21 @@ export class SettingsError extends Error {
   }
 }
 
-const SECRET_OPTIONS: ReadonlySet<string> = new Set(['storeKey', 'dashboardPassword', 'dashboardToken']);
+const SECRET_OPTIONS: ReadonlySet<string> = new Set([
+  'storeKey',
+  'dashboardPassword',
+  'dashboardToken',
+  'databaseUrl',
+  'databaseDirectUrl',
+]);
 /** Never printed, not even in part. */
-const UNPRINTED: ReadonlySet<string> = new Set([...SECRET_OPTIONS, 'dashboardUser', 'tokens']);
+const UNPRINTED: ReadonlySet<string> = new Set([
+  'storeKey',
+  'dashboardPassword',
+  'dashboardToken',
+  'dashboardUser',
+  'tokens',
+]);
 /** Read elsewhere: the path of the config module itself. */
 const CONFIG_VARIABLE = 'SLUICE_CONFIG';
 /** Honoured where ours are unset, because platforms set them. */
@@ -180,7 +192,7 @@ function contradictions(settings: Settings): string[] {
   if (hasCredentials && settings.dashboardAuth !== undefined) {
     lines.push('SLUICE_DASHBOARD_AUTH: none contradicts the dashboard credentials that are set; remove one of the two');
   }
-  return lines;
+  return [...lines, ...databaseContradictions(settings)];
 }
 
 const SECONDS_A_DAY = 86_400;
@@ -236,12 +248,6 @@ export function settingsWarnings(settings: Settings): string[] {
 
 function variableOf(name: SettingName): string {
   return describeSettings().find((setting) => setting.name === name)?.variable ?? name;
-}
-
-/** The file of the SQLite store, or `:memory:`. */
-export function databasePath({ databaseUrl }: Settings, folder: string): string {
-  const path = databaseUrl.slice('sqlite:'.length);
-  return path === ':memory:' ? path : resolve(folder, path);
 }
 
 /** Who may use the dashboard. */

@@ -46,7 +46,9 @@ export interface DashboardServices {
   readonly senderAddress: Pick<ClientAddressReader, 'read'>;
   /** Resolves after so many milliseconds; slows failed logins down. */
   readonly wait: (ms: number) => Promise<void>;
-  /** From the moment a stop begins the process takes no new work: it is not ready. */
+  /** A stop has begun: the process is not ready, though it may go on accepting for a while. */
+  readonly isLeaving: () => boolean;
+  /** The process takes no new work. */
   readonly isStopping: () => boolean;
   readonly access: DashboardAccess;
   /** What the process listens on; with port 0 the port in use is read from the socket. */

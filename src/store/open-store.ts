@@ -1,16 +1,28 @@
 import type { DeliveryRecord } from '../model/delivery.ts';
+import type { PostgresStoreOptions } from './postgres/client.ts';
 import { type BodySealer, sealedBytes } from './sealed-body.ts';
 import { openSqliteStore, type SqliteStoreOptions } from './sqlite/client.ts';
 import type { LearnedKey, Store } from './store.ts';
 
-export interface OpenStoreOptions extends SqliteStoreOptions {
+/** How many deliveries are kept that started no run, and that wait for their flow to start runs. */
+export type StoreBounds = Required<Pick<SqliteStoreOptions, 'log' | 'held'>>;
+
+/** The database, and what a store on it needs; `kind` says which. */
+export type OpenStoreOptions = {
   /** Seals what is secret at rest; in plain where not given. */
   readonly sealer?: BodySealer | undefined;
-}
+} & (({ readonly kind: 'sqlite' } & SqliteStoreOptions) | ({ readonly kind: 'postgres' } & PostgresStoreOptions));
 
 /** Opens the store that a service works with; `test/store/stores.ts` has every kind of it. */
-export async function openStore({ sealer, ...options }: OpenStoreOptions): Promise<Store> {
-  return withSealedKeys(withSealedBodies(await openSqliteStore(options), sealer), sealer);
+export async function openStore(options: OpenStoreOptions): Promise<Store> {
+  return withSealedKeys(withSealedBodies(await openBackend(options), options.sealer), options.sealer);
+}
+
+async function openBackend(options: OpenStoreOptions): Promise<Store> {
+  if (options.kind === 'sqlite') return openSqliteStore(options);
+  // Loaded only here: its driver costs a service on SQLite start and memory.
+  const { openPostgresStore } = await import('./postgres/client.ts');
+  return openPostgresStore(options);
 }
 
 /**

@@ -107,7 +107,7 @@ describe('settings', () => {
   });
 
   it.each([
-    ['SLUICE_DATABASE_URL', 'postgres://sluice:hunter2@db.example/sluice', 'postgres://***@db.example/sluice'],
+    ['SLUICE_DATABASE_URL', 'mysql://sluice:hunter2@db.example/sluice', 'mysql://***@db.example/sluice'],
     ['SLUICE_DATABASE_URL', 'postgres://u:hunter2/x?y#z@w@db.example:5432/x', 'postgres://***@db.example:5432/x'],
     [
       'SLUICE_DATABASE_URL',

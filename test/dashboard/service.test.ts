@@ -17,7 +17,7 @@ describe('health', () => {
 
   it('is not ready once a stop has begun, and still live', async () => {
     let isStopping = false;
-    const stopping = await startDashboard({ isStopping: () => isStopping });
+    const stopping = await startDashboard({ isLeaving: () => isStopping });
     isStopping = true;
     const response = await stopping.app.inject('/health/ready');
     expect(response.statusCode).toBe(503);

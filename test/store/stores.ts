@@ -2,7 +2,7 @@ import { type OpenStoreOptions, openStore } from '../../src/store/open-store.ts'
 import { bodySealer } from '../../src/store/sealed-body.ts';
 import type { Store } from '../../src/store/store.ts';
 
-type Kind = Omit<OpenStoreOptions, 'path'>;
+type Kind = Omit<Extract<OpenStoreOptions, { kind: 'sqlite' }>, 'path' | 'kind'>;
 
 const sealer = bodySealer('the key of the store under test');
 const bounds = { maxRows: 100_000, maxBytes: 1e9 };
@@ -22,5 +22,5 @@ export const KINDS_OF_STORES = Object.keys(KINDS) as KindOfStore[];
 
 /** Opens a new, empty store. */
 export function openKind(kind: KindOfStore, path: string): Promise<Store> {
-  return openStore({ path, ...KINDS[kind] });
+  return openStore({ kind: 'sqlite', path, ...KINDS[kind] });
 }

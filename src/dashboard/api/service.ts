@@ -46,9 +46,9 @@ export const healthRoutes: ApiRoutes = (app, services) => {
 /** Rejects where the store is not writable. */
 async function readiness({
   store,
-  isStopping,
-}: Pick<DashboardServices, 'store' | 'isStopping'>): Promise<'ready' | 'stopping'> {
-  if (isStopping()) return 'stopping';
+  isLeaving,
+}: Pick<DashboardServices, 'store' | 'isLeaving'>): Promise<'ready' | 'stopping'> {
+  if (isLeaving()) return 'stopping';
   await store.ping();
   return 'ready';
 }

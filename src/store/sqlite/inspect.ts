@@ -1,21 +1,17 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
+import type { Store } from '../store.ts';
 import { defineFold, schemaVersion, sqliteCode } from './connection.ts';
 import { deployOperations } from './deploys.ts';
 import { flowOperations } from './flows.ts';
-import type { Member } from './messages.ts';
 import { migrations } from './migrations/index.ts';
 
 /** A database as it was when it was opened, whatever is written to it meanwhile. */
-export interface Inspection {
-  readonly listDeployed: Member<'listDeployed'>;
-  readonly findFlow: Member<'findFlow'>;
-  readonly findRevision: Member<'findRevision'>;
-  readonly readLiveFlow: Member<'readLiveFlow'>;
-  readonly findSuperseded: Member<'findSuperseded'>;
-  close(): void;
-}
+type Inspection = Pick<
+  Store,
+  'listDeployed' | 'findFlow' | 'findRevision' | 'readLiveFlow' | 'findSuperseded' | 'close'
+>;
 
 /**
  * Opens a database read-only, whether a service is writing to it or not. It writes nothing, so it refuses a database of
@@ -32,13 +28,18 @@ export function inspectDatabase(path: string): Inspection {
     // One read transaction: all answers are from one instant, and no writer waits for it.
     db.exec('BEGIN');
     const opened = db;
+    const listDeployed = deployOperations.listDeployed.prepare(opened);
+    const findFlow = flowOperations.findFlow.prepare(opened);
+    const findRevision = flowOperations.findRevision.prepare(opened);
+    const readLiveFlow = deployOperations.readLiveFlow.prepare(opened);
+    const findSuperseded = deployOperations.findSuperseded.prepare(opened);
     return {
-      listDeployed: deployOperations.listDeployed.prepare(opened),
-      findFlow: flowOperations.findFlow.prepare(opened),
-      findRevision: flowOperations.findRevision.prepare(opened),
-      readLiveFlow: deployOperations.readLiveFlow.prepare(opened),
-      findSuperseded: deployOperations.findSuperseded.prepare(opened),
-      close: () => opened.close(),
+      listDeployed: async () => listDeployed(),
+      findFlow: async (flowId) => findFlow(flowId),
+      findRevision: async (flowId, revision) => findRevision(flowId, revision),
+      readLiveFlow: async (flowId) => readLiveFlow(flowId),
+      findSuperseded: async (manifest) => findSuperseded(manifest),
+      close: async () => void opened.close(),
     };
   } catch (error) {
     db?.close();

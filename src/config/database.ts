@@ -1,0 +1,89 @@
+import { hostname } from 'node:os';
+import { resolve } from 'node:path';
+import ipaddr from 'ipaddr.js';
+import type { Settings } from './settings-schema.ts';
+
+/** Where everything is stored. */
+export type DatabaseTarget =
+  | {
+      readonly kind: 'sqlite';
+      /** Of a file, or `:memory:`. */
+      readonly path: string;
+    }
+  | {
+      readonly kind: 'postgres';
+      readonly url: string;
+      /** Leads to PostgreSQL itself where `url` leads to a pooler. */
+      readonly directUrl: string;
+      readonly schema: string;
+      /** Whether statements may be prepared by name. */
+      readonly isPrepared: boolean;
+      /** Names this process among those that share the database. */
+      readonly replica: string;
+    };
+
+/** Relative paths start at the folder. */
+export function databaseTarget(settings: Settings, folder: string): DatabaseTarget {
+  const { databaseUrl: url, databaseDirectUrl: directUrl = url } = settings;
+  if (!isPostgres(url)) {
+    const path = url.slice('sqlite:'.length);
+    return { kind: 'sqlite', path: path === ':memory:' ? path : resolve(folder, path) };
+  }
+  return {
+    kind: 'postgres',
+    url,
+    directUrl,
+    schema: settings.databaseSchema,
+    isPrepared: settings.databasePrepare,
+    replica: settings.replicaName ?? `${hostname().replaceAll(/[^A-Za-z0-9_.:-]/g, '-')}-${process.pid}`,
+  };
+}
+
+export function isPostgres(url: string): boolean {
+  return /^postgres(ql)?:/.test(url);
+}
+
+/** One line for each way in which the settings of the database contradict each other or protect nothing. */
+export function databaseContradictions(settings: Settings): string[] {
+  const { databaseUrl, databaseDirectUrl } = settings;
+  if (!isPostgres(databaseUrl)) {
+    if (databaseDirectUrl === undefined) return [];
+    return [
+      'SLUICE_DATABASE_DIRECT_URL: leads around a pooler of PostgreSQL, and SLUICE_DATABASE_URL is not postgres://',
+    ];
+  }
+  const lines = [
+    ...transportMistakes('SLUICE_DATABASE_URL', databaseUrl),
+    ...(databaseDirectUrl === undefined ? [] : transportMistakes('SLUICE_DATABASE_DIRECT_URL', databaseDirectUrl)),
+  ];
+  if (settings.deliveryStore === 'memory') {
+    lines.push(
+      'SLUICE_DELIVERY_STORE: memory keeps the delivery log in one process; with postgres:// it must be database, which all replicas see',
+    );
+  }
+  return lines;
+}
+
+/** What a connection is protected by; `sslmode` as in PostgreSQL's manual, section 34.19. */
+const ENCRYPTED = ['verify-full', 'verify-ca', 'require'];
+
+function transportMistakes(variable: string, text: string): string[] {
+  const { hostname, searchParams } = new URL(text);
+  const mode = searchParams.get('sslmode');
+  if (mode !== null && mode !== 'disable' && !ENCRYPTED.includes(mode)) {
+    return [
+      `${variable}: sslmode=${/^[a-z-]{1,20}$/.test(mode) ? mode : '…'} does not say who answers; expected verify-full with sslrootcert=FILE, or disable on purpose`,
+    ];
+  }
+  if (mode !== null || isThisMachine(searchParams.get('host') ?? hostname)) return [];
+  return [
+    `${variable}: leads to another machine without TLS, so that anyone between can read and change everything; add sslmode=verify-full and sslrootcert=FILE, or sslmode=disable on purpose`,
+  ];
+}
+
+function isThisMachine(host: string): boolean {
+  const address = host.replace(/^\[|\]$/g, '');
+  // A path is a socket of this machine; without a host the driver takes localhost.
+  if (address === '' || address.startsWith('/') || address.toLowerCase() === 'localhost') return true;
+  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
+}

@@ -1,0 +1,33 @@
+import type { Store } from './store.ts';
+
+/** What is deployed in a database, and nothing that changes it. */
+export type Inspection = Pick<
+  Store,
+  'listDeployed' | 'findFlow' | 'findRevision' | 'readLiveFlow' | 'findSuperseded' | 'close'
+>;
+
+interface PostgresDatabase {
+  readonly kind: 'postgres';
+  readonly directUrl: string;
+  readonly schema: string;
+}
+
+/**
+ * Reads a database as it is now, whether or not a service is running on it. Refuses one that another release wrote.
+ * Throws an error that says what is wrong.
+ */
+export async function inspectStore(
+  database: { readonly kind: 'sqlite'; readonly path: string } | PostgresDatabase,
+): Promise<Inspection> {
+  if (database.kind === 'sqlite') return (await import('./sqlite/inspect.ts')).inspectDatabase(database.path);
+  return (await import('./postgres/inspect.ts')).inspectDatabase(database);
+}
+
+/** Brings the schema of a PostgreSQL database up to date; yields the names of the migrations that it ran. */
+export async function migrateStore(
+  { directUrl, schema }: Omit<PostgresDatabase, 'kind'>,
+  grantTo?: string,
+): Promise<string[]> {
+  const { migrate } = await import('./postgres/migrate.ts');
+  return migrate({ url: directUrl, schema, grantTo });
+}

@@ -1,0 +1,125 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import { onTestFinished } from 'vitest';
+import { createWorkspace, GITHUB_SECRET, githubManifest, type Service, startService } from '../e2e/service.ts';
+import { dropSchema } from './schemas.ts';
+
+/** Some of the services may be gone, paused or without a database at any time. */
+export interface Cluster {
+  readonly schema: string;
+  readonly replicas: readonly Replica[];
+  /** Sends deliveries to all of them until `stop` resolves; each is sent again until somebody has taken it. */
+  publish(): Publishers;
+}
+
+export interface Replica {
+  readonly name: string;
+  /** Null while it is not running. */
+  readonly service: Service | null;
+  start(): Promise<void>;
+  stop(signal: NodeJS.Signals): Promise<void>;
+}
+
+export interface Publishers {
+  /** Ends when every delivery that was sent is taken; yields their numbers. */
+  stop(): Promise<readonly string[]>;
+}
+
+/** Replicas on one new schema, none of them started. */
+export async function createCluster(
+  url: string,
+  { size, steps, env = {} }: { size: number; steps?: object; env?: Record<string, string> },
+): Promise<Cluster> {
+  const schema = `cluster_${randomUUID().replaceAll('-', '')}`;
+  const workspace = await createWorkspace();
+  await workspace.writeManifest('push.json', githubManifest(steps === undefined ? {} : { steps }));
+  const replicas = Array.from({ length: size }, (_, index) => createReplica(`replica-${index + 1}`));
+  onTestFinished(async () => {
+    await Promise.all(replicas.map((replica) => replica.stop('SIGKILL')));
+    await workspace.remove();
+    await dropSchema(schema, url).catch(() => {});
+  });
+
+  function createReplica(name: string): Replica {
+    let service: Service | null = null;
+    return {
+      name,
+      get service() {
+        return service;
+      },
+      async start() {
+        service ??= await startService(workspace, {
+          SLUICE_DATABASE_URL: url,
+          SLUICE_DATABASE_SCHEMA: schema,
+          SLUICE_REPLICA_NAME: name,
+          SLUICE_ENFORCEMENT_MODE: 'Enforce',
+          SLUICE_DRAIN_SECONDS: '0',
+          SLUICE_LOG_LEVEL: 'warn',
+          ...env,
+        });
+      },
+      async stop(signal) {
+        const stopped = service;
+        service = null;
+        // A process that is paused hears no other signal.
+        if (stopped !== null) await stopped.stop(signal);
+      },
+    };
+  }
+
+  return { schema, replicas, publish: () => publishTo(replicas) };
+}
+
+const CONNECTIONS = 6;
+
+function publishTo(replicas: readonly Replica[]): Publishers {
+  const taken: string[] = [];
+  let isStopping = false;
+  let turn = 0;
+  const next = (): Service | undefined => {
+    const running = replicas.flatMap(({ service }) => (service === null ? [] : [service]));
+    turn += 1;
+    return running[turn % Math.max(1, running.length)];
+  };
+  const publisher = async () => {
+    while (!isStopping) {
+      const delivery = randomUUID();
+      while (!(await isTaken(next(), delivery))) await wait(50);
+      taken.push(delivery);
+    }
+  };
+  const publishers = Array.from({ length: CONNECTIONS }, publisher);
+  return {
+    async stop() {
+      isStopping = true;
+      await Promise.all(publishers);
+      return taken;
+    },
+  };
+}
+
+/** Whether the delivery has its run: from this answer, or from one that did not arrive. */
+async function isTaken(service: Service | undefined, delivery: string): Promise<boolean> {
+  if (service === undefined) return false;
+  const body = JSON.stringify({ delivery });
+  const signature = createHmac('sha256', GITHUB_SECRET).update(body).digest('hex');
+  try {
+    const response = await fetch(`${service.url}/flows/api/webhook/push`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'x-hub-signature-256': `sha256=${signature}`,
+        'x-github-delivery': delivery,
+      },
+      body,
+      signal: AbortSignal.timeout(8000),
+    });
+    await response.arrayBuffer();
+    if (response.status === 200 || response.status === 409) return true;
+    if (response.status === 503) return false;
+    throw new Error(`a delivery was answered ${response.status}`);
+  } catch (error) {
+    if (error instanceof Error && error.message.startsWith('a delivery')) throw error;
+    return false;
+  }
+}

@@ -1,0 +1,59 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { eventually } from '../e2e/service.ts';
+import { type Cluster, createCluster } from './cluster.ts';
+import { runSql } from './schemas.ts';
+
+interface Torture {
+  readonly url: string;
+  readonly seconds: number;
+  /** Is called again and again while deliveries arrive. Leaves the cluster able to work. */
+  readonly hurt: (cluster: Cluster) => Promise<void>;
+}
+
+const STEPS = {
+  first: { type: 'NoOp' },
+  pause: { type: 'Delay', inputs: { seconds: 0.05 }, runAfter: { first: ['Succeeded'] } },
+  last: { type: 'LogMessage', inputs: { message: 'done' }, runAfter: { pause: ['Succeeded'] } },
+};
+
+/** A step that was under way in three processes when they died is given up, by design. */
+const BLAMED = 'interrupted_too_often';
+
+/**
+ * Lets deliveries arrive at two replicas while something hurts them, and checks that each delivery that was taken has
+ * exactly one run and that every run came to its end.
+ */
+export async function torture({ url, seconds, hurt }: Torture): Promise<void> {
+  const cluster = await createCluster(url, { size: 2, steps: STEPS });
+  // Both at once: one of them makes the schema, and one deploys the folder.
+  await Promise.all(cluster.replicas.map((replica) => replica.start()));
+  const publishers = cluster.publish();
+  const end = performance.now() + seconds * 1000;
+  while (performance.now() < end) {
+    await wait(500);
+    await hurt(cluster);
+  }
+  const taken = await publishers.stop();
+  const ask = (text: string) => runSql(text.replaceAll('sluice.', `"${cluster.schema}".`), [], url);
+  const inFlight = () => ask("SELECT count(*)::integer AS count FROM sluice.runs WHERE status = 'Running'");
+  await eventually(inFlight, ([row]) => row?.count === 0);
+
+  const runs = (await ask(`
+    SELECT convert_from(trigger_body, 'UTF8')::json ->> 'delivery' AS delivery, count(*)::integer AS runs
+    FROM sluice.runs GROUP BY 1`)) as { delivery: string; runs: number }[];
+  const started = new Map(runs.map(({ delivery, runs: count }) => [delivery, count]));
+  expect(
+    taken.filter((delivery) => !started.has(delivery)),
+    'deliveries that were taken and have no run',
+  ).toEqual([]);
+  expect(
+    [...started].filter(([, count]) => count > 1),
+    'deliveries with two runs',
+  ).toEqual([]);
+  const wrong = await ask(`
+    SELECT r.id, r.status FROM sluice.runs r WHERE r.status <> 'Succeeded' AND NOT EXISTS (
+      SELECT FROM sluice.steps s WHERE s.run_id = r.id AND s.error LIKE '%${BLAMED}%')`);
+  expect(wrong, 'runs that ended otherwise').toEqual([]);
+  expect(taken.length).toBeGreaterThan(20);
+}
