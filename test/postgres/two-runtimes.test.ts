@@ -1,0 +1,75 @@
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { defineHandler } from '../../src/flows/handlers/handler.ts';
+import type { Store } from '../../src/store/store.ts';
+import { FLOW_ID, type FlowServiceOptions, openFlowService, START, stepOf } from '../flows/fixture.ts';
+import { openReplicas, runSql } from './schemas.ts';
+
+const beat = { version: '1.0', startedAt: START, clockOffsetMs: 0, fingerprint: null, now: START };
+
+/** Two runtimes on one schema. */
+async function twoRuntimes(options: FlowServiceOptions = {}) {
+  const { schema, stores } = await openReplicas(['one', 'two']);
+  const [first, second] = stores as [Store, Store];
+  const one = await openFlowService({ ...options, store: first });
+  const two = await openFlowService({ ...options, store: second });
+  return { schema, one, two };
+}
+
+const steps = {
+  a: stepOf('NoOp'),
+  b: stepOf('Count', { runAfter: { a: { statuses: ['Succeeded'] } } }),
+  c: stepOf('Count', { runAfter: { b: { statuses: ['Succeeded'] } } }),
+};
+
+describe('two replicas that run steps', () => {
+  test.each([[{}], [{ concurrency: 2 }]])('run each step of each run once, with limits %o', async (limits) => {
+    const ran: string[] = [];
+    const count = defineHandler({
+      type: 'Count',
+      inputs: z.unknown(),
+      run: ({ runId, stepKey }) => {
+        ran.push(`${runId} ${stepKey}`);
+        return { kind: 'succeeded', output: null };
+      },
+    });
+    const { one, two } = await twoRuntimes({ own: [count], concurrency: 4 });
+    for (const each of [one, two]) await each.deploy(steps, limits);
+    await Promise.all([one.runtime.start(), two.runtime.start()]);
+    const runIds = await Promise.all(Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? one : two).trigger()));
+    for (const runId of runIds) expect((await one.ended(runId)).status).toBe('Succeeded');
+    expect(ran.toSorted()).toEqual(runIds.flatMap((runId) => [`${runId} b`, `${runId} c`]).toSorted());
+  });
+
+  test('a step of a replica that died is taken up, and what the dead one still says of it counts for nothing', async () => {
+    const hanging: (() => void)[] = [];
+    const own = (output: string, hangs: boolean) =>
+      defineHandler({
+        type: 'Count',
+        inputs: z.unknown(),
+        run: async () => {
+          if (hangs) await new Promise<void>((resolve) => hanging.push(resolve));
+          return { kind: 'succeeded', output };
+        },
+      });
+    const { schema, stores } = await openReplicas(['one', 'two']);
+    const [first, second] = stores as [Store, Store];
+    const one = await openFlowService({ store: first, own: [own('late', true)] });
+    const two = await openFlowService({ store: second, own: [own('in time', false)] });
+    for (const each of [one, two]) await each.deploy({ a: stepOf('Count') });
+    await one.runtime.start();
+    const runId = await one.trigger();
+    while (hanging.length === 0) await one.store.ping();
+    // Marked as begun, as every step that runs for more than a moment.
+    while ((await one.steps(runId)).a?.attemptCount !== 1) await one.store.ping();
+    await two.runtime.start();
+    await runSql(`UPDATE "${schema}".replicas SET seen_at = 0 WHERE name = 'one'`);
+    expect(await two.store.beat(beat)).toMatchObject({ died: [{ name: 'one', steps: 1 }] });
+    two.runtime.dispatcher.nudge();
+    expect((await two.ended(runId)).status).toBe('Succeeded');
+    for (const release of hanging) release();
+    await one.runtime.stop(1000);
+    expect((await two.steps(runId)).a).toMatchObject({ output: 'in time', attemptCount: 2 });
+    expect((await two.store.findFlow(FLOW_ID))?.revision).toBe(1);
+  });
+});
