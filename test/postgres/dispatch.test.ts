@@ -126,6 +126,16 @@ describe('two replicas that claim at once', () => {
     expect((await one.claimDue(request)).claims).toMatchObject([{ flowId }]);
   });
 
+  test('a run whose time is up and that another transaction has is looked at a moment later, not again and again', async () => {
+    const { schema, one } = await openTwo();
+    await seed(schema, { runs: 1 });
+    await runSql(`UPDATE "${schema}".runs SET timeout_at = $1`, [T0]);
+    await holding(`SELECT 1 FROM "${schema}".runs FOR UPDATE`, async () => {
+      expect(await one.claimOverdue(request)).toEqual({ timedOut: [], claims: [], nextAt: T0 + 20 });
+    });
+    expect(await one.claimOverdue(request)).toMatchObject({ timedOut: [{ runId: id(1000) }], nextAt: null });
+  });
+
   test('a claim of a limited flow does not wait for a deploy of it', async () => {
     const { schema, one } = await openTwo();
     await seed(schema, { runs: 1, concurrency: 1 });

@@ -7,6 +7,7 @@ import { DUE_STEP, LOCKED, leaseSteps } from './claims.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import { decideOn } from './run-rows.ts';
 import type { Sql } from './sql.ts';
+import { ASK_AGAIN_MS } from './turns.ts';
 
 export const controlOperations: Operations<'advance' | 'claimOverdue' | 'cancelRun' | 'retryStep' | 'deliverSignal'> = {
   advance: { lane: 'write', run: (sql, outcome, lease) => decideOn(sql, (rows) => advance(rows, outcome, lease)) },
@@ -31,5 +32,8 @@ async function claimOverdue(sql: Sql, request: Given<'claimOverdue'>): Promise<A
         WHERE status = 'Running' AND timeout_at IS NOT NULL AND timed_out_at IS NULL),
       (SELECT min(limit_at) FROM sluice.steps WHERE limit_at IS NOT NULL)
     ) AS "nextAt"`);
-  return { timedOut, claims, nextAt: next?.nextAt ?? null };
+  const nextAt = next?.nextAt ?? null;
+  // What another transaction has locked is overdue still, or ended when that has committed.
+  const isLocked = nextAt !== null && nextAt <= now && timedOut.length < limit && overdue.length < limit;
+  return { timedOut, claims, nextAt: isLocked ? now + ASK_AGAIN_MS : nextAt };
 }
