@@ -113,6 +113,11 @@ describe.each(COMPOSES)('docker/$file', ({ file, compose }) => {
     expect(caddy?.environment?.UPSTREAMS).toBe(behind.map(([name]) => `${name}:3000`).join(' '));
   });
 
+  it('starts every process of Sluice with the same settings', () => {
+    const [first, ...others] = services.filter(isSluice);
+    for (const other of others) expect(other.environment).toEqual(first?.environment);
+  });
+
   it('runs Sluice without rights that it does not need', () => {
     for (const service of services.filter(isSluice)) {
       expect(service).toMatchObject({
