@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Json } from '../../model/json.ts';
 import type { Answers } from '../decisions/decision.ts';
 import type { LeafOutput, Leaves, LoopRow, RunReads, RunWrites } from '../decisions/rows.ts';
-import { fromJson, toJson } from './columns.ts';
+import { fromJson, toJson } from '../json-columns.ts';
 
 type Read = 'findLoop' | 'findItem' | 'listFailed' | 'measureLeaves' | 'listLeaves' | 'reopenLoop';
 

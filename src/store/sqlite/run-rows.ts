@@ -1,8 +1,8 @@
 import type { Database } from 'better-sqlite3';
 import { type Answers, asking } from '../decisions/decision.ts';
 import type { FoundRun, HeldStep, RunReads, RunRows, RunWrites } from '../decisions/rows.ts';
+import { fromJson, toJson } from '../json-columns.ts';
 import type { StoppedRun } from '../store.ts';
-import { fromJson, toJson } from './columns.ts';
 import { prepareRunTallies } from './figures.ts';
 import { prepareGraphOf } from './flows.ts';
 import { prepareLoopReads, prepareLoopWrites } from './loop-rows.ts';

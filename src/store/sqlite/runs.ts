@@ -1,8 +1,9 @@
 import type { Database } from 'better-sqlite3';
 import type { StepStatus } from '../../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step } from '../../model/run.ts';
+import { fromJson, toError } from '../json-columns.ts';
 import type { RunDetail, RunQuery, SignalRecord, StepDetail } from '../store.ts';
-import { fromJson, type SqlValue, toError } from './columns.ts';
+import type { SqlValue } from './columns.ts';
 import type { Member } from './messages.ts';
 import { filter, preparePages, searchIn } from './paging.ts';
 

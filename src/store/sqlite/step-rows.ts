@@ -3,8 +3,8 @@ import { leasedStep } from '../../flows/runtime-keys.ts';
 import type { StepStatus } from '../../model/manifest.ts';
 import type { Answers } from '../decisions/decision.ts';
 import type { EndedAttempt, RunReads, RunWrites } from '../decisions/rows.ts';
+import { toError, toJson } from '../json-columns.ts';
 import type { BegunAttempt } from '../store.ts';
-import { toError, toJson } from './columns.ts';
 
 type Read = 'statesIn' | 'findStep' | 'findWait' | 'findAttemptStart';
 

@@ -2,9 +2,9 @@ import type { Database } from 'better-sqlite3';
 import { parseJson } from '../../model/json.ts';
 import type { StepStatus } from '../../model/manifest.ts';
 import { type AttemptRow, Cutter, MAX_ATTEMPTS, PREVIEW_CHARACTERS, type StepRow } from '../cut-values.ts';
+import { toError } from '../json-columns.ts';
 import { inOrder } from '../step-order.ts';
 import type { LoopProgress, StepMoment, StepOutline, StepView, ValueLimits } from '../store.ts';
-import { toError } from './columns.ts';
 import type { Member } from './messages.ts';
 import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT } from './runs.ts';
 
