@@ -47,7 +47,10 @@ export async function copyDatabase(
     let total = begun?.rows.get(table.name) ?? 0;
     for await (const rows of from.read(table, total)) {
       total += rows.length;
-      await to.write(table, { rows, total });
+      await to.write(table, { rows, total }).catch((error: unknown) => {
+        const reason = error instanceof Error ? error.message : String(error);
+        throw new CopyError(`${table.name}: ${reason}`, { cause: error });
+      });
       onProgress({ phase: 'copied', table: table.name, rows: total });
     }
   }

@@ -171,6 +171,15 @@ describe('a copy of a database', { timeout: 60_000 }, () => {
     await expect(openPostgresStore(storeOptions(target.schema))).rejects.toThrow('an unfinished copy');
   });
 
+  test('names the table that has what the other database does not store', async () => {
+    const path = newPath();
+    const store = await openSqliteStore({ path });
+    await store.accept(acceptanceOf(1));
+    await store.cancelRun({ runId: id(1001), reason: 'a\u0000b', at: T0 });
+    await store.close();
+    await expect(copy(sqlite(path), await newTarget().open())).rejects.toThrow(/^runs: invalid byte sequence/);
+  });
+
   test('is made neither of nor into a database that a service uses, nor into one with rows', async () => {
     const { path } = await filled(newPath());
     const target = newTarget();
