@@ -58,6 +58,15 @@ export function deliveryLog(
       expect(await again(4)).toEqual({ kind: 'duplicate', runId, isReplay: false });
     });
 
+    test('forgets that a delivery was redelivered with the record of that', async () => {
+      const store = await open();
+      const { run, delivery } = acceptanceOf(1);
+      await store.accept({ run, delivery: aDelivery({ ...delivery, redeliveredFrom: id(500) }) });
+      expect(await store.findRedelivery(id(500))).toEqual({ deliveryId: id(1), runId: id(1001) });
+      expect(await store.purgeDeliveries({ before: T0 + 1, limit: 1 })).toBe(1);
+      expect(await store.findRedelivery(id(500))).toBeUndefined();
+    });
+
     test('a delivery whose idempotency key was known keeps its own body', async () => {
       const store = await open();
       await store.accept(acceptanceOf(1, { idempotencyKey: 'key' }));
