@@ -91,8 +91,8 @@ async function openNamed(options: CopiedSchema & { readonly name: string }): Pro
       }),
     derive: () => transact(() => derive(query)),
     async finish() {
-      await query(`DROP TABLE sluice.${COPY_MARK}`);
       for (const { name } of COPIED_TABLES) await query(`ANALYZE sluice.${name}`);
+      await query(`DROP TABLE sluice.${COPY_MARK}`);
     },
     close: () => client.end(),
   };
