@@ -7,6 +7,7 @@ import { buildFlushDelay } from './flush-delay.ts';
 import { openGrown } from './grown.ts';
 import { findLoader } from './load.ts';
 import { type Conditions, type Measured, measureQuietly, measureSustained, type Row } from './measure.ts';
+import { openOnPostgres } from './on-postgres.ts';
 import { installPeers } from './peers.ts';
 import { summarise, tableOf, writeJson } from './report.ts';
 
@@ -24,6 +25,7 @@ bare server of the same run means anything: absolute figures change from machine
   --grown            also load a service with ten million nonces and a million deliveries, at rest and while it removes
                      old ones; ratios to the empty database. Filling it takes minutes and gigabytes
   --grown-folder <f> keep the filled database in the folder, or use the one that is there
+  --store postgres   also load a service on a PostgreSQL that this starts; ratios to the same load on SQLite
   --peers            also load other programs that receive webhooks: adnanh/webhook where it is installed, the
                      middleware of @octokit/webhooks and Node-RED, installed from npm into a temporary folder
   --pin              keep the loader on the last core and servers on the others; needs 4 cores and taskset
@@ -36,7 +38,8 @@ bare server of the same run means anything: absolute figures change from machine
 Columns: ratio and × base compare requests and CPU with bare Fastify, or with the row that the name says. CPU is in
 microseconds of all threads for each request: event loop, writer of the database, rest (garbage collection, compilers,
 reader). executed is how many runs ended for each request meanwhile, due how long a due step waited at most, and
-foreign how many cores other programs used.
+foreign how many cores other programs used. On PostgreSQL, first is how long the first step waited (p99 of the newest
+runs), and db the CPU of the database server.
 `;
 
 const { values } = parseArgs({
@@ -49,6 +52,7 @@ const { values } = parseArgs({
     loader: { type: 'string' },
     grown: { type: 'boolean', default: false },
     'grown-folder': { type: 'string' },
+    store: { type: 'string' },
     peers: { type: 'boolean', default: false },
     pin: { type: 'boolean', default: false },
     'flush-delay': { type: 'string' },
@@ -64,15 +68,21 @@ if (values.help) {
 }
 
 const STEADY_RATE = 1000;
+const SLOW_RATE = 100;
+const MANY = 200;
 const BARE = 'bare Fastify';
 const BARE_CLOSING = 'bare Fastify, a connection for each';
 const ACCEPTED = 'GitHub, nonce, run durable';
+const ACCEPTED_MANY = `the same, ${MANY} connections`;
 const SUSTAINED = 'sustained, runs executed';
 
 const onStarted = values.pin ? pinned() : () => {};
 const delayMs = values['flush-delay'];
 const flushDelay = delayMs === undefined ? undefined : await buildFlushDelay(Number(delayMs));
 const peers = values.peers ? await installPeers() : undefined;
+if (values.store !== undefined && values.store !== 'postgres')
+  throw new Error('--store takes postgres and nothing else');
+const onPostgres = values.store === undefined ? undefined : await openOnPostgres();
 const grown = values.grown
   ? await openGrown(values['grown-folder'], {
       flushDelay,
@@ -91,6 +101,14 @@ const rows: readonly Row[] = [
   { name: 'the same, a connection for each', make: make('accepted'), base: BARE_CLOSING, closes: true },
   { name: `the same, steady ${STEADY_RATE}/s`, make: make('accepted'), base: BARE, rate: STEADY_RATE },
   { name: 'the same, a million live nonces', make: make('millionNonces'), base: BARE },
+  ...(onPostgres === undefined
+    ? []
+    : [
+        { name: ACCEPTED_MANY, make: make('accepted'), base: BARE, connections: MANY },
+        { name: 'PostgreSQL', make: onPostgres.make, base: ACCEPTED },
+        { name: `PostgreSQL, ${MANY} connections`, make: onPostgres.make, base: ACCEPTED_MANY, connections: MANY },
+        { name: `PostgreSQL, steady ${SLOW_RATE}/s`, make: onPostgres.make, base: BARE, rate: SLOW_RATE },
+      ]),
   ...(grown === undefined
     ? []
     : [
@@ -153,6 +171,7 @@ try {
   await flushDelay?.remove();
   await peers?.remove();
   await grown?.remove();
+  await onPostgres?.remove();
 }
 process.stdout.write(tableOf(summarise(results)));
 if (values.json !== undefined) writeJson(values.json, machine, results);

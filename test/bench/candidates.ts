@@ -24,6 +24,8 @@ export interface Candidate {
   readonly expectedStatus: number;
   /** What became of the accepted deliveries; absent where nothing is run. */
   runs?(): Promise<Runs>;
+  /** CPU seconds of other processes that work for it, such as its database server. */
+  otherCpu?(): number;
   stop(): Promise<void>;
 }
 
@@ -32,6 +34,8 @@ export interface Runs {
   readonly executed: number;
   /** Milliseconds since the oldest due step became due; 0 where none is. */
   readonly oldestDueMs: number;
+  /** From a run's start to that of its first step, of the newest runs; null where it is not known. */
+  readonly firstStepP99Ms?: number | null;
 }
 
 export interface CandidateOptions {
@@ -49,6 +53,8 @@ const BODY = JSON.stringify({ ref: 'refs/heads/main', padding: randomBytes(988).
 export const BODY_BYTES = Buffer.byteLength(BODY);
 const signature = `sha256=${createHmac('sha256', GITHUB_SECRET).update(BODY).digest('hex')}`;
 const headers = { 'content-type': 'application/json', 'x-github-event': 'push', 'x-hub-signature-256': signature };
+/** What is sent where a row says nothing else. */
+export const signedDeliveries = { headers, body: BODY };
 const forged = { 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` };
 const OPEN = { webhookSignatureScheme: undefined, webhookHmacKey: undefined, webhookNonceHeader: undefined };
 

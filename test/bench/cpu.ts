@@ -50,13 +50,19 @@ export function machineCpu(): number {
 
 /** CPU seconds of this process and of the children that it has waited for. */
 export function ownCpu(): number {
-  const stat = readFileSync('/proc/self/stat', 'utf8');
+  return ticksOf(process.pid).withWaited;
+}
+
+/** CPU seconds of a process, and with those of the children that it has waited for. */
+export function ticksOf(pid: number): { readonly own: number; readonly withWaited: number } {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const fields = stat
     .slice(stat.lastIndexOf(')') + 2)
     .split(' ')
     .map(Number);
   const [utime = 0, stime = 0, cutime = 0, cstime = 0] = fields.slice(11, 15);
-  return (utime + stime + cutime + cstime) / TICKS_A_SECOND;
+  const own = (utime + stime) / TICKS_A_SECOND;
+  return { own, withWaited: own + (cutime + cstime) / TICKS_A_SECOND };
 }
 
 /** Keeps a process and all its threads on some cores, named as taskset names them, such as `0-2`. */

@@ -11,6 +11,8 @@ export interface Row {
   readonly base: string;
   readonly closes?: boolean;
   readonly rate?: number;
+  /** Kept open instead of as many as for the other rows. */
+  readonly connections?: number;
 }
 
 export interface Measured extends Figures {
@@ -20,6 +22,9 @@ export interface Measured extends Figures {
   /** Runs that ended during the load, and the longest that a due step had waited at any time of it; null where nothing is run. */
   readonly executed: number | null;
   readonly oldestDueMs: number | null;
+  readonly firstStepP99Ms?: number | null | undefined;
+  /** CPU seconds of its database server; 0 where it has none. */
+  readonly databaseCpu?: number;
   /** Cores that other programs used meanwhile. */
   readonly foreignCores: number;
 }
@@ -40,7 +45,14 @@ const WARM_UP_SECONDS = 2;
 const LOOK_EVERY_MS = 250;
 
 async function measure(candidate: Candidate, load: Load, { loader }: Conditions): Promise<Measured> {
-  const before = { cpu: cpuOf(candidate.pid), machine: machineCpu(), own: ownCpu(), runs: await candidate.runs?.() };
+  const state = async () => ({
+    cpu: cpuOf(candidate.pid),
+    machine: machineCpu(),
+    own: ownCpu(),
+    other: candidate.otherCpu?.() ?? 0,
+    runs: await candidate.runs?.(),
+  });
+  const before = await state();
   const startedAt = performance.now();
   let oldestDueMs = 0;
   const look = async () => {
@@ -49,24 +61,28 @@ async function measure(candidate: Candidate, load: Load, { loader }: Conditions)
   const looking = candidate.runs === undefined ? undefined : setInterval(() => void look(), LOOK_EVERY_MS);
   const figures = await loader.run(load).finally(() => clearInterval(looking));
   const elapsed = (performance.now() - startedAt) / 1000;
-  const after = { cpu: cpuOf(candidate.pid), machine: machineCpu(), own: ownCpu(), runs: await candidate.runs?.() };
+  const after = await state();
   if (figures.failed > 0 || figures.status !== candidate.expectedStatus)
     throw new Error(`${figures.failed} requests failed, status ${figures.status}: the figure is void`);
   const cpu = before.cpu === null || after.cpu === null ? null : cpuBetween(before.cpu, after.cpu);
-  const known = (cpu?.all ?? 0) + (after.own - before.own);
+  const databaseCpu = after.other - before.other;
+  const known = (cpu?.all ?? 0) + (after.own - before.own) + databaseCpu;
   return {
     ...figures,
     cpu,
     requests: figures.requestsPerSecond * load.seconds,
     executed: before.runs === undefined || after.runs === undefined ? null : after.runs.executed - before.runs.executed,
     oldestDueMs: before.runs === undefined ? null : oldestDueMs,
+    firstStepP99Ms: after.runs?.firstStepP99Ms,
+    databaseCpu,
     foreignCores: Math.max(0, (after.machine - before.machine - known) / elapsed),
   };
 }
 
 /** One load on a fresh process; repeated where other programs used the machine meanwhile. */
 export async function measureQuietly(row: Row, conditions: Conditions): Promise<Measured> {
-  const { loader, seconds, connections, repeats, onStarted } = conditions;
+  const { loader, seconds, repeats, onStarted } = conditions;
+  const connections = row.connections ?? conditions.connections;
   for (let attempt = 0; ; attempt += 1) {
     const candidate = await row.make();
     try {

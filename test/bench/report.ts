@@ -18,6 +18,9 @@ export interface Summary {
   /** Runs that ended for each request. */
   readonly executedShare: number | null;
   readonly oldestDueMs: number | null;
+  readonly firstStepP99Ms: number | null;
+  /** CPU microseconds a request of the database server. */
+  readonly databaseMicroseconds: number | null;
   readonly foreignCores: number;
 }
 
@@ -46,6 +49,8 @@ export function summarise(results: Results): Summary[] {
       timesBase: of0?.cpuMicroseconds && cpuMicroseconds ? cpuMicroseconds.all / of0.cpuMicroseconds.all : null,
       executedShare: of((one) => one.executed && one.executed / one.requests),
       oldestDueMs: of((one) => one.oldestDueMs),
+      firstStepP99Ms: of((one) => one.firstStepP99Ms ?? null),
+      databaseMicroseconds: of((one) => (one.databaseCpu ? (one.databaseCpu * 1e6) / one.requests : null)),
       foreignCores: of((one) => one.foreignCores) ?? 0,
     });
   }
@@ -75,6 +80,8 @@ const COLUMNS: readonly Column[] = [
   { title: '× base', digits: 1, of: (row) => row.timesBase },
   { title: 'executed', digits: 2, of: (row) => row.executedShare },
   { title: 'due ms', digits: 0, of: (row) => row.oldestDueMs },
+  { title: 'first ms', digits: 0, of: (row) => row.firstStepP99Ms },
+  { title: 'db µs', digits: 0, of: (row) => row.databaseMicroseconds },
   { title: 'foreign', digits: 2, of: (row) => row.foreignCores },
 ];
 

@@ -1,0 +1,81 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import pg from 'pg';
+import { createWorkspace, startService } from '../e2e/service.ts';
+import { startPostgres } from '../postgres/server.ts';
+import { type Candidate, signedDeliveries, writeFlow } from './candidates.ts';
+import { ticksOf } from './cpu.ts';
+
+/** A PostgreSQL of its own that flushes as usual, and services on it. */
+export interface OnPostgres {
+  /** One replica on a schema of its own; signed deliveries with nonces. */
+  make(): Promise<Candidate>;
+  remove(): Promise<void>;
+}
+
+export async function openOnPostgres(): Promise<OnPostgres> {
+  // The last of two settings counts; the tests' server does not flush.
+  const server = await startPostgres(['-c', 'fsync=on', '-c', 'shared_buffers=256MB']);
+  const pool = new pg.Pool({ connectionString: server.url, max: 2 });
+  const { rows } = await pool.query("SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::integer AS pid");
+  const postmaster: number = rows[0].pid;
+  let count = 0;
+  return {
+    async make() {
+      count += 1;
+      const schema = `bench_${count}`;
+      const workspace = await createWorkspace();
+      await writeFlow(workspace);
+      const service = await startService(workspace, {
+        SLUICE_DATABASE_URL: server.url,
+        SLUICE_DATABASE_SCHEMA: schema,
+        SLUICE_DRAIN_SECONDS: '0',
+        SLUICE_ENFORCEMENT_MODE: 'Enforce',
+        SLUICE_LOG_LEVEL: 'warn',
+      });
+      return {
+        pid: service.child.pid ?? 0,
+        load: { url: `${service.url}/flows/api/webhook/push`, ...signedDeliveries },
+        expectedStatus: 200,
+        otherCpu: () => cpuOfFamily(postmaster),
+        async runs() {
+          const { rows: found } = await pool.query(
+            `SELECT (SELECT sum(count) FROM ${schema}.run_totals WHERE status = 'Succeeded') AS executed,
+              (SELECT min(due_at) FROM ${schema}.steps WHERE due_at <= $1) AS due,
+              (SELECT percentile_cont(0.99) WITHIN GROUP (ORDER BY s.started_at - r.started_at) FROM (
+                SELECT id, started_at FROM ${schema}.runs ORDER BY id DESC LIMIT 1000
+              ) AS r JOIN ${schema}.steps s ON s.run_id = r.id) AS wait`,
+            [Date.now()],
+          );
+          const [{ executed, due, wait }] = found as [{ executed: string; due: string | null; wait: number | null }];
+          const oldestDueMs = due === null ? 0 : Date.now() - Number(due);
+          return { executed: Number(executed ?? 0), oldestDueMs, firstStepP99Ms: wait };
+        },
+        async stop() {
+          await service.stop('SIGTERM');
+          await workspace.remove();
+          await pool.query(`DROP SCHEMA ${schema} CASCADE`);
+        },
+      };
+    },
+    async remove() {
+      await pool.end();
+      await server.stop();
+    },
+  };
+}
+
+/** CPU seconds of a process, of its children and of those of them that have ended. */
+function cpuOfFamily(parent: number): number {
+  let sum = ticksOf(parent).withWaited;
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
+      const [, ppid] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      if (Number(ppid) === parent) sum += ticksOf(Number(name)).own;
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  return sum;
+}
