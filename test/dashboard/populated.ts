@@ -70,7 +70,11 @@ export async function startPopulated(): Promise<Populated> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-manifests-'));
   let isStopping = false;
   const manifests = [ORDERS, HOOK_ONLY, APPROVAL, ASANA, LOOPING];
-  const dashboard = await startDashboard({ isStopping: () => isStopping }, manifests, folder);
+  const dashboard = await startDashboard(
+    { isLeaving: () => isStopping, isStopping: () => isStopping },
+    manifests,
+    folder,
+  );
   const triggered = async (flowId: string): Promise<string> =>
     (await dashboard.app.inject({ method: 'POST', url: `${api}/flows/${flowId}/trigger` })).json().runId;
   return {
