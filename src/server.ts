@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
+import { isPostgres } from './config/database.ts';
 import type { PreparedExtensions } from './config/extensions.ts';
 import { dashboardAccess } from './config/settings.ts';
 import type { Settings } from './config/settings-schema.ts';
@@ -58,7 +59,7 @@ export interface ServerParts {
 export function createServer(parts: ServerParts): FastifyInstance {
   const { settings, logger, clock, store, metrics, catalog, extensions, deployment, holding, flowSwitch } = parts;
   const { triggers } = deployment;
-  const { engine, control, scheduler } = parts.runtime;
+  const { engine, control, scheduler, heartbeat } = parts.runtime;
   const fastify = Fastify({
     loggerInstance: logger,
     logController: new Fastify.LogController({ disableRequestLogging: true }),
@@ -108,6 +109,7 @@ export function createServer(parts: ServerParts): FastifyInstance {
       scheduler,
       catalog,
       metrics,
+      heartbeat: isPostgres(settings.databaseUrl) ? heartbeat : undefined,
       clock,
       logger,
       newId: parts.newId,

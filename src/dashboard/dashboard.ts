@@ -12,6 +12,7 @@ import { figureRoutes } from './api/figures.ts';
 import { flowControlRoutes } from './api/flow-control.ts';
 import { flowRoutes } from './api/flows.ts';
 import { handlerAndSchemeRoutes } from './api/handlers-and-schemes.ts';
+import { replicaRoutes } from './api/replicas.ts';
 import { revisionRoutes } from './api/revisions.ts';
 import { runControlRoutes } from './api/run-control.ts';
 import { runHistoryRoutes } from './api/run-history.ts';
@@ -59,6 +60,7 @@ const apiRoutes = [
   attentionRoutes,
   activityRoutes,
   serviceRoutes,
+  replicaRoutes,
 ];
 
 /**

@@ -14,6 +14,7 @@ import type { Holding } from '../deploys/holding.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import type { Engine, RunControl } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
+import type { Heartbeat } from '../flows/heartbeat.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
 import type { Clock } from '../model/clock.ts';
 import type { createReviewer } from '../review/reviewer.ts';
@@ -36,7 +37,9 @@ export interface DashboardServices {
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
   readonly reviewer: ReturnType<typeof createReviewer>;
-  readonly metrics: Pick<Metrics, 'registry' | 'ready' | 'webhookRejected'>;
+  readonly metrics: Pick<Metrics, 'registry' | 'ready' | 'clusterReplicas' | 'webhookRejected'>;
+  /** Undefined where this process has the store for itself. */
+  readonly heartbeat: Pick<Heartbeat, 'state'> | undefined;
   readonly clock: Clock;
   readonly newId: () => string;
   readonly logger: Logger;

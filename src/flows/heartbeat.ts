@@ -35,6 +35,9 @@ interface HeartbeatServices {
 /** A third of what a process may be silent for until the others take it for dead. */
 const BEAT_MS = 5000;
 
+/** The offset of the clocks is known to half of it. */
+const QUICK_ANSWER_MS = 1000;
+
 export function createHeartbeat(services: HeartbeatServices): Heartbeat {
   const { store, clock, logger, version, fingerprint } = services;
   const startedAt = clock.now();
@@ -55,7 +58,9 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
       now,
     });
     const tookMs = clock.monotonic() - sentAt;
-    state = { beatAt: clock.monotonic(), replicas, clockOffsetMs: now + tookMs / 2 - at };
+    // The store read its clock at some instant in between; a slow answer says little of when.
+    const offsetMs = tookMs > QUICK_ANSWER_MS ? clockOffsetMs : now + tookMs / 2 - at;
+    state = { beatAt: clock.monotonic(), replicas, clockOffsetMs: offsetMs };
     for (const { name: replica, steps } of died) {
       logger.warn({ replica, steps }, 'a replica died; its running steps are taken up again');
     }

@@ -25,6 +25,8 @@ export interface Metrics {
   readonly scheduleLagMs: Histogram;
   /** Set whenever the metrics are read. */
   readonly ready: Gauge;
+  /** Set whenever the metrics are read; the same number in every replica. */
+  readonly clusterReplicas: Gauge;
 }
 
 const LATENCY_MS_BUCKETS = [0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000];
@@ -101,6 +103,11 @@ export function createMetrics(): Metrics {
     ready: new Gauge({
       name: 'sluice_ready',
       help: '1 where /health/ready answers 200, else 0.',
+      registers,
+    }),
+    clusterReplicas: new Gauge({
+      name: 'sluice_cluster_replicas',
+      help: 'Replicas that live, as the last heartbeat of this one found them; 1 on SQLite.',
       registers,
     }),
     stepsInFlight: new Gauge({

@@ -42,6 +42,7 @@ export const examples: Record<string, readonly Example[]> = {
   ],
   metrics: [{ url: '/metrics', status: 200 }],
   listAttention: strict('/attention'),
+  listReplicas: strict('/replicas'),
   listActivity: [...list('/activity'), at('/activity?actor=anyone&since=0', 200), at('/activity?until=noon', 400)],
   listHandlers: strict('/handlers'),
   listSchemes: strict('/schemes'),

@@ -11,7 +11,25 @@ type Situation = Parameters<typeof attentionTo>[0];
 type AttentionItem = ReturnType<typeof attentionTo>[number];
 
 const slots: Situation['slots'] = { running: 64, alone: null, waits: [], concurrency: 64 };
-const calm: Situation = { now: NOW, flows: [], triggers: [], schedules: [], ended: [], deliveries: [], slots };
+const calm: Situation = {
+  now: NOW,
+  flows: [],
+  triggers: [],
+  schedules: [],
+  ended: [],
+  deliveries: [],
+  slots,
+  replicas: [],
+};
+const replica = {
+  name: 'one',
+  version: '1',
+  startedAt: NOW,
+  seenAt: NOW,
+  clockOffsetMs: 0,
+  fingerprint: null,
+  steps: 0,
+};
 const wait = { flowId: ORDERS_ID, limit: null, count: 40, isMore: false, oldestDueAt: NOW - 42_000 };
 const waiting = { kind: 'steps_waiting_for_slot', link: `/flows/runs?status=Running&flowId=${ORDERS_ID}` } as const;
 const schedule = {
@@ -54,7 +72,26 @@ const verified = { ...delivered, reason: null, rejected: false } as const;
 
 describe('what needs a look', () => {
   it.each<[rule: string, situation: Partial<Situation>, items: Partial<AttentionItem>[]]>([
-    ['nothing where all is well', { schedules: [schedule] }, []],
+    ['nothing where all is well', { schedules: [schedule], replicas: [replica] }, []],
+    [
+      'replicas whose clock is more than 2 s off the clock of the database',
+      {
+        replicas: [
+          { ...replica, clockOffsetMs: 2000 },
+          { ...replica, name: 'two', clockOffsetMs: 2450 },
+          { ...replica, name: 'three', clockOffsetMs: -2001 },
+        ],
+      },
+      [
+        {
+          kind: 'replica_clock',
+          severity: 'warning',
+          message: 'The clock of the replica two is 2.5 s ahead of the clock of the database; keep both with NTP',
+          link: '/flows/api/replicas',
+        },
+        { kind: 'replica_clock', message: expect.stringContaining('three is 2.0 s behind the clock') },
+      ],
+    ],
     [
       'runs that failed or timed out, flow by flow',
       { ended: [failed, { ...failed, status: 'TimedOut', count: 1 }, { ...failed, status: 'Succeeded' }] },

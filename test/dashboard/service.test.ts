@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+import { NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 let dashboard: TestDashboard;
 
@@ -33,6 +33,50 @@ describe('health', () => {
     expect(response.statusCode).toBe(503);
     expect(response.json()).toMatchObject({ reason: 'store_unavailable' });
     await broken.app.close();
+  });
+});
+
+describe('a replica that shares its database', () => {
+  const beating = { beatAt: 0, replicas: 3, clockOffsetMs: 0 };
+
+  it.each([
+    ['has not had its first heartbeat', { beatAt: undefined }, 0, 'heartbeat_overdue'],
+    ['had its last heartbeat 10 s ago', {}, 10_000, undefined],
+    ['had its last heartbeat longer ago', {}, 10_001, 'heartbeat_overdue'],
+    ['has a clock that is 5 s ahead', { clockOffsetMs: 5000 }, 0, undefined],
+    ['has a clock that is further ahead', { clockOffsetMs: 5001 }, 0, 'clock_offset'],
+    ['has a clock that is further behind', { clockOffsetMs: -5001 }, 0, 'clock_offset'],
+  ])('that %s is ready only if nothing speaks against it', async (_, state, passedMs, reason) => {
+    const replica = await startDashboard({ heartbeat: { state: () => ({ ...beating, ...state }) } });
+    replica.clock.advance(passedMs);
+    const response = await replica.app.inject('/health/ready');
+    expect([response.statusCode, response.json().reason]).toEqual([reason === undefined ? 200 : 503, reason]);
+    const metrics = (await replica.app.inject('/metrics')).body;
+    expect(metrics).toContain(`sluice_ready ${reason === undefined ? 1 : 0}\n`);
+    expect(metrics).toContain('sluice_cluster_replicas 3\n');
+    await replica.close();
+  });
+
+  it('is one of the replicas that are listed, and says which one', async () => {
+    const { store } = dashboard;
+    const other = {
+      name: 'b',
+      version: '2',
+      startedAt: NOW,
+      seenAt: NOW,
+      clockOffsetMs: 0.4,
+      fingerprint: 'x',
+      steps: 4,
+    };
+    const listReplicas = async () => [other, { ...other, name: store.replica, steps: 0 }];
+    const replica = await startDashboard({ store: { ...store, listReplicas } });
+    const at = new Date(NOW).toISOString();
+    const seen = { name: 'b', version: '2', startedAt: at, seenAt: at, clockOffsetMs: 0, stepsRunning: 4, self: false };
+    expect((await replica.app.inject('/flows/api/replicas')).json()).toEqual([
+      seen,
+      { ...seen, name: store.replica, stepsRunning: 0, self: true },
+    ]);
+    await replica.app.close();
   });
 });
 

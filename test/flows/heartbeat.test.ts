@@ -12,7 +12,7 @@ afterEach(() => {
 });
 
 /** A heartbeat on a store whose beats take 10 ms and get these answers one after another, the last one again and again. */
-function heartbeat(...answers: (Partial<BeatAnswer> | Error)[]) {
+function heartbeat(...answers: ((Partial<BeatAnswer> & { takesMs?: number }) | Error)[]) {
   const clock = fakeClock();
   const { logger, lines } = recordingLogger();
   const beats: Beat[] = [];
@@ -21,9 +21,10 @@ function heartbeat(...answers: (Partial<BeatAnswer> | Error)[]) {
     async beat(beat: Beat): Promise<BeatAnswer> {
       const answer = answers[Math.min(beats.length, answers.length - 1)];
       beats.push(beat);
-      clock.pass(10);
       if (answer instanceof Error) throw answer;
-      return { at: beat.now, replicas: 1, died: [], ...answer };
+      const { takesMs = 10, ...own } = answer ?? {};
+      clock.pass(takesMs);
+      return { at: beat.now, replicas: 1, died: [], ...own };
     },
   };
   const own = createHeartbeat({
@@ -60,6 +61,15 @@ describe('the heartbeat', () => {
     expect(own.state()).toEqual({ beatAt: 10, replicas: 3, clockOffsetMs: 2005 });
     await vi.advanceTimersByTimeAsync(5000);
     expect(beats[1]).toMatchObject({ clockOffsetMs: 2005 });
+    await own.stop();
+  });
+
+  test('does not judge the clock by an answer that took longer than 1 s', async () => {
+    const { own, clock, beats } = heartbeat({ at: START - 2000 }, { at: START, takesMs: 1001 });
+    await own.start();
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(beats).toHaveLength(2);
+    expect(own.state()).toEqual({ beatAt: clock.monotonic(), replicas: 1, clockOffsetMs: 2005 });
     await own.stop();
   });
 

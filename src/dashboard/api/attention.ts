@@ -4,12 +4,13 @@ import type { DeployedFlow } from '../../flows/catalog.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
-import type { DeliveryCount, RunCount, SlotWait, SlotWaits } from '../../store/store.ts';
+import type { DeliveryCount, Replica, RunCount, SlotWait, SlotWaits } from '../../store/store.ts';
 import { presetConcerns } from '../../webhooks/checks.ts';
 import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { CLOCK_DOUBTFUL_MS, clockDistance } from './replicas.ts';
 
 /** Something that an operator should look at, and where. */
 interface AttentionItem {
@@ -35,6 +36,7 @@ const ATTENTION_KINDS = [
   'previous_key_in_use',
   'previous_key_unused',
   'preset_doubtful',
+  'replica_clock',
 ] as const;
 
 type AttentionKind = (typeof ATTENTION_KINDS)[number];
@@ -60,6 +62,8 @@ interface Situation {
   readonly deliveries: readonly DeliveryCount[];
   /** Steps that have been due for `LONG_SLOT_WAIT_MS`, and how many may run at once. */
   readonly slots: SlotWaits & { readonly concurrency: number };
+  /** Empty where this process has the store for itself. */
+  readonly replicas: readonly Replica[];
 }
 
 const LOOK_BACK_HOURS = 24;
@@ -109,14 +113,15 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
   const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, schedules, waits] = await Promise.all([
+  const [ended, deliveries, schedules, waits, replicas] = await Promise.all([
     store.countEndedRuns(since),
     store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
     scheduler.list(),
     store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
+    services.heartbeat === undefined ? [] : store.listReplicas({ now }),
   ]);
   const slots = { ...waits, concurrency };
-  return { now, flows: catalog.list(), triggers: triggers().list(), schedules, ended, deliveries, slots };
+  return { now, flows: catalog.list(), triggers: triggers().list(), schedules, ended, deliveries, slots, replicas };
 }
 
 /** Deliveries that could not be stored have no record: only a counter of this process has them. */
@@ -136,6 +141,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
   const items = [
     ...failedRuns(situation),
     ...slotWaits(situation),
+    ...replicaClocks(situation),
     ...schedules(situation),
     ...risingRefusals(situation),
     ...disabledFlows(situation),
@@ -191,6 +197,16 @@ function lasting(ms: number): string {
   if (seconds < 120) return `${seconds} s`;
   const minutes = Math.round(seconds / 60);
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+}
+
+function replicaClocks({ replicas }: Situation): AttentionItem[] {
+  const doubtful = replicas.filter(({ clockOffsetMs }) => Math.abs(clockOffsetMs) > CLOCK_DOUBTFUL_MS);
+  return doubtful.map(({ name, clockOffsetMs }) => ({
+    kind: 'replica_clock',
+    severity: 'warning',
+    message: `The clock of the replica ${name} is ${clockDistance(clockOffsetMs)} the clock of the database; keep both with NTP`,
+    link: '/flows/api/replicas',
+  }));
 }
 
 function nameOf(flowId: string, flows: Situation['flows']): string {

@@ -5,6 +5,7 @@ import { errorSchema } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { unfitReplica } from './replicas.ts';
 
 /** For supervisors and load balancers; needs no credentials, because those have none. */
 export const healthRoutes: ApiRoutes = (app, services) => {
@@ -28,29 +29,25 @@ export const healthRoutes: ApiRoutes = (app, services) => {
       schema: {
         tags: ['service'],
         operationId: 'ready',
-        summary: 'The store is writable and the process is not stopping',
+        summary:
+          'The store is writable, the process is not stopping, and a replica has its heartbeat and the right time',
         security: [],
         response: { 200: z.object({ status: z.literal('ready') }), 503: errorSchema },
       },
     },
     async (_request, reply) => {
-      if ((await readiness(services)) === 'stopping') {
-        const stopping = { statusCode: 503, error: 'Service Unavailable', message: 'The process is stopping' };
-        return reply.code(503).send({ ...stopping, reason: 'stopping' });
-      }
-      return { status: 'ready' as const };
+      const unready = await unreadiness(services);
+      if (unready === undefined) return { status: 'ready' as const };
+      return reply.code(503).send({ statusCode: 503, error: 'Service Unavailable', ...unready });
     },
   );
 };
 
-/** Rejects where the store is not writable. */
-async function readiness({
-  store,
-  isLeaving,
-}: Pick<DashboardServices, 'store' | 'isLeaving'>): Promise<'ready' | 'stopping'> {
-  if (isLeaving()) return 'stopping';
-  await store.ping();
-  return 'ready';
+/** Why the process should get no requests; undefined where it should. Rejects where the store is not writable. */
+async function unreadiness(services: DashboardServices) {
+  if (services.isLeaving()) return { reason: 'stopping', message: 'The process is stopping' };
+  await services.store.ping();
+  return unfitReplica(services);
 }
 
 /** Metrics of the process and a stream of its events. */
@@ -61,7 +58,7 @@ export const serviceRoutes: ApiRoutes = (app, services) => {
 
 /** What Prometheus scrapes. */
 const metricsRoute: ApiRoutes = (app, services) => {
-  const { registry, ready } = services.metrics;
+  const { registry, ready, clusterReplicas } = services.metrics;
   app.get(
     '/metrics',
     route('service', {
@@ -72,8 +69,12 @@ const metricsRoute: ApiRoutes = (app, services) => {
     }),
     async (_request, reply) => {
       // Prometheus does not read /health/ready, so an alert needs the answer as a number.
-      const state = await readiness(services).catch(() => 'unavailable');
-      ready.set(state === 'ready' ? 1 : 0);
+      const isReady = await unreadiness(services).then(
+        (unready) => unready === undefined,
+        () => false,
+      );
+      ready.set(isReady ? 1 : 0);
+      clusterReplicas.set(services.heartbeat?.state().replicas ?? 1);
       return reply.type(registry.contentType).send(await registry.metrics());
     },
   );

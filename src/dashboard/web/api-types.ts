@@ -5,6 +5,7 @@ import type { DeliveryReviewAnswers } from '../api/delivery-review.ts';
 import type { FigureAnswers } from '../api/figures.ts';
 import type { drainSchema } from '../api/flow-control.ts';
 import type { FlowAnswers } from '../api/flows.ts';
+import type { replicaSchema } from '../api/replicas.ts';
 import type { findingSchema, RevisionAnswers } from '../api/revisions.ts';
 import type { RunHistoryAnswers } from '../api/run-history.ts';
 import type { RunOutlineAnswers } from '../api/run-outline.ts';
@@ -30,6 +31,7 @@ export interface Api
   readonly Delivery: z.output<typeof deliverySchema>;
   readonly Drain: z.output<typeof drainSchema>;
   readonly Finding: z.output<typeof findingSchema>;
+  readonly Replica: z.output<typeof replicaSchema>;
   readonly Run: z.output<typeof runSchema>;
   readonly RunOutline: Omit<RunOutlineAnswers['RunOutline'], 'graph'> & { readonly graph: Graph };
   readonly LiveEvent: SentEvent;

@@ -2,7 +2,7 @@ import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { type Column, Segments, Table } from '../kit/list.tsx';
-import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
+import { Empty, Loaded, Page, Panel, Total } from '../kit/page.tsx';
 import { Icon, StatusPill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
@@ -40,6 +40,7 @@ export function OverviewPage() {
         <ReasonsPanel />
         <InFlightPanel />
       </div>
+      <ReplicasPanel />
     </Page>
   );
 }
@@ -93,6 +94,27 @@ function InFlightPanel() {
           )
         }
       </Loaded>
+    </Panel>
+  );
+}
+
+const REPLICA_COLUMNS: readonly Column<Api['Replica']>[] = [
+  { name: 'Replica', cell: ({ name, self }) => (self ? `${name} (this one)` : name) },
+  { name: 'Version', cell: ({ version }) => version, isMinor: true },
+  { name: 'Steps running', cell: ({ stepsRunning }) => format.count(stepsRunning), align: 'end' },
+  { name: 'Started', cell: ({ startedAt }) => <Time at={startedAt} />, align: 'end', isMinor: true },
+  { name: 'Last heartbeat', cell: ({ seenAt }) => <Time at={seenAt} />, align: 'end' },
+];
+
+/** Only where several processes share the database: a single one is what the reader has open. */
+function ReplicasPanel() {
+  const { data: replicas = [] } = useResource<readonly Api['Replica'][]>('/replicas', {
+    refreshOn: ['run.started', 'run.completed'],
+  });
+  if (replicas.length < 2) return null;
+  return (
+    <Panel title="Replicas" aside={<Total count={replicas.length} />} isFlush>
+      <Table label="Replicas" columns={REPLICA_COLUMNS} rows={replicas} keyOf={({ name }) => name} />
     </Panel>
   );
 }

@@ -1,0 +1,78 @@
+import { z } from 'zod';
+import type { Replica } from '../../store/store.ts';
+import { field, isoTime } from '../answer.ts';
+import { route } from '../route.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
+
+export const replicaSchema = z
+  .object({
+    name: z.string(),
+    version: z.string().describe('Of Sluice; empty until its first heartbeat.'),
+    startedAt: field.time(),
+    seenAt: field.time().describe('Its last heartbeat, by the clock of the database.'),
+    clockOffsetMs: field.integer().describe('How far its clock is ahead of the clock of the database.'),
+    stepsRunning: field.integer(),
+    self: z.boolean().describe('The one that answers.'),
+  })
+  .meta({ id: 'Replica' });
+
+/** The processes that share the database. */
+export const replicaRoutes: ApiRoutes = (app, { store, clock }) => {
+  app.get(
+    '/flows/api/replicas',
+    route('service', {
+      operationId: 'listReplicas',
+      summary: 'The live replicas, by name; on SQLite the one process',
+      answer: z.array(replicaSchema),
+    }),
+    async () => {
+      const replicas = await store.listReplicas({ now: clock.now() });
+      return replicas.map((replica) => replicaView(replica, store.replica));
+    },
+  );
+};
+
+function replicaView(replica: Replica, self: string): z.output<typeof replicaSchema> {
+  const { name, version, startedAt, seenAt, clockOffsetMs, steps } = replica;
+  const times = { startedAt: isoTime(startedAt), seenAt: isoTime(seenAt) };
+  return {
+    name,
+    version,
+    ...times,
+    clockOffsetMs: Math.round(clockOffsetMs),
+    stepsRunning: steps,
+    self: name === self,
+  };
+}
+
+/** A replica that beats every 5 s has missed one, and is taken for dead at 15 s. */
+const BEAT_OVERDUE_MS = 10_000;
+
+/** Times of leases are the replicas' own: with clocks far apart, one could take a step that another still runs. */
+const CLOCK_UNFIT_MS = 5000;
+
+/** Clocks that are kept by NTP differ by far less. */
+export const CLOCK_DOUBTFUL_MS = 2000;
+
+/** Why a process that shares its store should get no requests; undefined where it should, and where it shares none. */
+export function unfitReplica({
+  heartbeat,
+  clock,
+}: Pick<DashboardServices, 'heartbeat' | 'clock'>):
+  | { readonly reason: 'heartbeat_overdue' | 'clock_offset'; readonly message: string }
+  | undefined {
+  if (heartbeat === undefined) return undefined;
+  const { beatAt, clockOffsetMs } = heartbeat.state();
+  if (beatAt === undefined || clock.monotonic() - beatAt > BEAT_OVERDUE_MS) {
+    const message = `The database has not answered a heartbeat of this replica in the last ${BEAT_OVERDUE_MS / 1000} s`;
+    return { reason: 'heartbeat_overdue', message };
+  }
+  if (Math.abs(clockOffsetMs) <= CLOCK_UNFIT_MS) return undefined;
+  const message = `The clock of this replica is ${clockDistance(clockOffsetMs)} the clock of the database; at most ${CLOCK_UNFIT_MS / 1000} s are allowed`;
+  return { reason: 'clock_offset', message };
+}
+
+/** Such as `2.4 s ahead of`. */
+export function clockDistance(offsetMs: number): string {
+  return `${(Math.abs(offsetMs) / 1000).toFixed(1)} s ${offsetMs > 0 ? 'ahead of' : 'behind'}`;
+}
