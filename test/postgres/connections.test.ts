@@ -3,6 +3,7 @@ import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { createConnections } from '../../src/store/postgres/connections.ts';
+import type { Sql } from '../../src/store/postgres/sql.ts';
 import { newSchema, openEmpty, runSql, storeOptions } from './schemas.ts';
 
 function connections() {
@@ -105,6 +106,22 @@ describe('connections', () => {
     const own = createConnections({ ...storeOptions('x'), url: `postgres://a:b@127.0.0.1:${port}/c`, replica: 'test' });
     onTestFinished(() => own.close());
     await expect(own.read((sql) => sql.get('SELECT 1'))).rejects.toThrow(StoreUnavailableError);
+  });
+
+  test.each([
+    ['with the connection', false, 'client'],
+    ['with each transaction through a pooler, which refuses what it does not know', true, 'session'],
+  ])('limits are set %s', async (_how, isPooled, source) => {
+    const own = createConnections({ ...storeOptions('public'), isPooled, replica: 'test' });
+    onTestFinished(() => own.close());
+    const limits = (sql: Sql) =>
+      sql.all(
+        `SELECT setting, source FROM pg_settings
+        WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout') ORDER BY name`,
+      );
+    const idle = { setting: '30000', source };
+    expect(await own.transact('write', limits)).toEqual([idle, { setting: '4000', source }]);
+    expect(await own.read(limits)).toEqual([idle, { setting: '30000', source }]);
   });
 
   test('statements that a pooler cannot carry by name have none', async () => {

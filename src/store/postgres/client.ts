@@ -29,7 +29,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   await migrate({ url: directUrl, schema }).catch((error: unknown) => {
     throw toStoreError(error);
   });
-  const connections = createConnections({ ...options, replica });
+  const connections = createConnections({ ...options, replica, isPooled: directUrl !== url });
   const joined = await connections
     .transact('write', async (sql) => ({ slot: await join(sql), seen: await seenNow(sql) }))
     .catch(async (error: unknown) => {

@@ -7,6 +7,8 @@ export interface ConnectionOptions extends SqlOptions {
   readonly url: string;
   /** Shown by PostgreSQL for each connection, with its purpose. */
   readonly applicationName: string;
+  /** Whether the URL leads to a pooler, which takes no settings with a connection; false by default. */
+  readonly isPooled?: boolean | undefined;
   /** Connections that accept; two by default, so that one decides while the other is flushed. */
   readonly acceptConnections?: number | undefined;
 }
@@ -21,6 +23,10 @@ const ANSWER_MS = 5000;
 /** PostgreSQL gives a statement up before the caller does, so that nothing runs on that nobody waits for. */
 const STATEMENT_MS = 4000;
 const READ_STATEMENT_MS = 30_000;
+/** A transaction of a process that hangs gives its locks back. */
+const IDLE_MS = 30_000;
+
+const statementMsOf = (lane: Lane) => (lane === 'read' ? READ_STATEMENT_MS : STATEMENT_MS);
 
 const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
@@ -51,7 +57,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
   const bounds = { log: options.log ?? UNBOUNDED, held: options.held ?? UNBOUNDED };
   const sizes = { ...SIZES, accept: options.acceptConnections ?? SIZES.accept };
   const poolOf = (lane: Lane): pg.Pool => {
-    const pool = createPool(lane, { url, applicationName, max: sizes[lane] });
+    const pool = createPool(lane, { url, applicationName, isPooled: options.isPooled, max: sizes[lane] });
     pool.on('remove', (client) => slots.free(client));
     return pool;
   };
@@ -83,7 +89,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     let broken: Error | undefined;
     const later: Promise<unknown>[] = [];
     try {
-      void client.query(begin).catch(() => {});
+      void client.query(options.isPooled === true ? begin + limitsOf(lane) : begin).catch(() => {});
       const value = await work(sqlOf(client, { statements, slot: slots.of(client), schema, replica, bounds, later }));
       const [{ command }] = await Promise.all([client.query('COMMIT'), ...later]);
       // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
@@ -131,16 +137,28 @@ export function createConnections({ url, applicationName, ...options }: Connecti
   };
 }
 
-function createPool(lane: Lane, { url, applicationName, max }: { url: string; applicationName: string; max: number }) {
-  const statementMs = lane === 'read' ? READ_STATEMENT_MS : STATEMENT_MS;
+/** The limits of a connection for one transaction: through a pooler it belongs to others before and after. */
+function limitsOf(lane: Lane): string {
+  return `; SET LOCAL statement_timeout = ${statementMsOf(lane)}; SET LOCAL idle_in_transaction_session_timeout = ${IDLE_MS}`;
+}
+
+function createPool(
+  lane: Lane,
+  {
+    url,
+    applicationName,
+    isPooled,
+    max,
+  }: Pick<ConnectionOptions, 'url' | 'applicationName' | 'isPooled'> & { readonly max: number },
+) {
+  const statementMs = statementMsOf(lane);
   const pool = new pg.Pool({
     connectionString: url,
     max,
     application_name: `${applicationName}/${lane}`,
     connectionTimeoutMillis: ANSWER_MS,
-    statement_timeout: statementMs,
+    ...(isPooled === true ? {} : { statement_timeout: statementMs, idle_in_transaction_session_timeout: IDLE_MS }),
     query_timeout: statementMs + ANSWER_MS - STATEMENT_MS,
-    idle_in_transaction_session_timeout: 30_000,
     keepAlive: true,
     // Statements that do not wait for each other's answers, and the end of the transaction, share a round trip.
     pipeline: true,
