@@ -114,7 +114,9 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const settings = readSettings(environment, options.settings);
   const logger = options.logger ?? pino({ level: settings.logLevel });
   const learnedKeys = createLearnedKeys(clock);
-  const extensions = prepareExtensions({ settings, extensions: given, environment, clock, learnedKeys, folder });
+  const cluster = { replicas: 1 };
+  const preparing = { settings, extensions: given, environment, clock, learnedKeys, folder, cluster };
+  const extensions = prepareExtensions(preparing);
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
   const { flows, warnings } = await load(manifestFolder, extensions);
   const store = options.store ?? (await openStoreOf(settings, { folder, logger, onFatal: options.onFatal }));
@@ -133,6 +135,7 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
       store,
       logRetention,
       learnedKeys,
+      cluster,
     };
     return await assemble(parts);
   } catch (error) {
@@ -180,6 +183,8 @@ interface Parts {
   readonly store: Store;
   readonly logRetention: Sweeper;
   readonly learnedKeys: ReturnType<typeof createLearnedKeys>;
+  /** What the last heartbeat found. */
+  readonly cluster: { replicas: number };
 }
 
 async function load(folder: string, extensions: PreparedExtensions) {
@@ -217,6 +222,9 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     maxDueSteps: settings.maxBacklog,
     refresh,
     version,
+    onReplicas: (count) => {
+      parts.cluster.replicas = count;
+    },
   });
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });

@@ -46,6 +46,8 @@ interface PrepareExtensionsOptions {
   readonly learnedKeys?: LearnedKeys | undefined;
   /** Relative paths of the settings start here. */
   readonly folder: string;
+  /** What the last heartbeat found; this process alone where not given. */
+  readonly cluster?: { readonly replicas: number };
 }
 
 export function prepareExtensions({
@@ -55,10 +57,11 @@ export function prepareExtensions({
   clock,
   learnedKeys,
   folder,
+  cluster,
 }: PrepareExtensionsOptions): PreparedExtensions {
   const { handlers, schemes, chain } = register(settings, extensions);
   const sealsLearnedKeys = settings.storeKey !== undefined;
-  const gates = gatePreparer(chain, { ...settings, clock, schemes, learnedKeys, sealsLearnedKeys });
+  const gates = gatePreparer(chain, { ...settings, clock, schemes, learnedKeys, sealsLearnedKeys, cluster });
   const baseFolder = resolve(folder, settings.manifests);
   const readSecret = secretReader({ env: environment, baseFolder });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });

@@ -28,6 +28,8 @@ interface HeartbeatServices {
   readonly version: string;
   /** What has to be the same in all replicas. */
   readonly fingerprint: () => Json;
+  /** How many processes have the store, this one included; after each answer. */
+  readonly onReplicas?: ((count: number) => void) | undefined;
   /** Other processes may have made steps due, or left some behind, that this one does not know of. */
   onOthers(): void;
 }
@@ -39,7 +41,7 @@ const BEAT_MS = 5000;
 const QUICK_ANSWER_MS = 1000;
 
 export function createHeartbeat(services: HeartbeatServices): Heartbeat {
-  const { store, clock, logger, version, fingerprint } = services;
+  const { store, clock, logger, version, fingerprint, onReplicas } = services;
   const startedAt = clock.now();
   let state: HeartbeatState = { beatAt: undefined, replicas: 1, clockOffsetMs: 0 };
   let timer: NodeJS.Timeout | undefined;
@@ -61,6 +63,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     // The store read its clock at some instant in between; a slow answer says little of when.
     const offsetMs = tookMs > QUICK_ANSWER_MS ? clockOffsetMs : now + tookMs / 2 - at;
     state = { beatAt: clock.monotonic(), replicas, clockOffsetMs: offsetMs };
+    onReplicas?.(replicas);
     for (const { name: replica, steps } of died) {
       logger.warn({ replica, steps }, 'a replica died; its running steps are taken up again');
     }

@@ -62,6 +62,8 @@ interface RuntimeServices {
   readonly version?: string | undefined;
   /** What has to be the same in all replicas; nothing where not given. */
   readonly fingerprint?: (() => Json) | undefined;
+  /** How many replicas live, after each heartbeat. */
+  readonly onReplicas?: ((count: number) => void) | undefined;
 }
 
 export function createRuntime(services: RuntimeServices): Runtime {
@@ -95,6 +97,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
     logger,
     version: services.version ?? '',
     fingerprint: services.fingerprint ?? (() => null),
+    onReplicas: services.onReplicas,
     // What another one made due and cannot run, for want of a slot or because it died, waits for no longer than a beat.
     onOthers: () => dispatcher.nudge(0),
   });

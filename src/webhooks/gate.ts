@@ -91,6 +91,8 @@ export interface GateSettings {
   readonly rateLimitPermitsPerSecond?: number | undefined;
   readonly rateLimitBurstSize?: number | undefined;
   readonly rateLimitPerIp?: boolean | undefined;
+  /** How many replicas receive the deliveries of a flow; it changes. One where not given. */
+  readonly cluster?: { readonly replicas: number } | undefined;
   readonly allowLegacySha1: boolean;
   /** How long an operator's verifier or gate may take; 5 s where not given. */
   readonly verifierTimeLimitMs?: number | undefined;

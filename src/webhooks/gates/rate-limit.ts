@@ -36,6 +36,10 @@ interface Accounts {
  * must find a permit under the limit of its own trigger. So a trigger never lets more pass than its limit says, however
  * its siblings are set. Accounts belong to the plugin, not to the gates that it prepares: a deploy does not refill them.
  * Preparing a gate changes nothing; the limits of all triggers are taken over when they come into force.
+ *
+ * Of several replicas each has accounts of its own, so that no delivery waits for another process before its signature is
+ * checked. Each lets its share of a flow's limit pass: together they let pass what one would. The limit of an address
+ * is not shared out, because a balancer often sends an address to one replica.
  */
 export function rateLimitGate() {
   const byFlow: Accounts = { byKey: new Map(), limits: new Map() };
@@ -61,8 +65,8 @@ export function rateLimitGate() {
       const { byKey, limits } = isPerIp ? byAddress : byFlow;
       const keyOf = (clientIp: string) => (isPerIp ? `${flowId}|${addressGroup(clientIp)}` : flowId);
       const judgeAt = (key: string) => {
-        const now = settings.clock.monotonic();
-        return judge(upToDate(byKey.get(key) ?? [], [limit, ...(limits.get(flowId) ?? [])], now), limit, now);
+        const at = { now: settings.clock.monotonic(), replicas: isPerIp ? 1 : (settings.cluster?.replicas ?? 1) };
+        return judge(upToDate(byKey.get(key) ?? [], [limit, ...(limits.get(flowId) ?? [])], at), limit, at);
       };
       return {
         name: 'rateLimit',
@@ -83,13 +87,13 @@ function countsPerIp(inputs: WebhookInputs, settings: GateSettings): boolean {
 }
 
 /** The account with a bucket for each limit; one of a limit that is no longer deployed goes once it has filled up. */
-function upToDate(account: Account, limits: readonly RateLimit[], now: number): Account {
+function upToDate(account: Account, limits: readonly RateLimit[], { now, replicas }: Instant): Account {
   const entries: Entry[] = account
-    .map(({ limit, bucket }) => ({ limit, bucket: refilled(bucket, limit, now) }))
-    .filter(({ limit, bucket }) => bucket.permits < limit.burstSize);
+    .map(({ limit, bucket }) => ({ limit, bucket: refilled(bucket, shareOf(limit, replicas), now) }))
+    .filter(({ limit, bucket }) => bucket.permits < shareOf(limit, replicas).burstSize);
   for (const limit of limits) {
     if (entries.some((entry) => isSameLimit(entry.limit, limit))) continue;
-    entries.push({ limit, bucket: fullBucket(limit, now) });
+    entries.push({ limit, bucket: fullBucket(shareOf(limit, replicas), now) });
   }
   return entries;
 }
@@ -97,17 +101,34 @@ function upToDate(account: Account, limits: readonly RateLimit[], now: number): 
 function judge(
   account: Account,
   limit: RateLimit,
-  now: number,
+  { now, replicas }: Instant,
 ): { readonly verdict: Verdict; readonly account: Account } {
-  const own = account.find((entry) => isSameLimit(entry.limit, limit))?.bucket ?? fullBucket(limit, now);
-  const { bucket, retryAfterMs } = takePermit(own, limit, now);
-  const facts = { rateLimit: { permitsLeft: bucket.permits, ...limit } };
+  const share = shareOf(limit, replicas);
+  const own = account.find((entry) => isSameLimit(entry.limit, limit))?.bucket ?? fullBucket(share, now);
+  const { bucket, retryAfterMs } = takePermit(own, share, now);
+  const facts = { rateLimit: { permitsLeft: bucket.permits, ...share } };
   if (retryAfterMs === 0) {
-    const charged = account.map((entry) => ({ ...entry, bucket: takePermit(entry.bucket, entry.limit, now).bucket }));
+    const charged = account.map((entry) => ({
+      ...entry,
+      bucket: takePermit(entry.bucket, shareOf(entry.limit, replicas), now).bucket,
+    }));
     return { verdict: { passed: true, evidence: { facts } }, account: charged };
   }
-  const detail = `more than ${limit.permitsPerSecond} a second with bursts of ${limit.burstSize}`;
+  const shared = replicas > 1 ? `; each of ${replicas} replicas lets its share of that pass` : '';
+  const detail = `more than ${limit.permitsPerSecond} a second with bursts of ${limit.burstSize}${shared}`;
   return { verdict: { passed: false, reason: 'rate_limited', detail, evidence: { retryAfterMs, facts } }, account };
+}
+
+/** When a delivery is judged, and by how many replicas the limit is shared. */
+interface Instant {
+  /** Monotonic milliseconds. */
+  readonly now: number;
+  readonly replicas: number;
+}
+
+/** What each of the replicas lets pass. A bucket holds at least one permit: less would let nothing pass, ever. */
+function shareOf({ permitsPerSecond, burstSize }: RateLimit, replicas: number): RateLimit {
+  return { permitsPerSecond: permitsPerSecond / replicas, burstSize: Math.max(1, burstSize / replicas) };
 }
 
 function isSameLimit(a: RateLimit, b: RateLimit): boolean {

@@ -107,6 +107,45 @@ describe('rateLimitGate', () => {
     expect(await passes(gate, address(100_000))).toBe(false);
   });
 
+  it.each([1, 2, 3, 7])(
+    'of %i replicas lets together pass what one does, within a permit for each',
+    async (replicas) => {
+      const clock = new FakeClock();
+      const inputs = { webhookRateLimitPermitsPerSecond: 7, webhookRateLimitBurstSize: 21 };
+      const alone = prepare(inputs, { settings: sampleSettings({ clock }) });
+      const settings = sampleSettings({ clock, cluster: { replicas } });
+      const all = Array.from({ length: replicas }, () => prepare(inputs, { settings }));
+      const passed = { alone: 0, all: 0 };
+      for (let round = 0; round < 10; round += 1) {
+        passed.alone += await countPasses(alone, 50);
+        for (const gate of all) passed.all += await countPasses(gate, 50);
+        clock.advance(370);
+      }
+      expect(passed.alone).toBe(21 + Math.floor(9 * 0.37 * 7));
+      expect(Math.abs(passed.alone - passed.all)).toBeLessThan(replicas);
+    },
+  );
+
+  it('of several replicas lets at least one pass, and takes the share from the next delivery on', async () => {
+    const clock = new FakeClock();
+    const cluster = { replicas: 4 };
+    const gate = prepare(ONE_A_SECOND, { settings: sampleSettings({ clock, cluster }) });
+    expect(await countPasses(gate, 3)).toBe(1);
+    expect(await gate.check(sampleDelivery(), {})).toMatchObject({
+      detail: 'more than 1 a second with bursts of 2; each of 4 replicas lets its share of that pass',
+      evidence: { retryAfterMs: 4000, facts: { rateLimit: { permitsPerSecond: 0.25, burstSize: 1 } } },
+    });
+    cluster.replicas = 1;
+    clock.advance(2000);
+    expect(await countPasses(gate, 3)).toBe(2);
+  });
+
+  it('of several replicas lets each address send to each of them', async () => {
+    const settings = sampleSettings({ cluster: { replicas: 2 } });
+    const gate = prepare({ ...ONE_A_SECOND, webhookRateLimitPerIp: true }, { settings });
+    expect(await countPasses(gate, 3)).toBe(2);
+  });
+
   it('counts the /64 of an IPv6 client as one address, and each IPv4 address by itself', async () => {
     const gate = prepare({ ...ONE_A_SECOND, webhookRateLimitPerIp: true });
     expect(await passes(gate, '2001:db8:1:2::1')).toBe(true);
