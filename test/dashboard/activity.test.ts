@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DashboardAccess } from '../../src/config/settings.ts';
+import { ACTIONS } from '../../src/dashboard/web/words.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { NOW, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
@@ -148,6 +149,18 @@ describe('the activity', () => {
     expect((await askIt('reader', { url: FLOW })).json).toMatchObject({ isEnabled: false });
     await broken.app.close();
   });
+});
+
+it('has words on the page for every operation that it may list, and for no other', async () => {
+  const dashboard = await startDashboard();
+  const { paths } = (await dashboard.app.inject('/flows/api/openapi.json')).json();
+  const operations = Object.entries<Record<string, { operationId: string }>>(paths)
+    .filter(([path]) => !/\/(webhook|dry-run)\//.test(path))
+    .flatMap(([, methods]) => Object.entries(methods))
+    .filter(([method]) => method !== 'get')
+    .map(([, { operationId }]) => operationId);
+  expect(Object.keys(ACTIONS).sort()).toEqual(operations.sort());
+  await dashboard.close();
 });
 
 it('calls everybody anyone where the dashboard has no credentials', async () => {

@@ -7,7 +7,7 @@ import type { ApiRoutes } from '../services.ts';
 
 const OUTCOMES = ['done', 'refused', 'failed', 'unknown'] as const;
 
-const interventionSchema = z
+export const interventionSchema = z
   .object({
     id: field.id(),
     at: field.time(),

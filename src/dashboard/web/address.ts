@@ -94,7 +94,7 @@ export function skipOf(query: URLSearchParams): number {
   return Number.isSafeInteger(skip) && skip > 0 ? skip : 0;
 }
 
-/** How many rows a page of a list of deliveries or runs has. */
+/** How many rows a page of a list of deliveries, runs or interventions has. */
 const ROWS = 50;
 
 /**
@@ -104,6 +104,7 @@ const ROWS = 50;
 export const lists = {
   deliveries: { path: deliveriesPath, isNarrowed: hasAny(['flowId', 'reason', 'outcome', 'search']) },
   runs: { path: runsPath, isNarrowed: hasAny(['flowId', 'status', 'search']) },
+  activity: { path: activityPath, isNarrowed: hasAny(['actor', 'action', 'target', 'since', 'until']) },
 };
 
 function deliveriesPath(query: URLSearchParams): string {
@@ -126,6 +127,19 @@ function runsPath(query: URLSearchParams): string {
     flowId: query.get('flowId') ?? '',
     status: query.get('status') ?? '',
     search: query.get('search') ?? '',
+    skip: skipOf(query),
+    take: ROWS,
+    includeTotal: true,
+  });
+}
+
+function activityPath(query: URLSearchParams): string {
+  return withQuery('/activity', {
+    actor: query.get('actor') ?? '',
+    action: query.get('action') ?? '',
+    target: query.get('target') ?? '',
+    since: query.get('since') ?? '',
+    until: query.get('until') ?? '',
     skip: skipOf(query),
     take: ROWS,
     includeTotal: true,

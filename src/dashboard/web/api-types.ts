@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { interventionSchema } from '../api/activity.ts';
 import type { attentionSchema } from '../api/attention.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
 import type { DeliveryReviewAnswers } from '../api/delivery-review.ts';
@@ -34,6 +35,7 @@ export interface Api
   readonly Replica: z.output<typeof replicaSchema>;
   readonly Run: z.output<typeof runSchema>;
   readonly RunOutline: Omit<RunOutlineAnswers['RunOutline'], 'graph'> & { readonly graph: Graph };
+  readonly Intervention: z.output<typeof interventionSchema>;
   readonly LiveEvent: SentEvent;
   readonly RunTrigger: z.output<typeof triggerSchema>;
   readonly Schedule: z.output<typeof scheduleSchema>;

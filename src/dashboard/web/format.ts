@@ -35,6 +35,7 @@ export const format = {
   counted,
   percent: (share: number) => unbroken(percent(share)),
   shortId,
+  inputTime,
 };
 
 /** A number and its unit stay on one line. */
@@ -131,6 +132,15 @@ function percent(share: number): string {
   if (share <= 0) return '0 %';
   if (share >= 1) return '100 %';
   return `${Math.min(99, Math.max(1, Math.round(share * 100)))} %`;
+}
+
+/** A time as a field for times takes it, by the clock of the reader: "2026-11-22T02:05". Empty if there is none. */
+function inputTime(ms: number): string {
+  if (!isTime(ms)) return '';
+  const time = new Date(ms);
+  const parts = [time.getMonth() + 1, time.getDate(), time.getHours(), time.getMinutes()];
+  const [month, day, hours, minutes] = parts.map((part) => String(part).padStart(2, '0'));
+  return `${String(time.getFullYear()).padStart(4, '0')}-${month}-${day}T${hours}:${minutes}`;
 }
 
 /** The beginning of an id that is made from time says nothing; its end tells two apart. */

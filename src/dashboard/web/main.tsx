@@ -1,5 +1,6 @@
 import { type ComponentType, render } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { ActivityPage } from './activity/activity-page.tsx';
 import { matchRoute } from './address.ts';
 import { DeliveriesPage } from './deliveries/deliveries-page.tsx';
 import { DeliveryPage } from './deliveries/delivery-page.tsx';
@@ -25,6 +26,7 @@ const PLACES: readonly (readonly [text: string, href: string, icon: Look['icon']
   ['Flows', '/flows/flows', 'flows'],
   ['Runs', '/flows/runs', 'runs'],
   ['Schedules', '/flows/schedules', 'schedules'],
+  ['Activity', '/flows/activity', 'activity'],
 ];
 
 function App() {
@@ -173,6 +175,7 @@ const routes: readonly Route[] = [
   { path: '/flows/runs', page: RunsPage, title: 'Runs' },
   { path: '/flows/runs/:id', page: RunPage, title: 'Run' },
   { path: '/flows/schedules', page: SchedulesPage, title: 'Schedules' },
+  { path: '/flows/activity', page: ActivityPage, title: 'Activity' },
 ];
 
 /** Whether the list of keys is shown. */
@@ -184,6 +187,7 @@ const PLACE_KEYS: Readonly<Record<string, string>> = {
   f: '/flows/flows',
   r: '/flows/runs',
   s: '/flows/schedules',
+  a: '/flows/activity',
 };
 
 /** Every key and what it does, as the help shows them. */
@@ -193,6 +197,7 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ['g f', 'Flows'],
   ['g r', 'Runs'],
   ['g s', 'Schedules'],
+  ['g a', 'Activity'],
   ['j  k', 'Next, previous row'],
   ['Enter', 'Open the row'],
   ['/', 'Search'],

@@ -7,7 +7,18 @@ import { format } from './format.ts';
  */
 
 /** How names of the API read; `…Of` yield rows of a list, in the order of the record that they are given. */
-export const words = { reason, reasonMeaning, gate, outcome, factsOf, settingsOf, signatureOf, sentence };
+export const words = {
+  reason,
+  reasonMeaning,
+  gate,
+  outcome,
+  action,
+  detail,
+  factsOf,
+  settingsOf,
+  signatureOf,
+  sentence,
+};
 
 type Reason = NonNullable<Api['Delivery']['reason']>;
 type GateResult = Api['DeliveryDetail']['story'][number];
@@ -87,6 +98,46 @@ const OUTCOMES = {
 
 function outcome(name: GateResult['outcome']): string {
   return OUTCOMES[name];
+}
+
+/** Everything that somebody may do, by the operation of the API that does it. */
+export const ACTIONS: Readonly<Record<string, string>> = {
+  deployFlow: 'Deploy a flow',
+  deployFlows: 'Deploy flows together',
+  reloadFlows: 'Reload the folder of manifests',
+  enableFlow: 'Enable a flow',
+  disableFlow: 'Disable a flow',
+  drainFlow: 'Drain a flow',
+  endDrain: 'End the drain of a flow',
+  resumeFlow: 'Resume a flow',
+  triggerFlow: 'Start a run',
+  forgetLearnedKey: 'Forget a learned key',
+  cancelRun: 'Cancel a run',
+  rerunRun: 'Run again',
+  retryStep: 'Retry a step',
+  sendSignal: 'Send a signal',
+  redeliverDelivery: 'Redeliver a delivery',
+  redeliverDeliveries: 'Redeliver several deliveries',
+  pauseSchedule: 'Pause a schedule',
+  resumeSchedule: 'Resume a schedule',
+  triggerSchedule: 'Start a schedule now',
+  changeCron: 'Change when a schedule fires',
+};
+
+function action(name: string): string {
+  return ownOf(ACTIONS, name) ?? spelledOut(name);
+}
+
+const DETAILS: Readonly<Record<string, string>> = {
+  key: 'Step',
+  triggerKey: 'Trigger',
+  name: 'Signal',
+  allow: 'Allowed',
+};
+
+/** What else an intervention names: `key` is the step. */
+function detail(name: string): string {
+  return ownOf(DETAILS, name) ?? spelledOut(name);
 }
 
 /** One line of a list: what it is, and how it reads. */

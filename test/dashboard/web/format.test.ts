@@ -189,3 +189,25 @@ describe('words for the reader', () => {
     expect(format.shortId('abc')).toBe('abc');
   });
 });
+
+describe('a time in a field', () => {
+  it('is read back as the same minute by the clock of the reader', () => {
+    fc.assert(
+      fc.property(
+        fc.date({ min: new Date('1980-01-01'), max: new Date('9999-01-01'), noInvalidDate: true }),
+        (date) => {
+          const text = format.inputTime(date.getTime());
+          expect(text).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d$/);
+          const difference = date.getTime() - Date.parse(text);
+          // An hour that a clock shows twice is read as its first.
+          expect(difference % (HOUR / 2)).toBeLessThan(MINUTE);
+          expect(Math.abs(difference)).toBeLessThan(HOUR + MINUTE);
+        },
+      ),
+    );
+  });
+
+  it('is empty where there is none', () => {
+    expect(format.inputTime(Number.NaN)).toBe('');
+  });
+});

@@ -177,8 +177,38 @@ export function SelectFilter({ name, label, choices }: { name: string; label: st
   );
 }
 
+/** A time that the address keeps in UTC; it is shown and typed as the clock of the reader. */
+export function TimeFilter({ name, label }: { name: string; label: string }) {
+  const [query, changeQuery] = useQuery();
+  const inAddress = query.get(name) ?? '';
+  const change = (typed: string) => {
+    const ms = Date.parse(typed);
+    changeQuery({ [name]: Number.isNaN(ms) ? undefined : new Date(ms).toISOString(), skip: undefined });
+  };
+  return (
+    <label class="filter time">
+      <span>{label}</span>
+      <input
+        type="datetime-local"
+        // A year of five digits would be a time that the API does not read.
+        max="9999-12-31T23:59"
+        class={inAddress === '' ? '' : 'set'}
+        value={format.inputTime(Date.parse(inAddress))}
+        onChange={(event) => change(event.currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+interface SearchProps {
+  readonly label: string;
+  readonly name?: string;
+  /** Not the one that the key of the search leads to. */
+  readonly isSecond?: boolean;
+}
+
 /** A text that the address keeps, a moment after the last key. */
-export function SearchFilter({ label, name = 'search' }: { label: string; name?: string }) {
+export function SearchFilter({ label, name = 'search', isSecond = false }: SearchProps) {
   const [query, changeQuery] = useQuery();
   const inAddress = query.get(name) ?? '';
   const [text, setText] = useState(inAddress);
@@ -191,19 +221,19 @@ export function SearchFilter({ label, name = 'search' }: { label: string; name?:
     timer.current = setTimeout(() => changeQuery({ [name]: next.trim(), skip: undefined }), TYPING_MS);
   };
   return (
-    <label class="filter search">
+    <label class={`filter search ${isSecond ? 'second' : ''}`}>
       <span class="unseen">{label}</span>
       <Icon name="search" />
       <input
         type="search"
-        data-search
+        data-search={isSecond ? undefined : ''}
         placeholder={label}
         maxLength={200}
         value={text}
         onInput={(event) => type(event.currentTarget.value)}
         onKeyDown={(event) => event.key === 'Escape' && event.currentTarget.blur()}
       />
-      <kbd>/</kbd>
+      {isSecond ? null : <kbd>/</kbd>}
     </label>
   );
 }

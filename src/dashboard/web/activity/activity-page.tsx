@@ -1,0 +1,134 @@
+import { lists, skipOf, withQuery } from '../address.ts';
+import type { Api, PageOf } from '../api-types.ts';
+import { format } from '../format.ts';
+import { type Column, NoMatch, Pager, SearchFilter, SelectFilter, Table, TimeFilter } from '../kit/list.tsx';
+import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
+import { Pill } from '../kit/pill.tsx';
+import { Time } from '../kit/time.tsx';
+import { LOOKS } from '../looks.ts';
+import { useResource } from '../resource.ts';
+import { useQuery } from '../router.ts';
+import { ACTIONS, words } from '../words.ts';
+
+type Intervention = Api['Intervention'];
+
+/** Who changed something, newest first; the address keeps the filters. */
+export function ActivityPage() {
+  const [query] = useQuery();
+  const activity = useResource<PageOf<Intervention>>(lists.activity.path(query), {
+    refreshOn: ['run.started', 'run.completed'],
+    keepPrevious: true,
+  });
+  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
+  const names = new Map((flows.data ?? []).map(({ id, name }) => [id, name]));
+  const actions = Object.entries(ACTIONS).map(([value, text]) => ({ value, text }));
+  return (
+    <Page title="Activity" badges={activity.data === undefined ? null : <Total count={activity.data.total} />}>
+      <search class="filters">
+        <SearchFilter name="target" label="Id of a flow, run or delivery" />
+        <SearchFilter name="actor" label="Actor" isSecond />
+        <SelectFilter name="action" label="Action" choices={[{ value: '', text: 'All actions' }, ...actions]} />
+        <TimeFilter name="since" label="From" />
+        <TimeFilter name="until" label="To" />
+      </search>
+      <div class="panel">
+        <Loaded of={activity} lines={8}>
+          {({ items, total, skip, take }) =>
+            items.length === 0 ? (
+              <NoActivity isFiltered={lists.activity.isNarrowed(query)} />
+            ) : (
+              <>
+                <Table
+                  label="Activity"
+                  columns={columnsOf(names)}
+                  rows={items}
+                  keyOf={({ id }) => id}
+                  isStale={activity.isLoading && activity.data !== undefined && activity.data.skip !== skipOf(query)}
+                />
+                <Pager total={total} skip={skip} take={take} />
+              </>
+            )
+          }
+        </Loaded>
+      </div>
+    </Page>
+  );
+}
+
+function NoActivity({ isFiltered }: { isFiltered: boolean }) {
+  if (isFiltered) return <NoMatch what="actions" path="/flows/activity" />;
+  return (
+    <Empty icon="activity" title="Nobody has changed anything yet">
+      <p>Every deploy, disable, cancel, retry and the like is listed here, with who did it and why.</p>
+    </Empty>
+  );
+}
+
+function columnsOf(names: ReadonlyMap<string, string>): readonly Column<Intervention>[] {
+  return [
+    { name: 'When', cell: ({ at }) => <Time at={at} withClock /> },
+    { name: 'Who', cell: WhoCell },
+    { name: 'Action', cell: ActionCell },
+    { name: 'Target', cell: ({ target }) => <TargetCell target={target} names={names} /> },
+    { name: 'Result', cell: ResultCell },
+    { name: 'Client', cell: ({ clientIp }) => <span class="mono">{clientIp ?? '–'}</span>, isMinor: true },
+  ];
+}
+
+function WhoCell({ actor }: Intervention) {
+  return (
+    <a href={withQuery('/flows/activity', { actor })} title={`Only what ${actor} did`}>
+      {actor}
+    </a>
+  );
+}
+
+/** What was done, what else the request named, and why. */
+function ActionCell({ action, details, reason }: Intervention) {
+  return (
+    <>
+      {words.action(action)}
+      {Object.entries(details).map(([name, value]) => (
+        <span key={name} class="muted break action-detail">
+          {`${words.detail(name)}: ${value}`}
+        </span>
+      ))}
+      {reason === null ? null : <q class="break action-detail">{reason}</q>}
+    </>
+  );
+}
+
+interface TargetProps {
+  readonly target: Intervention['target'];
+  /** Of the flows, by id. */
+  readonly names: ReadonlyMap<string, string>;
+}
+
+function TargetCell({ target, names }: TargetProps) {
+  if (target === null) return <span class="muted">the service</span>;
+  const { type, id } = target;
+  const nameOf = (flowId: string) => names.get(flowId) ?? format.shortId(flowId);
+  if (type === 'flow') return <a href={`/flows/flows/${encodeURIComponent(id)}`}>{nameOf(id)}</a>;
+  if (type === 'schedule') {
+    const [, flowId = id, triggerKey = ''] = /^flow-(.{36})-(.+)$/.exec(id) ?? [];
+    return <a href="/flows/schedules" title={id}>{`${nameOf(flowId)} / ${triggerKey}`}</a>;
+  }
+  const places = { run: '/flows/runs', delivery: '/flows/deliveries' } as const;
+  const label = { run: 'Run', delivery: 'Delivery' } as const;
+  return (
+    <a href={`${places[type]}/${encodeURIComponent(id)}`} title={id}>
+      {label[type]} <span class="mono">{format.shortId(id)}</span>
+    </a>
+  );
+}
+
+function ResultCell({ outcome, statusCode }: Intervention) {
+  const [tone, icon, text] = LOOKS.intervention[outcome];
+  const title =
+    statusCode === null ? 'It is under way, or the process died before the answer' : `Answered ${statusCode}`;
+  return (
+    <Pill tone={tone} icon={icon} title={title}>
+      {text}
+    </Pill>
+  );
+}
