@@ -151,7 +151,17 @@ function openStoreOf(
   const target = databaseTarget(settings, folder);
   const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
   const bounds = storeBounds(settings);
-  if (target.kind === 'postgres') return openStore({ ...target, ...bounds, sealer, applicationName: 'sluice' });
+  if (target.kind === 'postgres') {
+    return openStore({
+      ...target,
+      ...bounds,
+      sealer,
+      applicationName: 'sluice',
+      onAway: (error) =>
+        logger.error({ err: error }, 'the database is away; deliveries are answered 503 until it is back'),
+      onBack: (awayMs) => logger.warn({ awayMs: Math.round(awayMs) }, 'the database is back'),
+    });
+  }
   return openStore({
     ...target,
     ...bounds,

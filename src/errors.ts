@@ -4,14 +4,26 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 export class StoreUnavailableError extends Error {
   /** No later call of this process will succeed either. */
   readonly isForGood: boolean;
+  /** The database is away. The store says in the log when it goes and when it is back, so that no caller has to. */
+  readonly isAway: boolean;
   constructor(
     message: string,
-    { isForGood = false, ...options }: ErrorOptions & { readonly isForGood?: boolean } = {},
+    {
+      isForGood = false,
+      isAway = false,
+      ...options
+    }: ErrorOptions & { readonly isForGood?: boolean; readonly isAway?: boolean } = {},
   ) {
     super(message, options);
     this.name = 'StoreUnavailableError';
     this.isForGood = isForGood;
+    this.isAway = isAway;
   }
+}
+
+/** The level to log a failed try at that is made again: an outage is said once, and not by everything that tries. */
+export function levelOfRetry<Level extends string>(error: unknown, level: Level): Level | 'debug' {
+  return error instanceof StoreUnavailableError && error.isAway ? 'debug' : level;
 }
 
 /** A manifest folder that cannot be served; `lines` has one line per mistake. */
@@ -89,7 +101,7 @@ export function errorHandler(
   reply: FastifyReply,
 ): FastifyReply {
   if (error instanceof StoreUnavailableError) {
-    request.log.error({ err: error }, 'the store is unavailable');
+    request.log[levelOfRetry(error, 'error')]({ err: error }, 'the store is unavailable');
     return send(reply, {
       statusCode: 503,
       message: 'The store is unavailable; try again',

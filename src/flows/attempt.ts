@@ -1,6 +1,6 @@
 import { SpanStatusCode } from '@opentelemetry/api';
 import type { Logger } from 'pino';
-import { StoreUnavailableError } from '../errors.ts';
+import { levelOfRetry, StoreUnavailableError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import { STOP_ERRORS } from '../model/run.ts';
 import type { Advance, BirthLease, Claim, RunStop, StepResult, Store } from '../store/store.ts';
@@ -163,7 +163,10 @@ async function withStore<T>(lease: Lease, services: AttemptServices, call: () =>
       failingSince ??= clock.monotonic();
       const waitMs = backoffMs(STORE_BACKOFF, failures, random);
       if (!lease.signal.aborted && !isRefused) {
-        logger.error({ err: error, runId, stepKey, waitMs }, 'the store failed while a step runs; trying again');
+        logger[levelOfRetry(error, 'error')](
+          { err: error, runId, stepKey, waitMs },
+          'the store failed while a step runs; trying again',
+        );
         await pause(waitMs, lease.signal);
       }
       if (lease.signal.aborted || isRefused) throw error;

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -48,7 +49,7 @@ export function createBacklog({ store, intake, clock, logger, metrics, maxDueSte
     try {
       await measure();
     } catch (error) {
-      logger.warn({ err: error }, 'due steps could not be counted; trying again');
+      logger[levelOfRetry(error, 'warn')]({ err: error }, 'due steps could not be counted; trying again');
     }
     if (isActive) lookIn(Math.max(LOOK_MS, (clock.monotonic() - startedAt) / SHARE));
   };

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
 import type { BegunAttempt, Store } from '../store/store.ts';
 
 /** Writes the attempts of steps that run for longer than a moment; all others are written with their outcomes. */
@@ -48,7 +49,10 @@ export function createBeginnings({
       await store.beginAttempts({ attempts: attempts.map(toBegunAttempt) });
     } catch (error) {
       // Without the row a death of the process in this attempt does not count, and nothing else is lost.
-      logger.warn({ err: error, steps: attempts.length }, 'running steps could not be marked as begun; trying again');
+      logger[levelOfRetry(error, 'warn')](
+        { err: error, steps: attempts.length },
+        'running steps could not be marked as begun; trying again',
+      );
       for (const attempt of attempts) older.add(attempt);
       waitMs = RETRY_MS;
     }

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
 import type { Change } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { RefreshFlow } from './engine.ts';
@@ -47,7 +48,10 @@ export function followChanges(services: FollowerServices): () => Promise<void> {
       try {
         await readAgain[change.kind](change.flowId);
       } catch (error) {
-        logger.warn({ err: error, ...change }, 'what another process changed could not be read; trying again');
+        logger[levelOfRetry(error, 'warn')](
+          { err: error, ...change },
+          'what another process changed could not be read; trying again',
+        );
         failed.set(name, change);
         retry ??= setTimeout(tryAgain, RETRY_MS).unref();
       }

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Claim, StoppedRun, Store } from '../store/store.ts';
 import { LEASE_MS } from './attempt.ts';
@@ -76,7 +77,10 @@ export function createDeadlines(services: DeadlineServices): Deadlines {
   };
   const ring = () => {
     settle().catch((error: unknown) => {
-      logger.error({ err: error, waitMs: RETRY_MS }, 'time limits could not be enforced; trying again');
+      logger[levelOfRetry(error, 'error')](
+        { err: error, waitMs: RETRY_MS },
+        'time limits could not be enforced; trying again',
+      );
       clearTimeout(timer);
       if (isActive) timer = setTimeout(ring, RETRY_MS).unref();
     });

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { levelOfRetry } from '../errors.ts';
 import type { BirthLease, Claim, NewRun, RunStop, StartedRun, StepResult, Store } from '../store/store.ts';
 import {
   type AttemptServices,
@@ -58,7 +59,7 @@ interface DispatcherServices extends AttemptServices {
 const RENEWAL_MS = LEASE_MS / 3;
 /** While others wait, a slot passes from one step of a run to the next for so long: then it is the others' turn. */
 const TURN_MS = 100;
-const CLAIM_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 10, jitter: true };
+const CLAIM_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
 
 export function createDispatcher(services: DispatcherServices): Dispatcher {
   return new StepDispatcher(services);
@@ -223,7 +224,7 @@ class StepDispatcher implements Dispatcher {
       this.#claimAgainAt = clock.now() + waitMs;
       this.#nextDueAt = 0;
       this.#endSleep();
-      logger.error({ err: error, waitMs }, 'due steps could not be claimed; trying again');
+      logger[levelOfRetry(error, 'error')]({ err: error, waitMs }, 'due steps could not be claimed; trying again');
     } finally {
       this.#slots.taken -= kept;
     }
@@ -327,7 +328,10 @@ class StepDispatcher implements Dispatcher {
     this.#renewing ??= this.#leases
       .renew()
       .catch((error: unknown) => {
-        this.#services.logger.warn({ err: error }, 'leases of running steps could not be renewed; trying again');
+        this.#services.logger[levelOfRetry(error, 'warn')](
+          { err: error },
+          'leases of running steps could not be renewed; trying again',
+        );
       })
       .finally(() => {
         this.#renewing = undefined;

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
 import { type Clock, DAY_MS, deletionGuard, MINUTE_MS } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 
@@ -39,7 +40,7 @@ export function createSweeper({ sweep, failure, logger, sweepsAtStart = false }:
   };
   const sweepOnce = () => {
     sweeping ??= sweep(inChunks)
-      .catch((error: unknown) => logger.warn({ err: error }, failure))
+      .catch((error: unknown) => logger[levelOfRetry(error, 'warn')]({ err: error }, failure))
       .finally(() => {
         sweeping = undefined;
       });

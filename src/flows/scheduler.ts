@@ -1,5 +1,6 @@
 import { Cron } from 'croner';
 import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
 import type { CronTrigger } from '../manifest/schema.ts';
 import type { Clock } from '../model/clock.ts';
 import { createTurns } from '../model/turns.ts';
@@ -284,7 +285,10 @@ class CronScheduler implements Scheduler {
       await this.sync();
     } catch (error) {
       // The tick stays due: it fires as soon as the store answers again.
-      this.#services.logger.error({ err: error }, 'cron triggers could not be fired; trying again');
+      this.#services.logger[levelOfRetry(error, 'error')](
+        { err: error },
+        'cron triggers could not be fired; trying again',
+      );
       this.#sleepUntil(this.#services.clock.now() + RETRY_MS);
     }
   }

@@ -1,5 +1,6 @@
 import type { Span } from '@opentelemetry/api';
 import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
 import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
@@ -163,7 +164,10 @@ export async function endWithoutRun(
 
 /** 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted. */
 export function notStored(reception: Reception, error: unknown, services: OutcomeServices): WebhookAnswer {
-  services.logger.error({ err: error, deliveryId: reception.delivery.id }, 'a delivery could not be stored');
+  services.logger[levelOfRetry(error, 'error')](
+    { err: error, deliveryId: reception.delivery.id },
+    'a delivery could not be stored',
+  );
   const judgement = refusedFor(reception.judgement, 'store_unavailable');
   reportDelivery({ ...reception, judgement }, null, services);
   return refused('store_unavailable');

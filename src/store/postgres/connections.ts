@@ -1,8 +1,9 @@
 import pg from 'pg';
 import { StoreUnavailableError } from '../../errors.ts';
+import { codeOf, Outage, type OutageListener } from './outage.ts';
 import { type Sql, type SqlOptions, Statements, sqlOf } from './sql.ts';
 
-export interface ConnectionOptions extends SqlOptions {
+export interface ConnectionOptions extends SqlOptions, OutageListener {
   /** A `postgres://` URL. */
   readonly url: string;
   /** Shown by PostgreSQL for each connection, with its purpose. */
@@ -55,14 +56,8 @@ export function createConnections({ url, applicationName, ...options }: Connecti
   const { schema, replica } = options;
   const statements = new Statements(options);
   const bounds = { log: options.log ?? UNBOUNDED, held: options.held ?? UNBOUNDED };
-  const sizes = { ...SIZES, accept: options.acceptConnections ?? SIZES.accept };
-  const poolOf = (lane: Lane): pg.Pool => {
-    const pool = createPool(lane, { url, applicationName, isPooled: options.isPooled, max: sizes[lane] });
-    pool.on('remove', (client) => slots.free(client));
-    return pool;
-  };
-  const slots = new Slots();
-  const pools = { accept: poolOf('accept'), write: poolOf('write'), read: poolOf('read') };
+  const acceptConnections = options.acceptConnections ?? SIZES.accept;
+  const { connect, slots, outage, end } = createPools({ url, applicationName, ...options }, acceptConnections);
   const underWay = new Set<Promise<unknown>>();
   let closing: Promise<void> | undefined;
 
@@ -83,24 +78,29 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     { lane, begin }: { lane: Lane; begin: string },
     work: (sql: Sql) => Promise<Value>,
   ): Promise<Value> {
-    const client = await pools[lane].connect().catch((error: unknown) => {
-      throw toStoreError(error);
-    });
+    const client = await connect(lane);
     let broken: Error | undefined;
     const later: Promise<unknown>[] = [];
     try {
       void client.query(options.isPooled === true ? begin + limitsOf(lane) : begin).catch(() => {});
-      const value = await work(sqlOf(client, { statements, slot: slots.of(client), schema, replica, bounds, later }));
-      const [{ command }] = await Promise.all([client.query('COMMIT'), ...later]);
-      // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
-      if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');
-      return value;
+      const committed = async () => {
+        const value = await work(sqlOf(client, { statements, slot: slots.of(client), schema, replica, bounds, later }));
+        const [{ command }] = await Promise.all([client.query('COMMIT'), ...later]);
+        // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
+        if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');
+        return value;
+      };
+      return await outage.during(committed());
     } catch (error) {
-      broken = await client.query('ROLLBACK').then(
-        () => undefined,
-        (failure: Error) => failure,
-      );
-      throw toStoreError(await firstFailure(later, error));
+      const failure = outage.noticed(await firstFailure(later, error));
+      // A connection that is lost, or does not answer, ends its transaction by itself.
+      broken = failure.isAway
+        ? failure
+        : await client.query('ROLLBACK').then(
+            () => undefined,
+            (refused: Error) => refused,
+          );
+      throw failure;
     } finally {
       client.release(broken);
     }
@@ -121,7 +121,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
 
   return {
     countAs: (store) => slots.begin(store),
-    acceptConnections: sizes.accept,
+    acceptConnections,
     tracked,
     transactTracked,
     transact: (lane, work) => tracked(() => transactTracked(lane, work)),
@@ -130,7 +130,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     close(last = async () => {}) {
       closing ??= Promise.all(underWay).then(async () => {
         await transactTracked('write', last).catch(() => {});
-        await Promise.all(Object.values(pools).map((pool) => pool.end()));
+        await end();
       });
       return closing;
     },
@@ -140,6 +140,44 @@ export function createConnections({ url, applicationName, ...options }: Connecti
 /** The limits of a connection for one transaction: through a pooler it belongs to others before and after. */
 function limitsOf(lane: Lane): string {
   return `; SET LOCAL statement_timeout = ${statementMsOf(lane)}; SET LOCAL idle_in_transaction_session_timeout = ${IDLE_MS}`;
+}
+
+/** The connections, which are all made anew when the database was away. */
+function createPools({ url, applicationName, isPooled, ...listener }: ConnectionOptions, acceptConnections: number) {
+  const slots = new Slots();
+  const sizes = { ...SIZES, accept: acceptConnections };
+  const open = (lane: Lane): pg.Pool => {
+    const pool = createPool(lane, { url, applicationName, isPooled, max: sizes[lane] });
+    pool.on('remove', (client) => slots.free(client));
+    return pool;
+  };
+  const openAll = () => ({ accept: open('accept'), write: open('write'), read: open('read') });
+  let pools = openAll();
+  const outage = new Outage({
+    ...listener,
+    probe: () => probe(url, applicationName),
+    // What was connected to a machine that is gone would hang once more, each connection for itself.
+    forget() {
+      const former = pools;
+      pools = openAll();
+      slots.forget();
+      for (const pool of Object.values(former)) void pool.end().catch(() => {});
+    },
+  });
+  return {
+    slots,
+    outage,
+    connect: (lane: Lane): Promise<pg.PoolClient> =>
+      outage
+        .connected(() => pools[lane].connect())
+        .catch((error: unknown) => {
+          throw outage.noticed(error);
+        }),
+    async end() {
+      outage.close();
+      await Promise.all(Object.values(pools).map((pool) => pool.end()));
+    },
+  };
 }
 
 function createPool(
@@ -156,7 +194,8 @@ function createPool(
     connectionString: url,
     max,
     application_name: `${applicationName}/${lane}`,
-    connectionTimeoutMillis: ANSWER_MS,
+    // Who waits for a connection in use hears first that its user got no answer.
+    connectionTimeoutMillis: ANSWER_MS + 100,
     ...(isPooled === true ? {} : { statement_timeout: statementMs, idle_in_transaction_session_timeout: IDLE_MS }),
     query_timeout: statementMs + ANSWER_MS - STATEMENT_MS,
     keepAlive: true,
@@ -166,7 +205,26 @@ function createPool(
   });
   // An idle connection that breaks leaves the pool by itself; the next call opens another.
   pool.on('error', () => {});
+  // One that breaks in use fails its statements. Without a listener its error would end the process as well.
+  pool.on('connect', (client) => client.on('error', () => {}));
   return pool;
+}
+
+/** Resolves if the database answers on a connection of its own. */
+async function probe(url: string, applicationName: string): Promise<void> {
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: `${applicationName}/probe`,
+    connectionTimeoutMillis: ANSWER_MS,
+    query_timeout: ANSWER_MS,
+  });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    await client.query('SELECT 1');
+  } finally {
+    void client.end().catch(() => {});
+  }
 }
 
 // What begins again may lock the row that the other one was about to lock, and so block it once more.
@@ -193,6 +251,10 @@ class Slots {
     return this.#first + slot;
   }
 
+  forget(): void {
+    this.#clients.length = 0;
+  }
+
   free(client: pg.ClientBase): void {
     const slot = this.#clients.indexOf(client);
     if (slot !== -1) this.#clients[slot] = undefined;
@@ -214,15 +276,4 @@ const CONFLICTS = new Set(['40P01', '40001']);
 
 function isConflict(error: unknown): boolean {
   return error instanceof StoreUnavailableError && CONFLICTS.has(codeOf(error.cause) ?? '');
-}
-
-function codeOf(error: unknown): string | undefined {
-  return (error as { code?: string } | null | undefined)?.code;
-}
-
-/** Whatever keeps a transaction from its commit, the caller can only try again: nothing of it remains. */
-export function toStoreError(error: unknown): StoreUnavailableError {
-  if (error instanceof StoreUnavailableError) return error;
-  const message = error instanceof Error ? error.message : String(error);
-  return new StoreUnavailableError(message || (codeOf(error) ?? 'PostgreSQL does not answer'), { cause: error });
 }

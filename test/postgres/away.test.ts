@@ -1,0 +1,83 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { eventually } from '../e2e/service.ts';
+import { createCluster, type Replica } from './cluster.ts';
+import { type OwnPostgres, startPostgres } from './server.ts';
+import { torture } from './torture.ts';
+
+let server: OwnPostgres;
+beforeAll(async () => {
+  server = await startPostgres();
+}, 60_000);
+afterAll(() => server.stop(), 60_000);
+
+async function status(replica: Replica, path: string): Promise<number> {
+  const response = await fetch(`${replica.service?.url}${path}`);
+  await response.arrayBuffer();
+  return response.status;
+}
+
+const READY = '/health/ready';
+
+/** What the log says, warnings and worse, in their order. */
+function logOf(replica: Replica): string[] {
+  const lines = (replica.service?.output() ?? '').split('\n');
+  return lines.filter((line) => line.startsWith('{')).map((line) => (JSON.parse(line) as { msg: string }).msg);
+}
+
+describe.each([
+  ['gone', () => server.kill(), () => server.start()],
+  ['silent', async () => server.pause(), async () => server.resume()],
+] as const)('while PostgreSQL is %s', (_how, hurt, heal) => {
+  test('a replica lives, is not ready, and goes on by itself', { timeout: 60_000 }, async () => {
+    const cluster = await createCluster(server.url, { size: 1 });
+    onTestFinished(heal);
+    const [replica] = cluster.replicas as [Replica];
+    await replica.start();
+    const publishers = cluster.publish();
+    const takes = async (more: number) => {
+      const { length } = publishers.taken;
+      await eventually(
+        async () => publishers.taken.length,
+        (now) => now >= length + more,
+      );
+    };
+    await takes(20);
+    await hurt();
+    await eventually(
+      () => status(replica, READY),
+      (code) => code === 503,
+    );
+    // At once from here on: nothing waits for the database again.
+    const answers = Array.from({ length: 50 }, () => status(replica, '/flows/api/runs'));
+    expect(new Set(await Promise.all(answers))).toEqual(new Set([503]));
+    expect(await status(replica, '/health/live')).toBe(200);
+    await heal();
+    await eventually(
+      () => status(replica, READY),
+      (code) => code === 200,
+    );
+    await takes(20);
+    await publishers.stop();
+    const tellsOfIt = (line: string) => /database|trying again/.test(line);
+    expect(logOf(replica).filter(tellsOfIt)).toEqual([
+      'the database is away; deliveries are answered 503 until it is back',
+      'the database is back',
+    ]);
+  });
+});
+
+test('a database that is killed or hangs loses nothing and doubles nothing', { timeout: 90_000 }, async () => {
+  let turn = 0;
+  await torture({
+    url: server.url,
+    seconds: 6,
+    async hurt() {
+      turn += 1;
+      if (turn % 2 === 1) await server.kill();
+      else server.pause();
+      await new Promise((healed) => setTimeout(healed, 500));
+      if (turn % 2 === 1) await server.start();
+      else server.resume();
+    },
+  });
+});
