@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import type { Store } from '../store/store.ts';
@@ -36,6 +37,10 @@ interface HeartbeatServices {
 
 /** A third of what a process may be silent for until the others take it for dead. */
 const BEAT_MS = 5000;
+/** After the store failed. */
+const RETRY_MS = 1000;
+/** For so long all others were able to beat too: who did not is dead. */
+const JUDGES_AFTER_MS = 15_000;
 
 /** The offset of the clocks is known to half of it. */
 const QUICK_ANSWER_MS = 1000;
@@ -44,6 +49,9 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
   const { store, clock, logger, version, fingerprint, onReplicas } = services;
   const startedAt = clock.now();
   let state: HeartbeatState = { beatAt: undefined, replicas: 1, clockOffsetMs: 0 };
+  /** Since when no beat failed, and none was late because the process was paused. */
+  let steadySince = Number.NEGATIVE_INFINITY;
+  let hasFailed = false;
   let timer: NodeJS.Timeout | undefined;
   let beating: Promise<void> | undefined;
   let isStopped = false;
@@ -51,14 +59,17 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
   async function beat(): Promise<void> {
     const now = clock.now();
     const sentAt = clock.monotonic();
-    const { clockOffsetMs } = state;
+    const { clockOffsetMs, beatAt = sentAt } = state;
+    if (hasFailed || sentAt - beatAt >= JUDGES_AFTER_MS) steadySince = sentAt;
     const { at, replicas, died } = await store.beat({
       version,
       startedAt,
       clockOffsetMs,
       fingerprint: fingerprint(),
+      judgesOthers: sentAt - steadySince >= JUDGES_AFTER_MS,
       now,
     });
+    hasFailed = false;
     const tookMs = clock.monotonic() - sentAt;
     // The store read its clock at some instant in between; a slow answer says little of when.
     const offsetMs = tookMs > QUICK_ANSWER_MS ? clockOffsetMs : now + tookMs / 2 - at;
@@ -70,21 +81,27 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     if (replicas > 1 || died.length > 0) services.onOthers();
   }
 
-  const next = () => {
-    if (!isStopped) timer = setTimeout(beatAgain, BEAT_MS).unref();
+  const next = (afterMs: number) => {
+    if (!isStopped) timer = setTimeout(beatAgain, afterMs).unref();
   };
   const beatAgain = () => {
-    beating = beat()
-      .catch((error: unknown) => {
-        logger.warn({ err: error }, 'the store was not told that this process lives; trying again');
-      })
-      .then(next);
+    beating = beat().then(
+      () => next(BEAT_MS),
+      (error: unknown) => {
+        hasFailed = true;
+        logger[levelOfRetry(error, 'warn')](
+          { err: error },
+          'the store was not told that this process lives; trying again',
+        );
+        next(RETRY_MS);
+      },
+    );
   };
 
   return {
     async start() {
       await beat();
-      next();
+      next(BEAT_MS);
     },
     async stop() {
       isStopped = true;

@@ -89,14 +89,41 @@ describe('the heartbeat', () => {
     await own.stop();
   });
 
-  test('goes on when the store comes back, and keeps what it knew', async () => {
+  test('goes on within a second when the store comes back, and keeps what it knew', async () => {
     const { own, beats } = heartbeat({ replicas: 2 }, new StoreUnavailableError('away'), { replicas: 4 });
     await own.start();
     await vi.advanceTimersByTimeAsync(5000);
     expect(own.state()).toMatchObject({ replicas: 2, beatAt: 10 });
-    await vi.advanceTimersByTimeAsync(5000);
+    await vi.advanceTimersByTimeAsync(1000);
     expect(beats).toHaveLength(3);
     expect(own.state()).toMatchObject({ replicas: 4 });
+    await own.stop();
+  });
+
+  test('takes nobody for dead until all had 15 s to beat, after the store was away or the process paused', async () => {
+    const { own, beats, clock } = heartbeat({}, new StoreUnavailableError('away'), {});
+    let seen = 0;
+    const judged = () => {
+      const from = seen;
+      seen = beats.length;
+      return beats.slice(from).map(({ judgesOthers }) => judgesOthers);
+    };
+    const pass = async (ms: number) => {
+      clock.pass(ms);
+      await vi.advanceTimersByTimeAsync(ms);
+    };
+    await own.start();
+    await pass(5000);
+    expect(judged()).toEqual([true, true]);
+    for (const ms of [1000, 5000, 5000]) await pass(ms);
+    expect(judged()).toEqual([false, false, false]);
+    await pass(5000);
+    expect(judged()).toEqual([true]);
+    clock.pass(15_000);
+    for (const ms of [5000, 5000, 5000]) await pass(ms);
+    expect(judged()).toEqual([false, false, false]);
+    await pass(5000);
+    expect(judged()).toEqual([true]);
     await own.stop();
   });
 

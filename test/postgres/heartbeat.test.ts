@@ -4,7 +4,7 @@ import type { Store } from '../../src/store/store.ts';
 import { graphOf, minute, startRun, T0 } from '../store/samples.ts';
 import { openReplicas, runSql, storeOptions } from './schemas.ts';
 
-const beat = { version: '1.0', startedAt: T0, clockOffsetMs: 0, fingerprint: null, now: T0 };
+const beat = { version: '1.0', startedAt: T0, clockOffsetMs: 0, fingerprint: null, judgesOthers: true, now: T0 };
 const request = { now: T0, leasedUntil: T0 + minute, limit: 9 };
 
 /** Lets a replica have been seen for the last time so long ago. */
@@ -48,6 +48,8 @@ describe('a replica', () => {
     await age(schema, 'one', 14_000);
     expect(await two.beat(beat)).toMatchObject({ replicas: 2, died: [] });
     await age(schema, 'one', 1001);
+    // Who could not beat itself does not judge others.
+    expect(await two.beat({ ...beat, judgesOthers: false })).toMatchObject({ died: [] });
     expect((await two.listReplicas({ now: T0 })).map(({ name }) => name)).toEqual(['two']);
     expect(await two.beat({ ...beat, now: T0 + 1 })).toMatchObject({ replicas: 1, died: [{ name: 'one', steps: 1 }] });
     const { claims } = await two.claimDue({ ...request, owner: 'two', now: T0 + 1 });

@@ -5,7 +5,7 @@ import type { Store } from '../../src/store/store.ts';
 import { FLOW_ID, type FlowServiceOptions, openFlowService, START, stepOf } from '../flows/fixture.ts';
 import { openReplicas, runSql } from './schemas.ts';
 
-const beat = { version: '1.0', startedAt: START, clockOffsetMs: 0, fingerprint: null, now: START };
+const beat = { version: '1.0', startedAt: START, clockOffsetMs: 0, fingerprint: null, judgesOthers: true, now: START };
 
 /** Two runtimes on one schema. */
 async function twoRuntimes(options: FlowServiceOptions = {}) {

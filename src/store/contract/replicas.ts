@@ -18,6 +18,11 @@ export interface Beat {
   readonly clockOffsetMs: number;
   /** What has to be the same in all replicas, in any form. */
   readonly fingerprint: Json;
+  /**
+   * Whether those that were not seen for too long are dead. They may not be where this process could not beat either: who
+   * comes back first would take all others for dead.
+   */
+  readonly judgesOthers: boolean;
   readonly now: number;
 }
 

@@ -41,7 +41,7 @@ export async function leave(sql: Sql): Promise<void> {
 
 async function beat(
   sql: Sql,
-  { version, startedAt, clockOffsetMs, fingerprint, now }: Given<'beat'>,
+  { version, startedAt, clockOffsetMs, fingerprint, judgesOthers, now }: Given<'beat'>,
 ): Promise<Answer<'beat'>> {
   const say = () =>
     sql.get<{ at: number }>(
@@ -56,9 +56,9 @@ async function beat(
   // Of several replicas that find the same dead one, one buries it. A row that is being written belongs to one that lives.
   const dead = await sql.all<{ name: string }>(
     `DELETE FROM sluice.replicas WHERE name IN (
-      SELECT name FROM sluice.replicas WHERE seen_at < ${CLOCK} - $1 FOR UPDATE SKIP LOCKED
+      SELECT name FROM sluice.replicas WHERE $2 AND seen_at < ${CLOCK} - $1 FOR UPDATE SKIP LOCKED
     ) RETURNING name`,
-    [DEAD_AFTER_MS],
+    [DEAD_AFTER_MS, judgesOthers],
   );
   const died: { name: string; steps: number }[] = [];
   for (const { name } of dead) died.push({ name, steps: await recover(sql, { owner: name, now }) });

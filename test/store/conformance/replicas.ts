@@ -2,7 +2,14 @@ import { describe, expect, test } from 'vitest';
 import type { StoreUnderTest } from '../conformance.ts';
 import { claimAll, graphOf, startRun, T0 } from '../samples.ts';
 
-const beat = { version: '1.2.3', startedAt: T0 - 5, clockOffsetMs: 7, fingerprint: { keys: ['a'] }, now: T0 };
+const beat = {
+  version: '1.2.3',
+  startedAt: T0 - 5,
+  clockOffsetMs: 7,
+  fingerprint: { keys: ['a'] },
+  judgesOthers: true,
+  now: T0,
+};
 
 export function replicas({ open }: StoreUnderTest): void {
   describe('replicas', () => {
