@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
 import { databaseTarget, isPostgres } from './config/database.ts';
 import { type Extensions, type PreparedExtensions, prepareExtensions } from './config/extensions.ts';
+import { createFingerprint } from './config/fingerprint.ts';
 import { type Environment, readSettings, settingsWarnings } from './config/settings.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { watchConnections } from './connections.ts';
@@ -26,7 +27,7 @@ import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
 import { createServer } from './server.ts';
 import { openStore, type StoreBounds } from './store/open-store.ts';
-import { bodySealer } from './store/sealed-body.ts';
+import { type BodySealer, bodySealer } from './store/sealed-body.ts';
 import type { Store } from './store/store.ts';
 import { createLiveEvents } from './telemetry/events.ts';
 import { createMetrics } from './telemetry/metrics.ts';
@@ -119,7 +120,9 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const extensions = prepareExtensions(preparing);
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
   const { flows, warnings } = await load(manifestFolder, extensions);
-  const store = options.store ?? (await openStoreOf(settings, { folder, logger, onFatal: options.onFatal }));
+  const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
+  const { onFatal } = options;
+  const store = options.store ?? (await openStoreOf(settings, { folder, logger, onFatal, sealer }));
   const logRetention = createLogRetention({ store, clock, logger, retentionDays: settings.deliveryRetentionDays });
   try {
     await learnedKeys.open(store);
@@ -136,6 +139,7 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
       logRetention,
       learnedKeys,
       cluster,
+      sealer,
     };
     return await assemble(parts);
   } catch (error) {
@@ -146,10 +150,14 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
 
 function openStoreOf(
   settings: Settings,
-  { folder, logger, onFatal }: { folder: string; logger: Logger; onFatal: AppOptions['onFatal'] },
+  {
+    folder,
+    logger,
+    onFatal,
+    sealer,
+  }: { folder: string; logger: Logger; onFatal: AppOptions['onFatal']; sealer: BodySealer | undefined },
 ): Promise<Store> {
   const target = databaseTarget(settings, folder);
-  const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
   const bounds = storeBounds(settings);
   if (target.kind === 'postgres') {
     return openStore({
@@ -195,6 +203,7 @@ interface Parts {
   readonly learnedKeys: ReturnType<typeof createLearnedKeys>;
   /** What the last heartbeat found. */
   readonly cluster: { replicas: number };
+  readonly sealer: BodySealer | undefined;
 }
 
 async function load(folder: string, extensions: PreparedExtensions) {
@@ -232,6 +241,8 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     maxDueSteps: settings.maxBacklog,
     refresh,
     version,
+    // A process that has its store for itself has nothing to compare.
+    fingerprint: isPostgres(settings.databaseUrl) ? createFingerprint({ ...parts, catalog }) : undefined,
     onReplicas: (count) => {
       parts.cluster.replicas = count;
     },

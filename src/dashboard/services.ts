@@ -37,7 +37,7 @@ export interface DashboardServices {
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
   readonly reviewer: ReturnType<typeof createReviewer>;
-  readonly metrics: Pick<Metrics, 'registry' | 'ready' | 'clusterReplicas' | 'webhookRejected'>;
+  readonly metrics: Pick<Metrics, 'registry' | 'ready' | 'clusterReplicas' | 'clusterDifferences' | 'webhookRejected'>;
   /** Undefined where this process has the store for itself. */
   readonly heartbeat: Pick<Heartbeat, 'state'> | undefined;
   readonly clock: Clock;

@@ -4,6 +4,8 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes, scryptSync }
 export interface BodySealer {
   /** Tells bodies sealed with this key from others; reveals nothing of the key. */
   readonly keyId: string;
+  /** Equal for equal texts; reveals nothing of them without the key, however short they are. */
+  digest(text: string): string;
   seal(body: Uint8Array, deliveryId: string): Buffer;
   /** Undefined where the bytes are not what was sealed. Of a body that was cut, opens the chunks that are whole. */
   open(sealed: Uint8Array, about: { readonly deliveryId: string; readonly bodyBytes: number }): Buffer | undefined;
@@ -32,6 +34,7 @@ export function bodySealer(secret: string): BodySealer {
   const keyId = createHmac('sha256', key).update('key id').digest('hex').slice(0, 12);
   return {
     keyId,
+    digest: (text) => createHmac('sha256', key).update('digest of ').update(text).digest('hex').slice(0, 16),
     seal(body, deliveryId) {
       const prefix = randomBytes(PREFIX_BYTES);
       const parts: Buffer[] = [prefix];

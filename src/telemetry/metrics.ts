@@ -27,6 +27,8 @@ export interface Metrics {
   readonly ready: Gauge;
   /** Set whenever the metrics are read; the same number in every replica. */
   readonly clusterReplicas: Gauge;
+  /** Secrets, settings and extensions; set whenever the metrics are read. */
+  readonly clusterDifferences: Gauge;
 }
 
 const LATENCY_MS_BUCKETS = [0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000];
@@ -108,6 +110,11 @@ export function createMetrics(): Metrics {
     clusterReplicas: new Gauge({
       name: 'sluice_cluster_replicas',
       help: 'Replicas that live, as the last heartbeat of this one found them; 1 on SQLite.',
+      registers,
+    }),
+    clusterDifferences: new Gauge({
+      name: 'sluice_cluster_differences',
+      help: 'Secrets, settings and extensions that are not the same in all replicas; the attention list names them.',
       registers,
     }),
     stepsInFlight: new Gauge({

@@ -21,6 +21,7 @@ const calm: Situation = {
   slots,
   replicas: [],
 };
+const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };
 const replica = {
   name: 'one',
   version: '1',
@@ -90,6 +91,23 @@ describe('what needs a look', () => {
           link: '/flows/api/replicas',
         },
         { kind: 'replica_clock', message: expect.stringContaining('three is 2.0 s behind the clock') },
+      ],
+    ],
+    [
+      'what is not the same in all replicas',
+      {
+        replicas: [
+          { ...replica, fingerprint: told },
+          { ...replica, name: 'two', fingerprint: { ...told, settings: { SLUICE_PUBLIC_URL: 'b' } } },
+        ],
+      },
+      [
+        {
+          kind: 'replicas_differ',
+          severity: 'warning',
+          message: 'SLUICE_PUBLIC_URL is not the same in all replicas: one / two',
+          link: '/flows/api/replicas',
+        },
       ],
     ],
     [

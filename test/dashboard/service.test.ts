@@ -57,6 +57,17 @@ describe('a replica that shares its database', () => {
     await replica.close();
   });
 
+  it('counts what is not the same in all of them', async () => {
+    const { store } = dashboard;
+    const told = (value: string) => ({ storeKey: null, secrets: {}, settings: { SLUICE_X: value }, extensions: [] });
+    const one = { name: 'a', version: '2', startedAt: NOW, seenAt: NOW, clockOffsetMs: 0, steps: 0 };
+    const listReplicas = async () => ['1', '2'].map((value) => ({ ...one, name: value, fingerprint: told(value) }));
+    const replica = await startDashboard({ heartbeat: { state: () => beating }, store: { ...store, listReplicas } });
+    expect((await replica.app.inject('/metrics')).body).toContain('sluice_cluster_differences 1\n');
+    expect((await dashboard.app.inject('/metrics')).body).toContain('sluice_cluster_differences 0\n');
+    await replica.app.close();
+  });
+
   it('is one of the replicas that are listed, and says which one', async () => {
     const { store } = dashboard;
     const other = {

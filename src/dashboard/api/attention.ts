@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { differencesOf } from '../../config/fingerprint.ts';
 import { StoreUnavailableError } from '../../errors.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
@@ -10,7 +11,7 @@ import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { CLOCK_DOUBTFUL_MS, clockDistance } from './replicas.ts';
+import { CLOCK_DOUBTFUL_MS, clockDistance, sharingReplicas } from './replicas.ts';
 
 /** Something that an operator should look at, and where. */
 interface AttentionItem {
@@ -37,6 +38,7 @@ const ATTENTION_KINDS = [
   'previous_key_unused',
   'preset_doubtful',
   'replica_clock',
+  'replicas_differ',
 ] as const;
 
 type AttentionKind = (typeof ATTENTION_KINDS)[number];
@@ -118,7 +120,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
     store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
     scheduler.list(),
     store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
-    services.heartbeat === undefined ? [] : store.listReplicas({ now }),
+    sharingReplicas(services),
   ]);
   const slots = { ...waits, concurrency };
   return { now, flows: catalog.list(), triggers: triggers().list(), schedules, ended, deliveries, slots, replicas };
@@ -142,6 +144,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...failedRuns(situation),
     ...slotWaits(situation),
     ...replicaClocks(situation),
+    ...replicaDifferences(situation),
     ...schedules(situation),
     ...risingRefusals(situation),
     ...disabledFlows(situation),
@@ -205,6 +208,15 @@ function replicaClocks({ replicas }: Situation): AttentionItem[] {
     kind: 'replica_clock',
     severity: 'warning',
     message: `The clock of the replica ${name} is ${clockDistance(clockOffsetMs)} the clock of the database; keep both with NTP`,
+    link: '/flows/api/replicas',
+  }));
+}
+
+function replicaDifferences({ replicas }: Situation): AttentionItem[] {
+  return differencesOf(replicas).map(({ message }) => ({
+    kind: 'replicas_differ',
+    severity: 'warning',
+    message,
     link: '/flows/api/replicas',
   }));
 }

@@ -45,6 +45,15 @@ function replicaView(replica: Replica, self: string): z.output<typeof replicaSch
   };
 }
 
+/** The replicas that share the store with this one, itself included; none where it has the store for itself. */
+export async function sharingReplicas({
+  heartbeat,
+  store,
+  clock,
+}: Pick<DashboardServices, 'heartbeat' | 'store' | 'clock'>): Promise<readonly Replica[]> {
+  return heartbeat === undefined ? [] : store.listReplicas({ now: clock.now() });
+}
+
 /** A replica that beats every 5 s has missed one, and is taken for dead at 15 s. */
 const BEAT_OVERDUE_MS = 10_000;
 

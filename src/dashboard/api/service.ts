@@ -1,11 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import { z } from 'zod';
+import { differencesOf } from '../../config/fingerprint.ts';
 import type { LiveEvent } from '../../telemetry/events.ts';
 import { errorSchema } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { unfitReplica } from './replicas.ts';
+import { sharingReplicas, unfitReplica } from './replicas.ts';
 
 /** For supervisors and load balancers; needs no credentials, because those have none. */
 export const healthRoutes: ApiRoutes = (app, services) => {
@@ -58,7 +59,7 @@ export const serviceRoutes: ApiRoutes = (app, services) => {
 
 /** What Prometheus scrapes. */
 const metricsRoute: ApiRoutes = (app, services) => {
-  const { registry, ready, clusterReplicas } = services.metrics;
+  const { registry, ready, clusterReplicas, clusterDifferences } = services.metrics;
   app.get(
     '/metrics',
     route('service', {
@@ -75,6 +76,9 @@ const metricsRoute: ApiRoutes = (app, services) => {
       );
       ready.set(isReady ? 1 : 0);
       clusterReplicas.set(services.heartbeat?.state().replicas ?? 1);
+      // While the store is away the last number stays, and sluice_ready says that it is away.
+      const replicas = await sharingReplicas(services).catch(() => undefined);
+      if (replicas !== undefined) clusterDifferences.set(differencesOf(replicas).length);
       return reply.type(registry.contentType).send(await registry.metrics());
     },
   );

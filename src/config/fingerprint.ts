@@ -1,0 +1,164 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import type { DeployedFlow } from '../flows/catalog.ts';
+import type { LoadedFlow } from '../manifest/load.ts';
+import { referencesIn } from '../manifest/secrets.ts';
+import type { Json } from '../model/json.ts';
+import { describeSchemes } from '../webhooks/schemes/description.ts';
+import type { PreparedExtensions } from './extensions.ts';
+import { describeSettings, type SettingName, type Settings } from './settings-schema.ts';
+
+/** What decides who gets in and what steps may do. None of them is a secret, once the URL has lost its password. */
+const COMPARED: readonly SettingName[] = [
+  'enforcementMode',
+  'maxBodyBytes',
+  'forwardedHeaderDepth',
+  'trustedProxies',
+  'publicUrl',
+  'replayToleranceSeconds',
+  'nonceTtlSeconds',
+  'rateLimitPermitsPerSecond',
+  'rateLimitBurstSize',
+  'rateLimitPerIp',
+  'allowLegacySha1',
+  'holdDeliveries',
+  'egressAllow',
+  'manifestSecrets',
+];
+
+const fingerprintSchema = z.object({
+  /** Tells the store key from others; null without one. */
+  storeKey: z.string().nullable(),
+  /** By reference: a digest under the store key, `readable` where there is none, null where it cannot be read. */
+  secrets: z.record(z.string(), z.string().nullable()),
+  /** Digests by the name of the variable. */
+  settings: z.record(z.string(), z.string()),
+  /** Step types, gates and schemes. */
+  extensions: z.array(z.string()),
+});
+type Fingerprint = z.output<typeof fingerprintSchema>;
+
+interface FingerprintServices {
+  readonly settings: Settings;
+  readonly extensions: PreparedExtensions;
+  readonly catalog: { list(): readonly Pick<DeployedFlow, 'loaded'>[] };
+  /** Absent without a store key. */
+  readonly sealer: { readonly keyId: string; digest(text: string): string } | undefined;
+}
+
+/**
+ * Makes what a replica tells the others about itself, so that they notice what is not the same in all of them.
+ *
+ * Whoever reads the database reads this too. A digest of a secret would let them guess it, so there is one under the store
+ * key alone, which the database does not have. Without that key, replicas only say which secrets they can read: a random
+ * value kept in the database would protect nothing from a reader of the database.
+ */
+export function createFingerprint({ settings, extensions, catalog, sealer }: FingerprintServices): () => Fingerprint {
+  const { handlers, gates, rules } = extensions;
+  const references = new WeakMap<LoadedFlow, readonly string[]>();
+  const referencesOf = (loaded: LoadedFlow): readonly string[] => {
+    const known = references.get(loaded);
+    if (known !== undefined) return known;
+    const found = referencesIn(loaded.manifest, (stepType) => handlers.get(stepType)?.secretInputs ?? []);
+    const texts = [...new Set(found.map(({ text }) => text))];
+    references.set(loaded, texts);
+    return texts;
+  };
+  const digestOf = (reference: string, value: string) =>
+    sealer === undefined ? 'readable' : sealer.digest(JSON.stringify(['secret of a replica', reference, value]));
+  const fixed = {
+    storeKey: sealer?.keyId ?? null,
+    settings: settingDigests(settings),
+    extensions: [
+      ...[...handlers.keys()].map((type) => `step type ${type}`),
+      ...gates.chain.map(({ name }) => `gate ${name}`),
+      ...describeSchemes(gates.settings.schemes).map(({ name }) => `scheme ${name}`),
+    ].sort(),
+  };
+  return () => {
+    const secrets = new Map<string, string | null>();
+    for (const { loaded } of catalog.list()) {
+      for (const reference of referencesOf(loaded)) {
+        const read = rules[loaded.source].readSecret(reference);
+        if ('value' in read) secrets.set(reference, digestOf(reference, read.value));
+        else if (!secrets.has(reference)) secrets.set(reference, null);
+      }
+    }
+    return { ...fixed, secrets: Object.fromEntries(secrets) };
+  };
+}
+
+function settingDigests(settings: Settings): Record<string, string> {
+  const compared = describeSettings().filter(({ name }) => COMPARED.includes(name));
+  return Object.fromEntries(
+    compared.map(({ name, variable }) => {
+      const value = name === 'publicUrl' ? settings.publicUrl?.replace(/\/\/[^/]*@/, '//') : settings[name];
+      const text = JSON.stringify(value ?? null);
+      return [variable, createHash('sha256').update(text).digest('hex').slice(0, 16)];
+    }),
+  );
+}
+
+/** What is not the same in all replicas. */
+export interface Difference {
+  /** A reference, the variable of a setting, or an extension; never a value. */
+  readonly what: string;
+  /** One sentence. */
+  readonly message: string;
+}
+
+/**
+ * What the replicas differ in, by name. Only what both know is compared: one may have deployed a moment earlier, or be of
+ * another release. One that has told nothing yet differs in nothing.
+ */
+export function differencesOf(
+  replicas: readonly { readonly name: string; readonly fingerprint: Json }[],
+): readonly Difference[] {
+  const told = replicas.flatMap(({ name, fingerprint }) => {
+    const { data } = fingerprintSchema.safeParse(fingerprint);
+    return data === undefined ? [] : [{ name, ...data }];
+  });
+  const keys = differing(told, ({ storeKey }) => ({ SLUICE_STORE_KEY: storeKey ?? '' }));
+  // Digests under different keys say nothing of the secrets.
+  const secrets = keys.length > 0 ? [] : differing(told, ({ secrets }) => readable(secrets));
+  const settings = differing(told, ({ settings }) => settings);
+  return [...keys, ...secrets, ...settings, ...unreadable(told), ...lacking(told)];
+}
+
+type Told = Fingerprint & { readonly name: string };
+
+function readable(secrets: Fingerprint['secrets']): Record<string, string> {
+  return Object.fromEntries(Object.entries(secrets).filter((entry): entry is [string, string] => entry[1] !== null));
+}
+
+function differing(told: readonly Told[], valuesOf: (each: Told) => Readonly<Record<string, string>>): Difference[] {
+  const groups = new Map<string, Map<string, string[]>>();
+  for (const each of told) {
+    for (const [what, value] of Object.entries(valuesOf(each))) {
+      const byValue = groups.get(what) ?? new Map<string, string[]>();
+      groups.set(what, byValue.set(value, [...(byValue.get(value) ?? []), each.name]));
+    }
+  }
+  return [...groups].flatMap(([what, byValue]) => {
+    if (byValue.size < 2) return [];
+    const names = [...byValue.values()].map((group) => group.join(', ')).join(' / ');
+    return [{ what, message: `${what} is not the same in all replicas: ${names}` }];
+  });
+}
+
+/** What some can read and others cannot. What none can read is not a matter of replicas. */
+function unreadable(told: readonly Told[]): Difference[] {
+  const whats = new Set(told.flatMap(({ secrets }) => Object.keys(readable(secrets))));
+  return [...whats].flatMap((what) => {
+    const names = told.filter(({ secrets }) => secrets[what] === null).map(({ name }) => name);
+    return names.length === 0 ? [] : [{ what, message: `${what} cannot be read by ${names.join(', ')}` }];
+  });
+}
+
+function lacking(told: readonly Told[]): Difference[] {
+  const whats = new Set(told.flatMap(({ extensions }) => extensions));
+  return [...whats].flatMap((what) => {
+    const names = told.filter(({ extensions }) => !extensions.includes(what)).map(({ name }) => name);
+    return names.length === 0 ? [] : [{ what, message: `The ${what} is missing in ${names.join(', ')}` }];
+  });
+}

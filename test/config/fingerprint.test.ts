@@ -1,0 +1,115 @@
+import { expect, it } from 'vitest';
+import { z } from 'zod';
+import { prepareExtensions } from '../../src/config/extensions.ts';
+import { createFingerprint, differencesOf } from '../../src/config/fingerprint.ts';
+import { readSettings } from '../../src/config/settings.ts';
+import { defineHandler } from '../../src/flows/handlers/handler.ts';
+import { parseManifest } from '../../src/manifest/load.ts';
+import { bodySealer } from '../../src/store/sealed-body.ts';
+
+const manifest = {
+  id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10',
+  name: 'orders',
+  version: '1',
+  triggers: {
+    push: { type: 'webhook', inputs: { webhookSignatureScheme: 'GitHub', webhookHmacKey: 'env:PUSH_KEY' } },
+  },
+  steps: {
+    call: {
+      type: 'HttpRequest',
+      inputs: { url: 'https://example.com', headers: { authorization: 'env:CALL_KEY' } },
+    },
+  },
+};
+const SECRETS = { PUSH_KEY: 'canary-push', CALL_KEY: 'canary-call' };
+const sealers = { one: bodySealer('the store key of all'), another: bodySealer('the store key of one') };
+const charge = defineHandler({
+  type: 'Charge',
+  inputs: z.unknown(),
+  run: () => ({ kind: 'succeeded', output: null }),
+});
+
+interface Given {
+  readonly environment?: Record<string, string>;
+  readonly settings?: Parameters<typeof readSettings>[1];
+  readonly key?: keyof typeof sealers;
+  readonly handlers?: readonly (typeof charge)[];
+}
+
+/** What a replica tells, as the others read it. */
+function replica(name: string, { environment = {}, settings: given = {}, key, handlers = [] }: Given = {}) {
+  const settings = readSettings({}, given);
+  const clock = { now: () => 0, monotonic: () => 0 };
+  const env = { ...SECRETS };
+  const extensions = prepareExtensions({ settings, extensions: { handlers }, environment: env, clock, folder: '/' });
+  const { flow } = parseManifest(JSON.stringify(manifest), 'orders.json', extensions.rules.folder);
+  if (flow === undefined) throw new Error('no flow');
+  // A manifest whose secrets cannot be read is not loaded; one that was deployed by another replica is.
+  Object.assign(env, environment);
+  const catalog = { list: () => [{ loaded: flow }] };
+  const tell = createFingerprint({ settings, extensions, catalog, sealer: key && sealers[key] });
+  return { name, fingerprint: JSON.parse(JSON.stringify(tell())) };
+}
+
+const proxies = { trustedProxies: ['10.0.0.0/8'] };
+
+it.each<[rule: string, one: Given, two: Given, messages: string[]]>([
+  ['the same', {}, {}, []],
+  ['the same under the same store key', { key: 'one' }, { key: 'one' }, []],
+  [
+    'a secret with another value',
+    { key: 'one' },
+    { key: 'one', environment: { CALL_KEY: 'canary-rotated' } },
+    ['env:CALL_KEY is not the same in all replicas: one / two'],
+  ],
+  ['a secret with another value, without a store key', {}, { environment: { CALL_KEY: 'canary-rotated' } }, []],
+  ['a secret that only one can read', {}, { environment: { CALL_KEY: '' } }, ['env:CALL_KEY cannot be read by two']],
+  [
+    'a store key of its own, so that no secret can be compared',
+    { key: 'one' },
+    { key: 'another', environment: { CALL_KEY: 'canary-rotated' } },
+    ['SLUICE_STORE_KEY is not the same in all replicas: one / two'],
+  ],
+  ['a store key that one lacks', { key: 'one' }, {}, ['SLUICE_STORE_KEY is not the same in all replicas: one / two']],
+  [
+    'another setting that gates read',
+    { settings: proxies },
+    {},
+    ['SLUICE_TRUSTED_PROXIES is not the same in all replicas: one / two'],
+  ],
+  ['another setting that gates do not read', { settings: { stepConcurrency: 3 } }, {}, []],
+  [
+    'a public URL that differs in its password alone',
+    { settings: { publicUrl: 'https://a:canary-one@example.com' } },
+    { settings: { publicUrl: 'https://a:canary-two@example.com' } },
+    [],
+  ],
+  ['an extension that one lacks', { handlers: [charge] }, {}, ['The step type Charge is missing in two']],
+])('two replicas with %s', (_, one, two, messages) => {
+  const replicas = [replica('one', one), replica('two', two)];
+  expect(differencesOf(replicas).map(({ message }) => message)).toEqual(messages);
+  expect(JSON.stringify(replicas)).not.toContain('canary');
+});
+
+it('names those that agree together', () => {
+  const replicas = [replica('a', { settings: proxies }), replica('b'), replica('c', { settings: proxies })];
+  expect(differencesOf(replicas)).toEqual([
+    { what: 'SLUICE_TRUSTED_PROXIES', message: 'SLUICE_TRUSTED_PROXIES is not the same in all replicas: a, c / b' },
+  ]);
+});
+
+it('compares nothing with a replica that has told nothing yet, or something else', () => {
+  const silent = [null, 'x', { secrets: 1 }].map((fingerprint, n) => ({ name: `silent ${n}`, fingerprint }));
+  expect(differencesOf([replica('one'), ...silent])).toEqual([]);
+});
+
+it('tells equal secrets under different names apart, so that no reader learns that they are equal', () => {
+  const { fingerprint } = replica('one', { key: 'one', environment: { PUSH_KEY: 'canary', CALL_KEY: 'canary' } });
+  const digests = Object.values<string>(fingerprint.secrets);
+  expect(digests).toEqual([expect.stringMatching(/^[0-9a-f]{16}$/), expect.stringMatching(/^[0-9a-f]{16}$/)]);
+  expect(new Set(digests).size).toBe(2);
+});
+
+it('tells no digest of a secret without a store key: a reader of the database could guess it', () => {
+  expect(replica('one').fingerprint.secrets).toEqual({ 'env:PUSH_KEY': 'readable', 'env:CALL_KEY': 'readable' });
+});
