@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { addressGroup } from './webhooks/networks/addresses.ts';
+import { addressGroup, compileAddresses } from './webhooks/networks/addresses.ts';
 
 /**
  * Sockets that one address may hold open at once; an IPv6 /64 counts as one. No publisher comes near this; without it one
@@ -40,6 +40,14 @@ interface ConnectionLimits {
   readonly isShared: (address: string) => boolean;
   readonly onRefused: (address: string) => void;
   readonly maxSocketsOfOneAddress?: number;
+}
+
+// Asked for each connection: compiled ranges answer in a tenth of the time that it takes to parse the address.
+const THIS_MACHINE = compileAddresses(['127.0.0.0/8', '::1'], 'loopback');
+
+/** Where many senders may come from: this machine, and what else is given. */
+export function thisMachineOr(isShared: (address: string) => boolean): (address: string) => boolean {
+  return (address) => THIS_MACHINE.match(address) !== undefined || isShared(address);
 }
 
 /** Watches the sockets of a server. Call it before the server listens. */

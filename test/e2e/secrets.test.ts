@@ -322,7 +322,8 @@ it('says in no error of a start what a credential is', async () => {
   const secret = plainCanary('refused');
   const env = {
     PATH: process.env.PATH ?? '',
-    SLUICE_DATABASE_URL: `postgres://sluice:${secret}@db.example/sluice`,
+    SLUICE_DATABASE_URL: `mysql://sluice:${secret}@db.example/sluice`,
+    SLUICE_DATABASE_DIRECT_URL: `postgres://sluice:${secret}@[db.example/sluice`,
     SLUICE_PUBLIC_URL: `https://u:${secret}@hooks.example.com/?token=${secret}`,
     SLUICE_DASHBOARD_USER: secret,
     SLUICE_EGRESS_ALLOW: `https://u:${secret}@internal`,
@@ -335,6 +336,6 @@ it('says in no error of a start what a credential is', async () => {
       done(stdout + stderr),
     ),
   );
-  expect(said).toContain('SLUICE_DATABASE_URL: "postgres://***@db.example/sluice" is not accepted');
+  expect(said).toContain('SLUICE_DATABASE_URL: "mysql://***@db.example/sluice" is not accepted');
   expect(said).not.toContain(secret);
 });

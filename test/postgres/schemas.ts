@@ -13,19 +13,26 @@ export function newSchema(): string {
   return schema;
 }
 
+// Each connection is a process of PostgreSQL: a test that opened its own would wait for it longer than for its answers.
+const pools = new Map<string, pg.Pool>();
+
+function poolOf(url: string): pg.Pool {
+  const known = pools.get(url);
+  if (known !== undefined) return known;
+  const pool = new pg.Pool({ connectionString: url, max: 2, allowExitOnIdle: true });
+  // A server that a test has stopped ends its connections too.
+  pool.on('error', () => {});
+  pools.set(url, pool);
+  return pool;
+}
+
 /** Runs SQL as its owner. */
 export async function runSql(
   text: string,
   values: unknown[] = [],
   url = inject('postgresUrl'),
 ): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query(text, values)).rows;
-  } finally {
-    await client.end();
-  }
+  return (await poolOf(url).query(text, values)).rows;
 }
 
 export async function dropSchema(schema: string, url = inject('postgresUrl')): Promise<void> {
