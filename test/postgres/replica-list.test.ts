@@ -1,0 +1,57 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pino from 'pino';
+import { expect, inject, onTestFinished, test } from 'vitest';
+import { buildApp } from '../../src/app.ts';
+import { githubManifest } from '../e2e/service.ts';
+import { dropSchema } from './schemas.ts';
+
+/** Services on one new schema, named one, two and so on, each with its own secret. */
+async function services(secrets: readonly string[]) {
+  const databaseUrl = inject('postgresUrl');
+  const databaseSchema = `list_${randomUUID().replaceAll('-', '')}`;
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-replica-list-'));
+  const manifest = githubManifest({ inputs: { webhookHmacKey: 'env:PUSH_KEY' } });
+  await writeFile(join(folder, 'push.json'), JSON.stringify(manifest));
+  onTestFinished(async () => {
+    await rm(folder, { recursive: true });
+    await dropSchema(databaseSchema, databaseUrl);
+  });
+  const apps = [];
+  for (const [index, PUSH_KEY] of secrets.entries()) {
+    const shared = { databaseUrl, databaseSchema, manifests: folder, storeKey: 'the store key of all of them' };
+    const app = await buildApp({
+      settings: { ...shared, replicaName: `replica-${index + 1}`, host: '127.0.0.1', port: 0, drainSeconds: 0 },
+      environment: { PUSH_KEY },
+      logger: pino({ level: 'silent' }),
+    });
+    onTestFinished(() => app.close());
+    await app.listen();
+    apps.push(app.fastify);
+  }
+  return apps;
+}
+
+test('replicas are listed by each of them, are ready, and name the secret that is not the same', async () => {
+  const apps = await services(['canary-one', 'canary-two']);
+  for (const [index, app] of apps.entries()) {
+    expect((await app.inject('/flows/api/replicas')).json()).toMatchObject([
+      { name: 'replica-1', stepsRunning: 0, self: index === 0 },
+      { name: 'replica-2', stepsRunning: 0, self: index === 1 },
+    ]);
+    expect((await app.inject('/health/ready')).json()).toEqual({ status: 'ready' });
+    const attention = await app.inject('/flows/api/attention');
+    expect(attention.json()).toContainEqual({
+      kind: 'replicas_differ',
+      severity: 'warning',
+      message: 'env:PUSH_KEY is not the same in all replicas: replica-1 / replica-2',
+      link: '/flows/api/replicas',
+    });
+    const metrics = await app.inject('/metrics');
+    expect(metrics.body).toContain('sluice_cluster_differences 1\n');
+    for (const { body } of [attention, metrics]) expect(body).not.toContain('canary');
+  }
+  expect((await apps[1]?.inject('/metrics'))?.body).toContain('sluice_cluster_replicas 2\n');
+});
