@@ -2,13 +2,13 @@ import { useState } from 'preact/hooks';
 import { withQuery } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
-import { CopyButton } from '../kit/copy.tsx';
 import { Dialog } from '../kit/overlays.tsx';
 import { Empty, Loaded, Panel } from '../kit/page.tsx';
-import { Icon, Pill } from '../kit/pill.tsx';
+import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
-import { gravestOf, LOOKS } from '../looks.ts';
+import { gravestOf } from '../looks.ts';
 import { useResource } from '../resource.ts';
+import { ClassPill, Findings } from './findings.tsx';
 
 const TAKE = 20;
 
@@ -139,79 +139,4 @@ function Side({ sign, tone, value }: { sign: string; tone: 'before' | 'after'; v
         .join('\n')}
     </pre>
   );
-}
-
-function ClassPill({ name }: { name: Api['Finding']['class'] }) {
-  const [tone, icon, text] = LOOKS.finding[name];
-  return (
-    <Pill tone={tone} icon={icon}>
-      {text}
-    </Pill>
-  );
-}
-
-/** What changed, what it could do, and what to do about it; the particulars open on demand. */
-function Findings({ findings }: { findings: readonly Api['Finding'][] }) {
-  return (
-    <ul class="findings">
-      {findings.map((finding) => (
-        <li key={`${finding.rule} ${finding.path}`}>
-          <details>
-            <summary>
-              <Icon name="right" />
-              <ClassPill name={finding.class} />
-              <span class="break">
-                <Marked text={finding.message} />
-              </span>
-              <code class="muted break">{finding.path}</code>
-            </summary>
-            <Particulars finding={finding} />
-          </details>
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-function Particulars({ finding: { consequence, advice, live, recipe } }: { finding: Api['Finding'] }) {
-  return (
-    <div class="finding-body">
-      <p>
-        <Marked text={consequence} />
-      </p>
-      {live === undefined ? null : (
-        <p>
-          <Marked text={live} />
-        </p>
-      )}
-      {advice === undefined ? null : (
-        <p class="muted">
-          <Marked text={advice} />
-        </p>
-      )}
-      {recipe === undefined ? null : (
-        <>
-          <h3>{recipe.title}</h3>
-          <ol class="recipe">
-            {recipe.steps.map((step) => (
-              <li key={step}>
-                <Marked text={step} />
-              </li>
-            ))}
-          </ol>
-          {recipe.patch === undefined ? null : (
-            <CopyButton text={JSON.stringify(recipe.patch, null, 2)} label="the patch">
-              Copy the patch
-            </CopyButton>
-          )}
-        </>
-      )}
-    </div>
-  );
-}
-
-/** A sentence whose names are in backticks. */
-function Marked({ text }: { text: string }) {
-  const parts = text.split('`');
-  return <>{parts.map((part, index) => (index % 2 === 1 ? <code key={`${index} ${part}`}>{part}</code> : part))}</>;
 }
