@@ -76,6 +76,7 @@ const REFUSALS = {
   unknown_trigger: 404,
   not_failed: 409,
   nothing_to_retry: 409,
+  revision_in_force: 409,
   run_ended: 409,
   signal_duplicate: 409,
   too_many_logins: 429,

@@ -29,7 +29,7 @@ import type { TriggerTable } from '../webhooks/triggers.ts';
 export interface DashboardServices {
   readonly store: Store;
   readonly catalog: Pick<Catalog, 'find' | 'list' | 'pinned'>;
-  readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'deploy' | 'reload'>;
+  readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'parseRevision' | 'deploy' | 'reload'>;
   readonly flowSwitch: FlowSwitch;
   readonly holding: Pick<Holding, 'count'>;
   readonly engine: Pick<Engine, 'triggerFlow' | 'rerun'>;

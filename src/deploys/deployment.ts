@@ -6,10 +6,11 @@ import { formatPath } from '../expressions/json-path.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { type LoadedFlow, loadManifests, parseManifest, parseManifests } from '../manifest/load.ts';
-import { forbiddenReferences } from '../manifest/stored.ts';
+import { forbiddenReferences, storedManifest } from '../manifest/stored.ts';
 import { DEPLOY_ACTIONS, type DeployOutcome, type Override } from '../model/finding.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import { createTurns } from '../model/turns.ts';
+import type { RevisionRecord } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { createTriggerTable, type TriggerTable } from '../webhooks/triggers.ts';
 import { createDeployer } from './deployer.ts';
@@ -32,11 +33,21 @@ export interface Deployment {
   /** Reloads whenever the folder changes, until the function that it yields is called. */
   watch(): () => void;
   /** Reads one manifest that did not come from the folder; `name` is the flow's where the manifest gives none. */
-  parse(text: string, name: string): { flow: LoadedFlow | undefined; issues: readonly ManifestIssue[] };
+  parse(text: string, name: string): ParsedFlow;
+  /**
+   * Reads a stored revision as one that comes over the API again. A secret that was written out is not kept: it is taken
+   * from the manifest in force, and one that is not found there is an error.
+   */
+  parseRevision(revision: Pick<RevisionRecord, 'flowId' | 'snapshot'>): ParsedFlow;
   /** Reads several that came in one JSON array; a flow that has no name keeps the one that it is deployed with. */
   parseAll(text: string): { flows: readonly LoadedFlow[]; issues: readonly ManifestIssue[] };
   /** Deploys manifests that did not come from the folder together, or says what that would do. */
   deploy(flows: readonly LoadedFlow[], options: DeployRequest): Promise<DeployOutcome[]>;
+}
+
+interface ParsedFlow {
+  readonly flow: LoadedFlow | undefined;
+  readonly issues: readonly ManifestIssue[];
 }
 
 interface ReloadOptions {
@@ -127,6 +138,16 @@ export function createDeployment(services: DeploymentServices): Deployment {
       return [...lines, ...warnings];
     },
     parse: (text, name) => parseManifest(text, `${name}.json`, rules.api),
+    parseRevision({ flowId, snapshot }) {
+      const deployed = catalog.find(flowId);
+      const { manifest, lost } = storedManifest(snapshot, rules.api, deployed?.loaded);
+      const file = `${manifest.name}.json`;
+      const message =
+        'was written out in the manifest and is not kept, nor is it in the manifest in force; deploy the manifest with it, ' +
+        'or name it by env:NAME or file:PATH';
+      const issues = lost.map((path) => ({ severity: 'error' as const, file, path: formatPath(path), message }));
+      return lost.length > 0 ? { flow: undefined, issues } : parseManifest(JSON.stringify(manifest), file, rules.api);
+    },
     parseAll: (text) => parseManifests(text, (id) => catalog.find(id)?.record.name ?? id, rules.api),
     deploy(flows, { allow = [], isPlan = false, isWholeFolder = false }) {
       const options = { allow, isWholeFolder, source: 'api' } as const;

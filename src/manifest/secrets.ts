@@ -56,15 +56,18 @@ export function referencesIn(manifest: Pick<Manifest, 'triggers' | 'steps'>, sec
           text: trigger.inputs[field] ?? '',
         })),
   );
-  const ofSteps = (graph: Graph, path: JsonPath): StepSecret[] =>
-    Object.entries(graph).flatMap(([key, step]) => {
-      const own = stepSecrets(step.inputs, secretInputs(step.type)).map((secret) => ({
-        ...secret,
-        path: [...path, key, 'inputs', ...secret.path],
-      }));
-      return [...own, ...ofSteps(step.steps ?? {}, [...path, key, 'steps'])];
-    });
-  return [...ofTriggers, ...ofSteps(manifest.steps, ['steps'])].filter(({ text }) => isReference(text));
+  return [...ofTriggers, ...graphSecrets(manifest.steps, secretInputs)].filter(({ text }) => isReference(text));
+}
+
+/** References and literal secrets that steps hold, children of loops included, and the place of each in the manifest. */
+export function graphSecrets(graph: Graph, secretInputs: SecretInputs, path: JsonPath = ['steps']): StepSecret[] {
+  return Object.entries(graph).flatMap(([key, step]) => {
+    const own = stepSecrets(step.inputs, secretInputs(step.type)).map((secret) => ({
+      ...secret,
+      path: [...path, key, 'inputs', ...secret.path],
+    }));
+    return [...own, ...graphSecrets(step.steps ?? {}, secretInputs, [...path, key, 'steps'])];
+  });
 }
 
 /**

@@ -4,8 +4,9 @@ import type { Graph, ManifestSnapshot, ManifestSource, StepDefinition } from '..
 import { isSame } from './diff.ts';
 import { isMasked, MASK, maskUrl } from './mask.ts';
 import type { LoadedFlow, ManifestRules } from './parse.ts';
+import { isReference } from './read-secret.ts';
 import type { Manifest, Trigger } from './schema.ts';
-import { referencesIn } from './secrets.ts';
+import { graphSecrets, referencesIn } from './secrets.ts';
 import { resolveTrigger, WEBHOOK_FIELDS, type WebhookInputs } from './webhook-inputs.ts';
 
 interface StoredRevision {
@@ -71,6 +72,37 @@ export function storedFlow(
     webhooks,
   };
   return withoutUnfit(flow, rules, { problems, report });
+}
+
+/**
+ * A stored revision as a manifest to deploy again. Secrets that were written out come from the manifest given, as
+ * `storedFlow` takes them. `lost` has the place of each that is not found there: the manifest holds no secret in that
+ * place and must not be deployed.
+ */
+export function storedManifest(
+  snapshot: ManifestSnapshot,
+  { handlers }: Pick<ManifestRules, 'handlers'>,
+  other: LoadedFlow | undefined,
+): { readonly manifest: Manifest; readonly lost: readonly JsonPath[] } {
+  const stored = snapshot as unknown as Manifest;
+  const lost: JsonPath[] = [];
+  const triggers = Object.entries(stored.triggers).map(([key, trigger]): [string, Trigger] => {
+    if (trigger.type !== 'webhook') return [key, trigger];
+    const same = own(other?.manifest.triggers ?? {}, key);
+    const inputs = secretsFrom(trigger.inputs, same?.type === 'webhook' ? same.inputs : {}, () => {});
+    const unfilled = WEBHOOK_FIELDS.secret.filter((field) => {
+      // A trigger in force that has lost its own key has an empty one in its place.
+      return trigger.inputs[field] === MASK && (inputs[field] === '' || inputs[field] === MASK);
+    });
+    const isUrlLost = isMasked(inputs.webhookPublicUrl ?? '');
+    const fields = [...unfilled, ...(isUrlLost ? (['webhookPublicUrl'] as const) : [])];
+    lost.push(...fields.map((field) => ['triggers', key, 'inputs', field]));
+    return [key, { type: 'webhook', inputs }];
+  });
+  const steps = stepsFrom(stored.steps, other);
+  const literals = graphSecrets(steps, (stepType) => handlers.get(stepType)?.secretInputs ?? []);
+  lost.push(...literals.filter(({ text }) => !isReference(text) && isMasked(text)).map(({ path }) => path));
+  return { manifest: { ...stored, triggers: Object.fromEntries(triggers), steps }, lost };
 }
 
 /** References of a manifest to secrets that its source may not read, and why not. */

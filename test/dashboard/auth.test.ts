@@ -145,6 +145,7 @@ describe('credentials', () => {
     ['GET', `/flows/api/flows/${ORDERS_ID}/revisions`],
     ['GET', `/flows/api/flows/${ORDERS_ID}/revisions/{revision}`],
     ['GET', `/flows/api/flows/${ORDERS_ID}/revisions/{from}/diff/{to}`],
+    ['POST', `/flows/api/flows/${ORDERS_ID}/revisions/{revision}/restore`],
     ['POST', `/flows/api/flows/${ORDERS_ID}/drain`],
     ['GET', `/flows/api/flows/${ORDERS_ID}/drain`],
     ['DELETE', `/flows/api/flows/${ORDERS_ID}/drain`],

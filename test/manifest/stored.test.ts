@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { type LoadedFlow, type ManifestRules, parseManifest } from '../../src/manifest/load.ts';
 import { shownSnapshot } from '../../src/manifest/secrets.ts';
-import { storedFlow } from '../../src/manifest/stored.ts';
+import { storedFlow, storedManifest } from '../../src/manifest/stored.ts';
 
 const rules: ManifestRules = {
   handlers: handlerTable(builtInHandlers({ egressAllow: [] })),
@@ -156,5 +156,43 @@ describe('a stored revision', () => {
     const { flow } = restore(stored, stored);
     expect(flow.snapshot).toEqual(stored.snapshot);
     expect(flow.hash).toBe(stored.hash);
+  });
+});
+
+describe('a stored revision as a manifest to deploy again', () => {
+  const lostOf = (stored: LoadedFlow, other?: LoadedFlow) =>
+    storedManifest(stored.snapshot, rules, other).lost.map((path) => path.join('.'));
+
+  it('is the manifest that it was, as long as the same secrets are in force', () => {
+    const stored = load(
+      { webhookHmacKey: 'written', webhookPublicUrl: 'https://hooks.example.com/in?token=t' },
+      { call: call('https://api.example.com/?key=abcdef') },
+    );
+    expect(storedManifest(stored.snapshot, rules, stored)).toEqual({ manifest: stored.manifest, lost: [] });
+  });
+
+  it('needs nothing where it has references alone', () => {
+    const stored = load({ webhookHmacKey: 'env:KEY' }, { call: call('https://api.example.com', 'env:KEY') });
+    expect(storedManifest(stored.snapshot, rules, undefined)).toEqual({ manifest: stored.manifest, lost: [] });
+  });
+
+  it('names each secret that is not in force', () => {
+    const stored = load(
+      { webhookHmacKey: 'written', webhookPublicUrl: 'https://hooks.example.com/in?token=t' },
+      { call: call('https://api.example.com') },
+    );
+    const changed = load({ webhookHmacKey: '' }, { call: call('https://elsewhere.example.com') });
+    const places = [
+      'triggers.hook.inputs.webhookHmacKey',
+      'triggers.hook.inputs.webhookPublicUrl',
+      'steps.call.inputs.headers.authorization',
+    ];
+    expect(lostOf(stored)).toEqual(places);
+    expect(lostOf(stored, changed)).toEqual(places);
+  });
+
+  it('counts a key that was lost in the manifest in force as lost', () => {
+    const stored = load({ webhookHmacKey: 'written' });
+    expect(lostOf(stored, restore(stored).flow)).toEqual(['triggers.hook.inputs.webhookHmacKey']);
   });
 });

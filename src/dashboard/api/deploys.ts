@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
+import { HttpError } from '../../errors.ts';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import { DEPLOY_ACTIONS, type DeployOutcome, OVERRIDES, type Override } from '../../model/finding.ts';
@@ -8,7 +9,7 @@ import { errorSchema, field } from '../answer.ts';
 import { bodyText, documentedBody, ID_PARAMS, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-import { findingSchema, findingView } from './revisions.ts';
+import { findingSchema, findingView, findRevision } from './revisions.ts';
 
 const deployOutcomeSchema = z
   .object({
@@ -38,6 +39,11 @@ const deployOutcomeSchema = z
 const deployedSchema = deployOutcomeSchema
   .extend({ warnings: z.array(z.string()).describe('Warnings about the manifest, as `sluice check` prints them.') })
   .meta({ id: 'Deployed' });
+
+/** What deploying a flow answers. */
+export interface DeployAnswers {
+  readonly Deployed: z.output<typeof deployedSchema>;
+}
 
 const reloadSchema = z
   .object({
@@ -111,6 +117,7 @@ const DEPLOY: RouteAccess = {
 export const deployRoutes: ApiRoutes = (app, services) => {
   reloadRoute(app, services);
   deployTogetherRoute(app, services);
+  restoreRoute(app, services);
 
   app.put(
     '/flows/api/flows/:id',
@@ -137,6 +144,41 @@ export const deployRoutes: ApiRoutes = (app, services) => {
       }
       const { allow, dryRun: isPlan } = request.query;
       const [outcome] = await services.deployment.deploy([flow], { allow, isPlan });
+      if (outcome === undefined) throw new Error('a deploy of one flow had no outcome');
+      const warnings = issues.map(formatIssue);
+      return reply.code(outcome.action === 'refused' ? 409 : 200).send({ ...outcomeView(outcome), warnings });
+    },
+  );
+};
+
+/** Going back to an earlier revision. Whoever asks for it by its number does so on purpose. */
+const restoreRoute: ApiRoutes = (app, services) => {
+  app.post(
+    '/flows/api/flows/:id/revisions/:revision/restore',
+    route('flows', {
+      operationId: 'restoreRevision',
+      access: DEPLOY,
+      summary: 'Deploys the manifest of an earlier revision as a new one, or refuses it as a deploy would',
+      description:
+        'rollback is always allowed here. Secrets that were written out are not kept: they are taken from the same place of ' +
+        `the manifest in force; if one is not found there, nothing is deployed. ${SHAPES} The newest revision is answered 409 ` +
+        'with an error.',
+      params: z.object({ id: parameter.guid(), revision: parameter.positiveNumber() }),
+      query,
+      answer: deployedSchema,
+      refusals: [404],
+      refusalShapes: { 400: invalidSchema, 409: z.union([deployedSchema, errorSchema]) },
+    }),
+    async (request, reply) => {
+      const { id: flowId, revision: number } = request.params;
+      const revision = await findRevision(flowId, number, services);
+      if ((await services.store.findFlow(flowId))?.revision === number) {
+        throw new HttpError('revision_in_force', `Revision ${number} is in force; restore an earlier one`);
+      }
+      const { flow, issues } = services.deployment.parseRevision(revision);
+      if (flow === undefined || issues.some(({ severity }) => severity === 'error')) return refuse(reply, issues);
+      const { allow, dryRun: isPlan } = request.query;
+      const [outcome] = await services.deployment.deploy([flow], { allow: [...allow, 'rollback'], isPlan });
       if (outcome === undefined) throw new Error('a deploy of one flow had no outcome');
       const warnings = issues.map(formatIssue);
       return reply.code(outcome.action === 'refused' ? 409 : 200).send({ ...outcomeView(outcome), warnings });

@@ -149,7 +149,11 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
   );
 };
 
-async function findRevision(flowId: string, revision: number, { store }: DashboardServices): Promise<RevisionRecord> {
+export async function findRevision(
+  flowId: string,
+  revision: number,
+  { store }: Pick<DashboardServices, 'store'>,
+): Promise<RevisionRecord> {
   const found = await store.findRevision(flowId, revision);
   if (found !== undefined) return found;
   if ((await store.findFlow(flowId)) === undefined) throw unknownId('flow', flowId);

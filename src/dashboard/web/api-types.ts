@@ -3,6 +3,7 @@ import type { interventionSchema } from '../api/activity.ts';
 import type { attentionSchema } from '../api/attention.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
 import type { DeliveryReviewAnswers } from '../api/delivery-review.ts';
+import type { DeployAnswers } from '../api/deploys.ts';
 import type { FigureAnswers } from '../api/figures.ts';
 import type { drainSchema } from '../api/flow-control.ts';
 import type { FlowAnswers } from '../api/flows.ts';
@@ -23,6 +24,7 @@ import type { Graph } from './graph/graph.ts';
 
 export interface Api
   extends DeliveryReviewAnswers,
+    DeployAnswers,
     FigureAnswers,
     FlowAnswers,
     RevisionAnswers,

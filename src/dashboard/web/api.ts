@@ -20,11 +20,13 @@ interface Question {
   readonly rawBody?: BodyInit;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
+  /** A 409 that is no error but what was refused, such as a deploy with its findings, is an answer too. */
+  readonly answersRefusal?: boolean;
 }
 
 /** Asks `/flows/api` + path. Throws `ApiError` with the message that the API gave. */
 export async function ask<Answer>(path: string, question: Question = {}): Promise<Answer> {
-  const { method = 'GET', body, rawBody, headers, signal } = question;
+  const { method = 'GET', body, rawBody, headers, signal, answersRefusal = false } = question;
   const init: RequestInit = { method, headers: { accept: 'application/json', ...headers } };
   if (signal !== undefined) init.signal = signal;
   if (rawBody !== undefined) init.body = rawBody;
@@ -35,7 +37,18 @@ export async function ask<Answer>(path: string, question: Question = {}): Promis
   const response = await send(`/flows/api${path}`, init);
   const text = await response.text();
   if (response.ok) return (text === '' ? null : parseJson(text)) as Answer;
+  if (answersRefusal && response.status === 409 && isAnswer(text)) return parseJson(text) as Answer;
   throw errorOf(response.status, text);
+}
+
+/** Every error of the API has its status in it. */
+function isAnswer(text: string): boolean {
+  try {
+    return !('statusCode' in JSON.parse(text));
+  } catch {
+    // A proxy in between answers with something other than JSON.
+    return false;
+  }
 }
 
 async function send(url: string, init: RequestInit): Promise<Response> {

@@ -104,6 +104,7 @@ function outcome(name: GateResult['outcome']): string {
 export const ACTIONS: Readonly<Record<string, string>> = {
   deployFlow: 'Deploy a flow',
   deployFlows: 'Deploy flows together',
+  restoreRevision: 'Restore a revision',
   reloadFlows: 'Reload the folder of manifests',
   enableFlow: 'Enable a flow',
   disableFlow: 'Disable a flow',

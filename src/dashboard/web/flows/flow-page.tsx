@@ -141,12 +141,18 @@ function Detail({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => voi
           onChange={(value) => changeQuery({ view: value === 'overview' ? undefined : value })}
         />
       </div>
-      <FlowView view={view} flow={flow} />
+      <FlowView view={view} flow={flow} refresh={refresh} />
     </>
   );
 }
 
-function FlowView({ view, flow }: { view: (typeof VIEWS)[number]['value']; flow: Api['FlowDetail'] }) {
+interface ViewProps {
+  readonly view: (typeof VIEWS)[number]['value'];
+  readonly flow: Api['FlowDetail'];
+  readonly refresh: () => void;
+}
+
+function FlowView({ view, flow, refresh }: ViewProps) {
   switch (view) {
     case 'runs':
       return (
@@ -158,7 +164,7 @@ function FlowView({ view, flow }: { view: (typeof VIEWS)[number]['value']; flow:
     case 'readiness':
       return <ReadinessPanels flowId={flow.id} />;
     case 'revisions':
-      return <RevisionsPanel flowId={flow.id} inForce={flow.revision} />;
+      return <RevisionsPanel flowId={flow.id} inForce={flow.revision} refresh={refresh} />;
     case 'manifest':
       return (
         <Panel title="Manifest" aside={`revision ${flow.revision}, secrets masked`}>

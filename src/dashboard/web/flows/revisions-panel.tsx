@@ -9,16 +9,25 @@ import { Time } from '../kit/time.tsx';
 import { gravestOf } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { ClassPill, Findings } from './findings.tsx';
+import { RestoreDialog } from './restore-dialog.tsx';
 
 const TAKE = 20;
 
+interface PanelProps {
+  readonly flowId: string;
+  readonly inForce: number;
+  /** Asks for the flow again. */
+  readonly refresh: () => void;
+}
+
 /** What was deployed, the newest first, with what each changed and who still runs by it. */
-export function RevisionsPanel({ flowId, inForce }: { flowId: string; inForce: number }) {
+export function RevisionsPanel({ flowId, inForce, refresh }: PanelProps) {
   const revisions = useResource<PageOf<Api['Revision']>>(
     withQuery(`/flows/${flowId}/revisions`, { take: TAKE, includeTotal: true }),
     { refreshOn: ['run.started', 'run.completed'] },
   );
   const [compared, setCompared] = useState<number | null>(null);
+  const [restored, setRestored] = useState<number | null>(null);
   return (
     <Panel title="Revisions" aside="each run keeps the revision it started with">
       <Loaded of={revisions}>
@@ -34,6 +43,7 @@ export function RevisionsPanel({ flowId, inForce }: { flowId: string; inForce: n
                     revision={revision}
                     isInForce={revision.revision === inForce}
                     onCompare={() => setCompared(revision.revision)}
+                    onRestore={() => setRestored(revision.revision)}
                   />
                 ))}
               </ol>
@@ -49,6 +59,17 @@ export function RevisionsPanel({ flowId, inForce }: { flowId: string; inForce: n
           </div>
         </Dialog>
       )}
+      {restored === null ? null : (
+        <RestoreDialog
+          flowId={flowId}
+          revision={restored}
+          onClose={() => setRestored(null)}
+          onRestored={() => {
+            revisions.refresh();
+            refresh();
+          }}
+        />
+      )}
     </Panel>
   );
 }
@@ -57,9 +78,10 @@ interface EntryProps {
   readonly revision: Api['Revision'];
   readonly isInForce: boolean;
   readonly onCompare: () => void;
+  readonly onRestore: () => void;
 }
 
-function RevisionEntry({ revision, isInForce, onCompare }: EntryProps) {
+function RevisionEntry({ revision, isInForce, onCompare, onRestore }: EntryProps) {
   const { revision: number, version, createdAt, findings, overrides, runs, runsInFlight } = revision;
   return (
     <li>
@@ -86,6 +108,11 @@ function RevisionEntry({ revision, isInForce, onCompare }: EntryProps) {
             {`Compare with ${number - 1}`}
           </button>
         ) : null}
+        {isInForce ? null : (
+          <button type="button" class="button small" onClick={onRestore}>
+            Restore…<span class="unseen">{` revision ${number}`}</span>
+          </button>
+        )}
       </p>
       {findings.length === 0 ? null : <Findings findings={findings} />}
     </li>
