@@ -249,6 +249,8 @@ export interface Leases {
   release(lease: Lease): void;
   /** Releases an attempt whose outcome was given up: its lease is left to run out. */
   giveUp(lease: Lease): void;
+  /** Of all that are held, or were given up. */
+  tokens(): string[];
   /** The leases that were given up and may not have run out. */
   givenUp(): Claim[];
   /** Extends all of them in one call and aborts those that the store gave to someone else; rejects as the store does. */
@@ -281,6 +283,7 @@ export function createLeases({ store, clock }: { store: Pick<Store, 'renewLeases
       held.delete(lease);
       givenUp.add(lease);
     },
+    tokens: () => [...held.keys(), ...givenUp].map(({ claim }) => claim.token),
     givenUp: () => [...givenUp].map(({ claim }) => claim),
     async renew() {
       const leasedUntil = clock.now() + LEASE_MS;

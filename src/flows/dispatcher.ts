@@ -29,6 +29,8 @@ export interface Dispatcher {
   offer(run: Pick<NewRun, 'flowId' | 'steps'>): SlotOffer | undefined;
   /** Says that a run is durable: the steps that the offer leased start, and the others are claimed. */
   started(run: StartedRun, offer?: SlotOffer): void;
+  /** The leases that this process knows of. */
+  heldTokens(): readonly string[];
   /** Aborts the steps of a run that was told to stop, as far as they run here. */
   stopRun(runId: string, stop: RunStop): void;
   /**
@@ -144,6 +146,10 @@ class StepDispatcher implements Dispatcher {
       offer.withdraw();
     }
     if (steps.length > (offer?.lease.limit ?? 0)) this.#wait(run.flowId);
+  }
+
+  heldTokens(): readonly string[] {
+    return this.#leases.tokens();
   }
 
   stopRun(runId: string, stop: RunStop): void {

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
-import type { Store } from '../store/store.ts';
+import type { LostLeases, Store } from '../store/store.ts';
 
 /** Says every few seconds that this process lives, and learns of the others that have the same store. */
 export interface Heartbeat {
@@ -31,6 +31,8 @@ interface HeartbeatServices {
   readonly fingerprint: () => Json;
   /** How many processes have the store, this one included; after each answer. */
   readonly onReplicas?: ((count: number) => void) | undefined;
+  /** Leases that this process may have been given and does not know of. */
+  readonly lost?: () => LostLeases | undefined;
   /** Other processes may have made steps due, or left some behind, that this one does not know of. */
   onOthers(): void;
 }
@@ -61,12 +63,14 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     const sentAt = clock.monotonic();
     const { clockOffsetMs, beatAt = sentAt } = state;
     if (hasFailed || sentAt - beatAt >= JUDGES_AFTER_MS) steadySince = sentAt;
+    const lost = services.lost?.();
     const { at, replicas, died } = await store.beat({
       version,
       startedAt,
       clockOffsetMs,
       fingerprint: fingerprint(),
       judgesOthers: sentAt - steadySince >= JUDGES_AFTER_MS,
+      lost,
       now,
     });
     hasFailed = false;
@@ -78,7 +82,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     for (const { name: replica, steps } of died) {
       logger.warn({ replica, steps }, 'a replica died; its running steps are taken up again');
     }
-    if (replicas > 1 || died.length > 0) services.onOthers();
+    if (replicas > 1 || died.length > 0 || lost !== undefined) services.onOthers();
   }
 
   const next = (afterMs: number) => {

@@ -1,10 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { StoreUnavailableError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
-import type { Store } from '../store/store.ts';
+import type { Beat, LostLeases, Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { LEASE_MS } from './attempt.ts';
 import { createBacklog } from './backlog.ts';
 import type { Catalog } from './catalog.ts';
 import { createDispatcher, type Dispatcher } from './dispatcher.ts';
@@ -67,11 +69,12 @@ interface RuntimeServices {
 }
 
 export function createRuntime(services: RuntimeServices): Runtime {
-  const { store, catalog, clock, logger, newId = createIdSource(), concurrency = 64, random = Math.random } = services;
+  const { catalog, clock, logger, newId = createIdSource(), concurrency = 64, random = Math.random } = services;
+  const { store, lost } = watchLeases(services.store, clock);
   const { replica: owner } = store;
   const { refresh = () => setImmediate() } = services;
   const report = createReport(services);
-  const runStep = createRunStep({ ...services, random });
+  const runStep = createRunStep({ ...services, store, random });
   const intake = createIntake(clock);
   const dispatcher = createDispatcher({
     store,
@@ -87,9 +90,9 @@ export function createRuntime(services: RuntimeServices): Runtime {
   });
   const engine = createEngine({ store, catalog, dispatcher, intake, clock, newId: () => newId(), report, refresh });
   const control = createRunControl({ store, catalog, handlers: services.handlers, dispatcher, clock, report });
-  const scheduler = createScheduler({ ...services, engine, newId: () => newId(), report, refresh });
+  const scheduler = createScheduler({ ...services, store, engine, newId: () => newId(), report, refresh });
   const maxDueSteps = services.maxDueSteps ?? Number.MAX_SAFE_INTEGER;
-  const backlog = createBacklog({ ...services, intake, maxDueSteps });
+  const backlog = createBacklog({ ...services, store, intake, maxDueSteps });
   const retention = createRetention({ store, clock, logger, runRetentionDays: services.runRetentionDays });
   const heartbeat = createHeartbeat({
     store,
@@ -98,6 +101,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
     version: services.version ?? '',
     fingerprint: services.fingerprint ?? (() => null),
     onReplicas: services.onReplicas,
+    lost: () => lost(dispatcher.heldTokens()),
     // What another one made due and cannot run, for want of a slot or because it died, waits for no longer than a beat.
     onOthers: () => dispatcher.nudge(0),
   });
@@ -120,6 +124,46 @@ export function createRuntime(services: RuntimeServices): Runtime {
       await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), retention.stop(), backlog.stop()]);
       // Steps that still run have to stay this process' own until then.
       await heartbeat.stop();
+    },
+  };
+}
+
+/** Until then a call that was sent before has its answer, or never gets one. */
+const ANSWERED_AFTER_MS = 5000;
+
+/**
+ * Notes when a call that leases steps was not answered. It may have been carried out, and then steps are leased that
+ * nothing runs: they would wait until their leases end.
+ */
+function watchLeases(store: Store, clock: Clock) {
+  let lostAt: number | undefined;
+  const watched =
+    <Given extends unknown[], Answer>(call: (...given: Given) => Promise<Answer>) =>
+    async (...given: Given): Promise<Answer> => {
+      try {
+        return await call(...given);
+      } catch (error) {
+        if (error instanceof StoreUnavailableError && error.isAway) lostAt = clock.now();
+        throw error;
+      }
+    };
+  return {
+    store: {
+      ...store,
+      accept: watched(store.accept),
+      advance: watched(store.advance),
+      claimDue: watched(store.claimDue),
+      claimOverdue: watched(store.claimOverdue),
+      async beat(beat: Beat) {
+        const at = lostAt;
+        const answer = await store.beat(beat);
+        if (beat.lost !== undefined && lostAt === at) lostAt = undefined;
+        return answer;
+      },
+    },
+    lost(held: readonly string[]): LostLeases | undefined {
+      if (lostAt === undefined || clock.now() - lostAt < ANSWERED_AFTER_MS) return undefined;
+      return { leasedBefore: lostAt + LEASE_MS, held };
     },
   };
 }

@@ -59,6 +59,22 @@ describe('a replica', () => {
     ]);
   });
 
+  test('returns the leases that it was given and never heard of, and they count as nothing', async () => {
+    const { stores } = await openReplicas(['one', 'two']);
+    const [one, two] = stores as [Store, Store];
+    await startRun(one, graphOf({ a: [], b: [] }));
+    const { claims } = await one.claimDue({ ...request, owner: 'one' });
+    const [known, lost] = claims.map(({ token }) => token) as [string, string];
+    const held = [known];
+    const left = async () => (await two.claimDue({ ...request, owner: 'two' })).claims;
+    await two.beat({ ...beat, lost: { leasedBefore: T0 + minute, held: [] } });
+    await one.beat({ ...beat, lost: { leasedBefore: T0 + minute - 1, held } });
+    expect(await left()).toEqual([]);
+    await one.beat({ ...beat, lost: { leasedBefore: T0 + minute, held } });
+    expect(await one.renewLeases({ tokens: [known, lost], leasedUntil: T0 + minute })).toEqual([lost]);
+    expect(await left()).toMatchObject([{ stepKey: claims[1]?.stepKey, interruptions: 0, loneDeaths: 0 }]);
+  });
+
   test('that was taken for dead and lives is listed again, without its leases', async () => {
     const { schema, stores } = await openReplicas(['one', 'two']);
     const [one, two] = stores as [Store, Store];

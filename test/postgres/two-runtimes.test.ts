@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { StoreUnavailableError } from '../../src/errors.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { Store } from '../../src/store/store.ts';
 import { FLOW_ID, type FlowServiceOptions, openFlowService, START, stepOf } from '../flows/fixture.ts';
@@ -39,6 +40,36 @@ describe('two replicas that run steps', () => {
     const runIds = await Promise.all(Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? one : two).trigger()));
     for (const runId of runIds) expect((await one.ended(runId)).status).toBe('Succeeded');
     expect(ran.toSorted()).toEqual(runIds.flatMap((runId) => [`${runId} b`, `${runId} c`]).toSorted());
+  });
+
+  test('a step that was leased to a replica that never heard of it runs soon after the database is back', async () => {
+    const { stores } = await openReplicas(['one']);
+    const [store] = stores as [Store];
+    let runId = '';
+    const one = await openFlowService({
+      store: {
+        ...store,
+        async accept(acceptance, lease) {
+          await store.accept(acceptance, lease);
+          expect(lease).toBeDefined();
+          runId = acceptance.run.id;
+          throw new StoreUnavailableError('the answer is lost', { isAway: true });
+        },
+      },
+    });
+    await one.deploy({ a: stepOf('NoOp') });
+    await one.runtime.start();
+    // Its claim has found that nothing waits: from here on steps are leased as they become due.
+    while (
+      !(await one.trigger().then(
+        () => true,
+        (error) => error instanceof StoreUnavailableError,
+      ))
+    )
+      await store.ping();
+    expect((await one.steps(runId)).a).toMatchObject({ status: 'Running', attemptCount: 0 });
+    one.clock.pass(5000);
+    expect((await one.ended(runId)).status).toBe('Succeeded');
   });
 
   test('a step of a replica that died is taken up, and what the dead one still says of it counts for nothing', async () => {

@@ -23,7 +23,18 @@ export interface Beat {
    * comes back first would take all others for dead.
    */
   readonly judgesOthers: boolean;
+  /**
+   * Calls that lease steps were not answered: of this process' leases those that end before, and that it does not know of,
+   * are returned, as `returnLeases` does.
+   */
+  readonly lost?: LostLeases | undefined;
   readonly now: number;
+}
+
+export interface LostLeases {
+  readonly leasedBefore: number;
+  /** The tokens that this process knows of. */
+  readonly held: readonly string[];
 }
 
 export interface BeatAnswer {

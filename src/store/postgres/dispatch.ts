@@ -1,7 +1,7 @@
 import { leasedStep } from '../../flows/runtime-keys.ts';
 import { chooseNamed, type NamedStep } from '../decisions/claim.ts';
 import { roomOf } from '../decisions/turns.ts';
-import type { StepAddress } from '../store.ts';
+import type { LostLeases, StepAddress } from '../store.ts';
 import { DUE_STEP, LOCKED, leaseSteps } from './claims.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
@@ -128,6 +128,17 @@ async function returnLeases(sql: Sql, { tokens, at }: Given<'returnLeases'>): Pr
     FROM held WHERE s.run_id = held.run_id AND s.step_key = held.step_key`,
     [...leasesOf(tokens), at],
   );
+}
+
+/** Returns the leases that this process was given and never heard of. */
+export async function returnLost(sql: Sql, { leasedBefore, held, at }: LostLeases & { at: number }): Promise<void> {
+  const own = `${LEASED} AND lease_owner = $1`;
+  const lost = await sql.all<{ token: string }>(
+    `SELECT lease_token AS "token" FROM sluice.steps
+    WHERE (run_id, step_key) IN (${ofBothIndexes(own)}) AND ${own} AND due_at <= $2 AND lease_token <> ALL($3::text[])`,
+    [sql.replica, leasedBefore, held],
+  );
+  if (lost.length > 0) await returnLeases(sql, { tokens: lost.map(({ token }) => token), at });
 }
 
 async function beginAttempts(sql: Sql, { attempts }: Given<'beginAttempts'>): Promise<void> {

@@ -1,6 +1,6 @@
 import { type Json, parseJson } from '../../model/json.ts';
 import type { Replica } from '../store.ts';
-import { LEASED, recover } from './dispatch.ts';
+import { LEASED, recover, returnLost } from './dispatch.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
 
@@ -41,7 +41,7 @@ export async function leave(sql: Sql): Promise<void> {
 
 async function beat(
   sql: Sql,
-  { version, startedAt, clockOffsetMs, fingerprint, judgesOthers, now }: Given<'beat'>,
+  { version, startedAt, clockOffsetMs, fingerprint, judgesOthers, lost, now }: Given<'beat'>,
 ): Promise<Answer<'beat'>> {
   const say = () =>
     sql.get<{ at: number }>(
@@ -53,6 +53,7 @@ async function beat(
   // One that was taken for dead and lives comes back, without its leases. Its connections count on under the numbers
   // that they had: another one may have those too by now, and then they wait for each other at times.
   const own = (await say()) ?? (await join(sql).then(say));
+  if (lost !== undefined) await returnLost(sql, { ...lost, at: now });
   // Of several replicas that find the same dead one, one buries it. A row that is being written belongs to one that lives.
   const dead = await sql.all<{ name: string }>(
     `DELETE FROM sluice.replicas WHERE name IN (
