@@ -1,0 +1,85 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { LEASE_MS } from '../../src/flows/attempt.ts';
+import { createCluster, type Replica } from './cluster.ts';
+import { runSql } from './schemas.ts';
+import { type OwnPostgres, startPostgres } from './server.ts';
+import { torture } from './torture.ts';
+
+let server: OwnPostgres;
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.stop());
+
+const STARTS = 20;
+
+test(`two replicas start on an empty database at once, ${STARTS} times`, async () => {
+  for (let round = 1; round <= STARTS; round += 1) {
+    const { schema, replicas } = await createCluster(server.url, { size: 2 });
+    await Promise.all(replicas.map((replica) => replica.start()));
+    const revisions = await runSql(`SELECT revision FROM "${schema}".revisions`, [], server.url);
+    expect(revisions).toEqual([{ revision: 1 }]);
+    await Promise.all(replicas.map((replica) => replica.stop('SIGKILL')));
+  }
+});
+
+test('a replica that is paused for longer than a lease loses nothing and doubles nothing', async () => {
+  let turn = 0;
+  await torture({
+    url: server.url,
+    seconds: 90,
+    async hurt({ replicas }) {
+      turn += 1;
+      const { child } = (replicas[turn % replicas.length] as Replica).service ?? {};
+      onTestFinished(() => void child?.kill('SIGCONT'));
+      child?.kill('SIGSTOP');
+      await wait(LEASE_MS + 5000);
+      child?.kill('SIGCONT');
+      await wait(5000);
+    },
+  });
+});
+
+test('a replica that is killed again and again loses nothing and doubles nothing', async () => {
+  let turn = 0;
+  await torture({
+    url: server.url,
+    seconds: 60,
+    async hurt({ replicas }) {
+      turn += 1;
+      const replica = replicas[turn % replicas.length] as Replica;
+      await replica.stop('SIGKILL');
+      await replica.start();
+    },
+  });
+});
+
+test('a database that is killed again and again loses nothing and doubles nothing', async () => {
+  await torture({
+    url: server.url,
+    seconds: 60,
+    async hurt() {
+      await server.kill();
+      await wait(1000);
+      await server.start();
+      await wait(2000);
+    },
+  });
+});
+
+test('a database that hangs, for moments and for longer than a replica may be silent, doubles nothing', async () => {
+  let turn = 0;
+  await torture({
+    url: server.url,
+    seconds: 80,
+    async hurt({ replicas }) {
+      turn += 1;
+      server.pause();
+      await wait(turn % 2 === 1 ? 3000 : 20_000);
+      server.resume();
+      await wait(7000);
+      for (const { service } of replicas) expect(service?.output()).not.toContain('a replica died');
+    },
+  });
+});
