@@ -56,7 +56,7 @@ describeInBrowser('a revision', () => {
     const button = dialog.getByRole('button', { name: 'Restore' });
     expect(await button.isDisabled()).toBe(true);
     await expectNoHindrance(page);
-    await dialog.getByRole('checkbox', { name: 'Restore it while 1 run is in flight' }).check();
+    await dialog.getByRole('checkbox', { name: 'Restore it while 1 run is in flight, without a drain' }).check();
     await dialog.getByText('Refused').waitFor({ state: 'detached' });
     await button.click();
     await page.getByText('Revision 2 is in force again, as revision 4.').waitFor();

@@ -89,7 +89,7 @@ function Plan({ plan, allowed, onAllow }: PlanProps) {
       ? [
           {
             name: 'caution',
-            text: `Restore it while ${format.counted(runsInFlight, 'run is', 'runs are')} in flight`,
+            text: `Restore it while ${format.counted(runsInFlight, 'run is', 'runs are')} in flight, without a drain`,
           } as const,
         ]
       : []),
