@@ -137,23 +137,20 @@ const ANSWERED_AFTER_MS = 5000;
  */
 function watchLeases(store: Store, clock: Clock) {
   let lostAt: number | undefined;
-  const watched =
-    <Given extends unknown[], Answer>(call: (...given: Given) => Promise<Answer>) =>
-    async (...given: Given): Promise<Answer> => {
-      try {
-        return await call(...given);
-      } catch (error) {
-        if (error instanceof StoreUnavailableError && error.isAway) lostAt = clock.now();
-        throw error;
-      }
-    };
+  // Yields the very promise of the store: one more turn would come between an answer and what it starts.
+  const watched = <Answer>(answer: Promise<Answer>): Promise<Answer> => {
+    answer.catch((error: unknown) => {
+      if (error instanceof StoreUnavailableError && error.isAway) lostAt = clock.now();
+    });
+    return answer;
+  };
   return {
     store: {
       ...store,
-      accept: watched(store.accept),
-      advance: watched(store.advance),
-      claimDue: watched(store.claimDue),
-      claimOverdue: watched(store.claimOverdue),
+      accept: (...given: Parameters<Store['accept']>) => watched(store.accept(...given)),
+      advance: (...given: Parameters<Store['advance']>) => watched(store.advance(...given)),
+      claimDue: (...given: Parameters<Store['claimDue']>) => watched(store.claimDue(...given)),
+      claimOverdue: (...given: Parameters<Store['claimOverdue']>) => watched(store.claimOverdue(...given)),
       async beat(beat: Beat) {
         const at = lostAt;
         const answer = await store.beat(beat);

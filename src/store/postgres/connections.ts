@@ -195,7 +195,7 @@ function createPool(
     max,
     application_name: `${applicationName}/${lane}`,
     // Who waits for a connection in use hears first that its user got no answer.
-    connectionTimeoutMillis: ANSWER_MS + 100,
+    connectionTimeoutMillis: ANSWER_MS + 1000,
     ...(isPooled === true ? {} : { statement_timeout: statementMs, idle_in_transaction_session_timeout: IDLE_MS }),
     query_timeout: statementMs + ANSWER_MS - STATEMENT_MS,
     keepAlive: true,
