@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { levelOfRetry } from '../errors.ts';
-import type { BirthLease, Claim, NewRun, RunStop, StartedRun, StepResult, Store } from '../store/store.ts';
+import type { BirthLease, Claim, NewRun, RunStop, StartedRun, StepResult, Store, Wakeable } from '../store/store.ts';
 import {
   type AttemptServices,
   createAttempt,
@@ -18,7 +18,7 @@ import { type SlotOffer, Slots } from './slots.ts';
 import { backoffMs } from './step-failure.ts';
 
 /** Claims due steps and sees each through to its stored outcome. */
-export interface Dispatcher {
+export interface Dispatcher extends Wakeable {
   start(): void;
   /** Says that a step may be due: it is claimed as soon as there is room. Its run may have a time limit. */
   nudge(timeoutAt?: number | null): void;
@@ -82,6 +82,8 @@ class StepDispatcher implements Dispatcher {
   /** Whether due steps wait for a slot, as far as is known: then no step gets one before its turn. */
   #isBehind = true;
   #isActive = false;
+  /** Are told when a notice of due steps would find room; while none would, due steps are claimed without one. */
+  #onRoom: (() => void)[] = [];
   /** When to claim next, as far as is known; 0 is now. */
   #nextDueAt = 0;
   /** No claim before this, after the store failed. */
@@ -127,6 +129,21 @@ class StepDispatcher implements Dispatcher {
     this.#pump();
   }
 
+  room(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onRoom.push(resolve);
+      this.#tellOfRoom();
+    });
+  }
+
+  async wake(): Promise<boolean> {
+    if (!this.#hasRoom()) return false;
+    this.nudge();
+    // A claim that was under way may have been sent before the notice; the next one was not.
+    for (let claims = 0; claims < 2; claims += 1) await this.#claiming;
+    return !this.#isBehind && this.#failures === 0;
+  }
+
   offer({ flowId, steps }: Pick<NewRun, 'flowId' | 'steps'>): SlotOffer | undefined {
     const count = this.#isBehind ? 0 : Math.min(steps.length, this.#slots.room);
     return count > 0 && this.#mayLease(flowId) ? this.#slots.offer(count) : undefined;
@@ -161,8 +178,18 @@ class StepDispatcher implements Dispatcher {
     return this.#stopping;
   }
 
+  #hasRoom(): boolean {
+    if (!this.#isActive || this.#isBehind || this.#aloneMs() > 0) return false;
+    return this.#slots.room > 0 && this.#claimAgainAt <= this.#services.clock.now();
+  }
+
+  #tellOfRoom(): void {
+    if (this.#onRoom.length > 0 && this.#hasRoom()) for (const tell of this.#onRoom.splice(0)) tell();
+  }
+
   /** Claims now, sleeps until it is time, or leaves it to the claim or the step that is under way. */
   #pump(): void {
+    this.#tellOfRoom();
     if (!this.#isActive || this.#claiming !== undefined) return;
     const { room } = this.#slots;
     if (room <= 0) return;

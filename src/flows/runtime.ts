@@ -116,6 +116,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
       // Before any step is claimed: what a process runs that nobody knows would be left to its leases.
       await heartbeat.start();
       dispatcher.start();
+      store.onDue(dispatcher);
       await scheduler.start();
       retention.start();
       backlog.start();

@@ -34,6 +34,8 @@ describe('a start, and the first deliveries', () => {
     ["Node's own HTTP client", /^node:internal\/deps\/undici/],
     ['what makes the OpenAPI document', /openapi|swagger/],
     ['the loader of TypeScript', /\/jiti\//],
+    ['the driver of PostgreSQL', /\/node_modules\/pg\//],
+    ['the jobs of replicas', /graphile-worker/],
     ['the tracing SDK', /@opentelemetry\/sdk/],
   ])('do not load %s', (_, pattern) => {
     expect(loaded.filter((name) => pattern.test(name))).toEqual([]);

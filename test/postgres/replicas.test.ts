@@ -1,4 +1,6 @@
 import { inject, test } from 'vitest';
+import { workerSchemaOf } from '../../src/store/postgres/sql.ts';
+import { runSql } from './schemas.ts';
 import { torture } from './torture.ts';
 
 const SECONDS = 8;
@@ -17,6 +19,17 @@ test('a replica that is killed loses nothing and doubles nothing', { timeout: 90
       const replica = replicas[turn % replicas.length];
       await replica?.stop('SIGKILL');
       await replica?.start();
+    },
+  });
+});
+
+test('wake-ups that are all deleted again and again cost no run', { timeout: 60_000 }, async () => {
+  const url = inject('postgresUrl');
+  await torture({
+    url,
+    seconds: 4,
+    async hurt({ schema }) {
+      await runSql(`DELETE FROM "${workerSchemaOf(schema)}"._private_jobs`, [], url);
     },
   });
 });

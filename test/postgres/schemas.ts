@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { inject, onTestFinished } from 'vitest';
 import { openPostgresStore, type PostgresStoreOptions } from '../../src/store/postgres/client.ts';
+import { workerSchemaOf } from '../../src/store/postgres/sql.ts';
 import type { Store } from '../../src/store/store.ts';
 
 const nameOfSchema = () => `${inject('schemaPrefix')}${randomUUID().replaceAll('-', '')}`;
@@ -36,7 +37,8 @@ export async function runSql(
 }
 
 export async function dropSchema(schema: string, url = inject('postgresUrl')): Promise<void> {
-  await runSql(`DROP SCHEMA IF EXISTS ${pg.escapeIdentifier(schema)} CASCADE`, [], url);
+  const names = [schema, workerSchemaOf(schema)].map((name) => pg.escapeIdentifier(name));
+  await runSql(`DROP SCHEMA IF EXISTS ${names.join(', ')} CASCADE`, [], url);
 }
 
 /** What a store is opened with where a test has no reason for another value. */

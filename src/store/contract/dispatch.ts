@@ -58,6 +58,20 @@ export interface DispatchStore extends ControlStore {
    * runs steps.
    */
   recover(request: { owner: string; now: number }): Promise<number>;
+  /**
+   * From now on, and until the store closes, tells this process of work that another one made due or that fell due: each
+   * notice goes to one process with room. It may come late or twice or never, and names no step. Where one process at a
+   * time has the store, there is none. To be called once.
+   */
+  onDue(wakeable: Wakeable): void;
+}
+
+/** Who takes up work that is due. */
+export interface Wakeable {
+  /** Resolves when it could take a step; it need not ever. */
+  room(): Promise<void>;
+  /** Claims what is due. Resolves with whether that was all: if not, the store tells another process. */
+  wake(): Promise<boolean>;
 }
 
 export interface ClaimRequest {

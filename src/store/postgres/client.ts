@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { DeliveryRecord } from '../../model/delivery.ts';
-import type { AcceptResult, Store } from '../store.ts';
+import type { AcceptResult, Store, Wakeable } from '../store.ts';
 import { type AcceptCall, acceptAll } from './accept-batch.ts';
 import { accept } from './acceptance.ts';
 import { type ConnectionOptions, type Connections, createConnections, type Lane } from './connections.ts';
@@ -13,6 +13,7 @@ import { operations } from './operations.ts';
 import { toStoreError } from './outage.ts';
 import { join, leave } from './replicas.ts';
 import type { Sql } from './sql.ts';
+import { WakeUps } from './wake-ups.ts';
 
 export interface PostgresStoreOptions extends Omit<ConnectionOptions, 'replica'> {
   /** Leads to PostgreSQL itself where `url` leads to a pooler. */
@@ -39,19 +40,21 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     });
   connections.countAs(joined.slot);
   const changes = new Feed({ url: directUrl, schema, applicationName, seen: joined.seen, read: connections.read });
+  const wakeUps = new WakeUps({ url: directUrl, schema, applicationName });
   let closing: Promise<void> | undefined;
   return {
     ...membersOf(connections),
     replica,
     changes,
+    onDue: (wakeable: Wakeable) => wakeUps.start(wakeable),
     close() {
-      closing ??= closeAll(connections, changes);
+      closing ??= closeAll(connections, [changes, wakeUps]);
       return closing;
     },
   };
 }
 
-type OpenedStore = Pick<Store, keyof typeof operations | 'changes' | 'replica' | 'close'>;
+type OpenedStore = Pick<Store, keyof typeof operations | 'changes' | 'onDue' | 'replica' | 'close'>;
 
 function membersOf(connections: Connections): Pick<Store, keyof typeof operations> {
   // The table of operations types what is called and what is run: here both are only passed on.
@@ -91,9 +94,9 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
   };
 }
 
-async function closeAll(connections: Connections, changes: Feed): Promise<void> {
+async function closeAll(connections: Connections, listeners: readonly (Feed | WakeUps)[]): Promise<void> {
   // Without its row the others do not take this replica for one that died. Where the database is away, they will.
   const closing = connections.close(leave);
-  await changes.close();
+  await Promise.all(listeners.map((listener) => listener.close()));
   await closing;
 }

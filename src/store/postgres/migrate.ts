@@ -1,6 +1,8 @@
+import { runMigrations } from 'graphile-worker';
 import pg from 'pg';
 import { type Migration, migrations } from './migrations/index.ts';
-import { Statements } from './sql.ts';
+import { Statements, workerSchemaOf } from './sql.ts';
+import { QUIET } from './wake-ups.ts';
 
 export interface MigrateOptions {
   /** A `postgres://` URL that leads to PostgreSQL itself: a pooler may not carry what a migration needs. */
@@ -36,9 +38,13 @@ export async function migrate(options: MigrateOptions): Promise<string[]> {
       );
     }
     const missing = wanted.filter(({ version }) => !done.some((applied) => applied.version === version));
-    await run(missing, { query, schema, isNew: done.length === 0 }).catch((error: unknown) => {
-      throw explained(error, missing);
-    });
+    // Over a connection of its own, while this one has the lock. Ours use what these make.
+    const workers = runMigrations({ connectionString: url, schema: workerSchemaOf(schema), logger: QUIET });
+    await workers
+      .then(() => run(missing, { query, schema, isNew: done.length === 0 }))
+      .catch((error: unknown) => {
+        throw explained(error, missing);
+      });
     if (grantTo !== undefined) await grant(query, { schema, role: grantTo });
     return missing.map(({ name }) => name);
   });
@@ -91,12 +97,24 @@ const INSUFFICIENT_PRIVILEGE = '42501';
 
 function explained(error: unknown, missing: readonly Migration[]): unknown {
   if ((error as { code?: string } | null)?.code !== INSUFFICIENT_PRIVILEGE) return error;
-  const names = missing.map(({ name }) => name).join(', ');
+  const names = missing.map(({ name }) => name).join(', ') || 'tables of graphile-worker';
   const message = `the schema lacks ${names}, which this role may not add; run \`sluice migrate\` as its owner first`;
   return new Error(message, { cause: error });
 }
 
 async function grant(query: Query, { schema, role }: { schema: string; role: string }): Promise<void> {
+  await grantRows(query, { schema, role });
+  await grantRows(query, { schema: workerSchemaOf(schema), role });
+  // Its tables hide their rows from every role but the owner, whatever was granted.
+  const hidden = await query(
+    `SELECT c.oid::regclass::text AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND c.relrowsecurity`,
+    [workerSchemaOf(schema)],
+  );
+  for (const { name } of hidden.rows) await query(`ALTER TABLE ${name} DISABLE ROW LEVEL SECURITY`);
+}
+
+async function grantRows(query: Query, { schema, role }: { schema: string; role: string }): Promise<void> {
   const [where, who] = [pg.escapeIdentifier(schema), pg.escapeIdentifier(role)];
   await query(`
     GRANT USAGE ON SCHEMA ${where} TO ${who};

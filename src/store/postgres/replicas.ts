@@ -63,8 +63,30 @@ async function beat(
   );
   const died: { name: string; steps: number }[] = [];
   for (const { name } of dead) died.push({ name, steps: await recover(sql, { owner: name, now }) });
+  if (died.length > 0) await freeJobs(sql);
   const living = await sql.get<{ count: number }>('SELECT count(*) AS count FROM sluice.replicas');
   return { at: own?.at ?? now, replicas: living?.count ?? 1, died };
+}
+
+/** Nobody keeps a wake-up for so long; and who is dead has locked none since its last beat, which was before that. */
+const LOCKED_SECONDS = 10;
+
+/**
+ * Frees wake-ups that a process took and did not live to answer: graphile-worker itself would do so after four hours.
+ * Drops those that were replaced meanwhile, which nothing would ever take.
+ */
+async function freeJobs(sql: Sql): Promise<void> {
+  await sql.run(
+    `SELECT graphile_worker.force_unlock_workers(ARRAY(
+      SELECT DISTINCT locked_by FROM graphile_worker.jobs WHERE locked_at < clock_timestamp() - make_interval(secs => $1)
+    ))`,
+    [LOCKED_SECONDS],
+  );
+  await sql.run(
+    `SELECT graphile_worker.complete_jobs(ARRAY(
+      SELECT id FROM graphile_worker.jobs WHERE locked_at IS NULL AND attempts >= max_attempts
+    ))`,
+  );
 }
 
 async function listReplicas(sql: Sql): Promise<Replica[]> {

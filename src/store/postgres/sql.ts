@@ -7,7 +7,8 @@ export type SqlValue = string | number | boolean | null | Uint8Array | readonly 
 
 /**
  * Runs statements, one transaction long. Their SQL names tables in the schema `sluice`, whatever the schema of this
- * database is called, and columns as JavaScript does: `flow_id AS "flowId"`.
+ * database is called, what belongs to graphile-worker in `graphile_worker`, and columns as JavaScript does:
+ * `flow_id AS "flowId"`.
  */
 export interface Sql {
   /** All rows that a statement yields. */
@@ -79,12 +80,14 @@ export const types: pg.CustomTypesConfig = {
  */
 export class Statements {
   readonly #schema: string;
+  readonly #workerSchema: string;
   readonly #isPrepared: boolean;
   readonly #texts = new Map<string, { readonly text: string; readonly name?: string }>();
   readonly #kept = new Map<() => unknown, unknown>();
 
   constructor({ schema, isPrepared }: Pick<SqlOptions, 'schema' | 'isPrepared'>) {
     this.#schema = pg.escapeIdentifier(schema);
+    this.#workerSchema = pg.escapeIdentifier(workerSchemaOf(schema));
     this.#isPrepared = isPrepared;
   }
 
@@ -106,8 +109,23 @@ export class Statements {
   }
 
   rename(text: string): string {
-    return text.replace(/\bsluice\./g, `${this.#schema}.`);
+    return text.replace(/\b(sluice|graphile_worker)\./g, (_text, name) =>
+      name === 'sluice' ? `${this.#schema}.` : `${this.#workerSchema}.`,
+    );
   }
+}
+
+/** graphile-worker puts it into names of statements, of which PostgreSQL keeps 63 bytes. */
+const MAX_WORKER_SCHEMA = 40;
+
+/** Where graphile-worker keeps the jobs of a schema: each schema of a database has its own. */
+export function workerSchemaOf(schema: string): string {
+  if (schema === 'sluice') return 'graphile_worker';
+  const name = `${schema}_worker`;
+  if (Buffer.byteLength(name) <= MAX_WORKER_SCHEMA) return name;
+  const digest = createHash('sha256').update(schema).digest('hex');
+  const start = `${schema.replace(/[^\w]/g, '').slice(0, 16)}_worker_`;
+  return start + digest.slice(0, MAX_WORKER_SCHEMA - start.length);
 }
 
 /** Sends a statement without waiting for it: see `later`. */

@@ -108,6 +108,8 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
       ) as ReturnType<Store['fireSchedule']>,
     ...valueMembers(writer, reader),
     changes: noChangesUntil(hasClosed),
+    // Nobody else makes steps due.
+    onDue() {},
     replica,
     ...replicaMembers(reader, replica),
     async close() {

@@ -1,9 +1,11 @@
 import { initial } from './0001-initial.ts';
+import { wakeUps } from './0002-wake-ups.ts';
 
 /**
  * One step of the schema. Never changed once released: a database that has it will not run it again.
  *
- * The SQL names tables in the schema `sluice`; a database with another schema gets the same with its name.
+ * The SQL names tables in the schema `sluice`, and what belongs to graphile-worker in `graphile_worker`; a database with
+ * another schema gets the same with its names.
  */
 export interface Migration {
   /** Grows from one to the next. */
@@ -15,4 +17,4 @@ export interface Migration {
 }
 
 /** The schema's history in order; append only. A migration imports nothing, so that no later change of code changes it. */
-export const migrations: readonly Migration[] = [initial];
+export const migrations: readonly Migration[] = [initial, wakeUps];

@@ -1,0 +1,152 @@
+import { EventEmitter } from 'node:events';
+import { setTimeout } from 'node:timers/promises';
+import { Logger, run, type WorkerEvents } from 'graphile-worker';
+import pg from 'pg';
+import type { Wakeable } from '../store.ts';
+import { workerSchemaOf } from './sql.ts';
+
+/** What it says is said by our own log: a database that is away fails the store's other calls too. */
+export const QUIET = new Logger(() => () => {});
+
+/** The task that the triggers of the steps add; see the migrations. */
+const TASK = 'step';
+/** Notices are sent for what is due now; what falls due later, and what a lost notice was about, is looked for this often. */
+const POLL_MS = 500;
+const ANSWER_MS = 5000;
+const BACKOFF_MS = { first: 200, most: 10_000 };
+/** A close that waits for a database that does not answer ends after this; its jobs are freed as those of the dead. */
+const CLOSE_MS = 2000;
+
+interface WakeUpOptions {
+  /** Leads to PostgreSQL itself: a pooler does not carry notices. */
+  readonly url: string;
+  readonly schema: string;
+  readonly applicationName: string;
+}
+
+/**
+ * Takes wake-ups for this process while it has room, one at a time: a claim takes all that is due. The rows are the truth,
+ * so a wake-up may be lost or doubled; where it is lost, the next look at what is due finds the step.
+ */
+export class WakeUps {
+  readonly #options: WakeUpOptions;
+  readonly #closing = new AbortController();
+  #running: Promise<void> | undefined;
+  #stop: (() => void) | undefined;
+  #endWait: (() => void) | undefined;
+  /** What the last runner calls itself in the jobs that it has taken. */
+  #poolId: string | undefined;
+
+  constructor(options: WakeUpOptions) {
+    this.#options = options;
+  }
+
+  start(wakeable: Wakeable): void {
+    if (!this.#closing.signal.aborted) this.#running ??= this.#supervise(wakeable);
+  }
+
+  /** Takes no further one, and resolves when the last is answered. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#endWait?.();
+    this.#stop?.();
+    await Promise.race([this.#running, setTimeout(CLOSE_MS, undefined, { ref: false })]);
+  }
+
+  /** The runner gives up when the database is away for long: another takes its place, for as long as the store is open. */
+  async #supervise(wakeable: Wakeable): Promise<void> {
+    const { signal } = this.#closing;
+    let waitMs = BACKOFF_MS.first;
+    while (!signal.aborted) {
+      const startedAt = performance.now();
+      await this.#runOnce(wakeable).catch(() => {
+        // The database is away, or somebody took the jobs' tables away: what is due is found without them.
+      });
+      if (performance.now() - startedAt > BACKOFF_MS.most) waitMs = BACKOFF_MS.first;
+      await setTimeout(waitMs, undefined, { ref: false, signal }).catch(() => {});
+      waitMs = Math.min(waitMs * 2, BACKOFF_MS.most);
+    }
+  }
+
+  /** Resolves or rejects when the runner has ended. */
+  async #runOnce(wakeable: Wakeable): Promise<void> {
+    const { signal } = this.#closing;
+    const pool = this.#createPool();
+    try {
+      await this.#unlock(pool);
+      const runner = await run({
+        pgPool: pool,
+        schema: workerSchemaOf(this.#options.schema),
+        logger: QUIET,
+        events: this.#createEvents(),
+        // Our own handlers stop the process in order.
+        noHandleSignals: true,
+        // A worker that waits here takes no job, so that a process with room gets it.
+        forbiddenFlags: () => this.#untilRoom(wakeable),
+        taskList: {
+          [TASK]: async (_payload, { addJob, job }) => {
+            const isAll = !signal.aborted && (await wakeable.wake());
+            // However often it is told, one job is enough to wake one other process.
+            if (!isAll) await addJob(TASK, { v: 1 }, { jobKey: `more:${job.locked_by}` });
+          },
+        },
+        preset: {
+          worker: {
+            concurrentJobs: 1,
+            pollInterval: POLL_MS,
+            // Without batches, a job that cannot be answered because the database is away ends the process.
+            completeJobBatchDelay: 0,
+            failJobBatchDelay: 0,
+          },
+        },
+      });
+      this.#stop = () => void runner.stop().catch(() => {});
+      if (signal.aborted) this.#stop();
+      await runner.promise;
+    } finally {
+      this.#stop = undefined;
+      await pool.end().catch(() => {});
+    }
+  }
+
+  /** Frees what the runner before this one had taken when it lost the database. */
+  async #unlock(pool: pg.Pool): Promise<void> {
+    const schema = pg.escapeIdentifier(workerSchemaOf(this.#options.schema));
+    if (this.#poolId !== undefined) {
+      await pool.query(`SELECT ${schema}.force_unlock_workers($1)`, [[this.#poolId]]);
+    }
+  }
+
+  #createEvents(): WorkerEvents {
+    const events: WorkerEvents = new EventEmitter();
+    events.once('pool:create', ({ workerPool }) => {
+      this.#poolId = workerPool.id;
+    });
+    return events;
+  }
+
+  async #untilRoom(wakeable: Wakeable): Promise<string[]> {
+    await new Promise<void>((resolve) => {
+      this.#endWait = resolve;
+      if (this.#closing.signal.aborted) resolve();
+      else void wakeable.room().then(resolve);
+    });
+    return [];
+  }
+
+  #createPool(): pg.Pool {
+    const { url, applicationName } = this.#options;
+    const pool = new pg.Pool({
+      connectionString: url,
+      max: 2,
+      application_name: `${applicationName}/jobs`,
+      connectionTimeoutMillis: ANSWER_MS,
+      query_timeout: ANSWER_MS,
+      keepAlive: true,
+    });
+    // What breaks leaves the pool by itself, and the query that it was used for fails.
+    pool.on('error', () => {});
+    pool.on('connect', (client) => client.on('error', () => {}));
+    return pool;
+  }
+}
