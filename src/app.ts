@@ -100,7 +100,8 @@ export interface SluiceApp {
   close(): Promise<void>;
 }
 
-const SYSTEM_CLOCK: Clock = { now: () => Date.now(), monotonic: () => performance.now() };
+// Bound, not wrapped: every delivery asks several times.
+const SYSTEM_CLOCK: Clock = { now: Date.now, monotonic: performance.now.bind(performance) };
 
 /**
  * Builds a service from its settings: loads and deploys the manifests, opens the store, wires the rooms. Throws
@@ -248,17 +249,17 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
   const activityRetention = createActivityRetention({ store, clock, logger });
   let closing: Promise<void> | undefined;
-  let isStopping = false;
   const drainMs = isPostgres(settings.databaseUrl) ? settings.drainSeconds * 1000 : 0;
   const running = { metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, refresh };
-  const phase = { isLeaving: () => closing !== undefined, isStopping: () => isStopping };
+  const phase = { isLeaving: false, isStopping: false };
   const { prepareServer, dashboard } = parts.options;
-  const fastify = createServer({ ...parts, ...running, ...phase, prepareServer, dashboard });
+  const fastify = createServer({ ...parts, ...running, phase, prepareServer, dashboard });
   const connections = watchSockets(fastify, parts);
   const stop = async () => {
+    phase.isLeaving = true;
     // Other replicas go on, so a balancer gets the time to see that this one is not ready, while it still accepts.
     if (drainMs > 0 && fastify.server.listening) await wait(drainMs);
-    isStopping = true;
+    phase.isStopping = true;
     follow = () => {};
     await Promise.all(stops.map((each) => each()));
     await connections.sweepUntil(fastify.close());

@@ -30,6 +30,14 @@ import { describeSchemes } from './webhooks/schemes/description.ts';
  */
 const BODIES_IN_FLIGHT_BYTES = 268_435_456;
 
+/** How far a stop has come. It changes in place, because every delivery looks at it. */
+interface Phase {
+  /** A stop has begun: the process is not ready. */
+  isLeaving: boolean;
+  /** Nothing new is taken any more. */
+  isStopping: boolean;
+}
+
 /** What answers HTTP requests: publishers' deliveries, and the dashboard. */
 export interface ServerParts {
   /** Called with the server before it gets any route. */
@@ -50,10 +58,7 @@ export interface ServerParts {
   readonly holding: Holding;
   readonly flowSwitch: FlowSwitch;
   readonly refresh: RefreshFlow;
-  /** A stop has begun. */
-  readonly isLeaving: () => boolean;
-  /** Nothing new is taken any more. */
-  readonly isStopping: () => boolean;
+  readonly phase: Readonly<Phase>;
 }
 
 export function createServer(parts: ServerParts): FastifyInstance {
@@ -96,7 +101,7 @@ export function createServer(parts: ServerParts): FastifyInstance {
   void fastify.register(ingress, {
     ...receiving,
     senderAddress,
-    isStopping: parts.isStopping,
+    phase: parts.phase,
     maxBodyBytes: settings.maxBodyBytes,
     traceparent: settings.traceparent,
     maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
@@ -122,8 +127,8 @@ export function createServer(parts: ServerParts): FastifyInstance {
       reviewer: createReviewer({ ...receiving, settings: extensions.gates.settings }),
       senderAddress,
       wait: (ms) => wait(ms, undefined, { ref: false }),
-      isStopping: parts.isStopping,
-      isLeaving: parts.isLeaving,
+      isStopping: () => parts.phase.isStopping,
+      isLeaving: () => parts.phase.isLeaving,
       stepConcurrency: settings.stepConcurrency,
       access: dashboardAccess(settings),
       listener: settings,

@@ -21,8 +21,8 @@ interface IngressServices extends ReceiverServices, DeliveryReading {
   readonly maxBodyBytesInFlight: number;
   /** Tells senders apart where they share memory; must not believe anything that a sender can write. */
   readonly senderAddress: Pick<ClientAddressReader, 'read'>;
-  /** From the moment a stop begins nothing new is taken. */
-  readonly isStopping: () => boolean;
+  /** How far a stop has come; it changes in place. */
+  readonly phase: { readonly isStopping: boolean };
 }
 
 interface IdOrSlug {
@@ -74,7 +74,7 @@ interface Receiving {
 
 async function answerTo(request: IngressRequest, reply: FastifyReply, receiving: Receiving): Promise<WebhookAnswer> {
   const { services, receive, budget } = receiving;
-  const isLate = services.isStopping();
+  const isLate = services.phase.isStopping;
   const head = readHead(request, services.clientAddress);
   if (!head.hasHost) return malformedHost();
   const judge = isLate ? receive.stopping : receive.delivery;
