@@ -24,6 +24,7 @@ import { createIdSource } from './ids.ts';
 import { createReport } from './report.ts';
 import { createRetention } from './retention.ts';
 import { createRunStep } from './run-step.ts';
+import { SOLE_OWNER } from './runtime-keys.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 
 /** Everything that runs flows. */
@@ -70,7 +71,7 @@ interface RuntimeServices {
 
 export function createRuntime(services: RuntimeServices): Runtime {
   const { catalog, clock, logger, newId = createIdSource(), concurrency = 64, random = Math.random } = services;
-  const { store, lost } = watchLeases(services.store, clock);
+  const { store, lost } = leasesOf(services.store, clock);
   const { replica: owner } = store;
   const { refresh = () => setImmediate() } = services;
   const report = createReport(services);
@@ -129,6 +130,11 @@ export function createRuntime(services: RuntimeServices): Runtime {
   };
 }
 
+/** A store that one process has cannot go away from it and come back, so that nothing is to be watched. */
+function leasesOf(store: Store, clock: Clock): ReturnType<typeof watchLeases> {
+  return store.replica === SOLE_OWNER ? { store, lost: () => undefined } : watchLeases(store, clock);
+}
+
 /** Until then a call that was sent before has its answer, or never gets one. */
 const ANSWERED_AFTER_MS = 5000;
 
@@ -136,7 +142,10 @@ const ANSWERED_AFTER_MS = 5000;
  * Notes when a call that leases steps was not answered. It may have been carried out, and then steps are leased that
  * nothing runs: they would wait until their leases end.
  */
-function watchLeases(store: Store, clock: Clock) {
+function watchLeases(
+  store: Store,
+  clock: Clock,
+): { store: Store; lost(held: readonly string[]): LostLeases | undefined } {
   let lostAt: number | undefined;
   // Yields the very promise of the store: one more turn would come between an answer and what it starts.
   const watched = <Answer>(answer: Promise<Answer>): Promise<Answer> => {
