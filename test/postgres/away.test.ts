@@ -70,7 +70,7 @@ test('a database that is killed or hangs loses nothing and doubles nothing', { t
   let turn = 0;
   await torture({
     url: server.url,
-    seconds: 4,
+    seconds: 2,
     async hurt() {
       turn += 1;
       if (turn % 2 === 1) await server.kill();

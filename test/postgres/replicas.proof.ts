@@ -13,6 +13,8 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 const STARTS = 20;
+/** How long each torture goes on; its last round is always finished. */
+const SECONDS = Number(process.env.SLUICE_TORTURE_SECONDS ?? 60);
 
 test(`two replicas start on an empty database at once, ${STARTS} times`, async () => {
   for (let round = 1; round <= STARTS; round += 1) {
@@ -28,7 +30,7 @@ test('a replica that is paused for longer than a lease loses nothing and doubles
   let turn = 0;
   await torture({
     url: server.url,
-    seconds: 90,
+    seconds: SECONDS,
     async hurt({ replicas }) {
       turn += 1;
       const { child } = (replicas[turn % replicas.length] as Replica).service ?? {};
@@ -45,7 +47,7 @@ test('a replica that is killed again and again loses nothing and doubles nothing
   let turn = 0;
   await torture({
     url: server.url,
-    seconds: 60,
+    seconds: SECONDS,
     async hurt({ replicas }) {
       turn += 1;
       const replica = replicas[turn % replicas.length] as Replica;
@@ -58,7 +60,7 @@ test('a replica that is killed again and again loses nothing and doubles nothing
 test('a database that is killed again and again loses nothing and doubles nothing', async () => {
   await torture({
     url: server.url,
-    seconds: 60,
+    seconds: SECONDS,
     async hurt() {
       await server.kill();
       await wait(1000);
@@ -72,7 +74,7 @@ test('a database that hangs, for moments and for longer than a replica may be si
   let turn = 0;
   await torture({
     url: server.url,
-    seconds: 80,
+    seconds: SECONDS,
     async hurt({ replicas }) {
       turn += 1;
       server.pause();

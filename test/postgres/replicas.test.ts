@@ -3,7 +3,7 @@ import { workerSchemaOf } from '../../src/store/postgres/sql.ts';
 import { runSql } from './schemas.ts';
 import { torture } from './torture.ts';
 
-const SECONDS = 8;
+const SECONDS = 4;
 
 test('two replicas that start on an empty database at once share the work', { timeout: 60_000 }, async () => {
   await torture({ url: inject('postgresUrl'), seconds: 2, hurt: async () => {} });
