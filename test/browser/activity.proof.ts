@@ -45,6 +45,8 @@ describeInBrowser('the activity', () => {
     await page.getByLabel('Action').selectOption('disableFlow');
     await page.waitForURL('**/flows/activity?action=disableFlow');
     await page.getByRole('row', { name: /Retry a step/ }).waitFor({ state: 'detached' });
+    // While the list is read anew there is none.
+    await page.getByRole('row', { name: /Disable a flow/ }).waitFor();
     expect(await rows.count()).toBe(2);
     await page.getByLabel('From').fill('2020-02-03T04:05');
     await page.waitForURL('**&since=2020-02-0*');

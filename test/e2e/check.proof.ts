@@ -154,7 +154,12 @@ describe('sluice check', () => {
   it.each([
     ['a database that is not there', ['sqlite:nowhere.db'], 'nowhere.db cannot be read: there is no such file'],
     ['a file that is not a database', ['sqlite:text.db'], 'text.db cannot be read: it is not a database'],
-    ['another kind of target', ['postgres://localhost/x'], 'expected the URL of a service, or sqlite:PATH'],
+    ['another kind of target', ['mysql://localhost/x'], 'expected the URL of a service, sqlite:PATH or postgres://'],
+    [
+      'a PostgreSQL that does not run',
+      ['postgres://u:hunter2@127.0.0.1:9/x'],
+      'postgres://***@127.0.0.1:9/x cannot be read',
+    ],
     ['a service that does not run', ['http://127.0.0.1:9'], 'is the service running?'],
     ['a class that cannot be allowed', ['http://127.0.0.1:9', '--allow', 'safe'], 'expected one of caution, breaking'],
   ])('says what is wrong with %s', async (_, [target = '', ...args], message) => {
