@@ -24,7 +24,15 @@ export default defineConfig({
           isolate: false,
         },
       },
-      { test: { name: 'proof', include: ['test/**/*.proof.ts'], testTimeout: 600_000, hookTimeout: 60_000 } },
+      {
+        test: {
+          name: 'proof',
+          include: ['test/**/*.proof.ts'],
+          globalSetup: 'test/postgres/server.ts',
+          testTimeout: 600_000,
+          hookTimeout: 60_000,
+        },
+      },
     ],
     coverage: { provider: 'v8', include: ['src/**'], reporter: ['text-summary', 'html'] },
   },

@@ -1,11 +1,11 @@
 import { acceptance } from '../store/conformance/acceptance.ts';
-import { holds } from '../store/conformance/holds.ts';
+import { claimSteps } from '../store/conformance/claim-steps.ts';
 import { idempotency } from '../store/conformance/idempotency.ts';
+import { leases } from '../store/conformance/leases.ts';
 import { nonces } from '../store/conformance/nonces.ts';
-import { runSuites, storeConformance } from '../store/conformance.ts';
+import { replicas } from '../store/conformance/replicas.ts';
+import { runSuites } from '../store/conformance.ts';
 import { openEmpty } from './schemas.ts';
 
-storeConformance('PostgreSQL', openEmpty);
-
-const accepting = [acceptance, nonces, idempotency, holds];
-runSuites('PostgreSQL with one connection that accepts', () => openEmpty({ acceptConnections: 1 }), accepting);
+// What no delivery and no step may be lost or doubled by; all suites run in the proof of the same name.
+runSuites('PostgreSQL', openEmpty, [acceptance, nonces, idempotency, leases, claimSteps, replicas]);
