@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { Command } from 'commander';
 import pino from 'pino';
-import { type DatabaseTarget, databaseTarget, isPostgres } from '../config/database.ts';
+import { type DatabaseTarget, databaseTarget, isPostgres, transportMistakes } from '../config/database.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { createDeployer } from '../deploys/deployer.ts';
 import { createCatalog } from '../flows/catalog.ts';
@@ -223,7 +223,11 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
 
 function databaseOf(against: string | undefined, settings: Settings): DatabaseTarget {
   if (against === undefined) return databaseTarget(settings, process.cwd());
-  if (isPostgres(against)) return databaseTarget({ ...settings, databaseUrl: against, databaseDirectUrl: against }, '');
+  if (isPostgres(against) && URL.canParse(against)) {
+    const [mistake] = transportMistakes('--against', against);
+    if (mistake !== undefined) throw new CommandError(mistake);
+    return databaseTarget({ ...settings, databaseUrl: against, databaseDirectUrl: against }, '');
+  }
   const [, path = ''] = /^sqlite:(.+)$/i.exec(against) ?? [];
   if (path !== '' && path !== ':memory:') return { kind: 'sqlite', path };
   throw new CommandError(

@@ -67,7 +67,8 @@ export function databaseContradictions(settings: Settings): string[] {
 /** What a connection is protected by; `sslmode` as in PostgreSQL's manual, section 34.19. */
 const ENCRYPTED = ['verify-full', 'verify-ca', 'require'];
 
-function transportMistakes(variable: string, text: string): string[] {
+/** One line where a connection to the URL would be open to those between; `variable` says whose URL it is. */
+export function transportMistakes(variable: string, text: string): string[] {
   const { hostname, searchParams } = new URL(text);
   const mode = searchParams.get('sslmode');
   if (mode !== null && mode !== 'disable' && !ENCRYPTED.includes(mode)) {

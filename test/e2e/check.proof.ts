@@ -160,6 +160,7 @@ describe('sluice check', () => {
       ['postgres://u:hunter2@127.0.0.1:9/x'],
       'postgres://***@127.0.0.1:9/x cannot be read',
     ],
+    ['a PostgreSQL that would be read in the open', ['postgres://u:hunter2@db.example/x'], 'without TLS'],
     ['a service that does not run', ['http://127.0.0.1:9'], 'is the service running?'],
     ['a class that cannot be allowed', ['http://127.0.0.1:9', '--allow', 'safe'], 'expected one of caution, breaking'],
   ])('says what is wrong with %s', async (_, [target = '', ...args], message) => {

@@ -34,6 +34,16 @@ describe('sluice copy', { timeout: 60_000 }, () => {
     ['to the same database', ['--from', 'sqlite:a.db', '--to', 'sqlite:./a.db'], 'name the same database'],
     ['from memory', ['--from', 'sqlite::memory:', '--to', 'sqlite:a.db'], 'no database in memory'],
     ['in the open', ['--from', 'postgres://u:secret@db.example/x', '--to', 'sqlite:a.db'], 'without TLS'],
+    [
+      'to a host that the query names',
+      ['--from', 'postgres://localhost/x?host=db.example', '--to', 'sqlite:a.db'],
+      'without TLS',
+    ],
+    [
+      'with TLS that proves nothing',
+      ['--from', 'postgres://db.example/x?sslmode=prefer', '--to', 'sqlite:a.db'],
+      'sslmode=prefer',
+    ],
     ['from nothing', ['--from', 'sqlite:no-such.db', '--to', 'sqlite:a.db'], 'there is no such file'],
   ])('does not copy %s', async (_name, args, message) => {
     const { stdout, stderr } = await run(...args);
