@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import { StoreUnavailableError } from '../../errors.ts';
 import { SOLE_OWNER } from '../../flows/runtime-keys.ts';
 import { parseJson } from '../../model/json.ts';
-import type { AcceptResult, Beat, HoldResult, LargeRunInput, RunInput, SlotWaits, Store } from '../store.ts';
+import type { AcceptResult, HoldResult, LargeRunInput, RunInput, SlotWaits, Store } from '../store.ts';
 import { acceptanceValues, packAcceptance, runValues } from './acceptance.ts';
 import { deliveryValues, packDelivery } from './deliveries.ts';
 import { heldValues } from './holds.ts';
@@ -19,6 +19,7 @@ import {
   type ToThread,
 } from './messages.ts';
 import { type AnsweredInput, operationNames, threadOf } from './operations.ts';
+import { soleReplica } from './sole-replica.ts';
 
 const NO_BODY = new Uint8Array(0);
 
@@ -107,46 +108,17 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
         run?.trigger.body ?? NO_BODY,
       ) as ReturnType<Store['fireSchedule']>,
     ...valueMembers(writer, reader),
-    changes: noChangesUntil(hasClosed),
-    // Nobody else makes steps due.
-    onDue() {},
-    replica,
-    ...replicaMembers(reader, replica),
+    ...soleReplica({
+      name: replica,
+      hasClosed,
+      countRunning: async (now) => ((await reader.call('listSlotWaits', [{ now, dueBefore: 0 }])) as SlotWaits).running,
+    }),
     async close() {
       endChanges();
       writer.refuse();
       await reader.close();
       // The writer goes last, because it tidies up the files, which needs exclusive access.
       await writer.close();
-    },
-  };
-}
-
-/** While this process has the file locked, no other can change it. */
-function noChangesUntil(hasClosed: Promise<void>): Store['changes'] {
-  return {
-    [Symbol.asyncIterator]: () => ({
-      async next() {
-        await hasClosed;
-        return { done: true, value: undefined };
-      },
-    }),
-  };
-}
-
-/** The only replica: it is there for as long as it beats. */
-function replicaMembers(reader: StoreThread, name: string): Pick<Store, 'beat' | 'listReplicas'> {
-  let last: Beat | undefined;
-  return {
-    async beat(beat) {
-      last = beat;
-      return { at: beat.now, replicas: 1, died: [] };
-    },
-    async listReplicas({ now }) {
-      const { running } = (await reader.call('listSlotWaits', [{ now, dueBefore: 0 }])) as SlotWaits;
-      if (last === undefined) return [];
-      const { now: seenAt, version, startedAt, fingerprint } = last;
-      return [{ name, version, startedAt, seenAt, clockOffsetMs: 0, fingerprint, steps: running }];
     },
   };
 }

@@ -1,0 +1,42 @@
+import type { Beat, Store } from '../store.ts';
+
+interface SoleReplica {
+  readonly name: string;
+  /** Resolves when the store closes. */
+  readonly hasClosed: Promise<void>;
+  /** Counts the steps that run. */
+  readonly countRunning: (now: number) => Promise<number>;
+}
+
+/** What a store says of replicas where one process at a time has it: while it has the file locked, no other changes it. */
+export function soleReplica({
+  name,
+  hasClosed,
+  countRunning,
+}: SoleReplica): Pick<Store, 'replica' | 'changes' | 'onDue' | 'beat' | 'listReplicas'> {
+  let last: Beat | undefined;
+  return {
+    replica: name,
+    changes: {
+      [Symbol.asyncIterator]: () => ({
+        async next() {
+          await hasClosed;
+          return { done: true, value: undefined };
+        },
+      }),
+    },
+    // Nobody else makes steps due.
+    onDue() {},
+    async beat(beat) {
+      last = beat;
+      return { at: beat.now, replicas: 1, died: [] };
+    },
+    // It is there for as long as it beats.
+    async listReplicas({ now }) {
+      const steps = await countRunning(now);
+      if (last === undefined) return [];
+      const { now: seenAt, version, startedAt, fingerprint } = last;
+      return [{ name, version, startedAt, seenAt, clockOffsetMs: 0, fingerprint, steps }];
+    },
+  };
+}
