@@ -1,11 +1,12 @@
 import pino from 'pino';
 import { v7 as newId } from 'uuid';
 import { z } from 'zod';
-import { createAttempt, createLeases } from './flows/attempt.ts';
+import { createAttempt } from './flows/attempt.ts';
 import { createCatalog } from './flows/catalog.ts';
 import { createEngine, createIntake } from './flows/engine.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
+import { createLeases } from './flows/leases.ts';
 import { createReport } from './flows/report.ts';
 import { createRunStep } from './flows/run-step.ts';
 import { SOLE_OWNER } from './flows/runtime-keys.ts';

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Claim, StoppedRun, Store } from '../store/store.ts';
-import { LEASE_MS } from './attempt.ts';
+import { LEASE_MS } from './leases.ts';
 
 /** What this process was not told of is found at the latest after this time. */
 export const LONGEST_SLEEP_MS = 60_000;

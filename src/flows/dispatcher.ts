@@ -1,19 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
 import { levelOfRetry } from '../errors.ts';
 import type { BirthLease, Claim, NewRun, RunStop, StartedRun, StepResult, Store, Wakeable } from '../store/store.ts';
-import {
-  type AttemptServices,
-  createAttempt,
-  createLeases,
-  type Followed,
-  firstClaim,
-  LEASE_MS,
-  type Lease,
-  type Leases,
-} from './attempt.ts';
+import { type AttemptServices, createAttempt, type Followed, firstClaim } from './attempt.ts';
 import { type Beginnings, createBeginnings, toBegunAttempt } from './beginnings.ts';
 import type { Catalog } from './catalog.ts';
 import { createDeadlines, type Deadlines, LONGEST_SLEEP_MS } from './deadlines.ts';
+import { createLeases, LEASE_MS, type Lease, type Leases } from './leases.ts';
 import { type SlotOffer, Slots } from './slots.ts';
 import { backoffMs } from './step-failure.ts';
 

@@ -6,7 +6,6 @@ import type { Json } from '../model/json.ts';
 import type { Beat, LostLeases, Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { LEASE_MS } from './attempt.ts';
 import { createBacklog } from './backlog.ts';
 import type { Catalog } from './catalog.ts';
 import { createDispatcher, type Dispatcher } from './dispatcher.ts';
@@ -21,6 +20,7 @@ import {
 import type { HandlerTable } from './handlers/index.ts';
 import { createHeartbeat, type Heartbeat } from './heartbeat.ts';
 import { createIdSource } from './ids.ts';
+import { LEASE_MS } from './leases.ts';
 import { createReport } from './report.ts';
 import { createRetention } from './retention.ts';
 import { createRunStep } from './run-step.ts';

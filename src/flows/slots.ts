@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../model/clock.ts';
 import type { BirthLease } from '../store/store.ts';
-import { LEASE_MS } from './attempt.ts';
+import { LEASE_MS } from './leases.ts';
 import { holderOf } from './runtime-keys.ts';
 
 /** Slots that are kept free while a call is under way that makes steps due. */

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { LEASE_MS } from '../../src/flows/attempt.ts';
+import { LEASE_MS } from '../../src/flows/leases.ts';
 import { createCluster, type Replica } from './cluster.ts';
 import { runSql } from './schemas.ts';
 import { type OwnPostgres, startPostgres } from './server.ts';

@@ -1,11 +1,12 @@
 import pino from 'pino';
 import { z } from 'zod';
-import { createAttempt, createLeases } from '../../../src/flows/attempt.ts';
+import { createAttempt } from '../../../src/flows/attempt.ts';
 import { type Catalog, createCatalog } from '../../../src/flows/catalog.ts';
 import { createEngine, createIntake } from '../../../src/flows/engine.ts';
 import { defineHandler, type StepHandler } from '../../../src/flows/handlers/handler.ts';
 import { builtInHandlers, handlerTable } from '../../../src/flows/handlers/index.ts';
 import { createIdSource } from '../../../src/flows/ids.ts';
+import { createLeases } from '../../../src/flows/leases.ts';
 import { createReport } from '../../../src/flows/report.ts';
 import { createRunStep } from '../../../src/flows/run-step.ts';
 import { type LoadedFlow, parseManifest } from '../../../src/manifest/load.ts';

@@ -1,0 +1,97 @@
+import type { Clock } from '../model/clock.ts';
+import { STOP_ERRORS } from '../model/run.ts';
+import type { Claim, RunStop, Store } from '../store/store.ts';
+
+/** What a step of a dead process waits at most for another; renewed three times before it runs out. */
+export const LEASE_MS = 30_000;
+
+/** Why a step was aborted: its run was told to stop. */
+class RunStopped extends Error {
+  readonly stop: RunStop;
+  constructor(stop: RunStop) {
+    super(STOP_ERRORS[stop].message);
+    this.name = 'RunStopped';
+    this.stop = stop;
+  }
+}
+
+export function stopOf({ reason }: AbortSignal): RunStop | undefined {
+  return reason instanceof RunStopped ? reason.stop : undefined;
+}
+
+/** This process' hold on one attempt. */
+export interface Lease {
+  readonly claim: Claim;
+  /** Aborts when the lease is lost or the process stops waiting. */
+  readonly signal: AbortSignal;
+  /** As far as this process knows; milliseconds since the Unix epoch. */
+  leasedUntil: number;
+}
+
+/** The attempts that run in this process. */
+export interface Leases {
+  hold(claim: Claim, leasedUntil: number): Lease;
+  release(lease: Lease): void;
+  /** Releases an attempt whose outcome was given up: its lease is left to run out. */
+  giveUp(lease: Lease): void;
+  /** Of all that are held, or were given up. */
+  tokens(): string[];
+  /** The leases that were given up and may not have run out. */
+  givenUp(): Claim[];
+  /** Extends all of them in one call and aborts those that the store gave to someone else; rejects as the store does. */
+  renew(): Promise<void>;
+  /** Whether one has run out unrenewed: a claim could yield a step that still runs here. */
+  hasLapsed(now: number): boolean;
+  /** Aborts what runs of a run that was told to stop. */
+  stopRun(runId: string, stop: RunStop): void;
+  /** Aborts what runs, and whatever is held from now on. */
+  abort(reason: string): void;
+}
+
+export function createLeases({ store, clock }: { store: Pick<Store, 'renewLeases'>; clock: Clock }): Leases {
+  const held = new Map<Lease, AbortController>();
+  const givenUp = new Set<Lease>();
+  let abortReason: Error | undefined;
+
+  return {
+    hold(claim, leasedUntil) {
+      const controller = new AbortController();
+      const lease: Lease = { claim, signal: controller.signal, leasedUntil };
+      held.set(lease, controller);
+      if (abortReason !== undefined) controller.abort(abortReason);
+      return lease;
+    },
+    release(lease) {
+      held.delete(lease);
+    },
+    giveUp(lease) {
+      held.delete(lease);
+      givenUp.add(lease);
+    },
+    tokens: () => [...held.keys(), ...givenUp].map(({ claim }) => claim.token),
+    givenUp: () => [...givenUp].map(({ claim }) => claim),
+    async renew() {
+      const leasedUntil = clock.now() + LEASE_MS;
+      // The clock was ahead when these were extended last: left alone they would last until the false time.
+      const tooLong = [...givenUp].filter((lease) => lease.leasedUntil > leasedUntil);
+      const leases = [...held.keys(), ...tooLong];
+      if (leases.length === 0) return;
+      const lost = new Set(await store.renewLeases({ tokens: leases.map(({ claim }) => claim.token), leasedUntil }));
+      for (const lease of leases) {
+        if (!lost.has(lease.claim.token)) lease.leasedUntil = leasedUntil;
+        else if (!givenUp.delete(lease)) held.get(lease)?.abort(new Error('its lease was lost'));
+      }
+    },
+    hasLapsed(now) {
+      for (const lease of held.keys()) if (lease.leasedUntil <= now) return true;
+      return false;
+    },
+    stopRun(runId, stop) {
+      for (const [{ claim }, controller] of held) if (claim.runId === runId) controller.abort(new RunStopped(stop));
+    },
+    abort(reason) {
+      abortReason = new Error(reason);
+      for (const controller of held.values()) controller.abort(abortReason);
+    },
+  };
+}
