@@ -214,6 +214,8 @@ const PLAIN_INPUTS: WebhookInputs = {
   webhookTimestampValueKey: 't',
   webhookReplayToleranceSeconds: 300,
   webhookNonceHeader: 'X-Id',
+  webhookRateLimitUnverifiedPermitsPerSecond: 1,
+  webhookRateLimitUnverifiedBurstSize: 1,
   webhookRateLimitPermitsPerSecond: 1,
   webhookRateLimitBurstSize: 1,
   webhookIpAllowList: ['192.0.2.1'],

@@ -112,6 +112,16 @@ const fields = {
     .min(1)
     .describe('Deliveries that may arrive at once; the rate rounded up by default.'),
   webhookRateLimitPerIp: z.boolean().describe('Whether each client address has a limit of its own.'),
+  webhookRateLimitUnverifiedPermitsPerSecond: z
+    .number()
+    .positive()
+    .describe(
+      'Deliveries a second of each client address (of IPv6, each /64) that reach the signature check. The other limit then counts verified deliveries alone.',
+    ),
+  webhookRateLimitUnverifiedBurstSize: z
+    .number()
+    .min(1)
+    .describe('Deliveries of one address that may arrive at once; that rate rounded up by default.'),
   webhookIpAllowList: textList.describe('CIDRs, ranges, wildcards and addresses that may deliver.'),
   webhookIpDenyList: textList.describe('CIDRs, ranges, wildcards and addresses that may not deliver.'),
   webhookIpAllowListPreset: text.describe('Name of one list of a publisher’s addresses.'),

@@ -28,6 +28,7 @@ export const REASON_CODES = [
   'invalid_json',
   'ip_not_allowed',
   'ip_denied',
+  'unverified_rate_limited',
   'rate_limited',
   'signature_missing',
   'signature_malformed',

@@ -161,6 +161,7 @@ interface ConfiguredResult extends GateResult {
 // Keys are in no list, and neither is the public URL, whose query may hold a secret.
 const FIELDS = {
   ip: ['webhookIpAllowList', 'webhookIpDenyList', 'webhookIpAllowListPreset', 'webhookIpAllowListPresets'],
+  unverifiedRateLimit: ['webhookRateLimitUnverifiedPermitsPerSecond', 'webhookRateLimitUnverifiedBurstSize'],
   rateLimit: ['webhookRateLimitPermitsPerSecond', 'webhookRateLimitBurstSize', 'webhookRateLimitPerIp'],
   signature: [
     'webhookSignatureScheme',

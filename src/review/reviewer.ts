@@ -149,6 +149,7 @@ function gateReadiness(gate: string, { gates }: PreparedTrigger, failed: readonl
 
 /** The gate that gives the reason; one of the operator's own counts as the gate whose reason it gives. */
 function gateOf(reason: Reason): string | undefined {
+  if (reason === 'unverified_rate_limited') return 'unverifiedRateLimit';
   const { event } = REASONS[reason];
   return event === undefined ? undefined : GATE_BY_EVENT[event];
 }

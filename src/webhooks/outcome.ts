@@ -35,6 +35,7 @@ export const REASONS: Readonly<Record<Reason, Refusal>> = {
   invalid_json: refusal(400, undefined, 'The content type says JSON and the body is not JSON'),
   ip_not_allowed: refusal(403, 'WebhookIpDenied', 'Deliveries are not accepted from this address'),
   ip_denied: refusal(403, 'WebhookIpDenied', 'Deliveries are not accepted from this address'),
+  unverified_rate_limited: refusal(429, 'WebhookRateLimited', 'Too many deliveries; send this one again later'),
   rate_limited: refusal(429, 'WebhookRateLimited', 'Too many deliveries; send this one again later'),
   signature_missing: unverified('The signature is missing; check that the sender signs its deliveries'),
   signature_malformed: unverified('The signature is not in the form that this webhook expects'),

@@ -3,7 +3,7 @@ import type { DeployedFlow } from '../flows/catalog.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { Gate } from './gate.ts';
-import type { GatePreparer } from './gates/index.ts';
+import { type GatePreparer, gateNames } from './gates/index.ts';
 import { headersRead } from './headers.ts';
 import { keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
@@ -16,7 +16,7 @@ export interface PreparedTrigger {
   readonly trigger: WebhookTrigger;
   readonly flow: DeployedFlow;
   readonly gates: readonly Gate[];
-  /** Names of all gates there are, configured or not, in the order in which they judge. */
+  /** Names of all gates there are, configured or not, in the order in which they judge this trigger's deliveries. */
   readonly chain: readonly string[];
   readonly mode: EnforcementMode;
   /** Canonical name of the scheme that verifies; null where there is no signature gate. */
@@ -117,7 +117,7 @@ function prepare(
     trigger,
     flow,
     gates,
-    chain: chain.map(({ name }) => name),
+    chain: gateNames(chain, trigger),
     mode: inputs.webhookEnforcementMode ?? defaultMode,
     schemeName: scheme?.name ?? null,
     grade: gradeOfScheme(resolved),

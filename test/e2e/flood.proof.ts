@@ -167,3 +167,41 @@ it('a flood of refused deliveries that are large by their headers leaves no more
   }
   await service.stop('SIGTERM');
 });
+
+it('a flood of forgeries from many addresses costs no genuine delivery its permit', async () => {
+  workspace = await createWorkspace();
+  const inputs = {
+    webhookRateLimitUnverifiedPermitsPerSecond: 5,
+    webhookRateLimitUnverifiedBurstSize: 100,
+    webhookRateLimitPermitsPerSecond: 100,
+    webhookNonceHeader: 'X-GitHub-Delivery',
+  };
+  await workspace.writeManifest('push.json', githubManifest({ inputs }));
+  const service = await startService(workspace, {
+    SLUICE_ENFORCEMENT_MODE: 'Enforce',
+    SLUICE_LOG_LEVEL: 'error',
+    SLUICE_TRUSTED_PROXIES: '127.0.0.1',
+  });
+  const forged = 10_000;
+  const answers = new Map<number, number>();
+  let sent = 0;
+  const flood = Array.from({ length: 16 }, async () => {
+    while (sent < forged) {
+      sent += 1;
+      const from = `203.0.${sent % 4}.${sent % 10}`;
+      const headers = { 'x-forwarded-for': from, 'x-hub-signature-256': RIGHT, 'content-type': 'application/json' };
+      const answer = await fetch(`${service.url}/flows/api/webhook/push`, { method: 'POST', headers, body: REFUSED });
+      await answer.arrayBuffer();
+      answers.set(answer.status, (answers.get(answer.status) ?? 0) + 1);
+    }
+  });
+  const startedAt = performance.now();
+  for (let genuine = 0; genuine < 50; genuine += 1) await send(service, ACCEPTED, 200);
+  await Promise.all(flood);
+  const seconds = (performance.now() - startedAt) / 1000;
+  await send(service, ACCEPTED, 200);
+  console.log(JSON.stringify({ forgedPerSecond: Math.round(forged / seconds), answers: Object.fromEntries(answers) }));
+  await service.stop('SIGTERM');
+  expect([...answers.keys()].toSorted()).toEqual([401, 429]);
+  expect(answers.get(429)).toBeGreaterThan(forged / 2);
+});

@@ -10,6 +10,7 @@ const EXPECTED: Record<Reason, readonly [statusCode: number, event: string | und
   invalid_json: [400, undefined],
   ip_not_allowed: [403, 'WebhookIpDenied'],
   ip_denied: [403, 'WebhookIpDenied'],
+  unverified_rate_limited: [429, 'WebhookRateLimited'],
   rate_limited: [429, 'WebhookRateLimited'],
   signature_missing: [401, 'WebhookSignatureRejected'],
   signature_malformed: [401, 'WebhookSignatureRejected'],

@@ -271,6 +271,7 @@ const WHAT_HAPPENED = {
   invalid_json: 'say that they are JSON and are not',
   ip_not_allowed: 'came from an address that is not on the allow list',
   ip_denied: 'came from an address on the deny list',
+  unverified_rate_limited: 'exceeded the rate limit of their address',
   rate_limited: 'exceeded the rate limit',
   signature_missing: 'had no signature',
   signature_malformed: 'had a signature that does not have the format of the scheme',

@@ -44,6 +44,10 @@ export const REASONS = {
     meaning: 'The client’s address is not on the allow list.',
   },
   ip_denied: { label: 'Address on the deny list', meaning: 'The client’s address is on the deny list.' },
+  unverified_rate_limited: {
+    label: 'Rate limit of its address exceeded',
+    meaning: 'Too many deliveries arrived from one address in a short time.',
+  },
   rate_limited: { label: 'Rate limit exceeded', meaning: 'Too many deliveries arrived in a short time.' },
   signature_missing: { label: 'Signature missing', meaning: 'The delivery has no signature.' },
   signature_malformed: {
@@ -78,6 +82,7 @@ const GATES: Readonly<Record<string, string>> = {
   bodyCap: 'Body size',
   address: 'Address and flow',
   ip: 'IP lists',
+  unverifiedRateLimit: 'Rate limit before the signature',
   rateLimit: 'Rate limit',
   signature: 'Signature',
   replay: 'Replay',
@@ -194,6 +199,8 @@ const SETTINGS = {
   webhookIpDenyList: ['Deny list'],
   webhookIpAllowListPreset: ['Allowed publisher'],
   webhookIpAllowListPresets: ['Allowed publishers'],
+  webhookRateLimitUnverifiedPermitsPerSecond: ['Limit of each address', (value) => `${plain(value)} per second`],
+  webhookRateLimitUnverifiedBurstSize: ['At once', (value) => `at most ${plain(value)}`],
   webhookRateLimitPermitsPerSecond: ['Limit', (value) => `${plain(value)} per second`],
   webhookRateLimitBurstSize: ['At once', (value) => `at most ${plain(value)}`],
   webhookRateLimitPerIp: ['Counted for each client'],

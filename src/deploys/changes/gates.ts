@@ -175,6 +175,30 @@ function limit(field: 'webhookRateLimitPermitsPerSecond' | 'webhookRateLimitBurs
   };
 }
 
+/** More is weaker; with or without it the trigger's own limit counts other deliveries. */
+function unverifiedLimit(before: WebhookInputs, after: WebhookInputs) {
+  const rates = [before, after].map(({ webhookRateLimitUnverifiedPermitsPerSecond: rate }) => rate);
+  const bursts = [before, after].map(({ webhookRateLimitUnverifiedBurstSize: burst }) => burst);
+  const [[rateBefore, rateAfter], [burstBefore, burstAfter]] = [rates, bursts];
+  if (rateAfter === undefined) {
+    return verdict(
+      'other',
+      'Each delivery counts for the limit of the trigger again, before its signature is checked.',
+    );
+  }
+  if (rateBefore === undefined) {
+    return verdict(
+      'other',
+      'Each address has a limit before the signature; that of the trigger counts verified deliveries.',
+    );
+  }
+  const isMore =
+    rateAfter > rateBefore || (burstAfter ?? Math.ceil(rateAfter)) > (burstBefore ?? Math.ceil(rateBefore));
+  return isMore
+    ? verdict('weaker', 'More deliveries of each address reach the signature check.')
+    : verdict('stronger', 'Fewer deliveries of each address reach the signature check.');
+}
+
 function perIp(_: WebhookInputs, { webhookRateLimitPerIp: after }: WebhookInputs) {
   return after === true
     ? verdict('weaker', 'Each address has a limit of its own: all of them together may deliver without one.')
@@ -213,6 +237,8 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]?: FieldRule } = {
   webhookReplayToleranceSeconds: tolerance,
   webhookNonceHeader: nonceHeader,
   webhookRequireTimestamp: requireTimestamp,
+  webhookRateLimitUnverifiedPermitsPerSecond: unverifiedLimit,
+  webhookRateLimitUnverifiedBurstSize: unverifiedLimit,
   webhookRateLimitPermitsPerSecond: limit('webhookRateLimitPermitsPerSecond'),
   webhookRateLimitBurstSize: limit('webhookRateLimitBurstSize'),
   webhookRateLimitPerIp: perIp,

@@ -2,7 +2,7 @@ import { type Gate, GateConfigurationError, type GatePlugin, type WebhookTrigger
 import { type ResolvedScheme, resolveScheme } from '../schemes/resolve.ts';
 import { ipGate } from './ip.ts';
 import { operatorGate } from './operator-gate.ts';
-import { rateLimitGate } from './rate-limit.ts';
+import { limitsUnverified, rateLimitGate, UNVERIFIED_RATE_LIMIT, unverifiedRateLimitGate } from './rate-limit.ts';
 import { replayGate } from './replay.ts';
 import { type SignatureSettings, signatureGate } from './signature.ts';
 
@@ -20,10 +20,35 @@ export type GateChain = readonly ChainedPlugin[];
  * one, which outlives every deploy. Throws a TypeError where two gates share a name.
  */
 export function gateChain(operatorGates: readonly GatePlugin<SignatureSettings>[] = []): GateChain {
-  const chain = [ipGate, rateLimitGate(), signatureGate, replayGate, ...operatorGates.map(operatorGate)];
+  const chain = [
+    ipGate,
+    unverifiedRateLimitGate(),
+    rateLimitGate(),
+    signatureGate,
+    replayGate,
+    ...operatorGates.map(operatorGate),
+  ];
   const twice = chain.find(({ name }, at) => chain.findIndex((gate) => gate.name === name) < at);
   if (twice === undefined) return chain;
   throw new TypeError(`two gates have the name "${twice.name}"; results and facts are listed by the name of the gate`);
+}
+
+/**
+ * The chain in the order in which it judges one trigger's deliveries. Where unverified deliveries have a limit of their own,
+ * the trigger's limit comes behind the signature, so that only what is verified spends its permits.
+ */
+function orderOf(chain: GateChain, { inputs }: WebhookTrigger): GateChain {
+  if (!limitsUnverified(inputs)) return chain;
+  const isLimit = ({ name }: ChainedPlugin) => name === 'rateLimit';
+  return chain
+    .filter((plugin) => !isLimit(plugin))
+    .flatMap((plugin) => (plugin.name === signatureGate.name ? [plugin, ...chain.filter(isLimit)] : [plugin]));
+}
+
+/** Names of all gates that may judge the trigger's deliveries, configured or not, in the order in which they do. */
+export function gateNames(chain: GateChain, trigger: WebhookTrigger): string[] {
+  const names = orderOf(chain, trigger).map(({ name }) => name);
+  return limitsUnverified(trigger.inputs) ? names : names.filter((name) => name !== UNVERIFIED_RATE_LIMIT);
 }
 
 /** What a trigger asks for, ready to judge its deliveries. */
@@ -59,7 +84,7 @@ export function gatePreparer(chain: GateChain, settings: SignatureSettings): Gat
 function prepareGates(chain: GateChain, trigger: WebhookTrigger, settings: SignatureSettings): TriggerGates {
   const gates: Gate[] = [];
   const mistakes: GateConfigurationError[] = [];
-  for (const plugin of chain) {
+  for (const plugin of orderOf(chain, trigger)) {
     try {
       const gate = plugin.prepare(trigger, settings);
       if (gate !== undefined) gates.push(gate);

@@ -1,5 +1,7 @@
 import { LRUCache } from 'lru-cache';
+import type { Reason } from '../../model/delivery.ts';
 import {
+  type Evidence,
   type Gate,
   GateConfigurationError,
   type GateSettings,
@@ -8,6 +10,8 @@ import {
   type WebhookTrigger,
 } from '../gate.ts';
 import { addressGroup } from '../networks/addresses.ts';
+import { resolveScheme } from '../schemes/resolve.ts';
+import type { SignatureSettings } from './signature.ts';
 
 // An account of one address takes some 300 bytes. The one that is dropped was used longest ago and has most likely filled
 // up meanwhile; if not, its address starts again with a full one. A flood from ever new addresses so costs no memory.
@@ -28,9 +32,91 @@ interface Accounts {
   readonly limits: Map<string, readonly RateLimit[]>;
 }
 
+function accountsOf(byKey: Accounts['byKey']): Accounts {
+  return { byKey, limits: new Map() };
+}
+
+function byAddressOnly(): Accounts {
+  return accountsOf(new LRUCache<string, Account>({ max: ADDRESSES_REMEMBERED }));
+}
+
+/** What a gate's prepare needs to draw on accounts. */
+interface Drawing {
+  readonly accounts: Accounts;
+  readonly flowId: string;
+  readonly limit: RateLimit;
+  readonly isPerIp: boolean;
+  readonly settings: GateSettings;
+  readonly reason: Reason;
+}
+
+/** Judges a delivery, and the same without taking a permit. */
+function drawing({ accounts, flowId, limit, isPerIp, settings, reason }: Drawing, gate: string) {
+  const { byKey, limits } = accounts;
+  const keyOf = (clientIp: string) => (isPerIp ? `${flowId}|${addressGroup(clientIp)}` : flowId);
+  const judgeAt = (key: string) => {
+    const at = { now: settings.clock.monotonic(), replicas: isPerIp ? 1 : (settings.cluster?.replicas ?? 1) };
+    const account = upToDate(byKey.get(key) ?? [], [limit, ...(limits.get(flowId) ?? [])], at);
+    return judge(account, limit, { ...at, gate, reason });
+  };
+  return {
+    take(clientIp: string): Verdict {
+      const key = keyOf(clientIp);
+      const { verdict, account } = judgeAt(key);
+      byKey.set(key, account);
+      return verdict;
+    },
+    look: (clientIp: string): Verdict => judgeAt(keyOf(clientIp)).verdict,
+  };
+}
+
+function replaceLimits(
+  triggers: readonly WebhookTrigger[],
+  all: readonly Accounts[],
+  find: (trigger: WebhookTrigger) => { readonly accounts: Accounts; readonly limit: RateLimit | undefined },
+): void {
+  for (const { limits } of all) limits.clear();
+  for (const trigger of triggers) {
+    const { accounts, limit } = find(trigger);
+    if (limit === undefined) continue;
+    accounts.limits.set(trigger.flowId, [...(accounts.limits.get(trigger.flowId) ?? []), limit]);
+  }
+}
+
+export const UNVERIFIED_RATE_LIMIT = 'unverifiedRateLimit';
+
+/** Whether the trigger's own limit is kept for the deliveries whose signature was verified. */
+export function limitsUnverified({ webhookRateLimitUnverifiedPermitsPerSecond: rate }: WebhookInputs): boolean {
+  return rate !== undefined;
+}
+
+/**
+ * Makes the gate that lets so many deliveries of each client address reach the dear checks, of IPv6 each /64. Before any
+ * signature is computed nobody knows who sent a delivery, so a flood of forgeries draws on the buckets of its own addresses
+ * and leaves those of the publisher alone. The limit is not shared out among replicas, as no limit of an address is.
+ */
+export function unverifiedRateLimitGate() {
+  const accounts = byAddressOnly();
+  const name = UNVERIFIED_RATE_LIMIT;
+  return {
+    name,
+    inForce(triggers: readonly WebhookTrigger[], settings: SignatureSettings): void {
+      replaceLimits(triggers, [accounts], ({ inputs }) => ({ accounts, limit: unverifiedLimitOf(inputs, settings) }));
+    },
+    prepare({ flowId, inputs }: WebhookTrigger, settings: SignatureSettings): Gate | undefined {
+      const limit = unverifiedLimitOf(inputs, settings);
+      if (limit === undefined) return undefined;
+      const reason = 'unverified_rate_limited';
+      const { take, look } = drawing({ accounts, flowId, limit, isPerIp: true, settings, reason }, name);
+      return { name, check: ({ clientIp }) => take(clientIp), dryRun: ({ clientIp }) => look(clientIp) };
+    },
+  };
+}
+
 /**
  * Makes the gate that lets a flow's deliveries pass at a steady rate. The key is the flow, or the flow and the client's
- * address, of IPv6 its /64.
+ * address, of IPv6 its /64. Where unverified deliveries have a limit of their own it stands behind the signature gate
+ * and counts verified ones alone: a forgery spends none of the publisher's permits, in any mode.
  *
  * The webhook triggers of a flow draw on one account: what passes through one of them counts for all, and each delivery
  * must find a permit under the limit of its own trigger. So a trigger never lets more pass than its limit says, however
@@ -42,45 +128,35 @@ interface Accounts {
  * is not shared out, because a balancer often sends an address to one replica.
  */
 export function rateLimitGate() {
-  const byFlow: Accounts = { byKey: new Map(), limits: new Map() };
-  const byAddress: Accounts = {
-    byKey: new LRUCache<string, Account>({ max: ADDRESSES_REMEMBERED }),
-    limits: new Map(),
-  };
+  const byFlow = accountsOf(new Map());
+  const byAddress = byAddressOnly();
+  const name = 'rateLimit';
+  const accountsFor = (isPerIp: boolean) => (isPerIp ? byAddress : byFlow);
   return {
-    name: 'rateLimit',
+    name,
     inForce(triggers: readonly WebhookTrigger[], settings: GateSettings): void {
-      for (const { limits } of [byFlow, byAddress]) limits.clear();
-      for (const { flowId, inputs } of triggers) {
-        const limit = limitOf(inputs, settings);
-        if (limit === undefined) continue;
-        const { limits } = countsPerIp(inputs, settings) ? byAddress : byFlow;
-        limits.set(flowId, [...(limits.get(flowId) ?? []), limit]);
-      }
+      replaceLimits(triggers, [byFlow, byAddress], ({ inputs }) => ({
+        accounts: accountsFor(countsPerIp(inputs, settings)),
+        limit: limitOf(inputs, settings),
+      }));
     },
     prepare({ flowId, inputs }: WebhookTrigger, settings: GateSettings): Gate | undefined {
       const limit = limitOf(inputs, settings);
       if (limit === undefined) return undefined;
       const isPerIp = countsPerIp(inputs, settings);
-      const { byKey, limits } = isPerIp ? byAddress : byFlow;
-      const keyOf = (clientIp: string) => (isPerIp ? `${flowId}|${addressGroup(clientIp)}` : flowId);
-      const judgeAt = (key: string) => {
-        const at = { now: settings.clock.monotonic(), replicas: isPerIp ? 1 : (settings.cluster?.replicas ?? 1) };
-        return judge(upToDate(byKey.get(key) ?? [], [limit, ...(limits.get(flowId) ?? [])], at), limit, at);
-      };
+      const accounts = accountsFor(isPerIp);
+      const { take, look } = drawing({ accounts, flowId, limit, isPerIp, settings, reason: 'rate_limited' }, name);
+      const counts = ({ isVerified }: Evidence) => isVerified === true || !limitsUnverified(inputs);
       return {
-        name: 'rateLimit',
-        check: ({ clientIp }) => {
-          const key = keyOf(clientIp);
-          const { verdict, account } = judgeAt(key);
-          byKey.set(key, account);
-          return verdict;
-        },
-        dryRun: ({ clientIp }) => judgeAt(keyOf(clientIp)).verdict,
+        name,
+        check: ({ clientIp }, evidence) => (counts(evidence) ? take(clientIp) : PASSED),
+        dryRun: ({ clientIp }, evidence) => (counts(evidence) ? look(clientIp) : PASSED),
       };
     },
   };
 }
+
+const PASSED: Verdict = { passed: true };
 
 function countsPerIp(inputs: WebhookInputs, settings: GateSettings): boolean {
   return inputs.webhookRateLimitPerIp ?? settings.rateLimitPerIp ?? false;
@@ -101,12 +177,12 @@ function upToDate(account: Account, limits: readonly RateLimit[], { now, replica
 function judge(
   account: Account,
   limit: RateLimit,
-  { now, replicas }: Instant,
+  { now, replicas, gate, reason }: Instant & { readonly gate: string; readonly reason: Reason },
 ): { readonly verdict: Verdict; readonly account: Account } {
   const share = shareOf(limit, replicas);
   const own = account.find((entry) => isSameLimit(entry.limit, limit))?.bucket ?? fullBucket(share, now);
   const { bucket, retryAfterMs } = takePermit(own, share, now);
-  const facts = { rateLimit: { permitsLeft: bucket.permits, ...share } };
+  const facts = { [gate]: { permitsLeft: bucket.permits, ...share } };
   if (retryAfterMs === 0) {
     const charged = account.map((entry) => ({
       ...entry,
@@ -116,7 +192,7 @@ function judge(
   }
   const shared = replicas > 1 ? `; each of ${replicas} replicas lets its share of that pass` : '';
   const detail = `more than ${limit.permitsPerSecond} a second with bursts of ${limit.burstSize}${shared}`;
-  return { verdict: { passed: false, reason: 'rate_limited', detail, evidence: { retryAfterMs, facts } }, account };
+  return { verdict: { passed: false, reason, detail, evidence: { retryAfterMs, facts } }, account };
 }
 
 /** When a delivery is judged, and by how many replicas the limit is shared. */
@@ -142,15 +218,41 @@ function limitOf(inputs: WebhookInputs, settings: GateSettings): RateLimit | und
     refuseUnusedFields(inputs);
     return undefined;
   }
+  const burstSize = inputs.webhookRateLimitBurstSize ?? settings.rateLimitBurstSize;
+  return readLimit({ permitsPerSecond, burstSize }, 'webhookRateLimit');
+}
+
+function unverifiedLimitOf(inputs: WebhookInputs, { schemes }: SignatureSettings): RateLimit | undefined {
+  const {
+    webhookRateLimitUnverifiedPermitsPerSecond: permitsPerSecond,
+    webhookRateLimitUnverifiedBurstSize: burstSize,
+  } = inputs;
+  if (permitsPerSecond === undefined) {
+    if (burstSize === undefined) return undefined;
+    const message = 'limits nothing without webhookRateLimitUnverifiedPermitsPerSecond';
+    throw new GateConfigurationError('webhookRateLimitUnverifiedBurstSize', message);
+  }
+  // The trigger's own limit would count nothing.
+  if (resolveScheme(schemes, inputs) === undefined) {
+    const message = 'needs a webhookSignatureScheme that is known: without one no delivery is ever verified';
+    throw new GateConfigurationError('webhookRateLimitUnverifiedPermitsPerSecond', message);
+  }
+  return readLimit({ permitsPerSecond, burstSize }, 'webhookRateLimitUnverified');
+}
+
+/** Throws `GateConfigurationError` for numbers that let everything or nothing pass. */
+function readLimit(
+  { permitsPerSecond, burstSize }: { readonly permitsPerSecond: number; readonly burstSize: number | undefined },
+  field: 'webhookRateLimit' | 'webhookRateLimitUnverified',
+): RateLimit {
   if (!(permitsPerSecond > 0 && Number.isFinite(permitsPerSecond))) {
-    throw new GateConfigurationError('webhookRateLimitPermitsPerSecond', 'must be a number above 0');
+    throw new GateConfigurationError(`${field}PermitsPerSecond`, 'must be a number above 0');
   }
-  const burstSize =
-    inputs.webhookRateLimitBurstSize ?? settings.rateLimitBurstSize ?? Math.max(1, Math.ceil(permitsPerSecond));
-  if (!(burstSize >= 1 && Number.isFinite(burstSize))) {
-    throw new GateConfigurationError('webhookRateLimitBurstSize', 'must be a number from 1: less lets nothing pass');
+  const burst = burstSize ?? Math.max(1, Math.ceil(permitsPerSecond));
+  if (!(burst >= 1 && Number.isFinite(burst))) {
+    throw new GateConfigurationError(`${field}BurstSize`, 'must be a number from 1: less lets nothing pass');
   }
-  return { permitsPerSecond, burstSize };
+  return { permitsPerSecond, burstSize: burst };
 }
 
 function refuseUnusedFields(inputs: WebhookInputs): void {

@@ -166,6 +166,24 @@ describe('the class of an edit of a webhook field', () => {
     ],
     ['webhookRateLimitPermitsPerSecond', { webhookRateLimitPermitsPerSecond: 5 }, {}, 'gate-weakened caution'],
     ['webhookRateLimitPerIp', {}, { webhookRateLimitPerIp: true }, 'gate-weakened caution'],
+    [
+      'webhookRateLimitUnverifiedPermitsPerSecond',
+      {},
+      { webhookRateLimitUnverifiedPermitsPerSecond: 5 },
+      'gate-changed caution',
+    ],
+    [
+      'webhookRateLimitUnverifiedPermitsPerSecond',
+      { webhookRateLimitUnverifiedPermitsPerSecond: 5 },
+      { webhookRateLimitUnverifiedPermitsPerSecond: 9 },
+      'gate-weakened caution',
+    ],
+    [
+      'webhookRateLimitUnverifiedBurstSize',
+      { webhookRateLimitUnverifiedPermitsPerSecond: 5, webhookRateLimitUnverifiedBurstSize: 9 },
+      { webhookRateLimitUnverifiedPermitsPerSecond: 5 },
+      'gate-strengthened safe',
+    ],
     ['webhookIpAllowList', {}, { webhookIpAllowList: ['10.0.0.0/8'] }, 'gate-strengthened safe'],
     [
       'webhookIpAllowList',
