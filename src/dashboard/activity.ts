@@ -28,6 +28,10 @@ export interface RouteAccess {
   readonly isPlan?: ((request: FastifyRequest) => boolean) | undefined;
   /** Why somebody did it, where a field of the body says so; else a header does. */
   readonly reasonOf?: ((request: FastifyRequest) => string | null) | undefined;
+  /** What else is kept of it. */
+  readonly detailsOf?: ((request: FastifyRequest) => Readonly<Record<string, string>>) | undefined;
+  /** A 200 says that it began; the route itself keeps how it ends. */
+  readonly endsLater?: boolean | undefined;
 }
 
 declare module 'fastify' {
@@ -82,6 +86,7 @@ export function recordActivity(app: FastifyInstance, services: ActivityServices)
     const { statusCode } = reply;
     const fields = { interventionId: id, actor, clientIp, action, target, details, reason, statusCode };
     logEvent(logger, 'Intervention', fields);
+    if (statusCode === 200 && request.routeOptions.config.access?.endsLater === true) return payload;
     try {
       await store.endIntervention({ id, statusCode });
     } catch (error) {
@@ -90,6 +95,13 @@ export function recordActivity(app: FastifyInstance, services: ActivityServices)
     }
     return payload;
   });
+}
+
+/** The id of the intervention that a request is. */
+export function interventionIdOf(request: FastifyRequest): string {
+  const intervention = request.getDecorator<NewIntervention | undefined>(INTERVENTION);
+  if (intervention === undefined) throw new Error(`${request.url} is not an intervention`);
+  return intervention.id;
 }
 
 /** The parameter of a path that names the target, by the beginning of the path. */
@@ -121,7 +133,10 @@ function interventionOf(request: FastifyRequest, { clock, newId, senderAddress }
     clientIp: senderOf(request, senderAddress),
     action: schema?.operationId ?? `${request.method} ${url}`,
     target,
-    details: Object.fromEntries(details.map(([name, value]) => [name, String(value)])),
+    details: {
+      ...Object.fromEntries(details.map(([name, value]) => [name, String(value)])),
+      ...config.access?.detailsOf?.(request),
+    },
     reason: reason === null ? null : String(reason).slice(0, MAX_REASON_LENGTH),
   };
 }

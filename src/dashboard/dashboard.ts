@@ -14,6 +14,7 @@ import { flowRoutes } from './api/flows.ts';
 import { handlerAndSchemeRoutes } from './api/handlers-and-schemes.ts';
 import { replicaRoutes } from './api/replicas.ts';
 import { revisionRoutes } from './api/revisions.ts';
+import { runBulkRoutes } from './api/run-bulk.ts';
 import { runControlRoutes } from './api/run-control.ts';
 import { runHistoryRoutes } from './api/run-history.ts';
 import { runOutlineRoutes } from './api/run-outline.ts';
@@ -51,6 +52,7 @@ const apiRoutes = [
   runOutlineRoutes,
   stepRoutes,
   runControlRoutes,
+  runBulkRoutes,
   scheduleRoutes,
   flowRoutes,
   flowControlRoutes,

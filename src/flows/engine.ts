@@ -44,7 +44,7 @@ export interface Engine {
   /** Says that a planned run is durable: its steps start. */
   announce(run: StartedRun): void;
   /** Starts a run of the newest revision with what started another; its source is that other. */
-  rerun(source: RunDetail): Promise<TriggerResult>;
+  rerun(source: RunDetail, idempotencyKey?: string): Promise<TriggerResult>;
   /** Plans a run of the newest revision and makes it durable; rejects with `StoreUnavailableError`. */
   triggerFlow(request: TriggerRequest): Promise<TriggerResult>;
 }
@@ -212,8 +212,9 @@ export function createEngine(services: EngineServices): Engine {
     planRun,
     accept,
     announce: (run) => announce(run),
-    rerun({ id, flowId, triggerKey, triggerType, trigger: { body, contentType, headers } }) {
-      return start({ flowId, triggerKey, triggerType, body, contentType, headers, sourceRunId: id });
+    rerun({ id, flowId, triggerKey, triggerType, trigger: { body, contentType, headers } }, idempotencyKey) {
+      const request = { flowId, triggerKey, triggerType, body, contentType, headers, idempotencyKey };
+      return start({ ...request, sourceRunId: id });
     },
     triggerFlow: (request) => start(request, (flow) => mayTrigger(flow, request)),
   };

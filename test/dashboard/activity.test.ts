@@ -123,6 +123,7 @@ describe('the activity', () => {
     await ask('oncall', { url: '/flows/api/runs' });
     await ask('ci', { method: 'PUT', url: `${FLOW}?dryRun=true`, payload: MANIFEST });
     await ask('oncall', { method: 'POST', url: '/flows/api/webhooks/redeliver', payload: '{"plan":true}' });
+    await ask('oncall', { method: 'POST', url: '/flows/api/runs/cancel', payload: '{}' });
     await ask('reader', { method: 'POST', url: '/flows/api/webhooks/dry-run/orders', payload: '{}' });
     await ask('reader', { method: 'POST', url: `${FLOW}/disable` });
     await ask('oncall', { method: 'POST', url: '/flows/api/no-such' });

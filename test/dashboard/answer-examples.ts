@@ -115,6 +115,12 @@ export const examples: Record<string, readonly Example[]> = {
     at('/runs/RUN/cancel', 409),
     at('/runs/RUN/cancel', 400, { body: [] }),
   ],
+  cancelRuns: [
+    at('/runs/cancel', 200, { body: { search: 'orders' } }),
+    at('/runs/cancel', 400, { body: { plan: false } }),
+  ],
+  retryRuns: [at('/runs/retry', 200), at('/runs/retry', 400, { body: { limit: 0 } })],
+  rerunRuns: [at('/runs/rerun', 200, { body: { status: 'Failed' } }), at('/runs/rerun', 400, { body: { token: 1 } })],
   sendSignal: [
     at('/runs/WAITING/signals/approve', 200, { body: { by: 'me' } }),
     at('/runs/WAITING/signals/other', 404),

@@ -212,6 +212,8 @@ const questions: Question[] = [
   ['listRevisions', { flowId: otherFlow, skip: 0, take: 50 }],
   ['listInterventions', { skip: 0, take: 50 }],
   ['listInterventions', { skip: 0, take: 50, target: id(10) }],
+  ['listInterventions', { skip: 0, take: 1, id: id(10) }],
+  ['noteIntervention', { id: id(10), details: { done: '1' } }],
   ['endIntervention', { id: id(10), statusCode: 200 }],
   ['purgeInterventions', { before: T0 + 9_000_000, limit: 100 }],
   ['countRuns'],

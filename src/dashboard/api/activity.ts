@@ -18,7 +18,7 @@ export const interventionSchema = z
       .object({ type: z.enum(['flow', 'run', 'delivery', 'schedule']), id: z.string() })
       .nullable()
       .describe('Null for the whole service.'),
-    details: z.record(z.string(), z.string()).describe('What else the address names, such as the step.'),
+    details: z.record(z.string(), z.string()).describe('What else was asked, such as the step; how far it has got.'),
     reason: z.string().nullable().describe('From the header x-sluice-reason, or the body where it has one.'),
     outcome: z.enum(OUTCOMES).describe('Unknown while it is under way, and if the process died on the way.'),
     statusCode: field.integer().nullable(),
@@ -33,6 +33,7 @@ export const activityRoutes: ApiRoutes = (app, { store }) => {
       operationId: 'listActivity',
       summary: 'Who did what, when and why, newest first',
       query: z.strictObject({
+        id: parameter.optionalGuid(),
         actor: parameter.freeText(64),
         action: parameter.freeText(64),
         target: parameter.freeText(300).meta({ description: 'The id of a flow, run, delivery or schedule.' }),

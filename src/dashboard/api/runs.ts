@@ -53,15 +53,17 @@ export const controlSchema = z.object({
   timedOutAt: field.time().nullable(),
 });
 
-const listQuery = z.strictObject({
+/** What lists of runs, and actions on many of them, are narrowed by. */
+export const RUN_FILTER = {
   flowId: parameter.optionalGuid(),
   status: parameter.oneOf(RUN_STATUSES),
   search: parameter.freeText(200).meta({
     description:
       'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
   }),
-  ...PAGING,
-});
+};
+
+const listQuery = z.strictObject({ ...RUN_FILTER, ...PAGING });
 
 /** Runs and their steps. */
 export const runRoutes: ApiRoutes = (app, services) => {

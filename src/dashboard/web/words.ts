@@ -119,8 +119,11 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   triggerFlow: 'Start a run',
   forgetLearnedKey: 'Forget a learned key',
   cancelRun: 'Cancel a run',
+  cancelRuns: 'Cancel many runs',
   rerunRun: 'Run again',
+  rerunRuns: 'Run many again',
   retryStep: 'Retry a step',
+  retryRuns: 'Retry many runs',
   sendSignal: 'Send a signal',
   redeliverDelivery: 'Redeliver a delivery',
   redeliverDeliveries: 'Redeliver several deliveries',
@@ -139,6 +142,8 @@ const DETAILS: Readonly<Record<string, string>> = {
   triggerKey: 'Trigger',
   name: 'Signal',
   allow: 'Allowed',
+  flowId: 'Flow',
+  leftOut: 'Left out',
 };
 
 /** What else an intervention names: `key` is the step. */

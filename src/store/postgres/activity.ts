@@ -5,9 +5,10 @@ import type { Sql } from './sql.ts';
 import { uuidOf } from './uuids.ts';
 
 export const activityOperations: Operations<
-  'beginIntervention' | 'endIntervention' | 'listInterventions' | 'purgeInterventions'
+  'beginIntervention' | 'noteIntervention' | 'endIntervention' | 'listInterventions' | 'purgeInterventions'
 > = {
   beginIntervention: { lane: 'write', run: beginIntervention },
+  noteIntervention: { lane: 'write', run: noteIntervention },
   endIntervention: { lane: 'write', run: endIntervention },
   listInterventions: { lane: 'read', run: listInterventions },
   purgeInterventions: { lane: 'write', run: purgeInterventions },
@@ -21,6 +22,13 @@ async function beginIntervention(sql: Sql, intervention: NewIntervention): Promi
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
     [id, at, actor, clientIp, action, type, targetId, JSON.stringify(details), reason],
   );
+}
+
+async function noteIntervention(sql: Sql, { id, details }: Given<'noteIntervention'>): Promise<void> {
+  await sql.run('UPDATE sluice.interventions SET details = (details::jsonb || $1::jsonb)::text WHERE id = $2', [
+    JSON.stringify(details),
+    uuidOf(id),
+  ]);
 }
 
 async function endIntervention(sql: Sql, { id, statusCode }: Given<'endIntervention'>): Promise<void> {
@@ -48,6 +56,7 @@ const listing = {
 
 async function listInterventions(sql: Sql, query: Given<'listInterventions'>): Promise<Page<Intervention>> {
   const filters = [
+    filter.equals('id', query.id),
     filter.equals('actor', query.actor),
     filter.equals('action', query.action),
     filter.equals('target_id', query.target),

@@ -6,6 +6,7 @@ import { filter, preparePages, where } from './paging.ts';
 
 export const activityOperations = {
   beginIntervention: { thread: 'writer', prepare: prepareBegin },
+  noteIntervention: { thread: 'writer', prepare: prepareNote },
   endIntervention: { thread: 'writer', prepare: prepareEnd },
   listInterventions: { thread: 'reader', prepare: prepareList },
   purgeInterventions: { thread: 'writer', prepare: preparePurge },
@@ -18,6 +19,13 @@ function prepareBegin(db: Database): Member<'beginIntervention'> {
   return ({ id, at, actor, clientIp, action, target, details, reason }) => {
     const { type = null, id: targetId = null } = target ?? {};
     insert.run(id, at, actor, clientIp, action, type, targetId, JSON.stringify(details), reason);
+  };
+}
+
+function prepareNote(db: Database): Member<'noteIntervention'> {
+  const note = db.prepare<SqlValue[]>('UPDATE interventions SET details = json_patch(details, ?) WHERE id = ?');
+  return ({ id, details }) => {
+    note.run(JSON.stringify(details), id);
   };
 }
 
@@ -49,6 +57,7 @@ function prepareList(db: Database): Member<'listInterventions'> {
   });
   return (query) => {
     const condition = where([
+      filter.equals('id', query.id),
       filter.equals('actor', query.actor),
       filter.equals('action', query.action),
       filter.equals('target_id', query.target),

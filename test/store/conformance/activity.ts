@@ -27,6 +27,21 @@ export function activity({ open }: StoreUnderTest): void {
       expect((await store.listInterventions(all)).items).toEqual([{ ...cancelled(1), statusCode: 409 }]);
     });
 
+    test('say how far they have got, each alone', async () => {
+      const store = await open();
+      for (const n of [1, 2]) await store.beginIntervention(cancelled(n, { details: { planned: '7', 'a "b"': 'c' } }));
+      await store.noteIntervention({ id: id(1), details: { done: '3', failed: '0' } });
+      await store.noteIntervention({ id: id(1), details: { done: '5' } });
+      await store.noteIntervention({ id: id(9), details: { done: '1' } });
+      expect((await store.listInterventions({ ...all, id: id(1) })).items).toEqual([
+        { ...cancelled(1), details: { planned: '7', 'a "b"': 'c', done: '5', failed: '0' }, statusCode: null },
+      ]);
+      expect((await store.listInterventions({ ...all, id: id(2) })).items).toMatchObject([
+        { details: { planned: '7' } },
+      ]);
+      expect((await store.listInterventions({ ...all, id: id(9) })).items).toEqual([]);
+    });
+
     test('are listed newest first, by actor, action, target and time', async () => {
       const store = await open();
       const reload = cancelled(2, { actor: 'ci', action: 'reloadFlows', target: null, reason: null, clientIp: null });

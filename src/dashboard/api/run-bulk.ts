@@ -1,0 +1,213 @@
+import { z } from 'zod';
+import { HttpError } from '../../errors.ts';
+import {
+  BULK_ACTIONS,
+  type Bulk,
+  type BulkAction,
+  type BulkProgress,
+  createBulk,
+  LEFT_OUT_REASONS,
+} from '../../flows/bulk.ts';
+import { interventionIdOf } from '../activity.ts';
+import { field, isoTime } from '../answer.ts';
+import { documentedBody, parseJsonBody } from '../input.ts';
+import { route } from '../route.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { RUN_FILTER, runSchema, runView } from './runs.ts';
+
+/** A plan of so many runs has a token of 213 kB, which fits in a body. */
+const MAX_RUNS = 10_000;
+const MAX_SAMPLE = 10;
+const MAX_REASON_CHARACTERS = 500;
+
+const body = z.strictObject({
+  ...RUN_FILTER,
+  limit: z.int().min(1).max(MAX_RUNS).default(1_000).describe('Runs that are looked at: the newest that match.'),
+  plan: z.boolean().default(true),
+  token: z.string().max(400_000).optional().describe('Of the plan that is to be carried out; no filter with it.'),
+  reason: z.string().max(MAX_REASON_CHARACTERS).optional().describe('Why it is done; kept in the activity.'),
+});
+
+const leftOutSchema = z.object({
+  reason: z.enum(LEFT_OUT_REASONS),
+  message: z.string(),
+  count: field.integer(),
+  example: field.id(),
+});
+
+const planSchema = z
+  .object({
+    plan: z.literal(true),
+    plannedAt: field.time(),
+    total: field.integer().describe('Runs that match, including those beyond the limit.'),
+    looked: field.integer().describe('Those that were looked at: the newest that match.'),
+    ready: field.integer().describe('Those that it would be done to.'),
+    leftOut: z.array(leftOutSchema),
+    sample: z.array(runSchema).describe(`The first ${MAX_SAMPLE} that it would be done to, oldest first.`),
+    token: z.string().describe('Carries out this plan, and nothing else, with `plan` false.'),
+  })
+  .meta({ id: 'RunPlan' });
+
+const startedSchema = z
+  .object({
+    plan: z.literal(false),
+    interventionId: field.id().describe('Where the activity says how far it has got: planned, done and left out.'),
+    planned: field.integer(),
+  })
+  .meta({ id: 'StartedRunPlan' });
+
+/** What actions on many runs answer. */
+export interface RunBulkAnswers {
+  readonly RunPlan: z.output<typeof planSchema>;
+  readonly StartedRunPlan: z.output<typeof startedSchema>;
+  readonly BulkAction: BulkAction;
+}
+
+const OPERATIONS: Readonly<Record<BulkAction, { readonly operationId: string; readonly summary: string }>> = {
+  cancel: { operationId: 'cancelRuns', summary: 'Plans to cancel many runs, or does it' },
+  retry: { operationId: 'retryRuns', summary: 'Plans to retry the steps that made many runs fail, or does it' },
+  rerun: { operationId: 'rerunRuns', summary: 'Plans to start many runs again, or does it' },
+};
+
+/** Commands to many runs: each is planned first, and exactly its plan can be carried out. */
+export const runBulkRoutes: ApiRoutes = (app, services) => {
+  const bulk = createBulk(services);
+  app.addHook('onClose', () => bulk.stop());
+  for (const action of BULK_ACTIONS) addRoute(app, { ...services, action, bulk });
+};
+
+interface BulkServices extends DashboardServices {
+  readonly action: BulkAction;
+  readonly bulk: Bulk;
+}
+
+function addRoute(app: Parameters<ApiRoutes>[0], services: BulkServices): void {
+  const { action, bulk, newId } = services;
+  app.post(
+    `/flows/api/runs/${action}`,
+    route('runs', {
+      ...OPERATIONS[action],
+      access: {
+        isPlan: (request) => parseJsonBody(request, body).plan,
+        reasonOf: (request) => parseJsonBody(request, body).reason ?? null,
+        detailsOf: (request) => detailsOf(readToken(parseJsonBody(request, body), action)),
+        endsLater: true,
+      },
+      description:
+        'With `plan` true, the default, nothing changes: the answer has a `token`. `{"plan": false, "token": …}` does what was planned, in the background; a run that has changed meanwhile is left out. It may be sent again if the process stopped on the way: what was done is not done twice.',
+      body: documentedBody(body, { flowId: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10', limit: 500, plan: true }),
+      answer: z.union([planSchema, startedSchema]),
+    }),
+    async (request) => {
+      const { limit, plan, token: _, reason = null, ...filter } = parseJsonBody(request, body);
+      if (!plan) {
+        const planned = readToken(parseJsonBody(request, body), action);
+        const interventionId = interventionIdOf(request);
+        void carryOut({ ...planned, action, reason }, interventionId, services);
+        return { plan, interventionId, planned: planned.runIds.length };
+      }
+      const { at, total, looked, runs, leftOut } = await bulk.plan({ action, filter, limit });
+      const runIds = runs.map(({ id }) => id);
+      return {
+        plan,
+        plannedAt: isoTime(at),
+        total,
+        looked,
+        ready: runs.length,
+        leftOut: leftOut.map((group) => ({ ...group, message: MESSAGES[group.reason] })),
+        sample: runs.slice(0, MAX_SAMPLE).map(runView),
+        token: tokenOf({ action, planId: newId(), at, filter, runIds }),
+      };
+    },
+  );
+}
+
+const MESSAGES: Readonly<Record<(typeof LEFT_OUT_REASONS)[number], string>> = {
+  run_ended: 'The run has ended',
+  run_not_ended: 'The run has not ended',
+  not_failed: 'The run did not fail',
+  stopped: 'The run was cancelled or reached its time limit; run it again instead',
+  changed: 'The run has changed since the plan',
+  nothing_to_retry: 'The run has no step that can be retried',
+  flow_disabled: 'The flow is disabled or drained',
+  unknown_flow: 'The flow of the run is not deployed',
+  unknown_run: 'The run was deleted',
+  error: 'It failed; the log has the details',
+};
+
+/** Keeps in the activity how far it has got. */
+async function carryOut(
+  planned: Parameters<Bulk['carryOut']>[0],
+  id: string,
+  { bulk, store, logger }: BulkServices,
+): Promise<void> {
+  try {
+    const isDone = await bulk.carryOut(planned, (progress) =>
+      store.noteIntervention({ id, details: progressOf(progress) }),
+    );
+    await store.endIntervention({ id, statusCode: isDone ? 200 : 503 });
+  } catch (error) {
+    logger.warn({ err: error, interventionId: id }, 'the end of an intervention could not be kept');
+  }
+}
+
+function progressOf({ done, leftOut }: BulkProgress): Record<string, string> {
+  const count = leftOut.reduce((sum, group) => sum + group.count, 0);
+  const reasons = leftOut.map((group) => `${MESSAGES[group.reason]}: ${group.count}`).join('; ');
+  return { done: String(done), leftOut: count === 0 ? '0' : `${count} (${reasons})` };
+}
+
+const ID_BYTES = 16;
+
+const tokenSchema = z.strictObject({
+  action: z.enum(BULK_ACTIONS),
+  planId: z.guid(),
+  at: z.int().nonnegative(),
+  filter: z.record(z.string(), z.string()),
+});
+
+interface Planned extends z.output<typeof tokenSchema> {
+  readonly runIds: readonly string[];
+}
+
+/** All of the plan, so that any replica can carry it out, whatever matches the filter by then. */
+function tokenOf({ runIds, filter, ...plan }: Omit<Planned, 'filter'> & { readonly filter: object }): string {
+  const given = Object.entries(filter).filter(([, value]) => value !== undefined);
+  const head = JSON.stringify({
+    ...plan,
+    filter: Object.fromEntries(given.map(([name, value]) => [name, String(value)])),
+  });
+  const ids = Buffer.from(runIds.join('').replaceAll('-', ''), 'hex');
+  return `${Buffer.from(head).toString('base64url')}.${ids.toString('base64url')}`;
+}
+
+/** Whoever may send one may do this to any run, so it is checked for its form and not for its origin. */
+function readToken({ token, ...given }: z.output<typeof body>, action: BulkAction): Planned {
+  if (token === undefined) throw new HttpError(400, 'body.token: is missing; ask for a plan first and send its token');
+  const filtered = Object.keys(RUN_FILTER).find((name) => given[name as keyof typeof RUN_FILTER] !== undefined);
+  if (filtered !== undefined) throw new HttpError(400, `body.${filtered}: the token has the filter; leave this out`);
+  const [head = '', ids = ''] = token.split('.');
+  const bytes = Buffer.from(ids, 'base64url');
+  const parsed = tokenSchema.safeParse(jsonOf(Buffer.from(head, 'base64url').toString()));
+  const isWhole = bytes.length % ID_BYTES === 0 && bytes.length <= MAX_RUNS * ID_BYTES;
+  if (!parsed.success || !isWhole || parsed.data.action !== action) {
+    throw new HttpError(400, `body.token: is not the token of a plan to ${action} runs`);
+  }
+  const runIds = Array.from({ length: bytes.length / ID_BYTES }, (_, index) => {
+    const hex = bytes.toString('hex', index * ID_BYTES, (index + 1) * ID_BYTES);
+    return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  });
+  return { ...parsed.data, runIds };
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function detailsOf({ filter, runIds }: Planned): Record<string, string> {
+  return { ...filter, planned: String(runIds.length), done: '0' };
+}
