@@ -124,7 +124,7 @@ async function runIn(
     report,
     refresh: async () => {},
   });
-  const leases = createLeases({ store, clock });
+  const leases = createLeases({ store, clock, logger });
   const random = () => 0.5;
   const runStep = createRunStep({
     store,

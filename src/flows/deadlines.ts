@@ -24,18 +24,20 @@ interface DeadlineServices {
   readonly logger: Logger;
   /** Names this process in its leases. */
   readonly owner: string;
+  /** While it is not, nothing is overdue for this process. */
+  readonly isClockFit: () => boolean;
   onTimedOut(run: StoppedRun): void;
   /** Waiting steps whose own time is up: they are only ended, so that they need no slot. */
   onClaims(claims: readonly Claim[], leasedUntil: number): void;
 }
 
-/** After the store failed. */
+/** After the store failed, or while the clock is unfit. */
 const RETRY_MS = 1_000;
 /** Runs, and steps, that one look ends. */
 const OVERDUE_A_LOOK = 100;
 
 export function createDeadlines(services: DeadlineServices): Deadlines {
-  const { store, clock, logger, owner } = services;
+  const { store, clock, logger, owner, isClockFit } = services;
   let isActive = false;
   /** When to look next; 0 is now. */
   let nextAt = 0;
@@ -75,14 +77,21 @@ export function createDeadlines(services: DeadlineServices): Deadlines {
       ring();
     }, waitMs).unref();
   };
+  const ringAgain = () => {
+    clearTimeout(timer);
+    if (isActive) timer = setTimeout(ring, RETRY_MS).unref();
+  };
   const ring = () => {
+    if (!isClockFit()) {
+      ringAgain();
+      return;
+    }
     settle().catch((error: unknown) => {
       logger[levelOfRetry(error, 'error')](
         { err: error, waitMs: RETRY_MS },
         'time limits could not be enforced; trying again',
       );
-      clearTimeout(timer);
-      if (isActive) timer = setTimeout(ring, RETRY_MS).unref();
+      ringAgain();
     });
   };
 

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { levelOfRetry } from '../errors.ts';
 import type { BirthLease, Claim, NewRun, RunStop, StartedRun, StepResult, Store, Wakeable } from '../store/store.ts';
 import { type AttemptServices, createAttempt, type Followed, firstClaim } from './attempt.ts';
-import { type Beginnings, createBeginnings, toBegunAttempt } from './beginnings.ts';
+import { type Beginnings, createBeginnings } from './beginnings.ts';
 import type { Catalog } from './catalog.ts';
 import { createDeadlines, type Deadlines, LONGEST_SLEEP_MS } from './deadlines.ts';
 import { createLeases, LEASE_MS, type Lease, type Leases } from './leases.ts';
@@ -48,11 +48,14 @@ interface DispatcherServices extends AttemptServices {
   readonly concurrency: number;
   /** Names this process in its leases. */
   readonly owner: string;
+  /** While it is not, nothing is leased: see `Heartbeat`. */
+  readonly isClockFit: () => boolean;
 }
 
-const RENEWAL_MS = LEASE_MS / 3;
 /** While others wait, a slot passes from one step of a run to the next for so long: then it is the others' turn. */
 const TURN_MS = 100;
+/** How soon to ask again whether the clock is fit. */
+const CLOCK_LOOK_MS = 1000;
 const CLAIM_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
 
 export function createDispatcher(services: DispatcherServices): Dispatcher {
@@ -83,11 +86,9 @@ class StepDispatcher implements Dispatcher {
   #failures = 0;
   #claiming: Promise<void> | undefined;
   #nextTurn: Promise<void> | undefined;
-  #renewing: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #timerAt = 0;
-  #renewal: NodeJS.Timeout | undefined;
 
   constructor(services: DispatcherServices) {
     this.#services = services;
@@ -110,7 +111,7 @@ class StepDispatcher implements Dispatcher {
   start(): void {
     if (this.#isActive || this.#stopping !== undefined) return;
     this.#isActive = true;
-    this.#renewal = setInterval(() => this.#renewLeases(), RENEWAL_MS).unref();
+    this.#leases.startRenewing();
     this.#deadlines.start();
     this.nudge();
   }
@@ -171,7 +172,7 @@ class StepDispatcher implements Dispatcher {
   }
 
   #hasRoom(): boolean {
-    if (!this.#isActive || this.#isBehind || this.#aloneMs() > 0) return false;
+    if (!this.#isActive || !this.#services.isClockFit() || this.#isBehind || this.#aloneMs() > 0) return false;
     return this.#slots.room > 0 && this.#claimAgainAt <= this.#services.clock.now();
   }
 
@@ -185,7 +186,11 @@ class StepDispatcher implements Dispatcher {
     if (!this.#isActive || this.#claiming !== undefined) return;
     const { room } = this.#slots;
     if (room <= 0) return;
-    const { clock } = this.#services;
+    const { clock, isClockFit } = this.#services;
+    if (!isClockFit()) {
+      this.#sleepUntil(clock.now() + CLOCK_LOOK_MS);
+      return;
+    }
     const claimAt = Math.max(this.#nextDueAt, this.#claimAgainAt, clock.now() + this.#aloneMs());
     if (claimAt > clock.now()) {
       this.#sleepUntil(claimAt);
@@ -257,8 +262,9 @@ class StepDispatcher implements Dispatcher {
 
   /** Whether steps of a flow may have a slot as they become due. */
   #mayLease(flowId: string): boolean {
-    if (!this.#isActive || this.#aloneMs() > 0) return false;
-    return this.#services.catalog.find(flowId)?.prepared.isLimited === false;
+    const { isClockFit, catalog } = this.#services;
+    if (!this.#isActive || this.#aloneMs() > 0 || !isClockFit()) return false;
+    return catalog.find(flowId)?.prepared.isLimited === false;
   }
 
   /** How long nothing else may be started. */
@@ -349,20 +355,6 @@ class StepDispatcher implements Dispatcher {
     this.#deadlines.expect(limitAt);
   }
 
-  #renewLeases(): void {
-    this.#renewing ??= this.#leases
-      .renew()
-      .catch((error: unknown) => {
-        this.#services.logger[levelOfRetry(error, 'warn')](
-          { err: error },
-          'leases of running steps could not be renewed; trying again',
-        );
-      })
-      .finally(() => {
-        this.#renewing = undefined;
-      });
-  }
-
   async #finish(graceMs: number): Promise<void> {
     this.#isActive = false;
     this.#services.intake.stop();
@@ -373,24 +365,6 @@ class StepDispatcher implements Dispatcher {
     while (this.#working.size > 0) await Promise.all(this.#working);
     await this.#beginnings.stop();
     clearTimeout(grace);
-    clearInterval(this.#renewal);
-    await this.#renewing;
-    await this.#returnLeases();
-  }
-
-  async #returnLeases(): Promise<void> {
-    const claims = this.#leases.givenUp();
-    if (claims.length === 0) return;
-    const { store, clock, logger } = this.#services;
-    try {
-      // So that the record says that they were interrupted.
-      await store.beginAttempts({ attempts: claims.map(toBegunAttempt) });
-      await store.returnLeases({ tokens: claims.map(({ token }) => token), at: clock.now() });
-    } catch (error) {
-      logger.warn(
-        { err: error, steps: claims.length },
-        'unfinished steps could not be given back; they count as interrupted',
-      );
-    }
+    await this.#leases.giveBack();
   }
 }

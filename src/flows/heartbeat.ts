@@ -11,6 +11,8 @@ export interface Heartbeat {
   /** Resolves when no beat is under way any more. */
   stop(): Promise<void>;
   state(): HeartbeatState;
+  /** Whether the clocks are close enough to give leases, to fire ticks and to end what is overdue. */
+  isClockFit(): boolean;
 }
 
 interface HeartbeatState {
@@ -46,11 +48,17 @@ const JUDGES_AFTER_MS = 15_000;
 
 /** The offset of the clocks is known to half of it. */
 const QUICK_ANSWER_MS = 1000;
+/** Times of leases are the replicas' own: with clocks far apart, one could take a step that another still runs. */
+export const CLOCK_UNFIT_MS = 5000;
 
 export function createHeartbeat(services: HeartbeatServices): Heartbeat {
   const { store, clock, logger, version, fingerprint, onReplicas } = services;
   const startedAt = clock.now();
-  let state: HeartbeatState = { beatAt: undefined, replicas: 1, clockOffsetMs: 0 };
+  let state: Omit<HeartbeatState, 'clockOffsetMs'> = { beatAt: undefined, replicas: 1 };
+  const wallAhead = () => clock.now() - clock.monotonic();
+  /** What the wall clock would be ahead of the other one if it were the store's. */
+  let storeAhead = wallAhead();
+  let wasClockFit = true;
   /** Since when no beat failed, and none was late because the process was paused. */
   let steadySince = Number.NEGATIVE_INFINITY;
   let hasFailed = false;
@@ -58,26 +66,40 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
   let beating: Promise<void> | undefined;
   let isStopped = false;
 
+  // A clock that is set counts at once, and not with the next beat.
+  const clockOffsetMs = () => wallAhead() - storeAhead;
+  const isClockFit = () => Math.abs(clockOffsetMs()) <= CLOCK_UNFIT_MS;
+
+  function compareClocks({ sentAt, tookMs, at }: { sentAt: number; tookMs: number; at: number }): void {
+    // The store read its clock at some instant in between; a slow answer says little of when.
+    const [earliest, latest] = [at - sentAt - tookMs, at - sentAt];
+    storeAhead = tookMs > QUICK_ANSWER_MS ? Math.min(Math.max(storeAhead, earliest), latest) : (earliest + latest) / 2;
+    const isFit = isClockFit();
+    const offset = { clockOffsetMs: Math.round(clockOffsetMs()) };
+    if (wasClockFit && !isFit)
+      logger.error(offset, 'the clock is not that of the database; taking no steps until it is');
+    if (isFit && !wasClockFit) logger.info(offset, 'the clock is that of the database again; taking steps');
+    wasClockFit = isFit;
+  }
+
   async function beat(): Promise<void> {
     const now = clock.now();
     const sentAt = clock.monotonic();
-    const { clockOffsetMs, beatAt = sentAt } = state;
+    const { beatAt = sentAt } = state;
     if (hasFailed || sentAt - beatAt >= JUDGES_AFTER_MS) steadySince = sentAt;
     const lost = services.lost?.();
     const { at, replicas, died } = await store.beat({
       version,
       startedAt,
-      clockOffsetMs,
+      clockOffsetMs: clockOffsetMs(),
       fingerprint: fingerprint(),
       judgesOthers: sentAt - steadySince >= JUDGES_AFTER_MS,
       lost,
       now,
     });
     hasFailed = false;
-    const tookMs = clock.monotonic() - sentAt;
-    // The store read its clock at some instant in between; a slow answer says little of when.
-    const offsetMs = tookMs > QUICK_ANSWER_MS ? clockOffsetMs : now + tookMs / 2 - at;
-    state = { beatAt: clock.monotonic(), replicas, clockOffsetMs: offsetMs };
+    compareClocks({ sentAt, tookMs: clock.monotonic() - sentAt, at });
+    state = { beatAt: clock.monotonic(), replicas };
     onReplicas?.(replicas);
     for (const { name: replica, steps } of died) {
       logger.warn({ replica, steps }, 'a replica died; its running steps are taken up again');
@@ -112,6 +134,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
       clearTimeout(timer);
       await beating;
     },
-    state: () => state,
+    state: () => ({ ...state, clockOffsetMs: clockOffsetMs() }),
+    isClockFit,
   };
 }

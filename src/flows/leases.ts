@@ -1,6 +1,9 @@
+import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import { STOP_ERRORS } from '../model/run.ts';
 import type { Claim, RunStop, Store } from '../store/store.ts';
+import { toBegunAttempt } from './beginnings.ts';
 
 /** What a step of a dead process waits at most for another; renewed three times before it runs out. */
 export const LEASE_MS = 30_000;
@@ -36,8 +39,13 @@ export interface Leases {
   giveUp(lease: Lease): void;
   /** Of all that are held, or were given up. */
   tokens(): string[];
-  /** The leases that were given up and may not have run out. */
-  givenUp(): Claim[];
+  /** Extends all of them every few seconds from now on. */
+  startRenewing(): void;
+  /**
+   * Extends nothing any more and returns the leases that were given up, so that another process takes up their steps at
+   * once. Resolves when nothing of it runs any more.
+   */
+  giveBack(): Promise<void>;
   /** Extends all of them in one call and aborts those that the store gave to someone else; rejects as the store does. */
   renew(): Promise<void>;
   /** Whether one has run out unrenewed: a claim could yield a step that still runs here. */
@@ -48,10 +56,45 @@ export interface Leases {
   abort(reason: string): void;
 }
 
-export function createLeases({ store, clock }: { store: Pick<Store, 'renewLeases'>; clock: Clock }): Leases {
+interface LeaseServices {
+  readonly store: Pick<Store, 'renewLeases' | 'returnLeases' | 'beginAttempts'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const RENEWAL_MS = LEASE_MS / 3;
+
+export function createLeases({ store, clock, logger }: LeaseServices): Leases {
   const held = new Map<Lease, AbortController>();
   const givenUp = new Set<Lease>();
   let abortReason: Error | undefined;
+  let renewal: NodeJS.Timeout | undefined;
+  let renewing: Promise<void> | undefined;
+
+  const renew = async () => {
+    const leasedUntil = clock.now() + LEASE_MS;
+    // The clock was ahead when these were extended last: left alone they would last until the false time.
+    const tooLong = [...givenUp].filter((lease) => lease.leasedUntil > leasedUntil);
+    const leases = [...held.keys(), ...tooLong];
+    if (leases.length === 0) return;
+    const lost = new Set(await store.renewLeases({ tokens: leases.map(({ claim }) => claim.token), leasedUntil }));
+    for (const lease of leases) {
+      if (!lost.has(lease.claim.token)) lease.leasedUntil = leasedUntil;
+      else if (!givenUp.delete(lease)) held.get(lease)?.abort(new Error('its lease was lost'));
+    }
+  };
+  const renewAndLog = () => {
+    renewing ??= renew()
+      .catch((error: unknown) => {
+        logger[levelOfRetry(error, 'warn')](
+          { err: error },
+          'leases of running steps could not be renewed; trying again',
+        );
+      })
+      .finally(() => {
+        renewing = undefined;
+      });
+  };
 
   return {
     hold(claim, leasedUntil) {
@@ -69,19 +112,26 @@ export function createLeases({ store, clock }: { store: Pick<Store, 'renewLeases
       givenUp.add(lease);
     },
     tokens: () => [...held.keys(), ...givenUp].map(({ claim }) => claim.token),
-    givenUp: () => [...givenUp].map(({ claim }) => claim),
-    async renew() {
-      const leasedUntil = clock.now() + LEASE_MS;
-      // The clock was ahead when these were extended last: left alone they would last until the false time.
-      const tooLong = [...givenUp].filter((lease) => lease.leasedUntil > leasedUntil);
-      const leases = [...held.keys(), ...tooLong];
-      if (leases.length === 0) return;
-      const lost = new Set(await store.renewLeases({ tokens: leases.map(({ claim }) => claim.token), leasedUntil }));
-      for (const lease of leases) {
-        if (!lost.has(lease.claim.token)) lease.leasedUntil = leasedUntil;
-        else if (!givenUp.delete(lease)) held.get(lease)?.abort(new Error('its lease was lost'));
+    startRenewing() {
+      renewal ??= setInterval(renewAndLog, RENEWAL_MS).unref();
+    },
+    async giveBack() {
+      clearInterval(renewal);
+      await renewing;
+      const claims = [...givenUp].map(({ claim }) => claim);
+      if (claims.length === 0) return;
+      try {
+        // So that the record says that they were interrupted.
+        await store.beginAttempts({ attempts: claims.map(toBegunAttempt) });
+        await store.returnLeases({ tokens: claims.map(({ token }) => token), at: clock.now() });
+      } catch (error) {
+        logger.warn(
+          { err: error, steps: claims.length },
+          'unfinished steps could not be given back; they count as interrupted',
+        );
       }
     },
+    renew,
     hasLapsed(now) {
       for (const lease of held.keys()) if (lease.leasedUntil <= now) return true;
       return false;

@@ -44,6 +44,8 @@ interface SchedulerServices {
   readonly report: Pick<Report, 'triggerDisabled'>;
   readonly metrics: Pick<Metrics, 'scheduleLagMs'>;
   readonly refresh: RefreshFlow;
+  /** While it is not, nothing fires here, and no tick is corrected by it. */
+  readonly isClockFit: () => boolean;
 }
 
 /** A cron trigger of a deployed flow. */
@@ -169,7 +171,7 @@ class CronScheduler implements Scheduler {
 
   /** Every cron trigger with its state, made or brought up to the manifest and the clock where it has to be. */
   async #current(): Promise<Schedule[]> {
-    const { store, clock } = this.#services;
+    const { store, clock, isClockFit } = this.#services;
     const stored = new Map((await store.listSchedules()).map((each) => [jobIdOf(each), each]));
     const schedules: Schedule[] = [];
     for (const { jobId, flow, triggerKey, trigger } of this.#jobs()) {
@@ -183,7 +185,7 @@ class CronScheduler implements Scheduler {
         const made = { flowId: flow.record.id, triggerKey, cron, timeZone, cronOverride, isPaused, lastAt, revision };
         schedule = await this.#save({ ...made, nextAt: nextTick(made, clock.now()) });
       }
-      const nextAt = this.#corrected(schedule);
+      const nextAt = isClockFit() ? this.#corrected(schedule) : schedule.nextAt;
       if (nextAt !== schedule.nextAt) {
         schedule = await this.#save({ ...schedule, nextAt });
       }
@@ -213,7 +215,11 @@ class CronScheduler implements Scheduler {
 
   /** Fires what is due and sleeps until the next is. A tick more than `lateMs` late was missed. */
   async #round({ lateMs }: { lateMs: number }): Promise<void> {
-    const { clock } = this.#services;
+    const { clock, isClockFit } = this.#services;
+    if (!isClockFit()) {
+      this.#sleepUntil(clock.now() + RETRY_MS);
+      return;
+    }
     let next: number | null = null;
     for (const schedule of await this.#current()) {
       let { nextAt } = schedule;

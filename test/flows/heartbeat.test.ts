@@ -64,13 +64,40 @@ describe('the heartbeat', () => {
     await own.stop();
   });
 
-  test('does not judge the clock by an answer that took longer than 1 s', async () => {
-    const { own, clock, beats } = heartbeat({ at: START - 2000 }, { at: START, takesMs: 1001 });
+  test('judges the clock by a slow answer only as far as that says', async () => {
+    const { own } = heartbeat(
+      { at: START - 2000 },
+      { at: START + 4000, takesMs: 9000 },
+      { at: START - 60_000, takesMs: 9000 },
+    );
     await own.start();
     await vi.advanceTimersByTimeAsync(5000);
-    expect(beats).toHaveLength(2);
-    expect(own.state()).toEqual({ beatAt: clock.monotonic(), replicas: 1, clockOffsetMs: 2005 });
+    // The answer says 9 s ahead to 4 s behind.
+    expect(own.state()).toMatchObject({ clockOffsetMs: 2005 });
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(own.state()).toMatchObject({ clockOffsetMs: 69_010 });
     await own.stop();
+  });
+
+  test('finds a clock unfit that is more than 5 s off, at once when it is set, and says so once', async () => {
+    const { own, clock, lines } = heartbeat({});
+    const beatAgain = () => vi.advanceTimersByTimeAsync(5000);
+    await own.start();
+    clock.set(5000 - own.state().clockOffsetMs);
+    expect(own.isClockFit()).toBe(true);
+    clock.set(1);
+    expect(own.isClockFit()).toBe(false);
+    clock.set(-20_000);
+    expect(own.isClockFit()).toBe(false);
+    expect(lines).toEqual([]);
+    await own.stop();
+    const far = heartbeat({ at: START - 7000 }, { at: START - 7000 }, {});
+    await far.own.start();
+    await beatAgain();
+    expect(far.lines).toMatchObject([{ level: 50, clockOffsetMs: 7005 }]);
+    await beatAgain();
+    expect(far.lines.slice(1)).toMatchObject([{ level: 30 }]);
+    await far.own.stop();
   });
 
   test('has the process look at what others left or made due, and only where there are others', async () => {

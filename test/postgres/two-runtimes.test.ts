@@ -8,10 +8,15 @@ import { openReplicas, runSql } from './schemas.ts';
 
 const beat = { version: '1.0', startedAt: START, clockOffsetMs: 0, fingerprint: null, judgesOthers: true, now: START };
 
+/** A database whose clock is that of the test. */
+function inTestTime(store: Store): Store {
+  return { ...store, beat: async (given) => ({ ...(await store.beat(given)), at: given.now }) };
+}
+
 /** Two runtimes on one schema. */
 async function twoRuntimes(options: FlowServiceOptions = {}) {
   const { schema, stores } = await openReplicas(['one', 'two']);
-  const [first, second] = stores as [Store, Store];
+  const [first, second] = stores.map(inTestTime) as [Store, Store];
   const one = await openFlowService({ ...options, store: first });
   const two = await openFlowService({ ...options, store: second });
   return { schema, one, two };
@@ -44,7 +49,7 @@ describe('two replicas that run steps', () => {
 
   test('a step that was leased to a replica that never heard of it runs soon after the database is back', async () => {
     const { stores } = await openReplicas(['one']);
-    const [store] = stores as [Store];
+    const [store] = stores.map(inTestTime) as [Store];
     let runId = '';
     const one = await openFlowService({
       store: {
@@ -84,7 +89,7 @@ describe('two replicas that run steps', () => {
         },
       });
     const { schema, stores } = await openReplicas(['one', 'two']);
-    const [first, second] = stores as [Store, Store];
+    const [first, second] = stores.map(inTestTime) as [Store, Store];
     const one = await openFlowService({ store: first, own: [own('late', true)] });
     const two = await openFlowService({ store: second, own: [own('in time', false)] });
     for (const each of [one, two]) await each.deploy({ a: stepOf('Count') });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { CLOCK_UNFIT_MS } from '../../flows/heartbeat.ts';
 import type { Replica } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
 import { route } from '../route.ts';
@@ -56,9 +57,6 @@ export async function sharingReplicas({
 
 /** A replica that beats every 5 s has missed one, and is taken for dead at 15 s. */
 const BEAT_OVERDUE_MS = 10_000;
-
-/** Times of leases are the replicas' own: with clocks far apart, one could take a step that another still runs. */
-const CLOCK_UNFIT_MS = 5000;
 
 /** Clocks that are kept by NTP differ by far less. */
 export const CLOCK_DOUBTFUL_MS = 2000;

@@ -100,7 +100,7 @@ export async function openStage(): Promise<Stage> {
     catalog: Catalog,
     deploy: { at: number; isLate: boolean; run: () => Promise<unknown> } | undefined,
   ): Promise<Performance> => {
-    const leases = createLeases({ store, clock });
+    const leases = createLeases({ store, clock, logger });
     const services = { store, catalog, clock, logger, random: () => 0.5, handlers, readSecret };
     const attempt = createAttempt({
       store,
