@@ -129,7 +129,7 @@ function table(descriptions: readonly SchemeDescription[]): string {
 function row(scheme: SchemeDescription): string[] {
   const { timestamp, coverage } = scheme;
   return [
-    [scheme.name, ...scheme.aliases].join(', '),
+    `${[scheme.name, ...scheme.aliases].join(', ')}${scheme.unconfirmed === null ? '' : ' (unconfirmed)'}`,
     scheme.headers.join(', ') || (scheme.kind === 'builtIn' ? 'in the body' : '-'),
     [scheme.algorithm, scheme.encoding].filter((part) => part !== null).join(' ') || '-',
     timestamp === null ? '-' : `${timestamp.in} ${timestamp.name} (${timestamp.unit})`,

@@ -88,9 +88,9 @@ describe('the manifests of the pages', () => {
   const KEY = 'a key that is long enough';
   const OTHER_SECRETS = {
     META_VERIFY_TOKEN: 'a token that Meta repeats',
-    PADDLE_WEBHOOK_SECRET: KEY,
-    LINE_CHANNEL_SECRET: KEY,
-    PAGERDUTY_WEBHOOK_SECRET: KEY,
+    TIMESTAMPED_SECRET: KEY,
+    BASE64_SECRET: KEY,
+    ROTATING_SECRET: KEY,
   };
   const environment = Object.fromEntries(
     schemes.flatMap(({ spec, page: { inputs } }) => {
@@ -160,10 +160,10 @@ describe('the manifests of the pages', () => {
   const seconds = Math.floor(Date.now() / 1000);
 
   it.each([
-    ['paddle', 'paddle-signature', `ts=${seconds};h1=${hmac(`${seconds}:${BODY}`).digest('hex')}`],
-    ['line', 'x-line-signature', hmac(BODY).digest('base64')],
-    ['pagerduty', 'x-pagerduty-signature', `v1=${'0'.repeat(64)},v1=${hmac(BODY).digest('hex')}`],
-  ])('of the page of Custom take what %s signs, and nothing else', async (slug, header, signature) => {
+    ['timestamped', 'x-billing-signature', `ts=${seconds};h1=${hmac(`${seconds}:${BODY}`).digest('hex')}`],
+    ['base64', 'x-chat-signature', hmac(BODY).digest('base64')],
+    ['rotating', 'x-alert-signature', `v1=${'0'.repeat(64)},v1=${hmac(BODY).digest('hex')}`],
+  ])('of the page of Custom take what its sender %s signs, and nothing else', async (slug, header, signature) => {
     const send = (body: string) =>
       fetch(`${url}/flows/api/webhook/${slug}`, { method: 'POST', headers: { [header]: signature }, body });
     expect((await send(`${BODY} `)).status).toBe(401);

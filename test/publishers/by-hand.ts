@@ -1,5 +1,6 @@
 import { createHmac, generateKeyPairSync, sign as signAsymmetric } from 'node:crypto';
-import { discord } from './packages.ts';
+import { validateSignature } from '@line/bot-sdk';
+import { discord, paddleWebhooks } from './packages.ts';
 import type { Sdk, Signed } from './sdks.ts';
 
 const BODY = '{"text":"hello Zoë 🎉","type":2,"amount":4200}';
@@ -54,6 +55,43 @@ export const BY_HAND: readonly Sdk[] = [
   byHand('Asana', 'asana hook secret', ({ body }, { key }) => ({
     'x-hook-signature': createHmac('sha256', key).update(body).digest('hex'),
   })),
+  ...(
+    [
+      ['Sentry', 'sentry-hook-signature', 'sha256', 'hex', ''],
+      ['CoinbaseCommerce', 'x-cc-webhook-signature', 'sha256', 'hex', ''],
+      ['Typeform', 'typeform-signature', 'sha256', 'base64', 'sha256='],
+      ['Vercel', 'x-vercel-signature', 'sha1', 'hex', ''],
+      ['Intercom', 'x-hub-signature', 'sha1', 'hex', 'sha1='],
+      ['PagerDuty', 'x-pagerduty-signature', 'sha256', 'hex', 'v1='],
+    ] as const
+  ).map(([scheme, header, algorithm, encoding, prefix]) =>
+    byHand(scheme, `${scheme} secret`, ({ body }, { key }) => ({
+      [header]: `${prefix}${createHmac(algorithm, key).update(body).digest(encoding)}`,
+    })),
+  ),
+  byHand('Zendesk', 'zendesk secret', ({ body }, { key, at }) => {
+    const timestamp = at.toISOString().replace(/\.\d+Z$/, 'Z');
+    return {
+      'x-zendesk-webhook-signature': createHmac('sha256', key).update(`${timestamp}${body}`).digest('base64'),
+      'x-zendesk-webhook-signature-timestamp': timestamp,
+    };
+  }),
+  {
+    ...byHand('Paddle', 'pdl_ntfset_secret', ({ body }, { key, at }) => {
+      const seconds = Math.floor(at.getTime() / 1000);
+      const digest = createHmac('sha256', key).update(`${seconds}:${body}`).digest('hex');
+      return { 'paddle-signature': `ts=${seconds};h1=${digest}` };
+    }),
+    sdk: '@paddle/paddle-node-sdk',
+    verify: ({ headers, body }, key) => paddleWebhooks.isSignatureValid(body, key, headers['paddle-signature'] ?? ''),
+  },
+  {
+    ...byHand('Line', 'channel secret', ({ body }, { key }) => ({
+      'x-line-signature': createHmac('sha256', key).update(body).digest('base64'),
+    })),
+    sdk: '@line/bot-sdk',
+    verify: ({ headers, body }, key) => validateSignature(body, key, headers['x-line-signature'] ?? ''),
+  },
   byHand('Trello', 'trello secret', ({ body, url }, { key }) => ({
     'x-trello-webhook': createHmac('sha1', key).update(`${body}${url}`).digest('base64'),
   })),

@@ -111,6 +111,7 @@ it('asks every handshake that is known', () => {
     'Twitch webhook_callback_verification',
     'Asana X-Hook-Secret',
     'Trello HEAD',
+    'Intercom HEAD',
   ]);
   expect(attacks.map(({ name }) => name)).toEqual(['signing-oracle-attack']);
 });

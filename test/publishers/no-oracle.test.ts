@@ -135,7 +135,8 @@ it('never tells the signature that would have been right: in no answer, log line
         '',
     );
     for (const mode of MODES) {
-      for (const forgery of forgeries(spec)) {
+      // Audit judges like Enforce and lets pass like Off: the whole list there, what is most like a delivery elsewhere.
+      for (const forgery of mode === 'Audit' ? forgeries(spec) : forgeries(spec).slice(0, 1)) {
         const { status, text, headers } = await gateway.deliver(slugOf(spec, mode), forgery);
         expect(status, `${slugOf(spec, mode)} ${text}`).toBe(mode === 'Enforce' ? 401 : 200);
         answers.push(`${text} ${JSON.stringify(headers)}`);

@@ -52,6 +52,13 @@ interface DiscordInteractions {
 interface MailgunClient {
   validateWebhook(timestamp: string, token: string, signature: string): boolean;
 }
+interface Paddle {
+  Paddle: new (
+    apiKey: string,
+  ) => {
+    webhooks: { isSignatureValid(body: string, secret: string, signature: string): Promise<boolean> };
+  };
+}
 interface Rivet {
   HttpReceiver: new (options: { port: number; webhooksSecretToken: string; endpoints: string }) => RivetReceiver;
 }
@@ -74,6 +81,8 @@ export const squareHmac = require(join(squareFolder, 'core/crypto/createHmacOver
 export const squareHelper = require(join(squareFolder, 'wrapper/WebhooksHelper.js')) as SquareHelper;
 export const discord = require('discord-interactions') as DiscordInteractions;
 export const Mailgun = require('mailgun-js') as new (options: object) => MailgunClient;
+const { Paddle } = require('@paddle/paddle-node-sdk') as Paddle;
+export const paddleWebhooks = new Paddle('no key of the API').webhooks;
 const rivet = require('@zoom/rivet/meetings') as Rivet;
 
 interface Question {

@@ -54,7 +54,7 @@ beforeAll(async () => {
   await writeFile(join(tree, PUBLISHERS, 'parcels.ts'), SCHEME);
   // Step 2: the scheme in the list, and the import that it needs.
   const list = await readFile(join(tree, PUBLISHERS, 'index.ts'), 'utf8');
-  const listed = list.replace('  asana,\n]', '  asana,\n  parcels,\n]');
+  const listed = list.replace(/,\n\];/, ',\n  parcels,\n];');
   await writeFile(join(tree, PUBLISHERS, 'index.ts'), `import { parcels } from './parcels.ts';\n${listed}`);
 });
 afterAll(() => rm(tree, { recursive: true, force: true }));

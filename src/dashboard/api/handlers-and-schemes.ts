@@ -37,6 +37,7 @@ const schemeSchema = z
     grade: z.enum(GRADES).nullable().describe('A to F, by what is signed; null if code or the trigger decides.'),
     captured: text().describe('What an attacker can do with a captured delivery.'),
     source: z.string(),
+    unconfirmed: text().describe('Which facts no source of the publisher confirms; null if all are confirmed.'),
   })
   .meta({ id: 'Scheme' });
 

@@ -39,6 +39,8 @@ export interface SchemeDescription {
   /** What a captured delivery can be used for. */
   readonly captured: string | null;
   readonly source: string;
+  /** Which of the facts no source of the publisher's confirms; null where all are, or where there is no publisher. */
+  readonly unconfirmed: string | null;
 }
 
 /** Every scheme that a trigger may name; a registered spec replaces the built-in one that it shadows. */
@@ -74,6 +76,7 @@ function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): Sch
     grade,
     captured: grade === null ? null : CAPTURED[grade],
     source: spec.source,
+    unconfirmed: spec.unconfirmed ?? null,
   };
 }
 
@@ -113,6 +116,7 @@ function unknown(name: string, kind: SchemeDescription['kind']): SchemeDescripti
     grade: null,
     captured: null,
     source: REGISTERED,
+    unconfirmed: null,
   };
 }
 

@@ -42,6 +42,8 @@ export interface SignatureSpec extends Conversation {
   readonly sample?: SampleDelivery | undefined;
   /** Where these facts were read, and when. */
   readonly source: string;
+  /** Which of them neither the publisher's documentation nor its code was found to confirm. */
+  readonly unconfirmed?: string | undefined;
 }
 
 /** Something that a publisher would really send. */

@@ -187,6 +187,18 @@ describe('what a delivery looks like', () => {
       },
       Trello: { 'x-trello-webhook': '<28 base64>' },
       Asana: { 'x-hook-signature': '<64 hex>' },
+      Zendesk: {
+        'x-zendesk-webhook-signature': '<44 base64>',
+        'x-zendesk-webhook-signature-timestamp': '2023-11-14T22:13:20.000Z',
+      },
+      Paddle: { 'paddle-signature': 'ts=1700000000;h1=<64 hex>' },
+      Typeform: { 'typeform-signature': 'sha256=<44 base64>' },
+      Vercel: { 'x-vercel-signature': '<40 hex>' },
+      Sentry: { 'sentry-hook-signature': '<64 hex>', 'request-id': 'msg_1' },
+      PagerDuty: { 'x-pagerduty-signature': 'v1=<64 hex>' },
+      Line: { 'x-line-signature': '<44 base64>' },
+      CoinbaseCommerce: { 'x-cc-webhook-signature': '<64 hex>' },
+      Intercom: { 'x-hub-signature': 'sha1=<40 hex>' },
     });
   });
 

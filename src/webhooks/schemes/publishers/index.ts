@@ -3,15 +3,21 @@ import { asana } from './asana.ts';
 import { atlassian } from './atlassian.ts';
 import { bitbucket } from './bitbucket.ts';
 import { calendly } from './calendly.ts';
+import { coinbaseCommerce } from './coinbase-commerce.ts';
 import { discord } from './discord.ts';
 import { dropbox } from './dropbox.ts';
 import { generic } from './generic.ts';
 import { gitHub } from './github.ts';
 import { gitHubLegacy } from './github-legacy.ts';
+import { intercom } from './intercom.ts';
+import { line } from './line.ts';
 import { linear } from './linear.ts';
 import { mailgun } from './mailgun.ts';
 import { meta } from './meta.ts';
 import { microsoftTeams } from './microsoft-teams.ts';
+import { paddle } from './paddle.ts';
+import { pagerDuty } from './pagerduty.ts';
+import { sentry } from './sentry.ts';
 import { shopify } from './shopify.ts';
 import { slack } from './slack.ts';
 import { square } from './square.ts';
@@ -20,6 +26,9 @@ import { stripe } from './stripe.ts';
 import { trello } from './trello.ts';
 import { twilio } from './twilio.ts';
 import { twitch } from './twitch.ts';
+import { typeform } from './typeform.ts';
+import { vercel } from './vercel.ts';
+import { zendesk } from './zendesk.ts';
 import { zoom } from './zoom.ts';
 
 /** The built-in schemes. `Custom` is none of them: a trigger's own fields describe it. */
@@ -46,4 +55,13 @@ export const BUILT_IN_SCHEMES: readonly SignatureSpec[] = [
   twitch,
   trello,
   asana,
+  zendesk,
+  paddle,
+  typeform,
+  vercel,
+  sentry,
+  pagerDuty,
+  line,
+  coinbaseCommerce,
+  intercom,
 ];

@@ -1,0 +1,18 @@
+import { jsonSample, type SignatureSpec } from '../spec.ts';
+
+/** The prefix of hex digests elsewhere, in front of base64. */
+export const typeform: SignatureSpec = {
+  name: 'Typeform',
+  headers: [{ signature: 'Typeform-Signature' }],
+  algorithm: 'sha256',
+  encoding: 'base64',
+  prefix: 'sha256=',
+  payload: { strategy: 'RawBody' },
+  sample: jsonSample({
+    event_id: '01H3Q2W5ZK8M',
+    event_type: 'form_response',
+    form_response: { form_id: 'lT4Z3j', token: 'a3a12ec67a1365927098a606107fac15', answers: [] },
+  }),
+  unconfirmed: 'all of it: the signature is as published verifiers of third parties have it',
+  source: 'https://trigger.dev/docs/webhooks/providers/typeform and published verifiers, read 2026-11',
+};

@@ -1,0 +1,24 @@
+import { jsonSample, type SignatureSpec } from '../spec.ts';
+
+/** The key is the signing secret of the webhook. A webhook that sends no body signs the timestamp alone. */
+export const zendesk: SignatureSpec = {
+  name: 'Zendesk',
+  headers: [
+    {
+      signature: 'X-Zendesk-Webhook-Signature',
+      timestamp: 'X-Zendesk-Webhook-Signature-Timestamp',
+      deliveryId: 'X-Zendesk-Webhook-Invocation-Id',
+    },
+  ],
+  algorithm: 'sha256',
+  encoding: 'base64',
+  payload: { strategy: 'TimestampDotBody', delimiter: '' },
+  timestamp: { in: 'header', unit: 'rfc3339' },
+  sample: jsonSample({
+    id: '01H3Q2W5',
+    type: 'zen:event-type:ticket.created',
+    subject: 'zen:ticket:35436',
+    detail: { id: '35436', subject: 'My printer is on fire', status: 'OPEN' },
+  }),
+  source: 'https://developer.zendesk.com/documentation/webhooks/verifying/, read 2026-11',
+};
