@@ -82,7 +82,10 @@ const flushDelay = delayMs === undefined ? undefined : await buildFlushDelay(Num
 const peers = values.peers ? await installPeers() : undefined;
 if (values.store !== undefined && values.store !== 'postgres')
   throw new Error('--store takes postgres and nothing else');
-const onPostgres = values.store === undefined ? undefined : await openOnPostgres();
+const onPostgres =
+  values.store === undefined
+    ? undefined
+    : await openOnPostgres({ profileFolder: values.profile, nodeOptions: values['node-options'] });
 const grown = values.grown
   ? await openGrown(values['grown-folder'], {
       flushDelay,

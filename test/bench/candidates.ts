@@ -145,7 +145,8 @@ export function writeFlow(workspace: Workspace, inputs: object = {}): Promise<vo
   return workspace.writeManifest('push.json', githubManifest({ inputs, steps: { only: { type: 'NoOp' } } }));
 }
 
-function nodeOptions(variant: string, { profileFolder, nodeOptions: given = '' }: CandidateOptions): string {
+/** Options of Node for a service: those that are given, and what writes its profiles into a folder of its own. */
+export function nodeOptions(variant: string, { profileFolder, nodeOptions: given = '' }: CandidateOptions): string {
   if (profileFolder === undefined) return given;
   const folder = join(profileFolder, variant);
   mkdirSync(folder, { recursive: true });

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import pg from 'pg';
 import { createWorkspace, startService } from '../e2e/service.ts';
 import { startPostgres } from '../postgres/server.ts';
-import { type Candidate, signedDeliveries, writeFlow } from './candidates.ts';
+import { type Candidate, type CandidateOptions, nodeOptions, signedDeliveries, writeFlow } from './candidates.ts';
 import { ticksOf } from './cpu.ts';
 
 /** A PostgreSQL of its own that flushes as usual, and services on it. */
@@ -12,7 +12,7 @@ export interface OnPostgres {
   remove(): Promise<void>;
 }
 
-export async function openOnPostgres(): Promise<OnPostgres> {
+export async function openOnPostgres(options: CandidateOptions = {}): Promise<OnPostgres> {
   // The last of two settings counts; the tests' server does not flush.
   const server = await startPostgres(['-c', 'fsync=on', '-c', 'shared_buffers=256MB']);
   const pool = new pg.Pool({ connectionString: server.url, max: 2 });
@@ -31,6 +31,7 @@ export async function openOnPostgres(): Promise<OnPostgres> {
         SLUICE_DRAIN_SECONDS: '0',
         SLUICE_ENFORCEMENT_MODE: 'Enforce',
         SLUICE_LOG_LEVEL: 'warn',
+        NODE_OPTIONS: nodeOptions('postgres', options),
       });
       return {
         pid: service.child.pid ?? 0,
