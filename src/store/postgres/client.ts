@@ -3,6 +3,7 @@ import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { AcceptResult, Store, Wakeable } from '../store.ts';
 import { type AcceptCall, acceptAll } from './accept-batch.ts';
 import { accept } from './acceptance.ts';
+import { type AdvanceAnswer, type AdvanceCall, advanceAll, isPlain } from './advance-batch.ts';
 import { type ConnectionOptions, type Connections, createConnections, type Lane } from './connections.ts';
 import { recordAll } from './deliveries.ts';
 import { announce, Feed, seenNow } from './feed.ts';
@@ -87,8 +88,21 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
       return 'recorded';
     },
   });
+  // On one connection, so that the outcomes that come during a flush share the next one.
+  const advanceOne = grouped<AdvanceCall, AdvanceAnswer>({
+    width: 1,
+    runAll: (calls) => connections.transactTracked('write', (sql) => advanceAll(sql, calls)),
+    runAlone: async ({ outcome, lease }) => ({
+      advance: await connections.transactTracked('write', (sql) => operations.advance.run(sql, outcome, lease)),
+    }),
+  });
+  const own = members as Pick<Store, keyof typeof operations>;
   return {
-    ...(members as Pick<Store, keyof typeof operations>),
+    ...own,
+    advance: (outcome, lease) =>
+      isPlain(outcome)
+        ? connections.tracked(async () => (await advanceOne({ outcome, lease })).advance)
+        : own.advance(outcome, lease),
     accept: (acceptance, lease) => connections.tracked(() => acceptOne({ acceptance, lease })),
     recordDelivery: (record) => connections.tracked(async () => void (await recordOne(record))),
   };

@@ -2,7 +2,7 @@ import { ownerOf, tokenOf } from '../../flows/runtime-keys.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { BirthLease, NewRun } from '../store.ts';
 import { Counters } from './counters.ts';
-import { jsonRows, type Part, type Sql, sendTogether } from './sql.ts';
+import { jsonRows, type Part, type Row, type Sql, sendTogether } from './sql.ts';
 
 /** What one row takes with its entries in the indexes, beyond the texts and bytes that are counted one by one. */
 export const ROW_BYTES = 1024;
@@ -43,8 +43,6 @@ export class NewRows {
     sendTogether(sql, parts);
   }
 }
-
-type Row = Readonly<Record<string, string | number | boolean | null>>;
 
 /** Rows that travel as JSON, and their bodies as one string of bytes in which each row names its own. */
 class Rows {

@@ -175,6 +175,9 @@ export function storable(text: string): string {
 // backslash, which costs a second look and nothing else.
 const UNSTORABLE = /\\u(0000|d[89a-f])/;
 
+/** A row as columns. */
+export type Row = Readonly<Record<string, string | number | boolean | null>>;
+
 /** Rows as one parameter, for `json_to_recordset`. */
 export function jsonRows(rows: readonly object[]): string {
   const text = JSON.stringify(rows);

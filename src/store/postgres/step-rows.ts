@@ -47,7 +47,7 @@ const THIS_STEP = 'WHERE run_id = $1 AND step_key = $2';
 const THIS_ATTEMPT = `${THIS_STEP} AND attempt = $3`;
 
 /** A step that has an outcome did not take its process down, so its interruptions do not count as tries. */
-const SURVIVED = 'attempt_base = attempt_base + interruptions, interruptions = 0, deaths = 0, lone_deaths = 0';
+export const SURVIVED = 'attempt_base = attempt_base + interruptions, interruptions = 0, deaths = 0, lone_deaths = 0';
 
 type OutcomeWrite = 'keepTrace' | 'beginAttempt' | 'endAttempt' | 'skipStep' | 'keepWait';
 

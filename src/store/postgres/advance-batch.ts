@@ -1,0 +1,353 @@
+import type { WiredGraph } from '../../flows/planner.ts';
+import { ownerOf, parseRuntimeKey } from '../../flows/runtime-keys.ts';
+import type { StepStatus } from '../../model/manifest.ts';
+import { type Answers, asking } from '../decisions/decision.ts';
+import { advance } from '../decisions/follow.ts';
+import type { FoundRun, RunReads, RunWrites } from '../decisions/rows.ts';
+import { toJson } from '../json-columns.ts';
+import type { Advance, BirthLease, StepOutcome } from '../store.ts';
+import { Counters } from './counters.ts';
+import { graphOf } from './graphs.ts';
+import { jsonRows, type Part, type Row, type Sql, sendTogether } from './sql.ts';
+import { SURVIVED } from './step-rows.ts';
+import { uuidOf } from './uuids.ts';
+
+export interface AdvanceCall {
+  readonly outcome: StepOutcome;
+  readonly lease?: BirthLease | undefined;
+}
+
+/** Of one call; without an advance where its lease is lost. */
+export interface AdvanceAnswer {
+  readonly advance: Advance | undefined;
+}
+
+/** Runs of more steps are advanced alone, so that a batch never reads thousands of rows for one of its calls. */
+const MOST_STEPS = 100;
+/** What one batch writes; what comes after it is advanced alone. */
+const MOST_CHARACTERS = 4_000_000;
+
+/** Whether an outcome may share a transaction with others: it is of no loop, and begins neither one nor a wait. */
+export function isPlain({ runId, stepKey, result }: StepOutcome): boolean {
+  if (result.kind === 'waiting' || result.kind === 'loop') return false;
+  return uuidOf(runId) !== null && parseRuntimeKey(stepKey).iteration === null;
+}
+
+/**
+ * Stores plain outcomes: two round trips, whatever their number. Reads ahead what such an outcome asks and decides one
+ * after the other; undefined for one that asks or writes more than that, of which nothing is stored.
+ */
+export async function advanceAll(
+  sql: Sql,
+  calls: readonly AdvanceCall[],
+): Promise<readonly (AdvanceAnswer | undefined)[]> {
+  const runs = await readAhead(sql, calls);
+  const writes = new Writes(runs);
+  const rows = { ...asking<RunReads>(readsOf(runs)), ...writes.members };
+  const answers = calls.map(({ outcome, lease }): AdvanceAnswer | undefined => {
+    const run = runs.get(outcome.runId);
+    if (run === undefined) return { advance: undefined };
+    if (run.isLeft || writes.characters > MOST_CHARACTERS) return undefined;
+    const { done, value } = advance(rows, outcome, lease).next();
+    if (done === true && writes.keep()) return { advance: value };
+    writes.drop();
+    // What this one seemed to write is in the run: no other may be decided by it.
+    run.isLeft = true;
+    return undefined;
+  });
+  writes.send(sql);
+  return answers;
+}
+
+/** A run and its steps, as the transaction leaves them so far. */
+interface KnownRun extends FoundRun {
+  status: FoundRun['status'];
+  graph: WiredGraph | undefined;
+  readonly states: Map<string, StepStatus>;
+  /** Numbers of the written attempts of steps whose leases are held, by their keys. */
+  readonly held: Map<string, { readonly token: string; readonly attempt: number }>;
+  /** Whether its outcomes are to be advanced alone. */
+  isLeft: boolean;
+}
+
+type KnownRuns = ReadonlyMap<string, KnownRun>;
+
+// Locked as everywhere: runs before steps, each in the order of their keys.
+const LOCK_RUNS = `
+  SELECT id, status, flow_id AS "flowId", revision, started_at AS "startedAt", timeout_at AS "timeoutAt",
+    cancel_requested_at AS "cancelRequestedAt", timed_out_at AS "timedOutAt"
+  FROM sluice.runs WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE`;
+
+const LOCK_HELD = `
+  SELECT s.run_id AS "runId", s.step_key AS "stepKey", s.attempt_count AS attempt, s.lease_token AS token
+  FROM unnest($1::uuid[], $2::text[], $3::text[]) AS given (run_id, step_key, token)
+  JOIN sluice.steps s ON s.run_id = given.run_id AND s.step_key = given.step_key AND s.lease_token = given.token
+  ORDER BY s.run_id, s.step_key FOR UPDATE OF s`;
+
+const LIST_STATES = `
+  SELECT given.run_id AS "runId", s.step_key AS "stepKey", s.status
+  FROM unnest($1::uuid[]) AS given (run_id) CROSS JOIN LATERAL (
+    SELECT step_key, status FROM sluice.steps WHERE run_id = given.run_id ORDER BY step_key LIMIT ${MOST_STEPS + 1}
+  ) s`;
+
+/** Locks what the outcomes may change and reads what they may ask. */
+async function readAhead(sql: Sql, calls: readonly AdvanceCall[]): Promise<KnownRuns> {
+  const outcomes = calls.map(({ outcome }) => outcome);
+  const runIds = [...new Set(outcomes.map(({ runId }) => runId))].sort();
+  const addresses = [outcomes.map(({ runId }) => runId), outcomes.map(({ stepKey }) => stepKey)];
+  // Statements of one round trip, and not a join: each sees what those before it have waited for.
+  const [found, held, states] = await Promise.all([
+    sql.all<FoundRun & { id: string }>(LOCK_RUNS, [runIds]),
+    sql.all<{ runId: string; stepKey: string; attempt: number; token: string }>(LOCK_HELD, [
+      ...addresses,
+      outcomes.map(({ token }) => token),
+    ]),
+    sql.all<{ runId: string; stepKey: string; status: StepStatus }>(LIST_STATES, [runIds]),
+  ]);
+  const runs = new Map<string, KnownRun>();
+  for (const { id, ...run } of found) {
+    // Where there is none the outcome fails by itself.
+    const graph = await graphOf(sql, run.flowId, run.revision).catch(() => undefined);
+    runs.set(id, { ...run, graph, states: new Map(), held: new Map(), isLeft: false });
+  }
+  for (const { runId, stepKey, status } of states) {
+    const run = runs.get(runId);
+    if (run === undefined) continue;
+    run.states.set(stepKey, status);
+    run.isLeft = run.states.size > MOST_STEPS;
+  }
+  for (const { runId, stepKey, ...lease } of held) runs.get(runId)?.held.set(stepKey, lease);
+  return runs;
+}
+
+/** Is never answered: an outcome that asks this is not plain. */
+const unknown = () => new Promise<never>(() => {});
+
+function readsOf(runs: KnownRuns): Answers<RunReads> {
+  const graphs = new Map([...runs.values()].map((run) => [`${run.flowId}:${run.revision}`, run.graph]));
+  return {
+    findHeld({ runId, stepKey, token }) {
+      const run = runs.get(runId);
+      const held = run?.held.get(stepKey);
+      return run === undefined || held?.token !== token ? undefined : { attempt: held.attempt, run };
+    },
+    graphOf: (flowId, revision) => graphs.get(`${flowId}:${revision}`) ?? unknown(),
+    statesIn: (runId) => runs.get(runId)?.states ?? unknown(),
+    findRun: unknown,
+    findStep: unknown,
+    findWait: unknown,
+    findLoop: unknown,
+    findItem: unknown,
+    listFailed: unknown,
+    measureLeaves: unknown,
+    listLeaves: unknown,
+    hasLease: unknown,
+    listOverdueRuns: unknown,
+    reopenLoop: unknown,
+    findSignal: unknown,
+    findLastSignal: unknown,
+    listSignals: unknown,
+    takeSignal: unknown,
+    hasSignal: unknown,
+    findWaiting: unknown,
+    findAttemptStart: unknown,
+  };
+}
+
+/** Rows of one kind, which are written together. */
+type Kind = 'ended' | 'endedFirst' | 'retriedFirst' | 'skipped' | 'inserted' | 'runEnded';
+
+/** Collects what outcomes write, for one statement, and changes the runs as it will. */
+class Writes {
+  /** Of the rows that are kept. */
+  characters = 0;
+  readonly #runs: KnownRuns;
+  readonly #counters = new Counters();
+  readonly #kept = new Map<Kind, Row[]>();
+  #own: { readonly kind: Kind; readonly row: Row }[] = [];
+  /** The trace of the step that ends next. */
+  #trace: Row = NO_TRACE;
+  #isPlain = true;
+
+  constructor(runs: KnownRuns) {
+    this.#runs = runs;
+  }
+
+  /** Keeps what one outcome wrote; false where that is more than is known here. */
+  keep(): boolean {
+    if (!this.#isPlain) return false;
+    for (const { kind, row } of this.#own) {
+      const rows = this.#kept.get(kind) ?? [];
+      rows.push(row);
+      this.#kept.set(kind, rows);
+      for (const value of Object.values(row)) if (typeof value === 'string') this.characters += value.length;
+      const run = kind === 'runEnded' ? this.#runs.get(String(row.run_id)) : undefined;
+      if (run !== undefined) this.#counters.runEnded({ ...run, completedAt: Number(row.completed_at) });
+    }
+    this.drop();
+    return true;
+  }
+
+  /** Forgets what one outcome wrote. */
+  drop(): void {
+    this.#own = [];
+    this.#trace = NO_TRACE;
+    this.#isPlain = true;
+  }
+
+  send(sql: Sql): void {
+    const parts = [...this.#kept].flatMap(([kind, rows]): Part[] => {
+      let name: string | undefined;
+      return PARTS[kind].map((part) => (bind) => {
+        name ??= bind(jsonRows(rows));
+        return part(name);
+      });
+    });
+    sendTogether(sql, [...parts, ...this.#counters.takeParts(sql.slot)]);
+  }
+
+  #add(kind: Kind, row: Row): void {
+    this.#own.push({ kind, row });
+  }
+
+  #reach(runId: string, stepKey: string, status: StepStatus): void {
+    const run = this.#runs.get(runId);
+    run?.states.set(stepKey, status);
+    run?.held.delete(stepKey);
+  }
+
+  readonly #isMore = () => {
+    this.#isPlain = false;
+  };
+
+  readonly members: RunWrites = {
+    keepTrace: (_step, trace) => {
+      this.#trace = { is_traced: true, evaluation_trace: toJson(trace) };
+    },
+    endAttempt: ({ runId, stepKey, written, dueAt, startedAt, status, at, retryAt, ...ended }) => {
+      const record = { input: toJson(ended.input), output: toJson(ended.output), error: toJson(ended.error) };
+      const isOver = retryAt === null;
+      const step = { run_id: runId, step_key: stepKey, status: isOver ? status : 'Pending', retry_at: retryAt };
+      const attempt = { attempt_status: status, due_at: dueAt, started_at: startedAt, completed_at: at };
+      const row = { ...step, ...attempt, ...record, ...this.#trace };
+      // The row of a step that has ended says all of its only attempt: see `ATTEMPTS`.
+      if (written > 0) this.#add('ended', { ...row, attempt: written });
+      else this.#add(isOver ? 'endedFirst' : 'retriedFirst', { ...row, attempt: 1 });
+      this.#reach(runId, stepKey, isOver ? status : 'Pending');
+    },
+    skipStep: ({ runId, stepKey, reason, at }, attempt) => {
+      const address = { run_id: runId, step_key: stepKey, attempt };
+      this.#add('skipped', { ...address, skip_reason: reason, completed_at: at, ...this.#trace });
+      this.#reach(runId, stepKey, 'Skipped');
+    },
+    insertNext: ({ runId, flowId, stepKey, stepType, status, dueAt, token, startedAt }) => {
+      const lease = { lease_token: token, lease_owner: token && (ownerOf(token) ?? null), started_at: startedAt };
+      const step = { run_id: runId, flow_id: flowId, step_key: stepKey, step_type: stepType, status, due_at: dueAt };
+      this.#add('inserted', { ...step, ...lease });
+      this.#reach(runId, stepKey, status);
+    },
+    insertSkipped: ({ runId, stepKey, stepType, reason, at }) => {
+      const step = { run_id: runId, flow_id: '', step_key: stepKey, step_type: stepType ?? '', status: 'Skipped' };
+      this.#add('inserted', { ...step, skip_reason: reason, completed_at: at });
+      this.#reach(runId, stepKey, 'Skipped');
+    },
+    endRun: (runId, status, at) => {
+      this.#add('runEnded', { run_id: runId, status, completed_at: at });
+      const run = this.#runs.get(runId);
+      if (run !== undefined) run.status = status;
+    },
+    beginAttempt: this.#isMore,
+    keepWait: this.#isMore,
+    insertLoop: this.#isMore,
+    insertItems: this.#isMore,
+    startIteration: this.#isMore,
+    endIteration: this.#isMore,
+    endLoop: this.#isMore,
+    uncountIteration: this.#isMore,
+    markCancelled: this.#isMore,
+    markTimedOut: this.#isMore,
+    closeSteps: this.#isMore,
+    retryStep: this.#isMore,
+    forgetSkipped: this.#isMore,
+    reopenRun: this.#isMore,
+    insertSignal: this.#isMore,
+    wakeStep: this.#isMore,
+    interruptAttempt: this.#isMore,
+    leaseStep: this.#isMore,
+    insertAttempt: this.#isMore,
+  };
+}
+
+const NO_TRACE: Row = { is_traced: false };
+
+const GIVEN_STEP = 's.run_id = given.run_id AND s.step_key = given.step_key';
+const GIVEN_ATTEMPT = 'a.run_id = given.run_id AND a.step_key = given.step_key AND a.attempt = given.attempt';
+const KEPT_TRACE =
+  'evaluation_trace = CASE WHEN given.is_traced THEN given.evaluation_trace ELSE s.evaluation_trace END';
+
+const endedRows = (rows: string) => `json_to_recordset(${rows}) AS given (
+  run_id uuid, step_key text, status text, retry_at bigint, attempt integer, attempt_status text, due_at bigint,
+  started_at bigint, completed_at bigint, input text, output text, error text, is_traced boolean, evaluation_trace text
+)`;
+
+const endSteps = (rows: string) => `
+  UPDATE sluice.steps s SET status = given.status, due_at = given.retry_at,
+    completed_at = CASE WHEN given.retry_at IS NULL THEN given.completed_at END, lease_token = NULL, wait = NULL,
+    signal_name = NULL, input = given.input, output = given.output, error = given.error, ${KEPT_TRACE}, ${SURVIVED}
+  FROM ${endedRows(rows)} WHERE ${GIVEN_STEP}`;
+
+const endFirstSteps = (rows: string) => `
+  UPDATE sluice.steps s SET status = given.status, due_at = given.retry_at,
+    completed_at = CASE WHEN given.retry_at IS NULL THEN given.completed_at END, lease_token = NULL, attempt_count = 1,
+    started_at = given.started_at, input = given.input, output = given.output, error = given.error, ${KEPT_TRACE}
+  FROM ${endedRows(rows)} WHERE ${GIVEN_STEP}`;
+
+const skippedRows = (rows: string) => `json_to_recordset(${rows}) AS given (
+  run_id uuid, step_key text, attempt integer, skip_reason text, completed_at bigint, is_traced boolean,
+  evaluation_trace text
+)`;
+
+type PartOfRows = (rows: string) => string;
+
+/** What the kinds write, given the name of the parameter that has the rows; as in `step-rows.ts`, but many at once. */
+const PARTS: Readonly<Record<Kind, readonly PartOfRows[]>> = {
+  ended: [
+    endSteps,
+    (rows) => `
+      UPDATE sluice.attempts a SET status = given.attempt_status, input = given.input, output = given.output,
+        error = given.error, completed_at = given.completed_at
+      FROM ${endedRows(rows)} WHERE ${GIVEN_ATTEMPT}`,
+  ],
+  endedFirst: [endFirstSteps],
+  retriedFirst: [
+    endFirstSteps,
+    (rows) => `
+      INSERT INTO sluice.attempts (run_id, step_key, attempt, due_at, started_at, status, input, output, error,
+        completed_at)
+      SELECT run_id, step_key, 1, due_at, started_at, attempt_status, input, output, error, completed_at
+      FROM ${endedRows(rows)}`,
+  ],
+  skipped: [
+    (rows) => `
+      UPDATE sluice.steps s SET status = 'Skipped', due_at = NULL, lease_token = NULL, skip_reason = given.skip_reason,
+        completed_at = given.completed_at, attempt_count = greatest(0, attempt_count - 1),
+        started_at = CASE WHEN attempt_count <= 1 THEN NULL ELSE started_at END, ${KEPT_TRACE}
+      FROM ${skippedRows(rows)} WHERE ${GIVEN_STEP}`,
+    (rows) => `DELETE FROM sluice.attempts a USING ${skippedRows(rows)} WHERE ${GIVEN_ATTEMPT}`,
+  ],
+  inserted: [
+    (rows) => `
+      INSERT INTO sluice.steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token, lease_owner,
+        started_at, skip_reason, completed_at)
+      SELECT * FROM json_to_recordset(${rows}) AS given (
+        run_id uuid, flow_id text, step_key text, step_type text, status text, due_at bigint, lease_token text,
+        lease_owner text, started_at bigint, skip_reason text, completed_at bigint
+      )`,
+  ],
+  runEnded: [
+    (rows) => `
+      UPDATE sluice.runs r SET status = given.status, completed_at = given.completed_at
+      FROM json_to_recordset(${rows}) AS given (run_id uuid, status text, completed_at bigint)
+      WHERE r.id = given.run_id`,
+  ],
+};
