@@ -9,6 +9,7 @@ import type { drainSchema } from '../api/flow-control.ts';
 import type { FlowAnswers } from '../api/flows.ts';
 import type { replicaSchema } from '../api/replicas.ts';
 import type { findingSchema, RevisionAnswers } from '../api/revisions.ts';
+import type { RunBulkAnswers } from '../api/run-bulk.ts';
 import type { RunHistoryAnswers } from '../api/run-history.ts';
 import type { RunOutlineAnswers } from '../api/run-outline.ts';
 import type { runSchema, triggerSchema } from '../api/runs.ts';
@@ -28,6 +29,7 @@ export interface Api
     FigureAnswers,
     FlowAnswers,
     RevisionAnswers,
+    RunBulkAnswers,
     RunHistoryAnswers,
     Omit<RunOutlineAnswers, 'RunOutline'> {
   readonly Attention: z.output<typeof attentionSchema>;

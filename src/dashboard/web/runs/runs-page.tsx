@@ -9,6 +9,7 @@ import { Duration, Time } from '../kit/time.tsx';
 import { LOOKS } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
+import { BulkActions } from './bulk.tsx';
 
 const RUN_STATUSES = ['Running', 'Succeeded', 'Failed', 'TimedOut', 'Cancelled', 'Skipped'] as const;
 
@@ -45,7 +46,11 @@ export function RunsPage() {
   const flowChoices = (flows.data ?? []).map(({ id, name }) => ({ value: id, text: name }));
   const statusChoices = RUN_STATUSES.map((status) => ({ value: status, text: LOOKS.status[status][2] }));
   return (
-    <Page title="Runs" badges={runs.data === undefined ? null : <Total count={runs.data.total} />}>
+    <Page
+      title="Runs"
+      badges={runs.data === undefined ? null : <Total count={runs.data.total} />}
+      actions={<BulkActions query={query} />}
+    >
       <search class="filters">
         <SearchFilter label="Search by id, flow, trigger or delivery" />
         <SelectFilter name="flowId" label="Flow" choices={[{ value: '', text: 'All flows' }, ...flowChoices]} />
