@@ -6,6 +6,7 @@ import { didYouMean } from '../manifest/issues.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { GUID } from '../model/manifest.ts';
 import { isStorableValue, UNSTORABLE } from '../model/text.ts';
+import type { TimeSpan } from '../store/store.ts';
 
 /*
  * The parts that schemas of queries and paths are made of. People write them, so each error names what was given and what is
@@ -113,8 +114,26 @@ const optionalTime = () =>
   optional((given, context) => {
     if (/^\d{1,15}$/.test(given)) return Number(given);
     const isTime = z.iso.datetime({ offset: true }).safeParse(given).success;
-    return isTime ? Date.parse(given) : refuse(context, given, 'a time such as 2026-03-01T12:00:00Z');
+    return isTime
+      ? Date.parse(given)
+      : refuse(context, given, 'a time such as 2026-03-01T12:00:00Z, or milliseconds since 1970');
   }).meta({ type: 'string', format: 'date-time' });
+
+/** The span of time that a list is about: `since` is in it, `until` is not. */
+export const SPAN = {
+  since: optionalTime().meta({ description: 'From this time on; ISO 8601, or milliseconds since 1970.' }),
+  until: optionalTime().meta({ description: 'Before this time; ISO 8601, or milliseconds since 1970.' }),
+};
+
+/** Refuses a span that ends before it begins; for `refine`. */
+export const IN_ORDER: [check: (span: TimeSpan) => boolean, problem: { path: string[]; error: string }] = [
+  ({ since, until }) => since === undefined || until === undefined || since <= until,
+  { path: ['since'], error: 'must not be after until' },
+];
+
+/** Whether a time is within a span; null is in none. */
+export const isWithin = (at: number | null, { since, until }: TimeSpan): boolean =>
+  (since === undefined && until === undefined) || (at !== null && at >= (since ?? at) && at < (until ?? Infinity));
 
 /** How far back figures look. */
 const lookBackHours = () => wholeNumber({ min: 1, max: 720, fallback: 24 });

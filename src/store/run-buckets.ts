@@ -1,11 +1,21 @@
 import { HOUR_MS } from '../model/clock.ts';
 import type { RunStatus } from '../model/manifest.ts';
+import { roundDuration } from './durations.ts';
 import type { RunBucket } from './store.ts';
 
 export interface DurationRow {
   readonly hour: number;
   readonly durationMs: number;
   readonly count: number;
+}
+
+/** A run where no counts have buckets so small. */
+export interface TimedRun {
+  /** Begin of its bucket. */
+  readonly at: number;
+  readonly status: RunStatus;
+  /** Null while it is in flight. */
+  readonly tookMs: number | null;
 }
 
 export interface StatusRow {
@@ -28,8 +38,18 @@ export class Tallies {
     this.#statuses.set(at, { ...this.#statuses.get(at), [status]: count });
   }
 
+  addRun({ at, status, tookMs }: TimedRun): void {
+    const counts = this.#statuses.get(at) ?? {};
+    this.#statuses.set(at, counts);
+    counts[status] = (counts[status] ?? 0) + 1;
+    if (tookMs !== null) this.#addDuration(at, roundDuration(tookMs), 1);
+  }
+
   addDuration({ hour, durationMs, count }: DurationRow): void {
-    const at = Math.floor((hour * HOUR_MS) / this.#bucketMs) * this.#bucketMs;
+    this.#addDuration(Math.floor((hour * HOUR_MS) / this.#bucketMs) * this.#bucketMs, durationMs, count);
+  }
+
+  #addDuration(at: number, durationMs: number, count: number): void {
     const counts = this.#durations.get(at) ?? new Map<number, number>();
     this.#durations.set(at, counts.set(durationMs, (counts.get(durationMs) ?? 0) + count));
   }

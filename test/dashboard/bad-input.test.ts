@@ -36,10 +36,21 @@ const filters: [path: string, query: string, message: string][] = [
   ['/flows/api/runs', 'flowId=x', 'flowId: "x" is not accepted'],
   ['/flows/api/runs', 'status=Done', 'status: "Done" is not accepted; expected one of Running, Succeeded, '],
   ['/flows/api/runs', 'skip=-1&take=0', 'skip: "-1" is not accepted; expected a whole number from 0; take: "0"'],
+  ['/flows/api/runs/active', `flowId=${ORDERS_ID}`, 'flowId: there is no such query parameter. Known are since, until'],
   [
     '/flows/api/runs/active',
-    `flowId=${ORDERS_ID}`,
-    'flowId: there is no such query parameter; this operation takes none',
+    'since=later',
+    'since: "later" is not accepted; expected a time such as 2026-03-01T12:00:00Z',
+  ],
+  [
+    '/flows/api/runs/timeseries',
+    'bucket=minute&since=2026-11-21T00:00:00Z&until=2026-11-21T06:01:00Z',
+    'since: asks for 361 buckets of one minute; at most 360 are allowed',
+  ],
+  [
+    '/flows/api/webhooks/timeseries',
+    'minutes=361',
+    'minutes: "361" is not accepted; expected a whole number from 1 to 360',
   ],
   ['/flows/api/handlers', 'take=5', 'take: there is no such query parameter'],
   ['/flows/api/schemes', 'name=x', 'name: there is no such query parameter'],
@@ -64,6 +75,21 @@ describe('bad input is a 400 that names the field', () => {
       message: expect.stringContaining(message),
     });
     expect(response.statusCode).toBe(400);
+  });
+
+  const timed = [
+    ...['webhooks/recent', 'runs', 'runs/active', 'activity', 'flows', 'schedules'],
+    ...[`flows/${ORDERS_ID}/revisions`, `runs/${UNKNOWN_ID}/events`],
+  ];
+  it.each(timed)('since and until of %s', async (path) => {
+    const messageOf = async (query: string) =>
+      (await dashboard.app.inject(`/flows/api/${path}?${query}`)).json().message ?? 'accepted';
+    expect(await messageOf('since=2026-11-21T12:00:00Z&until=2026-11-21T12:00:00%2B02:00')).toBe(
+      'since: must not be after until',
+    );
+    expect(await messageOf('until=yesterday')).toContain('until: "yesterday" is not accepted; expected a time such as');
+    expect(await messageOf('since=2026-02-30T00:00:00Z')).toContain('since: "2026-02-30T00:00:00Z" is not accepted');
+    expect(await messageOf('since=1&until=2026-11-21T12:00:00Z')).not.toMatch(/since|until/);
   });
 
   it.each(badIds)('GET %s', async (url, field) => {

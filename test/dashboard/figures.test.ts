@@ -35,6 +35,16 @@ describe('deliveries over time', () => {
     expect(buckets.map(({ total }: { total: number }) => total)).toEqual([0, 0, 0]);
   });
 
+  it('are counted by the minute, of a span that is widened to whole minutes', async () => {
+    const span = 'since=2026-11-21T12:00:30Z&until=2026-11-21T12:02:01Z';
+    const { since, until, buckets } = await get(`/flows/api/webhooks/timeseries?bucket=minute&${span}`);
+    expect({ since, until }).toEqual({ since: '2026-11-21T12:00:00.000Z', until: '2026-11-21T12:03:00.000Z' });
+    expect(buckets.map(({ total }: { total: number }) => total)).toEqual([2, 0, 0]);
+    const runs = await get(`/flows/api/runs/timeseries?bucket=minute&flowId=${ORDERS_ID}&${span}`);
+    expect(runs.buckets).toMatchObject([{ total: 1, running: 1 }, { total: 0 }, { total: 0 }]);
+    expect((await get('/flows/api/runs/timeseries?bucket=minute')).buckets).toHaveLength(60);
+  });
+
   it('are counted by the day, for as many days as the hours touch', async () => {
     const { bucket, buckets } = await get('/flows/api/webhooks/timeseries?bucket=day&hours=25');
     expect(bucket).toBe('day');

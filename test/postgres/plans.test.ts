@@ -187,6 +187,7 @@ const deliveryQueries = combined(pages, flows, [
 ]);
 const limits = { valueBytes: 100, answerBytes: 1000 };
 const range = { since: T0, until: T0 + 3_600_000, bucketMs: 3_600_000 };
+const minutes = { since: T0, until: T0 + 300_000, bucketMs: 60_000 };
 
 type Question = [keyof typeof operations, ...unknown[]];
 const questions: Question[] = [
@@ -223,6 +224,8 @@ const questions: Question[] = [
   ...flows.flatMap((flow): Question[] => [
     ['deliveryTimeseries', { flowId: undefined, ...flow, ...range }],
     ['runTimeseries', { flowId: undefined, ...flow, ...range }],
+    ['deliveryTimeseries', { flowId: undefined, ...flow, ...minutes }],
+    ['runTimeseries', { flowId: undefined, ...flow, ...minutes }],
   ]),
 ];
 

@@ -94,12 +94,15 @@ const deliveryQueries = combined(
     { acceptedOnly: true },
     { refusedOnly: true },
     { refusedOnly: true, since: T0, until: T0 + 1 },
+    { since: T0 },
   ],
 );
 const runQueries = combined(pages, flows, searches, [
   {},
   ...['Running', 'Succeeded', 'Failed'].map((status) => ({ status })),
   { status: 'Running', before: { startedAt: T0, id: id(10) } },
+  { since: T0, until: T0 + 1 },
+  { status: 'Succeeded', since: T0 },
 ]);
 const range = { since: T0, until: T0 + 3_600_000, bucketMs: 3_600_000 };
 
@@ -124,6 +127,8 @@ const questions: [OperationName, ...unknown[]][] = [
   ...flows.flatMap((flow): [OperationName, unknown][] => [
     ['deliveryTimeseries', { flowId: undefined, ...flow, ...range }],
     ['runTimeseries', { flowId: undefined, ...flow, ...range }],
+    ['deliveryTimeseries', { flowId: undefined, ...flow, ...range, bucketMs: 60_000 }],
+    ['runTimeseries', { flowId: undefined, ...flow, ...range, bucketMs: 60_000 }],
   ]),
 ];
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Intervention } from '../../store/store.ts';
 import { field, isoTime, listOf, toList } from '../answer.ts';
-import { PAGING, parameter } from '../input.ts';
+import { IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 
@@ -32,15 +32,16 @@ export const activityRoutes: ApiRoutes = (app, { store }) => {
     route('service', {
       operationId: 'listActivity',
       summary: 'Who did what, when and why, newest first',
-      query: z.strictObject({
-        id: parameter.optionalGuid(),
-        actor: parameter.freeText(64),
-        action: parameter.freeText(64),
-        target: parameter.freeText(300).meta({ description: 'The id of a flow, run, delivery or schedule.' }),
-        since: parameter.optionalTime(),
-        until: parameter.optionalTime(),
-        ...PAGING,
-      }),
+      query: z
+        .strictObject({
+          id: parameter.optionalGuid(),
+          actor: parameter.freeText(64),
+          action: parameter.freeText(64),
+          target: parameter.freeText(300).meta({ description: 'The id of a flow, run, delivery or schedule.' }),
+          ...SPAN,
+          ...PAGING,
+        })
+        .refine(...IN_ORDER),
       answer: listOf(interventionSchema),
     }),
     async ({ query }) => {

@@ -5,7 +5,7 @@ import { type DeliveryRecord, REASON_CODES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { field, isoTime, listOf, toList } from '../answer.ts';
-import { PAGING, parameter } from '../input.ts';
+import { IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 
@@ -47,19 +47,24 @@ export const deliverySchema = z
   })
   .meta({ id: 'Delivery' });
 
-const recentQuery = z.strictObject({
-  flowId: parameter.optionalGuid(),
-  reason: parameter.oneOf(reasonSchema.options).meta({
-    description: 'The first gate that failed, or why the delivery was refused.',
-  }),
-  rejectedOnly: parameter.flag().meta({ description: 'A gate failed, or the delivery was refused. false by default.' }),
-  acceptedOnly: parameter.flag().meta({ description: 'All others. false by default.' }),
-  search: parameter.freeText(200).meta({
-    description:
-      'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
-  }),
-  ...PAGING,
-});
+const recentQuery = z
+  .strictObject({
+    flowId: parameter.optionalGuid(),
+    reason: parameter.oneOf(reasonSchema.options).meta({
+      description: 'The first gate that failed, or why the delivery was refused.',
+    }),
+    rejectedOnly: parameter
+      .flag()
+      .meta({ description: 'A gate failed, or the delivery was refused. false by default.' }),
+    acceptedOnly: parameter.flag().meta({ description: 'All others. false by default.' }),
+    search: parameter.freeText(200).meta({
+      description:
+        'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
+    }),
+    ...SPAN,
+    ...PAGING,
+  })
+  .refine(...IN_ORDER);
 
 /** The delivery log. */
 export const deliveryRoutes: ApiRoutes = (app, { store }) => {

@@ -6,7 +6,7 @@ import { ENFORCEMENT_MODES, type SignedPayloadStrategy } from '../../model/manif
 import type { ConfiguredField, DeliveryReview } from '../../review/review.ts';
 import type { Readiness } from '../../review/reviewer.ts';
 import { field, isoTimeOrNull, unknownId } from '../answer.ts';
-import { documentedBody, parameter, parseJsonBody } from '../input.ts';
+import { documentedBody, IN_ORDER, parameter, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { deliverySchema, deliveryView, reasonSchema } from './deliveries.ts';
@@ -114,14 +114,16 @@ const oneBody = z.strictObject({
   force: z.boolean().default(false).describe('Accepts the delivery even if gates fail; its record says so.'),
 });
 
-const manyBody = z.strictObject({
-  flowId: z.guid().toLowerCase().optional(),
-  reason: reasonSchema.optional(),
-  since: isoInstant.optional(),
-  until: isoInstant.optional(),
-  limit: z.int().min(1).max(500).default(100),
-  plan: z.boolean().default(true),
-});
+const manyBody = z
+  .strictObject({
+    flowId: z.guid().toLowerCase().optional(),
+    reason: reasonSchema.optional(),
+    since: isoInstant.optional(),
+    until: isoInstant.optional(),
+    limit: z.int().min(1).max(500).default(100),
+    plan: z.boolean().default(true),
+  })
+  .refine(...IN_ORDER);
 
 /** Single deliveries in full; dry runs and redelivery. */
 export const deliveryReviewRoutes: ApiRoutes = (app, services) => {

@@ -1,17 +1,29 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
-import type { BucketRange, RunBucket, RunCount } from '../../store/store.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import type { BucketRange, RunBucket, RunCount, TimeSpan } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
-import { parameter } from '../input.ts';
+import { parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { reasonSchema } from './deliveries.ts';
 
-const BUCKETS = ['hour', 'day'] as const;
+const BUCKETS = ['minute', 'hour', 'day'] as const;
 type Bucket = (typeof BUCKETS)[number];
-const BUCKET_MS: Readonly<Record<Bucket, number>> = { hour: HOUR_MS, day: DAY_MS };
-const MAX_BUCKETS = 1000;
+const BUCKET_MS: Readonly<Record<Bucket, number>> = { minute: MINUTE_MS, hour: HOUR_MS, day: DAY_MS };
+/** Six hours of minutes: they are counted from rows, of which there may be a million in that time. */
+const MAX_MINUTES = 360;
+const MAX_BUCKETS: Readonly<Record<Bucket, number>> = { minute: MAX_MINUTES, hour: 1000, day: 1000 };
+
+/** How long buckets are, and which time they cover. */
+const BUCKETED = {
+  bucket: parameter.oneOf(BUCKETS).meta({ description: 'hour by default.' }),
+  minutes: parameter.wholeNumber({ min: 1, max: MAX_MINUTES, fallback: 60 }).meta({
+    description: 'How far back minutes go without `since`; 60 by default.',
+  }),
+  hours: parameter.lookBackHours(),
+  ...SPAN,
+};
 
 const runStatsSchema = z.object({
   totalFlows: field.integer(),
@@ -105,21 +117,19 @@ const runTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
     '/flows/api/runs/timeseries',
     route('runs', {
       operationId: 'runTimeseries',
-      summary: 'Runs by the hour or day in which they started, including empty buckets',
+      summary: 'Runs by the minute, hour or day in which they started, including empty buckets',
+      description: 'Hours and days also count runs that are deleted since; minutes count those that are kept.',
       query: z.strictObject({
-        bucket: parameter.oneOf(BUCKETS),
-        hours: parameter.lookBackHours(),
+        ...BUCKETED,
         days: parameter.wholeNumber({ min: 1, max: 365, fallback: 30 }),
-        since: parameter.optionalTime(),
-        until: parameter.optionalTime(),
         flowId: parameter.optionalGuid(),
       }),
       answer: runTimeseriesSchema,
     }),
     async ({ query }) => {
       const { bucket = 'hour' } = query;
-      const lookBackMs = bucket === 'day' ? query.days * DAY_MS : query.hours * BUCKET_MS.hour;
-      const range = wholeBuckets(bucket, { since: query.since, until: query.until, lookBackMs }, clock.now());
+      const lookBackMs = { minute: query.minutes * MINUTE_MS, hour: query.hours * HOUR_MS, day: query.days * DAY_MS };
+      const range = wholeBuckets(bucket, { ...query, lookBackMs: lookBackMs[bucket] }, clock.now());
       const counted = await store.runTimeseries({ ...range, flowId: query.flowId });
       return {
         bucket,
@@ -154,18 +164,17 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
     '/flows/api/webhooks/timeseries',
     route('deliveries', {
       operationId: 'webhookTimeseries',
-      summary: 'Deliveries by the hour or day, including empty buckets',
+      summary: 'Deliveries by the minute, hour or day, including empty buckets',
       query: z.strictObject({
-        bucket: parameter.oneOf(BUCKETS),
-        hours: parameter.lookBackHours(),
+        ...BUCKETED,
         flowId: parameter.optionalGuid(),
       }),
       answer: deliveryTimeseriesSchema,
     }),
-    async ({ query: { hours, flowId, ...query } }) => {
+    async ({ query: { hours, minutes, flowId, ...query } }) => {
       const { bucket = 'hour' } = query;
-      const asked = { since: undefined, until: undefined, lookBackMs: hours * BUCKET_MS.hour };
-      const range = wholeBuckets(bucket, asked, clock.now());
+      const lookBackMs = bucket === 'minute' ? minutes * MINUTE_MS : hours * HOUR_MS;
+      const range = wholeBuckets(bucket, { ...query, lookBackMs }, clock.now());
       const counted = await store.deliveryTimeseries({ ...range, flowId });
       return {
         bucket,
@@ -184,7 +193,7 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
 /** The range that was asked for, widened to whole buckets in UTC. Throws a 400 if it is empty or too long. */
 function wholeBuckets(
   bucket: Bucket,
-  asked: { since: number | undefined; until: number | undefined; lookBackMs: number },
+  asked: TimeSpan & { lookBackMs: number },
   now: number,
 ): Omit<BucketRange, 'flowId'> {
   const size = BUCKET_MS[bucket];
@@ -195,8 +204,9 @@ function wholeBuckets(
       : Math.floor(asked.since / size) * size;
   if (since >= until) throw new HttpError(400, 'since: must be before until');
   const count = (until - since) / size;
-  if (count <= MAX_BUCKETS) return { since, until, bucketMs: size };
-  throw new HttpError(400, `since: asks for ${count} buckets; at most ${MAX_BUCKETS} are allowed`);
+  const most = MAX_BUCKETS[bucket];
+  if (count <= most) return { since, until, bucketMs: size };
+  throw new HttpError(400, `since: asks for ${count} buckets of one ${bucket}; at most ${most} are allowed`);
 }
 
 /** One entry for each bucket of a range; the store leaves empty ones out. */

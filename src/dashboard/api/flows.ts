@@ -9,7 +9,7 @@ import { stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
 import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from '../../webhooks/triggers.ts';
 import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
-import { ID_PARAMS, PAGING } from '../input.ts';
+import { ID_PARAMS, IN_ORDER, isWithin, PAGING, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices } from '../services.ts';
 import { sumOf } from './figures.ts';
@@ -99,11 +99,15 @@ export const flowRoutes: ApiRoutes = (app, services) => {
     route('flows', {
       operationId: 'listFlows',
       summary: 'Deployed flows, newest first',
-      query: z.strictObject(PAGING),
+      description: '`since` and `until` are about `updatedAt`.',
+      query: z.strictObject({ ...SPAN, ...PAGING }).refine(...IN_ORDER),
       answer: listOf(flowSchema),
     }),
     async ({ query }) => {
-      const flows = [...catalog.list()].sort(newestFirst);
+      const flows = catalog
+        .list()
+        .filter(({ record }) => isWithin(record.updatedAt, query))
+        .sort(newestFirst);
       const context = await viewContext(app, services);
       const page = flows.slice(query.skip, query.skip + query.take);
       return toList(

@@ -6,7 +6,7 @@ import { FINDING_CLASSES, type Finding, OVERRIDES } from '../../model/finding.ts
 import { MANIFEST_SOURCES } from '../../model/manifest.ts';
 import type { RevisionRecord, RevisionSummary } from '../../store/store.ts';
 import { field, isoTime, listOf, toList, unknownId } from '../answer.ts';
-import { ID_PARAMS, PAGING, parameter } from '../input.ts';
+import { ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 
@@ -97,12 +97,12 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
       operationId: 'listRevisions',
       summary: 'Revisions of a flow, newest first, with what each changed',
       params: ID_PARAMS,
-      query: z.strictObject(PAGING),
+      query: z.strictObject({ ...SPAN, ...PAGING }).refine(...IN_ORDER),
       answer: listOf(revisionSchema),
       refusals: [404],
     }),
     async ({ params, query }) => {
-      const page = await services.store.listRevisions({ flowId: params.id, skip: query.skip, take: query.take });
+      const page = await services.store.listRevisions({ ...query, flowId: params.id });
       if (page === undefined) throw unknownId('flow', params.id);
       return toList(page.items.map(revisionView), page.total, query);
     },

@@ -10,7 +10,7 @@ import {
 } from '../../flows/bulk.ts';
 import { interventionIdOf } from '../activity.ts';
 import { field, isoTime } from '../answer.ts';
-import { documentedBody, parseJsonBody } from '../input.ts';
+import { documentedBody, IN_ORDER, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { RUN_FILTER, runSchema, runView } from './runs.ts';
@@ -20,13 +20,15 @@ const MAX_RUNS = 10_000;
 const MAX_SAMPLE = 10;
 const MAX_REASON_CHARACTERS = 500;
 
-const body = z.strictObject({
-  ...RUN_FILTER,
-  limit: z.int().min(1).max(MAX_RUNS).default(1_000).describe('Runs that are looked at: the newest that match.'),
-  plan: z.boolean().default(true),
-  token: z.string().max(400_000).optional().describe('Of the plan that is to be carried out; no filter with it.'),
-  reason: z.string().max(MAX_REASON_CHARACTERS).optional().describe('Why it is done; kept in the activity.'),
-});
+const body = z
+  .strictObject({
+    ...RUN_FILTER,
+    limit: z.int().min(1).max(MAX_RUNS).default(1_000).describe('Runs that are looked at: the newest that match.'),
+    plan: z.boolean().default(true),
+    token: z.string().max(400_000).optional().describe('Of the plan that is to be carried out; no filter with it.'),
+    reason: z.string().max(MAX_REASON_CHARACTERS).optional().describe('Why it is done; kept in the activity.'),
+  })
+  .refine(...IN_ORDER);
 
 const leftOutSchema = z.object({
   reason: z.enum(LEFT_OUT_REASONS),
@@ -39,7 +41,9 @@ const planSchema = z
   .object({
     plan: z.literal(true),
     plannedAt: field.time(),
-    total: field.integer().describe('Runs that match, including those beyond the limit.'),
+    total: field
+      .integer()
+      .describe('Runs that match, including those beyond the limit; with a search or a span of time at most 10 000.'),
     looked: field.integer().describe('Those that were looked at: the newest that match.'),
     ready: field.integer().describe('Those that it would be done to.'),
     leftOut: z.array(leftOutSchema),

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Run } from '../../model/run.ts';
 import type { RunDetail, SignalRecord, StepMoment, StepMoments } from '../../store/store.ts';
 import { field, isoTime, isoTimeOrNull, unknownId } from '../answer.ts';
-import { ID_PARAMS, parameter } from '../input.ts';
+import { ID_PARAMS, IN_ORDER, isWithin, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { runSchema } from './runs.ts';
@@ -53,24 +53,30 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
       operationId: 'listRunEvents',
       summary: 'What happened to a run, oldest first',
       params: ID_PARAMS,
-      query: z.strictObject({
-        take: parameter.wholeNumber({ min: 1, max: MAX_EVENTS, fallback: MAX_EVENTS }).meta({
-          description: `How many of the newest events; ${MAX_EVENTS} by default. The sequence of the first says how many came before.`,
-        }),
-      }),
+      query: z
+        .strictObject({
+          take: parameter.wholeNumber({ min: 1, max: MAX_EVENTS, fallback: MAX_EVENTS }).meta({
+            description: `How many of the newest events; ${MAX_EVENTS} by default. The sequence of the first says how many came before.`,
+          }),
+          ...SPAN,
+        })
+        .refine(...IN_ORDER),
       answer: z.array(runEventSchema),
       refusals: [404],
     }),
     async (request) => {
       const runId = request.params.id;
-      const { take } = request.query;
+      const { take, ...span } = request.query;
+      const isSpan = span.since !== undefined || span.until !== undefined;
+      const limit = isSpan ? MAX_EVENTS : take;
       const [run, moments, signals] = await Promise.all([
         store.findRun(runId),
-        store.listMoments({ runId, limit: take }),
+        store.listMoments({ runId, limit }),
         store.listSignals(runId),
       ]);
       if (run === undefined) throw unknownId('run', runId);
-      return runEvents({ run, moments, signals }, take);
+      const events = runEvents({ run, moments, signals }, limit);
+      return isSpan ? events.filter(({ timestamp }) => isWithin(Date.parse(timestamp), span)).slice(-take) : events;
     },
   );
 };

@@ -3,10 +3,10 @@ import { z } from 'zod';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import { RUN_STATUSES, TRIGGER_TYPES } from '../../model/manifest.ts';
 import type { Run } from '../../model/run.ts';
-import type { RunDetail, Store } from '../../store/store.ts';
+import type { RunDetail, Store, TimeSpan } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { field, isoTime, isoTimeOrNull, listOf, toList } from '../answer.ts';
-import { ID_PARAMS, PAGING, parameter } from '../input.ts';
+import { ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { findGraph, findRun, MAX_STEPS, stepPage, stepSchema } from './steps.ts';
@@ -61,9 +61,10 @@ export const RUN_FILTER = {
     description:
       'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
   }),
+  ...SPAN,
 };
 
-const listQuery = z.strictObject({ ...RUN_FILTER, ...PAGING });
+const listQuery = z.strictObject({ ...RUN_FILTER, ...PAGING }).refine(...IN_ORDER);
 
 /** Runs and their steps. */
 export const runRoutes: ApiRoutes = (app, services) => {
@@ -73,7 +74,7 @@ export const runRoutes: ApiRoutes = (app, services) => {
     '/flows/api/runs',
     route('runs', {
       operationId: 'listRuns',
-      summary: 'Runs, newest first',
+      summary: 'Runs by their start, newest first',
       query: listQuery,
       answer: listOf(runSchema),
     }),
@@ -88,10 +89,11 @@ export const runRoutes: ApiRoutes = (app, services) => {
     route('runs', {
       operationId: 'listActiveRuns',
       summary: 'Every run in flight, newest first',
+      query: z.strictObject(SPAN).refine(...IN_ORDER),
       answer: z.array(runSchema),
     }),
-    async (_request, reply) => {
-      const parts = activeRunsJson(store);
+    async ({ query }, reply) => {
+      const parts = activeRunsJson(store, query);
       // The first part waits for the store: if that fails, the answer can still be an error.
       const { value: opening = '' } = await parts.next();
       const answer = Readable.from(withOpening(opening, parts));
@@ -187,19 +189,18 @@ export const RUNS_AT_ONCE = 500;
  * Every run in flight, newest first, as the text of a JSON array in parts. There may be a hundred thousand of them, and
  * an answer made in one go would hold up every delivery.
  */
-export async function* activeRunsJson(store: Pick<Store, 'listRuns'>): AsyncGenerator<string> {
-  let runs = await pageOf(store);
+export async function* activeRunsJson(store: Pick<Store, 'listRuns'>, span: TimeSpan = {}): AsyncGenerator<string> {
+  const pageAfter = async (before?: Run) =>
+    (await store.listRuns({ ...span, status: 'Running', skip: 0, take: RUNS_AT_ONCE, before })).items;
+  let runs = await pageAfter();
   yield '[';
   for (let isFirst = true; runs.length > 0; isFirst = false) {
     const items = runs.map((run) => JSON.stringify(runView(run))).join(',');
     yield isFirst ? items : `,${items}`;
-    runs = runs.length < RUNS_AT_ONCE ? [] : await pageOf(store, runs.at(-1));
+    runs = runs.length < RUNS_AT_ONCE ? [] : await pageAfter(runs.at(-1));
   }
   yield ']';
 }
-
-const pageOf = async (store: Pick<Store, 'listRuns'>, before?: Run): Promise<Run[]> =>
-  (await store.listRuns({ status: 'Running', skip: 0, take: RUNS_AT_ONCE, before })).items;
 
 async function* withOpening(opening: string, parts: AsyncIterable<string>): AsyncGenerator<string> {
   yield opening;

@@ -3,7 +3,7 @@ import { HttpError } from '../../errors.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { MANIFEST_PARTS } from '../../manifest/schema.ts';
 import { field, flowDisabled, isoTime, isoTimeOrNull, listOf, outcomeSchema, toList } from '../answer.ts';
-import { documentedBody, PAGING, parameter, parseJsonBody } from '../input.ts';
+import { documentedBody, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
 
@@ -41,11 +41,13 @@ export const scheduleRoutes: ApiRoutes = (app, services) => {
     route('schedules', {
       operationId: 'listSchedules',
       summary: 'Cron triggers of the deployed flows',
-      query: z.strictObject(PAGING),
+      description: '`since` and `until` are about `lastExecution`.',
+      query: z.strictObject({ ...SPAN, ...PAGING }).refine(...IN_ORDER),
       answer: listOf(scheduleSchema),
     }),
     async ({ query }) => {
-      const schedules = await services.scheduler.list();
+      const all = await services.scheduler.list();
+      const schedules = all.filter(({ lastAt }) => isWithin(lastAt, query));
       const page = schedules.slice(query.skip, query.skip + query.take);
       return toList(
         page.map((schedule) => scheduleView(schedule, services)),

@@ -1,4 +1,4 @@
-import type { Page, PageQuery } from './runs.ts';
+import type { Page, PageQuery, TimeSpan } from './runs.ts';
 
 /** What people and programs did to the service. */
 export interface ActivityStore {
@@ -36,12 +36,10 @@ export interface Intervention extends NewIntervention {
   readonly statusCode: number | null;
 }
 
-interface InterventionQuery extends PageQuery {
+interface InterventionQuery extends PageQuery, TimeSpan {
   readonly id?: string | undefined;
   readonly actor?: string | undefined;
   readonly action?: string | undefined;
   /** The id of a flow, run, delivery or schedule. */
   readonly target?: string | undefined;
-  readonly since?: number | undefined;
-  readonly until?: number | undefined;
 }

@@ -1,7 +1,7 @@
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import type { BirthLease } from './dispatch.ts';
-import type { BucketRange, NewRun, Page, PageQuery } from './runs.ts';
+import type { BucketRange, NewRun, Page, PageQuery, TimeSpan } from './runs.ts';
 
 /** Acceptance, at once or once the flow starts runs. */
 export interface DeliveryStore extends DeliveryLogStore {
@@ -99,7 +99,7 @@ interface DeliveryLogStore {
   summariseDeliveries(query: { since: number; flowId?: string | undefined }): Promise<DeliveryGroup[]>;
   /** Deliveries received since then, by flow, trigger and reason. Counts outlive the records. */
   countDeliveries(query: { since: number; recentSince: number }): Promise<DeliveryCount[]>;
-  /** Deliveries by buckets of whole hours, oldest first; an empty bucket is absent. Counts outlive the records. */
+  /** Deliveries by buckets, oldest first; an empty bucket is absent. Counts outlive the records. */
   deliveryTimeseries(range: BucketRange): Promise<DeliveryBucket[]>;
   /** Deletes at most `limit` older records; yields how many. Their counts stay in the stats. Held deliveries stay. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
@@ -107,17 +107,14 @@ interface DeliveryLogStore {
   releaseSpace(request: { pages: number }): Promise<number>;
 }
 
-export interface DeliveryQuery extends PageQuery {
+/** `since` and `until` are about the arrival. */
+export interface DeliveryQuery extends PageQuery, TimeSpan {
   readonly flowId?: string | undefined;
   readonly reason?: Reason | undefined;
   readonly rejectedOnly?: boolean | undefined;
   readonly acceptedOnly?: boolean | undefined;
   /** Answered with an error and started no run. */
   readonly refusedOnly?: boolean | undefined;
-  /** Received from this instant on. */
-  readonly since?: number | undefined;
-  /** Received before this instant. */
-  readonly until?: number | undefined;
   /**
    * Part of an id, client address, scheme, reason, detail or run id, in any case. Searches the newest 10 000 that match
    * the other filters; the first eight or more characters of an id are found however old it is.

@@ -1,6 +1,6 @@
 import type { Finding, LiveFlow, Override } from '../../model/finding.ts';
 import type { ManifestSnapshot, ManifestSource } from '../../model/manifest.ts';
-import type { NewRun } from './runs.ts';
+import type { NewRun, TimeSpan } from './runs.ts';
 
 /** Deployed flows and their revisions, and changing them while runs are in flight. */
 export interface FlowStore extends ScheduleStore, LearnedKeyStore {
@@ -30,8 +30,8 @@ export interface FlowStore extends ScheduleStore, LearnedKeyStore {
   findSuperseded(
     manifest: Pick<FlowDeploy, 'id' | 'snapshot'> & { isNamedByFile: boolean },
   ): Promise<SupersededRevision | undefined>;
-  /** Newest first; undefined for an unknown flow. */
-  listRevisions(query: { flowId: string; skip: number; take: number }): Promise<RevisionPage | undefined>;
+  /** Newest first; undefined for an unknown flow. `since` and `until` are about the deploy. */
+  listRevisions(query: { flowId: string; skip: number; take: number } & TimeSpan): Promise<RevisionPage | undefined>;
   /** Newest revisions of flows that this release deployed, by flow name. */
   listDeployed(): Promise<DeployedRevision[]>;
 }

@@ -25,7 +25,7 @@ export interface RunStore extends StepStore {
   countRuns(): Promise<RunCount[]>;
   /** Runs that ended since then, by flow and status. */
   countEndedRuns(since: number): Promise<RunCount[]>;
-  /** Runs by buckets of whole hours in which they started, oldest first; an empty bucket is absent. */
+  /** Runs by buckets in which they started, oldest first; an empty bucket is absent. */
   runTimeseries(range: BucketRange): Promise<RunBucket[]>;
   /**
    * Removes one slice of the runs that ended before `before`, with everything of theirs but their deliveries: it
@@ -60,13 +60,25 @@ export interface PageQuery {
   readonly includeTotal?: boolean | undefined;
 }
 
+/** A span of time; without an end where one is left out. */
+export interface TimeSpan {
+  /** From this instant on. */
+  readonly since?: number | undefined;
+  /** Before this instant. */
+  readonly until?: number | undefined;
+}
+
 export interface Page<T> {
   readonly items: T[];
-  /** Rows that match, paging aside; undefined unless asked for. */
+  /**
+   * Rows that match, paging aside; undefined unless asked for. Where counters do not know, because the filters are finer,
+   * at most 10 000 are counted.
+   */
   readonly total: number | undefined;
 }
 
-export interface RunQuery extends PageQuery {
+/** `since` and `until` are about the start. */
+export interface RunQuery extends PageQuery, TimeSpan {
   readonly flowId?: string | undefined;
   readonly status?: RunStatus | undefined;
   /** Part of a run id, flow name, trigger key or delivery id, in any case; searched as in deliveries. */
@@ -114,7 +126,11 @@ export interface LargeRunInput {
   readonly outputBytes: number;
 }
 
-/** `[since, until)` in buckets, both multiples of `bucketMs`, which is one of an hour. */
+/**
+ * `[since, until)` in buckets, both multiples of `bucketMs`, which is a multiple of an hour, or divides it into whole
+ * minutes. Counts know whole hours, of the deliveries of all flows minutes too; anything finer is counted from the rows
+ * that are kept, so that its span has to be short.
+ */
 export interface BucketRange {
   readonly since: number;
   readonly until: number;

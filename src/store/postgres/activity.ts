@@ -60,8 +60,7 @@ async function listInterventions(sql: Sql, query: Given<'listInterventions'>): P
     filter.equals('actor', query.actor),
     filter.equals('action', query.action),
     filter.equals('target_id', query.target),
-    filter.atLeast('at', query.since),
-    filter.below('at', query.until),
+    filter.within('at', query),
   ];
   return readPage(sql, listing, { query, filters });
 }

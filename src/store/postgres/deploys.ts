@@ -160,9 +160,10 @@ interface RevisionRow extends Omit<RevisionSummary, 'findings' | 'overrides'> {
 
 async function listRevisions(
   sql: Sql,
-  { flowId, skip, take }: Given<'listRevisions'>,
+  { flowId, skip, take, since = Number.MIN_SAFE_INTEGER, until = Number.MAX_SAFE_INTEGER }: Given<'listRevisions'>,
 ): Promise<Answer<'listRevisions'>> {
   if ((await findFlow(sql, flowId)) === undefined) return undefined;
+  const isListed = 'flow_id = $1 AND created_at >= $2 AND created_at < $3';
   const rows = await sql.all<RevisionRow>(
     `WITH in_flight AS (
       SELECT revision, count(*) AS count FROM sluice.runs WHERE status = 'Running' AND flow_id = $1 GROUP BY revision
@@ -173,14 +174,15 @@ async function listRevisions(
       ) AS counted) AS runs,
       coalesce((SELECT count FROM in_flight WHERE in_flight.revision = own.revision), 0) AS "runsInFlight"
     FROM (
-      SELECT * FROM sluice.revisions WHERE flow_id = $1 ORDER BY revision DESC LIMIT $2 OFFSET $3
+      SELECT * FROM sluice.revisions WHERE ${isListed} ORDER BY revision DESC LIMIT $4 OFFSET $5
     ) AS own ORDER BY own.revision DESC`,
-    [flowId, take, skip],
+    [flowId, since, until, take, skip],
   );
-  const counted = await sql.get<{ total: number }>(
-    'SELECT count(*) AS total FROM sluice.revisions WHERE flow_id = $1',
-    [flowId],
-  );
+  const counted = await sql.get<{ total: number }>(`SELECT count(*) AS total FROM sluice.revisions WHERE ${isListed}`, [
+    flowId,
+    since,
+    until,
+  ]);
   const items = rows.map((row) => ({
     ...row,
     findings: JSON.parse(row.findings ?? '[]'),

@@ -1,5 +1,6 @@
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
+import { roundDuration } from '../durations.ts';
 import { type DurationRow, type StatusRow, Tallies } from '../run-buckets.ts';
 import type { DeliveryBucket, DeliveryCount, RunBucket, RunCount } from '../store.ts';
 import type { Answer, Given, Operations } from './operation.ts';
@@ -64,9 +65,31 @@ async function countDeliveries(sql: Sql, { since, recentSince }: Given<'countDel
 
 async function deliveryTimeseries(sql: Sql, range: Given<'deliveryTimeseries'>): Promise<DeliveryBucket[]> {
   const { since, until, bucketMs, flowId } = range;
+  const sums = `coalesce(sum(count) FILTER (WHERE NOT rejected), 0) AS accepted,
+    coalesce(sum(count) FILTER (WHERE rejected), 0) AS rejected`;
+  const minutes = [since / MINUTE_MS, until / MINUTE_MS];
+  if (bucketMs < HOUR_MS && flowId === undefined) {
+    return sql.all(
+      `SELECT minute / ($1::bigint / ${MINUTE_MS}) * $1::bigint AS at, ${sums}
+      FROM sluice.delivery_counts WHERE minute >= $2 AND minute < $3 GROUP BY 1 ORDER BY 1`,
+      [bucketMs, ...minutes],
+    );
+  }
+  if (bucketMs < HOUR_MS) {
+    const counted = 'FROM sluice.delivery_counts WHERE minute >= $5 AND minute < $6';
+    // Of one flow no minutes are counted.
+    return sql.all(
+      `SELECT at, ${sums} FROM (
+        SELECT received_at / $1::bigint * $1::bigint AS at, rejected, 1 AS count FROM sluice.deliveries
+        WHERE flow_id = $2 AND received_at >= $3 AND received_at < $4
+          AND id BETWEEN (SELECT first_id ${counted} ORDER BY first_id LIMIT 1)
+            AND (SELECT last_id ${counted} ORDER BY last_id DESC LIMIT 1)
+      ) AS own GROUP BY 1 ORDER BY 1`,
+      [bucketMs, flowId ?? null, since, until, ...minutes],
+    );
+  }
   return sql.all(
-    `SELECT ${BUCKET_OF_HOUR} AS at, coalesce(sum(count) FILTER (WHERE NOT rejected), 0) AS accepted,
-      coalesce(sum(count) FILTER (WHERE rejected), 0) AS rejected
+    `SELECT ${BUCKET_OF_HOUR} AS at, ${sums}
     FROM sluice.delivery_hours WHERE hour >= $2 AND hour < $3 AND flow_id = coalesce($4, flow_id)
     GROUP BY 1 ORDER BY 1`,
     [bucketMs, hourOf(since), hourOf(until), flowId ?? null],
@@ -94,6 +117,27 @@ async function runTimeseries(sql: Sql, range: Given<'runTimeseries'>): Promise<R
   const { since, until, bucketMs, flowId = null } = range;
   const hours = [hourOf(since), hourOf(until)];
   const tallies = new Tallies(bucketMs);
+  if (bucketMs < HOUR_MS) {
+    const started = `FROM (
+      SELECT started_at / $1::bigint * $1::bigint AS at, status, completed_at - started_at AS took FROM sluice.runs
+      WHERE started_at >= $2 AND started_at < $3 AND flow_id = coalesce($4, flow_id)
+    ) AS started`;
+    const values = [bucketMs, since, until, flowId];
+    const counts = await sql.all<StatusRow>(`SELECT at, status, count(*) AS count ${started} GROUP BY 1, 2`, values);
+    for (const row of counts) tallies.addStatus(row);
+    const durations = await sql.all<{ at: number; p50: number; p95: number }>(
+      `SELECT at, percentile_disc(0.5) WITHIN GROUP (ORDER BY took) AS p50,
+        percentile_disc(0.95) WITHIN GROUP (ORDER BY took) AS p95
+      ${started} WHERE took IS NOT NULL GROUP BY 1`,
+      values,
+    );
+    const byBucket = new Map(durations.map(({ at, p50, p95 }) => [at, { p50, p95 }]));
+    return tallies.buckets().map((bucket) => {
+      const found = byBucket.get(bucket.at);
+      if (found === undefined) return bucket;
+      return { ...bucket, p50DurationMs: roundDuration(found.p50), p95DurationMs: roundDuration(found.p95) };
+    });
+  }
   const ended = await sql.all<StatusRow>(
     `SELECT ${BUCKET_OF_HOUR} AS at, status, sum(count) AS count FROM sluice.run_starts
     WHERE hour >= $2 AND hour < $3 AND flow_id = coalesce($4, flow_id) GROUP BY 1, 2 HAVING sum(count) > 0`,

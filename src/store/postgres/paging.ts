@@ -1,4 +1,4 @@
-import type { Page, PageQuery } from '../store.ts';
+import type { Page, PageQuery, TimeSpan } from '../store.ts';
 import type { Sql, SqlValue } from './sql.ts';
 import { uuidRange } from './uuids.ts';
 
@@ -12,16 +12,20 @@ export type Condition = (bind: Bind) => string;
 export const filter = {
   equals: (column: string, value: string | undefined): Condition | undefined =>
     value === undefined ? undefined : (bind) => `${column} = ${bind(value)}`,
-  atLeast: (column: string, value: number | undefined): Condition | undefined =>
-    value === undefined ? undefined : (bind) => `${column} >= ${bind(value)}`,
-  below: (column: string, value: number | undefined): Condition | undefined =>
-    value === undefined ? undefined : (bind) => `${column} < ${bind(value)}`,
+  within: (column: string, { since, until }: TimeSpan): Condition | undefined => {
+    if (since === undefined && until === undefined) return undefined;
+    const [from, to] = [since ?? Number.MIN_SAFE_INTEGER, until ?? Number.MAX_SAFE_INTEGER];
+    return (bind) => `${column} >= ${bind(from)} AND ${column} < ${bind(to)}`;
+  },
   holds: (sql: string, isWanted: boolean | undefined): Condition | undefined =>
     isWanted === true ? () => sql : undefined,
 };
 
 /** A search reads so many of the newest rows that match the other filters. */
 export const SEARCHED_ROWS = 10_000;
+
+/** Where counters do not know, so many rows are counted: as many as a search reads. */
+const COUNTED_ROWS = SEARCHED_ROWS;
 
 /** What a list reads. */
 interface Listing<Row, Item> {
@@ -80,7 +84,7 @@ export async function readPage<Row, Item>(
 async function countRows(sql: Sql, rows: Condition): Promise<number> {
   const values: SqlValue[] = [];
   const [row] = await sql.allUnprepared<{ total: number }>(
-    `SELECT count(*) AS total FROM ${rows(binding(values))}`,
+    `SELECT count(*) AS total FROM (SELECT FROM ${rows(binding(values))} LIMIT ${COUNTED_ROWS}) AS counted`,
     values,
   );
   return row?.total ?? 0;

@@ -48,7 +48,7 @@ function prepareList(db: Database): Member<'listInterventions'> {
       SELECT id, at, actor, client_ip AS clientIp, action, target_type AS targetType, target_id AS targetId, details, reason,
         status_code AS statusCode
       FROM interventions %where% ORDER BY id %order% LIMIT ? OFFSET ?`,
-    count: 'SELECT count(*) AS total FROM interventions %where%',
+    table: 'interventions',
     toItem: ({ targetType, targetId, details, ...row }) => ({
       ...row,
       target: targetType === null || targetId === null ? null : { type: targetType, id: targetId },
@@ -61,8 +61,7 @@ function prepareList(db: Database): Member<'listInterventions'> {
       filter.equals('actor', query.actor),
       filter.equals('action', query.action),
       filter.equals('target_id', query.target),
-      filter.atLeast('at', query.since),
-      filter.below('at', query.until),
+      filter.within('at', query),
     ]);
     return pages({ query, condition, known: undefined });
   };

@@ -1,12 +1,12 @@
 import type { Database } from 'better-sqlite3';
-import { HOUR_MS } from '../../model/clock.ts';
+import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import { sealedBytes } from '../sealed-body.ts';
-import type { DeliveryGroup, DeliveryQuery } from '../store.ts';
+import type { DeliveryGroup, DeliveryQuery, TimeSpan } from '../store.ts';
 import type { SqlValue } from './columns.ts';
 import { type CountedDelivery, prepareCountDelivery } from './figures.ts';
 import type { Member } from './messages.ts';
-import { filter, preparePages, searchIn } from './paging.ts';
+import { type Condition, filter, preparePages, searchIn } from './paging.ts';
 
 export const deliveryOperations = {
   recordDelivery: { thread: 'writer', prepare: prepareRecordDelivery },
@@ -157,21 +157,44 @@ function prepareListDeliveries(db: Database): Member<'listDeliveries'> {
     page: `
       SELECT ${columns}, ${listedBody} AS body FROM deliveries d ${withRun}
       WHERE d.id IN (SELECT id FROM deliveries %where% ORDER BY id %order% LIMIT ? OFFSET ?) ORDER BY d.id DESC`,
-    count: 'SELECT count(*) AS total FROM deliveries %where%',
+    table: 'deliveries',
     toItem: toDelivery,
   });
   const countKept = prepareCountKept(db);
+  const idsWithin = prepareIdsWithin(db);
   return (query) => {
     const condition = searchIn(searchable, query.search, [
+      idsWithin(query),
       filter.equals('flow_id', query.flowId),
       filter.equals('reason', query.reason),
       filter.holds('rejected = 1', query.rejectedOnly),
       filter.holds('rejected = 0', query.acceptedOnly),
       filter.holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
-      filter.atLeast('received_at', query.since),
-      filter.below('received_at', query.until),
+      filter.within('received_at', query),
     ]);
     return pages({ query, condition, known: countKept(query) });
+  };
+}
+
+/**
+ * The ids of the deliveries of a span of time, so that those before and after it are not read. Records older than the
+ * counts, which say which ids a minute has, are left to the condition on their time.
+ */
+function prepareIdsWithin(db: Database): (span: TimeSpan) => Condition | undefined {
+  const findOldest = db.prepare<[], { minute: number | null }>('SELECT min(minute) AS minute FROM delivery_counts');
+  const find = db.prepare<[number, number], { firstId: string | null; lastId: string | null }>(`
+    SELECT min(first_id) AS firstId, max(last_id) AS lastId FROM delivery_counts WHERE minute BETWEEN ? AND ?`);
+  return ({ since, until }) => {
+    if (since === undefined && until === undefined) return undefined;
+    const first = Math.floor((since ?? Number.MIN_SAFE_INTEGER) / MINUTE_MS);
+    const last = Math.floor((until ?? Number.MAX_SAFE_INTEGER) / MINUTE_MS);
+    const oldest = findOldest.get()?.minute ?? Number.POSITIVE_INFINITY;
+    const { firstId = null, lastId = null } = find.get(first, last) ?? {};
+    if (first >= oldest && firstId === null) return { sql: '0', values: [] };
+    return {
+      sql: 'id >= ? AND id <= ?',
+      values: [first < oldest || firstId === null ? '' : firstId, last < oldest || lastId === null ? 'g' : lastId],
+    };
   };
 }
 

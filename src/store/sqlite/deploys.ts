@@ -5,6 +5,7 @@ import type { LiveRun } from '../../model/finding.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { DeployResult, FlowRecord, PlannedDeploy, RevisionSummary } from '../store.ts';
 import { prepareKeepFormerKeys } from './acceptance.ts';
+import type { SqlValue } from './columns.ts';
 import { flowOperations, prepareFindFlow, prepareGraphOf } from './flows.ts';
 import type { Member } from './messages.ts';
 
@@ -99,27 +100,28 @@ interface RevisionRow extends Omit<RevisionSummary, 'findings' | 'overrides' | '
 
 function prepareListRevisions(db: Database): Member<'listRevisions'> {
   const find = prepareFindFlow(db);
-  const list = db.prepare<[string, number, number], RevisionRow>(`
+  const isListed = 'flow_id = ? AND created_at >= ? AND created_at < ?';
+  const list = db.prepare<SqlValue[], RevisionRow>(`
     SELECT flow_id AS flowId, revision, version, hash, created_at AS createdAt, source, findings, overrides
-    FROM revisions WHERE flow_id = ? ORDER BY revision DESC LIMIT ? OFFSET ?`);
-  const count = db.prepare<[string], { total: number }>('SELECT count(*) AS total FROM revisions WHERE flow_id = ?');
+    FROM revisions WHERE ${isListed} ORDER BY revision DESC LIMIT ? OFFSET ?`);
+  const count = db.prepare<SqlValue[], { total: number }>(`SELECT count(*) AS total FROM revisions WHERE ${isListed}`);
   const countRuns = db.prepare<[string, number, number], { count: number }>(`
     SELECT count(*) AS count FROM (
       SELECT 1 FROM runs INDEXED BY runs_by_revision WHERE flow_id = ? AND revision = ? LIMIT ?)`);
   const countInFlight = db.prepare<[string], { revision: number; count: number }>(`
     SELECT revision, count(*) AS count FROM runs INDEXED BY runs_by_status
     WHERE status = 'Running' AND status <> 'Succeeded' AND flow_id = ? GROUP BY revision`);
-  return ({ flowId, skip, take }) => {
+  return ({ flowId, skip, take, since = Number.MIN_SAFE_INTEGER, until = Number.MAX_SAFE_INTEGER }) => {
     if (find(flowId) === undefined) return undefined;
     const inFlight = new Map(countInFlight.all(flowId).map((row) => [row.revision, row.count]));
-    const items = list.all(flowId, take, skip).map((row) => ({
+    const items = list.all(flowId, since, until, take, skip).map((row) => ({
       ...row,
       findings: JSON.parse(row.findings ?? '[]'),
       overrides: JSON.parse(row.overrides ?? '[]'),
       runs: countRuns.get(flowId, row.revision, countedRuns)?.count ?? 0,
       runsInFlight: inFlight.get(row.revision) ?? 0,
     }));
-    return { items, total: count.get(flowId)?.total ?? 0 };
+    return { items, total: count.get(flowId, since, until)?.total ?? 0 };
   };
 }
 

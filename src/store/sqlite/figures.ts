@@ -3,7 +3,7 @@ import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { EnforcementMode, RunStatus } from '../../model/manifest.ts';
 import { roundDuration } from '../durations.ts';
-import { type DurationRow, type StatusRow, Tallies } from '../run-buckets.ts';
+import { type DurationRow, type StatusRow, Tallies, type TimedRun } from '../run-buckets.ts';
 import type { DeliveryBucket, DeliveryCount, RunCount } from '../store.ts';
 import { prepareCounter, prepareSums } from './batch.ts';
 import type { SqlValue } from './columns.ts';
@@ -180,7 +180,24 @@ function prepareDeliveryTimeseries(db: Database): Member<'deliveryTimeseries'> {
       FROM delivery_hours WHERE hour >= ? AND hour < ? ${filter} GROUP BY 1 ORDER BY 1`);
   const ofAll = list('');
   const ofFlow = list('AND flow_id = ?');
+  const sums = 'sum(iif(rejected = 1, 0, count)) AS accepted, sum(iif(rejected = 1, count, 0)) AS rejected';
+  const minutesOfAll = db.prepare<SqlValue[], DeliveryBucket>(`
+    SELECT minute / CAST(? / ${MINUTE_MS} AS INTEGER) * CAST(? AS INTEGER) AS at, ${sums}
+    FROM delivery_counts WHERE minute >= ? AND minute < ? GROUP BY 1 ORDER BY 1`);
+  // Of one flow no minutes are counted.
+  const minutesOfFlow = db.prepare<SqlValue[], DeliveryBucket>(`
+    SELECT at, ${sums} FROM (
+      SELECT received_at / CAST(? AS INTEGER) * CAST(? AS INTEGER) AS at, rejected, 1 AS count FROM deliveries
+      WHERE flow_id = ? AND received_at >= ? AND received_at < ?
+        AND id BETWEEN (SELECT min(first_id) FROM delivery_counts WHERE minute >= ? AND minute < ?)
+          AND (SELECT max(last_id) FROM delivery_counts WHERE minute >= ? AND minute < ?)
+    ) GROUP BY 1 ORDER BY 1`);
   return ({ since, until, bucketMs, flowId }) => {
+    if (bucketMs < HOUR_MS) {
+      const minutes = [since / MINUTE_MS, until / MINUTE_MS];
+      if (flowId === undefined) return minutesOfAll.all(bucketMs, bucketMs, ...minutes);
+      return minutesOfFlow.all(bucketMs, bucketMs, flowId, since, until, ...minutes, ...minutes);
+    }
     const values = [bucketMs, bucketMs, hourOf(since), hourOf(until)];
     return flowId === undefined ? ofAll.all(...values) : ofFlow.all(...values, flowId);
   };
@@ -262,6 +279,10 @@ function prepareCountEndedRuns(db: Database): Member<'countEndedRuns'> {
 
 function prepareRunTimeseries(db: Database): Member<'runTimeseries'> {
   const prepare = (filter: string) => ({
+    started: db.prepare<SqlValue[], TimedRun>(`
+      SELECT ${bucketOfInstant} AS at, status,
+        iif(status = 'Running', NULL, coalesce(completed_at, started_at) - started_at) AS tookMs
+      FROM runs WHERE started_at >= ? AND started_at < ? ${filter.replace('flow_id', '+flow_id')}`),
     ended: db.prepare<SqlValue[], StatusRow>(`
       SELECT ${bucketOfHour} AS at, status, sum(count) AS count FROM run_starts
       WHERE hour >= ? AND hour < ? ${filter} GROUP BY 1, 2 HAVING sum(count) > 0`),
@@ -276,10 +297,14 @@ function prepareRunTimeseries(db: Database): Member<'runTimeseries'> {
     SELECT hour, duration_ms AS durationMs, count FROM run_durations
     WHERE flow_id = ? AND hour >= ? AND hour < ? AND count > 0 ORDER BY hour, duration_ms`);
   return ({ since, until, bucketMs, flowId }) => {
-    const { ended, running } = flowId === undefined ? ofAll : ofFlow;
+    const { started, ended, running } = flowId === undefined ? ofAll : ofFlow;
     const flow = flowId === undefined ? [] : [flowId];
     const hours = [hourOf(since), hourOf(until)];
     const tallies = new Tallies(bucketMs);
+    if (bucketMs < HOUR_MS) {
+      for (const run of started.iterate(bucketMs, bucketMs, since, until, ...flow)) tallies.addRun(run);
+      return tallies.buckets();
+    }
     for (const row of ended.all(bucketMs, bucketMs, ...hours, ...flow)) tallies.addStatus(row);
     for (const row of running.all(bucketMs, bucketMs, since, until, ...flow)) tallies.addStatus(row);
     for (const row of durations.iterate(flowId ?? '', ...hours)) tallies.addDuration(row);

@@ -1,8 +1,8 @@
 import type { Database } from 'better-sqlite3';
-import type { Page, PageQuery } from '../store.ts';
+import type { Page, PageQuery, TimeSpan } from '../store.ts';
 
 /** A condition in SQL with the values of its question marks. */
-interface Condition {
+export interface Condition {
   readonly sql: string;
   readonly values: readonly (string | number)[];
 }
@@ -21,10 +21,11 @@ export function where(conditions: readonly (Condition | undefined)[]): Condition
 export const filter = {
   equals: (column: string, value: string | undefined): Condition | undefined =>
     value === undefined ? undefined : { sql: `${column} = ?`, values: [value] },
-  atLeast: (column: string, value: number | undefined): Condition | undefined =>
-    value === undefined ? undefined : { sql: `${column} >= ?`, values: [value] },
-  below: (column: string, value: number | undefined): Condition | undefined =>
-    value === undefined ? undefined : { sql: `${column} < ?`, values: [value] },
+  within: (column: string, { since, until }: TimeSpan): Condition | undefined => {
+    if (since === undefined && until === undefined) return undefined;
+    const [from, to] = [since ?? Number.MIN_SAFE_INTEGER, until ?? Number.MAX_SAFE_INTEGER];
+    return { sql: `${column} >= ? AND ${column} < ?`, values: [from, to] };
+  },
   holds: (sql: string, isWanted: boolean | undefined): Condition | undefined =>
     isWanted === true ? { sql, values: [] } : undefined,
 };
@@ -81,13 +82,17 @@ export function searchIn(
   return where([isCandidate, ...filters, found]);
 }
 
+/** Where counters do not know, so many rows are counted: as many as a search reads. */
+const COUNTED_ROWS = SEARCHED_ROWS;
+
 /**
  * What a list reads. `page` has a `%where%` in it and takes a limit and an offset after the conditions' values; it
  * reads from the newest on where `%order%` is DESC, and from the oldest where it is ASC.
  */
 interface Listing<Row, Item> {
   readonly page: string;
-  readonly count: string;
+  /** The table whose rows match or do not. */
+  readonly table: string;
   toItem(row: Row): Item;
 }
 
@@ -101,13 +106,15 @@ interface PageRequest {
 /** Makes the function that reads one page; each combination of conditions is prepared once. */
 export function preparePages<Row, Item>(
   db: Database,
-  { page, count, toItem }: Listing<Row, Item>,
+  { page, table, toItem }: Listing<Row, Item>,
 ): (request: PageRequest) => Page<Item> {
   const prepare = <Result>(sql: string) =>
     memoized((clause) => db.prepare<unknown[], Result>(sql.replace('%where%', () => clause)));
   const newestFirst = prepare<Row>(page.replaceAll('%order%', 'DESC'));
   const oldestFirst = prepare<Row>(page.replaceAll('%order%', 'ASC'));
-  const counts = prepare<{ total: number }>(count);
+  const counts = prepare<{ total: number }>(
+    `SELECT count(*) AS total FROM (SELECT 1 FROM ${table} %where% LIMIT ${COUNTED_ROWS})`,
+  );
   return ({ query: { skip, take, includeTotal }, condition: { sql, values }, known }) => {
     const total = includeTotal === true ? (known ?? counts(sql).get(...values)?.total) : undefined;
     // If no rows are left, do not search: a filter that matches nothing would read every row.

@@ -36,7 +36,7 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
       page: `SELECT ${runColumns} FROM runs
         WHERE rowid IN (SELECT rowid FROM runs %where% ORDER BY ${order} %order%, rowid %order% LIMIT ? OFFSET ?)
         ORDER BY ${order} DESC, rowid DESC`,
-      count: 'SELECT count(*) AS total FROM runs %where%',
+      table: 'runs',
       toItem: (row) => row,
     });
   const byTime = preparedFor('started_at');
@@ -47,23 +47,31 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
     WHERE flow_id = coalesce(?, flow_id) AND status = coalesce(?, status)`);
   return (query) => {
     const { flowId, status, search = '' } = query;
-    const order = flowId !== undefined && (status === undefined || status === 'Succeeded') ? 'revision' : 'started_at';
+    const kept = () => countKept.get(flowId ?? null, status ?? null)?.total ?? 0;
+    const isTimed = query.since !== undefined || query.until !== undefined;
+    const isOfFlow = flowId !== undefined && (status === undefined || status === 'Succeeded');
+    const order = isOfFlow && !(isTimed && kept() > FEW_RUNS) ? 'revision' : 'started_at';
+    // A plus keeps SQLite, which has no statistics, from the index of the other order.
+    const [ofFlow, inTime] = order === 'revision' ? ['flow_id', '+started_at'] : ['+flow_id', 'started_at'];
     const condition = searchIn({ ...searchable, order: `${order} DESC, rowid DESC` }, search, [
-      filter.equals('flow_id', flowId),
+      filter.equals(isTimed && isOfFlow ? ofFlow : 'flow_id', flowId),
       filter.equals('status', status),
+      filter.within(isOfFlow ? inTime : 'started_at', query),
       // Says in the index's own words that the index of all other statuses has the answer.
       filter.holds("status <> 'Succeeded'", status !== undefined && status !== 'Succeeded'),
       query.before && startedBefore(query.before),
     ]);
-    const isCounted = search === '' && query.before === undefined;
+    const isCounted = search === '' && query.before === undefined && !isTimed;
     const pages = order === 'revision' ? byRevision : byTime;
-    return pages({
-      query,
-      condition,
-      known: isCounted ? countKept.get(flowId ?? null, status ?? null)?.total : undefined,
-    });
+    return pages({ query, condition, known: isCounted ? kept() : undefined });
   };
 }
+
+/**
+ * The runs of a flow in a span of time are found among all of the span, or among all of the flow if it has no more than so
+ * many: those are read in 10 ms.
+ */
+const FEW_RUNS = 10_000;
 
 const searchable = {
   table: 'runs',

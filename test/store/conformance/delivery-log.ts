@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { DeliveryRecord, GateResult } from '../../../src/model/delivery.ts';
-import type { Store } from '../../../src/store/store.ts';
+import type { DeliveryQuery, Store } from '../../../src/store/store.ts';
 import { acceptanceOf, aDelivery, aRun, deliveryIds, flowId, id, minute, runIds, T0 } from '../samples.ts';
 
 interface Bounds {
@@ -97,6 +97,29 @@ export function deliveryLog(
       const query = { skip: 0, take: 10, refusedOnly: true, since: T0 + 3, until: T0 + 4, includeTotal: true };
       const { items, total } = await store.listDeliveries(query);
       expect([items.map((item) => item.id), total]).toEqual([[id(3)], 1]);
+    });
+
+    test('lists those of a span of time, whatever the order of their ids and the age of the counts', async () => {
+      const store = await open();
+      const day = 24 * 60 * minute;
+      // Ids out of order, as after the clock was set back; the counts of the first are forgotten.
+      const times = [T0 - 60 * day, T0, T0 + minute, T0 - minute, T0 + 2 * minute];
+      for (const [n, receivedAt] of times.entries()) {
+        await store.recordDelivery(refused(n + 1, { receivedAt, flowId: n === 4 ? null : flowId }));
+      }
+      await store.purgeDeliveries({ before: T0 - 61 * day, limit: 10 });
+      const idsIn = async (query: Partial<DeliveryQuery>) => {
+        const { items, total } = await store.listDeliveries({ skip: 0, take: 10, includeTotal: true, ...query });
+        expect(total).toBe(items.length);
+        return items.map((item) => item.id);
+      };
+      expect(await idsIn({ since: T0 })).toEqual([5, 3, 2].map(id));
+      expect(await idsIn({ until: T0 })).toEqual([4, 1].map(id));
+      expect(await idsIn({ since: T0, until: T0 + minute })).toEqual([id(2)]);
+      expect(await idsIn({ since: T0 - 60 * day, until: T0 - day })).toEqual([id(1)]);
+      expect(await idsIn({ since: T0, flowId })).toEqual([3, 2].map(id));
+      expect(await idsIn({ since: T0 + 3 * minute })).toEqual([]);
+      expect(await idsIn({ since: T0, search: id(3).slice(-4) })).toEqual([id(3)]);
     });
 
     test('sums up by trigger, mode and what was found wrong', async () => {

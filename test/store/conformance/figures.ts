@@ -10,6 +10,7 @@ import {
   flowId,
   graphOf,
   id,
+  minute,
   startRun,
   succeeded,
   T0,
@@ -69,6 +70,39 @@ export function figures({ open }: StoreUnderTest): void {
       expect(await store.deliveryTimeseries({ ...range, bucketMs: hour, flowId: other })).toEqual([
         { at: T0, accepted: 1, rejected: 0 },
       ]);
+    });
+
+    test('yield deliveries by the minute, of all flows or of one', async () => {
+      const store = await open();
+      await store.recordDelivery(aDelivery({ id: id(1), receivedAt: T0 - 1 }));
+      await store.recordDelivery(aDelivery({ id: id(2), receivedAt: T0 }));
+      await store.recordDelivery(aDelivery({ id: id(3), receivedAt: T0 + minute - 1, ...refused }));
+      await store.recordDelivery(aDelivery({ id: id(4), receivedAt: T0 + 2 * minute, flowId: other }));
+      await store.recordDelivery(aDelivery({ id: id(5), receivedAt: T0 + 3 * minute }));
+      const range = { since: T0, until: T0 + 3 * minute, flowId: undefined, bucketMs: minute };
+      const first = { at: T0, accepted: 1, rejected: 1 };
+      const third = { at: T0 + 2 * minute, accepted: 1, rejected: 0 };
+      expect(await store.deliveryTimeseries(range)).toEqual([first, third]);
+      expect(await store.deliveryTimeseries({ ...range, flowId })).toEqual([first]);
+      expect(await store.deliveryTimeseries({ ...range, flowId: other })).toEqual([third]);
+    });
+
+    test('yield runs by the minute in which they started, in flight or ended', async () => {
+      const store = await open();
+      const ended = (n: number, startedAt: number, took: number) =>
+        aRun({ id: id(n), startedAt, status: 'Succeeded', completedAt: startedAt + took });
+      await store.accept({ run: aRun({ id: id(1), startedAt: T0 - 1 }) });
+      for (const [n, took] of [10, 20, 1249].entries()) await store.accept({ run: ended(10 + n, T0 + n, took) });
+      await store.accept({ run: aRun({ id: id(20), startedAt: T0 + minute - 1 }) });
+      await store.accept({ run: { ...ended(21, T0 + minute, 5), flowId: other } });
+      await store.accept({ run: aRun({ id: id(22), startedAt: T0 + 2 * minute }) });
+      const range = { since: T0, until: T0 + 2 * minute, flowId: undefined, bucketMs: minute };
+      const first = { at: T0, counts: { Succeeded: 3, Running: 1 }, p50DurationMs: 20, p95DurationMs: 1200 };
+      const second = { at: T0 + minute, counts: { Succeeded: 1 }, p50DurationMs: 5, p95DurationMs: 5 };
+      expect(await store.runTimeseries(range)).toEqual([first, second]);
+      expect(await store.runTimeseries({ ...range, flowId: other })).toEqual([second]);
+      const alone = { at: T0 + 2 * minute, counts: { Running: 1 }, p50DurationMs: null, p95DurationMs: null };
+      expect(await store.runTimeseries({ ...range, since: T0 + 2 * minute, until: T0 + 3 * minute })).toEqual([alone]);
     });
 
     test('count runs by status as they start, end, are tried again and are deleted', async () => {

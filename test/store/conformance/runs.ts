@@ -73,6 +73,14 @@ export function runs({ open }: StoreUnderTest): void {
       ['part of a delivery id', { search: id(303).slice(-5).toUpperCase() }, [3]],
       ['a search within a status', { status: 'Running', search: 'orders' }, [6]],
       ['a percent sign, taken literally', { search: '%' }, []],
+      ['since, which is included', { since: T0 + 4 }, [6, 5]],
+      ['until, which is not', { until: T0 + 2 }, [2, 1]],
+      ['a span of time', { since: T0 + 1, until: T0 + 4 }, [4, 3, 2]],
+      ['an empty span', { since: T0 + 1, until: T0 + 1 }, []],
+      ['a span within a flow', { since: T0 + 2, until: T0 + 9, flowId: 'other flow' }, [4]],
+      ['a span within a status', { since: T0 + 1, until: T0 + 5, status: 'Succeeded' }, [3, 2]],
+      ['a span within a status of a flow', { until: T0 + 3, status: 'Succeeded', flowId: 'other flow' }, [2]],
+      ['a search within a span', { since: T0 + 1, search: 'nightly' }, [6]],
     ])('are filtered by %s, and so is their total', async (_name, filter, expected) => {
       const store = await open();
       await startAll(store, [
