@@ -157,7 +157,7 @@ class FlowDeployer implements Deployer {
       planned = planned.map((each) => {
         const { flow, replaced, outcome } = each;
         if (clashing.has(flow) || outcome.warning !== undefined) return each;
-        const clash = folder.clashOf(flow, deploying, replaced?.id);
+        const clash = folder.clashOf(flow, deploying, replaced?.id) ?? folder.lackOf(flow, deploying);
         if (clash === undefined) return each;
         clashing.add(flow);
         return refused(each, clash);
@@ -258,6 +258,8 @@ interface DeployFolder {
    * Ignores the flow it replaces.
    */
   clashOf(flow: LoadedFlow, deploying: readonly LoadedFlow[], replacedId: string | undefined): string | undefined;
+  /** Why the flow that its failed runs start is missing once `deploying` are deployed; undefined where it is not. */
+  lackOf(flow: LoadedFlow, deploying: readonly LoadedFlow[]): string | undefined;
 }
 
 /** A deployed flow that another one replaces. */
@@ -296,6 +298,11 @@ function folderOf(
         );
       }
       return undefined;
+    },
+    lackOf({ manifest: { onFailure } }, deploying) {
+      if (onFailure === undefined || deployed.some(({ id }) => id === onFailure)) return undefined;
+      if (deploying.some(({ manifest }) => manifest.id === onFailure)) return undefined;
+      return `Its onFailure names the flow ${onFailure}, which is not deployed; deploy that flow before or in the same deploy.`;
     },
   };
 }

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { levelOfRetry, StoreUnavailableError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import { STOP_ERRORS } from '../model/run.ts';
-import type { Advance, BirthLease, Claim, StepResult, Store } from '../store/store.ts';
+import type { Advance, BirthLease, Claim, StartedRun, StepResult, Store } from '../store/store.ts';
 import { inSpan } from '../telemetry/tracing.ts';
 import { LEASE_MS, type Lease, stopOf } from './leases.ts';
 import type { Report } from './report.ts';
@@ -19,6 +19,8 @@ export interface Followed {
   readonly limitAt: number;
   /** Steps that it made due and that are leased already. */
   readonly claims: readonly Claim[];
+  /** The run that the failure of this one started. */
+  readonly failureRun?: StartedRun | undefined;
 }
 
 /** Called when a step has run and its outcome is about to be stored. Yields the lease for the steps that follow. */
@@ -84,7 +86,8 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
   report.stepEnded({ claim, result: ran.result, advance, durationMs });
   const claims =
     next === undefined ? [] : claimsOf(lease, advance, { next, dueAt: outcome.at, startedAt: clock.now() });
-  return { ...followedBy(ran.result, advance), claims };
+  const failureRun = advance.failure?.kind === 'started' ? advance.failure.run : undefined;
+  return { ...followedBy(ran.result, advance), claims, failureRun };
 }
 
 /** The steps that were leased as they became due, as claims. */

@@ -101,6 +101,7 @@ class StepDispatcher implements Dispatcher {
       onTimedOut: (run) => {
         this.#leases.stopRun(run.runId, 'timedOut');
         services.report.runStopped(run, 'TimedOut');
+        if (run.failure?.kind === 'started') this.started(run.failure.run);
       },
       onClaims: (claims, leasedUntil) => {
         for (const claim of claims) this.#work(claim, { leasedUntil });
@@ -349,7 +350,8 @@ class StepDispatcher implements Dispatcher {
     this.#working.add(working);
   }
 
-  #follow(flowId: string, { nextDueAt, limitAt }: Followed): void {
+  #follow(flowId: string, { nextDueAt, limitAt, failureRun }: Followed): void {
+    if (failureRun !== undefined) this.started(failureRun);
     if (nextDueAt === 0 && this.#mayLease(flowId)) this.#isBehind = true;
     this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
     this.#deadlines.expect(limitAt);

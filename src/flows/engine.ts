@@ -2,7 +2,7 @@ import { StoreUnavailableError } from '../errors.ts';
 import { hasPlaceholder } from '../expressions/template.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
-import type { Graph, TriggerType } from '../model/manifest.ts';
+import type { Graph, RunTriggerType } from '../model/manifest.ts';
 import type { Acceptance, AcceptResult, RunDetail, StartedRun, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
@@ -15,7 +15,7 @@ import type { SlotOffer } from './slots.ts';
 interface TriggerRequest {
   readonly flowId: string;
   readonly triggerKey: string;
-  readonly triggerType: TriggerType;
+  readonly triggerType: RunTriggerType;
   /** Exact bytes, empty where there is no body. */
   readonly body: Uint8Array;
   readonly contentType: string | null;

@@ -3,9 +3,9 @@ import type {
   Graph,
   RunnableManifest,
   RunStatus,
+  RunTriggerType,
   StepDefinition,
   StepStatus,
-  TriggerType,
 } from '../model/manifest.ts';
 import type { RunTrigger } from '../model/run.ts';
 import type { FlowRecord, NewRun } from '../store/store.ts';
@@ -129,10 +129,10 @@ interface RunRequest {
     readonly record: Pick<FlowRecord, 'id' | 'name' | 'version' | 'revision'>;
     readonly prepared: { readonly entry: Entry };
   };
-  readonly triggerType: TriggerType;
+  readonly triggerType: RunTriggerType;
   readonly trigger: RunTrigger;
   readonly deliveryId: string | null;
-  /** The run that this one repeats. */
+  /** The run that this one repeats, or whose failure starts it. */
   readonly sourceRunId: string | null;
   readonly traceparent: string | null;
   /** Milliseconds since the Unix epoch. */

@@ -17,6 +17,8 @@ export interface PreparedRevision {
   /** Where the manifest came from: it decides which secrets its steps may name. */
   readonly source: ManifestSource;
   readonly entry: ReturnType<typeof entryOf>;
+  /** Id of the flow that a failed run starts. */
+  readonly onFailure: string | null;
   /** Whether it limits how many of its steps, or of one type of them, run at once. */
   readonly isLimited: boolean;
   /** By runtime key; undefined where the revision has no such step. */
@@ -60,7 +62,7 @@ export interface PreparedInputs {
 export const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {}, key: '' }, steps: {} };
 
 export function prepareRevision(
-  manifest: Pick<Manifest, 'steps' | 'timeoutSeconds' | 'concurrency'>,
+  manifest: Pick<Manifest, 'steps' | 'timeoutSeconds' | 'concurrency' | 'onFailure'>,
   source: ManifestSource,
 ): PreparedRevision {
   const prepared = prepareGraph(manifest.steps);
@@ -68,6 +70,7 @@ export function prepareRevision(
     graph: manifest.steps,
     source,
     entry: entryOf(manifest),
+    onFailure: manifest.onFailure ?? null,
     isLimited: manifest.concurrency !== undefined || limitsTypes(manifest.steps),
     step: (stepKey) => stepAt(prepared, stepKey),
   };

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { RunStatus, StepStatus } from '../model/manifest.ts';
 import type { Run } from '../model/run.ts';
-import type { Advance, Claim, EndedLoop, StartedRun, StepResult, StoppedRun } from '../store/store.ts';
+import type { Advance, Claim, EndedLoop, FailureStart, StartedRun, StepResult, StoppedRun } from '../store/store.ts';
 import { type LiveEvent, type LiveEvents, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
@@ -58,17 +58,25 @@ export function createReport({ logger, metrics, live }: ReportServices): Report 
     tell('step.completed', about.runId, { flowId: about.flowId, stepKey: about.stepKey, stepType, status });
     metrics.stepsCompleted.inc({ type: stepType, status });
   };
+  const runStarted = (run: StartedRun) => {
+    const { id: runId, flowId, flowName, revision, triggerKey, triggerType, deliveryId } = run;
+    logEvent(logger, 'RunStarted', { runId, flowId, flowName, revision, triggerKey, triggerType, deliveryId });
+    tell('run.started', runId, { flowId, flowName, revision, triggerKey, triggerType, deliveryId });
+    metrics.runsStarted.inc({ flow: flowId, trigger: triggerType });
+    for (const { stepKey, stepType } of run.steps) logEvent(logger, 'DispatchEnqueued', { runId, stepKey, stepType });
+    if (run.completedAt !== null) runEnded(run, run.completedAt);
+  };
+  const failureStarted = (runId: string, failure: FailureStart | undefined) => {
+    if (failure?.kind === 'started') runStarted(failure.run);
+    else if (failure !== undefined) {
+      logEvent(logger, 'FailureFlowNotStarted', { runId, failureFlowId: failure.flowId, why: failure.why });
+    }
+  };
   return {
-    runStarted(run) {
-      const { id: runId, flowId, flowName, revision, triggerKey, triggerType, deliveryId } = run;
-      logEvent(logger, 'RunStarted', { runId, flowId, flowName, revision, triggerKey, triggerType, deliveryId });
-      tell('run.started', runId, { flowId, flowName, revision, triggerKey, triggerType, deliveryId });
-      metrics.runsStarted.inc({ flow: flowId, trigger: triggerType });
-      for (const { stepKey, stepType } of run.steps) logEvent(logger, 'DispatchEnqueued', { runId, stepKey, stepType });
-      if (run.completedAt !== null) runEnded(run, run.completedAt);
-    },
-    runStopped({ runId, flowId, startedAt, completedAt }, status) {
+    runStarted,
+    runStopped({ runId, flowId, startedAt, completedAt, failure }, status) {
       if (completedAt !== null) runEnded({ id: runId, flowId, status, startedAt }, completedAt);
+      failureStarted(runId, failure);
     },
     triggerDisabled(flowId, triggerKey) {
       logEvent(logger, 'TriggerRejectedDisabledFlow', { flowId, triggerKey });
@@ -104,6 +112,7 @@ export function createReport({ logger, metrics, live }: ReportServices): Report 
       if (status === 'Succeeded' || status === 'Failed') metrics.stepDurationMs.observe({ type: stepType }, durationMs);
       const ended = advance.endedRun;
       if (ended !== null) runEnded({ ...ended, id: runId, status: advance.runStatus }, ended.completedAt);
+      failureStarted(runId, advance.failure);
     },
   };
 }

@@ -32,7 +32,8 @@ export async function loadManifests(
     }
   }
   const together = fitTogether(manifests);
-  return { flows: together.flows, issues: [...files.skipped, ...issues, ...together.issues] };
+  const unknown = unknownFailureFlows(manifests);
+  return { flows: together.flows, issues: [...files.skipped, ...issues, ...together.issues, ...unknown] };
 }
 
 type ReadManifest = ReturnType<typeof readManifest>;
@@ -139,5 +140,16 @@ function clashesOf(claims: readonly Claim[], message: (other: Claim) => string):
     const other = claims.find((each) => each !== claim && each.value === claim.value);
     const { file, path } = claim;
     return other === undefined ? [] : [{ severity: 'error' as const, file, path, message: message(other) }];
+  });
+}
+
+/** Flows of a folder may only name flows of the folder: a new database has no others. */
+function unknownFailureFlows(manifests: readonly ReadManifest[]): ManifestIssue[] {
+  const ids = new Set(manifests.map(({ flow }) => flow?.manifest.id));
+  return manifests.flatMap(({ flow, spell }): ManifestIssue[] => {
+    const target = flow?.manifest.onFailure;
+    if (flow === undefined || target === undefined || ids.has(target)) return [];
+    const message = `is ${target}, which is not the id of a flow in this folder`;
+    return [{ severity: 'error', file: flow.file, path: spell('onFailure'), message }];
   });
 }

@@ -102,7 +102,7 @@ function loadDraft(
   for (const key of Object.keys(triggers)) {
     if (!isStorable(key)) problems.push(errorAt(['triggers', key], `the key ${UNSTORABLE}`));
   }
-  const { id = '', name = basename(file, '.json'), version = '', timeoutSeconds, concurrency } = header;
+  const { id = '', name = basename(file, '.json'), version = '', timeoutSeconds, concurrency, onFailure } = header;
   const webhooks: WebhookTrigger[] = [];
   for (const [triggerKey, trigger] of Object.entries(triggers)) {
     if (trigger.type !== 'webhook') continue;
@@ -113,7 +113,9 @@ function loadDraft(
   }
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const bound = concurrency === undefined ? {} : { concurrency };
-  const manifest: Manifest = { id, name, version, ...deadline, ...bound, triggers, steps };
+  const failure = onFailure === undefined ? {} : { onFailure };
+  if (onFailure !== undefined && onFailure === id) problems.push(errorAt(['onFailure'], 'is this flow itself'));
+  const manifest: Manifest = { id, name, version, ...deadline, ...bound, ...failure, triggers, steps };
   const { snapshot, hash } = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
   const named = header.name === undefined ? ({ isNamedByFile: true } as const) : {};
   const source = rules.source ?? 'folder';

@@ -23,6 +23,12 @@ const guid = z
   .regex(GUID, { error: () => `is not a GUID; ${freshId()}` })
   .transform((text) => text.toLowerCase());
 
+/** Names another flow. */
+const flowId = z
+  .string()
+  .regex(GUID, { error: 'is not the id of a flow' })
+  .transform((text) => text.toLowerCase());
+
 /** For an author to paste; a flow that is deployed already has its id. */
 export function freshId(): string {
   return `a new flow may take "${randomUUID()}"`;
@@ -125,6 +131,9 @@ const headerSchema = z.strictObject({
   version: z.string().min(1).describe('Label for people.'),
   timeoutSeconds: timeoutSeconds.optional().describe('Time limit of a run; a run that takes longer ends as TimedOut.'),
   concurrency: concurrency.optional().describe('How many steps of this flow run at once, in all of its runs.'),
+  onFailure: flowId
+    .optional()
+    .describe('Id of the flow that is started when a run fails or times out; its body is { run, step, error }.'),
 });
 
 /** The loader parses a file part by part, so that a mistake in one part hides none in another. */

@@ -17,6 +17,10 @@ export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 export const TRIGGER_TYPES = ['manual', 'cron', 'webhook'] as const;
 export type TriggerType = (typeof TRIGGER_TYPES)[number];
 
+/** What starts a run: a trigger of the flow's manifest, or the failure of a run of another flow that names this one. */
+export const RUN_TRIGGER_TYPES = [...TRIGGER_TYPES, 'failure'] as const;
+export type RunTriggerType = (typeof RUN_TRIGGER_TYPES)[number];
+
 /** The form of a flow id, in any case. */
 export const GUID = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 
@@ -45,6 +49,8 @@ export interface RunnableManifest {
   readonly timeoutSeconds?: number | undefined;
   /** Steps of all runs of this flow that run at once. */
   readonly concurrency?: number | undefined;
+  /** Id of the flow that a failed run starts. */
+  readonly onFailure?: string | undefined;
 }
 
 /** Steps by key. */

@@ -1,5 +1,5 @@
 import type { Json } from './json.ts';
-import type { RunStatus, StepStatus, TriggerType } from './manifest.ts';
+import type { RunStatus, RunTriggerType, StepStatus } from './manifest.ts';
 
 /** How large values of a run may be as JSON. */
 export const MAX_BYTES = {
@@ -24,8 +24,9 @@ export interface Run {
   readonly revision: number;
   readonly status: RunStatus;
   readonly triggerKey: string;
-  readonly triggerType: TriggerType;
+  readonly triggerType: RunTriggerType;
   readonly deliveryId: string | null;
+  /** The run that this one repeats; of a run that a failure started, the run that failed. */
   readonly sourceRunId: string | null;
   readonly startedAt: number;
   readonly completedAt: number | null;

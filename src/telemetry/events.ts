@@ -9,6 +9,7 @@ export const EVENTS = {
   RunStarted: { eventId: 1000, level: 'info' },
   RunCompleted: { eventId: 1001, level: 'info' },
   TriggerRejectedDisabledFlow: { eventId: 1010, level: 'warn' },
+  FailureFlowNotStarted: { eventId: 1011, level: 'error' },
   StepStarted: { eventId: 2000, level: 'debug' },
   StepCompleted: { eventId: 2001, level: 'debug' },
   StepFailed: { eventId: 2002, level: 'warn' },

@@ -66,6 +66,20 @@ async function deliver(app: SluiceApp, { key = GITHUB_SECRET, slug = 'push', bod
   return { status: response.statusCode, answer: response.json() };
 }
 
+describe('a deploy over the API of a flow that names another for its failures', () => {
+  it('is refused unless that flow is deployed or comes with it', async () => {
+    await write(githubManifest({ steps: quick }));
+    const app = await start();
+    const alarm = { id: randomUUID(), name: 'Alarm', version: '1', steps: quick };
+    const orders = { id: randomUUID(), name: 'Orders', version: '1', steps: quick, onFailure: alarm.id };
+    const alone = await ask(app, 'PUT', `/flows/api/flows/${orders.id}`, orders);
+    expect(alone).toMatchObject({ status: 409, answer: { refusal: expect.stringContaining(alarm.id) } });
+    const together = await ask(app, 'PUT', '/flows/api/flows', [orders, alarm]);
+    expect(together).toMatchObject({ status: 200 });
+    expect(app.catalog.find(orders.id)?.prepared.onFailure).toBe(alarm.id);
+  });
+});
+
 describe('a start whose folder holds a change that is refused', () => {
   const changed = (steps: object, inputs = {}) => ({ ...githubManifest({ steps, inputs }), version: '2' });
 

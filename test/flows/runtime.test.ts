@@ -51,6 +51,36 @@ describe('a run', () => {
     });
   });
 
+  it('starts the flow that its manifest names for a failure, which reads run, step and error', async () => {
+    const service = await openFlowService({ own: [fails] });
+    const alarm = '0b7c9d10-0000-4000-8000-000000000002';
+    const value = cel('trigger.body.run.flowName + "/" + trigger.body.step.key + ": " + trigger.body.error.message');
+    await service.deploy({ tell: stepOf('Transform', { inputs: { value } }) }, { id: alarm, name: 'Alarm' });
+    await service.deploy({ a: stepOf('Fails') }, { onFailure: alarm });
+    await service.runtime.start();
+    const runId = await service.trigger();
+    await service.ended(runId);
+    const [started] = (await service.store.findLineage(runId))?.derived ?? [];
+    expect(await service.ended(started?.id ?? '')).toMatchObject({ flowName: 'Alarm', status: 'Succeeded' });
+    expect(await service.steps(started?.id ?? '')).toMatchObject({ tell: { output: 'Orders/a: no luck' } });
+    expect(service.log.events('RunStarted')).toMatchObject([{ runId }, { runId: started?.id, triggerType: 'failure' }]);
+  });
+
+  it('says so where that flow starts no runs', async () => {
+    const service = await openFlowService({ own: [fails] });
+    const alarm = '0b7c9d10-0000-4000-8000-000000000002';
+    await service.deploy({}, { id: alarm });
+    await service.deploy({ a: stepOf('Fails') }, { onFailure: alarm });
+    await service.catalog.setEnabled(alarm, false);
+    await service.runtime.start();
+    const runId = await service.trigger();
+    await service.ended(runId);
+    await service.runtime.stop(0);
+    expect(service.log.events('FailureFlowNotStarted')).toMatchObject([
+      { eventId: 1011, runId, failureFlowId: alarm, why: 'disabled' },
+    ]);
+  });
+
   it('emits its events and counts', async () => {
     const service = await openFlowService({ own: [fails] });
     await service.deploy({

@@ -33,6 +33,21 @@ function hook(slug: string) {
 }
 
 describe('a folder', () => {
+  it('may only name flows of its own for failed runs, and none itself', async () => {
+    const { lines, names } = await load({
+      'good.json': { ...goodManifest(), onFailure: OTHER_ID.toUpperCase() },
+      'alarm.json': { id: OTHER_ID, version: '1', onFailure: OTHER_ID },
+      'typo.json': { id: '1b4e28ba-2fa1-41d2-883f-0016d3cca427', version: '1', onFailure: FLOW_ID.replace('0', '1') },
+      'name.json': { id: '1b4e28ba-2fa1-41d2-883f-0016d3cca428', version: '1', onFailure: 'alarm' },
+    });
+    expect(names).toContain('Orders');
+    expect(lines).toEqual([
+      'error alarm.json onFailure: is this flow itself',
+      'error name.json onFailure: is not the id of a flow',
+      `error typo.json onFailure: is ${FLOW_ID.replace('0', '1')}, which is not the id of a flow in this folder`,
+    ]);
+  });
+
   it('yields its manifests by name, with the issues of each', async () => {
     const { names, lines, flows } = await load({
       'b.json': goodManifest(),

@@ -7,6 +7,7 @@ import { claimSteps } from './conformance/claim-steps.ts';
 import { control } from './conformance/control.ts';
 import { deliveries } from './conformance/deliveries.ts';
 import { deploys } from './conformance/deploys.ts';
+import { failures } from './conformance/failures.ts';
 import { figures } from './conformance/figures.ts';
 import { flows } from './conformance/flows.ts';
 import { holds } from './conformance/holds.ts';
@@ -44,6 +45,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     progress,
     waits,
     control,
+    failures,
     schedules,
     figures,
     outline,

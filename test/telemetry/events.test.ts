@@ -24,6 +24,7 @@ describe('an event', () => {
     ['RunStarted', 1000, 'info'],
     ['RunCompleted', 1001, 'info'],
     ['TriggerRejectedDisabledFlow', 1010, 'warn'],
+    ['FailureFlowNotStarted', 1011, 'error'],
     ['StepStarted', 2000, 'debug'],
     ['StepCompleted', 2001, 'debug'],
     ['StepFailed', 2002, 'warn'],

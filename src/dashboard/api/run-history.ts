@@ -24,6 +24,9 @@ const relativeSchema = z.object({
   startedAt: field.time(),
   completedAt: field.time().nullable(),
   flowName: z.string(),
+  relation: z
+    .enum(['rerun', 'failure'])
+    .describe('rerun: the one repeats the other. failure: the failure of the one started the other.'),
 });
 const lineageSchema = z.object({
   runId: field.id(),
@@ -167,7 +170,7 @@ const lineageRoute: ApiRoutes = (app, { store }) => {
     '/flows/api/runs/:id/lineage',
     route('runs', {
       operationId: 'getRunLineage',
-      summary: 'The run that this one repeats, and the runs that repeat it',
+      summary: 'The run that this one repeats or whose failure started it, and the runs that follow from this one',
       params: ID_PARAMS,
       answer: lineageSchema,
       refusals: [404],
@@ -176,12 +179,31 @@ const lineageRoute: ApiRoutes = (app, { store }) => {
       const runId = request.params.id;
       const lineage = await store.findLineage(runId);
       if (lineage === undefined) throw unknownId('run', runId);
-      const { source, derived } = lineage;
-      return { runId, source: source === undefined ? null : relativeView(source), derived: derived.map(relativeView) };
+      const { run, source, derived } = lineage;
+      return {
+        runId,
+        source: source === undefined ? null : relativeView(source, relationOf(source, run)),
+        derived: derived.map((each) => relativeView(each, relationOf(run, each))),
+      };
     },
   );
 };
 
-function relativeView({ id: runId, status, startedAt, completedAt, flowName }: Run): z.output<typeof relativeSchema> {
-  return { id: runId, status, startedAt: isoTime(startedAt), completedAt: isoTimeOrNull(completedAt), flowName };
+type Relative = z.output<typeof relativeSchema>;
+
+/** A flow cannot be its own failure flow, so a failure leads to another flow, and a repetition to the same. */
+function relationOf(source: Run, derived: Run): Relative['relation'] {
+  return source.flowId === derived.flowId ? 'rerun' : 'failure';
+}
+
+function relativeView(run: Run, relation: Relative['relation']): Relative {
+  const { id: runId, status, startedAt, completedAt, flowName } = run;
+  return {
+    id: runId,
+    status,
+    startedAt: isoTime(startedAt),
+    completedAt: isoTimeOrNull(completedAt),
+    flowName,
+    relation,
+  };
 }

@@ -40,6 +40,10 @@ const stepOutlineSchema = z
 const outlineSchema = z.object({
   run: runSchema,
   control: controlSchema,
+  onFailure: z
+    .object({ flowId: field.id(), flowName: z.string() })
+    .nullable()
+    .describe('The flow that this run starts if it fails, by its own revision; the lineage has the run of it.'),
   graph: field.json().describe('Steps by key: type, runAfter, and for a loop its concurrencyLimit and steps.'),
   steps: z
     .array(stepOutlineSchema)
@@ -86,7 +90,7 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async (request) => {
-      const { run, graph } = await findGraph(request.params.id, services);
+      const { run, graph, onFailure } = await findGraph(request.params.id, services);
       const [steps, loops] = await Promise.all([
         services.store.outlineSteps(run.id, Object.keys(graph)),
         services.store.listLoops(run.id),
@@ -95,6 +99,8 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
       return {
         run: runView(run),
         control: controlView(run),
+        // One that a failure started starts none in turn.
+        onFailure: run.triggerType === 'failure' ? null : failureFlow(onFailure, services),
         graph: graphView(graph),
         steps: outlinesOf({ run, graph, scope: '' }, steps),
         loops,
@@ -210,6 +216,10 @@ function lastPollView(noted: Json): z.output<typeof stepOutlineSchema>['lastPoll
   if (typeof at !== 'number' || !(Math.abs(at) <= LAST_TIME_MS) || typeof why !== 'string') return null;
   const isStatus = typeof status === 'number' && Number.isSafeInteger(status);
   return { at: isoTime(at), status: isStatus ? status : null, why: why.slice(0, MAX_WHY_CHARACTERS) };
+}
+
+function failureFlow(flowId: string | null, { catalog }: DashboardServices) {
+  return flowId === null ? null : { flowId, flowName: catalog.find(flowId)?.record.name ?? flowId };
 }
 
 /** Without inputs: those are the newest revision's when a step starts, and its record has them resolved. */

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { parseBody } from '../../expressions/trigger-body.ts';
-import { RUN_STATUSES, TRIGGER_TYPES } from '../../model/manifest.ts';
+import { RUN_STATUSES, RUN_TRIGGER_TYPES } from '../../model/manifest.ts';
 import type { Run } from '../../model/run.ts';
 import type { RunDetail, Store, TimeSpan } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
@@ -20,9 +20,12 @@ export const runSchema = z
     revision: field.integer(),
     status: z.enum(RUN_STATUSES),
     triggerKey: z.string(),
-    triggerType: z.enum(TRIGGER_TYPES),
+    triggerType: z.enum(RUN_TRIGGER_TYPES),
     deliveryId: field.id().nullable(),
-    sourceRunId: field.id().nullable(),
+    sourceRunId: field
+      .id()
+      .nullable()
+      .describe('The run that this one repeats; if triggerType is failure and the flow another, the run that failed.'),
     startedAt: field.time(),
     completedAt: field.time().nullable(),
   })

@@ -176,9 +176,13 @@ export async function findRun(runId: string, { store }: DashboardServices): Prom
   return run;
 }
 
-export async function findGraph(runId: string, services: DashboardServices): Promise<{ run: RunDetail; graph: Graph }> {
+export async function findGraph(
+  runId: string,
+  services: DashboardServices,
+): Promise<{ run: RunDetail; graph: Graph; onFailure: string | null }> {
   const run = await findRun(runId, services);
-  return { run, graph: (await services.catalog.pinned(run.flowId, run.revision)).graph };
+  const { graph, onFailure } = await services.catalog.pinned(run.flowId, run.revision);
+  return { run, graph, onFailure };
 }
 
 /** A page of the steps of a run in manifest order, including those not reached yet. */

@@ -105,4 +105,21 @@ const flowTimeoutChanged: ChangeRule = ({ before, after }) => {
   ];
 };
 
-export const flowRules: readonly ChangeRule[] = [idChanged, flowTimeoutChanged, labelsChanged];
+const failureFlowChanged: ChangeRule = ({ before, after }) => {
+  if (before.onFailure === after.onFailure) return [];
+  const what = after.onFailure === undefined ? 'A failed run starts no other from now on.' : undefined;
+  return [
+    findingAt(['onFailure'], {
+      rule: 'failure-flow-changed',
+      class: 'safe',
+      before: before.onFailure,
+      after: after.onFailure,
+      message:
+        what ??
+        `A failed run starts ${before.onFailure === undefined ? 'a run of another flow' : 'a run of a different flow'}.`,
+      consequence: 'This applies to runs that start from now on: runs in flight keep what their own revision says.',
+    }),
+  ];
+};
+
+export const flowRules: readonly ChangeRule[] = [idChanged, flowTimeoutChanged, failureFlowChanged, labelsChanged];

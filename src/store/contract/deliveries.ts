@@ -1,7 +1,7 @@
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import type { BirthLease } from './dispatch.ts';
-import type { BucketRange, NewRun, Page, PageQuery, TimeSpan } from './runs.ts';
+import type { BucketRange, NewRun, Page, PageQuery, StartedRun, TimeSpan } from './runs.ts';
 
 /** Acceptance, at once or once the flow starts runs. */
 export interface DeliveryStore extends DeliveryLogStore {
@@ -64,9 +64,6 @@ export type HoldResult =
   | Exclude<AcceptResult, { kind: 'accepted' }>
   | { readonly kind: 'held'; readonly runId: string; readonly isReplay: boolean }
   | { readonly kind: 'open' };
-
-/** A run that was started, without the bytes that started it. */
-export type StartedRun = Omit<NewRun, 'trigger'>;
 
 interface Release {
   readonly runs: readonly StartedRun[];

@@ -1,6 +1,7 @@
 import type { Json } from '../../model/json.ts';
 import type { RunStatus, StepStatus } from '../../model/manifest.ts';
 import type { StepError } from '../../model/run.ts';
+import type { StartedRun } from './runs.ts';
 
 /** The queue: a due step is claimed under a lease, tried, and advanced. */
 export interface DispatchStore extends ControlStore {
@@ -227,7 +228,18 @@ export interface Advance {
   readonly skipped: readonly { readonly stepKey: string; readonly reason: string }[];
   /** Loops that ended with their last iteration. */
   readonly loops: readonly EndedLoop[];
+  /** Set when this outcome made a run fail or time out whose manifest names a flow for that. */
+  readonly failure?: FailureStart | undefined;
 }
+
+/**
+ * What the failure of a run started, in the transaction that ended it: a run of the flow that its own revision names, or
+ * nothing because that flow starts no runs now. A run starts one such run at most, however often it fails, and one that
+ * was started like this starts none.
+ */
+export type FailureStart =
+  | { readonly kind: 'started'; readonly run: StartedRun }
+  | { readonly kind: 'closed'; readonly flowId: string; readonly why: 'unknown' | 'disabled' | 'draining' };
 
 export interface LeasedStep extends Pick<Claim, 'stepKey' | 'stepType' | 'loop'> {}
 
@@ -294,6 +306,8 @@ export interface StoppedRun {
   readonly startedAt: number;
   /** Null while a step still runs: the run ends with it. */
   readonly completedAt: number | null;
+  /** Set when it ended as TimedOut and its manifest names a flow for that. */
+  readonly failure?: FailureStart | undefined;
 }
 
 type RetryResult =

@@ -12,7 +12,10 @@ export interface RunStore extends StepStore {
   /** Newest first. */
   listRuns(query: RunQuery): Promise<Page<Run>>;
   findRun(runId: string): Promise<RunDetail | undefined>;
-  /** The run that this one repeats and the newest 500 that repeat it, oldest first; undefined for an unknown run. */
+  /**
+   * The run that this one repeats, or whose failure started it, and the newest 500 that repeat it or that its failure
+   * started, oldest first; undefined for an unknown run.
+   */
   findLineage(runId: string): Promise<Lineage | undefined>;
   /** Signals that were sent to a run, oldest first. */
   listSignals(runId: string): Promise<SignalRecord[]>;
@@ -46,6 +49,9 @@ export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
   readonly traceparent: string | null;
   readonly steps: readonly NewStep[];
 }
+
+/** A run that was started, without the bytes that started it. */
+export type StartedRun = Omit<NewRun, 'trigger'>;
 
 interface NewStep {
   readonly stepKey: string;
@@ -97,6 +103,7 @@ export interface RunDetail extends Run {
 }
 
 interface Lineage {
+  readonly run: Run;
   readonly source: Run | undefined;
   readonly derived: readonly Run[];
 }

@@ -5,6 +5,7 @@ import type { RunStatus } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import type { Advance, BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
 import type { Decision } from './decision.ts';
+import { startFailureRun } from './failure.ts';
 import { chunksOf, loopEnd } from './loops.ts';
 import type { LoopRow, RunRows } from './rows.ts';
 import { waitStep } from './signal.ts';
@@ -41,7 +42,8 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
 
   const { dispatched, leased, skipped, loops, end } = progress;
   const endedRun = end === null ? null : { flowId, startedAt, completedAt: at };
-  const advance = { runStatus: end ?? status, endedRun, dispatched, skipped, loops };
+  const failure = end === null ? undefined : yield* startFailureRun(rows, { runId, status: end, at });
+  const advance = { runStatus: end ?? status, endedRun, dispatched, skipped, loops, ...(failure && { failure }) };
   return leased.length === 0 ? advance : { ...advance, leased };
 }
 

@@ -2,6 +2,7 @@ import { entryOf, planRun } from '../../flows/planner.ts';
 import type { RunnableManifest } from '../../model/manifest.ts';
 import type { FlowRecord, NewRun, StartedRun, Store } from '../store.ts';
 import type { Asks, Decision } from './decision.ts';
+import { whyClosed } from './failure.ts';
 
 /** The deliveries that a flow holds, in one transaction: as `RunRows`, where `findFlow` locks the flow's row. */
 export type HeldRows = Asks<HeldReads> & HeldWrites;
@@ -49,7 +50,7 @@ export function* releaseHeld(
 ): Decision<Awaited<ReturnType<Store['releaseHeld']>>> {
   const flow = yield* rows.findFlow(flowId);
   const runs: StartedRun[] = [];
-  if (flow !== undefined && !isClosed(flow)) {
+  if (flow !== undefined && whyClosed(flow) === undefined) {
     const newest = yield* newestOf(rows, flow);
     const seqs = firstOf(yield* rows.listSizes(flowId, limit));
     for (const held of yield* rows.listHeld(seqs)) {
@@ -84,13 +85,8 @@ export function* holdOf(
 ): Decision<'held' | 'open' | 'outdated'> {
   const flow = yield* rows.findFlow(flowId);
   // While some are held, the next one has to queue behind them.
-  if (!isClosed(flow) && !(yield* rows.hasHeld(flowId))) return 'open';
+  if (whyClosed(flow) === undefined && !(yield* rows.hasHeld(flowId))) return 'open';
   return flow !== undefined && flow.revision !== revision ? 'outdated' : 'held';
-}
-
-/** Whether the flow starts no runs now; one that was never deployed starts none. */
-function isClosed(flow: FlowRecord | undefined): boolean {
-  return flow === undefined || !flow.isEnabled || flow.drainingSince !== undefined;
 }
 
 type Newest = Parameters<typeof planRun>[0]['flow'];

@@ -1,9 +1,10 @@
 import type { WiredGraph } from '../../flows/planner.ts';
 import type { Json } from '../../model/json.ts';
 import type { RunStatus, StepStatus } from '../../model/manifest.ts';
-import type { StepError } from '../../model/run.ts';
-import type { BegunAttempt, Claim, ReceivedSignal, StepAddress, StoppedRun } from '../store.ts';
+import type { Run, StepError } from '../../model/run.ts';
+import type { BegunAttempt, Claim, FlowRecord, NewRun, ReceivedSignal, StepAddress, StoppedRun } from '../store.ts';
 import type { Asks } from './decision.ts';
+import type { RunnableRevision } from './revisions.ts';
 
 /**
  * The rows of runs in one transaction. A backend provides the answers to `RunReads` and the writes, and nothing else
@@ -86,7 +87,9 @@ export interface RunReads {
   /** The step, if the token still leases it. */
   findHeld(step: StepAddress & { readonly token: string }): HeldStep | undefined;
   findRun(runId: string): FoundRun | undefined;
-  /** The graph of a revision; rejects where the database has no such revision. A `GraphCache` answers most calls. */
+  /** A revision; rejects where the database has no such revision. A `RevisionCache` answers most calls. */
+  revisionOf(flowId: string, revision: number): RunnableRevision;
+  /** The graph of a revision, as `revisionOf`. */
   graphOf(flowId: string, revision: number): WiredGraph;
   /** Statuses of the steps of one scope that have been reached, by their keys in the graph of the scope. */
   statesIn(runId: string, scope: string, graph: WiredGraph): ReadonlyMap<string, StepStatus>;
@@ -128,6 +131,31 @@ export interface RunReads {
   findWaiting(runId: string, name: string): string | undefined;
 
   findAttemptStart(runId: string, stepKey: string, attempt: number): number | undefined;
+
+  /** A run that is about to end as failed. */
+  findFailed(runId: string): FailedRun | undefined;
+  /** Whether the failure of the run has started another already. */
+  hasFailureRun(runId: string): boolean;
+  /** A flow whose run is about to start; it stays as it is until the commit. */
+  findFlow(flowId: string): FlowRecord | undefined;
+  /** UUID v7. */
+  newId(): string;
+}
+
+export interface FailedRun
+  extends Pick<
+    Run,
+    | 'flowId'
+    | 'flowName'
+    | 'flowVersion'
+    | 'revision'
+    | 'triggerKey'
+    | 'triggerType'
+    | 'deliveryId'
+    | 'sourceRunId'
+    | 'startedAt'
+  > {
+  readonly traceparent: string | null;
 }
 
 /** An attempt that ends, and what its step becomes. */
@@ -239,6 +267,8 @@ export interface RunWrites {
   forgetSkipped(runId: string, stepKey: string): void;
   /** Sets the run to Running; one that had ended loses its deadline. */
   reopenRun(runId: string): void;
+
+  insertRun(run: NewRun): void;
 
   insertSignal(signal: { runId: string; name: string; body: Json; at: number; stepKey: string | null }): void;
   /** Makes a step that waits for a signal due; its own time limit is gone. */

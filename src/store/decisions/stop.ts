@@ -2,6 +2,7 @@ import type { RunStatus } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import type { RunStop, StoppedRun, Store } from '../store.ts';
 import type { Decision } from './decision.ts';
+import { startFailureRun } from './failure.ts';
 import type { RunRows, StopTimes } from './rows.ts';
 
 /** Why a run has to end; the earlier reason counts. */
@@ -55,7 +56,8 @@ export function* timeOutRuns(
   for (const run of yield* rows.listOverdueRuns(now, limit)) {
     rows.markTimedOut(run.runId, now);
     const end = yield* closeRun(rows, { runId: run.runId, stop: 'timedOut', at: now });
-    stopped.push({ ...run, completedAt: end === null ? null : now });
+    const failure = end === null ? undefined : yield* startFailureRun(rows, { runId: run.runId, status: end, at: now });
+    stopped.push({ ...run, completedAt: end === null ? null : now, ...(failure && { failure }) });
   }
   return stopped;
 }

@@ -1,8 +1,9 @@
 import type { DeliveryRecord, GateResult } from '../../model/delivery.ts';
+import { whyClosed } from '../decisions/failure.ts';
 import { digestOf } from '../digest.ts';
 import type { Acceptance, AcceptResult, BirthLease, NewRun, NonceClaim } from '../store.ts';
 import { claimRedelivery, claimRow } from './deliveries.ts';
-import { LOCK_OF_FLOW } from './flows.ts';
+import { shareFlow } from './flows.ts';
 import { NewRows } from './new-rows.ts';
 import type { Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
@@ -28,12 +29,8 @@ export async function accept(sql: Sql, acceptance: Acceptance, lease?: BirthLeas
  * ends: whoever deploys, disables or drains the flow waits for it. A flow that was never deployed cannot differ.
  */
 export async function mayStart(sql: Sql, { flowId, revision }: Pick<NewRun, 'flowId' | 'revision'>): Promise<boolean> {
-  sql.later(`SELECT pg_advisory_xact_lock_shared(${LOCK_OF_FLOW}) FROM unnest($1::text[]) AS id`, [[flowId]]);
-  const flow = await sql.get<{ revision: number; isOpen: boolean }>(
-    `SELECT revision, is_enabled AND draining_since IS NULL AS "isOpen" FROM sluice.flows WHERE id = $1 FOR SHARE`,
-    [flowId],
-  );
-  return flow === undefined || (flow.revision === revision && flow.isOpen);
+  const flow = await shareFlow(sql, flowId);
+  return flow === undefined || (flow.revision === revision && whyClosed(flow) === undefined);
 }
 
 /**

@@ -5,8 +5,8 @@ import type { Json, JsonObject } from '../../model/json.ts';
 import type { Graph } from '../../model/manifest.ts';
 import type { DeployedRevision, DeployResult, FlowRecord, PlannedDeploy, RevisionSummary } from '../store.ts';
 import { findFlow, findRevision, hasHash, insertRevision, listFlows, lockFlows } from './flows.ts';
-import { graphOf } from './graphs.ts';
 import type { Answer, Given, Operations } from './operation.ts';
+import { revisionOf } from './revisions.ts';
 import type { Sql } from './sql.ts';
 
 export const deployOperations: Operations<
@@ -234,7 +234,7 @@ async function listInFlight(sql: Sql, flowId: string): Promise<LiveRun[]> {
   );
   const named = await Promise.all(
     [...new Set(runs.map(({ revision }) => revision))].map(async (revision) => {
-      const stepKeys = Object.keys(await graphOf(sql, flowId, revision));
+      const stepKeys = Object.keys((await revisionOf(sql, flowId, revision)).graph);
       const ids = runs.filter((run) => run.revision === revision).map(({ id }) => id);
       return sql.all<{ runId: string; stepKey: string } & LiveRun['steps'][string]>(
         // By key, because a run may also have thousands of children of loops.
@@ -262,7 +262,7 @@ async function lastRunsOf(sql: Sql, flowId: string, wanted?: ReadonlySet<string>
   const lastRuns = new Map<string, number>();
   if (wanted?.size === 0) return lastRuns;
   for (const revision of await listRunRevisions(sql, flowId)) {
-    const graph = await graphOf(sql, flowId, revision);
+    const graph = (await revisionOf(sql, flowId, revision)).graph;
     const stepKeys = [];
     for (const stepKey of Object.keys(graph)) {
       if (lastRuns.has(stepKey) || wanted?.has(stepKey) === false) continue;

@@ -49,6 +49,13 @@ export async function lockFlows(sql: Sql, flowIds: readonly string[]): Promise<R
   return new Map(rows.map((row) => [row.id, toFlow(row)]));
 }
 
+/** The flow, which stays as it is until the transaction ends: whoever deploys, disables or drains it waits for that. */
+export async function shareFlow(sql: Sql, flowId: string): Promise<FlowRecord | undefined> {
+  sql.later(`SELECT pg_advisory_xact_lock_shared(${LOCK_OF_FLOW}) FROM unnest($1::text[]) AS id`, [[flowId]]);
+  const row = await sql.get<FlowRow>(`SELECT ${columns} FROM sluice.flows WHERE id = $1 FOR SHARE`, [flowId]);
+  return row && toFlow(row);
+}
+
 type FlowDeploy = Given<'deployFlow'>;
 
 async function deployFlow(sql: Sql, deploy: FlowDeploy): Promise<FlowRecord> {

@@ -1,10 +1,13 @@
+import { createIdSource } from '../../flows/ids.ts';
 import type { RunStatus } from '../../model/manifest.ts';
 import { type Answers, asking, type Decision, decide } from '../decisions/decision.ts';
-import type { FoundRun, RunReads, RunRows, RunWrites } from '../decisions/rows.ts';
+import type { FailedRun, FoundRun, RunReads, RunRows, RunWrites } from '../decisions/rows.ts';
 import type { StoppedRun } from '../store.ts';
 import { Counters, type TalliedRun } from './counters.ts';
-import { graphOf } from './graphs.ts';
+import { shareFlow } from './flows.ts';
 import { loopReads, loopWrites } from './loop-rows.ts';
+import { NewRows } from './new-rows.ts';
+import { revisionOf } from './revisions.ts';
 import { signalReads, signalWrites } from './signal-rows.ts';
 import type { Sql, Write } from './sql.ts';
 import { leaseWrites, outcomeWrites, planWrites, stepReads } from './step-rows.ts';
@@ -49,6 +52,7 @@ function rowsOf(sql: Sql, runs: Runs): RunRows {
     ...stepReads(sql),
     ...loopReads(sql),
     ...signalReads(sql),
+    ...failureReads(sql),
   } satisfies Answers<RunReads>;
   const writes = {
     ...runWrites(write, runs),
@@ -57,11 +61,16 @@ function rowsOf(sql: Sql, runs: Runs): RunRows {
     ...loopWrites(write),
     ...signalWrites(write),
     ...leaseWrites(write),
+    insertRun(run) {
+      const added = new NewRows();
+      added.addRun(run, {});
+      added.write(sql);
+    },
   } satisfies RunWrites;
   return { ...asking<RunReads>(reads), ...writes };
 }
 
-type RunRead = 'findHeld' | 'findRun' | 'graphOf' | 'hasLease' | 'listOverdueRuns';
+type RunRead = 'findHeld' | 'findRun' | 'graphOf' | 'revisionOf' | 'hasLease' | 'listOverdueRuns';
 
 interface RunRow extends FoundRun {
   readonly completedAt: number | null;
@@ -99,7 +108,8 @@ function runReads(sql: Sql, runs: Runs): Pick<Answers<RunReads>, RunRead> {
       return { attempt: step.attempt, run: held };
     },
     findRun: (runId) => lockRun(uuidOf(runId)),
-    graphOf: (flowId, revision) => graphOf(sql, flowId, revision),
+    graphOf: async (flowId, revision) => (await revisionOf(sql, flowId, revision)).graph,
+    revisionOf: (flowId, revision) => revisionOf(sql, flowId, revision),
     async hasLease(runId) {
       const row = await sql.get<{ has: boolean }>(
         'SELECT EXISTS (SELECT FROM sluice.steps WHERE run_id = $1 AND lease_token IS NOT NULL) AS has',
@@ -120,6 +130,31 @@ function runReads(sql: Sql, runs: Runs): Pick<Answers<RunReads>, RunRead> {
     },
   };
 }
+
+/** The flow stays as it is until the transaction ends, as in an acceptance. */
+function failureReads(sql: Sql): Pick<Answers<RunReads>, 'findFailed' | 'hasFailureRun' | 'findFlow' | 'newId'> {
+  return {
+    findFailed: (runId) =>
+      sql.get<FailedRun>(
+        `SELECT flow_id AS "flowId", flow_name AS "flowName", flow_version AS "flowVersion", revision,
+          trigger_key AS "triggerKey", trigger_type AS "triggerType", delivery_id AS "deliveryId",
+          source_run_id AS "sourceRunId", started_at AS "startedAt", traceparent
+        FROM sluice.runs WHERE id = $1`,
+        [runId],
+      ),
+    async hasFailureRun(runId) {
+      const found = await sql.get(
+        "SELECT FROM sluice.runs WHERE source_run_id = $1 AND trigger_type = 'failure' LIMIT 1",
+        [runId],
+      );
+      return found !== undefined;
+    },
+    findFlow: (flowId) => shareFlow(sql, flowId),
+    newId: sql.kept(makeIds),
+  };
+}
+
+const makeIds = () => createIdSource();
 
 type RunWrite = 'endRun' | 'markCancelled' | 'markTimedOut' | 'reopenRun';
 

@@ -110,7 +110,8 @@ async function findLineage(sql: Sql, runId: Given<'findLineage'>): Promise<Answe
     ORDER BY started_at DESC, id DESC LIMIT ${MAX_DERIVED}`,
     [run.id],
   );
-  return { source: run.sourceRunId === null ? undefined : await find(run.sourceRunId), derived: derived.reverse() };
+  const source = run.sourceRunId === null ? undefined : await find(run.sourceRunId);
+  return { run, source, derived: derived.reverse() };
 }
 
 async function listSignals(sql: Sql, runId: string): Promise<SignalRecord[]> {

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../../model/json.ts';
 import type { DeployResult, FlowRecord, PlannedDeploy, RevisionSummary } from '../store.ts';
 import { prepareKeepFormerKeys } from './acceptance.ts';
 import type { SqlValue } from './columns.ts';
-import { flowOperations, prepareFindFlow, prepareGraphOf } from './flows.ts';
+import { flowOperations, prepareFindFlow, prepareRevisionOf } from './flows.ts';
 import type { Member } from './messages.ts';
 
 export const deployOperations = {
@@ -175,7 +175,7 @@ function prepareListInFlight(db: Database): (flowId: string) => LiveRun[] {
   const listSteps = db.prepare<[string, string], { stepKey: string; status: string; isWaiting: number }>(`
     SELECT step_key AS stepKey, status, status = 'Pending' AND (wait IS NOT NULL OR attempt_count > 0) AS isWaiting
     FROM steps WHERE run_id = ? AND step_key IN (SELECT value FROM json_each(?))`);
-  const graphOf = prepareGraphOf(db);
+  const revisionOf = prepareRevisionOf(db);
   // By key, because a run may also have thousands of children of loops.
   const stepsOf = (runId: string, keys: readonly string[]): LiveRun['steps'] => {
     const rows = listSteps.all(runId, JSON.stringify(keys));
@@ -186,19 +186,19 @@ function prepareListInFlight(db: Database): (flowId: string) => LiveRun[] {
   return (flowId) =>
     list
       .all(flowId, namedRuns)
-      .map((run) => ({ ...run, steps: stepsOf(run.id, Object.keys(graphOf(flowId, run.revision))) }));
+      .map((run) => ({ ...run, steps: stepsOf(run.id, Object.keys(revisionOf(flowId, run.revision).graph)) }));
 }
 
 /** When the newest kept run that did anything in a step was started, by top-level step key. */
 function prepareLastRuns(db: Database): (flowId: string) => Record<string, number> {
   const listRevisions = prepareListRunRevisions(db);
-  const graphOf = prepareGraphOf(db);
+  const revisionOf = prepareRevisionOf(db);
   const lastRunOf = prepareLastRunOf(db);
   const isRetired = prepareIsRetired(db);
   return (flowId) => {
     const lastRuns = new Map<string, number>();
     for (const revision of listRevisions(flowId)) {
-      for (const stepKey of Object.keys(graphOf(flowId, revision))) {
+      for (const stepKey of Object.keys(revisionOf(flowId, revision).graph)) {
         if (lastRuns.has(stepKey) || isRetired({ flowId, revision, stepKey })) continue;
         const startedAt = lastRunOf({ flowId, revision, stepKey });
         if (startedAt !== undefined) lastRuns.set(stepKey, startedAt);
@@ -211,13 +211,13 @@ function prepareLastRuns(db: Database): (flowId: string) => Record<string, numbe
 /** Whether a kept run did anything in the step: only runs of a revision that has the step can. */
 function prepareHasHistory(db: Database): (flowId: string, stepKey: string) => boolean {
   const listRevisions = prepareListRunRevisions(db);
-  const graphOf = prepareGraphOf(db);
+  const revisionOf = prepareRevisionOf(db);
   const lastRunOf = prepareLastRunOf(db);
   const isRetired = prepareIsRetired(db);
   return (flowId, stepKey) =>
     listRevisions(flowId).some(
       (revision) =>
-        Object.hasOwn(graphOf(flowId, revision), stepKey) &&
+        Object.hasOwn(revisionOf(flowId, revision).graph, stepKey) &&
         !isRetired({ flowId, revision, stepKey }) &&
         lastRunOf({ flowId, revision, stepKey }) !== undefined,
     );
@@ -228,11 +228,11 @@ function prepareHasHistory(db: Database): (flowId: string, stepKey: string) => b
  * they skipped the step or did nothing; if that counted as history, a retired step could never be removed.
  */
 function prepareIsRetired(db: Database): (place: { flowId: string; revision: number; stepKey: string }) => boolean {
-  const graphOf = prepareGraphOf(db);
+  const revisionOf = prepareRevisionOf(db);
   const findOtherType = db.prepare<[string, number, string], unknown>(`
     SELECT 1 FROM revisions WHERE flow_id = ? AND revision < ? AND json_extract(snapshot, ?) <> 'NoOp' LIMIT 1`);
   return ({ flowId, revision, stepKey }) => {
-    const graph = graphOf(flowId, revision);
+    const graph = revisionOf(flowId, revision).graph;
     const step = graph[stepKey];
     if (step === undefined) return false;
     if (isGuarded(step)) return true;

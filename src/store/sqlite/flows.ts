@@ -1,6 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import type { WiredGraph } from '../../flows/planner.ts';
-import { GraphCache } from '../decisions/graphs.ts';
+import { RevisionCache, type RunnableRevision } from '../decisions/revisions.ts';
 import type { FlowRecord, LearnedKey, RevisionRecord, ScheduleRecord } from '../store.ts';
 import { prepareInsertRun, prepareMayStart, type RunValues } from './acceptance.ts';
 import type { Member } from './messages.ts';
@@ -88,13 +87,13 @@ function toFlow({ isEnabled, drainingSince, ...row }: FlowRow): FlowRecord {
   return { ...row, isEnabled: isEnabled === 1, ...(drainingSince === null ? {} : { drainingSince }) };
 }
 
-export function prepareGraphOf(db: Database): (flowId: string, revision: number) => WiredGraph {
+export function prepareRevisionOf(db: Database): (flowId: string, revision: number) => RunnableRevision {
   const find = db.prepare<[string, number], { snapshot: string }>(
     'SELECT snapshot FROM revisions WHERE flow_id = ? AND revision = ?',
   );
-  const graphs = new GraphCache();
+  const revisions = new RevisionCache();
   return (flowId, revision) =>
-    graphs.find(flowId, revision) ?? graphs.keep(flowId, revision, find.get(flowId, revision)?.snapshot);
+    revisions.find(flowId, revision) ?? revisions.keep(flowId, revision, find.get(flowId, revision)?.snapshot);
 }
 
 interface ScheduleRow extends Omit<ScheduleRecord, 'isPaused'> {

@@ -113,7 +113,7 @@ function prepareFindLineage(db: Database): Member<'findLineage'> {
     const run = find.get(runId);
     if (run === undefined) return undefined;
     const source = run.sourceRunId === null ? undefined : find.get(run.sourceRunId);
-    return { source, derived: listDerived.all(runId).reverse() };
+    return { run, source, derived: listDerived.all(runId).reverse() };
   };
 }
 

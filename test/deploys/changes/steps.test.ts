@@ -242,6 +242,7 @@ describe('labels and limits of a flow', () => {
     [{ version: '2' }, 'version-changed safe version'],
     [{ name: 'Other' }, 'name-changed safe name'],
     [{ timeoutSeconds: 60 }, 'flow-timeout-changed safe timeoutSeconds'],
+    [{ onFailure: '0f8fad5b-d9cb-469f-a165-70867728950f' }, 'failure-flow-changed safe onFailure'],
     [{ concurrency: 2 }, 'step-slots-changed safe concurrency'],
     [{ id: '0f8fad5b-d9cb-469f-a165-70867728950f' }, 'flow-id-changed breaking id'],
   ])('%j', (change, expected) => {

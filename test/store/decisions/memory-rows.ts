@@ -1,4 +1,4 @@
-import { type WiredGraph, wire } from '../../../src/flows/planner.ts';
+import { entryOf, type WiredGraph, wire } from '../../../src/flows/planner.ts';
 import { leasedStep } from '../../../src/flows/runtime-keys.ts';
 import type { Json } from '../../../src/model/json.ts';
 import type { Graph, RunStatus, StepStatus } from '../../../src/model/manifest.ts';
@@ -89,6 +89,11 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     },
     findRun: () => ({ ...run }),
     graphOf: () => wired,
+    revisionOf: () => ({ graph: wired, entry: entryOf({ steps: graph }), onFailure: null }),
+    findFailed: () => undefined,
+    hasFailureRun: () => false,
+    findFlow: () => undefined,
+    newId: () => 'new',
     statesIn: (_runId, scope, own) =>
       new Map(
         Object.keys(own).flatMap((key) => {
@@ -144,6 +149,7 @@ export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): 
   const loopOf = (loopKey: string) => loops.get(loopKey) as Mutable<LoopRow>;
   return {
     keepTrace() {},
+    insertRun() {},
     beginAttempt({ token }) {
       const { stepKey } = leasedStep(token);
       if (steps.get(stepKey)?.attempt !== 0) return;

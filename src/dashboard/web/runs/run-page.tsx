@@ -75,9 +75,11 @@ function RunContent({ outline, refresh }: RunContentProps) {
   );
 }
 
-function RunFacts({ outline: { run, control } }: { outline: Api['RunOutline'] }) {
+function RunFacts({ outline: { run, control, onFailure } }: { outline: Api['RunOutline'] }) {
   const lineage = useResource<Api['Lineage']>(`/runs/${run.id}/lineage`, { refreshOn: ['run.started'] });
   const derived = lineage.data?.derived ?? [];
+  const started = derived.filter(({ relation }) => relation === 'failure');
+  const hasFailed = run.status === 'Failed' || run.status === 'TimedOut';
   return (
     <dl class="facts run-facts">
       <Fact name="Run">
@@ -114,22 +116,34 @@ function RunFacts({ outline: { run, control } }: { outline: Api['RunOutline'] })
         </Fact>
       )}
       {run.sourceRunId === null ? null : (
-        <Fact name="Re-run of">
+        <Fact name={lineage.data?.source?.relation === 'failure' ? 'Started by the failure of' : 'Re-run of'}>
           <a href={`/flows/runs/${run.sourceRunId}`}>
             <code>{format.shortId(run.sourceRunId)}</code>
-          </a>
+          </a>{' '}
+          {lineage.data?.source?.relation === 'failure' ? lineage.data.source.flowName : null}
         </Fact>
       )}
-      {derived.length === 0 ? null : (
-        <Fact name="Run again as">
-          {derived.slice(-5).map(({ id, status }) => (
-            <a key={id} class="relative" href={`/flows/runs/${id}`} title={id}>
-              <code>{format.shortId(id)}</code> {status}
-            </a>
-          ))}
+      <Relatives name="Run again as" runs={derived.filter(({ relation }) => relation === 'rerun')} />
+      <Relatives name="Its failure started" runs={started} />
+      {onFailure !== null && hasFailed && lineage.data !== undefined && started.length === 0 ? (
+        <Fact name="Its failure started">
+          nothing: <a href={`/flows/flows/${onFailure.flowId}`}>{onFailure.flowName}</a> was disabled or draining
         </Fact>
-      )}
+      ) : null}
     </dl>
+  );
+}
+
+function Relatives({ name, runs }: { name: string; runs: Api['Lineage']['derived'] }) {
+  if (runs.length === 0) return null;
+  return (
+    <Fact name={name}>
+      {runs.slice(-5).map(({ id, status }) => (
+        <a key={id} class="relative" href={`/flows/runs/${id}`} title={id}>
+          <code>{format.shortId(id)}</code> {status}
+        </a>
+      ))}
+    </Fact>
   );
 }
 

@@ -21,7 +21,8 @@ const COLUMNS: readonly Column<Api['Run']>[] = [
     isMinor: true,
     cell: ({ triggerKey, triggerType, sourceRunId }) => (
       <>
-        {triggerKey} <span class="muted">{sourceRunId === null ? triggerType : 're-run'}</span>
+        {triggerKey}{' '}
+        <span class="muted">{sourceRunId === null || triggerType === 'failure' ? triggerType : 're-run'}</span>
       </>
     ),
   },

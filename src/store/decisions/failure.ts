@@ -1,0 +1,70 @@
+import { planRun, unhandledFailures } from '../../flows/planner.ts';
+import type { RunStatus } from '../../model/manifest.ts';
+import { STOP_ERRORS, type StepError } from '../../model/run.ts';
+import type { FailureStart, FlowRecord } from '../store.ts';
+import type { Decision } from './decision.ts';
+import type { RunRows } from './rows.ts';
+
+interface Failure {
+  readonly runId: string;
+  readonly status: RunStatus;
+  readonly at: number;
+}
+
+/**
+ * Starts a run of the flow that the manifest of a failed run names, and yields what became of it; undefined where nothing
+ * is to be started. The failed run's own revision says which flow, and that flow's newest revision is what starts.
+ *
+ * A run that was started like this starts none in turn, whatever its manifest names: flows that name each other end there.
+ * A run that fails again after a retry starts no second one.
+ */
+export function* startFailureRun(rows: RunRows, { runId, status, at }: Failure): Decision<FailureStart | undefined> {
+  if (status !== 'Failed' && status !== 'TimedOut') return undefined;
+  const found = yield* rows.findFailed(runId);
+  if (found === undefined || found.triggerType === 'failure') return undefined;
+  const { traceparent, ...run } = found;
+  const { graph, onFailure: flowId } = yield* rows.revisionOf(run.flowId, run.revision);
+  if (flowId === null || (yield* rows.hasFailureRun(runId))) return undefined;
+  const record = yield* rows.findFlow(flowId);
+  const why = whyClosed(record);
+  if (record === undefined || why !== undefined) return { kind: 'closed', flowId, why: why ?? 'unknown' };
+
+  const [stepKey] = status === 'Failed' ? unhandledFailures(graph, yield* rows.statesIn(runId, '', graph)) : [];
+  const step = stepKey === undefined ? undefined : yield* rows.findStep(runId, stepKey);
+  const body = {
+    run: { ...run, id: runId, status, startedAt: isoTime(run.startedAt), completedAt: isoTime(at) },
+    step: stepKey === undefined ? null : { key: stepKey, type: graph[stepKey]?.type ?? '' },
+    error: step?.error ?? (status === 'TimedOut' ? STOP_ERRORS.timedOut : NO_ERROR),
+  };
+  const { trigger, ...started } = planRun({
+    runId: yield* rows.newId(),
+    flow: { record, prepared: yield* rows.revisionOf(flowId, record.revision) },
+    triggerType: 'failure',
+    trigger: {
+      key: 'onFailure',
+      contentType: 'application/json',
+      headers: {},
+      body: Buffer.from(JSON.stringify(body)),
+    },
+    deliveryId: null,
+    sourceRunId: runId,
+    traceparent,
+    at,
+  });
+  rows.insertRun({ ...started, trigger });
+  return { kind: 'started', run: started };
+}
+
+/** Of a failed step that has no error in its row. */
+const NO_ERROR: StepError = { code: 'internal_error', message: 'The step failed without an error.', retryable: false };
+
+/** Why a flow starts no runs now; undefined where it does. */
+export function whyClosed(flow: FlowRecord | undefined): 'unknown' | 'disabled' | 'draining' | undefined {
+  if (flow === undefined) return 'unknown';
+  if (!flow.isEnabled) return 'disabled';
+  return flow.drainingSince === undefined ? undefined : 'draining';
+}
+
+function isoTime(at: number): string {
+  return new Date(at).toISOString();
+}
