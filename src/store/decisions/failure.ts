@@ -7,6 +7,8 @@ import type { RunRows } from './rows.ts';
 
 interface Failure {
   readonly runId: string;
+  readonly flowId: string;
+  readonly revision: number;
   readonly status: RunStatus;
   readonly at: number;
 }
@@ -18,13 +20,17 @@ interface Failure {
  * A run that was started like this starts none in turn, whatever its manifest names: flows that name each other end there.
  * A run that fails again after a retry starts no second one.
  */
-export function* startFailureRun(rows: RunRows, { runId, status, at }: Failure): Decision<FailureStart | undefined> {
+export function* startFailureRun(
+  rows: RunRows,
+  { runId, flowId: ownId, revision, status, at }: Failure,
+): Decision<FailureStart | undefined> {
   if (status !== 'Failed' && status !== 'TimedOut') return undefined;
+  const { graph, onFailure: flowId } = yield* rows.revisionOf(ownId, revision);
+  // Most flows name none: then nothing else is asked.
+  if (flowId === null) return undefined;
   const found = yield* rows.findFailed(runId);
-  if (found === undefined || found.triggerType === 'failure') return undefined;
+  if (found === undefined || found.triggerType === 'failure' || (yield* rows.hasFailureRun(runId))) return undefined;
   const { traceparent, ...run } = found;
-  const { graph, onFailure: flowId } = yield* rows.revisionOf(run.flowId, run.revision);
-  if (flowId === null || (yield* rows.hasFailureRun(runId))) return undefined;
   const record = yield* rows.findFlow(flowId);
   const why = whyClosed(record);
   if (record === undefined || why !== undefined) return { kind: 'closed', flowId, why: why ?? 'unknown' };

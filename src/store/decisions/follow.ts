@@ -42,7 +42,7 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
 
   const { dispatched, leased, skipped, loops, end } = progress;
   const endedRun = end === null ? null : { flowId, startedAt, completedAt: at };
-  const failure = end === null ? undefined : yield* startFailureRun(rows, { runId, status: end, at });
+  const failure = end === null ? undefined : yield* startFailureRun(rows, { runId, flowId, revision, status: end, at });
   const advance = { runStatus: end ?? status, endedRun, dispatched, skipped, loops, ...(failure && { failure }) };
   return leased.length === 0 ? advance : { ...advance, leased };
 }

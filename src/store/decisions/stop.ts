@@ -56,7 +56,8 @@ export function* timeOutRuns(
   for (const run of yield* rows.listOverdueRuns(now, limit)) {
     rows.markTimedOut(run.runId, now);
     const end = yield* closeRun(rows, { runId: run.runId, stop: 'timedOut', at: now });
-    const failure = end === null ? undefined : yield* startFailureRun(rows, { runId: run.runId, status: end, at: now });
+    const ended = end === null ? undefined : yield* rows.findRun(run.runId);
+    const failure = ended && (yield* startFailureRun(rows, { ...ended, runId: run.runId, at: now }));
     stopped.push({ ...run, completedAt: end === null ? null : now, ...(failure && { failure }) });
   }
   return stopped;

@@ -1,13 +1,13 @@
-import type { WiredGraph } from '../../flows/planner.ts';
 import { ownerOf, parseRuntimeKey } from '../../flows/runtime-keys.ts';
 import type { StepStatus } from '../../model/manifest.ts';
 import { type Answers, asking } from '../decisions/decision.ts';
 import { advance } from '../decisions/follow.ts';
+import type { RunnableRevision } from '../decisions/revisions.ts';
 import type { FoundRun, RunReads, RunWrites } from '../decisions/rows.ts';
 import { toJson } from '../json-columns.ts';
 import type { Advance, BirthLease, StepOutcome } from '../store.ts';
 import { Counters } from './counters.ts';
-import { graphOf } from './graphs.ts';
+import { revisionOf } from './revisions.ts';
 import { jsonRows, type Part, type Row, type Sql, sendTogether } from './sql.ts';
 import { SURVIVED } from './step-rows.ts';
 import { uuidOf } from './uuids.ts';
@@ -62,7 +62,7 @@ export async function advanceAll(
 /** A run and its steps, as the transaction leaves them so far. */
 interface KnownRun extends FoundRun {
   status: FoundRun['status'];
-  graph: WiredGraph | undefined;
+  readonly pinned: RunnableRevision | undefined;
   readonly states: Map<string, StepStatus>;
   /** Numbers of the written attempts of steps whose leases are held, by their keys. */
   readonly held: Map<string, { readonly token: string; readonly attempt: number }>;
@@ -107,8 +107,8 @@ async function readAhead(sql: Sql, calls: readonly AdvanceCall[]): Promise<Known
   const runs = new Map<string, KnownRun>();
   for (const { id, ...run } of found) {
     // Where there is none the outcome fails by itself.
-    const graph = await graphOf(sql, run.flowId, run.revision).catch(() => undefined);
-    runs.set(id, { ...run, graph, states: new Map(), held: new Map(), isLeft: false });
+    const pinned = await revisionOf(sql, run.flowId, run.revision).catch(() => undefined);
+    runs.set(id, { ...run, pinned, states: new Map(), held: new Map(), isLeft: false });
   }
   for (const { runId, stepKey, status } of states) {
     const run = runs.get(runId);
@@ -124,14 +124,15 @@ async function readAhead(sql: Sql, calls: readonly AdvanceCall[]): Promise<Known
 const unknown = () => new Promise<never>(() => {});
 
 function readsOf(runs: KnownRuns): Answers<RunReads> {
-  const graphs = new Map([...runs.values()].map((run) => [`${run.flowId}:${run.revision}`, run.graph]));
+  const pinned = new Map([...runs.values()].map((run) => [`${run.flowId}:${run.revision}`, run.pinned]));
   return {
     findHeld({ runId, stepKey, token }) {
       const run = runs.get(runId);
       const held = run?.held.get(stepKey);
       return run === undefined || held?.token !== token ? undefined : { attempt: held.attempt, run };
     },
-    graphOf: (flowId, revision) => graphs.get(`${flowId}:${revision}`) ?? unknown(),
+    revisionOf: (flowId, revision) => pinned.get(`${flowId}:${revision}`) ?? unknown(),
+    graphOf: (flowId, revision) => pinned.get(`${flowId}:${revision}`)?.graph ?? unknown(),
     statesIn: (runId) => runs.get(runId)?.states ?? unknown(),
     findRun: unknown,
     findStep: unknown,
@@ -151,6 +152,10 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     hasSignal: unknown,
     findWaiting: unknown,
     findAttemptStart: unknown,
+    findFailed: unknown,
+    hasFailureRun: unknown,
+    findFlow: unknown,
+    newId: unknown,
   };
 }
 
@@ -270,6 +275,7 @@ class Writes {
     retryStep: this.#isMore,
     forgetSkipped: this.#isMore,
     reopenRun: this.#isMore,
+    insertRun: this.#isMore,
     insertSignal: this.#isMore,
     wakeStep: this.#isMore,
     interruptAttempt: this.#isMore,
