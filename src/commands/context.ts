@@ -61,6 +61,12 @@ export function allowOption(description: string): Option {
     .default([], 'none');
 }
 
+/** Reads an option that is an integer from 1. */
+export function positive(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('expected an integer from 1');
+  return Number(text);
+}
+
 /** Adds the options for the service's address and the credentials. */
 export function withService(command: Command): Command {
   return withCredentials(command.option('--to <url>', TO));

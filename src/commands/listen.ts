@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import { printable } from '../telemetry/readable-log.ts';
-import { CommandError, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
-import { type Credentials, createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
+import { CommandError, positive, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
+import { type Credentials, createServiceClient, findWebhooks, type ServiceClient } from './service-client.ts';
 
 interface ListenOptions extends Credentials {
   readonly to?: string;
@@ -24,18 +24,13 @@ export function listenCommand(): Command {
     .action(reporting(listen));
 }
 
-function positive(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('expected an integer from 1');
-  return Number(text);
-}
-
 const RECONNECT_MS = 1000;
 
 async function listen(slugOrId: string | undefined, options: ListenOptions): Promise<void> {
   const settings = await readCommandSettings();
   const url = options.to ?? serviceUrl(settings);
   const client = createServiceClient(url, options, settings);
-  const watched = await watchedTriggers(client, slugOrId);
+  const watched = await findWebhooks(client, slugOrId);
   let left = options.count ?? Number.POSITIVE_INFINITY;
   let stream = await client.open(STREAM);
   tell(`Listening to ${slugOrId ?? 'all webhooks'} at ${url}; Ctrl-C ends`);
@@ -69,27 +64,6 @@ async function reopen(client: ServiceClient): Promise<Response> {
       if (!(error instanceof CommandError)) throw error;
     }
   }
-}
-
-interface WatchedTrigger {
-  readonly flowId: string;
-  readonly key: string;
-  /** Slug, or where there is none, the name of the flow. */
-  readonly name: string;
-}
-
-async function watchedTriggers(client: ServiceClient, slugOrId: string | undefined): Promise<WatchedTrigger[]> {
-  const all = (await listFlows(client)).flatMap(({ id, name, triggers }) =>
-    triggers
-      .filter(({ type }) => type === 'webhook')
-      .map(({ key, slug }) => ({ flowId: id, key, name: slug ?? name, slug: slug ?? id })),
-  );
-  const wanted = slugOrId?.toLowerCase();
-  const found = all.filter(({ flowId, slug }) => wanted === undefined || [flowId, slug.toLowerCase()].includes(wanted));
-  if (found.length > 0 || wanted === undefined) return found;
-  throw new CommandError(
-    `There is no webhook "${slugOrId}"; the webhooks are: ${all.map(({ slug }) => slug).join(', ') || 'none'}`,
-  );
 }
 
 /** What the stream tells of a delivery. */

@@ -20,7 +20,7 @@ export async function runCommandLine(): Promise<void> {
   const program = commandLine();
 
   // Usage errors exit with 2, like every other mistake of the user; commander's default is 1.
-  for (const command of [program, ...program.commands]) {
+  for (const command of [program, ...program.commands.flatMap((it) => [it, ...it.commands])]) {
     command.showHelpAfterError('(add --help for what is accepted)');
     command.exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
   }

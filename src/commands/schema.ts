@@ -5,11 +5,13 @@ import { editorSchema } from '../manifest/editor-schema.ts';
 import { PRESETS } from '../webhooks/networks/presets.ts';
 import { describeSchemes } from '../webhooks/schemes/description.ts';
 import { openContext, reporting } from './context.ts';
+import { inferCommand } from './infer-schema.ts';
 
 export function schemaCommand(): Command {
   return new Command('schema')
     .description('Print the JSON Schema of manifests for editors: step types and schemes of the config module included')
     .option('-o, --output <file>', 'write it to a file instead')
+    .addCommand(inferCommand())
     .action(
       reporting(async ({ output }: { output?: string }) => {
         const text = schemaText((await openContext()).extensions);

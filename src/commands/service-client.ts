@@ -86,6 +86,29 @@ export async function listFlows(client: ServiceClient): Promise<ServedFlow[]> {
   }
 }
 
+/** A webhook of a deployed flow. */
+interface ServedWebhook {
+  readonly flowId: string;
+  readonly key: string;
+  /** Slug, or where there is none, the name of the flow. */
+  readonly name: string;
+}
+
+/** The webhooks that a slug or the GUID of a flow names, or all of them. Throws `CommandError` where there is none. */
+export async function findWebhooks(client: ServiceClient, slugOrId: string | undefined): Promise<ServedWebhook[]> {
+  const all = (await listFlows(client)).flatMap(({ id, name, triggers }) =>
+    triggers
+      .filter(({ type }) => type === 'webhook')
+      .map(({ key, slug }) => ({ flowId: id, key, name: slug ?? name, slug: slug ?? id })),
+  );
+  const wanted = slugOrId?.toLowerCase();
+  const found = all.filter(({ flowId, slug }) => wanted === undefined || [flowId, slug.toLowerCase()].includes(wanted));
+  if (found.length > 0 || wanted === undefined) return found;
+  throw new CommandError(
+    `There is no webhook "${slugOrId}"; the webhooks are: ${all.map(({ slug }) => slug).join(', ') || 'none'}`,
+  );
+}
+
 function authorizationOf({ token, user }: Credentials, settings: Settings): string | undefined {
   const bearer = token ?? (user === undefined ? settings.dashboardToken : undefined);
   if (bearer !== undefined) return `Bearer ${bearer}`;

@@ -9,9 +9,14 @@ type ParsedBody = { readonly value: Json } | { readonly error: string };
  * Reads a trigger's body as a value. A content type that says JSON binds the sender to it; under any other, or none, the
  * body is JSON where it parses, else the fields of a form, else text, else `{ base64 }`. An empty body is null. A body that
  * is too much to read as a value, nested too deeply or a form of too many fields, is an error only to
- * the expressions that read it: it is kept and forwarded as it came.
+ * the expressions that read it: it is kept and forwarded as it came. Numbers that a double would change are kept exact
+ * unless they are only looked at.
  */
-export function parseBody(body: Uint8Array, contentType: string | undefined): ParsedBody {
+export function parseBody(
+  body: Uint8Array,
+  contentType: string | undefined,
+  numbers: 'exact' | 'doubles' = 'exact',
+): ParsedBody {
   if (body.byteLength === 0) return { value: null };
   const mediaType = mediaTypeOf(contentType);
   const text = decodeUtf8(body);
@@ -21,7 +26,7 @@ export function parseBody(body: Uint8Array, contentType: string | undefined): Pa
   const json = readJson(text);
   if ('value' in json) {
     if (isNestedDeeper(text, MAX_DEPTH)) return { error: `the body is nested deeper than ${MAX_DEPTH} levels` };
-    return { value: keepExactNumbers(json.value, text) };
+    return { value: numbers === 'exact' ? keepExactNumbers(json.value, text) : json.value };
   }
   if (saysJson(mediaType)) return { error: notJson(json.where) };
   return mediaType === URL_ENCODED_FORM ? formFields(text) : { value: text };

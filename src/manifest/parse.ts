@@ -224,6 +224,7 @@ const PLAIN_INPUTS: WebhookInputs = {
   webhookIpDenyList: ['192.0.2.2'],
   webhookIpAllowListPreset: 'private',
   webhookIpAllowListPresets: ['private'],
+  webhookBodySchema: {},
   webhookPublicUrl: 'https://example.com/',
 };
 
@@ -247,5 +248,6 @@ function withoutFields(
       previous: isLost('webhookHmacKeyPrevious') || isLost('webhookSecretPrevious') ? undefined : keys.previous,
     },
     verifyToken: isLost('webhookVerifyToken') ? undefined : verifyToken,
+    bodySchema: isLost('webhookBodySchema') ? undefined : webhook.bodySchema,
   };
 }

@@ -53,10 +53,14 @@ export function referencesIn(manifest: Pick<Manifest, 'triggers' | 'steps'>, sec
       ? []
       : WEBHOOK_FIELDS.reference.map((field) => ({
           path: ['triggers', key, 'inputs', field],
-          text: trigger.inputs[field] ?? '',
+          text: textOf(trigger.inputs[field]),
         })),
   );
   return [...ofTriggers, ...graphSecrets(manifest.steps, secretInputs)].filter(({ text }) => isReference(text));
+}
+
+function textOf(written: unknown): string {
+  return typeof written === 'string' ? written : '';
 }
 
 /** References and literal secrets that steps hold, children of loops included, and the place of each in the manifest. */

@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import type { JsonPath } from '../expressions/json-path.ts';
 import { HEADER_NAME } from '../model/delivery.ts';
+import type { JsonObject } from '../model/json.ts';
 import { ENFORCEMENT_MODES, GUID, SIGNATURE_CHOICES } from '../model/manifest.ts';
+import { type BodySchema, compileBodySchema, parseBodySchema } from './body-schema.ts';
 import { errorAt, gateWarningAt, type Problem, plainTextSecret, warningAt } from './issues.ts';
 import { isMasked, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
@@ -127,6 +129,14 @@ const fields = {
   webhookIpAllowListPreset: text.describe('Name of one list of a publisher’s addresses.'),
   webhookIpAllowListPresets: textList.describe('Names of lists of publishers’ addresses.'),
 
+  webhookBodySchema: z
+    .union(
+      [z.looseObject({}), z.string().regex(/^file:./i, { error: 'is not a JSON Schema, and not file:PATH of one' })],
+      {
+        error: 'is not a JSON Schema: an object, or file:PATH of one',
+      },
+    )
+    .describe('JSON Schema (2020-12, or draft 07) of the body: the object itself, or file:PATH of it.'),
   webhookEnforcementMode: anyCase(ENFORCEMENT_MODES).describe(
     'Mode of this trigger alone, instead of SLUICE_ENFORCEMENT_MODE.',
   ),
@@ -163,6 +173,8 @@ export interface WebhookTrigger {
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
   /** Resolved; an empty or missing one is undefined. */
   readonly verifyToken?: string | undefined;
+  /** Compiled; with an error where it cannot be used, and then no body fits it. Absent where the trigger names none. */
+  readonly bodySchema?: BodySchema | { readonly error: string } | undefined;
   /** A legacy key field and its present name are both set; the present one won. */
   readonly hasConflictingKeys: boolean;
 }
@@ -181,7 +193,7 @@ export const WEBHOOK_FIELDS = {
   /** Fields that hold a secret. */
   secret: SECRET_FIELDS,
   /** Fields in which a reference to a secret is read. */
-  reference: [...SECRET_FIELDS, 'webhookPublicUrl'],
+  reference: [...SECRET_FIELDS, 'webhookPublicUrl', 'webhookBodySchema'],
 } as const;
 
 function isHttpUrl(given: string): boolean {
@@ -196,10 +208,23 @@ export function resolveTrigger(
   written: WebhookInputs,
   path: JsonPath,
   readSecret: SecretReader,
-): Secrets & { readonly inputs: WebhookInputs; readonly problems: readonly Problem[] } {
+): Secrets & Pick<WebhookTrigger, 'inputs' | 'bodySchema'> & { readonly problems: readonly Problem[] } {
   const secrets = resolveSecrets(written, path, readSecret);
   const { inputs, problems } = resolvePublicUrl(written, path, readSecret);
-  return { ...secrets, inputs, problems: [...secrets.problems, ...problems] };
+  const bodySchema = readBodySchema(written.webhookBodySchema, readSecret);
+  const refused = bodySchema !== undefined && 'error' in bodySchema ? [bodySchema.error] : [];
+  const schemaProblems = refused.map((error) => errorAt([...path, 'webhookBodySchema'], error));
+  return { ...secrets, inputs, bodySchema, problems: [...secrets.problems, ...problems, ...schemaProblems] };
+}
+
+/** The schema itself, or the one in the file that is named, as it is when the manifest is loaded. */
+function readBodySchema(
+  written: WebhookInputs['webhookBodySchema'],
+  readSecret: SecretReader,
+): WebhookTrigger['bodySchema'] {
+  if (typeof written !== 'string') return written === undefined ? undefined : compileBodySchema(written as JsonObject);
+  const file = readSecret(written);
+  return 'error' in file ? file : parseBodySchema(file.value);
 }
 
 /** Reads the secrets of a webhook trigger. The present name of a key wins over its legacy name, whatever either holds. */

@@ -40,6 +40,7 @@ export const REASON_CODES = [
   'timestamp_malformed',
   'timestamp_skew',
   'nonce_replayed',
+  'body_schema',
   'store_unavailable',
 ] as const;
 export type Reason = (typeof REASON_CODES)[number];

@@ -194,7 +194,7 @@ function withConfiguration(results: readonly GateResult[], inputs: WebhookInputs
   });
 }
 
-function pick(inputs: WebhookInputs, fields: readonly (keyof WebhookInputs)[]): JsonObject {
+function pick(inputs: WebhookInputs, fields: readonly ConfiguredField[]): JsonObject {
   const set = fields.flatMap((field): [string, Json][] => {
     const value = inputs[field];
     return value === undefined ? [] : [[field, value]];

@@ -91,6 +91,7 @@ const GATE_BY_EVENT: Readonly<Partial<Record<EventName, string>>> = {
   WebhookRateLimited: 'rateLimit',
   WebhookSignatureRejected: 'signature',
   WebhookReplayRejected: 'replay',
+  WebhookBodyRejected: 'bodySchema',
 };
 
 /** Under Enforce a delivery stops at the first failure; what later gates would have said is then not known. */

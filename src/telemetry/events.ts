@@ -24,6 +24,7 @@ export const EVENTS = {
   WebhookRejectionStoreFailed: { eventId: 4008, level: 'error' },
   WebhookSecretRotationUsedPrevious: { eventId: 4010, level: 'warn' },
   WebhookConflictingKeyFields: { eventId: 4011, level: 'warn' },
+  WebhookBodyRejected: { eventId: 4012, level: 'warn' },
   Intervention: { eventId: 5000, level: 'info' },
 } as const;
 

@@ -45,10 +45,15 @@ export function handshakeAnswers(
   };
 }
 
+/** What is asked of deliveries alone: not every publisher signs its handshake, and none has the form of a delivery. */
+function isOfDelivery(reason: Reason): boolean {
+  return isUnverified(reason) || reason === 'body_schema';
+}
+
 /** One that the publisher does not sign passes without a signature. */
 function judgedHandshake({ delivery, trigger, judgement }: TriggeredReception): RecognisedHandshake | undefined {
   const { refusal, evidence } = judgement;
-  if (refusal !== null && !isUnverified(refusal)) return undefined;
+  if (refusal !== null && !isOfDelivery(refusal)) return undefined;
   return recogniseHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, evidence));
 }
 
@@ -151,11 +156,11 @@ async function objectionOf({
   trigger,
   judgement,
 }: Pick<TriggeredReception, 'delivery' | 'trigger' | 'judgement'>): Promise<Reason | undefined> {
-  const known = judgement.violations.find((reason) => !isUnverified(reason));
+  const known = judgement.violations.find((reason) => !isOfDelivery(reason));
   if (known !== undefined || trigger.mode !== 'Enforce') return known;
   const signatureAt = trigger.gates.findIndex(({ name }) => name === 'signature');
   const later = await dryRunGates(trigger.gates.slice(signatureAt + 1), delivery, trigger.mode);
-  return later.reason ?? undefined;
+  return later.violations.find((reason) => !isOfDelivery(reason));
 }
 
 function whyNotLearnt({ webhookLearnKey }: WebhookInputs): string {

@@ -47,6 +47,7 @@ export const REASONS: Readonly<Record<Reason, Refusal>> = {
   timestamp_malformed: stale(401, 'The timestamp is not in the form that this webhook expects'),
   timestamp_skew: stale(401, 'The timestamp is too far from the time here; check the clock of the sender'),
   nonce_replayed: stale(409, 'This delivery was accepted before'),
+  body_schema: refusal(422, 'WebhookBodyRejected', 'The body does not have the form that this webhook expects'),
   store_unavailable: refusal(503, undefined, 'The delivery could not be stored; send it again'),
 };
 

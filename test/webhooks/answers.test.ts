@@ -22,6 +22,7 @@ const EXPECTED: Record<Reason, readonly [statusCode: number, event: string | und
   timestamp_malformed: [401, 'WebhookReplayRejected'],
   timestamp_skew: [401, 'WebhookReplayRejected'],
   nonce_replayed: [409, 'WebhookReplayRejected'],
+  body_schema: [422, 'WebhookBodyRejected'],
   store_unavailable: [503, undefined],
 };
 

@@ -284,6 +284,7 @@ const WHAT_HAPPENED = {
   timestamp_missing: 'had no timestamp',
   timestamp_malformed: 'had a timestamp that cannot be read',
   timestamp_skew: 'had a timestamp that is too old or too far in the future',
+  body_schema: 'had a body that does not fit the schema',
   nonce_replayed: 'repeated one that was accepted before',
   store_unavailable: 'could not be stored and were answered 503',
 } as const satisfies Record<Reason, string>;

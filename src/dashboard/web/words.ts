@@ -65,6 +65,7 @@ export const REASONS = {
   timestamp_malformed: { label: 'Timestamp malformed', meaning: 'The timestamp cannot be read.' },
   timestamp_skew: { label: 'Timestamp out of range', meaning: 'The timestamp is too old, or too far in the future.' },
   nonce_replayed: { label: 'Repeated delivery', meaning: 'The same delivery was accepted before.' },
+  body_schema: { label: 'Body does not fit the schema', meaning: 'The body does not have the form of the schema.' },
   store_unavailable: { label: 'Not stored', meaning: 'The delivery could not be stored.' },
 } as const satisfies Record<Reason, ReasonWords>;
 
@@ -86,6 +87,7 @@ const GATES: Readonly<Record<string, string>> = {
   rateLimit: 'Rate limit',
   signature: 'Signature',
   replay: 'Replay',
+  bodySchema: 'Body schema',
   body: 'Body format',
 };
 

@@ -224,6 +224,12 @@ function versions(
     : verdict('weaker', 'Signatures of more versions are read.');
 }
 
+function bodySchema({ webhookBodySchema: before }: WebhookInputs, { webhookBodySchema: after }: WebhookInputs) {
+  if (after === undefined) return verdict('weaker', 'Bodies of any form pass.');
+  if (before === undefined) return verdict('stronger', 'Bodies that do not fit the schema fail the gate.');
+  return verdict('other', 'Bodies that fitted the old schema may be refused, and others may pass.');
+}
+
 function publicUrl(): FieldVerdict {
   return verdict('other', 'If the scheme signs the URL, signatures are now checked against the new one.');
 }
@@ -245,6 +251,7 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]?: FieldRule } = {
   webhookAcceptMultipleSignatures: manySignatures,
   webhookAcceptedVersions: versions,
   webhookPublicUrl: publicUrl,
+  webhookBodySchema: bodySchema,
   webhookDuplicateResponse: answer,
   webhookResponse: answer,
   webhookHoldDeliveries: () => verdict('same', 'It matters while the flow is disabled or drained.'),

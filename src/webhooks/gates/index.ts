@@ -1,5 +1,6 @@
 import { type Gate, GateConfigurationError, type GatePlugin, type WebhookTrigger } from '../gate.ts';
 import { type ResolvedScheme, resolveScheme } from '../schemes/resolve.ts';
+import { bodySchemaGate } from './body-schema.ts';
 import { ipGate } from './ip.ts';
 import { operatorGate } from './operator-gate.ts';
 import { limitsUnverified, rateLimitGate, UNVERIFIED_RATE_LIMIT, unverifiedRateLimitGate } from './rate-limit.ts';
@@ -26,6 +27,7 @@ export function gateChain(operatorGates: readonly GatePlugin<SignatureSettings>[
     rateLimitGate(),
     signatureGate,
     replayGate,
+    bodySchemaGate,
     ...operatorGates.map(operatorGate),
   ];
   const twice = chain.find(({ name }, at) => chain.findIndex((gate) => gate.name === name) < at);
@@ -48,7 +50,10 @@ function orderOf(chain: GateChain, { inputs }: WebhookTrigger): GateChain {
 /** Names of all gates that may judge the trigger's deliveries, configured or not, in the order in which they do. */
 export function gateNames(chain: GateChain, trigger: WebhookTrigger): string[] {
   const names = orderOf(chain, trigger).map(({ name }) => name);
-  return limitsUnverified(trigger.inputs) ? names : names.filter((name) => name !== UNVERIFIED_RATE_LIMIT);
+  const isOffered = (name: string) =>
+    (name !== UNVERIFIED_RATE_LIMIT || limitsUnverified(trigger.inputs)) &&
+    (name !== bodySchemaGate.name || trigger.bodySchema !== undefined);
+  return names.filter(isOffered);
 }
 
 /** What a trigger asks for, ready to judge its deliveries. */
