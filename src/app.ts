@@ -75,7 +75,7 @@ export interface AppOptions {
   readonly prepareServer?: (fastify: FastifyInstance) => void;
   /** Replaces some of what the dashboard works with, such as its waiting time after wrong logins. */
   readonly dashboard?: Partial<DashboardServices>;
-  /** Called once when the store is lost for good: Sluice can no longer accept deliveries. */
+  /** Called when the store is lost for good: Sluice can no longer accept deliveries. */
   readonly onFatal?: (error: Error) => void;
 }
 
@@ -162,6 +162,7 @@ function openStoreOf(
       ...bounds,
       sealer,
       applicationName: 'sluice',
+      onFatal,
       onAway: (error) =>
         logger.error({ err: error }, 'the database is away; deliveries are answered 503 until it is back'),
       onBack: (awayMs) => logger.warn({ awayMs: Math.round(awayMs) }, 'the database is back'),

@@ -24,20 +24,20 @@ interface DeadlineServices {
   readonly logger: Logger;
   /** Names this process in its leases. */
   readonly owner: string;
-  /** While it is not, nothing is overdue for this process. */
-  readonly isClockFit: () => boolean;
+  /** While it is not, nothing is overdue for this process: see `Heartbeat`. */
+  readonly isFit: () => boolean;
   onTimedOut(run: StoppedRun): void;
   /** Waiting steps whose own time is up: they are only ended, so that they need no slot. */
   onClaims(claims: readonly Claim[], leasedUntil: number): void;
 }
 
-/** After the store failed, or while the clock is unfit. */
+/** After the store failed, or while this process is unfit. */
 const RETRY_MS = 1_000;
 /** Runs, and steps, that one look ends. */
 const OVERDUE_A_LOOK = 100;
 
 export function createDeadlines(services: DeadlineServices): Deadlines {
-  const { store, clock, logger, owner, isClockFit } = services;
+  const { store, clock, logger, owner, isFit } = services;
   let isActive = false;
   /** When to look next; 0 is now. */
   let nextAt = 0;
@@ -82,7 +82,7 @@ export function createDeadlines(services: DeadlineServices): Deadlines {
     if (isActive) timer = setTimeout(ring, RETRY_MS).unref();
   };
   const ring = () => {
-    if (!isClockFit()) {
+    if (!isFit()) {
       ringAgain();
       return;
     }

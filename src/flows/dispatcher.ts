@@ -49,13 +49,13 @@ interface DispatcherServices extends AttemptServices {
   /** Names this process in its leases. */
   readonly owner: string;
   /** While it is not, nothing is leased: see `Heartbeat`. */
-  readonly isClockFit: () => boolean;
+  readonly isFit: () => boolean;
 }
 
 /** While others wait, a slot passes from one step of a run to the next for so long: then it is the others' turn. */
 const TURN_MS = 100;
-/** How soon to ask again whether the clock is fit. */
-const CLOCK_LOOK_MS = 1000;
+/** How soon to ask again whether this process is fit. */
+const FIT_LOOK_MS = 1000;
 const CLAIM_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
 
 export function createDispatcher(services: DispatcherServices): Dispatcher {
@@ -173,7 +173,7 @@ class StepDispatcher implements Dispatcher {
   }
 
   #hasRoom(): boolean {
-    if (!this.#isActive || !this.#services.isClockFit() || this.#isBehind || this.#aloneMs() > 0) return false;
+    if (!this.#isActive || !this.#services.isFit() || this.#isBehind || this.#aloneMs() > 0) return false;
     return this.#slots.room > 0 && this.#claimAgainAt <= this.#services.clock.now();
   }
 
@@ -187,9 +187,9 @@ class StepDispatcher implements Dispatcher {
     if (!this.#isActive || this.#claiming !== undefined) return;
     const { room } = this.#slots;
     if (room <= 0) return;
-    const { clock, isClockFit } = this.#services;
-    if (!isClockFit()) {
-      this.#sleepUntil(clock.now() + CLOCK_LOOK_MS);
+    const { clock, isFit } = this.#services;
+    if (!isFit()) {
+      this.#sleepUntil(clock.now() + FIT_LOOK_MS);
       return;
     }
     const claimAt = Math.max(this.#nextDueAt, this.#claimAgainAt, clock.now() + this.#aloneMs());
@@ -263,8 +263,8 @@ class StepDispatcher implements Dispatcher {
 
   /** Whether steps of a flow may have a slot as they become due. */
   #mayLease(flowId: string): boolean {
-    const { isClockFit, catalog } = this.#services;
-    if (!this.#isActive || this.#aloneMs() > 0 || !isClockFit()) return false;
+    const { isFit, catalog } = this.#services;
+    if (!this.#isActive || this.#aloneMs() > 0 || !isFit()) return false;
     return catalog.find(flowId)?.prepared.isLimited === false;
   }
 

@@ -11,8 +11,11 @@ export interface Heartbeat {
   /** Resolves when no beat is under way any more. */
   stop(): Promise<void>;
   state(): HeartbeatState;
-  /** Whether the clocks are close enough to give leases, to fire ticks and to end what is overdue. */
-  isClockFit(): boolean;
+  /**
+   * Whether this process may lease steps, fire ticks and end what is overdue: its clock is close to the store's, and the
+   * others cannot have taken it for dead.
+   */
+  isFit(): boolean;
 }
 
 interface HeartbeatState {
@@ -43,8 +46,8 @@ interface HeartbeatServices {
 const BEAT_MS = 5000;
 /** After the store failed. */
 const RETRY_MS = 1000;
-/** For so long all others were able to beat too: who did not is dead. */
-const JUDGES_AFTER_MS = 15_000;
+/** Who was not seen for so long is dead; and who could beat for so long, as all others could, may judge them. */
+const DEAD_AFTER_MS = 15_000;
 
 /** The offset of the clocks is known to half of it. */
 const QUICK_ANSWER_MS = 1000;
@@ -86,14 +89,14 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     const now = clock.now();
     const sentAt = clock.monotonic();
     const { beatAt = sentAt } = state;
-    if (hasFailed || sentAt - beatAt >= JUDGES_AFTER_MS) steadySince = sentAt;
+    if (hasFailed || sentAt - beatAt >= DEAD_AFTER_MS) steadySince = sentAt;
     const lost = services.lost?.();
     const { at, replicas, died } = await store.beat({
       version,
       startedAt,
       clockOffsetMs: clockOffsetMs(),
       fingerprint: fingerprint(),
-      judgesOthers: sentAt - steadySince >= JUDGES_AFTER_MS,
+      judgesOthers: sentAt - steadySince >= DEAD_AFTER_MS,
       lost,
       now,
     });
@@ -135,6 +138,6 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
       await beating;
     },
     state: () => ({ ...state, clockOffsetMs: clockOffsetMs() }),
-    isClockFit,
+    isFit: () => isClockFit() && clock.monotonic() - (state.beatAt ?? Number.NEGATIVE_INFINITY) < DEAD_AFTER_MS,
   };
 }

@@ -74,8 +74,8 @@ export function createRuntime(services: RuntimeServices): Runtime {
   const { store, lost } = leasesOf(services.store, clock);
   const { replica: owner } = store;
   const { refresh = () => setImmediate() } = services;
-  // A process that has its store for itself has its own clock alone.
-  const isClockFit = () => owner === SOLE_OWNER || heartbeat.isClockFit();
+  // A process that has its store for itself has its own clock alone, and nobody takes it for dead.
+  const isFit = () => owner === SOLE_OWNER || heartbeat.isFit();
   const report = createReport(services);
   const runStep = createRunStep({ ...services, store, random });
   const intake = createIntake(clock);
@@ -90,11 +90,11 @@ export function createRuntime(services: RuntimeServices): Runtime {
     concurrency,
     random,
     owner,
-    isClockFit,
+    isFit,
   });
   const engine = createEngine({ store, catalog, dispatcher, intake, clock, newId: () => newId(), report, refresh });
   const control = createRunControl({ store, catalog, handlers: services.handlers, dispatcher, clock, report });
-  const scheduler = createScheduler({ ...services, store, engine, newId: () => newId(), report, refresh, isClockFit });
+  const scheduler = createScheduler({ ...services, store, engine, newId: () => newId(), report, refresh, isFit });
   const maxDueSteps = services.maxDueSteps ?? Number.MAX_SAFE_INTEGER;
   const backlog = createBacklog({ ...services, store, intake, maxDueSteps });
   const retention = createRetention({ store, clock, logger, runRetentionDays: services.runRetentionDays });

@@ -44,8 +44,8 @@ interface SchedulerServices {
   readonly report: Pick<Report, 'triggerDisabled'>;
   readonly metrics: Pick<Metrics, 'scheduleLagMs'>;
   readonly refresh: RefreshFlow;
-  /** While it is not, nothing fires here, and no tick is corrected by it. */
-  readonly isClockFit: () => boolean;
+  /** While it is not, nothing fires here and no tick is corrected: see `Heartbeat`. */
+  readonly isFit: () => boolean;
 }
 
 /** A cron trigger of a deployed flow. */
@@ -171,7 +171,7 @@ class CronScheduler implements Scheduler {
 
   /** Every cron trigger with its state, made or brought up to the manifest and the clock where it has to be. */
   async #current(): Promise<Schedule[]> {
-    const { store, clock, isClockFit } = this.#services;
+    const { store, clock, isFit } = this.#services;
     const stored = new Map((await store.listSchedules()).map((each) => [jobIdOf(each), each]));
     const schedules: Schedule[] = [];
     for (const { jobId, flow, triggerKey, trigger } of this.#jobs()) {
@@ -185,7 +185,7 @@ class CronScheduler implements Scheduler {
         const made = { flowId: flow.record.id, triggerKey, cron, timeZone, cronOverride, isPaused, lastAt, revision };
         schedule = await this.#save({ ...made, nextAt: nextTick(made, clock.now()) });
       }
-      const nextAt = isClockFit() ? this.#corrected(schedule) : schedule.nextAt;
+      const nextAt = isFit() ? this.#corrected(schedule) : schedule.nextAt;
       if (nextAt !== schedule.nextAt) {
         schedule = await this.#save({ ...schedule, nextAt });
       }
@@ -215,8 +215,8 @@ class CronScheduler implements Scheduler {
 
   /** Fires what is due and sleeps until the next is. A tick more than `lateMs` late was missed. */
   async #round({ lateMs }: { lateMs: number }): Promise<void> {
-    const { clock, isClockFit } = this.#services;
-    if (!isClockFit()) {
+    const { clock, isFit } = this.#services;
+    if (!isFit()) {
       this.#sleepUntil(clock.now() + RETRY_MS);
       return;
     }

@@ -84,11 +84,11 @@ describe('the heartbeat', () => {
     const beatAgain = () => vi.advanceTimersByTimeAsync(5000);
     await own.start();
     clock.set(5000 - own.state().clockOffsetMs);
-    expect(own.isClockFit()).toBe(true);
+    expect(own.isFit()).toBe(true);
     clock.set(1);
-    expect(own.isClockFit()).toBe(false);
+    expect(own.isFit()).toBe(false);
     clock.set(-20_000);
-    expect(own.isClockFit()).toBe(false);
+    expect(own.isFit()).toBe(false);
     expect(lines).toEqual([]);
     await own.stop();
     const far = heartbeat({ at: START - 7000 }, { at: START - 7000 }, {});
@@ -98,6 +98,19 @@ describe('the heartbeat', () => {
     await beatAgain();
     expect(far.lines.slice(1)).toMatchObject([{ level: 30 }]);
     await far.own.stop();
+  });
+
+  test('finds a process unfit that others may take for dead, until it has beaten again', async () => {
+    const { own, clock } = heartbeat({});
+    expect(own.isFit()).toBe(false);
+    await own.start();
+    clock.pass(14_999);
+    expect(own.isFit()).toBe(true);
+    clock.pass(1);
+    expect(own.isFit()).toBe(false);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(own.isFit()).toBe(true);
+    await own.stop();
   });
 
   test('has the process look at what others left or made due, and only where there are others', async () => {

@@ -203,7 +203,7 @@ describe('a copy of a database', { timeout: 60_000 }, () => {
   /** What one of the databases has for itself: it follows from what is copied, or is about its processes. */
   const own = {
     postgres: {
-      tables: ['changes', 'kept_sizes', 'pings', 'redeliveries', 'replicas', 'schema_migrations'],
+      tables: ['changes', 'housekeeping', 'kept_sizes', 'pings', 'redeliveries', 'replicas', 'schema_migrations'],
       columns: ['held_deliveries.kept_bytes', 'nonces.key', 'nonces.name', 'steps.lease_owner'],
     },
     sqlite: {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { openPostgresStore } from '../../src/store/postgres/client.ts';
+import { openPostgresStore, type PostgresStoreOptions } from '../../src/store/postgres/client.ts';
 import type { Store } from '../../src/store/store.ts';
 import { graphOf, minute, startRun, T0 } from '../store/samples.ts';
-import { openReplicas, runSql, storeOptions } from './schemas.ts';
+import { newSchema, openReplicas, runSql, storeOptions } from './schemas.ts';
 
 const beat = { version: '1.0', startedAt: T0, clockOffsetMs: 0, fingerprint: null, judgesOthers: true, now: T0 };
 const request = { now: T0, leasedUntil: T0 + minute, limit: 9 };
@@ -101,3 +101,65 @@ describe('a replica', () => {
     expect(await two.beat(beat)).toMatchObject({ replicas: 1, died: [] });
   });
 });
+
+describe('of two processes with one name', () => {
+  const open = (schema: string, change: Partial<PostgresStoreOptions> = {}) =>
+    openPostgresStore({ ...storeOptions(schema), replica: 'one', ...change });
+
+  test('the second does not start while the first is alive, and says what to set', async () => {
+    const schema = newSchema();
+    const one = await open(schema, { applicationName: 'name' });
+    // The lock is taken again with the next connection.
+    await runSql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1', [
+      'name/changes',
+    ]);
+    let answer: unknown;
+    while ((await isNameFree(schema)) === true) await one.ping();
+    void open(schema).then(
+      () => {
+        answer = 'it started';
+      },
+      (error: Error) => {
+        answer = error.message;
+      },
+    );
+    while (answer === undefined) await one.beat(beat);
+    expect(answer).toBe('another running process is called one; give each replica a SLUICE_REPLICA_NAME of its own');
+    expect(await one.beat(beat)).toMatchObject({ replicas: 1, died: [] });
+    await one.close();
+  });
+
+  test('the second starts at once where the first has crashed', async () => {
+    const { schema, stores } = await openReplicas(['other']);
+    await runSql(
+      `INSERT INTO "${schema}".replicas (name, instance, slot, version, started_at, seen_at, clock_offset_ms, fingerprint)
+      VALUES ('one', 'crashed', 9, '', 0, extract(epoch FROM now()) * 1000 + 3600000, 0, 'null')`,
+    );
+    const one = await open(schema);
+    expect((await stores[0]?.listReplicas({ now: T0 }))?.map(({ name }) => name)).toEqual(['one', 'other']);
+    await one.close();
+  });
+
+  test('the second takes the place of the first where that was silent for 15 s, and the first ends if it wakes', async () => {
+    const { schema, stores } = await openReplicas(['other']);
+    const lost: Error[] = [];
+    const first = await open(schema, { onFatal: (error) => lost.push(error) });
+    await age(schema, 'one', 15_001);
+    const second = await open(schema);
+    await expect(first.beat(beat)).rejects.toThrow('SLUICE_REPLICA_NAME');
+    expect(lost).toMatchObject([{ name: 'NameTakenError' }]);
+    await first.close();
+    expect(await second.beat(beat)).toMatchObject({ replicas: 2 });
+    expect(stores).toHaveLength(1);
+    await second.close();
+  });
+});
+
+/** Whether no process that lives has the lock of the name `one`. */
+async function isNameFree(schema: string): Promise<unknown> {
+  const [row] = await runSql(
+    `SELECT pg_try_advisory_xact_lock(hashtextextended('sluice replica one of ' || $1, 0)) AS "isFree"`,
+    [schema],
+  );
+  return row?.isFree;
+}

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { AcceptResult, Store, Wakeable } from '../store.ts';
 import { type AcceptCall, acceptAll } from './accept-batch.ts';
@@ -12,7 +13,7 @@ import { migrate } from './migrate.ts';
 import type { OperationName } from './operation.ts';
 import { operations } from './operations.ts';
 import { toStoreError } from './outage.ts';
-import { join, leave } from './replicas.ts';
+import { join, leave, NameTakenError } from './replicas.ts';
 import type { Sql } from './sql.ts';
 import { WakeUps } from './wake-ups.ts';
 
@@ -21,6 +22,8 @@ export interface PostgresStoreOptions extends Omit<ConnectionOptions, 'replica'>
   readonly directUrl?: string | undefined;
   /** Names this process, and owns its leases; no other that has the database may be called the same. Random by default. */
   readonly replica?: string | undefined;
+  /** Called when another process has taken this one's name: this one must end. */
+  readonly onFatal?: ((error: Error) => void) | undefined;
 }
 
 /**
@@ -33,18 +36,25 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     throw toStoreError(error);
   });
   const connections = createConnections({ ...options, replica, isPooled: directUrl !== url });
-  const joined = await connections
-    .transact('write', async (sql) => ({ slot: await join(sql), seen: await seenNow(sql) }))
-    .catch(async (error: unknown) => {
-      await connections.close();
-      throw error;
-    });
-  connections.countAs(joined.slot);
-  const changes = new Feed({ url: directUrl, schema, applicationName, seen: joined.seen, read: connections.read });
-  const wakeUps = new WakeUps({ url: directUrl, schema, applicationName });
+  const nameLock = `sluice replica ${replica} of ${schema}`;
+  const shared = { url: directUrl, schema, applicationName };
+  const changes = new Feed({ ...shared, nameLock, read: connections.read });
+  try {
+    connections.countAs(await joinOthers(connections, changes));
+  } catch (error) {
+    await closeAll(connections, [changes]);
+    throw error;
+  }
+  const wakeUps = new WakeUps(shared);
+  const members = membersOf(connections);
   let closing: Promise<void> | undefined;
   return {
-    ...membersOf(connections),
+    ...members,
+    beat: (given) =>
+      members.beat(given).catch((error: unknown) => {
+        if (error instanceof NameTakenError) options.onFatal?.(error);
+        throw error;
+      }),
     replica,
     changes,
     onDue: (wakeable: Wakeable) => wakeUps.start(wakeable),
@@ -53,6 +63,30 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       return closing;
     },
   };
+}
+
+/** How often to look whether a process of this name is alive. */
+const NAME_LOOK_MS = 250;
+
+/**
+ * Puts this process on the list of replicas and yields the number of its counters. Where another one of its name was seen
+ * a moment ago, it may have ended with its machine: then this waits until it is dead for all. One that beats once more is
+ * alive, and this rejects with `NameTakenError`.
+ */
+async function joinOthers(connections: Connections, changes: Feed): Promise<number> {
+  let seenAt: number | undefined;
+  for (;;) {
+    const hasNameLock = await changes.takeName();
+    const joined = await connections.transact('write', async (sql) => {
+      const answer = await join(sql, { hasNameLock });
+      if (answer.kind === 'joined') changes.begin(await seenNow(sql));
+      else if (seenAt !== undefined && answer.seenAt !== seenAt) throw new NameTakenError(sql.replica);
+      return answer;
+    });
+    if (joined.kind === 'joined') return joined.slot;
+    seenAt = joined.seenAt;
+    await wait(NAME_LOOK_MS);
+  }
 }
 
 type OpenedStore = Pick<Store, keyof typeof operations | 'changes' | 'onDue' | 'replica' | 'close'>;

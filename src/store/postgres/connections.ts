@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { StoreUnavailableError } from '../../errors.ts';
+import { ANSWER_MS, directClient } from './direct.ts';
 import { codeOf, Outage, type OutageListener } from './outage.ts';
 import { type Sql, type SqlOptions, Statements, sqlOf } from './sql.ts';
 
@@ -19,8 +21,6 @@ const SIZES = { accept: 2, write: 3, read: 2 } as const;
 
 export type Lane = keyof typeof SIZES;
 
-/** Connecting, and any answer, takes at most so long; then the database counts as away. */
-const ANSWER_MS = 5000;
 /** PostgreSQL gives a statement up before the caller does, so that nothing runs on that nobody waits for. */
 const STATEMENT_MS = 4000;
 const READ_STATEMENT_MS = 30_000;
@@ -54,6 +54,7 @@ export interface Connections {
 /** Opens no connection yet: each is opened when it is first needed, and again after it was lost. */
 export function createConnections({ url, applicationName, ...options }: ConnectionOptions): Connections {
   const { schema, replica } = options;
+  const instance = randomUUID();
   const statements = new Statements(options);
   const bounds = { log: options.log ?? UNBOUNDED, held: options.held ?? UNBOUNDED };
   const acceptConnections = options.acceptConnections ?? SIZES.accept;
@@ -84,7 +85,9 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     try {
       void client.query(options.isPooled === true ? begin + limitsOf(lane) : begin).catch(() => {});
       const committed = async () => {
-        const value = await work(sqlOf(client, { statements, slot: slots.of(client), schema, replica, bounds, later }));
+        const value = await work(
+          sqlOf(client, { statements, slot: slots.of(client), schema, replica, instance, bounds, later }),
+        );
         const [{ command }] = await Promise.all([client.query('COMMIT'), ...later]);
         // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
         if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');
@@ -191,6 +194,7 @@ function createPool(
 ) {
   const statementMs = statementMsOf(lane);
   const pool = new pg.Pool({
+    Client: ImpatientClient,
     connectionString: url,
     max,
     application_name: `${applicationName}/${lane}`,
@@ -210,20 +214,21 @@ function createPool(
   return pool;
 }
 
+/** Gives up connecting before who waits for a connection in use does. */
+class ImpatientClient extends pg.Client {
+  constructor(config?: pg.ClientConfig) {
+    super({ ...config, connectionTimeoutMillis: ANSWER_MS });
+  }
+}
+
 /** Resolves if the database answers on a connection of its own. */
 async function probe(url: string, applicationName: string): Promise<void> {
-  const client = new pg.Client({
-    connectionString: url,
-    application_name: `${applicationName}/probe`,
-    connectionTimeoutMillis: ANSWER_MS,
-    query_timeout: ANSWER_MS,
-  });
-  client.on('error', () => {});
+  const direct = directClient({ url, applicationName: `${applicationName}/probe`, answerMs: ANSWER_MS });
   try {
-    await client.connect();
-    await client.query('SELECT 1');
+    await direct.client.connect();
+    await direct.client.query('SELECT 1');
   } finally {
-    void client.end().catch(() => {});
+    void direct.end();
   }
 }
 

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import pg from 'pg';
 import type { Change, Store } from '../store.ts';
+import { ANSWER_MS, type Direct, directClient } from './direct.ts';
 import type { OperationName } from './operation.ts';
 import type { Sql } from './sql.ts';
 
@@ -82,27 +83,38 @@ interface FeedOptions {
   readonly url: string;
   readonly schema: string;
   readonly applicationName: string;
-  /** When the store was opened. */
-  readonly seen: Seen;
+  /** The lock that only one process has which lives: see `takeName`. */
+  readonly nameLock: string;
   read<Value>(work: (sql: Sql) => Promise<Value>): Promise<Value>;
 }
 
-/** Tells readers what was changed since the store was opened. Listens as soon as there is a first reader. */
+/**
+ * Tells readers what was changed since the store was opened. Its connection, which only a process that lives has, also
+ * holds the lock of this process' name.
+ */
 export class Feed implements AsyncIterable<Change> {
   readonly #options: FeedOptions;
   readonly #readers = new Set<Reader>();
-  #seen: Seen;
+  #seen: Seen = '0';
   /** What transactions wrote that were under way at the last look: the next one finds it again. */
   #found = new Set<string>();
   readonly #closing = new AbortController();
-  #client: pg.Client | undefined;
+  #direct: Direct | undefined;
+  #isConnected = false;
+  #hasNameLock = false;
+  /** Whether there was a reader yet. */
+  #isRead = false;
   #listening: Promise<void> | undefined;
+  readonly #wasTried: Promise<void>;
+  #tried = () => {};
   #polling: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: FeedOptions) {
     this.#options = options;
-    this.#seen = options.seen;
+    this.#wasTried = new Promise((resolve) => {
+      this.#tried = resolve;
+    });
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Change> {
@@ -112,8 +124,23 @@ export class Feed implements AsyncIterable<Change> {
       return reader;
     }
     this.#readers.add(reader);
+    this.#isRead = true;
     this.#listening ??= this.#listen();
+    void this.#poll();
     return reader;
+  }
+
+  /** From now on there are changes to tell. */
+  begin(seen: Seen): void {
+    this.#seen = seen;
+  }
+
+  /** Connects, if it has not, and yields whether it could lock the name of this process; it goes on trying. */
+  async takeName(): Promise<boolean> {
+    this.#listening ??= this.#listen();
+    await this.#wasTried;
+    await this.#poll();
+    return this.#hasNameLock;
   }
 
   /** Ends every reader; resolves when nothing of it runs any more. */
@@ -121,7 +148,7 @@ export class Feed implements AsyncIterable<Change> {
     this.#closing.abort();
     clearTimeout(this.#timer);
     for (const reader of this.#readers) reader.end();
-    await this.#client?.end().catch(() => {});
+    await this.#direct?.end();
     await Promise.all([this.#listening, this.#polling]);
   }
 
@@ -139,13 +166,9 @@ export class Feed implements AsyncIterable<Change> {
   /** Resolves or rejects when the connection is lost. */
   async #listenOnce(): Promise<void> {
     const { url, applicationName, schema } = this.#options;
-    const client = new pg.Client({
-      connectionString: url,
-      application_name: `${applicationName}/changes`,
-      connectionTimeoutMillis: POLL_MS,
-      keepAlive: true,
-    });
-    this.#client = client;
+    const direct = directClient({ url, applicationName: `${applicationName}/changes`, answerMs: ANSWER_MS });
+    const { client } = direct;
+    this.#direct = direct;
     try {
       const lost = new Promise<void>((resolve) => {
         client.on('error', () => resolve());
@@ -153,13 +176,27 @@ export class Feed implements AsyncIterable<Change> {
       });
       client.on('notification', ({ payload }) => this.#tell(JSON.parse(payload ?? 'null') as FlowChange));
       await client.connect();
+      this.#isConnected = true;
+      await this.#lockName();
       await client.query(`LISTEN ${pg.escapeIdentifier(channelOf(schema))}`);
       // What was changed before this connection listened.
       await this.#poll();
+      this.#tried();
       if (!this.#closing.signal.aborted) await lost;
     } finally {
-      await client.end().catch(() => {});
+      this.#isConnected = false;
+      this.#hasNameLock = false;
+      this.#tried();
+      await direct.end();
     }
+  }
+
+  /** The lock lasts as long as the connection. Another one may have it that was lost and is not ended yet. */
+  async #lockName(): Promise<void> {
+    if (!this.#isConnected || this.#hasNameLock) return;
+    const lock = 'SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS "isLocked"';
+    const { rows } = (await this.#direct?.client.query(lock, [this.#options.nameLock])) ?? { rows: [] };
+    this.#hasNameLock = rows[0]?.isLocked === true;
   }
 
   #pollAgain(): void {
@@ -182,6 +219,8 @@ export class Feed implements AsyncIterable<Change> {
   }
 
   async #look(): Promise<void> {
+    await this.#lockName();
+    if (!this.#isRead) return;
     const { seen, rows } = await this.#options.read(async (sql) => ({
       rows: await sql.all<FlowChange & { xid: string }>(
         'SELECT flow_id AS "flowId", kind, xid::text AS xid FROM sluice.changes WHERE xid >= $1::xid8 ORDER BY xid',

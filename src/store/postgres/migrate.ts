@@ -1,5 +1,6 @@
 import { runMigrations } from 'graphile-worker';
 import pg from 'pg';
+import { directClient } from './direct.ts';
 import { type Migration, migrations } from './migrations/index.ts';
 import { Statements, workerSchemaOf } from './sql.ts';
 import { QUIET } from './wake-ups.ts';
@@ -63,12 +64,13 @@ async function inTransaction<Value>(
   { url, schema }: Pick<MigrateOptions, 'url' | 'schema'>,
   work: (query: Query) => Promise<Value>,
 ): Promise<Value> {
-  const client = new pg.Client({ connectionString: url, application_name: 'sluice/migrate' });
-  client.on('error', () => {});
-  await client.connect();
+  // Without a limit for answers: it waits for as long as another process migrates.
+  const direct = directClient({ url, applicationName: 'sluice/migrate' });
+  const { client } = direct;
   const statements = new Statements({ schema, isPrepared: false });
   const query: Query = (text, values = []) => client.query({ text: statements.rename(text), values });
   try {
+    await client.connect();
     await query('BEGIN');
     const value = await work(query);
     await query('COMMIT');
@@ -77,7 +79,7 @@ async function inTransaction<Value>(
     await query('ROLLBACK').catch(() => {});
     throw error;
   } finally {
-    await client.end();
+    await direct.end();
   }
 }
 

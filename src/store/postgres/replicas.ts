@@ -1,3 +1,4 @@
+import { StoreUnavailableError } from '../../errors.ts';
 import { type Json, parseJson } from '../../model/json.ts';
 import type { Replica } from '../store.ts';
 import { LEASED, recover, returnLost } from './dispatch.ts';
@@ -15,28 +16,61 @@ const DEAD_AFTER_MS = 15_000;
 /** The one clock that all replicas see. */
 const CLOCK = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
+interface NamedRow {
+  readonly instance: string;
+  readonly seenAt: number;
+  readonly isSilent: boolean;
+}
+
+/** The row of this process' name, whoever wrote it. */
+function findNamed(sql: Sql): Promise<NamedRow | undefined> {
+  return sql.get(
+    `SELECT instance, seen_at AS "seenAt", seen_at < ${CLOCK} - $2 AS "isSilent" FROM sluice.replicas WHERE name = $1`,
+    [sql.replica, DEAD_AFTER_MS],
+  );
+}
+
+export type Joined =
+  | { readonly kind: 'joined'; readonly slot: number }
+  /** A process of this name was seen a moment ago, and has not ended. */
+  | { readonly kind: 'taken'; readonly seenAt: number };
+
 /**
  * Puts this process on the list and yields the number that its counts go under, which no other replica that lives has.
- * It has neither a version nor a fingerprint until its first beat.
+ * It has neither a version nor a fingerprint until its first beat. With the lock of its name it takes the place of a
+ * process that had that name, which has ended; without it, of one that has been silent for long.
  */
-export async function join(sql: Sql): Promise<number> {
+export async function join(sql: Sql, { hasNameLock }: { hasNameLock: boolean }): Promise<Joined> {
   // One after another, so that no two of them choose the same number.
   await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice replicas of ' || $1, 0))", [sql.schema]);
+  const named = await findNamed(sql);
+  if (named !== undefined && named.instance !== sql.instance && !named.isSilent && !hasNameLock) {
+    return { kind: 'taken', seenAt: named.seenAt };
+  }
   const row = await sql.get<{ slot: number }>(
-    `INSERT INTO sluice.replicas AS r (name, slot, version, started_at, seen_at, clock_offset_ms, fingerprint)
-    SELECT $1, min(free.slot), '', ${CLOCK}, ${CLOCK}, 0, 'null'
+    `INSERT INTO sluice.replicas AS r (name, instance, slot, version, started_at, seen_at, clock_offset_ms, fingerprint)
+    SELECT $1, $2, min(free.slot), '', ${CLOCK}, ${CLOCK}, 0, 'null'
     FROM generate_series(0, (SELECT count(*)::integer FROM sluice.replicas)) AS free (slot)
     WHERE free.slot NOT IN (SELECT slot FROM sluice.replicas WHERE name <> $1)
-    ON CONFLICT (name) DO UPDATE SET slot = excluded.slot, seen_at = excluded.seen_at
+    ON CONFLICT (name) DO UPDATE SET slot = excluded.slot, instance = excluded.instance, seen_at = excluded.seen_at
     RETURNING r.slot`,
-    [sql.replica],
+    [sql.replica, sql.instance],
   );
-  return row?.slot ?? 0;
+  return { kind: 'joined', slot: row?.slot ?? 0 };
 }
 
 /** Takes this process off the list: it has stopped, and left no lease behind. */
 export async function leave(sql: Sql): Promise<void> {
-  await sql.run('DELETE FROM sluice.replicas WHERE name = $1', [sql.replica]);
+  await sql.run('DELETE FROM sluice.replicas WHERE name = $1 AND instance = $2', [sql.replica, sql.instance]);
+}
+
+/** Two processes under one name would take each other's steps for those that they left behind themselves. */
+export class NameTakenError extends StoreUnavailableError {
+  constructor(replica: string) {
+    const message = `another running process is called ${replica}; give each replica a SLUICE_REPLICA_NAME of its own`;
+    super(message, { isForGood: true });
+    this.name = 'NameTakenError';
+  }
 }
 
 async function beat(
@@ -45,14 +79,15 @@ async function beat(
 ): Promise<Answer<'beat'>> {
   const say = () =>
     sql.get<{ at: number }>(
-      `UPDATE sluice.replicas SET version = $2, started_at = $3, seen_at = ${CLOCK}, clock_offset_ms = $4,
-        fingerprint = $5
-      WHERE name = $1 RETURNING seen_at AS "at"`,
-      [sql.replica, version, startedAt, Math.round(clockOffsetMs), JSON.stringify(fingerprint)],
+      `UPDATE sluice.replicas SET version = $3, started_at = $4, seen_at = ${CLOCK}, clock_offset_ms = $5,
+        fingerprint = $6
+      WHERE name = $1 AND instance = $2 RETURNING seen_at AS "at"`,
+      [sql.replica, sql.instance, version, startedAt, Math.round(clockOffsetMs), JSON.stringify(fingerprint)],
     );
-  // One that was taken for dead and lives comes back, without its leases. Its connections count on under the numbers
-  // that they had: another one may have those too by now, and then they wait for each other at times.
-  const own = (await say()) ?? (await join(sql).then(say));
+  // One that was taken for dead and lives comes back, without its leases, unless another one has its name by now. Its
+  // connections count on under the numbers that they had: another one may have those too by now, and then they wait for
+  // each other at times.
+  const own = (await say()) ?? (await joinAgain(sql).then(say));
   if (lost !== undefined) await returnLost(sql, { ...lost, at: now });
   // Of several replicas that find the same dead one, one buries it. A row that is being written belongs to one that lives.
   const dead = await sql.all<{ name: string }>(
@@ -66,6 +101,12 @@ async function beat(
   if (died.length > 0) await freeJobs(sql);
   const living = await sql.get<{ count: number }>('SELECT count(*) AS count FROM sluice.replicas');
   return { at: own?.at ?? now, replicas: living?.count ?? 1, died };
+}
+
+async function joinAgain(sql: Sql): Promise<void> {
+  const named = await findNamed(sql);
+  const isTaken = named !== undefined && named.instance !== sql.instance;
+  if (isTaken || (await join(sql, { hasNameLock: false })).kind === 'taken') throw new NameTakenError(sql.replica);
 }
 
 /** Nobody keeps a wake-up for so long; and who is dead has locked none since its last beat, which was before that. */

@@ -29,6 +29,8 @@ export interface Sql {
   readonly schema: string;
   /** The name of this process among those that share the database. */
   readonly replica: string;
+  /** Tells this process from another one of its name. */
+  readonly instance: string;
   /** What this store keeps from one transaction to the next: made when it is first asked for, one for each function. */
   kept<Value>(make: () => Value): Value;
   readonly bounds: Bounds;
@@ -131,7 +133,7 @@ export function workerSchemaOf(schema: string): string {
 /** Sends a statement without waiting for it: see `later`. */
 export type Write = Sql['later'];
 
-interface SqlContext extends Pick<Sql, 'slot' | 'schema' | 'replica' | 'bounds'> {
+interface SqlContext extends Pick<Sql, 'slot' | 'schema' | 'replica' | 'instance' | 'bounds'> {
   readonly statements: Statements;
   /** Takes the answers that the end of the transaction waits for. */
   readonly later: Promise<unknown>[];
