@@ -1,7 +1,7 @@
 // Builds the service and the page into dist/. `--link`, after an install, also makes `npx sluice` start this checkout's own
 // command line; `--start` comes before a start. Both leave dist/ as it is where the compiler is not installed.
 import { execFileSync } from 'node:child_process';
-import { chmodSync, cpSync, existsSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 
@@ -28,9 +28,11 @@ function compile(tsc, project) {
   }
 }
 
-/** The compiler leaves the output of a source that was moved or deleted, and the page's folder is served as it is. */
+/** The compiler leaves the output of a source that was moved or deleted. */
 function removeStaleOutput() {
   if (!existsSync(join(root, 'dist'))) return;
+  // Builds before the page was bundled left its modules here.
+  rmSync(join(root, 'dist/dashboard/web'), { recursive: true, force: true });
   for (const file of readdirSync(join(root, 'dist'), { recursive: true })) {
     const [, module] = /^(.*?)(?:\.d\.ts|\.js|\.js\.map)$/.exec(file) ?? [];
     if (module === undefined) continue;
@@ -43,9 +45,9 @@ async function build(tsc) {
   removeStaleOutput();
   compile(tsc, '.');
   compile(tsc, 'src/dashboard/web');
-  const { bundle } = await import('./bundle.mjs');
+  const { bundle, bundlePage } = await import('./bundle.mjs');
   await bundle();
-  cpSync(join(root, 'src/dashboard/web/styles'), join(root, 'dist/dashboard/web/styles'), { recursive: true });
+  await bundlePage();
   chmodSync(join(root, 'dist/cli.js'), 0o755);
 }
 

@@ -9,8 +9,8 @@ const { dependencies } = JSON.parse(readFileSync(resolve(ROOT, 'package.json'), 
   dependencies: Record<string, string>;
 };
 
-/** What the page's import map provides: libraries that the service sends from its own dependencies. */
-const OF_THE_PAGE = /^dist\/dashboard\/web\//;
+/** Bundled with its libraries. */
+const OF_THE_PAGE = /^dist\/page\//;
 
 /** Static imports and re-exports, dynamic imports, and imported types. */
 const SPECIFIER = /(?:\bfrom\s*|\bimport\s*\(?\s*)["'](#?[@\w.][\w@./-]*)["']/g;
