@@ -119,7 +119,7 @@ async function schemes(options: { json?: true }): Promise<void> {
 
 function table(descriptions: readonly SchemeDescription[]): string {
   const head = ['SCHEME', 'HEADER', 'ALGORITHM', 'TIMESTAMP', 'ID HEADER', 'HANDSHAKE', 'COVERS', 'GRADE'];
-  const rows = [head, ...descriptions.map(row)];
+  const rows = [head, ...descriptions.flatMap((scheme) => [row(scheme), ...keyFormRow(scheme)])];
   const widths = head.map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)));
   const line = (cells: readonly string[]) => cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
   const grades = Object.entries(CAPTURED).map(([grade, captured]) => `${grade}  ${captured}`);
@@ -138,6 +138,13 @@ function row(scheme: SchemeDescription): string[] {
     coverage === null ? '?' : covered(coverage),
     scheme.grade ?? '?',
   ];
+}
+
+/** The other form of a scheme, under it. */
+function keyFormRow({ name, keyForm }: SchemeDescription): string[][] {
+  if (keyForm === null) return [];
+  const { prefix, headers, algorithm, coverage, grade } = keyForm;
+  return [[`${name}, key ${prefix}…`, headers.join(', '), algorithm, '', '', '', covered(coverage), grade ?? '?']];
 }
 
 /** The publisher's own name of it may be the method's. */

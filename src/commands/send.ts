@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { Command } from 'commander';
@@ -77,9 +77,12 @@ interface Request {
 const ANY_SAMPLE = jsonSample({ message: 'hello from sluice send' });
 
 async function signedRequest(context: CommandContext, trigger: WebhookTrigger, options: SendOptions): Promise<Request> {
-  const scheme = resolveScheme(context.extensions.gates.settings.schemes, trigger.inputs);
+  const scheme = resolveScheme(context.extensions.gates.settings.schemes, trigger.inputs, trigger.keys);
   if (scheme?.kind === 'verifier') {
     throw new CommandError(`The scheme "${scheme.verifier.name}" is code that verifies; only its publisher can sign`);
+  }
+  if (scheme?.spec.certificate !== undefined) {
+    throw new CommandError(`${scheme.spec.name} signs with a certificate of its own; only the publisher can sign`);
   }
   const sample = scheme?.spec.sample ?? ANY_SAMPLE;
   const body = options.body === undefined ? Buffer.from(sample.body) : await readBody(options.body);
@@ -200,7 +203,7 @@ function signingKey(
 ): string {
   if (options.wrongKey) return wrongKey(spec);
   if (options.key !== undefined) return givenKey(options.key);
-  if (spec.algorithm === 'ed25519') {
+  if (signsWithPrivateKey(spec)) {
     throw new CommandError(
       `${spec.name} signs with a private key, and the trigger has the public one: make a pair of your own, and give its private key with --key`,
     );
@@ -210,6 +213,10 @@ function signingKey(
   throw new CommandError(`The trigger "${triggerKey}" has no webhookHmacKey to sign with; give a key with --key`);
 }
 
+function signsWithPrivateKey({ algorithm }: SignatureSpec): boolean {
+  return algorithm === 'ed25519' || algorithm === 'ecdsaP256' || algorithm === 'rsaSha256' || algorithm === 'rsaSha1';
+}
+
 function givenKey(text: string): string {
   const readSecret = secretReader({ env: processEnvironment(), baseFolder: process.cwd() });
   const secret = resolveSecret(text, readSecret);
@@ -217,7 +224,14 @@ function givenKey(text: string): string {
   return secret.value;
 }
 
-function wrongKey({ keyEncoding }: SignatureSpec): string {
+function wrongKey({ keyEncoding, algorithm }: SignatureSpec): string {
+  if (algorithm === 'ecdsaP256' || algorithm === 'rsaSha256' || algorithm === 'rsaSha1') {
+    const { privateKey } =
+      algorithm === 'ecdsaP256'
+        ? generateKeyPairSync('ec', { namedCurve: 'P-256' })
+        : generateKeyPairSync('rsa', { modulusLength: 2048 });
+    return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  }
   const wrong = randomBytes(32);
   if (keyEncoding === 'hex') return wrong.toString('hex');
   return `${keyEncoding === 'whsec' ? 'whsec_' : ''}${wrong.toString('base64')}`;

@@ -218,7 +218,7 @@ function adviseOn(
 ): Advice {
   const { keys } = trigger;
   const { inputs } = trigger.trigger;
-  const scheme = resolveScheme(settings.schemes, inputs);
+  const scheme = resolveScheme(settings.schemes, inputs, keys);
   const hints = generalHints(judgement, delivery);
   if (scheme?.kind !== 'spec') return { hints, signature: null };
   const { spec } = scheme;
@@ -235,7 +235,7 @@ function adviseOn(
     signature: {
       scheme: spec.name,
       ...describe(spec, delivery, publicUrl),
-      keys: fingerprintsOf(keys),
+      keys: fingerprintsOf(keys, spec),
     },
   };
 }
@@ -243,14 +243,15 @@ function adviseOn(
 /** What the signatures of a trigger are compared with; null where none are, or by code of the operator's. */
 function comparisonOf(trigger: PreparedTrigger | undefined, { schemes }: SignatureSettings): JsonObject | null {
   if (trigger === undefined) return null;
-  const scheme = resolveScheme(schemes, trigger.trigger.inputs);
-  return scheme?.kind === 'spec' ? { scheme: scheme.spec.name, keys: fingerprintsOf(trigger.keys) } : null;
+  const scheme = resolveScheme(schemes, trigger.trigger.inputs, trigger.keys);
+  return scheme?.kind === 'spec' ? { scheme: scheme.spec.name, keys: fingerprintsOf(trigger.keys, scheme.spec) } : null;
 }
 
-function fingerprintsOf({ current, previous }: PreparedTrigger['keys']): JsonObject {
+function fingerprintsOf({ current, previous }: PreparedTrigger['keys'], spec: SignatureSpec): JsonObject {
+  const shown = (key: string) => (spec.algorithm === 'token' ? 'a token, of which nothing is shown' : fingerprint(key));
   return {
-    current: current === undefined ? null : fingerprint(current),
-    previous: previous === undefined ? null : fingerprint(previous),
+    current: current === undefined ? null : shown(current),
+    previous: previous === undefined ? null : shown(previous),
   };
 }
 
@@ -296,7 +297,8 @@ const MIN_SHOWN_KEY_BYTES = 16;
  * publisher has. The key itself never leaves the process, and this does not give it away: of a random key of 16 bytes,
  * 32 of 128 bits become known, and which of the 2^96 keys that are left it is, no one can try. A shorter key could be
  * guessed and each guess checked against it, so it has none. Whoever may read it here may also read deliveries with
- * their signatures, which check a guess better. A scheme whose key is itself sent, as a token, is a verifier: see above.
+ * their signatures, which check a guess better. Of a key that is itself sent, as a token, nothing is shown: a person
+ * chose it, and no signature checks a guess.
  */
 function fingerprint(key: string): string {
   // Each two digits of hex are one byte of the key.

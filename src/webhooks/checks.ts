@@ -11,7 +11,7 @@ import { describeSchemes } from './schemes/description.ts';
 import { handsOverKey } from './schemes/keys.ts';
 import { isKnownScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
 import { hasFixedForm } from './schemes/signed-payload.ts';
-import { type Conversation, coversBody, type SignatureSpec, signsUrl } from './schemes/spec.ts';
+import { type Conversation, coversBody, type SignatureSpec, type SpecStrategy, signsUrl } from './schemes/spec.ts';
 import type { PreparedTrigger } from './triggers.ts';
 import { weaknessesOf } from './weaknesses.ts';
 
@@ -133,7 +133,8 @@ interface FitTrigger {
 }
 
 function checkWeaknesses({ trigger, scheme }: FitTrigger, reports: TriggerReports): void {
-  for (const { field, message, isOpen } of weaknessesOf(trigger, scheme?.kind === 'spec' ? scheme.spec : undefined)) {
+  const specs = scheme?.kind === 'spec' ? ([scheme.spec, scheme.previousSpec ?? scheme.spec] as const) : undefined;
+  for (const { field, message, isOpen } of weaknessesOf(trigger, specs)) {
     reports[isOpen ? 'weakness' : 'warning'](field, message);
   }
 }
@@ -147,9 +148,30 @@ function checkCoverage({ trigger, scheme, settings }: FitTrigger, reports: Trigg
   checkNonceHeader(trigger.inputs, scheme.spec, reports);
   checkPublicUrl(trigger.inputs, scheme.spec, { settings, reports });
   checkDelimiter(scheme.spec, reports);
-  if (namesNonce(trigger.inputs, settings) || scheme.spec.payload.strategy !== 'TimestampPlusToken') return;
-  const message = `${scheme.spec.name} does not sign the body: without webhookReplayToleranceSeconds one captured signature passes with any body, for ever`;
+  checkToken(scheme, reports);
+  const { name, payload } = scheme.spec;
+  const unsigned = LESS_THAN_THE_BODY[payload.strategy];
+  if (unsigned === undefined || namesNonce(trigger.inputs, settings)) return;
+  const message = `${name} does not sign the ${unsigned}: without webhookReplayToleranceSeconds one captured signature passes with any ${unsigned}, for ever`;
   reports.weakness('webhookSignatureScheme', message);
+}
+
+/** What a captured signature leaves open. */
+const LESS_THAN_THE_BODY: Partial<Record<SpecStrategy, string>> = {
+  TimestampPlusToken: 'body',
+  ChecksumLine: 'body',
+  BodyFields: 'rest of the body',
+};
+
+/** Not a mistake, for the publisher has nothing better; an operator should know it. */
+function checkToken({ spec, previousSpec }: ResolvedSpec, { warning }: TriggerReports): void {
+  if (![spec, previousSpec].some((form) => form?.algorithm === 'token')) return;
+  const better =
+    spec.keyForm === undefined ? '' : `; a key that begins with ${spec.keyForm.prefix} makes ${spec.name} sign`;
+  warning(
+    'webhookSignatureScheme',
+    `${spec.name} signs nothing and sends a token: whoever captures one delivery can send anything${better}`,
+  );
 }
 
 function namesNonce(inputs: WebhookInputs, settings: SignatureSettings): boolean {
@@ -177,7 +199,12 @@ function checkReplay(
     return;
   }
   const mode = inputs.webhookEnforcementMode ?? defaultMode;
-  if (scheme === undefined || mode !== 'Enforce' || spec?.payload.strategy === 'TimestampPlusToken') return;
+  if (
+    scheme === undefined ||
+    mode !== 'Enforce' ||
+    (spec !== undefined && LESS_THAN_THE_BODY[spec.payload.strategy] !== undefined)
+  )
+    return;
   const name = scheme.kind === 'spec' ? scheme.spec.name : scheme.verifier.name;
   const suffix = idHeader === undefined ? '' : `, or webhookNonceHeader to ${idHeader}`;
   warning(
@@ -220,6 +247,7 @@ function checkHandshakes({ trigger, scheme: resolved, settings }: FitTrigger, re
   checkVerifyToken(trigger, scheme, reports);
 }
 
+type ResolvedSpec = Extract<ResolvedScheme, { kind: 'spec' }>;
 type Scheme = Conversation & { readonly name: string };
 
 /** Where the key of the trigger comes from, if its publisher may hand it over. */
@@ -276,7 +304,8 @@ function checkSha1(
   { settings, reports: { warning } }: { settings: SignatureSettings; reports: TriggerReports },
 ): void {
   if (!usesSha1(spec)) {
-    if (inputs.webhookAllowSha1 === true) warning('webhookAllowSha1', `is not read: ${spec.name} does not use SHA-1`);
+    if (inputs.webhookAllowSha1 === true && spec.algorithmField === undefined)
+      warning('webhookAllowSha1', `is not read: ${spec.name} does not use SHA-1`);
     return;
   }
   if (allowsSha1(inputs, settings)) return;
@@ -316,7 +345,7 @@ function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness
   if (header === undefined) return;
   const isIdSigned = spec.payload.startsWithDeliveryId === true;
   if (isIdSigned && spec.headers.some(({ deliveryId }) => isSameName(deliveryId, header))) return;
-  const report = coversBody(spec) ? warning : weakness;
+  const report = coversBody(spec) || spec.algorithm === 'token' ? warning : weakness;
   report(
     'webhookNonceHeader',
     `is not signed by ${spec.name}: a captured delivery passes again with another value in it`,

@@ -2,6 +2,7 @@ import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Graph } from '../model/manifest.ts';
 import { BUILT_IN_SCHEMES } from './schemes/publishers/index.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
+import type { SignatureSpec } from './schemes/spec.ts';
 
 const MAX_HEADERS = 100;
 const MAX_HEADER_LENGTH = 8192;
@@ -10,7 +11,7 @@ const MAX_HEADER_LENGTH = 8192;
 export const REDACTED = '[redacted]';
 
 // A digest tells nothing of its key. `x-signature-token` is not a digest: the name has to end with the word.
-const DIGEST = /(^|-)(signature|hmac)(-?(sha-?)?\d+|-ed25519|-v\d+)?$/;
+const DIGEST = /(^|-)(signature|hmac)(-?(sha-?)?\d+|-ed25519|-v\d+|-primary|-secondary)?$/;
 const CREDENTIAL =
   /auth|cookie|token|secret|passw|passphrase|pwd|credential|api-?key|(^|-)key$|jwt|assertion|session|saml|bearer|(^|-)(pin|otp|pass|sid)(-|$)/;
 const NO_CREDENTIAL = /idempotency|^x-event-key$/;
@@ -27,7 +28,7 @@ const SHOWN = anyOf([
   /^(content-|repr-)?digest$|^signature-input$/,
 ]);
 
-const SCHEME_HEADERS: ReadonlySet<string> = namesIn(BUILT_IN_SCHEMES.flatMap(({ headers }) => headers));
+const SCHEME_HEADERS: ReadonlySet<string> = namesIn(BUILT_IN_SCHEMES.flatMap(familiesOf));
 
 /** What of a delivery's headers the gates of a trigger, or its flow, may read. */
 interface HeadersRead {
@@ -38,9 +39,19 @@ interface HeadersRead {
 }
 
 export function headersRead(scheme: ResolvedScheme | undefined, inputs: WebhookInputs, steps: Graph): HeadersRead {
-  const families = scheme?.kind === 'spec' ? scheme.spec.headers : [];
+  const specs = scheme?.kind === 'spec' ? [scheme.spec, scheme.previousSpec ?? scheme.spec] : [];
+  const families = specs.flatMap(familiesOf);
+  const certificates = specs.flatMap(({ certificate }) =>
+    certificate !== undefined && 'header' in certificate.url ? [certificate.url.header] : [],
+  );
   const declared = scheme?.kind === 'verifier' ? scheme.verifier.headers : undefined;
-  const own = [...(declared ?? []), inputs.webhookNonceHeader, inputs.webhookTimestampHeader, ...headersNamedIn(steps)];
+  const own = [
+    ...(declared ?? []),
+    ...certificates,
+    inputs.webhookNonceHeader,
+    inputs.webhookTimestampHeader,
+    ...headersNamedIn(steps),
+  ];
   const names = new Set([...namesIn(families), ...own.flatMap((name) => name?.trim().toLowerCase() ?? [])]);
   const isBuilt = scheme?.kind === 'spec' && scheme.spec.payload.builder !== undefined;
   return { names, isOpen: isBuilt || (scheme?.kind === 'verifier' && declared === undefined) };
@@ -128,9 +139,11 @@ function cut(value: string): string {
   return value.length <= MAX_HEADER_LENGTH ? value : `${value.slice(0, MAX_HEADER_LENGTH)}…`;
 }
 
-function namesIn(
-  families: readonly { signature: string; timestamp?: string | undefined; deliveryId?: string | undefined }[],
-) {
-  const names = families.flatMap(({ signature, timestamp, deliveryId }) => [signature, timestamp, deliveryId]);
+function familiesOf({ headers, requestForm }: SignatureSpec): SignatureSpec['headers'] {
+  return [...headers, ...(requestForm?.headers ?? [])];
+}
+
+function namesIn(families: SignatureSpec['headers']) {
+  const names = families.flatMap((family) => Object.values(family).flat());
   return new Set(names.flatMap((name) => name?.trim().toLowerCase() ?? []));
 }

@@ -9,7 +9,7 @@ import { keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { keysInForce } from './schemes/keys.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
-import { type Grade, gradeOf, signsUrl } from './schemes/spec.ts';
+import { GRADES, type Grade, gradeOf, signsUrl } from './schemes/spec.ts';
 
 /** A webhook trigger of the deployed revision, ready to judge deliveries. */
 export interface PreparedTrigger {
@@ -144,5 +144,8 @@ function mayReadQuery(resolved: ResolvedScheme | undefined): boolean {
 
 function gradeOfScheme(resolved: ResolvedScheme | undefined): Grade | null {
   if (resolved === undefined) return 'F';
-  return resolved.kind === 'spec' ? gradeOf(resolved.spec) : null;
+  if (resolved.kind === 'verifier') return null;
+  // Both keys open the trigger, so the weaker form counts.
+  const grades = [resolved.spec, resolved.previousSpec ?? resolved.spec].map(gradeOf);
+  return GRADES.findLast((grade) => grades.includes(grade)) ?? null;
 }

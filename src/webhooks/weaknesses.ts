@@ -20,17 +20,24 @@ const MIN_KEY_BYTES = 16;
 const MAX_USEFUL_RATE = 1_000_000;
 
 /** Everything of the kind that a trigger configures. Its gates must have been prepared: the values are well formed. */
-export function weaknessesOf(trigger: WebhookTrigger, spec: SignatureSpec | undefined): Weakness[] {
-  return [...keyWeaknesses(trigger, spec), ...listWeaknesses(trigger.inputs), ...limitWeaknesses(trigger.inputs)];
+export function weaknessesOf(
+  trigger: WebhookTrigger,
+  /** The form of the current key, and that of the previous one. */
+  specs: readonly [SignatureSpec, SignatureSpec] | undefined,
+): Weakness[] {
+  return [...keyWeaknesses(trigger, specs), ...listWeaknesses(trigger.inputs), ...limitWeaknesses(trigger.inputs)];
 }
 
-function keyWeaknesses({ inputs, keys, verifyToken }: WebhookTrigger, spec: SignatureSpec | undefined): Weakness[] {
+function keyWeaknesses(
+  { inputs, keys, verifyToken }: WebhookTrigger,
+  [spec, previousSpec]: readonly SignatureSpec[] = [],
+): Weakness[] {
   const current = inputs.webhookHmacKey === undefined ? 'webhookSecret' : 'webhookHmacKey';
   const previous = inputs.webhookHmacKeyPrevious === undefined ? 'webhookSecretPrevious' : 'webhookHmacKeyPrevious';
   const found = [
     secretWeakness(keys.current, current, spec),
     // Without a current key no previous one is read, and the gate refuses everything.
-    secretWeakness(keys.previous, previous, keys.current ? spec : undefined),
+    secretWeakness(keys.previous, previous, keys.current ? previousSpec : undefined),
     secretWeakness(verifyToken, 'webhookVerifyToken', undefined),
   ].filter((weakness) => weakness !== undefined);
   if (keys.previous && keys.previous === keys.current) {
@@ -50,9 +57,10 @@ function secretWeakness(
     return { field, message: 'is a placeholder, which anyone can guess: replace it with a secret', isOpen: true };
   }
   const key = spec === undefined ? undefined : readVerificationKey(spec, text, field);
-  const secret = key?.kind === 'hmac' ? key.key.export() : undefined;
+  const secret = key?.kind === 'hmac' || key?.kind === 'token' ? key.key.export() : undefined;
   if (secret !== undefined && secret.length < MIN_KEY_BYTES) {
-    const message = `has fewer than ${MIN_KEY_BYTES} bytes: anyone who captures one delivery can find it by trying`;
+    const how = key?.kind === 'token' ? 'it may be guessed' : 'anyone who captures one delivery can find it by trying';
+    const message = `has fewer than ${MIN_KEY_BYTES} bytes: ${how}`;
     return { field, message, isOpen: true };
   }
   if (secret !== undefined && new Set(secret).size === 1) {

@@ -1,6 +1,6 @@
 import { createHmac, generateKeyPairSync, sign as signAsymmetric } from 'node:crypto';
 import { validateSignature } from '@line/bot-sdk';
-import { discord, paddleWebhooks } from './packages.ts';
+import { discord, paddleWebhooks, sendGrid } from './packages.ts';
 import type { Sdk, Signed } from './sdks.ts';
 
 const BODY = '{"text":"hello Zoë 🎉","type":2,"amount":4200}';
@@ -9,6 +9,19 @@ const MESSAGE_ID = 'befa7b53-d79d-478f-86b9-120f112b044e';
 const discordKeys = generateKeyPairSync('ed25519');
 const hexOfJwk = (part: string | undefined) => Buffer.from(part ?? '', 'base64url').toString('hex');
 const discordJwk = discordKeys.privateKey.export({ format: 'jwk' });
+
+const sendGridKeys = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+
+/** Its own code throws for a key that is none. */
+function sendGridAccepts({ headers, body }: Signed, key: string): boolean {
+  const signature = headers['x-twilio-email-event-webhook-signature'] ?? '';
+  const timestamp = headers['x-twilio-email-event-webhook-timestamp'] ?? '';
+  try {
+    return sendGrid.verifySignature(sendGrid.convertPublicKeyToECDSA(key), body, signature, timestamp);
+  } catch {
+    return false;
+  }
+}
 
 function byHand(
   scheme: string,
@@ -63,12 +76,33 @@ export const BY_HAND: readonly Sdk[] = [
       ['Vercel', 'x-vercel-signature', 'sha1', 'hex', ''],
       ['Intercom', 'x-hub-signature', 'sha1', 'hex', 'sha1='],
       ['PagerDuty', 'x-pagerduty-signature', 'sha256', 'hex', 'v1='],
+      ['DocuSign', 'x-docusign-signature-1', 'sha256', 'base64', ''],
     ] as const
   ).map(([scheme, header, algorithm, encoding, prefix]) =>
     byHand(scheme, `${scheme} secret`, ({ body }, { key }) => ({
       [header]: `${prefix}${createHmac(algorithm, key).update(body).digest(encoding)}`,
     })),
   ),
+  {
+    ...byHand(
+      'SendGrid',
+      sendGridKeys.publicKey.export({ type: 'spki', format: 'der' }).toString('base64'),
+      ({ body }, { at }) => {
+        const timestamp = String(Math.floor(at.getTime() / 1000));
+        const signature = signAsymmetric('sha256', Buffer.from(timestamp + body), sendGridKeys.privateKey);
+        return {
+          'x-twilio-email-event-webhook-signature': signature.toString('base64'),
+          'x-twilio-email-event-webhook-timestamp': timestamp,
+        };
+      },
+    ),
+    sdk: '@sendgrid/eventwebhook',
+    signingKey: sendGridKeys.privateKey.export({ type: 'pkcs8', format: 'der' }).toString('base64'),
+    otherKey: generateKeyPairSync('ec', { namedCurve: 'P-256' })
+      .publicKey.export({ type: 'spki', format: 'der' })
+      .toString('base64'),
+    verify: sendGridAccepts,
+  },
   byHand('Zendesk', 'zendesk secret', ({ body }, { key, at }) => {
     const timestamp = at.toISOString().replace(/\.\d+Z$/, 'Z');
     return {

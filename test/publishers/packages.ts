@@ -52,6 +52,12 @@ interface DiscordInteractions {
 interface MailgunClient {
   validateWebhook(timestamp: string, token: string, signature: string): boolean;
 }
+interface SendGrid {
+  EventWebhook: new () => {
+    convertPublicKeyToECDSA(key: string): unknown;
+    verifySignature(key: unknown, body: string, signature: string, timestamp: string): boolean;
+  };
+}
 interface Paddle {
   Paddle: new (
     apiKey: string,
@@ -81,6 +87,7 @@ export const squareHmac = require(join(squareFolder, 'core/crypto/createHmacOver
 export const squareHelper = require(join(squareFolder, 'wrapper/WebhooksHelper.js')) as SquareHelper;
 export const discord = require('discord-interactions') as DiscordInteractions;
 export const Mailgun = require('mailgun-js') as new (options: object) => MailgunClient;
+export const sendGrid = new (require('@sendgrid/eventwebhook') as SendGrid).EventWebhook();
 const { Paddle } = require('@paddle/paddle-node-sdk') as Paddle;
 export const paddleWebhooks = new Paddle('no key of the API').webhooks;
 const rivet = require('@zoom/rivet/meetings') as Rivet;

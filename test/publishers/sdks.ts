@@ -31,6 +31,8 @@ export interface Sdk {
   readonly key: string;
   /** What signs, where that is not the key that verifies. */
   readonly signingKey?: string;
+  /** One that the package can read, where it cannot read every text. */
+  readonly otherKey?: string;
   readonly contentType: string;
   /** Without what the signature adds to it. */
   readonly body: string;

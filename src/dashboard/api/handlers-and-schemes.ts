@@ -14,6 +14,8 @@ const handlerSchema = z
 
 const text = () => z.string().nullable();
 
+const coverageSchema = () => z.object({ body: z.boolean(), timestamp: z.boolean(), id: z.boolean(), url: z.boolean() });
+
 const schemeSchema = z
   .object({
     name: z.string(),
@@ -30,10 +32,18 @@ const schemeSchema = z
       z.object({ name: z.string(), method: z.string(), needsVerification: z.boolean(), bringsKey: z.boolean() }),
     ),
     deliveryIdHeader: text(),
-    coverage: z
-      .object({ body: z.boolean(), timestamp: z.boolean(), id: z.boolean(), url: z.boolean() })
+    coverage: coverageSchema().nullable().describe('What cannot be changed without breaking the signature.'),
+    keyForm: z
+      .object({
+        prefix: z.string(),
+        headers: z.array(z.string()),
+        algorithm: z.string(),
+        coverage: coverageSchema(),
+        grade: z.enum(GRADES).nullable(),
+      })
       .nullable()
-      .describe('What cannot be changed without breaking the signature.'),
+      .describe('The form for keys that begin with `prefix`; null if the scheme has one form.'),
+    certificateOf: text().describe('What the key names if the publisher signs with a certificate of its own.'),
     grade: z.enum(GRADES).nullable().describe('A to F, by what is signed; null if code or the trigger decides.'),
     captured: text().describe('What an attacker can do with a captured delivery.'),
     source: z.string(),
@@ -74,6 +84,7 @@ const schemeRoute: ApiRoutes = (app, services) => {
     aliases: [...scheme.aliases],
     headers: [...scheme.headers],
     handshakes: [...scheme.handshakes],
+    keyForm: scheme.keyForm === null ? null : { ...scheme.keyForm, headers: [...scheme.keyForm.headers] },
   }));
 
   app.get(

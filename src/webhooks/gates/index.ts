@@ -98,6 +98,6 @@ function prepareGates(chain: GateChain, trigger: WebhookTrigger, settings: Signa
       mistakes.push(error);
     }
   }
-  const scheme = mistakes.length > 0 ? undefined : resolveScheme(settings.schemes, trigger.inputs);
+  const scheme = mistakes.length > 0 ? undefined : resolveScheme(settings.schemes, trigger.inputs, trigger.keys);
   return { scheme, gates, mistakes };
 }

@@ -11,16 +11,21 @@ import {
   type WebhookInputs,
   type WebhookTrigger,
 } from '../gate.ts';
-import { handsOverKey, keysInForce, learnsKey, readVerificationKey } from '../schemes/keys.ts';
-import { resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
+import { type Certificates, certificateUrlOf } from '../schemes/certificates.ts';
+import { handsOverKey, keysInForce, learnsKey, readVerificationKey, type SchemeKey } from '../schemes/keys.ts';
+import { type ResolvedScheme, resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
 import { calledUrl } from '../schemes/signed-payload.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
-import { extract, type KeyPair, verifyWithSpec } from '../schemes/verify.ts';
+import { extract, type KeyPair, prepareVerification, verifyWithSpec } from '../schemes/verify.ts';
 import { answerInTime, failureOf } from './operator-gate.ts';
 
 export type SignatureSettings = GateSettings & {
   readonly schemes: SchemeRegistry;
+  /** Absent where nothing is fetched, as in a command that only reads manifests. */
+  readonly certificates?: Certificates | undefined;
 };
+
+type ResolvedSpec = Extract<ResolvedScheme, { kind: 'spec' }>;
 
 type UrlReader = (delivery: Delivery) => ReturnType<typeof calledUrl>;
 
@@ -34,26 +39,45 @@ const MAX_REASON_LENGTH = 200;
 export const signatureGate: GatePlugin<SignatureSettings> = {
   name: 'signature',
   prepare(trigger, settings) {
-    const scheme = resolveScheme(settings.schemes, trigger.inputs);
+    const scheme = resolveScheme(settings.schemes, trigger.inputs, trigger.keys);
     if (scheme === undefined) return undefined;
     const readUrl = urlReader(trigger.inputs, settings);
     if (scheme.kind === 'verifier') {
       const keys = () => keysInForce(trigger, scheme.verifier, settings.learnedKeys);
       return verifierGate(scheme.verifier, keys, { readUrl, limitMs: settings.verifierTimeLimitMs });
     }
-    const { spec } = scheme;
+    const { spec, previousSpec } = scheme;
     if (usesSha1(spec) && !allowsSha1(trigger.inputs, settings)) {
       return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is switched off`);
     }
-    const requiresTimestamp = trigger.inputs.webhookRequireTimestamp === true;
-    const keys = readKeys(spec, trigger);
+    const options = {
+      readUrl,
+      requiresTimestamp: trigger.inputs.webhookRequireTimestamp === true,
+      allowsSha1: allowsSha1(trigger.inputs, settings),
+    };
+    const keys = readKeys(scheme, trigger);
     if (keys === undefined && learnsKey(spec, trigger.inputs)) {
-      return learningGate(spec, trigger, { settings, readUrl, requiresTimestamp });
+      return learningGate(spec, trigger, { ...options, learnedKeys: settings.learnedKeys });
     }
     if (keys === undefined) return refusingGate(spec, 'key_not_configured', lackOfKey(spec));
-    return specGate(spec, keys, { readUrl, requiresTimestamp });
+    if (spec.certificate !== undefined) {
+      return certificateGate(spec, keys, { ...options, certificates: settings.certificates });
+    }
+    if (previousSpec === undefined || keys.previous === undefined) return specGate(spec, keys, options);
+    const { current, previous } = keys;
+    return eitherGate(
+      specGate(spec, { current, previous: undefined }, options),
+      specGate(previousSpec, { current: previous, previous: undefined }, options),
+    );
   },
 };
+
+/** What the gates of specs know besides spec and keys. */
+interface SpecGateOptions {
+  readonly readUrl: UrlReader;
+  readonly requiresTimestamp: boolean;
+  readonly allowsSha1: boolean;
+}
 
 /** Whether any digest that the scheme accepts is SHA-1. */
 export function usesSha1(spec: SignatureSpec): boolean {
@@ -74,13 +98,16 @@ function lackOfKey(spec: SignatureSpec): string {
 }
 
 /** Undefined without a current key: a previous one alone is what a rotation forgot, not a configuration. */
-function readKeys(spec: SignatureSpec, { keys, inputs }: WebhookTrigger): KeyPair | undefined {
+function readKeys(
+  { spec, previousSpec = spec }: Pick<ResolvedSpec, 'spec' | 'previousSpec'>,
+  { keys, inputs }: WebhookTrigger,
+): KeyPair | undefined {
   if (keys.current === undefined) return undefined;
   const current = inputs.webhookHmacKey === undefined ? 'webhookSecret' : 'webhookHmacKey';
   const previous = inputs.webhookHmacKeyPrevious === undefined ? 'webhookSecretPrevious' : 'webhookHmacKeyPrevious';
   return {
     current: readVerificationKey(spec, keys.current, current),
-    previous: keys.previous === undefined ? undefined : readVerificationKey(spec, keys.previous, previous),
+    previous: keys.previous === undefined ? undefined : readVerificationKey(previousSpec, keys.previous, previous),
   };
 }
 
@@ -106,30 +133,82 @@ function refusingGate(spec: SignatureSpec, reason: Reason, detail: string): Gate
 function learningGate(
   spec: SignatureSpec,
   trigger: WebhookTrigger,
-  options: { settings: SignatureSettings; readUrl: UrlReader; requiresTimestamp: boolean },
+  options: SpecGateOptions & Pick<SignatureSettings, 'learnedKeys'>,
 ): Gate {
   const unlearned = refusingGate(spec, 'key_not_configured', `no key is known yet: ${spec.name} hands it over itself`);
   return {
     name: signatureGate.name,
     check(delivery, evidence) {
-      const keys = readKeys(spec, { ...trigger, keys: keysInForce(trigger, spec, options.settings.learnedKeys) });
+      const keys = readKeys({ spec }, { ...trigger, keys: keysInForce(trigger, spec, options.learnedKeys) });
       return (keys === undefined ? unlearned : specGate(spec, keys, options)).check(delivery, evidence);
     },
   };
 }
 
-function specGate(
+/** For two keys that belong to different forms of a scheme: the current one, then the previous one. */
+function eitherGate(current: Gate, previous: Gate): Gate {
+  return {
+    name: signatureGate.name,
+    async check(delivery, evidence) {
+      const verdict = await current.check(delivery, evidence);
+      if (verdict.passed) return verdict;
+      const second = await previous.check(delivery, evidence);
+      if (second.passed) return { ...second, evidence: { ...second.evidence, usedPreviousKey: true } };
+      // In the form that the delivery is in, something is wrong; in the other one, all of it is missing.
+      return verdict.reason === 'signature_missing' ? second : verdict;
+    },
+  };
+}
+
+/**
+ * Verifies with the public key of a certificate that the delivery names. Everything that needs no certificate is judged first,
+ * so that what would be refused in any case makes the service fetch nothing.
+ */
+function certificateGate(
   spec: SignatureSpec,
-  keys: KeyPair,
-  { readUrl, requiresTimestamp }: { readUrl: UrlReader; requiresTimestamp: boolean },
+  names: KeyPair,
+  { readUrl, certificates, ...options }: SpecGateOptions & Pick<SignatureSettings, 'certificates'>,
 ): Gate {
-  const isTimestampRequired = spec.timestamp !== undefined && (requiresTimestamp || spec.requiresTimestamp === true);
+  const isTimestampRequired = isRequired(spec, options.requiresTimestamp);
+  return {
+    name: signatureGate.name,
+    async check(delivery) {
+      const { url, sentQuery } = readUrl(delivery);
+      const request = { delivery, publicUrl: url, sentQuery, allowsSha1: options.allowsSha1 };
+      const prepared = prepareVerification(spec, names, request);
+      if ('isVerified' in prepared) return verdictOf(spec.name, prepared, isTimestampRequired);
+      const evidence = evidenceOf(spec.name, prepared.timestamp);
+      const certificateUrl = certificateUrlOf(spec, delivery);
+      if (certificateUrl === undefined) {
+        return failed('signature_malformed', `it names no certificate of ${spec.name}`, evidence);
+      }
+      try {
+        if (certificates === undefined) throw new Error('no certificate can be fetched here');
+        const key = await certificates.keyFor(spec, certificateUrl);
+        const named = ({ name }: SchemeKey): SchemeKey => ({ kind: 'rsa', key, name });
+        const previous = names.previous && named(names.previous);
+        const verification = prepared.compare({ current: named(names.current), previous });
+        return verdictOf(spec.name, verification, isTimestampRequired);
+      } catch (error) {
+        return failed('verifier_error', failureOf(`the certificate of ${spec.name}`, error), evidence);
+      }
+    },
+  };
+}
+
+function isRequired(spec: SignatureSpec, requiresTimestamp: boolean): boolean {
+  return spec.timestamp !== undefined && (requiresTimestamp || spec.requiresTimestamp === true);
+}
+
+function specGate(spec: SignatureSpec, keys: KeyPair, options: SpecGateOptions): Gate {
+  const { readUrl, requiresTimestamp, allowsSha1 } = options;
+  const isTimestampRequired = isRequired(spec, requiresTimestamp);
   return {
     name: signatureGate.name,
     check(delivery) {
       try {
         const { url, sentQuery } = readUrl(delivery);
-        const verification = verifyWithSpec(spec, keys, { delivery, publicUrl: url, sentQuery });
+        const verification = verifyWithSpec(spec, keys, { delivery, publicUrl: url, sentQuery, allowsSha1 });
         const verdict = verdictOf(spec.name, verification, isTimestampRequired);
         if (verdict.passed || verdict.reason !== 'signature_missing' || spec.timestamp?.in !== 'signature')
           return verdict;

@@ -14,8 +14,6 @@ import type {
 /** Byte builders that the operator registered, by exact name. */
 export type PayloadBuilders = ReadonlyMap<string, PayloadBuilder>;
 
-/** RFC 9110, section 5.6.2: what a header's name may be made of. */
-
 const TIMESTAMP_STRATEGIES: readonly SignedPayloadStrategy[] = [
   'TimestampDotBody',
   'ColonDelimited',
@@ -45,7 +43,7 @@ export function customSpec(inputs: WebhookInputs, builders: PayloadBuilders): Si
     headerValuePrefix: inputs.webhookHeaderValuePrefix,
     multiValue,
     payload,
-    timestamp: timestampOf(inputs, payload.strategy, multiValue),
+    timestamp: timestampOf(inputs, inputs.webhookSignedPayloadStrategy ?? 'RawBody', multiValue),
     source: 'the manifest',
   };
 }

@@ -1,4 +1,3 @@
-import type { SignedPayloadStrategy } from '../../model/manifest.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './resolve.ts';
 import {
@@ -10,6 +9,7 @@ import {
   type KeyEncoding,
   type SignatureSpec,
   type SignatureVerifier,
+  type SpecStrategy,
 } from './spec.ts';
 
 /** What an operator wants to know about a scheme. What only a trigger or a verifier's code knows is null. */
@@ -23,7 +23,7 @@ export interface SchemeDescription {
   readonly encoding: string | null;
   readonly prefix: string | null;
   readonly keyEncoding: KeyEncoding | null;
-  readonly strategy: SignedPayloadStrategy | null;
+  readonly strategy: SpecStrategy | null;
   /** The signed timestamp; `name` is that of the header, the segment or the body's field. */
   readonly timestamp: { readonly in: string; readonly name: string; readonly unit: string } | null;
   readonly handshakes: readonly {
@@ -35,6 +35,16 @@ export interface SchemeDescription {
   }[];
   readonly deliveryIdHeader: string | null;
   readonly coverage: ReturnType<typeof coverageOf> | null;
+  /** The form for keys that begin in a certain way, where there are two. */
+  readonly keyForm: {
+    readonly prefix: string;
+    readonly headers: readonly string[];
+    readonly algorithm: string;
+    readonly coverage: ReturnType<typeof coverageOf>;
+    readonly grade: Grade | null;
+  } | null;
+  /** What the publisher's certificate has to name; null where the key of the trigger verifies. */
+  readonly certificateOf: string | null;
   readonly grade: Grade | null;
   /** What a captured delivery can be used for. */
   readonly captured: string | null;
@@ -63,8 +73,8 @@ function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): Sch
     name: spec.name,
     aliases: spec.aliases ?? [],
     kind,
-    headers: spec.headers.map(({ signature }) => signature),
-    algorithm: [spec.algorithm, ...(spec.alternatives ?? []).map((it) => it.algorithm)].join(' or '),
+    headers: headersOf(spec),
+    algorithm: algorithmsOf(spec),
     encoding: spec.encoding,
     prefix: spec.prefix ?? null,
     keyEncoding: spec.keyEncoding ?? 'utf8',
@@ -73,10 +83,36 @@ function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): Sch
     handshakes: describeHandshakes(spec),
     deliveryIdHeader: spec.headers[0]?.deliveryId ?? null,
     coverage: coverageOf(spec),
+    keyForm: describeKeyForm(spec),
+    certificateOf: spec.certificate?.keyIs ?? null,
     grade,
     captured: grade === null ? null : CAPTURED[grade],
     source: spec.source,
     unconfirmed: spec.unconfirmed ?? null,
+  };
+}
+
+function headersOf({ headers, requestForm }: SignatureSpec): string[] {
+  return [...headers, ...(requestForm?.headers ?? [])].flatMap(({ signature, furtherSignatures = [] }) => [
+    signature,
+    ...furtherSignatures,
+  ]);
+}
+
+function algorithmsOf({ algorithm, alternatives = [], algorithmField }: SignatureSpec): string {
+  const others = [...alternatives.map((it) => it.algorithm), ...Object.values(algorithmField?.algorithms ?? {})];
+  return [...new Set([algorithm, ...others])].join(' or ');
+}
+
+function describeKeyForm({ keyForm }: SignatureSpec): SchemeDescription['keyForm'] {
+  if (keyForm === undefined) return null;
+  const { prefix, spec } = keyForm;
+  return {
+    prefix,
+    headers: headersOf(spec),
+    algorithm: algorithmsOf(spec),
+    coverage: coverageOf(spec),
+    grade: gradeOf(spec),
   };
 }
 
@@ -113,6 +149,8 @@ function unknown(name: string, kind: SchemeDescription['kind']): SchemeDescripti
     handshakes: [],
     deliveryIdHeader: null,
     coverage: null,
+    keyForm: null,
+    certificateOf: null,
     grade: null,
     captured: null,
     source: REGISTERED,

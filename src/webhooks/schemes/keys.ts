@@ -1,11 +1,13 @@
 import { createPrivateKey, createPublicKey, createSecretKey, type KeyObject } from 'node:crypto';
 import { GateConfigurationError, type LearnedKeys, type WebhookInputs, type WebhookTrigger } from '../gate.ts';
-import type { Conversation, KeyEncoding, SignatureSpec } from './spec.ts';
+import type { CertificateSource, Conversation, KeyEncoding, SignatureSpec } from './spec.ts';
 
 /** A key in the form that the signature functions take. Node 24 takes 8 µs longer for an HMAC whose key is a Buffer. */
 export interface SchemeKey {
-  readonly kind: 'hmac' | 'ed25519';
+  readonly kind: 'hmac' | 'ed25519' | 'ecdsaP256' | 'rsa' | 'token' | 'name';
   readonly key: KeyObject;
+  /** What the trigger's key says, where the key itself is the publisher's certificate's. */
+  readonly name?: string | undefined;
 }
 
 // What precedes the raw 32 bytes in DER: RFC 8410, sections 4 and 7.
@@ -21,6 +23,11 @@ const HEX = /^[0-9a-f]*$/i;
  * secret: everyone who knows it could sign.
  */
 export function readVerificationKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
+  const { certificate } = spec;
+  if (certificate !== undefined) return readName(certificate, text, field);
+  const kind = pairKind(spec);
+  if (kind !== undefined) return readPublicKey(kind, text, { field, scheme: spec.name });
+  if (spec.algorithm === 'token') return { kind: 'token', key: createSecretKey(Buffer.from(text)) };
   if (spec.algorithm === 'ed25519') {
     return { kind: 'ed25519', key: toPublicKey(ed25519Bytes(spec, text, { field, is: 'public' }), field) };
   }
@@ -37,6 +44,9 @@ export function readVerificationKey(spec: SignatureSpec, text: string, field: st
 
 /** Reads a key for signing; `field` is what an error calls it. */
 export function readSigningKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
+  const kind = pairKind(spec);
+  if (kind !== undefined) return readPrivateKey(kind, text, { field, scheme: spec.name });
+  if (spec.algorithm === 'token') return readVerificationKey(spec, text, field);
   if (spec.algorithm === 'ed25519') {
     return { kind: 'ed25519', key: toPrivateKey(ed25519Bytes(spec, text, { field, is: 'private' })) };
   }
@@ -51,6 +61,85 @@ export function readSigningKey(spec: SignatureSpec, text: string, field: string)
     return { kind: 'ed25519', key: privateKey(variant, text, field) };
   }
   return { kind: 'hmac', key: createSecretKey(secretBytes(spec, text, field)) };
+}
+
+/** Not a secret: what a publisher that signs for everyone has to name, so that the delivery is one for this trigger. */
+function readName({ keyIs, keyForm }: CertificateSource, text: string, field: string): SchemeKey {
+  if (keyForm.exec(text)?.[0] !== text) throw new GateConfigurationError(field, `is not ${keyIs}`);
+  return { kind: 'name', key: createSecretKey(Buffer.from(text)), name: text };
+}
+
+type PairKind = 'ecdsaP256' | 'rsa';
+
+function pairKind({ algorithm }: SignatureSpec): PairKind | undefined {
+  if (algorithm === 'ecdsaP256') return 'ecdsaP256';
+  return algorithm === 'rsaSha256' || algorithm === 'rsaSha1' ? 'rsa' : undefined;
+}
+
+/** Below, the private key can be calculated from the public one: NIST SP 800-131A. */
+const MIN_RSA_BITS = 2048;
+
+/** Where a key was configured, and the scheme that it is for. */
+interface KeyPlace {
+  readonly field: string;
+  readonly scheme: string;
+}
+
+/** PEM, or the base64 of its DER: SPKI, as publishers show it. */
+export function readPublicKey(kind: PairKind, text: string, place: KeyPlace): SchemeKey {
+  const { field, scheme } = place;
+  if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) {
+    throw new GateConfigurationError(field, `is a private key; ${scheme} verifies with the publisher's public key`);
+  }
+  if (/-----BEGIN CERTIFICATE-----/.test(text)) {
+    throw new GateConfigurationError(field, `is a certificate; ${scheme} takes the public key alone`);
+  }
+  const key = orUndefined(() => createPublicKey(keySource(text, 'spki')));
+  if (key !== undefined) return { kind, key: checkedKey(key, kind, place) };
+  const isPrivate = orUndefined(() => createPrivateKey(keySource(text, 'pkcs8'))) !== undefined;
+  const what = isPrivate
+    ? `is a private key; ${scheme} verifies with the publisher's public key`
+    : `is not a public key of ${scheme}, which is PEM (BEGIN PUBLIC KEY) or the base64 of SPKI`;
+  throw new GateConfigurationError(field, what);
+}
+
+/** For signing a test delivery: PEM, or the base64 of PKCS #8. */
+function readPrivateKey(kind: PairKind, text: string, place: KeyPlace): SchemeKey {
+  const key = orUndefined(() => createPrivateKey(keySource(text, 'pkcs8')));
+  if (key !== undefined) return { kind, key: checkedKey(key, kind, place) };
+  const what = `is not a private key of ${place.scheme}, which is PEM (BEGIN PRIVATE KEY) or the base64 of PKCS #8`;
+  throw new GateConfigurationError(place.field, what);
+}
+
+function keySource<Type extends 'spki' | 'pkcs8'>(text: string, type: Type) {
+  if (text.includes('-----BEGIN')) return { key: text, format: 'pem' as const };
+  return { key: decodeKeyBase64(text.replace(/\s/g, '')) ?? Buffer.alloc(0), format: 'der' as const, type };
+}
+
+/** A key of another kind would verify nothing, and one that is weak anything. */
+function checkedKey(key: KeyObject, kind: PairKind, { field, scheme }: KeyPlace): KeyObject {
+  const { asymmetricKeyType, asymmetricKeyDetails: details = {} } = key;
+  const wanted = kind === 'rsa' ? 'RSA' : 'ECDSA on the curve P-256';
+  const given = details.namedCurve ?? asymmetricKeyType ?? 'unknown';
+  const isOfKind = kind === 'rsa' ? asymmetricKeyType === 'rsa' : asymmetricKeyType === 'ec' && given === 'prime256v1';
+  if (!isOfKind)
+    throw new GateConfigurationError(field, `is a key of the kind ${given}; ${scheme} signs with ${wanted}`);
+  if (kind !== 'rsa') return key;
+  const { modulusLength = 0, publicExponent = 0n } = details;
+  if (modulusLength < MIN_RSA_BITS) {
+    throw new GateConfigurationError(field, `is an RSA key of ${modulusLength} bits; ${MIN_RSA_BITS} are the least`);
+  }
+  if (publicExponent < 3n) throw new GateConfigurationError(field, 'is an RSA key that anyone can sign for');
+  return key;
+}
+
+/** The decoders throw for anything that is not a key, and their errors may quote it. */
+function orUndefined<Value>(read: () => Value): Value | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }
 
 function secretBytes(spec: SignatureSpec, text: string, field: string): Buffer {

@@ -249,7 +249,8 @@ function keyVariants(spec: SignatureSpec, text: string | undefined): Variant<Sch
     [`hex-decoded: ${OTHER_KEY_FORM}`, decoded(bare.toLowerCase(), 'hex')],
   ];
   const asConfigured = (spec.keyEncoding ?? 'utf8') === 'utf8' ? Buffer.from(text) : Buffer.alloc(0);
-  return distinct(variants, asConfigured).map(([how, bytes]) => [how, { kind: 'hmac', key: createSecretKey(bytes) }]);
+  const kind = spec.algorithm === 'token' ? 'token' : 'hmac';
+  return distinct(variants, asConfigured).map(([how, bytes]) => [how, { kind, key: createSecretKey(bytes) }]);
 }
 
 /** Empty where the text is not in that encoding. */

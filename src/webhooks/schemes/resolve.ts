@@ -5,11 +5,18 @@ import {
   type SignatureEncoding,
   type SignedPayloadStrategy,
 } from '../../model/manifest.ts';
-import type { WebhookInputs } from '../gate.ts';
+import type { WebhookInputs, WebhookTrigger } from '../gate.ts';
 import { customSpec, type PayloadBuilders } from './custom.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { hasFixedForm } from './signed-payload.ts';
-import type { PayloadBuilder, SignatureSpec, SignatureVerifier, SpecAlgorithm } from './spec.ts';
+import {
+  formFor,
+  type PayloadBuilder,
+  type SignatureSpec,
+  type SignatureVerifier,
+  type SpecAlgorithm,
+  type SpecStrategy,
+} from './spec.ts';
 
 /** What an operator may register. */
 export interface SchemeOptions {
@@ -32,7 +39,12 @@ export type RegisteredSpec =
 
 export type ResolvedScheme =
   | { readonly kind: 'verifier'; readonly verifier: SignatureVerifier }
-  | { readonly kind: 'spec'; readonly spec: SignatureSpec };
+  | {
+      readonly kind: 'spec';
+      readonly spec: SignatureSpec;
+      /** The form of the previous key, where it is another one. */
+      readonly previousSpec?: SignatureSpec | undefined;
+    };
 
 const CUSTOM = 'custom';
 
@@ -106,18 +118,29 @@ export function isKnownScheme({ verifiers, specs }: SchemeRegistry, name: string
  * Undefined without a name or for an unknown one. Throws `GateConfigurationError` where the trigger's fields make no
  * sense.
  */
-export function resolveScheme(registry: SchemeRegistry, inputs: WebhookInputs): ResolvedScheme | undefined {
+export function resolveScheme(
+  registry: SchemeRegistry,
+  inputs: WebhookInputs,
+  /** Where a scheme has two forms, they decide. */
+  keys?: WebhookTrigger['keys'],
+): ResolvedScheme | undefined {
   const key = keyOf(inputs.webhookSignatureScheme ?? '');
   const verifier = registry.verifiers.get(key);
   if (verifier !== undefined) return { kind: 'verifier', verifier };
   const registered = registry.specs.get(key);
-  if (registered?.kind === 'full') return { kind: 'spec', spec: registered.spec };
+  if (registered?.kind === 'full') return inForms(registered.spec, keys);
   if (registered !== undefined) {
     return { kind: 'spec', spec: completed(registered.spec, inputs, registry.payloadBuilders) };
   }
   const builtIn = BUILT_INS.get(key);
-  if (builtIn !== undefined) return { kind: 'spec', spec: builtIn };
+  if (builtIn !== undefined) return inForms(builtIn, keys);
   return key === CUSTOM ? { kind: 'spec', spec: customSpec(inputs, registry.payloadBuilders) } : undefined;
+}
+
+function inForms(spec: SignatureSpec, keys: WebhookTrigger['keys'] | undefined): ResolvedScheme {
+  const current = formFor(spec, keys?.current);
+  const previous = keys?.previous === undefined ? current : formFor(spec, keys.previous);
+  return { kind: 'spec', spec: current, ...(previous === current ? {} : { previousSpec: previous }) };
 }
 
 function completed(short: ShortSpec, inputs: WebhookInputs, builders: PayloadBuilders): SignatureSpec {
@@ -158,9 +181,27 @@ interface ShortSpec extends NamedSignatureSpec {
   readonly encoding: SignatureEncoding;
 }
 
-const SPEC_ALGORITHMS: readonly SpecAlgorithm[] = [...SIGNATURE_CHOICES.algorithms, 'ed25519'];
+const SPEC_ALGORITHMS: readonly SpecAlgorithm[] = [
+  ...SIGNATURE_CHOICES.algorithms,
+  'ed25519',
+  'ecdsaP256',
+  'rsaSha256',
+  'rsaSha1',
+  'token',
+];
+const SPEC_STRATEGIES: readonly SpecStrategy[] = [
+  ...SIGNATURE_CHOICES.strategies,
+  'BodyFields',
+  'ChecksumLine',
+  'Nothing',
+];
 
-const SIGNS_TIMESTAMP: readonly SignedPayloadStrategy[] = ['TimestampDotBody', 'ColonDelimited', 'TimestampPlusToken'];
+const SIGNS_TIMESTAMP: readonly SpecStrategy[] = [
+  'TimestampDotBody',
+  'ColonDelimited',
+  'TimestampPlusToken',
+  'ChecksumLine',
+];
 
 /** Throws a TypeError that names the spec, the field and what is accepted: a config module may be plain JavaScript. */
 function readShortSpec(spec: NamedSignatureSpec): ShortSpec {
@@ -186,18 +227,27 @@ function checkSpec(spec: SignatureSpec): void {
     oneOf(SPEC_ALGORITHMS, algorithm, `${place}: algorithm`);
   }
   oneOf(SIGNATURE_CHOICES.encodings, spec.encoding, `${place}: encoding`);
-  const strategy = oneOf(SIGNATURE_CHOICES.strategies, spec.payload.strategy, `${place}: payload.strategy`);
+  const strategy = oneOf(SPEC_STRATEGIES, spec.payload.strategy, `${place}: payload.strategy`);
   if (spec.headers.length === 0 && (spec.signatureFields ?? []).length === 0) {
     throw new TypeError(`${place} must name a header or a field of the body that carries the signature`);
   }
   for (const family of spec.headers) {
-    for (const name of Object.values(family)) if (name !== undefined) checkHeaderName(spec.name, 'headers', name);
+    for (const name of Object.values(family).flat()) {
+      if (name !== undefined) checkHeaderName(spec.name, 'headers', name);
+    }
   }
   if (spec.multiValue?.delimiter === '' || spec.multiValue?.keyValueSeparator === '') {
     throw new TypeError(`${place}: a delimiter of multiValue is empty`);
   }
   if (strategy === 'TimestampPlusToken' && spec.payload.token === undefined) {
     throw new TypeError(`${place}: strategy TimestampPlusToken needs payload.token`);
+  }
+  if (strategy === 'BodyFields' && spec.payload.fields === undefined) {
+    throw new TypeError(`${place}: strategy BodyFields needs payload.fields`);
+  }
+  // A digest of nothing would be the same for all deliveries, and a token in front of what is signed proves nothing of it.
+  if ((strategy === 'Nothing') !== (spec.algorithm === 'token')) {
+    throw new TypeError(`${place}: the algorithm token goes with the strategy Nothing, and with no other`);
   }
   checkDeliveryId(spec, place);
   checkTimestamp(spec, place);
@@ -233,8 +283,11 @@ function checkTimestamp({ headers, multiValue, payload, timestamp }: SignatureSp
 }
 
 /** A spec may not name a timestamp that anyone could change, and with it the age of a delivery. */
-function checkIsSigned({ payload: { strategy }, timestamp }: SignatureSpec, place: string): void {
+function checkIsSigned({ payload, timestamp }: SignatureSpec, place: string): void {
+  const { strategy } = payload;
   if (timestamp === undefined || strategy === 'Custom' || SIGNS_TIMESTAMP.includes(strategy)) return;
+  // Which members are signed, its own list says.
+  if (payload.endsWithTimestamp === true || (strategy === 'BodyFields' && timestamp.in === 'body')) return;
   if (timestamp.in !== 'body' || strategy === 'UrlPlusSortedForm') {
     throw new TypeError(`${place}: strategy ${strategy} does not sign the timestamp: anyone could change it`);
   }
@@ -248,6 +301,7 @@ function checkIsSigned({ payload: { strategy }, timestamp }: SignatureSpec, plac
 
 /** Whether no character of the timestamp could as well be the id's, the token's or the body's. */
 function isCertain({ payload, timestamp }: Pick<SignatureSpec, 'payload' | 'timestamp'>): boolean {
+  if (payload.endsWithTimestamp === true) return hasFixedForm(timestamp);
   switch (payload.strategy) {
     case 'TimestampPlusToken':
       return hasFixedForm(timestamp);

@@ -114,8 +114,20 @@ function signedBytes(request: SigningRequest, body: Buffer, url: string): Signed
 }
 
 function signatureText(spec: SignatureSpec, key: SchemeKey, bytes: SignedBytes): string {
-  if (key.kind === 'ed25519' || spec.algorithm === 'ed25519') return ed25519Text(spec, key, bytes);
-  return `${spec.prefix ?? ''}${encodeDigest(hmac(spec.algorithm, key.key, bytes), spec.encoding)}`;
+  const { algorithm, prefix = '', encoding } = spec;
+  if (key.kind === 'ed25519' || algorithm === 'ed25519') return ed25519Text(spec, key, bytes);
+  switch (algorithm) {
+    case 'token':
+      // As header lines are written: each character one byte.
+      return key.key.export().toString('latin1');
+    case 'ecdsaP256':
+    case 'rsaSha256':
+      return `${prefix}${encodeDigest(signAsymmetric('sha256', Buffer.concat(bytes), key.key), encoding)}`;
+    case 'rsaSha1':
+      return `${prefix}${encodeDigest(signAsymmetric('sha1', Buffer.concat(bytes), key.key), encoding)}`;
+    default:
+      return `${prefix}${encodeDigest(hmac(algorithm, key.key, bytes), encoding)}`;
+  }
 }
 
 function ed25519Text(spec: SignatureSpec, key: SchemeKey, bytes: SignedBytes): string {
@@ -162,6 +174,7 @@ function withFormField(body: Buffer, { field: { formField }, text }: Insertion):
 function setPath(json: Json | undefined, path: readonly string[], value: Json): Json {
   const [name, ...rest] = path;
   if (name === undefined) return value;
+  if (Array.isArray(json) && name === '0') return [setPath(json[0], rest, value)];
   const object = isObject(json) ? json : {};
   return { ...object, [name]: setPath(Object.hasOwn(object, name) ? object[name] : undefined, rest, value) };
 }

@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Delivery, Reason } from '../../model/delivery.ts';
 import { decodeForm, type FormField, URL_ENCODED_FORM } from '../../model/form.ts';
+import { checksumLine, fieldBytes } from './signed-fields.ts';
 import type { PayloadLayout, SignatureSpec, TimestampSource } from './spec.ts';
 import { decodeDigest, mediaTypeOf } from './values.ts';
 
@@ -22,6 +23,8 @@ interface PayloadInput {
   readonly timestamp: string | undefined;
   readonly deliveryId: string | undefined;
   readonly token: string | undefined;
+  /** What the trigger's key names, in a scheme whose publisher has certificates. */
+  readonly name?: string | undefined;
 }
 
 const DIGIT = /^[0-9]$/;
@@ -44,6 +47,9 @@ export function signedPayload(
   const { delivery, timestamp } = input;
   switch (layout.strategy) {
     case 'RawBody':
+      if (layout.isJsonObject === true && firstOf(delivery.body) !== '{') {
+        return incomplete('signature_malformed', 'the body is not a JSON object');
+      }
       return complete([delivery.body]);
     case 'TimestampDotBody':
       return timestampDotBody(layout, source, input);
@@ -61,9 +67,19 @@ export function signedPayload(
       if (timestamp === undefined) return timestampMissing();
       if (input.token === undefined) return incomplete('signature_malformed', `the body holds no ${tokenName(layout)}`);
       return complete([Buffer.from(`${timestamp}${input.token}`)]);
+    case 'BodyFields':
+      return ofParts(fieldBytes(layout.fields, delivery.body, input.name));
+    case 'ChecksumLine':
+      return ofParts(checksumLine(input));
+    case 'Nothing':
+      return complete([]);
     case 'Custom':
       return customBytes(layout, input);
   }
+}
+
+function ofParts(built: ReturnType<typeof fieldBytes>): SignedPayload {
+  return 'bytes' in built ? complete([built.bytes]) : incomplete(built.reason, built.detail);
 }
 
 function timestampDotBody(
@@ -73,6 +89,7 @@ function timestampDotBody(
 ): SignedPayload {
   if (timestamp === undefined) return timestampMissing();
   const delimiter = layout.delimiter ?? '.';
+  if (layout.endsWithTimestamp === true) return complete([delivery.body, Buffer.from(`${delimiter}${timestamp}`)]);
   const head = Buffer.from(`${timestamp}${delimiter}`);
   const rest = { source, delimiter, body: delivery.body };
   if (layout.startsWithDeliveryId !== true) return behindTimestamp(rest, [head]);
@@ -112,7 +129,7 @@ function behindTimestamp(
 export function hasFixedForm(source: TimestampSource | undefined): boolean {
   if (source === undefined) return false;
   const length = source.length ?? (source.in === 'body' ? source.field.length : undefined);
-  return source.unit === 'rfc3339' || length !== undefined;
+  return source.unit === 'rfc3339' || source.unit === 'rfc3339Offset' || length !== undefined;
 }
 
 /**
@@ -130,7 +147,10 @@ function urlPlusBody(layout: PayloadLayout, input: PayloadInput): SignedPayload 
       'it is not certain where the URL ends and the body begins; webhookPublicUrl with the whole query settles it',
     );
   }
-  return complete(...urls(layout, input).map((url) => [Buffer.from(url), input.delivery.body]));
+  if (layout.endsWithTimestamp === true && input.timestamp === undefined) return timestampMissing();
+  const start = layout.startsWithMethod === true ? delivery.method : '';
+  const end = layout.endsWithTimestamp === true ? [Buffer.from(input.timestamp ?? '')] : [];
+  return complete(...urls(layout, input).map((url) => [Buffer.from(`${start}${url}`), delivery.body, ...end]));
 }
 
 /** Nothing separates body and URL: a URL that holds another one could have been the end of a longer body. */
@@ -191,7 +211,18 @@ function isHashOf(hash: string, body: Buffer): boolean {
 
 function urls(layout: PayloadLayout, { publicUrl }: PayloadInput): string[] {
   const url = withoutFragment(publicUrl);
-  return layout.hasPortVariants === true ? portVariants(url) : [url];
+  if (layout.hasPortVariants === true) return portVariants(url);
+  if (layout.decodedInUrl === undefined) return [url];
+  const decoded = decodeIn(url, layout.decodedInUrl);
+  return decoded === url ? [url] : [decoded, url];
+}
+
+/** Only these characters, and each once: `%253A` stays as it is. */
+function decodeIn(url: string, characters: string): string {
+  return url.replace(/%[0-9a-f]{2}/gi, (code) => {
+    const character = String.fromCharCode(Number.parseInt(code.slice(1), 16));
+    return characters.includes(character) ? character : code;
+  });
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Delivery } from '../../model/delivery.ts';
+import type { Json, JsonObject } from '../../model/json.ts';
 import type { SignatureAlgorithm, SignatureEncoding, SignedPayloadStrategy } from '../../model/manifest.ts';
 import type { AcceptedResponse, Handshake } from './handshake.ts';
 
@@ -32,6 +33,14 @@ export interface SignatureSpec extends Conversation {
   readonly multiValue?: MultiValue | undefined;
   /** The asymmetric variant of the HMAC scheme, chosen by the prefix of the key. */
   readonly ed25519?: Ed25519Variant | undefined;
+  /** Another form of the scheme, for keys that begin with this text. It has the same name. */
+  readonly keyForm?: { readonly prefix: string; readonly spec: SignatureSpec } | undefined;
+  /** Another form of the scheme, for deliveries that have the first header of its first family. */
+  readonly requestForm?: SignatureSpec | undefined;
+  /** Which of the RSA signatures it is, where the body says so. */
+  readonly algorithmField?: AlgorithmField | undefined;
+  /** Where the public key comes from if the publisher names a certificate; the trigger's key is then a name. */
+  readonly certificate?: CertificateSource | undefined;
   readonly payload: PayloadLayout;
   /** Where the timestamp is that the signature covers; absent where it covers none. */
   readonly timestamp?: TimestampSource | undefined;
@@ -58,8 +67,37 @@ export function jsonSample(value: object, headers?: SampleDelivery['headers']): 
   return { body: JSON.stringify(value), contentType: 'application/json', headers };
 }
 
-/** A hash of an HMAC, or Ed25519, whose configured key is the publisher's public key. */
-export type SpecAlgorithm = SignatureAlgorithm | 'ed25519';
+/**
+ * A hash of an HMAC; a signature that the publisher's public key verifies; or `token`, the key itself, sent as it is: it
+ * proves nothing of the delivery.
+ */
+export type SpecAlgorithm = SignatureAlgorithm | 'ed25519' | 'ecdsaP256' | RsaAlgorithm | 'token';
+
+export type RsaAlgorithm = 'rsaSha256' | 'rsaSha1';
+
+/** The layouts that a manifest may choose, and those that only a publisher's own spec describes. */
+export type SpecStrategy = SignedPayloadStrategy | 'BodyFields' | 'ChecksumLine' | 'Nothing';
+
+interface AlgorithmField {
+  readonly field: BodyField;
+  readonly algorithms: Readonly<Record<string, RsaAlgorithm>>;
+}
+
+/**
+ * A certificate that the delivery names by a URL. The patterns are all that keeps a sender from naming one of his own, so they
+ * describe the whole host and the whole path, and no query, port or user is accepted.
+ */
+export interface CertificateSource {
+  readonly url: { readonly header: string } | { readonly field: BodyField };
+  readonly host: RegExp;
+  readonly path: RegExp;
+  /** What the common name of the certificate has to be; any where absent. */
+  readonly commonName?: RegExp | undefined;
+  /** What the trigger's key names, for a person, such as "the ARN of a topic". */
+  readonly keyIs: string;
+  /** The form of such a name. */
+  readonly keyForm: RegExp;
+}
 
 /** What a scheme says to its publisher other than "accepted". */
 export interface Conversation {
@@ -71,12 +109,15 @@ export interface Conversation {
 /** Names of headers that belong together, in the publisher's spelling. */
 export interface HeaderFamily {
   readonly signature: string;
+  /** Further headers that carry a signature, by other keys; each is a candidate. */
+  readonly furtherSignatures?: readonly string[] | undefined;
   readonly timestamp?: string | undefined;
   readonly deliveryId?: string | undefined;
 }
 
 /** A text or number in the body: of a JSON object by its path, of a form by the field's name. */
 export interface BodyField {
+  /** `0` stands for the item of an array that has one item. */
   readonly path: readonly string[];
   readonly formField?: string | undefined;
   /** Number of characters; any other is malformed. */
@@ -114,17 +155,27 @@ interface Ed25519Variant {
 }
 
 export interface PayloadLayout {
-  readonly strategy: SignedPayloadStrategy;
+  readonly strategy: SpecStrategy;
   /** Between version, delivery id, timestamp and body; the strategy's own where absent. */
   readonly delimiter?: string | undefined;
   /** The version literal of ColonDelimited. */
   readonly version?: string | undefined;
   /** Whether TimestampDotBody has the delivery id and the delimiter in front. */
   readonly startsWithDeliveryId?: boolean | undefined;
+  /** Whether the timestamp is behind everything else, without a delimiter: TimestampDotBody and UrlPlusBody. */
+  readonly endsWithTimestamp?: boolean | undefined;
+  /** Whether UrlPlusBody has the method in front. */
+  readonly startsWithMethod?: boolean | undefined;
+  /** Percent-encoded characters that the publisher of UrlPlusBody decodes in the URL. */
+  readonly decodedInUrl?: string | undefined;
   /** Whether UrlPlusBody has the URL behind the body. */
   readonly endsWithUrl?: boolean | undefined;
   /** Whether the publisher may have signed its URL with or without the port. */
   readonly hasPortVariants?: boolean | undefined;
+  /** Whether RawBody has to begin like a JSON object, so that it is never what another form of the scheme signs. */
+  readonly isJsonObject?: boolean | undefined;
+  /** What BodyFields signs. */
+  readonly fields?: SignedFields | undefined;
   /** The token of TimestampPlusToken. */
   readonly token?: BodyField | undefined;
   /** The registered byte builder of strategy Custom, and its name. */
@@ -132,9 +183,28 @@ export interface PayloadLayout {
   readonly builder?: PayloadBuilder | undefined;
 }
 
+/** Members of a JSON body that are signed one after the other, whatever else the body holds. */
+export interface SignedFields {
+  /** `a:b:c`, or a line for each name and each value. */
+  readonly joined: 'colons' | 'lines';
+  /** The members in order; a text that says what is wrong where the body is not what the publisher sends. */
+  list(body: JsonObject): readonly SignedField[] | string;
+  /** The member that has to be what the trigger's key names. */
+  readonly named?: string | undefined;
+}
+
+export interface SignedField {
+  readonly name: string;
+  readonly value: Json | undefined;
+  /** The only one that may hold what separates the others: where it ends is certain because of them. */
+  readonly isFree?: boolean | undefined;
+}
+
 export type TimestampSource = {
-  /** Milliseconds or seconds since the Unix epoch, or an RFC 3339 time in UTC, as the publisher sends. */
-  readonly unit: 'seconds' | 'milliseconds' | 'detect' | 'rfc3339';
+  /**
+   * Milliseconds or seconds since the Unix epoch, or an RFC 3339 time, as the publisher sends: in UTC, or with any offset.
+   */
+  readonly unit: 'seconds' | 'milliseconds' | 'detect' | 'rfc3339' | 'rfc3339Offset';
   /** Number of characters of a header's or segment's text; any other is malformed. */
   readonly length?: number | undefined;
 } & (
@@ -216,15 +286,15 @@ export const CAPTURED: Readonly<Record<Grade, string>> = {
   B: 'Body and timestamp are signed: with a tolerance a captured delivery cannot be used again. A retry with a new signature counts as a new delivery.',
   C: 'Body and id are signed: a captured delivery passes again once its nonce is no longer kept.',
   D: 'Only the body is signed: a captured delivery passes again under another id or, without a nonce header, once its nonce is no longer kept.',
-  E: 'The body is not signed: with a tolerance a captured signature passes once, and the first to send it chooses the body.',
-  F: 'Nothing is signed: anyone can send anything.',
+  E: 'Not all of the body is signed, or none of it: the first to send a captured signature chooses the rest. Its nonce lets it pass once; without a signed timestamp once more when the nonce is no longer kept.',
+  F: 'Nothing is signed: without a token anyone can send anything, and with one everyone who captured a delivery.',
 };
 
 export function coverageOf(spec: SignatureSpec): Coverage {
   return {
     body: coversBody(spec),
     timestamp: spec.timestamp !== undefined,
-    id: spec.payload.startsWithDeliveryId === true || spec.payload.token !== undefined,
+    id: signsId(spec),
     url: signsUrl(spec),
   };
 }
@@ -238,9 +308,24 @@ export function gradeOf(spec: SignatureSpec): Grade | null {
   return id ? 'C' : 'D';
 }
 
+/** What tells one delivery from another is among the signed bytes, although not all of the body may be. */
+function signsId({ payload: { strategy, startsWithDeliveryId, token } }: SignatureSpec): boolean {
+  return (
+    startsWithDeliveryId === true || token !== undefined || strategy === 'BodyFields' || strategy === 'ChecksumLine'
+  );
+}
+
+const COVERS_LESS: readonly SpecStrategy[] = ['TimestampPlusToken', 'BodyFields', 'ChecksumLine', 'Nothing', 'Custom'];
+
 /** Whether a change of the body is certain to break the signature; an operator's own builder promises nothing. */
 export function coversBody({ payload }: SignatureSpec): boolean {
-  return payload.strategy !== 'TimestampPlusToken' && payload.strategy !== 'Custom';
+  return !COVERS_LESS.includes(payload.strategy);
+}
+
+/** The form of the scheme that a key belongs to. */
+export function formFor(spec: SignatureSpec, key: string | undefined): SignatureSpec {
+  const { keyForm } = spec;
+  return keyForm !== undefined && key?.startsWith(keyForm.prefix) === true ? keyForm.spec : spec;
 }
 
 /** Whether the URL that the publisher called is among the signed bytes. */

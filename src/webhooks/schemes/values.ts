@@ -1,6 +1,7 @@
+import { createHash } from 'node:crypto';
 import { decodeForm, decodeMultipart, type FormField, URL_ENCODED_FORM } from '../../model/form.ts';
 import type { Json } from '../../model/json.ts';
-import type { SignatureEncoding } from '../../model/manifest.ts';
+import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest.ts';
 import type { SignedTimestamp } from '../gate.ts';
 import type { BodyField, SpecAlgorithm, TimestampSource } from './spec.ts';
 
@@ -57,9 +58,15 @@ export function parseJson(body: Buffer): Json | undefined {
   }
 }
 
+/** Arrays of more than one item have no value: the others would be ones that nothing tells of. */
 function valueAt(json: Json | undefined, path: readonly string[]): Json | undefined {
   let value = json;
   for (const name of path) {
+    if (Array.isArray(value)) {
+      if (name !== '0' || value.length !== 1) return undefined;
+      value = value[0];
+      continue;
+    }
     if (!isObject(value) || !Object.hasOwn(value, name)) return undefined;
     value = value[name];
   }
@@ -74,14 +81,38 @@ function textOf(value: Json | undefined): string | undefined {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
 }
 
-/** How long a signature is. */
-export const DIGEST_BYTES: Readonly<Record<SpecAlgorithm, number>> = {
+/** How long a signature is; of those that are not listed, the key or the values decide. */
+export const DIGEST_BYTES: Readonly<Record<SignatureAlgorithm | 'ed25519', number>> = {
   sha1: 20,
   sha256: 32,
   sha384: 48,
   sha512: 64,
   ed25519: 64,
 };
+
+/** From the shortest to the longest: DER of two numbers of at most 33 bytes, and RSA keys of 2048 to 8192 bits. */
+const SIGNATURE_BYTES = { ecdsaP256: [8, 72], rsaSha256: [256, 1024], rsaSha1: [256, 1024] } as const;
+
+/** How long a signature is, for a person. */
+export function lengthOf(algorithm: SpecAlgorithm): string {
+  if (algorithm === 'token') return 'any text';
+  if (isOfAnyLength(algorithm)) return `${SIGNATURE_BYTES[algorithm].join(' to ')} bytes`;
+  return `${DIGEST_BYTES[algorithm]} bytes`;
+}
+
+function isOfAnyLength(algorithm: SpecAlgorithm): algorithm is keyof typeof SIGNATURE_BYTES {
+  return Object.hasOwn(SIGNATURE_BYTES, algorithm);
+}
+
+/** The bytes of a text that may be a signature of the algorithm, or undefined. A token is hashed, so that all are as long. */
+export function decodeSignature(text: string, encoding: SignatureEncoding, algorithm: SpecAlgorithm) {
+  // latin1: the bytes of a header as they were on the wire.
+  if (algorithm === 'token') return createHash('sha256').update(text, 'latin1').digest();
+  if (!isOfAnyLength(algorithm)) return decodeDigest(text, encoding, DIGEST_BYTES[algorithm]);
+  const [shortest, longest] = SIGNATURE_BYTES[algorithm];
+  const { length } = Buffer.from(text.slice(0, longest * 2), encoding === 'base64' ? 'base64' : 'hex');
+  return length < shortest || length > longest ? undefined : decodeDigest(text, encoding, length);
+}
 
 const HEX = /^[0-9a-f]*$/i;
 
@@ -136,6 +167,8 @@ const FIRST_MILLISECONDS = 1e11;
 
 // In UTC alone, so that the text has one beginning and one end whatever is next to it.
 const RFC_3339 = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(\.\d{1,9})?Z$/;
+// Its end is as certain: two digits behind a colon. Apart, because nearly every publisher sends UTC.
+const RFC_3339_OFFSET = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(\.\d{1,9})?([+-])(\d{2}):(\d{2})$/;
 
 /**
  * Milliseconds since the Unix epoch, or NaN for anything but plain digits, or an RFC 3339 time in UTC. Signs, fractions and spaces are refused too:
@@ -144,6 +177,7 @@ const RFC_3339 = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(\.\d{1,9})?Z$/;
  */
 export function timestampMs(text: string, unit: TimestampSource['unit']): number {
   if (unit === 'rfc3339') return rfc3339Ms(text);
+  if (unit === 'rfc3339Offset') return withOffsetMs(text);
   if (!DIGITS.test(text)) return Number.NaN;
   const value = Number(text);
   if (unit === 'milliseconds' || (unit === 'detect' && value >= FIRST_MILLISECONDS)) return value;
@@ -165,8 +199,16 @@ function rfc3339Ms(text: string): number {
   return ms + Number(fraction.slice(1, 4).padEnd(3, '0'));
 }
 
+function withOffsetMs(text: string): number {
+  const [, seconds, fraction = '', sign, hours, minutes] = RFC_3339_OFFSET.exec(text) ?? [];
+  if (seconds === undefined) return rfc3339Ms(text);
+  const offsetMinutes = Number(hours) * 60 + Number(minutes);
+  if (Number(hours) > 23 || Number(minutes) > 59) return Number.NaN;
+  return rfc3339Ms(`${seconds}${fraction}Z`) + (sign === '-' ? 1 : -1) * offsetMinutes * 60_000;
+}
+
 /** How a publisher would write the instant. */
 export function timestampText(ms: number, unit: TimestampSource['unit']): string {
-  if (unit === 'rfc3339') return new Date(ms).toISOString();
+  if (unit === 'rfc3339' || unit === 'rfc3339Offset') return new Date(ms).toISOString();
   return String(unit === 'milliseconds' ? Math.trunc(ms) : Math.trunc(ms / 1000));
 }

@@ -10,10 +10,11 @@ import {
   type MultiValue,
   type SignatureSpec,
   type SpecAlgorithm,
+  type SpecStrategy,
   signsUrl,
   type TimestampSource,
 } from './spec.ts';
-import { type BodyReader, bodyReader, DIGEST_BYTES, decodeDigest, headerOf, readTimestamp } from './values.ts';
+import { type BodyReader, bodyReader, decodeSignature, headerOf, lengthOf, readTimestamp } from './values.ts';
 
 /** What a spec and its keys say about one delivery. The timestamp is given whenever it is there, verified or not. */
 type Verification = {
@@ -45,15 +46,31 @@ interface VerifiedRequest {
   readonly publicUrl: string;
   /** The end of the URL that the request chose. */
   readonly sentQuery?: string | undefined;
+  /** Of a scheme whose body says which algorithm it is: whether SHA-1 counts. */
+  readonly allowsSha1?: boolean | undefined;
 }
 
 /** Verifies a delivery as the spec describes. Throws only what a payload builder of the operator's throws. */
 export function verifyWithSpec(spec: SignatureSpec, keys: KeyPair, request: VerifiedRequest): Verification {
-  const extraction = extract(spec, request.delivery);
-  const { timestamp, signature } = extraction;
+  const prepared = prepareVerification(spec, keys, request);
+  return 'isVerified' in prepared ? prepared : prepared.compare(keys);
+}
+
+/** Everything that can be said before the signature is compared: why it need not be, or how to compare it. */
+export function prepareVerification(
+  given: SignatureSpec,
+  keys: KeyPair,
+  request: VerifiedRequest,
+): Verification | { readonly timestamp: SignedTimestamp | undefined; compare(keys: KeyPair): Verification } {
+  const extraction = extract(given, request.delivery);
+  const { spec, timestamp, signature } = extraction;
   if (signature.kind !== 'found') {
     const reason = signature.kind === 'missing' ? 'signature_missing' : 'signature_malformed';
     return { isVerified: false, reason, detail: signature.detail, timestamp };
+  }
+  if (spec.algorithm === 'rsaSha1' && request.allowsSha1 !== true) {
+    const detail = `${spec.name} signed with SHA-1, which is switched off`;
+    return { isVerified: false, reason: 'sha1_not_allowed', detail, timestamp };
   }
   const candidates = signature.texts.map((text) => decodeCandidate(spec, text)).filter((it) => it !== undefined);
   if (candidates.length === 0) {
@@ -64,13 +81,25 @@ export function verifyWithSpec(spec: SignatureSpec, keys: KeyPair, request: Veri
       timestamp,
     };
   }
-  const payload = signedPayload(spec, payloadInput(extraction, request));
-  if (!payload.isComplete) {
+  const input = payloadInput(extraction, request);
+  const payload = signedPayload(spec, { ...input, name: keys.current.name });
+  const previousPayload =
+    keys.previous?.name === undefined ? payload : signedPayload(spec, { ...input, name: keys.previous.name });
+  if (!payload.isComplete && !previousPayload.isComplete) {
     return { isVerified: false, reason: payload.reason, detail: payload.detail, timestamp };
   }
-  // Both keys are compared to the end, whatever the first one says.
-  const current = firstMatch(keys.current, candidates, payload.variants);
-  const previous = keys.previous === undefined ? undefined : firstMatch(keys.previous, candidates, payload.variants);
+  const payloads = { payload, previousPayload };
+  return { timestamp, compare: (compared) => compare(compared, { extraction, candidates, payloads, request }) };
+}
+
+/** Both keys are compared to the end, whatever the first one says. */
+function compare(
+  keys: KeyPair,
+  { extraction, candidates, payloads: { payload, previousPayload }, request }: Comparison,
+): Verification {
+  const { spec, timestamp } = extraction;
+  const current = firstMatch(keys.current, candidates, payload);
+  const previous = keys.previous === undefined ? undefined : firstMatch(keys.previous, candidates, previousPayload);
   const signedBytes = current ?? previous;
   if (signedBytes === undefined) {
     return { isVerified: false, reason: 'signature_mismatch', detail: mismatchOf(spec, request.publicUrl), timestamp };
@@ -84,9 +113,23 @@ export function verifyWithSpec(spec: SignatureSpec, keys: KeyPair, request: Veri
   };
 }
 
-/** Whether the signed bytes are the body as it came, alone or behind parts whose ends are certain. */
+interface Comparison {
+  readonly extraction: Extraction;
+  readonly candidates: readonly Candidate[];
+  readonly payloads: { readonly payload: Payload; readonly previousPayload: Payload };
+  readonly request: VerifiedRequest;
+}
+
+type Payload = ReturnType<typeof signedPayload>;
+
+const RAW_BODY: readonly SpecStrategy[] = ['RawBody', 'TimestampDotBody', 'ColonDelimited', 'Nothing'];
+
+/**
+ * Whether the signed bytes are the body as it came, alone or next to parts whose ends are certain. Where nothing is signed, it
+ * is still the body that tells deliveries apart.
+ */
 function signsRawBody({ payload: { strategy } }: SignatureSpec): boolean {
-  return strategy === 'RawBody' || strategy === 'TimestampDotBody' || strategy === 'ColonDelimited';
+  return RAW_BODY.includes(strategy);
 }
 
 /** The digests that the spec accepts; the first is what the publisher sends today. */
@@ -103,27 +146,23 @@ function payloadInput(
 
 function decodeCandidate(spec: SignatureSpec, { text, isEd25519 }: CandidateText): Candidate | undefined {
   if (isEd25519) {
-    const bytes = decodeDigest(text, spec.encoding, DIGEST_BYTES.ed25519);
+    const bytes = decodeSignature(text, spec.encoding, 'ed25519');
     return bytes === undefined ? undefined : { algorithm: 'ed25519', bytes };
   }
   // The publisher's word for the algorithm is taken from the spec's own list only: no header can ask for a weaker one.
   for (const { algorithm, prefix } of acceptedDigests(spec)) {
     const isPrefixed = text.startsWith(prefix);
     if (!isPrefixed && spec.isPrefixOptional !== true) continue;
-    const bytes = decodeDigest(isPrefixed ? text.slice(prefix.length) : text, spec.encoding, DIGEST_BYTES[algorithm]);
+    const bytes = decodeSignature(isPrefixed ? text.slice(prefix.length) : text, spec.encoding, algorithm);
     if (bytes !== undefined) return { algorithm, bytes };
   }
   return undefined;
 }
 
 /** The bytes that a candidate signs; every candidate is compared with every variant, whatever matched before. */
-function firstMatch(
-  key: SchemeKey,
-  candidates: readonly Candidate[],
-  variants: readonly SignedBytes[],
-): SignedBytes | undefined {
+function firstMatch(key: SchemeKey, candidates: readonly Candidate[], payload: Payload): SignedBytes | undefined {
   let match: SignedBytes | undefined;
-  for (const signedBytes of variants) {
+  for (const signedBytes of payload.isComplete ? payload.variants : []) {
     const digests = new Map<SignatureAlgorithm, Buffer>();
     for (const candidate of candidates) {
       if (matches(key, candidate, { signedBytes, digests })) match ??= signedBytes;
@@ -132,19 +171,31 @@ function firstMatch(
   return match;
 }
 
+/** Of the kind of key whose algorithm it is, and of no other: a public key never counts as a secret. */
 function matches(
-  key: SchemeKey,
-  candidate: Candidate,
+  { kind, key }: SchemeKey,
+  { algorithm, bytes }: Candidate,
   { signedBytes, digests }: { signedBytes: SignedBytes; digests: Map<SignatureAlgorithm, Buffer> },
 ): boolean {
-  const { algorithm, bytes } = candidate;
-  if (key.kind === 'ed25519') {
-    return algorithm === 'ed25519' && verifyAsymmetric(null, Buffer.concat(signedBytes), key.key, bytes);
+  switch (algorithm) {
+    case 'ed25519':
+      return kind === 'ed25519' && verifyAsymmetric(null, Buffer.concat(signedBytes), key, bytes);
+    case 'ecdsaP256':
+      return kind === 'ecdsaP256' && verifyAsymmetric('sha256', Buffer.concat(signedBytes), key, bytes);
+    case 'rsaSha256':
+    case 'rsaSha1': {
+      const hash = algorithm === 'rsaSha1' ? 'sha1' : 'sha256';
+      return kind === 'rsa' && verifyAsymmetric(hash, Buffer.concat(signedBytes), key, bytes);
+    }
+    case 'token':
+      return kind === 'token' && timingSafeEqual(createHash('sha256').update(key.export()).digest(), bytes);
+    default: {
+      if (kind !== 'hmac') return false;
+      const digest = digests.get(algorithm) ?? hmac(algorithm, key, signedBytes);
+      digests.set(algorithm, digest);
+      return timingSafeEqual(digest, bytes);
+    }
   }
-  if (algorithm === 'ed25519') return false;
-  const digest = digests.get(algorithm) ?? hmac(algorithm, key.key, signedBytes);
-  digests.set(algorithm, digest);
-  return timingSafeEqual(digest, bytes);
 }
 
 export function hmac(algorithm: SignatureAlgorithm, key: KeyObject, signedBytes: SignedBytes): Buffer {
@@ -161,7 +212,7 @@ function sha256(signedBytes: SignedBytes): string {
 
 function formOf(spec: SignatureSpec): string {
   const digests = acceptedDigests(spec).map(
-    ({ algorithm, prefix }) => `${prefix === '' ? '' : `"${prefix}" and `}${DIGEST_BYTES[algorithm]} bytes`,
+    ({ algorithm, prefix }) => `${prefix === '' ? '' : `"${prefix}" and `}${lengthOf(algorithm)}`,
   );
   return `${digests.join(', or ')} in ${spec.encoding}`;
 }
@@ -173,6 +224,8 @@ function mismatchOf(spec: SignatureSpec, publicUrl: string): string {
 
 /** What a delivery brings for its verification. None of it is to be believed before a signature matched. */
 interface Extraction {
+  /** The form of the scheme that the delivery is in. */
+  readonly spec: SignatureSpec;
   readonly signature: FoundSignature;
   readonly timestamp: SignedTimestamp | undefined;
   readonly deliveryId: string | undefined;
@@ -207,15 +260,20 @@ interface Places {
 // A rotation sends two or three signatures. The bound keeps one request from buying thousands of verifications.
 const MAX_SEGMENTS = 32;
 
-export function extract(spec: SignatureSpec, delivery: Delivery): Extraction {
+export function extract(given: SignatureSpec, delivery: Delivery): Extraction {
   const readField = bodyReader(delivery.headers, delivery.body);
+  const spec = formOfRequest(given, delivery, readField);
   const family = familyOf(spec, delivery);
-  const line = family === undefined ? undefined : headerOf(delivery.headers, family.signature);
+  const [line] = family === undefined ? [] : signatureLines(family, delivery);
   const segments = segmentsOf(spec, line);
   const token = spec.payload.token;
+  const signature =
+    family === undefined
+      ? signatureInBody(spec, readField)
+      : signatureInHeaders(spec, family, { lines: signatureLines(family, delivery), segments });
   return {
-    signature:
-      family === undefined ? signatureInBody(spec, readField) : signatureInHeader(spec, family, { line, segments }),
+    spec,
+    signature,
     timestamp: timestampOf(spec.timestamp, { delivery, family, segments, readField }),
     deliveryId: family?.deliveryId === undefined ? undefined : headerOf(delivery.headers, family.deliveryId),
     token: token === undefined ? undefined : wellSized(readField(token), token),
@@ -223,8 +281,27 @@ export function extract(spec: SignatureSpec, delivery: Delivery): Extraction {
   };
 }
 
+/** An algorithm that the body does not name from the list is the spec's own, which then verifies nothing. */
+function formOfRequest(given: SignatureSpec, delivery: Delivery, readField: BodyReader): SignatureSpec {
+  const { requestForm } = given;
+  const [family] = requestForm?.headers ?? [];
+  const isOther = family !== undefined && headerOf(delivery.headers, family.signature) !== undefined;
+  const spec = isOther && requestForm !== undefined ? requestForm : given;
+  if (spec.algorithmField === undefined) return spec;
+  const { field, algorithms } = spec.algorithmField;
+  const named = readField(field) ?? '';
+  return {
+    ...spec,
+    algorithm: Object.hasOwn(algorithms, named) ? (algorithms[named] ?? spec.algorithm) : spec.algorithm,
+  };
+}
+
 function familyOf(spec: SignatureSpec, delivery: Delivery): HeaderFamily | undefined {
-  return spec.headers.find(({ signature }) => headerOf(delivery.headers, signature) !== undefined) ?? spec.headers[0];
+  return spec.headers.find((family) => signatureLines(family, delivery).length > 0) ?? spec.headers[0];
+}
+
+function signatureLines({ signature, furtherSignatures = [] }: HeaderFamily, { headers }: Delivery): string[] {
+  return [signature, ...furtherSignatures].map((name) => headerOf(headers, name)).filter((line) => line !== undefined);
 }
 
 function headersByAnyName(
@@ -264,17 +341,21 @@ function withoutLinePrefix(spec: SignatureSpec, line: string): string | undefine
   return line.slice(prefix.length);
 }
 
-function signatureInHeader(
+function signatureInHeaders(
   spec: SignatureSpec,
   family: HeaderFamily,
-  { line, segments }: { line: string | undefined; segments: readonly Segment[] | undefined },
+  { lines, segments }: { lines: readonly string[]; segments: readonly Segment[] | undefined },
 ): FoundSignature {
+  const [line] = lines;
   if (line === undefined) return { kind: 'missing', detail: `header ${family.signature} is absent` };
   const value = withoutLinePrefix(spec, line);
   if (value === undefined) {
     return { kind: 'malformed', detail: `header ${family.signature} does not start with "${spec.headerValuePrefix}"` };
   }
-  if (spec.multiValue === undefined) return { kind: 'found', texts: [{ text: value, isEd25519: false }] };
+  if (spec.multiValue === undefined) {
+    const values = lines.map((each) => withoutLinePrefix(spec, each)).filter((it) => it !== undefined);
+    return { kind: 'found', texts: values.map((text) => ({ text, isEd25519: false })) };
+  }
   if (segments === undefined) return { kind: 'malformed', detail: `header ${family.signature} has too many segments` };
   const texts = candidateTexts(spec, spec.multiValue, segments);
   if (texts.length > 0) return { kind: 'found', texts };

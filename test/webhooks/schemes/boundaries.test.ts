@@ -43,7 +43,9 @@ function full(payload: SignatureSpec['payload'], timestamp: Partial<SignatureSpe
 
 const DELIMITERS = ['.', ':', '|', '..', '-', '1', '00', '0.0', '§', ''];
 const SPECS = [
-  ...BUILT_IN_SCHEMES.filter(({ payload }) => !payload.strategy.startsWith('Url')),
+  ...BUILT_IN_SCHEMES.flatMap((spec) => [spec, spec.keyForm?.spec ?? spec, spec.requestForm ?? spec])
+    .filter((spec, at, all) => all.indexOf(spec) === at)
+    .filter(({ payload }) => !/^(Url|BodyFields$|Nothing$|ChecksumLine$)/.test(payload.strategy)),
   custom({ webhookSignedPayloadStrategy: 'TimestampPlusToken' }),
   ...Object.keys(BUILDERS).map((name) =>
     custom({ webhookSignedPayloadStrategy: 'Custom', webhookCustomStrategyName: name }),
@@ -67,7 +69,7 @@ const SPECS = [
 
 const PIECES = [
   ...['a', 'e7', '0', '1', '17', '1700000000', '1700000000123', '.', ':', '|', '-', '§', 'T', 'Z', '{', '"', 'v1'],
-  ...['2026-11-21T12:00:00Z', '2026-11-21T12:00:00.123456789Z'],
+  ...['2026-11-21T12:00:00Z', '2026-11-21T12:00:00.123456789Z', '2026-11-21T12:00:00-07:00', '+01:00'],
 ];
 const texts = fc.array(fc.constantFrom(...PIECES), { maxLength: 4 }).map((pieces) => pieces.join(''));
 const times = fc.constantFrom(
@@ -76,6 +78,8 @@ const times = fc.constantFrom(
   '1700000000123',
   '2026-11-21T12:00:00Z',
   '2026-11-21T12:00:00.5Z',
+  '2026-11-21T12:00:00+01:00',
+  '2026-11-21T12:00:00.25-07:00',
 );
 const tokens = texts.map((text) => text.replaceAll('§', 's'));
 const parts = fc.record({ id: texts, timestamp: times, token: tokens, body: texts });
@@ -94,9 +98,9 @@ function bytesOf(spec: SignatureSpec, { id, timestamp, token, body }: Reading): 
 
 /** Every way in which the bytes can be taken apart again, as the layout joins them. */
 function readings(spec: SignatureSpec, bytes: string): Reading[] {
-  const { strategy, version, startsWithDeliveryId, customName } = spec.payload;
+  const { strategy, version, startsWithDeliveryId, customName, endsWithTimestamp, isJsonObject } = spec.payload;
   const none: Reading = { id: '', timestamp: '1700000000', token: '', body: '' };
-  if (strategy === 'RawBody') return [{ ...none, body: bytes }];
+  if (strategy === 'RawBody') return isJsonObject === true && !bytes.startsWith('{') ? [] : [{ ...none, body: bytes }];
   const { before, after } = delimitersOf(spec);
   const start = strategy === 'ColonDelimited' ? (version ?? '').length + before : 0;
   const found = new Map<string, Reading>();
@@ -107,7 +111,7 @@ function readings(spec: SignatureSpec, bytes: string): Reading[] {
       const placed =
         strategy === 'TimestampPlusToken'
           ? { ...reading, token: rest }
-          : customName === 'timestampLast'
+          : customName === 'timestampLast' || endsWithTimestamp === true
             ? { ...reading, body: bytes.slice(0, from) }
             : { ...reading, id: startsWithDeliveryId === true ? bytes.slice(0, from - before) : '', body: rest };
       if (bytesOf(spec, placed) === bytes) found.set(JSON.stringify(placed), placed);
@@ -148,7 +152,7 @@ it.each(SPECS.map((spec) => [spec.name, spec] as const))(
 );
 
 function exampleTime({ timestamp }: SignatureSpec): string {
-  if (timestamp?.unit === 'rfc3339') return '2026-11-21T12:00:00Z';
+  if (timestamp?.unit === 'rfc3339' || timestamp?.unit === 'rfc3339Offset') return '2026-11-21T12:00:00Z';
   return timestamp?.length === 13 || timestamp?.unit === 'milliseconds' ? '1700000000123' : '1700000000';
 }
 
@@ -159,7 +163,7 @@ describe('a signed URL and the body', () => {
   const configured = fc.constantFrom(undefined, 'https://a.example/in', 'https://a.example/in?src=a');
   const bases = fc.constantFrom(undefined, 'https://b.example');
 
-  it.each(['Square', 'Trello'])('of %s cannot lend each other a character', (name) => {
+  it.each(['Square', 'Trello', 'HubSpot'])('of %s cannot lend each other a character', (name) => {
     const spec = builtIn(name);
     const path = '/flows/api/webhook/in';
     fc.assert(
@@ -175,7 +179,7 @@ describe('a signed URL and the body', () => {
           const input = { delivery: deliveryOf({ body }), publicUrl, sentQuery };
           const payload = signedPayload(spec, {
             ...input,
-            timestamp: undefined,
+            timestamp: spec.timestamp === undefined ? undefined : '1700000000123',
             deliveryId: undefined,
             token: undefined,
           });
@@ -277,6 +281,15 @@ describe('a registered spec is refused', () => {
       { ...builtIn('Mailgun'), timestamp: { in: 'body', field: { path: ['t'] }, unit: 'seconds' } },
     ],
     ['when its timestamp is not signed', { payload: { strategy: 'RawBody' } }],
+    ['when it sends a token and signs something', { algorithm: 'token' }],
+    ['when it signs nothing and sends no token', { payload: { strategy: 'Nothing' }, timestamp: undefined }],
+    [
+      'when its timestamp is the last part and has any length',
+      {
+        payload: { strategy: 'UrlPlusBody', endsWithTimestamp: true },
+        timestamp: { in: 'header', unit: 'milliseconds' },
+      },
+    ],
     ['when its id is not signed', { payload: { strategy: 'ColonDelimited', startsWithDeliveryId: true } }],
     [
       'when a family has no header for the signed id',

@@ -1,4 +1,4 @@
-import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import type { WebhookInputs, WebhookTrigger } from '../../../src/manifest/webhook-inputs.ts';
 import type { Delivery } from '../../../src/model/delivery.ts';
 import type { Evidence, Verdict } from '../../../src/webhooks/gate.ts';
@@ -94,9 +94,32 @@ export function ed25519Pair(byte: number): { publicKey: string; privateKey: stri
   return { publicKey: Buffer.from(x, 'base64url').toString('hex'), privateKey: seed.toString('hex') };
 }
 
+const ecdsaPairs = new Map<number, { readonly publicKey: KeyObject; readonly privateKey: KeyObject }>();
+
+/** Both halves of an ECDSA key in base64, the same ones for the same number. */
+function ecdsaPair(byte: number): { publicKey: string; privateKey: string } {
+  const pair = ecdsaPairs.get(byte) ?? generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  ecdsaPairs.set(byte, pair);
+  return {
+    publicKey: pair.publicKey.export({ type: 'spki', format: 'der' }).toString('base64'),
+    privateKey: pair.privateKey.export({ type: 'pkcs8', format: 'der' }).toString('base64'),
+  };
+}
+
+/** Schemes that `signDelivery` can sign for: others sign with a certificate that only their publisher has. */
+export const SIGNABLE_SCHEMES = BUILT_IN_SCHEMES.filter(({ certificate }) => certificate === undefined);
+
+/** A body that the scheme can sign, where not every one will do. */
+export function bodyFor({ payload, sample }: SignatureSpec, any: string): Buffer {
+  return Buffer.from(payload.strategy === 'BodyFields' ? (sample?.body ?? '') : any);
+}
+
 /** Made of public bytes, in the form that the scheme gives its keys. */
-function keyOf(spec: SignatureSpec, byte: number, is: 'publicKey' | 'privateKey'): string {
+export function keyOf(spec: SignatureSpec, byte: number, is: 'publicKey' | 'privateKey'): string {
   if (spec.algorithm === 'ed25519') return ed25519Pair(byte)[is];
+  if (spec.algorithm === 'ecdsaP256') return ecdsaPair(byte)[is];
+  if (spec.certificate !== undefined)
+    return spec.name === 'PayPal' ? `8PT5${byte}` : `arn:aws:sns:eu-west-1:1234567890${byte + 10}:orders`;
   switch (spec.keyEncoding) {
     case 'base64':
       return Buffer.alloc(32, byte).toString('base64');

@@ -66,7 +66,7 @@ const cases = [
   ...BUILT_IN_SCHEMES.map((spec) => ({
     name: spec.name,
     inputs: { webhookSignatureScheme: spec.name } as WebhookInputs,
-    headers: spec.headers.flatMap(({ signature, timestamp, deliveryId }) => [signature, timestamp, deliveryId]),
+    headers: [...spec.headers, ...(spec.requestForm?.headers ?? [])].flatMap((family) => Object.values(family).flat()),
     key: KEYS[spec.name],
   })),
   { name: 'Custom', inputs: CUSTOM, headers: ['X-Any'], key: 'key' },

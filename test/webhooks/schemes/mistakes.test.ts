@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { describeSignature, findMistakes } from '../../../src/webhooks/schemes/mistakes.ts';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry, resolveScheme } from '../../../src/webhooks/schemes/resolve.ts';
 import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
 import { NOW, sampleDelivery } from '../samples.ts';
-import { KEYS, OTHER_SIGNING_KEYS } from './fixtures.ts';
+import { bodyFor, KEYS, OTHER_SIGNING_KEYS, SIGNABLE_SCHEMES } from './fixtures.ts';
 
 const KEY = 'c2VjcmV0IG9mIHRoZSBwdWJsaXNoZXI=';
 const BODY = '{"b":1,"a":"x/é"}';
@@ -147,11 +146,12 @@ describe('findMistakes', () => {
     expect(hintsOf(given)).toContainEqual(expect.stringContaining(hint));
   });
 
-  it.each(BUILT_IN_SCHEMES.map((spec) => [spec.name, spec] as const))(
+  it.each(SIGNABLE_SCHEMES.map((spec) => [spec.name, spec] as const))(
     'finds nothing for a stranger’s key: %s',
     (_name, spec) => {
       const keys = { signedKey: OTHER_SIGNING_KEYS[spec.name] ?? '', key: KEYS[spec.name] };
-      expect(hintsOf({ signer: spec, ...keys })).toEqual([]);
+      const signedBody = bodyFor(spec, BODY).toString();
+      expect(hintsOf({ signer: spec, ...keys, signedBody })).toEqual([]);
     },
   );
 

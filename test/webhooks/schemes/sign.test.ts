@@ -2,10 +2,10 @@ import { createHmac } from 'node:crypto';
 import { sign as octokitSign, verify as octokitVerify } from '@octokit/webhooks-methods';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { type SignedDelivery, type SigningRequest, signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import { coversBody, type SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
 import {
+  bodyFor,
   builtIn,
   deliveryOf,
   judge,
@@ -15,6 +15,7 @@ import {
   OTHER_KEYS,
   OTHER_SIGNING_KEYS,
   received,
+  SIGNABLE_SCHEMES,
   SIGNING_KEYS,
 } from './fixtures.ts';
 
@@ -40,11 +41,20 @@ function keepsSomethingInJson({ timestamp }: SignatureSpec): boolean {
   return timestamp?.in === 'body' && timestamp.field.formField === undefined;
 }
 
+/** Those of a scheme that signs members of the body, with anything in the one that may hold anything. */
+function bodiesWithFields(spec: SignatureSpec): fc.Arbitrary<Buffer> {
+  const text = bodyFor(spec, '').toString();
+  return fc
+    .string({ unit: 'grapheme' })
+    .map((reference) => Buffer.from(text.replace('"TestPayment-1407325143704"', JSON.stringify(reference))));
+}
+
 function requests(spec: SignatureSpec): fc.Arbitrary<SigningRequest> {
+  const isOfFields = spec.payload.strategy === 'BodyFields';
   const bodies = fc.oneof(
-    fc.record({ body: jsonBodies, contentType: fc.constantFrom(JSON_TYPE, undefined) }),
-    ...(keepsSomethingInBody(spec) ? [] : [fc.record({ body: anyBytes, contentType: fc.constant(undefined) })]),
-    ...(keepsSomethingInJson(spec) ? [] : [fc.record({ body: formBodies, contentType: fc.constant(FORM_TYPE) })]),
+    ...(isOfFields
+      ? [fc.record({ body: bodiesWithFields(spec), contentType: fc.constant(JSON_TYPE) })]
+      : contents(spec)),
   );
   return fc.record({ content: bodies, timestampMs: instants, deliveryId: deliveryIds }).map(({ content, ...rest }) => ({
     spec,
@@ -53,6 +63,14 @@ function requests(spec: SignatureSpec): fc.Arbitrary<SigningRequest> {
     ...content,
     ...rest,
   }));
+}
+
+function contents(spec: SignatureSpec) {
+  return [
+    fc.record({ body: jsonBodies, contentType: fc.constantFrom(JSON_TYPE, undefined) }),
+    ...(keepsSomethingInBody(spec) ? [] : [fc.record({ body: anyBytes, contentType: fc.constant(undefined) })]),
+    ...(keepsSomethingInJson(spec) ? [] : [fc.record({ body: formBodies, contentType: fc.constant(FORM_TYPE) })]),
+  ];
 }
 
 function judgeSigned(spec: SignatureSpec, signed: SignedDelivery, key = KEYS[spec.name]) {
@@ -66,7 +84,13 @@ function otherDigit(text: string, fromEnd: number): string {
   return `${text.slice(0, at)}${text[at] === '0' ? '1' : '0'}${text.slice(at + 1)}`;
 }
 
-describe.each(BUILT_IN_SCHEMES)('$name', (spec) => {
+/** The same in a body that ends with it. */
+function otherDigitIn(body: string, fromEnd: number): string {
+  const [end = ''] = /"[\]}]+$/.exec(body) ?? [];
+  return `${otherDigit(body.slice(0, -end.length), fromEnd)}${end}`;
+}
+
+describe.each(SIGNABLE_SCHEMES)('$name', (spec) => {
   it('verifies what it signs, and tells when it was signed', async () => {
     await fc.assert(
       fc.asyncProperty(requests(spec), async (request) => {
@@ -92,7 +116,7 @@ describe.each(BUILT_IN_SCHEMES)('$name', (spec) => {
       const verdict = await judgeSigned(
         spec,
         header === undefined
-          ? { ...signed, body: Buffer.from(otherDigit(signed.body.toString(), '"}}'.length + fromEnd)) }
+          ? { ...signed, body: Buffer.from(otherDigitIn(signed.body.toString(), fromEnd)) }
           : { ...signed, headers: { ...signed.headers, [header]: otherDigit(signed.headers[header] ?? '', fromEnd) } },
       );
       expect(verdict).toMatchObject({ passed: false, reason: 'signature_mismatch', evidence: { isVerified: false } });
@@ -115,7 +139,7 @@ describe.each(BUILT_IN_SCHEMES)('$name', (spec) => {
   });
 });
 
-it.each(BUILT_IN_SCHEMES.filter(coversBody))(
+it.each(SIGNABLE_SCHEMES.filter(coversBody))(
   'refuses a delivery of $name when one bit of the body is another',
   async (spec) => {
     const signed = signDelivery(signingRequest(spec));
@@ -129,7 +153,7 @@ it.each(BUILT_IN_SCHEMES.filter(coversBody))(
   },
 );
 
-it.each(BUILT_IN_SCHEMES.filter(({ timestamp }) => timestamp !== undefined))(
+it.each(SIGNABLE_SCHEMES.filter(({ timestamp }) => timestamp !== undefined))(
   'refuses a delivery of $name when the timestamp is another',
   async (spec) => {
     const signed = signDelivery(signingRequest(spec));
@@ -144,7 +168,7 @@ function signingRequest(spec: SignatureSpec): SigningRequest {
   return {
     spec,
     key: SIGNING_KEYS[spec.name] ?? '',
-    body: Buffer.from('{"name":"Zoë","list":[1,2,3]}'),
+    body: bodyFor(spec, '{"name":"Zoë","list":[1,2,3]}'),
     url: URL_SIGNED,
     timestampMs: NOW,
     deliveryId: 'msg_1',
@@ -154,7 +178,7 @@ function signingRequest(spec: SignatureSpec): SigningRequest {
 
 describe('what a delivery looks like', () => {
   it('is the header that these publishers document', () => {
-    const shapes = BUILT_IN_SCHEMES.map((spec) => [spec.name, signDelivery(signingRequest(spec)).headers] as const);
+    const shapes = SIGNABLE_SCHEMES.map((spec) => [spec.name, signDelivery(signingRequest(spec)).headers] as const);
     const masked = shapes.map(([name, headers]) => [name, lowerCase(maskDigests(headers))]);
     expect(Object.fromEntries(masked)).toMatchObject({
       GitHub: { 'x-hub-signature-256': 'sha256=<64 hex>', 'x-github-delivery': 'msg_1' },
@@ -199,6 +223,20 @@ describe('what a delivery looks like', () => {
       Line: { 'x-line-signature': '<44 base64>' },
       CoinbaseCommerce: { 'x-cc-webhook-signature': '<64 hex>' },
       Intercom: { 'x-hub-signature': 'sha1=<40 hex>' },
+      HubSpot: { 'x-hubspot-signature-v3': '<44 base64>', 'x-hubspot-request-timestamp': '1700000000000' },
+      DocuSign: { 'x-docusign-signature-1': '<44 base64>' },
+      Box: {
+        'box-signature-primary': '<44 base64>',
+        'box-delivery-timestamp': '2023-11-14T22:13:20.000Z',
+        'box-delivery-id': 'msg_1',
+      },
+      Adyen: {},
+      Telegram: { 'x-telegram-bot-api-secret-token': 'key 7 of Telegram' },
+      GitLab: { 'x-gitlab-token': 'key 7 of GitLab', 'idempotency-key': 'msg_1' },
+      SendGrid: {
+        'x-twilio-email-event-webhook-signature': expect.any(String),
+        'x-twilio-email-event-webhook-timestamp': '1700000000',
+      },
     });
   });
 

@@ -1,14 +1,19 @@
 import type { SignatureSpec } from '../spec.ts';
+import { adyen } from './adyen.ts';
 import { asana } from './asana.ts';
 import { atlassian } from './atlassian.ts';
 import { bitbucket } from './bitbucket.ts';
+import { box } from './box.ts';
 import { calendly } from './calendly.ts';
 import { coinbaseCommerce } from './coinbase-commerce.ts';
 import { discord } from './discord.ts';
+import { docuSign } from './docusign.ts';
 import { dropbox } from './dropbox.ts';
 import { generic } from './generic.ts';
 import { gitHub } from './github.ts';
 import { gitHubLegacy } from './github-legacy.ts';
+import { gitLab } from './gitlab.ts';
+import { hubSpot } from './hubspot.ts';
 import { intercom } from './intercom.ts';
 import { line } from './line.ts';
 import { linear } from './linear.ts';
@@ -17,12 +22,14 @@ import { meta } from './meta.ts';
 import { microsoftTeams } from './microsoft-teams.ts';
 import { paddle } from './paddle.ts';
 import { pagerDuty } from './pagerduty.ts';
+import { sendGrid } from './sendgrid.ts';
 import { sentry } from './sentry.ts';
 import { shopify } from './shopify.ts';
 import { slack } from './slack.ts';
 import { square } from './square.ts';
 import { standardWebhooks } from './standard-webhooks.ts';
 import { stripe } from './stripe.ts';
+import { telegram } from './telegram.ts';
 import { trello } from './trello.ts';
 import { twilio } from './twilio.ts';
 import { twitch } from './twitch.ts';
@@ -64,4 +71,11 @@ export const BUILT_IN_SCHEMES: readonly SignatureSpec[] = [
   line,
   coinbaseCommerce,
   intercom,
+  hubSpot,
+  docuSign,
+  box,
+  adyen,
+  telegram,
+  gitLab,
+  sendGrid,
 ];

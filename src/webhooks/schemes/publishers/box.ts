@@ -1,0 +1,28 @@
+import { jsonSample, type SignatureSpec } from '../spec.ts';
+
+/** The body comes first, the timestamp behind it. Both keys sign, so that one of them can be replaced at a time. */
+export const box: SignatureSpec = {
+  name: 'Box',
+  headers: [
+    {
+      signature: 'Box-Signature-Primary',
+      furtherSignatures: ['Box-Signature-Secondary'],
+      timestamp: 'Box-Delivery-Timestamp',
+      deliveryId: 'Box-Delivery-Id',
+    },
+  ],
+  algorithm: 'sha256',
+  encoding: 'base64',
+  payload: { strategy: 'TimestampDotBody', delimiter: '', endsWithTimestamp: true },
+  timestamp: { in: 'header', unit: 'rfc3339Offset' },
+  sample: jsonSample(
+    {
+      type: 'webhook_event',
+      id: 'eb0c4e06-751f-442c-86f8-fd5bb404dbec',
+      trigger: 'FILE.UPLOADED',
+      source: { id: '73835521473', type: 'file', name: 'contract.pdf' },
+    },
+    { 'box-signature-version': '1', 'box-signature-algorithm': 'HmacSHA256' },
+  ),
+  source: 'box-node-sdk 10.12.0, read 2026-11',
+};

@@ -1,0 +1,20 @@
+import { jsonSample, type SignatureSpec } from '../spec.ts';
+
+/** Connect has a header for each key of the account, up to a hundred; so many are read as a rotation may need. */
+const FURTHER = Array.from({ length: 9 }, (_, at) => `X-DocuSign-Signature-${at + 2}`);
+
+/** Connect, with HMAC switched on. The keys of an account all sign, and any of them may match. */
+export const docuSign: SignatureSpec = {
+  name: 'DocuSign',
+  headers: [{ signature: 'X-DocuSign-Signature-1', furtherSignatures: FURTHER }],
+  algorithm: 'sha256',
+  encoding: 'base64',
+  payload: { strategy: 'RawBody' },
+  sample: jsonSample({
+    event: 'envelope-completed',
+    retryCount: 0,
+    generatedDateTime: '2026-11-20T12:00:00.0000000Z',
+    data: { accountId: '4b8f', envelopeId: 'a6b1e4f4-9c0c-4b2f-8c7f-1b1d5f3a2e10' },
+  }),
+  source: 'https://developers.docusign.com/platform/webhooks/connect/validate, read 2026-11',
+};
