@@ -1,5 +1,6 @@
 import type { JsonObject } from './json.ts';
 import type { EnforcementMode } from './manifest.ts';
+import type { SearchKeys } from './search-keys.ts';
 
 /** One webhook request as it arrived. */
 export interface Delivery {
@@ -87,6 +88,8 @@ export interface DeliveryRecord {
   readonly redeliveredFrom?: string | undefined;
   /** Its run starts once the flow starts runs again. Known of what is read from the store. */
   readonly isHeld?: boolean | undefined;
+  /** Absent where it has none. */
+  readonly searchKeys?: SearchKeys | undefined;
 }
 
 export const GATE_OUTCOMES = ['passed', 'failed', 'not evaluated', 'not configured'] as const;

@@ -1,5 +1,6 @@
 import type { Json } from './json.ts';
 import type { RunStatus, RunTriggerType, StepStatus } from './manifest.ts';
+import type { SearchKeys } from './search-keys.ts';
 
 /** How large values of a run may be as JSON. */
 export const MAX_BYTES = {
@@ -30,6 +31,8 @@ export interface Run {
   readonly sourceRunId: string | null;
   readonly startedAt: number;
   readonly completedAt: number | null;
+  /** Those of what started it, as they were then; absent where it has none. */
+  readonly searchKeys?: SearchKeys | undefined;
 }
 
 /** What a run was started with. */

@@ -17,6 +17,7 @@ export interface CopiedTable {
 const trigger = { flow_id: 'text', trigger_key: 'text' } as const;
 const step = { run_id: 'id', step_key: 'text' } as const;
 const value = { error: 'text', input: 'text', output: 'text' } as const;
+const searchKey = { name: 'text', folded: 'text', value: 'text' } as const;
 
 /** In the order in which they are copied. */
 export const COPIED_TABLES = [
@@ -132,6 +133,7 @@ export const COPIED_TABLES = [
       trigger_body: 'bytes',
     },
   },
+  { name: 'run_keys', key: ['run_id', 'name'], columns: { run_id: 'id', ...searchKey } },
   { name: 'removed_runs', key: ['run_id'], columns: { run_id: 'id' } },
   {
     name: 'steps',
@@ -222,6 +224,7 @@ export const COPIED_TABLES = [
       body: 'bytes',
     },
   },
+  { name: 'delivery_keys', key: ['delivery_id', 'name'], columns: { delivery_id: 'id', ...searchKey } },
   {
     name: 'interventions',
     key: ['id'],

@@ -31,8 +31,9 @@ const body = `'{"order":' || k || ',"lines":"' || hex(randomblob(60)) || '"}'`;
 const story = `'[{"gate":"ip","outcome":"passed","reason":null,"detail":null,"facts":{"address":"192.0.2.7"}},{"gate":"signature","outcome":"passed","reason":null,"detail":null,"facts":{"scheme":"GitHub"}}]'`;
 
 /**
- * Fills the database of a stopped service with so many deliveries and runs, two steps and attempts each, spread over the
- * 30 days before now; ten per cent of them are rejected. A million take about two minutes and two gigabytes.
+ * Fills the database of a stopped service with so many deliveries and runs, two steps, attempts and search keys each,
+ * spread over the 30 days before now; ten per cent of them are rejected. A million take about three minutes and two and
+ * a half gigabytes.
  */
 export function fillLog(file: string, count: number): void {
   const db = new Database(file);
@@ -67,6 +68,15 @@ function fillChunk(db: Database.Database, source: string): void {
       iif(${isRejected}, NULL, ${id('1')}), at, iif(${status} = 'Running', NULL, at + 20 + abs(random()) % 3000),
       'application/json', ${headers}, CAST(${body} AS BLOB)
     FROM rows`);
+  const keys = [`'order', 'so-' || k, 'SO-' || k`, `'event', iif(k % 20 = 1, 'orders/cancel', 'orders/create'), NULL`];
+  for (const key of keys) {
+    db.exec(
+      `${source} INSERT INTO run_keys (run_id, name, folded, value) SELECT ${id('2')}, ${key} FROM rows WHERE NOT ${isRejected}`,
+    );
+    db.exec(
+      `${source} INSERT INTO delivery_keys (delivery_id, name, folded, value) SELECT ${id('1')}, ${key} FROM rows WHERE ${isRejected}`,
+    );
+  }
   for (const key of ['first', 'second']) {
     db.exec(`${source} INSERT INTO steps (run_id, step_key, step_type, status, attempt_count, input, output, started_at,
         completed_at)

@@ -88,7 +88,11 @@ async function fill(store: Store): Promise<void> {
   await store.recordDelivery(aDelivery({ id: id(20), ...refused, body, story: [], requestUrl: '/x?y=%00' }));
   await store.recordDelivery(aDelivery({ id: id(21), ...refused, flowId: null, triggerKey: null }));
   const { delivery, run } = accepted(22, {});
-  if (delivery !== undefined) await store.accept({ delivery: { ...delivery, redeliveredFrom: id(20) }, run });
+  const searchKeys = { order: 'SO-1010', note: 'grüße' };
+  if (delivery !== undefined) {
+    await store.accept({ delivery: { ...delivery, redeliveredFrom: id(20) }, run: { ...run, searchKeys } });
+  }
+  await store.recordDelivery(aDelivery({ id: id(23), ...refused, searchKeys }));
 
   await store.deployFlow(deployOf(graph, { id: 'held flow', name: 'Held' }));
   await store.setFlowDraining({ flowId: 'held flow', isDraining: true, at: T0 });

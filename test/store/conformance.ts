@@ -23,6 +23,7 @@ import { progress } from './conformance/progress.ts';
 import { replicas } from './conformance/replicas.ts';
 import { runs } from './conformance/runs.ts';
 import { schedules } from './conformance/schedules.ts';
+import { searchKeys } from './conformance/search-keys.ts';
 import { turns } from './conformance/turns.ts';
 import { waits } from './conformance/waits.ts';
 
@@ -35,7 +36,7 @@ export interface StoreUnderTest {
 
 /** What every backend of the store does. `open` yields an empty store each time. */
 export function storeConformance(name: string, open: () => Promise<Store>): void {
-  const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries];
+  const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries, searchKeys];
   const running = [
     runs,
     leases,
@@ -59,7 +60,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
 
 /** What the kinds of one backend do, where they differ in nothing but how they keep deliveries. */
 export function acceptingConformance(name: string, open: () => Promise<Store>): void {
-  runSuites(name, open, [learnedKeys, holds, acceptance, nonces, idempotency, deliveries]);
+  runSuites(name, open, [learnedKeys, holds, acceptance, nonces, idempotency, deliveries, searchKeys]);
 }
 
 export function runSuites(

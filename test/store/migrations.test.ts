@@ -170,6 +170,7 @@ const released: readonly [version: number, sha256: string][] = [
   [11, '91d71c73428c3d7f4329c1f6158a86855735729110276c3672fbb0230817989c'],
   [12, '0442e81f4414c4af7fb781e2c90a47453a494bfe2e63a628fc04d41ee9df8135'],
   [13, '73f4b8d031cc8a61451c31d9ac059fafebfbe74c8ad7bac35501ccf0bfb7cc22'],
+  [14, '0776c9ecb6132e3ef77388a46ca159b1cc616581fa0ed4775a3df35c62bdc67d'],
 ];
 
 test('every migration is frozen', () => {

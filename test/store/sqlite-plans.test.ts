@@ -55,7 +55,7 @@ function watch(statement: SqliteDatabase.Statement, note: (values: unknown[]) =>
   });
 }
 
-const large = /^SCAN (deliveries|runs|steps|attempts|d|r)\b(?! USING)/;
+const large = /^SCAN (deliveries|runs|run_keys|delivery_keys|steps|attempts|d|r|k)\b(?! USING)/;
 
 /** Lists whose counters say that they are empty ask for nothing more, so that each filter needs a row to find. */
 function seed(): void {
@@ -79,7 +79,7 @@ const pages = [
   { skip: 0, take: 50 },
   { skip: 1, take: 50, includeTotal: true },
 ];
-const searches = [{}, { search: 'text' }, { search: id(1) }];
+const searches = [{}, { search: 'text' }, { search: id(1) }, { keys: { order: 'SO-1' } }];
 const combined = (...parts: object[][]): object[] =>
   parts.reduce((left, right) => left.flatMap((one) => right.map((other) => ({ ...one, ...other }))), [{}]);
 

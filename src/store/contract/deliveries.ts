@@ -1,5 +1,6 @@
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
+import type { SearchKeys } from '../../model/search-keys.ts';
 import type { BirthLease } from './dispatch.ts';
 import type { BucketRange, NewRun, Page, PageQuery, StartedRun, TimeSpan } from './runs.ts';
 
@@ -114,9 +115,12 @@ export interface DeliveryQuery extends PageQuery, TimeSpan {
   readonly refusedOnly?: boolean | undefined;
   /**
    * Part of an id, client address, scheme, reason, detail or run id, in any case. Searches the newest 10 000 that match
-   * the other filters; the first eight or more characters of an id are found however old it is.
+   * the other filters. The first eight or more characters of an id are found however old it is, and so is a search key,
+   * or its beginning: the newest 3000 that have it, and 3000 that begin with it.
    */
   readonly search?: string | undefined;
+  /** Search keys that it has, whole, in any case; the newest 3000 with each of them are looked at. */
+  readonly keys?: SearchKeys | undefined;
 }
 
 interface NonceSearch {

@@ -1,6 +1,7 @@
 import type { Json } from '../../model/json.ts';
 import type { RunStatus, StepStatus } from '../../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step, StepError } from '../../model/run.ts';
+import type { SearchKeys } from '../../model/search-keys.ts';
 
 /**
  * Reading runs and counting them, and removing those that ended long ago.
@@ -87,8 +88,10 @@ export interface Page<T> {
 export interface RunQuery extends PageQuery, TimeSpan {
   readonly flowId?: string | undefined;
   readonly status?: RunStatus | undefined;
-  /** Part of a run id, flow name, trigger key or delivery id, in any case; searched as in deliveries. */
+  /** Part of a run id, flow name, trigger key or delivery id, or a search key; searched as in deliveries. */
   readonly search?: string | undefined;
+  /** As in deliveries. */
+  readonly keys?: SearchKeys | undefined;
   /** Only those that follow this run in the list. */
   readonly before?: { readonly startedAt: number; readonly id: string } | undefined;
 }

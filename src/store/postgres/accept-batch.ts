@@ -38,7 +38,7 @@ export async function acceptAll(
 }
 
 function keep(rows: NewRows, { acceptance: { delivery, run, idempotencyKey }, lease }: AcceptCall): void {
-  if (delivery !== undefined) rows.addDelivery({ ...delivery, runId: run.id }, null);
+  if (delivery !== undefined) rows.addDelivery({ ...delivery, runId: run.id, searchKeys: undefined }, null);
   rows.addRun(run, { idempotencyKey, lease });
 }
 

@@ -62,8 +62,9 @@ export async function claim(sql: Sql, acceptance: Acceptance, rows: NewRows): Pr
   }
   if (delivery !== undefined) {
     const kept = { ...(isReplay ? withReplay(delivery) : delivery), runId };
-    // The bytes are stored once: with the run, or here where the delivery starts none.
-    rows.addDelivery(kept, isFirst ? null : run.trigger.body);
+    // Bytes and search keys are stored once: with the run, or here where the delivery starts none.
+    if (isFirst) rows.addDelivery({ ...kept, searchKeys: undefined }, null);
+    else rows.addDelivery(kept, run.trigger.body);
   }
   return { kind: isFirst ? 'accepted' : 'duplicate', runId, isReplay };
 }

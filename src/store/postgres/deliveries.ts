@@ -4,7 +4,7 @@ import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryGroup, DeliveryQuery, Page, TimeSpan } from '../store.ts';
 import { NewRows } from './new-rows.ts';
 import type { Answer, Given, Operations } from './operation.ts';
-import { type Condition, filter, readPage } from './paging.ts';
+import { type Condition, filter, keyFilters, keysOf, readPage, toSearchKeys } from './paging.ts';
 import { boundLog } from './removal.ts';
 import type { Sql } from './sql.ts';
 import { uuidOf } from './uuids.ts';
@@ -73,7 +73,7 @@ const listedBodyBytes = 64 * 1024;
 // Of a sealed body, enough to open as much.
 const listed = `CASE WHEN own.body_key IS NULL THEN ${listedBodyBytes} ELSE ${sealedBytes(listedBodyBytes)} END`;
 
-type Optional = 'story' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom' | 'isHeld';
+type Optional = 'story' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom' | 'isHeld' | 'searchKeys';
 
 interface DeliveryRow extends Omit<DeliveryRecord, 'violations' | 'headers' | Optional> {
   readonly violations: string;
@@ -83,6 +83,7 @@ interface DeliveryRow extends Omit<DeliveryRecord, 'violations' | 'headers' | Op
   readonly bodyKey: string | null;
   readonly redeliveredFrom: string | null;
   readonly isHeld: boolean;
+  readonly searchKeys: string | null;
 }
 
 const columns = `
@@ -91,7 +92,9 @@ const columns = `
   own.reason, own.violations, own.detail, own.body_bytes AS "bodyBytes", own.headers,
   own.processing_ms AS "processingMs", own.run_id AS "runId", own.used_previous_key AS "usedPreviousKey", own.story,
   own.request_url AS "requestUrl", own.body_key AS "bodyKey", own.redelivered_from AS "redeliveredFrom",
-  h.delivery_id IS NOT NULL AS "isHeld"`;
+  h.delivery_id IS NOT NULL AS "isHeld",
+  coalesce(${keysOf('delivery', 'own.id')}, CASE WHEN own.body IS NULL THEN ${keysOf('run', 'own.run_id')} END)
+    AS "searchKeys"`;
 
 const withRun = `
   LEFT JOIN sluice.runs r ON own.body IS NULL AND r.id = own.run_id AND r.delivery_id = own.id
@@ -105,6 +108,22 @@ async function findDelivery(sql: Sql, id: string): Promise<DeliveryRecord | unde
   return row && toDelivery(row);
 }
 
+const byKey = [
+  {
+    table: 'sluice.delivery_keys',
+    owner: 'delivery_id',
+    follow: (deliveryIds: string) => deliveryIds,
+    own: 'k.delivery_id = newest.id',
+  },
+  {
+    table: 'sluice.run_keys',
+    owner: 'run_id',
+    follow: (runIds: string) =>
+      `SELECT delivery_id FROM sluice.runs WHERE delivery_id IS NOT NULL AND id = ANY(ARRAY(${runIds}))`,
+    own: 'k.run_id = newest.run_id',
+  },
+];
+
 const listing = {
   table: 'deliveries',
   order: ['id'],
@@ -117,6 +136,7 @@ const listing = {
       (from: string, to: string) =>
         `SELECT delivery_id FROM sluice.runs WHERE id BETWEEN ${from} AND ${to} AND delivery_id IS NOT NULL`,
     ],
+    byKey,
   },
   toItem: toDelivery,
 };
@@ -160,14 +180,16 @@ async function listDeliveries(sql: Sql, query: DeliveryQuery): Promise<Page<Deli
       filter.holds('NOT rejected', query.acceptedOnly),
       filter.holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
       filter.within('received_at', query),
+      ...keyFilters(byKey, query.keys),
     ],
   });
 }
 
 /** How many records a list has, from counters; undefined if the counters do not distinguish its filters. */
 async function countKept(sql: Sql, query: DeliveryQuery): Promise<number | undefined> {
-  const { flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, since, until, search = '' } = query;
-  if (refusedOnly === true || since !== undefined || until !== undefined || search !== '') return undefined;
+  const { flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, since, until, search = '', keys } = query;
+  if (refusedOnly === true || since !== undefined || until !== undefined) return undefined;
+  if (search !== '' || keys !== undefined) return undefined;
   const row = await sql.get<{ total: number }>(
     `SELECT coalesce(sum(count), 0) AS total FROM sluice.delivery_totals
     WHERE ($1::text IS NULL OR flow_id = $1) AND ($2::text IS NULL OR reason = $2)
@@ -187,6 +209,7 @@ function toDelivery(row: DeliveryRow): DeliveryRecord {
     bodyKey: row.bodyKey ?? undefined,
     redeliveredFrom: row.redeliveredFrom ?? undefined,
     isHeld: row.isHeld ? true : undefined,
+    searchKeys: toSearchKeys(row.searchKeys),
   };
 }
 

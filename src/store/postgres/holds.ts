@@ -27,6 +27,9 @@ async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResul
   const result = await claim(sql, acceptance, rows);
   if (result.kind === 'accepted') {
     rows.counters.sized('held', { rows: 1, bytes });
+    // The run keeps them from now on, whatever its flow names when it is released.
+    rows.addKeys('run', run.id, run.searchKeys);
+    if (run.deliveryId !== null) rows.addKeys('delivery', run.deliveryId, run.searchKeys);
     await sql.run(
       `INSERT INTO sluice.held_deliveries (
         flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent, content_type, headers, body, kept_bytes

@@ -1,5 +1,6 @@
 import { ownerOf, tokenOf } from '../../flows/runtime-keys.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
+import { type SearchKeyRow, type SearchKeys, searchKeyRows } from '../../model/search-keys.ts';
 import type { BirthLease, NewRun } from '../store.ts';
 import { Counters } from './counters.ts';
 import { jsonRows, type Part, type Row, type Sql, sendTogether } from './sql.ts';
@@ -14,12 +15,15 @@ export class NewRows {
   readonly #deliveries = new Rows();
   readonly #runs = new Rows();
   readonly #steps: Row[] = [];
+  readonly #keys = { delivery: [] as Row[], run: [] as Row[] };
 
   /** The body is null where the run has it, or a held delivery, or where none was read. */
   addDelivery(delivery: DeliveryRecord, body: Uint8Array | null): void {
     const row = deliveryRow(delivery);
-    const keptBytes = bytesOf(row) + (body?.byteLength ?? 0) + ROW_BYTES;
+    const keys = searchKeyRows(delivery.searchKeys);
+    const keptBytes = bytesOf(row) + bytesOfKeys(keys) + (body?.byteLength ?? 0) + ROW_BYTES;
     this.#deliveries.add({ ...row, kept_bytes: keptBytes }, body);
+    this.addKeys('delivery', delivery.id, delivery.searchKeys);
     this.counters.deliveryAdded(delivery, keptBytes);
   }
 
@@ -29,7 +33,14 @@ export class NewRows {
   ) {
     this.#runs.add(runRow(run, idempotencyKey), run.trigger.body);
     this.#steps.push(...stepRows(run, lease));
+    this.addKeys('run', run.id, run.searchKeys);
     this.counters.runAdded(run);
+  }
+
+  addKeys(owner: 'run' | 'delivery', ownerId: string, keys: SearchKeys | undefined): void {
+    for (const [name, folded, value] of searchKeyRows(keys)) {
+      this.#keys[owner].push({ [`${owner}_id`]: ownerId, name, folded, value });
+    }
   }
 
   /** Sends all that was collected; what is sent later sees it. */
@@ -38,6 +49,8 @@ export class NewRows {
       ...(this.#deliveries.isEmpty ? [] : [insertDeliveries(this.#deliveries)]),
       ...(this.#runs.isEmpty ? [] : [insertRuns(this.#runs)]),
       ...(this.#steps.length === 0 ? [] : [insertSteps(this.#steps)]),
+      ...(this.#keys.delivery.length === 0 ? [] : [insertKeys('delivery', this.#keys.delivery)]),
+      ...(this.#keys.run.length === 0 ? [] : [insertKeys('run', this.#keys.run)]),
       ...this.counters.takeParts(sql.slot),
     ];
     sendTogether(sql, parts);
@@ -105,6 +118,18 @@ function bytesOf(row: Row): number {
     0,
   );
 }
+
+function bytesOfKeys(keys: readonly SearchKeyRow[]): number {
+  return keys.flat().reduce<number>((sum, text) => sum + Buffer.byteLength(text ?? ''), 0);
+}
+
+const insertKeys =
+  (owner: 'run' | 'delivery', rows: readonly Row[]): Part =>
+  (bind) =>
+    `
+    INSERT INTO sluice.${owner}_keys (${owner}_id, name, folded, value)
+    SELECT ${owner}_id, name, folded, value
+    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (${owner}_id uuid, name text, folded text, value text)`;
 
 const deliveryColumns = `id, flow_id, trigger_key, received_at, client_ip, mode, scheme, rejected, enforced, status_code,
   reason, violations, detail, body_bytes, processing_ms, run_id, used_previous_key, headers, story, request_url, body_key,

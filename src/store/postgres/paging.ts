@@ -1,3 +1,4 @@
+import { endOfPrefix, foldSearchValue, type SearchKeys } from '../../model/search-keys.ts';
 import type { Page, PageQuery, TimeSpan } from '../store.ts';
 import type { Sql, SqlValue } from './sql.ts';
 import { uuidRange } from './uuids.ts';
@@ -45,7 +46,22 @@ interface Searched {
   readonly ids: readonly string[];
   /** Select ids of rows that an id between two bounds leads to by an index: these are found however old. */
   readonly byId: readonly ((from: string, to: string) => string)[];
+  readonly byKey: readonly KeyTable[];
 }
+
+/** A table of search keys, which is called `k`. */
+interface KeyTable {
+  readonly table: string;
+  /** The column whose values are ids of those that have the keys. */
+  readonly owner: string;
+  /** Selects ids of rows from what selects those. */
+  readonly follow: (owners: string) => string;
+  /** Joins it with a row that is searched, which is called `newest`. */
+  readonly own: string;
+}
+
+/** So many entries of the index of search keys are followed to their rows. */
+const FOLLOWED_KEYS = 3000;
 
 interface PageRequest {
   readonly query: PageQuery;
@@ -107,18 +123,71 @@ function rowsOf(
   const filtered = where(filters);
   if (search === '' || searched === undefined) return (bind) => `${from} ${filtered(bind)}`;
   const columns = [...new Set([...order, ...searched.ids, ...searched.texts])].join(', ');
+  const ordering = order.join(', ');
   const newestFirst = order.map((column) => `${column} DESC`).join(', ');
   const range = uuidRange(search.toLowerCase());
+  const folded = foldSearchValue(search);
   return (bind) => {
-    const newest = `SELECT ${columns} FROM ${from} ${filtered(bind)} ORDER BY ${newestFirst} LIMIT ${SEARCHED_ROWS}`;
+    const found = [contains(searched, search), ...(folded === '' ? [] : searched.byKey).map(beginsOften(folded))];
+    const newest = `SELECT ${ordering} FROM (
+      SELECT ${columns} FROM ${from} ${filtered(bind)} ORDER BY ${newestFirst} LIMIT ${SEARCHED_ROWS}
+    ) AS newest WHERE ${found.map((condition) => condition(bind)).join(' OR ')}`;
+    const leading = (ids: Condition) => `SELECT ${ordering} FROM ${from} ${where([ids, ...filters])(bind)}`;
     const byId = (range === undefined ? [] : searched.byId).map((select) => {
       const ids = select(bind(range?.from ?? ''), bind(range?.to ?? ''));
-      const isOneOf: Condition = () => `id IN (${ids} LIMIT ${SEARCHED_ROWS})`;
-      return `SELECT ${columns} FROM ${from} ${where([isOneOf, ...filters])(bind)}`;
+      return leading(() => `id IN (${ids} LIMIT ${SEARCHED_ROWS})`);
     });
-    const candidates = [newest, ...byId].map((select) => `(${select})`).join(' UNION ');
-    return `(${candidates}) AS candidates WHERE ${contains(searched, search)(bind)}`;
+    const byKey = (folded === '' ? [] : searched.byKey).flatMap((keys) => [
+      leading((bound) => isKeyed(keys, `k.folded = ${bound(folded)}`, 'newest')),
+      leading((bound) => isKeyed(keys, `k.folded > ${bound(folded)} AND k.folded < ${bound(endOfPrefix(folded))}`)),
+    ]);
+    return `(${[newest, ...byId, ...byKey].map((select) => `(${select})`).join(' UNION ')}) AS found`;
   };
+}
+
+/**
+ * A row that is searched has a search key that begins with the text. Only where the index has more of those than are
+ * followed: else it has them all.
+ */
+function beginsOften(folded: string): (keys: KeyTable) => Condition {
+  return ({ table, own }) =>
+    (bind) => {
+      const begins = `k.folded > ${bind(folded)} AND k.folded < ${bind(endOfPrefix(folded))}`;
+      // Counted, though an EXISTS would say it: PostgreSQL reads the whole table for those of an OR.
+      return `((SELECT count(*) FROM (SELECT FROM ${table} k WHERE ${begins} ORDER BY k.folded LIMIT ${FOLLOWED_KEYS}) AS first) = ${FOLLOWED_KEYS}
+        AND (SELECT count(*) FROM ${table} k WHERE ${own} AND ${begins}) > 0)`;
+    };
+}
+
+/**
+ * A row has a search key that meets the condition. Ids come as arrays: what PostgreSQL guesses of those has it look each
+ * of them up, however many rows there are.
+ */
+function isKeyed({ table, owner, follow }: KeyTable, condition: string, first?: 'newest'): string {
+  // In the order of the index: without one PostgreSQL may read the table until it has found enough.
+  const order = first === undefined ? 'k.folded' : `k.${owner} DESC`;
+  const owners = `SELECT k.${owner} FROM ${table} k WHERE ${condition} ORDER BY ${order} LIMIT ${FOLLOWED_KEYS}`;
+  return `id = ANY(ARRAY(${follow(owners)}))`;
+}
+
+/** Rows that have each of the search keys, by their index. */
+export function keyFilters(byKey: readonly KeyTable[], keys: SearchKeys = {}): Condition[] {
+  return Object.entries(keys).map(([name, value]): Condition => {
+    return (bind) => {
+      const hasKey = `k.folded = ${bind(foldSearchValue(value))} AND k.name = ${bind(name)}`;
+      return byKey.map((table) => isKeyed(table, hasKey, 'newest')).join(' OR ');
+    };
+  });
+}
+
+/** The search keys of a run or a delivery as JSON text. */
+export function keysOf(owner: 'run' | 'delivery', id: string): string {
+  return `(SELECT json_object_agg(k.name, coalesce(k.value, k.folded))::text FROM sluice.${owner}_keys k
+    WHERE k.${owner}_id = ${id})`;
+}
+
+export function toSearchKeys(text: string | null): SearchKeys | undefined {
+  return text === null ? undefined : JSON.parse(text);
 }
 
 function where(conditions: readonly (Condition | undefined)[]): Condition {

@@ -24,6 +24,7 @@ const TABLES = [
   { name: 'signals', key: 'id', bytes: 'coalesce(octet_length(body), 0)' },
   { name: 'loop_items', key: 'run_id, step_key, first_index', bytes: 'octet_length(items)' },
   { name: 'loops', key: 'run_id, step_key', bytes: '0' },
+  { name: 'run_keys', key: 'run_id, name', bytes: '0' },
 ] as const;
 
 /**
@@ -100,6 +101,14 @@ async function removeRuns(sql: Sql, before: number, maxRows: number): Promise<An
     bytes += run.bytes;
   }
   if (runIds.length > 0) {
+    // The records of their deliveries may be kept for longer, and have no keys of their own so far.
+    await sql.run(
+      `INSERT INTO sluice.delivery_keys (delivery_id, name, folded, value)
+      SELECT d.id, k.name, k.folded, k.value FROM sluice.runs r
+      JOIN sluice.run_keys k ON k.run_id = r.id JOIN sluice.deliveries d ON d.id = r.delivery_id
+      WHERE r.id = ANY($1) FOR KEY SHARE OF d SKIP LOCKED ON CONFLICT DO NOTHING`,
+      [runIds],
+    );
     await sql.run(
       `WITH keys AS (DELETE FROM sluice.idempotency_keys WHERE run_id = ANY($1)),
       runs AS (DELETE FROM sluice.runs WHERE id = ANY($1))
@@ -170,6 +179,8 @@ async function deleteRecords(sql: Sql, ids: string, values: readonly SqlValue[])
     `WITH chosen (id) AS MATERIALIZED (${ids}), deleted AS (
       DELETE FROM sluice.deliveries AS d USING chosen WHERE d.id = chosen.id
       RETURNING d.id, flow_id, reason, rejected, run_id IS NULL AS is_bounded, kept_bytes, redelivered_from
+    ), keys AS (
+      DELETE FROM sluice.delivery_keys WHERE delivery_id IN (SELECT id FROM deleted)
     ), forgotten AS (
       DELETE FROM sluice.redeliveries WHERE delivery_id IN (SELECT id FROM deleted WHERE redelivered_from IS NOT NULL)
     )

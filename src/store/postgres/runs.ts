@@ -3,7 +3,7 @@ import type { Attempt, Run, RunTrigger, Step } from '../../model/run.ts';
 import { fromJson, toError } from '../json-columns.ts';
 import type { RunDetail, RunQuery, SignalRecord, StepDetail } from '../store.ts';
 import type { Answer, Given, Operations } from './operation.ts';
-import { type Condition, filter, readPage } from './paging.ts';
+import { type Condition, filter, keyFilters, keysOf, readPage, toSearchKeys } from './paging.ts';
 import type { Sql } from './sql.ts';
 import { uuidOf } from './uuids.ts';
 
@@ -21,7 +21,15 @@ export const runOperations: Operations<
 const runColumns = `
   id, flow_id AS "flowId", flow_name AS "flowName", flow_version AS "flowVersion", revision, status,
   trigger_key AS "triggerKey", trigger_type AS "triggerType", delivery_id AS "deliveryId",
-  source_run_id AS "sourceRunId", started_at AS "startedAt", completed_at AS "completedAt"`;
+  source_run_id AS "sourceRunId", started_at AS "startedAt", completed_at AS "completedAt",
+  ${keysOf('run', 'own.id')} AS "searchKeys"`;
+
+type RunRow = Omit<Run, 'searchKeys'> & { readonly searchKeys: string | null };
+
+function toRun<Row extends RunRow>({ searchKeys, ...row }: Row): Omit<Row, 'searchKeys'> & Pick<Run, 'searchKeys'> {
+  const keys = toSearchKeys(searchKeys);
+  return keys === undefined ? row : { ...row, searchKeys: keys };
+}
 
 const triggerColumns =
   'trigger_key AS "triggerKey", trigger_content_type AS "contentType", trigger_headers AS headers, trigger_body AS body';
@@ -30,6 +38,15 @@ interface TriggerRow extends Pick<RunTrigger, 'contentType' | 'body'> {
   readonly triggerKey: string;
   readonly headers: string;
 }
+
+const byKey = [
+  {
+    table: 'sluice.run_keys',
+    owner: 'run_id',
+    follow: (runIds: string) => runIds,
+    own: 'k.run_id = newest.id',
+  },
+];
 
 const runListing = {
   table: 'runs',
@@ -41,8 +58,9 @@ const runListing = {
       (from: string, to: string) => `SELECT id FROM sluice.runs WHERE id BETWEEN ${from} AND ${to}`,
       (from: string, to: string) => `SELECT id FROM sluice.runs WHERE delivery_id BETWEEN ${from} AND ${to}`,
     ],
+    byKey,
   },
-  toItem: (row: Run) => row,
+  toItem: (row: RunRow): Run => toRun(row),
 };
 
 /** Ids grow, so of runs started in the same millisecond the one with the greatest id is the newest. */
@@ -51,12 +69,12 @@ const byTime = ['started_at', 'id'];
 const byRevision = ['revision', ...byTime];
 
 async function listRuns(sql: Sql, query: Given<'listRuns'>): Promise<Answer<'listRuns'>> {
-  const { flowId, status, search = '', before, since, until } = query;
+  const { flowId, status, search = '', before, since, until, keys } = query;
   const isTimed = since !== undefined || until !== undefined;
   // In a span of time, PostgreSQL's statistics say what is read fewer rows for.
   const isOfFlow = flowId !== undefined && (status === undefined || status === 'Succeeded') && !isTimed;
-  const isCounted = search === '' && before === undefined && !isTimed;
-  return readPage<Run, Run>(
+  const isCounted = search === '' && before === undefined && !isTimed && keys === undefined;
+  return readPage<RunRow, Run>(
     sql,
     { ...runListing, order: isOfFlow ? byRevision : byTime },
     {
@@ -67,6 +85,7 @@ async function listRuns(sql: Sql, query: Given<'listRuns'>): Promise<Answer<'lis
         filter.equals('status', status),
         filter.within('started_at', query),
         before && startedBefore(before),
+        ...keyFilters(byKey, keys),
       ],
       known: isCounted ? await countKept(sql, query) : undefined,
     },
@@ -87,31 +106,34 @@ function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>): Cond
 }
 
 async function findRun(sql: Sql, runId: string): Promise<RunDetail | undefined> {
-  const row = await sql.get<Omit<RunDetail, 'trigger'> & TriggerRow>(
+  const row = await sql.get<Omit<RunDetail, 'trigger' | 'searchKeys'> & RunRow & TriggerRow>(
     `SELECT ${runColumns}, ${triggerColumns}, timeout_at AS "timeoutAt", timed_out_at AS "timedOutAt",
       cancel_requested_at AS "cancelRequestedAt", cancel_reason AS "cancelReason", idempotency_key AS "idempotencyKey"
-    FROM sluice.runs WHERE id = $1`,
+    FROM sluice.runs AS own WHERE id = $1`,
     [uuidOf(runId)],
   );
   if (row === undefined) return undefined;
   const { contentType, headers, body, ...run } = row;
-  return { ...run, trigger: toTrigger(row) };
+  return { ...toRun(run), trigger: toTrigger(row) };
 }
 
 /** More repeated runs than a person looks through. */
 const MAX_DERIVED = 500;
 
 async function findLineage(sql: Sql, runId: Given<'findLineage'>): Promise<Answer<'findLineage'>> {
-  const find = (id: string) => sql.get<Run>(`SELECT ${runColumns} FROM sluice.runs WHERE id = $1`, [uuidOf(id)]);
+  const find = async (id: string) => {
+    const row = await sql.get<RunRow>(`SELECT ${runColumns} FROM sluice.runs AS own WHERE id = $1`, [uuidOf(id)]);
+    return row && toRun(row);
+  };
   const run = await find(runId);
   if (run === undefined) return undefined;
-  const derived = await sql.all<Run>(
-    `SELECT ${runColumns} FROM sluice.runs WHERE source_run_id = $1
+  const derived = await sql.all<RunRow>(
+    `SELECT ${runColumns} FROM sluice.runs AS own WHERE source_run_id = $1
     ORDER BY started_at DESC, id DESC LIMIT ${MAX_DERIVED}`,
     [run.id],
   );
   const source = run.sourceRunId === null ? undefined : await find(run.sourceRunId);
-  return { run, source, derived: derived.reverse() };
+  return { run, source, derived: derived.map(toRun).reverse() };
 }
 
 async function listSignals(sql: Sql, runId: string): Promise<SignalRecord[]> {

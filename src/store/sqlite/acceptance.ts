@@ -1,6 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { tokenOf } from '../../flows/runtime-keys.ts';
 import type { RunStatus } from '../../model/manifest.ts';
+import { type SearchKeyRow, searchKeyRows } from '../../model/search-keys.ts';
 import type { Acceptance, AcceptResult, BirthLease, NewRun, NonceClaim } from '../store.ts';
 import { rememberInBatch } from './batch.ts';
 import type { SqlValue } from './columns.ts';
@@ -9,6 +10,7 @@ import {
   deliveryValues,
   packDelivery,
   prepareInsertDelivery,
+  prepareInsertKeys,
   unpackDelivery,
 } from './deliveries.ts';
 import { prepareRunTallies } from './figures.ts';
@@ -40,6 +42,7 @@ export interface RunValues {
   /** The other columns, in the order of the statement that inserts them. */
   readonly rest: readonly SqlValue[];
   readonly steps: readonly StepValues[];
+  readonly keys: readonly SearchKeyRow[];
 }
 
 /** Step key, step type, status, due time, token of its lease and start of each entry step. */
@@ -84,6 +87,7 @@ export function runValues(run: NewRun, lease?: BirthLease): RunValues {
         ? [stepKey, stepType, 'Pending', dueAt, null, null]
         : [stepKey, stepType, 'Running', lease.leasedUntil, tokenOf(run.id, stepKey, lease.holder), dueAt],
     ),
+    keys: searchKeyRows(run.searchKeys),
   };
 }
 
@@ -91,24 +95,24 @@ type PackedAcceptance = ReturnType<typeof packAcceptance>;
 
 /** The same as nested lists, to cross threads. */
 export function packAcceptance({ delivery, nonce, receivedAt, idempotencyKey, run }: AcceptanceValues) {
-  const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps } = run;
+  const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys } = run;
   return [
     delivery && packDelivery(delivery),
     nonce && ([nonce.value, nonce.bodySha256, nonce.expiresAt, nonce.isEnforced] as const),
     receivedAt,
     idempotencyKey,
-    [id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps] as const,
+    [id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys] as const,
   ] as const;
 }
 
 function unpackAcceptance([delivery, nonce, receivedAt, idempotencyKey, run]: PackedAcceptance): AcceptanceValues {
-  const [id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps] = run;
+  const [id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys] = run;
   return {
     delivery: delivery && unpackDelivery(delivery),
     nonce: nonce && { value: nonce[0], bodySha256: nonce[1], expiresAt: nonce[2], isEnforced: nonce[3] },
     receivedAt,
     idempotencyKey,
-    run: { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps },
+    run: { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys },
   };
 }
 
@@ -189,8 +193,8 @@ export function prepareClaim(
 
     if (delivery !== undefined) {
       const kept = isReplay ? withReplay(delivery) : delivery;
-      // The bytes are stored once: with the run, or here where the delivery starts none.
-      if (first === undefined) insertDelivery(kept);
+      // Bytes and search keys are stored once: with the run, or here where the delivery starts none.
+      if (first === undefined) insertDelivery({ ...kept, keys: [] });
       else insertDelivery({ ...kept, runId }, body);
     }
     if (first !== undefined) return { kind: 'duplicate', runId, isReplay };
@@ -220,12 +224,14 @@ export function prepareInsertRun(db: Database): KeepRun {
   const insertStep = db.prepare<unknown[]>(`
     INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token, started_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
+  const insertKeys = prepareInsertKeys(db, 'run');
   const tallies = prepareRunTallies(db);
   return (run, idempotencyKey, body) => {
-    const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps } = run;
+    const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys } = run;
     insertRun.run(id, flowId, triggerKey, startedAt, status, completedAt, revision, rest, idempotencyKey, body);
     tallies.added(run);
     for (const step of steps) insertStep.run(id, flowId, step);
+    insertKeys(id, keys);
   };
 }
 

@@ -240,7 +240,14 @@ function apply(db: Database, { version, name, sql }: Migration): void {
 }
 
 /** The tables of the delivery log. */
-const LOG_TABLES = ['deliveries', 'delivery_counts', 'delivery_hours', 'delivery_totals', 'refused_state'];
+const LOG_TABLES = [
+  'deliveries',
+  'delivery_keys',
+  'delivery_counts',
+  'delivery_hours',
+  'delivery_totals',
+  'refused_state',
+];
 
 interface SchemaObject {
   readonly type: string;

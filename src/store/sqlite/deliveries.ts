@@ -1,12 +1,13 @@
 import type { Database } from 'better-sqlite3';
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
+import { type SearchKeyRow, searchKeyRows } from '../../model/search-keys.ts';
 import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryGroup, DeliveryQuery, TimeSpan } from '../store.ts';
 import type { SqlValue } from './columns.ts';
 import { type CountedDelivery, prepareCountDelivery } from './figures.ts';
 import type { Member } from './messages.ts';
-import { type Condition, filter, preparePages, searchIn } from './paging.ts';
+import { type Condition, filter, keysOf, preparePages, type Searchable, searchIn, toSearchKeys } from './paging.ts';
 
 export const deliveryOperations = {
   recordDelivery: { thread: 'writer', prepare: prepareRecordDelivery },
@@ -24,6 +25,7 @@ export interface DeliveryValues extends CountedDelivery {
   readonly violations: readonly Reason[];
   /** The other columns, in the order of the statement that inserts them. */
   readonly rest: readonly SqlValue[];
+  readonly keys: readonly SearchKeyRow[];
 }
 
 export function deliveryValues(record: DeliveryRecord): DeliveryValues {
@@ -59,6 +61,7 @@ export function deliveryValues(record: DeliveryRecord): DeliveryValues {
       record.requestUrl ?? null,
       record.bodyKey ?? null,
     ],
+    keys: searchKeyRows(record.searchKeys),
   };
 }
 
@@ -66,17 +69,17 @@ type PackedDelivery = ReturnType<typeof packDelivery>;
 
 /** The same as a list, to cross threads. */
 export function packDelivery(values: DeliveryValues) {
-  const { rejected, reason, violations, runId, receivedAt, redeliveredFrom, counted, rest } = values;
+  const { rejected, reason, violations, runId, receivedAt, redeliveredFrom, counted, rest, keys } = values;
   const { id, flowId, triggerKey, mode, usedPreviousKey } = counted;
   const own = [rejected, reason, violations, runId, receivedAt, redeliveredFrom] as const;
-  return [...own, id, flowId, triggerKey, mode, usedPreviousKey, rest] as const;
+  return [...own, id, flowId, triggerKey, mode, usedPreviousKey, rest, keys] as const;
 }
 
 export function unpackDelivery(packed: PackedDelivery): DeliveryValues {
   const [rejected, reason, violations, runId, receivedAt, redeliveredFrom, ...others] = packed;
-  const [id, flowId, triggerKey, mode, usedPreviousKey, rest] = others;
+  const [id, flowId, triggerKey, mode, usedPreviousKey, rest, keys] = others;
   const counted = { id, flowId, triggerKey, mode, usedPreviousKey };
-  return { rejected, reason, violations, runId, receivedAt, redeliveredFrom, counted, rest };
+  return { rejected, reason, violations, runId, receivedAt, redeliveredFrom, counted, rest, keys };
 }
 
 function prepareRecordDelivery(db: Database): (packed: PackedDelivery, body?: Uint8Array) => void {
@@ -91,14 +94,29 @@ export function prepareInsertDelivery(db: Database): (delivery: DeliveryValues, 
       used_previous_key, headers, facts, request_url, body_key, received_at, redelivered_from, rejected, reason,
       violations, run_id, body, kept_bytes
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const insertKeys = prepareInsertKeys(db, 'delivery');
   const count = prepareCountDelivery(db);
   return (delivery, body) => {
-    const { rejected, reason, runId, receivedAt, redeliveredFrom, rest } = delivery;
+    const { rejected, reason, runId, receivedAt, redeliveredFrom, counted, rest, keys } = delivery;
     const violations = JSON.stringify(delivery.violations);
     const own = [receivedAt, redeliveredFrom, rejected, reason, violations, runId];
-    const keptBytes = bytesOf(rest) + bytesOf(own) + (body?.byteLength ?? 0) + ROW_BYTES;
+    const keptBytes = bytesOf(rest) + bytesOf(own) + bytesOf(keys.flat()) + (body?.byteLength ?? 0) + ROW_BYTES;
     insert.run(rest, own, body ?? null, keptBytes);
+    insertKeys(counted.id, keys);
     count(delivery, violations, keptBytes);
+  };
+}
+
+/** Stores the search keys of a run or a delivery. */
+export function prepareInsertKeys(
+  db: Database,
+  owner: 'run' | 'delivery',
+): (ownerId: string, keys: readonly SearchKeyRow[]) => void {
+  const insert = db.prepare<SqlValue[]>(
+    `INSERT INTO ${owner}_keys (${owner}_id, name, folded, value) VALUES (?, ?, ?, ?)`,
+  );
+  return (ownerId, keys) => {
+    for (const key of keys) insert.run(ownerId, ...key);
   };
 }
 
@@ -115,7 +133,7 @@ const listedBodyBytes = 64 * 1024;
 const listed = `iif(d.body_key IS NULL, ${listedBodyBytes}, ${sealedBytes(listedBodyBytes)})`;
 const listedBody = `iif(length(${body}) > ${listed}, substr(${body}, 1, ${listed}), ${body})`;
 
-type Optional = 'story' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom' | 'isHeld';
+type Optional = 'story' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom' | 'isHeld' | 'searchKeys';
 
 interface DeliveryRow
   extends Omit<DeliveryRecord, 'rejected' | 'enforced' | 'violations' | 'headers' | 'usedPreviousKey' | Optional> {
@@ -129,6 +147,7 @@ interface DeliveryRow
   readonly bodyKey: string | null;
   readonly redeliveredFrom: string | null;
   readonly isHeld: number;
+  readonly searchKeys: string | null;
 }
 
 const columns = `
@@ -136,7 +155,8 @@ const columns = `
   d.scheme, d.rejected, d.enforced, d.status_code AS statusCode, d.reason, d.violations, d.detail,
   d.body_bytes AS bodyBytes, d.headers, d.processing_ms AS processingMs, d.run_id AS runId,
   d.used_previous_key AS usedPreviousKey, d.facts AS story, d.request_url AS requestUrl, d.body_key AS bodyKey,
-  d.redelivered_from AS redeliveredFrom, h.delivery_id IS NOT NULL AS isHeld`;
+  d.redelivered_from AS redeliveredFrom, h.delivery_id IS NOT NULL AS isHeld,
+  coalesce(nullif(${keysOf('delivery', 'd.id')}, '{}'), iif(d.body IS NULL, ${keysOf('run', 'd.run_id')}, NULL)) AS searchKeys`;
 
 const withRun = `
   LEFT JOIN runs r ON d.body IS NULL AND r.id = d.run_id AND r.delivery_id = d.id
@@ -163,7 +183,7 @@ function prepareListDeliveries(db: Database): Member<'listDeliveries'> {
   const countKept = prepareCountKept(db);
   const idsWithin = prepareIdsWithin(db);
   return (query) => {
-    const condition = searchIn(searchable, query.search, [
+    const condition = searchIn(searchable, query, [
       idsWithin(query),
       filter.equals('flow_id', query.flowId),
       filter.equals('reason', query.reason),
@@ -198,7 +218,7 @@ function prepareIdsWithin(db: Database): (span: TimeSpan) => Condition | undefin
   };
 }
 
-const searchable = {
+const searchable: Searchable = {
   table: 'deliveries',
   key: 'id',
   order: 'id DESC',
@@ -207,6 +227,21 @@ const searchable = {
     'SELECT id FROM deliveries WHERE id >= ? AND id < ?',
     'SELECT delivery_id FROM runs WHERE id >= ? AND id < ? AND delivery_id IS NOT NULL',
   ],
+  byKey: [
+    {
+      table: 'delivery_keys',
+      select: 'SELECT k.delivery_id FROM delivery_keys k',
+      order: 'k.delivery_id',
+      own: 'k.delivery_id = newest.id',
+    },
+    {
+      table: 'run_keys',
+      select: 'SELECT r.delivery_id FROM run_keys k CROSS JOIN runs r ON r.id = k.run_id AND r.delivery_id IS NOT NULL',
+      order: 'k.run_id',
+      own: 'k.run_id = newest.run_id',
+    },
+  ],
+  lookUp: '',
 };
 
 /** How many records a list has, from counters; undefined if the counters do not distinguish its filters. */
@@ -214,8 +249,9 @@ function prepareCountKept(db: Database): (query: DeliveryQuery) => number | unde
   const count = db.prepare<SqlValue[], { total: number }>(`
     SELECT coalesce(sum(count), 0) AS total FROM delivery_totals
     WHERE flow_id = coalesce(?, flow_id) AND reason = coalesce(?, reason) AND rejected >= ? AND rejected <= ?`);
-  return ({ flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, since, until, search = '' }) => {
-    if (refusedOnly === true || since !== undefined || until !== undefined || search !== '') return undefined;
+  return ({ flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, since, until, search = '', keys }) => {
+    if (refusedOnly === true || since !== undefined || until !== undefined) return undefined;
+    if (search !== '' || keys !== undefined) return undefined;
     return count.get(flowId ?? null, reason ?? null, Number(rejectedOnly ?? false), Number(acceptedOnly !== true))
       ?.total;
   };
@@ -234,6 +270,7 @@ function toDelivery(row: DeliveryRow): DeliveryRecord {
     bodyKey: row.bodyKey ?? undefined,
     redeliveredFrom: row.redeliveredFrom ?? undefined,
     isHeld: row.isHeld === 1 ? true : undefined,
+    searchKeys: toSearchKeys(row.searchKeys),
   };
 }
 

@@ -3,7 +3,7 @@ import { asking, decideNow } from '../decisions/decision.ts';
 import { type HeldDelivery, type HeldReads, type HeldRows, holdOf, releaseHeld } from '../decisions/release.ts';
 import type { HoldResult, NewRun } from '../store.ts';
 import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues, type WriterState } from './acceptance.ts';
-import { ROW_BYTES } from './deliveries.ts';
+import { prepareInsertKeys, ROW_BYTES } from './deliveries.ts';
 import { prepareFindFlow } from './flows.ts';
 import type { Member } from './messages.ts';
 
@@ -36,14 +36,19 @@ function prepareHoldDelivery(
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const claim = prepareClaim(db, state);
   const isFull = prepareIsFull(db, state.held);
+  const insertRunKeys = prepareInsertKeys(db, 'run');
+  const insertDeliveryKeys = prepareInsertKeys(db, 'delivery');
   return (acceptance, { deliveryId, traceparent, contentType, headers }, body) => {
-    const { id, flowId, triggerKey } = acceptance.run;
+    const { id, flowId, triggerKey, keys } = acceptance.run;
     const kind = decideNow(holdOf(rows, acceptance.run));
     if (kind !== 'held') return { kind };
     if (isFull(headers, body)) return 'full';
-    const result = claim(acceptance, body, (_run, key) =>
-      insert.run(flowId, triggerKey, id, deliveryId, key, traceparent, contentType, headers, body),
-    );
+    const result = claim(acceptance, body, (_run, key) => {
+      insert.run(flowId, triggerKey, id, deliveryId, key, traceparent, contentType, headers, body);
+      // The run keeps them from now on, whatever its flow names when it is released.
+      insertRunKeys(id, keys);
+      if (deliveryId !== null) insertDeliveryKeys(deliveryId, keys);
+    });
     return result.kind === 'accepted' ? { ...result, kind: 'held' } : result;
   };
 }

@@ -1,4 +1,5 @@
 import type { Database } from 'better-sqlite3';
+import { endOfPrefix, foldSearchValue, type SearchKeys } from '../../model/search-keys.ts';
 import type { Page, PageQuery, TimeSpan } from '../store.ts';
 
 /** A condition in SQL with the values of its question marks. */
@@ -50,7 +51,7 @@ export const SEARCHED_ROWS = 10_000;
 const ID_BEGINNING = /^[0-9a-f]{8}[0-9a-f-]{0,28}$/;
 
 /** What can be searched: `key` orders the rows, and `columns` may hold the text. */
-interface Searchable {
+export interface Searchable {
   readonly table: string;
   readonly key: string;
   /** Newest first. */
@@ -58,28 +59,120 @@ interface Searchable {
   readonly columns: readonly string[];
   /** Selects the keys of rows that an id, between two bounds, leads to by an index: these are found however old. */
   readonly byId: readonly string[];
+  readonly byKey: readonly KeyTable[];
+  /** Put before conditions on the key: has its rows looked up, where SQLite would else look at all in their order. */
+  readonly lookUp: 'NOT INDEXED ' | '';
+}
+
+/** A table of search keys, which is called `k`. */
+interface KeyTable {
+  readonly table: string;
+  /** Selects the keys of rows that have the search keys. */
+  readonly select: string;
+  /** Newest last. */
+  readonly order: string;
+  /** Joins it with a row that is searched, which is called `newest`. */
+  readonly own: string;
+}
+
+/**
+ * So many entries of the index of search keys are followed to their rows: 15 ms among a million, because they lie apart.
+ */
+const FOLLOWED_KEYS = 3000;
+
+interface Search {
+  readonly search?: string | undefined;
+  readonly keys?: SearchKeys | undefined;
 }
 
 /**
  * One of the columns contains the text, among the newest rows only: searching all of them takes seconds, and every
- * other query waits meanwhile. An id, or its first eight or more characters, is found however old it is.
+ * other query waits meanwhile. An id, or its first eight or more characters, is found however old it is, and so is a
+ * search key, or its beginning.
  */
 export function searchIn(
-  { table, key, order, columns, byId }: Searchable,
-  text: string | undefined,
+  searchable: Searchable,
+  { search: text, keys = {} }: Search,
   filters: readonly (Condition | undefined)[],
 ): Condition {
-  const found = contains(columns, text);
-  const filtered = where(filters);
-  if (found === undefined) return filtered;
-  const newest = `SELECT ${key} FROM (SELECT ${key} FROM ${table} ${filtered.sql} ORDER BY ${order} LIMIT ${SEARCHED_ROWS})`;
+  const { table, key, order, columns, byId, byKey, lookUp } = searchable;
+  const lookedUp = (isKnown: boolean, { sql, values }: Condition) => ({
+    sql: `${isKnown ? lookUp : ''}${sql}`,
+    values,
+  });
+  const wanted = [...filters, ...Object.entries(keys).map((searchKey) => hasKey(searchable, searchKey))];
+  const filtered = lookedUp(wanted.length > filters.length, where(wanted));
+  const inColumns = contains(columns, text);
+  if (inColumns === undefined) return filtered;
+  const folded = foldSearchValue(text ?? '');
+  const begins = folded === '' ? [] : byKey.map((keyTable) => beginsOften(keyTable, folded));
+  const found = [inColumns, ...begins];
+  const newest = {
+    sql: `SELECT key FROM (
+        SELECT ${[`${key} AS key`, ...columns].join(', ')} FROM ${table} ${filtered.sql} ORDER BY ${order} LIMIT ${SEARCHED_ROWS}
+      ) AS newest WHERE ${found.map(({ sql }) => `(${sql})`).join(' OR ')}`,
+    values: [...filtered.values, ...found.flatMap(({ values }) => values)],
+  };
   const beginning = text?.toLowerCase() ?? '';
-  const isId = ID_BEGINNING.test(beginning);
   // "g" sorts after every character that can follow in an id.
-  const bounds = isId ? byId.flatMap(() => [beginning, `${beginning}g`]) : [];
-  const candidates = [newest, ...(isId ? byId.map((sql) => `SELECT * FROM (${sql} LIMIT ${SEARCHED_ROWS})`) : [])];
-  const isCandidate = { sql: `${key} IN (${candidates.join(' UNION ')})`, values: [...filtered.values, ...bounds] };
-  return where([isCandidate, ...filters, found]);
+  const ids = (ID_BEGINNING.test(beginning) ? byId : []).map((sql) => ({
+    sql: `SELECT * FROM (${sql} LIMIT ${SEARCHED_ROWS})`,
+    values: [beginning, `${beginning}g`],
+  }));
+  const keyed = (folded === '' ? [] : byKey).flatMap(({ select, order: oldest }) => [
+    {
+      sql: `SELECT * FROM (${select} WHERE k.folded = ? ORDER BY ${oldest} DESC LIMIT ${FOLLOWED_KEYS})`,
+      values: [folded],
+    },
+    {
+      sql: `SELECT * FROM (${select} WHERE k.folded > ? AND k.folded < ? LIMIT ${FOLLOWED_KEYS})`,
+      values: [folded, endOfPrefix(folded)],
+    },
+  ]);
+  const candidates = [newest, ...ids, ...keyed];
+  const isFound = {
+    sql: `${key} IN (${candidates.map(({ sql }) => sql).join(' UNION ')})`,
+    values: candidates.flatMap(({ values }) => values),
+  };
+  return lookedUp(true, where([isFound, ...wanted]));
+}
+
+/**
+ * A row that is searched has a search key that begins with the text. Only where the index has more of those than are
+ * followed: else it has them all.
+ */
+function beginsOften({ table, own }: KeyTable, folded: string): Condition {
+  const range = [folded, endOfPrefix(folded)];
+  const begins = 'k.folded > ? AND k.folded < ?';
+  return {
+    sql: `(SELECT count(*) FROM (SELECT 1 FROM ${table} k WHERE ${begins} LIMIT ${FOLLOWED_KEYS})) = ${FOLLOWED_KEYS}
+      AND EXISTS (SELECT 1 FROM ${table} k WHERE ${own} AND ${begins})`,
+    values: [...range, ...range],
+  };
+}
+
+/** A row has the search key, by its index. */
+function hasKey(
+  { key, byKey }: Pick<Searchable, 'key' | 'byKey'>,
+  [name, value]: readonly [string, string],
+): Condition {
+  const selects = byKey.map(
+    ({ select, order }) =>
+      `SELECT * FROM (${select} WHERE k.folded = ? AND k.name = ? ORDER BY ${order} DESC LIMIT ${FOLLOWED_KEYS})`,
+  );
+  return {
+    sql: `${key} IN (${selects.join(' UNION ALL ')})`,
+    values: byKey.flatMap(() => [foldSearchValue(value), name]),
+  };
+}
+
+/** The search keys of a run or a delivery as JSON text. */
+export function keysOf(owner: 'run' | 'delivery', id: string): string {
+  return `(SELECT json_group_object(k.name, coalesce(k.value, k.folded)) FROM ${owner}_keys k WHERE k.${owner}_id = ${id})`;
+}
+
+export function toSearchKeys(text: string | null): SearchKeys | undefined {
+  return text === null || text === '{}' ? undefined : JSON.parse(text);
 }
 
 /** Where counters do not know, so many rows are counted: as many as a search reads. */

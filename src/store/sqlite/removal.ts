@@ -31,6 +31,7 @@ const TABLES = [
   { name: 'signals', key: 'id', bytes: 'coalesce(octet_length(body), 0)' },
   { name: 'loop_items', key: 'step_key, first_index', bytes: 'octet_length(items)' },
   { name: 'loops', key: 'step_key', bytes: '0' },
+  { name: 'run_keys', key: 'name', bytes: '0' },
 ] as const;
 
 /**
@@ -71,6 +72,10 @@ function prepareRemoveRuns(db: Database): (before: number, maxRows: number) => R
     SELECT id, octet_length(trigger_body) AS bytes FROM runs
     WHERE started_at < ? AND completed_at < ? AND status <> 'Running' ORDER BY started_at LIMIT ?`);
   const steps = [
+    // The record of its delivery may be kept for longer, and has no keys of its own so far.
+    `INSERT OR IGNORE INTO delivery_keys (delivery_id, name, folded, value)
+      SELECT d.id, k.name, k.folded, k.value FROM runs r
+      CROSS JOIN run_keys k ON k.run_id = r.id CROSS JOIN deliveries d ON d.id = r.delivery_id WHERE r.id = ?`,
     `DELETE FROM idempotency_keys WHERE (flow_id, trigger_key, key, run_id) IN (
       SELECT flow_id, trigger_key, idempotency_key, id FROM runs WHERE id = ?)`,
     'INSERT OR IGNORE INTO removed_runs (run_id) VALUES (?)',

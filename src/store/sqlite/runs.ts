@@ -5,7 +5,7 @@ import { fromJson, toError } from '../json-columns.ts';
 import type { RunDetail, RunQuery, SignalRecord, StepDetail } from '../store.ts';
 import type { SqlValue } from './columns.ts';
 import type { Member } from './messages.ts';
-import { filter, preparePages, searchIn } from './paging.ts';
+import { filter, keysOf, preparePages, type Searchable, searchIn, toSearchKeys } from './paging.ts';
 
 export const runOperations = {
   listRuns: { thread: 'reader', prepare: prepareListRuns },
@@ -19,7 +19,14 @@ export const runOperations = {
 const runColumns = `
   id, flow_id AS flowId, flow_name AS flowName, flow_version AS flowVersion, revision, status,
   trigger_key AS triggerKey, trigger_type AS triggerType, delivery_id AS deliveryId, source_run_id AS sourceRunId,
-  started_at AS startedAt, completed_at AS completedAt`;
+  started_at AS startedAt, completed_at AS completedAt, ${keysOf('run', 'runs.id')} AS searchKeys`;
+
+type RunRow = Omit<Run, 'searchKeys'> & { readonly searchKeys: string };
+
+function toRun<Row extends RunRow>({ searchKeys, ...row }: Row): Omit<Row, 'searchKeys'> & Pick<Run, 'searchKeys'> {
+  const keys = toSearchKeys(searchKeys);
+  return keys === undefined ? row : { ...row, searchKeys: keys };
+}
 
 const triggerColumns =
   'trigger_key AS triggerKey, trigger_content_type AS contentType, trigger_headers AS headers, trigger_body AS body';
@@ -31,13 +38,13 @@ interface TriggerRow extends Pick<RunTrigger, 'contentType' | 'body'> {
 
 function prepareListRuns(db: Database): Member<'listRuns'> {
   const preparedFor = (order: string) =>
-    preparePages<Run, Run>(db, {
+    preparePages<RunRow, Run>(db, {
       // Of runs started in the same millisecond the one stored last is the newest.
       page: `SELECT ${runColumns} FROM runs
         WHERE rowid IN (SELECT rowid FROM runs %where% ORDER BY ${order} %order%, rowid %order% LIMIT ? OFFSET ?)
         ORDER BY ${order} DESC, rowid DESC`,
       table: 'runs',
-      toItem: (row) => row,
+      toItem: toRun,
     });
   const byTime = preparedFor('started_at');
   // Runs start with the newest revision, so this is the order of time too.
@@ -53,7 +60,7 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
     const order = isOfFlow && !(isTimed && kept() > FEW_RUNS) ? 'revision' : 'started_at';
     // A plus keeps SQLite, which has no statistics, from the index of the other order.
     const [ofFlow, inTime] = order === 'revision' ? ['flow_id', '+started_at'] : ['+flow_id', 'started_at'];
-    const condition = searchIn({ ...searchable, order: `${order} DESC, rowid DESC` }, search, [
+    const condition = searchIn({ ...searchable, order: `${order} DESC, rowid DESC` }, query, [
       filter.equals(isTimed && isOfFlow ? ofFlow : 'flow_id', flowId),
       filter.equals('status', status),
       filter.within(isOfFlow ? inTime : 'started_at', query),
@@ -61,7 +68,7 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
       filter.holds("status <> 'Succeeded'", status !== undefined && status !== 'Succeeded'),
       query.before && startedBefore(query.before),
     ]);
-    const isCounted = search === '' && query.before === undefined && !isTimed;
+    const isCounted = search === '' && query.before === undefined && !isTimed && query.keys === undefined;
     const pages = order === 'revision' ? byRevision : byTime;
     return pages({ query, condition, known: isCounted ? kept() : undefined });
   };
@@ -73,14 +80,23 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
  */
 const FEW_RUNS = 10_000;
 
-const searchable = {
+const searchable: Omit<Searchable, 'order'> = {
   table: 'runs',
   key: 'rowid',
   columns: ['id', 'flow_name', 'trigger_key', 'delivery_id'],
   byId: [
     'SELECT rowid FROM runs WHERE id >= ? AND id < ?',
-    'SELECT r.rowid FROM deliveries d JOIN runs r ON r.id = d.run_id WHERE d.id >= ? AND d.id < ?',
+    'SELECT r.rowid FROM deliveries d JOIN runs r ON r.id = d.run_id AND r.delivery_id = d.id WHERE d.id >= ? AND d.id < ?',
   ],
+  byKey: [
+    {
+      table: 'run_keys',
+      select: 'SELECT r.rowid FROM run_keys k CROSS JOIN runs r ON r.id = k.run_id',
+      order: 'k.run_id',
+      own: 'k.run_id = newest.id',
+    },
+  ],
+  lookUp: 'NOT INDEXED ',
 };
 
 function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>) {
@@ -88,7 +104,7 @@ function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>) {
 }
 
 function prepareFindRun(db: Database): Member<'findRun'> {
-  type Row = Omit<RunDetail, 'trigger'> & TriggerRow;
+  type Row = Omit<RunDetail, 'trigger' | 'searchKeys'> & RunRow & TriggerRow;
   const find = db.prepare<[string], Row>(`
     SELECT ${runColumns}, ${triggerColumns}, timeout_at AS timeoutAt, timed_out_at AS timedOutAt,
       cancel_requested_at AS cancelRequestedAt, cancel_reason AS cancelReason, idempotency_key AS idempotencyKey
@@ -97,7 +113,7 @@ function prepareFindRun(db: Database): Member<'findRun'> {
     const row = find.get(runId);
     if (row === undefined) return undefined;
     const { contentType, headers, body, ...run } = row;
-    return { ...run, trigger: toTrigger(row) };
+    return { ...toRun(run), trigger: toTrigger(row) };
   };
 }
 
@@ -105,15 +121,19 @@ function prepareFindRun(db: Database): Member<'findRun'> {
 const MAX_DERIVED = 500;
 
 function prepareFindLineage(db: Database): Member<'findLineage'> {
-  const find = db.prepare<[string], Run>(`SELECT ${runColumns} FROM runs WHERE id = ?`);
-  const listDerived = db.prepare<[string], Run>(
+  const findRow = db.prepare<[string], RunRow>(`SELECT ${runColumns} FROM runs WHERE id = ?`);
+  const find = (id: string) => {
+    const row = findRow.get(id);
+    return row && toRun(row);
+  };
+  const listDerived = db.prepare<[string], RunRow>(
     `SELECT ${runColumns} FROM runs WHERE source_run_id = ? ORDER BY started_at DESC, id DESC LIMIT ${MAX_DERIVED}`,
   );
   return (runId) => {
-    const run = find.get(runId);
+    const run = find(runId);
     if (run === undefined) return undefined;
-    const source = run.sourceRunId === null ? undefined : find.get(run.sourceRunId);
-    return { run, source, derived: listDerived.all(runId).reverse() };
+    const source = run.sourceRunId === null ? undefined : find(run.sourceRunId);
+    return { run, source, derived: listDerived.all(runId).map(toRun).reverse() };
   };
 }
 

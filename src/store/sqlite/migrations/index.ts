@@ -11,6 +11,7 @@ import { largeRows } from './0010-large-rows.ts';
 import { scheduleRevisions } from './0011-schedule-revisions.ts';
 import { fewerIndexes } from './0012-fewer-indexes.ts';
 import { activity } from './0013-activity.ts';
+import { searchKeys } from './0014-search-keys.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -35,4 +36,5 @@ export const migrations: readonly Migration[] = [
   scheduleRevisions,
   fewerIndexes,
   activity,
+  searchKeys,
 ];

@@ -1,0 +1,155 @@
+import { describe, expect, test } from 'vitest';
+import type { SearchKeys } from '../../../src/model/search-keys.ts';
+import type { Acceptance, Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import { acceptanceOf, aDelivery, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';
+
+const page = { skip: 0, take: 50, includeTotal: true };
+const otherFlow = '6f2b1c1e-9999-4222-8333-444455556666';
+
+/** An acceptance as the ingress makes it: delivery and run have the same keys. */
+function keyed(n: number, searchKeys: SearchKeys, change: Partial<Acceptance> & { at?: number } = {}): Acceptance {
+  const { delivery, run, ...rest } = acceptanceOf(n, change);
+  return { delivery: aDelivery({ ...delivery, searchKeys }), run: { ...run, searchKeys }, ...rest };
+}
+
+function refused(n: number, searchKeys: SearchKeys) {
+  const why = { rejected: true, enforced: true, statusCode: 401, reason: 'signature_mismatch' } as const;
+  return aDelivery({ id: id(n), ...why, body: new Uint8Array(9), searchKeys });
+}
+
+async function found(store: Store, query: object) {
+  const deliveries = await store.listDeliveries({ ...page, ...query });
+  const runs = await store.listRuns({ ...page, ...query });
+  expect([deliveries.total, runs.total]).toEqual([deliveries.items.length, runs.items.length]);
+  return { deliveries: deliveries.items.map((item) => item.id), runs: runs.items.map((item) => item.id) };
+}
+
+const NONE = { deliveries: [], runs: [] };
+
+export function searchKeys({ open, seeded }: StoreUnderTest): void {
+  describe('search keys', () => {
+    const keys = { order: 'SO-1010', event: 'orders/create' };
+
+    describe('of deliveries that were accepted and refused', () => {
+      const store = seeded(async (empty) => {
+        await empty.accept(keyed(1, keys));
+        await empty.accept(keyed(2, { order: 'so-10101', note: '100 % so-1010' }));
+        await empty.accept(keyed(3, { order: 'GRÜSSE 7', event: 'orders/create' }));
+        await empty.recordDelivery(refused(4, keys));
+        await empty.accept(acceptanceOf(5));
+        await empty.accept({ run: { ...acceptanceOf(6).run, deliveryId: null, searchKeys: { order: 'by hand' } } });
+      });
+
+      test('are shown with each of them and with their runs', async () => {
+        for (const n of [1, 4]) expect((await store().findDelivery(id(n)))?.searchKeys).toEqual(keys);
+        expect((await store().findRun(id(1001)))?.searchKeys).toEqual(keys);
+        expect((await store().findLineage(id(1001)))?.source).toBeUndefined();
+        const { items: deliveries } = await store().listDeliveries(page);
+        expect(deliveries.map((item) => item.searchKeys?.order)).toEqual([
+          undefined,
+          'SO-1010',
+          'GRÜSSE 7',
+          'so-10101',
+          'SO-1010',
+        ]);
+        const { items: runs } = await store().listRuns(page);
+        expect(runs.map((item) => item.searchKeys?.order)).toEqual([
+          'by hand',
+          undefined,
+          'GRÜSSE 7',
+          'so-10101',
+          'SO-1010',
+        ]);
+        expect(runs.map((item) => 'searchKeys' in item)).toEqual([true, false, true, true, true]);
+      });
+
+      test.each<[string, object, { deliveries: number[]; runs: number[] }]>([
+        ['whole', { search: 'SO-1010' }, { deliveries: [4, 2, 1], runs: [1002, 1001] }],
+        ['in any case', { search: 'so-1010' }, { deliveries: [4, 2, 1], runs: [1002, 1001] }],
+        ['by their beginning', { search: 'SO-10' }, { deliveries: [4, 2, 1], runs: [1002, 1001] }],
+        ['not by a part', { search: '10101' }, NONE],
+        ['in any case of any letter', { search: 'grüsse' }, { deliveries: [3], runs: [1003] }],
+        ['by a beginning with a wildcard in it', { search: '100 %' }, { deliveries: [2], runs: [1002] }],
+        ['without wildcards', { search: 'SO%1010' }, NONE],
+        ['and never by their names', { search: 'event' }, NONE],
+        ['of a run without a delivery', { search: 'by hand' }, { deliveries: [], runs: [1006] }],
+        ['in one flow', { search: 'SO-1010', flowId }, { deliveries: [4, 2, 1], runs: [1002, 1001] }],
+        ['not in another flow', { search: 'SO-1010', flowId: otherFlow }, NONE],
+        ['by name', { keys: { order: 'SO-1010' } }, { deliveries: [4, 1], runs: [1001] }],
+        ['by name in any case', { keys: { order: 'so-1010' } }, { deliveries: [4, 1], runs: [1001] }],
+        ['by name only whole', { keys: { order: 'SO-101' } }, NONE],
+        ['not under another name', { keys: { event: 'SO-1010' } }, NONE],
+        ['by two names', { keys: { event: 'orders/create', order: 'GRÜSSE 7' } }, { deliveries: [3], runs: [1003] }],
+        ['by name in one flow', { keys: { order: 'SO-1010' }, flowId: otherFlow }, NONE],
+        ['by name and text', { keys: keys, search: 'orders/c' }, { deliveries: [4, 1], runs: [1001] }],
+      ])('are found %s', async (_rule, query, expected) => {
+        const ids = { deliveries: expected.deliveries.map(id), runs: expected.runs.map(id) };
+        expect(await found(store(), query)).toEqual(ids);
+      });
+
+      test('are found among those that other filters leave', async () => {
+        const { items } = await store().listDeliveries({ ...page, keys: { order: 'SO-1010' }, rejectedOnly: true });
+        expect(items.map((item) => item.id)).toEqual([id(4)]);
+        expect((await store().listRuns({ ...page, search: 'SO-10', status: 'Failed' })).items).toEqual([]);
+      });
+    });
+
+    test('that are longer than what is kept are found by their beginning and by the whole', async () => {
+      const store = await open();
+      const long = 'Ab'.repeat(150);
+      await store.recordDelivery(refused(1, { order: `${long.slice(0, 200)}…` }));
+      for (const search of [long, long.slice(0, 150), long.toUpperCase()]) {
+        expect((await found(store, { search })).deliveries).toEqual([id(1)]);
+      }
+      expect((await found(store, { keys: { order: long } })).deliveries).toEqual([id(1)]);
+    });
+
+    test('of a repeated idempotency key stay those of the delivery that repeats it', async () => {
+      const store = await open();
+      await store.accept(keyed(1, { order: 'first' }, { idempotencyKey: 'key' }));
+      await store.accept(keyed(2, { order: 'second' }, { idempotencyKey: 'key' }));
+      expect((await store.findDelivery(id(2)))?.searchKeys).toEqual({ order: 'second' });
+      expect((await found(store, { keys: { order: 'second' } })).deliveries).toEqual([id(2)]);
+    });
+
+    test('of a delivery that is held belong to its run once that starts', async () => {
+      const store = await open();
+      await store.deployFlow(deployOf(graphOf({ first: [] })));
+      await store.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
+      expect((await store.holdDelivery(keyed(1, keys))).kind).toBe('held');
+      expect((await store.findDelivery(id(1)))?.searchKeys).toEqual(keys);
+      expect(await found(store, { search: 'SO-10' })).toEqual({ deliveries: [id(1)], runs: [] });
+      await store.setFlowEnabled({ flowId, isEnabled: true, at: T0 });
+      await store.releaseHeld({ flowId, limit: 9, at: T0 });
+      expect((await store.findRun(id(1001)))?.searchKeys).toEqual(keys);
+      expect(await found(store, { search: 'SO-10' })).toEqual({ deliveries: [id(1)], runs: [id(1001)] });
+    });
+
+    test('stay with the record of a delivery whose run is removed, and go with the record', async () => {
+      const store = await open();
+      await store.accept(keyed(1, keys));
+      await store.cancelRun({ runId: id(1001), reason: null, at: T0 + 1 });
+      const purge = async () => {
+        while (!(await store.purgeRuns({ before: T0 + 2, maxRows: 1 })).isDone);
+      };
+      await purge();
+      expect(await store.findRun(id(1001))).toBeUndefined();
+      expect((await store.findDelivery(id(1)))?.searchKeys).toEqual(keys);
+      expect(await found(store, { search: 'SO-10' })).toEqual({ deliveries: [id(1)], runs: [] });
+      expect(await store.purgeDeliveries({ before: T0 + 1, limit: 9 })).toBe(1);
+      // The same ids again, as no service makes them, would show what was left.
+      await store.accept(acceptanceOf(1));
+      expect((await store.findDelivery(id(1)))?.searchKeys).toBeUndefined();
+      expect((await store.findRun(id(1001)))?.searchKeys).toBeUndefined();
+    });
+
+    test('of an acceptance that stored nothing are not stored either', async () => {
+      const store = await open();
+      const nonce = { value: 'n', bodySha256: 'a', expiresAt: T0 + 9, isEnforced: true };
+      await store.accept(keyed(1, { order: 'first' }, { nonce }));
+      expect((await store.accept(keyed(2, keys, { nonce }))).kind).toBe('replayed');
+      expect(await found(store, { search: 'SO-1010' })).toEqual(NONE);
+    });
+  });
+}
