@@ -163,6 +163,8 @@ function openStoreOf(
       sealer,
       applicationName: 'sluice',
       onFatal,
+      // At debug: what an outage leads to is said once, below.
+      onEngineLine: (line) => logger.debug({ engine: 'graphile-worker' }, line),
       onAway: (error) =>
         logger.error({ err: error }, 'the database is away; deliveries are answered 503 until it is back'),
       onBack: (awayMs) => logger.warn({ awayMs: Math.round(awayMs) }, 'the database is back'),
@@ -234,6 +236,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     newId,
     live,
     runRetentionDays: settings.runRetentionDays,
+    sweepers: [parts.logRetention, createActivityRetention({ store, clock, logger })],
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,
     maxDueSteps: settings.maxBacklog,
@@ -248,7 +251,6 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
-  const activityRetention = createActivityRetention({ store, clock, logger });
   let closing: Promise<void> | undefined;
   const drainMs = isPostgres(settings.databaseUrl) ? settings.drainSeconds * 1000 : 0;
   const running = { metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, refresh };
@@ -266,7 +268,6 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     await connections.sweepUntil(fastify.close());
     await holding.stop();
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
-    await Promise.all([parts.logRetention.stop(), activityRetention.stop()]);
     await store.close();
   };
   return {
@@ -286,8 +287,6 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       follow = () => void syncSchedules(scheduler, logger);
       stops.push(followChanges({ ...parts, changes: store.changes, refresh, scheduler, live }));
       if (settings.watchManifests) stops.push(deployment.watch());
-      parts.logRetention.start();
-      activityRetention.start();
       return url;
     },
     close() {

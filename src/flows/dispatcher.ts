@@ -10,7 +10,7 @@ import { type SlotOffer, Slots } from './slots.ts';
 import { backoffMs } from './step-failure.ts';
 
 /** Claims due steps and sees each through to its stored outcome. */
-export interface Dispatcher extends Wakeable {
+export interface Dispatcher extends Pick<Wakeable, 'room' | 'wake'> {
   start(): void;
   /** Says that a step may be due: it is claimed as soon as there is room. Its run may have a time limit. */
   nudge(timeoutAt?: number | null): void;

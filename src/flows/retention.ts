@@ -6,7 +6,10 @@ import type { Store } from '../store/store.ts';
 
 /** Deletes old rows in the background. */
 export interface Sweeper {
+  /** Sweeps once a minute from now on. */
   start(): void;
+  /** Sweeps now, unless a sweep is under way. */
+  sweep(): void;
   /** Resolves when no sweep runs any more. */
   stop(): Promise<void>;
 }
@@ -51,10 +54,67 @@ export function createSweeper({ sweep, failure, logger, sweepsAtStart = false }:
       timer ??= setInterval(sweepOnce, SWEEP_EVERY_MS).unref();
       if (sweepsAtStart) sweepOnce();
     },
+    sweep: sweepOnce,
     async stop() {
       isStopping = true;
       clearInterval(timer);
       await sweeping;
+    },
+  };
+}
+
+/** Has everything swept that is old, by one process where several share a store. */
+export interface Housekeeping extends Pick<Sweeper, 'start' | 'stop'> {
+  /** Is called once a minute in one of the processes that share the store. */
+  everyMinute(): void;
+}
+
+interface HousekeepingServices {
+  readonly store: Pick<Store, 'beginHousekeeping'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly sweepers: readonly Sweeper[];
+  /** Whether other processes may have the store. */
+  readonly isShared: boolean;
+  /** While it is not, this process judges nothing by its age: see `Heartbeat`. */
+  readonly isFit: () => boolean;
+}
+
+/** Two minutes may ring a little less than a minute apart, and in two processes at once. */
+const SOONEST_MS = 30_000;
+/** Where so long nobody was told that a minute is over, each process that notices begins by itself. */
+const LATEST_MS = 5 * MINUTE_MS;
+
+/** A process that has its store for itself counts the minutes itself. */
+export function createHousekeeping(services: HousekeepingServices): Housekeeping {
+  const { store, clock, logger, sweepers, isShared, isFit } = services;
+  let timer: NodeJS.Timeout | undefined;
+  let beginning: Promise<void> | undefined;
+
+  const begin = async (everyMs: number) => {
+    if (!isFit()) return;
+    if (await store.beginHousekeeping({ everyMs, now: clock.now() })) for (const sweeper of sweepers) sweeper.sweep();
+  };
+  const beginUnless = (everyMs: number) => {
+    beginning ??= begin(everyMs)
+      .catch((error: unknown) =>
+        logger[levelOfRetry(error, 'warn')]({ err: error }, 'what is old could not be removed; trying again'),
+      )
+      .finally(() => {
+        beginning = undefined;
+      });
+  };
+
+  return {
+    start() {
+      if (isShared) timer ??= setInterval(() => beginUnless(LATEST_MS), SWEEP_EVERY_MS).unref();
+      else for (const sweeper of sweepers) sweeper.start();
+    },
+    everyMinute: () => beginUnless(SOONEST_MS),
+    async stop() {
+      clearInterval(timer);
+      await beginning;
+      await Promise.all(sweepers.map((sweeper) => sweeper.stop()));
     },
   };
 }

@@ -22,7 +22,7 @@ import { createHeartbeat, type Heartbeat } from './heartbeat.ts';
 import { createIdSource } from './ids.ts';
 import { LEASE_MS } from './leases.ts';
 import { createReport } from './report.ts';
-import { createRetention } from './retention.ts';
+import { createHousekeeping, createRetention, type Sweeper } from './retention.ts';
 import { createRunStep } from './run-step.ts';
 import { SOLE_OWNER } from './runtime-keys.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
@@ -53,6 +53,8 @@ interface RuntimeServices {
   readonly newId?: (() => string) | undefined;
   /** Runs that ended before are deleted; they are kept for ever where not given. */
   readonly runRetentionDays?: number | undefined;
+  /** What else removes what is old. */
+  readonly sweepers?: readonly Sweeper[] | undefined;
   /** Steps that run at once; 64 where not given. */
   readonly concurrency?: number | undefined;
   /** Due steps beyond which no delivery is accepted; any number where not given. */
@@ -98,6 +100,8 @@ export function createRuntime(services: RuntimeServices): Runtime {
   const maxDueSteps = services.maxDueSteps ?? Number.MAX_SAFE_INTEGER;
   const backlog = createBacklog({ ...services, store, intake, maxDueSteps });
   const retention = createRetention({ store, clock, logger, runRetentionDays: services.runRetentionDays });
+  const sweepers = [retention, ...(services.sweepers ?? [])];
+  const housekeeping = createHousekeeping({ store, clock, logger, sweepers, isShared: owner !== SOLE_OWNER, isFit });
   const heartbeat = createHeartbeat({
     store,
     clock,
@@ -120,13 +124,17 @@ export function createRuntime(services: RuntimeServices): Runtime {
       // Before any step is claimed: what a process runs that nobody knows would be left to its leases.
       await heartbeat.start();
       dispatcher.start();
-      store.onDue(dispatcher);
+      store.onDue({
+        room: () => dispatcher.room(),
+        wake: () => dispatcher.wake(),
+        everyMinute: housekeeping.everyMinute,
+      });
       await scheduler.start();
-      retention.start();
+      housekeeping.start();
       backlog.start();
     },
     async stop(graceMs) {
-      await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), retention.stop(), backlog.stop()]);
+      await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), housekeeping.stop(), backlog.stop()]);
       // Steps that still run have to stay this process' own until then.
       await heartbeat.stop();
     },

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createRetention } from '../../src/flows/retention.ts';
+import { createHousekeeping, createRetention } from '../../src/flows/retention.ts';
 import type { Store } from '../../src/store/store.ts';
 import { fakeClock, openFlowService, recordingLogger, START, until } from './fixture.ts';
 
@@ -125,5 +125,66 @@ describe('retention', () => {
     vi.advanceTimersByTime(600_000);
     expect(purgeNonces).toHaveBeenCalledTimes(calls);
     expect(left()).toBeGreaterThan(0);
+  });
+});
+
+describe('housekeeping', () => {
+  /** In a process that is chosen as `isChosen` says. */
+  function house({ isShared = true, isFit = true, isChosen = true } = {}) {
+    const asked: number[] = [];
+    const calls: string[] = [];
+    const note = (name: string) => () => void calls.push(name);
+    const { logger } = recordingLogger();
+    const housekeeping = createHousekeeping({
+      store: {
+        beginHousekeeping: async ({ everyMs }) => {
+          asked.push(everyMs);
+          return isChosen;
+        },
+      },
+      clock: fakeClock(),
+      logger,
+      sweepers: [{ start: note('start'), sweep: note('sweep'), stop: async () => {} }],
+      isShared,
+      isFit: () => isFit,
+    });
+    return { housekeeping, asked, calls };
+  }
+
+  it('is done each minute by the process that the store chooses', async () => {
+    const { housekeeping, asked, calls } = house();
+    housekeeping.start();
+    housekeeping.everyMinute();
+    await housekeeping.stop();
+    expect({ asked, calls }).toEqual({ asked: [30_000], calls: ['sweep'] });
+    const other = house({ isChosen: false });
+    other.housekeeping.everyMinute();
+    await other.housekeeping.stop();
+    expect(other.calls).toEqual([]);
+  });
+
+  it('is done all the same where no process is told of a minute for long', async () => {
+    const { housekeeping, asked, calls } = house();
+    housekeeping.start();
+    await vi.advanceTimersByTimeAsync(60_000);
+    await housekeeping.stop();
+    expect({ asked, calls }).toEqual({ asked: [300_000], calls: ['sweep'] });
+  });
+
+  it('is left to others by a process that is unfit', async () => {
+    const { housekeeping, asked } = house({ isFit: false });
+    housekeeping.start();
+    housekeeping.everyMinute();
+    await vi.advanceTimersByTimeAsync(60_000);
+    await housekeeping.stop();
+    expect(asked).toEqual([]);
+  });
+
+  it('counts its own minutes where a process has its store for itself', async () => {
+    const { housekeeping, asked, calls } = house({ isShared: false });
+    housekeeping.start();
+    await vi.advanceTimersByTimeAsync(60_000);
+    await housekeeping.stop();
+    expect({ asked, calls }).toEqual({ asked: [], calls: ['start'] });
   });
 });

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { migrate } from '../../src/store/postgres/migrate.ts';
 import { workerSchemaOf } from '../../src/store/postgres/sql.ts';
-import { WakeUps } from '../../src/store/postgres/wake-ups.ts';
+import { WakeUps, withoutConsole } from '../../src/store/postgres/wake-ups.ts';
 import type { Store, Wakeable } from '../../src/store/store.ts';
 import { openFlowService, START, stepOf } from '../flows/fixture.ts';
 import { graphOf, startRun, T0 } from '../store/samples.ts';
@@ -45,11 +45,16 @@ function wakeableOf(answer: () => boolean | Promise<boolean> = () => true) {
       tell();
       return answer();
     },
+    everyMinute: () => {},
   };
   return { ...wakeable, woken, count: () => count };
 }
 
-const full: Wakeable = { room: () => new Promise(() => {}), wake: () => Promise.reject(new Error('it is full')) };
+const full: Wakeable = {
+  room: () => new Promise(() => {}),
+  wake: () => Promise.reject(new Error('it is full')),
+  everyMinute: () => {},
+};
 
 async function until(isTrue: () => Promise<boolean>): Promise<void> {
   while (!(await isTrue())) await wait(10);
@@ -168,22 +173,21 @@ describe('wake-ups', () => {
   });
 
   test('go on after what they are answered with was away, and end nothing meanwhile', async () => {
-    const { schema, two, makeDue, listJobs } = await twoStores();
+    const { schema, makeDue, listJobs } = await twoStores();
     const name = workerSchemaOf(schema);
+    const lines: string[] = [];
+    const three = await openStore({ schema, replica: 'three', onEngineLine: (line) => lines.push(line) });
+    onTestFinished(() => three.close());
     let isLost = true;
     const other = wakeableOf(async () => {
       if (isLost) await runSql(`ALTER SCHEMA "${name}" RENAME TO "${name}_away"`);
+      isLost = false;
       return true;
     });
-    two.onDue(other);
+    three.onDue(other);
     await makeDue();
-    await other.woken;
-    await until(
-      async () => (await runSql('SELECT 1 FROM pg_namespace WHERE nspname = $1', [`${name}_away`])).length > 0,
-    );
-    isLost = false;
-    // Time for an answer that fails: unheard, it would end the process.
-    await wait(100);
+    // An answer that failed: unheard, it would end the process.
+    await until(async () => lines.some((line) => line.startsWith('the engine ended')));
     await runSql(`ALTER SCHEMA "${name}_away" RENAME TO "${name}"`);
     await until(async () => (await listJobs()).length === 0);
     await makeDue();
@@ -221,11 +225,13 @@ describe('wake-ups', () => {
     await new Promise((resolve) => proxy.close(resolve));
     const url = new URL(target);
     url.port = String(port);
-    const wakeUps = new WakeUps({ url: url.href, schema, applicationName: 'sluice/test' });
+    const lines: string[] = [];
+    const onLine = (line: string) => lines.push(line);
+    const wakeUps = new WakeUps({ url: url.href, schema, applicationName: 'sluice/test', onLine });
     const other = wakeableOf();
     wakeUps.start(other);
     await makeDue();
-    await wait(300);
+    await until(async () => lines.some((line) => line.includes('ECONNREFUSED')));
     await new Promise<void>((resolve) => proxy.listen(port, '127.0.0.1', resolve));
     await other.woken;
     await wakeUps.close();
@@ -247,12 +253,35 @@ describe('wake-ups', () => {
     expect(await listJobs()).toEqual([{ key: expect.stringMatching(/^now:/), lockedBy: null, isAvailable: true }]);
   });
 
+  test('are made by housekeeping for steps that are overdue by 30 s, unless they are so far behind themselves', async () => {
+    const { one, jobs, makeDue, listJobs } = await twoStores();
+    await makeDue();
+    const tidy = (now: number) => one.beginHousekeeping({ everyMs: 0, now });
+    await tidy(T0 + 60_000);
+    const first = await listJobs();
+    expect(first).toMatchObject([{ key: expect.stringMatching(/^now:/) }, { key: 'overdue' }]);
+    await runSql(`UPDATE ${jobs} SET run_at = now() - interval '31 s', key = 'old'  WHERE key LIKE 'now:%'`);
+    await runSql(`DELETE FROM ${jobs} WHERE key = 'overdue'`);
+    await tidy(T0 + 60_000);
+    expect(await listJobs()).toMatchObject([{ key: 'old' }]);
+    await runSql(`DELETE FROM ${jobs}`);
+    await tidy(T0 + 29_000);
+    expect(await listJobs()).toEqual([]);
+  });
+
   test('that cannot be made cost no acceptance', async () => {
     const { schema, one, makeDue } = await twoStores();
     await makeDue();
     await runSql(`DROP SCHEMA "${workerSchemaOf(schema)}" CASCADE`);
     const runId = await makeDue();
     expect((await one.findRun(runId))?.status).toBe('Running');
+  });
+
+  test('cost no housekeeping where they are gone', async () => {
+    const { schema, one, makeDue } = await twoStores();
+    await makeDue();
+    await runSql(`DROP SCHEMA "${workerSchemaOf(schema)}" CASCADE`);
+    expect(await one.beginHousekeeping({ everyMs: 0, now: T0 + 60_000 })).toBe(true);
   });
 
   test('never run out of numbers', async () => {
@@ -290,6 +319,57 @@ describe('wake-ups', () => {
     await other.woken;
     await Promise.all([one.close(), two.close()]);
   });
+});
+
+describe('a minute that is over', () => {
+  test('is counted once for all processes, and told to one', async () => {
+    const { schema, one, two } = await twoStores();
+    let told = 0;
+    for (const store of [one, two]) {
+      store.onDue({
+        ...wakeableOf(),
+        everyMinute: () => {
+          told += 1;
+        },
+      });
+    }
+    const worker = workerSchemaOf(schema);
+    const known = () => runSql(`SELECT identifier FROM "${worker}"._private_known_crontabs`);
+    await until(async () => (await known()).length > 0);
+    expect(await known()).toEqual([{ identifier: 'minute' }]);
+    // As the engine's cron adds it.
+    await runSql(`SELECT "${worker}".add_job('minute', job_key => 'minute')`);
+    await until(async () => told > 0);
+    await until(async () => (await runSql(`SELECT 1 FROM "${worker}".jobs`)).length === 0);
+  });
+
+  test('has one process begin its housekeeping, and again only when its time is over', async () => {
+    const { schema, stores } = await openReplicas(['one', 'two', 'three']);
+    const begin = async (everyMs: number) =>
+      (await Promise.all(stores.map((store) => store.beginHousekeeping({ everyMs, now: T0 })))).filter(Boolean).length;
+    expect(await begin(30_000)).toBe(1);
+    expect(await begin(30_000)).toBe(0);
+    await runSql(`UPDATE "${schema}".housekeeping SET began_at = began_at - interval '31 s'`);
+    expect(await begin(300_000)).toBe(0);
+    expect(await begin(30_000)).toBe(1);
+  });
+});
+
+test('what the engine prints past its logger is taken, also later, and what others print is not', async () => {
+  const printed = vi.spyOn(console, 'error').mockImplementation(() => {});
+  onTestFinished(() => printed.mockRestore());
+  const lines: string[] = [];
+  await withoutConsole(
+    (line) => lines.push(line),
+    async () => {
+      console.error('attempt %d failed', 1);
+      await wait(0);
+      console.error('attempt 2 failed');
+    },
+  );
+  console.error('of another');
+  expect(lines).toEqual(['attempt 1 failed', 'attempt 2 failed']);
+  expect(printed.mock.calls).toEqual([['of another']]);
 });
 
 test('each schema has jobs of its own, however long its name', () => {

@@ -73,6 +73,8 @@ export interface Wakeable {
   room(): Promise<void>;
   /** Claims what is due. Resolves with whether that was all: if not, the store tells another process. */
   wake(): Promise<boolean>;
+  /** A minute is over: of all processes one is told, as far as they can be told anything. */
+  everyMinute(): void;
 }
 
 export interface ClaimRequest {

@@ -7,6 +7,12 @@ export interface ReplicaStore {
    * so for long and makes the steps that they had leased due, as `recover` does.
    */
   beat(beat: Beat): Promise<BeatAnswer>;
+  /**
+   * Yields whether this process is to remove what is old now: one of them all, unless one was told so less than `everyMs`
+   * ago. Also frees wake-ups that a dead process had taken, and leaves one for steps that have been due for half a minute,
+   * unless the wake-ups themselves are so far behind: see `onDue`.
+   */
+  beginHousekeeping(request: { everyMs: number; now: number }): Promise<boolean>;
   /** The replicas that live, as far as the store knows, by name. */
   listReplicas(query: { now: number }): Promise<readonly Replica[]>;
 }

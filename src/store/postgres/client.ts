@@ -24,6 +24,8 @@ export interface PostgresStoreOptions extends Omit<ConnectionOptions, 'replica'>
   readonly replica?: string | undefined;
   /** Called when another process has taken this one's name: this one must end. */
   readonly onFatal?: ((error: Error) => void) | undefined;
+  /** What graphile-worker says of its own retries. */
+  readonly onEngineLine?: ((line: string) => void) | undefined;
 }
 
 /**
@@ -45,7 +47,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     await closeAll(connections, [changes]);
     throw error;
   }
-  const wakeUps = new WakeUps(shared);
+  const wakeUps = new WakeUps({ ...shared, onLine: options.onEngineLine });
   const members = membersOf(connections);
   let closing: Promise<void> | undefined;
   return {

@@ -163,7 +163,7 @@ async function beginAttempts(sql: Sql, { attempts }: Given<'beginAttempts'>): Pr
 export const LEASED = "status = 'Running' AND due_at IS NOT NULL AND lease_token IS NOT NULL";
 
 /** Steps by their addresses, through the two indexes that have all steps that are due or run. */
-function ofBothIndexes(condition: string): string {
+export function ofBothIndexes(condition: string): string {
   const select = `SELECT run_id, step_key FROM sluice.steps WHERE ${condition}`;
   return `${select} AND deaths < 2 UNION ALL ${select} AND deaths >= 2`;
 }

@@ -1,12 +1,13 @@
 import { StoreUnavailableError } from '../../errors.ts';
 import { type Json, parseJson } from '../../model/json.ts';
 import type { Replica } from '../store.ts';
-import { LEASED, recover, returnLost } from './dispatch.ts';
+import { LEASED, ofBothIndexes, recover, returnLost } from './dispatch.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
 
-export const replicaOperations: Operations<'beat' | 'listReplicas'> = {
+export const replicaOperations: Operations<'beat' | 'beginHousekeeping' | 'listReplicas'> = {
   beat: { lane: 'write', run: beat },
+  beginHousekeeping: { lane: 'write', run: beginHousekeeping },
   listReplicas: { lane: 'read', run: listReplicas },
 };
 
@@ -107,6 +108,46 @@ async function joinAgain(sql: Sql): Promise<void> {
   const named = await findNamed(sql);
   const isTaken = named !== undefined && named.instance !== sql.instance;
   if (isTaken || (await join(sql, { hasNameLock: false })).kind === 'taken') throw new NameTakenError(sql.replica);
+}
+
+async function beginHousekeeping(
+  sql: Sql,
+  { everyMs, now }: Given<'beginHousekeeping'>,
+): Promise<Answer<'beginHousekeeping'>> {
+  const begun = await sql.run(
+    `UPDATE sluice.housekeeping SET began_at = clock_timestamp()
+    WHERE began_at <= clock_timestamp() - make_interval(secs => $1::double precision / 1000)`,
+    [everyMs],
+  );
+  if (begun === 0) return false;
+  if (await hasJobs(sql)) {
+    await freeJobs(sql);
+    await wakeForOverdue(sql, now);
+  }
+  return true;
+}
+
+/** Whether the tables of graphile-worker are there, and this role may use them. */
+async function hasJobs(sql: Sql): Promise<boolean> {
+  const row = await sql.get<{ isThere: boolean }>(
+    `SELECT coalesce(has_table_privilege(to_regclass('graphile_worker._private_jobs'), 'UPDATE'), false) AS "isThere"`,
+  );
+  return row?.isThere === true;
+}
+
+/** A step that is due for so long was missed by those who could have run it, or nobody could. */
+const OVERDUE_MS = 30_000;
+
+async function wakeForOverdue(sql: Sql, now: number): Promise<void> {
+  await sql.run(
+    `SELECT graphile_worker.add_job('step', '{"v":1}', job_key => 'overdue')
+    WHERE EXISTS (${ofBothIndexes('due_at <= $1')})
+      AND NOT EXISTS (
+        SELECT FROM graphile_worker.jobs
+        WHERE locked_at IS NULL AND attempts < max_attempts AND run_at < clock_timestamp() - make_interval(secs => $2)
+      )`,
+    [now - OVERDUE_MS, OVERDUE_MS / 1000],
+  );
 }
 
 /** Nobody keeps a wake-up for so long; and who is dead has locked none since its last beat, which was before that. */

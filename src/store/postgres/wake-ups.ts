@@ -1,15 +1,51 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
-import { Logger, run, type WorkerEvents } from 'graphile-worker';
+import { format } from 'node:util';
+import { Logger, parseCronItems, run, type WorkerEvents } from 'graphile-worker';
 import pg from 'pg';
 import type { Wakeable } from '../store.ts';
 import { workerSchemaOf } from './sql.ts';
 
-/** What it says is said by our own log: a database that is away fails the store's other calls too. */
+/** While somebody waits for it, what it does fails or does not; it has nothing else to say. */
 export const QUIET = new Logger(() => () => {});
+
+/** Takes what graphile-worker prints on its own, past any logger that it is given. */
+const printed = new AsyncLocalStorage<(line: string) => void>();
+
+const hearing = new Set<unknown>();
+
+function hearConsole({ console }: typeof globalThis): void {
+  for (const name of ['error', 'warn'] as const) {
+    const print = console[name];
+    if (hearing.has(print)) continue;
+    const hear = (...args: unknown[]) => {
+      const take = printed.getStore();
+      if (take === undefined) print.apply(console, args);
+      else take(format(...args));
+    };
+    hearing.add(hear);
+    console[name] = hear;
+  }
+}
+
+/** Runs work whose lines on the console, now and later, are taken instead of printed. */
+export function withoutConsole<Value>(take: (line: string) => void, work: () => Value): Value {
+  hearConsole(globalThis);
+  return printed.run(take, work);
+}
 
 /** The task that the triggers of the steps add; see the migrations. */
 const TASK = 'step';
+/** The engine's cron leaves one job a minute, however many processes have it. */
+const MINUTE_TASK = 'minute';
+const EVERY_MINUTE = {
+  task: MINUTE_TASK,
+  match: '* * * * *',
+  identifier: MINUTE_TASK,
+  // Minutes that nobody had time for are one.
+  options: { jobKey: MINUTE_TASK, maxAttempts: 1 },
+};
 /** Notices are sent for what is due now; what falls due later, and what a lost notice was about, is looked for this often. */
 const POLL_MS = 500;
 const ANSWER_MS = 5000;
@@ -22,6 +58,8 @@ interface WakeUpOptions {
   readonly url: string;
   readonly schema: string;
   readonly applicationName: string;
+  /** Takes what the engine says of its own retries: the log of a database that is away has the rest. */
+  readonly onLine?: ((line: string) => void) | undefined;
 }
 
 /**
@@ -56,11 +94,13 @@ export class WakeUps {
   /** The runner gives up when the database is away for long: another takes its place, for as long as the store is open. */
   async #supervise(wakeable: Wakeable): Promise<void> {
     const { signal } = this.#closing;
+    const { onLine = () => {} } = this.#options;
     let waitMs = BACKOFF_MS.first;
     while (!signal.aborted) {
       const startedAt = performance.now();
-      await this.#runOnce(wakeable).catch(() => {
+      await withoutConsole(onLine, () => this.#runOnce(wakeable, onLine)).catch((error: unknown) => {
         // The database is away, or somebody took the jobs' tables away: what is due is found without them.
+        onLine(`the engine ended: ${error instanceof Error ? error.message : String(error)}`);
       });
       if (performance.now() - startedAt > BACKOFF_MS.most) waitMs = BACKOFF_MS.first;
       await setTimeout(waitMs, undefined, { ref: false, signal }).catch(() => {});
@@ -69,7 +109,7 @@ export class WakeUps {
   }
 
   /** Resolves or rejects when the runner has ended. */
-  async #runOnce(wakeable: Wakeable): Promise<void> {
+  async #runOnce(wakeable: Wakeable, onLine: (line: string) => void): Promise<void> {
     const { signal } = this.#closing;
     const pool = this.#createPool();
     try {
@@ -77,7 +117,7 @@ export class WakeUps {
       const runner = await run({
         pgPool: pool,
         schema: workerSchemaOf(this.#options.schema),
-        logger: QUIET,
+        logger: new Logger(() => (_level, line) => onLine(line)),
         events: this.#createEvents(),
         // Our own handlers stop the process in order.
         noHandleSignals: true,
@@ -85,11 +125,14 @@ export class WakeUps {
         forbiddenFlags: () => this.#untilRoom(wakeable),
         taskList: {
           [TASK]: async (_payload, { addJob, job }) => {
-            const isAll = !signal.aborted && (await wakeable.wake());
+            const isAll = !signal.aborted && (await printed.exit(() => wakeable.wake()));
             // However often it is told, one job is enough to wake one other process.
             if (!isAll) await addJob(TASK, { v: 1 }, { jobKey: `more:${job.locked_by}` });
           },
+          // What it begins goes on by itself: it may take long, and must keep no step from being woken.
+          [MINUTE_TASK]: () => printed.exit(() => wakeable.everyMinute()),
         },
+        parsedCronItems: parseCronItems([EVERY_MINUTE]),
         preset: {
           worker: {
             concurrentJobs: 1,

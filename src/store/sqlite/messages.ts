@@ -17,7 +17,10 @@ export interface StoreOptions {
 }
 
 /** The members of the store that are one transaction each. */
-export type OperationName = Exclude<keyof Store, 'close' | 'changes' | 'onDue' | 'replica' | 'beat' | 'listReplicas'>;
+export type OperationName = Exclude<
+  keyof Store,
+  'close' | 'changes' | 'onDue' | 'replica' | 'beat' | 'beginHousekeeping' | 'listReplicas'
+>;
 
 /** What a member does in its thread, inside its transaction, as a `Job` of a batch. */
 export type Member<Name extends OperationName> = (...args: Parameters<Store[Name]>) => Awaited<ReturnType<Store[Name]>>;

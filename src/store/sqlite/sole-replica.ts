@@ -13,7 +13,7 @@ export function soleReplica({
   name,
   hasClosed,
   countRunning,
-}: SoleReplica): Pick<Store, 'replica' | 'changes' | 'onDue' | 'beat' | 'listReplicas'> {
+}: SoleReplica): Pick<Store, 'replica' | 'changes' | 'onDue' | 'beat' | 'beginHousekeeping' | 'listReplicas'> {
   let last: Beat | undefined;
   return {
     replica: name,
@@ -31,6 +31,7 @@ export function soleReplica({
       last = beat;
       return { at: beat.now, replicas: 1, died: [] };
     },
+    beginHousekeeping: async () => true,
     // It is there for as long as it beats.
     async listReplicas({ now }) {
       const steps = await countRunning(now);
