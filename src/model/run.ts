@@ -12,6 +12,13 @@ export const MAX_BYTES = {
   inputs: 16 * 1024 * 1024,
 } as const;
 
+/**
+ * What a step of a run in flight may wait for: a signal; the end of a delay; its next try; the next look of one that asks
+ * again and again; or one of the slots in which steps run.
+ */
+export const WAIT_KINDS = ['signal', 'delay', 'retry', 'poll', 'slot'] as const;
+export type WaitKind = (typeof WAIT_KINDS)[number];
+
 /** Names of signals, which fit in the path of the call that sends one. */
 export const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
 

@@ -27,7 +27,7 @@ it('every run in flight is named once, newest first, however many there are', as
 
 it('leaves out only a run that ends between two parts', async () => {
   const parts = [];
-  for await (const part of activeRunsJson(dashboard.store)) {
+  for await (const part of activeRunsJson(dashboard)) {
     if (parts.length === 1) await dashboard.store.cancelRun({ runId: id(1000 + 1), reason: null, at: T0 });
     parts.push(part);
   }

@@ -33,6 +33,11 @@ const filters: [path: string, query: string, message: string][] = [
   ['/flows/api/webhooks/stats', 'hours=0', 'hours: "0" is not accepted; expected a whole number from 1 to 720'],
   ['/flows/api/webhooks/stats', 'hours=721', 'hours: "721" is not accepted'],
   ['/flows/api/webhooks/stats', 'hour=3', 'hour: there is no such query parameter; did you mean "hours"?'],
+  [
+    '/flows/api/runs',
+    'waiting=tea',
+    'waiting: "tea" is not accepted; expected one of signal, delay, retry, poll, slot',
+  ],
   ['/flows/api/runs', 'flowId=x', 'flowId: "x" is not accepted'],
   ['/flows/api/runs', 'status=Done', 'status: "Done" is not accepted; expected one of Running, Succeeded, '],
   ['/flows/api/runs', 'skip=-1&take=0', 'skip: "-1" is not accepted; expected a whole number from 0; take: "0"'],

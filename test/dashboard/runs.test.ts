@@ -64,6 +64,8 @@ describe('a list of runs', () => {
         sourceRunId: null,
         startedAt: '2026-11-21T12:00:00.001Z',
         completedAt: null,
+        waitingFor: [],
+        failure: null,
       },
     ]);
     expect(await get('/flows/api/runs?includeTotal=true&take=1')).toMatchObject({
@@ -225,5 +227,86 @@ describe('one run', () => {
       cancelRequestedAt: null,
       timedOutAt: null,
     });
+  });
+});
+
+describe('where a run stands', () => {
+  const MENDED = {
+    id: '5e2d7a10-3c4b-4d8e-9f01-8a7b6c5d4e3f',
+    name: 'mended',
+    version: '1',
+    triggers: { byHand: { type: 'manual' } },
+    steps: {
+      charge: { type: 'NoOp' },
+      refund: { type: 'NoOp', runAfter: { charge: ['Failed'] } },
+      note: { type: 'NoOp', runAfter: { refund: ['Succeeded'] } },
+    },
+  };
+  let mended: TestDashboard;
+  beforeAll(async () => {
+    mended = await startDashboard({}, [MENDED]);
+  });
+  afterAll(() => mended.close());
+
+  type Result = Parameters<TestDashboard['store']['advance']>[0]['result'];
+  const succeeds: Result = { kind: 'succeeded', output: null };
+  const fails = (message: string): Result => ({
+    kind: 'failed',
+    error: { code: 'handler_error', message, retryable: false },
+  });
+
+  /** Starts a run whose steps end as they are given, one after the other. */
+  async function runOf(results: readonly Result[]): Promise<string> {
+    const url = `/flows/api/flows/${MENDED.id}/trigger`;
+    const { runId: started } = (await mended.app.inject({ method: 'POST', url })).json();
+    for (const [n, result] of results.entries()) {
+      const at = NOW + n;
+      const { claims } = await mended.store.claimDue({ owner: 'me', now: at, leasedUntil: at + 1000, limit: 9 });
+      for (const { token, runId: of, stepKey } of claims) {
+        await mended.store.advance({ token, runId: of, stepKey, at, input: {}, result });
+      }
+    }
+    return started;
+  }
+  const runAt = async (url: string) => (await mended.app.inject(`/flows/api/${url}`)).json();
+  const failureOf = async (of: string) => (await runAt(`runs/${of}`)).failure;
+
+  it('a failed run names the step that nothing handled, whatever failed before', async () => {
+    const failed = await runOf([fails('No.'), succeeds, fails('x'.repeat(301))]);
+    expect(await failureOf(failed)).toEqual({
+      stepKey: 'note',
+      code: 'handler_error',
+      message: `${'x'.repeat(299)}…`,
+      handled: false,
+    });
+    const { items } = await runAt('runs?status=Failed&includeTotal=true');
+    expect(items).toMatchObject([{ id: failed, failure: { stepKey: 'note' }, waitingFor: [] }]);
+  });
+
+  it('a run that succeeded over a failed step says so', async () => {
+    const failure = { stepKey: 'charge', code: 'handler_error', message: 'No.', handled: true };
+    expect(await failureOf(await runOf([fails('No.'), succeeds, succeeds]))).toEqual(failure);
+    expect(await failureOf(await runOf([succeeds]))).toBeNull();
+  });
+
+  it('a run in flight says what it waits for, in every view, and is found by it', async () => {
+    const until = '2026-11-21T12:05:00.000Z';
+    const error = { code: 'handler_error', message: 'Not now.', retryable: true };
+    const retried = await runOf([{ kind: 'retry', error, dueAt: Date.parse(until) }]);
+    const waitingFor = [{ for: 'retry', stepKey: 'charge', signalName: null, until, steps: 1 }];
+    expect(await runAt('runs?waiting=RETRY')).toMatchObject([{ id: retried, waitingFor, failure: null }]);
+    expect(await runAt(`runs/${retried}/outline`)).toMatchObject({ run: { waitingFor } });
+    expect(await runAt('runs/active')).toMatchObject([{ waitingFor }]);
+    expect(await runAt('runs?waiting=signal&includeTotal=true')).toMatchObject({ items: [], total: 0 });
+  });
+
+  it('a step that fell due a moment ago does not wait for a slot yet', async () => {
+    const due = await runOf([]);
+    expect(await runAt('runs?waiting=slot')).toEqual([]);
+    mended.clock.advance(1000);
+    const waitingFor = [{ for: 'slot', stepKey: 'charge', signalName: null, until: null, steps: 1 }];
+    expect(await runAt('runs?waiting=slot')).toMatchObject([{ id: due, waitingFor }]);
+    const plan = await mended.app.inject({ method: 'POST', url: '/flows/api/runs/cancel', body: { waiting: 'slot' } });
+    expect(plan.json()).toMatchObject({ ready: 1, sample: [{ id: due }] });
   });
 });

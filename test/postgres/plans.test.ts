@@ -216,6 +216,11 @@ const questions: Question[] = [
   ),
   ['findDelivery', id(RUNS + 1)],
   ['findRun', id(10)],
+  ['describeRuns', { running: [id(200)], ended: [id(201), id(401)], dueBefore: T0 }],
+  ...(['signal', 'slot'] as const).map(
+    (kind): Question => ['listRuns', { skip: 0, take: 50, waiting: { kind, dueBefore: T0 } }],
+  ),
+  ['listDeliveries', { skip: 0, take: 50, heldOnly: true }],
   ['findLineage', id(49)],
   ['listSteps', id(10)],
   ['listSignals', id(10)],

@@ -24,6 +24,7 @@ import { replicas } from './conformance/replicas.ts';
 import { runs } from './conformance/runs.ts';
 import { schedules } from './conformance/schedules.ts';
 import { searchKeys } from './conformance/search-keys.ts';
+import { standing } from './conformance/standing.ts';
 import { turns } from './conformance/turns.ts';
 import { waits } from './conformance/waits.ts';
 
@@ -41,6 +42,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     runs,
     leases,
     birthLeases,
+    standing,
     turns,
     claimSteps,
     progress,

@@ -171,6 +171,7 @@ const released: readonly [version: number, sha256: string][] = [
   [12, '0442e81f4414c4af7fb781e2c90a47453a494bfe2e63a628fc04d41ee9df8135'],
   [13, '73f4b8d031cc8a61451c31d9ac059fafebfbe74c8ad7bac35501ccf0bfb7cc22'],
   [14, '0776c9ecb6132e3ef77388a46ca159b1cc616581fa0ed4775a3df35c62bdc67d'],
+  [15, '879c5cfc31449e23dbf8a296ab2bb279bed2b186fa06d657bf4949a68d6a6a92'],
 ];
 
 test('every migration is frozen', () => {

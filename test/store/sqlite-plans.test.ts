@@ -95,6 +95,7 @@ const deliveryQueries = combined(
     { refusedOnly: true },
     { refusedOnly: true, since: T0, until: T0 + 1 },
     { since: T0 },
+    { heldOnly: true },
   ],
 );
 const runQueries = combined(pages, flows, searches, [
@@ -103,6 +104,7 @@ const runQueries = combined(pages, flows, searches, [
   { status: 'Running', before: { startedAt: T0, id: id(10) } },
   { since: T0, until: T0 + 1 },
   { status: 'Succeeded', since: T0 },
+  ...(['signal', 'slot'] as const).map((kind) => ({ waiting: { kind, dueBefore: T0 } })),
 ]);
 const range = { since: T0, until: T0 + 3_600_000, bucketMs: 3_600_000 };
 
@@ -112,6 +114,7 @@ const questions: [OperationName, ...unknown[]][] = [
   ['findDelivery', id(1)],
   ['findRedelivery', id(1)],
   ['findRun', id(10)],
+  ['describeRuns', { running: [id(10)], ended: [id(11)], dueBefore: T0 }],
   ['findLineage', id(10)],
   ['listSteps', id(10)],
   ['listSignals', id(10)],

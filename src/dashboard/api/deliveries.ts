@@ -57,6 +57,9 @@ const recentQuery = z
       .flag()
       .meta({ description: 'A gate failed, or the delivery was refused. false by default.' }),
     acceptedOnly: parameter.flag().meta({ description: 'All others. false by default.' }),
+    heldOnly: parameter
+      .flag()
+      .meta({ description: 'Held until the flow starts runs, at most the newest 10 000 of those. false by default.' }),
     search: parameter.freeText(200).meta({
       description:
         'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',

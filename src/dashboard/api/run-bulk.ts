@@ -13,7 +13,7 @@ import { field, isoTime } from '../answer.ts';
 import { documentedBody, IN_ORDER, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { RUN_FILTER, runSchema, runView } from './runs.ts';
+import { RUN_FILTER, runFilter, runSchema, runViews } from './runs.ts';
 
 /** A plan of so many runs has a token of 213 kB, which fits in a body. */
 const MAX_RUNS = 10_000;
@@ -110,7 +110,11 @@ function addRoute(app: Parameters<ApiRoutes>[0], services: BulkServices): void {
         void carryOut({ ...planned, action, reason }, interventionId, services);
         return { plan, interventionId, planned: planned.runIds.length };
       }
-      const { at, total, looked, runs, leftOut } = await bulk.plan({ action, filter, limit });
+      const { at, total, looked, runs, leftOut } = await bulk.plan({
+        action,
+        filter: runFilter(filter, services),
+        limit,
+      });
       const runIds = runs.map(({ id }) => id);
       return {
         plan,
@@ -119,7 +123,7 @@ function addRoute(app: Parameters<ApiRoutes>[0], services: BulkServices): void {
         looked,
         ready: runs.length,
         leftOut: leftOut.map((group) => ({ ...group, message: MESSAGES[group.reason] })),
-        sample: runs.slice(0, MAX_SAMPLE).map(runView),
+        sample: await runViews(runs.slice(0, MAX_SAMPLE), services),
         token: tokenOf({ action, planId: newId(), at, filter, runIds }),
       };
     },

@@ -97,7 +97,7 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
       ]);
       const children = loops.length === 0 ? [] : await services.store.countChildren(run.id);
       return {
-        run: runView(run),
+        run: await runView(run, services),
         control: controlView(run),
         // One that a failure started starts none in turn.
         onFailure: run.triggerType === 'failure' ? null : failureFlow(onFailure, services),

@@ -1,15 +1,35 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { parseBody } from '../../expressions/trigger-body.ts';
+import { unhandledFailures, wire } from '../../flows/planner.ts';
+import type { Clock } from '../../model/clock.ts';
 import { RUN_STATUSES, RUN_TRIGGER_TYPES } from '../../model/manifest.ts';
-import type { Run } from '../../model/run.ts';
-import type { RunDetail, Store, TimeSpan } from '../../store/store.ts';
+import { type Run, WAIT_KINDS, type WaitKind } from '../../model/run.ts';
+import type { RunDetail, RunFailure, RunWait, TimeSpan } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { field, isoTime, isoTimeOrNull, listOf, toList } from '../answer.ts';
 import { ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { findGraph, findRun, MAX_STEPS, stepPage, stepSchema } from './steps.ts';
+
+/** Of an error in a list. */
+const MAX_MESSAGE_CHARACTERS = 300;
+
+const waitSchema = z.object({
+  for: z.enum(WAIT_KINDS),
+  stepKey: z.string().describe('Of the steps that wait for it the one that goes on first.'),
+  signalName: z.string().nullable(),
+  until: field.time().nullable().describe('When the step goes on, or gives up its signal; null if no time is set.'),
+  steps: field.integer().describe('How many steps wait for it; at most 100 are counted.'),
+});
+
+const failureSchema = z.object({
+  stepKey: z.string(),
+  code: z.string(),
+  message: z.string().describe(`At most ${MAX_MESSAGE_CHARACTERS} characters.`),
+  handled: z.boolean().describe('A later step handled it, so that the run succeeded.'),
+});
 
 export const runSchema = z
   .object({
@@ -28,6 +48,8 @@ export const runSchema = z
       .describe('The run that this one repeats; if triggerType is failure and the flow another, the run that failed.'),
     startedAt: field.time(),
     completedAt: field.time().nullable(),
+    waitingFor: z.array(waitSchema).describe('What a run in flight waits for, at most one of each kind.'),
+    failure: failureSchema.nullable().describe('The failed step of a run that ended, if any.'),
   })
   .meta({ id: 'Run' });
 
@@ -64,8 +86,23 @@ export const RUN_FILTER = {
     description:
       'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
   }),
+  waiting: parameter.oneOf(WAIT_KINDS).meta({
+    description: 'Only runs in flight that wait for this, at most the 10 000 newest of them.',
+  }),
   ...SPAN,
 };
+
+/** The filter as the store takes it. */
+export function runFilter<Filter extends { readonly waiting: WaitKind | undefined }>(
+  { waiting, ...filter }: Filter,
+  { clock }: Pick<DashboardServices, 'clock'>,
+) {
+  return { ...filter, ...(waiting !== undefined && { waiting: { kind: waiting, dueBefore: dueBefore(clock) } }) };
+}
+
+/** A step that fell due a moment ago is being taken up. */
+const TAKEN_UP_MS = 1000;
+const dueBefore = (clock: Clock) => clock.now() - TAKEN_UP_MS;
 
 const listQuery = z.strictObject({ ...RUN_FILTER, ...PAGING }).refine(...IN_ORDER);
 
@@ -82,8 +119,8 @@ export const runRoutes: ApiRoutes = (app, services) => {
       answer: listOf(runSchema),
     }),
     async ({ query }) => {
-      const page = await store.listRuns(query);
-      return toList(page.items.map(runView), page.total, query);
+      const page = await store.listRuns(runFilter(query, services));
+      return toList(await runViews(page.items, services), page.total, query);
     },
   );
 
@@ -96,7 +133,7 @@ export const runRoutes: ApiRoutes = (app, services) => {
       answer: z.array(runSchema),
     }),
     async ({ query }, reply) => {
-      const parts = activeRunsJson(store, query);
+      const parts = activeRunsJson(services, query);
       // The first part waits for the store: if that fails, the answer can still be an error.
       const { value: opening = '' } = await parts.next();
       const answer = Readable.from(withOpening(opening, parts));
@@ -120,7 +157,7 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
     async (request) => {
       const found = await findGraph(request.params.id, services);
       const { items, total } = await stepPage(found, { skip: 0, take: MAX_STEPS }, services.store);
-      return { ...runView(found.run), ...triggerView(found.run), steps: items, stepsTotal: total };
+      return { ...(await runView(found.run, services)), ...triggerView(found.run), steps: items, stepsTotal: total };
     },
   );
 
@@ -149,21 +186,84 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
   );
 };
 
-export function runView(run: Run): z.output<typeof runSchema> {
+type RunView = z.output<typeof runSchema>;
+type Describing = Pick<DashboardServices, 'store' | 'clock' | 'catalog'>;
+
+export async function runView(run: Run, services: Describing): Promise<RunView> {
+  const [view] = await runViews([run], services);
+  if (view === undefined) throw new Error('one run has one view');
+  return view;
+}
+
+/** Runs with what they wait for and where they failed. */
+export async function runViews(runs: readonly Run[], services: Describing): Promise<RunView[]> {
+  const idsOf = (isWanted: (run: Run) => boolean) => runs.filter(isWanted).map(({ id }) => id);
+  const described = await services.store.describeRuns({
+    running: idsOf(({ status }) => status === 'Running'),
+    ended: idsOf(({ status }) => status !== 'Running' && status !== 'Skipped'),
+    dueBefore: dueBefore(services.clock),
+  });
+  const waits = byRun(described.waits);
+  const failures = byRun(described.failures);
+  return Promise.all(
+    runs.map(async (run) => ({
+      id: run.id,
+      flowId: run.flowId,
+      flowName: run.flowName,
+      flowVersion: run.flowVersion,
+      revision: run.revision,
+      status: run.status,
+      triggerKey: run.triggerKey,
+      triggerType: run.triggerType,
+      deliveryId: run.deliveryId,
+      sourceRunId: run.sourceRunId,
+      startedAt: isoTime(run.startedAt),
+      completedAt: isoTimeOrNull(run.completedAt),
+      waitingFor: (waits.get(run.id) ?? []).map(waitView),
+      failure: await failureView(run, failures.get(run.id) ?? [], services),
+    })),
+  );
+}
+
+function byRun<Row extends { readonly runId: string }>(rows: readonly Row[]): ReadonlyMap<string, Row[]> {
+  const grouped = new Map<string, Row[]>();
+  for (const row of rows) {
+    const own = grouped.get(row.runId);
+    if (own === undefined) grouped.set(row.runId, [row]);
+    else own.push(row);
+  }
+  return grouped;
+}
+
+function waitView({ kind, stepKey, signalName, until, steps }: RunWait): RunView['waitingFor'][number] {
+  return { for: kind, stepKey, signalName, until: isoTimeOrNull(until), steps };
+}
+
+/** Of several steps that failed the one that the run failed by; of a run that was stopped one that failed before. */
+async function failureView(
+  run: Run,
+  failures: readonly RunFailure[],
+  services: Describing,
+): Promise<RunView['failure']> {
+  const isOwn = ({ error }: RunFailure) => error?.code !== 'cancelled' && error?.code !== 'run_timed_out';
+  const [first, ...others] = failures;
+  if (first === undefined) return null;
+  const unhandled = run.status === 'Failed' && others.length > 0 ? await unhandledOf(run, services) : [];
+  const shown = failures.find(({ stepKey }) => unhandled.includes(stepKey)) ?? failures.find(isOwn) ?? first;
+  const { code = 'internal_error', message = '' } = shown.error ?? {};
+  const isLong = message.length > MAX_MESSAGE_CHARACTERS;
   return {
-    id: run.id,
-    flowId: run.flowId,
-    flowName: run.flowName,
-    flowVersion: run.flowVersion,
-    revision: run.revision,
-    status: run.status,
-    triggerKey: run.triggerKey,
-    triggerType: run.triggerType,
-    deliveryId: run.deliveryId,
-    sourceRunId: run.sourceRunId,
-    startedAt: isoTime(run.startedAt),
-    completedAt: isoTimeOrNull(run.completedAt),
+    stepKey: shown.stepKey,
+    code,
+    message: isLong ? `${message.slice(0, MAX_MESSAGE_CHARACTERS - 1)}…` : message,
+    handled: run.status === 'Succeeded',
   };
+}
+
+async function unhandledOf(run: Run, { store, catalog }: Describing): Promise<string[]> {
+  const { graph } = await catalog.pinned(run.flowId, run.revision);
+  const steps = await store.outlineSteps(run.id, Object.keys(graph));
+  return unhandledFailures(wire(graph), new Map(steps.map(({ stepKey, status }) => [stepKey, status])));
 }
 
 function triggerView({ trigger: { body, contentType, headers } }: RunDetail): z.output<typeof triggerSchema> {
@@ -192,13 +292,13 @@ export const RUNS_AT_ONCE = 500;
  * Every run in flight, newest first, as the text of a JSON array in parts. There may be a hundred thousand of them, and
  * an answer made in one go would hold up every delivery.
  */
-export async function* activeRunsJson(store: Pick<Store, 'listRuns'>, span: TimeSpan = {}): AsyncGenerator<string> {
+export async function* activeRunsJson(services: Describing, span: TimeSpan = {}): AsyncGenerator<string> {
   const pageAfter = async (before?: Run) =>
-    (await store.listRuns({ ...span, status: 'Running', skip: 0, take: RUNS_AT_ONCE, before })).items;
+    (await services.store.listRuns({ ...span, status: 'Running', skip: 0, take: RUNS_AT_ONCE, before })).items;
   let runs = await pageAfter();
   yield '[';
   for (let isFirst = true; runs.length > 0; isFirst = false) {
-    const items = runs.map((run) => JSON.stringify(runView(run))).join(',');
+    const items = (await runViews(runs, services)).map((view) => JSON.stringify(view)).join(',');
     yield isFirst ? items : `,${items}`;
     runs = runs.length < RUNS_AT_ONCE ? [] : await pageAfter(runs.at(-1));
   }

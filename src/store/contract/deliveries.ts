@@ -113,6 +113,8 @@ export interface DeliveryQuery extends PageQuery, TimeSpan {
   readonly acceptedOnly?: boolean | undefined;
   /** Answered with an error and started no run. */
   readonly refusedOnly?: boolean | undefined;
+  /** Held until the flow starts runs: the newest 10 000 of those. */
+  readonly heldOnly?: boolean | undefined;
   /**
    * Part of an id, client address, scheme, reason, detail or run id, in any case. Searches the newest 10 000 that match
    * the other filters. The first eight or more characters of an id are found however old it is, and so is a search key,

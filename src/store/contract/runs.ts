@@ -1,6 +1,6 @@
 import type { Json } from '../../model/json.ts';
 import type { RunStatus, StepStatus } from '../../model/manifest.ts';
-import type { Attempt, Run, RunTrigger, Step, StepError } from '../../model/run.ts';
+import type { Attempt, Run, RunTrigger, Step, StepError, WaitKind } from '../../model/run.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 
 /**
@@ -13,6 +13,15 @@ export interface RunStore extends StepStore {
   /** Newest first. */
   listRuns(query: RunQuery): Promise<Page<Run>>;
   findRun(runId: string): Promise<RunDetail | undefined>;
+  /**
+   * What runs in flight wait for, and which steps of runs that ended failed. A step that was due by `dueBefore` waits for a
+   * slot, whatever it waited for until then.
+   */
+  describeRuns(query: {
+    running: readonly string[];
+    ended: readonly string[];
+    dueBefore: number;
+  }): Promise<RunDescriptions>;
   /**
    * The run that this one repeats, or whose failure started it, and the newest 500 that repeat it or that its failure
    * started, oldest first; undefined for an unknown run.
@@ -92,6 +101,11 @@ export interface RunQuery extends PageQuery, TimeSpan {
   readonly search?: string | undefined;
   /** As in deliveries. */
   readonly keys?: SearchKeys | undefined;
+  /**
+   * Only runs in flight with a step that waits for this, as `describeRuns` says: at most the 10 000 newest, or for a slot
+   * those with the 10 000 steps that fell due last.
+   */
+  readonly waiting?: { readonly kind: WaitKind; readonly dueBefore: number } | undefined;
   /** Only those that follow this run in the list. */
   readonly before?: { readonly startedAt: number; readonly id: string } | undefined;
 }
@@ -103,6 +117,31 @@ export interface RunDetail extends Run {
   readonly cancelRequestedAt: number | null;
   readonly cancelReason: string | null;
   readonly idempotencyKey: string | null;
+}
+
+interface RunDescriptions {
+  /** At most one of each kind for each run. */
+  readonly waits: readonly RunWait[];
+  /** Without the steps within loops; of each run the 20 that failed first, in that order. */
+  readonly failures: readonly RunFailure[];
+}
+
+export interface RunWait {
+  readonly runId: string;
+  readonly kind: WaitKind;
+  /** Of those that wait for it the step that goes on first. */
+  readonly stepKey: string;
+  readonly signalName: string | null;
+  /** When it goes on, or no longer waits for its signal; null if no time is set, as for a slot. */
+  readonly until: number | null;
+  /** How many wait for it; at most 100 are counted. */
+  readonly steps: number;
+}
+
+export interface RunFailure {
+  readonly runId: string;
+  readonly stepKey: string;
+  readonly error: StepError | null;
 }
 
 interface Lineage {

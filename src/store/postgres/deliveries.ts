@@ -4,7 +4,7 @@ import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryGroup, DeliveryQuery, Page, TimeSpan } from '../store.ts';
 import { NewRows } from './new-rows.ts';
 import type { Answer, Given, Operations } from './operation.ts';
-import { type Condition, filter, keyFilters, keysOf, readPage, toSearchKeys } from './paging.ts';
+import { type Condition, filter, keyFilters, keysOf, readPage, SEARCHED_ROWS, toSearchKeys } from './paging.ts';
 import { boundLog } from './removal.ts';
 import type { Sql } from './sql.ts';
 import { uuidOf } from './uuids.ts';
@@ -141,6 +141,13 @@ const listing = {
   toItem: toDelivery,
 };
 
+function isHeld({ heldOnly, flowId }: DeliveryQuery): Condition | undefined {
+  if (heldOnly !== true) return undefined;
+  return (bind) => `id IN (
+    SELECT delivery_id FROM sluice.held_deliveries
+    WHERE delivery_id IS NOT NULL AND (${bind(flowId ?? null)}::text IS NULL OR flow_id = ${bind(flowId ?? null)}) ORDER BY seq DESC LIMIT ${SEARCHED_ROWS})`;
+}
+
 /**
  * The ids of the deliveries of a span of time, so that those before and after it are not read. Records older than the
  * counts, which say which ids a minute has, are left to the condition on their time.
@@ -179,6 +186,7 @@ async function listDeliveries(sql: Sql, query: DeliveryQuery): Promise<Page<Deli
       filter.holds('rejected', query.rejectedOnly),
       filter.holds('NOT rejected', query.acceptedOnly),
       filter.holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
+      isHeld(query),
       filter.within('received_at', query),
       ...keyFilters(byKey, query.keys),
     ],

@@ -3,8 +3,9 @@ import type { Attempt, Run, RunTrigger, Step } from '../../model/run.ts';
 import { fromJson, toError } from '../json-columns.ts';
 import type { RunDetail, RunQuery, SignalRecord, StepDetail } from '../store.ts';
 import type { Answer, Given, Operations } from './operation.ts';
-import { type Condition, filter, keyFilters, keysOf, readPage, toSearchKeys } from './paging.ts';
+import { type Condition, filter, keyFilters, keysOf, readPage, SEARCHED_ROWS, toSearchKeys } from './paging.ts';
 import type { Sql } from './sql.ts';
+import { dueRuns } from './turns.ts';
 import { uuidOf } from './uuids.ts';
 
 export const runOperations: Operations<
@@ -73,7 +74,8 @@ async function listRuns(sql: Sql, query: Given<'listRuns'>): Promise<Answer<'lis
   const isTimed = since !== undefined || until !== undefined;
   // In a span of time, PostgreSQL's statistics say what is read fewer rows for.
   const isOfFlow = flowId !== undefined && (status === undefined || status === 'Succeeded') && !isTimed;
-  const isCounted = search === '' && before === undefined && !isTimed && keys === undefined;
+  const isCounted =
+    search === '' && before === undefined && !isTimed && keys === undefined && query.waiting === undefined;
   return readPage<RunRow, Run>(
     sql,
     { ...runListing, order: isOfFlow ? byRevision : byTime },
@@ -86,10 +88,28 @@ async function listRuns(sql: Sql, query: Given<'listRuns'>): Promise<Answer<'lis
         filter.within('started_at', query),
         before && startedBefore(before),
         ...keyFilters(byKey, keys),
+        isWaiting(query),
       ],
       known: isCounted ? await countKept(sql, query) : undefined,
     },
   );
+}
+
+function isWaiting({ waiting, flowId }: RunQuery): Condition | undefined {
+  if (waiting === undefined) return undefined;
+  const { kind, dueBefore } = waiting;
+  return (bind) => {
+    const [flow, due, limit] = [`${bind(flowId ?? null)}::text`, `${bind(dueBefore)}::bigint`, bind(SEARCHED_ROWS)];
+    // Ids grow as runs start, so that the greatest are the newest.
+    const runIds =
+      kind === 'slot'
+        ? dueRuns({ flow, due, limit })
+        : `SELECT DISTINCT run_id FROM sluice.steps
+          WHERE status = 'Pending' AND ${WAIT_KIND} = ${bind(kind)} AND (due_at IS NULL OR due_at > ${due})
+            AND (${flow} IS NULL OR flow_id = ${flow})
+          ORDER BY run_id DESC LIMIT ${limit}`;
+    return `status = 'Running' AND id IN (${runIds})`;
+  };
 }
 
 async function countKept(sql: Sql, { flowId, status }: RunQuery): Promise<number> {
@@ -162,6 +182,10 @@ const stepColumns = `
   step_key AS "stepKey", step_type AS "stepType", status, input, output, error, skip_reason AS "skipReason",
   evaluation_trace AS "evaluationTrace", attempt_count AS "attemptCount", due_at AS "dueAt", started_at AS "startedAt",
   completed_at AS "completedAt"`;
+
+/** What a pending step waits for until it is due, in the words of its index; one that was not tried yet is at its start. */
+export const WAIT_KIND = `(CASE WHEN signal_name IS NOT NULL THEN 'signal' WHEN attempt_count = 0 THEN 'start' WHEN wait IS NULL THEN 'retry'
+  WHEN strpos(wait, '"lastPoll":') > 0 THEN 'poll' ELSE 'delay' END)`;
 
 /** Whether `a`, the row of a step, has to tell of its only attempt. */
 export const SAYS_ITS_ATTEMPT = `a.attempt_count = 1 AND a.status IN ('Succeeded', 'Failed') AND NOT EXISTS (

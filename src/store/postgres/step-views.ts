@@ -3,13 +3,23 @@ import type { StepError } from '../../model/run.ts';
 import { type AttemptRow, Cutter, MAX_ATTEMPTS, PREVIEW_CHARACTERS, type StepRow } from '../cut-values.ts';
 import { toError } from '../json-columns.ts';
 import { inOrder } from '../step-order.ts';
-import type { LoopProgress, StepMoment, StepMoments, StepOutline, StepView, Store, ValueLimits } from '../store.ts';
+import type {
+  LoopProgress,
+  RunWait,
+  StepMoment,
+  StepMoments,
+  StepOutline,
+  StepView,
+  Store,
+  ValueLimits,
+} from '../store.ts';
 import type { Answer, Given, Operations } from './operation.ts';
-import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT } from './runs.ts';
+import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT, WAIT_KIND } from './runs.ts';
 import type { Sql } from './sql.ts';
 import { uuidOf } from './uuids.ts';
 
 export const stepOperations: Operations<
+  | 'describeRuns'
   | 'outlineSteps'
   | 'findStep'
   | 'pageSteps'
@@ -19,6 +29,7 @@ export const stepOperations: Operations<
   | 'countChildren'
   | 'findIterations'
 > = {
+  describeRuns: { lane: 'read', run: describeRuns },
   outlineSteps: { lane: 'read', run: outlineSteps },
   findStep: { lane: 'read', run: findStep },
   pageSteps: { lane: 'read', run: pageSteps },
@@ -28,6 +39,46 @@ export const stepOperations: Operations<
   countChildren: { lane: 'read', run: countChildren },
   findIterations: { lane: 'read', run: findIterations },
 };
+
+/** Steps of a run that are counted of each kind. */
+const COUNTED_WAITS = 100;
+const LISTED_FAILURES = 20;
+
+async function describeRuns(
+  sql: Sql,
+  { running, ended, dueBefore }: Given<'describeRuns'>,
+): Promise<Answer<'describeRuns'>> {
+  const isLater = `${WAIT_KIND} = kinds.kind AND (due_at IS NULL OR due_at > $2)`;
+  const isDue = `${WAIT_KIND} IN ('start', 'signal', 'delay', 'retry', 'poll') AND due_at <= $2`;
+  const waits = (isKind: string, columns: string) => `
+    SELECT step_key, ${columns}, (SELECT count(*) FROM (
+        SELECT FROM sluice.steps WHERE status = 'Pending' AND run_id = runs.id AND ${isKind} LIMIT ${COUNTED_WAITS}
+      ) AS counted) AS steps
+    FROM sluice.steps WHERE status = 'Pending' AND run_id = runs.id AND ${isKind} ORDER BY due_at LIMIT 1`;
+  const found = await sql.all<RunWait>(
+    `SELECT runs.id AS "runId", own.kind, own.step_key AS "stepKey", own.signal_name AS "signalName", own.until, own.steps
+    FROM unnest($1::uuid[]) WITH ORDINALITY AS runs (id, n)
+    CROSS JOIN LATERAL (
+      SELECT kinds.kind, first.* FROM unnest(ARRAY['signal', 'delay', 'retry', 'poll']) AS kinds (kind)
+      CROSS JOIN LATERAL (${waits(isLater, 'signal_name, least(due_at, limit_at) AS until')}) AS first
+      UNION ALL
+      SELECT 'slot', first.* FROM (${waits(isDue, 'NULL::text AS signal_name, NULL::bigint AS until')}) AS first
+    ) AS own
+    ORDER BY runs.n, array_position(ARRAY['signal', 'delay', 'retry', 'poll', 'slot'], own.kind)`,
+    [running, dueBefore],
+  );
+  const failed = await sql.all<{ runId: string; stepKey: string; error: string | null }>(
+    `SELECT runs.id AS "runId", failed.step_key AS "stepKey", failed.error
+    FROM unnest($1::uuid[]) WITH ORDINALITY AS runs (id, n)
+    CROSS JOIN LATERAL (
+      SELECT step_key, error, completed_at FROM sluice.steps
+      WHERE run_id = runs.id AND status = 'Failed' AND strpos(step_key, '.') = 0 ORDER BY completed_at LIMIT ${LISTED_FAILURES}
+    ) AS failed
+    ORDER BY runs.n, failed.completed_at`,
+    [ended],
+  );
+  return { waits: found, failures: failed.map((row) => ({ ...row, error: toError(row.error) })) };
+}
 
 type OutlineAttempt = StepOutline['attempts'][number];
 type OutlineRow = Omit<StepOutline, 'error' | 'attempts' | 'lastPoll'> & {

@@ -190,6 +190,31 @@ export function isLimited({ flow, byType }: Limits): boolean {
   return Number.isFinite(flow) || byType.size > 0;
 }
 
+const HEAD = `SELECT flow_id, step_type, due_at FROM sluice.steps WHERE ${ORDINARY} AND status = 'Pending'`;
+/** The first step of each flow and type that waits to be started, recursive as `heads`. */
+const HEADS = `
+  (${HEAD} ORDER BY flow_id, step_type, due_at LIMIT 1)
+  UNION ALL
+  SELECT next.flow_id, next.step_type, next.due_at FROM heads CROSS JOIN LATERAL (
+    (${HEAD} AND flow_id = heads.flow_id AND step_type > heads.step_type ORDER BY step_type, due_at LIMIT 1)
+    UNION ALL (${HEAD} AND flow_id > heads.flow_id ORDER BY flow_id, step_type, due_at LIMIT 1)
+    ORDER BY flow_id LIMIT 1
+  ) next`;
+
+/** Selects the runs with a step that wanted a slot by then: of each type of a flow those due last. */
+export function dueRuns({ flow, due, limit }: { flow: string; due: string; limit: string }): string {
+  return `WITH RECURSIVE heads AS (${HEADS}), lanes AS (
+      SELECT flow_id, step_type, (SELECT count(*) FROM heads) AS lanes FROM heads
+      WHERE due_at <= ${due} AND (${flow} IS NULL OR flow_id = ${flow})
+    )
+    SELECT own.run_id FROM lanes CROSS JOIN LATERAL (
+      SELECT run_id FROM sluice.steps s
+      WHERE s.due_at IS NOT NULL AND s.deaths < 2 AND s.status = 'Pending' AND s.flow_id = lanes.flow_id
+        AND s.step_type = lanes.step_type AND s.due_at <= ${due}
+      ORDER BY s.due_at DESC LIMIT greatest(1, ${limit}::bigint / lanes.lanes)
+    ) AS own`;
+}
+
 interface SeenRow {
   readonly kind: 'waiting' | 'running' | 'suspect';
   readonly flowId: string;
@@ -206,17 +231,8 @@ interface SeenRow {
  * the pair that it skips.
  */
 async function look(sql: Sql, now: number): Promise<Waiting & { readonly suspectAt: number | null }> {
-  const head = `SELECT flow_id, step_type, due_at FROM sluice.steps WHERE ${ORDINARY} AND status = 'Pending'`;
   const rows = await sql.all<SeenRow>(
-    `WITH RECURSIVE heads AS (
-      (${head} ORDER BY flow_id, step_type, due_at LIMIT 1)
-      UNION ALL
-      SELECT next.flow_id, next.step_type, next.due_at FROM heads CROSS JOIN LATERAL (
-        (${head} AND flow_id = heads.flow_id AND step_type > heads.step_type ORDER BY step_type, due_at LIMIT 1)
-        UNION ALL (${head} AND flow_id > heads.flow_id ORDER BY flow_id, step_type, due_at LIMIT 1)
-        ORDER BY flow_id LIMIT 1
-      ) next
-    ), seen AS (
+    `WITH RECURSIVE heads AS (${HEADS}), seen AS (
       SELECT 'waiting' AS kind, flow_id, step_type, due_at, 0 AS count, NULL::bigint AS lapses_at FROM heads
       UNION ALL SELECT 'running', flow_id, step_type, min(due_at) FILTER (WHERE due_at <= $1),
         count(*) FILTER (WHERE due_at > $1), min(due_at) FILTER (WHERE due_at > $1)

@@ -7,7 +7,16 @@ import type { DeliveryGroup, DeliveryQuery, TimeSpan } from '../store.ts';
 import type { SqlValue } from './columns.ts';
 import { type CountedDelivery, prepareCountDelivery } from './figures.ts';
 import type { Member } from './messages.ts';
-import { type Condition, filter, keysOf, preparePages, type Searchable, searchIn, toSearchKeys } from './paging.ts';
+import {
+  type Condition,
+  filter,
+  keysOf,
+  preparePages,
+  SEARCHED_ROWS,
+  type Searchable,
+  searchIn,
+  toSearchKeys,
+} from './paging.ts';
 
 export const deliveryOperations = {
   recordDelivery: { thread: 'writer', prepare: prepareRecordDelivery },
@@ -190,10 +199,20 @@ function prepareListDeliveries(db: Database): Member<'listDeliveries'> {
       filter.holds('rejected = 1', query.rejectedOnly),
       filter.holds('rejected = 0', query.acceptedOnly),
       filter.holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
+      isHeld(query),
       filter.within('received_at', query),
     ]);
     return pages({ query, condition, known: countKept(query) });
   };
+}
+
+function isHeld({ heldOnly, flowId }: DeliveryQuery): Condition | undefined {
+  if (heldOnly !== true) return undefined;
+  const newest = (where: string, order: string) => `id IN (
+    SELECT delivery_id FROM held_deliveries WHERE delivery_id IS NOT NULL ${where}
+    ORDER BY ${order} DESC LIMIT ${SEARCHED_ROWS})`;
+  if (flowId === undefined) return { sql: newest('', 'delivery_id'), values: [] };
+  return { sql: newest('AND flow_id = ?', 'seq'), values: [flowId] };
 }
 
 /**
@@ -249,8 +268,8 @@ function prepareCountKept(db: Database): (query: DeliveryQuery) => number | unde
   const count = db.prepare<SqlValue[], { total: number }>(`
     SELECT coalesce(sum(count), 0) AS total FROM delivery_totals
     WHERE flow_id = coalesce(?, flow_id) AND reason = coalesce(?, reason) AND rejected >= ? AND rejected <= ?`);
-  return ({ flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, since, until, search = '', keys }) => {
-    if (refusedOnly === true || since !== undefined || until !== undefined) return undefined;
+  return ({ flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, heldOnly, since, until, search = '', keys }) => {
+    if (refusedOnly === true || heldOnly === true || since !== undefined || until !== undefined) return undefined;
     if (search !== '' || keys !== undefined) return undefined;
     return count.get(flowId ?? null, reason ?? null, Number(rejectedOnly ?? false), Number(acceptedOnly !== true))
       ?.total;

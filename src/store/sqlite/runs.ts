@@ -5,7 +5,17 @@ import { fromJson, toError } from '../json-columns.ts';
 import type { RunDetail, RunQuery, SignalRecord, StepDetail } from '../store.ts';
 import type { SqlValue } from './columns.ts';
 import type { Member } from './messages.ts';
-import { filter, keysOf, preparePages, type Searchable, searchIn, toSearchKeys } from './paging.ts';
+import {
+  type Condition,
+  filter,
+  keysOf,
+  preparePages,
+  SEARCHED_ROWS,
+  type Searchable,
+  searchIn,
+  toSearchKeys,
+} from './paging.ts';
+import { prepareListDueRuns } from './turns.ts';
 
 export const runOperations = {
   listRuns: { thread: 'reader', prepare: prepareListRuns },
@@ -52,6 +62,7 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
   const countKept = db.prepare<SqlValue[], { total: number }>(`
     SELECT coalesce(sum(count), 0) AS total FROM run_totals
     WHERE flow_id = coalesce(?, flow_id) AND status = coalesce(?, status)`);
+  const isWaiting = prepareIsWaiting(db);
   return (query) => {
     const { flowId, status, search = '' } = query;
     const kept = () => countKept.get(flowId ?? null, status ?? null)?.total ?? 0;
@@ -67,10 +78,38 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
       // Says in the index's own words that the index of all other statuses has the answer.
       filter.holds("status <> 'Succeeded'", status !== undefined && status !== 'Succeeded'),
       query.before && startedBefore(query.before),
+      isWaiting(query),
     ]);
-    const isCounted = search === '' && query.before === undefined && !isTimed && query.keys === undefined;
+    const isCounted =
+      search === '' &&
+      query.before === undefined &&
+      !isTimed &&
+      query.keys === undefined &&
+      query.waiting === undefined;
     const pages = order === 'revision' ? byRevision : byTime;
     return pages({ query, condition, known: isCounted ? kept() : undefined });
+  };
+}
+
+function prepareIsWaiting(db: Database): (query: RunQuery) => Condition | undefined {
+  const listDueRuns = prepareListDueRuns(db);
+  const inFlight = (runIds: string) =>
+    `status = 'Running' AND rowid IN (SELECT rowid FROM runs WHERE id IN (${runIds}))`;
+  return ({ waiting, flowId }) => {
+    if (waiting === undefined) return undefined;
+    const { kind, dueBefore } = waiting;
+    if (kind === 'slot') {
+      const runIds = listDueRuns({ dueBefore, flowId, limit: SEARCHED_ROWS });
+      return { sql: inFlight('SELECT value FROM json_each(?)'), values: [JSON.stringify(runIds)] };
+    }
+    // Ids grow as runs start, so that the greatest are the newest.
+    return {
+      sql: inFlight(`
+        SELECT DISTINCT run_id FROM steps
+        WHERE status = 'Pending' AND ${WAIT_KIND} = ? AND (due_at IS NULL OR due_at > ?) ${flowId === undefined ? '' : 'AND flow_id = ?'}
+        ORDER BY run_id DESC LIMIT ${SEARCHED_ROWS}`),
+      values: [kind, dueBefore, ...(flowId === undefined ? [] : [flowId])],
+    };
   };
 }
 
@@ -161,6 +200,10 @@ const stepColumns = `
   step_key AS stepKey, step_type AS stepType, status, input, output, error, skip_reason AS skipReason,
   evaluation_trace AS evaluationTrace, attempt_count AS attemptCount, due_at AS dueAt, started_at AS startedAt,
   completed_at AS completedAt`;
+
+/** What a pending step waits for until it is due, in the words of its index; one that was not tried yet is at its start. */
+export const WAIT_KIND = `CASE WHEN signal_name IS NOT NULL THEN 'signal' WHEN attempt_count = 0 THEN 'start' WHEN wait IS NULL THEN 'retry'
+  WHEN instr(wait, '"lastPoll":') > 0 THEN 'poll' ELSE 'delay' END`;
 
 /** Whether `a`, the row of a step, has to tell of its only attempt. */
 export const SAYS_ITS_ATTEMPT = `a.attempt_count = 1 AND a.status IN ('Succeeded', 'Failed') AND NOT EXISTS (

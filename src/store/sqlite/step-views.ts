@@ -1,14 +1,17 @@
 import type { Database } from 'better-sqlite3';
 import { parseJson } from '../../model/json.ts';
 import type { StepStatus } from '../../model/manifest.ts';
+import { WAIT_KINDS, type WaitKind } from '../../model/run.ts';
 import { type AttemptRow, Cutter, MAX_ATTEMPTS, PREVIEW_CHARACTERS, type StepRow } from '../cut-values.ts';
 import { toError } from '../json-columns.ts';
 import { inOrder } from '../step-order.ts';
-import type { LoopProgress, StepMoment, StepOutline, StepView, ValueLimits } from '../store.ts';
+import type { LoopProgress, RunWait, StepMoment, StepOutline, StepView, ValueLimits } from '../store.ts';
+import type { SqlValue } from './columns.ts';
 import type { Member } from './messages.ts';
-import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT } from './runs.ts';
+import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT, WAIT_KIND } from './runs.ts';
 
 export const stepOperations = {
+  describeRuns: { thread: 'reader', prepare: prepareDescribeRuns },
   outlineSteps: { thread: 'reader', prepare: prepareOutlineSteps },
   findStep: { thread: 'reader', prepare: prepareFindStep },
   pageSteps: { thread: 'reader', prepare: preparePageSteps },
@@ -18,6 +21,54 @@ export const stepOperations = {
   countChildren: { thread: 'reader', prepare: prepareCountChildren },
   findIterations: { thread: 'reader', prepare: prepareFindIterations },
 } as const;
+
+/** Steps of a run that are counted of each kind. */
+const COUNTED_WAITS = 100;
+const LISTED_FAILURES = 20;
+
+function prepareDescribeRuns(db: Database): Member<'describeRuns'> {
+  const findWait = prepareFindWait(db);
+  const listFailed = db.prepare<[string], { stepKey: string; error: string | null }>(`
+    SELECT step_key AS stepKey, error FROM steps
+    WHERE run_id = ? AND status = 'Failed' AND instr(step_key, '.') = 0 ORDER BY completed_at LIMIT ${LISTED_FAILURES}`);
+  return ({ running, ended, dueBefore }) => ({
+    waits: running.flatMap((runId) => WAIT_KINDS.flatMap((kind) => findWait({ runId, kind, dueBefore }) ?? [])),
+    failures: ended.flatMap((runId) =>
+      listFailed.all(runId).map(({ stepKey, error }) => ({ runId, stepKey, error: toError(error) })),
+    ),
+  });
+}
+
+interface WaitOfRun {
+  readonly runId: string;
+  readonly kind: WaitKind;
+  readonly dueBefore: number;
+}
+
+function prepareFindWait(db: Database): (of: WaitOfRun) => RunWait | undefined {
+  type Row = Pick<RunWait, 'stepKey' | 'signalName' | 'until'>;
+  const prepare = (isKind: string) => {
+    const waiting = `FROM steps WHERE status = 'Pending' AND run_id = ? AND ${isKind}`;
+    return {
+      find: db.prepare<SqlValue[], Row>(`
+        SELECT step_key AS stepKey, signal_name AS signalName, min(coalesce(due_at, limit_at), coalesce(limit_at, due_at)) AS until
+        ${waiting} ORDER BY due_at NULLS LAST LIMIT 1`),
+      count: db.prepare<SqlValue[], { steps: number }>(
+        `SELECT count(*) AS steps FROM (SELECT 1 ${waiting} LIMIT ${COUNTED_WAITS})`,
+      ),
+    };
+  };
+  const later = prepare(`${WAIT_KIND} = ? AND (due_at IS NULL OR due_at > ?)`);
+  const due = prepare(`${WAIT_KIND} IN ('start', 'signal', 'delay', 'retry', 'poll') AND due_at <= ?`);
+  return ({ runId, kind, dueBefore }) => {
+    const { find, count } = kind === 'slot' ? due : later;
+    const values = kind === 'slot' ? [runId, dueBefore] : [runId, kind, dueBefore];
+    const row = find.get(...values);
+    if (row === undefined) return undefined;
+    const own = kind === 'slot' ? { ...row, signalName: null, until: null } : row;
+    return { runId, kind, ...own, steps: count.get(...values)?.steps ?? 1 };
+  };
+}
 
 type OutlineAttempt = StepOutline['attempts'][number];
 type OutlineRow = Omit<StepOutline, 'error' | 'attempts' | 'lastPoll'> & {

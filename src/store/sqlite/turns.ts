@@ -94,6 +94,30 @@ function prepareCountDue(db: Database): (lane: Lane, dueBefore: number, most: nu
   return ({ flowId, stepType }, dueBefore, most) => count.get(flowId, stepType, dueBefore, most)?.count ?? 0;
 }
 
+interface DueRuns {
+  readonly dueBefore: number;
+  readonly flowId: string | undefined;
+  readonly limit: number;
+}
+
+/** Makes the function that lists runs with a step that wanted a slot by then: of each type of a flow those due last. */
+export function prepareListDueRuns(db: Database): (query: DueRuns) => string[] {
+  const nextLane = prepareNextLane(db);
+  const list = db.prepare<[string, string, number, number], { runId: string }>(`
+    SELECT run_id AS runId FROM steps
+    WHERE ${ORDINARY} AND status = 'Pending' AND flow_id = ? AND step_type = ? AND due_at <= ?
+    ORDER BY due_at DESC LIMIT ?`);
+  return ({ dueBefore, flowId, limit }) => {
+    const lanes: LaneHead[] = [];
+    for (let head = nextLane('', ''); head !== undefined; head = nextLane(head.flowId, head.stepType)) {
+      if (head.dueAt <= dueBefore && (flowId ?? head.flowId) === head.flowId) lanes.push(head);
+    }
+    const ofLane = Math.ceil(limit / Math.max(1, lanes.length));
+    const runs = lanes.flatMap((lane) => list.all(lane.flowId, lane.stepType, dueBefore, ofLane));
+    return [...new Set(runs.map(({ runId }) => runId))];
+  };
+}
+
 export function prepareMeasureBacklog(db: Database): Member<'measureBacklog'> {
   const listWaiting = prepareListWaiting(db);
   const countDue = prepareCountDue(db);

@@ -12,6 +12,7 @@ import { scheduleRevisions } from './0011-schedule-revisions.ts';
 import { fewerIndexes } from './0012-fewer-indexes.ts';
 import { activity } from './0013-activity.ts';
 import { searchKeys } from './0014-search-keys.ts';
+import { standing } from './0015-standing.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -37,4 +38,5 @@ export const migrations: readonly Migration[] = [
   fewerIndexes,
   activity,
   searchKeys,
+  standing,
 ];

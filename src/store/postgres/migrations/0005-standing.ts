@@ -1,0 +1,16 @@
+export const standing = {
+  version: 5,
+  name: 'standing',
+  compatibleFrom: 1,
+  sql: `
+    -- What the steps of a run wait for. A step that was not tried yet waits for a slot alone.
+    CREATE INDEX steps_waiting ON sluice.steps (
+      (CASE WHEN signal_name IS NOT NULL THEN 'signal' WHEN attempt_count = 0 THEN 'start' WHEN wait IS NULL THEN 'retry'
+        WHEN strpos(wait, '"lastPoll":') > 0 THEN 'poll' ELSE 'delay' END),
+      run_id, due_at, flow_id
+    ) WHERE status = 'Pending';
+
+    -- Why a run failed, and which failures it got over; what failed within a loop the loop's own error says.
+    CREATE INDEX steps_failed ON sluice.steps (run_id, completed_at) WHERE status = 'Failed' AND strpos(step_key, '.') = 0;
+  `,
+};
