@@ -197,7 +197,7 @@ ${builtInHandlers({ egressAllow: [] }).map(handlerSection).join('\n\n')}
 
 /** The settings by what they are about: title, variables. */
 const SETTING_GROUPS: readonly (readonly [string, RegExp])[] = [
-  ['Listener and database', /_(HOST|PORT|DATABASE_URL|STORE_KEY|SHUTDOWN_GRACE_SECONDS)$/],
+  ['Listener and database', /_(HOST|PORT|DATABASE_URL|STORE_KEY|EVIDENCE_KEY|SHUTDOWN_GRACE_SECONDS)$/],
   ['Dashboard', /_(DASHBOARD_.*|TOKENS)$/],
   ['Gates', /_(ENFORCEMENT_MODE|MAX_BODY_BYTES|REPLAY_.*|NONCE_.*|RATE_LIMIT_.*|ALLOW_LEGACY_SHA1|STRICT_MANIFESTS)$/],
   ['Addresses and proxies', /_(FORWARDED_HEADER_DEPTH|TRUSTED_PROXIES|PUBLIC_URL|EGRESS_ALLOW)$/],

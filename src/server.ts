@@ -1,3 +1,4 @@
+import { createPrivateKey } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
@@ -133,6 +134,7 @@ export function createServer(parts: ServerParts): FastifyInstance {
       access: dashboardAccess(settings),
       listener: settings,
       publicUrl: settings.publicUrl,
+      evidenceKey: settings.evidenceKey === undefined ? undefined : createPrivateKey(settings.evidenceKey),
       handlers: [...extensions.handlers.values()],
       schemes: describeSchemes(extensions.gates.settings.schemes),
       ...parts.dashboard,

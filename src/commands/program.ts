@@ -8,6 +8,7 @@ import { checkCommand } from './check.ts';
 import { openContext, reporting } from './context.ts';
 import { copyCommand } from './copy.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
+import { evidenceCommand } from './evidence.ts';
 import { listenCommand } from './listen.ts';
 import { migrateCommand } from './migrate.ts';
 import { newCommand } from './new.ts';
@@ -53,6 +54,7 @@ export function commandLine(): Command {
     .addCommand(sendCommand())
     .addCommand(listenCommand())
     .addCommand(replayCommand())
+    .addCommand(evidenceCommand())
     .addCommand(schemesCommand())
     .addCommand(schemaCommand());
   for (const command of program.commands) command.configureHelp({ showGlobalOptions: true });

@@ -242,6 +242,11 @@ export const settingsSchema = z.strictObject({
     accepts: 'a key of any length, env:NAME or file:PATH',
     meaning: 'Encrypts the stored bodies of refused deliveries, and the keys that publishers hand over.',
   }),
+  evidenceKey: option(secret().optional(), {
+    variable: 'SLUICE_EVIDENCE_KEY',
+    accepts: 'an Ed25519 private key as PEM, env:NAME or file:PATH',
+    meaning: 'Signs the evidence of a delivery.',
+  }),
   deliveryStore: option(oneOf(['database', 'memory']).default('database'), {
     variable: 'SLUICE_DELIVERY_STORE',
     accepts: 'database or memory',

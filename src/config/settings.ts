@@ -1,3 +1,4 @@
+import { createPrivateKey } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
 import { didYouMean } from '../manifest/issues.ts';
@@ -24,6 +25,7 @@ export class SettingsError extends Error {
 
 const SECRET_OPTIONS: ReadonlySet<string> = new Set([
   'storeKey',
+  'evidenceKey',
   'dashboardPassword',
   'dashboardToken',
   'databaseUrl',
@@ -32,6 +34,7 @@ const SECRET_OPTIONS: ReadonlySet<string> = new Set([
 /** Never printed, not even in part. */
 const UNPRINTED: ReadonlySet<string> = new Set([
   'storeKey',
+  'evidenceKey',
   'dashboardPassword',
   'dashboardToken',
   'dashboardUser',
@@ -192,7 +195,20 @@ function contradictions(settings: Settings): string[] {
   if (hasCredentials && settings.dashboardAuth !== undefined) {
     lines.push('SLUICE_DASHBOARD_AUTH: none contradicts the dashboard credentials that are set; remove one of the two');
   }
+  if (settings.evidenceKey !== undefined && !isEd25519(settings.evidenceKey)) {
+    lines.push(
+      'SLUICE_EVIDENCE_KEY: is not an Ed25519 private key as PEM; openssl genpkey -algorithm ed25519 makes one',
+    );
+  }
   return [...lines, ...databaseContradictions(settings)];
+}
+
+function isEd25519(pem: string): boolean {
+  try {
+    return createPrivateKey(pem).asymmetricKeyType === 'ed25519';
+  } catch {
+    return false;
+  }
 }
 
 const SECONDS_A_DAY = 86_400;

@@ -8,6 +8,7 @@ import { attentionRoutes } from './api/attention.ts';
 import { deliveryRoutes } from './api/deliveries.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { deployRoutes } from './api/deploys.ts';
+import { evidenceRoutes } from './api/evidence.ts';
 import { figureRoutes } from './api/figures.ts';
 import { flowControlRoutes } from './api/flow-control.ts';
 import { flowRoutes } from './api/flows.ts';
@@ -46,6 +47,7 @@ const SECURITY_HEADERS = {
 const apiRoutes = [
   deliveryRoutes,
   deliveryReviewRoutes,
+  evidenceRoutes,
   figureRoutes,
   runRoutes,
   runHistoryRoutes,

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -62,6 +63,8 @@ export interface DashboardServices {
   readonly triggers: () => TriggerTable;
   readonly handlers: readonly Pick<StepHandler, 'type' | 'inputs' | 'secretInputs'>[];
   readonly schemes: readonly SchemeDescription[];
+  /** Signs evidence; private, Ed25519. */
+  readonly evidenceKey: KeyObject | undefined;
   /** Version of Sluice itself. */
   readonly version: string;
 }

@@ -61,6 +61,11 @@ export const examples: Record<string, readonly Example[]> = {
     at('/webhooks/42/body', 400),
     at(`/webhooks/${UNKNOWN_ID}/body`, 404),
   ],
+  getEvidence: [
+    at('/webhooks/DELIVERY/evidence', 200),
+    at('/webhooks/42/evidence', 400),
+    at(`/webhooks/${UNKNOWN_ID}/evidence`, 404),
+  ],
   dryRunDelivery: [at('/webhooks/dry-run/orders', 200, { body: { order: 7 } }), at('/webhooks/dry-run/nobody', 404)],
   redeliverDelivery: [
     at('/webhooks/REFUSED/redeliver', 200, { body: { force: true } }),

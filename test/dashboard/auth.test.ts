@@ -96,6 +96,7 @@ describe('credentials', () => {
     ['GET', '/flows/api/webhooks/stats'],
     ['GET', `/flows/api/webhooks/${ORDERS_ID}`],
     ['GET', `/flows/api/webhooks/${ORDERS_ID}/body`],
+    ['GET', `/flows/api/webhooks/${ORDERS_ID}/evidence`],
     ['GET', '/flows/api/webhooks/readiness'],
     ['GET', '/flows/api/webhooks/timeseries'],
     ['POST', '/flows/api/webhooks/dry-run/{idOrSlug}'],

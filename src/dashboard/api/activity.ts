@@ -51,7 +51,7 @@ export const activityRoutes: ApiRoutes = (app, { store }) => {
   );
 };
 
-function interventionView({ at, details, ...kept }: Intervention): z.output<typeof interventionSchema> {
+export function interventionView({ at, details, ...kept }: Intervention): z.output<typeof interventionSchema> {
   return { ...kept, at: isoTime(at), details: { ...details }, outcome: outcomeOf(kept.statusCode) };
 }
 

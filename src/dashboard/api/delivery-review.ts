@@ -290,7 +290,7 @@ function deliveryDetailView(
   return { ...deliveryView(record), ...adviceView({ gateResults, hints, signature }), redeliveredFrom, ...relatives };
 }
 
-function adviceView({ gateResults, hints, signature }: DeliveryReview) {
+export function adviceView({ gateResults, hints, signature }: DeliveryReview) {
   return {
     story: gateResults.map(({ facts, configured, ...entry }) => ({
       ...entry,

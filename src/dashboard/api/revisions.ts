@@ -118,8 +118,7 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async ({ params }) => {
-      const { snapshot, createdAt, ...record } = await findRevision(params.id, params.revision, services);
-      return { ...record, createdAt: isoTime(createdAt), manifest: shownSnapshot(snapshot) };
+      return manifestView(await findRevision(params.id, params.revision, services));
     },
   );
 
@@ -148,6 +147,10 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
     },
   );
 };
+
+export function manifestView({ snapshot, createdAt, ...record }: RevisionRecord): z.output<typeof oneSchema> {
+  return { ...record, createdAt: isoTime(createdAt), manifest: shownSnapshot(snapshot) };
+}
 
 export async function findRevision(
   flowId: string,

@@ -266,7 +266,7 @@ async function unhandledOf(run: Run, { store, catalog }: Describing): Promise<st
   return unhandledFailures(wire(graph), new Map(steps.map(({ stepKey, status }) => [stepKey, status])));
 }
 
-function triggerView({ trigger: { body, contentType, headers } }: RunDetail): z.output<typeof triggerSchema> {
+export function triggerView({ trigger: { body, contentType, headers } }: RunDetail): z.output<typeof triggerSchema> {
   const parsed = parseBody(body, contentType ?? undefined);
   // A body that cannot be read as a value, such as JSON nested thousands of levels deep, is shown as text.
   const triggerBody = 'value' in parsed ? parsed.value : Buffer.from(body).toString('utf8');

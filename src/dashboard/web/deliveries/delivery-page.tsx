@@ -31,6 +31,10 @@ export function DeliveryPage({ params }: { params: { readonly id?: string } }) {
           <CopyButton text={id} label="the id">
             Copy id
           </CopyButton>
+          <a class="button" href={`/flows/api/webhooks/${encodeURIComponent(id)}/evidence`} download>
+            <Icon name="down" />
+            Evidence
+          </a>
           {data === undefined ? null : <DryRun delivery={data} />}
           {data?.redelivery?.possible === true ? (
             <button type="button" class="button primary" onClick={() => setRedelivering(true)}>

@@ -1,0 +1,87 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { Command } from 'commander';
+import { verifyEvidence } from '../review/evidence.ts';
+import { CommandError, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
+import { type Credentials, createServiceClient } from './service-client.ts';
+
+interface FetchOptions extends Credentials {
+  readonly to?: string;
+  readonly output?: string;
+}
+
+interface VerifyOptions {
+  readonly key: string;
+  readonly extract?: string;
+}
+
+export function evidenceCommand(): Command {
+  const command = new Command('evidence')
+    .description('Fetch a delivery and what became of it as one signed file, or verify such a file')
+    .argument('<deliveryId>', 'id of the delivery')
+    .option('-o, --output <file>', 'where to write it; default: evidence-ID.json')
+    .addCommand(verifyCommand());
+  return withService(command).action(reporting(fetchEvidence));
+}
+
+async function fetchEvidence(deliveryId: string, { to, output, ...credentials }: FetchOptions): Promise<void> {
+  if (!/^[0-9a-f-]{36}$/i.test(deliveryId)) throw new CommandError(`"${deliveryId}" is not the id of a delivery`);
+  const settings = await readCommandSettings();
+  const client = createServiceClient(to ?? serviceUrl(settings), credentials, settings);
+  const text = await (await client.open(`/flows/api/webhooks/${deliveryId}/evidence`)).text();
+  const file = output ?? `evidence-${deliveryId}.json`;
+  await writeFile(file, text);
+  const { signature } = JSON.parse(text) as { signature: string | null };
+  process.stdout.write(`${file}\n`);
+  if (signature === null) process.stderr.write('It is not signed: the service has no SLUICE_EVIDENCE_KEY.\n');
+}
+
+function verifyCommand(): Command {
+  return new Command('verify')
+    .description('Check that a file of evidence was signed by a key and not altered since; needs no service')
+    .argument('<file>', 'the file')
+    .requiredOption('--key <file>', 'the public key of the service as PEM, from whoever runs it')
+    .option('--extract <folder>', 'write the parts to files in this folder too')
+    .addHelpText('after', '\nExits with 0 if the file is proven, with 1 if not, with 2 if it could not be read.')
+    .action(reporting(verify));
+}
+
+async function verify(file: string, { key, extract }: VerifyOptions): Promise<void> {
+  const verdict = verifyEvidence(await read(file), publicKeyIn(await read(key), key));
+  if (!verdict.isProven) {
+    process.stdout.write(`not proven: ${verdict.why}\n`);
+    process.exitCode = 1;
+    return;
+  }
+  const { deliveryId, runId, createdAt, key: name, version, parts } = verdict.statement;
+  const lines = [
+    `proven: signed by ${name} on ${createdAt}, Sluice ${version}`,
+    `delivery ${deliveryId}, ${runId === null ? 'no run' : `run ${runId}`}`,
+    ...parts.map((part) => `  ${part.sha256}  ${String(part.bytes).padStart(9)} bytes  ${part.name}`),
+  ];
+  process.stdout.write(`${lines.join('\n')}\n`);
+  if (extract === undefined) return;
+  await mkdir(extract, { recursive: true });
+  for (const part of verdict.parts) await writeFile(join(extract, basename(part.name)), part.content);
+}
+
+async function read(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    throw new CommandError(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** A private key is refused: the one who verifies must not need it. */
+function publicKeyIn(pem: string, file: string): KeyObject {
+  if (pem.includes('PRIVATE KEY')) throw new CommandError(`${file} is a private key; give the public one`);
+  try {
+    const key = createPublicKey(pem);
+    if (key.asymmetricKeyType === 'ed25519') return key;
+  } catch {
+    // Said below.
+  }
+  throw new CommandError(`${file} is not an Ed25519 public key as PEM`);
+}

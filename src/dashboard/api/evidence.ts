@@ -1,0 +1,74 @@
+import { z } from 'zod';
+import type { DeliveryRecord } from '../../model/delivery.ts';
+import { type EvidencePart, evidenceSchema, sealEvidence } from '../../review/evidence.ts';
+import { isoTime, unknownId } from '../answer.ts';
+import { parameter } from '../input.ts';
+import { route } from '../route.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { interventionView } from './activity.ts';
+import { deliveryView } from './deliveries.ts';
+import { adviceView } from './delivery-review.ts';
+import { manifestView } from './revisions.ts';
+import { controlView, runView, triggerView } from './runs.ts';
+import { findGraph, MAX_STEPS, stepPage } from './steps.ts';
+
+const MAX_INTERVENTIONS = 500;
+
+/** What a third party needs to see that a delivery came as it is kept, and what became of it. */
+export const evidenceRoutes: ApiRoutes = (app, services) => {
+  const { store, clock, version, evidenceKey } = services;
+
+  app.get(
+    '/flows/api/webhooks/:deliveryId/evidence',
+    route('deliveries', {
+      operationId: 'getEvidence',
+      summary: 'A delivery and what became of it as one file, signed if SLUICE_EVIDENCE_KEY is set',
+      description:
+        'The bytes and headers as kept, the result of each gate, the revision of the manifest, the run with its steps, and who intervened. `sluice evidence verify` checks it with the public key alone.',
+      params: z.object({ deliveryId: parameter.guid() }),
+      answer: evidenceSchema,
+      refusals: [404],
+    }),
+    async ({ params: { deliveryId } }, reply) => {
+      const record = await store.findDelivery(deliveryId);
+      if (record === undefined) throw unknownId('delivery', deliveryId);
+      const subject = { deliveryId, runId: record.runId, createdAt: isoTime(clock.now()), version };
+      const bundle = sealEvidence(subject, await partsOf(record, services), evidenceKey);
+      void reply.header('content-disposition', `attachment; filename="evidence-${deliveryId}.json"`);
+      return reply.type('application/json; charset=utf-8').send(Buffer.from(bundle) as never);
+    },
+  );
+};
+
+async function partsOf(record: DeliveryRecord, services: DashboardServices): Promise<EvidencePart[]> {
+  const { store, reviewer } = services;
+  const parts: EvidencePart[] = [];
+  const add = (name: string, value: object) => {
+    parts.push({ name, mediaType: 'application/json', content: Buffer.from(JSON.stringify(value, null, 2)) });
+  };
+  const { body, bodyEncoding, bodyTruncated, ...delivery } = deliveryView(record);
+  const { story, signature } = adviceView(await reviewer.review(record));
+  add('delivery.json', { ...delivery, story, signature });
+  const run = record.runId === null ? undefined : await store.findRun(record.runId);
+  // The body of an accepted delivery is kept with its run alone.
+  const content = record.body ?? run?.trigger.body;
+  if (content !== undefined) parts.push({ name: 'body', mediaType: 'application/octet-stream', content });
+  if (run !== undefined) {
+    const found = await findGraph(run.id, services);
+    const steps = await stepPage(found, { skip: 0, take: MAX_STEPS }, store);
+    const revision = await store.findRevision(run.flowId, run.revision);
+    add('run.json', { ...(await runView(run, services)), control: controlView(run), ...triggerView(run) });
+    add('steps.json', { steps: steps.items, stepsTotal: steps.total });
+    if (revision !== undefined) add('revision.json', manifestView(revision));
+  }
+  const activity = await Promise.all(
+    [record.id, ...(run === undefined ? [] : [run.id])].map((target) =>
+      store.listInterventions({ target, skip: 0, take: MAX_INTERVENTIONS }),
+    ),
+  );
+  add(
+    'activity.json',
+    activity.flatMap(({ items }) => items.map(interventionView)),
+  );
+  return parts;
+}
