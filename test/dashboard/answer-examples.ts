@@ -45,6 +45,7 @@ export const examples: Record<string, readonly Example[]> = {
   listReplicas: strict('/replicas'),
   listActivity: [...list('/activity'), at('/activity?actor=anyone&since=0', 200), at('/activity?until=noon', 400)],
   listHandlers: strict('/handlers'),
+  getManifestSchema: strict('/manifest-schema'),
   listSchemes: strict('/schemes'),
   listDeliveries: [...list('/webhooks/recent'), at('/webhooks/recent?search=order&reason=SIGNATURE_MISMATCH', 200)],
   deliveryStats: [at('/webhooks/stats', 200), at('/webhooks/stats?hours=0', 400)],

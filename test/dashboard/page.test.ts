@@ -4,6 +4,7 @@ import { startDashboard, type TestDashboard } from './fixture.ts';
 
 /** What all scripts together may weigh on the wire. */
 const MAX_SCRIPT_BYTES = 120 * 1024;
+const MAX_EDITOR_BYTES = 140 * 1024;
 
 let dashboard: TestDashboard;
 let shell: string;
@@ -17,9 +18,11 @@ afterAll(() => dashboard.close());
 const addresses = (pattern: RegExp) => [...shell.matchAll(pattern)].map(([, url = '']) => url);
 const loaded = () => [...new Set(addresses(/<(?:link rel="modulepreload" href|script type="module" src)="([^"]+)"/g))];
 /** Those that a script loads when they are first needed too. */
-const scripts = () => [...new Set([...loaded(), ...LATER.map((name) => siblingOf(loaded()[0] ?? '', name))])];
+const scripts = () => [...loaded(), ...LATER.map(siblingOf)];
 const LATER = ['dagre.esm.js'];
-const siblingOf = (url: string, name: string) => url.replace(/[^/]*$/, name);
+/** Loaded by the form that deploys a manifest alone. */
+const EDITOR = 'manifest-editor.js';
+const siblingOf = (name: string) => (loaded()[0] ?? '').replace(/[^/]*$/, name);
 const styles = () => addresses(/<link rel="stylesheet" href="([^"]+)"/g);
 const get = (url: string, headers: Record<string, string> = {}) => dashboard.app.inject({ url, headers });
 
@@ -102,7 +105,7 @@ describe('the files of the page', () => {
   });
 
   it('name only files that exist', async () => {
-    const known = new Set(scripts());
+    const known = new Set([...scripts(), siblingOf(EDITOR)]);
     for (const url of known) {
       const { body } = await get(url);
       const named = body.matchAll(/(?:\bfrom|\bimport|\bimport\()\s*["'`]([^"'`\n]+\.js)["'`]/g);
@@ -165,6 +168,12 @@ describe('the files of the page', () => {
     expect(total).toBeGreaterThan(20_000);
     expect(total).toBeLessThan(MAX_SCRIPT_BYTES);
   });
+});
+
+it('the editor of manifests weighs, as gzip, less than it may', async () => {
+  const { rawPayload } = await get(siblingOf(EDITOR), { 'accept-encoding': 'gzip' });
+  expect(rawPayload.byteLength).toBeGreaterThan(20_000);
+  expect(rawPayload.byteLength).toBeLessThan(MAX_EDITOR_BYTES);
 });
 
 describe('where the dashboard has credentials', () => {

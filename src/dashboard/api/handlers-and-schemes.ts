@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { editorSchema } from '../../manifest/editor-schema.ts';
+import { PRESETS } from '../../webhooks/networks/presets.ts';
 import { GRADES } from '../../webhooks/schemes/spec.ts';
 import { field } from '../answer.ts';
 import { route } from '../route.ts';
@@ -55,6 +57,28 @@ const schemeSchema = z
 export const handlerAndSchemeRoutes: ApiRoutes = (app, services) => {
   handlerRoute(app, services);
   schemeRoute(app, services);
+  schemaRoute(app, services);
+};
+
+/** For editors; the page's own one completes by it. */
+const schemaRoute: ApiRoutes = (app, { handlers, schemes }) => {
+  let schema: object | undefined;
+  app.get(
+    '/flows/api/manifest-schema',
+    route('flows', {
+      operationId: 'getManifestSchema',
+      summary: 'The JSON Schema of manifests, with the step types and schemes of this installation',
+      answer: z.record(z.string(), field.json()),
+    }),
+    async () => {
+      schema ??= editorSchema({
+        steps: handlers,
+        schemes: schemes.flatMap(({ name, aliases }) => [name, ...aliases]),
+        presets: PRESETS.map(({ name }) => name),
+      });
+      return { ...schema };
+    },
+  );
 };
 
 /** The step types that flows may use. */

@@ -4,11 +4,18 @@ import { parseJson } from './json.ts';
 export class ApiError extends Error {
   readonly status: number;
   readonly reason: string | undefined;
-  constructor(status: number, message: string, reason?: string) {
+  /** The whole answer; undefined where there was none. */
+  readonly answer: unknown;
+  constructor(
+    status: number,
+    message: string,
+    { reason, answer }: { reason?: string | undefined; answer?: unknown } = {},
+  ) {
     super(message);
     this.name = 'ApiError';
     this.status = status;
     this.reason = reason;
+    this.answer = answer;
   }
 }
 
@@ -62,9 +69,10 @@ async function send(url: string, init: RequestInit): Promise<Response> {
 
 function errorOf(status: number, text: string): ApiError {
   try {
-    const { message, reason } = JSON.parse(text) as { message?: unknown; reason?: unknown };
-    if (typeof message === 'string')
-      return new ApiError(status, message, typeof reason === 'string' ? reason : undefined);
+    const answer = JSON.parse(text) as { message?: unknown; reason?: unknown };
+    const { message } = answer;
+    const reason = typeof answer.reason === 'string' ? answer.reason : undefined;
+    if (typeof message === 'string') return new ApiError(status, message, { reason, answer });
   } catch {
     // A proxy in between answers with something other than JSON; then only its status is known.
   }

@@ -5,6 +5,7 @@ import { matchRoute } from './address.ts';
 import { DeliveriesPage } from './deliveries/deliveries-page.tsx';
 import { DeliveryPage } from './deliveries/delivery-page.tsx';
 import { ReadinessPage } from './deliveries/readiness.tsx';
+import { DeployPage } from './flows/deploy-page.tsx';
 import { FlowPage } from './flows/flow-page.tsx';
 import { FlowsPage } from './flows/flows-page.tsx';
 import { Dialog, Overlays } from './kit/overlays.tsx';
@@ -171,6 +172,8 @@ const routes: readonly Route[] = [
   { path: '/flows/deliveries/readiness', page: ReadinessPage, title: 'Safe to enforce?' },
   { path: '/flows/deliveries/:id', page: DeliveryPage, title: 'Delivery' },
   { path: '/flows/flows', page: FlowsPage, title: 'Flows' },
+  { path: '/flows/flows/new', page: DeployPage, title: 'Deploy a manifest' },
+  { path: '/flows/flows/:id/deploy', page: DeployPage, title: 'Edit and deploy' },
   { path: '/flows/flows/:id', page: FlowPage, title: 'Flow' },
   { path: '/flows/runs', page: RunsPage, title: 'Runs' },
   { path: '/flows/runs/:id', page: RunPage, title: 'Run' },

@@ -56,6 +56,10 @@ function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => vo
   const canStart = isEnabled && drainingSince === null;
   return (
     <>
+      <a class="button" href={`/flows/flows/${flow.id}/deploy`}>
+        <Icon name="up" />
+        Edit and deploy…
+      </a>
       {drainingSince === null && isEnabled ? (
         <button type="button" class="button" onClick={() => startDrain(flow, refresh)}>
           <Icon name="pause" />

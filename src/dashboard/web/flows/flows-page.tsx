@@ -52,7 +52,16 @@ export function FlowsPage() {
   const [query] = useQuery();
   const wanted = query.get('search') ?? '';
   return (
-    <Page title="Flows" badges={flows.data === undefined ? null : <Total count={flows.data.length} />}>
+    <Page
+      title="Flows"
+      badges={flows.data === undefined ? null : <Total count={flows.data.length} />}
+      actions={
+        <a class="button" href="/flows/flows/new">
+          <Icon name="up" />
+          Deploy a manifest…
+        </a>
+      }
+    >
       <search class="filters">
         <SearchFilter label="Search by name, id or slug" />
       </search>
@@ -73,7 +82,10 @@ function FlowTable({ flows, isFiltered }: { flows: readonly Api['Flow'][]; isFil
       <NoMatch what="flows" path="/flows/flows" />
     ) : (
       <Empty icon="flows" title="No flows are deployed">
-        <p>Add a manifest to the manifests folder, then restart the service.</p>
+        <p>
+          <a href="/flows/flows/new">Deploy a manifest here</a>, or add one to the manifests folder and restart the
+          service.
+        </p>
       </Empty>
     );
   }

@@ -1,0 +1,275 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { withQuery } from '../address.ts';
+import { ApiError, ask } from '../api.ts';
+import type { Api } from '../api-types.ts';
+import { jsonProblem } from '../json.ts';
+import { toast } from '../kit/overlays.tsx';
+import { Failure, Loaded, Page, Skeleton } from '../kit/page.tsx';
+import { Icon } from '../kit/pill.tsx';
+import { useResource } from '../resource.ts';
+import { navigate } from '../router.ts';
+import { type Allowed, allowedWords, DeployPlan, NOTHING_ALLOWED } from './deploy-plan.tsx';
+import type { ManifestEditor, PlacedIssue } from './manifest-editor.ts';
+import type { Schema } from './schema-choices.ts';
+
+/** Deploys a manifest: the one of a flow, changed, or a new one. */
+export function DeployPage({ params }: { params: { readonly id?: string } }) {
+  const { id } = params;
+  const flow = useResource<Api['FlowDetail']>(id === undefined ? null : `/flows/${encodeURIComponent(id)}`);
+  const schema = useResource<Schema>('/manifest-schema');
+  const trail = [
+    ['Flows', '/flows/flows'] as const,
+    ...(id === undefined ? [] : [[flow.data?.name ?? 'Flow', `/flows/flows/${id}`] as const]),
+  ];
+  const isReady = schema.data !== undefined || schema.error !== undefined;
+  return (
+    <Page title={id === undefined ? 'Deploy a manifest' : 'Edit and deploy'} trail={trail}>
+      {id === undefined && isReady ? <Deploying inForce={undefined} schema={schema.data} /> : null}
+      {id === undefined || !isReady ? null : (
+        <Loaded of={flow}>{(detail) => <Deploying inForce={detail} schema={schema.data} />}</Loaded>
+      )}
+      {isReady ? null : <Skeleton lines={12} />}
+    </Page>
+  );
+}
+
+interface DeployingProps {
+  readonly inForce: Api['FlowDetail'] | undefined;
+  readonly schema: Schema | undefined;
+}
+
+function Deploying({ inForce, schema }: DeployingProps) {
+  // As it was when the page was opened: what others deploy meanwhile must not change the text under the cursor.
+  const [original] = useState(() => (inForce === undefined ? null : JSON.stringify(inForce.manifest, null, 2)));
+  const [text, setText] = useState(original ?? newManifest());
+  const [editor, setEditor] = useState<ManifestEditor>();
+  const [isCompared, setCompared] = useState(false);
+  const [allowed, setAllowed] = useState<Allowed>(NOTHING_ALLOWED);
+  const [isBusy, setBusy] = useState(false);
+  const [refused, setRefused] = useState<unknown>();
+  const checked = useCheck(text, allowed);
+  const { plan, issues } = checked;
+  useEffect(() => editor?.setIssues(issues), [editor, issues]);
+  useEffect(() => editor?.compareWith(isCompared ? original : null), [editor, isCompared, original]);
+  const load = async (file: File | undefined) => {
+    if (file !== undefined) editor?.setText(await file.text());
+  };
+  const deploy = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    setRefused(undefined);
+    try {
+      const done = await send({ text, allowed, isPlan: false });
+      if (done.action === 'refused') throw new Error(done.refusal ?? 'The deploy was refused');
+      toast('good', `${done.name} is deployed as revision ${done.revision}.`);
+      navigate(`/flows/flows/${done.flowId}`);
+    } catch (error) {
+      setRefused(error);
+      setBusy(false);
+    }
+  };
+  const isReady = !checked.isChecking && plan !== undefined && plan.action !== 'refused' && plan.action !== 'unchanged';
+  return (
+    <form class="deploy" onSubmit={(event) => void deploy(event)}>
+      <section class="deploy-editor" aria-label="Manifest">
+        <div class="deploy-tools">
+          <label class="button">
+            <Icon name="flows" />
+            Open a file…
+            <input
+              type="file"
+              class="unseen"
+              accept=".json,application/json"
+              onChange={(event) => void load(event.currentTarget.files?.[0])}
+            />
+          </label>
+          <span class="muted minor">or drop one on the editor; Ctrl+Space completes</span>
+          {inForce === undefined ? null : (
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={isCompared}
+                onChange={(event) => setCompared(event.currentTarget.checked)}
+              />
+              {`Show changes to revision ${inForce.revision}`}
+            </label>
+          )}
+        </div>
+        {text.includes('"***"') ? (
+          <p class="muted">
+            Secrets that the manifest has written out are shown as ***. Write them again, or better name them with
+            env:NAME or file:PATH.
+          </p>
+        ) : null}
+        <Editor text={text} schema={schema} onReady={setEditor} onChange={setText} onDrop={load} />
+      </section>
+      <section class="panel deploy-check" aria-label="Check">
+        <header>
+          <h2>What a deploy would do</h2>
+        </header>
+        <div class="panel-body stack">
+          {refused === undefined ? null : <Failure error={refused} />}
+          {checked.error === undefined || issues.length > 0 ? null : <Failure error={checked.error} />}
+          <Issues issues={issues} onOpen={(path) => editor?.goTo(path)} />
+          {plan === undefined ? null : (
+            <DeployPlan plan={plan} verb="Deploy" allowed={allowed} onAllow={setAllowed} mayRollBack />
+          )}
+          {plan === undefined && checked.error === undefined ? <Skeleton lines={3} /> : null}
+        </div>
+        <footer class="dialog-foot">
+          <span class="muted" role="status">
+            {checked.isChecking ? 'Checking…' : ''}
+          </span>
+          <button type="submit" class="button primary" disabled={!isReady || isBusy}>
+            {plan?.action === 'unchanged' ? 'Nothing to deploy' : 'Deploy'}
+          </button>
+        </footer>
+      </section>
+    </form>
+  );
+}
+
+interface EditorProps {
+  readonly text: string;
+  readonly schema: Schema | undefined;
+  readonly onReady: (editor: ManifestEditor) => void;
+  readonly onChange: (text: string) => void;
+  readonly onDrop: (file: File | undefined) => Promise<void>;
+}
+
+function Editor({ text, schema, onReady, onChange, onDrop }: EditorProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const [error, setError] = useState<unknown>();
+  useEffect(() => {
+    let editor: ManifestEditor | undefined;
+    let isCurrent = true;
+    const make = async () => {
+      const { createManifestEditor } = await import('./manifest-editor.ts');
+      if (!isCurrent || place.current === null) return;
+      editor = createManifestEditor({ parent: place.current, text, schema, onChange });
+      onReady(editor);
+    };
+    make().catch(setError);
+    return () => {
+      isCurrent = false;
+      editor?.destroy();
+    };
+  }, []);
+  const drop = (event: DragEvent) => {
+    const [file] = event.dataTransfer?.files ?? [];
+    if (file === undefined) return;
+    event.preventDefault();
+    void onDrop(file);
+  };
+  return (
+    <>
+      {error === undefined ? null : <Failure error={error} />}
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: the button next to it opens a file too. */}
+      <div class="editor" ref={place} onDragOver={(event) => event.preventDefault()} onDropCapture={drop} />
+    </>
+  );
+}
+
+function Issues({ issues, onOpen }: { issues: readonly PlacedIssue[]; onOpen: (path: string) => void }) {
+  if (issues.length === 0) return null;
+  return (
+    <ul class="issues">
+      {issues.map(({ path, severity, message }) => (
+        <li key={`${path} ${message}`} class={severity}>
+          <Icon name={severity === 'error' ? 'cross' : 'warn'} />
+          <span class="break">
+            {path === '' ? null : (
+              <button type="button" class="link mono" onClick={() => onOpen(path)}>
+                {path}
+              </button>
+            )}{' '}
+            {message}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+interface Check {
+  readonly plan: Api['Deployed'] | undefined;
+  readonly issues: readonly PlacedIssue[];
+  readonly error: unknown;
+  readonly isChecking: boolean;
+}
+
+const TYPING_MS = 500;
+const NO_ISSUES: readonly PlacedIssue[] = [];
+
+/** Asks what a deploy would do, a moment after the last key. */
+function useCheck(text: string, allowed: Allowed): Check {
+  const [check, setCheck] = useState<Check>({ plan: undefined, issues: NO_ISSUES, error: undefined, isChecking: true });
+  useEffect(() => {
+    const controller = new AbortController();
+    setCheck((last) => ({ ...last, isChecking: true }));
+    const run = async () => {
+      try {
+        const plan = await send({ text, allowed, isPlan: true, signal: controller.signal });
+        setCheck({ plan, issues: NO_ISSUES, error: undefined, isChecking: false });
+      } catch (error) {
+        if (controller.signal.aborted) return;
+        const issues = error instanceof ApiError ? issuesOf(error.answer) : NO_ISSUES;
+        setCheck({ plan: undefined, issues, error, isChecking: false });
+      }
+    };
+    const timer = setTimeout(() => void run(), TYPING_MS);
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [text, allowed]);
+  return check;
+}
+
+/** What the answer to an invalid manifest names. */
+function issuesOf(answer: unknown): readonly PlacedIssue[] {
+  const { issues } = Object(answer) as { issues?: readonly PlacedIssue[] };
+  return Array.isArray(issues) ? issues : NO_ISSUES;
+}
+
+interface DeployRequest {
+  readonly text: string;
+  readonly allowed: Allowed;
+  readonly isPlan: boolean;
+  readonly signal?: AbortSignal;
+}
+
+async function send({ text, allowed, isPlan, signal }: DeployRequest): Promise<Api['Deployed']> {
+  const problem = text.trim() === '' ? 'The manifest is empty.' : jsonProblem(text);
+  if (problem !== null) throw new Error(problem);
+  const { id } = Object(JSON.parse(text)) as { id?: unknown };
+  if (typeof id !== 'string') throw new Error('The manifest has no id: add "id" with a GUID.');
+  const path = withQuery(`/flows/${encodeURIComponent(id)}`, { allow: allowedWords(allowed), dryRun: isPlan });
+  return ask<Api['Deployed']>(path, {
+    method: 'PUT',
+    rawBody: text,
+    headers: { 'content-type': 'application/json' },
+    answersRefusal: true,
+    ...(signal === undefined ? {} : { signal }),
+  });
+}
+
+function newManifest(): string {
+  const manifest = {
+    id: newGuid(),
+    name: 'My flow',
+    version: '1.0.0',
+    triggers: { byHand: { type: 'manual' } },
+    steps: { greet: { type: 'LogMessage', inputs: { message: 'hello' } } },
+  };
+  return JSON.stringify(manifest, null, 2);
+}
+
+/** Where the page is not served securely, a browser has no `randomUUID`. */
+function newGuid(): string {
+  const [...bytes] = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  const hex = bytes.map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}

@@ -1,0 +1,256 @@
+import {
+  autocompletion,
+  type Completion,
+  type CompletionContext,
+  type CompletionResult,
+} from '@codemirror/autocomplete';
+import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
+import { json, jsonParseLinter } from '@codemirror/lang-json';
+import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting, syntaxTree } from '@codemirror/language';
+import { type Diagnostic, forceLinting, linter, lintGutter } from '@codemirror/lint';
+import { unifiedMergeView } from '@codemirror/merge';
+import { Compartment, EditorState, StateEffect } from '@codemirror/state';
+import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers, type ViewUpdate } from '@codemirror/view';
+import type { SyntaxNode } from '@lezer/common';
+import { tags } from '@lezer/highlight';
+import { type Around, choices, type Schema } from './schema-choices.ts';
+
+/** What is wrong in a place of the manifest, by its path, such as `triggers.shop.inputs.webhookSlug`. */
+export interface PlacedIssue {
+  readonly path: string;
+  readonly severity: 'error' | 'warning';
+  readonly message: string;
+}
+
+export interface ManifestEditor {
+  readonly text: () => string;
+  setText(text: string): void;
+  /** Marks what the service found. */
+  setIssues(issues: readonly PlacedIssue[]): void;
+  /** Shows the lines that differ from another text; null shows the text alone. */
+  compareWith(original: string | null): void;
+  goTo(path: string): void;
+  destroy(): void;
+}
+
+interface EditorOptions {
+  readonly parent: HTMLElement;
+  readonly text: string;
+  /** Completes names and values; undefined completes nothing. */
+  readonly schema: Schema | undefined;
+  readonly onChange: (text: string) => void;
+}
+
+/** An editor of one manifest. This file is loaded where there is one, because it is larger than the rest of the page. */
+export function createManifestEditor({ parent, text, schema, onChange }: EditorOptions): ManifestEditor {
+  // In a root of its own the editor's styles are not inline ones, which the page's policy forbids.
+  const root = parent.attachShadow({ mode: 'open' });
+  let issues: readonly PlacedIssue[] = [];
+  const comparison = new Compartment();
+  const syntax = jsonParseLinter();
+  const diagnose = (view: EditorView): Diagnostic[] => {
+    const wrong = view.state.doc.length === 0 ? [] : syntax(view);
+    if (wrong.length > 0) return wrong;
+    return issues.map(({ path, ...issue }) => ({ ...spanOf(view.state, path), ...issue }));
+  };
+  const view = new EditorView({
+    parent: root,
+    root,
+    state: EditorState.create({
+      doc: text,
+      extensions: [
+        lineNumbers(),
+        history(),
+        drawSelection(),
+        indentOnInput(),
+        bracketMatching(),
+        highlightActiveLine(),
+        json(),
+        lintGutter(),
+        linter(diagnose, { delay: 200, needsRefresh: hasNewIssues }),
+        autocompletion({ override: schema === undefined ? [] : [completeFrom(schema)] }),
+        // Not Tab: it has to lead out of the editor.
+        keymap.of([...defaultKeymap, ...historyKeymap]),
+        syntaxHighlighting(COLOURS),
+        LOOK,
+        comparison.of([]),
+        EditorView.contentAttributes.of({ 'aria-label': 'Manifest' }),
+        EditorView.updateListener.of((update) => update.docChanged && onChange(update.state.doc.toString())),
+      ],
+    }),
+  });
+  // What scrolls must be reachable by keyboard.
+  view.scrollDOM.tabIndex = 0;
+  return {
+    text: () => view.state.doc.toString(),
+    setText: (insert) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert } }),
+    setIssues(found) {
+      issues = found;
+      view.dispatch({ effects: newIssues.of(null) });
+      forceLinting(view);
+    },
+    compareWith(original) {
+      const shown = original === null ? [] : unifiedMergeView({ original, mergeControls: false, gutter: true });
+      view.dispatch({ effects: comparison.reconfigure(shown) });
+    },
+    goTo(path) {
+      const { from, to } = spanOf(view.state, path);
+      view.dispatch({
+        selection: { anchor: from, head: to },
+        effects: EditorView.scrollIntoView(from, { y: 'center' }),
+      });
+      view.focus();
+    },
+    destroy: () => view.destroy(),
+  };
+}
+
+const newIssues = StateEffect.define<null>();
+
+function hasNewIssues({ transactions }: ViewUpdate): boolean {
+  return transactions.some(({ effects }) => effects.some((effect) => effect.is(newIssues)));
+}
+
+const PATH_PART = /\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|([^.[\]]+)/g;
+
+/** Where the value at a path is; the nearest one around it where there is none. */
+function spanOf(state: EditorState, path: string): { from: number; to: number } {
+  let node = syntaxTree(state).topNode.firstChild;
+  for (const [, index, quoted, plain] of path.matchAll(PATH_PART)) {
+    const next: SyntaxNode | null =
+      index === undefined
+        ? valueAt(state, node, quoted === undefined ? (plain ?? '') : String(JSON.parse(`"${quoted}"`)))
+        : (items(node)[Number(index)] ?? null);
+    if (next === null) break;
+    node = next;
+  }
+  const property = node?.parent?.name === 'Property' ? node.parent.firstChild : null;
+  // Of an object or array its name, not all of its lines.
+  const shown = node !== null && property !== null && /Object|Array/.test(node.name) ? property : node;
+  const from = shown?.from ?? 0;
+  return { from, to: Math.min(shown?.to ?? 0, state.doc.lineAt(from).to) };
+}
+
+const properties = (object: SyntaxNode | null) => (object?.name === 'Object' ? object.getChildren('Property') : []);
+
+function items(array: SyntaxNode | null): SyntaxNode[] {
+  const found = [];
+  for (let node = array?.firstChild ?? null; node !== null; node = node.nextSibling) {
+    if (/^(Object|Array|String|Number|True|False|Null)$/.test(node.name)) found.push(node);
+  }
+  return array?.name === 'Array' ? found : [];
+}
+
+function keyOf(state: EditorState, property: SyntaxNode): string {
+  const name = property.getChild('PropertyName');
+  return name === null ? '' : unquoted(state.sliceDoc(name.from, name.to));
+}
+
+function unquoted(text: string): string {
+  try {
+    return String(JSON.parse(text));
+  } catch {
+    return text.replaceAll('"', '');
+  }
+}
+
+function valueAt(state: EditorState, object: SyntaxNode | null, key: string): SyntaxNode | null {
+  // The service takes names in any case.
+  const found = properties(object).find((property) => keyOf(state, property).toLowerCase() === key.toLowerCase());
+  const value = found?.lastChild ?? null;
+  return value === null || value.name === 'PropertyName' || value.type.isError ? null : value;
+}
+
+/** The objects and arrays around a node, outermost first. */
+function aroundOf(state: EditorState, node: SyntaxNode): Around[] {
+  const found: Around[] = [];
+  for (let each: SyntaxNode | null = node; each !== null; each = each.parent) {
+    if (each.name !== 'Object' && each.name !== 'Array') continue;
+    const { parent } = each;
+    const isItem = parent?.name === 'Array';
+    const key = isItem ? 0 : parent?.name === 'Property' ? keyOf(state, parent) : null;
+    const type = valueAt(state, each, 'type');
+    found.unshift({ key, type: type === null ? undefined : unquoted(state.sliceDoc(type.from, type.to)) });
+  }
+  return found;
+}
+
+function completeFrom(schema: Schema) {
+  return ({ state, pos, explicit }: CompletionContext): CompletionResult | null => {
+    const node = syntaxTree(state).resolveInner(pos, -1);
+    const around = aroundOf(state, node);
+    const isInside = node.name === 'PropertyName' || node.name === 'String';
+    if (!isInside && !explicit) return null;
+    const from = isInside ? node.from : pos;
+    const to = isInside ? node.to : pos;
+    const before = state.sliceDoc(0, from).trimEnd().at(-1);
+    const property = node.name === 'Property' ? node : node.parent?.name === 'Property' ? node.parent : null;
+    if (node.name === 'PropertyName' || (node.name === 'Object' && (before === '{' || before === ','))) {
+      const known = new Set(
+        properties(node.name === 'Object' ? node : (property?.parent ?? null)).map((one) => keyOf(state, one)),
+      );
+      const isNew = node.name !== 'PropertyName' || !/^\s*:/.test(state.sliceDoc(to, to + 20));
+      const offered = choices.names(schema, around).filter(({ name }) => isInside || !known.has(name));
+      return resultOf(
+        { from, to },
+        offered.map(({ name, description, schema: own }) => ({
+          label: JSON.stringify(name),
+          displayLabel: name,
+          apply: `${JSON.stringify(name)}${isNew ? `: ${beginningOf(own)}` : ''}`,
+          type: 'property',
+          ...(description === undefined ? {} : { info: description }),
+        })),
+      );
+    }
+    const key = property === null ? 0 : keyOf(state, property);
+    const values = choices.values(schema, around, key);
+    return resultOf(
+      { from, to },
+      values.map((value) => ({ label: JSON.stringify(value), type: 'enum' })),
+    );
+  };
+}
+
+function resultOf(span: { from: number; to: number }, options: Completion[]): CompletionResult | null {
+  return options.length === 0 ? null : { ...span, options, validFor: /^"?[\w.-]*"?$/ };
+}
+
+function beginningOf({ type }: Schema): string {
+  if (type === 'object') return '{}';
+  if (type === 'array') return '[]';
+  return '';
+}
+
+const COLOURS = HighlightStyle.define([
+  { tag: tags.propertyName, color: 'var(--accent)' },
+  { tag: tags.string, color: 'var(--good)' },
+  { tag: [tags.number, tags.bool, tags.null], color: 'var(--busy)' },
+]);
+
+const LOOK = EditorView.theme({
+  '&': {
+    height: '100%',
+    border: '1px solid var(--line-strong)',
+    borderRadius: 'var(--radius)',
+    backgroundColor: 'var(--surface)',
+    color: 'var(--text)',
+    fontSize: '12px',
+    overflow: 'hidden',
+  },
+  '&.cm-focused': { outline: '2px solid var(--accent)', outlineOffset: '1px' },
+  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '18px' },
+  '.cm-content': { caretColor: 'var(--text)' },
+  '.cm-cursor': { borderLeftColor: 'var(--text)' },
+  '.cm-gutters': { backgroundColor: 'var(--raised)', color: 'var(--muted)', border: 'none' },
+  '.cm-activeLine, .cm-activeLineGutter': { backgroundColor: 'var(--accent-soft)' },
+  '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': {
+    backgroundColor: 'var(--busy-soft)',
+  },
+  '.cm-tooltip': { backgroundColor: 'var(--surface)', border: '1px solid var(--line)', color: 'var(--text)' },
+  '.cm-tooltip-autocomplete ul li[aria-selected]': { backgroundColor: 'var(--accent-fill)', color: '#fff' },
+  '.cm-completionInfo': { maxWidth: '360px' },
+  '.cm-deletedChunk': { backgroundColor: 'var(--bad-soft)' },
+  '.cm-changedLine': { backgroundColor: 'var(--good-soft)' },
+  '.cm-changedText': { background: 'none', fontWeight: '600' },
+  '.cm-deletedChunk .cm-deletedText': { background: 'none', fontWeight: '600' },
+});
