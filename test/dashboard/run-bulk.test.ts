@@ -112,7 +112,7 @@ describe('a plan for many runs', () => {
 describe('carried out', () => {
   it('it does what was planned, to no run that matches since', async () => {
     const [first = '', second = ''] = await startRuns(2);
-    const { token } = await post('/runs/cancel', { search: 'orders' });
+    const { token } = await post('/runs/cancel', { search: 'orders', since: '2026-01-01T00:00:00Z' });
     await endAll(succeeded, [second]);
     const [later = ''] = await startRuns(1);
     const done = await carryOut('cancel', token, { reason: 'ordered twice' });
@@ -121,7 +121,13 @@ describe('carried out', () => {
       target: null,
       reason: 'ordered twice',
       outcome: 'done',
-      details: { search: 'orders', planned: '2', done: '1', leftOut: '1 (The run has ended: 1)' },
+      details: {
+        search: 'orders',
+        since: '2026-01-01T00:00:00.000Z',
+        planned: '2',
+        done: '1',
+        leftOut: '1 (The run has ended: 1)',
+      },
     });
     expect(await Promise.all([first, second, later].map(statusOf))).toEqual(['Succeeded', 'Running', 'Running']);
     expect((await ask('GET', `/runs/${second}/control`)).answer).toMatchObject({ cancelReason: 'ordered twice' });

@@ -180,11 +180,11 @@ interface Planned extends z.output<typeof tokenSchema> {
 
 /** All of the plan, so that any replica can carry it out, whatever matches the filter by then. */
 function tokenOf({ runIds, filter, ...plan }: Omit<Planned, 'filter'> & { readonly filter: object }): string {
-  const given = Object.entries(filter).filter(([, value]) => value !== undefined);
-  const head = JSON.stringify({
-    ...plan,
-    filter: Object.fromEntries(given.map(([name, value]) => [name, String(value)])),
+  const given = Object.entries(filter).flatMap(([name, value]) => {
+    // Times are the only numbers.
+    return value === undefined ? [] : [[name, typeof value === 'number' ? isoTime(value) : String(value)]];
   });
+  const head = JSON.stringify({ ...plan, filter: Object.fromEntries(given) });
   const ids = Buffer.from(runIds.join('').replaceAll('-', ''), 'hex');
   return `${Buffer.from(head).toString('base64url')}.${ids.toString('base64url')}`;
 }

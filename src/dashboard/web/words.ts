@@ -146,6 +146,9 @@ const DETAILS: Readonly<Record<string, string>> = {
   allow: 'Allowed',
   flowId: 'Flow',
   leftOut: 'Left out',
+  since: 'From',
+  until: 'To',
+  waiting: 'Waiting for',
 };
 
 /** What else an intervention names: `key` is the step. */

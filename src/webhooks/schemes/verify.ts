@@ -214,7 +214,7 @@ function formOf(spec: SignatureSpec): string {
   const digests = acceptedDigests(spec).map(
     ({ algorithm, prefix }) => `${prefix === '' ? '' : `"${prefix}" and `}${lengthOf(algorithm)}`,
   );
-  return `${digests.join(', or ')} in ${spec.encoding}`;
+  return `${digests.join(', or ')} in ${spec.encoding.replace(/^hex.*/, 'hex').toLowerCase()}`;
 }
 
 function mismatchOf(spec: SignatureSpec, publicUrl: string): string {

@@ -69,7 +69,7 @@ function columnsOf(names: ReadonlyMap<string, string>): readonly Column<Interven
     { name: 'When', cell: ({ at }) => <Time at={at} withClock /> },
     { name: 'Who', cell: WhoCell },
     { name: 'Action', cell: ActionCell },
-    { name: 'Target', cell: ({ target }) => <TargetCell target={target} names={names} /> },
+    { name: 'Target', cell: (intervention) => <TargetCell {...intervention} names={names} /> },
     { name: 'Result', cell: ResultCell },
     { name: 'Client', cell: ({ clientIp }) => <span class="mono">{clientIp ?? '–'}</span>, isMinor: true },
   ];
@@ -88,7 +88,7 @@ function ActionCell({ action, details, reason }: Intervention) {
   return (
     <>
       {words.action(action)}
-      {Object.entries(details).map(([name, value]) => (
+      {shownDetails(details).map(([name, value]) => (
         <span key={name} class="muted break action-detail">
           {`${words.detail(name)}: ${value}`}
         </span>
@@ -98,14 +98,23 @@ function ActionCell({ action, details, reason }: Intervention) {
   );
 }
 
-interface TargetProps {
-  readonly target: Intervention['target'];
+/** How many were planned is what the target says; that none was left out goes without saying. */
+function shownDetails(details: Intervention['details']) {
+  return Object.entries(details).filter(
+    ([name, value]) => name !== 'planned' && !(name === 'leftOut' && value === '0'),
+  );
+}
+
+interface TargetProps extends Pick<Intervention, 'target' | 'details'> {
   /** Of the flows, by id. */
   readonly names: ReadonlyMap<string, string>;
 }
 
-function TargetCell({ target, names }: TargetProps) {
-  if (target === null) return <span class="muted">the service</span>;
+function TargetCell({ target, details, names }: TargetProps) {
+  if (target === null) {
+    const { planned } = details;
+    return <span class="muted">{planned === undefined ? 'the service' : format.counted(Number(planned), 'run')}</span>;
+  }
   const { type, id } = target;
   const nameOf = (flowId: string) => names.get(flowId) ?? format.shortId(flowId);
   if (type === 'flow') return <a href={`/flows/flows/${encodeURIComponent(id)}`}>{nameOf(id)}</a>;
