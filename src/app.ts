@@ -226,7 +226,10 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const stops: (() => unknown)[] = [];
   const deployment = deploymentOf(parts, catalog, () => follow());
   const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
-  const live = createLiveEvents();
+  const live = createLiveEvents({
+    onRun: (runId) => store.runChanged(runId),
+    onWatched: (isWatched) => store.watchRuns(isWatched),
+  });
   const { handlers, rules } = parts.extensions;
   const runtime = createRuntime({
     ...parts,

@@ -30,6 +30,10 @@ export interface Store extends DeliveryStore, FlowStore, DispatchStore, RunStore
    * time has the store, nothing is ever yielded.
    */
   readonly changes: AsyncIterable<Change>;
+  /** Tells the other processes that watch, soon and together with others, that a run went on here. */
+  runChanged(runId: string): void;
+  /** Whether this process is to be told by `changes` of the runs of others. */
+  watchRuns(isWatching: boolean): void;
   /** Names this process among those that have the store, and the leases that it takes. */
   readonly replica: string;
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */

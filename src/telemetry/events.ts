@@ -42,7 +42,7 @@ type LiveEventType =
   | 'step.completed'
   | 'step.retried'
   | 'run.completed'
-  /** Another process did something in the run; the others are of this process alone. */
+  /** Another process did something in the run, or in any where none is named; the others are of this process alone. */
   | 'run.changed'
   | 'delivery.received';
 
@@ -61,15 +61,27 @@ export interface LiveEvents {
   subscribe(listener: (event: LiveEvent) => void): () => void;
 }
 
-export function createLiveEvents(): LiveEvents {
+/** Who is told what happens here beside the listeners. */
+interface LiveEventsOptions {
+  /** Something happened in a run here. */
+  readonly onRun?: (runId: string) => void;
+  /** There is a first listener, or none any more. */
+  readonly onWatched?: (isWatched: boolean) => void;
+}
+
+export function createLiveEvents({ onRun, onWatched }: LiveEventsOptions = {}): LiveEvents {
   const listeners = new Set<(event: LiveEvent) => void>();
   return {
     emit(event) {
+      if (event.runId !== null && event.type !== 'run.changed') onRun?.(event.runId);
       for (const listener of listeners) listener(event);
     },
     subscribe(listener) {
       listeners.add(listener);
-      return () => listeners.delete(listener);
+      if (listeners.size === 1) onWatched?.(true);
+      return () => {
+        if (listeners.delete(listener) && listeners.size === 0) onWatched?.(false);
+      };
     },
   };
 }

@@ -50,12 +50,6 @@ function wakeableOf(answer: () => boolean | Promise<boolean> = () => true) {
   return { ...wakeable, woken, count: () => count };
 }
 
-const full: Wakeable = {
-  room: () => new Promise(() => {}),
-  wake: () => Promise.reject(new Error('it is full')),
-  everyMinute: () => {},
-};
-
 async function until(isTrue: () => Promise<boolean>): Promise<void> {
   while (!(await isTrue())) await wait(10);
 }
@@ -78,9 +72,10 @@ describe('a step that falls due', () => {
     const one = await openFlowService({ store: { ...first, beat: alone }, own: [handler(true)], concurrency: 1 });
     const two = await openFlowService({ store: { ...second, beat: alone }, own: [handler(false)], concurrency: 1 });
     for (const each of [one, two]) await each.deploy({ a: stepOf('Count') });
-    await Promise.all([one.runtime.start(), two.runtime.start()]);
+    await one.runtime.start();
     await one.trigger();
     await until(async () => hanging.length === 1);
+    await two.runtime.start();
     const runIds = await Promise.all(Array.from({ length: 5 }, () => one.trigger()));
     for (const runId of runIds) expect((await two.ended(runId)).status).toBe('Succeeded');
     const owners = await runSql(
@@ -90,14 +85,17 @@ describe('a step that falls due', () => {
     for (const release of hanging) release();
   });
 
-  test('wakes a replica with room', async () => {
+  test('wakes a replica with room, and never one without', async () => {
     const { one, two, makeDue, listJobs } = await twoStores();
     const other = wakeableOf();
+    const full = { ...wakeableOf(() => false), room: () => new Promise<void>(() => {}) };
     one.onDue(full);
     two.onDue(other);
-    await makeDue();
-    await other.woken;
-    await until(async () => (await listJobs()).length === 0);
+    for (let count = 1; count <= 8; count += 1) {
+      await makeDue();
+      await until(async () => other.count() >= count && (await listJobs()).length === 0);
+    }
+    expect(full.count()).toBe(0);
   });
 
   test('later wakes one when it is time, and not before', async () => {

@@ -131,7 +131,8 @@ const eventStreamRoute: ApiRoutes = (app, { live }) => {
       };
       const heartbeat = setInterval(() => write(': still here\n\n'), HEARTBEAT_MS).unref();
       const unsubscribe = live.subscribe((event) => {
-        if (runId === undefined || event.runId === runId) write(formatEvent(event));
+        const mayBeOf = event.runId === runId || (event.type === 'run.changed' && event.runId === null);
+        if (runId === undefined || mayBeOf) write(formatEvent(event));
       });
       response.once('close', () => {
         clearInterval(heartbeat);

@@ -51,7 +51,10 @@ export function useLiveEvents(
   useEffect(() => {
     if (key === '') return undefined;
     const wanted = new Set(key.split(','));
-    const listener = (message: LiveMessage) => wanted.has(message.type) && latest.current(message);
+    const listener = (message: LiveMessage) => {
+      // What another process did is not said: it may be any of them.
+      if (message.type === 'run.changed' || wanted.has(message.type)) latest.current(message);
+    };
     const rejoined = () => latest.current(undefined);
     listeners.add(listener);
     rejoinListeners.add(rejoined);
@@ -79,9 +82,10 @@ function connect(): void {
       for (const listener of [...listeners]) listener(message);
     });
   }
-  // Another process did something in a run: what it was is to be asked for.
-  opened.addEventListener('run.changed', () => {
-    for (const listener of [...rejoinListeners]) listener();
+  opened.addEventListener('run.changed', (event: MessageEvent<string>) => {
+    const data: LiveMessage['data'] = JSON.parse(event.data);
+    if (data.runId === undefined) for (const listener of [...rejoinListeners]) listener();
+    else for (const listener of [...listeners]) listener({ type: 'run.changed', data });
   });
   opened.addEventListener('error', () => {
     // The browser's own retry gives up for good on some answers; this one never does, and waits longer each time.

@@ -11,5 +11,5 @@ export type Change =
   | { readonly kind: 'key'; readonly flowId: string }
   /** A cron trigger of this flow was paused, changed or fired. */
   | { readonly kind: 'schedule'; readonly flowId: string }
-  /** Runs were started, went on or ended. */
+  /** Runs were started, went on or ended; without ids it may be any. Told only while this process watches: see `watchRuns`. */
   | { readonly kind: 'runs'; readonly runIds: readonly string[] };

@@ -59,6 +59,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       }),
     replica,
     changes,
+    runChanged: (runId) => changes.runChanged(runId),
+    watchRuns: (isWatching) => changes.watchRuns(isWatching),
     onDue: (wakeable: Wakeable) => wakeUps.start(wakeable),
     close() {
       closing ??= closeAll(connections, [changes, wakeUps]);
@@ -91,7 +93,10 @@ async function joinOthers(connections: Connections, changes: Feed): Promise<numb
   }
 }
 
-type OpenedStore = Pick<Store, keyof typeof operations | 'changes' | 'onDue' | 'replica' | 'close'>;
+type OpenedStore = Pick<
+  Store,
+  keyof typeof operations | 'changes' | 'runChanged' | 'watchRuns' | 'onDue' | 'replica' | 'close'
+>;
 
 function membersOf(connections: Connections): Pick<Store, keyof typeof operations> {
   // The table of operations types what is called and what is run: here both are only passed on.

@@ -4,6 +4,7 @@ import pg from 'pg';
 import type { Change, Store } from '../store.ts';
 import { ANSWER_MS, type Direct, directClient } from './direct.ts';
 import type { OperationName } from './operation.ts';
+import { type RunNotice, RunNotices } from './run-notices.ts';
 import type { Sql } from './sql.ts';
 
 /** A notice may be lost with the connection; what was changed is looked up this often. */
@@ -99,6 +100,7 @@ export class Feed implements AsyncIterable<Change> {
   /** What transactions wrote that were under way at the last look: the next one finds it again. */
   #found = new Set<string>();
   readonly #closing = new AbortController();
+  readonly #runs = new RunNotices((notice) => this.#send(notice));
   #direct: Direct | undefined;
   #isConnected = false;
   #hasNameLock = false;
@@ -143,10 +145,21 @@ export class Feed implements AsyncIterable<Change> {
     return this.#hasNameLock;
   }
 
+  /** A run went on here. */
+  runChanged(runId: string): void {
+    this.#runs.changed(runId);
+  }
+
+  /** Whether somebody here wants to be told of other processes' runs. */
+  watchRuns(isWatching: boolean): void {
+    if (!this.#closing.signal.aborted) this.#runs.watch(isWatching);
+  }
+
   /** Ends every reader; resolves when nothing of it runs any more. */
   async close(): Promise<void> {
     this.#closing.abort();
     clearTimeout(this.#timer);
+    this.#runs.close();
     for (const reader of this.#readers) reader.end();
     await this.#direct?.end();
     await Promise.all([this.#listening, this.#polling]);
@@ -174,7 +187,7 @@ export class Feed implements AsyncIterable<Change> {
         client.on('error', () => resolve());
         client.on('end', () => resolve());
       });
-      client.on('notification', ({ payload }) => this.#tell(JSON.parse(payload ?? 'null') as FlowChange));
+      client.on('notification', ({ payload }) => this.#hear(JSON.parse(payload ?? 'null') as FlowChange | RunNotice));
       await client.connect();
       this.#isConnected = true;
       await this.#lockName();
@@ -239,10 +252,32 @@ export class Feed implements AsyncIterable<Change> {
     this.#seen = seen;
   }
 
-  #tell(change: FlowChange): void {
+  #hear(notice: FlowChange | RunNotice): void {
+    if (notice.kind !== 'watch' && notice.kind !== 'runs') {
+      this.#tell(notice);
+      return;
+    }
+    const runIds = this.#runs.heard(notice);
+    if (runIds !== undefined) this.#tell({ kind: 'runs', runIds });
+  }
+
+  #send(notice: RunNotice): void {
+    if (!this.#isConnected) return;
+    const values = [channelOf(this.#options.schema), JSON.stringify(notice)];
+    this.#direct?.client.query('SELECT pg_notify($1, $2)', values).catch(() => {
+      // The connection is lost: what others did meanwhile is asked for.
+    });
+  }
+
+  #tell(change: Change): void {
     for (const reader of this.#readers) reader.put(change);
   }
 }
+
+type RunsChange = Extract<Change, { kind: 'runs' }>;
+
+/** More are told of as any. */
+const MOST_WAITING_RUNS = 1000;
 
 /** Changes that one reader has not taken yet, each once. */
 class Reader implements AsyncIterator<Change> {
@@ -255,9 +290,18 @@ class Reader implements AsyncIterator<Change> {
     this.#onEnd = onEnd;
   }
 
-  put(change: FlowChange): void {
-    this.#waiting.set(`${change.kind} ${change.flowId}`, change);
+  put(change: Change): void {
+    if (change.kind === 'runs') this.#waiting.set('runs', this.#joined(change));
+    else this.#waiting.set(`${change.kind} ${change.flowId}`, change);
     this.#wake?.();
+  }
+
+  #joined({ runIds }: RunsChange): RunsChange {
+    const waiting = this.#waiting.get('runs');
+    if (waiting?.kind !== 'runs') return { kind: 'runs', runIds };
+    const all = new Set([...waiting.runIds, ...runIds]);
+    const isAny = waiting.runIds.length === 0 || runIds.length === 0 || all.size > MOST_WAITING_RUNS;
+    return { kind: 'runs', runIds: isAny ? [] : [...all] };
   }
 
   end(): void {

@@ -3,7 +3,10 @@ import type { Lane } from './connections.ts';
 import type { Sql } from './sql.ts';
 
 /** The members of the store that are one transaction each. */
-export type OperationName = Exclude<keyof Store, 'close' | 'changes' | 'onDue' | 'replica'>;
+export type OperationName = Exclude<
+  keyof Store,
+  'close' | 'changes' | 'runChanged' | 'watchRuns' | 'onDue' | 'replica'
+>;
 
 /** Names the connections that run a member, and what it does in its transaction. */
 export interface Operation<Name extends OperationName> {

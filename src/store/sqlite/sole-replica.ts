@@ -13,7 +13,10 @@ export function soleReplica({
   name,
   hasClosed,
   countRunning,
-}: SoleReplica): Pick<Store, 'replica' | 'changes' | 'onDue' | 'beat' | 'beginHousekeeping' | 'listReplicas'> {
+}: SoleReplica): Pick<
+  Store,
+  'replica' | 'changes' | 'runChanged' | 'watchRuns' | 'onDue' | 'beat' | 'beginHousekeeping' | 'listReplicas'
+> {
   let last: Beat | undefined;
   return {
     replica: name,
@@ -25,6 +28,8 @@ export function soleReplica({
         },
       }),
     },
+    runChanged() {},
+    watchRuns() {},
     // Nobody else makes steps due.
     onDue() {},
     async beat(beat) {

@@ -1,0 +1,62 @@
+import { randomUUID } from 'node:crypto';
+
+/** What processes tell each other of runs; `by` names the one that tells. */
+export type RunNotice =
+  | { readonly kind: 'watch'; readonly by: string }
+  | { readonly kind: 'runs'; readonly by: string; readonly runIds: readonly string[] };
+
+/** A notice takes a lock of the whole server when it is sent: not one for each event. */
+const TELL_EVERY_MS = 100;
+/** A notice has less than 8000 bytes: PostgreSQL's manual, `NOTIFY`. */
+const MOST_RUN_IDS = 180;
+/** One that watches says so this often; who has not heard of one for longer than two of them tells nothing. */
+const WATCH_EVERY_MS = 5000;
+const WATCHED_MS = 12_000;
+
+/** Tells other processes which runs went on here, while one of them watches. What is lost is seen when a page asks again. */
+export class RunNotices {
+  readonly #by = randomUUID();
+  readonly #send: (notice: RunNotice) => void;
+  #watchedUntil = Number.NEGATIVE_INFINITY;
+  #changed = new Set<string>();
+  #telling: NodeJS.Timeout | undefined;
+  #watching: NodeJS.Timeout | undefined;
+
+  constructor(send: (notice: RunNotice) => void) {
+    this.#send = send;
+  }
+
+  /** Yields the runs that a notice tells of; none where it tells of none, or comes from here. */
+  heard(notice: RunNotice): readonly string[] | undefined {
+    if (notice.by === this.#by) return undefined;
+    if (notice.kind === 'runs') return notice.runIds;
+    this.#watchedUntil = performance.now() + WATCHED_MS;
+    return undefined;
+  }
+
+  changed(runId: string): void {
+    if (performance.now() > this.#watchedUntil) return;
+    this.#changed.add(runId);
+    this.#telling ??= setTimeout(() => this.#tell(), TELL_EVERY_MS).unref();
+  }
+
+  watch(isWatching: boolean): void {
+    clearInterval(this.#watching);
+    if (!isWatching) return;
+    const say = () => this.#send({ kind: 'watch', by: this.#by });
+    this.#watching = setInterval(say, WATCH_EVERY_MS).unref();
+    say();
+  }
+
+  close(): void {
+    clearInterval(this.#watching);
+    clearTimeout(this.#telling);
+  }
+
+  #tell(): void {
+    this.#telling = undefined;
+    const runIds = this.#changed.size > MOST_RUN_IDS ? [] : [...this.#changed];
+    this.#changed = new Set();
+    this.#send({ kind: 'runs', by: this.#by, runIds });
+  }
+}
