@@ -226,10 +226,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const stops: (() => unknown)[] = [];
   const deployment = deploymentOf(parts, catalog, () => follow());
   const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
-  const live = createLiveEvents({
-    onRun: (runId) => store.runChanged(runId),
-    onWatched: (isWatched) => store.watchRuns(isWatched),
-  });
+  const live = createLiveEvents(isPostgres(settings.databaseUrl) ? eventsOfOthers(store) : {});
   const { handlers, rules } = parts.extensions;
   const runtime = createRuntime({
     ...parts,
@@ -296,6 +293,14 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       closing ??= stop();
       return closing;
     },
+  };
+}
+
+/** What replicas tell each other of runs. */
+function eventsOfOthers(store: Store): Parameters<typeof createLiveEvents>[0] {
+  return {
+    onRun: (runId) => store.runChanged(runId),
+    onWatched: (isWatched) => store.watchRuns(isWatched),
   };
 }
 

@@ -24,10 +24,12 @@ export type Lane = keyof typeof SIZES;
 /** PostgreSQL gives a statement up before the caller does, so that nothing runs on that nobody waits for. */
 const STATEMENT_MS = 4000;
 const READ_STATEMENT_MS = 30_000;
-/** A transaction of a process that hangs gives its locks back. */
-const IDLE_MS = 30_000;
+/** A transaction of a process that hangs gives its locks back, before the others take up what that has leased. */
+const IDLE_MS = 10_000;
+const READ_IDLE_MS = 30_000;
 
 const statementMsOf = (lane: Lane) => (lane === 'read' ? READ_STATEMENT_MS : STATEMENT_MS);
+const idleMsOf = (lane: Lane) => (lane === 'read' ? READ_IDLE_MS : IDLE_MS);
 
 const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
@@ -142,7 +144,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
 
 /** The limits of a connection for one transaction: through a pooler it belongs to others before and after. */
 function limitsOf(lane: Lane): string {
-  return `; SET LOCAL statement_timeout = ${statementMsOf(lane)}; SET LOCAL idle_in_transaction_session_timeout = ${IDLE_MS}`;
+  return `; SET LOCAL statement_timeout = ${statementMsOf(lane)}; SET LOCAL idle_in_transaction_session_timeout = ${idleMsOf(lane)}`;
 }
 
 /** The connections, which are all made anew when the database was away. */
@@ -200,7 +202,9 @@ function createPool(
     application_name: `${applicationName}/${lane}`,
     // Who waits for a connection in use hears first that its user got no answer.
     connectionTimeoutMillis: ANSWER_MS + 1000,
-    ...(isPooled === true ? {} : { statement_timeout: statementMs, idle_in_transaction_session_timeout: IDLE_MS }),
+    ...(isPooled === true
+      ? {}
+      : { statement_timeout: statementMs, idle_in_transaction_session_timeout: idleMsOf(lane) }),
     query_timeout: statementMs + ANSWER_MS - STATEMENT_MS,
     keepAlive: true,
     // Statements that do not wait for each other's answers, and the end of the transaction, share a round trip.
