@@ -1,6 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { eventually } from '../e2e/service.ts';
 import { createCluster, type Replica } from './cluster.ts';
+import { dropSchema } from './schemas.ts';
 import { type OwnPostgres, startPostgres } from './server.ts';
 import { torture } from './torture.ts';
 
@@ -80,4 +83,23 @@ test('a database that is killed or hangs loses nothing and doubles nothing', { t
       else server.resume();
     },
   });
+});
+
+test('a store closes and a start gives up while the database hangs', async () => {
+  const schema = `hanging_${randomUUID().replaceAll('-', '')}`;
+  const open = (replica: string) =>
+    openPostgresStore({ url: server.url, schema, isPrepared: true, applicationName: 'sluice/test', replica });
+  const stores = await Promise.all(['one', 'two'].map(open));
+  for (const store of stores) {
+    void store.changes[Symbol.asyncIterator]().next();
+    store.onDue({ room: async () => {}, wake: async () => true, everyMinute: () => {} });
+    await store.ping();
+  }
+  onTestFinished(async () => {
+    server.resume();
+    await dropSchema(schema, server.url);
+  });
+  server.pause();
+  await expect(open('three')).rejects.toThrow('timeout expired');
+  await Promise.all(stores.map((store) => store.close()));
 });

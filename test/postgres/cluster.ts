@@ -30,12 +30,17 @@ export interface Publishers {
 /** Replicas on one new schema, none of them started. */
 export async function createCluster(
   url: string,
-  { size, steps, env = {} }: { size: number; steps?: object; env?: Record<string, string> },
+  {
+    size,
+    steps,
+    env = {},
+    names = Array.from({ length: size }, (_, index) => `replica-${index + 1}`),
+  }: { size: number; steps?: object; env?: Record<string, string>; names?: readonly string[] },
 ): Promise<Cluster> {
   const schema = `cluster_${randomUUID().replaceAll('-', '')}`;
   const workspace = await createWorkspace();
   await workspace.writeManifest('push.json', githubManifest(steps === undefined ? {} : { steps }));
-  const replicas = Array.from({ length: size }, (_, index) => createReplica(`replica-${index + 1}`));
+  const replicas = names.map(createReplica);
   onTestFinished(async () => {
     await Promise.all(replicas.map((replica) => replica.stop('SIGKILL')));
     await workspace.remove();

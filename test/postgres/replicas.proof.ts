@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { LEASE_MS } from '../../src/flows/leases.ts';
+import { eventually, type Service } from '../e2e/service.ts';
 import { createCluster, type Replica } from './cluster.ts';
 import { runSql } from './schemas.ts';
 import { type OwnPostgres, startPostgres } from './server.ts';
@@ -84,4 +86,28 @@ test('a database that hangs, for moments and for longer than a replica may be si
       for (const { service } of replicas) expect(service?.output()).not.toContain('a replica died');
     },
   });
+});
+
+test('a replica that hung, and whose name another one has by now, ends when it wakes; two that live do not share one', async () => {
+  const cluster = await createCluster(server.url, { size: 3, names: ['one', 'two', 'two'] });
+  const [one, hung, successor] = cluster.replicas as [Replica, Replica, Replica];
+  await Promise.all([one.start(), hung.start()]);
+  await expect(successor.start()).rejects.toThrow('give each replica a SLUICE_REPLICA_NAME of its own');
+  const { child, output } = hung.service as Service;
+  const ended = once(child, 'exit');
+  child.kill('SIGSTOP');
+  onTestFinished(() => void child.kill('SIGCONT'));
+  await successor.start();
+  child.kill('SIGCONT');
+  expect(await ended).toEqual([1, null]);
+  expect(output()).toContain('NameTakenError');
+  // Of a crash the name is free at once.
+  await successor.stop('SIGKILL');
+  await successor.start();
+  const publishers = cluster.publish();
+  await eventually(
+    async () => publishers.taken.length,
+    (taken) => taken > 20,
+  );
+  await publishers.stop();
 });
