@@ -6,7 +6,7 @@ const program = commandLine();
 const COMMANDS = new Map(
   program.commands.map((command) => [
     command.name(),
-    [...program.options, ...command.options].flatMap(({ long }) => long ?? []),
+    [program, command, ...command.commands].flatMap(({ options }) => options).flatMap(({ long }) => long ?? []),
   ]),
 );
 

@@ -8,6 +8,7 @@ import {
   createBulk,
   LEFT_OUT_REASONS,
 } from '../../flows/bulk.ts';
+import { isStorableValue } from '../../model/text.ts';
 import { interventionIdOf } from '../activity.ts';
 import { field, isoTime } from '../answer.ts';
 import { documentedBody, IN_ORDER, parseJsonBody } from '../input.ts';
@@ -171,7 +172,10 @@ const tokenSchema = z.strictObject({
   action: z.enum(BULK_ACTIONS),
   planId: z.guid(),
   at: z.int().nonnegative(),
-  filter: z.record(z.string(), z.string()),
+  // Kept in the activity, so no larger than what a plan writes here.
+  filter: z
+    .record(z.string().max(20), z.string().max(300))
+    .refine((filter) => Object.keys(filter).length <= Object.keys(RUN_FILTER).length && isStorableValue(filter)),
 });
 
 interface Planned extends z.output<typeof tokenSchema> {
