@@ -168,6 +168,32 @@ ${webhookTables(inputsOf('webhook'))}
 
 ${fieldTable(inputsOf('webhook').properties?.webhookResponse ?? {})}
 
+### Search keys
+
+\`searchKeys\` of a \`webhook\` or \`manual\` trigger says what its deliveries and runs are found by:
+
+\`\`\`json
+{
+  "type": "webhook",
+  "inputs": { "webhookSlug": "orders", "webhookSignatureScheme": "Shopify", "webhookHmacKey": "env:SHOPIFY_KEY" },
+  "searchKeys": { "order": "body.name", "shop": "headers.x-shopify-shop-domain" }
+}
+\`\`\`
+
+Each is a name (a letter, then letters, digits, "_" and "-") and an [expression](expressions.md) over \`body\` and \`headers\`; at most 8.
+Its value is a text, a number or a boolean. 200 characters of it are kept; "…" marks a longer one. The lists of deliveries and runs
+show the values. A search finds a value or its beginning, however old, in deliveries that were refused too;
+\`?searchKeys=order:SO-1010\` finds the whole value of one key.
+
+A trigger with a signature scheme has \`event\` (what the publisher calls the kind of event) and \`id\` (its id of the event or
+delivery) without being asked, where the publisher sends them. Name keys of your own to replace them, or \`"searchKeys": {}\` for none.
+
+- Values are stored and shown in plain text, even with \`SLUICE_STORE_KEY\`. A header that holds a credential or a signature is
+  refused when the manifest loads; a field of the body that looks like one gets a warning.
+- A key that fails for one delivery has no value, and the delivery's story says why. It never refuses a delivery. All keys of a
+  delivery together may take 10 000 steps (0.4 ms). A body over 64 KiB is read only if it is JSON that was parsed anyway.
+- A deploy changes the keys of later deliveries. Runs and deliveries keep the values that they have; a re-run has those of its source.
+
 ## Steps
 
 ${fieldTable(step)}

@@ -17,6 +17,7 @@ function shapeOf(output: string): string {
     .replace(/"\d{4}-\d\d-\d\dT[\d:.]+Z"|"completedAt":null/g, 'TIME')
     .replace(/"completedAt":TIME/g, 'TIME')
     .replace(/"status":"(Running|Succeeded)"/g, 'STATUS')
+    .replace(/"waitingFor":\[.*?\]/g, 'WAITING')
     .trim();
 }
 

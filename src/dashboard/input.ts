@@ -5,6 +5,7 @@ import { MAX_DEPTH } from '../expressions/values.ts';
 import { didYouMean } from '../manifest/issues.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { GUID } from '../model/manifest.ts';
+import type { SearchKeys } from '../model/search-keys.ts';
 import { isStorableValue, UNSTORABLE } from '../model/text.ts';
 import type { TimeSpan } from '../store/store.ts';
 
@@ -89,6 +90,21 @@ const positiveNumber = () =>
     .transform((given, context) => readWholeNumber(given, 1) ?? refuse(context, given, 'a whole number from 1'))
     .meta({ type: 'integer', minimum: 1, maximum: MAX_WHOLE_NUMBER });
 
+/** `order:SO-1010` */
+const searchKeys = () =>
+  optional((given, context): SearchKeys => {
+    const [, name, value] = /^([A-Za-z][\w-]{0,31}):(.*\S.*)$/s.exec(given) ?? [];
+    if (name === undefined || value === undefined || value.length > MAX_KEY) {
+      return refuse(context, given, 'a name, a colon and the whole value, such as order:SO-1010');
+    }
+    return { [name]: value };
+  }).meta({
+    examples: ['order:SO-1010'],
+    description: 'A search key and its whole value, in any case. The newest 3000 that have it are looked at.',
+  });
+
+const MAX_KEY = 1000;
+
 /** Free text of at most `maxLength` characters. */
 const freeText = (maxLength: number) =>
   optional((given, context) =>
@@ -148,6 +164,7 @@ export const parameter = {
   flag,
   oneOf,
   freeText,
+  searchKeys,
   requiredText,
   optionalTime,
   lookBackHours,

@@ -14,22 +14,28 @@ const STEPS_PER_KEY = 4;
 
 /** The evaluation was stopped: it takes more work than any honest one. */
 export class BudgetError extends Error {
-  constructor() {
-    super(`takes more work than is allowed over this data (${BUDGET_STEPS} steps)`);
+  constructor(steps: number) {
+    super(`takes more work than is allowed over this data (${steps} steps)`);
   }
 }
 
 export class Budget {
-  #left = BUDGET_STEPS;
+  readonly #steps: number;
+  #left: number;
+
+  constructor(steps: number = BUDGET_STEPS) {
+    this.#steps = steps;
+    this.#left = steps;
+  }
 
   get spent(): number {
-    return BUDGET_STEPS - this.#left;
+    return this.#steps - this.#left;
   }
 
   /** Call it before the work is done. Throws `BudgetError`, also at every later call. */
   charge(steps: number): void {
     this.#left -= steps;
-    if (!(this.#left >= 0)) throw new BudgetError();
+    if (!(this.#left >= 0)) throw new BudgetError(this.#steps);
   }
 
   chargeText(characters: number): void {

@@ -1,7 +1,7 @@
 import { TypeError as CelTypeError, Environment, EvaluationError, ParseError } from '@marcbachmann/cel-js';
 import type { Json } from '../model/json.ts';
 import { Budget, BudgetError } from './budget.ts';
-import { type ExpressionContext, findReferences, PROPERTIES, type Reference } from './context.ts';
+import { type ExpressionContext, findReferences, PROPERTIES, type Reader, type Reference } from './context.ts';
 import { formatPath, type JsonPath } from './json-path.ts';
 import { adaptEvaluator, meter, PatternError, withBudget } from './metering.ts';
 import { ConversionError, fromCel, registerMixedArithmetic } from './values.ts';
@@ -34,11 +34,14 @@ interface CelData {
 }
 
 const STEP_ROOTS = ['trigger', 'steps', LOOP_ALIAS];
-const stepEnvironment = makeEnvironment(STEP_ROOTS);
-const responseEnvironment = makeEnvironment(['response']);
+const environments: Readonly<Record<Reader, Environment>> = {
+  step: makeEnvironment(STEP_ROOTS),
+  response: makeEnvironment(['response']),
+  delivery: makeEnvironment(['headers']).registerVariable('body', 'dyn'),
+};
 
 /** Throws `ExpressionError`, with the position where there is one. */
-export function compileExpression(source: string, reads: 'step' | 'response' = 'step'): CompiledExpression {
+export function compileExpression(source: string, reads: Reader = 'step'): CompiledExpression {
   if (source.trim() === '') throw new ExpressionError({ expression: source, reason: 'is empty' });
   if (source.length > MAX_LENGTH) {
     throw new ExpressionError({
@@ -46,14 +49,14 @@ export function compileExpression(source: string, reads: 'step' | 'response' = '
       reason: `has ${source.length} characters; at most ${MAX_LENGTH} are accepted`,
     });
   }
-  const parsed = parse(source, reads === 'step' ? stepEnvironment : responseEnvironment);
-  const { references, shadowedAt } = findReferences(parsed.ast, source);
+  const parsed = parse(source, reads);
+  const { references, shadowedAt } = findReferences(parsed.ast, source, reads);
   if (shadowedAt !== undefined) {
     throw new ExpressionError({ expression: source, reason: 'a variable hides a root', position: shadowedAt });
   }
   for (const reference of references) checkProperties(source, reference);
   const checked = parsed.check();
-  if (!checked.valid) throw compileError(source, checked.error);
+  if (!checked.valid) throw compileError(source, checked.error, reads);
   meterExpression(source, parsed.ast);
 
   const within = <Result>({ roots, budget }: CelData, read: (result: unknown) => Result): Result => {
@@ -107,31 +110,32 @@ function makeEnvironment(roots: readonly string[]): Environment {
   return made;
 }
 
-function parse(source: string, environment: Environment) {
+function parse(source: string, reads: Reader) {
+  const environment = environments[reads];
   try {
     const withoutAlias = renameIdentifier(source, LOOP_ALIAS, 'none');
     return environment.parse(renameIdentifier(withoutAlias, 'loop', LOOP_ALIAS));
   } catch (error) {
-    throw compileError(source, error);
+    throw compileError(source, error, reads);
   }
 }
 
 function checkProperties(source: string, { root, path, position }: Reference): void {
   const property = root === 'steps' ? path[2] : path[1];
   const known = PROPERTIES[root];
-  if (property !== undefined && !known.some((name) => name === property)) {
+  if (property !== undefined && known !== undefined && !known.some((name) => name === property)) {
     const owner = root === 'steps' ? 'a step' : root;
     const reason = `${owner} has no ${JSON.stringify(property)}; it has ${known.join(', ')}`;
     throw new ExpressionError({ expression: source, reason, position });
   }
-  const header = root === 'trigger' && property === 'headers' ? path[2] : undefined;
+  const header = root === 'headers' ? path[1] : root === 'trigger' && property === 'headers' ? path[2] : undefined;
   if (typeof header === 'string' && header !== header.toLowerCase()) {
     const reason = `header names are lower-case: "${header.toLowerCase()}"`;
     throw new ExpressionError({ expression: source, reason, position });
   }
 }
 
-function compileError(source: string, error: unknown): ExpressionError {
+function compileError(source: string, error: unknown, reads: Reader): ExpressionError {
   if (!(error instanceof ParseError || error instanceof CelTypeError)) throw error;
   const position = error.range?.start;
   if (error.code !== 'unknown_variable' || position === undefined) {
@@ -141,7 +145,9 @@ function compileError(source: string, error: unknown): ExpressionError {
   const name = /^\w*/.exec(source.slice(position))?.[0] ?? '';
   // `steps.my-step.status` subtracts: the likeliest way to an unknown name.
   const hint = source[position - 1] === '-' ? '; a key with a dash is written ["like-this"]' : '';
-  const reason = `"${name}" is not known; expressions read trigger, steps and loop${hint}`;
+  const known =
+    reads === 'delivery' ? 'a search key reads body and headers' : 'expressions read trigger, steps and loop';
+  const reason = `"${name}" is not known; ${known}${hint}`;
   return new ExpressionError({ expression: source, reason, position });
 }
 

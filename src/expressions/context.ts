@@ -22,19 +22,24 @@ export interface ExpressionContext {
   readonly response?: Json | undefined;
 }
 
-type Root = 'trigger' | 'steps' | 'loop' | 'response';
+/** What runs an expression, and so what it reads. */
+export type Reader = 'step' | 'response' | 'delivery';
 
-/** Properties of the roots; those of `steps` belong to each step. */
-export const PROPERTIES: Readonly<Record<Root, readonly string[]>> = {
+type Root = 'trigger' | 'steps' | 'loop' | 'response' | 'body' | 'headers';
+
+const ROOTS: Readonly<Record<Reader, readonly Root[]>> = {
+  step: ['trigger', 'steps', 'loop', 'response'],
+  response: ['trigger', 'steps', 'loop', 'response'],
+  delivery: ['body', 'headers'],
+};
+
+/** Properties of the roots; those of `steps` belong to each step. The others are the data's own. */
+export const PROPERTIES: Readonly<Partial<Record<Root, readonly string[]>>> = {
   trigger: ['body', 'headers', 'key'],
   steps: ['status', 'output', 'error'],
   loop: ['item', 'index'],
   response: ['status', 'headers', 'body'],
 };
-
-function isRoot(name: unknown): name is Root {
-  return typeof name === 'string' && Object.hasOwn(PROPERTIES, name);
-}
 
 /** A constant path from a root, such as `trigger.body.items`, and its position. */
 export interface Reference {
@@ -55,7 +60,8 @@ interface References {
 const BINDING_MACROS = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind']);
 
 /** Finds what an expression reads. Names are taken from the source, because the parser may know them by an alias. */
-export function findReferences(ast: ASTNode, source: string): References {
+export function findReferences(ast: ASTNode, source: string, reader: Reader = 'step'): References {
+  const isRoot = (name: unknown): name is Root => ROOTS[reader].some((root) => root === name);
   const references: Reference[] = [];
   let isDataBound = false;
   let shadowedAt: number | undefined;

@@ -1,9 +1,9 @@
 import { decodeForm, MAX_FORM_FIELDS, URL_ENCODED_FORM } from '../model/form.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
-import { MAX_DEPTH } from './values.ts';
+import { ConversionError, MAX_DEPTH } from './values.ts';
 
 /** What a body means to expressions, or why it means nothing. */
-type ParsedBody = { readonly value: Json } | { readonly error: string };
+export type ParsedBody = { readonly value: Json } | { readonly error: string };
 
 /**
  * Reads a trigger's body as a value. A content type that says JSON binds the sender to it; under any other, or none, the
@@ -30,6 +30,58 @@ export function parseBody(
   }
   if (saysJson(mediaType)) return { error: notJson(json.where) };
   return mediaType === URL_ENCODED_FORM ? formFields(text) : { value: text };
+}
+
+/** A larger body is not read for search keys alone, and the numbers of a larger one are not read exactly. */
+const MAX_KEYED_BYTES = 64 * 1024;
+
+/**
+ * The body of a delivery that is on its way: what is found out about it is found out once, whoever asks. The check whether
+ * it is JSON parses it, and search keys are read from that.
+ */
+export class ArrivingBody {
+  readonly #bytes: Uint8Array;
+  readonly #contentType: string | undefined;
+  #json: { readonly text: string; readonly value: Json } | undefined;
+  #parsed: ParsedBody | undefined;
+
+  constructor(bytes: Uint8Array, contentType: string | undefined) {
+    this.#bytes = bytes;
+    this.#contentType = contentType;
+  }
+
+  /** Whether the content type says JSON and the body is not. */
+  isMalformed(): boolean {
+    if (this.#bytes.byteLength === 0 || !saysJson(mediaTypeOf(this.#contentType))) return false;
+    const text = decodeUtf8(this.#bytes);
+    const json = text === undefined ? { where: '' } : readJson(text);
+    if (text === undefined || 'where' in json) return true;
+    this.#json = { text, value: json.value };
+    return false;
+  }
+
+  /** As expressions read it, where that costs little; how deep it is nested does not matter. */
+  parsed(): ParsedBody {
+    this.#parsed ??= this.#parse();
+    return this.#parsed;
+  }
+
+  /** As `parsed`; throws `ConversionError` where it cannot be read. */
+  value(): Json {
+    const parsed = this.parsed();
+    if ('error' in parsed) throw new ConversionError(`the body cannot be read: ${parsed.error}`);
+    return parsed.value;
+  }
+
+  #parse(): ParsedBody {
+    const isLarge = this.#bytes.byteLength > MAX_KEYED_BYTES;
+    if (this.#json === undefined) {
+      if (!isLarge) return parseBody(this.#bytes, this.#contentType);
+      return { error: `the body has ${this.#bytes.byteLength} bytes, and ${MAX_KEYED_BYTES} are read` };
+    }
+    const { text, value } = this.#json;
+    return { value: isLarge ? value : keepExactNumbers(value, text) };
+  }
 }
 
 /** Whether the content type says JSON and the body is not. */

@@ -1,8 +1,11 @@
 import { StoreUnavailableError } from '../errors.ts';
+import { compileKeys, readKeys } from '../expressions/search-keys.ts';
 import { hasPlaceholder } from '../expressions/template.ts';
+import { ArrivingBody } from '../expressions/trigger-body.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import type { Graph, RunTriggerType } from '../model/manifest.ts';
+import type { SearchKeys } from '../model/search-keys.ts';
 import type { Acceptance, AcceptResult, RunDetail, StartedRun, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
@@ -26,6 +29,8 @@ interface TriggerRequest {
 
 interface StartRequest extends TriggerRequest {
   readonly sourceRunId?: string;
+  /** Those of the run that is repeated: it has the same body and headers. */
+  readonly searchKeys?: SearchKeys | undefined;
 }
 
 export type TriggerResult =
@@ -182,6 +187,7 @@ export function createEngine(services: EngineServices): Engine {
         sourceRunId: request.sourceRunId ?? null,
         traceparent: traceparentOf(span),
         at: clock.now(),
+        searchKeys: request.sourceRunId === undefined ? searchKeysOf(flow, request) : request.searchKeys,
       });
       const result = await accept({ run, idempotencyKey });
       if (result.kind === 'outdated') return undefined;
@@ -212,12 +218,34 @@ export function createEngine(services: EngineServices): Engine {
     planRun,
     accept,
     announce: (run) => announce(run),
-    rerun({ id, flowId, triggerKey, triggerType, trigger: { body, contentType, headers } }, idempotencyKey) {
-      const request = { flowId, triggerKey, triggerType, body, contentType, headers, idempotencyKey };
+    rerun(
+      { id, flowId, triggerKey, triggerType, searchKeys, trigger: { body, contentType, headers } },
+      idempotencyKey,
+    ) {
+      const request = { flowId, triggerKey, triggerType, body, contentType, headers, idempotencyKey, searchKeys };
       return start({ ...request, sourceRunId: id });
     },
     triggerFlow: (request) => start(request, (flow) => mayTrigger(flow, request)),
   };
+}
+
+const compiledKeys = new WeakMap<object, ReturnType<typeof compileKeys>['keys']>();
+
+/** Of a run that is started by hand; a webhook reads those of its deliveries itself. */
+function searchKeysOf(
+  { loaded }: DeployedFlow,
+  { triggerKey, triggerType, body, contentType, headers }: TriggerRequest,
+): SearchKeys | undefined {
+  const { triggers } = loaded.manifest;
+  const trigger = Object.hasOwn(triggers, triggerKey) ? triggers[triggerKey] : undefined;
+  if (triggerType !== 'manual' || trigger === undefined || trigger.type === 'cron') return undefined;
+  const { searchKeys } = trigger;
+  if (searchKeys === undefined) return undefined;
+  const keys = compiledKeys.get(searchKeys) ?? compileKeys(searchKeys).keys;
+  compiledKeys.set(searchKeys, keys);
+  const arrived = new ArrivingBody(body, contentType ?? undefined);
+  const { values } = readKeys(keys, { headers, body: () => arrived.value() });
+  return Object.keys(values).length === 0 ? undefined : values;
 }
 
 /** By hand every flow can be started, whether or not its manifest names a manual trigger. */

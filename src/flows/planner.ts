@@ -8,6 +8,7 @@ import type {
   StepStatus,
 } from '../model/manifest.ts';
 import type { RunTrigger } from '../model/run.ts';
+import type { SearchKeys } from '../model/search-keys.ts';
 import type { FlowRecord, NewRun } from '../store/store.ts';
 
 /** Statuses of the steps that have been reached; a step that is not in it has not. */
@@ -137,6 +138,8 @@ interface RunRequest {
   readonly traceparent: string | null;
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
+  /** Absent where the trigger names none. */
+  readonly searchKeys?: SearchKeys | undefined;
 }
 
 /** How every run of a revision begins. */

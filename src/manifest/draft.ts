@@ -78,18 +78,31 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
   const { inputs = {} } = given;
   const type = report(parseWith(MANIFEST_PARTS.triggerType, given.type), [...path, 'type'], findings);
   const inputsPath = [...path, 'inputs'];
+  const searchKeys =
+    given.searchKeys === undefined
+      ? undefined
+      : report(parseWith(MANIFEST_PARTS.searchKeys, given.searchKeys), [...path, 'searchKeys'], findings);
+  const keyed = searchKeys === undefined ? {} : { searchKeys };
   switch (type) {
     case 'manual': {
       const fitted = report(parseWith(MANIFEST_PARTS.triggerInputs.manual, inputs), inputsPath, findings);
-      return fitted && { type, inputs: fitted };
+      return fitted && { type, inputs: fitted, ...keyed };
     }
     case 'cron': {
+      if (given.searchKeys !== undefined) {
+        refuse(
+          findings,
+          [...path, 'searchKeys'],
+          'is not accepted on a cron trigger: its runs have no body and no headers',
+        );
+      }
       const fitted = report(parseWith(MANIFEST_PARTS.triggerInputs.cron, inputs), inputsPath, findings);
       return fitted && { type, inputs: fitted };
     }
     case 'webhook': {
       const known = knownInputs(inputs, inputsPath, findings.problems);
-      return { type, inputs: fitFields(MANIFEST_PARTS.triggerInputs.webhook, known, { path: inputsPath, findings }) };
+      const fitted = fitFields(MANIFEST_PARTS.triggerInputs.webhook, known, { path: inputsPath, findings });
+      return { type, inputs: fitted, ...keyed };
     }
     default:
       return undefined;

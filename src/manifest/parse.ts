@@ -7,6 +7,7 @@ import { draftManifest } from './draft.ts';
 import { errorAt, isWithin, type ManifestIssue, type Problem } from './issues.ts';
 import { canonicalKeys, readJson } from './json-text.ts';
 import type { Manifest } from './schema.ts';
+import { checkSearchKeys } from './search-keys.ts';
 import { snapshotOf } from './secrets.ts';
 import {
   checkGates,
@@ -109,8 +110,16 @@ function loadDraft(
     const path = ['triggers', triggerKey, 'inputs'];
     const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, path, rules.readSecret);
     problems.push(...found);
-    webhooks.push({ flowId: id, flowName: name, triggerKey, ...resolved });
+    const { searchKeys } = trigger;
+    webhooks.push({
+      flowId: id,
+      flowName: name,
+      triggerKey,
+      ...resolved,
+      ...(searchKeys === undefined ? {} : { searchKeys }),
+    });
   }
+  problems.push(...checkSearchKeys(triggers));
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const bound = concurrency === undefined ? {} : { concurrency };
   const failure = onFailure === undefined ? {} : { onFailure };

@@ -136,11 +136,19 @@ const headerSchema = z.strictObject({
     .describe('Id of the flow that is started when a run fails or times out; its body is { run, step, error }.'),
 });
 
+const searchKeysSchema = z
+  .record(z.string(), z.string({ error: 'is not an expression; a text is accepted' }))
+  .describe(
+    'What runs and deliveries are found by: a name and a CEL expression over body and headers, such as "body.order.name" or ' +
+      '"headers.x-github-event". At most 8. Webhooks of a scheme that says so have event and id as well, unless this is empty.',
+  );
+
 /** The loader parses a file part by part, so that a mistake in one part hides none in another. */
 export const MANIFEST_PARTS = {
   header: headerSchema,
   triggerType: triggerTypeSchema,
   triggerInputs: triggerInputsSchemas,
+  searchKeys: searchKeysSchema,
   edge: edgeSchema,
   step: stepSchema,
 } as const;
@@ -152,9 +160,17 @@ const manifestSchema = z.strictObject({
     .record(
       z.string(),
       z.discriminatedUnion('type', [
-        z.strictObject({ type: z.literal('manual'), inputs: triggerInputsSchemas.manual.optional() }),
+        z.strictObject({
+          type: z.literal('manual'),
+          inputs: triggerInputsSchemas.manual.optional(),
+          searchKeys: searchKeysSchema.optional(),
+        }),
         z.strictObject({ type: z.literal('cron'), inputs: triggerInputsSchemas.cron }),
-        z.strictObject({ type: z.literal('webhook'), inputs: triggerInputsSchemas.webhook.optional() }),
+        z.strictObject({
+          type: z.literal('webhook'),
+          inputs: triggerInputsSchemas.webhook.optional(),
+          searchKeys: searchKeysSchema.optional(),
+        }),
       ]),
     )
     .default({})
@@ -177,9 +193,14 @@ export interface Manifest extends RunnableManifest {
 }
 
 export type Trigger =
-  | { readonly type: 'manual'; readonly inputs: JsonObject }
+  | ({ readonly type: 'manual'; readonly inputs: JsonObject } & Keyed)
   | CronTrigger
-  | { readonly type: 'webhook'; readonly inputs: WebhookInputs };
+  | ({ readonly type: 'webhook'; readonly inputs: WebhookInputs } & Keyed);
+
+interface Keyed {
+  /** Expressions by name. */
+  readonly searchKeys?: Readonly<Record<string, string>> | undefined;
+}
 
 export interface CronTrigger {
   readonly type: 'cron';
@@ -189,7 +210,7 @@ export interface CronTrigger {
 /** Names of the structural keys, by the object that holds them. */
 export const STRUCTURAL_KEYS = {
   manifest: Object.keys(manifestSchema.shape),
-  trigger: ['type', 'inputs'],
+  trigger: ['type', 'inputs', 'searchKeys'],
   step: Object.keys(stepSchema.shape),
   edge: Object.keys(edgeSchema.options[1].shape),
   retry: Object.keys(retrySchema.shape),

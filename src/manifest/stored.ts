@@ -43,7 +43,7 @@ export function storedFlow(
         'was written out and is not kept: deliveries cannot be verified with it',
       ),
     );
-    return [key, { type: 'webhook', inputs }];
+    return [key, { ...trigger, inputs }];
   });
   const manifest: Manifest = {
     ...stored,
@@ -58,7 +58,9 @@ export function storedFlow(
     if (forbidden.some(({ path: place }) => place[0] === 'triggers' && place[1] === triggerKey)) return [];
     const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, path, rules.readSecret);
     for (const { path: place, message, severity } of found) if (severity === 'error') report(place, message);
-    return [{ flowId: stored.id, flowName: name, triggerKey, ...resolved }];
+    const { searchKeys } = trigger;
+    const keyed = searchKeys === undefined ? {} : { searchKeys };
+    return [{ flowId: stored.id, flowName: name, triggerKey, ...resolved, ...keyed }];
   });
   for (const { path, message } of forbidden) {
     report(formatPath(path), `${message}; ${path[0] === 'triggers' ? 'the trigger is not served' : 'the step fails'}`);
@@ -97,7 +99,7 @@ export function storedManifest(
     const isUrlLost = isMasked(inputs.webhookPublicUrl ?? '');
     const fields = [...unfilled, ...(isUrlLost ? (['webhookPublicUrl'] as const) : [])];
     lost.push(...fields.map((field) => ['triggers', key, 'inputs', field]));
-    return [key, { type: 'webhook', inputs }];
+    return [key, { ...trigger, inputs }];
   });
   const steps = stepsFrom(stored.steps, other);
   const literals = graphSecrets(steps, (stepType) => handlers.get(stepType)?.secretInputs ?? []);

@@ -177,6 +177,8 @@ export interface WebhookTrigger {
   readonly bodySchema?: BodySchema | { readonly error: string } | undefined;
   /** A legacy key field and its present name are both set; the present one won. */
   readonly hasConflictingKeys: boolean;
+  /** Expressions by name; absent where the manifest names none. */
+  readonly searchKeys?: Readonly<Record<string, string>> | undefined;
 }
 
 const KEY_FIELDS = [

@@ -1,4 +1,5 @@
 import type { Json } from './json.ts';
+import type { SearchKeys } from './search-keys.ts';
 
 /** Says of a text that is not `isStorable` what is wrong with it. */
 export const UNSTORABLE = 'contains a NUL character or half of a surrogate pair, which cannot be stored';
@@ -14,4 +15,45 @@ export function isStorableValue(value: Json | undefined): boolean {
   if (typeof value !== 'object' || value === null) return true;
   if (Array.isArray(value)) return value.every(isStorableValue);
   return Object.entries(value).every(([key, item]) => isStorable(key) && isStorableValue(item as Json));
+}
+
+/** Characters of a value that are kept; a longer one ends with `CUT`. */
+export const MAX_SEARCH_VALUE = 200;
+const CUT = '…';
+
+/** The text as it is kept and shown: on one line, storable by every store, and cut; undefined where nothing is left. */
+export function toSearchValue(text: string): string | undefined {
+  // More than is kept: what is taken out must not make room for what a reader of the whole text would not find there.
+  const line = text
+    .slice(0, MAX_SEARCH_VALUE + 1)
+    .replace(/[\p{Cc}\s]+/gu, ' ')
+    .trim();
+  if (line === '') return undefined;
+  const isCut = text.length > MAX_SEARCH_VALUE;
+  // PostgreSQL stores no half of a surrogate pair, which a cut may leave too.
+  return `${line.slice(0, MAX_SEARCH_VALUE)}${isCut ? CUT : ''}`.replace(/\p{Cs}/gu, '\ufffd');
+}
+
+/** What a search compares: the beginning of the value in lower case, whether or not the value was cut. */
+export function foldSearchValue(text: string): string {
+  const value = toSearchValue(text) ?? '';
+  return (value.length > MAX_SEARCH_VALUE ? value.slice(0, MAX_SEARCH_VALUE) : value).toLowerCase();
+}
+
+/** A key as stores keep it: name, what is compared, and the value where that differs. */
+export type SearchKeyRow = readonly [name: string, folded: string, value: string | null];
+
+const NO_ROWS: readonly SearchKeyRow[] = [];
+
+export function searchKeyRows(keys: SearchKeys | undefined): readonly SearchKeyRow[] {
+  if (keys === undefined) return NO_ROWS;
+  return Object.entries(keys).map(([name, value]) => {
+    const folded = foldSearchValue(value);
+    return [name, folded, folded === value ? null : value];
+  });
+}
+
+/** After every text that begins with the text, as bytes sort. */
+export function endOfPrefix(text: string): string {
+  return `${text}\u{10ffff}`;
 }

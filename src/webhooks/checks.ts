@@ -12,6 +12,7 @@ import { handsOverKey } from './schemes/keys.ts';
 import { isKnownScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
 import { hasFixedForm } from './schemes/signed-payload.ts';
 import { type Conversation, coversBody, type SignatureSpec, type SpecStrategy, signsUrl } from './schemes/spec.ts';
+import { searchKeyProblems } from './search-keys.ts';
 import type { PreparedTrigger } from './triggers.ts';
 import { weaknessesOf } from './weaknesses.ts';
 
@@ -52,6 +53,7 @@ export function webhookChecks(
       };
       const { scheme, mistakes } = preparer.prepare(trigger);
       for (const { field, message } of mistakes) reports.error(field, message);
+      problems.push(...searchKeyProblems(trigger, scheme));
       checkSchemeName(inputs, settings.schemes, reports);
       if (mistakes.length > 0) return problems;
       const subject = { trigger, scheme, settings };

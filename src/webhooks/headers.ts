@@ -1,5 +1,6 @@
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Graph } from '../model/manifest.ts';
+import { toSearchValue } from '../model/text.ts';
 import { BUILT_IN_SCHEMES } from './schemes/publishers/index.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 import type { SignatureSpec } from './schemes/spec.ts';
@@ -29,6 +30,29 @@ const SHOWN = anyOf([
 ]);
 
 const SCHEME_HEADERS: ReadonlySet<string> = namesIn(BUILT_IN_SCHEMES.flatMap(familiesOf));
+
+const SIGNATURE_HEADERS: ReadonlySet<string> = new Set(
+  BUILT_IN_SCHEMES.flatMap(({ headers }) => headers.map(({ signature }) => signature.toLowerCase())),
+);
+
+/** Whether a header's name, in lower case, says that it may hold a credential or a signature. */
+export function mayHoldSecret(name: string): boolean {
+  return DIGEST.test(name) || SIGNATURE_HEADERS.has(name) || kindOf(name).isCredential;
+}
+
+/** Keys whose values are headers by themselves: for each the first of its headers that was sent. */
+export function headerKeys(
+  headers: Readonly<Record<string, string>>,
+  keys: readonly (readonly [name: string, headers: readonly string[]])[],
+): Record<string, string> {
+  const values: Record<string, string> = {};
+  for (const [name, names] of keys) {
+    const sent = names.find((header) => Object.hasOwn(headers, header));
+    const value = sent === undefined ? undefined : toSearchValue(headers[sent] ?? '');
+    if (value !== undefined) values[name] = value;
+  }
+  return values;
+}
 
 /** What of a delivery's headers the gates of a trigger, or its flow, may read. */
 interface HeadersRead {

@@ -1,14 +1,16 @@
 import type { Span } from '@opentelemetry/api';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
+import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
+import type { Delivery, DeliveryRecord, GateResult, Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import type { SearchKeys } from '../model/search-keys.ts';
 import type { Store } from '../store/store.ts';
 import { type EventName, type LiveEvents, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { shownHeaders } from './headers.ts';
+import { headerKeys, shownHeaders } from './headers.ts';
 import { type Judgement, refusedFor, withUnasked } from './pipeline.ts';
 import type { AcceptedResponse } from './schemes/handshake.ts';
 import type { PreparedTrigger } from './triggers.ts';
@@ -132,6 +134,8 @@ export interface Reception {
   readonly startedAt: number;
   /** Set where a person delivers again what was refused: what its record says instead. */
   readonly redelivery?: Pick<DeliveryRecord, 'receivedAt' | 'redeliveredFrom' | 'detail'> | undefined;
+  /** The body as far as it was looked at; absent where no one has. */
+  readonly body?: ArrivingBody | undefined;
 }
 
 /** A reception whose delivery found its trigger. */
@@ -203,7 +207,7 @@ interface Answered extends Pick<DeliveryRecord, 'statusCode' | 'runId'> {
  * failure in pipeline order, whatever the answer was given for.
  */
 export function recordOf(
-  { delivery, trigger, judgement, startedAt }: Omit<Reception, 'span'>,
+  { delivery, trigger, judgement, startedAt, body }: Omit<Reception, 'span'>,
   { statusCode, runId, isDuplicate }: Answered,
   { clock, defaultMode }: { readonly clock: Clock; readonly defaultMode: EnforcementMode },
 ): DeliveryRecord {
@@ -214,6 +218,8 @@ export function recordOf(
   const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay;
   // Only what was posted can be judged again; the query of a handshake may hold a token.
   const mayBeJudgedAgain = mayBeMarked && delivery.method === 'POST';
+  const { searchKeys, told } = searchKeysOf({ delivery, trigger, body });
+  const story = trigger === undefined ? undefined : withUnasked(trigger, judgement.gateResults);
   return {
     id: delivery.id,
     flowId: trigger?.trigger.flowId ?? null,
@@ -234,9 +240,26 @@ export function recordOf(
     processingMs: clock.monotonic() - startedAt,
     runId,
     usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
-    story: trigger === undefined ? undefined : withUnasked(trigger, judgement.gateResults),
+    story: told === undefined ? story : [...(story ?? []), told],
     requestUrl: mayBeJudgedAgain ? keptUrl(delivery.requestUrl, trigger) : undefined,
+    searchKeys,
   };
+}
+
+/** What the delivery is found by, and what is told of keys that have no value. */
+function searchKeysOf({
+  delivery: { headers, body: bytes },
+  trigger,
+  body,
+}: Pick<Reception, 'delivery' | 'trigger' | 'body'>): {
+  readonly searchKeys?: SearchKeys;
+  readonly told?: GateResult | undefined;
+} {
+  const keys = trigger?.searchKeys;
+  if (keys === undefined) return {};
+  const searchKeys = headerKeys(headers, keys.headers);
+  const told = keys.readOthers?.(headers, body ?? new ArrivingBody(bytes, headers['content-type']), searchKeys);
+  return Object.keys(searchKeys).length === 0 ? { told } : { searchKeys, told };
 }
 
 /**

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Span } from '@opentelemetry/api';
-import { isMalformedJson } from '../expressions/trigger-body.ts';
+import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
 import { type Engine, type RefreshFlow, START_TRIES } from '../flows/engine.ts';
 import type { Clock } from '../model/clock.ts';
@@ -113,10 +113,9 @@ async function conclude(
   if (handshake !== undefined) return handshake;
   if (judgement.refusal !== null) return refuse(judged, judgement.refusal, services);
   if (delivery.method !== 'POST') return methodNotAllowed();
-  if (isMalformedJson(delivery.body, delivery.headers['content-type'])) {
-    return refuse(judged, 'invalid_json', services);
-  }
-  return accept(judged, services);
+  const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
+  if (body.isMalformed()) return refuse({ ...judged, body }, 'invalid_json', services);
+  return accept({ ...judged, body }, services);
 }
 
 async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<WebhookAnswer | undefined> {
@@ -221,6 +220,7 @@ export function acceptDelivery(
       sourceRunId: null,
       traceparent: traceparentOf(triggerSpan),
       at: services.clock.now(),
+      searchKeys: record.searchKeys,
     });
     const acceptance: Acceptance = {
       delivery: { ...record, ...reception.redelivery },

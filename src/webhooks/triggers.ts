@@ -10,6 +10,7 @@ import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { keysInForce } from './schemes/keys.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 import { GRADES, type Grade, gradeOf, signsUrl } from './schemes/spec.ts';
+import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
 
 /** A webhook trigger of the deployed revision, ready to judge deliveries. */
 export interface PreparedTrigger {
@@ -37,6 +38,8 @@ export interface PreparedTrigger {
   readonly holdsDeliveries: boolean;
   /** What the trigger or its publisher wants to read instead of the ids; undefined for the ids. */
   readonly acceptedResponse: AcceptedResponse | undefined;
+  /** Absent where its deliveries have no search keys. */
+  readonly searchKeys: PreparedKeys | undefined;
 }
 
 export interface TriggerTable {
@@ -133,6 +136,7 @@ function prepare(
     mayReadQuery: mayReadQuery(resolved),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,
+    searchKeys: prepareSearchKeys(trigger, resolved),
   };
 }
 

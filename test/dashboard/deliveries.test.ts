@@ -66,6 +66,7 @@ describe('one delivery', () => {
       hints: [],
       signature: { scheme: 'GitHub', keys: { current: expect.stringMatching(/^[0-9a-f]{8}$/), previous: null } },
       held: false,
+      searchKeys: {},
       requestUrl: null,
       redelivery: null,
       repeats: null,

@@ -66,6 +66,7 @@ describe('a list of runs', () => {
         completedAt: null,
         waitingFor: [],
         failure: null,
+        searchKeys: {},
       },
     ]);
     expect(await get('/flows/api/runs?includeTotal=true&take=1')).toMatchObject({

@@ -211,7 +211,7 @@ const questions: Question[] = [
     combined(
       pages,
       flows,
-      orders.map((order) => ({ keys: { order } })),
+      orders.map((order) => ({ searchKeys: { order } })),
     ).map((query): Question => [list, query]),
   ),
   ['findDelivery', id(RUNS + 1)],
@@ -285,7 +285,7 @@ describe('no question reads more rows than its answer needs', () => {
   );
 
   it.each(lists)('and a value that all have no more than are searched: %s', async (list) => {
-    for (const query of [{ keys: { event: 'Orders/Create' } }, { search: 'orders/' }]) {
+    for (const query of [{ searchKeys: { event: 'Orders/Create' } }, { search: 'orders/' }]) {
       const { done } = await plansOf(list, { skip: 0, take: 50, ...query });
       expect(rowsRead(done)).toBeLessThanOrEqual(5 * SEARCHED_ROWS);
     }

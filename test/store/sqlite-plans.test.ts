@@ -79,7 +79,7 @@ const pages = [
   { skip: 0, take: 50 },
   { skip: 1, take: 50, includeTotal: true },
 ];
-const searches = [{}, { search: 'text' }, { search: id(1) }, { keys: { order: 'SO-1' } }];
+const searches = [{}, { search: 'text' }, { search: id(1) }, { searchKeys: { order: 'SO-1' } }];
 const combined = (...parts: object[][]): object[] =>
   parts.reduce((left, right) => left.flatMap((one) => right.map((other) => ({ ...one, ...other }))), [{}]);
 

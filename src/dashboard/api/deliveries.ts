@@ -40,6 +40,9 @@ export const deliverySchema = z
     held: z
       .boolean()
       .describe('Accepted; its run starts once the flow starts runs again, and does not exist until then.'),
+    searchKeys: z
+      .record(z.string(), z.string())
+      .describe('What it is found by, by name; empty if its trigger has no search keys.'),
     requestUrl: z
       .string()
       .nullable()
@@ -62,8 +65,9 @@ const recentQuery = z
       .meta({ description: 'Held until the flow starts runs, at most the newest 10 000 of those. false by default.' }),
     search: parameter.freeText(200).meta({
       description:
-        'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
+        'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 that the other filters leave; a search key or its beginning, or 8 and more characters of the beginning of an id, however old.',
     }),
+    searchKeys: parameter.searchKeys(),
     ...SPAN,
     ...PAGING,
   })
@@ -93,6 +97,7 @@ export function deliveryView(record: DeliveryRecord): z.output<typeof deliverySc
   return {
     ...record,
     held: record.isHeld === true,
+    searchKeys: record.searchKeys ?? {},
     requestUrl: record.requestUrl === undefined ? null : maskUrl(record.requestUrl),
     receivedAt: isoTime(record.receivedAt),
     violations: [...record.violations],

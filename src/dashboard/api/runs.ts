@@ -50,6 +50,9 @@ export const runSchema = z
     completedAt: field.time().nullable(),
     waitingFor: z.array(waitSchema).describe('What a run in flight waits for, at most one of each kind.'),
     failure: failureSchema.nullable().describe('The failed step of a run that ended, if any.'),
+    searchKeys: z
+      .record(z.string(), z.string())
+      .describe('What it is found by, by name; empty if its trigger has no search keys.'),
   })
   .meta({ id: 'Run' });
 
@@ -84,11 +87,12 @@ export const RUN_FILTER = {
   status: parameter.oneOf(RUN_STATUSES),
   search: parameter.freeText(200).meta({
     description:
-      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 that the other filters leave; an id, or 8 and more characters of its beginning, however old.',
+      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 that the other filters leave; a search key or its beginning, or 8 and more characters of the beginning of an id, however old.',
   }),
   waiting: parameter.oneOf(WAIT_KINDS).meta({
     description: 'Only runs in flight that wait for this, at most the 10 000 newest of them.',
   }),
+  searchKeys: parameter.searchKeys(),
   ...SPAN,
 };
 
@@ -219,6 +223,7 @@ export async function runViews(runs: readonly Run[], services: Describing): Prom
       sourceRunId: run.sourceRunId,
       startedAt: isoTime(run.startedAt),
       completedAt: isoTimeOrNull(run.completedAt),
+      searchKeys: run.searchKeys ?? {},
       waitingFor: (waits.get(run.id) ?? []).map(waitView),
       failure: await failureView(run, failures.get(run.id) ?? [], services),
     })),

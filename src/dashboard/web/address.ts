@@ -102,8 +102,8 @@ const ROWS = 50;
  * that an empty one says so.
  */
 export const lists = {
-  deliveries: { path: deliveriesPath, isNarrowed: hasAny(['flowId', 'reason', 'outcome', 'search']) },
-  runs: { path: runsPath, isNarrowed: hasAny(['flowId', 'status', 'search']) },
+  deliveries: { path: deliveriesPath, isNarrowed: hasAny(['flowId', 'reason', 'outcome', 'search', 'searchKeys']) },
+  runs: { path: runsPath, isNarrowed: hasAny(['flowId', 'status', 'search', 'searchKeys']) },
   activity: { path: activityPath, isNarrowed: hasAny(['actor', 'action', 'target', 'since', 'until']) },
 };
 
@@ -114,6 +114,7 @@ function deliveriesPath(query: URLSearchParams): string {
     flowId: query.get('flowId') ?? '',
     reason: query.get('reason') ?? '',
     search: query.get('search') ?? '',
+    searchKeys: query.get('searchKeys') ?? '',
     rejectedOnly: outcome === 'rejected',
     acceptedOnly: outcome === 'accepted',
     skip: skip === 0 ? '' : skip,
@@ -127,6 +128,7 @@ function runsPath(query: URLSearchParams): string {
     flowId: query.get('flowId') ?? '',
     status: query.get('status') ?? '',
     search: query.get('search') ?? '',
+    searchKeys: query.get('searchKeys') ?? '',
     skip: skipOf(query),
     take: ROWS,
     includeTotal: true,

@@ -89,6 +89,7 @@ const GATES: Readonly<Record<string, string>> = {
   replay: 'Replay',
   bodySchema: 'Body schema',
   body: 'Body format',
+  searchKeys: 'Search keys',
 };
 
 /** A gate of the operator's own is called as it calls itself. */

@@ -1,4 +1,4 @@
-import { differences } from '../../manifest/diff.ts';
+import { differences, isSame } from '../../manifest/diff.ts';
 import type { Manifest, Trigger } from '../../manifest/schema.ts';
 import type { Finding } from '../../model/finding.ts';
 import {
@@ -217,6 +217,24 @@ const triggerInputsChanged: ChangeRule = (change) =>
     );
   });
 
+const searchKeysChanged: ChangeRule = (change) =>
+  keptTriggers(change).flatMap(({ key, before, after }) => {
+    const [one, other] = [before, after].map((trigger) => ('searchKeys' in trigger ? trigger.searchKeys : undefined));
+    if (isSame(jsonOf(one) ?? null, jsonOf(other) ?? null)) return [];
+    return [
+      findingAt(['triggers', key, 'searchKeys'], {
+        rule: 'search-keys-changed',
+        class: 'safe',
+        before: jsonOf(one),
+        after: jsonOf(other),
+        message: `The search keys of \`${key}\` changed.`,
+        consequence:
+          'Deliveries that arrive from the deploy on are found by the new keys. Earlier ones, and runs in flight, keep ' +
+          'the values that they have.',
+      }),
+    ];
+  });
+
 const FIELDS = [
   ['cronExpression', 'cron-changed', 'The cron expression'],
   ['timeZone', 'time-zone-changed', 'The time zone'],
@@ -258,4 +276,5 @@ export const triggerRules: readonly ChangeRule[] = [
   slugChanged,
   cronChanged,
   triggerInputsChanged,
+  searchKeysChanged,
 ];

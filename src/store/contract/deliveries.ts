@@ -122,7 +122,7 @@ export interface DeliveryQuery extends PageQuery, TimeSpan {
    */
   readonly search?: string | undefined;
   /** Search keys that it has, whole, in any case; the newest 3000 with each of them are looked at. */
-  readonly keys?: SearchKeys | undefined;
+  readonly searchKeys?: SearchKeys | undefined;
 }
 
 interface NonceSearch {

@@ -100,7 +100,7 @@ export interface RunQuery extends PageQuery, TimeSpan {
   /** Part of a run id, flow name, trigger key or delivery id, or a search key; searched as in deliveries. */
   readonly search?: string | undefined;
   /** As in deliveries. */
-  readonly keys?: SearchKeys | undefined;
+  readonly searchKeys?: SearchKeys | undefined;
   /**
    * Only runs in flight with a step that waits for this, as `describeRuns` says: at most the 10 000 newest, or for a slot
    * those with the 10 000 steps that fell due last.

@@ -188,16 +188,16 @@ async function listDeliveries(sql: Sql, query: DeliveryQuery): Promise<Page<Deli
       filter.holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
       isHeld(query),
       filter.within('received_at', query),
-      ...keyFilters(byKey, query.keys),
+      ...keyFilters(byKey, query.searchKeys),
     ],
   });
 }
 
 /** How many records a list has, from counters; undefined if the counters do not distinguish its filters. */
 async function countKept(sql: Sql, query: DeliveryQuery): Promise<number | undefined> {
-  const { flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, since, until, search = '', keys } = query;
+  const { flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, since, until, search = '', searchKeys } = query;
   if (refusedOnly === true || since !== undefined || until !== undefined) return undefined;
-  if (search !== '' || keys !== undefined) return undefined;
+  if (search !== '' || searchKeys !== undefined) return undefined;
   const row = await sql.get<{ total: number }>(
     `SELECT coalesce(sum(count), 0) AS total FROM sluice.delivery_totals
     WHERE ($1::text IS NULL OR flow_id = $1) AND ($2::text IS NULL OR reason = $2)

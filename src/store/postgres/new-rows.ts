@@ -1,6 +1,7 @@
 import { ownerOf, tokenOf } from '../../flows/runtime-keys.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
-import { type SearchKeyRow, type SearchKeys, searchKeyRows } from '../../model/search-keys.ts';
+import type { SearchKeys } from '../../model/search-keys.ts';
+import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
 import type { BirthLease, NewRun } from '../store.ts';
 import { Counters } from './counters.ts';
 import { jsonRows, type Part, type Row, type Sql, sendTogether } from './sql.ts';

@@ -1,4 +1,5 @@
-import { endOfPrefix, foldSearchValue, type SearchKeys } from '../../model/search-keys.ts';
+import type { SearchKeys } from '../../model/search-keys.ts';
+import { endOfPrefix, foldSearchValue } from '../../model/text.ts';
 import type { Page, PageQuery, TimeSpan } from '../store.ts';
 import type { Sql, SqlValue } from './sql.ts';
 import { uuidRange } from './uuids.ts';

@@ -70,12 +70,12 @@ const byTime = ['started_at', 'id'];
 const byRevision = ['revision', ...byTime];
 
 async function listRuns(sql: Sql, query: Given<'listRuns'>): Promise<Answer<'listRuns'>> {
-  const { flowId, status, search = '', before, since, until, keys } = query;
+  const { flowId, status, search = '', before, since, until, searchKeys } = query;
   const isTimed = since !== undefined || until !== undefined;
   // In a span of time, PostgreSQL's statistics say what is read fewer rows for.
   const isOfFlow = flowId !== undefined && (status === undefined || status === 'Succeeded') && !isTimed;
   const isCounted =
-    search === '' && before === undefined && !isTimed && keys === undefined && query.waiting === undefined;
+    search === '' && before === undefined && !isTimed && searchKeys === undefined && query.waiting === undefined;
   return readPage<RunRow, Run>(
     sql,
     { ...runListing, order: isOfFlow ? byRevision : byTime },
@@ -87,7 +87,7 @@ async function listRuns(sql: Sql, query: Given<'listRuns'>): Promise<Answer<'lis
         filter.equals('status', status),
         filter.within('started_at', query),
         before && startedBefore(before),
-        ...keyFilters(byKey, keys),
+        ...keyFilters(byKey, searchKeys),
         isWaiting(query),
       ],
       known: isCounted ? await countKept(sql, query) : undefined,

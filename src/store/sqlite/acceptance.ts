@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { tokenOf } from '../../flows/runtime-keys.ts';
 import type { RunStatus } from '../../model/manifest.ts';
-import { type SearchKeyRow, searchKeyRows } from '../../model/search-keys.ts';
+import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
 import type { Acceptance, AcceptResult, BirthLease, NewRun, NonceClaim } from '../store.ts';
 import { rememberInBatch } from './batch.ts';
 import type { SqlValue } from './columns.ts';

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
-import { type SearchKeyRow, searchKeyRows } from '../../model/search-keys.ts';
+import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
 import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryGroup, DeliveryQuery, TimeSpan } from '../store.ts';
 import type { SqlValue } from './columns.ts';
@@ -268,9 +268,20 @@ function prepareCountKept(db: Database): (query: DeliveryQuery) => number | unde
   const count = db.prepare<SqlValue[], { total: number }>(`
     SELECT coalesce(sum(count), 0) AS total FROM delivery_totals
     WHERE flow_id = coalesce(?, flow_id) AND reason = coalesce(?, reason) AND rejected >= ? AND rejected <= ?`);
-  return ({ flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, heldOnly, since, until, search = '', keys }) => {
+  return ({
+    flowId,
+    reason,
+    rejectedOnly,
+    acceptedOnly,
+    refusedOnly,
+    heldOnly,
+    since,
+    until,
+    search = '',
+    searchKeys,
+  }) => {
     if (refusedOnly === true || heldOnly === true || since !== undefined || until !== undefined) return undefined;
-    if (search !== '' || keys !== undefined) return undefined;
+    if (search !== '' || searchKeys !== undefined) return undefined;
     return count.get(flowId ?? null, reason ?? null, Number(rejectedOnly ?? false), Number(acceptedOnly !== true))
       ?.total;
   };

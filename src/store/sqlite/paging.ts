@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3';
-import { endOfPrefix, foldSearchValue, type SearchKeys } from '../../model/search-keys.ts';
+import type { SearchKeys } from '../../model/search-keys.ts';
+import { endOfPrefix, foldSearchValue } from '../../model/text.ts';
 import type { Page, PageQuery, TimeSpan } from '../store.ts';
 
 /** A condition in SQL with the values of its question marks. */
@@ -82,7 +83,7 @@ const FOLLOWED_KEYS = 3000;
 
 interface Search {
   readonly search?: string | undefined;
-  readonly keys?: SearchKeys | undefined;
+  readonly searchKeys?: SearchKeys | undefined;
 }
 
 /**
@@ -92,7 +93,7 @@ interface Search {
  */
 export function searchIn(
   searchable: Searchable,
-  { search: text, keys = {} }: Search,
+  { search: text, searchKeys = {} }: Search,
   filters: readonly (Condition | undefined)[],
 ): Condition {
   const { table, key, order, columns, byId, byKey, lookUp } = searchable;
@@ -100,7 +101,7 @@ export function searchIn(
     sql: `${isKnown ? lookUp : ''}${sql}`,
     values,
   });
-  const wanted = [...filters, ...Object.entries(keys).map((searchKey) => hasKey(searchable, searchKey))];
+  const wanted = [...filters, ...Object.entries(searchKeys).map((searchKey) => hasKey(searchable, searchKey))];
   const filtered = lookedUp(wanted.length > filters.length, where(wanted));
   const inColumns = contains(columns, text);
   if (inColumns === undefined) return filtered;

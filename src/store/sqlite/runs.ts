@@ -84,7 +84,7 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
       search === '' &&
       query.before === undefined &&
       !isTimed &&
-      query.keys === undefined &&
+      query.searchKeys === undefined &&
       query.waiting === undefined;
     const pages = order === 'revision' ? byRevision : byTime;
     return pages({ query, condition, known: isCounted ? kept() : undefined });

@@ -46,6 +46,10 @@ export interface SignatureSpec extends Conversation {
   readonly timestamp?: TimestampSource | undefined;
   /** A signed timestamp that is absent is `timestamp_missing` even where the signed bytes could be built without it. */
   readonly requiresTimestamp?: boolean | undefined;
+  /** What kind of event a delivery tells of; absent where the publisher does not say. Only shown and searched. */
+  readonly eventType?: PublisherValue | undefined;
+  /** What the publisher calls the event or the delivery; the delivery id of the headers where not given. */
+  readonly eventId?: PublisherValue | undefined;
   readonly keyEncoding?: KeyEncoding | undefined;
   /** What `sluice send` sends where it is given no body. */
   readonly sample?: SampleDelivery | undefined;
@@ -54,6 +58,9 @@ export interface SignatureSpec extends Conversation {
   /** Which of them neither the publisher's documentation nor its code was found to confirm. */
   readonly unconfirmed?: string | undefined;
 }
+
+/** Where a publisher says something: in the first of the headers that is there, or in the body by its path. */
+export type PublisherValue = { readonly headers: readonly string[] } | { readonly path: readonly string[] };
 
 /** Something that a publisher would really send. */
 interface SampleDelivery {

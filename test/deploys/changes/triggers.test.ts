@@ -29,6 +29,12 @@ describe('the class of an edit of triggers', () => {
       ['trigger-renamed caution triggers.byHand'],
     ],
     [
+      'search keys change',
+      { byHand: { type: 'manual' }, hook: { ...hook(signed), searchKeys: { order: 'body.id' } } },
+      { byHand: { type: 'manual', searchKeys: {} }, hook: { ...hook(signed), searchKeys: { order: 'body.name' } } },
+      ['search-keys-changed safe triggers.byHand.searchKeys', 'search-keys-changed safe triggers.hook.searchKeys'],
+    ],
+    [
       'a trigger is of another type',
       { hook: hook(signed) },
       { hook: { type: 'manual' } },

@@ -76,20 +76,28 @@ export function searchKeys({ open, seeded }: StoreUnderTest): void {
         ['of a run without a delivery', { search: 'by hand' }, { deliveries: [], runs: [1006] }],
         ['in one flow', { search: 'SO-1010', flowId }, { deliveries: [4, 2, 1], runs: [1002, 1001] }],
         ['not in another flow', { search: 'SO-1010', flowId: otherFlow }, NONE],
-        ['by name', { keys: { order: 'SO-1010' } }, { deliveries: [4, 1], runs: [1001] }],
-        ['by name in any case', { keys: { order: 'so-1010' } }, { deliveries: [4, 1], runs: [1001] }],
-        ['by name only whole', { keys: { order: 'SO-101' } }, NONE],
-        ['not under another name', { keys: { event: 'SO-1010' } }, NONE],
-        ['by two names', { keys: { event: 'orders/create', order: 'GRÜSSE 7' } }, { deliveries: [3], runs: [1003] }],
-        ['by name in one flow', { keys: { order: 'SO-1010' }, flowId: otherFlow }, NONE],
-        ['by name and text', { keys: keys, search: 'orders/c' }, { deliveries: [4, 1], runs: [1001] }],
+        ['by name', { searchKeys: { order: 'SO-1010' } }, { deliveries: [4, 1], runs: [1001] }],
+        ['by name in any case', { searchKeys: { order: 'so-1010' } }, { deliveries: [4, 1], runs: [1001] }],
+        ['by name only whole', { searchKeys: { order: 'SO-101' } }, NONE],
+        ['not under another name', { searchKeys: { event: 'SO-1010' } }, NONE],
+        [
+          'by two names',
+          { searchKeys: { event: 'orders/create', order: 'GRÜSSE 7' } },
+          { deliveries: [3], runs: [1003] },
+        ],
+        ['by name in one flow', { searchKeys: { order: 'SO-1010' }, flowId: otherFlow }, NONE],
+        ['by name and text', { searchKeys: keys, search: 'orders/c' }, { deliveries: [4, 1], runs: [1001] }],
       ])('are found %s', async (_rule, query, expected) => {
         const ids = { deliveries: expected.deliveries.map(id), runs: expected.runs.map(id) };
         expect(await found(store(), query)).toEqual(ids);
       });
 
       test('are found among those that other filters leave', async () => {
-        const { items } = await store().listDeliveries({ ...page, keys: { order: 'SO-1010' }, rejectedOnly: true });
+        const { items } = await store().listDeliveries({
+          ...page,
+          searchKeys: { order: 'SO-1010' },
+          rejectedOnly: true,
+        });
         expect(items.map((item) => item.id)).toEqual([id(4)]);
         expect((await store().listRuns({ ...page, search: 'SO-10', status: 'Failed' })).items).toEqual([]);
       });
@@ -102,7 +110,7 @@ export function searchKeys({ open, seeded }: StoreUnderTest): void {
       for (const search of [long, long.slice(0, 150), long.toUpperCase()]) {
         expect((await found(store, { search })).deliveries).toEqual([id(1)]);
       }
-      expect((await found(store, { keys: { order: long } })).deliveries).toEqual([id(1)]);
+      expect((await found(store, { searchKeys: { order: long } })).deliveries).toEqual([id(1)]);
     });
 
     test('of a repeated idempotency key stay those of the delivery that repeats it', async () => {
@@ -110,7 +118,7 @@ export function searchKeys({ open, seeded }: StoreUnderTest): void {
       await store.accept(keyed(1, { order: 'first' }, { idempotencyKey: 'key' }));
       await store.accept(keyed(2, { order: 'second' }, { idempotencyKey: 'key' }));
       expect((await store.findDelivery(id(2)))?.searchKeys).toEqual({ order: 'second' });
-      expect((await found(store, { keys: { order: 'second' } })).deliveries).toEqual([id(2)]);
+      expect((await found(store, { searchKeys: { order: 'second' } })).deliveries).toEqual([id(2)]);
     });
 
     test('of a delivery that is held belong to its run once that starts', async () => {

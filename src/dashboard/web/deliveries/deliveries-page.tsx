@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { lastPartOf, lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
-import { type Column, NoMatch, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
+import { type Column, keyColumns, NoMatch, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { DeliveryPill, Icon, ReasonText } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
@@ -54,7 +54,7 @@ export function DeliveriesPage() {
 function Filters({ flows }: { flows: readonly Api['Flow'][] }) {
   return (
     <search class="filters">
-      <SearchFilter label="Search by id, address or detail" />
+      <SearchFilter label="Search by id, search key, address or detail" />
       <SelectFilter
         name="flowId"
         label="Flow"
@@ -135,6 +135,7 @@ function DeliveryTable({ rows, flows, isStale }: DeliveryTableProps) {
     { name: 'Outcome', cell: (delivery) => <DeliveryPill delivery={delivery} /> },
     { name: 'Reason', cell: ({ reason }) => <ReasonText reason={reason} /> },
     { name: 'Flow', cell: (delivery) => <FlowCell delivery={delivery} names={names} /> },
+    ...keyColumns(rows),
     { name: 'Scheme', cell: ({ scheme }) => scheme ?? <span class="muted">none</span>, isMinor: true },
     { name: 'Client', cell: ({ clientIp }) => <span class="mono">{clientIp}</span>, isMinor: true },
     { name: 'Size', cell: ({ bodyBytes }) => format.bytes(bodyBytes), align: 'end', isMinor: true },

@@ -147,6 +147,7 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
         {clientIp}
       </span>,
     ],
+    ...Object.entries(delivery.searchKeys).map(([key, value]) => [`Search key ${key}`, value] as const),
     ['Size', format.bytes(bodyBytes)],
     ['Took', format.duration(processingMs)],
     ...(delivery.usedPreviousKey ? [['Key', 'the previous one'] as const] : []),

@@ -48,6 +48,9 @@ function GateEntry({ result }: { result: GateResult }) {
         <p class="story-head">
           <b>{words.gate(gate)}</b> <span class="muted">{words.outcome(outcome)}</span>
         </p>
+        {reason === null && gate === 'searchKeys' && detail !== null ? (
+          <p class="story-reason">No value of {detail}</p>
+        ) : null}
         {reason === null ? null : (
           <p class="story-reason">
             <b title={reason}>{words.reason(reason)}</b>: {words.sentence(detail ?? words.reasonMeaning(reason))}

@@ -115,6 +115,33 @@ function classOf({ align, isMinor }: Pick<Column<never>, 'align' | 'isMinor'>): 
   return [align === 'end' ? 'end' : '', isMinor ? 'minor' : ''].join(' ').trim();
 }
 
+/** More than a table has room for: what the most rows have is shown. */
+const MAX_KEY_COLUMNS = 3;
+const MAX_SHOWN = 32;
+
+/** A column for each search key that rows have. */
+export function keyColumns<Row extends { readonly searchKeys: Readonly<Record<string, string>> }>(
+  rows: readonly Row[],
+): Column<Row>[] {
+  const counts = new Map<string, number>();
+  for (const name of rows.flatMap(({ searchKeys }) => Object.keys(searchKeys))) {
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  // The publisher's own id says the least to a person.
+  const weightOf = (name: string) => (name === 'id' ? 0 : (counts.get(name) ?? 0));
+  const names = [...counts.keys()].sort((one, other) => weightOf(other) - weightOf(one) || one.localeCompare(other));
+  return names.slice(0, MAX_KEY_COLUMNS).map((name) => ({
+    name,
+    isMinor: name === 'id',
+    cell: ({ searchKeys }) => <KeyValue value={searchKeys[name]} />,
+  }));
+}
+
+function KeyValue({ value }: { value: string | undefined }) {
+  if (value === undefined) return <span class="muted">–</span>;
+  return <span title={value}>{value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value}</span>;
+}
+
 /** The page of a list that the address names, and buttons to the pages around it. */
 export function Pager({ total, skip, take }: { total: number; skip: number; take: number }) {
   const [, changeQuery] = useQuery();

@@ -99,6 +99,11 @@ function RunFacts({ outline: { run, control, onFailure } }: { outline: Api['RunO
           </>
         )}
       </Fact>
+      {Object.entries(run.searchKeys).map(([key, value]) => (
+        <Fact key={key} name={`Search key ${key}`}>
+          {value}
+        </Fact>
+      ))}
       <Fact name="Started">
         <Time at={run.startedAt} />
       </Fact>

@@ -2,7 +2,7 @@ import { lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
-import { type Column, NoMatch, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
+import { type Column, keyColumns, NoMatch, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
@@ -13,9 +13,10 @@ import { BulkActions } from './bulk.tsx';
 
 const RUN_STATUSES = ['Running', 'Succeeded', 'Failed', 'TimedOut', 'Cancelled', 'Skipped'] as const;
 
-const COLUMNS: readonly Column<Api['Run']>[] = [
+const columnsOf = (runs: readonly Api['Run'][]): readonly Column<Api['Run']>[] => [
   { name: 'Status', cell: ({ status }) => <StatusPill status={status} /> },
   { name: 'Flow', cell: ({ flowName }) => flowName },
+  ...keyColumns(runs),
   {
     name: 'Started by',
     isMinor: true,
@@ -53,7 +54,7 @@ export function RunsPage() {
       actions={<BulkActions query={query} />}
     >
       <search class="filters">
-        <SearchFilter label="Search by id, flow, trigger or delivery" />
+        <SearchFilter label="Search by id, search key, flow or trigger" />
         <SelectFilter name="flowId" label="Flow" choices={[{ value: '', text: 'All flows' }, ...flowChoices]} />
         <SelectFilter name="status" label="Status" choices={[{ value: '', text: 'All statuses' }, ...statusChoices]} />
       </search>
@@ -66,7 +67,7 @@ export function RunsPage() {
               <>
                 <Table
                   label="Runs"
-                  columns={COLUMNS}
+                  columns={columnsOf(items)}
                   rows={items}
                   keyOf={({ id }) => id}
                   hrefOf={({ id }) => `/flows/runs/${id}`}

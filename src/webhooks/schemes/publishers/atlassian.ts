@@ -12,5 +12,6 @@ export const atlassian: SignatureSpec = {
     { algorithm: 'sha512', prefix: 'sha512=' },
   ],
   payload: { strategy: 'RawBody' },
+  eventType: { path: ['webhookEvent'] },
   source: 'https://developer.atlassian.com/cloud/jira/platform/webhooks/, read 2026-11',
 };

@@ -8,5 +8,6 @@ export const bitbucket: SignatureSpec = {
   encoding: 'hexLower',
   prefix: 'sha256=',
   payload: { strategy: 'RawBody' },
+  eventType: { headers: ['X-Event-Key'] },
   source: 'https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/, read 2026-11',
 };

@@ -8,5 +8,6 @@ export const calendly: SignatureSpec = {
   multiValue: { delimiter: ',', keyValueSeparator: '=', valueKeys: ['v1'], acceptsMultiple: true },
   payload: { strategy: 'TimestampDotBody' },
   timestamp: { in: 'signature', valueKey: 't', unit: 'seconds' },
+  eventType: { path: ['event'] },
   source: 'https://developer.calendly.com/api-docs/overview/webhooks/webhook-signatures, read 2026-11',
 };

@@ -7,6 +7,8 @@ export const coinbaseCommerce: SignatureSpec = {
   algorithm: 'sha256',
   encoding: 'hexLower',
   payload: { strategy: 'RawBody' },
+  eventType: { path: ['event', 'type'] },
+  eventId: { path: ['event', 'id'] },
   sample: jsonSample({
     id: 1,
     attempt_number: 1,

@@ -37,6 +37,7 @@ export const discord: SignatureSpec = {
   // Ten digits: with any other number of them a digit could be the timestamp's or the body's.
   timestamp: { in: 'header', unit: 'seconds', length: 10 },
   keyEncoding: 'hex',
+  eventId: { path: ['id'] },
   handshakes: [ping, eventsPing],
   // Shows that an answer follows within 15 minutes; anything else is shown as a failure.
   acceptedResponse: { contentType: 'application/json', body: '{"type":5}' },

@@ -8,6 +8,7 @@ export const gitHubLegacy: SignatureSpec = {
   encoding: 'hexLower',
   prefix: 'sha1=',
   payload: { strategy: 'RawBody' },
+  eventType: { headers: ['X-GitHub-Event'] },
   sample: gitHub.sample,
   source: 'https://docs.github.com/en/webhooks/webhook-events-and-payloads#delivery-headers, read 2026-11',
 };

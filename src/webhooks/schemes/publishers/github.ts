@@ -7,6 +7,7 @@ export const gitHub: SignatureSpec = {
   encoding: 'hexLower',
   prefix: 'sha256=',
   payload: { strategy: 'RawBody' },
+  eventType: { headers: ['X-GitHub-Event'] },
   sample: jsonSample(
     {
       ref: 'refs/heads/main',

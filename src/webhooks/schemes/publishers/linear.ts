@@ -9,5 +9,6 @@ export const linear: SignatureSpec = {
   payload: { strategy: 'RawBody' },
   timestamp: { in: 'body', field: { path: ['webhookTimestamp'], isNumber: true }, unit: 'milliseconds' },
   requiresTimestamp: true,
+  eventType: { headers: ['Linear-Event'] },
   source: 'https://linear.app/developers/webhooks and @linear/sdk 98.0.0, read 2026-11',
 };

@@ -23,6 +23,8 @@ export const mailgun: SignatureSpec = {
     field: { path: ['signature', 'timestamp'], formField: 'timestamp', length: 10 },
     unit: 'seconds',
   },
+  eventType: { path: ['event-data', 'event'] },
+  eventId: { path: ['event-data', 'id'] },
   sample: jsonSample({
     'event-data': { event: 'opened', id: 'ase7i2zsRYeDXztHGENqRA', recipient: 'alice@example.com' },
   }),

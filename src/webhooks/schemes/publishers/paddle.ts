@@ -9,6 +9,8 @@ export const paddle: SignatureSpec = {
   multiValue: { delimiter: ';', keyValueSeparator: '=', valueKeys: ['h1'], acceptsMultiple: true },
   payload: { strategy: 'TimestampDotBody', delimiter: ':' },
   timestamp: { in: 'signature', valueKey: 'ts', unit: 'seconds' },
+  eventType: { path: ['event_type'] },
+  eventId: { path: ['event_id'] },
   sample: jsonSample({
     event_id: 'evt_01hv8x2acma2gz7he8kg2s0hna',
     event_type: 'transaction.completed',

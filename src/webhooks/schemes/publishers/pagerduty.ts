@@ -8,6 +8,8 @@ export const pagerDuty: SignatureSpec = {
   encoding: 'hexLower',
   multiValue: { delimiter: ',', keyValueSeparator: '=', valueKeys: ['v1'], acceptsMultiple: true },
   payload: { strategy: 'RawBody' },
+  eventType: { path: ['event', 'event_type'] },
+  eventId: { path: ['event', 'id'] },
   sample: jsonSample({
     event: {
       id: '5ac64822-4adc-4fda-ade0-410becf0de4f',

@@ -7,6 +7,7 @@ export const sentry: SignatureSpec = {
   algorithm: 'sha256',
   encoding: 'hexLower',
   payload: { strategy: 'RawBody' },
+  eventType: { headers: ['Sentry-Hook-Resource'] },
   sample: jsonSample(
     {
       action: 'created',

@@ -10,6 +10,7 @@ export const shopify: SignatureSpec = {
   algorithm: 'sha256',
   encoding: 'base64',
   payload: { strategy: 'RawBody' },
+  eventType: { headers: ['X-Shopify-Topic'] },
   sample: jsonSample(
     { id: 820982911946154, name: '#9999', currency: 'USD', total_price: '403.00', line_items: [] },
     { 'x-shopify-topic': 'orders/create', 'x-shopify-shop-domain': 'example.myshopify.com' },

@@ -43,6 +43,8 @@ export const slack: SignatureSpec = {
   prefix: 'v0=',
   payload: { strategy: 'ColonDelimited', version: 'v0' },
   timestamp: { in: 'header', unit: 'seconds' },
+  eventType: { path: ['event', 'type'] },
+  eventId: { path: ['event_id'] },
   handshakes: [urlVerification, sslCheck],
   sample: jsonSample({
     type: 'event_callback',

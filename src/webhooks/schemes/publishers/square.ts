@@ -7,5 +7,7 @@ export const square: SignatureSpec = {
   algorithm: 'sha256',
   encoding: 'base64',
   payload: { strategy: 'UrlPlusBody' },
+  eventType: { path: ['type'] },
+  eventId: { path: ['event_id'] },
   source: 'https://developer.squareup.com/docs/webhooks/step3validate, read 2026-11',
 };

@@ -15,5 +15,6 @@ export const standardWebhooks: SignatureSpec = {
   payload: { strategy: 'TimestampDotBody', startsWithDeliveryId: true },
   timestamp: { in: 'header', unit: 'seconds' },
   keyEncoding: 'whsec',
+  eventType: { path: ['type'] },
   source: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, read 2026-11',
 };

@@ -9,6 +9,8 @@ export const stripe: SignatureSpec = {
   multiValue: { delimiter: ',', keyValueSeparator: '=', valueKeys: ['v1'], acceptsMultiple: true },
   payload: { strategy: 'TimestampDotBody' },
   timestamp: { in: 'signature', valueKey: 't', unit: 'seconds' },
+  eventType: { path: ['type'] },
+  eventId: { path: ['id'] },
   sample: jsonSample({
     id: 'evt_1Pgc76DZ',
     object: 'event',

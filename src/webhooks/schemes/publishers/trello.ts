@@ -17,6 +17,8 @@ export const trello: SignatureSpec = {
   algorithm: 'sha1',
   encoding: 'base64',
   payload: { strategy: 'UrlPlusBody', endsWithUrl: true },
+  eventType: { path: ['action', 'type'] },
+  eventId: { path: ['action', 'id'] },
   handshakes: [head],
   sample: jsonSample({
     action: { id: '51f9424bcd6e040f3c002412', type: 'updateCard', data: { card: { name: 'Ship it' } } },

@@ -29,6 +29,7 @@ export const twitch: SignatureSpec = {
   prefix: 'sha256=',
   payload: { strategy: 'TimestampDotBody', delimiter: '', startsWithDeliveryId: true },
   timestamp: { in: 'header', unit: 'rfc3339' },
+  eventType: { headers: ['Twitch-Eventsub-Subscription-Type'] },
   handshakes: [callbackVerification],
   sample: jsonSample(
     {

@@ -14,6 +14,7 @@ export const zendesk: SignatureSpec = {
   encoding: 'base64',
   payload: { strategy: 'TimestampDotBody', delimiter: '' },
   timestamp: { in: 'header', unit: 'rfc3339' },
+  eventType: { path: ['type'] },
   sample: jsonSample({
     id: '01H3Q2W5',
     type: 'zen:event-type:ticket.created',

@@ -36,6 +36,7 @@ export const zoom: SignatureSpec = {
   prefix: 'v0=',
   payload: { strategy: 'ColonDelimited', version: 'v0' },
   timestamp: { in: 'header', unit: 'seconds' },
+  eventType: { path: ['event'] },
   handshakes: [urlValidation],
   source: 'https://developers.zoom.us/docs/api/webhooks/, read 2026-11',
 };

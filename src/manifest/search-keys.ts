@@ -1,0 +1,28 @@
+import { compileKeys } from '../expressions/search-keys.ts';
+import { errorAt, type Problem, warningAt } from './issues.ts';
+import { CREDENTIAL_NAME } from './mask.ts';
+import type { Trigger } from './schema.ts';
+
+/** What is wrong with the search keys of triggers, whatever their schemes: values are stored, shown and searched. */
+export function checkSearchKeys(triggers: Readonly<Record<string, Trigger>>): Problem[] {
+  return Object.entries(triggers).flatMap(([triggerKey, trigger]) => {
+    if (trigger.type === 'cron' || trigger.searchKeys === undefined) return [];
+    const at = (name: string) => ['triggers', triggerKey, 'searchKeys', name];
+    const { keys, mistakes } = compileKeys(trigger.searchKeys);
+    const secrets = keys.flatMap(({ name, headers, expression }) => {
+      const header = headers.find((each) => CREDENTIAL_NAME.test(each));
+      if (header !== undefined) return [errorAt(at(name), secretHeader(header))];
+      const fields = expression.references.filter(({ root }) => root === 'body').map(({ path }) => String(path.at(-1)));
+      const field = fields.find((each) => CREDENTIAL_NAME.test(each));
+      if (field === undefined) return [];
+      return [
+        warningAt(at(name), `reads "${field}", which looks like a secret: the values are stored and shown as they are`),
+      ];
+    });
+    return [...mistakes.map(({ name, message }) => errorAt(at(name), message)), ...secrets];
+  });
+}
+
+export function secretHeader(name: string): string {
+  return `reads the header ${name}, which may hold a secret or a signature; values of search keys are stored and shown`;
+}

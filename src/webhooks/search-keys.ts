@@ -1,0 +1,115 @@
+import { type CompiledKey, compileKeys, readKeys, toText } from '../expressions/search-keys.ts';
+import type { ArrivingBody } from '../expressions/trigger-body.ts';
+import { errorAt, type Problem } from '../manifest/issues.ts';
+import { secretHeader } from '../manifest/search-keys.ts';
+import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import type { Delivery, GateResult } from '../model/delivery.ts';
+import type { Json } from '../model/json.ts';
+import { mayHoldSecret } from './headers.ts';
+import type { ResolvedScheme } from './schemes/resolve.ts';
+import type { PublisherValue } from './schemes/spec.ts';
+
+/** The search keys of a trigger's deliveries, ready to be read. */
+export interface PreparedKeys {
+  /** Keys that are headers by themselves, with the names of those. */
+  readonly headers: readonly (readonly [name: string, headers: readonly string[]])[];
+  /**
+   * Adds the others to the values, and never throws. Says which have none, and why; undefined where all that the manifest
+   * names have one. Absent where there are no others.
+   */
+  readonly readOthers?: (
+    headers: Delivery['headers'],
+    body: ArrivingBody,
+    values: Record<string, string>,
+  ) => GateResult | undefined;
+}
+
+/** What stands for a key without a value in the story of a delivery, behind the gates. */
+export const SEARCH_KEYS = 'searchKeys';
+
+/** Keys that would keep a credential, or a signature of the trigger's scheme. What no scheme knows, the manifest room says. */
+export function searchKeyProblems(
+  { triggerKey, inputs, searchKeys = {} }: Pick<WebhookTrigger, 'triggerKey' | 'inputs' | 'searchKeys'>,
+  scheme: ResolvedScheme | undefined,
+): Problem[] {
+  const signed = scheme?.kind === 'spec' ? scheme.spec.headers.map(({ signature }) => signature) : [];
+  const own = scheme?.kind === 'verifier' ? (scheme.verifier.headers ?? []) : [];
+  const secret = new Set(
+    [...signed, ...own, inputs.webhookSignatureHeader ?? ''].map((name) => name.trim().toLowerCase()),
+  );
+  const fields = scheme?.kind === 'spec' ? (scheme.spec.signatureFields ?? []) : [];
+  return compileKeys(searchKeys).keys.flatMap(({ name, headers, expression }) => {
+    const at = ['triggers', triggerKey, 'searchKeys', name];
+    const header = headers.find((each) => secret.has(each) || mayHoldSecret(each));
+    if (header !== undefined) return [errorAt(at, secretHeader(header))];
+    const read = expression.references.map(({ path }) => path.join('.'));
+    const isSignature = fields.some(({ path, formField }) =>
+      read.some((each) => [`body.${path.join('.')}`, `body.${formField}`].includes(each)),
+    );
+    return isSignature ? [errorAt(at, 'reads a signature; values of search keys are stored and shown')] : [];
+  });
+}
+
+/**
+ * The keys of a trigger: those that its manifest names, and those that its scheme's publisher has unless the manifest names
+ * others of the same name, or none at all. Undefined where there are none, so that such a trigger pays nothing.
+ */
+export function prepareSearchKeys(
+  { searchKeys }: Pick<WebhookTrigger, 'searchKeys'>,
+  scheme: ResolvedScheme | undefined,
+): PreparedKeys | undefined {
+  const named = Object.keys(searchKeys ?? {});
+  const isNone = searchKeys !== undefined && named.length === 0;
+  const published = isNone ? [] : publishedKeys(scheme).filter(([name]) => !named.includes(name));
+  const { keys } = compileKeys(searchKeys ?? {});
+  const headers = published.flatMap(([name, value]) =>
+    'headers' in value ? [[name, value.headers.map((header) => header.toLowerCase())] as const] : [],
+  );
+  const inBody = published.flatMap(([name, value]) => ('path' in value ? [[name, value.path] as const] : []));
+  if (published.length === 0 && keys.length === 0) return undefined;
+  if (inBody.length === 0 && keys.length === 0) return { headers };
+  return {
+    headers,
+    readOthers(sent, body, values) {
+      for (const [name, path] of inBody) {
+        const text = textAt(body, path);
+        if (text !== undefined) values[name] = text;
+      }
+      return keys.length === 0 ? undefined : readNamed(keys, { headers: sent, body, values });
+    },
+  };
+}
+
+function readNamed(
+  keys: readonly CompiledKey[],
+  { headers, body, values }: { headers: Delivery['headers']; body: ArrivingBody; values: Record<string, string> },
+): GateResult | undefined {
+  const read = readKeys(keys, { headers, body: () => body.value() });
+  Object.assign(values, read.values);
+  if (read.problems.length === 0) return undefined;
+  const detail = read.problems.join('; ');
+  return { gate: SEARCH_KEYS, outcome: 'not evaluated', reason: null, detail, facts: {} };
+}
+
+/** The type of an event and its id, where the publisher has them. A form of the publisher's that lacks one has no value. */
+function publishedKeys(scheme: ResolvedScheme | undefined): (readonly [string, PublisherValue])[] {
+  if (scheme?.kind !== 'spec') return [];
+  const { eventType, eventId, headers } = scheme.spec;
+  const inHeaders = headers.flatMap(({ deliveryId }) => deliveryId ?? []);
+  const id = eventId ?? (inHeaders.length === 0 ? undefined : { headers: inHeaders });
+  return [
+    ...(eventType === undefined ? [] : [['event', eventType] as const]),
+    ...(id === undefined ? [] : [['id', id] as const]),
+  ];
+}
+
+function textAt(body: ArrivingBody, path: readonly string[]): string | undefined {
+  const parsed = body.parsed();
+  let value: unknown = 'error' in parsed ? null : parsed.value;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = Reflect.get(value, key);
+  }
+  const isText = typeof value === 'string' || typeof value === 'boolean' || Number.isSafeInteger(value);
+  return isText ? toText(value as Json, '') : undefined;
+}
