@@ -110,7 +110,13 @@ const STEP_TYPES: Readonly<Record<string, string>> = {
   HttpRequest:
     'Calls a URL, and repeats the call if it polls. The output is `{ "status", "headers", "body" }`. Each request has an\n' +
     '`Idempotency-Key` header that stays the same for all attempts of the step. Public addresses only, unless\n' +
-    '`SLUICE_EGRESS_ALLOW` names others.',
+    '`SLUICE_EGRESS_ALLOW` names others. A `Retry-After` of the other side is honoured.\n\n' +
+    'The receiver can tell who sent a request: `"signing": { "scheme": "StandardWebhooks", "key": "env:KEY" }` signs id, time and\n' +
+    'body as [Standard Webhooks](https://www.standardwebhooks.com) says, the id being the same for all attempts;\n' +
+    '`"signing": { "scheme": "Hmac", "key": "env:KEY", "header": "X-Signature", "prefix": "sha256=" }` puts an HMAC of the body into a\n' +
+    'header (`algorithm` sha256, sha384 or sha512, `encoding` hex or base64).\n' +
+    '`"tls": { "cert": "file:client.pem", "key": "file:client.key" }` shows a client certificate; `ca` names whom to trust instead of\n' +
+    'the public authorities.',
   Delay: 'Waits, also across restarts. Give `seconds` or `until`, not both. The output is `null`.',
   Transform: 'The output is `value`.',
   Fail: 'Fails the step with the code `failed_on_purpose`. It is never tried again.',

@@ -4,6 +4,7 @@ import { compileCondition } from '../../expressions/condition.ts';
 import { HEADER_NAME } from '../../model/delivery.ts';
 import { isExactNumber } from '../../model/json.ts';
 import { anyJson } from './handler.ts';
+import { signingInputs } from './http-signing.ts';
 
 interface StatusRange {
   readonly from: number;
@@ -152,6 +153,15 @@ export const httpRequestInputs = z
       .default([])
       .describe('Headers of the delivery to send on; redacted ones are not sent.'),
     ...pollInputs,
+    signing: signingInputs.optional().describe('Signs the request, so that its receiver can tell who sent it.'),
+    tls: z
+      .strictObject({
+        cert: z.string().describe('Certificate chain as PEM.'),
+        key: z.string().describe('Private key as PEM.'),
+        ca: z.string().optional().describe('Certificates as PEM to trust instead of the public ones.'),
+      })
+      .optional()
+      .describe('Client certificate for mutual TLS: file:PATH or env:NAME each.'),
     timeoutSeconds: z.number().positive().max(3600).default(30).describe('For the whole answer, redirects included.'),
   })
   .superRefine(

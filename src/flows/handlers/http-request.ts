@@ -1,8 +1,7 @@
+import { hash } from 'node:crypto';
+import { createSecureContext } from 'node:tls';
+import { LRUCache } from 'lru-cache';
 import type { Agent } from 'undici';
-import { Budget } from '../../expressions/budget.ts';
-import { evaluateCondition } from '../../expressions/condition.ts';
-import type { ExpressionContext } from '../../expressions/context.ts';
-import { isEqual } from '../../expressions/values.ts';
 import { type Json, parseJson } from '../../model/json.ts';
 import type { RunTrigger, StepErrorCode } from '../../model/run.ts';
 import { createEgress, EgressRefusedError } from './egress.ts';
@@ -15,6 +14,8 @@ import {
   startTimeLimit,
 } from './handler.ts';
 import { type HttpRequestInputs, httpRequestInputs, problemOfUrl } from './http-inputs.ts';
+import { judgePoll } from './http-poll.ts';
+import { BadKeyError, signatureHeaders } from './http-signing.ts';
 
 interface HttpRequestSettings {
   /** CIDRs, addresses and host names that steps may call in addition to public addresses. */
@@ -24,25 +25,47 @@ interface HttpRequestSettings {
 }
 
 const MAX_RESPONSE_BYTES = 1_048_576;
+const MAX_CERTIFICATES = 50;
 
 /** Calls a URL; the output is `{ status, headers, body }`. Throws where `egressAllow` holds anything but addresses, CIDRs and host names. */
 export function createHttpRequestHandler({ egressAllow, now = Date.now }: HttpRequestSettings): StepHandler {
   const egress = createEgress(egressAllow);
-  let opened: Promise<Agent> | undefined;
-  const openAgent = async () => {
+  const openAgent = async (tls: HttpRequestInputs['tls']) => {
+    if (tls !== undefined) checkCertificate(tls);
     // Loaded for the first request: it costs a start 50 ms of CPU and 10 MB.
     const { Agent } = await import('undici');
-    return new Agent({ connect: { lookup: egress.lookup }, maxResponseSize: MAX_RESPONSE_BYTES });
+    return new Agent({ connect: { ...tls, lookup: egress.lookup }, maxResponseSize: MAX_RESPONSE_BYTES });
+  };
+  let opened: Promise<Agent> | undefined;
+  // Connections of one client certificate are used for no other.
+  const byCertificate = new LRUCache<string, Promise<Agent>>({
+    max: MAX_CERTIFICATES,
+    dispose: (agent) =>
+      void agent.then(
+        (it) => it.close(),
+        () => {},
+      ),
+  });
+  const agentFor = (tls: HttpRequestInputs['tls']): Promise<Agent> => {
+    if (tls === undefined) {
+      opened ??= openAgent(tls);
+      return opened;
+    }
+    const certificate = hash('sha256', JSON.stringify(tls));
+    const known = byCertificate.get(certificate) ?? openAgent(tls);
+    byCertificate.set(certificate, known);
+    void known.catch(() => byCertificate.delete(certificate));
+    return known;
   };
   const callOnce = async (context: StepContext<HttpRequestInputs>): Promise<HandlerResult> => {
     const { inputs } = context;
-    const request = await requestOf(context);
-    opened ??= openAgent();
-    const agent = await opened;
     const limit = startTimeLimit(inputs.timeoutSeconds, context.signal);
     const isExpected = (status: number) =>
       inputs.expectedStatuses.some((range) => status >= range.from && status <= range.to);
+    const unsigned = await requestOf(context);
     try {
+      const request = signed(unsigned, { context, now: now() });
+      const agent = await agentFor(inputs.tls);
       const response = await exchange(request, { agent, egress, signal: limit.signal, isExpected });
       return judged(response, { isExpected: isExpected(response.status), label: labelOf(inputs), now: now() });
     } catch (error) {
@@ -54,7 +77,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now }: HttpRe
   return defineHandler({
     type: 'HttpRequest',
     inputs: httpRequestInputs,
-    secretInputs: ['headers.*', 'query.*', 'url'],
+    secretInputs: ['headers.*', 'query.*', 'url', 'signing.key', 'tls.cert', 'tls.key', 'tls.ca'],
     waitsFor: noSignals,
     run: async (context) => {
       const answer = await callOnce(context);
@@ -81,6 +104,27 @@ async function requestOf(context: StepContext<HttpRequestInputs>): Promise<HttpR
     ...inputs.headers,
   ]);
   return { url, method: inputs.method, headers, body: content?.body };
+}
+
+/** Throws `BadKeyError`: else each connection would fail as if the network did. */
+function checkCertificate(tls: NonNullable<HttpRequestInputs['tls']>): void {
+  try {
+    createSecureContext({ cert: tls.cert, key: tls.key, ca: tls.ca });
+  } catch (error) {
+    throw new BadKeyError(`tls: certificate and key cannot be used: ${codeOf(error)}`);
+  }
+}
+
+/** The request with its signature, which no header of the author's replaces. */
+function signed(
+  request: HttpRequest,
+  { context, now }: { readonly context: StepContext<HttpRequestInputs>; readonly now: number },
+): HttpRequest {
+  const { signing } = context.inputs;
+  if (signing === undefined) return request;
+  const id = context.idempotencyKey;
+  const headers = signatureHeaders(signing, { id, now, body: request.body ?? '' });
+  return { ...request, headers: new Map([...request.headers, ...headers]) };
 }
 
 /** A credential is stored redacted, and its placeholder is of no use to the receiver. */
@@ -130,6 +174,7 @@ function failureOf(
   });
   if (limit.isUp) return failed('timeout', `no complete answer within ${seconds} s`, true);
   if (error instanceof EgressRefusedError) return failed('egress_refused', error.message, false);
+  if (error instanceof BadKeyError) return failed('invalid_input', error.message, false);
   if (error instanceof RedirectRefusedError) return failed('redirect_refused', error.message, false);
   const code = codeOf(error);
   if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') {
@@ -279,94 +324,4 @@ function decodeText(bytes: Uint8Array, contentType: string | undefined): string 
   } catch {
     return undefined;
   }
-}
-
-interface PollState {
-  readonly startedAt: number;
-  readonly polls: number;
-}
-
-/** Kept with the state of a poll for whoever asks what it waits for: what the last answer was, and why it was not the one. */
-interface LastPoll {
-  readonly at: number;
-  /** Null where no answer came. */
-  readonly status: number | null;
-  readonly why: string;
-}
-
-/**
- * Judges one answer of a poll: done, or to be asked again later, or failed for good. What may pass, such as an outage of
- * the other side, does not end a poll; its time does.
- */
-function judgePoll(
-  answer: HandlerResult,
-  inputs: HttpRequestInputs,
-  { state, now }: { state: Json | undefined; now: number },
-): HandlerResult {
-  const before = isState(state) ? state : { startedAt: now, polls: 0 };
-  const polls = before.polls + 1;
-  const verdict = verdictOn(answer, inputs);
-  if (verdict === 'done' && polls >= inputs.pollMinAttempts) return answer;
-  if (verdict === 'failed') return answer;
-  const until = now + inputs.pollIntervalSeconds * 1000;
-  const lastPoll: LastPoll = { at: now, status: statusOf(answer), why: whyAgain(verdict, inputs) };
-  if (until <= before.startedAt + inputs.pollTimeoutSeconds * 1000) {
-    return { kind: 'waiting', until, state: { startedAt: before.startedAt, polls, lastPoll: { ...lastPoll } } };
-  }
-  const last = answer.kind === 'failed' ? `; the last: ${answer.message}` : verdict === 'done' ? '' : `; ${verdict}`;
-  const output = answer.kind !== 'waiting' && answer.output !== undefined ? { output: answer.output } : {};
-  const message = `no such answer came in ${inputs.pollTimeoutSeconds} s and ${polls} requests${last}`;
-  return { kind: 'failed', code: 'poll_timeout', message, retryable: true, ...output };
-}
-
-/** Of the answer that came, expected or not. */
-function statusOf(answer: HandlerResult): number | null {
-  const output = 'output' in answer ? answer.output : undefined;
-  const status: unknown = typeof output === 'object' && output !== null ? Reflect.get(output, 'status') : undefined;
-  return typeof status === 'number' ? status : null;
-}
-
-function whyAgain(verdict: string, { pollMinAttempts }: HttpRequestInputs): string {
-  return verdict === 'done' ? `at least ${pollMinAttempts} requests are made` : verdict;
-}
-
-/** `done`, `failed`, or in words why to ask again. */
-function verdictOn(answer: HandlerResult, inputs: HttpRequestInputs): string {
-  const { pollCondition, pollConditionPath, pollConditionEquals } = inputs;
-  const hasCondition = pollCondition !== undefined || pollConditionPath !== undefined;
-  if (answer.kind === 'failed') {
-    // Without a condition it is the status that is waited for.
-    const isAnswer = answer.code === 'unexpected_status' && !hasCondition;
-    return answer.retryable || isAnswer ? answer.message : 'failed';
-  }
-  if (answer.kind !== 'succeeded' || !hasCondition) return 'done';
-  if (pollConditionPath !== undefined) {
-    const found = valueAt(answer.output, pollConditionPath);
-    return isEqual(found, pollConditionEquals, new Budget()) ? 'done' : `${pollConditionPath} had another value`;
-  }
-  if (pollCondition === undefined) return 'done';
-  // An answer that does not have the field yet is not the expected one.
-  const outcome = evaluateCondition(pollCondition, pollContext(answer.output));
-  if ('error' in outcome) return outcome.error;
-  return outcome.result ? 'done' : 'the condition was false';
-}
-
-function pollContext(response: Json): ExpressionContext {
-  return { trigger: { body: null, headers: {}, key: '' }, steps: {}, response };
-}
-
-function valueAt(response: Json, path: string): unknown {
-  let value: unknown = Reflect.get(Object(response), 'body');
-  for (const key of path
-    .replace(/^\$\.?/, '')
-    .split('.')
-    .filter(Boolean)) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
-    value = Reflect.get(value, key);
-  }
-  return value;
-}
-
-function isState(state: Json | undefined): state is { readonly [Key in keyof PollState]: number } {
-  return typeof state === 'object' && state !== null && 'startedAt' in state && 'polls' in state;
 }

@@ -1,0 +1,97 @@
+import { Budget } from '../../expressions/budget.ts';
+import { evaluateCondition } from '../../expressions/condition.ts';
+import type { ExpressionContext } from '../../expressions/context.ts';
+import { isEqual } from '../../expressions/values.ts';
+import type { Json } from '../../model/json.ts';
+import type { HandlerResult } from './handler.ts';
+import type { HttpRequestInputs } from './http-inputs.ts';
+
+interface PollState {
+  readonly startedAt: number;
+  readonly polls: number;
+}
+
+/** Kept with the state of a poll for whoever asks what it waits for: what the last answer was, and why it was not the one. */
+interface LastPoll {
+  readonly at: number;
+  /** Null where no answer came. */
+  readonly status: number | null;
+  readonly why: string;
+}
+
+/**
+ * Judges one answer of a poll: done, or to be asked again later, or failed for good. What may pass, such as an outage of
+ * the other side, does not end a poll; its time does.
+ */
+export function judgePoll(
+  answer: HandlerResult,
+  inputs: HttpRequestInputs,
+  { state, now }: { state: Json | undefined; now: number },
+): HandlerResult {
+  const before = isState(state) ? state : { startedAt: now, polls: 0 };
+  const polls = before.polls + 1;
+  const verdict = verdictOn(answer, inputs);
+  if (verdict === 'done' && polls >= inputs.pollMinAttempts) return answer;
+  if (verdict === 'failed') return answer;
+  const until = now + inputs.pollIntervalSeconds * 1000;
+  const lastPoll: LastPoll = { at: now, status: statusOf(answer), why: whyAgain(verdict, inputs) };
+  if (until <= before.startedAt + inputs.pollTimeoutSeconds * 1000) {
+    return { kind: 'waiting', until, state: { startedAt: before.startedAt, polls, lastPoll: { ...lastPoll } } };
+  }
+  const last = answer.kind === 'failed' ? `; the last: ${answer.message}` : verdict === 'done' ? '' : `; ${verdict}`;
+  const output = answer.kind !== 'waiting' && answer.output !== undefined ? { output: answer.output } : {};
+  const message = `no such answer came in ${inputs.pollTimeoutSeconds} s and ${polls} requests${last}`;
+  return { kind: 'failed', code: 'poll_timeout', message, retryable: true, ...output };
+}
+
+/** Of the answer that came, expected or not. */
+function statusOf(answer: HandlerResult): number | null {
+  const output = 'output' in answer ? answer.output : undefined;
+  const status: unknown = typeof output === 'object' && output !== null ? Reflect.get(output, 'status') : undefined;
+  return typeof status === 'number' ? status : null;
+}
+
+function whyAgain(verdict: string, { pollMinAttempts }: HttpRequestInputs): string {
+  return verdict === 'done' ? `at least ${pollMinAttempts} requests are made` : verdict;
+}
+
+/** `done`, `failed`, or in words why to ask again. */
+function verdictOn(answer: HandlerResult, inputs: HttpRequestInputs): string {
+  const { pollCondition, pollConditionPath, pollConditionEquals } = inputs;
+  const hasCondition = pollCondition !== undefined || pollConditionPath !== undefined;
+  if (answer.kind === 'failed') {
+    // Without a condition it is the status that is waited for.
+    const isAnswer = answer.code === 'unexpected_status' && !hasCondition;
+    return answer.retryable || isAnswer ? answer.message : 'failed';
+  }
+  if (answer.kind !== 'succeeded' || !hasCondition) return 'done';
+  if (pollConditionPath !== undefined) {
+    const found = valueAt(answer.output, pollConditionPath);
+    return isEqual(found, pollConditionEquals, new Budget()) ? 'done' : `${pollConditionPath} had another value`;
+  }
+  if (pollCondition === undefined) return 'done';
+  // An answer that does not have the field yet is not the expected one.
+  const outcome = evaluateCondition(pollCondition, pollContext(answer.output));
+  if ('error' in outcome) return outcome.error;
+  return outcome.result ? 'done' : 'the condition was false';
+}
+
+function pollContext(response: Json): ExpressionContext {
+  return { trigger: { body: null, headers: {}, key: '' }, steps: {}, response };
+}
+
+function valueAt(response: Json, path: string): unknown {
+  let value: unknown = Reflect.get(Object(response), 'body');
+  for (const key of path
+    .replace(/^\$\.?/, '')
+    .split('.')
+    .filter(Boolean)) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = Reflect.get(value, key);
+  }
+  return value;
+}
+
+function isState(state: Json | undefined): state is { readonly [Key in keyof PollState]: number } {
+  return typeof state === 'object' && state !== null && 'startedAt' in state && 'polls' in state;
+}
