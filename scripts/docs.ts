@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { createAlertSender, createSendAlertHandler } from '../src/alerts/send.ts';
 import { describeSettings } from '../src/config/settings-schema.ts';
 import { builtInHandlers } from '../src/flows/handlers/index.ts';
 import { manifestJsonSchema } from '../src/manifest/schema.ts';
@@ -103,6 +104,10 @@ function handlerSection(handler: ReturnType<typeof builtInHandlers>[number]): st
   return `### ${handler.type}\n\n${about}\n\n${inputs}${secretLine}`;
 }
 
+const sendAlert = createSendAlertHandler(
+  createAlertSender({ targets: [], readSecret: () => ({ error: '' }), egressAllow: [] }),
+);
+
 /** What each built-in step type does and leaves as its output. */
 const STEP_TYPES: Readonly<Record<string, string>> = {
   NoOp: 'Does nothing. The output is `null`.',
@@ -121,6 +126,8 @@ const STEP_TYPES: Readonly<Record<string, string>> = {
   Transform: 'The output is `value`.',
   Fail: 'Fails the step with the code `failed_on_purpose`. It is never tried again.',
   WaitForSignal: 'Waits for `POST /flows/api/runs/{id}/signals/{name}`. The output is the JSON body of that request.',
+  SendAlert:
+    'Tells a target of `SLUICE_ALERTS`: see [alerts](alerts.md). The output is `{ "status", "answer" }` of what the target answered.',
   ForEach:
     'Runs the child `steps` once for each item of `forEach`, `concurrencyLimit` iterations at once. Children read `loop.item` and\n' +
     '`loop.index`. The output is an array with the output of the last steps of each iteration.',
@@ -223,7 +230,7 @@ ${fieldTable(step.properties?.retry ?? {})}
 
 \`GET /flows/api/handlers\` lists them with the JSON Schema of their inputs, [your own](extending.md) included.
 
-${builtInHandlers({ egressAllow: [] }).map(handlerSection).join('\n\n')}
+${[...builtInHandlers({ egressAllow: [] }), sendAlert].map(handlerSection).join('\n\n')}
 `;
 }
 

@@ -2,6 +2,7 @@ import { relative, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
+import { type AlertWatch, createAlertWatch, noAlerts } from './alerts/watch.ts';
 import { databaseTarget, isPostgres } from './config/database.ts';
 import { type Extensions, type PreparedExtensions, prepareExtensions } from './config/extensions.ts';
 import { createFingerprint } from './config/fingerprint.ts';
@@ -9,6 +10,8 @@ import { type Environment, readSettings, settingsWarnings } from './config/setti
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { thisMachineOr, watchConnections } from './connections.ts';
 import { createActivityRetention } from './dashboard/activity.ts';
+import { listAttention } from './dashboard/api/attention.ts';
+import { unreadiness } from './dashboard/api/service.ts';
 import type { DashboardServices } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
 import { createFlowSwitch } from './deploys/flow-switch.ts';
@@ -19,7 +22,7 @@ import { followChanges } from './flows/changes.ts';
 import type { Engine } from './flows/engine.ts';
 import { createIdSource } from './flows/ids.ts';
 import type { Sweeper } from './flows/retention.ts';
-import { createRuntime } from './flows/runtime.ts';
+import { createRuntime, type Runtime } from './flows/runtime.ts';
 import type { Scheduler } from './flows/scheduler.ts';
 import { listen } from './listening.ts';
 import { formatIssue } from './manifest/issues.ts';
@@ -224,31 +227,14 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     await holding.refresh(flowId);
   };
   const stops: (() => unknown)[] = [];
-  const deployment = deploymentOf(parts, catalog, () => follow());
-  const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
   const live = createLiveEvents(isPostgres(settings.databaseUrl) ? eventsOfOthers(store) : {});
-  const { handlers, rules } = parts.extensions;
-  const runtime = createRuntime({
-    ...parts,
-    catalog,
-    handlers,
-    metrics,
-    newId,
-    live,
-    runRetentionDays: settings.runRetentionDays,
-    sweepers: [parts.logRetention, createActivityRetention({ store, clock, logger })],
-    readSecret: (reference, source) => rules[source].readSecret(reference),
-    concurrency: settings.stepConcurrency,
-    maxDueSteps: settings.maxBacklog,
-    refresh,
-    version,
-    // A process that has its store for itself has nothing to compare.
-    fingerprint: isPostgres(settings.databaseUrl) ? createFingerprint({ ...parts, catalog }) : undefined,
-    onReplicas: (count) => {
-      parts.cluster.replicas = count;
-    },
-  });
+  const links: Links = {};
+  const alerts = alertsOf(parts, { catalog, newId, live, links });
+  const deployment = deploymentOf(parts, catalog, { onDeployed: () => follow(), onRefused: alerts.deployRefused });
+  const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
+  const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh });
   const { engine, scheduler } = runtime;
+  links.announce = engine.announce;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
   let closing: Promise<void> | undefined;
@@ -256,7 +242,16 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const running = { metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, refresh };
   const phase = { isLeaving: false, isStopping: false };
   const { prepareServer, dashboard } = parts.options;
-  const fastify = createServer({ ...parts, ...running, phase, prepareServer, dashboard });
+  const fastify = createServer({
+    ...parts,
+    ...running,
+    phase,
+    prepareServer,
+    dashboard,
+    onServices: (services) => {
+      links.services = services;
+    },
+  });
   const connections = watchSockets(fastify, parts);
   const stop = async () => {
     phase.isLeaving = true;
@@ -264,7 +259,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     if (drainMs > 0 && fastify.server.listening) await wait(drainMs);
     phase.isStopping = true;
     follow = () => {};
-    await Promise.all(stops.map((each) => each()));
+    await Promise.all([...stops.map((each) => each()), alerts.stop()]);
     await connections.sweepUntil(fastify.close());
     await holding.stop();
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
@@ -282,11 +277,14 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     async listen() {
       // Before any step runs: a step that ends every process must not keep deliveries out.
       const url = await listen(fastify, settings);
+      // Before any step runs: the failures of those that the last process left are told too.
+      await alerts.prepare();
       await runtime.start();
       await holding.start();
       follow = () => void syncSchedules(scheduler, logger);
       stops.push(followChanges({ ...parts, changes: store.changes, refresh, scheduler, live }));
       if (settings.watchManifests) stops.push(deployment.watch());
+      alerts.start();
       return url;
     },
     close() {
@@ -304,7 +302,66 @@ function eventsOfOthers(store: Store): Parameters<typeof createLiveEvents>[0] {
   };
 }
 
-function deploymentOf(parts: Parts, catalog: Catalog, onDeployed: () => void): Deployment {
+/** What those who tell people of failures need of rooms that are built after them. */
+interface Links {
+  announce?: Engine['announce'];
+  services?: DashboardServices;
+}
+
+function alertsOf(
+  parts: Parts,
+  { links, ...running }: Pick<Parameters<typeof createAlertWatch>[0], 'catalog' | 'newId' | 'live'> & { links: Links },
+): AlertWatch {
+  const { settings, extensions, store } = parts;
+  const { alerts, publicUrl } = settings;
+  if (alerts === undefined || alerts.targets.length === 0) return noAlerts(store);
+  return createAlertWatch({
+    ...parts,
+    ...running,
+    // Replicas tell each other of every run while one of them has such a listener.
+    live: isPostgres(settings.databaseUrl) ? undefined : running.live,
+    alerts,
+    send: extensions.sendAlert,
+    rules: extensions.rules.folder,
+    announce: (run) => links.announce?.(run),
+    pageUrl: alerts.pageUrl ?? publicUrl?.replace(/\/\/[^/]*@/, '//') ?? `http://${settings.host}:${settings.port}`,
+    concerns: async () => (links.services === undefined ? [] : listAttention(links.services)),
+    unready: async () => (links.services === undefined ? undefined : unreadiness(links.services)),
+    replica: isPostgres(settings.databaseUrl) ? `The replica ${store.replica}` : 'Sluice',
+  });
+}
+
+function runtimeOf(
+  parts: Parts,
+  running: Pick<Parameters<typeof createRuntime>[0], 'catalog' | 'metrics' | 'newId' | 'live' | 'refresh'>,
+): Runtime {
+  const { settings } = parts;
+  const { handlers, rules } = parts.extensions;
+  return createRuntime({
+    ...parts,
+    ...running,
+    handlers,
+    runRetentionDays: settings.runRetentionDays,
+    sweepers: [parts.logRetention, createActivityRetention(parts)],
+    readSecret: (reference, source) => rules[source].readSecret(reference),
+    concurrency: settings.stepConcurrency,
+    maxDueSteps: settings.maxBacklog,
+    version,
+    // A process that has its store for itself has nothing to compare.
+    fingerprint: isPostgres(settings.databaseUrl)
+      ? createFingerprint({ ...parts, catalog: running.catalog })
+      : undefined,
+    onReplicas: (count) => {
+      parts.cluster.replicas = count;
+    },
+  });
+}
+
+function deploymentOf(
+  parts: Parts,
+  catalog: Catalog,
+  events: Pick<Parameters<typeof createDeployment>[0], 'onDeployed' | 'onRefused'>,
+): Deployment {
   const { settings } = parts;
   return createDeployment({
     ...parts,
@@ -315,7 +372,7 @@ function deploymentOf(parts: Parts, catalog: Catalog, onDeployed: () => void): D
     retentionDays: settings.runRetentionDays,
     manifestsWin: settings.manifestsWin,
     failsWhenRefused: settings.refusedDeploys === 'fail',
-    onDeployed,
+    ...events,
   });
 }
 

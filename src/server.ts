@@ -60,6 +60,8 @@ export interface ServerParts {
   readonly flowSwitch: FlowSwitch;
   readonly refresh: RefreshFlow;
   readonly phase: Readonly<Phase>;
+  /** Called with what the dashboard works with, for those who tell people what it shows. */
+  readonly onServices: (services: DashboardServices) => void;
 }
 
 export function createServer(parts: ServerParts): FastifyInstance {
@@ -107,38 +109,39 @@ export function createServer(parts: ServerParts): FastifyInstance {
     traceparent: settings.traceparent,
     maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
   });
-  void fastify.register(
-    dashboard({
-      store,
-      engine,
-      control,
-      scheduler,
-      catalog,
-      metrics,
-      heartbeat: isPostgres(settings.databaseUrl) ? heartbeat : undefined,
-      clock,
-      logger,
-      newId: parts.newId,
-      version,
-      live: parts.live,
-      triggers,
-      deployment,
-      flowSwitch,
-      holding,
-      reviewer: createReviewer({ ...receiving, settings: extensions.gates.settings }),
-      senderAddress,
-      wait: (ms) => wait(ms, undefined, { ref: false }),
-      isStopping: () => parts.phase.isStopping,
-      isLeaving: () => parts.phase.isLeaving,
-      stepConcurrency: settings.stepConcurrency,
-      access: dashboardAccess(settings),
-      listener: settings,
-      publicUrl: settings.publicUrl,
-      evidenceKey: settings.evidenceKey === undefined ? undefined : createPrivateKey(settings.evidenceKey),
-      handlers: [...extensions.handlers.values()],
-      schemes: describeSchemes(extensions.gates.settings.schemes),
-      ...parts.dashboard,
-    }),
-  );
+  const services: DashboardServices = {
+    store,
+    engine,
+    control,
+    scheduler,
+    catalog,
+    metrics,
+    heartbeat: isPostgres(settings.databaseUrl) ? heartbeat : undefined,
+    clock,
+    logger,
+    newId: parts.newId,
+    version,
+    live: parts.live,
+    triggers,
+    deployment,
+    flowSwitch,
+    holding,
+    reviewer: createReviewer({ ...receiving, settings: extensions.gates.settings }),
+    senderAddress,
+    wait: (ms) => wait(ms, undefined, { ref: false }),
+    isStopping: () => parts.phase.isStopping,
+    isLeaving: () => parts.phase.isLeaving,
+    stepConcurrency: settings.stepConcurrency,
+    access: dashboardAccess(settings),
+    listener: settings,
+    publicUrl: settings.publicUrl,
+    evidenceKey: settings.evidenceKey === undefined ? undefined : createPrivateKey(settings.evidenceKey),
+    handlers: [...extensions.handlers.values()],
+    schemes: describeSchemes(extensions.gates.settings.schemes),
+    alerts: settings.alerts,
+    ...parts.dashboard,
+  };
+  void fastify.register(dashboard(services));
+  parts.onServices(services);
   return fastify;
 }

@@ -44,6 +44,8 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/webhooks/schemes/resolve.ts', "import { readFileSync } from 'node:fs';"],
   ['src/webhooks/schemes/publishers/stripe.ts', "import type { Store } from '../../../store/store.ts';"],
   ['src/webhooks/schemes/publishers/stripe.ts', "import { request } from 'undici';"],
+  ['src/alerts/watch.ts', "import type { Settings } from '../config/settings-schema.ts';"],
+  ['src/alerts/send.ts', "import { openSqliteStore } from '../store/sqlite/client.ts';"],
   ['src/config/settings.ts', "import { buildApp } from '../app.ts';"],
   ['src/config/settings.ts', "import type { Services } from '../dashboard/services.ts';"],
   ['src/config/config-module.ts', "import { createDeployment } from '../deploys/deployment.ts';"],

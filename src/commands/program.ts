@@ -4,6 +4,7 @@ import { describeSettings } from '../config/settings-schema.ts';
 import { version } from '../version.ts';
 import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/description.ts';
 import { CAPTURED } from '../webhooks/schemes/spec.ts';
+import { alertCommand } from './alert.ts';
 import { checkCommand } from './check.ts';
 import { openContext, reporting } from './context.ts';
 import { copyCommand } from './copy.ts';
@@ -55,6 +56,7 @@ export function commandLine(): Command {
     .addCommand(listenCommand())
     .addCommand(replayCommand())
     .addCommand(evidenceCommand())
+    .addCommand(alertCommand())
     .addCommand(schemesCommand())
     .addCommand(schemaCommand());
   for (const command of program.commands) command.configureHelp({ showGlobalOptions: true });

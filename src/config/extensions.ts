@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { resolve } from 'node:path';
+import { type AlertSender, createAlertSender, createSendAlertHandler } from '../alerts/send.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
 import { stepChecks } from '../flows/step-checks.ts';
@@ -31,6 +32,8 @@ export interface Extensions {
 export interface PreparedExtensions {
   readonly handlers: HandlerTable;
   readonly gates: GatePreparer;
+  /** Tells the targets of `SLUICE_ALERTS`. */
+  readonly sendAlert: AlertSender;
   /** By source: the folder is the operator's; a manifest sent over the API may reference only what it is allowed to. */
   readonly rules: Readonly<Record<ManifestSource, ManifestRules>>;
   /** Allows requests, by default, what the manifests of the folder reference. */
@@ -59,7 +62,13 @@ export function prepareExtensions({
   folder,
   cluster,
 }: PrepareExtensionsOptions): PreparedExtensions {
-  const { handlers, schemes, chain } = register(settings, extensions);
+  const sendAlert = createAlertSender({
+    targets: settings.alerts?.targets ?? [],
+    // As the settings themselves: what a manifest may name does not count here.
+    readSecret: secretReader({ env: environment, baseFolder: process.cwd() }),
+    egressAllow: settings.egressAllow,
+  });
+  const { handlers, schemes, chain } = register(settings, extensions, sendAlert);
   const sealsLearnedKeys = settings.storeKey !== undefined;
   const gates = gatePreparer(chain, { ...settings, clock, schemes, learnedKeys, sealsLearnedKeys, cluster });
   const baseFolder = resolve(folder, settings.manifests);
@@ -71,6 +80,7 @@ export function prepareExtensions({
   return {
     handlers,
     gates,
+    sendAlert,
     rules: {
       folder: { ...common, source: 'folder', readSecret },
       api: { ...common, source: 'api', readSecret: allowance.readSecret },
@@ -83,11 +93,15 @@ export function prepareExtensions({
 }
 
 /** Throws `SettingsError` for extensions that clash or make no sense: the config module has to be changed. */
-function register(settings: Settings, given: Extensions) {
+function register(settings: Settings, given: Extensions, sendAlert: AlertSender) {
   try {
     const extensions = withOwners(given);
     return {
-      handlers: handlerTable([...builtInHandlers(settings), ...(extensions.handlers ?? [])]),
+      handlers: handlerTable([
+        ...builtInHandlers(settings),
+        createSendAlertHandler(sendAlert),
+        ...(extensions.handlers ?? []),
+      ]),
       schemes: createSchemeRegistry({
         verifiers: extensions.verifiers,
         specs: extensions.signatureSpecs,

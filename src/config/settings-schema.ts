@@ -1,5 +1,6 @@
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import type { AlertSettings } from '../alerts/targets.ts';
 import { isSecretEntry } from '../manifest/read-secret.ts';
 import { ENFORCEMENT_MODES } from '../model/manifest.ts';
 import type { NamedToken } from './tokens.ts';
@@ -318,6 +319,13 @@ export const settingsSchema = z.strictObject({
     variable: 'SLUICE_TOKENS',
     accepts: 'the path of a JSON file with named tokens: [{ "name", "token", "scopes" }]',
     meaning: 'Tokens of persons and programs, and what each may do: `read`, `operate`, `deploy`.',
+  }),
+  // Read and checked before the schema sees it: see alerts/targets.ts.
+  alerts: option(z.custom<AlertSettings>().optional(), {
+    variable: 'SLUICE_ALERTS',
+    accepts: 'the path of a JSON file with targets: { "targets": { NAME: { "type", … } } }',
+    meaning:
+      'Who is told of failed runs, refused deploys and what else needs a person: Slack, Teams, Discord, a URL or mail.',
   }),
   dashboardAuth: option(oneOf(['none']).optional(), {
     variable: 'SLUICE_DASHBOARD_AUTH',

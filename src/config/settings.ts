@@ -1,6 +1,7 @@
 import { createPrivateKey } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
+import { readAlerts } from '../alerts/targets.ts';
 import { didYouMean } from '../manifest/issues.ts';
 import { MASK, maskUrl } from '../manifest/mask.ts';
 import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
@@ -39,6 +40,7 @@ const UNPRINTED: ReadonlySet<string> = new Set([
   'dashboardToken',
   'dashboardUser',
   'tokens',
+  'alerts',
 ]);
 /** Read elsewhere: the path of the config module itself. */
 const CONFIG_VARIABLE = 'SLUICE_CONFIG';
@@ -67,6 +69,7 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
     ...unknownVariables(environment),
     ...resolveSecrets(given, environment),
     ...resolveTokens(given, environment),
+    ...resolveAlerts(given, environment),
   ];
   const parsed = settingsSchema.safeParse(given);
   if (!parsed.success) lines.push(...parsed.error.issues.flatMap((issue) => describe(issue, given, fromVariable)));
@@ -117,6 +120,17 @@ function resolveTokens(given: Record<string, unknown>, environment: Environment)
   const read = readTokens(given.tokens, secretReader({ env: environment, baseFolder: process.cwd() }));
   given.tokens = 'tokens' in read ? read.tokens : [];
   return 'tokens' in read ? [] : read.lines.map((line) => `SLUICE_TOKENS: ${line}`);
+}
+
+/** Replaces what names the targets of alerts by the targets; yields a line for each mistake. */
+function resolveAlerts(given: Record<string, unknown>, environment: Environment): string[] {
+  const { alerts } = given;
+  delete given.alerts;
+  if (alerts === undefined || alerts === '') return [];
+  const read = readAlerts(alerts, secretReader({ env: environment, baseFolder: process.cwd() }));
+  if ('lines' in read) return read.lines.map((line) => `SLUICE_ALERTS: ${line}`);
+  given.alerts = read.alerts;
+  return [];
 }
 
 // A misspelt variable would leave a gate at its default unseen, and so would one in another case.

@@ -4,6 +4,7 @@ import { isLoopbackHost } from '../config/settings.ts';
 import { errorHandler, HttpError, notFoundHandler } from '../errors.ts';
 import { decorateActor, READING_METHODS, recordActivity, requireScope } from './activity.ts';
 import { activityRoutes } from './api/activity.ts';
+import { alertRoutes } from './api/alerts.ts';
 import { attentionRoutes } from './api/attention.ts';
 import { deliveryRoutes } from './api/deliveries.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
@@ -65,6 +66,7 @@ const apiRoutes = [
   activityRoutes,
   serviceRoutes,
   replicaRoutes,
+  alertRoutes,
 ];
 
 /**

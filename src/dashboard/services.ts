@@ -8,6 +8,7 @@ import type {
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
+import type { AlertSettings } from '../alerts/targets.ts';
 import type { DashboardAccess } from '../config/settings.ts';
 import type { Deployment } from '../deploys/deployment.ts';
 import type { FlowSwitch } from '../deploys/flow-switch.ts';
@@ -41,6 +42,8 @@ export interface DashboardServices {
   readonly metrics: Pick<Metrics, 'registry' | 'ready' | 'clusterReplicas' | 'clusterDifferences' | 'webhookRejected'>;
   /** Undefined where this process has the store for itself. */
   readonly heartbeat: Pick<Heartbeat, 'state'> | undefined;
+  /** Who is told of what; undefined where nobody is. */
+  readonly alerts: AlertSettings | undefined;
   readonly clock: Clock;
   readonly newId: () => string;
   readonly logger: Logger;

@@ -46,6 +46,8 @@ interface DeployOptions {
 }
 
 interface DeployerServices extends StoredServices {
+  /** Called with those that a deploy refused; the deploy waits for it. */
+  readonly onRefused?: ((refused: readonly DeployOutcome[]) => Promise<void>) | undefined;
   readonly store: StoredServices['store'] & Pick<Store, 'readLiveFlow' | 'applyDeploys' | 'findSuperseded'>;
   readonly clock: Clock;
   readonly retentionDays: number;
@@ -114,6 +116,8 @@ class FlowDeployer implements Deployer {
           ...(deploy && { revision: records.get(flow.manifest.id)?.revision ?? outcome.revision }),
         }));
         for (const outcome of outcomes) logOutcome(outcome, logger);
+        const refused = outcomes.filter(({ action }) => action === 'refused');
+        if (refused.length > 0) await this.#services.onRefused?.(refused);
         return outcomes;
       }
     });

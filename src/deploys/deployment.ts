@@ -1,5 +1,6 @@
 import { watch } from 'node:fs';
 import type { Logger } from 'pino';
+import { ALERT_FLOW_ID } from '../alerts/plan.ts';
 import type { PreparedExtensions } from '../config/extensions.ts';
 import { DeploysRefusedError } from '../errors.ts';
 import { formatPath } from '../expressions/json-path.ts';
@@ -216,7 +217,7 @@ function warningsOf(outcomes: readonly DeployOutcome[]): string[] {
 
 function orphansOf(flows: readonly LoadedFlow[], catalog: Catalog): string[] {
   const ids = new Set(flows.map(({ manifest }) => manifest.id));
-  const gone = catalog.list().filter(({ record }) => !ids.has(record.id));
+  const gone = catalog.list().filter(({ record }) => !ids.has(record.id) && record.id !== ALERT_FLOW_ID);
   return gone.map(
     ({ record }) =>
       `warning ${record.name} (${record.id}): has no manifest in the folder; it stays deployed until it is disabled`,

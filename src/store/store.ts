@@ -1,4 +1,5 @@
 import type { ActivityStore } from './contract/activity.ts';
+import type { AlertStore } from './contract/alerts.ts';
 import type { Change } from './contract/changes.ts';
 import type { DeliveryStore } from './contract/deliveries.ts';
 import type { DispatchStore } from './contract/dispatch.ts';
@@ -7,6 +8,7 @@ import type { ReplicaStore } from './contract/replicas.ts';
 import type { RunStore } from './contract/runs.ts';
 
 export type * from './contract/activity.ts';
+export type * from './contract/alerts.ts';
 export type * from './contract/changes.ts';
 export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
@@ -22,7 +24,14 @@ export type * from './contract/runs.ts';
  * thread or on another machine. Times are milliseconds since the Unix epoch, given by the caller: a store has no clock.
  * `test/store/conformance.ts` tests the same contract; every backend must pass it.
  */
-export interface Store extends DeliveryStore, FlowStore, DispatchStore, RunStore, ActivityStore, ReplicaStore {
+export interface Store
+  extends DeliveryStore,
+    FlowStore,
+    DispatchStore,
+    RunStore,
+    ActivityStore,
+    AlertStore,
+    ReplicaStore {
   /**
    * What other processes change, from the moment that a reader begins. Each reader gets all of it, in order; changes that
    * it has not taken yet and that say the same are joined, so that a slow reader costs no memory. A backend that may have

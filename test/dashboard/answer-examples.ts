@@ -43,6 +43,7 @@ export const examples: Record<string, readonly Example[]> = {
   metrics: [{ url: '/metrics', status: 200 }],
   listAttention: strict('/attention'),
   listReplicas: strict('/replicas'),
+  listAlertTargets: strict('/alerts'),
   listActivity: [...list('/activity'), at('/activity?actor=anyone&since=0', 200), at('/activity?until=noon', 400)],
   listHandlers: strict('/handlers'),
   getManifestSchema: strict('/manifest-schema'),

@@ -129,6 +129,7 @@ describe('credentials', () => {
     ['POST', `/flows/api/runs/${ORDERS_ID}/steps/{key}/retry`],
     ['POST', `/flows/api/runs/${ORDERS_ID}/signals/{name}`],
     ['GET', '/flows/api/replicas'],
+    ['GET', '/flows/api/alerts'],
     ['GET', '/flows/api/schedules'],
     ['GET', '/flows/api/schedules/preview'],
     ['POST', '/flows/api/schedules/{jobId}/pause'],

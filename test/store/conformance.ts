@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { acceptance } from './conformance/acceptance.ts';
 import { activity } from './conformance/activity.ts';
+import { alerts } from './conformance/alerts.ts';
 import { birthLeases } from './conformance/birth-leases.ts';
 import { claimSteps } from './conformance/claim-steps.ts';
 import { control } from './conformance/control.ts';
@@ -54,6 +55,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     outline,
     largeRuns,
     activity,
+    alerts,
     hostileStrings,
     replicas,
   ];

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ALERT_FLOW_ID } from '../../alerts/plan.ts';
 import { differencesOf } from '../../config/fingerprint.ts';
 import { StoreUnavailableError } from '../../errors.ts';
 import { type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
@@ -27,6 +28,7 @@ interface AttentionItem {
 const ATTENTION_KINDS = [
   'store_unavailable',
   'deliveries_not_stored',
+  'alerts_not_delivered',
   'failed_runs',
   'steps_waiting_for_slot',
   'schedule_overdue',
@@ -96,9 +98,14 @@ export const attentionRoutes: ApiRoutes = (app, services) => {
       summary: 'What needs attention, most severe first',
       answer: z.array(attentionSchema),
     }),
-    async () => [...(await notStored(services)), ...(await askStore(services))],
+    async () => listAttention(services),
   );
 };
+
+/** The same for those who tell people of it. */
+export async function listAttention(services: DashboardServices): Promise<AttentionItem[]> {
+  return [...(await notStored(services)), ...(await askStore(services))];
+}
 
 /** If the store is unavailable, that is the answer. */
 async function askStore(services: DashboardServices): Promise<AttentionItem[]> {
@@ -231,12 +238,14 @@ function failedRuns({ ended, flows, now }: Situation): AttentionItem[] {
   const failed = ended.filter(({ status }) => status === 'Failed' || status === 'TimedOut');
   return [...new Set(failed.map(({ flowId }) => flowId))].map((flowId) => {
     const count = failed.reduce((sum, each) => sum + (each.flowId === flowId ? each.count : 0), 0);
-    return {
-      kind: 'failed_runs',
-      severity: 'error',
-      message: `${runs(count)} of ${nameOf(flowId, flows)} failed since ${startOf(now, LOOK_BACK_HOURS)}`,
-      link: `/flows/runs?status=Failed&flowId=${flowId}`,
-    };
+    const link = `/flows/runs?status=Failed&flowId=${flowId}`;
+    const since = startOf(now, LOOK_BACK_HOURS);
+    if (flowId === ALERT_FLOW_ID) {
+      const message = `${count === 1 ? '1 alert was' : `${count} alerts were`} not delivered since ${since}`;
+      return { kind: 'alerts_not_delivered', severity: 'error', message, link };
+    }
+    const message = `${runs(count)} of ${nameOf(flowId, flows)} failed since ${since}`;
+    return { kind: 'failed_runs', severity: 'error', message, link };
   });
 }
 

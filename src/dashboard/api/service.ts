@@ -45,7 +45,7 @@ export const healthRoutes: ApiRoutes = (app, services) => {
 };
 
 /** Why the process should get no requests; undefined where it should. Rejects where the store is not writable. */
-async function unreadiness(services: DashboardServices) {
+export async function unreadiness(services: DashboardServices) {
   if (services.isLeaving()) return { reason: 'stopping', message: 'The process is stopping' };
   await services.store.ping();
   return unfitReplica(services);

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import type { interventionSchema } from '../api/activity.ts';
+import type { alertTargetSchema } from '../api/alerts.ts';
 import type { attentionSchema } from '../api/attention.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
 import type { DeliveryReviewAnswers } from '../api/delivery-review.ts';
@@ -32,6 +33,7 @@ export interface Api
     RunBulkAnswers,
     RunHistoryAnswers,
     Omit<RunOutlineAnswers, 'RunOutline'> {
+  readonly AlertTarget: z.output<typeof alertTargetSchema>;
   readonly Attention: z.output<typeof attentionSchema>;
   readonly Delivery: z.output<typeof deliverySchema>;
   readonly Drain: z.output<typeof drainSchema>;

@@ -1,5 +1,6 @@
 import { acceptanceOperations } from './acceptance.ts';
 import { activityOperations } from './activity.ts';
+import { alertOperations } from './alerts.ts';
 import { controlOperations } from './control.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { deployOperations } from './deploys.ts';
@@ -37,6 +38,7 @@ export const operations = {
   ...stepOperations,
   ...figureOperations,
   ...activityOperations,
+  ...alertOperations,
 };
 
 /** Raises a number, because a transaction without a change would commit even on a full or read-only disk. */

@@ -3,6 +3,7 @@ import { parseJson } from '../../model/json.ts';
 import type { BirthLease, HoldResult, LargeRunInput, RunInput, StepOutcome } from '../store.ts';
 import { acceptanceOperations, type WriterState } from './acceptance.ts';
 import { activityOperations } from './activity.ts';
+import { alertOperations } from './alerts.ts';
 import { controlOperations } from './control.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { deployOperations } from './deploys.ts';
@@ -125,6 +126,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   pageSteps: givingText(stepOperations.pageSteps),
   ...figureOperations,
   ...activityOperations,
+  ...alertOperations,
 };
 
 /** The thread that runs a member: only the connection that writes a log in memory sees it. */

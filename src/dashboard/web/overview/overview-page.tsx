@@ -40,6 +40,7 @@ export function OverviewPage() {
         <ReasonsPanel />
         <InFlightPanel />
       </div>
+      <AlertsPanel />
       <ReplicasPanel />
     </Page>
   );
@@ -91,6 +92,62 @@ function InFlightPanel() {
             </Empty>
           ) : (
             <RunsInFlight runs={items} total={total} />
+          )
+        }
+      </Loaded>
+    </Panel>
+  );
+}
+
+const ALERT_COLUMNS: readonly Column<Api['AlertTarget']>[] = [
+  { name: 'Target', cell: ({ name, type }) => `${name} (${type})` },
+  {
+    name: 'Told of',
+    cell: ({ events, flows }) =>
+      `${events.map((event) => EVENT_WORDS[event]).join(', ')}${flows === null ? '' : ` of ${flows.join(', ')}`}`,
+    isMinor: true,
+  },
+  {
+    name: 'Last message',
+    cell: ({ lastMessage }) =>
+      lastMessage === null ? (
+        'None yet'
+      ) : (
+        <a href={`/flows/runs/${lastMessage.runId}`}>
+          <Time at={lastMessage.at} />
+        </a>
+      ),
+    align: 'end',
+  },
+  {
+    name: 'Result',
+    cell: ({ lastMessage }) =>
+      lastMessage === null || lastMessage.status === null ? '' : <StatusPill status={lastMessage.status} />,
+  },
+];
+
+const EVENT_WORDS: Readonly<Record<Api['AlertTarget']['events'][number], string>> = {
+  'run.failed': 'failed runs',
+  attention: 'what needs attention',
+  'deploy.refused': 'refused deploys',
+  not_ready: 'a process that is not ready',
+};
+
+/** Answers whether anybody is told. */
+function AlertsPanel() {
+  const targets = useResource<readonly Api['AlertTarget'][]>('/alerts', { refreshOn: ['run.completed'] });
+  return (
+    <Panel title="Alerts" isFlush>
+      <Loaded of={targets}>
+        {(list) =>
+          list.length === 0 ? (
+            <Empty icon="info" title="Nobody is told of failures">
+              <p>
+                Name a file with targets in <code>SLUICE_ALERTS</code>: Slack, Teams, Discord, a URL or mail.
+              </p>
+            </Empty>
+          ) : (
+            <Table label="Alerts" columns={ALERT_COLUMNS} rows={list} keyOf={({ name }) => name} />
           )
         }
       </Loaded>

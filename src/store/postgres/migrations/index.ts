@@ -3,6 +3,7 @@ import { wakeUps } from './0002-wake-ups.ts';
 import { instances } from './0003-instances.ts';
 import { searchKeys } from './0004-search-keys.ts';
 import { standing } from './0005-standing.ts';
+import { alerts } from './0006-alerts.ts';
 
 /**
  * One step of the schema. Never changed once released: a database that has it will not run it again.
@@ -20,4 +21,4 @@ export interface Migration {
 }
 
 /** The schema's history in order; append only. A migration imports nothing, so that no later change of code changes it. */
-export const migrations: readonly Migration[] = [initial, wakeUps, instances, searchKeys, standing];
+export const migrations: readonly Migration[] = [initial, wakeUps, instances, searchKeys, standing, alerts];

@@ -13,6 +13,7 @@ import { fewerIndexes } from './0012-fewer-indexes.ts';
 import { activity } from './0013-activity.ts';
 import { searchKeys } from './0014-search-keys.ts';
 import { standing } from './0015-standing.ts';
+import { alerts } from './0016-alerts.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -39,4 +40,5 @@ export const migrations: readonly Migration[] = [
   activity,
   searchKeys,
   standing,
+  alerts,
 ];

@@ -1,0 +1,103 @@
+import type { Json } from '../model/json.ts';
+
+/** What a target is told at once. */
+export interface AlertMessage {
+  /** One line that says it all, or how much there is. */
+  readonly text: string;
+  /** Where to look, as an absolute URL. */
+  readonly link?: string | undefined;
+  readonly lines: readonly { readonly text: string; readonly link?: string | null | undefined }[];
+  /** Further ones that have no line. */
+  readonly more: number;
+}
+
+/** Discord takes 2000 characters: discord.com/developers/docs/resources/webhook#execute-webhook, read 2026-11. */
+const DISCORD_CHARACTERS = 2000;
+/** Slack cuts a text after 40 000 characters, and a card of Teams may have 28 KB: so much says what happened. */
+const MOST_CHARACTERS = 8000;
+
+/** The text of a message, one thing a line; `link` writes a link in the way of the reader. */
+export function plainText(
+  { text, link, lines, more }: AlertMessage,
+  { escaped = same, linked = (url: string) => ` ${url}`, most = MOST_CHARACTERS } = {},
+): string {
+  const rows = [
+    `${escaped(text)}${link == null ? '' : linked(link)}`,
+    ...lines.map((line) => `• ${escaped(line.text)}${line.link == null ? '' : linked(line.link)}`),
+    ...(more > 0 ? [`… and ${more} more`] : []),
+  ];
+  return cut(rows.join('\n'), most);
+}
+
+const same = (text: string): string => text;
+
+function cut(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most - 1).replace(/\p{Surrogate}$/u, '')}…`;
+}
+
+/** The body of a request to a chat. */
+export function chatBody(type: 'slack' | 'teams' | 'discord', message: AlertMessage): Json {
+  if (type === 'slack')
+    return { text: plainText(message, { escaped: escapeSlack, linked: (url) => ` <${url}|open>` }) };
+  if (type === 'discord') {
+    // Names in an error message must not ring anybody.
+    const content = plainText(message, { escaped: escapeMarkdown, most: DISCORD_CHARACTERS });
+    return { content, allowed_mentions: { parse: [] } };
+  }
+  return teamsBody(message);
+}
+
+/** docs.slack.dev/messaging/formatting-message-text, read 2026-11 */
+function escapeSlack(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+function escapeMarkdown(text: string): string {
+  return text.replace(/[\\`*_~|<>[\]#]/g, '\\$&');
+}
+
+/** A workflow "When a Teams webhook request is received" takes a message of Adaptive Cards, and nothing else. */
+function teamsBody(message: AlertMessage): Json {
+  const block = (text: string, more: { [key: string]: Json } = {}) => ({
+    type: 'TextBlock',
+    text: cut(text, 1000),
+    wrap: true,
+    ...more,
+  });
+  const linked = ({ text, link }: AlertMessage['lines'][number]) =>
+    `- ${escapeMarkdown(text)}${link == null ? '' : ` [open](${link})`}`;
+  return {
+    type: 'message',
+    attachments: [
+      {
+        contentType: 'application/vnd.microsoft.card.adaptive',
+        contentUrl: null,
+        content: {
+          $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
+          type: 'AdaptiveCard',
+          version: '1.4',
+          body: [
+            block(escapeMarkdown(message.text), { weight: 'Bolder' }),
+            ...message.lines.map((line) => block(linked(line))),
+            ...(message.more > 0 ? [block(`… and ${message.more} more`)] : []),
+          ],
+          actions: message.link == null ? [] : [{ type: 'Action.OpenUrl', title: 'Open', url: message.link }],
+        },
+      },
+    ],
+  };
+}
+
+/** The body for a program; `at` is milliseconds since the Unix epoch. */
+export function jsonBody({ text, link, lines, more }: AlertMessage, at: number): Json {
+  return {
+    type: 'sluice.alert',
+    timestamp: new Date(at).toISOString(),
+    data: {
+      text,
+      link: link ?? null,
+      lines: lines.map((line) => ({ text: line.text, link: line.link ?? null })),
+      more,
+    },
+  };
+}

@@ -1,0 +1,212 @@
+import { connect } from 'node:net';
+import { z } from 'zod';
+import { createEgress, EgressRefusedError } from '../flows/handlers/egress.ts';
+import {
+  defineHandler,
+  type HandlerResult,
+  noSignals,
+  type StepContext,
+  type StepHandler,
+} from '../flows/handlers/handler.ts';
+import { httpRequestInputs } from '../flows/handlers/http-inputs.ts';
+import { createHttpRequestHandler } from '../flows/handlers/http-request.ts';
+import type { SecretReader } from '../manifest/read-secret.ts';
+import type { Json } from '../model/json.ts';
+import { standardWebhooks } from '../webhooks/schemes/publishers/standard-webhooks.ts';
+import { signDelivery } from '../webhooks/schemes/sign.ts';
+import { type AlertMessage, chatBody, jsonBody, plainText } from './message.ts';
+import { type AlertTarget, resolveTarget } from './targets.ts';
+
+interface SenderSettings {
+  readonly targets: readonly AlertTarget[];
+  readonly readSecret: SecretReader;
+  /** What a target may be at in addition to public addresses. */
+  readonly egressAllow: readonly string[];
+}
+
+/** One try to tell a target. */
+export interface AlertAttempt extends Pick<StepContext, 'idempotencyKey' | 'now' | 'signal'> {
+  readonly target: string;
+  readonly message: AlertMessage;
+}
+
+/** Tells a target once. Never rejects; what it yields holds no secret. */
+export type AlertSender = (attempt: AlertAttempt) => Promise<HandlerResult>;
+
+const TIMEOUT_SECONDS = 30;
+
+/** Through the same egress as HttpRequest: private addresses are refused unless the settings allow them. */
+export function createAlertSender({ targets, readSecret, egressAllow }: SenderSettings): AlertSender {
+  const http = createHttpRequestHandler({ egressAllow });
+  const egress = createEgress(egressAllow);
+  return async ({ target: name, ...attempt }) => {
+    const known = targets.find((target) => target.name === name);
+    if (known === undefined) return failed('invalid_input', `SLUICE_ALERTS has no target ${JSON.stringify(name)}`);
+    const resolved = resolveTarget(known, readSecret);
+    if ('error' in resolved) return failed('secret_unavailable', `the target ${name}: ${resolved.error}`, true);
+    const { target, mask } = resolved;
+    const result =
+      target.type === 'smtp'
+        ? await mail(target, attempt, egress)
+        : await post(await requestTo(target, attempt), attempt, http);
+    return mask(result as unknown as Json) as unknown as HandlerResult;
+  };
+}
+
+function failed(code: string, message: string, retryable = false): HandlerResult {
+  return { kind: 'failed', code, message, retryable };
+}
+
+type Posted = Exclude<AlertTarget, { type: 'smtp' }>;
+type Attempt = Omit<AlertAttempt, 'target'>;
+
+interface Post {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Json;
+}
+
+function requestTo(target: Posted, { message, idempotencyKey, now }: Attempt): Post {
+  if (target.type !== 'json') return { url: target.url, headers: {}, body: chatBody(target.type, message) };
+  const timestampMs = now();
+  const body = jsonBody(message, timestampMs);
+  const { headers } = signDelivery({
+    spec: standardWebhooks,
+    key: target.secret,
+    // As HttpRequest writes it.
+    body: Buffer.from(JSON.stringify(body)),
+    url: target.url,
+    timestampMs,
+    deliveryId: idempotencyKey,
+    contentType: 'application/json',
+  });
+  return { url: target.url, headers, body };
+}
+
+const ANSWER_CHARACTERS = 200;
+
+/** A redirect is a mistake in the file: followed, a POST becomes a GET that tells nobody. */
+async function post({ url, headers, body }: Post, attempt: Attempt, http: StepHandler): Promise<HandlerResult> {
+  const inputs = httpRequestInputs.parse({
+    url,
+    headers,
+    body,
+    method: 'POST',
+    timeoutSeconds: TIMEOUT_SECONDS,
+    expectedStatuses: ['2xx', '3xx'],
+  });
+  const result = await http.run({ ...attempt, inputs } as unknown as StepContext);
+  if (result.kind === 'waiting') return failed('handler_error', 'the request was not sent');
+  const { status, body: answer = null } = (result.output ?? {}) as { status?: number; body?: Json };
+  const shown = typeof answer === 'string' ? answer : JSON.stringify(answer);
+  const output = { status: status ?? null, answer: shown.slice(0, ANSWER_CHARACTERS) };
+  if (result.kind === 'failed') return status === undefined ? result : { ...result, output };
+  if (status !== undefined && status >= 300) {
+    const message = `POST ${new URL(url).host} answered ${status}: a redirect, which is not followed; correct the URL`;
+    return { kind: 'failed', code: 'redirect_refused', message, retryable: false, output };
+  }
+  return { kind: 'succeeded', output };
+}
+
+type Mailed = Extract<AlertTarget, { type: 'smtp' }>;
+
+const SUBJECT_CHARACTERS = 150;
+
+async function mail(target: Mailed, attempt: Attempt, egress: ReturnType<typeof createEgress>): Promise<HandlerResult> {
+  const { host, security, user, password, from, to } = target;
+  const port = target.port ?? (security === 'tls' ? 465 : 587);
+  const label = `${host}:${port}`;
+  const { message, idempotencyKey, signal } = attempt;
+  try {
+    // Loaded only where mail is sent.
+    const { createTransport } = await import('nodemailer');
+    const socket = await connected({ host, port, egress, signal });
+    const end = () => socket.destroy();
+    signal.addEventListener('abort', end);
+    try {
+      const transport = createTransport({
+        connection: socket,
+        host,
+        port,
+        secure: security === 'tls',
+        requireTLS: security === 'starttls',
+        ignoreTLS: security === 'none',
+        greetingTimeout: TIMEOUT_SECONDS * 1000,
+        socketTimeout: TIMEOUT_SECONDS * 1000,
+        disableFileAccess: true,
+        disableUrlAccess: true,
+        ...(user === undefined ? {} : { auth: { user, pass: password ?? '' } }),
+      } as Parameters<typeof createTransport>[0]);
+      const info = await transport.sendMail({
+        from,
+        to,
+        subject: message.text.replace(/\s+/g, ' ').slice(0, SUBJECT_CHARACTERS),
+        text: plainText(message),
+        // The same for each try, so that a mail that was accepted before the answer got lost can be told from another.
+        messageId: `<${idempotencyKey.replace(/[^\w.-]/g, '.')}@sluice>`,
+      });
+      return { kind: 'succeeded', output: { status: null, answer: String(info.response).slice(0, ANSWER_CHARACTERS) } };
+    } finally {
+      signal.removeEventListener('abort', end);
+      end();
+    }
+  } catch (error) {
+    return mailFailure(error, label);
+  }
+}
+
+/** A socket to an address that may be called. */
+function connected({
+  host,
+  port,
+  egress,
+  signal,
+}: {
+  host: string;
+  port: number;
+  egress: ReturnType<typeof createEgress>;
+  signal: AbortSignal;
+}) {
+  egress.checkLiteral(host);
+  const socket = connect({ host, port, lookup: egress.lookup as never, timeout: TIMEOUT_SECONDS * 1000, signal });
+  return new Promise<typeof socket>((resolve, reject) => {
+    socket.once('error', reject);
+    socket.once('timeout', () => socket.destroy(new Error('no connection in time')));
+    socket.once('connect', () => {
+      socket.setTimeout(0);
+      resolve(socket);
+    });
+  });
+}
+
+function mailFailure(error: unknown, label: string): HandlerResult {
+  if (error instanceof EgressRefusedError) return failed('egress_refused', `${label}: ${error.message}`);
+  const { responseCode, code, message } = Object(error) as { responseCode?: number; code?: string; message?: string };
+  const what = `${label}: ${String(message ?? code ?? 'the mail could not be sent').slice(0, 500)}`;
+  if (responseCode !== undefined) return failed('unexpected_status', what, responseCode < 500);
+  // A server that does not offer what the file asks for has to be mended first.
+  return failed('network_error', what, code !== 'ETLS' && code !== 'EAUTH' && code !== 'ENOAUTH');
+}
+
+const line = z.object({ text: z.string(), link: z.string().nullish() });
+const inputs = z.strictObject({
+  target: z.string().min(1).describe('Name of a target in the file that SLUICE_ALERTS names.'),
+  text: z.string().min(1).max(4000).describe('One line that says what happened.'),
+  link: z
+    .url({ protocol: /^https?$/ })
+    .nullish()
+    .describe('Where to look.'),
+  lines: z.array(line).max(100).default([]).describe('More lines.'),
+  more: z.int().min(0).default(0).describe('How many further ones have no line.'),
+});
+
+/** The step type that tells a target; its secrets are read at each attempt, and no input holds one. */
+export function createSendAlertHandler(send: AlertSender): StepHandler {
+  return defineHandler({
+    type: 'SendAlert',
+    inputs,
+    waitsFor: noSignals,
+    run: ({ inputs: { target, ...message }, idempotencyKey, now, signal }) =>
+      send({ target, message: { ...message, link: message.link ?? undefined }, idempotencyKey, now, signal }),
+  });
+}

@@ -1,0 +1,55 @@
+import { randomUUID } from 'node:crypto';
+import { Command } from 'commander';
+import { CommandError, openContext, reporting } from './context.ts';
+
+/** What concerns those who are told of failures. */
+export function alertCommand(): Command {
+  return new Command('alert')
+    .description('Try the targets that SLUICE_ALERTS names')
+    .addCommand(
+      new Command('test')
+        .description('Send a test to each target, or to one, and print what came back')
+        .argument('[name]', 'name of a target; default: all')
+        .action(reporting(test)),
+    );
+}
+
+/** Sends from here and not through the service, so that the file can be tried before the service has it. */
+async function test(name: string | undefined): Promise<void> {
+  const { settings, extensions } = await openContext();
+  const targets = (settings.alerts?.targets ?? []).filter((target) => name === undefined || target.name === name);
+  if (targets.length === 0) {
+    const names = settings.alerts?.targets.map((target) => target.name).join(', ') ?? '';
+    throw new CommandError(
+      settings.alerts === undefined
+        ? 'SLUICE_ALERTS is not set: nobody is told of failures'
+        : `SLUICE_ALERTS has no such target; it has ${names === '' ? 'none' : names}`,
+    );
+  }
+  const results = await Promise.all(
+    targets.map(async (target) => {
+      const result = await extensions.sendAlert({
+        target: target.name,
+        message: {
+          text: `Sluice: a test of the target ${target.name}`,
+          link: settings.alerts?.pageUrl,
+          lines: [],
+          more: 0,
+        },
+        idempotencyKey: `test:${randomUUID()}`,
+        now: () => Date.now(),
+        signal: new AbortController().signal,
+      });
+      const { status = null, answer = '' } = ('output' in result && result.output ? result.output : {}) as {
+        status?: number | null;
+        answer?: string;
+      };
+      const came = [status, answer].filter((part) => part !== null && part !== '').join(' ');
+      const isDelivered = result.kind === 'succeeded';
+      const why = result.kind === 'failed' ? `not delivered: ${result.message}` : 'delivered';
+      process.stdout.write(`${target.name} (${target.type}): ${why}${came === '' ? '' : ` (answer: ${came})`}\n`);
+      return isDelivered;
+    }),
+  );
+  if (results.includes(false)) process.exitCode = 1;
+}

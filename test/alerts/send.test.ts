@@ -1,0 +1,269 @@
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { SMTPServer } from 'smtp-server';
+import { Webhook } from 'standardwebhooks';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { AlertMessage } from '../../src/alerts/message.ts';
+import { createAlertSender } from '../../src/alerts/send.ts';
+import { readAlerts } from '../../src/alerts/targets.ts';
+import { secretReader } from '../../src/manifest/read-secret.ts';
+
+const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+const message: AlertMessage = {
+  text: 'Sluice: 14 things need a look',
+  link: 'https://ops.example.com/flows',
+  lines: [
+    { text: 'A run of A & B failed at book: <!channel> *no* @everyone', link: 'https://ops.example.com/flows/runs/1' },
+    { text: 'The disk is full', link: null },
+  ],
+  more: 12,
+};
+
+interface Received {
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** A receiver on this machine; yields its URL and what it got. */
+async function receiver(answer = (response: ServerResponse) => void response.end('ok')) {
+  const received: Received[] = [];
+  const server = createServer((request, response) => {
+    let body = '';
+    request.on('data', (piece) => {
+      body += piece;
+    });
+    request.on('end', () => {
+      received.push({ path: request.url ?? '', headers: request.headers, body });
+      answer(response);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return {
+    received,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/services/T0/canary-path-0123456789`,
+  };
+}
+
+/** Sends one message to a target. */
+async function send(
+  target: object,
+  { egressAllow = ['127.0.0.1'], env = {} as Record<string, string>, id = 'run:send' } = {},
+) {
+  const readSecret = secretReader({ env, baseFolder: '/' });
+  const read = readAlerts({ targets: { ops: target } }, readSecret);
+  if ('lines' in read) throw new Error(read.lines.join());
+  const sender = createAlertSender({ targets: read.alerts.targets, readSecret, egressAllow });
+  const { signal } = new AbortController();
+  const result = await sender({ target: 'ops', message, idempotencyKey: id, now: Date.now, signal });
+  expect(JSON.stringify(result)).not.toContain('canary');
+  return result;
+}
+
+describe('a message to a chat', () => {
+  it('of Slack escapes what it is told, and links', async () => {
+    const { received, url } = await receiver();
+    expect(await send({ type: 'slack', url })).toEqual({ kind: 'succeeded', output: { status: 200, answer: 'ok' } });
+    expect(JSON.parse(received[0]?.body ?? '')).toEqual({
+      text: [
+        'Sluice: 14 things need a look <https://ops.example.com/flows|open>',
+        '• A run of A &amp; B failed at book: &lt;!channel&gt; *no* @everyone <https://ops.example.com/flows/runs/1|open>',
+        '• The disk is full',
+        '… and 12 more',
+      ].join('\n'),
+    });
+    expect(received[0]?.headers['content-type']).toBe('application/json');
+  });
+
+  it('of Discord rings nobody and fits in', async () => {
+    const { received, url } = await receiver();
+    await send({ type: 'discord', url });
+    const { content, allowed_mentions: mentions } = JSON.parse(received[0]?.body ?? '');
+    expect(content).toContain('\\<!channel\\> \\*no\\* @everyone');
+    expect(content.length).toBeLessThanOrEqual(2000);
+    expect(mentions).toEqual({ parse: [] });
+  });
+
+  it('of Teams is an Adaptive Card', async () => {
+    const { received, url } = await receiver();
+    await send({ type: 'teams', url });
+    const { type, attachments } = JSON.parse(received[0]?.body ?? '');
+    expect(type).toBe('message');
+    expect(attachments).toMatchObject([
+      {
+        contentType: 'application/vnd.microsoft.card.adaptive',
+        content: {
+          type: 'AdaptiveCard',
+          body: [
+            { text: 'Sluice: 14 things need a look' },
+            {},
+            { text: '- The disk is full' },
+            { text: '… and 12 more' },
+          ],
+          actions: [{ type: 'Action.OpenUrl', url: 'https://ops.example.com/flows' }],
+        },
+      },
+    ]);
+  });
+});
+
+describe('a message to a program', () => {
+  it('is signed as Standard Webhooks has it, with the same id for each try', async () => {
+    const { received, url } = await receiver();
+    const env = { URL: url, SECRET };
+    await send({ type: 'json', url: 'env:URL', secret: 'env:SECRET' }, { env });
+    await send({ type: 'json', url: 'env:URL', secret: 'env:SECRET' }, { env });
+    for (const { body, headers } of received) {
+      const verified = new Webhook(SECRET).verify(body, headers as Record<string, string>);
+      expect(verified).toMatchObject({
+        type: 'sluice.alert',
+        data: {
+          text: message.text,
+          more: 12,
+          lines: [{ link: 'https://ops.example.com/flows/runs/1' }, { link: null }],
+        },
+      });
+    }
+    expect(received.map(({ headers }) => headers['webhook-id'])).toEqual(['run:send', 'run:send']);
+    expect(received.map(({ path }) => path)).toEqual(Array(2).fill('/services/T0/canary-path-0123456789'));
+  });
+});
+
+describe('a receiver that does not take it', () => {
+  it.each<[number, boolean]>([
+    [500, true],
+    [429, true],
+    [404, false],
+    [403, false],
+  ])('with %i is tried again: %s', async (status, retryable) => {
+    const { url } = await receiver((response) => void response.writeHead(status).end('no canary-path-0123456789'));
+    expect(await send({ type: 'slack', url })).toMatchObject({
+      kind: 'failed',
+      code: 'unexpected_status',
+      retryable,
+      output: { status, answer: 'no ***' },
+    });
+  });
+
+  it('with a redirect is not followed, wherever it leads', async () => {
+    const { url, received } = await receiver(
+      (response) => void response.writeHead(302, { location: 'http://10.0.0.1/' }).end(),
+    );
+    expect(await send({ type: 'slack', url })).toMatchObject({
+      kind: 'failed',
+      code: 'redirect_refused',
+      retryable: false,
+    });
+    expect(received).toHaveLength(1);
+  });
+
+  it('is not called at a private address that the settings do not allow', async () => {
+    const { url, received } = await receiver();
+    expect(await send({ type: 'slack', url }, { egressAllow: [] })).toMatchObject({
+      code: 'egress_refused',
+      retryable: false,
+    });
+    const mail = { type: 'smtp', host: '127.0.0.1', port: 9, from: 'a@example.com', to: ['b@example.com'] };
+    expect(await send(mail, { egressAllow: [] })).toMatchObject({ code: 'egress_refused', retryable: false });
+    expect(received).toEqual([]);
+  });
+
+  it('because nobody listens is tried again', async () => {
+    const mail = { type: 'smtp', host: '127.0.0.1', port: 9, from: 'a@example.com', to: ['b@example.com'] };
+    expect(await send(mail)).toMatchObject({ kind: 'failed', code: 'network_error', retryable: true });
+    expect(await send({ type: 'slack', url: 'http://127.0.0.1:9/' })).toMatchObject({
+      code: 'network_error',
+      retryable: true,
+    });
+  });
+});
+
+interface Mail {
+  readonly from: string;
+  readonly to: string[];
+  readonly text: string;
+}
+
+/** A mail server on this machine. */
+async function mailServer(options: ConstructorParameters<typeof SMTPServer>[0] = {}) {
+  const mails: Mail[] = [];
+  const server = new SMTPServer({
+    authOptional: true,
+    disabledCommands: ['STARTTLS'],
+    onData(stream, session, done) {
+      let text = '';
+      stream.on('data', (piece) => {
+        text += piece;
+      });
+      stream.on('end', () => {
+        const { mailFrom, rcptTo } = session.envelope;
+        mails.push({
+          from: mailFrom === false ? '' : mailFrom.address,
+          to: rcptTo.map(({ address }) => address),
+          text,
+        });
+        done();
+      });
+    },
+    ...options,
+  });
+  server.on('error', () => {});
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())));
+  const { port } = server.server.address() as AddressInfo;
+  const target = {
+    type: 'smtp',
+    host: '127.0.0.1',
+    port,
+    from: 'sluice@example.com',
+    to: ['a@example.com', 'b@example.com'],
+  };
+  return { mails, target };
+}
+
+describe('a mail', () => {
+  it('has a subject of one line, the text, and the same id for each try', async () => {
+    const { mails, target } = await mailServer();
+    expect(await send({ ...target, security: 'none' })).toMatchObject({ kind: 'succeeded', output: { status: null } });
+    await send({ ...target, security: 'none' });
+    expect(mails).toMatchObject(Array(2).fill({ from: 'sluice@example.com', to: ['a@example.com', 'b@example.com'] }));
+    for (const { text } of mails) {
+      expect(text).toContain('Subject: Sluice: 14 things need a look');
+      expect(text).toContain('Message-ID: <run.send@sluice>');
+      expect(text.replaceAll('=\r\n', '')).toContain('12 more');
+    }
+  });
+
+  it('is not sent in plain text where the file asks for TLS', async () => {
+    const { mails, target } = await mailServer();
+    expect(await send({ ...target, security: 'starttls' })).toMatchObject({ kind: 'failed', retryable: false });
+    expect(mails).toEqual([]);
+  });
+
+  it('is not sent over TLS whose certificate nobody vouches for', async () => {
+    const { mails, target } = await mailServer({ disabledCommands: [] });
+    const signed = { ...target, user: 'me', password: 'env:PASSWORD' };
+    expect(await send(signed, { env: { PASSWORD: 'canary-password' } })).toMatchObject({ kind: 'failed' });
+    expect(mails).toEqual([]);
+  });
+
+  it.each<[number, boolean]>([
+    [450, true],
+    [550, false],
+  ])('that the server refuses with %i is tried again: %s', async (responseCode, retryable) => {
+    const { target } = await mailServer({
+      onMailFrom: (_address, _session, done) => done(Object.assign(new Error('go away'), { responseCode })),
+    });
+    const result = await send({ ...target, security: 'none' });
+    expect(result).toMatchObject({
+      kind: 'failed',
+      code: 'unexpected_status',
+      retryable,
+      message: expect.stringContaining('go away'),
+    });
+  });
+});

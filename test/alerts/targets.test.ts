@@ -1,0 +1,107 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { readAlerts } from '../../src/alerts/targets.ts';
+import { readSettings, SettingsError } from '../../src/config/settings.ts';
+import { secretReader } from '../../src/manifest/read-secret.ts';
+
+const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+const env = { SLACK: 'https://hooks.example.com/services/T0/B0/canary-path', SECRET };
+const readSecret = secretReader({ env, baseFolder: '/' });
+const mail = { type: 'smtp', host: 'mail.example.com', from: 'sluice@example.com', to: ['ops@example.com'] };
+
+const linesOf = (targets: object, more: object = {}) => {
+  const read = readAlerts({ targets, ...more }, readSecret);
+  return 'lines' in read ? read.lines : [];
+};
+
+describe('a file of alerts', () => {
+  it('keeps references as they are, and takes defaults', () => {
+    const read = readAlerts(
+      { targets: { ops: { type: 'slack', url: 'env:SLACK' } }, pageUrl: 'https://a.example/' },
+      readSecret,
+    );
+    expect(read).toEqual({
+      alerts: {
+        pageUrl: 'https://a.example',
+        repeatSeconds: 3600,
+        targets: [
+          {
+            name: 'ops',
+            type: 'slack',
+            url: 'env:SLACK',
+            events: ['run.failed', 'attention', 'deploy.refused', 'not_ready'],
+            intervalSeconds: 60,
+          },
+        ],
+      },
+    });
+  });
+
+  it.each<[string, object, string[]]>([
+    [
+      'an unknown type',
+      { a: { type: 'slak', url: 'env:SLACK' } },
+      ['targets.a.type is none of slack, teams, discord, json, smtp'],
+    ],
+    ['an unknown field', { a: { type: 'slack', url: 'env:SLACK', event: [] } }, ['targets.a.event is not known here']],
+    ['no events', { a: { type: 'slack', url: 'env:SLACK', events: [] } }, ['targets.a.events is empty']],
+    [
+      'an unknown event',
+      { a: { type: 'slack', url: 'env:SLACK', events: ['run.fail'] } },
+      ['targets.a.events.0 is none of run.failed, attention, deploy.refused, not_ready; did you mean "run.failed"?'],
+    ],
+    [
+      'a variable that is not set',
+      { a: { type: 'teams', url: 'env:NONE' } },
+      ['targets.a.url: the environment variable NONE is not set'],
+    ],
+    ['a URL of another kind', { a: { type: 'discord', url: 'ftp://x' } }, ['targets.a.url: is not an http(s) URL']],
+    [
+      'credentials in a URL',
+      { a: { type: 'slack', url: 'https://u:canary@x.example' } },
+      ['targets.a.url: has a user name or password, which is not sent'],
+    ],
+    [
+      'a secret of another form',
+      { a: { type: 'json', url: 'https://x.example', secret: 'canary' } },
+      ['targets.a.secret: is not a Standard Webhooks secret: whsec_ and the base64 of 24 to 64 random bytes'],
+    ],
+    [
+      'a user without a password',
+      { a: { ...mail, user: 'me' } },
+      ['targets.a.user: set user and password, or neither'],
+    ],
+    [
+      'a password in plain text',
+      { a: { ...mail, user: 'me', password: 'canary', security: 'none' } },
+      ['targets.a.security: none would send the password in plain text; starttls and tls do not'],
+    ],
+    ['no addressee', { a: { ...mail, to: [] } }, ['targets.a.to is empty']],
+    ['a name with blanks', { 'a b': { type: 'slack', url: 'env:SLACK' } }, [expect.stringContaining('targets.a b')]],
+  ])('is refused for %s, without quoting a secret', (_what, targets, lines) => {
+    const found = linesOf(targets);
+    expect(found).toEqual(lines);
+    expect(found.join()).not.toContain('canary');
+  });
+
+  it('is named by SLUICE_ALERTS, and a mistake in it stops the start', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-alerts-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const file = join(folder, 'alerts.json');
+    await writeFile(file, JSON.stringify({ targets: { ops: { type: 'slack', url: 'env:SLACK' } } }));
+    expect(readSettings({ ...env, SLUICE_ALERTS: file }).alerts?.targets).toMatchObject([{ name: 'ops' }]);
+    expect(readSettings({ SLUICE_ALERTS: '' }).alerts).toBeUndefined();
+    expect(readSettings({}, { alerts: { targets: {} } }).alerts).toMatchObject({ targets: [] });
+    for (const [content, problem] of [
+      ['{', `SLUICE_ALERTS: the file ${file} is not JSON`],
+      ['[]', 'SLUICE_ALERTS: the file is an array; an object is accepted'],
+    ] as const) {
+      await writeFile(file, content);
+      const start = () => readSettings({ SLUICE_ALERTS: file });
+      expect(start).toThrow(SettingsError);
+      expect(start).toThrow(problem);
+    }
+  });
+});
