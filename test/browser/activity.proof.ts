@@ -48,10 +48,13 @@ describeInBrowser('the activity', () => {
     // While the list is read anew there is none.
     await page.getByRole('row', { name: /Disable a flow/ }).waitFor();
     expect(await rows.count()).toBe(2);
-    await page.getByLabel('From').fill('2020-02-03T04:05');
+    await page.getByRole('combobox', { name: 'Time' }).selectOption('Last hour');
+    await page.waitForURL('**&last=1h');
+    await page.getByRole('combobox', { name: 'Time' }).selectOption('From … to …');
+    await page.getByRole('textbox', { name: 'From' }).fill('2020-02-03T04:05');
     await page.waitForURL('**&since=2020-02-0*');
     await page.reload();
-    expect(await page.getByLabel('From').inputValue()).toBe('2020-02-03T04:05');
+    expect(await page.getByRole('textbox', { name: 'From' }).inputValue()).toBe('2020-02-03T04:05');
     await page.getByRole('row', { name: /Disable a flow/ }).waitFor();
     await page.getByLabel('Actor').fill('nobody');
     await page.getByText('No actions match').waitFor();

@@ -69,7 +69,51 @@ describeInBrowser('runs', () => {
     await page.getByText('No runs match').waitFor();
     await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
     await startRun(service().url, APPROVAL_ID);
-    await page.getByRole('link', { name: 'Running' }).waitFor();
+    await page.getByRole('link', { name: 'Waiting' }).waitFor();
+    await page.getByRole('cell', { name: 'decision waits for the signal “decision”' }).waitFor();
+  });
+
+  it('are found by what they wait for, and those that failed say where and why', async () => {
+    const page = await open('/flows/runs');
+    await page.getByRole('combobox', { name: 'Waiting for' }).selectOption('For a signal');
+    await page.waitForURL('**/flows/runs?waiting=signal');
+    await page.getByRole('row', { name: /Charge/ }).waitFor({ state: 'detached' });
+    await page
+      .getByRole('row', { name: /Waiting Approval decision waits/ })
+      .first()
+      .waitFor();
+    await page.goto(`${service().url}/flows/runs?status=Failed&last=1h`);
+    await page
+      .getByRole('cell', { name: /^charge: POST .* answered 500/ })
+      .first()
+      .waitFor();
+    await expectNoHindrance(page);
+  });
+
+  it('are narrowed to a bar of the chart, and the way back is the longer span', async () => {
+    const page = await open('/flows/runs?last=15m');
+    const plot = page.getByRole('img', { name: /^Runs over the chosen time: / });
+    await plot.waitFor();
+    const bars = await plot.locator('.u-over').boundingBox();
+    if (bars === null) throw new Error('nothing is drawn');
+    // The last bar but one: the last minute has begun just now.
+    await page.mouse.click(bars.x + bars.width * (14.5 / 16), bars.y + bars.height / 2);
+    await page.waitForURL(/since=.*until=/);
+    const span = new URL(page.url()).searchParams;
+    expect(Date.parse(span.get('until') ?? '') - Date.parse(span.get('since') ?? '')).toBe(60_000);
+    expect(span.get('last')).toBeNull();
+    await page.goBack();
+    await page.waitForURL('**/flows/runs?last=15m');
+    await plot.waitFor();
+    await page.mouse.move(bars.x + bars.width * 0.2, bars.y + 10);
+    await page.mouse.down();
+    await page.mouse.move(bars.x + bars.width * 0.6, bars.y + 10, { steps: 5 });
+    await page.mouse.up();
+    await page.waitForURL(/since=.*until=/);
+    const dragged = new URL(page.url()).searchParams;
+    const minutes = (Date.parse(dragged.get('until') ?? '') - Date.parse(dragged.get('since') ?? '')) / 60_000;
+    expect(minutes).toBeGreaterThan(5);
+    expect(minutes).toBeLessThan(9);
   });
 
   it('that wait are given their signal, and are watched to the end', async () => {

@@ -103,9 +103,28 @@ const ROWS = 50;
  */
 export const lists = {
   deliveries: { path: deliveriesPath, isNarrowed: hasAny(['flowId', 'reason', 'outcome', 'search', 'searchKeys']) },
-  runs: { path: runsPath, isNarrowed: hasAny(['flowId', 'status', 'search', 'searchKeys']) },
-  activity: { path: activityPath, isNarrowed: hasAny(['actor', 'action', 'target', 'since', 'until']) },
+  runs: { path: runsPath, isNarrowed: hasAny(['flowId', 'status', 'waiting', 'search', 'searchKeys']) },
+  activity: { path: activityPath, isNarrowed: hasAny(['actor', 'action', 'target']) },
 };
+
+const MINUTE_MS = 60_000;
+
+/** Spans of time that end now, as `last` in the address names them. */
+export const RECENT = [
+  { value: '15m', text: 'Last 15 minutes', minutes: 15 },
+  { value: '1h', text: 'Last hour', minutes: 60 },
+  { value: '1d', text: 'Last day', minutes: 24 * 60 },
+  { value: '7d', text: 'Last week', minutes: 7 * 24 * 60 },
+] as const;
+
+/** The span of time that the address names, as the API takes it; what the API cannot read, it says itself. */
+export function spanOf(query: URLSearchParams, now = Date.now()): { readonly since: string; readonly until: string } {
+  const recent = RECENT.find(({ value }) => value === query.get('last'));
+  if (recent === undefined) return { since: query.get('since') ?? '', until: query.get('until') ?? '' };
+  // From a whole minute on, so that the question stays the same for a while.
+  const since = (Math.floor(now / MINUTE_MS) - recent.minutes) * MINUTE_MS;
+  return { since: new Date(since).toISOString(), until: '' };
+}
 
 function deliveriesPath(query: URLSearchParams): string {
   const outcome = query.get('outcome');
@@ -117,6 +136,8 @@ function deliveriesPath(query: URLSearchParams): string {
     searchKeys: query.get('searchKeys') ?? '',
     rejectedOnly: outcome === 'rejected',
     acceptedOnly: outcome === 'accepted',
+    heldOnly: outcome === 'held',
+    ...spanOf(query),
     skip: skip === 0 ? '' : skip,
     take: ROWS,
     includeTotal: true,
@@ -127,8 +148,10 @@ function runsPath(query: URLSearchParams): string {
   return withQuery('/runs', {
     flowId: query.get('flowId') ?? '',
     status: query.get('status') ?? '',
+    waiting: query.get('waiting') ?? '',
     search: query.get('search') ?? '',
     searchKeys: query.get('searchKeys') ?? '',
+    ...spanOf(query),
     skip: skipOf(query),
     take: ROWS,
     includeTotal: true,
@@ -140,8 +163,7 @@ function activityPath(query: URLSearchParams): string {
     actor: query.get('actor') ?? '',
     action: query.get('action') ?? '',
     target: query.get('target') ?? '',
-    since: query.get('since') ?? '',
-    until: query.get('until') ?? '',
+    ...spanOf(query),
     skip: skipOf(query),
     take: ROWS,
     includeTotal: true,
@@ -149,7 +171,8 @@ function activityPath(query: URLSearchParams): string {
 }
 
 function hasAny(filters: readonly string[]) {
-  return (query: URLSearchParams) => filters.some((name) => (query.get(name) ?? '') !== '') || skipOf(query) > 0;
+  return (query: URLSearchParams) =>
+    [...filters, 'last', 'since', 'until'].some((name) => (query.get(name) ?? '') !== '') || skipOf(query) > 0;
 }
 
 /** Whether a flow has the text in its name, its id or a slug. */

@@ -18,6 +18,7 @@ const exact = new Intl.DateTimeFormat(undefined, {
   fractionalSecondDigits: 3,
   timeZoneName: 'short',
 });
+const zoneName = new Intl.DateTimeFormat(undefined, { timeZoneName: 'short' });
 const clock = new Intl.DateTimeFormat(undefined, TIME_OF_DAY);
 const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 const dayAndYear = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', year: 'numeric' });
@@ -36,6 +37,7 @@ export const format = {
   percent: (share: number) => unbroken(percent(share)),
   shortId,
   inputTime,
+  zone,
 };
 
 /** A number and its unit stay on one line. */
@@ -61,6 +63,11 @@ function clockTime(ms: number, now: number): string {
   if (then.toDateString() === today.toDateString()) return clock.format(ms);
   const date = then.getFullYear() === today.getFullYear() ? day : dayAndYear;
   return `${date.format(ms)} ${clock.format(ms)}`;
+}
+
+/** What the clock of the reader is called, such as "CET" or "GMT+1". */
+function zone(ms: number): string {
+  return zoneName.formatToParts(ms).find(({ type }) => type === 'timeZoneName')?.value ?? '';
 }
 
 const zonedFormats = new Map<string, Intl.DateTimeFormat>();

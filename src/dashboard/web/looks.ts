@@ -54,6 +54,20 @@ export interface StepMark extends Look {
   readonly note?: string | undefined;
 }
 
+const WAITS = {
+  signal: ['warn', 'pause', 'Waiting'],
+  delay: ['busy', 'clock', 'Waiting'],
+  retry: ['warn', 'replay', 'Waiting'],
+  poll: ['busy', 'clock', 'Waiting'],
+  slot: ['busy', 'pending', 'Waiting'],
+} as const satisfies Record<Api['Run']['waitingFor'][number]['for'], LookRow>;
+
+/** A run in flight that waits looks like what it waits for; what needs a person comes first. */
+export function runLook({ status, waitingFor: [wait] }: Pick<Api['Run'], 'status' | 'waitingFor'>): Look {
+  const [tone, icon, text] = wait === undefined ? LOOKS.status[status] : WAITS[wait.for];
+  return { tone, icon, text };
+}
+
 type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'mode' | 'statusCode' | 'reason' | 'held'>;
 
 const HELD = 'Accepted; its run starts once the flow is enabled or resumed';

@@ -140,6 +140,17 @@ function action(name: string): string {
   return ownOf(ACTIONS, name) ?? spelledOut(name);
 }
 
+type Wait = Api['Run']['waitingFor'][number];
+
+/** What a run may wait for: in a filter, and after the name of a step, before the time if there is one. */
+export const WAITS = {
+  signal: { label: 'A signal', does: 'waits for the signal', next: 'gives up' },
+  delay: { label: 'The end of a delay', does: 'waits', next: 'goes on' },
+  retry: { label: 'The next try', does: 'failed', next: 'tries again' },
+  poll: { label: 'The next poll', does: 'waits', next: 'asks again' },
+  slot: { label: 'A free slot', does: 'waits for a free slot', next: '' },
+} as const satisfies Record<Wait['for'], { readonly label: string; readonly does: string; readonly next: string }>;
+
 const DETAILS: Readonly<Record<string, string>> = {
   key: 'Step',
   triggerKey: 'Trigger',

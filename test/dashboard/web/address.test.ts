@@ -7,6 +7,7 @@ import {
   matchRoute,
   placeOf,
   skipOf,
+  spanOf,
   splitAddress,
   withChanges,
   withQuery,
@@ -126,9 +127,9 @@ describe('the page of a list', () => {
   });
 });
 
-describe('the filters of a list', () => {
-  const asked = (path: string) => Object.fromEntries(new URLSearchParams(path.split('?')[1]));
+const asked = (path: string) => Object.fromEntries(new URLSearchParams(path.split('?')[1]));
 
+describe('the filters of a list', () => {
   it('of deliveries become the question to the API', () => {
     const query = new URLSearchParams('flowId=f&reason=ip_denied&search=a%26b%3D1&outcome=rejected&skip=50&else=x');
     expect(asked(lists.deliveries.path(query))).toEqual({
@@ -143,6 +144,7 @@ describe('the filters of a list', () => {
   });
 
   it.each([
+    ['held', { heldOnly: 'true' }],
     ['accepted', { acceptedOnly: 'true' }],
     ['rejected', { rejectedOnly: 'true' }],
     ['something', {}],
@@ -171,6 +173,9 @@ describe('the filters of a list', () => {
     ['search=x', true],
     ['status=Failed', true],
     ['flowId=f', true],
+    ['waiting=signal', true],
+    ['last=15m', true],
+    ['until=5', true],
     ['skip=100', true],
     ['skip=0', false],
     ['skip=abc', false],
@@ -184,6 +189,30 @@ describe('the filters of a list', () => {
     ['status=Failed', false],
   ])('of deliveries in ?%s leave some deliveries out: %s', (query, isLess) => {
     expect(lists.deliveries.isNarrowed(new URLSearchParams(query))).toBe(isLess);
+  });
+});
+
+describe('the span of time of a list', () => {
+  const now = Date.UTC(2026, 10, 22, 12, 0, 59, 999);
+  it.each([
+    ['', { since: '', until: '' }],
+    ['since=2026-11-22T03:00:00Z&until=5', { since: '2026-11-22T03:00:00Z', until: '5' }],
+    ['last=15m', { since: '2026-11-22T11:45:00.000Z', until: '' }],
+    ['last=1h&since=4', { since: '2026-11-22T11:00:00.000Z', until: '' }],
+    ['last=1d', { since: '2026-11-21T12:00:00.000Z', until: '' }],
+    ['last=7d', { since: '2026-11-15T12:00:00.000Z', until: '' }],
+    ['last=ever', { since: '', until: '' }],
+    // The API says what is wrong with it.
+    ['since=yesterday', { since: 'yesterday', until: '' }],
+  ])('?%s is asked for as %j', (query, span) => {
+    expect(spanOf(new URLSearchParams(query), now)).toEqual(span);
+  });
+
+  it('is part of the question of every list', () => {
+    const query = new URLSearchParams('since=1&until=2');
+    for (const { path } of Object.values(lists)) {
+      expect(asked(path(query))).toMatchObject({ since: '1', until: '2' });
+    }
   });
 });
 

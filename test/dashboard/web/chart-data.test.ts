@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
+  askedOf,
   axisTexts,
   bucketName,
   type ChartSeries,
@@ -10,6 +11,7 @@ import {
   timesIn,
   total,
   windowOf,
+  windowOfSpan,
 } from '../../../src/dashboard/web/overview/chart-data.ts';
 
 const HOUR = 3_600_000;
@@ -83,14 +85,59 @@ describe('the name of a bar', () => {
 
 describe('the window of the charts', () => {
   it.each([
-    [null, 24],
-    ['24h', 24],
-    ['7d', 168],
-    ['30d', 720],
-    ['90d', 24],
-    ['', 24],
-  ])('%j looks back %d hours', (value, hours) => {
-    expect(windowOf(value).hours).toBe(hours);
+    [null, { bucket: 'hour', hours: 24 }],
+    ['1h', { bucket: 'minute', minutes: 60 }],
+    ['24h', { bucket: 'hour', hours: 24 }],
+    ['7d', { bucket: 'hour', hours: 168 }],
+    ['30d', { bucket: 'day', days: 30 }],
+    ['90d', { bucket: 'hour', hours: 24 }],
+    ['', { bucket: 'hour', hours: 24 }],
+  ])('%j asks the API for %j', (value, asked) => {
+    expect(askedOf(windowOf(value).window, true)).toEqual(asked);
+  });
+
+  it('of days asks for hours where the API takes no days', () => {
+    expect(askedOf(windowOf('30d').window, false)).toEqual({ bucket: 'day', hours: 720 });
+  });
+});
+
+describe('the chart of a span of time', () => {
+  const now = Date.UTC(2026, 10, 22, 12);
+  const asked = (since: string, until: string) => askedOf(windowOfSpan({ since, until }, now), true);
+  it.each([
+    ['no span', '', '', { bucket: 'hour', hours: 24 }],
+    ['one that cannot be read', 'later', 'soon', { bucket: 'hour', hours: 24 }],
+    ['an hour in minutes', '2026-11-22T03:00:00Z', '2026-11-22T04:00:00Z', { bucket: 'minute' }],
+    ['one until now without an end', '2026-11-22T11:00:00Z', '', { bucket: 'minute', until: '' }],
+    ['a day in hours', '2026-11-20T03:00:00Z', '2026-11-21T03:00:00Z', { bucket: 'hour' }],
+    ['the day before its end where that is all', '', '1795348800000', { since: '2026-11-21T12:00:00.000Z' }],
+    ['three months in days', '2026-08-20T03:00:00Z', '', { bucket: 'day' }],
+    ['all time as far as the API goes', '0', '', { bucket: 'day', since: '2024-02-28T12:00:00.000Z' }],
+    [
+      'a minute with what is around it',
+      '2026-11-22T03:10:00Z',
+      '2026-11-22T03:11:00Z',
+      { bucket: 'minute', since: '2026-11-22T03:03:00.000Z', until: '2026-11-22T03:18:00.000Z' },
+    ],
+  ])('shows %s', (_name, since, until, expected) => {
+    expect(asked(since, until)).toMatchObject(expected);
+  });
+
+  it('never asks for more than the API counts at once', () => {
+    const most = { minute: 360, hour: 1000, day: 1000 } as const;
+    const sizes = { minute: 60_000, hour: HOUR, day: 24 * HOUR } as const;
+    fc.assert(
+      fc.property(fc.nat(now), fc.nat(now), (one, other) => {
+        const [since, until] = [String(Math.min(one, other)), String(Math.max(one, other))];
+        const { bucket, back } = windowOfSpan({ since, until }, now);
+        if (!('since' in back)) throw new Error('it has both ends');
+        const size = sizes[bucket];
+        const [first, last] = [Date.parse(back.since), Date.parse(back.until)];
+        const buckets = Math.ceil(last / size) - Math.floor(first / size);
+        expect(buckets).toBeGreaterThan(0);
+        expect(buckets).toBeLessThanOrEqual(most[bucket]);
+      }),
+    );
   });
 });
 

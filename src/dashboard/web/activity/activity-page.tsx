@@ -1,7 +1,7 @@
 import { lists, skipOf, withQuery } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
-import { type Column, NoMatch, Pager, SearchFilter, SelectFilter, Table, TimeFilter } from '../kit/list.tsx';
+import { type Column, NoMatch, Pager, SearchFilter, SelectFilter, SpanFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
@@ -28,8 +28,7 @@ export function ActivityPage() {
         <SearchFilter name="target" label="Id of a flow, run or delivery" />
         <SearchFilter name="actor" label="Actor" isSecond />
         <SelectFilter name="action" label="Action" choices={[{ value: '', text: 'All actions' }, ...actions]} />
-        <TimeFilter name="since" label="From" />
-        <TimeFilter name="until" label="To" />
+        <SpanFilter />
       </search>
       <div class="panel">
         <Loaded of={activity} lines={8}>

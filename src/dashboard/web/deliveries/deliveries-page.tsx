@@ -2,10 +2,11 @@ import { useState } from 'preact/hooks';
 import { lastPartOf, lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
-import { type Column, keyColumns, NoMatch, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
+import { type Column, keyColumns, NoMatch, Pager, SearchFilter, SelectFilter, SpanFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { DeliveryPill, Icon, ReasonText } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
+import { chartOf, DeliveryBars, ListChart } from '../overview/charts.tsx';
 import { type Resource, useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { REASONS } from '../words.ts';
@@ -39,6 +40,9 @@ export function DeliveriesPage() {
       }
     >
       <Filters flows={flows.data ?? []} />
+      <ListChart>
+        <DeliveryBars {...chartOf(query)} flowId={query.get('flowId') ?? undefined} />
+      </ListChart>
       <DeliveryList flows={flows.data ?? []} deliveries={deliveries} />
       {isRedelivering ? (
         <RedeliverMany
@@ -67,6 +71,7 @@ function Filters({ flows }: { flows: readonly Api['Flow'][] }) {
           { value: '', text: 'All outcomes' },
           { value: 'accepted', text: 'Passed every gate' },
           { value: 'rejected', text: 'Failed a gate or refused' },
+          { value: 'held', text: 'Held: no run yet' },
         ]}
       />
       <SelectFilter
@@ -77,6 +82,7 @@ function Filters({ flows }: { flows: readonly Api['Flow'][] }) {
           ...Object.entries(REASONS).map(([reason, { label }]) => ({ value: reason, text: label })),
         ]}
       />
+      <SpanFilter />
     </search>
   );
 }

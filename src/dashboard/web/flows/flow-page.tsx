@@ -12,7 +12,7 @@ import { JsonView } from '../kit/json-view.tsx';
 import { Segments, Table } from '../kit/list.tsx';
 import { confirm, toast } from '../kit/overlays.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
-import { Icon, ModePill, Pill, StatusPill } from '../kit/pill.tsx';
+import { Icon, ModePill, Pill, RunPill, RunWhy } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
 import { windowOf } from '../overview/chart-data.ts';
@@ -161,7 +161,7 @@ function FlowView({ view, flow, refresh }: ViewProps) {
     case 'runs':
       return (
         <>
-          <RunChart window={windowOf(null)} flowId={flow.id} />
+          <RunChart window={windowOf(null).window} flowId={flow.id} />
           <RecentRuns flowId={flow.id} />
         </>
       );
@@ -225,8 +225,9 @@ function RecentRuns({ flowId }: { flowId: string }) {
               label="Newest runs"
               columns={[
                 { name: 'Started', cell: ({ startedAt }) => <Time at={startedAt} withClock /> },
-                { name: 'Status', cell: ({ status }) => <StatusPill status={status} /> },
-                { name: 'Trigger', cell: ({ triggerKey }) => triggerKey },
+                { name: 'Status', cell: (run) => <RunPill run={run} /> },
+                { name: 'Why', cell: (run) => <RunWhy run={run} /> },
+                { name: 'Trigger', cell: ({ triggerKey }) => triggerKey, isMinor: true },
                 { name: 'Revision', cell: ({ revision }) => revision, align: 'end', isMinor: true },
                 {
                   name: 'Took',

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { RECENT } from '../address.ts';
 import { format } from '../format.ts';
 import { navigate, useQuery } from '../router.ts';
 import { Empty } from './page.tsx';
@@ -204,8 +205,48 @@ export function SelectFilter({ name, label, choices }: { name: string; label: st
   );
 }
 
+const HOUR_MS = 3_600_000;
+
+/** The time that a list is about: a span that ends now, or one between two times. The address keeps it. */
+export function SpanFilter() {
+  const [query, changeQuery] = useQuery();
+  const isOwn = ['since', 'until'].some((name) => (query.get(name) ?? '') !== '');
+  const value = isOwn ? 'own' : (query.get('last') ?? '');
+  const choose = (chosen: string) => {
+    const none = { last: undefined, since: undefined, until: undefined, skip: undefined };
+    if (chosen !== 'own') return changeQuery({ ...none, last: chosen });
+    const hourAgo = Math.floor((Date.now() - HOUR_MS) / 60_000) * 60_000;
+    return changeQuery({ ...none, since: new Date(hourAgo).toISOString() });
+  };
+  return (
+    <>
+      <label class="filter">
+        <span class="unseen">Time</span>
+        <select value={value} class={value === '' ? '' : 'set'} onChange={(event) => choose(event.currentTarget.value)}>
+          <option value="">Any time</option>
+          {RECENT.map((recent) => (
+            <option key={recent.value} value={recent.value}>
+              {recent.text}
+            </option>
+          ))}
+          <option value="own">From … to …</option>
+        </select>
+      </label>
+      {isOwn ? (
+        <div class="filter span">
+          <TimeInput name="since" label="From" />
+          <TimeInput name="until" label="To" />
+          <span class="muted nowrap" title="Times are those of your clock; the address has them in UTC">
+            {format.zone(Date.now())}
+          </span>
+        </div>
+      ) : null}
+    </>
+  );
+}
+
 /** A time that the address keeps in UTC; it is shown and typed as the clock of the reader. */
-export function TimeFilter({ name, label }: { name: string; label: string }) {
+function TimeInput({ name, label }: { name: string; label: string }) {
   const [query, changeQuery] = useQuery();
   const inAddress = query.get(name) ?? '';
   const change = (typed: string) => {
@@ -213,7 +254,7 @@ export function TimeFilter({ name, label }: { name: string; label: string }) {
     changeQuery({ [name]: Number.isNaN(ms) ? undefined : new Date(ms).toISOString(), skip: undefined });
   };
   return (
-    <label class="filter time">
+    <label class="time">
       <span>{label}</span>
       <input
         type="datetime-local"

@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import type { Api } from '../api-types.ts';
-import { deliveryLook, ICONS, LOOKS, type Look } from '../looks.ts';
-import { words } from '../words.ts';
+import { deliveryLook, ICONS, LOOKS, type Look, runLook } from '../looks.ts';
+import { WAITS, words } from '../words.ts';
+import { Time } from './time.tsx';
 
 interface PillProps {
   readonly tone: Look['tone'];
@@ -27,6 +28,55 @@ export function StatusPill({ status }: { status: Api['Run']['status'] | Api['Ste
     <Pill tone={tone} icon={icon}>
       {text}
     </Pill>
+  );
+}
+
+/** The status of a run; one in flight may wait. */
+export function RunPill({ run }: { run: Parameters<typeof runLook>[0] }) {
+  const { text, ...look } = runLook(run);
+  return <Pill {...look}>{text}</Pill>;
+}
+
+/** What a run waits for and until when, or the step that it failed by or got over. */
+export function RunWhy({ run: { waitingFor, failure } }: { run: Pick<Api['Run'], 'waitingFor' | 'failure'> }) {
+  if (failure !== null) {
+    return (
+      <span class={`why-text ${failure.handled ? '' : 'bad'}`} title={`${failure.message}\n${failure.code}`}>
+        {failure.handled ? 'Got over ' : null}
+        <b>{failure.stepKey}</b>: {failure.message}
+      </span>
+    );
+  }
+  const [first, ...others] = waitingFor;
+  if (first === undefined) return null;
+  return (
+    <span class="why-text">
+      <WaitText wait={first} />
+      {others.map((wait) => (
+        <span key={wait.for}>
+          {'; '}
+          <WaitText wait={wait} />
+        </span>
+      ))}
+    </span>
+  );
+}
+
+export function WaitText({ wait }: { wait: Api['Run']['waitingFor'][number] }) {
+  const { stepKey, signalName, until, steps } = wait;
+  const { does, next } = WAITS[wait.for];
+  return (
+    <>
+      <b>{stepKey}</b> {does}
+      {signalName === null ? null : ` “${signalName}”`}
+      {until === null ? null : (
+        <>
+          {`, ${next} `}
+          <Time at={until} />
+        </>
+      )}
+      {steps === 1 ? null : <span class="muted">{` (and ${steps - 1}${steps === 100 ? '+' : ''} more)`}</span>}
+    </>
   );
 }
 

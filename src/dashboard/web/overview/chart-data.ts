@@ -1,24 +1,63 @@
-/** How far back the charts look. */
-interface Window {
-  readonly value: string;
-  readonly text: string;
-  readonly hours: number;
-  readonly bucket: 'hour' | 'day';
+/** The time that charts show. */
+export interface ChartWindow {
+  readonly bucket: 'minute' | 'hour' | 'day';
+  /** Back from now, or between two times as the API takes them; open where the second is empty. */
+  readonly back: { readonly hours: number } | { readonly since: string; readonly until: string };
   /** "the last 24 hours", to end a sentence with. */
   readonly name: string;
 }
 
-const DAY: Window = { value: '24h', text: '24 h', hours: 24, bucket: 'hour', name: 'the last 24 hours' };
+const DAY: ChartWindow = { bucket: 'hour', back: { hours: 24 }, name: 'the last 24 hours' };
 
-export const WINDOWS: readonly Window[] = [
-  DAY,
-  { value: '7d', text: '7 d', hours: 168, bucket: 'hour', name: 'the last 7 days' },
-  { value: '30d', text: '30 d', hours: 720, bucket: 'day', name: 'the last 30 days' },
+const DAY_CHOICE = { value: '24h', text: '24 h', window: DAY };
+
+export const WINDOWS: readonly { readonly value: string; readonly text: string; readonly window: ChartWindow }[] = [
+  { value: '1h', text: '1 h', window: { bucket: 'minute', back: { hours: 1 }, name: 'the last hour' } },
+  DAY_CHOICE,
+  { value: '7d', text: '7 d', window: { bucket: 'hour', back: { hours: 168 }, name: 'the last 7 days' } },
+  { value: '30d', text: '30 d', window: { bucket: 'day', back: { hours: 720 }, name: 'the last 30 days' } },
 ];
 
-export function windowOf(value: string | null): Window {
-  return WINDOWS.find((window) => window.value === value) ?? DAY;
+export function windowOf(value: string | null): (typeof WINDOWS)[number] {
+  return WINDOWS.find((choice) => choice.value === value) ?? DAY_CHOICE;
 }
+
+/** What to ask the API for; `days` only where it takes them. */
+export function askedOf({ bucket, back }: ChartWindow, takesDays: boolean): Record<string, string | number> {
+  if ('since' in back) return { bucket, ...back };
+  if (bucket === 'minute') return { bucket, minutes: back.hours * 60 };
+  return bucket === 'day' && takesDays ? { bucket, days: back.hours / 24 } : { bucket, hours: back.hours };
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+/** The API counts 360 minutes, 1000 hours or 1000 days at once, and widens a span to whole ones. */
+const MOST = { minute: 358 * MINUTE_MS, hour: 998 * HOUR_MS, day: 998 * DAY_MS } as const;
+/** A shorter span is shown with what is around it. */
+const LEAST_MS = 15 * MINUTE_MS;
+
+/** The window of a span of time as the address has it; the last day where there is none, or none that can be read. */
+export function windowOfSpan(span: { since: string; until: string }, now: number): ChartWindow {
+  const [since, until] = [timeOf(span.since), timeOf(span.until)];
+  if (since === undefined && until === undefined) return DAY;
+  const name = 'the chosen time';
+  const end = until ?? now;
+  const start = Math.min(since ?? end - DAY_MS, end);
+  const around = Math.max(0, LEAST_MS - (end - start)) / 2;
+  const [from, to] = [start - around, until === undefined ? end : end + around];
+  const bucket = to - from <= MOST.minute ? 'minute' : to - from <= MOST.hour ? 'hour' : 'day';
+  const first = Math.max(from, to - MOST[bucket]);
+  return { bucket, back: { since: isoOf(first), until: until === undefined ? '' : isoOf(to) }, name };
+}
+
+/** ISO 8601 or milliseconds, as the API takes times. */
+export function timeOf(text: string): number | undefined {
+  const ms = /^\d{1,15}$/.test(text) ? Number(text) : Date.parse(text);
+  return Number.isNaN(ms) || text === '' ? undefined : ms;
+}
+
+const isoOf = (ms: number) => new Date(ms).toISOString();
 
 /** One of the values that a bar is stacked of. */
 export interface ChartSeries {

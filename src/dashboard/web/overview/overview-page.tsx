@@ -3,7 +3,7 @@ import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { type Column, Segments, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel, Total } from '../kit/page.tsx';
-import { Icon, StatusPill } from '../kit/pill.tsx';
+import { Icon, RunPill, RunWhy } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
 import { useResource } from '../resource.ts';
@@ -29,13 +29,13 @@ export function OverviewPage() {
           label="Window of the charts"
           choices={WINDOWS.map(({ value, text }) => ({ value, text }))}
           value={window.value}
-          onChange={(value) => changeQuery({ window: value === WINDOWS[0]?.value ? undefined : value })}
+          onChange={(value) => changeQuery({ window: value === windowOf(null).value ? undefined : value })}
         />
       }
     >
       {isNew ? <Welcome /> : null}
       <AttentionPanel />
-      <Charts window={window} />
+      <Charts window={window.window} />
       <div class="columns">
         <ReasonsPanel />
         <InFlightPanel />
@@ -233,7 +233,8 @@ const SHOWN_RUNS = 8;
 
 const COLUMNS: readonly Column<Api['Run']>[] = [
   { name: 'Flow', cell: ({ flowName }) => flowName },
-  { name: 'Status', cell: ({ status }) => <StatusPill status={status} /> },
+  { name: 'Status', cell: (run) => <RunPill run={run} /> },
+  { name: 'Why', cell: (run) => <RunWhy run={run} /> },
   { name: 'Trigger', cell: ({ triggerKey }) => triggerKey, isMinor: true },
   { name: 'Started', cell: ({ startedAt }) => <Time at={startedAt} />, align: 'end' },
 ];

@@ -5,7 +5,7 @@ import { CopyButton } from '../kit/copy.tsx';
 import { JsonView } from '../kit/json-view.tsx';
 import { Segments } from '../kit/list.tsx';
 import { Loaded, Page } from '../kit/page.tsx';
-import { Icon, StatusPill } from '../kit/pill.tsx';
+import { Icon, RunPill, WaitText } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
@@ -31,7 +31,7 @@ export function RunPage({ params: { id = '' } }: { params: { readonly id?: strin
       title={data === undefined ? 'Run' : data.run.flowName}
       tabTitle={data === undefined ? 'Run' : `${data.run.status}: ${data.run.flowName}`}
       trail={[['Runs', '/flows/runs']]}
-      badges={data === undefined ? undefined : <StatusPill status={data.run.status} />}
+      badges={data === undefined ? undefined : <RunPill run={data.run} />}
       actions={data === undefined ? undefined : <RunActions outline={data} refresh={outline.refresh} />}
     >
       <Loaded of={outline} lines={8}>
@@ -213,6 +213,14 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
           </span>
         </div>
       ))}
+      {run.waitingFor.filter(isUntold).map((wait) => (
+        <div key={wait.for} class={`notice ${wait.for === 'signal' ? 'warn' : 'busy'}`}>
+          <Icon name={wait.for === 'signal' ? 'pause' : 'clock'} />
+          <span class="break">
+            <WaitText wait={wait} />
+          </span>
+        </div>
+      ))}
       {failed.map(({ stepKey, error, attempts }) => (
         <div key={stepKey} class={`notice ${isHandled ? 'warn' : 'bad'}`}>
           <Icon name="warn" />
@@ -229,6 +237,11 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
       ))}
     </div>
   );
+}
+
+/** Signals and polls of steps outside of loops have notices of their own. */
+function isUntold(wait: Api['Run']['waitingFor'][number]): boolean {
+  return (wait.for !== 'signal' && wait.for !== 'poll') || wait.stepKey.includes('.');
 }
 
 function failureText(stepKey: string, attempts: number, loops: Api['RunOutline']['loops']): string {

@@ -2,21 +2,29 @@ import { lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
-import { type Column, keyColumns, NoMatch, Pager, SearchFilter, SelectFilter, Table } from '../kit/list.tsx';
+import { type Column, keyColumns, NoMatch, Pager, SearchFilter, SelectFilter, SpanFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
-import { StatusPill } from '../kit/pill.tsx';
+import { RunPill, RunWhy } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { LOOKS } from '../looks.ts';
+import { chartOf, ListChart, RunBars } from '../overview/charts.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
+import { WAITS } from '../words.ts';
 import { BulkActions } from './bulk.tsx';
 
 const RUN_STATUSES = ['Running', 'Succeeded', 'Failed', 'TimedOut', 'Cancelled', 'Skipped'] as const;
 
+const WAIT_CHOICES = Object.entries(WAITS).map(([value, { label }]) => ({
+  value,
+  text: `For ${label.charAt(0).toLowerCase()}${label.slice(1)}`,
+}));
+
 const columnsOf = (runs: readonly Api['Run'][]): readonly Column<Api['Run']>[] => [
-  { name: 'Status', cell: ({ status }) => <StatusPill status={status} /> },
+  { name: 'Status', cell: (run) => <RunPill run={run} /> },
   { name: 'Flow', cell: ({ flowName }) => flowName },
   ...keyColumns(runs),
+  { name: 'Why', cell: (run) => <RunWhy run={run} /> },
   {
     name: 'Started by',
     isMinor: true,
@@ -31,6 +39,7 @@ const columnsOf = (runs: readonly Api['Run'][]): readonly Column<Api['Run']>[] =
   {
     name: 'Took',
     align: 'end',
+    isMinor: true,
     cell: ({ startedAt, completedAt }) => <Duration from={startedAt} to={completedAt} />,
   },
   { name: 'Revision', isMinor: true, align: 'end', cell: ({ revision }) => revision },
@@ -57,7 +66,16 @@ export function RunsPage() {
         <SearchFilter label="Search by id, search key, flow or trigger" />
         <SelectFilter name="flowId" label="Flow" choices={[{ value: '', text: 'All flows' }, ...flowChoices]} />
         <SelectFilter name="status" label="Status" choices={[{ value: '', text: 'All statuses' }, ...statusChoices]} />
+        <SelectFilter
+          name="waiting"
+          label="Waiting for"
+          choices={[{ value: '', text: 'Waiting or not' }, ...WAIT_CHOICES]}
+        />
+        <SpanFilter />
       </search>
+      <ListChart>
+        <RunBars {...chartOf(query)} flowId={query.get('flowId') ?? undefined} />
+      </ListChart>
       <div class="panel">
         <Loaded of={runs} lines={8}>
           {({ items, total, skip, take }) =>
