@@ -49,6 +49,9 @@ export function fillLog(file: string, count: number): void {
     db.transaction(() => fillChunk(db, source))();
   }
   db.exec(countRecords);
+  db.exec(`INSERT INTO delivery_counts
+    SELECT received_at / 60000, coalesce(reason, ''), rejected, count(*), min(id), max(id) FROM deliveries GROUP BY 1, 2, 3`);
+  standOf(db);
   db.pragma('wal_checkpoint(TRUNCATE)');
   db.close();
 }
@@ -84,4 +87,15 @@ function fillChunk(db: Database.Database, source: string): void {
     db.exec(`${source} INSERT INTO attempts (run_id, step_key, attempt, status, input, output, started_at, completed_at)
       SELECT ${id('2')}, '${key}', 1, 'Succeeded', '{"of":"${key}"}', '{"done":true}', at, at + 10 FROM rows`);
   }
+}
+
+/** The second step of runs in flight waits, that of failed ones failed. */
+function standOf(db: Database.Database): void {
+  db.exec(`
+    UPDATE steps SET status = 'Failed', output = NULL, error = '{"code":"refused","message":"No.","retryable":false}'
+      WHERE step_key = 'second' AND run_id IN (SELECT id FROM runs WHERE status = 'Failed');
+    UPDATE steps SET status = 'Pending', output = NULL, completed_at = NULL,
+      flow_id = (SELECT flow_id FROM runs WHERE id = run_id), due_at = ${Date.now() + DAY_MS},
+      signal_name = iif(rowid % 3 = 0, 'go', NULL), wait = iif(rowid % 3 = 1, NULL, '{"state":1}')
+      WHERE step_key = 'second' AND run_id IN (SELECT id FROM runs WHERE status = 'Running')`);
 }

@@ -76,7 +76,27 @@ const searches = ['search=orders', 'search=nothing-has-this', 'search=192.0.2.7'
 );
 
 const api = '/flows/api';
+const day = 86_400_000;
+const spans = [
+  `since=${Date.now() - 20 * 60_000}`,
+  `since=${Date.now() - 15 * day - 20 * 60_000}&until=${Date.now() - 15 * day}`,
+  `since=${Date.now() - 31 * day}`,
+].flatMap((span) => [
+  span,
+  `${span}&includeTotal=true`,
+  ...Object.values(FLOWS).map((flowId) => `${span}&flowId=${flowId}&includeTotal=true`),
+]);
+const waits = ['signal', 'delay', 'retry', 'poll', 'slot'].flatMap((kind) => [
+  `waiting=${kind}&includeTotal=true`,
+  `waiting=${kind}&flowId=${FLOWS.rare}`,
+]);
 const urls = [
+  ...[...spans, ...waits].map((filter) => `${api}/runs?${filter}`),
+  ...[...spans, 'heldOnly=true&includeTotal=true'].map((filter) => `${api}/webhooks/recent?${filter}`),
+  ...[`minutes=60`, `minutes=360`, `minutes=360&flowId=${FLOWS.busy}`].flatMap((minutes) => [
+    `${api}/runs/timeseries?bucket=minute&${minutes}`,
+    `${api}/webhooks/timeseries?bucket=minute&${minutes}`,
+  ]),
   ...listed(`${api}/webhooks/recent`, deliveryFilters),
   ...searches.map((search) => `${api}/webhooks/recent?${search}`),
   ...listed(`${api}/runs`, runFilters),

@@ -2,7 +2,16 @@ import { useState } from 'preact/hooks';
 import { lastPartOf, lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
-import { type Column, keyColumns, NoMatch, Pager, SearchFilter, SelectFilter, SpanFilter, Table } from '../kit/list.tsx';
+import {
+  type Column,
+  keyColumns,
+  NoMatch,
+  Pager,
+  SearchFilter,
+  SelectFilter,
+  SpanFilter,
+  Table,
+} from '../kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { DeliveryPill, Icon, ReasonText } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';

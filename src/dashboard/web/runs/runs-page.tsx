@@ -2,7 +2,16 @@ import { lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
-import { type Column, keyColumns, NoMatch, Pager, SearchFilter, SelectFilter, SpanFilter, Table } from '../kit/list.tsx';
+import {
+  type Column,
+  keyColumns,
+  NoMatch,
+  Pager,
+  SearchFilter,
+  SelectFilter,
+  SpanFilter,
+  Table,
+} from '../kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { RunPill, RunWhy } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
