@@ -3,7 +3,7 @@ import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { type Column, Segments, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel, Total } from '../kit/page.tsx';
-import { Icon, RunPill, RunWhy } from '../kit/pill.tsx';
+import { Icon, RunPill, RunWhy, StatusPill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
 import { useResource } from '../resource.ts';
