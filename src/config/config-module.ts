@@ -11,7 +11,14 @@ interface ConfigModule {
 }
 
 const NAMES = ['sluice.config.ts', 'sluice.config.mts', 'sluice.config.js', 'sluice.config.mjs'];
-const EXTENSION_NAMES = ['handlers', 'verifiers', 'signatureSpecs', 'payloadStrategies', 'gates'] as const;
+const EXTENSION_NAMES = [
+  'handlers',
+  'verifiers',
+  'signatureSpecs',
+  'payloadStrategies',
+  'gates',
+  'fetchFromPublisher',
+] as const;
 
 /** Loads the module at `path`, or the first of the usual names in `folder`; without either the config is empty. */
 export async function loadConfigModule(path: string | undefined, folder: string): Promise<ConfigModule> {
@@ -75,7 +82,13 @@ function extensionMistakes(extensions: Readonly<Record<string, unknown>>): strin
       return kind === 'handlers' ? handlerMistakes(item, place) : [];
     });
   });
-  return [...lists, ...strategyMistakes(extensions.payloadStrategies)];
+  const { fetchFromPublisher: fetch } = extensions;
+  const noFunction = 'fetchFromPublisher is not a function; expected fetchFromPublisher: async (url) => text';
+  return [
+    ...lists,
+    ...strategyMistakes(extensions.payloadStrategies),
+    ...(fetch === undefined || typeof fetch === 'function' ? [] : [noFunction]),
+  ];
 }
 
 function handlerMistakes({ inputs, secretInputs }: Record<string, unknown>, place: string): string[] {

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { resolve } from 'node:path';
 import { type AlertSender, createAlertSender, createSendAlertHandler } from '../alerts/send.ts';
+import { createGuardedGet } from '../flows/handlers/guarded-get.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
 import { stepChecks } from '../flows/step-checks.ts';
@@ -13,6 +14,7 @@ import { webhookChecks } from '../webhooks/checks.ts';
 import type { GatePlugin, LearnedKeys } from '../webhooks/gate.ts';
 import { type GatePreparer, gateChain, gatePreparer } from '../webhooks/gates/index.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
+import { createCertificates } from '../webhooks/schemes/certificates.ts';
 import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/resolve.ts';
 import { type Environment, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
@@ -26,6 +28,11 @@ export interface Extensions {
   readonly payloadStrategies?: SchemeOptions['payloadBuilders'];
   /** Judge after the built-in gates, in this order. */
   readonly gates?: readonly GatePlugin<SignatureSettings>[];
+  /**
+   * Yields what an https URL of a publisher answers with 200, in place of Sluice, for a network in which it cannot ask itself. The
+   * URL was compared with those of the publisher. Rejects for any other answer; it has 5 s.
+   */
+  readonly fetchFromPublisher?: (url: string) => Promise<string>;
 }
 
 /** Everything that manifests are read and judged with, before anything runs. */
@@ -68,9 +75,20 @@ export function prepareExtensions({
     readSecret: secretReader({ env: environment, baseFolder: process.cwd() }),
     egressAllow: settings.egressAllow,
   });
-  const { handlers, schemes, chain } = register(settings, extensions, sendAlert);
+  const { handlers, schemes, chain, fetchFromPublisher } = register(settings, extensions, sendAlert);
   const sealsLearnedKeys = settings.storeKey !== undefined;
-  const gates = gatePreparer(chain, { ...settings, clock, schemes, learnedKeys, sealsLearnedKeys, cluster });
+  // What deliveries name is fetched as a step would fetch it: from public addresses, and others only where they are opened.
+  const get = fetchFromPublisher ?? createGuardedGet(settings);
+  const fetched = { certificates: createCertificates({ fetch: get, clock }), visit: get };
+  const gates = gatePreparer(chain, {
+    ...settings,
+    ...fetched,
+    clock,
+    schemes,
+    learnedKeys,
+    sealsLearnedKeys,
+    cluster,
+  });
   const baseFolder = resolve(folder, settings.manifests);
   const readSecret = secretReader({ env: environment, baseFolder });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
@@ -108,6 +126,7 @@ function register(settings: Settings, given: Extensions, sendAlert: AlertSender)
         payloadBuilders: extensions.payloadStrategies,
       }),
       chain: gateChain(extensions.gates),
+      fetchFromPublisher: extensions.fetchFromPublisher,
     };
   } catch (error) {
     throw new SettingsError([error instanceof Error ? error.message : String(error)], { cause: error });
@@ -115,9 +134,11 @@ function register(settings: Settings, given: Extensions, sendAlert: AlertSender)
 }
 
 /** The same code, each piece run under its own name. */
-function withOwners({ handlers, verifiers, payloadStrategies, gates, ...others }: Extensions): Extensions {
+function withOwners(given: Extensions): Extensions {
+  const { handlers, verifiers, payloadStrategies, gates, fetchFromPublisher: fetch, ...others } = given;
   return {
     ...others,
+    ...(fetch === undefined ? {} : { fetchFromPublisher: (url) => runAs('fetchFromPublisher', () => fetch(url)) }),
     handlers: handlers?.map((handler) => owned(handler, `handler "${handler.type}"`, ['run', 'waitsFor'])) ?? [],
     verifiers: verifiers?.map((verifier) => owned(verifier, `verifier "${verifier.name}"`, ['verify'])) ?? [],
     payloadStrategies: Object.fromEntries(

@@ -58,7 +58,9 @@ const fields = {
   webhookSlug: slug.describe('Last segment of the URL that publishers call; any case.'),
   webhookHmacKey: z
     .string()
-    .describe('Current HMAC key, or the public key of a scheme that has one: env:NAME, file:PATH, or plain text.'),
+    .describe(
+      'Current HMAC key; or the public key, the token, or the name that the publisher signs, where the scheme has one: env:NAME, file:PATH, or plain text.',
+    ),
   webhookHmacKeyPrevious: z.string().describe('Previous HMAC key, accepted too while a key is rotated.'),
   webhookSecret: z.string().describe('Legacy name of webhookHmacKey.'),
   webhookSecretPrevious: z.string().describe('Legacy name of webhookHmacKeyPrevious.'),

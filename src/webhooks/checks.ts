@@ -345,7 +345,7 @@ function checkTimestampKey(
 function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: TriggerReports): void {
   const header = inputs.webhookNonceHeader;
   if (header === undefined) return;
-  const isIdSigned = spec.payload.startsWithDeliveryId === true;
+  const isIdSigned = spec.payload.startsWithDeliveryId === true || spec.payload.strategy === 'ChecksumLine';
   if (isIdSigned && spec.headers.some(({ deliveryId }) => isSameName(deliveryId, header))) return;
   const report = coversBody(spec) || spec.algorithm === 'token' ? warning : weakness;
   report(

@@ -2,6 +2,7 @@ import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, Reason } from '../model/delivery.ts';
 import type { Evidence } from './gate.ts';
+import { answerInTime, failureOf } from './gates/operator-gate.ts';
 import { fullBucket, takePermit } from './gates/rate-limit.ts';
 import {
   endWithoutRun,
@@ -80,6 +81,9 @@ async function shakeHands(
       return notStored(reception, error, services);
     }
   }
+  if (handshake.visit !== undefined && refusal === undefined) {
+    refusal = await visit(handshake.visit.url, reception.trigger.visit);
+  }
   if (refusal !== undefined) return turnAway(reception, { name, ...refusal }, services);
   if (answer === undefined) {
     return refuse(reception, judgement.violations.find(isUnverified) ?? 'signature_malformed', services);
@@ -93,6 +97,18 @@ async function shakeHands(
   if (services.isWorthKeeping(reception)) return endWithoutRun(greeted, answer, services);
   reportDelivery(greeted, null, services);
   return answer;
+}
+
+/** Calls what completes a handshake. What is refused for a fault that may pass, the publisher may send again. */
+async function visit(url: string | undefined, call: PreparedTrigger['visit']): Promise<HandshakeRefusal | undefined> {
+  if (url === undefined) return refusal('signature_malformed', 'its URL is not one of the publisher');
+  try {
+    if (call === undefined) throw new Error('no URL can be called here');
+    await answerInTime(() => call(url));
+    return undefined;
+  } catch (error) {
+    return { statusCode: 503, reason: 'verifier_error', detail: failureOf('the call of its URL', error) };
+  }
 }
 
 /** Refuses a handshake for a reason of its own; what the gates say about a delivery does not count here. */

@@ -31,6 +31,8 @@ export interface PreparedTrigger {
   /** The scheme verifies with a key, and the trigger has none now: nothing can be verified. */
   readonly lacksKey: boolean;
   readonly handshakes: readonly Handshake[];
+  /** Calls a URL that completes a handshake; absent where nothing is called. */
+  readonly visit: ((url: string) => Promise<unknown>) | undefined;
   readonly headersRead: ReturnType<typeof headersRead>;
   /** Whether the query of a delivery may be part of what its signature covers. */
   readonly mayReadQuery: boolean;
@@ -132,6 +134,7 @@ function prepare(
       return resolved?.kind === 'spec' && keys().current === undefined;
     },
     handshakes: scheme?.handshakes ?? [],
+    visit: settings.visit,
     headersRead: headersRead(resolved, inputs, flow.loaded.manifest.steps),
     mayReadQuery: mayReadQuery(resolved),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,

@@ -209,7 +209,11 @@ async function viewContext(app: DashboardApp, services: DashboardServices): Prom
     triggers: services.triggers(),
     holding,
     baseUrl: baseUrlOf(app, services),
-    unsignable: new Set(schemes.filter(({ kind }) => kind === 'verifier').map(({ name }) => name)),
+    unsignable: new Set(
+      schemes
+        .filter(({ kind, certificateOf }) => kind === 'verifier' || certificateOf !== null)
+        .map(({ name }) => name),
+    ),
     runs: { kept, ended, since },
   };
 }

@@ -23,6 +23,8 @@ export type SignatureSettings = GateSettings & {
   readonly schemes: SchemeRegistry;
   /** Absent where nothing is fetched, as in a command that only reads manifests. */
   readonly certificates?: Certificates | undefined;
+  /** Calls an https URL of a publisher, which completes a handshake; rejects for any answer but 200. Absent as above. */
+  readonly visit?: ((url: string) => Promise<unknown>) | undefined;
 };
 
 type ResolvedSpec = Extract<ResolvedScheme, { kind: 'spec' }>;
@@ -61,7 +63,11 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
     }
     if (keys === undefined) return refusingGate(spec, 'key_not_configured', lackOfKey(spec));
     if (spec.certificate !== undefined) {
-      return certificateGate(spec, keys, { ...options, certificates: settings.certificates });
+      return certificateGate(spec, keys, {
+        ...options,
+        certificates: settings.certificates,
+        limitMs: settings.verifierTimeLimitMs,
+      });
     }
     if (previousSpec === undefined || keys.previous === undefined) return specGate(spec, keys, options);
     const { current, previous } = keys;
@@ -167,7 +173,11 @@ function eitherGate(current: Gate, previous: Gate): Gate {
 function certificateGate(
   spec: SignatureSpec,
   names: KeyPair,
-  { readUrl, certificates, ...options }: SpecGateOptions & Pick<SignatureSettings, 'certificates'>,
+  {
+    readUrl,
+    certificates,
+    ...options
+  }: SpecGateOptions & Pick<SignatureSettings, 'certificates'> & { readonly limitMs: number | undefined },
 ): Gate {
   const isTimestampRequired = isRequired(spec, options.requiresTimestamp);
   return {
@@ -184,7 +194,7 @@ function certificateGate(
       }
       try {
         if (certificates === undefined) throw new Error('no certificate can be fetched here');
-        const key = await certificates.keyFor(spec, certificateUrl);
+        const key = await answerInTime(() => certificates.keyFor(spec, certificateUrl), options.limitMs);
         const named = ({ name }: SchemeKey): SchemeKey => ({ kind: 'rsa', key, name });
         const previous = names.previous && named(names.previous);
         const verification = prepared.compare({ current: named(names.current), previous });

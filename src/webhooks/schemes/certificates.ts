@@ -31,6 +31,8 @@ const MAX_CERTIFICATES = 100;
 const MAX_FAILURES = 1000;
 const FAILURE_MS = 60_000;
 const MAX_FETCHES = 4;
+/** Of a file with the certificates that vouch for the first. */
+const MAX_LENGTH = 65_536;
 
 /** Something that the detail of a delivery may name. */
 class CertificateError extends Error {
@@ -99,7 +101,8 @@ function isOfPublisher({ host, path }: CertificateSource, text: string): boolean
 
 /** The first of the file is the signer's own; others are those that vouch for it, and the host does that already. */
 function readCertificate({ name, certificate }: SignatureSpec, pem: string): Known {
-  const [first] = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/.exec(pem) ?? [];
+  const [first] =
+    pem.length > MAX_LENGTH ? [] : (/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/.exec(pem) ?? []);
   if (first === undefined) throw new CertificateError('NOT_A_CERTIFICATE');
   const x509 = new X509Certificate(first);
   const [, commonName = ''] = /^CN=(.*)$/m.exec(x509.subject) ?? [];

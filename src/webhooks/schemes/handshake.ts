@@ -20,6 +20,11 @@ export interface Handshake {
    * none in form. It is answered only when that key is the trigger's.
    */
   offeredKey?(request: HandshakeRequest): string | undefined;
+  /**
+   * The URL that completes it, for a publisher that wants one to be called; undefined where it brings none of the publisher's own.
+   * It is called before the answer, and the handshake is refused where that fails.
+   */
+  visits?(request: HandshakeRequest): string | undefined;
   /** Asked first: why this one is not answered, where the verdict of the signature gate does not say it. */
   refuse?(request: HandshakeRequest): HandshakeRefusal | undefined;
   /** Asked only for what it recognises; yields undefined where that must not be answered. */
@@ -66,6 +71,8 @@ export interface RecognisedHandshake {
   readonly refusal?: HandshakeRefusal | undefined;
   /** Present where the handshake hands a key over; undefined in it where this one brings none in form. */
   readonly offer?: { readonly key: string | undefined } | undefined;
+  /** Present where a URL has to be called; undefined in it where this one brings none that may be. */
+  readonly visit?: { readonly url: string | undefined } | undefined;
 }
 
 /** The first handshake that the request is. Whether it needs a verified request is enforced here. */
@@ -81,6 +88,7 @@ export function recogniseHandshake(
     const refusal = handshake.refuse?.(request);
     if (refusal !== undefined) return { name, answer: undefined, refusal };
     const answer = handshake.answer(request);
+    if (handshake.visits !== undefined) return { name, answer, visit: { url: handshake.visits(request) } };
     return handshake.offeredKey === undefined
       ? { name, answer }
       : { name, answer, offer: { key: handshake.offeredKey(request) } };

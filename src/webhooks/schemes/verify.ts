@@ -281,7 +281,7 @@ export function extract(given: SignatureSpec, delivery: Delivery): Extraction {
   };
 }
 
-/** An algorithm that the body does not name from the list is the spec's own, which then verifies nothing. */
+/** Where the body names an algorithm that is not in the list, it is the spec's own. */
 function formOfRequest(given: SignatureSpec, delivery: Delivery, readField: BodyReader): SignatureSpec {
   const { requestForm } = given;
   const [family] = requestForm?.headers ?? [];

@@ -3,10 +3,12 @@ import type { WebhookInputs, WebhookTrigger } from '../../../src/manifest/webhoo
 import type { Delivery } from '../../../src/model/delivery.ts';
 import type { Evidence, Verdict } from '../../../src/webhooks/gate.ts';
 import { type SignatureSettings, signatureGate } from '../../../src/webhooks/gates/signature.ts';
+import { createCertificates } from '../../../src/webhooks/schemes/certificates.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry, type SchemeOptions } from '../../../src/webhooks/schemes/resolve.ts';
 import type { SignedDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
+import { certificateAt } from '../../publishers/certificates.ts';
 
 export const NOW = 1_700_000_000_000;
 
@@ -57,6 +59,7 @@ export function settingsOf(schemes: SchemeOptions = {}, others: Partial<Signatur
     allowLegacySha1: true,
     publicUrl: undefined,
     schemes: createSchemeRegistry(schemes),
+    certificates: createCertificates({ fetch: certificateAt, clock: { now: () => NOW, monotonic: () => 0 } }),
     ...others,
   };
 }
@@ -114,12 +117,16 @@ export function bodyFor({ payload, sample }: SignatureSpec, any: string): Buffer
   return Buffer.from(payload.strategy === 'BodyFields' ? (sample?.body ?? '') : any);
 }
 
+/** What the trigger's key names, where the publisher's certificate verifies. */
+function nameFor({ name }: SignatureSpec, byte: number): string {
+  return name === 'PayPal' ? `8PT597110X687430LKGECAT${byte}` : `arn:aws:sns:eu-west-1:1234567890${byte + 10}:orders`;
+}
+
 /** Made of public bytes, in the form that the scheme gives its keys. */
 export function keyOf(spec: SignatureSpec, byte: number, is: 'publicKey' | 'privateKey'): string {
   if (spec.algorithm === 'ed25519') return ed25519Pair(byte)[is];
   if (spec.algorithm === 'ecdsaP256') return ecdsaPair(byte)[is];
-  if (spec.certificate !== undefined)
-    return spec.name === 'PayPal' ? `8PT5${byte}` : `arn:aws:sns:eu-west-1:1234567890${byte + 10}:orders`;
+  if (spec.certificate !== undefined) return nameFor(spec, byte);
   switch (spec.keyEncoding) {
     case 'base64':
       return Buffer.alloc(32, byte).toString('base64');
@@ -142,3 +149,17 @@ export const OTHER_KEYS = keysOf(8, 'publicKey');
 /** What signs so that the same entry of `KEYS` verifies. */
 export const SIGNING_KEYS = keysOf(7, 'privateKey');
 export const OTHER_SIGNING_KEYS = keysOf(8, 'privateKey');
+
+/** A clock that the test moves, and a publisher that counts what it is asked for. */
+export function publisher(answer: (url: string) => string | Promise<string> = certificateAt) {
+  let elapsedMs = 0;
+  const asked: string[] = [];
+  const certificates = createCertificates({
+    fetch: async (url) => {
+      asked.push(url);
+      return answer(url);
+    },
+    clock: { now: () => NOW + elapsedMs, monotonic: () => elapsedMs },
+  });
+  return { certificates, asked, pass: (ms: number) => (elapsedMs += ms) };
+}

@@ -1,5 +1,6 @@
 import type { SignatureSpec } from '../spec.ts';
 import { adyen } from './adyen.ts';
+import { amazonSns } from './amazon-sns.ts';
 import { asana } from './asana.ts';
 import { atlassian } from './atlassian.ts';
 import { bitbucket } from './bitbucket.ts';
@@ -22,6 +23,7 @@ import { meta } from './meta.ts';
 import { microsoftTeams } from './microsoft-teams.ts';
 import { paddle } from './paddle.ts';
 import { pagerDuty } from './pagerduty.ts';
+import { payPal } from './paypal.ts';
 import { sendGrid } from './sendgrid.ts';
 import { sentry } from './sentry.ts';
 import { shopify } from './shopify.ts';
@@ -78,4 +80,6 @@ export const BUILT_IN_SCHEMES: readonly SignatureSpec[] = [
   telegram,
   gitLab,
   sendGrid,
+  amazonSns,
+  payPal,
 ];

@@ -1,0 +1,47 @@
+import type { Agent } from 'undici';
+import { createEgress } from './egress.ts';
+
+/** Yields the text that an https URL answers with 200; rejects for every other answer, and for what egress refuses. */
+export type GuardedGet = (url: string) => Promise<string>;
+
+// A certificate with those that vouch for it has 10 kB. Publishers wait a few seconds for their answer, so this must not.
+const MAX_BYTES = 65_536;
+const TIME_LIMIT_MS = 3000;
+
+/** Something other than what was asked for was answered. */
+class GetError extends Error {
+  readonly code: string;
+  constructor(code: string) {
+    super(code);
+    this.name = 'GetError';
+    this.code = code;
+  }
+}
+
+/** For what the service itself has to ask publishers for, within the limits that steps have. Follows no redirect. */
+export function createGuardedGet({ egressAllow }: { readonly egressAllow: readonly string[] }): GuardedGet {
+  const egress = createEgress(egressAllow);
+  let opened: Promise<Agent> | undefined;
+  const openAgent = async () => {
+    // Loaded for the first request: few services ever send one.
+    const { Agent } = await import('undici');
+    return new Agent({ connect: { lookup: egress.lookup }, maxResponseSize: MAX_BYTES });
+  };
+  return async (text) => {
+    const url = new URL(text);
+    if (url.protocol !== 'https:') throw new GetError('NOT_HTTPS');
+    egress.checkLiteral(url.hostname);
+    opened ??= openAgent();
+    const agent = await opened;
+    const { statusCode, body } = await agent.request({
+      origin: url.origin,
+      path: `${url.pathname}${url.search}`,
+      method: 'GET',
+      headers: { 'user-agent': 'sluice' },
+      signal: AbortSignal.timeout(TIME_LIMIT_MS),
+    });
+    if (statusCode === 200) return body.text();
+    await body.dump({ limit: 16_384 });
+    throw new GetError(`STATUS_${statusCode}`);
+  };
+}

@@ -1,0 +1,30 @@
+import type { SignatureSpec } from '../spec.ts';
+
+/**
+ * Signs id, time, the id of the webhook and a checksum of the body. The checksum is a CRC-32, for which anyone can make another
+ * body, so the body does not count as signed. The key of the trigger is the id of the webhook.
+ */
+export const payPal: SignatureSpec = {
+  name: 'PayPal',
+  headers: [
+    {
+      signature: 'PayPal-Transmission-Sig',
+      timestamp: 'PayPal-Transmission-Time',
+      deliveryId: 'PayPal-Transmission-Id',
+    },
+  ],
+  algorithm: 'rsaSha256',
+  encoding: 'base64',
+  payload: { strategy: 'ChecksumLine' },
+  timestamp: { in: 'header', unit: 'rfc3339' },
+  certificate: {
+    url: { header: 'PayPal-Cert-Url' },
+    host: /api(?:-m)?(?:\.sandbox)?\.paypal\.com/,
+    path: /\/v1\/notifications\/certs\/CERT-[0-9a-f]+(?:-[0-9a-f]+)*/i,
+    commonName: /^(?:[a-z0-9-]+\.)+paypal\.com$/,
+    keyIs: 'the id of a webhook, which PayPal shows next to it',
+    keyForm: /[A-Z0-9]{8,50}/,
+  },
+  unconfirmed: 'how the checksum is written, and the path and the name of the certificate',
+  source: 'https://developer.paypal.com/api/rest/webhooks/rest and paypal/PayPal-Java-SDK, read 2026-11',
+};
