@@ -105,12 +105,13 @@ async function everythingSaid(): Promise<Record<string, string>> {
     seen[path] = await gateway.get(path);
     return seen[path];
   };
-  const recent: { id: string }[] = JSON.parse(await read('/flows/api/webhooks/recent?take=500'));
+  const recent: { id: string; mode: string }[] = JSON.parse(await read('/flows/api/webhooks/recent?take=500'));
   const runs: { id: string; flowId: string }[] = JSON.parse(await read('/flows/api/runs?take=500'));
   const paths = [
     ...['flows', 'schemes', 'handlers', 'openapi.json', 'webhooks/stats?hours=1', 'webhooks/readiness'],
     ...['', '/revisions', '/revisions/1', '/mermaid'].map((part) => `flows/${runs[0]?.flowId}${part}`),
-    ...recent.map(({ id }) => `webhooks/${id}`),
+    // Hints are sought by one code, whatever the mode.
+    ...recent.filter(({ mode }) => mode === 'Audit').map(({ id }) => `webhooks/${id}`),
     ...runs.flatMap(({ id }) => [`runs/${id}`, `runs/${id}/steps`]),
   ];
   for (const path of paths) await read(`/flows/api/${path}`);
