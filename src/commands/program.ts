@@ -134,7 +134,7 @@ function row(scheme: SchemeDescription): string[] {
   const { timestamp, coverage } = scheme;
   return [
     `${[scheme.name, ...scheme.aliases].join(', ')}${scheme.unconfirmed === null ? '' : ' (unconfirmed)'}`,
-    scheme.headers.join(', ') || (scheme.kind === 'builtIn' ? 'in the body' : '-'),
+    headersOf(scheme.headers) || (scheme.kind === 'builtIn' ? 'in the body' : '-'),
     [scheme.algorithm, scheme.encoding].filter((part) => part !== null).join(' ') || '-',
     timestamp === null ? '-' : `${timestamp.in} ${timestamp.name} (${timestamp.unit})`,
     scheme.deliveryIdHeader ?? '-',
@@ -144,11 +144,17 @@ function row(scheme: SchemeDescription): string[] {
   ];
 }
 
+/** A publisher with a header for each of many keys would make every line as long as its own. */
+function headersOf(headers: readonly string[]): string {
+  const more = headers.length > 3 ? `, … (${headers.length})` : '';
+  return `${headers.slice(0, more === '' ? 3 : 1).join(', ')}${more}`;
+}
+
 /** The other form of a scheme, under it. */
 function keyFormRow({ name, keyForm }: SchemeDescription): string[][] {
   if (keyForm === null) return [];
   const { prefix, headers, algorithm, coverage, grade } = keyForm;
-  return [[`${name}, key ${prefix}…`, headers.join(', '), algorithm, '', '', '', covered(coverage), grade ?? '?']];
+  return [[`${name}, key ${prefix}…`, headersOf(headers), algorithm, '', '', '', covered(coverage), grade ?? '?']];
 }
 
 /** The publisher's own name of it may be the method's. */
