@@ -71,9 +71,18 @@ const runFilters = ['', ...Object.values(FLOWS).map((flowId) => `flowId=${flowId
     [flow, filter].filter((part) => part !== '').join('&'),
   ),
 );
-const searches = ['search=orders', 'search=nothing-has-this', 'search=192.0.2.7', `search=${'0'.repeat(8)}`].flatMap(
-  (search) => [search, `${search}&includeTotal=true`, `${search}&flowId=${FLOWS.rare}`],
-);
+/** Whole values of search keys and their beginnings: of one row, of every hundredth, of all. */
+const keys = [`SO-${Math.floor(rows / 2)}`, 'SO-50', 'SO-', 'orders/create', 'orders/cancel'].flatMap((value) => [
+  `search=${value}`,
+  `searchKeys=${value.startsWith('SO') ? 'order' : 'event'}:${value}`,
+]);
+const searches = [
+  'search=orders',
+  'search=nothing-has-this',
+  'search=192.0.2.7',
+  `search=${'0'.repeat(8)}`,
+  ...keys,
+].flatMap((search) => [search, `${search}&includeTotal=true`, `${search}&flowId=${FLOWS.rare}`]);
 
 const api = '/flows/api';
 const day = 86_400_000;

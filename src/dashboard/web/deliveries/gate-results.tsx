@@ -48,9 +48,7 @@ function GateEntry({ result }: { result: GateResult }) {
         <p class="story-head">
           <b>{words.gate(gate)}</b> <span class="muted">{words.outcome(outcome)}</span>
         </p>
-        {reason === null && gate === 'searchKeys' && detail !== null ? (
-          <p class="story-reason">No value of {detail}</p>
-        ) : null}
+        {reason === null && gate === 'searchKeys' && detail !== null ? <p class="muted">No value of {detail}</p> : null}
         {reason === null ? null : (
           <p class="story-reason">
             <b title={reason}>{words.reason(reason)}</b>: {words.sentence(detail ?? words.reasonMeaning(reason))}
