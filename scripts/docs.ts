@@ -204,7 +204,8 @@ delivery) without being asked, where the publisher sends them. Name keys of your
 - Values are stored and shown in plain text, even with \`SLUICE_STORE_KEY\`. A header that holds a credential or a signature is
   refused when the manifest loads; a field of the body that looks like one gets a warning.
 - A key that fails for one delivery has no value, and the delivery's story says why. It never refuses a delivery. All keys of a
-  delivery together may take 10 000 steps (0.4 ms). A body over 64 KiB is read only if it is JSON that was parsed anyway.
+  delivery together may take 10 000 steps (0.4 ms). A body over 64 KiB is read only if it is JSON that was parsed anyway, and none
+  that an IP list or a rate limit refuses.
 - A deploy changes the keys of later deliveries. Runs and deliveries keep the values that they have; a re-run has those of its source.
 
 ## Steps

@@ -218,7 +218,7 @@ export function recordOf(
   const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay;
   // Only what was posted can be judged again; the query of a handshake may hold a token.
   const mayBeJudgedAgain = mayBeMarked && delivery.method === 'POST';
-  const { searchKeys, told } = searchKeysOf({ delivery, trigger, body });
+  const { searchKeys, told } = searchKeysOf({ delivery, trigger, body }, refusal);
   const story = trigger === undefined ? undefined : withUnasked(trigger, judgement.gateResults);
   return {
     id: delivery.id,
@@ -246,19 +246,25 @@ export function recordOf(
   };
 }
 
+/** Refusals that a flood ends in: they cost no reading of bodies. */
+const CHEAP: ReadonlySet<Reason | null> = new Set<Reason>([
+  'ip_not_allowed',
+  'ip_denied',
+  'rate_limited',
+  'unverified_rate_limited',
+]);
+
 /** What the delivery is found by, and what is told of keys that have no value. */
-function searchKeysOf({
-  delivery: { headers, body: bytes },
-  trigger,
-  body,
-}: Pick<Reception, 'delivery' | 'trigger' | 'body'>): {
-  readonly searchKeys?: SearchKeys;
-  readonly told?: GateResult | undefined;
-} {
+function searchKeysOf(
+  { delivery: { headers, body: bytes }, trigger, body }: Pick<Reception, 'delivery' | 'trigger' | 'body'>,
+  refusal: Reason | null,
+): { readonly searchKeys?: SearchKeys; readonly told?: GateResult | undefined } {
   const keys = trigger?.searchKeys;
   if (keys === undefined) return {};
   const searchKeys = headerKeys(headers, keys.headers);
-  const told = keys.readOthers?.(headers, body ?? new ArrivingBody(bytes, headers['content-type']), searchKeys);
+  const told = CHEAP.has(refusal)
+    ? undefined
+    : keys.readOthers?.(headers, body ?? new ArrivingBody(bytes, headers['content-type']), searchKeys);
   return Object.keys(searchKeys).length === 0 ? { told } : { searchKeys, told };
 }
 

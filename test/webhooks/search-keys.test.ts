@@ -32,6 +32,7 @@ const MANIFESTS = [
   flow('none', '03', { inputs: github, searchKeys: {} }),
   flow('stripe', '04', { inputs: { webhookSignatureScheme: 'Stripe', webhookEnforcementMode: 'Audit' } }),
   flow('event', '05', { inputs: github, searchKeys: { event: 'body.name' } }),
+  flow('denied', '06', { inputs: { ...github, webhookIpDenyList: ['127.0.0.1'] }, searchKeys: { order: 'body.name' } }),
 ];
 
 let dashboard: TestDashboard;
@@ -95,6 +96,11 @@ describe('search keys', () => {
     const { delivery } = await deliver('stripe', { type: { no: 'text' } });
     expect(delivery?.searchKeys).toBeUndefined();
     expect(delivery?.story?.some(({ gate }) => gate === 'searchKeys')).toBe(false);
+  });
+
+  it('are not read from the body of a delivery that a flood’s gates refuse', async () => {
+    const { statusCode, delivery } = await deliver('denied', order);
+    expect([statusCode, delivery?.searchKeys]).toEqual([403, { event: 'push', id: 'd-1' }]);
   });
 
   it('of a run that is started by hand, and of its re-run, are those of its body', async () => {
