@@ -130,6 +130,7 @@ describe('credentials', () => {
     ['POST', `/flows/api/runs/${ORDERS_ID}/signals/{name}`],
     ['GET', '/flows/api/replicas'],
     ['GET', '/flows/api/alerts'],
+    ['GET', '/flows/api/manifest-schema'],
     ['GET', '/flows/api/schedules'],
     ['GET', '/flows/api/schedules/preview'],
     ['POST', '/flows/api/schedules/{jobId}/pause'],
