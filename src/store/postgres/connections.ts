@@ -3,7 +3,7 @@ import pg from 'pg';
 import { StoreUnavailableError } from '../../errors.ts';
 import { ANSWER_MS, directClient } from './direct.ts';
 import { codeOf, Outage, type OutageListener } from './outage.ts';
-import { type Sql, type SqlOptions, Statements, sqlOf } from './sql.ts';
+import { type Sql, type SqlOptions, Statements, sendInOneWrite, sqlOf } from './sql.ts';
 
 export interface ConnectionOptions extends SqlOptions, OutageListener {
   /** A `postgres://` URL. */
@@ -85,11 +85,13 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     let broken: Error | undefined;
     const later: Promise<unknown>[] = [];
     try {
+      sendInOneWrite(client);
       void client.query(options.isPooled === true ? begin + limitsOf(lane) : begin).catch(() => {});
       const committed = async () => {
         const value = await work(
           sqlOf(client, { statements, slot: slots.of(client), schema, replica, instance, bounds, later }),
         );
+        sendInOneWrite(client);
         const [{ command }] = await Promise.all([client.query('COMMIT'), ...later]);
         // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
         if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');

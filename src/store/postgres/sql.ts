@@ -139,10 +139,23 @@ interface SqlContext extends Pick<Sql, 'slot' | 'schema' | 'replica' | 'instance
   readonly later: Promise<unknown>[];
 }
 
+/**
+ * Lets all that is sent in this turn of the event loop leave in one write. Each write is a call of the system and wakes
+ * the server, which answers it before it reads the next.
+ */
+export function sendInOneWrite(client: pg.PoolClient): void {
+  const { stream } = client.connection;
+  if (stream.writableCorked > 0) return;
+  stream.cork();
+  process.nextTick(() => stream.uncork());
+}
+
 /** The statements of one transaction. */
-export function sqlOf(client: pg.ClientBase, { statements, later, ...given }: SqlContext): Sql {
-  const send = (statement: { readonly text: string; readonly name?: string }, values: readonly SqlValue[]) =>
-    client.query({ ...statement, values: values.map(toParameter), types });
+export function sqlOf(client: pg.PoolClient, { statements, later, ...given }: SqlContext): Sql {
+  const send = (statement: { readonly text: string; readonly name?: string }, values: readonly SqlValue[]) => {
+    sendInOneWrite(client);
+    return client.query({ ...statement, values: values.map(toParameter), types });
+  };
   const query = (text: string, values: readonly SqlValue[]) => send(statements.of(text), values);
   return {
     ...given,
