@@ -25,6 +25,8 @@ interface HeartbeatState {
   readonly replicas: number;
   /** How far this process' clock is ahead of the store's. */
   readonly clockOffsetMs: number;
+  /** Why this release no longer fits the store, which a newer one has changed. */
+  readonly misfit?: string | undefined;
 }
 
 interface HeartbeatServices {
@@ -91,7 +93,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     const { beatAt = sentAt } = state;
     if (hasFailed || sentAt - beatAt >= DEAD_AFTER_MS) steadySince = sentAt;
     const lost = services.lost?.();
-    const { at, replicas, died } = await store.beat({
+    const { at, replicas, died, misfit } = await store.beat({
       version,
       startedAt,
       clockOffsetMs: clockOffsetMs(),
@@ -102,7 +104,13 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     });
     hasFailed = false;
     compareClocks({ sentAt, tookMs: clock.monotonic() - sentAt, at });
-    state = { beatAt: clock.monotonic(), replicas };
+    if (misfit !== undefined && misfit !== state.misfit) {
+      logger.error(
+        { reason: misfit },
+        'this release no longer fits its database; it gets no requests until it is replaced',
+      );
+    }
+    state = { beatAt: clock.monotonic(), replicas, misfit };
     onReplicas?.(replicas);
     for (const { name: replica, steps } of died) {
       logger.warn({ replica, steps }, 'a replica died; its running steps are taken up again');

@@ -45,6 +45,7 @@ describe('a replica that shares its database', () => {
     ['had its last heartbeat longer ago', {}, 10_001, 'heartbeat_overdue'],
     ['has a clock that is 5 s ahead', { clockOffsetMs: 5000 }, 0, undefined],
     ['has a clock that is further ahead', { clockOffsetMs: 5001 }, 0, 'clock_offset'],
+    ['works with a release that its database has outgrown', { misfit: 'the schema is newer' }, 0, 'schema_outgrown'],
     ['has a clock that is further behind', { clockOffsetMs: -5001 }, 0, 'clock_offset'],
   ])('that %s is ready only if nothing speaks against it', async (_, state, passedMs, reason) => {
     const replica = await startDashboard({ heartbeat: { state: () => ({ ...beating, ...state }) } });

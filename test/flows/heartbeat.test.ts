@@ -167,6 +167,19 @@ describe('the heartbeat', () => {
     await own.stop();
   });
 
+  test('knows why the store no longer fits this release, and says so once', async () => {
+    const misfit = 'it has schema version 9';
+    const { own, lines } = heartbeat({}, { misfit }, { misfit }, {});
+    await own.start();
+    expect(own.state().misfit).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(own.state()).toMatchObject({ misfit });
+    expect(lines).toMatchObject([{ level: 50, reason: misfit }]);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(own.state().misfit).toBeUndefined();
+    await own.stop();
+  });
+
   test('a store that is away stops the start', async () => {
     const { own } = heartbeat(new StoreUnavailableError('away'));
     await expect(own.start()).rejects.toThrow('away');

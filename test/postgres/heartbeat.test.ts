@@ -1,5 +1,7 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, inject, test } from 'vitest';
 import { openPostgresStore, type PostgresStoreOptions } from '../../src/store/postgres/client.ts';
+import { migrate } from '../../src/store/postgres/migrate.ts';
+import { migrations } from '../../src/store/postgres/migrations/index.ts';
 import type { Store } from '../../src/store/store.ts';
 import { graphOf, minute, startRun, T0 } from '../store/samples.ts';
 import { newSchema, openReplicas, runSql, storeOptions } from './schemas.ts';
@@ -92,6 +94,26 @@ describe('a replica', () => {
     await age(schema, 'dead', 16_000);
     const beats = await Promise.all(stores.slice(1).map((store) => store.beat(beat)));
     expect(beats.flatMap(({ died }) => died)).toEqual([{ name: 'dead', steps: 0 }]);
+  });
+
+  test('is told when the schema no longer fits its release, and not as long as it does', async () => {
+    const { schema, stores } = await openReplicas(['one']);
+    const [one] = stores as [Store];
+    const newest = migrations.at(-1)?.version ?? 0;
+    const next = (n: number, compatibleFrom: number) => ({
+      version: newest + n,
+      name: `next ${n}`,
+      compatibleFrom,
+      sql: `CREATE TABLE sluice.next_${n} (id integer)`,
+    });
+    const expand = next(1, newest);
+    await migrate({ url: inject('postgresUrl'), schema, migrations: [...migrations, expand] });
+    expect((await one.beat(beat)).misfit).toBeUndefined();
+    const contract = next(2, newest + 1);
+    await migrate({ url: inject('postgresUrl'), schema, migrations: [...migrations, expand, contract] });
+    const needs = `has schema version ${newest + 2}, which needs a release that knows version ${newest + 1}`;
+    expect((await one.beat(beat)).misfit).toContain(needs);
+    await expect(openPostgresStore({ ...storeOptions(schema), replica: 'late' })).rejects.toThrow(needs);
   });
 
   test('that closes is gone at once', async () => {

@@ -66,13 +66,16 @@ export function unfitReplica({
   heartbeat,
   clock,
 }: Pick<DashboardServices, 'heartbeat' | 'clock'>):
-  | { readonly reason: 'heartbeat_overdue' | 'clock_offset'; readonly message: string }
+  | { readonly reason: 'heartbeat_overdue' | 'schema_outgrown' | 'clock_offset'; readonly message: string }
   | undefined {
   if (heartbeat === undefined) return undefined;
-  const { beatAt, clockOffsetMs } = heartbeat.state();
+  const { beatAt, clockOffsetMs, misfit } = heartbeat.state();
   if (beatAt === undefined || clock.monotonic() - beatAt > BEAT_OVERDUE_MS) {
     const message = `The database has not answered a heartbeat of this replica in the last ${BEAT_OVERDUE_MS / 1000} s`;
     return { reason: 'heartbeat_overdue', message };
+  }
+  if (misfit !== undefined) {
+    return { reason: 'schema_outgrown', message: `A newer release has changed the database: ${misfit}` };
   }
   if (Math.abs(clockOffsetMs) <= CLOCK_UNFIT_MS) return undefined;
   const message = `The clock of this replica is ${clockDistance(clockOffsetMs)} the clock of the database; at most ${CLOCK_UNFIT_MS / 1000} s are allowed`;

@@ -162,10 +162,13 @@ async function createSchema(query: Query, schema: string): Promise<void> {
 }
 
 function checkFits(done: readonly Applied[], wanted: readonly Migration[]): void {
-  const newest = done.at(-1);
+  const misfit = misfitOf(done.at(-1), wanted);
+  if (misfit !== undefined) throw new Error(misfit);
+}
+
+/** Why this release cannot work with the schema whose newest migration is given; undefined where it can. */
+export function misfitOf(newest: Applied | undefined, wanted: readonly Migration[] = migrations): string | undefined {
   const own = wanted.at(-1)?.version ?? 0;
-  if (newest === undefined || newest.version <= own || newest.compatibleFrom <= own) return;
-  throw new Error(
-    `the database has schema version ${newest.version}, which needs a release that knows version ${newest.compatibleFrom}; this one knows ${own}`,
-  );
+  if (newest === undefined || newest.version <= own || newest.compatibleFrom <= own) return undefined;
+  return `the database has schema version ${newest.version}, which needs a release that knows version ${newest.compatibleFrom}; this one knows ${own}`;
 }

@@ -2,6 +2,7 @@ import { StoreUnavailableError } from '../../errors.ts';
 import { type Json, parseJson } from '../../model/json.ts';
 import type { Replica } from '../store.ts';
 import { LEASED, ofBothIndexes, recover, returnLost } from './dispatch.ts';
+import { misfitOf } from './migrate.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
 
@@ -100,8 +101,11 @@ async function beat(
   const died: { name: string; steps: number }[] = [];
   for (const { name } of dead) died.push({ name, steps: await recover(sql, { owner: name, now }) });
   if (died.length > 0) await freeJobs(sql);
-  const living = await sql.get<{ count: number }>('SELECT count(*) AS count FROM sluice.replicas');
-  return { at: own?.at ?? now, replicas: living?.count ?? 1, died };
+  const living = await sql.get<{ count: number; version: number; compatibleFrom: number }>(
+    `SELECT (SELECT count(*) FROM sluice.replicas) AS count, version, compatible_from AS "compatibleFrom"
+    FROM sluice.schema_migrations ORDER BY version DESC LIMIT 1`,
+  );
+  return { at: own?.at ?? now, replicas: living?.count ?? 1, died, misfit: misfitOf(living) };
 }
 
 async function joinAgain(sql: Sql): Promise<void> {
