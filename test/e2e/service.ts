@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { databaseEnvironment, dropDatabases } from '../database.ts';
 
 export const GITHUB_SECRET = "It's a Secret to Everybody";
 export const FLOW_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
@@ -46,7 +47,10 @@ export async function createWorkspace(): Promise<Workspace> {
   return {
     folder,
     writeManifest: (name, manifest) => writeFile(join(folder, 'manifests', name), JSON.stringify(manifest, null, 2)),
-    remove: () => rm(folder, { recursive: true, force: true }),
+    async remove() {
+      await dropDatabases(folder);
+      await rm(folder, { recursive: true, force: true });
+    },
   };
 }
 
@@ -60,12 +64,18 @@ export interface Service {
   stop(signal: NodeJS.Signals): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
 }
 
-const MAIN = resolve(import.meta.dirname, '../../dist/main.js');
+const CHECKOUT = resolve(import.meta.dirname, '../..');
 
-export async function startService(workspace: Workspace, env: Record<string, string> = {}): Promise<Service> {
-  const child = spawn(process.execPath, [MAIN], {
+/** Starts the service that is built in a folder; this checkout's by default. */
+export async function startService(
+  workspace: Workspace,
+  env: Record<string, string> = {},
+  build = CHECKOUT,
+): Promise<Service> {
+  const database = await databaseEnvironment(workspace.folder, env.SLUICE_DATABASE_URL);
+  const child = spawn(process.execPath, [join(build, 'dist/main.js')], {
     cwd: workspace.folder,
-    env: { PATH: process.env.PATH ?? '', SLUICE_PORT: '0', ...env },
+    env: { PATH: process.env.PATH ?? '', SLUICE_PORT: '0', ...env, ...database },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const lines: string[] = [];

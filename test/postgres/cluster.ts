@@ -16,15 +16,24 @@ export interface Replica {
   readonly name: string;
   /** Null while it is not running. */
   readonly service: Service | null;
-  start(): Promise<void>;
+  /** Starts the service that is built in a folder: what the cluster was made with, unless another one is named. */
+  start(build?: string): Promise<void>;
   stop(signal: NodeJS.Signals): Promise<void>;
 }
 
 export interface Publishers {
   /** Numbers of the deliveries that were taken so far. */
   readonly taken: readonly string[];
+  /** How often one was not taken at once. */
+  readonly refused: number;
   /** Ends when every delivery that was sent is taken; yields their numbers. */
   stop(): Promise<readonly string[]>;
+}
+
+export interface ClusterOptions {
+  readonly env?: Record<string, string>;
+  /** The folder of what the replicas start; this checkout's build by default. */
+  readonly build?: string;
 }
 
 /** Replicas on one new schema, none of them started. */
@@ -34,8 +43,9 @@ export async function createCluster(
     size,
     steps,
     env = {},
+    build: ownBuild,
     names = Array.from({ length: size }, (_, index) => `replica-${index + 1}`),
-  }: { size: number; steps?: object; env?: Record<string, string>; names?: readonly string[] },
+  }: ClusterOptions & { size: number; steps?: object; names?: readonly string[] },
 ): Promise<Cluster> {
   const schema = `cluster_${randomUUID().replaceAll('-', '')}`;
   const workspace = await createWorkspace();
@@ -54,8 +64,8 @@ export async function createCluster(
       get service() {
         return service;
       },
-      async start() {
-        service ??= await startService(workspace, {
+      async start(build = ownBuild) {
+        const settings = {
           SLUICE_DATABASE_URL: url,
           SLUICE_DATABASE_SCHEMA: schema,
           SLUICE_REPLICA_NAME: name,
@@ -63,7 +73,8 @@ export async function createCluster(
           SLUICE_DRAIN_SECONDS: '0',
           SLUICE_LOG_LEVEL: 'warn',
           ...env,
-        });
+        };
+        service ??= await startService(workspace, settings, build);
       },
       async stop(signal) {
         const stopped = service;
@@ -81,6 +92,7 @@ const CONNECTIONS = 6;
 
 function publishTo(replicas: readonly Replica[]): Publishers {
   const taken: string[] = [];
+  let refused = 0;
   let isStopping = false;
   let turn = 0;
   const next = (): Service | undefined => {
@@ -91,13 +103,19 @@ function publishTo(replicas: readonly Replica[]): Publishers {
   const publisher = async () => {
     while (!isStopping) {
       const delivery = randomUUID();
-      while (!(await isTaken(next(), delivery))) await wait(50);
+      while (!(await isTaken(next(), delivery))) {
+        refused += 1;
+        await wait(50);
+      }
       taken.push(delivery);
     }
   };
   const publishers = Array.from({ length: CONNECTIONS }, publisher);
   return {
     taken,
+    get refused() {
+      return refused;
+    },
     async stop() {
       isStopping = true;
       await Promise.all(publishers);

@@ -21,6 +21,13 @@ describe('migrations', () => {
     expect(ran.flat()).toEqual(migrations.map(({ name }) => name));
   });
 
+  test('of several processes of a later release that start at once on an older database, one migrates', async () => {
+    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    await migrate({ ...options, migrations: [one] });
+    const ran = await Promise.all(Array.from({ length: 5 }, () => migrate({ ...options, migrations: [one, two] })));
+    expect(ran.flat()).toEqual(['two']);
+  });
+
   test('runs what is missing, in order', async () => {
     const options = { url: inject('postgresUrl'), schema: newSchema() };
     expect(await migrate({ ...options, migrations: [one] })).toEqual(['one']);

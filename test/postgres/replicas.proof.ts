@@ -6,7 +6,7 @@ import { eventually, type Service } from '../e2e/service.ts';
 import { createCluster, type Replica } from './cluster.ts';
 import { runSql } from './schemas.ts';
 import { type OwnPostgres, startPostgres } from './server.ts';
-import { torture } from './torture.ts';
+import { killInTurn, TORTURE_SECONDS, torture } from './torture.ts';
 
 let server: OwnPostgres;
 beforeAll(async () => {
@@ -14,25 +14,11 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-const STARTS = 20;
-/** How long each torture goes on; its last round is always finished. */
-const SECONDS = Number(process.env.SLUICE_TORTURE_SECONDS ?? 60);
-
-test(`two replicas start on an empty database at once, ${STARTS} times`, async () => {
-  for (let round = 1; round <= STARTS; round += 1) {
-    const { schema, replicas } = await createCluster(server.url, { size: 2 });
-    await Promise.all(replicas.map((replica) => replica.start()));
-    const revisions = await runSql(`SELECT revision FROM "${schema}".revisions`, [], server.url);
-    expect(revisions).toEqual([{ revision: 1 }]);
-    await Promise.all(replicas.map((replica) => replica.stop('SIGKILL')));
-  }
-});
-
 test('a replica that is paused for longer than a lease loses nothing and doubles nothing', async () => {
   let turn = 0;
   await torture({
     url: server.url,
-    seconds: SECONDS,
+    seconds: TORTURE_SECONDS,
     async hurt({ replicas }) {
       turn += 1;
       const { child } = (replicas[turn % replicas.length] as Replica).service ?? {};
@@ -46,23 +32,13 @@ test('a replica that is paused for longer than a lease loses nothing and doubles
 });
 
 test('a replica that is killed again and again loses nothing and doubles nothing', async () => {
-  let turn = 0;
-  await torture({
-    url: server.url,
-    seconds: SECONDS,
-    async hurt({ replicas }) {
-      turn += 1;
-      const replica = replicas[turn % replicas.length] as Replica;
-      await replica.stop('SIGKILL');
-      await replica.start();
-    },
-  });
+  await torture({ url: server.url, seconds: TORTURE_SECONDS, hurt: killInTurn() });
 });
 
 test('a database that is killed again and again loses nothing and doubles nothing', async () => {
   await torture({
     url: server.url,
-    seconds: SECONDS,
+    seconds: TORTURE_SECONDS,
     async hurt() {
       await server.kill();
       await wait(1000);
@@ -76,7 +52,7 @@ test('a database that hangs, for moments and for longer than a replica may be si
   let turn = 0;
   await torture({
     url: server.url,
-    seconds: SECONDS,
+    seconds: TORTURE_SECONDS,
     async hurt({ replicas }) {
       turn += 1;
       server.pause();

@@ -1,7 +1,7 @@
 import { inject, test } from 'vitest';
 import { workerSchemaOf } from '../../src/store/postgres/sql.ts';
 import { runSql } from './schemas.ts';
-import { torture } from './torture.ts';
+import { killInTurn, torture } from './torture.ts';
 
 const SECONDS = 4;
 
@@ -10,24 +10,14 @@ test('two replicas that start on an empty database at once share the work', { ti
 });
 
 test('a replica that is killed loses nothing and doubles nothing', { timeout: 90_000 }, async () => {
-  let turn = 0;
-  await torture({
-    url: inject('postgresUrl'),
-    seconds: SECONDS,
-    async hurt({ replicas }) {
-      turn += 1;
-      const replica = replicas[turn % replicas.length];
-      await replica?.stop('SIGKILL');
-      await replica?.start();
-    },
-  });
+  await torture({ url: inject('postgresUrl'), seconds: SECONDS, hurt: killInTurn() });
 });
 
 test('wake-ups that are all deleted again and again cost no run', { timeout: 60_000 }, async () => {
   const url = inject('postgresUrl');
   await torture({
     url,
-    seconds: 4,
+    seconds: SECONDS,
     async hurt({ schema }) {
       await runSql(`DELETE FROM "${workerSchemaOf(schema)}"._private_jobs`, [], url);
     },

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { eventually } from '../e2e/service.ts';
-import { type Cluster, createCluster } from './cluster.ts';
+import { type Cluster, type ClusterOptions, createCluster, type Publishers, type Replica } from './cluster.ts';
 import { runSql } from './schemas.ts';
 
 interface Torture {
@@ -9,7 +9,11 @@ interface Torture {
   readonly seconds: number;
   /** Is called again and again while deliveries arrive. Leaves the cluster able to work. */
   readonly hurt: (cluster: Cluster) => Promise<void>;
+  readonly cluster?: ClusterOptions;
 }
+
+/** How long each torture of a proof goes on; its last round is always finished. */
+export const TORTURE_SECONDS = Number(process.env.SLUICE_TORTURE_SECONDS ?? 60);
 
 const STEPS = {
   first: { type: 'NoOp' },
@@ -23,12 +27,23 @@ const FEWEST = 20;
 /** A step that was under way in three processes when they died is given up, by design. */
 const BLAMED = 'interrupted_too_often';
 
+/** Kills one replica after the other, each when the one before is back. */
+export function killInTurn(): Torture['hurt'] {
+  let turn = 0;
+  return async ({ replicas }) => {
+    turn += 1;
+    const replica = replicas[turn % replicas.length] as Replica;
+    await replica.stop('SIGKILL');
+    await replica.start();
+  };
+}
+
 /**
  * Lets deliveries arrive at two replicas while something hurts them, and checks that each delivery that was taken has
  * exactly one run and that every run came to its end.
  */
-export async function torture({ url, seconds, hurt }: Torture): Promise<void> {
-  const cluster = await createCluster(url, { size: 2, steps: STEPS });
+export async function torture({ url, seconds, hurt, cluster: options }: Torture): Promise<Publishers> {
+  const cluster = await createCluster(url, { size: 2, steps: STEPS, ...options });
   // Both at once: one of them makes the schema, and one deploys the folder.
   await Promise.all(cluster.replicas.map((replica) => replica.start()));
   const publishers = cluster.publish();
@@ -59,4 +74,5 @@ export async function torture({ url, seconds, hurt }: Torture): Promise<void> {
       SELECT FROM sluice.steps s WHERE s.run_id = r.id AND s.error LIKE '%${BLAMED}%')`);
   expect(wrong, 'runs that ended otherwise').toEqual([]);
   expect(taken.length).toBeGreaterThan(FEWEST);
+  return publishers;
 }
