@@ -1,7 +1,18 @@
 import { defineConfig } from 'vitest/config';
 
-// `fast` and `postgres` are `npm test`; `proof` holds the long ones: crash points, floods, a browser.
+// `fast` and `postgres` are `npm test`; `proof` holds the long ones: crash points, floods, a browser. `proof-postgres` runs
+// what `fast` runs on SQLite, see test/database.ts.
 const postgres = 'test/postgres/**/*.test.ts';
+const onEitherDatabase = [
+  'test/{flows,webhooks,deploys,dashboard,review,telemetry,e2e}/*.test.ts',
+  'test/publishers/{asana,meta,no-oracle}.test.ts',
+  'test/api-secrets.test.ts',
+];
+const withoutDatabase = [
+  'test/e2e/lost-database.test.ts',
+  'test/e2e/start{,-modules}.test.ts',
+  'test/dashboard/page.test.ts',
+];
 export default defineConfig({
   test: {
     projects: [
@@ -31,6 +42,18 @@ export default defineConfig({
           globalSetup: 'test/postgres/server.ts',
           testTimeout: 600_000,
           hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          name: 'proof-postgres',
+          include: onEitherDatabase,
+          exclude: withoutDatabase,
+          provide: { database: 'postgres' },
+          globalSetup: 'test/postgres/server.ts',
+          testTimeout: 600_000,
+          hookTimeout: 60_000,
+          isolate: false,
         },
       },
     ],

@@ -3,8 +3,9 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { buildApp, type SluiceApp } from '../src/app.ts';
+import type { SluiceApp } from '../src/app.ts';
 import type { SettingsInput } from '../src/config/settings-schema.ts';
+import { buildApp } from './database.ts';
 import { createWorkspace, eventually, getJson, githubManifest, type Workspace } from './e2e/service.ts';
 
 const SENT_ID = '5f0c3c1e-2a77-4f5b-9a0e-7d1f6a5b4c3d';

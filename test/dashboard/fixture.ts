@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import pino from 'pino';
-import { buildApp } from '../../src/app.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import type { Catalog } from '../../src/flows/catalog.ts';
 import type { Engine } from '../../src/flows/engine.ts';
 import type { Scheduler } from '../../src/flows/scheduler.ts';
 import type { Clock } from '../../src/model/clock.ts';
 import type { Store } from '../../src/store/store.ts';
+import { buildApp } from '../database.ts';
 
 /** 2026-11-21 noon. */
 export const NOW = Date.UTC(2026, 10, 21, 12);
@@ -110,7 +110,8 @@ export async function startDashboard(
         for (const each of described) if (each !== 'HEAD') routes.push(`${each} ${url}`);
       });
     },
-    dashboard: { wait: async () => {}, version: '9.9.9', ...overrides },
+    // One that does not listen has no heartbeat either.
+    dashboard: { wait: async () => {}, version: '9.9.9', heartbeat: undefined, ...overrides },
   });
   if (folder !== undefined) {
     rmSync(own, { recursive: true });

@@ -2,10 +2,11 @@ import { createHmac } from 'node:crypto';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SluiceApp } from '../../src/app.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { Reason } from '../../src/model/delivery.ts';
 import { REASONS } from '../../src/webhooks/outcome.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, type Workspace } from '../e2e/service.ts';
 
 /* The receive endpoint answers as the OpenAPI document says: one row for each reason that a delivery can be refused for. */

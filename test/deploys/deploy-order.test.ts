@@ -2,8 +2,9 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
 
 const OTHER_ID = '11111111-6c1d-4f0e-9a51-3f0f8d1c2a10';

@@ -1,6 +1,7 @@
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { buildApp, type SluiceApp, type VerificationResult } from '../../src/app.ts';
+import type { SluiceApp, VerificationResult } from '../../src/app.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
 
 let workspace: Workspace;

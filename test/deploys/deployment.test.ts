@@ -3,9 +3,10 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type AppOptions, buildApp, type SluiceApp } from '../../src/app.ts';
+import type { AppOptions, SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { DeploysRefusedError } from '../../src/errors.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, eventually, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
 
 let workspace: Workspace;

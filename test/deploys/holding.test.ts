@@ -1,8 +1,9 @@
 import { createHmac } from 'node:crypto';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, eventually, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
 
 let workspace: Workspace;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
-import { buildApp } from '../../src/app.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, FLOW_ID, githubManifest } from '../e2e/service.ts';
 
 const OTHER_ID = randomUUID();

@@ -1,14 +1,19 @@
 import { createHmac } from 'node:crypto';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { Change, Store } from '../../src/store/store.ts';
+import { buildApp, openEmptyStore } from '../database.ts';
 import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
 
 /** Two services on one store: `here` does not hear of what is done `there` unless a test says so. */
+/** Nothing of what others change is told, as on SQLite. */
+const unheard: AsyncIterable<Change> = {
+  [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }),
+};
+
 let here: SluiceApp;
 let store: Store;
 let workspaces: Workspace[];
@@ -16,7 +21,7 @@ let apps: SluiceApp[];
 let say: (change: Change) => void;
 
 beforeEach(async () => {
-  store = await openSqliteStore({ path: ':memory:' });
+  store = await openEmptyStore();
   workspaces = [];
   apps = [];
 });
@@ -55,7 +60,7 @@ async function start(change: Partial<Store> = {}, settings: SettingsInput = {}):
     settings: { enforcementMode: 'Enforce', port: 0, ...settings },
     folder: workspace.folder,
     logger: pino({ level: 'silent' }),
-    store: { ...store, close: async () => {}, ...change },
+    store: { ...store, close: async () => {}, changes: unheard, ...change },
   });
   apps.push(app);
   await app.listen();

@@ -11,9 +11,9 @@ import { snapshotOf } from '../../src/manifest/secrets.ts';
 import type { Clock } from '../../src/model/clock.ts';
 import type { Json } from '../../src/model/json.ts';
 import type { Graph, StepDefinition } from '../../src/model/manifest.ts';
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { RunDetail, StepDetail, Store } from '../../src/store/store.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { openEmptyStore } from '../database.ts';
 
 export const FLOW_ID = '0b7c9d10-0000-4000-8000-000000000001';
 export const START = Date.parse('2026-03-01T12:00:00Z');
@@ -69,9 +69,9 @@ export function loadedFlow(manifest: Manifest, handlers: readonly StepHandler[] 
   return { file: 'orders.json', manifest, snapshot, hash, source: 'folder', webhooks: [] };
 }
 
-/** An empty store in memory, closed when the test ends. */
+/** An empty store, closed when the test ends. */
 export async function openStore(): Promise<Store> {
-  const store = await openSqliteStore({ path: ':memory:' });
+  const store = await openEmptyStore();
   onTestFinished(() => store.close());
   return store;
 }

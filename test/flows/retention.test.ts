@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createIdSource } from '../../src/flows/ids.ts';
 import { createHousekeeping, createRetention } from '../../src/flows/retention.ts';
 import type { Store } from '../../src/store/store.ts';
 import { fakeClock, openFlowService, recordingLogger, START, until } from './fixture.ts';
@@ -9,6 +10,8 @@ beforeEach(() => {
 afterEach(() => {
   vi.useRealTimers();
 });
+
+const newId = createIdSource();
 
 /** A request may take two minutes from the time it is judged by to the time it is stored. */
 const PURGED = START - 50_000;
@@ -40,7 +43,7 @@ describe('retention', () => {
     const keep = (nonce: string, expiresAt: number) =>
       service.store.accept({
         run: service.runtime.engine.planRun({
-          runId: nonce,
+          runId: newId(),
           flow,
           triggerType: 'webhook',
           trigger: { key: 'hook', body: Buffer.alloc(0), contentType: null, headers: {} },

@@ -1,7 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { defineHandler, type HandlerResult, type StepContext } from '../../src/flows/handlers/handler.ts';
-import { SOLE_OWNER } from '../../src/flows/runtime-keys.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openFlowService, openStore, START, stepOf, until } from './fixture.ts';
 import { graphOf } from './graphs.ts';
@@ -135,7 +134,8 @@ describe('a start', () => {
     for (let deaths = 0; deaths < 3; deaths += 1) {
       const now = START + deaths * 1_000;
       expect(
-        (await service.store.claimDue({ owner: SOLE_OWNER, now, leasedUntil: now + 1_000, limit: 1 })).claims,
+        (await service.store.claimDue({ owner: service.store.replica, now, leasedUntil: now + 1_000, limit: 1 }))
+          .claims,
       ).toHaveLength(1);
     }
     await service.runtime.start();

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHandler, type StepContext } from '../../src/flows/handlers/handler.ts';
-import { SOLE_OWNER } from '../../src/flows/runtime-keys.ts';
 import { openFlowService, START, stepOf, until } from './fixture.ts';
 
 const behind = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
@@ -48,7 +47,7 @@ describe('a run that is cancelled', () => {
     const service = await openFlowService({ own: [handler] });
     await service.deploy({ a: stepOf('Stubborn') });
     const runId = await service.trigger();
-    await service.store.claimDue({ owner: SOLE_OWNER, now: START, leasedUntil: START + 1000, limit: 1 });
+    await service.store.claimDue({ owner: service.store.replica, now: START, leasedUntil: START + 1000, limit: 1 });
     await service.store.cancelRun({ runId, reason: null, at: START });
     expect((await service.store.findRun(runId))?.status).toBe('Running');
     await service.runtime.start();

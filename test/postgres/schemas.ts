@@ -56,18 +56,46 @@ export function openStore(change: Partial<PostgresStoreOptions> & { schema: stri
 /** Empty schemas whose stores are closed. To make one takes ten times as long as to empty one. */
 const emptied: string[] = [];
 
+/** The name of an empty schema, or of none yet, until it is returned. */
+export function takeSchema(): string {
+  return emptied.pop() ?? nameOfSchema();
+}
+
+/** Takes a schema back; no process has it open any more. */
+export async function returnSchema(schema: string): Promise<void> {
+  const found = await runSql("SELECT to_regclass(format('%I.replicas', $1::text)) IS NOT NULL AS found", [schema]);
+  if (found[0]?.found !== true) return;
+  await emptySchema(schema);
+  emptied.push(schema);
+}
+
+/** Every value in a schema and in its jobs; bytes as characters, as SQLite has them in its file. */
+export async function textOf(schema: string): Promise<string> {
+  const tables = await runSql('SELECT schemaname, tablename FROM pg_tables WHERE schemaname = ANY($1)', [
+    [schema, workerSchemaOf(schema)],
+  ]);
+  const texts: string[] = [];
+  for (const names of tables) {
+    const [where, table] = Object.values(names).map((name) => pg.escapeIdentifier(String(name)));
+    for (const row of await runSql(`SELECT * FROM ${where}.${table}`)) {
+      for (const value of Object.values(row)) {
+        if (value instanceof Buffer) texts.push(value.toString('latin1'));
+        else texts.push(typeof value === 'string' ? value : JSON.stringify(value));
+      }
+    }
+  }
+  return texts.join('\n');
+}
+
 /** Opens a store in a schema of its own. */
 export async function openEmpty(change: Partial<PostgresStoreOptions> = {}): Promise<OpenedStore> {
-  const schema = emptied.pop() ?? nameOfSchema();
+  const schema = takeSchema();
   const store = await openPostgresStore({ ...storeOptions(schema), ...change });
   let closing: Promise<void> | undefined;
   return {
     ...store,
     close() {
-      closing ??= store.close().then(async () => {
-        await emptySchema(schema);
-        emptied.push(schema);
-      });
+      closing ??= store.close().then(() => returnSchema(schema));
       return closing;
     },
   };

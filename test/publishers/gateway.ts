@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import pino from 'pino';
-import { buildApp } from '../../src/app.ts';
 import type { Extensions } from '../../src/config/extensions.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { enforcementSummary } from '../../src/webhooks/checks.ts';
+import { buildApp } from '../database.ts';
 
 /** What is sent, as it goes onto the wire: fetch would add headers of its own and refuse others. */
 export interface Sent {

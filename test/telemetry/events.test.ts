@@ -3,9 +3,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SluiceApp } from '../../src/app.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { EVENTS, type EventName, logEvent } from '../../src/telemetry/events.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, type Workspace } from '../e2e/service.ts';
 
 const operate = readFileSync(join(import.meta.dirname, '../../docs/operate.md'), 'utf8');

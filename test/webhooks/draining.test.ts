@@ -1,7 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
-import { buildApp } from '../../src/app.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
 import { openKind } from '../store/stores.ts';
 

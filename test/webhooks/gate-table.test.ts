@@ -2,10 +2,11 @@ import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { SpanKind } from '@opentelemetry/api';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SluiceApp } from '../../src/app.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { Reason } from '../../src/model/delivery.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, getJson, type Workspace } from '../e2e/service.ts';
 import { keepSpans } from '../spans.ts';
 

@@ -1,19 +1,19 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
 import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
 import { takeKey } from '../../src/webhooks/handshakes.ts';
 import { createLearnedKeys } from '../../src/webhooks/learned-keys.ts';
 import { runGates } from '../../src/webhooks/pipeline.ts';
 import { createTriggerTable } from '../../src/webhooks/triggers.ts';
+import { openEmptyStore } from '../database.ts';
 import { deployedFlow, FakeClock, FLOW_ID, sampleDelivery, sampleSettings, sampleTrigger } from './samples.ts';
 
 const OWNER = { flowId: FLOW_ID, triggerKey: 'webhook', scheme: 'Asana' };
 const SECRET = 'b537207f20cbfa02357cf448134da559';
 
 async function openStore() {
-  const store = await openSqliteStore({ path: ':memory:' });
+  const store = await openEmptyStore();
   onTestFinished(() => store.close());
   return store;
 }

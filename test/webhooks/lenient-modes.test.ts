@@ -1,9 +1,10 @@
 import { createHash, createHmac } from 'node:crypto';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SluiceApp } from '../../src/app.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
+import { buildApp, deliveryStores } from '../database.ts';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, type Workspace } from '../e2e/service.ts';
 import { FakeClock } from './samples.ts';
 
@@ -67,7 +68,7 @@ function signed(body = BODY, nonce = 'n-1'): Record<string, string> {
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 
 const everywhere = (['Off', 'Audit', 'Enforce'] as const).flatMap((mode) =>
-  (['database', 'memory'] as const).map((deliveryStore) => ({ mode, deliveryStore })),
+  deliveryStores().map((deliveryStore) => ({ mode, deliveryStore })),
 );
 const lenient = everywhere.filter(({ mode }) => mode !== 'Enforce');
 

@@ -1,14 +1,14 @@
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createLogRetention } from '../../src/webhooks/log-retention.ts';
+import { openEmptyStore } from '../database.ts';
 import { aDelivery, id, T0 } from '../store/samples.ts';
 
 const DAY_MS = 86_400_000;
 
 async function open(retentionDays = 30) {
-  const store = await openSqliteStore({ path: ':memory:' });
+  const store = await openEmptyStore();
   const warnings: string[] = [];
   const clock = { aheadMs: 0 };
   const retention = createLogRetention({

@@ -1,9 +1,10 @@
 import { createHmac } from 'node:crypto';
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { buildApp, type Extensions, type SluiceApp } from '../../src/app.ts';
+import type { Extensions, SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { ManifestsError } from '../../src/errors.ts';
+import { buildApp, deliveryStores } from '../database.ts';
 import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
 
 const KEY = 'whsec_a_key_of_thirty_two_characters';
@@ -65,7 +66,7 @@ async function sendCaptured(url: string): Promise<number> {
   return (await fetch(url, { method: 'POST', headers, body: BODY })).status;
 }
 
-describe.each(['database', 'memory'] as const)('an accepted delivery, its records in the %s', (place) => {
+describe.each(deliveryStores())('an accepted delivery, its records in the %s', (place) => {
   it('stays accepted once when the tolerance of all triggers is raised at a restart', async () => {
     const { clock, start, write } = await bench(place);
     await write('hook', stripe());

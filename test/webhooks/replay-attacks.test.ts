@@ -3,11 +3,11 @@ import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import pino from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
-import { buildApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { customSpec } from '../../src/webhooks/schemes/custom.ts';
 import { type SigningRequest, signDelivery } from '../../src/webhooks/schemes/sign.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, getJson } from '../e2e/service.ts';
 import { builtIn, KEYS, lowerCase, SIGNING_KEYS } from './schemes/fixtures.ts';
 

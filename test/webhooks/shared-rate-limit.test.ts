@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
-import { buildApp } from '../../src/app.ts';
+import { buildApp } from '../database.ts';
 import { openKind } from '../store/stores.ts';
 import { FakeClock } from './samples.ts';
 

@@ -1,9 +1,10 @@
 import { createHmac } from 'node:crypto';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SluiceApp } from '../../src/app.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, type Workspace } from '../e2e/service.ts';
 
 const KEY = 'key of the publisher';

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
-import { buildApp } from '../../../src/app.ts';
 import { builtInHandlers } from '../../../src/flows/handlers/index.ts';
 import { runFlow } from '../../../src/testing.ts';
+import { buildApp } from '../../database.ts';
 import { cel, manifestOf, openFlowService, stepOf } from '../fixture.ts';
 import { greet } from './recipe/greet.ts';
 

@@ -1,0 +1,97 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { inject } from 'vitest';
+import { type AppOptions, buildApp as build, type SluiceApp } from '../src/app.ts';
+import { openSqliteStore } from '../src/store/sqlite/client.ts';
+import type { Store } from '../src/store/store.ts';
+import { keepRealTimers, openWithOwnTimers } from './postgres/own-timers.ts';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** What the tests of a project run on that run on either; SQLite where the project does not say. */
+    readonly database?: 'postgres';
+  }
+}
+
+export const isOnPostgres = (): boolean => inject('database') === 'postgres';
+
+if (isOnPostgres()) keepRealTimers();
+
+/** An empty store on the database under test; whoever opens it closes it. */
+export async function openEmptyStore(): Promise<Store> {
+  if (!isOnPostgres()) return openSqliteStore({ path: ':memory:' });
+  return openWithOwnTimers(async () => (await schemas()).openEmpty());
+}
+
+/** Where a delivery log can be kept; a log in the memory of one process is refused on PostgreSQL. */
+export const deliveryStores = () => (isOnPostgres() ? (['database'] as const) : (['database', 'memory'] as const));
+
+/** Builds the service on the database under test, where the test says no more of it than SQLite's path. */
+export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
+  const { settings = {}, folder = '' } = options;
+  if (!isOnPostgres() || options.store !== undefined) return build(options);
+  const { databaseUrl = '', ...others } = settings;
+  if (databaseUrl.startsWith('postgres:')) return build(options);
+  const isKept = databaseUrl !== 'sqlite::memory:';
+  const schema = isKept ? await schemaOf(folder, databaseUrl) : await (await schemas()).takeSchema();
+  const app = await build({
+    ...options,
+    settings: { drainSeconds: 0, ...others, databaseUrl: inject('postgresUrl'), databaseSchema: schema },
+  });
+  if (isKept) return app;
+  let closing: Promise<void> | undefined;
+  const close = async () => {
+    await app.close();
+    await (await schemas()).returnSchema(schema);
+  };
+  return {
+    ...app,
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+/** What a service has to be told in its environment to run on the database under test. */
+export async function databaseEnvironment(folder: string, url = ''): Promise<Record<string, string>> {
+  if (!isOnPostgres() || url.startsWith('postgres:')) return {};
+  return {
+    SLUICE_DATABASE_URL: inject('postgresUrl'),
+    SLUICE_DATABASE_SCHEMA: await schemaOf(folder, url),
+    // The next one in this folder is the same replica, and takes up at once what this one leaves.
+    SLUICE_REPLICA_NAME: 'sluice',
+    SLUICE_DRAIN_SECONDS: '0',
+  };
+}
+
+/** All that a service in a folder has stored, as SQLite's files or PostgreSQL's rows have it, every byte one character. */
+export async function storedText(folder: string, url = ''): Promise<string> {
+  if (isOnPostgres()) return (await schemas()).textOf(await schemaOf(folder, url));
+  const [place, prefix] = url === '' ? [join(folder, 'data'), ''] : [folder, url.slice('sqlite:'.length)];
+  const files = (await readdir(place)).filter((file) => file.startsWith(prefix));
+  return (await Promise.all(files.map((file) => readFile(join(place, file), 'latin1')))).join('\n');
+}
+
+/** Drops what the services in a folder have stored. */
+export async function dropDatabases(folder: string): Promise<void> {
+  const schemasOfFolder = kept.get(folder);
+  kept.delete(folder);
+  for (const schema of schemasOfFolder?.values() ?? []) await (await schemas()).returnSchema(schema);
+}
+
+/** By folder and the path that SQLite would have in it. */
+const kept = new Map<string, Map<string, string>>();
+
+async function schemaOf(folder: string, path: string): Promise<string> {
+  const ofFolder = kept.get(folder) ?? new Map<string, string>();
+  kept.set(folder, ofFolder);
+  const known = ofFolder.get(path);
+  if (known !== undefined) return known;
+  const schema = (await schemas()).takeSchema();
+  ofFolder.set(path, schema);
+  return schema;
+}
+
+// Loaded only here: tests on SQLite need no driver.
+const schemas = () => import('./postgres/schemas.ts');
