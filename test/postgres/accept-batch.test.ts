@@ -2,6 +2,8 @@ import pg from 'pg';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { acceptAll } from '../../src/store/postgres/accept-batch.ts';
 import { createConnections } from '../../src/store/postgres/connections.ts';
+import { LOCK_OF_FLOW } from '../../src/store/postgres/flows.ts';
+import { Statements } from '../../src/store/postgres/sql.ts';
 import type { Acceptance } from '../../src/store/store.ts';
 import { acceptanceOf, aDelivery, aNonce, deployOf, flowId, graphOf, id, T0 } from '../store/samples.ts';
 import { newSchema, openStore, runSql, storeOptions } from './schemas.ts';
@@ -72,7 +74,8 @@ describe('a batch of acceptances', () => {
     await other.connect();
     onTestFinished(() => other.end());
     await other.query('BEGIN');
-    await other.query(`SELECT pg_advisory_xact_lock_shared(hashtextextended('sluice flow ' || $1, 0))`, [flowId]);
+    const lock = `SELECT pg_advisory_xact_lock_shared(${LOCK_OF_FLOW}) FROM (SELECT $1::text AS id) AS flow`;
+    await other.query(new Statements({ schema, isPrepared: false }).rename(lock), [flowId]);
     await other.query(`SELECT FROM "${schema}".flows FOR SHARE`);
     const disabled = store.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
     await locksAwaited(other, 1);

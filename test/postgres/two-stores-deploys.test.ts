@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import type { PlannedDeploy, ScheduleRecord } from '../../src/store/store.ts';
 import { aRun, deployOf, graphOf, id, T0 } from '../store/samples.ts';
-import { openEmpty, openStore } from './schemas.ts';
+import { newSchema, openEmpty, openStore, runSql } from './schemas.ts';
 
 const ROUNDS = 50;
 const one = graphOf({ a: [] });
@@ -20,6 +21,30 @@ beforeAll(async () => {
 afterAll(async () => {
   await right.close();
   await left.close();
+});
+
+describe('two services with schemas of their own in one database', () => {
+  it('keep each other from nothing, whatever the names of their flows', async () => {
+    const schema = newSchema();
+    const [own, other] = [await openEmpty({ schema }), await openEmpty()];
+    onTestFinished(async () => {
+      await Promise.all([own.close(), other.close()]);
+    });
+    for (const store of [own, other]) await store.applyDeploys([planned('flow', one)]);
+    const holder = new pg.Client({ connectionString: inject('postgresUrl') });
+    await holder.connect();
+    onTestFinished(() => holder.end());
+    await holder.query(`BEGIN; SELECT FROM "${schema}".flows FOR UPDATE`);
+    // It has the locks of its flow, and waits for the row.
+    const waiting = own.applyDeploys([planned('flow', two, { basedOn: 1 })]);
+    const waits = () =>
+      runSql(`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"${schema}".flows%'`);
+    while ((await waits()).length === 0);
+    await other.applyDeploys([planned('flow', three, { basedOn: 1 })]);
+    expect(await other.findFlow('flow')).toMatchObject({ revision: 2 });
+    await holder.query('ROLLBACK');
+    await waiting;
+  });
 });
 
 let count = 0;

@@ -191,7 +191,7 @@ async function claimNonce(sql: Sql, scope: NonceScope): Promise<KnownNonce | und
 
 /** Until the transaction ends, no other one may claim the same text under another key of the trigger. */
 async function lockText(sql: Sql, digest: string): Promise<void> {
-  await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice claim ' || $1, 0))", [digest]);
+  await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice claim ' || $1, sluice_lock_scope))", [digest]);
 }
 
 /** Another key under which a trigger's deliveries may have been accepted. */

@@ -35,7 +35,7 @@ export async function lockFlowIds(sql: Sql, flowIds: readonly string[]): Promise
  * The number of a flow's lock, by its `id`. Acceptances share it before they share the flow's row: who waits for a row
  * that is shared again and again may wait for seconds, and has its turn at this lock.
  */
-export const LOCK_OF_FLOW = "hashtextextended('sluice flow ' || id, 0)";
+export const LOCK_OF_FLOW = "hashtextextended('sluice flow ' || id, sluice_lock_scope)";
 
 /**
  * As `lockFlowIds`, and makes acceptances wait too, which hold their flow's row: what is read afterwards has every run

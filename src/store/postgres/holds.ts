@@ -57,7 +57,7 @@ async function checkBounds(sql: Sql, added: number): Promise<void> {
   const { maxRows, maxBytes } = sql.bounds.held;
   if (maxRows === Number.POSITIVE_INFINITY && maxBytes === Number.POSITIVE_INFINITY) return;
   // One after the other, whatever the flow: else several could find room for one.
-  await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice holds', 0))");
+  await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice holds', sluice_lock_scope))");
   const size = await sql.get<{ rows: number; bytes: number }>(
     `SELECT coalesce(sum(rows), 0) AS rows, coalesce(sum(bytes), 0) AS bytes
     FROM sluice.kept_sizes WHERE kind = 'held'`,

@@ -207,7 +207,7 @@ export async function boundLog(sql: Sql): Promise<void> {
   if (maxRows === Number.POSITIVE_INFINITY && maxBytes === Number.POSITIVE_INFINITY) return;
   if (!exceeds(await measureLog(sql), sql.bounds.log)) return;
   // One after the other: else two would delete for the same excess.
-  await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice log', 0))");
+  await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice log', sluice_lock_scope))");
   let size = await measureLog(sql);
   while (exceeds(size, sql.bounds.log)) {
     const oldest = await sql.all<{ id: string; bytes: number }>(

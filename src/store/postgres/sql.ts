@@ -83,6 +83,7 @@ export const types: pg.CustomTypesConfig = {
 export class Statements {
   readonly #schema: string;
   readonly #workerSchema: string;
+  readonly #lockScope: string;
   readonly #isPrepared: boolean;
   readonly #texts = new Map<string, { readonly text: string; readonly name?: string }>();
   readonly #kept = new Map<() => unknown, unknown>();
@@ -90,6 +91,7 @@ export class Statements {
   constructor({ schema, isPrepared }: Pick<SqlOptions, 'schema' | 'isPrepared'>) {
     this.#schema = pg.escapeIdentifier(schema);
     this.#workerSchema = pg.escapeIdentifier(workerSchemaOf(schema));
+    this.#lockScope = lockScopeOf(schema);
     this.#isPrepared = isPrepared;
   }
 
@@ -111,10 +113,20 @@ export class Statements {
   }
 
   rename(text: string): string {
-    return text.replace(/\b(sluice|graphile_worker)\./g, (_text, name) =>
-      name === 'sluice' ? `${this.#schema}.` : `${this.#workerSchema}.`,
-    );
+    return text.replace(/\b(?:(sluice|graphile_worker)\.|sluice_lock_scope\b)/g, (_text, name) => {
+      if (name === undefined) return this.#lockScope;
+      return name === 'sluice' ? `${this.#schema}.` : `${this.#workerSchema}.`;
+    });
   }
+}
+
+/**
+ * What `sluice_lock_scope` stands for in a statement: the seed of the hashes that advisory locks are known by. Those
+ * belong to a whole database, and services with schemas of their own in it must not wait for each other.
+ */
+function lockScopeOf(schema: string): string {
+  const digest = createHash('sha256').update(schema).digest();
+  return String(digest.readBigUInt64BE() >> 1n);
 }
 
 /** graphile-worker puts it into names of statements, of which PostgreSQL keeps 63 bytes. */
