@@ -26,7 +26,7 @@ export function keepRealTimers(): void {
   }
 }
 
-/** Opens a store whose timers are real, and whose `ping` is answered after what was called before, as SQLite's thread does. */
+/** Opens a store whose timers are real, whose clock is the caller's, and whose `ping` is answered after what was called before, as SQLite's thread does. */
 export async function openWithOwnTimers(open: () => Promise<Store>): Promise<Store> {
   const store = await inside.run(true, open);
   const underWay = new Set<Promise<unknown>>();
@@ -47,6 +47,8 @@ export async function openWithOwnTimers(open: () => Promise<Store>): Promise<Sto
   ]);
   return {
     ...(Object.fromEntries(members) as Store),
+    // The clock of the database is that of the test, too.
+    beat: async (beat) => ({ ...(await inside.run(true, () => store.beat(beat))), at: beat.now }),
     async ping() {
       await Promise.all(underWay);
       return inside.run(true, () => store.ping());
