@@ -4,7 +4,6 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { LEASE_MS } from '../../src/flows/leases.ts';
 import { eventually, type Service } from '../e2e/service.ts';
 import { createCluster, type Replica } from './cluster.ts';
-import { runSql } from './schemas.ts';
 import { type OwnPostgres, startPostgres } from './server.ts';
 import { killInTurn, TORTURE_SECONDS, torture } from './torture.ts';
 
