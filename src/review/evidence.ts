@@ -91,27 +91,42 @@ export function verifyEvidence(text: string, publicKey: KeyObject): EvidenceVerd
   if (bundle === undefined) return refuted(`it is not a bundle of the format ${FORMAT}`);
   if (bundle.signature === null)
     return refuted('it is not signed: the service that made it has no SLUICE_EVIDENCE_KEY');
-  if (!verify(null, Buffer.from(bundle.statement), publicKey, Buffer.from(bundle.signature, 'base64'))) {
+  const signature = fromBase64(bundle.signature);
+  if (signature === undefined || !verify(null, Buffer.from(bundle.statement), publicKey, signature)) {
     return refuted(`the signature is not one of the key ${keyName(publicKey)} over the statement`);
   }
   const statement = parsed(bundle.statement, statementSchema);
   if (statement === undefined) return refuted('the statement is signed, but not of a form that is known here');
   const parts = bundle.parts.map(({ name, mediaType, encoding, content }) => ({
     ...{ name, mediaType },
-    content: Buffer.from(content, encoding),
+    content: encoding === 'base64' ? fromBase64(content) : Buffer.from(content),
   }));
   const names = parts.map(({ name }) => name);
   const stated = statement.parts.map(({ name }) => name);
   if (names.join('\n') !== stated.join('\n') || new Set(names).size < names.length) {
     return refuted(`it holds the parts ${names.join(', ')}, and the statement names ${stated.join(', ')}`);
   }
+  const proven: EvidencePart[] = [];
   for (const [at, { name, mediaType, bytes, sha256: expected }] of statement.parts.entries()) {
     const part = parts[at];
-    if (part?.mediaType !== mediaType || part.content.byteLength !== bytes || sha256(part.content) !== expected) {
+    const { content } = part ?? {};
+    if (
+      content === undefined ||
+      part?.mediaType !== mediaType ||
+      content.byteLength !== bytes ||
+      sha256(content) !== expected
+    ) {
       return refuted(`the part ${name} was altered: its hash is not the one of the statement`);
     }
+    proven.push({ name, mediaType, content });
   }
-  return { isProven: true, statement, parts };
+  return { isProven: true, statement, parts: proven };
+}
+
+/** Undefined for a text that is not the one way to write its bytes: another text must not pass for the same. */
+function fromBase64(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64');
+  return bytes.toString('base64') === text ? bytes : undefined;
 }
 
 function refuted(why: string): EvidenceVerdict {

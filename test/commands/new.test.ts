@@ -1,4 +1,3 @@
-import { generateKeyPairSync } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +6,7 @@ import { buildApp } from '../../src/app.ts';
 import { gatherAnswers, readPublishers } from '../../src/commands/new.ts';
 import { commandLine } from '../../src/commands/program.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
+import { KEYS } from '../webhooks/schemes/fixtures.ts';
 
 const publishers = readPublishers();
 
@@ -34,14 +34,6 @@ async function run(...args: string[]): Promise<number> {
   return Number(process.exitCode ?? 0);
 }
 
-/** A key of the form that the publisher's scheme reads. */
-function keyFor(name: string): string {
-  if (/^(DISCORD|ADYEN)/.test(name)) return 'ab'.repeat(32);
-  if (!name.startsWith('SENDGRID')) return Buffer.from(`the key ${name}`).toString('base64');
-  const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  return publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
-}
-
 const readManifest = async (name: string) => JSON.parse(await readFile(join(folder, name), 'utf8'));
 
 describe('sluice new', () => {
@@ -59,7 +51,7 @@ describe('sluice new', () => {
       expect(printed).toContain('At the publisher');
       expect(printed).not.toContain('hooks.example.com');
       for (const [, name = ''] of printed.matchAll(/^Key: {2}into the variable (\w+),/gm)) {
-        environment[name] = keyFor(name);
+        environment[name] = KEYS[String(inputs.webhookSignatureScheme)] ?? `the key ${name}`;
       }
     }
     const settings = { manifests: folder, databaseUrl: 'sqlite::memory:', logLevel: 'silent' as const };

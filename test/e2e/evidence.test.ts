@@ -42,9 +42,12 @@ describe('a bundle of evidence', () => {
     const sealed = sealEvidence(SUBJECT, parts, privateKey);
     const places = [...sealed].flatMap((unit, at) => (/[A-Za-z0-9]/.test(unit) ? [at] : []));
     for (const at of places) {
-      const other = sealed[at] === 'A' ? 'B' : 'A';
-      const verdict = verifyEvidence(`${sealed.slice(0, at)}${other}${sealed.slice(at + 1)}`, publicKey);
-      expect(verdict.isProven, `at ${at}: ${sealed.slice(at - 20, at + 20)}`).toBe(false);
+      // The neighbour too: at the end of Base64 it may stand for the same bytes.
+      for (const other of [sealed[at] === 'A' ? 'B' : 'A', String.fromCharCode(sealed.charCodeAt(at) ^ 1)]) {
+        if (!/[A-Za-z0-9]/.test(other)) continue;
+        const verdict = verifyEvidence(`${sealed.slice(0, at)}${other}${sealed.slice(at + 1)}`, publicKey);
+        expect(verdict.isProven, `at ${at}: ${sealed.slice(at - 20, at + 20)}`).toBe(false);
+      }
     }
   });
 

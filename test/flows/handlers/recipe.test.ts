@@ -13,7 +13,15 @@ import { greet } from './recipe/greet.ts';
 const manifest = manifestOf({ first: stepOf('Greet', { inputs: { name: cel('trigger.body') } }) });
 
 /** Files of the folder that define no step type. */
-const OTHERS = ['handler.ts', 'index.ts', 'egress.ts', 'http-inputs.ts', 'http-poll.ts', 'http-signing.ts'];
+const OTHERS = [
+  'handler.ts',
+  'index.ts',
+  'egress.ts',
+  'http-inputs.ts',
+  'http-poll.ts',
+  'http-signing.ts',
+  'guarded-get.ts',
+];
 
 describe('a step type by the recipe', () => {
   it('runs, with its inputs rendered', async () => {
