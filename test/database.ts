@@ -13,7 +13,8 @@ declare module 'vitest' {
   }
 }
 
-export const isOnPostgres = (): boolean => inject('database') === 'postgres';
+/** The benches use this file too, outside vitest. */
+export const isOnPostgres = (): boolean => process.env.VITEST !== undefined && inject('database') === 'postgres';
 
 if (isOnPostgres()) keepRealTimers();
 
