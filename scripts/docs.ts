@@ -151,7 +151,7 @@ ${GENERATED}
 
 A manifest is one JSON file in the manifests folder and describes one flow. \`npx sluice check\` prints every mistake with its path.
 \`"$schema": "./manifest.schema.json"\` lets an editor complete the fields and the inputs of each step type. With step types or
-schemes of your own write it anew: \`npx sluice schema -o manifests/manifest.schema.json\`. Structural keys
+schemes of your own, write your own one: \`npx sluice schema -o manifests/manifest.schema.json\`. Structural keys
 (\`id\`, \`RunAfter\`, …) may be written in any case. Trigger keys, step keys and the keys inside \`inputs\` must be exact.
 
 [Publishers](publishers/README.md) has a complete manifest for each publisher, [expressions](expressions.md) what \`\${…}\` and \`when\`
