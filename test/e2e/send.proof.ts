@@ -3,19 +3,25 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { runCli } from './cli.ts';
-import { keyOption, SCHEME_NAMES, useSchemeService } from './scheme-service.ts';
+import { keyOption, useSchemeService } from './scheme-service.ts';
 
 const { workspace, send } = useSchemeService();
 const sendSigned = (name: string, ...args: string[]) => send(name, ...keyOption(name), ...args);
 
-it.each(SCHEME_NAMES)('a delivery passes once, an id too, and a wrong key never: %s', async (name) => {
-  expect((await sendSigned(name, '--repeat', '2')).stdout).toMatch(/^200 .*\n409 .*"nonce_replayed"/);
-  expect((await send(name, '--wrong-key')).stdout).toMatch(/^401 .*"signature_mismatch"/);
-  expect((await sendSigned(name, '--id', `id-of-${name}`)).stdout).toMatch(/^200 /);
-  expect((await sendSigned(name, '--id', `id-of-${name}`)).stdout).toMatch(/^409 .*"nonce_replayed"/);
-});
+// With a certificate only the publisher itself can sign.
+const SIGNED_HERE = BUILT_IN_SCHEMES.filter(({ certificate }) => certificate === undefined);
 
-it.each(BUILT_IN_SCHEMES.filter(({ timestamp }) => timestamp !== undefined))(
+it.each(SIGNED_HERE.map(({ name }) => name))(
+  'a delivery passes once, an id too, and a wrong key never: %s',
+  async (name) => {
+    expect((await sendSigned(name, '--repeat', '2')).stdout).toMatch(/^200 .*\n409 .*"nonce_replayed"/);
+    expect((await send(name, '--wrong-key')).stdout).toMatch(/^401 .*"signature_mismatch"/);
+    expect((await sendSigned(name, '--id', `id-of-${name}`)).stdout).toMatch(/^200 /);
+    expect((await sendSigned(name, '--id', `id-of-${name}`)).stdout).toMatch(/^409 .*"nonce_replayed"/);
+  },
+);
+
+it.each(SIGNED_HERE.filter(({ timestamp }) => timestamp !== undefined))(
   'an old delivery is refused, and one of the future: $name',
   async ({ name }) => {
     expect((await sendSigned(name, '--age', '4000')).stdout).toMatch(/^401 .*"timestamp_skew"/);
