@@ -93,7 +93,7 @@ describe('the packed package, installed in another folder', () => {
 
     const page = await (await fetch(`${url}/flows`)).text();
     const files = [...page.matchAll(/"(\/flows\/assets\/[^"]+)"/g)].map(([, path]) => path);
-    expect(files.length).toBeGreaterThan(5);
+    expect(files.length).toBeGreaterThanOrEqual(3);
     for (const path of files) expect((await fetch(`${url}${path}`)).status, path).toBe(200);
 
     child.kill('SIGTERM');
