@@ -195,8 +195,9 @@ async function listDeliveries(sql: Sql, query: DeliveryQuery): Promise<Page<Deli
 
 /** How many records a list has, from counters; undefined if the counters do not distinguish its filters. */
 async function countKept(sql: Sql, query: DeliveryQuery): Promise<number | undefined> {
-  const { flowId, reason, rejectedOnly, acceptedOnly, refusedOnly, since, until, search = '', searchKeys } = query;
-  if (refusedOnly === true || since !== undefined || until !== undefined) return undefined;
+  const { flowId, reason, rejectedOnly, acceptedOnly, search = '', searchKeys } = query;
+  const { refusedOnly, heldOnly, since, until } = query;
+  if (refusedOnly === true || heldOnly === true || since !== undefined || until !== undefined) return undefined;
   if (search !== '' || searchKeys !== undefined) return undefined;
   const row = await sql.get<{ total: number }>(
     `SELECT coalesce(sum(count), 0) AS total FROM sluice.delivery_totals
