@@ -278,7 +278,7 @@ function instructions({ file, manifest, answers, settings }: Written): string[] 
     '',
     'Then:',
     '  npx sluice check             says what the manifest leaves open',
-    '  npx sluice deploy            brings it into the running service, as a restart does',
+    '  restart the service          it reads new manifests and their keys when it starts',
     ...(answers.key === undefined ? [] : [`  npx sluice send ${slug.padEnd(12)} sends a signed sample delivery`]),
   ];
 }

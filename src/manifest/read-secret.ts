@@ -142,10 +142,10 @@ function globOf(name: string): RegExp {
 }
 
 function refusalOf(reference: string, isDefault: boolean): string {
-  const how = isDefault
-    ? `set SLUICE_MANIFEST_SECRETS to a list that holds ${reference}; it takes the place of the default, which is SECRET_* and what the manifests of the folder use`
-    : `add ${reference} to SLUICE_MANIFEST_SECRETS`;
-  return `${reference} may not be referenced by a manifest that was deployed over the API; to allow it, ${how}, and restart`;
+  const what = `${reference} may not be referenced by a manifest that was deployed over the API`;
+  return isDefault
+    ? `${what}; put the manifest into the folder of the service, or set SLUICE_MANIFEST_SECRETS to a list that holds ${reference} (it takes the place of the default, which is SECRET_* and what the manifests of the folder use), and restart`
+    : `${what}; add ${reference} to SLUICE_MANIFEST_SECRETS, and restart`;
 }
 
 /**
