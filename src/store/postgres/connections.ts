@@ -31,6 +31,12 @@ const READ_IDLE_MS = 30_000;
 const statementMsOf = (lane: Lane) => (lane === 'read' ? READ_STATEMENT_MS : STATEMENT_MS);
 const idleMsOf = (lane: Lane) => (lane === 'read' ? READ_IDLE_MS : IDLE_MS);
 
+/**
+ * Every write finds its rows by their keys. A statement keeps the plan of its first calls, and while a table has a few
+ * rows PostgreSQL plans to read all of them: with thousands of rows a minute later, that took longer than the write.
+ */
+const BY_KEYS = ['seqscan', 'hashjoin', 'mergejoin'].map((way) => `enable_${way} = off`);
+
 const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
 /** Transactions on a PostgreSQL database, over a few connections for each purpose. */
@@ -86,7 +92,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     const later: Promise<unknown>[] = [];
     try {
       sendInOneWrite(client);
-      void client.query(options.isPooled === true ? begin + limitsOf(lane) : begin).catch(() => {});
+      void client.query(options.isPooled === true ? begin + settingsOf(lane) : begin).catch(() => {});
       const committed = async () => {
         const value = await work(
           sqlOf(client, { statements, slot: slots.of(client), schema, replica, instance, bounds, later }),
@@ -144,9 +150,14 @@ export function createConnections({ url, applicationName, ...options }: Connecti
   };
 }
 
-/** The limits of a connection for one transaction: through a pooler it belongs to others before and after. */
-function limitsOf(lane: Lane): string {
-  return `; SET LOCAL statement_timeout = ${statementMsOf(lane)}; SET LOCAL idle_in_transaction_session_timeout = ${idleMsOf(lane)}`;
+/** The settings of a connection for one transaction: through a pooler it belongs to others before and after. */
+function settingsOf(lane: Lane): string {
+  const settings = [
+    `statement_timeout = ${statementMsOf(lane)}`,
+    `idle_in_transaction_session_timeout = ${idleMsOf(lane)}`,
+    ...(lane === 'read' ? [] : BY_KEYS),
+  ];
+  return settings.map((setting) => `; SET LOCAL ${setting}`).join('');
 }
 
 /** The connections, which are all made anew when the database was away. */
@@ -216,7 +227,12 @@ function createPool(
   // An idle connection that breaks leaves the pool by itself; the next call opens another.
   pool.on('error', () => {});
   // One that breaks in use fails its statements. Without a listener its error would end the process as well.
-  pool.on('connect', (client) => client.on('error', () => {}));
+  pool.on('connect', (client) => {
+    client.on('error', () => {});
+    if (lane === 'read' || isPooled === true) return;
+    // Sent before the first transaction; where it fails, that fails too, or is only slower.
+    client.query(BY_KEYS.map((way) => `SET ${way}`).join('; ')).catch(() => {});
+  });
   return pool;
 }
 
