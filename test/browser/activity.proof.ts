@@ -15,7 +15,7 @@ describeInBrowser('the activity', () => {
     const page = await open('/flows');
     await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Activity' }).click();
     await page.getByRole('heading', { level: 1, name: 'Activity' }).waitFor();
-    await page.getByText('Nobody has changed anything yet').waitFor();
+    await page.getByText('No one has changed anything yet').waitFor();
     await expectNoHindrance(page);
   });
 

@@ -57,7 +57,7 @@ export function ActivityPage() {
 function NoActivity({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) return <NoMatch what="actions" path="/flows/activity" />;
   return (
-    <Empty icon="activity" title="Nobody has changed anything yet">
+    <Empty icon="activity" title="No one has changed anything yet">
       <p>Every deploy, disable, cancel, retry and the like is listed here, with who did it and why.</p>
     </Empty>
   );

@@ -32,7 +32,7 @@ export function DeliveryPage({ params }: { params: { readonly id?: string } }) {
             Copy id
           </CopyButton>
           <a class="button" href={`/flows/api/webhooks/${encodeURIComponent(id)}/evidence`} download>
-            <Icon name="down" />
+            <Icon name="download" />
             Evidence
           </a>
           {data === undefined ? null : <DryRun delivery={data} />}

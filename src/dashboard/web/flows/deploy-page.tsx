@@ -74,7 +74,7 @@ function Deploying({ inForce, schema }: DeployingProps) {
       <section class="deploy-editor" aria-label="Manifest">
         <div class="deploy-tools">
           <label class="button">
-            <Icon name="flows" />
+            <Icon name="file" />
             Open a file…
             <input
               type="file"

@@ -57,7 +57,7 @@ function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => vo
   return (
     <>
       <a class="button" href={`/flows/flows/${flow.id}/deploy`}>
-        <Icon name="up" />
+        <Icon name="upload" />
         Edit and deploy…
       </a>
       {drainingSince === null && isEnabled ? (

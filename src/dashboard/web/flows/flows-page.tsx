@@ -57,7 +57,7 @@ export function FlowsPage() {
       badges={flows.data === undefined ? null : <Total count={flows.data.length} />}
       actions={
         <a class="button" href="/flows/flows/new">
-          <Icon name="up" />
+          <Icon name="upload" />
           Deploy a manifest…
         </a>
       }

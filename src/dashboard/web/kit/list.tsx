@@ -118,7 +118,6 @@ function classOf({ align, isMinor }: Pick<Column<never>, 'align' | 'isMinor'>): 
 
 /** More than a table has room for: what the most rows have is shown. */
 const MAX_KEY_COLUMNS = 3;
-const MAX_SHOWN = 32;
 
 /** A column for each search key that rows have. */
 export function keyColumns<Row extends { readonly searchKeys: Readonly<Record<string, string>> }>(
@@ -133,14 +132,19 @@ export function keyColumns<Row extends { readonly searchKeys: Readonly<Record<st
   const names = [...counts.keys()].sort((one, other) => weightOf(other) - weightOf(one) || one.localeCompare(other));
   return names.slice(0, MAX_KEY_COLUMNS).map((name) => ({
     name,
-    isMinor: name === 'id',
+    // What every publisher's deliveries have; a key that the manifest names is worth its place on a phone too.
+    isMinor: name === 'id' || name === 'event',
     cell: ({ searchKeys }) => <KeyValue value={searchKeys[name]} />,
   }));
 }
 
 function KeyValue({ value }: { value: string | undefined }) {
   if (value === undefined) return <span class="muted">–</span>;
-  return <span title={value}>{value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value}</span>;
+  return (
+    <span class="key-value" title={value}>
+      {value}
+    </span>
+  );
 }
 
 /** The page of a list that the address names, and buttons to the pages around it. */

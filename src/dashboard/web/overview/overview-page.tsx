@@ -141,7 +141,7 @@ function AlertsPanel() {
       <Loaded of={targets}>
         {(list) =>
           list.length === 0 ? (
-            <Empty icon="info" title="Nobody is told of failures">
+            <Empty icon="info" title="No one is told of failures">
               <p>
                 Name a file with targets in <code>SLUICE_ALERTS</code>: Slack, Teams, Discord, a URL or mail.
               </p>

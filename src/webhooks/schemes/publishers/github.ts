@@ -14,6 +14,7 @@ export const gitHub: SignatureSpec = {
       before: '6113728f27ae82c7b1a177c8d03f9e96e0adf246',
       after: '59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5',
       repository: { id: 186853002, name: 'hello-world', full_name: 'octocat/hello-world', private: false },
+      sender: { login: 'octocat' },
       pusher: { name: 'octocat', email: 'octocat@example.com' },
       commits: [
         { id: '59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5', message: 'Update README', author: { name: 'octocat' } },
