@@ -94,6 +94,9 @@ export function skipOf(query: URLSearchParams): number {
   return Number.isSafeInteger(skip) && skip > 0 ? skip : 0;
 }
 
+/** What the API is asked for the list of flows, and for the names of flows. */
+export const ALL_FLOWS = '/flows?take=500';
+
 /** How many rows a page of a list of deliveries, runs or interventions has. */
 const ROWS = 50;
 

@@ -1,7 +1,7 @@
 import { type ComponentType, render } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { ActivityPage } from './activity/activity-page.tsx';
-import { matchRoute } from './address.ts';
+import { ALL_FLOWS, lists, matchRoute } from './address.ts';
 import { DeliveriesPage } from './deliveries/deliveries-page.tsx';
 import { DeliveryPage } from './deliveries/delivery-page.tsx';
 import { ReadinessPage } from './deliveries/readiness.tsx';
@@ -14,6 +14,7 @@ import { Icon } from './kit/pill.tsx';
 import { startLive, useLive } from './live.ts';
 import type { Look } from './looks.ts';
 import { OverviewPage } from './overview/overview-page.tsx';
+import { askEarly } from './resource.ts';
 import { navigate, startRouter, usePath } from './router.ts';
 import { RunPage } from './runs/run-page.tsx';
 import { RunsPage } from './runs/runs-page.tsx';
@@ -163,22 +164,24 @@ interface Route {
   readonly page: ComponentType<{ params: Readonly<Record<string, string>> }>;
   /** What the browser's tab says until the page says more. */
   readonly title: string;
+  /** What the page will ask for first, by the query of its address. */
+  readonly question?: (query: URLSearchParams) => string;
 }
 
 /** Every place of the page; the first that matches is shown. */
 const routes: readonly Route[] = [
   { path: '/flows', page: OverviewPage, title: 'Overview' },
-  { path: '/flows/deliveries', page: DeliveriesPage, title: 'Deliveries' },
+  { path: '/flows/deliveries', page: DeliveriesPage, title: 'Deliveries', question: lists.deliveries.path },
   { path: '/flows/deliveries/readiness', page: ReadinessPage, title: 'Safe to enforce?' },
   { path: '/flows/deliveries/:id', page: DeliveryPage, title: 'Delivery' },
-  { path: '/flows/flows', page: FlowsPage, title: 'Flows' },
+  { path: '/flows/flows', page: FlowsPage, title: 'Flows', question: () => ALL_FLOWS },
   { path: '/flows/flows/new', page: DeployPage, title: 'Deploy a manifest' },
   { path: '/flows/flows/:id/deploy', page: DeployPage, title: 'Edit and deploy' },
   { path: '/flows/flows/:id', page: FlowPage, title: 'Flow' },
-  { path: '/flows/runs', page: RunsPage, title: 'Runs' },
+  { path: '/flows/runs', page: RunsPage, title: 'Runs', question: lists.runs.path },
   { path: '/flows/runs/:id', page: RunPage, title: 'Run' },
   { path: '/flows/schedules', page: SchedulesPage, title: 'Schedules' },
-  { path: '/flows/activity', page: ActivityPage, title: 'Activity' },
+  { path: '/flows/activity', page: ActivityPage, title: 'Activity', question: lists.activity.path },
 ];
 
 /** Whether the list of keys is shown. */
@@ -265,6 +268,9 @@ function moveRow(step: 1 | -1): boolean {
 const root = document.getElementById('page');
 if (root === null) throw new Error('The shell has no place for the page');
 startRouter();
+// First of all, so that nothing happens unheard between an answer and the first event.
 startLive();
+const question = matchRoute(routes, location.pathname)?.route.question;
+if (question !== undefined) askEarly(question(new URLSearchParams(location.search)));
 startKeys();
 render(<App />, root);

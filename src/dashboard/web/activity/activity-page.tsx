@@ -1,4 +1,4 @@
-import { lists, skipOf, withQuery } from '../address.ts';
+import { ALL_FLOWS, lists, skipOf, withQuery } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { type Column, NoMatch, Pager, SearchFilter, SelectFilter, SpanFilter, Table } from '../kit/list.tsx';
@@ -19,7 +19,7 @@ export function ActivityPage() {
     refreshOn: ['run.started', 'run.completed'],
     keepPrevious: true,
   });
-  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
+  const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
   const names = new Map((flows.data ?? []).map(({ id, name }) => [id, name]));
   const actions = Object.entries(ACTIONS).map(([value, text]) => ({ value, text }));
   return (

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { lastPartOf, lists, skipOf } from '../address.ts';
+import { ALL_FLOWS, lastPartOf, lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import {
@@ -24,7 +24,7 @@ import { RedeliverMany } from './redeliver.tsx';
 /** Every delivery that was kept, by what the address asks for. */
 export function DeliveriesPage() {
   const [query] = useQuery();
-  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
+  const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
   const deliveries = useResource<PageOf<Api['Delivery']>>(lists.deliveries.path(query), {
     refreshOn: ['delivery.received'],
     keepPrevious: true,

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import { ALL_FLOWS } from '../address.ts';
 import type { Api } from '../api-types.ts';
 import { format } from '../format.ts';
 import { parseJson } from '../json.ts';
@@ -58,7 +59,7 @@ export function DeliveryPage({ params }: { params: { readonly id?: string } }) {
 /** Only of a body that is there whole, as text: what is judged must be what came. */
 function DryRun({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   const { flowId, triggerKey, headers, body, bodyEncoding, bodyTruncated } = delivery;
-  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
+  const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
   const triggers = flows.data?.find(({ id }) => id === flowId)?.triggers;
   const trigger = triggers?.find(({ key, url }) => key === triggerKey && typeof url === 'string');
   if (flowId === null || trigger === undefined || body === null || bodyEncoding !== 'utf8' || bodyTruncated)
@@ -130,7 +131,7 @@ const WIDE: ReadonlySet<string> = new Set(['Address called', 'Redelivery']);
 function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   const { flowId, triggerKey, receivedAt, clientIp, mode, scheme, statusCode, reason, bodyBytes, processingMs } =
     delivery;
-  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
+  const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
   const name = flows.data?.find(({ id }) => id === flowId)?.name ?? flowId;
   const facts: readonly (readonly [string, ComponentChildren])[] = [
     ['Received', <Time key="t" at={receivedAt} />],

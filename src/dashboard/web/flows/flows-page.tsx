@@ -1,4 +1,4 @@
-import { flowMatches } from '../address.ts';
+import { ALL_FLOWS, flowMatches } from '../address.ts';
 import type { Api } from '../api-types.ts';
 import { format } from '../format.ts';
 import { type Column, NoMatch, SearchFilter, Table } from '../kit/list.tsx';
@@ -48,7 +48,7 @@ const COLUMNS: readonly Column<Api['Flow']>[] = [
 
 /** Every deployed flow. */
 export function FlowsPage() {
-  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500', { refreshOn: ['run.started', 'run.completed'] });
+  const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS, { refreshOn: ['run.started', 'run.completed'] });
   const [query] = useQuery();
   const wanted = query.get('search') ?? '';
   return (

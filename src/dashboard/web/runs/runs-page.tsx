@@ -1,4 +1,4 @@
-import { lists, skipOf } from '../address.ts';
+import { ALL_FLOWS, lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
@@ -62,7 +62,7 @@ export function RunsPage() {
     refreshOn: ['run.started', 'run.completed'],
     keepPrevious: true,
   });
-  const flows = useResource<readonly Api['Flow'][]>('/flows?take=500');
+  const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
   const flowChoices = (flows.data ?? []).map(({ id, name }) => ({ value: id, text: name }));
   const statusChoices = RUN_STATUSES.map((status) => ({ value: status, text: LOOKS.status[status][2] }));
   return (
