@@ -12,8 +12,6 @@ const onSqliteAlone = [
   // They are about its file, about what a start without PostgreSQL loads, and about the page, which knows no database.
   'test/e2e/{lost-database,start,start-modules}.test.ts',
   'test/dashboard/page.test.ts',
-  // Their time stands still, and on PostgreSQL a claim that meets a row in use comes back after 20 ms.
-  'test/flows/{dispatcher,birth-leases,scheduler}.test.ts',
   // It counts the modules of the service on SQLite.
   'test/webhooks/accept-path.test.ts',
 ];

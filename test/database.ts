@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inject } from 'vitest';
 import { type AppOptions, buildApp as build, type SluiceApp } from '../src/app.ts';
+import { SOLE_OWNER } from '../src/flows/runtime-keys.ts';
 import { openSqliteStore } from '../src/store/sqlite/client.ts';
 import type { Store } from '../src/store/store.ts';
 import { keepRealTimers, openWithOwnTimers } from './postgres/own-timers.ts';
@@ -18,10 +19,10 @@ export const isOnPostgres = (): boolean => process.env.VITEST !== undefined && i
 
 if (isOnPostgres()) keepRealTimers();
 
-/** An empty store on the database under test; whoever opens it closes it. */
+/** An empty store that one process has for itself, on the database under test; whoever opens it closes it. */
 export async function openEmptyStore(): Promise<Store> {
   if (!isOnPostgres()) return openSqliteStore({ path: ':memory:' });
-  return openWithOwnTimers(async () => (await schemas()).openEmpty());
+  return openWithOwnTimers(async () => (await schemas()).openEmpty({ replica: SOLE_OWNER }));
 }
 
 /** Where a delivery log can be kept; a log in the memory of one process is refused on PostgreSQL. */

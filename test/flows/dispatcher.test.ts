@@ -86,10 +86,11 @@ describe('claiming', () => {
     await service.deploy(wide(1));
     await service.runtime.start();
     await service.store.ping();
+    const elsewhere = '0b7c9d10-0000-4000-8000-0000000000e1';
     const flow = service.catalog.list()[0];
     if (flow === undefined) throw new Error('the flow is not deployed');
     const run = service.runtime.engine.planRun({
-      runId: 'elsewhere',
+      runId: elsewhere,
       flow,
       triggerType: 'manual',
       trigger: { key: 'manual', body: Buffer.alloc(0), contentType: null, headers: {} },
@@ -103,7 +104,7 @@ describe('claiming', () => {
     vi.advanceTimersByTime(60_000);
     await until(() => waiting.length === 1);
     waiting[0]?.end();
-    await service.ended('elsewhere');
+    await service.ended(elsewhere);
   });
 
   it('tries a failed step again when it is due, and not before', async () => {
@@ -201,6 +202,9 @@ describe('leases', () => {
     await service.runtime.start();
     const runId = await service.trigger();
     await until(() => waiting.length === 1);
+    // If the step needed no claim, its attempt is written by now.
+    for (let turns = 0; turns < 2; turns += 1) vi.advanceTimersByTime(20);
+    await service.store.ping();
     const later = service.clock.now() + 31_000;
     const { claims } = await service.store.claimDue({ owner: 'me', now: later, leasedUntil: later + 30_000, limit: 1 });
     expect(claims).toMatchObject([{ attempt: 2, interruptions: 1 }]);
