@@ -12,8 +12,8 @@ export interface Heartbeat {
   stop(): Promise<void>;
   state(): HeartbeatState;
   /**
-   * Whether this process may lease steps, fire ticks and end what is overdue: its clock is close to the store's, and the
-   * others cannot have taken it for dead.
+   * Whether this process may lease steps, fire ticks and end what is overdue: its clock is close to the store's, its
+   * release fits the store, and the others cannot have taken it for dead.
    */
   isFit(): boolean;
 }
@@ -40,8 +40,8 @@ interface HeartbeatServices {
   readonly onReplicas?: ((count: number) => void) | undefined;
   /** Leases that this process may have been given and does not know of. */
   readonly lost?: () => LostLeases | undefined;
-  /** Other processes may have made steps due, or left some behind, that this one does not know of. */
-  onOthers(): void;
+  /** There may be due steps that this process does not know of: others made them due or left them, or it was unfit. */
+  onDue(): void;
 }
 
 /** A third of what a process may be silent for until the others take it for dead. */
@@ -74,17 +74,19 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
   // A clock that is set counts at once, and not with the next beat.
   const clockOffsetMs = () => wallAhead() - storeAhead;
   const isClockFit = () => Math.abs(clockOffsetMs()) <= CLOCK_UNFIT_MS;
+  const isAlive = () => clock.monotonic() - (state.beatAt ?? Number.NEGATIVE_INFINITY) < DEAD_AFTER_MS;
+  const isFit = () => isAlive() && isClockFit() && state.misfit === undefined;
 
   function compareClocks({ sentAt, tookMs, at }: { sentAt: number; tookMs: number; at: number }): void {
     // The store read its clock at some instant in between; a slow answer says little of when.
     const [earliest, latest] = [at - sentAt - tookMs, at - sentAt];
     storeAhead = tookMs > QUICK_ANSWER_MS ? Math.min(Math.max(storeAhead, earliest), latest) : (earliest + latest) / 2;
-    const isFit = isClockFit();
+    const isRight = isClockFit();
     const offset = { clockOffsetMs: Math.round(clockOffsetMs()) };
-    if (wasClockFit && !isFit)
+    if (wasClockFit && !isRight)
       logger.error(offset, 'the clock is not that of the database; taking no steps until it is');
-    if (isFit && !wasClockFit) logger.info(offset, 'the clock is that of the database again; taking steps');
-    wasClockFit = isFit;
+    if (isRight && !wasClockFit) logger.info(offset, 'the clock is that of the database again; taking steps');
+    wasClockFit = isRight;
   }
 
   async function beat(): Promise<void> {
@@ -103,19 +105,17 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
       now,
     });
     hasFailed = false;
+    const wasFit = state.beatAt === undefined || isFit();
     compareClocks({ sentAt, tookMs: clock.monotonic() - sentAt, at });
-    if (misfit !== undefined && misfit !== state.misfit) {
-      logger.error(
-        { reason: misfit },
-        'this release no longer fits its database; it gets no requests until it is replaced',
-      );
-    }
+    sayFit({ logger, misfit, before: state.misfit });
     state = { beatAt: clock.monotonic(), replicas, misfit };
     onReplicas?.(replicas);
     for (const { name: replica, steps } of died) {
       logger.warn({ replica, steps }, 'a replica died; its running steps are taken up again');
     }
-    if (replicas > 1 || died.length > 0 || lost !== undefined) services.onOthers();
+    // After a sleep of the machine the timers of whoever waits to be fit ring late.
+    const isFitAgain = !wasFit && isFit();
+    if (replicas > 1 || died.length > 0 || lost !== undefined || isFitAgain) services.onDue();
   }
 
   const next = (afterMs: number) => {
@@ -146,6 +146,27 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
       await beating;
     },
     state: () => ({ ...state, clockOffsetMs: clockOffsetMs() }),
-    isFit: () => isClockFit() && clock.monotonic() - (state.beatAt ?? Number.NEGATIVE_INFINITY) < DEAD_AFTER_MS,
+    isFit,
   };
+}
+
+/** Says when a newer release has changed the store, and when the store fits this release again. */
+function sayFit({
+  logger,
+  misfit,
+  before,
+}: {
+  logger: Logger;
+  misfit: string | undefined;
+  before: string | undefined;
+}): void {
+  if (misfit === before) return;
+  if (misfit === undefined) {
+    logger.info('this release fits its database again; taking steps');
+    return;
+  }
+  logger.error(
+    { reason: misfit },
+    'this release no longer fits its database; it takes no steps and gets no requests until it is replaced',
+  );
 }

@@ -111,7 +111,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
     onReplicas: services.onReplicas,
     lost: () => lost(dispatcher.heldTokens()),
     // What another one made due and cannot run, for want of a slot or because it died, waits for no longer than a beat.
-    onOthers: () => dispatcher.nudge(0),
+    onDue: () => dispatcher.nudge(0),
   });
   return {
     engine,

@@ -33,7 +33,7 @@ function heartbeat(...answers: ((Partial<BeatAnswer> & { takesMs?: number }) | E
     logger,
     version: '1.2.3',
     fingerprint: () => ({ keys: [] }),
-    onOthers: () => {
+    onDue: () => {
       looks += 1;
     },
   });
@@ -129,6 +129,32 @@ describe('the heartbeat', () => {
     await own.stop();
   });
 
+  test('has the process look for due steps when it is fit again, and not before', async () => {
+    const silent = heartbeat({});
+    await silent.own.start();
+    silent.clock.pass(15_000);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(silent.looks()).toBe(1);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(silent.looks()).toBe(1);
+    await silent.own.stop();
+    const resumed = heartbeat({});
+    await resumed.own.start();
+    // The machine slept: the one clock went on, the other stood still.
+    resumed.clock.set(3_600_000);
+    expect(resumed.own.isFit()).toBe(false);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(resumed.looks()).toBe(1);
+    await resumed.own.stop();
+    const far = heartbeat({}, { at: START - 7000 }, {});
+    await far.own.start();
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(far.looks()).toBe(0);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(far.looks()).toBe(1);
+    await far.own.stop();
+  });
+
   test('goes on within a second when the store comes back, and keeps what it knew', async () => {
     const { own, beats } = heartbeat({ replicas: 2 }, new StoreUnavailableError('away'), { replicas: 4 });
     await own.start();
@@ -167,16 +193,21 @@ describe('the heartbeat', () => {
     await own.stop();
   });
 
-  test('knows why the store no longer fits this release, and says so once', async () => {
+  test('is unfit while its release no longer fits the store, knows why, and says so once', async () => {
     const misfit = 'it has schema version 9';
-    const { own, lines } = heartbeat({}, { misfit }, { misfit }, {});
+    const { own, lines, looks } = heartbeat({}, { misfit }, { misfit }, {});
     await own.start();
     expect(own.state().misfit).toBeUndefined();
     await vi.advanceTimersByTimeAsync(10_000);
     expect(own.state()).toMatchObject({ misfit });
+    expect(own.isFit()).toBe(false);
     expect(lines).toMatchObject([{ level: 50, reason: misfit }]);
+    expect(looks()).toBe(0);
     await vi.advanceTimersByTimeAsync(5000);
     expect(own.state().misfit).toBeUndefined();
+    expect(own.isFit()).toBe(true);
+    expect(lines.slice(1)).toMatchObject([{ level: 30 }]);
+    expect(looks()).toBe(1);
     await own.stop();
   });
 

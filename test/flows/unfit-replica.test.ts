@@ -1,5 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { openFlowService, openStore, stepOf } from './fixture.ts';
+import { z } from 'zod';
+import { defineHandler, type HandlerResult } from '../../src/flows/handlers/handler.ts';
+import type { Graph } from '../../src/model/manifest.ts';
+import { openFlowService, openStore, stepOf, until } from './fixture.ts';
 
 // The store's thread needs no timers, so these stand still while it works.
 beforeEach(() => {
@@ -9,10 +12,19 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A replica with a run of a minute and a tick at each, and what it does to the store. Its clock is that of the database. */
-async function openReplica() {
+/**
+ * A replica with a run of a minute and a tick at each, and what it does to the store. Its clock is that of the database,
+ * and its release the newest, until the test says otherwise.
+ */
+async function openReplica(steps: Graph = { a: stepOf('NoOp') }) {
   const store = await openStore();
-  const database = { behindMs: 0 };
+  const database: { behindMs: number; misfit?: string | undefined } = { behindMs: 0 };
+  const ends: ((result: HandlerResult) => void)[] = [];
+  const gate = defineHandler({
+    type: 'Gate',
+    inputs: z.unknown(),
+    run: () => new Promise<HandlerResult>((resolve) => ends.push(resolve)),
+  });
   const called: string[] = [];
   const noted =
     <Given, Answer>(name: string, call: (given: Given) => Answer) =>
@@ -21,6 +33,7 @@ async function openReplica() {
       return call(given);
     };
   const service = await openFlowService({
+    own: [gate],
     store: {
       ...store,
       replica: 'one',
@@ -28,20 +41,20 @@ async function openReplica() {
       claimOverdue: noted('claimOverdue', store.claimOverdue),
       fireSchedule: noted('fireSchedule', store.fireSchedule),
       changeSchedule: noted('changeSchedule', store.changeSchedule),
-      beat: async ({ now }) => ({ at: now - database.behindMs, replicas: 2, died: [] }),
+      beat: async ({ now }) => ({ at: now - database.behindMs, replicas: 2, died: [], misfit: database.misfit }),
     },
   });
   const triggers = {
     manual: { type: 'manual', inputs: {} },
     minutely: { type: 'cron', inputs: { cronExpression: '* * * * *', timeZone: 'UTC' } },
   } as const;
-  await service.deploy({ a: stepOf('NoOp') }, { triggers, timeoutSeconds: 60 });
+  await service.deploy(steps, { triggers, timeoutSeconds: 60 });
   await service.runtime.start();
   const pass = async (ms: number) => {
     service.clock.pass(ms);
     await vi.advanceTimersByTimeAsync(ms);
   };
-  return { ...service, database, called, pass };
+  return { ...service, database, called, pass, ends };
 }
 
 describe('a replica whose clock is more than 5 s off that of the database', () => {
@@ -74,5 +87,34 @@ describe('a replica whose clock is more than 5 s off that of the database', () =
     const runId = await trigger();
     await pass(1000);
     expect(await steps(runId)).toMatchObject({ a: { status: 'Pending' } });
+  });
+});
+
+describe('a replica whose database a newer release has changed', () => {
+  test('takes no step, ends no run and fires no tick, but stores what it runs, and says so', async () => {
+    const graph = { a: stepOf('Gate'), b: stepOf('NoOp', { runAfter: { a: { statuses: ['Succeeded'] } } }) };
+    const { trigger, steps, ended, log, database, called, pass, ends } = await openReplica(graph);
+    const running = await trigger();
+    await until(() => ends.length === 1);
+    database.misfit = 'it has schema version 9';
+    await pass(5000);
+    called.length = 0;
+    const waiting = await trigger();
+    await pass(5000);
+    ends[0]?.({ kind: 'succeeded', output: null });
+    await until(() => log.events('StepCompleted').length === 1);
+    for (let beats = 0; beats < 24; beats += 1) await pass(5000);
+    expect(await steps(running)).toMatchObject({ a: { status: 'Succeeded' }, b: { status: 'Pending' } });
+    expect(await steps(waiting)).toMatchObject({ a: { status: 'Pending', attemptCount: 0 } });
+    expect(called).toEqual([]);
+    expect(log.lines.filter(({ msg }) => String(msg).includes('takes no steps'))).toMatchObject([{ level: 50 }]);
+
+    // The database was restored.
+    database.misfit = undefined;
+    await pass(5000);
+    for (const runId of [running, waiting]) expect((await ended(runId)).status).toBe('TimedOut');
+    expect(log.lines.some(({ msg }) => String(msg).includes('fits its database again'))).toBe(true);
+    await pass(1000);
+    await until(() => called.includes('fireSchedule'));
   });
 });

@@ -41,8 +41,9 @@ test('replicas that are replaced one by one, by a later release and back, refuse
   expect(refused).toBe(0);
 });
 
-test('a release that the database has outgrown is not ready and says why, and starts no more', async () => {
-  const { replicas } = await createCluster(server.url, { size: 3 });
+test('a release that the database has outgrown is not ready and says why, takes no steps, and starts no more', async () => {
+  const cluster = await createCluster(server.url, { size: 3, env: { SLUICE_LOG_LEVEL: 'debug' } });
+  const { schema, replicas } = cluster;
   const [one, two, next] = replicas as [Replica, Replica, Replica];
   await Promise.all([one.start(PRESENT), two.start(PRESENT)]);
   await next.start(outgrowing);
@@ -56,6 +57,17 @@ test('a release that the database has outgrown is not ready and says why, and st
   }
   expect((await fetch(`${next.service?.url}/health/ready`)).status).toBe(200);
   expect(await versionsOf(next)).toContain(NEXT_VERSION);
+  const publishers = cluster.publish();
+  await eventually(
+    async () => publishers.taken.length,
+    (taken) => taken > 30,
+  );
+  await publishers.stop();
+  const running = () =>
+    runSql(`SELECT count(*)::integer AS count FROM "${schema}".runs WHERE status = 'Running'`, [], server.url);
+  await eventually(running, ([row]) => row?.count === 0);
+  const steps = replicas.map(({ service }) => service?.output().includes('StepStarted'));
+  expect(steps).toEqual([false, false, true]);
   await one.stop('SIGTERM');
   await expect(one.start(PRESENT)).rejects.toThrow(needs);
 });
