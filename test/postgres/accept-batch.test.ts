@@ -5,7 +5,7 @@ import { createConnections } from '../../src/store/postgres/connections.ts';
 import { LOCK_OF_FLOW } from '../../src/store/postgres/flows.ts';
 import { Statements } from '../../src/store/postgres/sql.ts';
 import type { Acceptance } from '../../src/store/store.ts';
-import { acceptanceOf, aDelivery, aNonce, deployOf, flowId, graphOf, id, T0 } from '../store/samples.ts';
+import { acceptanceOf, aDelivery, aNonce, aRun, deployOf, flowId, graphOf, id, T0 } from '../store/samples.ts';
 import { newSchema, openStore, runSql, storeOptions } from './schemas.ts';
 
 async function open() {
@@ -50,11 +50,45 @@ describe('a batch of acceptances', () => {
     expect(await countRows()).toEqual({ ...two, redeliveries: 0 });
   });
 
-  test('leaves those of a trigger that was renamed to be run alone, as far as they claim anything', async () => {
-    const { schema, acceptTogether } = await open();
+  test('leaves one of a renamed trigger to be run alone where it is known under a former key, or claimed under another', async () => {
+    const { schema, store, acceptTogether, countRows } = await open();
+    const former = { flowId, triggerKey: 'former' };
+    const known = { nonce: aNonce({ value: 'known' }), idempotencyKey: 'known' };
+    await store.accept({ run: aRun({ id: id(1001), ...former }), ...known });
     await runSql(`INSERT INTO "${schema}".former_trigger_keys VALUES ($1, 'github', 'former')`, [flowId]);
-    const results = await acceptTogether([acceptanceOf(1, { nonce: aNonce() }), acceptanceOf(2)]);
-    expect(results).toEqual([undefined, accepted(2)]);
+    const results = await acceptTogether([
+      acceptanceOf(2, { nonce: aNonce({ value: 'new' }), idempotencyKey: 'new' }),
+      acceptanceOf(3, { nonce: known.nonce, idempotencyKey: 'other' }),
+      acceptanceOf(4, { idempotencyKey: 'known' }),
+      { run: aRun({ id: id(1005), ...former }), nonce: aNonce({ value: 'new' }) },
+      { run: aRun({ id: id(1006), ...former }), nonce: aNonce({ value: 'newer' }) },
+      acceptanceOf(7),
+    ]);
+    expect(results).toEqual([accepted(2), undefined, undefined, undefined, accepted(6), accepted(7)]);
+    expect(await countRows()).toMatchObject({ nonces: 3, idempotency_keys: 2, runs: 4, deliveries: 2 });
+  });
+
+  test('counts what is known under a former key only as far as that is not another trigger’s by now', async () => {
+    const { schema, store, acceptTogether } = await open();
+    const former = (n: number, value: string) => ({
+      run: aRun({ id: id(1000 + n), flowId, triggerKey: 'former', startedAt: T0 + n }),
+      nonce: aNonce({ value }),
+      idempotencyKey: `key ${value}`,
+    });
+    await store.accept(former(1, 'own'));
+    await runSql(
+      `INSERT INTO "${schema}".former_trigger_keys
+      SELECT $1, 'github', 'former', max(seq), $2 FROM "${schema}".nonces`,
+      [flowId, T0 + 2],
+    );
+    await store.accept(former(2, 'of another'));
+    const results = await acceptTogether([
+      acceptanceOf(3, { nonce: aNonce({ value: 'own' }) }),
+      acceptanceOf(4, { nonce: aNonce({ value: 'of another' }) }),
+      acceptanceOf(5, { idempotencyKey: 'key own' }),
+      acceptanceOf(6, { idempotencyKey: 'key of another' }),
+    ]);
+    expect(results).toEqual([undefined, accepted(4), undefined, accepted(6)]);
   });
 
   test('is judged flow by flow', async () => {

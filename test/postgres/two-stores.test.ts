@@ -65,6 +65,32 @@ describe('of two processes on one database', () => {
     });
   });
 
+  it('one accepts a nonce and a key of a trigger that was renamed, whichever of its keys they name', async () => {
+    await inEachRound(async (flowId) => {
+      const plan = { basedOn: null, needsIdle: false, withoutHistory: [], findings: [], overrides: [] };
+      const triggers = { keys: ['github'], renamed: [{ from: 'former', to: 'github' }] };
+      await left.applyDeploys([
+        { ...deployOf(graphOf({ a: [] }), { id: flowId }), ...plan, source: 'folder', triggers },
+      ]);
+      // Each process names another key of the trigger, so that no row of the one is in the way of the other.
+      const acceptAll = (changeOf: (n: number) => Partial<Acceptance>) =>
+        Promise.all(
+          [left, right, left, right].map((store, n) => {
+            const { run, ...rest } = acceptanceTo(flowId, changeOf(n));
+            return store.accept({ ...rest, run: { ...run, triggerKey: store === left ? 'github' : 'former' } });
+          }),
+        );
+      const [nonces, keys] = await Promise.all([
+        acceptAll((n) => ({ nonce: aNonce(), idempotencyKey: `own ${n}` })),
+        acceptAll((n) => ({ nonce: aNonce({ value: `own nonce ${n}` }), idempotencyKey: 'key' })),
+      ]);
+      expect(nonces.filter(({ kind }) => kind === 'accepted')).toHaveLength(1);
+      expect(keys.filter(({ kind }) => kind === 'accepted')).toHaveLength(1);
+      for (const results of [nonces, keys]) expect(new Set(results.map(runIdOf)).size).toBe(1);
+      expect(await runsOf(flowId)).toHaveLength(2);
+    });
+  });
+
   it('one takes over a nonce that has expired', async () => {
     const expired = aNonce({ expiresAt: T0 });
     const flows = Array.from({ length: ROUNDS }, () => `flow ${nextId()}`);

@@ -45,8 +45,9 @@ export async function claim(sql: Sql, acceptance: Acceptance, rows: NewRows): Pr
     const winner = await claimRedelivery(sql, { source, deliveryId: delivery.id, runId: run.id });
     if (winner !== run.id) return { kind: 'duplicate', runId: winner, isReplay: false };
   }
-  const needsKeys = nonce !== undefined || idempotencyKey !== undefined;
-  const formerKeys = needsKeys ? await listFormerKeys(sql, run) : [];
+  const texts = claimedTexts(acceptance);
+  const [formerKeys = []] = texts.length === 0 ? [] : await listFormerKeys(sql, [run]);
+  if (formerKeys.length > 0) lockTexts(sql, texts);
   const runId = idempotencyKey === undefined ? run.id : await claimKey(sql, { idempotencyKey, run, formerKeys });
   const isFirst = runId === run.id;
 
@@ -96,10 +97,9 @@ async function claimKey(
   sql: Sql,
   { formerKeys, ...claimed }: KeyClaim & { readonly formerKeys: readonly FormerKey[] },
 ): Promise<string> {
-  const { idempotencyKey, run } = claimed;
+  const { run } = claimed;
   const key = digestOfKey(claimed);
   if (formerKeys.length > 0) {
-    await lockText(sql, digestOf(run.flowId, idempotencyKey));
     const known = await sql.get<{ runId: string }>(
       `SELECT k.run_id AS "runId" FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS former (key, reused_at, place)
       JOIN sluice.idempotency_keys k ON k.key = former.key AND (former.reused_at IS NULL OR k.created_at < former.reused_at)
@@ -157,7 +157,6 @@ async function claimNonce(sql: Sql, scope: NonceScope): Promise<KnownNonce | und
   const { nonce, run, formerKeys, runId, now } = scope;
   const key = digestOf(run.flowId, run.triggerKey, nonce.value);
   if (formerKeys.length > 0) {
-    await lockText(sql, digestOf(run.flowId, nonce.value));
     const known = await sql.get<KnownNonce>(
       `SELECT n.run_id AS "runId", n.body_sha256 AS "bodySha256"
       FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS former (key, last_seq, place)
@@ -189,13 +188,25 @@ async function claimNonce(sql: Sql, scope: NonceScope): Promise<KnownNonce | und
   }
 }
 
-/** Until the transaction ends, no other one may claim the same text under another key of the trigger. */
-async function lockText(sql: Sql, digest: string): Promise<void> {
-  await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice claim ' || $1, sluice_lock_scope))", [digest]);
+/** The digests of what an acceptance claims, whatever the key of its trigger. */
+export function claimedTexts({ nonce, idempotencyKey, run }: Acceptance): string[] {
+  return [idempotencyKey, nonce?.value].flatMap((text) => (text === undefined ? [] : [digestOf(run.flowId, text)]));
+}
+
+/**
+ * Until the transaction ends, no other one may claim the same texts under another key of the trigger. All are locked at
+ * once and in sorted order, so that transactions that want the same never block each other for good.
+ */
+export function lockTexts(sql: Sql, digests: readonly string[]): void {
+  sql.later(
+    `SELECT pg_advisory_xact_lock(hashtextextended('sluice claim ' || digest, sluice_lock_scope))
+    FROM unnest($1::text[]) AS digest`,
+    [[...new Set(digests)].sort()],
+  );
 }
 
 /** Another key under which a trigger's deliveries may have been accepted. */
-interface FormerKey {
+export interface FormerKey {
   readonly triggerKey: string;
   /** The newest nonce that counts; null where all do. */
   readonly lastSeq: number | null;
@@ -204,27 +215,33 @@ interface FormerKey {
 }
 
 /**
- * Yields the keys that a trigger had before it was renamed. Also its later key, because a delivery that came before the
- * rename may be accepted after it.
+ * Yields for each trigger the keys that it had before it was renamed. Also its later key, because a delivery that came
+ * before the rename may be accepted after it.
  */
-async function listFormerKeys(
+export async function listFormerKeys(
   sql: Sql,
-  { flowId, triggerKey }: Pick<NewRun, 'flowId' | 'triggerKey'>,
-): Promise<FormerKey[]> {
-  return sql.all<FormerKey>(
-    `SELECT former_key AS "triggerKey", last_seq AS "lastSeq", reused_at AS "reusedAt"
-    FROM sluice.former_trigger_keys WHERE flow_id = $1 AND trigger_key = $2
+  triggers: readonly Pick<NewRun, 'flowId' | 'triggerKey'>[],
+): Promise<readonly (readonly FormerKey[])[]> {
+  const rows = await sql.all<FormerKey & { place: number }>(
+    `WITH given AS (SELECT * FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (flow_id, own_key, place))
+    SELECT place, former_key AS "triggerKey", last_seq AS "lastSeq", reused_at AS "reusedAt"
+    FROM given JOIN sluice.former_trigger_keys f ON f.flow_id = given.flow_id AND f.trigger_key = own_key
     UNION ALL
-    SELECT trigger_key, NULL, NULL FROM sluice.former_trigger_keys
-    WHERE flow_id = $1 AND former_key = $2 AND last_seq IS NULL`,
-    [flowId, triggerKey],
+    SELECT place, trigger_key, NULL, NULL
+    FROM given JOIN sluice.former_trigger_keys f ON f.flow_id = given.flow_id AND f.former_key = own_key
+    WHERE last_seq IS NULL`,
+    [triggers.map(({ flowId }) => flowId), triggers.map(({ triggerKey }) => triggerKey)],
   );
+  const keys = triggers.map((): FormerKey[] => []);
+  for (const { place, ...key } of rows) keys[place - 1]?.push(key);
+  return keys;
 }
 
 async function findAcceptedNonce(sql: Sql, search: Given<'findAcceptedNonce'>): Promise<string | undefined> {
   const { flowId, triggerKey } = search;
   const own = { triggerKey, lastSeq: null, reusedAt: null };
-  for (const key of [own, ...(await listFormerKeys(sql, { flowId, triggerKey }))]) {
+  const [formerKeys = []] = await listFormerKeys(sql, [{ flowId, triggerKey }]);
+  for (const key of [own, ...formerKeys]) {
     const runId = await findAcceptedUnder(sql, key, search);
     if (runId !== undefined) return runId;
   }

@@ -322,6 +322,20 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await accept(store, 'a', 'early')).toMatchObject({ kind: 'replayed' });
     });
 
+    test('gives each nonce and each key one run, whichever key the deliveries name and however many come at once', async () => {
+      const store = await open();
+      await accept(store, 'a', 'n0', 'k0');
+      await deploy(store, 1, rename('a', 'b'));
+      const claims = Array.from({ length: 60 }, (_, n) => [n % 2 === 0 ? 'a' : 'b', `n${n % 5}`, `k${n % 4}`] as const);
+      const nonces = await kinds(claims.map(([key, nonce]) => accept(store, key, nonce)));
+      expect(nonces.filter((kind) => kind === 'accepted')).toHaveLength(4);
+      expect(nonces.filter((kind) => kind === 'replayed')).toHaveLength(56);
+      const keys = await kinds(claims.map(([key, _nonce, idempotent], n) => accept(store, key, `m${n}`, idempotent)));
+      expect(keys.filter((kind) => kind === 'accepted')).toHaveLength(3);
+      expect(keys.filter((kind) => kind === 'duplicate')).toHaveLength(57);
+      expect((await store.listRuns({ skip: 0, take: 1, includeTotal: true })).total).toBe(8);
+    });
+
     test('has nothing to do with another trigger that takes its former key', async () => {
       const store = await open();
       await accept(store, 'a', 'n1', 'key 1');
