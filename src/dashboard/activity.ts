@@ -13,6 +13,8 @@ import type { DashboardServices } from './services.ts';
 export interface Actor {
   readonly name: string;
   readonly scopes: readonly Scope[];
+  /** Logged in on the login page, so there is a session to end. */
+  readonly hasSession?: boolean;
 }
 
 /** Behind a login this is overwritten; without one everybody may do everything. */
@@ -51,7 +53,7 @@ export function setActor(request: FastifyRequest, actor: Actor): void {
   request.setDecorator(ACTOR, actor);
 }
 
-function actorOf(request: FastifyRequest): Actor {
+export function actorOf(request: FastifyRequest): Actor {
   return request.getDecorator<Actor | undefined>(ACTOR) ?? ANYONE;
 }
 

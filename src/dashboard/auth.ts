@@ -67,7 +67,7 @@ export function createAuthentication(
         if (actor !== 'wrong') return setActor(request, actor);
       } else {
         const actor = sessions.find(cookie);
-        if (actor !== undefined) return setActor(request, actor);
+        if (actor !== undefined) return setActor(request, { ...actor, hasSession: true });
         // Where a name and password are set, browsers ask for them by themselves.
         if (credentials.basic === undefined && request.headers['sec-fetch-mode'] === 'navigate') {
           return reply.redirect(`/flows/login?next=${encodeURIComponent(request.url)}`, 303);

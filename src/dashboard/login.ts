@@ -13,11 +13,14 @@ interface LoginOptions {
 
 /** Adds the page with the login, which needs none, and the way out. */
 export function loginRoutes(app: FastifyInstance, { authentication, sessions, hasUser, isSecure }: LoginOptions): void {
-  const attributes = `; Path=/; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
+  // Lax, so that a link in an alert leads to its page for who is logged in; what changes something is guarded besides.
+  const attributes = `; Path=/; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`;
   const show = (reply: FastifyReply, next: string, problem?: string) =>
     reply
       .type('text/html; charset=utf-8')
       .header('content-security-policy', CSP)
+      // Under no-referrer a browser sends a form with `Origin: null`, as it does for another site's.
+      .header('referrer-policy', 'same-origin')
       .send(loginPage({ next, hasUser, problem }));
 
   app.get('/flows/login', { schema: { hide: true } }, (request, reply) => show(reply, nextOf(request.query)));
@@ -47,12 +50,19 @@ function nextOf(query: unknown): string {
 }
 
 const STYLE = `
-  :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-  body { display: grid; min-height: 90vh; place-items: center; margin: 0; }
-  form { display: grid; gap: 0.75rem; width: min(22rem, 90vw); }
-  label { display: grid; gap: 0.25rem; }
-  input, button { font: inherit; padding: 0.5rem; }
-  [role='alert'] { color: light-dark(#a40e26, #ff7b72); margin: 0; }
+  :root { color-scheme: light dark; font: 14px/20px system-ui, sans-serif;
+    background: light-dark(#f7f7f9, #0f0f13); color: light-dark(#1a1a21, #ececf1); }
+  * { box-sizing: border-box; }
+  body { display: grid; min-height: 80vh; place-items: center; margin: 0; }
+  form { display: grid; gap: 16px; width: min(22rem, calc(100vw - 32px)); padding: 24px; border-radius: 6px;
+    border: 1px solid light-dark(#e3e3e9, #2b2b35); background: light-dark(#ffffff, #17171d); }
+  h1 { display: flex; align-items: center; gap: 8px; margin: 0; font-size: 18px; }
+  svg { width: 24px; height: 24px; fill: light-dark(#4a41d8, #a39dff); }
+  label { display: grid; gap: 4px; font-weight: 500; }
+  input, button { font: inherit; padding: 8px 12px; border-radius: 6px; }
+  input { border: 1px solid light-dark(#c9c9d3, #43434f); background: transparent; color: inherit; }
+  button { border: 0; background: light-dark(#4f46e5, #5a52e0); color: #ffffff; font-weight: 500; cursor: pointer; }
+  [role='alert'] { color: light-dark(#b3211f, #ff8d86); margin: 0; }
 `;
 const CSP = [
   "default-src 'none'",
@@ -77,7 +87,7 @@ function loginPage({ next, hasUser, problem }: LoginPage): string {
   ];
   const fields = [
     ...(hasUser ? user : []),
-    field('token', hasUser ? 'or token' : 'Token', 'type="password" autocomplete="off"'),
+    field('token', hasUser ? 'or token' : 'Token', `type="password" autocomplete="off"${hasUser ? '' : ' autofocus'}`),
   ];
   // `next` holds only characters that need no escaping here, but for the ampersand.
   return `<!doctype html>
@@ -91,7 +101,7 @@ function loginPage({ next, hasUser, problem }: LoginPage): string {
 <body>
 <main>
 <form method="post" action="/flows/login">
-<h1>Sluice</h1>
+<h1><svg viewBox="0 0 32 32" aria-hidden="true"><path d="M5 8h9v16H5zM18 8h9v6h-9zM18 18h9v6h-9z"/></svg>Sluice</h1>
 ${problem === undefined ? '' : `<p role="alert">${problem}</p>`}
 <input type="hidden" name="next" value="${next.replaceAll('&', '&amp;')}">
 ${fields.join('\n')}

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { HttpError } from '../errors.ts';
+import { actorOf } from './activity.ts';
 import type { ApiRoutes } from './services.ts';
 
 const ONE_YEAR_SECONDS = 31_536_000;
@@ -21,7 +22,7 @@ export const pageRoutes: ApiRoutes = (app) => {
     return reply
       .type('text/html; charset=utf-8')
       .header('content-security-policy', shell.csp)
-      .send(shell.html(themeOf(request)));
+      .send(shell.html(themeOf(request), sessionOf(request)));
   };
   // Who may see the page is asked for the login here already: to anyone else this address is like any other.
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/flows', 302));
@@ -70,7 +71,20 @@ function themeOf({ headers }: FastifyRequest): Theme {
   return theme === 'light' || theme === 'dark' ? theme : undefined;
 }
 
-function shellOf({ version, scripts, styles }: PageAssets): { csp: string; html: (theme: Theme) => string } {
+/** Who has a session, so that the page can offer the way out. */
+function sessionOf(request: FastifyRequest): string | undefined {
+  const { name, hasSession = false } = actorOf(request);
+  return hasSession ? encodeURIComponent(name) : undefined;
+}
+
+function attributeOf(name: string, value: string | undefined): string {
+  return value === undefined ? '' : ` data-${name}="${value}"`;
+}
+
+function shellOf({ version, scripts, styles }: PageAssets): {
+  csp: string;
+  html: (theme: Theme, session: string | undefined) => string;
+} {
   const urlOf = (path: string) => `/flows/assets/${version}/${path}`;
   const csp = [
     "default-src 'none'",
@@ -96,8 +110,8 @@ function shellOf({ version, scripts, styles }: PageAssets): { csp: string; html:
     '<div id="page"></div>\n<noscript><p>This page is drawn by JavaScript; the API behind it is at <a href="/flows/api/docs">/flows/api/docs</a>.</p></noscript>';
   return {
     csp,
-    html: (theme) =>
-      `<!doctype html>\n<html lang="en"${theme === undefined ? '' : ` data-theme="${theme}"`}>\n<head>\n${head}\n</head>\n<body>\n${body}\n</body>\n</html>\n`,
+    html: (theme, session) =>
+      `<!doctype html>\n<html lang="en"${attributeOf('theme', theme)}${attributeOf('session', session)}>\n<head>\n${head}\n</head>\n<body>\n${body}\n</body>\n</html>\n`,
   };
 }
 

@@ -61,6 +61,41 @@ describeInBrowser('the shell of the page', () => {
   });
 });
 
+describeInBrowser('the login page', () => {
+  const { open } = useBrowser({
+    manifests: { 'push.json': githubManifest() },
+    env: { SLUICE_DASHBOARD_TOKEN: 'the-token-of-operators' },
+  });
+
+  it('lets in who has the token, to where they wanted to go, and out again', async () => {
+    const page = await open('/flows/runs?status=Failed', { failures: [401] });
+    await expectNoHindrance(page);
+    await page.getByLabel('Token').fill('another-token-of-somebody');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').getByText('That is not right; try again.').waitFor();
+    await page.getByLabel('Token').fill('the-token-of-operators');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Runs' }).waitFor();
+    expect(new URL(page.url()).search).toBe('?status=Failed');
+    await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Log out token' }).click();
+    await page.getByLabel('Token').waitFor();
+    await page.goto('/flows/runs');
+    expect(new URL(page.url()).pathname).toBe('/flows/login');
+  });
+
+  it('is not asked for again where another site links to a page', async () => {
+    const page = await open('/flows', {});
+    await page.getByLabel('Token').fill('the-token-of-operators');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+    const href = new URL('/flows/runs', page.url()).href;
+    await page.goto(`data:text/html,<a href="${href}">the run that failed</a>`);
+    await page.getByRole('link').click();
+    await page.getByRole('heading', { level: 1, name: 'Runs' }).waitFor();
+  });
+});
+
 describeInBrowser('the page behind a login', () => {
   const { open } = useBrowser({
     manifests: { 'push.json': githubManifest() },

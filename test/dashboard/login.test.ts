@@ -43,7 +43,7 @@ describe('the login page', () => {
     expect(page.body).toContain('value="/flows/runs?status=Failed&amp;take=5"');
     const answer = await logIn({ token: READER.token, next: '/flows/runs?status=Failed' });
     expect([answer.statusCode, answer.headers.location]).toEqual([303, '/flows/runs?status=Failed']);
-    expect(answer.headers['set-cookie']).toMatch(/; Path=\/; HttpOnly; SameSite=Strict$/);
+    expect(answer.headers['set-cookie']).toMatch(/; Path=\/; HttpOnly; SameSite=Lax$/);
     expect(answer.headers['set-cookie']).not.toContain(READER.token);
     expect((await get('/flows/api/runs', { cookie: `a=b; ${cookieOf(answer)}` })).statusCode).toBe(200);
   });

@@ -145,6 +145,7 @@ export const ICONS = {
   up: 'M3.5 10.5L8 6 12.5 10.5',
   download: 'M8 2v8M4.5 6.5L8 10l3.5-3.5M2.5 13.5h11',
   upload: 'M8 10V2M4.5 5.5L8 2l3.5 3.5M2.5 13.5h11',
+  exit: 'M6.5 2.5h-4v11h4M6 8h8M11 5l3 3-3 3',
   file: 'M4 1.8h5l3 3v9.4H4zM9 1.8v3h3',
   replay: 'M3 8a5 5 0 1 0 1.5-3.5L3 6M3 2.5V6h3.5',
   play: 'M4.5 3l8 5-8 5z',
