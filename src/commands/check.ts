@@ -13,7 +13,8 @@ import { maskUrl } from '../manifest/mask.ts';
 import { readRegularFile } from '../manifest/read-file.ts';
 import { freshId } from '../manifest/schema.ts';
 import type { DeployOutcome, Override } from '../model/finding.ts';
-import { type Inspection, inspectStore } from '../store/offline.ts';
+import { inspectStore } from '../store/offline.ts';
+import type { Inspection } from '../store/store.ts';
 import {
   allowOption,
   type CommandContext,

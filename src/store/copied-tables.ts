@@ -272,6 +272,23 @@ export const COPIED_TABLES = [
     },
   },
   {
+    name: 'trigger_keys',
+    key: ['flow_id', 'trigger_key', 'key_name'],
+    columns: {
+      ...trigger,
+      key_name: 'text',
+      role: 'text',
+      role_since: 'integer',
+      first_noted_at: 'integer',
+      noted_at: 'integer',
+    },
+  },
+  {
+    name: 'key_hours',
+    key: ['flow_id', 'trigger_key', 'key_name', 'hour'],
+    columns: { ...trigger, key_name: 'text', hour: 'integer', count: 'integer', last_at: 'integer', last_id: 'id' },
+  },
+  {
     name: 'delivery_totals',
     key: ['flow_id', 'reason', 'rejected'],
     columns: { flow_id: 'text', reason: 'text', rejected: 'boolean', count: 'integer' },
@@ -352,6 +369,7 @@ export const NO_ID = '00000000-0000-0000-0000-000000000000';
 export const COUNTS: ReadonlySet<string> = new Set([
   'delivery_counts',
   'delivery_hours',
+  'key_hours',
   'delivery_totals',
   'run_starts',
   'run_ends',

@@ -1,10 +1,4 @@
-import type { Store } from './store.ts';
-
-/** What is deployed in a database, and nothing that changes it. */
-export type Inspection = Pick<
-  Store,
-  'listDeployed' | 'findFlow' | 'findRevision' | 'readLiveFlow' | 'findSuperseded' | 'close'
->;
+import type { Inspection } from './store.ts';
 
 interface PostgresDatabase {
   readonly kind: 'postgres';

@@ -4,6 +4,7 @@ import type { Change } from './contract/changes.ts';
 import type { DeliveryStore } from './contract/deliveries.ts';
 import type { DispatchStore } from './contract/dispatch.ts';
 import type { FlowStore } from './contract/flows.ts';
+import type { KeyStore } from './contract/keys.ts';
 import type { ReplicaStore } from './contract/replicas.ts';
 import type { RunStore } from './contract/runs.ts';
 
@@ -13,6 +14,7 @@ export type * from './contract/changes.ts';
 export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
 export type * from './contract/flows.ts';
+export type * from './contract/keys.ts';
 export type * from './contract/replicas.ts';
 export type * from './contract/runs.ts';
 
@@ -31,6 +33,7 @@ export interface Store
     RunStore,
     ActivityStore,
     AlertStore,
+    KeyStore,
     ReplicaStore {
   /**
    * What other processes change, from the moment that a reader begins. Each reader gets all of it, in order; changes that
@@ -50,3 +53,16 @@ export interface Store
   /** Finishes what was called before, then releases files and threads. Idempotent. */
   close(): Promise<void>;
 }
+
+/** What is deployed in a database and what keys did, and nothing that changes it. */
+export type Inspection = Pick<
+  Store,
+  | 'listDeployed'
+  | 'findFlow'
+  | 'findRevision'
+  | 'readLiveFlow'
+  | 'findSuperseded'
+  | 'listKeyFigures'
+  | 'listKeyUsers'
+  | 'close'
+>;

@@ -78,9 +78,16 @@ async function fill(store: Store): Promise<void> {
   await advanceAll(store, true);
 
   const accepted = (n: number, change: object) => acceptanceOf(n, { at: T0 + 10 + n, ...change });
-  await store.accept(accepted(1, { nonce: aNonce(), idempotencyKey: 'key ü' }));
+  await store.accept(accepted(1, { nonce: aNonce(), idempotencyKey: 'key ü', verifiedBy: 'c0ffee00' }));
   await store.accept(accepted(2, { nonce: aNonce() }));
-  await store.accept(accepted(3, { idempotencyKey: 'key ü' }));
+  await store.accept(accepted(3, { idempotencyKey: 'key ü', verifiedBy: 'deadbeef' }));
+  const noted = { flowId, triggerKey: 'github' };
+  const roles = [
+    { ...noted, keyName: 'c0ffee00', role: 'current' },
+    { ...noted, keyName: 'deadbeef', role: 'previous' },
+  ] as const;
+  await store.noteKeys({ keys: [...roles], at: T0 });
+  await store.noteKeys({ keys: roles.slice(0, 1), at: T0 + 1 });
   await store.accept(accepted(4, { nonce: aNonce({ value: 'again', expiresAt: T0 + 15 }) }));
   await store.accept(accepted(5, { nonce: aNonce({ value: 'again' }) }));
   const refused = { rejected: true, reason: 'ip_denied', violations: ['ip_denied'], statusCode: 401 } as const;
@@ -171,6 +178,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     deployed: await store.listDeployed(),
     schedules: await store.listSchedules(),
     keys: await store.listLearnedKeys(),
+    keyFigures: await store.listKeyFigures({ recentSince: T0 }),
     details: await Promise.all(runs.items.map((run) => ofRun(run.id))),
     found: await Promise.all(deliveries.items.map((each) => store.findDelivery(each.id))),
     redelivery: await store.findRedelivery(id(20)),

@@ -14,6 +14,7 @@ import { flows } from './conformance/flows.ts';
 import { holds } from './conformance/holds.ts';
 import { hostileStrings } from './conformance/hostile-strings.ts';
 import { idempotency } from './conformance/idempotency.ts';
+import { keys } from './conformance/keys.ts';
 import { largeRuns } from './conformance/large-runs.ts';
 import { learnedKeys } from './conformance/learned-keys.ts';
 import { leases } from './conformance/leases.ts';
@@ -38,7 +39,7 @@ export interface StoreUnderTest {
 
 /** What every backend of the store does. `open` yields an empty store each time. */
 export function storeConformance(name: string, open: () => Promise<Store>): void {
-  const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries, searchKeys];
+  const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries, searchKeys, keys];
   const running = [
     runs,
     leases,
@@ -64,7 +65,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
 
 /** What the kinds of one backend do, where they differ in nothing but how they keep deliveries. */
 export function acceptingConformance(name: string, open: () => Promise<Store>): void {
-  runSuites(name, open, [learnedKeys, holds, acceptance, nonces, idempotency, deliveries, searchKeys]);
+  runSuites(name, open, [learnedKeys, holds, acceptance, nonces, idempotency, deliveries, searchKeys, keys]);
 }
 
 export function runSuites(

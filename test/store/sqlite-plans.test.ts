@@ -124,6 +124,7 @@ const questions: [OperationName, ...unknown[]][] = [
   ['summariseDeliveries', { since: T0 }],
   ['summariseDeliveries', { since: T0, flowId }],
   ['countDeliveries', { since: T0, recentSince: T0 }],
+  ['listKeyUsers', { flowId, triggerKey: 'hook', upTo: id(9), since: T0, limit: 9 }],
   ['countRuns'],
   ['countEndedRuns', T0],
   ['listSlotWaits', { now: T0, dueBefore: T0 }],

@@ -36,6 +36,8 @@ export interface Acceptance {
    */
   readonly delivery?: DeliveryRecord | undefined;
   readonly nonce?: NonceClaim | undefined;
+  /** Names the key that verified the delivery; see `KeyStore`. It counts with the acceptance, but not for a replay. */
+  readonly verifiedBy?: string | undefined;
   /** Scoped to the flow and the trigger. */
   readonly idempotencyKey?: string | undefined;
   readonly run: NewRun;

@@ -43,8 +43,12 @@ export async function acceptAll(
   return results;
 }
 
-function keep(rows: NewRows, { acceptance: { delivery, run, idempotencyKey }, lease }: AcceptCall): void {
-  if (delivery !== undefined) rows.addDelivery({ ...delivery, runId: run.id, searchKeys: undefined }, null);
+function keep(rows: NewRows, { acceptance, lease }: AcceptCall): void {
+  const { delivery, run, idempotencyKey, verifiedBy } = acceptance;
+  if (delivery !== undefined) {
+    rows.addDelivery({ ...delivery, runId: run.id, searchKeys: undefined }, null);
+    if (verifiedBy !== undefined) rows.counters.keyUsed(delivery, run, verifiedBy);
+  }
   rows.addRun(run, { idempotencyKey, lease });
 }
 

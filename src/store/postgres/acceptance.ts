@@ -38,7 +38,7 @@ export async function mayStart(sql: Sql, { flowId, revision }: Pick<NewRun, 'flo
  * block each other. Collects the delivery to keep; the caller starts the run where the result is 'accepted'.
  */
 export async function claim(sql: Sql, acceptance: Acceptance, rows: NewRows): Promise<AcceptResult> {
-  const { delivery, nonce, idempotencyKey, run } = acceptance;
+  const { delivery, nonce, idempotencyKey, run, verifiedBy } = acceptance;
   const now = arrivalOf(acceptance);
   const source = delivery?.redeliveredFrom;
   if (delivery !== undefined && source !== undefined) {
@@ -66,6 +66,7 @@ export async function claim(sql: Sql, acceptance: Acceptance, rows: NewRows): Pr
     // Bytes and search keys are stored once: with the run, or here where the delivery starts none.
     if (isFirst) rows.addDelivery({ ...kept, searchKeys: undefined }, null);
     else rows.addDelivery(kept, run.trigger.body);
+    if (verifiedBy !== undefined && !isReplay && source === undefined) rows.counters.keyUsed(kept, run, verifiedBy);
   }
   return { kind: isFirst ? 'accepted' : 'duplicate', runId, isReplay };
 }

@@ -140,6 +140,9 @@ const KEYS_WITH_TEXT = `(
   ) AS r ON r.id = k.run_id
 ) AS keys`;
 
+/** How the slots' values of a column are one; those of the others are added up. */
+const AGGREGATES: Readonly<Record<string, string>> = { first_at: 'min', last_at: 'max' };
+
 function selectOf({ name, columns, key }: CopiedTable): string {
   const order = key.join(', ');
   if (name === 'idempotency_keys')
@@ -150,7 +153,7 @@ function selectOf({ name, columns, key }: CopiedTable): string {
     if (key.includes(column)) return column;
     if (column === 'first_id') return '(array_agg(first_id ORDER BY first_id))[1] AS first_id';
     if (column === 'last_id') return '(array_agg(last_id ORDER BY last_id DESC))[1] AS last_id';
-    return `${column === 'first_at' ? 'min' : 'sum'}(${column}) AS ${column}`;
+    return `${AGGREGATES[column] ?? 'sum'}(${column}) AS ${column}`;
   });
   return `SELECT ${sums.join(', ')} FROM sluice.${name} GROUP BY ${order} ORDER BY ${order}`;
 }

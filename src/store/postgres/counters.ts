@@ -39,10 +39,25 @@ interface HourCount extends Omit<MinuteCount, 'minute'> {
   first_at: number;
 }
 
+interface KeyCount {
+  readonly flow_id: string;
+  readonly trigger_key: string;
+  readonly key_name: string;
+  readonly hour: number;
+  count: number;
+  last_at: number;
+  last_id: string;
+}
+
 interface SizeCount {
   readonly kind: BoundedKind;
   readonly rows: number;
   readonly bytes: number;
+}
+
+interface TriggerName {
+  readonly flowId: string;
+  readonly triggerKey: string;
 }
 
 /** A run as it is counted. */
@@ -63,6 +78,7 @@ export class Counters {
   readonly #sums = new Map<SumTable, Map<string, { readonly key: Key; by: number }>>();
   readonly #minutes = new Map<string, MinuteCount>();
   readonly #hours = new Map<string, HourCount>();
+  readonly #keys = new Map<string, KeyCount>();
   readonly #sizes = new Map<BoundedKind, SizeCount>();
 
   /** Counts a delivery in its minute and hour, which outlive its record, and its record. */
@@ -84,6 +100,21 @@ export class Counters {
     if (into === undefined) return;
     into.previous_key += previous_key;
     into.first_at = Math.min(into.first_at, receivedAt);
+  }
+
+  /** Counts an accepted delivery for the key that verified it. */
+  keyUsed({ id, receivedAt }: DeliveryRecord, { flowId, triggerKey }: TriggerName, keyName: string): void {
+    const hour = Math.floor(receivedAt / HOUR_MS);
+    const key = JSON.stringify([flowId, triggerKey, keyName, hour]);
+    const known = this.#keys.get(key);
+    if (known === undefined) {
+      const name = { flow_id: flowId, trigger_key: triggerKey, key_name: keyName };
+      this.#keys.set(key, { ...name, hour, count: 1, last_at: receivedAt, last_id: id });
+      return;
+    }
+    known.count += 1;
+    known.last_at = Math.max(known.last_at, receivedAt);
+    if (id > known.last_id) known.last_id = id;
   }
 
   /** Counts records that there are more, or fewer. Those that started no run are bounded. */
@@ -126,7 +157,7 @@ export class Counters {
     this.#addEnded(run, -1);
   }
 
-  /** Sends what adds all that was counted so far to what is stored, and begins anew. */
+  /** Sends what adds all that was counted so far to what is stored, and starts again from nothing. */
   write(sql: Sql): void {
     sendTogether(sql, this.takeParts(sql.slot));
   }
@@ -138,11 +169,13 @@ export class Counters {
       ...(Object.keys(SUMS) as SumTable[]).map((table) => addSums(table, this.#sums.get(table) ?? new Map(), slot)),
       addMinutes(sorted(this.#minutes), slot),
       addHours(sorted(this.#hours), slot),
+      addKeys(sorted(this.#keys), slot),
       addSizes(sorted(this.#sizes), slot),
     ];
     this.#sums.clear();
     this.#minutes.clear();
     this.#hours.clear();
+    this.#keys.clear();
     this.#sizes.clear();
     return parts.filter((part) => part !== undefined);
   }
@@ -231,6 +264,19 @@ function addHours(rows: readonly HourCount[], slot: number): Part | undefined {
     ON CONFLICT (${key}, slot) DO UPDATE SET count = t.count + excluded.count,
       previous_key = t.previous_key + excluded.previous_key, first_at = least(t.first_at, excluded.first_at),
       first_id = least(t.first_id, excluded.first_id), last_id = greatest(t.last_id, excluded.last_id)`;
+}
+
+function addKeys(rows: readonly KeyCount[], slot: number): Part | undefined {
+  if (rows.length === 0) return undefined;
+  const key = 'flow_id, trigger_key, key_name, hour';
+  return (bind) => `
+    INSERT INTO sluice.key_hours AS t (${key}, slot, count, last_at, last_id)
+    SELECT ${key}, ${bind(slot)}, count, last_at, last_id
+    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (
+      flow_id text, trigger_key text, key_name text, hour bigint, count bigint, last_at bigint, last_id uuid
+    )
+    ON CONFLICT (${key}, slot) DO UPDATE SET count = t.count + excluded.count,
+      last_at = greatest(t.last_at, excluded.last_at), last_id = greatest(t.last_id, excluded.last_id)`;
 }
 
 function addSizes(rows: readonly SizeCount[], slot: number): Part | undefined {

@@ -1,13 +1,8 @@
-import type { Store } from '../store.ts';
+import type { Inspection } from '../store.ts';
 import { createConnections } from './connections.ts';
 import { requireCurrent } from './migrate.ts';
 import { operations } from './operations.ts';
 import type { Sql } from './sql.ts';
-
-type Inspection = Pick<
-  Store,
-  'listDeployed' | 'findFlow' | 'findRevision' | 'readLiveFlow' | 'findSuperseded' | 'close'
->;
 
 /** Reads a database in one transaction, so that all answers are from one instant and no writer waits for it. */
 export async function inspectDatabase({
@@ -43,6 +38,8 @@ export async function inspectDatabase({
     findRevision: (flowId, revision) => operations.findRevision.run(sql, flowId, revision),
     readLiveFlow: (flowId) => operations.readLiveFlow.run(sql, flowId),
     findSuperseded: (manifest) => operations.findSuperseded.run(sql, manifest),
+    listKeyFigures: (query) => operations.listKeyFigures.run(sql, query),
+    listKeyUsers: (query) => operations.listKeyUsers.run(sql, query),
     async close() {
       finish();
       await connections.close();

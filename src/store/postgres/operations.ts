@@ -8,6 +8,7 @@ import { dispatchOperations } from './dispatch.ts';
 import { figureOperations } from './figures.ts';
 import { flowOperations } from './flows.ts';
 import { holdOperations } from './holds.ts';
+import { keyOperations } from './keys.ts';
 import { learnedKeyOperations } from './learned-keys.ts';
 import type { Operations } from './operation.ts';
 import { removalOperations } from './removal.ts';
@@ -39,6 +40,7 @@ export const operations = {
   ...figureOperations,
   ...activityOperations,
   ...alertOperations,
+  ...keyOperations,
 };
 
 /** Raises a number, because a transaction without a change would commit even on a full or read-only disk. */

@@ -14,6 +14,7 @@ import {
   unpackDelivery,
 } from './deliveries.ts';
 import { prepareRunTallies } from './figures.ts';
+import { prepareCountKey } from './keys.ts';
 import type { Member, StoreOptions } from './messages.ts';
 import { hashOfNonce, type NonceIndex } from './nonce-index.ts';
 
@@ -28,6 +29,7 @@ export interface AcceptanceValues {
   readonly nonce: NonceClaim | undefined;
   readonly receivedAt: number;
   readonly idempotencyKey: string | null;
+  readonly verifiedBy: string | null;
   readonly run: RunValues;
 }
 
@@ -49,7 +51,7 @@ export interface RunValues {
 type StepValues = readonly [string, string, 'Pending' | 'Running', number, string | null, number | null];
 
 export function acceptanceValues(
-  { delivery, nonce, idempotencyKey, run }: Acceptance,
+  { delivery, nonce, verifiedBy, idempotencyKey, run }: Acceptance,
   lease?: BirthLease,
 ): AcceptanceValues {
   return {
@@ -58,6 +60,7 @@ export function acceptanceValues(
     // The earlier of the two: a nonce that was alive when the delivery arrived must not expire while it waits here.
     receivedAt: Math.min(delivery?.receivedAt ?? run.startedAt, run.startedAt),
     idempotencyKey: idempotencyKey ?? null,
+    verifiedBy: verifiedBy ?? null,
     run: runValues(run, lease),
   };
 }
@@ -94,24 +97,33 @@ export function runValues(run: NewRun, lease?: BirthLease): RunValues {
 type PackedAcceptance = ReturnType<typeof packAcceptance>;
 
 /** The same as nested lists, to cross threads. */
-export function packAcceptance({ delivery, nonce, receivedAt, idempotencyKey, run }: AcceptanceValues) {
+export function packAcceptance({ delivery, nonce, receivedAt, idempotencyKey, verifiedBy, run }: AcceptanceValues) {
   const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys } = run;
   return [
     delivery && packDelivery(delivery),
     nonce && ([nonce.value, nonce.bodySha256, nonce.expiresAt, nonce.isEnforced] as const),
     receivedAt,
     idempotencyKey,
+    verifiedBy,
     [id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys] as const,
   ] as const;
 }
 
-function unpackAcceptance([delivery, nonce, receivedAt, idempotencyKey, run]: PackedAcceptance): AcceptanceValues {
+function unpackAcceptance([
+  delivery,
+  nonce,
+  receivedAt,
+  idempotencyKey,
+  verifiedBy,
+  run,
+]: PackedAcceptance): AcceptanceValues {
   const [id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys] = run;
   return {
     delivery: delivery && unpackDelivery(delivery),
     nonce: nonce && { value: nonce[0], bodySha256: nonce[1], expiresAt: nonce[2], isEnforced: nonce[3] },
     receivedAt,
     idempotencyKey,
+    verifiedBy,
     run: { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys },
   };
 }
@@ -156,6 +168,7 @@ export function prepareClaim(
 ): (acceptance: AcceptanceValues, body: Uint8Array, keepRun: KeepRun) => AcceptResult {
   const claimNonce = prepareClaimNonce(db, state.index);
   const insertDelivery = prepareInsertDelivery(db);
+  const countKey = prepareCountKey(db);
   const findKey = db.prepare<SqlValue[], { runId: string }>(
     'SELECT run_id AS runId FROM idempotency_keys WHERE flow_id = ? AND trigger_key = ? AND key = ? AND created_at < ?',
   );
@@ -175,7 +188,7 @@ export function prepareClaim(
     'SELECT run_id AS runId FROM deliveries WHERE redelivered_from = ?',
   );
 
-  return ({ delivery, nonce, receivedAt, idempotencyKey, run }, body, keepRun) => {
+  return ({ delivery, nonce, receivedAt, idempotencyKey, verifiedBy, run }, body, keepRun) => {
     const { flowId, triggerKey } = run;
     const redelivered = delivery?.redeliveredFrom && findRedelivery.get(delivery.redeliveredFrom);
     if (redelivered) return { kind: 'duplicate', runId: redelivered.runId, isReplay: false };
@@ -196,6 +209,9 @@ export function prepareClaim(
       // Bytes and search keys are stored once: with the run, or here where the delivery starts none.
       if (first === undefined) insertDelivery({ ...kept, keys: [] });
       else insertDelivery({ ...kept, runId }, body);
+      if (verifiedBy !== null && !isReplay && delivery.redeliveredFrom === null) {
+        countKey({ flowId, triggerKey, keyName: verifiedBy, at: delivery.receivedAt, id: delivery.counted.id });
+      }
     }
     if (first !== undefined) return { kind: 'duplicate', runId, isReplay };
 

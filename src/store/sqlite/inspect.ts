@@ -1,17 +1,12 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
-import type { Store } from '../store.ts';
+import type { Inspection } from '../store.ts';
 import { defineFold, schemaVersion, sqliteCode } from './connection.ts';
 import { deployOperations } from './deploys.ts';
 import { flowOperations } from './flows.ts';
+import { keyOperations } from './keys.ts';
 import { migrations } from './migrations/index.ts';
-
-/** A database as it was when it was opened, whatever is written to it meanwhile. */
-type Inspection = Pick<
-  Store,
-  'listDeployed' | 'findFlow' | 'findRevision' | 'readLiveFlow' | 'findSuperseded' | 'close'
->;
 
 /**
  * Opens a database read-only, whether a service is writing to it or not. It writes nothing, so it refuses a database of
@@ -33,12 +28,16 @@ export function inspectDatabase(path: string): Inspection {
     const findRevision = flowOperations.findRevision.prepare(opened);
     const readLiveFlow = deployOperations.readLiveFlow.prepare(opened);
     const findSuperseded = deployOperations.findSuperseded.prepare(opened);
+    const listKeyFigures = keyOperations.listKeyFigures.prepare(opened);
+    const listKeyUsers = keyOperations.listKeyUsers.prepare(opened);
     return {
       listDeployed: async () => listDeployed(),
       findFlow: async (flowId) => findFlow(flowId),
       findRevision: async (flowId, revision) => findRevision(flowId, revision),
       readLiveFlow: async (flowId) => readLiveFlow(flowId),
       findSuperseded: async (manifest) => findSuperseded(manifest),
+      listKeyFigures: async (query) => listKeyFigures(query),
+      listKeyUsers: async (query) => listKeyUsers(query),
       close: async () => void opened.close(),
     };
   } catch (error) {

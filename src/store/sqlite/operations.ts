@@ -11,6 +11,7 @@ import { dispatchOperations } from './dispatch.ts';
 import { figureOperations } from './figures.ts';
 import { flowOperations } from './flows.ts';
 import { holdOperations } from './holds.ts';
+import { keyOperations } from './keys.ts';
 import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
 import { removalOperations } from './removal.ts';
 import { runOperations } from './runs.ts';
@@ -127,6 +128,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   ...figureOperations,
   ...activityOperations,
   ...alertOperations,
+  ...keyOperations,
 };
 
 /** The thread that runs a member: only the connection that writes a log in memory sees it. */

@@ -14,6 +14,7 @@ import { activity } from './0013-activity.ts';
 import { searchKeys } from './0014-search-keys.ts';
 import { standing } from './0015-standing.ts';
 import { alerts } from './0016-alerts.ts';
+import { keys } from './0017-keys.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -41,4 +42,5 @@ export const migrations: readonly Migration[] = [
   searchKeys,
   standing,
   alerts,
+  keys,
 ];
