@@ -28,6 +28,7 @@ import { listen } from './listening.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
+import { createKeyKeeper } from './review/keys.ts';
 import { createServer } from './server.ts';
 import { openStore, type StoreBounds } from './store/open-store.ts';
 import { type BodySealer, bodySealer } from './store/sealed-body.ts';
@@ -35,6 +36,7 @@ import type { Store } from './store/store.ts';
 import { createLiveEvents } from './telemetry/events.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { version } from './version.ts';
+import { createKeyNames } from './webhooks/key-names.ts';
 import { createLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention } from './webhooks/log-retention.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
@@ -115,12 +117,13 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const settings = readSettings(environment, options.settings);
   const logger = options.logger ?? pino({ level: settings.logLevel });
   const learnedKeys = createLearnedKeys(clock);
+  const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
+  const nameKey = createKeyNames(sealer?.digest);
   const cluster = { replicas: 1 };
-  const preparing = { settings, extensions: given, environment, clock, learnedKeys, folder, cluster };
+  const preparing = { settings, extensions: given, environment, clock, learnedKeys, nameKey, folder, cluster };
   const extensions = prepareExtensions(preparing);
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
   const { flows, warnings } = await load(manifestFolder, extensions);
-  const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
   const { onFatal } = options;
   const store = options.store ?? (await openStoreOf(settings, { folder, logger, onFatal, sealer }));
   const logRetention = createLogRetention({ store, clock, logger, retentionDays: settings.deliveryRetentionDays });
@@ -232,7 +235,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const alerts = alertsOf(parts, { catalog, newId, live, links });
   const deployment = deploymentOf(parts, catalog, { onDeployed: () => follow(), onRefused: alerts.deployRefused });
   const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
-  const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh });
+  const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, triggers: deployment.triggers });
   const { engine, scheduler } = runtime;
   links.announce = engine.announce;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
@@ -333,7 +336,8 @@ function alertsOf(
 
 function runtimeOf(
   parts: Parts,
-  running: Pick<Parameters<typeof createRuntime>[0], 'catalog' | 'metrics' | 'newId' | 'live' | 'refresh'>,
+  running: Pick<Parameters<typeof createRuntime>[0], 'catalog' | 'metrics' | 'newId' | 'live' | 'refresh'> &
+    Pick<Parameters<typeof createKeyKeeper>[0], 'triggers'>,
 ): Runtime {
   const { settings } = parts;
   const { handlers, rules } = parts.extensions;
@@ -342,7 +346,7 @@ function runtimeOf(
     ...running,
     handlers,
     runRetentionDays: settings.runRetentionDays,
-    sweepers: [parts.logRetention, createActivityRetention(parts)],
+    sweepers: [parts.logRetention, createActivityRetention(parts), createKeyKeeper({ ...parts, ...running })],
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,
     maxDueSteps: settings.maxBacklog,

@@ -4,8 +4,8 @@ import { Command } from 'commander';
 import pino from 'pino';
 import { type DatabaseTarget, databaseTarget, isPostgres, transportMistakes } from '../config/database.ts';
 import type { Settings } from '../config/settings-schema.ts';
-import { createDeployer } from '../deploys/deployer.ts';
-import { createCatalog } from '../flows/catalog.ts';
+import { createDeployer, type Deployer } from '../deploys/deployer.ts';
+import { type Catalog, createCatalog } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { canonicalKeys, isObject, readJson } from '../manifest/json-text.ts';
 import { listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
@@ -236,11 +236,11 @@ function databaseOf(against: string | undefined, settings: Settings): DatabaseTa
   );
 }
 
-/** Plans with the parts of the service itself, on what the database holds. */
-async function plan(inspection: Inspection, context: CommandContext, { allow }: CheckOptions) {
-  const { flows, issues, extensions, settings } = context;
-  // A manifest that cannot be loaded is not gone.
-  const isWholeFolder = issues.every(({ severity }) => severity !== 'error');
+/** What a database holds as deployed, read by the parts of the service itself. */
+export async function restoreDeployed(
+  inspection: Inspection,
+  { flows, extensions, settings }: CommandContext,
+): Promise<{ readonly deployer: Deployer; readonly catalog: Catalog }> {
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
   const refuse = () => Promise.reject(new Error('a database opened for inspection is read-only'));
   const store = {
@@ -263,6 +263,14 @@ async function plan(inspection: Inspection, context: CommandContext, { allow }: 
   });
   extensions.useFolder(flows);
   await deployer.restore(flows);
+  return { deployer, catalog };
+}
+
+async function plan(inspection: Inspection, context: CommandContext, { allow }: CheckOptions) {
+  const { flows, issues } = context;
+  // A manifest that cannot be loaded is not gone.
+  const isWholeFolder = issues.every(({ severity }) => severity !== 'error');
+  const { deployer, catalog } = await restoreDeployed(inspection, context);
   const outcomes = await deployer.plan(flows, { allow, isWholeFolder, source: 'folder' });
   const ids = new Set(flows.map(({ manifest }) => manifest.id));
   const gone = catalog.list().filter(({ record }) => isWholeFolder && !ids.has(record.id));

@@ -7,6 +7,8 @@ import { ManifestsError, StoreUnavailableError } from '../errors.ts';
 import type { ManifestIssue } from '../manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from '../manifest/load.ts';
 import { OVERRIDES, type Override } from '../model/finding.ts';
+import { type BodySealer, bodySealer } from '../store/sealed-body.ts';
+import { createKeyNames } from '../webhooks/key-names.ts';
 
 /** What a command works with: the settings, extensions and manifests that the service would use. */
 export interface CommandContext {
@@ -29,9 +31,21 @@ export async function openContext(folder?: string): Promise<CommandContext> {
   const { options, extensions: given } = await loadConfigModule(configPath(environment), process.cwd());
   const settings = readSettings(environment, folder === undefined ? options : { ...options, manifests: folder });
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
-  const extensions = prepareExtensions({ settings, extensions: given, environment, clock, folder: process.cwd() });
+  const nameKey = createKeyNames(digestUnder(settings.storeKey));
+  const preparing = { settings, extensions: given, environment, clock, nameKey, folder: process.cwd() };
+  const extensions = prepareExtensions(preparing);
   const loaded = await loadManifests(folder ?? settings.manifests, extensions.rules.folder);
   return { settings, extensions, ...loaded };
+}
+
+/** Deriving the key takes 100 ms, so it waits until something is named. */
+function digestUnder(storeKey: string | undefined): ((text: string) => string) | undefined {
+  if (storeKey === undefined) return undefined;
+  let sealer: BodySealer | undefined;
+  return (text) => {
+    sealer ??= bodySealer(storeKey);
+    return sealer.digest(text);
+  };
 }
 
 /** A mistake of the user: the message alone is printed, without a stack. */

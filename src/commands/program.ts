@@ -10,6 +10,7 @@ import { openContext, reporting } from './context.ts';
 import { copyCommand } from './copy.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
 import { evidenceCommand } from './evidence.ts';
+import { keysCommand } from './keys.ts';
 import { listenCommand } from './listen.ts';
 import { migrateCommand } from './migrate.ts';
 import { newCommand } from './new.ts';
@@ -56,6 +57,7 @@ export function commandLine(): Command {
     .addCommand(listenCommand())
     .addCommand(replayCommand())
     .addCommand(evidenceCommand())
+    .addCommand(keysCommand())
     .addCommand(alertCommand())
     .addCommand(schemesCommand())
     .addCommand(schemaCommand());

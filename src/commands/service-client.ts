@@ -120,13 +120,16 @@ function authorizationOf({ token, user }: Credentials, settings: Settings): stri
   return `Basic ${Buffer.from(basic).toString('base64')}`;
 }
 
+/** No service answers, or none that can be reached. */
+export class NoAnswerError extends CommandError {}
+
 async function send(url: string, init: RequestInit): Promise<Response> {
   try {
     // Credentials and manifests go where they were sent, and nowhere else.
     return await fetch(url, { ...init, redirect: 'error' });
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
-    throw new CommandError(`${init.method} ${url}: ${cause}; is the service running?`);
+    throw new NoAnswerError(`${init.method} ${url}: ${cause}; is the service running?`);
   }
 }
 

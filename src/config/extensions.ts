@@ -14,6 +14,7 @@ import { webhookChecks } from '../webhooks/checks.ts';
 import type { GatePlugin, LearnedKeys } from '../webhooks/gate.ts';
 import { type GatePreparer, gateChain, gatePreparer } from '../webhooks/gates/index.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
+import type { NameKey } from '../webhooks/key-names.ts';
 import { createCertificates } from '../webhooks/schemes/certificates.ts';
 import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/resolve.ts';
 import { type Environment, SettingsError } from './settings.ts';
@@ -54,6 +55,8 @@ interface PrepareExtensionsOptions {
   readonly clock: Clock;
   /** Absent where no publisher hands a key over, as in a command that only reads manifests. */
   readonly learnedKeys?: LearnedKeys | undefined;
+  /** Absent where nothing is counted. */
+  readonly nameKey?: NameKey | undefined;
   /** Relative paths of the settings start here. */
   readonly folder: string;
   /** What the last heartbeat found; this process alone where not given. */
@@ -66,6 +69,7 @@ export function prepareExtensions({
   environment,
   clock,
   learnedKeys,
+  nameKey,
   folder,
   cluster,
 }: PrepareExtensionsOptions): PreparedExtensions {
@@ -86,6 +90,7 @@ export function prepareExtensions({
     clock,
     schemes,
     learnedKeys,
+    nameKey,
     sealsLearnedKeys,
     cluster,
   });

@@ -14,6 +14,7 @@ import { figureRoutes } from './api/figures.ts';
 import { flowControlRoutes } from './api/flow-control.ts';
 import { flowRoutes } from './api/flows.ts';
 import { handlerAndSchemeRoutes } from './api/handlers-and-schemes.ts';
+import { keyRoutes } from './api/keys.ts';
 import { replicaRoutes } from './api/replicas.ts';
 import { revisionRoutes } from './api/revisions.ts';
 import { runBulkRoutes } from './api/run-bulk.ts';
@@ -64,6 +65,7 @@ const apiRoutes = [
   handlerAndSchemeRoutes,
   attentionRoutes,
   activityRoutes,
+  keyRoutes,
   serviceRoutes,
   replicaRoutes,
   alertRoutes,

@@ -18,7 +18,7 @@ import {
 } from './stored-flows.ts';
 
 /** Puts manifests in force without hurting runs in flight. */
-interface Deployer {
+export interface Deployer {
   /** What a deploy would do now; changes nothing. */
   plan(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]>;
   /**

@@ -1,12 +1,13 @@
-import { createHash } from 'node:crypto';
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import { isMasked, MASK, queryOf } from '../manifest/mask.ts';
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Delivery, DeliveryRecord, GateResult, Reason } from '../model/delivery.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import type { KeyRole } from '../store/store.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import { REDACTED } from '../webhooks/headers.ts';
+import { fingerprintOf } from '../webhooks/key-names.ts';
 import { REASONS } from '../webhooks/outcome.ts';
 import { allResults, dryRunGates, type Judgement, withUnasked } from '../webhooks/pipeline.ts';
 import { admissionTo, type ReceiverServices } from '../webhooks/receive.ts';
@@ -235,7 +236,7 @@ function adviseOn(
     signature: {
       scheme: spec.name,
       ...describe(spec, delivery, publicUrl),
-      keys: fingerprintsOf(keys, spec),
+      keys: fingerprintsOf(trigger),
     },
   };
 }
@@ -244,15 +245,17 @@ function adviseOn(
 function comparisonOf(trigger: PreparedTrigger | undefined, { schemes }: SignatureSettings): JsonObject | null {
   if (trigger === undefined) return null;
   const scheme = resolveScheme(schemes, trigger.trigger.inputs, trigger.keys);
-  return scheme?.kind === 'spec' ? { scheme: scheme.spec.name, keys: fingerprintsOf(trigger.keys, scheme.spec) } : null;
+  return scheme?.kind === 'spec' ? { scheme: scheme.spec.name, keys: fingerprintsOf(trigger) } : null;
 }
 
-function fingerprintsOf({ current, previous }: PreparedTrigger['keys'], spec: SignatureSpec): JsonObject {
-  const shown = (key: string) => (spec.algorithm === 'token' ? 'a token, of which nothing is shown' : fingerprint(key));
-  return {
-    current: current === undefined ? null : shown(current),
-    previous: previous === undefined ? null : shown(previous),
+/** Each key in the form of the scheme that it belongs to: the previous one may be a token where the current one is none. */
+function fingerprintsOf({ namedKey }: PreparedTrigger): JsonObject {
+  const shown = (role: KeyRole) => {
+    const key = namedKey(role);
+    if (key === undefined) return null;
+    return fingerprintOf(key) ?? (key.isSent ? 'a token, of which nothing is shown' : 'too short to show');
   };
+  return { current: shown('current'), previous: shown('previous') };
 }
 
 function generalHints({ violations, evidence }: Judgement, { clientIp }: Delivery): string[] {
@@ -287,24 +290,6 @@ function describe(spec: SignatureSpec, delivery: Delivery, publicUrl: string): J
   } catch {
     return { layout: spec.payload.strategy, problem: 'the payload strategy could not build the signed bytes' };
   }
-}
-
-/** The keys of publishers are longer; what is shorter was thought up by a person. */
-const MIN_SHOWN_KEY_BYTES = 16;
-
-/**
- * The first 8 hex digits of the SHA-256 of a key as configured, so that an operator can compare it with the key that the
- * publisher has. The key itself never leaves the process, and this does not give it away: of a random key of 16 bytes,
- * 32 of 128 bits become known, and which of the 2^96 keys that are left it is, no one can try. A shorter key could be
- * guessed and each guess checked against it, so it has none. Whoever may read it here may also read deliveries with
- * their signatures, which check a guess better. Of a key that is itself sent, as a token, nothing is shown: a person
- * chose it, and no signature checks a guess.
- */
-function fingerprint(key: string): string {
-  // Each two digits of hex are one byte of the key.
-  const bytes = /^[0-9a-f]+$/i.test(key) ? key.length / 2 : Buffer.byteLength(key);
-  if (bytes < MIN_SHOWN_KEY_BYTES) return 'too short to show';
-  return createHash('sha256').update(key).digest('hex').slice(0, 8);
 }
 
 /** A delivery as it once came, or why it cannot be had again. */

@@ -2,6 +2,7 @@ import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, Reason } from '../model/delivery.ts';
 import type { JsonObject } from '../model/json.ts';
+import type { NameKey } from './key-names.ts';
 
 // A gate or scheme takes these from here: it knows no other room but the model.
 export type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
@@ -100,6 +101,8 @@ export interface GateSettings {
   readonly publicUrl?: string | undefined;
   /** Absent where none is learnt, as in a command that only reads manifests. */
   readonly learnedKeys?: LearnedKeys | undefined;
+  /** Names keys in the figures about them. Absent where nothing is counted. */
+  readonly nameKey?: NameKey | undefined;
   /** Whether learned keys are sealed where they are kept. */
   readonly sealsLearnedKeys?: boolean | undefined;
 }

@@ -225,6 +225,7 @@ export function acceptDelivery(
     const acceptance: Acceptance = {
       delivery: { ...record, ...reception.redelivery },
       nonce: nonceClaim(reception),
+      verifiedBy: verifyingKey(reception),
       idempotencyKey: idempotencyKey(delivery.headers['idempotency-key']),
       run,
     };
@@ -246,6 +247,13 @@ async function hold(
   if (result.kind === 'open') return undefined;
   if (result.kind === 'held') services.holding.held(trigger.trigger.flowId);
   return result;
+}
+
+/** The name of the key that verified the delivery. One that a person delivers again says nothing of the publisher. */
+function verifyingKey({ trigger, judgement, redelivery }: TriggeredReception): string | undefined {
+  const { isVerified, usedPreviousKey } = judgement.evidence;
+  if (isVerified !== true || redelivery !== undefined) return undefined;
+  return trigger.namedKey(usedPreviousKey === true ? 'previous' : 'current')?.name;
 }
 
 function nonceClaim({ delivery, trigger, judgement, redelivery }: TriggeredReception): NonceClaim | undefined {

@@ -2,9 +2,11 @@ import { isDeepStrictEqual } from 'node:util';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import type { KeyRole } from '../store/store.ts';
 import type { Gate } from './gate.ts';
 import { type GatePreparer, gateNames } from './gates/index.ts';
 import { headersRead } from './headers.ts';
+import type { NamedKey, NameKey } from './key-names.ts';
 import { keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { keysInForce } from './schemes/keys.ts';
@@ -26,6 +28,8 @@ export interface PreparedTrigger {
   readonly grade: Grade | null;
   /** Configured, or else learnt; as of the moment when it is read. */
   readonly keys: WebhookTrigger['keys'];
+  /** One of its keys as it is now; undefined where there is none. */
+  readonly namedKey: (role: KeyRole) => TriggerKey | undefined;
   /** Absent where no publisher hands a key over. */
   readonly keySlot: ReturnType<typeof keySlot>;
   /** The scheme verifies with a key, and the trigger has none now: nothing can be verified. */
@@ -42,6 +46,11 @@ export interface PreparedTrigger {
   readonly acceptedResponse: AcceptedResponse | undefined;
   /** Absent where its deliveries have no search keys. */
   readonly searchKeys: PreparedKeys | undefined;
+}
+
+/** A key of a trigger with its name in the figures; without a name where none are kept. */
+interface TriggerKey extends NamedKey {
+  readonly name: string | undefined;
 }
 
 export interface TriggerTable {
@@ -129,6 +138,7 @@ function prepare(
     get keys() {
       return keys();
     },
+    namedKey: namedKeys((role) => trigger.keys[role] ?? keys()[role], resolved, settings.nameKey),
     keySlot: keySlot(trigger, scheme, settings.learnedKeys),
     get lacksKey() {
       return resolved?.kind === 'spec' && keys().current === undefined;
@@ -141,6 +151,32 @@ function prepare(
     acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,
     searchKeys: prepareSearchKeys(trigger, resolved),
   };
+}
+
+/** Each key is named once: every delivery that is accepted asks. A learned key may change. */
+function namedKeys(
+  textOf: (role: KeyRole) => string | undefined,
+  resolved: ResolvedScheme | undefined,
+  nameKey: NameKey | undefined,
+): PreparedTrigger['namedKey'] {
+  const known: Partial<Record<KeyRole, TriggerKey>> = {};
+  return (role) => {
+    const text = textOf(role);
+    if (text === undefined || resolved === undefined) return undefined;
+    const before = known[role];
+    if (before?.text === text) return before;
+    const key = { text, isSent: isSent(resolved, role) };
+    const named = { ...key, name: nameKey?.(key) };
+    known[role] = named;
+    return named;
+  };
+}
+
+/** What a verifier in code compares, it alone knows. */
+function isSent(resolved: ResolvedScheme, role: KeyRole): boolean {
+  if (resolved.kind === 'verifier') return true;
+  const spec = role === 'previous' ? (resolved.previousSpec ?? resolved.spec) : resolved.spec;
+  return spec.algorithm === 'token';
 }
 
 /** What an operator's code reads, it alone knows. */

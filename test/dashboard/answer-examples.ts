@@ -45,6 +45,7 @@ export const examples: Record<string, readonly Example[]> = {
   listReplicas: strict('/replicas'),
   listAlertTargets: strict('/alerts'),
   listActivity: [...list('/activity'), at('/activity?actor=anyone&since=0', 200), at('/activity?until=noon', 400)],
+  listKeys: [...strict('/keys'), at(`/keys?flowId=${ORDERS_ID}`, 200), at('/keys?flowId=x', 400)],
   listHandlers: strict('/handlers'),
   getManifestSchema: strict('/manifest-schema'),
   listSchemes: strict('/schemes'),

@@ -1,9 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { attentionTo } from '../../src/dashboard/api/attention.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
-import { createTriggerTable } from '../../src/webhooks/triggers.ts';
-import { deployedFlow, sampleSettings, sampleTrigger } from '../webhooks/samples.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 const HOUR_MS = 3_600_000;
@@ -20,6 +17,7 @@ const calm: Situation = {
   deliveries: [],
   slots,
   replicas: [],
+  keys: [],
 };
 const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };
 const replica = {
@@ -62,22 +60,18 @@ const delivered = {
   usedPreviousKey: 0,
 };
 const failed = { flowId: ORDERS_ID, status: 'Failed', count: 2 } as const;
-const rotating = createTriggerTable({
-  flows: [
-    deployedFlow({
-      id: ORDERS_ID,
-      webhooks: [
-        sampleTrigger(
-          { webhookSignatureScheme: 'GitHub', webhookHmacKey: 'a new key', webhookHmacKeyPrevious: 'an old key' },
-          { flowId: ORDERS_ID, flowName: 'orders', triggerKey: 'shop' },
-        ),
-      ],
-    }),
-  ],
-  defaultMode: 'Enforce',
-  preparer: gatePreparer(gateChain(), sampleSettings()),
-}).list();
-const verified = { ...delivered, reason: null, rejected: false } as const;
+const rotated: Situation['keys'][number] = {
+  ...{
+    flowId: ORDERS_ID,
+    flowName: 'orders',
+    triggerKey: 'shop',
+    role: 'previous',
+    fingerprint: null,
+    reference: null,
+  },
+  ...{ since: NOW, lastVerifiedAt: NOW, count: 5, recent: 5, advice: null, message: 'what there is to say', users: [] },
+};
+const onFlow = { message: 'what there is to say', link: `/flows/flows/${ORDERS_ID}?view=keys` };
 
 describe('what needs a look', () => {
   it.each<[rule: string, situation: Partial<Situation>, items: Partial<AttentionItem>[]]>([
@@ -235,21 +229,54 @@ describe('what needs a look', () => {
         },
       ],
     ],
-    ['nothing about a previous key before the first delivery', { triggers: rotating }, []],
     [
-      'a previous key that is still in use',
-      { triggers: rotating, deliveries: [verified, { ...verified, count: 5, usedPreviousKey: 5 }] },
+      'nothing about keys that are not rotated, or of which nothing is known yet',
+      {
+        keys: [
+          { ...rotated, role: 'current' },
+          { ...rotated, advice: 'wait' },
+        ],
+      },
+      [],
+    ],
+    [
+      'a previous key that is still in use, and the more the fresher that is',
+      {
+        keys: [
+          { ...rotated, advice: 'in_use' },
+          { ...rotated, advice: 'in_use', recent: 0 },
+        ],
+      },
       [
-        {
-          kind: 'previous_key_in_use',
-          message: '5 of 25 deliveries to orders/shop since 2026-11-20T12:00Z were signed with its previous key',
-        },
+        { ...onFlow, kind: 'previous_key_in_use', severity: 'warning' },
+        { ...onFlow, kind: 'previous_key_in_use', severity: 'info' },
       ],
     ],
     [
-      'a previous key that can go',
-      { triggers: rotating, deliveries: [verified] },
-      [{ kind: 'previous_key_unused', severity: 'info', message: expect.stringContaining('the previous one can go') }],
+      'a publisher that still signs with the previous key alone, and replicas with different keys',
+      {
+        keys: [
+          { ...rotated, advice: 'not_switched' },
+          { ...rotated, advice: 'keys_differ' },
+        ],
+      },
+      [
+        { ...onFlow, kind: 'current_key_unused', severity: 'warning' },
+        { ...onFlow, kind: 'keys_differ', severity: 'warning' },
+      ],
+    ],
+    [
+      'a previous key that may go',
+      {
+        keys: [
+          { ...rotated, advice: 'may_go' },
+          { ...rotated, advice: 'same_key' },
+        ],
+      },
+      [
+        { ...onFlow, kind: 'previous_key_unused', severity: 'info' },
+        { ...onFlow, kind: 'previous_key_unused', severity: 'info' },
+      ],
     ],
     [
       'no repetitions that triggers acknowledge',

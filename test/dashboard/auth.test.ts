@@ -160,6 +160,7 @@ describe('credentials', () => {
     ['GET', '/flows/api/schemes'],
     ['GET', '/flows/api/attention'],
     ['GET', '/flows/api/activity'],
+    ['GET', '/flows/api/keys'],
     ['GET', '/metrics'],
     ['GET', '/flows/api/openapi.json'],
     ['GET', '/flows/api/docs'],

@@ -293,23 +293,35 @@ it('shows the beginning of the SHA-256 of a key, and nothing of a key that could
     inputs: { webhookSlug: slug, webhookSignatureScheme: 'GitHub', webhookHmacKey: key },
   });
   const long = 'a key of 16 byte';
+  // GitLab's token is of another form than its signing key, and stays one while it is the previous key.
+  const rotated = {
+    ...hook('rotated', 'whsec_dGhlIGtleSBvZiBhIHNpZ25hdHVyZQ==').inputs,
+    webhookSignatureScheme: 'GitLab',
+  };
+  const token = { type: 'webhook', inputs: { ...rotated, webhookHmacKeyPrevious: 'a token that is long enough' } };
   const keys = await startDashboard({}, [
     {
       id: ORDERS_ID,
       name: 'keys',
       version: '1',
-      triggers: { long: hook('long', long), short: hook('short', long.slice(1)), hex: hook('hex', 'ab'.repeat(15)) },
+      triggers: {
+        long: hook('long', long),
+        short: hook('short', long.slice(1)),
+        hex: hook('hex', 'ab'.repeat(15)),
+        token,
+      },
       steps: {},
     } as { name: string },
   ]);
-  const shownFor = async (slug: string) => {
+  const shownFor = async (slug: string, role = 'current') => {
     const { signature } = (
       await keys.app.inject({ method: 'POST', url: `/flows/api/webhooks/dry-run/${slug}`, body: {} })
     ).json();
-    return signature.keys.current;
+    return signature.keys[role];
   };
   expect(await shownFor('long')).toBe(createHash('sha256').update(long).digest('hex').slice(0, 8));
   expect(await shownFor('short')).toBe('too short to show');
   expect(await shownFor('hex')).toBe('too short to show');
+  expect(await shownFor('rotated', 'previous')).toBe('a token, of which nothing is shown');
   await keys.close();
 });

@@ -6,12 +6,14 @@ import { type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
+import { type KeyReport, reportKeys } from '../../review/keys.ts';
 import type { DeliveryCount, Replica, RunCount, SlotWait, SlotWaits } from '../../store/store.ts';
 import { presetConcerns } from '../../webhooks/checks.ts';
 import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { rotationConcerns } from './keys.ts';
 import { CLOCK_DOUBTFUL_MS, clockDistance, sharingReplicas } from './replicas.ts';
 
 /** Something that an operator should look at, and where. */
@@ -39,6 +41,8 @@ const ATTENTION_KINDS = [
   'trigger_not_enforced',
   'previous_key_in_use',
   'previous_key_unused',
+  'current_key_unused',
+  'keys_differ',
   'preset_doubtful',
   'replica_clock',
   'replicas_differ',
@@ -69,6 +73,7 @@ interface Situation {
   readonly slots: SlotWaits & { readonly concurrency: number };
   /** Empty where this process has the store for itself. */
   readonly replicas: readonly Replica[];
+  readonly keys: readonly KeyReport[];
 }
 
 const LOOK_BACK_HOURS = 24;
@@ -123,15 +128,17 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
   const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, schedules, waits, replicas] = await Promise.all([
+  const [ended, deliveries, schedules, waits, replicas, keys] = await Promise.all([
     store.countEndedRuns(since),
     store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
     scheduler.list(),
     store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
     sharingReplicas(services),
+    reportKeys({ ...services, triggers: triggers() }),
   ]);
   const slots = { ...waits, concurrency };
-  return { now, flows: catalog.list(), triggers: triggers().list(), schedules, ended, deliveries, slots, replicas };
+  const known = { ended, deliveries, schedules, slots, replicas, keys };
+  return { now, flows: catalog.list(), triggers: triggers().list(), ...known };
 }
 
 /** Deliveries that could not be stored have no record: only a counter of this process has them. */
@@ -158,6 +165,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...disabledFlows(situation),
     ...closedFailureFlows(situation),
     ...situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
+    ...rotationConcerns(situation.keys),
   ];
   const order = ['error', 'warning', 'info'];
   return items.sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
@@ -340,7 +348,7 @@ function closedFailureFlows({ flows }: Situation): AttentionItem[] {
   });
 }
 
-function triggerItems(prepared: PreparedTrigger, { deliveries, now }: Situation): AttentionItem[] {
+function triggerItems(prepared: PreparedTrigger, { now }: Situation): AttentionItem[] {
   const { trigger } = prepared;
   const name = `${trigger.flowName}/${trigger.triggerKey}`;
   const link = `/flows/flows/${trigger.flowId}`;
@@ -352,19 +360,6 @@ function triggerItems(prepared: PreparedTrigger, { deliveries, now }: Situation)
   });
   const open = whyOpen(prepared);
   const items = open === undefined ? [] : [item('trigger_not_enforced', 'warning', `${name} ${open}`)];
-  if (trigger.keys.previous !== undefined) {
-    const own = deliveries.filter((each) => each.flowId === trigger.flowId && each.triggerKey === trigger.triggerKey);
-    const used = own.reduce((sum, each) => sum + each.usedPreviousKey, 0);
-    const accepted = own.reduce((sum, each) => sum + (each.rejected ? 0 : each.count), 0);
-    const since = startOf(now, LOOK_BACK_HOURS);
-    if (used > 0) {
-      const message = `${used} of ${accepted} deliveries to ${name} since ${since} were signed with its previous key`;
-      items.push(item('previous_key_in_use', 'warning', message));
-    } else if (accepted > 0) {
-      const message = `All ${accepted} deliveries to ${name} since ${since} were signed with its current key: the previous one can go`;
-      items.push(item('previous_key_unused', 'info', message));
-    }
-  }
   return [
     ...items,
     ...presetConcerns(trigger.inputs, now).map(({ concern }) =>

@@ -21,6 +21,7 @@ import { type Resource, useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { DrainPanel, StartDialog, StoppedWebhooks, startDrain } from './flow-actions.tsx';
 import { EnabledPill } from './flows-page.tsx';
+import { KeysPanel } from './keys-panel.tsx';
 import { RevisionsPanel } from './revisions-panel.tsx';
 
 /** One flow: its graph, how it is started, what its gates do, and what it did last. */
@@ -113,6 +114,7 @@ const VIEWS = [
   { value: 'overview', text: 'Steps and triggers' },
   { value: 'runs', text: 'Runs' },
   { value: 'readiness', text: 'Safe to enforce?' },
+  { value: 'keys', text: 'Keys' },
   { value: 'revisions', text: 'Revisions' },
   { value: 'manifest', text: 'Manifest' },
 ] as const;
@@ -121,7 +123,7 @@ const VIEWS = [
 function Detail({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
   const [query, changeQuery] = useQuery();
   const hasWebhook = flow.triggers.some(({ type }) => type === 'webhook');
-  const views = VIEWS.filter(({ value }) => value !== 'readiness' || hasWebhook);
+  const views = VIEWS.filter(({ value }) => hasWebhook || (value !== 'readiness' && value !== 'keys'));
   const view = views.find(({ value }) => value === query.get('view'))?.value ?? 'overview';
   return (
     <>
@@ -167,6 +169,8 @@ function FlowView({ view, flow, refresh }: ViewProps) {
       );
     case 'readiness':
       return <ReadinessPanels flowId={flow.id} />;
+    case 'keys':
+      return <KeysPanel flowId={flow.id} />;
     case 'revisions':
       return <RevisionsPanel flowId={flow.id} inForce={flow.revision} refresh={refresh} />;
     case 'manifest':

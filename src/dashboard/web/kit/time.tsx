@@ -1,4 +1,5 @@
 import { format } from '../format.ts';
+import { timesIn } from '../overview/chart-data.ts';
 import { createState, useShared } from '../state.ts';
 
 const TICK_MS = 5000;
@@ -34,5 +35,22 @@ export function Duration({ from, to }: { from: string | null; to: string | null 
     <span class="nowrap" title={to === null ? 'So far' : undefined}>
       {format.duration(end - Date.parse(from))}
     </span>
+  );
+}
+
+/** A message, its times as the reader's clock says them. */
+export function Message({ text: message }: { text: string }) {
+  return (
+    <>
+      {timesIn(message).map(({ text, ms }) =>
+        ms === undefined ? (
+          text
+        ) : (
+          <time key={text} dateTime={text} title={`${format.exactTime(ms)}\n${text}`}>
+            {format.clockTime(ms, Date.now()).replace(/:00$/, '')}
+          </time>
+        ),
+      )}
+    </>
   );
 }

@@ -4,12 +4,12 @@ import { CodeLine } from '../kit/copy.tsx';
 import { type Column, Segments, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel, Total } from '../kit/page.tsx';
 import { Icon, RunPill, RunWhy, StatusPill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
+import { Message, Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { words } from '../words.ts';
-import { reasonCounts, timesIn, WINDOWS, windowOf } from './chart-data.ts';
+import { reasonCounts, WINDOWS, windowOf } from './chart-data.ts';
 import { Charts } from './charts.tsx';
 
 /** What comes in, what becomes of it, and what needs a person. */
@@ -291,22 +291,5 @@ function AttentionList({ items }: { items: readonly Api['Attention'][] }) {
         );
       })}
     </ul>
-  );
-}
-
-/** A message, its times as the reader's clock says them. */
-function Message({ text: message }: { text: string }) {
-  return (
-    <>
-      {timesIn(message).map(({ text, ms }) =>
-        ms === undefined ? (
-          text
-        ) : (
-          <time key={text} dateTime={text} title={`${format.exactTime(ms)}\n${text}`}>
-            {format.clockTime(ms, Date.now()).replace(/:00$/, '')}
-          </time>
-        ),
-      )}
-    </>
   );
 }

@@ -1,0 +1,102 @@
+import { Command } from 'commander';
+import { databaseTarget } from '../config/database.ts';
+import type { Settings } from '../config/settings-schema.ts';
+import { maskUrl } from '../manifest/mask.ts';
+import { type KeyView, keyView, reportKeys } from '../review/keys.ts';
+import { inspectStore } from '../store/offline.ts';
+import { createTriggerTable } from '../webhooks/triggers.ts';
+import { restoreDeployed } from './check.ts';
+import { CommandError, openContext, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
+import { type Credentials, createServiceClient, findWebhooks, NoAnswerError } from './service-client.ts';
+
+interface KeysOptions extends Credentials {
+  readonly to?: string;
+  readonly flow?: string;
+  readonly json?: true;
+}
+
+export function keysCommand(): Command {
+  const command = new Command('keys')
+    .description('List the keys of webhooks: when each verified a delivery last, how often, and which may go')
+    .option('--flow <slugOrId>', 'only the webhook with this slug, or those of the flow with this GUID')
+    .option('--json', 'print what the API answers');
+  return withService(command)
+    .addHelpText('after', '\nWithout --to, and where no service answers, it reads the database of the settings.')
+    .action(reporting(keys));
+}
+
+async function keys(options: KeysOptions): Promise<void> {
+  const settings = await readCommandSettings();
+  const listed = await listKeys(options, settings);
+  process.stdout.write(options.json ? `${JSON.stringify(listed, null, 2)}\n` : asText(listed));
+}
+
+async function listKeys(options: KeysOptions, settings: Settings): Promise<readonly KeyView[]> {
+  const { to, flow } = options;
+  try {
+    const client = createServiceClient(to ?? serviceUrl(settings), options, settings);
+    const { body } = await client.ask({ method: 'GET', path: '/flows/api/keys' });
+    if (!Array.isArray(body)) throw new CommandError('The service did not answer with a list of keys; is it older?');
+    if (flow === undefined) return body as KeyView[];
+    const webhooks = await findWebhooks(client, flow);
+    return (body as KeyView[]).filter(({ flowId, triggerKey }) =>
+      webhooks.some((webhook) => webhook.flowId === flowId && webhook.key === triggerKey),
+    );
+  } catch (error) {
+    if (to !== undefined || !(error instanceof NoAnswerError)) throw error;
+    return readKeys(flow, settings);
+  }
+}
+
+/** Reads what the last service left. */
+async function readKeys(flow: string | undefined, settings: Settings): Promise<readonly KeyView[]> {
+  const context = await openContext();
+  const database = databaseTarget(settings, process.cwd());
+  const name = database.kind === 'sqlite' ? database.path : maskUrl(database.url);
+  const inspection = await inspectStore(database).catch((error: unknown) => {
+    throw new CommandError(`No service answers, and ${error instanceof Error ? error.message : String(error)}`);
+  });
+  try {
+    const { catalog } = await restoreDeployed(inspection, context);
+    const triggers = createTriggerTable({
+      flows: catalog.list(),
+      preparer: context.extensions.gates,
+      defaultMode: settings.enforcementMode,
+    });
+    const reports = await reportKeys({ store: inspection, triggers, clock: { now: () => Date.now() } });
+    process.stderr.write(`no service answers; read from the database ${name}\n`);
+    const wanted = flow?.toLowerCase();
+    const named = triggers
+      .list()
+      .map(({ trigger }) => trigger)
+      .filter(
+        ({ flowId, inputs }) => wanted === undefined || [flowId, inputs.webhookSlug?.toLowerCase()].includes(wanted),
+      );
+    if (wanted !== undefined && named.length === 0) throw new CommandError(`There is no webhook "${flow}"`);
+    return reports
+      .filter((report) => named.some((it) => it.flowId === report.flowId && it.triggerKey === report.triggerKey))
+      .map(keyView);
+  } finally {
+    await inspection.close();
+  }
+}
+
+function asText(keys: readonly KeyView[]): string {
+  if (keys.length === 0) return 'No webhook has a key.\n';
+  const head = ['WEBHOOK', 'ROLE', 'KEY', 'FINGERPRINT', 'LAST VERIFIED', '24 H', 'ALL'];
+  const rows = [head, ...keys.map(row)];
+  const widths = head.map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)));
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd();
+  const advice = keys.flatMap(({ message }) => (message === null ? [] : [`${message}.`]));
+  return `${[...rows.map(line), ...(advice.length === 0 ? [] : ['', ...advice])].join('\n')}\n`;
+}
+
+function row({ flowName, triggerKey, role, reference, fingerprint, lastVerifiedAt, last24Hours, count }: KeyView) {
+  const last = lastVerifiedAt === null ? 'never' : lastVerifiedAt.replace(/\.\d+Z$/, 'Z');
+  const cells = [`${flowName}/${triggerKey}`, role, reference ?? '-', fingerprint ?? 'not shown', last];
+  return [...cells, String(last24Hours), String(count)];
+}

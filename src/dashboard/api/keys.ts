@@ -1,0 +1,71 @@
+import { z } from 'zod';
+import { type KeyReport, keyView, reportKeys } from '../../review/keys.ts';
+import { field } from '../answer.ts';
+import { parameter } from '../input.ts';
+import { route } from '../route.ts';
+import type { ApiRoutes } from '../services.ts';
+
+export const keySchema = z
+  .object({
+    flowId: field.id(),
+    flowName: z.string(),
+    triggerKey: z.string(),
+    role: z
+      .enum(['current', 'previous', 'former'])
+      .describe('former: keys that verified deliveries, and that this process does not have (any more), together.'),
+    fingerprint: z
+      .string()
+      .nullable()
+      .describe(
+        'First 8 hex digits of the SHA-256 of the key; null for a token, a key under 16 bytes or a former one.',
+      ),
+    reference: z.string().nullable().describe('As in the manifest; null for a key that was learnt or written out.'),
+    since: field.time().nullable().describe('When it was first seen in this role.'),
+    lastVerifiedAt: field.time().nullable(),
+    count: field.integer().describe('Accepted deliveries that it verified; no redeliveries, no replays.'),
+    last24Hours: field.integer().describe('Those of the last 24 hours, from a whole hour.'),
+    advice: z
+      .enum(['in_use', 'not_switched', 'same_key', 'wait', 'keys_differ', 'may_go'])
+      .nullable()
+      .describe('Whether a previous key may go.'),
+    message: z.string().nullable().describe('The same in words.'),
+    users: z
+      .array(z.object({ clientIp: z.string(), userAgent: z.string().nullable(), lastAt: field.time() }))
+      .describe('Who sent the last deliveries that needed a previous key; empty if none did for seven days.'),
+  })
+  .meta({ id: 'Key' });
+
+/** The keys that deliveries are verified with. */
+export const keyRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/keys',
+    route('flows', {
+      operationId: 'listKeys',
+      summary: 'The keys of webhooks: when each verified a delivery last, how often, and which may go',
+      query: z.strictObject({ flowId: parameter.optionalGuid() }),
+      answer: z.array(keySchema),
+    }),
+    async ({ query }) => {
+      const reports = await reportKeys({ ...services, triggers: services.triggers() }, query.flowId);
+      return reports.map(keyView);
+    },
+  );
+};
+
+const CONCERNS = {
+  not_switched: ['current_key_unused', 'warning'],
+  keys_differ: ['keys_differ', 'warning'],
+  in_use: ['previous_key_in_use', 'warning'],
+  same_key: ['previous_key_unused', 'info'],
+  may_go: ['previous_key_unused', 'info'],
+} as const;
+
+/** What an operator should know of keys that are being rotated. */
+export function rotationConcerns(keys: readonly KeyReport[]) {
+  return keys.flatMap(({ advice, message, flowId, recent }) => {
+    if (advice === null || advice === 'wait' || message === null) return [];
+    const [kind, usual] = CONCERNS[advice];
+    const severity = advice === 'in_use' && recent === 0 ? 'info' : usual;
+    return [{ kind, severity, message, link: `/flows/flows/${flowId}?view=keys` }];
+  });
+}

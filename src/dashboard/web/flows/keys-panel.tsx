@@ -1,0 +1,88 @@
+import { withQuery } from '../address.ts';
+import type { Api } from '../api-types.ts';
+import { format } from '../format.ts';
+import { Table } from '../kit/list.tsx';
+import { Empty, Loaded, Panel } from '../kit/page.tsx';
+import { Icon, Pill } from '../kit/pill.tsx';
+import { Message, Time } from '../kit/time.tsx';
+import type { Look } from '../looks.ts';
+import { useResource } from '../resource.ts';
+
+/** The keys of a flow's webhooks: what each verified, and which may go. */
+export function KeysPanel({ flowId }: { flowId: string }) {
+  const keys = useResource<readonly Api['Key'][]>(withQuery('/keys', { flowId }), { refreshOn: ['delivery.received'] });
+  return (
+    <Panel title="Keys" aside="accepted deliveries that each key verified" isFlush>
+      <Loaded of={keys}>
+        {(list) =>
+          list.length === 0 ? (
+            <Empty icon="check" title="No webhook of this flow has a key" />
+          ) : (
+            <>
+              <Advice keys={list} />
+              <Table
+                label="Keys"
+                columns={[
+                  { name: 'Trigger', cell: ({ triggerKey }) => triggerKey },
+                  { name: 'Role', cell: ({ role }) => <RolePill role={role} /> },
+                  { name: 'Key', cell: ({ reference }) => (reference === null ? '' : <code>{reference}</code>) },
+                  {
+                    name: 'Fingerprint',
+                    cell: ({ fingerprint }) => (fingerprint === null ? 'not shown' : <code>{fingerprint}</code>),
+                    isMinor: true,
+                  },
+                  { name: 'Since', cell: ({ since }) => (since === null ? '' : <Time at={since} />), isMinor: true },
+                  {
+                    name: 'Last verified',
+                    cell: ({ lastVerifiedAt }) => (lastVerifiedAt === null ? 'never' : <Time at={lastVerifiedAt} />),
+                  },
+                  { name: '24 hours', cell: ({ last24Hours }) => format.count(last24Hours), align: 'end' },
+                  { name: 'All', cell: ({ count }) => format.count(count), align: 'end' },
+                ]}
+                rows={list.map((key, at) => ({ ...key, at }))}
+                keyOf={({ at }) => String(at)}
+              />
+            </>
+          )
+        }
+      </Loaded>
+    </Panel>
+  );
+}
+
+const ROLE_LOOKS: Readonly<Record<Api['Key']['role'], readonly [Look['tone'], Look['icon'], string]>> = {
+  current: ['good', 'check', 'Deliveries are verified with it'],
+  previous: ['warn', 'clock', 'It is accepted too, until it is removed from the manifest'],
+  former: ['quiet', 'off', 'Keys that verified deliveries, and that this process does not have (any more)'],
+};
+
+function RolePill({ role }: { role: Api['Key']['role'] }) {
+  const [tone, icon, title] = ROLE_LOOKS[role];
+  return (
+    <Pill tone={tone} icon={icon} title={title}>
+      {role}
+    </Pill>
+  );
+}
+
+const NOTICES: Readonly<Record<NonNullable<Api['Key']['advice']>, string>> = {
+  wait: 'busy',
+  may_go: 'good',
+  same_key: 'good',
+  in_use: 'warn',
+  not_switched: 'warn',
+  keys_differ: 'warn',
+};
+
+function Advice({ keys }: { keys: readonly Api['Key'][] }) {
+  return keys.map(({ triggerKey, advice, message }) =>
+    message === null ? null : (
+      <p key={triggerKey} class={`notice ${NOTICES[advice ?? 'wait']}`}>
+        <Icon name={advice === 'may_go' ? 'check' : 'clock'} />
+        <span>
+          <Message text={message} />.
+        </span>
+      </p>
+    ),
+  );
+}
