@@ -24,7 +24,7 @@ export interface Followed {
 }
 
 /** Called when a step has run and its outcome is about to be stored. Yields the lease for the steps that follow. */
-type OnRan = (result: StepResult) => BirthLease | undefined;
+export type OnRan = (result: StepResult) => BirthLease | undefined;
 
 export interface AttemptServices {
   readonly store: Pick<Store, 'advance' | 'ping'>;
@@ -84,8 +84,7 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
   });
   if (advance === undefined) throw new Error('its lease was lost');
   report.stepEnded({ claim, result: ran.result, advance, durationMs });
-  const claims =
-    next === undefined ? [] : claimsOf(lease, advance, { next, dueAt: outcome.at, startedAt: clock.now() });
+  const claims = next === undefined ? [] : claimsOf(lease, advance, { next, startedAt: clock.now() });
   const failureRun = advance.failure?.kind === 'started' ? advance.failure.run : undefined;
   return { ...followedBy(ran.result, advance), claims, failureRun };
 }
@@ -94,16 +93,16 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
 function claimsOf(
   { claim, signal }: Lease,
   { leased = [] }: Advance,
-  { next, ...times }: { next: BirthLease; dueAt: number; startedAt: number },
+  { next, startedAt }: { next: BirthLease; startedAt: number },
 ): readonly Claim[] {
   // The run was told to stop while the outcome was stored: what follows is ended, not tried.
   const stop = stopOf(signal) ?? null;
-  return leased.map((step) => firstClaim({ ...claim, ...step, ...times, stop }, next));
+  return leased.map((step) => firstClaim({ ...claim, ...step, startedAt, stop }, next));
 }
 
-/** The claim of a first attempt under a lease that was given with the step. */
+/** The claim of a first attempt under a lease that was given with the step: it could begin when that was committed. */
 export function firstClaim(step: LeasedAtBirth, { holder }: BirthLease): Claim {
-  const { runId, flowId, revision, stepKey, stepType, triggerKey, traceparent, dueAt, startedAt, loop, stop } = step;
+  const { runId, flowId, revision, stepKey, stepType, triggerKey, traceparent, startedAt, loop, stop } = step;
   return {
     token: tokenOf(runId, stepKey, holder),
     runId,
@@ -117,19 +116,29 @@ export function firstClaim(step: LeasedAtBirth, { holder }: BirthLease): Claim {
     aloneMs: null,
     triggerKey,
     traceparent,
-    dueAt,
+    dueAt: startedAt,
     startedAt,
     attemptBase: 0,
     attemptStartedAt: startedAt,
     resumed: null,
     loop,
     stop,
+    isUnwritten: true,
   };
 }
 
 type LeasedAtBirth = Omit<
   Claim,
-  'token' | 'attempt' | 'interruptions' | 'loneDeaths' | 'aloneMs' | 'attemptBase' | 'attemptStartedAt' | 'resumed'
+  | 'token'
+  | 'attempt'
+  | 'interruptions'
+  | 'loneDeaths'
+  | 'aloneMs'
+  | 'attemptBase'
+  | 'attemptStartedAt'
+  | 'resumed'
+  | 'isUnwritten'
+  | 'dueAt'
 >;
 
 function followedBy(result: StepResult, advance: Advance): Omit<Followed, 'claims'> {

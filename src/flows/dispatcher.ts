@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { levelOfRetry } from '../errors.ts';
 import type { BirthLease, Claim, NewRun, RunStop, StartedRun, StepResult, Store, Wakeable } from '../store/store.ts';
-import { type AttemptServices, createAttempt, type Followed, firstClaim } from './attempt.ts';
+import { type AttemptServices, createAttempt, type Followed, firstClaim, type OnRan } from './attempt.ts';
 import { type Beginnings, createBeginnings } from './beginnings.ts';
 import type { Catalog } from './catalog.ts';
 import { createDeadlines, type Deadlines, LONGEST_SLEEP_MS } from './deadlines.ts';
-import { createLeases, LEASE_MS, type Lease, type Leases } from './leases.ts';
-import { type SlotOffer, Slots } from './slots.ts';
+import { createLeases, LEASE_MS, type Lease, type Leases, stopOf } from './leases.ts';
+import { type Place, type SlotOffer, Slots } from './slots.ts';
 import { backoffMs } from './step-failure.ts';
 
 /** Claims due steps and sees each through to its stored outcome. */
@@ -54,6 +54,9 @@ interface DispatcherServices extends AttemptServices {
 
 /** While others wait, a slot passes from one step of a run to the next for so long: then it is the others' turn. */
 const TURN_MS = 100;
+/** A claim takes so many more steps than there are slots, if these are left quickly: it is one transaction for all of them. */
+const CLAIMED_AHEAD = 112;
+const DUE_AGAIN: Followed = { claims: [], nextDueAt: 0, limitAt: Number.POSITIVE_INFINITY };
 /** How soon to ask again whether this process is fit. */
 const FIT_LOOK_MS = 1000;
 const CLAIM_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
@@ -139,7 +142,10 @@ class StepDispatcher implements Dispatcher {
   }
 
   offer({ flowId, steps }: Pick<NewRun, 'flowId' | 'steps'>): SlotOffer | undefined {
-    const count = this.#isBehind ? 0 : Math.min(steps.length, this.#slots.room);
+    if (this.#isBehind) return undefined;
+    // While a claim is due, slots that are left are for the steps that it takes.
+    const isClaimDue = this.#nextDueAt <= this.#services.clock.now();
+    const count = Math.min(steps.length, isClaimDue ? this.#slots.room : this.#slots.roomSoon);
     return count > 0 && this.#mayLease(flowId) ? this.#slots.offer(count) : undefined;
   }
 
@@ -198,9 +204,10 @@ class StepDispatcher implements Dispatcher {
       return;
     }
     // While none waits, a claim of the few that fell due leaves room for steps that are leased as they become due.
-    const asked = this.#isBehind ? room : Math.ceil(room / 2);
-    this.#slots.taken += asked;
-    this.#claiming = this.#claim(asked).finally(() => {
+    const limit = this.#isBehind ? room : Math.ceil(room / 2);
+    const ahead = this.#isBehind ? Math.min(CLAIMED_AHEAD, this.#slots.roomSoon - room) : 0;
+    const asked = this.#slots.offer(limit + ahead);
+    this.#claiming = this.#claim({ limit, ahead, asked }).finally(() => {
       this.#claiming = undefined;
       this.#pump();
     });
@@ -226,11 +233,10 @@ class StepDispatcher implements Dispatcher {
     this.#timer = undefined;
   }
 
-  async #claim(limit: number): Promise<void> {
+  async #claim({ limit, ahead, asked }: { limit: number; ahead: number; asked: SlotOffer }): Promise<void> {
     const { store, clock, logger, random, owner } = this.#services;
     // From here on only what is learnt after the claim was sent counts.
     this.#nextDueAt = Number.POSITIVE_INFINITY;
-    let kept = limit;
     try {
       // Before leases are looked at: one that runs out meanwhile, because the clock was set, has not run out by then.
       const now = clock.now();
@@ -240,9 +246,7 @@ class StepDispatcher implements Dispatcher {
       await this.#deadlines.settle();
       const leasedUntil = now + LEASE_MS;
       const sentAt = clock.monotonic();
-      const { claims, nextDueAt, isHeldBack } = await store.claimDue({ owner, now, leasedUntil, limit });
-      this.#slots.taken -= limit;
-      kept = 0;
+      const { claims, nextDueAt, isHeldBack } = await store.claimDue({ owner, now, leasedUntil, limit, ahead });
       this.#failures = 0;
       this.#isHeldBack = isHeldBack;
       this.#isBehind = nextDueAt !== null && nextDueAt <= now;
@@ -257,7 +261,7 @@ class StepDispatcher implements Dispatcher {
       this.#endSleep();
       logger[levelOfRetry(error, 'error')]({ err: error, waitMs }, 'due steps could not be claimed; trying again');
     } finally {
-      this.#slots.taken -= kept;
+      asked.withdraw();
     }
   }
 
@@ -293,10 +297,7 @@ class StepDispatcher implements Dispatcher {
     this.#nextTurn ??= setImmediate().then(() => {
       this.#nextTurn = undefined;
     });
-    for (const claim of claims) {
-      this.#beginnings.watch(claim);
-      this.#work(claim, { leasedUntil, turnEndsAt, after: this.#nextTurn });
-    }
+    for (const claim of claims) this.#work(claim, { leasedUntil, turnEndsAt, after: this.#nextTurn });
   }
 
   /** A step of this flow is due and has no slot yet. */
@@ -315,10 +316,11 @@ class StepDispatcher implements Dispatcher {
   ): void {
     const lease = this.#leases.hold(claim, leasedUntil);
     let offer: SlotOffer | undefined;
-    const leave = this.#slots.take();
+    const { flowId, isUnwritten } = claim;
+    const place = isUnwritten === true ? this.#slots.join(flowId) : this.#slots.take(flowId);
     const ran = () => {
-      this.#beginnings.forget(claim);
-      leave();
+      this.#beginnings.forget(lease.claim);
+      place.leave();
     };
     const onRan = (result: StepResult) => {
       ran();
@@ -330,9 +332,12 @@ class StepDispatcher implements Dispatcher {
     if (aloneMs !== null) {
       this.#alone = { lease, until: this.#services.clock.monotonic() + aloneMs };
       this.#services.logger.warn({ runId, stepKey, interruptions }, 'a step that ran when the process died runs alone');
+      this.#slots.clearLine();
     }
     const attempting =
-      after === undefined ? this.#attempt(lease, onRan) : after.then(() => this.#attempt(lease, onRan));
+      isUnwritten === true
+        ? this.#attemptInTurn(lease, { after, turn: place.turn, onRan })
+        : this.#attempt(lease, onRan);
     const working = attempting.then((followed) => {
       ran();
       if (followed === undefined) this.#leases.giveUp(lease);
@@ -340,7 +345,7 @@ class StepDispatcher implements Dispatcher {
       this.#working.delete(working);
       if (this.#alone?.lease === lease) this.#alone = undefined;
       if (this.#isHeldBack) this.#nextDueAt = 0;
-      if (followed !== undefined) this.#follow(claim.flowId, followed);
+      if (followed !== undefined) this.#follow(flowId, followed);
       if (offer !== undefined && followed !== undefined) {
         this.#workSoon(followed.claims, offer.lease, this.#isBehind ? turnEndsAt : this.#turnEnd());
       }
@@ -348,6 +353,28 @@ class StepDispatcher implements Dispatcher {
       this.#pump();
     });
     this.#working.add(working);
+  }
+
+  /** Attempts a step whose attempt is not written when it has its slot; where it gets none, the step is due again. */
+  async #attemptInTurn(
+    lease: Lease,
+    { after, turn, onRan }: { after: Promise<void> | undefined; turn: Place['turn']; onRan: OnRan },
+  ): Promise<Followed | undefined> {
+    if (turn === undefined) {
+      this.#beginnings.watch(lease.claim);
+      await after;
+    } else {
+      const [isTurn] = await Promise.all([turn, after]);
+      const startedAt = this.#services.clock.now();
+      // Much may have come in between: a process that hung, a step that runs alone, a limit for the flow, a stop.
+      if (!isTurn || lease.leasedUntil <= startedAt || !this.#mayLease(lease.claim.flowId)) {
+        return (await this.#leases.putBack(lease)) ? DUE_AGAIN : undefined;
+      }
+      const stop = stopOf(lease.signal) ?? lease.claim.stop;
+      lease.claim = { ...lease.claim, startedAt, attemptStartedAt: startedAt, stop };
+      this.#beginnings.watch(lease.claim);
+    }
+    return this.#attempt(lease, onRan);
   }
 
   #follow(flowId: string, { nextDueAt, limitAt, failureRun }: Followed): void {
@@ -360,6 +387,7 @@ class StepDispatcher implements Dispatcher {
   async #finish(graceMs: number): Promise<void> {
     this.#isActive = false;
     this.#services.intake.stop();
+    this.#slots.close();
     this.#endSleep();
     const grace = setTimeout(() => this.#leases.abort('the process stops'), graceMs);
     // What the claim under way yields is ours by lease, so that it runs too.

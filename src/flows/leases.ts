@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
@@ -24,7 +25,7 @@ export function stopOf({ reason }: AbortSignal): RunStop | undefined {
 
 /** This process' hold on one attempt. */
 export interface Lease {
-  readonly claim: Claim;
+  claim: Claim;
   /** Aborts when the lease is lost or the process stops waiting. */
   readonly signal: AbortSignal;
   /** As far as this process knows; milliseconds since the Unix epoch. */
@@ -39,6 +40,11 @@ export interface Leases {
   giveUp(lease: Lease): void;
   /** Of all that are held, or were given up. */
   tokens(): string[];
+  /**
+   * Returns the lease of a step that did not begin, in one call with others of this turn of the event loop: the step is due
+   * again, as it was. Yields false where the store fails, and the lease is to be given up.
+   */
+  putBack(lease: Lease): Promise<boolean>;
   /** Extends all of them every few seconds from now on. */
   startRenewing(): void;
   /**
@@ -67,9 +73,12 @@ const RENEWAL_MS = LEASE_MS / 3;
 export function createLeases({ store, clock, logger }: LeaseServices): Leases {
   const held = new Map<Lease, AbortController>();
   const givenUp = new Set<Lease>();
+  /** Of steps that never began: the store failed to take them back. */
+  const unbegun = new WeakSet<Lease>();
   let abortReason: Error | undefined;
   let renewal: NodeJS.Timeout | undefined;
   let renewing: Promise<void> | undefined;
+  const giveBackSoon = createReturns({ store, clock, logger });
 
   const renew = async () => {
     const leasedUntil = clock.now() + LEASE_MS;
@@ -111,6 +120,11 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
       held.delete(lease);
       givenUp.add(lease);
     },
+    async putBack(lease) {
+      const isReturned = await giveBackSoon(lease.claim.token);
+      if (!isReturned) unbegun.add(lease);
+      return isReturned;
+    },
     tokens: () => [...held.keys(), ...givenUp].map(({ claim }) => claim.token),
     startRenewing() {
       renewal ??= setInterval(renewAndLog, RENEWAL_MS).unref();
@@ -120,9 +134,10 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
       await renewing;
       const claims = [...givenUp].map(({ claim }) => claim);
       if (claims.length === 0) return;
+      const begun = [...givenUp].filter((lease) => !unbegun.has(lease)).map(({ claim }) => claim);
       try {
         // So that the record says that they were interrupted.
-        await store.beginAttempts({ attempts: claims.map(toBegunAttempt) });
+        await store.beginAttempts({ attempts: begun.map(toBegunAttempt) });
         await store.returnLeases({ tokens: claims.map(({ token }) => token), at: clock.now() });
       } catch (error) {
         logger.warn(
@@ -143,5 +158,33 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
       abortReason = new Error(reason);
       for (const controller of held.values()) controller.abort(abortReason);
     },
+  };
+}
+
+/** Makes the function that returns leases of steps that did not begin: those of one turn of the event loop in one call. */
+function createReturns({ store, clock, logger }: LeaseServices): (token: string) => Promise<boolean> {
+  let tokens: string[] = [];
+  let returning: Promise<boolean> | undefined;
+
+  const returnAll = async () => {
+    const given = tokens;
+    tokens = [];
+    returning = undefined;
+    try {
+      await store.returnLeases({ tokens: given, at: clock.now() });
+      return true;
+    } catch (error) {
+      logger[levelOfRetry(error, 'warn')](
+        { err: error, steps: given.length },
+        'steps that got no slot could not be given back; they are due again when their leases have run out',
+      );
+      return false;
+    }
+  };
+
+  return (token) => {
+    tokens.push(token);
+    returning ??= setImmediate().then(returnAll);
+    return returning;
   };
 }

@@ -11,14 +11,45 @@ export interface SlotOffer {
   withdraw(): void;
 }
 
-/** Counts what may run at once: steps that run, and slots that are kept for steps to come. */
+/** A slot, or a place in the line for one. */
+export interface Place {
+  /** Resolves when a slot is there, or with false where the step should not wait for it; undefined where it is there. */
+  readonly turn: Promise<boolean> | undefined;
+  /** May be called more than once. */
+  leave(): void;
+}
+
+/** Slots are counted as they are left in such moments. No step waits in line for much longer than one. */
+const MOMENT_MS = 250;
+/** A step that is leased now is in line for a slot when its transaction has been committed: up to a second later. */
+const MOMENTS_AHEAD = 4;
+/** At most so many more steps than there are slots: a process that hangs keeps them until its leases end. */
+const MOST_AHEAD = 1000;
+
+/**
+ * Counts what may run at once: steps that run or wait in line, and slots that are kept for steps to come.
+ *
+ * While steps are quick, slots are free again before a step that becomes due is stored. So more steps may be leased than
+ * there are slots: they wait in line. A slot that is left goes to the flow that runs the fewest steps here, among equals
+ * to the one whose last slot is the longest ago, and in it to the step that came first.
+ */
 export class Slots {
   readonly #all: number;
   readonly #clock: Clock;
   /** With a number appended it names a lease that this process gives itself. */
   readonly #holder: string;
   readonly #onWithdrawn: () => void;
+  /** Of flows with steps that run or wait in line. */
+  readonly #flows = new Map<string, FlowSeats>();
+  #looking: NodeJS.Timeout | undefined;
+  #isClosed = false;
+  #running = 0;
   #offers = 0;
+  #begun = 0;
+  /** Slots that were left in this moment, and in the one before it. */
+  #left = 0;
+  #leftBefore = 0;
+  #moment = 0;
   taken = 0;
 
   /** `onWithdrawn` is called when slots of an offer are free again. */
@@ -36,14 +67,27 @@ export class Slots {
     return Math.max(0, this.#all - this.taken);
   }
 
-  /** Yields the function that leaves the slot, however often it is called. */
-  take(): () => void {
-    let isTaken = true;
-    this.taken += 1;
-    return () => {
-      if (isTaken) this.taken -= 1;
-      isTaken = false;
-    };
+  /** Slots that are free, and those that will be soon, if they are left as they were a moment ago. */
+  get roomSoon(): number {
+    this.#turnMoment();
+    return Math.max(0, this.#all + Math.min(MOST_AHEAD, this.#leftBefore * MOMENTS_AHEAD) - this.taken);
+  }
+
+  /** Takes a slot for a step that runs whether or not one is free. */
+  take(flowId: string): Place {
+    const seat = new Seat(this.#seatsOf(flowId));
+    this.#begin(seat);
+    return this.#placeOf(seat);
+  }
+
+  /** Takes a slot, or a place in line. */
+  join(flowId: string): Place {
+    if (this.#running < this.#all) return this.take(flowId);
+    const seat = new Seat(this.#seatsOf(flowId));
+    seat.flow.line.add(seat);
+    if (this.#isClosed) seat.leaveLine(false);
+    else this.#looking ??= this.#lookLater();
+    return this.#placeOf(seat, seat.turn);
   }
 
   /** Keeps slots for steps that a call is about to make due. */
@@ -61,5 +105,130 @@ export class Slots {
         this.#onWithdrawn();
       },
     };
+  }
+
+  /** Sends away all who wait. */
+  clearLine(): void {
+    for (const { line } of this.#flows.values()) for (const seat of line) seat.leaveLine(false);
+  }
+
+  /** Sends away all who wait, and will. */
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#looking);
+    this.clearLine();
+  }
+
+  #seatsOf(flowId: string): FlowSeats {
+    const known = this.#flows.get(flowId);
+    if (known !== undefined) return known;
+    const seats = { flowId, line: new Set<Seat>(), running: 0, lastTurn: 0 };
+    this.#flows.set(flowId, seats);
+    return seats;
+  }
+
+  #placeOf(seat: Seat, turn?: Promise<boolean>): Place {
+    this.taken += 1;
+    let isTaken = true;
+    return {
+      turn,
+      leave: () => {
+        if (!isTaken) return;
+        isTaken = false;
+        this.taken -= 1;
+        this.#leave(seat);
+      },
+    };
+  }
+
+  #leave(seat: Seat): void {
+    const { flow } = seat;
+    seat.leaveLine(false);
+    if (seat.isRunning) {
+      this.#running -= 1;
+      flow.running -= 1;
+      this.#turnMoment();
+      this.#left += 1;
+    }
+    if (flow.running === 0 && flow.line.size === 0) this.#flows.delete(flow.flowId);
+    const next = this.#running < this.#all ? this.#next() : undefined;
+    if (next !== undefined) this.#begin(next);
+  }
+
+  #next(): Seat | undefined {
+    let best: FlowSeats | undefined;
+    for (const flow of this.#flows.values()) {
+      if (flow.line.size > 0 && (best === undefined || isBefore(flow, best))) best = flow;
+    }
+    const [next] = best?.line ?? [];
+    return next;
+  }
+
+  #begin(seat: Seat): void {
+    this.#running += 1;
+    this.#begun += 1;
+    seat.flow.running += 1;
+    seat.flow.lastTurn = this.#begun;
+    seat.isRunning = true;
+    seat.leaveLine(true);
+  }
+
+  #turnMoment(): void {
+    const moment = Math.floor(this.#clock.monotonic() / MOMENT_MS);
+    if (moment === this.#moment) return;
+    this.#leftBefore = moment === this.#moment + 1 ? this.#left : 0;
+    this.#left = 0;
+    this.#moment = moment;
+  }
+
+  /** Looks twice in a moment: who was there at the last look has waited for long enough. */
+  #lookLater(): NodeJS.Timeout {
+    return setTimeout(() => {
+      this.#looking = undefined;
+      for (const { line } of this.#flows.values()) {
+        for (const seat of line) {
+          if (seat.hasWaited) seat.leaveLine(false);
+          seat.hasWaited = true;
+          this.#looking ??= this.#lookLater();
+        }
+      }
+    }, MOMENT_MS / 2).unref();
+  }
+}
+
+/** The steps of a flow that run here or wait in line. */
+interface FlowSeats {
+  readonly flowId: string;
+  /** Who came first is first. */
+  readonly line: Set<Seat>;
+  running: number;
+  lastTurn: number;
+}
+
+function isBefore(one: FlowSeats, other: FlowSeats): boolean {
+  return one.running === other.running ? one.lastTurn < other.lastTurn : one.running < other.running;
+}
+
+/** One who has a slot or waits for one. */
+class Seat {
+  readonly flow: FlowSeats;
+  isRunning = false;
+  hasWaited = false;
+  #endWait: ((isTurn: boolean) => void) | undefined;
+
+  constructor(flow: FlowSeats) {
+    this.flow = flow;
+  }
+
+  get turn(): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#endWait = resolve;
+      if (!this.flow.line.has(this)) resolve(this.isRunning);
+    });
+  }
+
+  leaveLine(isTurn: boolean): void {
+    this.flow.line.delete(this);
+    this.#endWait?.(isTurn);
   }
 }

@@ -13,26 +13,41 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-test('a replica that is paused for longer than a lease loses nothing and doubles nothing', async () => {
-  let turn = 0;
-  await torture({
-    url: server.url,
-    seconds: TORTURE_SECONDS,
-    async hurt({ replicas }) {
-      turn += 1;
-      const { child } = (replicas[turn % replicas.length] as Replica).service ?? {};
-      onTestFinished(() => void child?.kill('SIGCONT'));
-      child?.kill('SIGSTOP');
-      await wait(LEASE_MS + 5000);
-      child?.kill('SIGCONT');
-      await wait(5000);
-    },
-  });
-});
+/** With one slot, most steps are leased while others have it, and wait in line. */
+const SLOTS = [64, 1];
 
-test('a replica that is killed again and again loses nothing and doubles nothing', async () => {
-  await torture({ url: server.url, seconds: TORTURE_SECONDS, hurt: killInTurn() });
-});
+test.each(SLOTS)(
+  'a replica of %i slots that is paused for longer than a lease loses and doubles nothing',
+  async (slots) => {
+    let turn = 0;
+    await torture({
+      url: server.url,
+      seconds: TORTURE_SECONDS,
+      cluster: { env: { SLUICE_STEP_CONCURRENCY: String(slots) } },
+      async hurt({ replicas }) {
+        turn += 1;
+        const { child } = (replicas[turn % replicas.length] as Replica).service ?? {};
+        onTestFinished(() => void child?.kill('SIGCONT'));
+        child?.kill('SIGSTOP');
+        await wait(LEASE_MS + 5000);
+        child?.kill('SIGCONT');
+        await wait(5000);
+      },
+    });
+  },
+);
+
+test.each(SLOTS)(
+  'a replica of %i slots that is killed again and again loses nothing and doubles nothing',
+  async (slots) => {
+    await torture({
+      url: server.url,
+      seconds: TORTURE_SECONDS,
+      cluster: { env: { SLUICE_STEP_CONCURRENCY: String(slots) } },
+      hurt: killInTurn(),
+    });
+  },
+);
 
 test('a database that is killed again and again loses nothing and doubles nothing', async () => {
   await torture({

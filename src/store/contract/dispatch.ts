@@ -83,6 +83,11 @@ export interface ClaimRequest {
   readonly now: number;
   readonly leasedUntil: number;
   readonly limit: number;
+  /**
+   * So many more steps may be leased beyond the limit, none by default, where `isUnwritten` says so of each: the caller
+   * returns those that get no slot soon.
+   */
+  readonly ahead?: number | undefined;
 }
 
 export interface StepAddress {
@@ -91,7 +96,7 @@ export interface StepAddress {
   readonly stepKey: string;
 }
 
-export interface StepsRequest extends Omit<ClaimRequest, 'limit'> {
+export interface StepsRequest extends Omit<ClaimRequest, 'limit' | 'ahead'> {
   readonly addresses: readonly StepAddress[];
 }
 
@@ -174,6 +179,11 @@ export interface Claim {
   readonly loop: { readonly item: Json; readonly index: number } | null;
   /** Why the run has to end: the step must be ended, not tried. */
   readonly stop: RunStop | null;
+  /**
+   * The row of the attempt is written with its outcome, or by `beginAttempts`, as that of a step that was leased when it
+   * became due. Only of a step that no process can have begun before.
+   */
+  readonly isUnwritten?: true | undefined;
 }
 
 /** Why a run ends early. */

@@ -7,7 +7,16 @@ import type { RunReads, RunRows, RunWrites, StopTimes } from './rows.ts';
 import { findCame, readWait } from './signal.ts';
 import { stopOf } from './stop.ts';
 
-type Found = 'token' | 'attempt' | 'startedAt' | 'attemptStartedAt' | 'aloneMs' | 'resumed' | 'loop' | 'stop';
+type Found =
+  | 'token'
+  | 'attempt'
+  | 'startedAt'
+  | 'attemptStartedAt'
+  | 'aloneMs'
+  | 'resumed'
+  | 'loop'
+  | 'stop'
+  | 'isUnwritten';
 
 /** A due step, with everything that its claim is made from. */
 export interface DueStep extends Omit<Claim, Found>, StopTimes {
@@ -19,6 +28,8 @@ export interface DueStep extends Omit<Claim, Found>, StopTimes {
   readonly leaseToken: string | null;
   /** A `Wait` as JSON text; null where the step does not wait. */
   readonly wait: string | null;
+  /** Whether the attempt may be written later: nobody has leased the step before, and nothing limits its flow. */
+  readonly isPlain?: boolean | undefined;
 }
 
 const interrupted: StepError = {
@@ -46,7 +57,7 @@ export type ClaimWrites = Pick<RunWrites, 'interruptAttempt' | 'leaseStep' | 'in
 /** Leases a due step. Asks nothing where the step has not waited and is in no loop. */
 export function* claim(
   rows: ClaimRows,
-  { status, attemptCount, deaths, leaseToken, wait: kept, cancelRequestedAt, timedOutAt, ...row }: DueStep,
+  { status, attemptCount, deaths, leaseToken, wait: kept, cancelRequestedAt, timedOutAt, isPlain, ...row }: DueStep,
   { holder, now, leasedUntil }: Lease,
 ): Decision<Claim> {
   const { runId, stepKey, dueAt } = row;
@@ -75,6 +86,10 @@ export function* claim(
     loop: iteration && { item, index: iteration.index },
     stop: stopOf({ cancelRequestedAt, timedOutAt }),
   };
+  if (isPlain === true) {
+    rows.leaseStep({ ...claim, attempt: 0 }, leasedUntil);
+    return { ...claim, isUnwritten: true };
+  }
   rows.leaseStep(claim, leasedUntil);
   if (!goesOn) rows.insertAttempt({ runId, stepKey, attempt: claim.attempt, dueAt, startedAt: now });
   return claim;

@@ -62,6 +62,9 @@ function beginAttempt(rows: RunRows, { token, at, dueAt = at, startedAt = at }: 
   return 1;
 }
 
+/** From here on the Gantt of a run shows how long a step was due before it had its slot. */
+const NOTED_WAIT_MS = 100;
+
 interface Ended {
   readonly result: Exclude<StepResult, { kind: 'waiting' | 'loop' }>;
   /** Number of the written attempt; 0 where none is. */
@@ -86,6 +89,7 @@ function endAttempt(rows: RunRows, outcome: StepOutcome, { result, written }: En
     error: result.kind === 'succeeded' ? null : result.error,
     at,
     retryAt: result.kind === 'retry' ? result.dueAt : null,
+    needsRow: result.kind === 'retry' || startedAt - dueAt >= NOTED_WAIT_MS,
   });
 }
 

@@ -172,6 +172,8 @@ export interface EndedAttempt extends StepAddress {
   readonly at: number;
   /** When the step is due again; null where it ends with the attempt. */
   readonly retryAt: number | null;
+  /** Whether an attempt that is not written gets a row, because that of its step cannot tell all of it. */
+  readonly needsRow: boolean;
 }
 
 /** A step that begins to wait, or waits on, with its attempt open. */

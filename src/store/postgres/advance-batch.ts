@@ -160,7 +160,7 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
 }
 
 /** Rows of one kind, which are written together. */
-type Kind = 'ended' | 'endedFirst' | 'retriedFirst' | 'skipped' | 'inserted' | 'runEnded';
+type Kind = 'ended' | 'endedFirst' | 'notedFirst' | 'skipped' | 'inserted' | 'runEnded';
 
 /** Collects what outcomes write, for one statement, and changes the runs as it will. */
 class Writes {
@@ -229,15 +229,14 @@ class Writes {
     keepTrace: (_step, trace) => {
       this.#trace = { is_traced: true, evaluation_trace: toJson(trace) };
     },
-    endAttempt: ({ runId, stepKey, written, dueAt, startedAt, status, at, retryAt, ...ended }) => {
+    endAttempt: ({ runId, stepKey, written, dueAt, startedAt, status, at, retryAt, needsRow, ...ended }) => {
       const record = { input: toJson(ended.input), output: toJson(ended.output), error: toJson(ended.error) };
       const isOver = retryAt === null;
       const step = { run_id: runId, step_key: stepKey, status: isOver ? status : 'Pending', retry_at: retryAt };
       const attempt = { attempt_status: status, due_at: dueAt, started_at: startedAt, completed_at: at };
       const row = { ...step, ...attempt, ...record, ...this.#trace };
-      // The row of a step that has ended says all of its only attempt: see `ATTEMPTS`.
       if (written > 0) this.#add('ended', { ...row, attempt: written });
-      else this.#add(isOver ? 'endedFirst' : 'retriedFirst', { ...row, attempt: 1 });
+      else this.#add(needsRow ? 'notedFirst' : 'endedFirst', { ...row, attempt: 1 });
       this.#reach(runId, stepKey, isOver ? status : 'Pending');
     },
     skipStep: ({ runId, stepKey, reason, at }, attempt) => {
@@ -325,7 +324,7 @@ const PARTS: Readonly<Record<Kind, readonly PartOfRows[]>> = {
       FROM ${endedRows(rows)} WHERE ${GIVEN_ATTEMPT}`,
   ],
   endedFirst: [endFirstSteps],
-  retriedFirst: [
+  notedFirst: [
     endFirstSteps,
     (rows) => `
       INSERT INTO sluice.attempts (run_id, step_key, attempt, due_at, started_at, status, input, output, error,

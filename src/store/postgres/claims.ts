@@ -13,7 +13,7 @@ export const DUE_STEP = `
   s.run_id AS "runId", r.flow_id AS "flowId", r.revision, s.step_key AS "stepKey", s.step_type AS "stepType", s.status,
   s.attempt_count AS "attemptCount", s.attempt_base AS "attemptBase", s.interruptions, s.deaths,
   s.lone_deaths AS "loneDeaths", s.lease_token AS "leaseToken", s.wait, s.due_at AS "dueAt",
-  r.trigger_key AS "triggerKey", r.traceparent, r.cancel_requested_at AS "cancelRequestedAt",
+  s.lease_owner IS NULL AND s.attempt_count = 0 AND s.wait IS NULL AS "isPlain", r.trigger_key AS "triggerKey", r.traceparent, r.cancel_requested_at AS "cancelRequestedAt",
   r.timed_out_at AS "timedOutAt"`;
 
 /**
@@ -23,17 +23,26 @@ export const DUE_STEP = `
  */
 export const LOCKED = 'FOR UPDATE OF s SKIP LOCKED FOR SHARE OF r SKIP LOCKED';
 
-/** Leases due steps that this transaction has locked: whatever their number, it is one read for each kind and one write. */
+/**
+ * Leases due steps that this transaction has locked: whatever their number, it is one read for each kind and one write.
+ * Where the caller takes steps ahead, the attempts of plain ones are not written.
+ */
 export async function leaseSteps(
   sql: Sql,
   steps: readonly DueStep[],
-  { owner, now, leasedUntil }: Omit<ClaimRequest, 'limit'>,
+  { owner, now, leasedUntil, ahead }: Omit<ClaimRequest, 'limit'>,
 ): Promise<Claim[]> {
   if (steps.length === 0) return [];
   const writes = new LeaseWrites();
   const rows = { ...asking<ClaimReads>(await readAhead(sql, steps)), ...writes.members };
-  const claims = steps.map((step) =>
-    decideNow(claim(rows, step, { holder: holderOf(owner, randomUUID()), now, leasedUntil })),
+  const claims = steps.map(({ isPlain, ...step }) =>
+    decideNow(
+      claim(rows, ahead === undefined ? step : { ...step, isPlain }, {
+        holder: holderOf(owner, randomUUID()),
+        now,
+        leasedUntil,
+      }),
+    ),
   );
   writes.send(sql, owner);
   return claims;

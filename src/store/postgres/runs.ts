@@ -193,7 +193,7 @@ export const SAYS_ITS_ATTEMPT = `a.attempt_count = 1 AND a.status IN ('Succeeded
 
 /**
  * All attempts. A step that ended in its first attempt under the lease that it was inserted with has no row of it: the
- * step's own row says all. It waited for no slot.
+ * step's own row says all. It hardly waited for a slot.
  */
 export const ATTEMPTS = `(
   SELECT run_id, step_key, attempt, status, due_at, started_at, completed_at, error, input, output FROM sluice.attempts

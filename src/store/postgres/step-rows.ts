@@ -68,13 +68,12 @@ export function outcomeWrites(write: Write): Pick<RunWrites, OutcomeWrite> {
         [runId, stepKey, token, dueAt, startedAt],
       );
     },
-    endAttempt: ({ runId, stepKey, written, dueAt, startedAt, status, at, retryAt, ...ended }) => {
+    endAttempt: ({ runId, stepKey, written, dueAt, startedAt, status, at, retryAt, needsRow, ...ended }) => {
       const record = [toJson(ended.input), toJson(ended.output), toJson(ended.error)];
       const isOver = retryAt === null;
       const step = [isOver ? status : 'Pending', retryAt, isOver ? at : null];
       if (written === 0) {
-        // The row of a step that has ended says all of its only attempt: see `ATTEMPTS`.
-        if (!isOver) {
+        if (needsRow) {
           write(
             `INSERT INTO sluice.attempts (
               run_id, step_key, attempt, due_at, started_at, status, input, output, error, completed_at

@@ -34,7 +34,7 @@ const makeLimits = () => new LimitsCache();
  * replica locked are skipped, so that replicas take different ones at once.
  */
 export async function claimDue(sql: Sql, request: Given<'claimDue'>): Promise<Answer<'claimDue'>> {
-  const { now, limit } = request;
+  const { now, limit, ahead = 0 } = request;
   const claims: Claim[] = [];
   const limited = new LimitedFlows(sql, now);
   let nextLapse: number | undefined;
@@ -42,16 +42,17 @@ export async function claimDue(sql: Sql, request: Given<'claimDue'>): Promise<An
     const seen = await look(sql, now);
     // Of the leases before this claim: those that it gives are its caller's to renew.
     nextLapse ??= seen.nextLapse;
-    const left = limit - claims.length;
-    if (left === limit && left > 0 && seen.suspectAt !== null && seen.suspectAt <= now) {
+    const free = Math.max(0, limit - claims.length);
+    const left = limit + ahead - claims.length;
+    if (claims.length === 0 && free > 0 && seen.suspectAt !== null && seen.suspectAt <= now) {
       const alone = await leaseSteps(sql, await lockSuspect(sql, now), request);
       if (alone.length > 0) return { claims: alone, nextDueAt: now, isHeldBack: false };
     }
     const { nextDueAt, isHeldBack } = leftOf({ ...seen, nextLapse }, now);
-    const taken = left > 0 ? await take(sql, { flows: await limited.lock(seen), now, limit: left }) : [];
+    const taken = left > 0 ? await take(sql, { flows: await limited.lock(seen), now, limit: left, free }) : [];
     if (taken.length === 0) {
       const nextAt = Math.min(nextDueAt ?? Number.POSITIVE_INFINITY, seen.suspectAt ?? Number.POSITIVE_INFINITY);
-      const isLocked = left > 0 && nextAt <= now;
+      const isLocked = free > 0 && nextAt <= now;
       return { claims, nextDueAt: isLocked ? now + ASK_AGAIN_MS : Number.isFinite(nextAt) ? nextAt : null, isHeldBack };
     }
     claims.push(...(await leaseSteps(sql, taken, request)));
@@ -70,11 +71,16 @@ function lockSuspect(sql: Sql, now: number): Promise<DueStep[]> {
   );
 }
 
+interface Turn {
+  readonly flows: readonly FlowTurns[];
+  readonly now: number;
+  readonly limit: number;
+  /** So many of any kind; what is beyond is plain. */
+  readonly free: number;
+}
+
 /** Locks the steps whose turn it is. Takes fewer than there are where it has to look again to know whose turn is next. */
-async function take(
-  sql: Sql,
-  { flows: all, now, limit }: { flows: readonly FlowTurns[]; now: number; limit: number },
-): Promise<DueStep[]> {
+async function take(sql: Sql, { flows: all, now, limit, free }: Turn): Promise<DueStep[]> {
   const turns = sql.kept(makeTurns);
   // A flow's rank falls only by its own turns: those behind have none in this claim.
   const flows = turns.order(all, now).slice(0, limit);
@@ -87,9 +93,11 @@ async function take(
     if (next === undefined) break;
     const { flow, lane } = next;
     const own = rows.get(lane);
+    const isPlain = own?.rows[0]?.isPlain === true && !isLimited(flow.limits);
+    if (!isPlain && own?.rows[0] !== undefined && taken.length >= free) break;
     const row = own?.rows.shift();
     if (row !== undefined) {
-      taken.push(row);
+      taken.push({ ...row, isPlain });
       turns.take(flow, row.stepType);
     }
     const first = own?.rows[0];

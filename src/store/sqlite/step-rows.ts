@@ -108,13 +108,12 @@ function prepareEndAttempt(db: Database): (ended: EndedAttempt) => void {
     UPDATE steps SET status = ?, due_at = ?, lease_token = NULL, attempt_count = 1, started_at = ?, input = ?, output = ?,
       error = ?, completed_at = ?
     WHERE run_id = ? AND step_key = ?`);
-  return ({ runId, stepKey, written, dueAt, startedAt, status, input, output, error, at, retryAt }) => {
+  return ({ runId, stepKey, written, dueAt, startedAt, status, input, output, error, at, retryAt, needsRow }) => {
     const record = [toJson(input), toJson(output), toJson(error)];
     const isOver = retryAt === null;
     const step = { status: isOver ? status : 'Pending', completedAt: isOver ? at : null };
     if (written === 0) {
-      // The row of a step that has ended says all of its only attempt: see `ATTEMPTS`.
-      if (!isOver) insertAttempt.run(runId, stepKey, dueAt, startedAt, status, record, at);
+      if (needsRow) insertAttempt.run(runId, stepKey, dueAt, startedAt, status, record, at);
       endFirst.run(step.status, retryAt, startedAt, record, step.completedAt, runId, stepKey);
     } else {
       endAttempt.run(status, record, at, runId, stepKey, written);

@@ -1,0 +1,268 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { z } from 'zod';
+import { defineHandler, type HandlerResult } from '../../src/flows/handlers/handler.ts';
+import { Slots } from '../../src/flows/slots.ts';
+import type { Store } from '../../src/store/store.ts';
+import { type FlowService, openFlowService, openStore, START, stepOf, until } from './fixture.ts';
+
+// The store's thread needs no timers, so these stand still while it works.
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const MOMENT_MS = 250;
+
+/** A runtime of two slots whose steps end at once, until they are told to wait. */
+async function openQuick() {
+  const real = await openStore();
+  const calls: string[] = [];
+  const claimDue: Store['claimDue'] = (request) => {
+    calls.push('claimDue');
+    return real.claimDue(request);
+  };
+  const returnLeases: Store['returnLeases'] = (given) => {
+    calls.push('returnLeases');
+    return real.returnLeases(given);
+  };
+  const ends: (() => void)[] = [];
+  const begun: string[] = [];
+  let isQuick = true;
+  let running = 0;
+  const handler = defineHandler({
+    type: 'Own',
+    inputs: z.unknown(),
+    run: async ({ runId }): Promise<HandlerResult> => {
+      begun.push(runId);
+      running += 1;
+      if (!isQuick) await new Promise<void>((resolve) => ends.push(resolve));
+      running -= 1;
+      return { kind: 'succeeded', output: null };
+    },
+  });
+  const store = { ...real, claimDue, returnLeases };
+  const service = await openFlowService({ store, own: [handler], concurrency: 2 });
+  await service.deploy({ only: stepOf('Own') });
+  await service.runtime.start();
+  await until(() => calls.length === 1);
+  await real.ping();
+  const setQuick = (is: boolean) => {
+    isQuick = is;
+  };
+  return { ...service, calls, ends, begun, running: () => running, setQuick };
+}
+
+const triggerMany = (service: FlowService, count: number) =>
+  Promise.all(Array.from({ length: count }, () => service.trigger()));
+
+/** Runs four steps one after the other: as many are expected to leave their slots in each of the next moments. */
+async function runFour(service: FlowService): Promise<void> {
+  for (let n = 0; n < 4; n += 1) await service.ended(await service.trigger());
+  service.clock.pass(MOMENT_MS);
+}
+
+/** Ends so many steps, each as soon as it runs. */
+async function endMany({ ends }: { ends: (() => void)[] }, count: number): Promise<void> {
+  for (let ended = 0; ended < count; ended += 1) {
+    await until(() => ends.length > 0);
+    ends.shift()?.();
+  }
+}
+
+describe('while slots are left quickly', () => {
+  it('more steps than there are slots need no claim, and begin in their turn', async () => {
+    const service = await openQuick();
+    await runFour(service);
+    service.calls.length = 0;
+    service.setQuick(false);
+    const runs = await triggerMany(service, 6);
+    for (let left = 6; left > 0; left -= 1) {
+      await until(() => service.ends.length === Math.min(2, left));
+      await service.store.ping();
+      expect(service.running()).toBe(Math.min(2, left));
+      service.ends.shift()?.();
+    }
+    for (const runId of runs) expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(service.calls).toEqual([]);
+  });
+
+  it('no more are leased than slots would be left in a second', async () => {
+    const service = await openQuick();
+    await runFour(service);
+    service.calls.length = 0;
+    service.setQuick(false);
+    const runs = await triggerMany(service, 2 + 4 * 4 + 1);
+    await until(() => service.ends.length === 2);
+    const steps = await Promise.all(runs.map(async (runId) => (await service.steps(runId)).only));
+    expect(steps.filter((step) => step?.status === 'Pending')).toHaveLength(1);
+    service.setQuick(true);
+    for (const end of service.ends) end();
+    for (const runId of runs) expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(service.calls).toContain('claimDue');
+  });
+
+  it('a moment in which no slot was left counts for nothing', async () => {
+    const service = await openQuick();
+    await runFour(service);
+    service.clock.pass(MOMENT_MS);
+    service.calls.length = 0;
+    for (const runId of await triggerMany(service, 3)) await service.ended(runId);
+    expect(service.calls).toContain('claimDue');
+  });
+});
+
+describe('a step in line', () => {
+  async function openWithLine() {
+    const service = await openQuick();
+    await runFour(service);
+    service.calls.length = 0;
+    service.setQuick(false);
+    const runs = await triggerMany(service, 4);
+    await until(() => service.ends.length === 2);
+    await service.store.ping();
+    const states = async () => (await Promise.all(runs.map((runId) => service.steps(runId)))).map(({ only }) => only);
+    return { ...service, runs, states };
+  }
+
+  it('that no slot comes for is due again, without an attempt, and runs when one comes', async () => {
+    const service = await openWithLine();
+    vi.advanceTimersByTime(MOMENT_MS);
+    await until(() => service.calls.includes('returnLeases'));
+    await service.store.ping();
+    expect((await service.states()).map((step) => step?.status).sort()).toEqual([
+      'Pending',
+      'Pending',
+      'Running',
+      'Running',
+    ]);
+    await endMany(service, 4);
+    for (const runId of service.runs) expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    for (const step of await service.states())
+      expect(step?.attempts).toMatchObject([{ attempt: 1, status: 'Succeeded' }]);
+  });
+
+  it('begins when it gets its slot, and not when it was leased, and tells how long it waited', async () => {
+    const service = await openWithLine();
+    service.clock.pass(100);
+    await endMany(service, 4);
+    for (const runId of service.runs) await service.ended(runId);
+    const steps = await service.states();
+    const begun = steps.map((step) => (step?.startedAt ?? 0) - START - MOMENT_MS);
+    expect(begun.sort((one, other) => one - other)).toEqual([0, 0, 100, 100]);
+    const waits = steps.map((step) => step?.attempts[0]?.slotWaitMs ?? 0);
+    expect(waits.sort((one, other) => one - other)).toEqual([0, 0, 100, 100]);
+  });
+
+  it('does not begin when its lease has run out meanwhile, and is due again', async () => {
+    const service = await openWithLine();
+    service.clock.pass(30_000);
+    service.ends.shift()?.();
+    await until(() => service.calls.includes('returnLeases'));
+    expect(service.begun.slice(-2)).toEqual(service.runs.filter((runId) => service.begun.includes(runId)));
+    await until(() => service.calls.includes('claimDue'));
+    service.setQuick(true);
+    for (let left = 3; left > 0; left -= 1) {
+      for (const end of service.ends.splice(0)) end();
+      await service.store.ping();
+    }
+    for (const runId of service.runs) expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+  });
+
+  it('of a flow that a deploy limits meanwhile keeps to the limit', async () => {
+    const service = await openWithLine();
+    await service.deploy({ only: stepOf('Own') }, { concurrency: 1 });
+    service.ends.shift()?.();
+    await until(() => service.calls.includes('claimDue'));
+    await service.store.ping();
+    expect(service.running()).toBe(1);
+    await endMany(service, 3);
+    for (const runId of service.runs) expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+  });
+
+  it('does not begin when its run was cancelled meanwhile', async () => {
+    const service = await openWithLine();
+    const runId = service.runs.find((id) => !service.begun.includes(id)) ?? '';
+    expect(await service.runtime.control.cancel(runId, null)).toMatchObject({ kind: 'accepted' });
+    await endMany(service, 3);
+    expect(await service.ended(runId)).toMatchObject({ status: 'Cancelled' });
+    expect(service.begun).not.toContain(runId);
+  });
+
+  it('is given back when the process stops, and does not begin any more', async () => {
+    const service = await openWithLine();
+    const stopped = service.runtime.stop(60_000);
+    await until(() => service.calls.includes('returnLeases'));
+    for (const end of service.ends) end();
+    await stopped;
+    expect(service.running()).toBe(0);
+    const steps = await service.states();
+    expect(steps.map((step) => [step?.status, step?.attempts.length]).sort()).toEqual([
+      ['Pending', 0],
+      ['Pending', 0],
+      ['Succeeded', 1],
+      ['Succeeded', 1],
+    ]);
+  });
+
+  it('is held, and runs out, where the store fails to take it back', async () => {
+    const service = await openWithLine();
+    service.store.returnLeases = () => Promise.reject(new Error('the disk is full'));
+    vi.advanceTimersByTime(MOMENT_MS);
+    await until(() => service.log.lines.some(({ msg }) => String(msg).includes('could not be given back')));
+    expect((await service.states()).map((step) => step?.status)).toEqual(Array(4).fill('Running'));
+    for (const end of service.ends) end();
+  });
+});
+
+describe('a slot that is left', () => {
+  const clock = { now: () => START, monotonic: () => 0 };
+  const open = (concurrency: number) => {
+    const slots = new Slots({ concurrency, clock, owner: 'me' }, () => {});
+    const begun: string[] = [];
+    const join = (flowId: string, name: string) => {
+      const place = slots.join(flowId);
+      void place.turn?.then((isTurn) => begun.push(isTurn ? name : `${name} is sent away`));
+      return place;
+    };
+    return { slots, begun, join, settled: () => new Promise(setImmediate) };
+  };
+
+  it('goes to the flow that runs the fewest steps, whoever came first', async () => {
+    const { begun, join, settled } = open(2);
+    const running = [join('busy', ''), join('busy', '')];
+    for (const name of ['a', 'b', 'c']) join('busy', name);
+    join('other', 'x');
+    running[0]?.leave();
+    await settled();
+    expect(begun).toEqual(['x']);
+    running[1]?.leave();
+    await settled();
+    expect(begun).toEqual(['x', 'a']);
+  });
+
+  it('goes among equals to the flow whose last slot is the longest ago, and in it to the step that came first', async () => {
+    const { slots, begun, join, settled } = open(1);
+    let running = slots.take('none');
+    const places = new Map(['a1', 'a2', 'a3', 'b1', 'b2', 'c1'].map((name) => [name, join(name.charAt(0), name)]));
+    for (let n = 0; n < places.size; n += 1) {
+      running.leave();
+      await settled();
+      running = places.get(begun.at(-1) ?? '') ?? running;
+    }
+    expect(begun).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
+  });
+
+  it('goes to nobody who was sent away or has left', async () => {
+    const { slots, begun, join, settled } = open(1);
+    const running = join('a', '');
+    join('a', 'left').leave();
+    join('a', 'sent');
+    slots.clearLine();
+    join('a', 'last');
+    running.leave();
+    await settled();
+    expect(begun).toEqual(['left is sent away', 'sent is sent away', 'last']);
+  });
+});
