@@ -1,4 +1,10 @@
-import { TypeError as CelTypeError, Environment, EvaluationError, ParseError } from '@marcbachmann/cel-js';
+import {
+  type ASTNode,
+  TypeError as CelTypeError,
+  Environment,
+  EvaluationError,
+  ParseError,
+} from '@marcbachmann/cel-js';
 import type { Json } from '../model/json.ts';
 import { Budget, BudgetError } from './budget.ts';
 import { type ExpressionContext, findReferences, PROPERTIES, type Reader, type Reference } from './context.ts';
@@ -17,6 +23,8 @@ export interface CompiledExpression {
   readonly roots: ReadonlySet<Reference['root']>;
   /** Every constant path that it may read. */
   readonly references: readonly Reference[];
+  /** As it was parsed. Its names may be aliases: those of the author are in the source. */
+  readonly ast: ASTNode;
   /** CEL's name of the result's type; `dyn` where only the data tells. */
   readonly type: string;
   /** Throws `ExpressionError` where the expression fails or its result is not JSON. */
@@ -71,6 +79,7 @@ export function compileExpression(source: string, reads: Reader = 'step'): Compi
     source,
     roots: new Set(references.map((reference) => reference.root)),
     references,
+    ast: parsed.ast,
     type: checked.type ?? 'dyn',
     evaluate: (context) => evaluateIn(prepareContext(context)),
     evaluateIn,

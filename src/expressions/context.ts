@@ -57,7 +57,7 @@ interface References {
   readonly shadowedAt: number | undefined;
 }
 
-const BINDING_MACROS = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind']);
+export const BINDING_MACROS = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind']);
 
 /** Finds what an expression reads. Names are taken from the source, because the parser may know them by an alias. */
 export function findReferences(ast: ASTNode, source: string, reader: Reader = 'step'): References {
@@ -86,7 +86,7 @@ export function findReferences(ast: ASTNode, source: string, reader: Reader = 's
   return { references, isDataBound, shadowedAt };
 }
 
-function nameOf(identifier: ASTNode, source: string): string {
+export function nameOf(identifier: ASTNode, source: string): string {
   return source.slice(identifier.start, identifier.end);
 }
 
@@ -98,13 +98,13 @@ function constantPath(node: ASTNode, source: string): JsonPath | undefined {
   return key === undefined || base === undefined ? undefined : [...base, key];
 }
 
-function constantKey(node: ASTNode): string | number | undefined {
+export function constantKey(node: ASTNode): string | number | undefined {
   if (node.op !== 'value') return undefined;
   if (typeof node.args === 'string') return node.args;
   return typeof node.args === 'bigint' ? Number(node.args) : undefined;
 }
 
-function childrenOf(node: ASTNode): readonly ASTNode[] {
+export function childrenOf(node: ASTNode): readonly ASTNode[] {
   switch (node.op) {
     case 'value':
     case 'id':

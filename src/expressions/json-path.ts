@@ -4,11 +4,14 @@ export type JsonPath = readonly (string | number)[];
 
 const PLAIN_KEY = /^[\w$-]+$/;
 
+/** A path that goes on in every item of a list where it has null: `body.items[].sku`. */
+export type OpenPath = readonly (string | number | null)[];
+
 /** `steps.notify.inputs.headers["x y"][0]`: keys that need no quotes are dotted, list positions stand in brackets. */
-export function formatPath(path: JsonPath, isPlain: (key: string) => boolean = (key) => PLAIN_KEY.test(key)): string {
+export function formatPath(path: OpenPath, isPlain: (key: string) => boolean = (key) => PLAIN_KEY.test(key)): string {
   let text = '';
   for (const key of path) {
-    if (typeof key === 'number') text += `[${key}]`;
+    if (typeof key !== 'string') text += `[${key ?? ''}]`;
     else if (!isPlain(key)) text += `[${JSON.stringify(key)}]`;
     else text += text === '' ? key : `.${key}`;
   }

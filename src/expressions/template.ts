@@ -13,6 +13,7 @@ import { isJsonArray, type JsonPath } from './json-path.ts';
 export interface CompiledTemplate {
   readonly roots: ReadonlySet<Reference['root']>;
   readonly references: readonly TemplateReference[];
+  readonly expressions: readonly { readonly expression: CompiledExpression; readonly at: JsonPath }[];
   /** No placeholder anywhere: it renders to the same value in every context. */
   readonly isConstant: boolean;
   /** Throws `ExpressionError`, with the path inside the value, for the first expression that fails. */
@@ -36,6 +37,7 @@ type Part = string | CompiledExpression;
  */
 export function compileTemplate(value: Json): CompiledTemplate {
   const references: TemplateReference[] = [];
+  const expressions: { expression: CompiledExpression; at: JsonPath }[] = [];
   const errors: ExpressionError[] = [];
   let isConstant = true;
 
@@ -44,6 +46,7 @@ export function compileTemplate(value: Json): CompiledTemplate {
     for (const part of parts) {
       if (typeof part === 'string') continue;
       isConstant = false;
+      expressions.push({ expression: part, at });
       references.push(...part.references.map((reference) => ({ ...reference, at })));
     }
     return renderParts(parts, at);
@@ -64,6 +67,7 @@ export function compileTemplate(value: Json): CompiledTemplate {
   return {
     roots: new Set(references.map((reference) => reference.root)),
     references,
+    expressions,
     isConstant,
     render: (context) => render(prepareContext(context)),
   };

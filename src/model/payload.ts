@@ -1,0 +1,29 @@
+/** Below and above all ids of deliveries. */
+export const FIRST_ID = '00000000-0000-0000-0000-000000000000';
+export const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+/** What is at a path of a delivery. `mixed`: the items of a list differ. */
+export const PATH_TYPES = ['absent', 'null', 'boolean', 'number', 'string', 'array', 'object', 'mixed'] as const;
+export type PathType = (typeof PATH_TYPES)[number];
+
+/**
+ * What it means to a flow that a path is absent. `required`: each run that gets there fails. `conditional`: only some
+ * runs read it. `optional`: the flow asks whether it is there.
+ */
+export const PATH_USES = ['required', 'conditional', 'optional'] as const;
+export type PathUse = (typeof PATH_USES)[number];
+
+/** A path at which deliveries have no longer what they had. */
+export interface PathDrift {
+  /** Deliveries of one event are compared with each other; null where they have none, or the path tells the event. */
+  readonly event: string | null;
+  readonly path: string;
+  readonly was: PathType;
+  readonly now: PathType;
+  /** The first delivery that is known to differ, and when it came. */
+  readonly firstId: string;
+  readonly firstAt: number;
+  /** Deliveries that were looked at: before, and those since then that differ. */
+  readonly before: number;
+  readonly differing: number;
+}
