@@ -242,6 +242,25 @@ export const COPIED_TABLES = [
     },
   },
   {
+    name: 'payload_paths',
+    key: ['flow_id', 'trigger_key', 'event', 'path', 'hour', 'type'],
+    columns: {
+      ...trigger,
+      event: 'text',
+      path: 'text',
+      hour: 'integer',
+      type: 'text',
+      count: 'integer',
+      first_id: 'id',
+      last_id: 'id',
+    },
+  },
+  {
+    name: 'payload_watches',
+    key: ['flow_id', 'trigger_key'],
+    columns: { ...trigger, version: 'integer', last_id: 'id', drifts: 'text' },
+  },
+  {
     name: 'delivery_counts',
     key: ['minute', 'reason', 'rejected'],
     columns: {

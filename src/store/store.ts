@@ -5,6 +5,7 @@ import type { DeliveryStore } from './contract/deliveries.ts';
 import type { DispatchStore } from './contract/dispatch.ts';
 import type { FlowStore } from './contract/flows.ts';
 import type { KeyStore } from './contract/keys.ts';
+import type { PayloadStore } from './contract/payloads.ts';
 import type { ReplicaStore } from './contract/replicas.ts';
 import type { RunStore } from './contract/runs.ts';
 
@@ -15,6 +16,7 @@ export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
 export type * from './contract/flows.ts';
 export type * from './contract/keys.ts';
+export type * from './contract/payloads.ts';
 export type * from './contract/replicas.ts';
 export type * from './contract/runs.ts';
 
@@ -34,6 +36,7 @@ export interface Store
     ActivityStore,
     AlertStore,
     KeyStore,
+    PayloadStore,
     ReplicaStore {
   /**
    * What other processes change, from the moment that a reader begins. Each reader gets all of it, in order; changes that
@@ -62,6 +65,7 @@ export type Inspection = Pick<
   | 'findRevision'
   | 'readLiveFlow'
   | 'findSuperseded'
+  | 'sampleDeliveries'
   | 'listKeyFigures'
   | 'listKeyUsers'
   | 'close'

@@ -21,6 +21,7 @@ import { leases } from './conformance/leases.ts';
 import { lifetime } from './conformance/lifetime.ts';
 import { nonces } from './conformance/nonces.ts';
 import { outline } from './conformance/outline.ts';
+import { payloads } from './conformance/payloads.ts';
 import { progress } from './conformance/progress.ts';
 import { replicas } from './conformance/replicas.ts';
 import { runs } from './conformance/runs.ts';
@@ -57,6 +58,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     largeRuns,
     activity,
     alerts,
+    payloads,
     hostileStrings,
     replicas,
   ];
@@ -65,7 +67,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
 
 /** What the kinds of one backend do, where they differ in nothing but how they keep deliveries. */
 export function acceptingConformance(name: string, open: () => Promise<Store>): void {
-  runSuites(name, open, [learnedKeys, holds, acceptance, nonces, idempotency, deliveries, searchKeys, keys]);
+  runSuites(name, open, [learnedKeys, holds, acceptance, nonces, idempotency, deliveries, payloads, searchKeys, keys]);
 }
 
 export function runSuites(

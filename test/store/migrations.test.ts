@@ -174,6 +174,7 @@ const released: readonly [version: number, sha256: string][] = [
   [15, '879c5cfc31449e23dbf8a296ab2bb279bed2b186fa06d657bf4949a68d6a6a92'],
   [16, 'd057e0a71cf661efc1d1bca8500b4bbd968c528c2907c9b85334ac10cc295045'],
   [17, 'cf675c6e5acbcc0fce20f1f688da40e4248220bd5d28da6d9706d2b43ec10658'],
+  [18, 'b5fbbb2f5f5bab19ce7c5b84956198d88c4953f145a47543c3107ce81491c564'],
 ];
 
 test('every migration is frozen', () => {

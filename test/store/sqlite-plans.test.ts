@@ -111,6 +111,8 @@ const range = { since: T0, until: T0 + 3_600_000, bucketMs: 3_600_000 };
 const questions: [OperationName, ...unknown[]][] = [
   ...deliveryQueries.map((query): [OperationName, unknown] => ['listDeliveries', query]),
   ...runQueries.map((query): [OperationName, unknown] => ['listRuns', query]),
+  ['sampleDeliveries', { flowId, triggerKey: 'a', after: id(1), upTo: id(9), limit: 9, maxBytes: 9 }],
+  ['listPathCounts', { flowId }],
   ['findDelivery', id(1)],
   ['findRedelivery', id(1)],
   ['findRun', id(10)],

@@ -33,6 +33,7 @@ export async function inspectDatabase({
       .catch(reject);
   });
   return {
+    sampleDeliveries: (query) => operations.sampleDeliveries.run(sql, query),
     listDeployed: () => operations.listDeployed.run(sql),
     findFlow: (flowId) => operations.findFlow.run(sql, flowId),
     findRevision: (flowId, revision) => operations.findRevision.run(sql, flowId, revision),

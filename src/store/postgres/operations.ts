@@ -11,6 +11,7 @@ import { holdOperations } from './holds.ts';
 import { keyOperations } from './keys.ts';
 import { learnedKeyOperations } from './learned-keys.ts';
 import type { Operations } from './operation.ts';
+import { payloadOperations } from './payloads.ts';
 import { removalOperations } from './removal.ts';
 import { replicaOperations } from './replicas.ts';
 import { runOperations } from './runs.ts';
@@ -41,6 +42,7 @@ export const operations = {
   ...activityOperations,
   ...alertOperations,
   ...keyOperations,
+  ...payloadOperations,
 };
 
 /** Raises a number, because a transaction without a change would commit even on a full or read-only disk. */

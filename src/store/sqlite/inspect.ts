@@ -7,6 +7,7 @@ import { deployOperations } from './deploys.ts';
 import { flowOperations } from './flows.ts';
 import { keyOperations } from './keys.ts';
 import { migrations } from './migrations/index.ts';
+import { payloadOperations } from './payloads.ts';
 
 /**
  * Opens a database read-only, whether a service is writing to it or not. It writes nothing, so it refuses a database of
@@ -30,7 +31,9 @@ export function inspectDatabase(path: string): Inspection {
     const findSuperseded = deployOperations.findSuperseded.prepare(opened);
     const listKeyFigures = keyOperations.listKeyFigures.prepare(opened);
     const listKeyUsers = keyOperations.listKeyUsers.prepare(opened);
+    const sampleDeliveries = payloadOperations.sampleDeliveries.prepare(opened);
     return {
+      sampleDeliveries: async (query) => sampleDeliveries(query),
       listDeployed: async () => listDeployed(),
       findFlow: async (flowId) => findFlow(flowId),
       findRevision: async (flowId, revision) => findRevision(flowId, revision),

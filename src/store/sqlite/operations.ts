@@ -13,6 +13,7 @@ import { flowOperations } from './flows.ts';
 import { holdOperations } from './holds.ts';
 import { keyOperations } from './keys.ts';
 import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
+import { payloadOperations } from './payloads.ts';
 import { removalOperations } from './removal.ts';
 import { runOperations } from './runs.ts';
 import { stepOperations } from './step-views.ts';
@@ -129,6 +130,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   ...activityOperations,
   ...alertOperations,
   ...keyOperations,
+  ...payloadOperations,
 };
 
 /** The thread that runs a member: only the connection that writes a log in memory sees it. */

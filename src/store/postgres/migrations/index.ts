@@ -5,6 +5,7 @@ import { searchKeys } from './0004-search-keys.ts';
 import { standing } from './0005-standing.ts';
 import { alerts } from './0006-alerts.ts';
 import { keys } from './0007-keys.ts';
+import { payloads } from './0008-payloads.ts';
 
 /**
  * One step of the schema. Never changed once released: a database that has it will not run it again.
@@ -22,4 +23,13 @@ export interface Migration {
 }
 
 /** The schema's history in order; append only. A migration imports nothing, so that no later change of code changes it. */
-export const migrations: readonly Migration[] = [initial, wakeUps, instances, searchKeys, standing, alerts, keys];
+export const migrations: readonly Migration[] = [
+  initial,
+  wakeUps,
+  instances,
+  searchKeys,
+  standing,
+  alerts,
+  keys,
+  payloads,
+];

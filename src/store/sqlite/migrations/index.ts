@@ -15,6 +15,7 @@ import { searchKeys } from './0014-search-keys.ts';
 import { standing } from './0015-standing.ts';
 import { alerts } from './0016-alerts.ts';
 import { keys } from './0017-keys.ts';
+import { payloads } from './0018-payloads.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -43,4 +44,5 @@ export const migrations: readonly Migration[] = [
   standing,
   alerts,
   keys,
+  payloads,
 ];

@@ -1,0 +1,78 @@
+import type { PathDrift, PathType } from '../../model/payload.ts';
+
+/** What deliveries to triggers had at the paths that their flows read. No value of a delivery is kept. */
+export interface PayloadStore {
+  /**
+   * The newest deliveries of a trigger that passed all of its gates and whose bytes are kept, newest first: those with
+   * `after < id <= upTo`. Repeated ones are left out: handshakes, redeliveries, duplicates. Bodies are read up to
+   * `maxBytes` together, the newest first, and are null beyond. Of a busy flow only the newest 5000 are searched.
+   */
+  sampleDeliveries(query: SampleQuery): Promise<DeliverySamples>;
+  readPayloadWatch(trigger: TriggerName): Promise<PayloadWatch>;
+  /** Every path of a flow's triggers, by event, hour and type. */
+  listPathCounts(trigger: { flowId: string; triggerKey?: string | undefined }): Promise<PathCount[]>;
+  /**
+   * Adds the counts and replaces what is known of the trigger, or does nothing of it: `outdated` if the version is
+   * another, because another process did so first.
+   */
+  commitPayloadWatch(commit: PayloadCommit): Promise<'committed' | 'outdated'>;
+  /** Triggers that have drifts. */
+  listPathDrifts(): Promise<(TriggerName & { readonly drifts: readonly PathDrift[] })[]>;
+  /** Deletes at most `limit` counts of hours before, and the oldest beyond `maxRows`; yields how many. */
+  purgePathCounts(purge: { beforeHour: number; maxRows: number; limit: number }): Promise<number>;
+}
+
+interface TriggerName {
+  readonly flowId: string;
+  readonly triggerKey: string;
+}
+
+interface SampleQuery extends TriggerName {
+  /** Ids of deliveries, or below and above all of them. */
+  readonly after: string;
+  readonly upTo: string;
+  readonly limit: number;
+  readonly maxBytes: number;
+}
+
+export interface DeliverySamples {
+  readonly samples: readonly DeliverySample[];
+  /** The newest delivery of the flow up to `upTo`, whatever became of it; null where there is none. */
+  readonly lastId: string | null;
+}
+
+export interface DeliverySample {
+  readonly id: string;
+  readonly receivedAt: number;
+  /** Its search key `event`; null where it has none. */
+  readonly event: string | null;
+  readonly contentType: string | null;
+  /** As its run reads them. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array | null;
+}
+
+export interface PayloadWatch {
+  /** 0 where there is none. */
+  readonly version: number;
+  /** Deliveries up to this one were looked at; below all ids where there is none. */
+  readonly lastId: string;
+  readonly drifts: readonly PathDrift[];
+}
+
+export interface PathCount {
+  readonly triggerKey: string;
+  /** Null where deliveries have no event, or their event makes no difference to the path. */
+  readonly event: string | null;
+  readonly path: string;
+  /** Hours since the Unix epoch. */
+  readonly hour: number;
+  readonly type: PathType;
+  readonly count: number;
+  readonly firstId: string;
+  readonly lastId: string;
+}
+
+interface PayloadCommit extends TriggerName, PayloadWatch {
+  readonly counts: readonly Omit<PathCount, 'triggerKey'>[];
+}
