@@ -200,6 +200,8 @@ show the values. A search finds a value or its beginning, however old, in delive
 
 A trigger with a signature scheme has \`event\` (what the publisher calls the kind of event) and \`id\` (its id of the event or
 delivery) without being asked, where the publisher sends them. Name keys of your own to replace them, or \`"searchKeys": {}\` for none.
+If other deliveries of a trigger come in several kinds, name what tells them apart \`event\`: [what flows read](operate.md#what-flows-read)
+is then compared within each kind.
 
 - Values are stored and shown in plain text, even with \`SLUICE_STORE_KEY\`. A header that holds a credential or a signature is
   refused when the manifest loads; a field of the body that looks like one gets a warning.

@@ -18,7 +18,7 @@ import { createFlowSwitch } from './deploys/flow-switch.ts';
 import { createHolding } from './deploys/holding.ts';
 import { ManifestsError } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
-import { followChanges } from './flows/changes.ts';
+import { followChanges, syncSchedules } from './flows/changes.ts';
 import type { Engine } from './flows/engine.ts';
 import { createIdSource } from './flows/ids.ts';
 import type { Sweeper } from './flows/retention.ts';
@@ -29,6 +29,7 @@ import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
 import type { Clock } from './model/clock.ts';
 import { createKeyKeeper } from './review/keys.ts';
+import { createPayloadWatch } from './review/payload-watch.ts';
 import { createServer } from './server.ts';
 import { openStore, type StoreBounds } from './store/open-store.ts';
 import { type BodySealer, bodySealer } from './store/sealed-body.ts';
@@ -346,7 +347,12 @@ function runtimeOf(
     ...running,
     handlers,
     runRetentionDays: settings.runRetentionDays,
-    sweepers: [parts.logRetention, createActivityRetention(parts), createKeyKeeper({ ...parts, ...running })],
+    sweepers: [
+      parts.logRetention,
+      createActivityRetention(parts),
+      createKeyKeeper({ ...parts, ...running }),
+      createPayloadWatch({ ...parts, ...running }),
+    ],
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,
     maxDueSteps: settings.maxBacklog,
@@ -386,13 +392,4 @@ function watchSockets(fastify: FastifyInstance, { settings, logger }: Pick<Parts
     isShared: thisMachineOr(isTrustedPeer),
     onRefused: (address) => logger.warn({ address }, 'too many open sockets from one address; refusing more'),
   });
-}
-
-async function syncSchedules(scheduler: Scheduler, logger: Logger): Promise<void> {
-  try {
-    await scheduler.sync();
-  } catch (error) {
-    // The scheduler looks again within a minute.
-    logger.warn({ err: error }, 'cron triggers could not be updated after a deploy; trying again within a minute');
-  }
 }

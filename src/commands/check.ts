@@ -13,6 +13,7 @@ import { maskUrl } from '../manifest/mask.ts';
 import { readRegularFile } from '../manifest/read-file.ts';
 import { freshId } from '../manifest/schema.ts';
 import type { DeployOutcome, Override } from '../model/finding.ts';
+import { warnOfUnseenPaths } from '../review/unseen-paths.ts';
 import { inspectStore } from '../store/offline.ts';
 import type { Inspection } from '../store/store.ts';
 import {
@@ -114,7 +115,10 @@ export async function checkAgainstService(
     .map(({ id, name }) => ({ id, name }));
   const request = { allow: options.allow, isPlan: true, isWholeFolder };
   const answer = await putManifests(client, manifests, request);
-  if ('outcomes' in answer) return { issues, flows: manifests.length, outcomes: answer.outcomes, notInFolder, against };
+  if ('outcomes' in answer) {
+    const { outcomes, warnings } = answer;
+    return { issues: [...issues, ...warnings], flows: manifests.length, outcomes, notInFolder, against };
+  }
   issues.push(...answer.issues);
   // Those that are valid are judged nevertheless.
   const invalid = new Set(answer.issues.filter(({ severity }) => severity === 'error').map(({ file }) => file));
@@ -172,13 +176,16 @@ export async function putManifests(
   client: ServiceClient,
   manifests: readonly SentManifest[],
   { allow, isPlan, isWholeFolder }: PutOptions,
-): Promise<{ outcomes: DeployOutcome[] } | { issues: ManifestIssue[] }> {
+): Promise<{ outcomes: DeployOutcome[]; warnings: ManifestIssue[] } | { issues: ManifestIssue[] }> {
   const allowed = allow.length === 0 ? '' : `&allow=${allow.join(',')}`;
   const path = `/flows/api/flows?dryRun=${isPlan}&wholeFolder=${isWholeFolder}${allowed}`;
   const sent = `[${manifests.map(({ text }) => text.replace(/^\uFEFF/, '')).join(',')}]`;
   const { status, body } = await client.ask({ method: 'PUT', path, body: sent, accepts: [400, 409] });
   if (status === 400) return { issues: issuesOf(body, manifests) };
-  if (isObject(body) && Array.isArray(body.outcomes)) return { outcomes: body.outcomes as DeployOutcome[] };
+  if (isObject(body) && Array.isArray(body.outcomes)) {
+    const warnings = issuesOf({ issues: body.unseenPaths ?? [] }, manifests);
+    return { outcomes: body.outcomes as DeployOutcome[], warnings };
+  }
   throw new CommandError(
     'The service did not answer with outcomes of a deploy; is it a Sluice service of this release?',
   );
@@ -207,7 +214,7 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
   const context = await openContext(folder);
   const { flows, issues } = context;
   const database = databaseOf(options.against, context.settings);
-  const known = { issues, flows: flows.length };
+  const known = { issues: [...issues], flows: flows.length };
   if (database.kind === 'sqlite' && options.against === undefined && !existsSync(database.path))
     return { ...known, outcomes: [], notInFolder: [], against: 'nothing, because the database does not exist yet' };
   const name = database.kind === 'sqlite' ? database.path : maskUrl(database.url);
@@ -216,6 +223,7 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
     throw new CommandError(database.kind === 'sqlite' ? reason : `the database ${name} cannot be read: ${reason}`);
   });
   try {
+    for (const flow of flows) known.issues.push(...(await warnOfUnseenPaths(flow, inspection)));
     return { ...known, ...(await plan(inspection, context, options)), against: `the database ${name}` };
   } finally {
     await inspection.close();

@@ -15,6 +15,7 @@ import { flowControlRoutes } from './api/flow-control.ts';
 import { flowRoutes } from './api/flows.ts';
 import { handlerAndSchemeRoutes } from './api/handlers-and-schemes.ts';
 import { keyRoutes } from './api/keys.ts';
+import { pathRoutes } from './api/paths.ts';
 import { replicaRoutes } from './api/replicas.ts';
 import { revisionRoutes } from './api/revisions.ts';
 import { runBulkRoutes } from './api/run-bulk.ts';
@@ -62,6 +63,7 @@ const apiRoutes = [
   flowControlRoutes,
   deployRoutes,
   revisionRoutes,
+  pathRoutes,
   handlerAndSchemeRoutes,
   attentionRoutes,
   activityRoutes,

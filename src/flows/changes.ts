@@ -93,3 +93,13 @@ export function followChanges(services: FollowerServices): () => Promise<void> {
     await working;
   };
 }
+
+/** Takes up the cron triggers of a deploy in this process. */
+export async function syncSchedules(scheduler: Pick<Scheduler, 'sync'>, logger: Logger): Promise<void> {
+  try {
+    await scheduler.sync();
+  } catch (error) {
+    // The scheduler looks again within a minute.
+    logger.warn({ err: error }, 'cron triggers could not be updated after a deploy; trying again within a minute');
+  }
+}

@@ -1,3 +1,4 @@
+import type { CompiledExpression } from '../expressions/compile.ts';
 import { type CompiledKey, compileKeys, readKeys, toText } from '../expressions/search-keys.ts';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import { errorAt, type Problem } from '../manifest/issues.ts';
@@ -13,6 +14,8 @@ import type { PublisherValue } from './schemes/spec.ts';
 export interface PreparedKeys {
   /** Keys that are headers by themselves, with the names of those. */
   readonly headers: readonly (readonly [name: string, headers: readonly string[]])[];
+  /** Where the type of an event is taken from; undefined where deliveries have none. */
+  readonly event: CompiledExpression | PublisherValue | undefined;
   /**
    * Adds the others to the values, and never throws. Says which have none, and why; undefined where all that the manifest
    * names have one. Absent where there are no others.
@@ -26,6 +29,9 @@ export interface PreparedKeys {
 
 /** What stands for a key without a value in the story of a delivery, behind the gates. */
 export const SEARCH_KEYS = 'searchKeys';
+
+/** The search key that tells the kinds of deliveries apart. */
+const EVENT = 'event';
 
 /** Keys that would keep a credential, or a signature of the trigger's scheme. What no scheme knows, the manifest room says. */
 export function searchKeyProblems(
@@ -67,9 +73,11 @@ export function prepareSearchKeys(
   );
   const inBody = published.flatMap(([name, value]) => ('path' in value ? [[name, value.path] as const] : []));
   if (published.length === 0 && keys.length === 0) return undefined;
-  if (inBody.length === 0 && keys.length === 0) return { headers };
+  const event = keys.find(({ name }) => name === EVENT)?.expression ?? Object.fromEntries(published)[EVENT];
+  if (inBody.length === 0 && keys.length === 0) return { headers, event };
   return {
     headers,
+    event,
     readOthers(sent, body, values) {
       for (const [name, path] of inBody) {
         const text = textAt(body, path);
@@ -98,7 +106,7 @@ function publishedKeys(scheme: ResolvedScheme | undefined): (readonly [string, P
   const inHeaders = headers.flatMap(({ deliveryId }) => deliveryId ?? []);
   const id = eventId ?? (inHeaders.length === 0 ? undefined : { headers: inHeaders });
   return [
-    ...(eventType === undefined ? [] : [['event', eventType] as const]),
+    ...(eventType === undefined ? [] : [[EVENT, eventType] as const]),
     ...(id === undefined ? [] : [['id', id] as const]),
   ];
 }

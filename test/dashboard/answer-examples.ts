@@ -176,6 +176,7 @@ export const examples: Record<string, readonly Example[]> = {
     at(`/flows/${UNKNOWN_ID}/revisions/1/restore`, 404),
     at(`/flows/${ORDERS_ID}/revisions/1/restore?allow=everything`, 400),
   ],
+  listPaths: flow('/paths'),
   drainFlow: flow('/drain'),
   getDrain: flow('/drain'),
   endDrain: flow('/drain'),

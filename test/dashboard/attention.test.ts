@@ -18,6 +18,7 @@ const calm: Situation = {
   slots,
   replicas: [],
   keys: [],
+  drifts: [],
 };
 const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };
 const replica = {

@@ -148,6 +148,7 @@ describe('credentials', () => {
     ['DELETE', `/flows/api/flows/${ORDERS_ID}/triggers/{triggerKey}/learned-key`],
     ['PUT', `/flows/api/flows/${ORDERS_ID}`],
     ['POST', '/flows/api/flows/reload'],
+    ['GET', `/flows/api/flows/${ORDERS_ID}/paths`],
     ['GET', `/flows/api/flows/${ORDERS_ID}/revisions`],
     ['GET', `/flows/api/flows/${ORDERS_ID}/revisions/{revision}`],
     ['GET', `/flows/api/flows/${ORDERS_ID}/revisions/{from}/diff/{to}`],

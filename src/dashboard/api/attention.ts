@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { ALERT_FLOW_ID } from '../../alerts/plan.ts';
-import { differencesOf } from '../../config/fingerprint.ts';
 import { StoreUnavailableError } from '../../errors.ts';
 import { type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
@@ -14,7 +13,8 @@ import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { rotationConcerns } from './keys.ts';
-import { CLOCK_DOUBTFUL_MS, clockDistance, sharingReplicas } from './replicas.ts';
+import { driftItems, listDrifts, type TriggerDrifts } from './paths.ts';
+import { replicaItems, sharingReplicas } from './replicas.ts';
 
 /** Something that an operator should look at, and where. */
 interface AttentionItem {
@@ -36,6 +36,7 @@ const ATTENTION_KINDS = [
   'schedule_overdue',
   'schedule_paused',
   'refusals_rising',
+  'payload_drift',
   'deliveries_to_disabled_flow',
   'failure_flow_closed',
   'trigger_not_enforced',
@@ -74,6 +75,7 @@ interface Situation {
   /** Empty where this process has the store for itself. */
   readonly replicas: readonly Replica[];
   readonly keys: readonly KeyReport[];
+  readonly drifts: readonly TriggerDrifts[];
 }
 
 const LOOK_BACK_HOURS = 24;
@@ -128,16 +130,17 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
   const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, schedules, waits, replicas, keys] = await Promise.all([
+  const [ended, deliveries, schedules, waits, replicas, keys, drifts] = await Promise.all([
     store.countEndedRuns(since),
     store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
     scheduler.list(),
     store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
     sharingReplicas(services),
     reportKeys({ ...services, triggers: triggers() }),
+    listDrifts(services),
   ]);
   const slots = { ...waits, concurrency };
-  const known = { ended, deliveries, schedules, slots, replicas, keys };
+  const known = { ended, deliveries, schedules, slots, replicas, keys, drifts };
   return { now, flows: catalog.list(), triggers: triggers().list(), ...known };
 }
 
@@ -155,13 +158,13 @@ async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[
 
 /** The most severe first. */
 export function attentionTo(situation: Situation): AttentionItem[] {
-  const items = [
+  const items: AttentionItem[] = [
     ...failedRuns(situation),
     ...slotWaits(situation),
-    ...replicaClocks(situation),
-    ...replicaDifferences(situation),
+    ...replicaItems(situation.replicas),
     ...schedules(situation),
     ...risingRefusals(situation),
+    ...driftItems(situation.drifts),
     ...disabledFlows(situation),
     ...closedFailureFlows(situation),
     ...situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
@@ -217,25 +220,6 @@ function lasting(ms: number): string {
   if (seconds < 120) return `${seconds} s`;
   const minutes = Math.round(seconds / 60);
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
-}
-
-function replicaClocks({ replicas }: Situation): AttentionItem[] {
-  const doubtful = replicas.filter(({ clockOffsetMs }) => Math.abs(clockOffsetMs) > CLOCK_DOUBTFUL_MS);
-  return doubtful.map(({ name, clockOffsetMs }) => ({
-    kind: 'replica_clock',
-    severity: 'warning',
-    message: `The clock of the replica ${name} is ${clockDistance(clockOffsetMs)} the clock of the database; keep both with NTP`,
-    link: '/flows/api/replicas',
-  }));
-}
-
-function replicaDifferences({ replicas }: Situation): AttentionItem[] {
-  return differencesOf(replicas).map(({ message }) => ({
-    kind: 'replicas_differ',
-    severity: 'warning',
-    message,
-    link: '/flows/api/replicas',
-  }));
 }
 
 function nameOf(flowId: string, flows: Situation['flows']): string {

@@ -4,6 +4,7 @@ import { HttpError } from '../../errors.ts';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import { DEPLOY_ACTIONS, type DeployOutcome, OVERRIDES, type Override } from '../../model/finding.ts';
+import { warnOfUnseenPaths } from '../../review/unseen-paths.ts';
 import type { RouteAccess } from '../activity.ts';
 import { errorSchema, field } from '../answer.ts';
 import { bodyText, documentedBody, ID_PARAMS, parameter } from '../input.ts';
@@ -58,6 +59,15 @@ const issueSchema = z.object({
   path: z.string(),
   message: z.string(),
 });
+
+const deployedTogetherSchema = reloadSchema
+  .extend({
+    unseenPaths: z
+      .array(issueSchema)
+      .optional()
+      .describe('Of a dry run: what the flows read of deliveries and the newest stored ones did not have.'),
+  })
+  .meta({ id: 'DeployedTogether' });
 
 const invalidSchema = errorSchema.extend({ issues: z.array(issueSchema).optional() }).meta({ id: 'InvalidManifest' });
 
@@ -145,7 +155,8 @@ export const deployRoutes: ApiRoutes = (app, services) => {
       const { allow, dryRun: isPlan } = request.query;
       const [outcome] = await services.deployment.deploy([flow], { allow, isPlan });
       if (outcome === undefined) throw new Error('a deploy of one flow had no outcome');
-      const warnings = issues.map(formatIssue);
+      const unseen = isPlan ? await warnOfUnseenPaths(flow, services.store) : [];
+      const warnings = [...issues, ...unseen].map(formatIssue);
       return reply.code(outcome.action === 'refused' ? 409 : 200).send({ ...outcomeView(outcome), warnings });
     },
   );
@@ -186,7 +197,7 @@ const restoreRoute: ApiRoutes = (app, services) => {
   );
 };
 
-const deployTogetherRoute: ApiRoutes = (app, { deployment }) => {
+const deployTogetherRoute: ApiRoutes = (app, { deployment, store }) => {
   app.put(
     '/flows/api/flows',
     {
@@ -202,8 +213,8 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment }) => {
           }),
         }),
         body: documentedBody(z.array(manifestShape), [EXAMPLE_MANIFEST]),
-        answer: reloadSchema,
-        refusalShapes: { 400: invalidSchema, 409: reloadSchema },
+        answer: deployedTogetherSchema,
+        refusalShapes: { 400: invalidSchema, 409: deployedTogetherSchema },
       }),
       bodyLimit: MAX_MANIFEST_BYTES,
     },
@@ -215,7 +226,10 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment }) => {
       const outcomes = await deployment.deploy(flows, { allow, isPlan, isWholeFolder });
       const isRefused = outcomes.some(({ action }) => action === 'refused');
       const warnings = issues.map(formatIssue);
-      return reply.code(isRefused ? 409 : 200).send({ outcomes: outcomes.map(outcomeView), warnings });
+      const unseenPaths: ManifestIssue[] = [];
+      if (isPlan) for (const flow of flows) unseenPaths.push(...(await warnOfUnseenPaths(flow, store)));
+      const told = { outcomes: outcomes.map(outcomeView), warnings, ...(isPlan ? { unseenPaths } : {}) };
+      return reply.code(isRefused ? 409 : 200).send(told);
     },
   );
 };

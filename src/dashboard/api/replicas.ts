@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { differencesOf } from '../../config/fingerprint.ts';
 import { CLOCK_UNFIT_MS } from '../../flows/heartbeat.ts';
 import type { Replica } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
@@ -59,7 +60,7 @@ export async function sharingReplicas({
 const BEAT_OVERDUE_MS = 10_000;
 
 /** Clocks that are kept by NTP differ by far less. */
-export const CLOCK_DOUBTFUL_MS = 2000;
+const CLOCK_DOUBTFUL_MS = 2000;
 
 /** Why a process that shares its store should get no requests; undefined where it should, and where it shares none. */
 export function unfitReplica({
@@ -83,6 +84,20 @@ export function unfitReplica({
 }
 
 /** Such as `2.4 s ahead of`. */
-export function clockDistance(offsetMs: number): string {
+function clockDistance(offsetMs: number): string {
   return `${(Math.abs(offsetMs) / 1000).toFixed(1)} s ${offsetMs > 0 ? 'ahead of' : 'behind'}`;
+}
+
+/** What an operator should look at. */
+export function replicaItems(replicas: readonly Replica[]) {
+  const item = { severity: 'warning', link: '/flows/api/replicas' } as const;
+  const doubtful = replicas.filter(({ clockOffsetMs }) => Math.abs(clockOffsetMs) > CLOCK_DOUBTFUL_MS);
+  return [
+    ...doubtful.map(({ name, clockOffsetMs }) => ({
+      ...item,
+      kind: 'replica_clock' as const,
+      message: `The clock of the replica ${name} is ${clockDistance(clockOffsetMs)} the clock of the database; keep both with NTP`,
+    })),
+    ...differencesOf(replicas).map(({ message }) => ({ ...item, kind: 'replicas_differ' as const, message })),
+  ];
 }

@@ -9,6 +9,7 @@ import type { FigureAnswers } from '../api/figures.ts';
 import type { drainSchema } from '../api/flow-control.ts';
 import type { FlowAnswers } from '../api/flows.ts';
 import type { keySchema } from '../api/keys.ts';
+import type { pathSchema } from '../api/paths.ts';
 import type { replicaSchema } from '../api/replicas.ts';
 import type { findingSchema, RevisionAnswers } from '../api/revisions.ts';
 import type { RunBulkAnswers } from '../api/run-bulk.ts';
@@ -40,6 +41,7 @@ export interface Api
   readonly Drain: z.output<typeof drainSchema>;
   readonly Finding: z.output<typeof findingSchema>;
   readonly Key: z.output<typeof keySchema>;
+  readonly Path: z.output<typeof pathSchema>;
   readonly Replica: z.output<typeof replicaSchema>;
   readonly Run: z.output<typeof runSchema>;
   readonly RunOutline: Omit<RunOutlineAnswers['RunOutline'], 'graph'> & { readonly graph: Graph };

@@ -14,6 +14,7 @@ export const words = {
   outcome,
   action,
   detail,
+  pathUse,
   factsOf,
   settingsOf,
   signatureOf,
@@ -166,6 +167,17 @@ const DETAILS: Readonly<Record<string, string>> = {
 /** What else an intervention names: `key` is the step. */
 function detail(name: string): string {
   return ownOf(DETAILS, name) ?? spelledOut(name);
+}
+
+const PATH_USES = {
+  required: 'by every run',
+  conditional: 'by some runs',
+  optional: 'if it is there',
+} as const satisfies Record<Api['Path']['use'], string>;
+
+/** Who needs a path of a delivery. */
+function pathUse(use: Api['Path']['use']): string {
+  return PATH_USES[use];
 }
 
 /** One line of a list: what it is, and how it reads. */

@@ -22,6 +22,7 @@ import { useQuery } from '../router.ts';
 import { DrainPanel, StartDialog, StoppedWebhooks, startDrain } from './flow-actions.tsx';
 import { EnabledPill } from './flows-page.tsx';
 import { KeysPanel } from './keys-panel.tsx';
+import { PayloadPanels } from './payload-panel.tsx';
 import { RevisionsPanel } from './revisions-panel.tsx';
 
 /** One flow: its graph, how it is started, what its gates do, and what it did last. */
@@ -113,6 +114,7 @@ async function switchFlow({ id, name, isEnabled, triggers }: Api['Flow'], refres
 const VIEWS = [
   { value: 'overview', text: 'Steps and triggers' },
   { value: 'runs', text: 'Runs' },
+  { value: 'payload', text: 'What it reads' },
   { value: 'readiness', text: 'Safe to enforce?' },
   { value: 'keys', text: 'Keys' },
   { value: 'revisions', text: 'Revisions' },
@@ -123,7 +125,8 @@ const VIEWS = [
 function Detail({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
   const [query, changeQuery] = useQuery();
   const hasWebhook = flow.triggers.some(({ type }) => type === 'webhook');
-  const views = VIEWS.filter(({ value }) => hasWebhook || (value !== 'readiness' && value !== 'keys'));
+  const ofWebhooks = ['payload', 'readiness', 'keys'];
+  const views = VIEWS.filter(({ value }) => hasWebhook || !ofWebhooks.includes(value));
   const view = views.find(({ value }) => value === query.get('view'))?.value ?? 'overview';
   return (
     <>
@@ -167,6 +170,8 @@ function FlowView({ view, flow, refresh }: ViewProps) {
           <RecentRuns flowId={flow.id} />
         </>
       );
+    case 'payload':
+      return <PayloadPanels flowId={flow.id} />;
     case 'readiness':
       return <ReadinessPanels flowId={flow.id} />;
     case 'keys':

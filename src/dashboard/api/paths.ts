@@ -1,0 +1,159 @@
+import { z } from 'zod';
+import { PATH_TYPES, PATH_USES, type PathDrift, type PathType } from '../../model/payload.ts';
+import { readsOfTrigger, timeOf } from '../../review/payload-watch.ts';
+import type { PathCount } from '../../store/store.ts';
+import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import { field, isoTime, unknownId } from '../answer.ts';
+import { ID_PARAMS } from '../input.ts';
+import { route } from '../route.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
+
+const type = z.enum(PATH_TYPES);
+
+export const pathSchema = z
+  .object({
+    triggerKey: z.string(),
+    event: z
+      .string()
+      .nullable()
+      .describe('The search key `event` of the deliveries; null if they have none, or if the path tells the event.'),
+    path: z.string().describe('Such as `body.items[].sku` or `headers.x-github-event`.'),
+    use: z
+      .enum(PATH_USES)
+      .describe(
+        'required: a run fails without it; conditional: only some runs read it; optional: `has()` asks for it.',
+      ),
+    readAt: z.string().describe('The first place in the manifest that reads it.'),
+    looked: field.integer().describe('Deliveries that were looked at, in the last 14 days.'),
+    seen: field.integer().describe('Those of them that had the path.'),
+    types: z.array(z.object({ type, count: field.integer() })).describe('The most frequent first.'),
+    lastSeenAt: field.time().nullable(),
+    drift: z
+      .object({
+        was: type,
+        now: type,
+        since: field.time(),
+        firstDeliveryId: field.id().describe('The first delivery that is known to differ.'),
+        before: field.integer().describe('Deliveries before that were as usual.'),
+        differing: field.integer().describe('Deliveries since then that differ, of those that were looked at.'),
+      })
+      .nullable()
+      .describe('What changed; null if nothing did.'),
+  })
+  .meta({ id: 'Path' });
+
+type Path = z.output<typeof pathSchema>;
+
+/** What a flow reads of its deliveries, and whether they have it. */
+export const pathRoutes: ApiRoutes = (app, services) => {
+  const { store, catalog, triggers } = services;
+  app.get(
+    '/flows/api/flows/:id/paths',
+    route('flows', {
+      operationId: 'listPaths',
+      summary: 'The paths of its deliveries that a flow reads, and how many deliveries had them',
+      description:
+        'Samples of accepted deliveries are looked at once a minute: up to 50 of each trigger. Their values are not kept.',
+      params: ID_PARAMS,
+      answer: z.array(pathSchema),
+      refusals: [404],
+    }),
+    async ({ params: { id: flowId } }) => {
+      if (catalog.find(flowId) === undefined) throw unknownId('flow', flowId);
+      const [counts, drifts] = await Promise.all([store.listPathCounts({ flowId }), listDrifts(services)]);
+      const own = triggers()
+        .list()
+        .filter(({ trigger }) => trigger.flowId === flowId);
+      return own.flatMap((prepared) => pathsOf(prepared, counts, drifts));
+    },
+  );
+};
+
+function pathsOf(prepared: PreparedTrigger, counts: readonly PathCount[], drifts: readonly TriggerDrifts[]): Path[] {
+  const { triggerKey } = prepared.trigger;
+  const changed = drifts.find((each) => each.prepared === prepared)?.drifts ?? [];
+  return readsOfTrigger(prepared).reads.flatMap(({ text: path, use, at: readAt }) => {
+    const rows = counts.filter((row) => row.triggerKey === triggerKey && row.path === path);
+    const events = rows.length === 0 ? [null] : [...new Set(rows.map(({ event }) => event))];
+    return events.map((event): Path => {
+      const figures = figuresOf(rows.filter((row) => row.event === event));
+      const drift = changed.find((each) => each.event === event && each.path === path);
+      return { triggerKey, event, path, use, readAt, ...figures, drift: drift === undefined ? null : driftView(drift) };
+    });
+  });
+}
+
+function figuresOf(rows: readonly PathCount[]): Pick<Path, 'looked' | 'seen' | 'types' | 'lastSeenAt'> {
+  const types = new Map<PathType, number>();
+  for (const row of rows) types.set(row.type, (types.get(row.type) ?? 0) + row.count);
+  const looked = rows.reduce((sum, { count }) => sum + count, 0);
+  const ids = rows.filter((row) => row.type !== 'absent').map(({ lastId }) => lastId);
+  const last = ids.toSorted().at(-1);
+  return {
+    looked,
+    seen: looked - (types.get('absent') ?? 0),
+    types: [...types].sort(([, one], [, other]) => other - one).map(([name, count]) => ({ type: name, count })),
+    lastSeenAt: last === undefined ? null : isoTime(timeOf(last)),
+  };
+}
+
+function driftView({ was, now, firstAt, firstId, before, differing }: PathDrift): NonNullable<Path['drift']> {
+  return { was, now, since: isoTime(firstAt), firstDeliveryId: firstId, before, differing };
+}
+
+/** A trigger whose deliveries have no longer what its flow reads. */
+export interface TriggerDrifts {
+  readonly prepared: PreparedTrigger;
+  readonly drifts: readonly PathDrift[];
+}
+
+/** Those of paths that the flows in force still read. */
+export async function listDrifts({
+  store,
+  triggers,
+}: Pick<DashboardServices, 'store' | 'triggers'>): Promise<TriggerDrifts[]> {
+  const found = await store.listPathDrifts();
+  return found.flatMap(({ flowId, triggerKey, drifts }) => {
+    const prepared = triggers()
+      .list()
+      .find(({ trigger }) => trigger.flowId === flowId && trigger.triggerKey === triggerKey);
+    if (prepared === undefined) return [];
+    const read = new Set(readsOfTrigger(prepared).reads.map(({ text }) => text));
+    const own = drifts.filter(({ path }) => read.has(path));
+    return own.length === 0 ? [] : [{ prepared, drifts: own }];
+  });
+}
+
+const CALLED = {
+  absent: 'absent',
+  null: 'null',
+  boolean: 'a boolean',
+  number: 'a number',
+  string: 'a string',
+  array: 'an array',
+  object: 'an object',
+  mixed: 'of several types',
+} as const satisfies Record<PathType, string>;
+
+/** One item for each trigger: paths that change together have one cause, which the first of them shows. */
+export function driftItems(all: readonly TriggerDrifts[]) {
+  return all.flatMap(({ prepared: { trigger }, drifts }) => {
+    const [first, ...others] = drifts.toSorted((one, other) => (one.firstId < other.firstId ? -1 : 1));
+    if (first === undefined) return [];
+    const { path, event, was, now, before, differing, firstAt, firstId } = first;
+    const change = now === 'absent' ? `is missing from ${differing}` : `is ${CALLED[now]} in ${differing}`;
+    const since = `since ${isoTime(firstAt).slice(0, 16)}Z`;
+    const where = `${event === null ? '' : `event ${event}; `}the first is ${firstId}`;
+    const more = others.length === 0 ? '' : `; ${others.length} more of its paths changed too`;
+    const name = `${trigger.flowName}/${trigger.triggerKey}`;
+    const key = encodeURIComponent(trigger.triggerKey);
+    return [
+      {
+        kind: 'payload_drift' as const,
+        severity: 'warning' as const,
+        message: `${name}: ${path}, ${CALLED[was]} in ${before} deliveries before, ${change} ${since} (${where})${more}`,
+        link: `/flows/flows/${trigger.flowId}?view=payload&trigger=${key}`,
+      },
+    ];
+  });
+}

@@ -1,0 +1,132 @@
+import type { PathDrift, PathType, PathUse } from '../model/payload.ts';
+import type { PathCount } from '../store/store.ts';
+
+/** What deliveries had at one path, of one event: the counts of one hour and type. */
+export type PathRow = Pick<PathCount, 'hour' | 'type' | 'count' | 'firstId' | 'lastId'>;
+
+/** A drift, and the last delivery before it that was as usual. */
+export type FoundDrift = Omit<PathDrift, 'event' | 'path' | 'firstAt'> & { readonly lastUsualId: string };
+
+/** So many deliveries before tell what is usual. */
+const ENOUGH = 20;
+/** Of a trigger that gets few, fewer do, if they came over a week. */
+const ENOUGH_IN_A_WEEK = 5;
+const WEEK_HOURS = 7 * 24;
+/** Of them, so many were alike: an exception in a hundred does not make a path optional. */
+const ALIKE = 0.99;
+/** So many have to differ where each of their runs fails for it, or another type stands there: one may be a test. */
+const SOME = 3;
+/**
+ * So many, and no usual one among them, where it may be right: a path that is read under a condition is absent of other
+ * kinds of deliveries, and null may mean that there is nothing. Deliveries of one kind, or about one thing, come together.
+ */
+const MANY = 20;
+
+/**
+ * Finds out whether the deliveries have no longer what they had. Late rather than wrong: of a path that varied before,
+ * or of which little is known, nothing is said. It is over with the first usual delivery after a complete break, and with
+ * three after a partial one.
+ */
+export function findDrift(rows: readonly PathRow[], use: PathUse): FoundDrift | undefined {
+  // Next to every path, in next to every minute.
+  if (rows.every(({ type }) => type === rows[0]?.type)) return undefined;
+  const [first, ...others] = spellsOf(rows);
+  let before = first;
+  for (const [cut, spell] of others.entries()) {
+    if (before === undefined) break;
+    const known = before;
+    before = totalOf([known, spell]);
+    const usual = usualType(known);
+    if (usual === undefined || isPure(spell, usual)) continue;
+    const drift = differenceIn(others.slice(cut), { usual, use, before: known });
+    if (drift !== undefined) return drift;
+  }
+  return undefined;
+}
+
+/** Deliveries in a row; how often each type was among them. */
+interface Spell {
+  readonly firstHour: number;
+  readonly lastHour: number;
+  readonly total: number;
+  readonly types: ReadonlyMap<PathType, TypeRow>;
+  readonly lastId: string;
+}
+
+type TypeRow = Pick<PathRow, 'count' | 'firstId' | 'lastId'>;
+
+/** In order of arrival: what ids tell apart is apart, even within an hour; what is alike is one, however many hours. */
+function spellsOf(rows: readonly PathRow[]): Spell[] {
+  const spells: Spell[] = [];
+  for (const row of rows.toSorted((one, other) => (one.firstId < other.firstId ? -1 : 1))) {
+    const own = { firstHour: row.hour, lastHour: row.hour, total: row.count, types: new Map([[row.type, row]]) };
+    const spell = { ...own, lastId: row.lastId };
+    const last = spells.at(-1);
+    const isAlike = last !== undefined && isPure(last, row.type);
+    const isApart = last === undefined || (row.firstId > last.lastId && !isAlike);
+    if (isApart) spells.push(spell);
+    else spells[spells.length - 1] = totalOf([last, spell]);
+  }
+  return spells;
+}
+
+function totalOf(spells: readonly Spell[]): Spell {
+  const types = new Map<PathType, TypeRow>();
+  for (const [type, row] of spells.flatMap((spell) => [...spell.types])) {
+    const known = types.get(type) ?? row;
+    const count = known === row ? row.count : known.count + row.count;
+    types.set(type, { count, firstId: least(known.firstId, row.firstId), lastId: greatest(known.lastId, row.lastId) });
+  }
+  return {
+    firstHour: Math.min(...spells.map(({ firstHour }) => firstHour)),
+    lastHour: Math.max(...spells.map(({ lastHour }) => lastHour)),
+    total: spells.reduce((sum, { total }) => sum + total, 0),
+    types,
+    lastId: spells.reduce((last, { lastId }) => greatest(last, lastId), ''),
+  };
+}
+
+const least = (one: string, other: string): string => (one < other ? one : other);
+const greatest = (one: string, other: string): string => (one > other ? one : other);
+
+const countOf = ({ types }: Spell, type: PathType): number => types.get(type)?.count ?? 0;
+
+const isPure = (spell: Spell, type: PathType): boolean => countOf(spell, type) === spell.total;
+
+/** What next to all had; undefined where they varied, had nothing, or are too few to tell. */
+function usualType(before: Spell): PathType | undefined {
+  const isLong = before.lastHour - before.firstHour >= WEEK_HOURS;
+  if (before.total < (isLong ? ENOUGH_IN_A_WEEK : ENOUGH)) return undefined;
+  const [usual] = [...before.types.keys()].filter((type) => countOf(before, type) >= before.total * ALIKE);
+  return usual === 'absent' || usual === 'null' || usual === 'mixed' ? undefined : usual;
+}
+
+interface Baseline {
+  readonly usual: PathType;
+  readonly use: PathUse;
+  readonly before: Spell;
+}
+
+function differenceIn(spells: readonly Spell[], { usual, use, before }: Baseline): FoundDrift | undefined {
+  const after = totalOf(spells);
+  const [now, row] = [...after.types]
+    .filter(([type]) => type !== usual)
+    .reduce((one, other) => (other[1].count > one[1].count ? other : one));
+  if (now === 'absent' && use === 'optional') return undefined;
+  const end = spells.at(-1);
+  const isRecovering = end !== undefined && isPure(end, usual);
+  const rest = isRecovering ? totalOf(spells.slice(0, -1)) : after;
+  const isComplete = countOf(rest, usual) === 0;
+  if (isRecovering && (isComplete || end.total >= SOME)) return undefined;
+  const isCertain = now !== 'null' && (now !== 'absent' || use === 'required');
+  if (row.count < (isCertain ? SOME : MANY) || (!isCertain && !isComplete)) return undefined;
+  if (row.count * 2 <= after.total) return undefined;
+  return {
+    was: usual,
+    now,
+    firstId: row.firstId,
+    before: countOf(before, usual),
+    differing: row.count,
+    lastUsualId: before.lastId,
+  };
+}
