@@ -4,7 +4,7 @@ import { levelOfRetry } from '../errors.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Store } from '../store/store.ts';
+import type { HoldResult, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { HeldDeliveries } from '../webhooks/receive.ts';
 
@@ -21,7 +21,7 @@ export interface Holding extends HeldDeliveries {
 }
 
 interface HoldingServices {
-  readonly store: Pick<Store, 'releaseHeld' | 'countHeld'>;
+  readonly store: Pick<Store, 'releaseHeld' | 'countHeld' | 'holdDelivery'>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly engine: Pick<Engine, 'announce'>;
   readonly clock: Clock;
@@ -34,23 +34,20 @@ const RUNS_A_CHUNK = 100;
 const RETRY_MS = 1000;
 
 export function createHolding({ store, catalog, engine, clock, logger, metrics }: HoldingServices): Holding {
-  const counts = new Map<string, number>();
+  const counts = createCounts({ store, metrics });
   const releases = new Map<string, Promise<void>>();
   const retries = new Map<string, NodeJS.Timeout>();
   let isStopping = false;
 
-  const setCount = (flowId: string, count: number) => {
-    counts.set(flowId, count);
-    metrics.deliveriesHeld.set({ flow: flowId }, count);
-  };
   const isOpen = (flowId: string) => {
     const flow = catalog.find(flowId);
     return flow !== undefined && startsRuns(flow.record);
   };
   const releaseAll = async (flowId: string) => {
     while (!isStopping && isOpen(flowId)) {
-      const { runs, left } = await store.releaseHeld({ flowId, limit: RUNS_A_CHUNK, at: clock.now() });
-      setCount(flowId, left);
+      const { runs, left } = await counts.changeTo(flowId, () =>
+        store.releaseHeld({ flowId, limit: RUNS_A_CHUNK, at: clock.now() }),
+      );
       for (const run of runs) engine.announce(run);
       if (left === 0 || runs.length === 0) return;
       // Whatever else waits for the writer goes first.
@@ -73,23 +70,22 @@ export function createHolding({ store, catalog, engine, clock, logger, metrics }
   };
 
   return {
-    count: (flowId) => counts.get(flowId) ?? 0,
-    held(flowId) {
-      setCount(flowId, (counts.get(flowId) ?? 0) + 1);
-      // It may have been resumed while this one was stored.
-      release(flowId);
+    count: counts.count,
+    async hold(acceptance) {
+      const { flowId } = acceptance.run;
+      const result = await counts.addTo(flowId, () => store.holdDelivery(acceptance));
+      // The flow may have been resumed while this one was stored.
+      if (result.kind === 'held') release(flowId);
+      return result;
     },
     release,
     async refresh(flowId) {
-      const before = counts.get(flowId);
-      const count = (await store.countHeld())[flowId] ?? 0;
-      // What this process has held or released meanwhile is newer.
-      if (counts.get(flowId) === before) setCount(flowId, count);
+      await counts.recount(flowId);
       release(flowId);
     },
     async start() {
       for (const [flowId, count] of Object.entries(await store.countHeld())) {
-        setCount(flowId, count);
+        counts.set(flowId, count);
         release(flowId);
       }
     },
@@ -98,5 +94,83 @@ export function createHolding({ store, catalog, engine, clock, logger, metrics }
       for (const timer of retries.values()) clearTimeout(timer);
       await Promise.all(releases.values());
     },
+  };
+}
+
+/** What changes how many deliveries of a flow are held. */
+interface Changes {
+  /** Calls of the store that are not answered. */
+  underWay: number;
+  /** Calls so far. */
+  begun: number;
+  /** Whether to count again when none is under way. */
+  isUnsure: boolean;
+}
+
+/** Keeps how many deliveries of each flow are held, while this process and others hold and release some. */
+function createCounts({ store, metrics }: Pick<HoldingServices, 'store' | 'metrics'>) {
+  const counts = new Map<string, number>();
+  const changes = new Map<string, Changes>();
+
+  const set = (flowId: string, count: number) => {
+    counts.set(flowId, count);
+    metrics.deliveriesHeld.set({ flow: flowId }, count);
+  };
+  const changesOf = (flowId: string): Changes => {
+    const known = changes.get(flowId) ?? { underWay: 0, begun: 0, isUnsure: false };
+    changes.set(flowId, known);
+    return known;
+  };
+  /** A count that was read while another call was under way has its change or not: then it is read again, after it. */
+  const recount = async (flowId: string) => {
+    const own = changesOf(flowId);
+    while (own.underWay === 0) {
+      const { begun } = own;
+      const count = (await store.countHeld())[flowId] ?? 0;
+      if (own.begun === begun) {
+        set(flowId, count);
+        return;
+      }
+    }
+    own.isUnsure = true;
+  };
+  const changing = async <Answer>(flowId: string, change: (own: Changes) => Promise<Answer>): Promise<Answer> => {
+    const own = changesOf(flowId);
+    own.underWay += 1;
+    own.begun += 1;
+    try {
+      return await change(own);
+    } catch (error) {
+      // It may have been carried out.
+      own.isUnsure = true;
+      throw error;
+    } finally {
+      own.underWay -= 1;
+      if (own.underWay === 0 && own.isUnsure) {
+        own.isUnsure = false;
+        // When a store that is away comes back, it tells of all flows, and they are counted again.
+        recount(flowId).catch(() => {});
+      }
+    }
+  };
+  return {
+    count: (flowId: string) => counts.get(flowId) ?? 0,
+    set,
+    recount,
+    addTo: (flowId: string, hold: () => Promise<HoldResult>) =>
+      changing(flowId, async () => {
+        const result = await hold();
+        if (result.kind === 'held') set(flowId, (counts.get(flowId) ?? 0) + 1);
+        return result;
+      }),
+    changeTo: <Answer extends { readonly left: number }>(flowId: string, releaseSome: () => Promise<Answer>) =>
+      changing(flowId, async (own) => {
+        const { underWay, begun } = own;
+        const released = await releaseSome();
+        set(flowId, released.left);
+        // Deliveries that were held meanwhile may be among those that are left.
+        if (underWay > 1 || own.begun > begun) own.isUnsure = true;
+        return released;
+      }),
   };
 }

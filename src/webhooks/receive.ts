@@ -156,12 +156,11 @@ async function answerReplay(
 export interface HeldDeliveries {
   /** Held deliveries of a flow. While there are any, the next one waits behind them. */
   count(flowId: string): number;
-  /** Called once a delivery is stored as held. */
-  held(flowId: string): void;
+  /** Stores a delivery as held, as the store does. */
+  hold(acceptance: Acceptance): Promise<HoldResult>;
 }
 
 interface AcceptanceServices {
-  readonly store: Pick<Store, 'holdDelivery'>;
   readonly engine: Engine;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly holding: HeldDeliveries;
@@ -230,23 +229,12 @@ export function acceptDelivery(
       run,
     };
     if (reception.redelivery === undefined && admissionTo(trigger, services) === 'held') {
-      const held = await hold(acceptance, trigger, services);
-      if (held !== undefined) return held;
+      const held = await services.holding.hold(acceptance);
+      // Otherwise the run is to start at once after all.
+      if (held.kind !== 'open') return held;
     }
     return services.engine.accept(acceptance);
   });
-}
-
-/** Undefined where the run is to start at once after all. */
-async function hold(
-  acceptance: Acceptance,
-  trigger: PreparedTrigger,
-  services: AcceptanceServices,
-): Promise<Held | undefined> {
-  const result = await services.store.holdDelivery(acceptance);
-  if (result.kind === 'open') return undefined;
-  if (result.kind === 'held') services.holding.held(trigger.trigger.flowId);
-  return result;
 }
 
 /** The name of the key that verified the delivery. One that a person delivers again says nothing of the publisher. */
