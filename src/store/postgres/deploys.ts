@@ -241,7 +241,7 @@ async function listInFlight(sql: Sql, flowId: string): Promise<LiveRun[]> {
         `SELECT s.run_id AS "runId", s.step_key AS "stepKey", s.status,
           s.status = 'Pending' AND (s.wait IS NOT NULL OR s.attempt_count > 0) AS "isWaiting"
         FROM unnest($1::uuid[]) AS r (id) CROSS JOIN unnest($2::text[]) AS k (step_key)
-        JOIN sluice.steps AS s ON s.run_id = r.id AND s.step_key = k.step_key`,
+        JOIN sluice.steps AS s ON s.run_id = r.id AND s.step_key = k.step_key ORDER BY s.run_id, s.step_key`,
         [ids, stepKeys],
       );
     }),

@@ -181,9 +181,9 @@ export function keyFilters(byKey: readonly KeyTable[], keys: SearchKeys = {}): C
   });
 }
 
-/** The search keys of a run or a delivery as JSON text. */
+/** The search keys of a run or a delivery as JSON text, by name. */
 export function keysOf(owner: 'run' | 'delivery', id: string): string {
-  return `(SELECT json_object_agg(k.name, coalesce(k.value, k.folded))::text FROM sluice.${owner}_keys k
+  return `(SELECT json_object_agg(k.name, coalesce(k.value, k.folded) ORDER BY k.name)::text FROM sluice.${owner}_keys k
     WHERE k.${owner}_id = ${id})`;
 }
 

@@ -54,7 +54,7 @@ async function describeRuns(
     SELECT step_key, ${columns}, (SELECT count(*) FROM (
         SELECT FROM sluice.steps WHERE status = 'Pending' AND run_id = runs.id AND ${isKind} LIMIT ${COUNTED_WAITS}
       ) AS counted) AS steps
-    FROM sluice.steps WHERE status = 'Pending' AND run_id = runs.id AND ${isKind} ORDER BY due_at LIMIT 1`;
+    FROM sluice.steps WHERE status = 'Pending' AND run_id = runs.id AND ${isKind} ORDER BY due_at, step_key LIMIT 1`;
   const found = await sql.all<RunWait>(
     `SELECT runs.id AS "runId", own.kind, own.step_key AS "stepKey", own.signal_name AS "signalName", own.until, own.steps
     FROM unnest($1::uuid[]) WITH ORDINALITY AS runs (id, n)
@@ -72,9 +72,9 @@ async function describeRuns(
     FROM unnest($1::uuid[]) WITH ORDINALITY AS runs (id, n)
     CROSS JOIN LATERAL (
       SELECT step_key, error, completed_at FROM sluice.steps
-      WHERE run_id = runs.id AND status = 'Failed' AND strpos(step_key, '.') = 0 ORDER BY completed_at LIMIT ${LISTED_FAILURES}
+      WHERE run_id = runs.id AND status = 'Failed' AND strpos(step_key, '.') = 0 ORDER BY completed_at, step_key LIMIT ${LISTED_FAILURES}
     ) AS failed
-    ORDER BY runs.n, failed.completed_at`,
+    ORDER BY runs.n, failed.completed_at, failed.step_key`,
     [ended],
   );
   return { waits: found, failures: failed.map((row) => ({ ...row, error: toError(row.error) })) };

@@ -174,7 +174,7 @@ function prepareListInFlight(db: Database): (flowId: string) => LiveRun[] {
     FROM runs INDEXED BY runs_by_status WHERE status = 'Running' AND status <> 'Succeeded' AND flow_id = ? ORDER BY started_at LIMIT ?`);
   const listSteps = db.prepare<[string, string], { stepKey: string; status: string; isWaiting: number }>(`
     SELECT step_key AS stepKey, status, status = 'Pending' AND (wait IS NOT NULL OR attempt_count > 0) AS isWaiting
-    FROM steps WHERE run_id = ? AND step_key IN (SELECT value FROM json_each(?))`);
+    FROM steps WHERE run_id = ? AND step_key IN (SELECT value FROM json_each(?)) ORDER BY step_key`);
   const revisionOf = prepareRevisionOf(db);
   // By key, because a run may also have thousands of children of loops.
   const stepsOf = (runId: string, keys: readonly string[]): LiveRun['steps'] => {

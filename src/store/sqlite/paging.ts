@@ -167,9 +167,9 @@ function hasKey(
   };
 }
 
-/** The search keys of a run or a delivery as JSON text. */
+/** The search keys of a run or a delivery as JSON text, by name. */
 export function keysOf(owner: 'run' | 'delivery', id: string): string {
-  return `(SELECT json_group_object(k.name, coalesce(k.value, k.folded)) FROM ${owner}_keys k WHERE k.${owner}_id = ${id})`;
+  return `(SELECT json_group_object(k.name, coalesce(k.value, k.folded) ORDER BY k.name) FROM ${owner}_keys k WHERE k.${owner}_id = ${id})`;
 }
 
 export function toSearchKeys(text: string | null): SearchKeys | undefined {

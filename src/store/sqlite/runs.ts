@@ -139,7 +139,10 @@ const searchable: Omit<Searchable, 'order'> = {
 };
 
 function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>) {
-  return { sql: '(started_at, rowid) < (?, (SELECT rowid FROM runs WHERE id = ?))', values: [startedAt, id] };
+  // A run that was removed since has no row; its id tells those of its millisecond that follow it.
+  const after = `coalesce((SELECT rowid FROM runs WHERE id = ?),
+    (SELECT max(rowid) + 1 FROM runs WHERE started_at = ? AND id < ?))`;
+  return { sql: `(started_at, rowid) < (?, ${after})`, values: [startedAt, id, startedAt, id] };
 }
 
 function prepareFindRun(db: Database): Member<'findRun'> {

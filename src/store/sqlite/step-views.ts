@@ -30,7 +30,7 @@ function prepareDescribeRuns(db: Database): Member<'describeRuns'> {
   const findWait = prepareFindWait(db);
   const listFailed = db.prepare<[string], { stepKey: string; error: string | null }>(`
     SELECT step_key AS stepKey, error FROM steps
-    WHERE run_id = ? AND status = 'Failed' AND instr(step_key, '.') = 0 ORDER BY completed_at LIMIT ${LISTED_FAILURES}`);
+    WHERE run_id = ? AND status = 'Failed' AND instr(step_key, '.') = 0 ORDER BY completed_at, step_key LIMIT ${LISTED_FAILURES}`);
   return ({ running, ended, dueBefore }) => ({
     waits: running.flatMap((runId) => WAIT_KINDS.flatMap((kind) => findWait({ runId, kind, dueBefore }) ?? [])),
     failures: ended.flatMap((runId) =>
@@ -52,7 +52,7 @@ function prepareFindWait(db: Database): (of: WaitOfRun) => RunWait | undefined {
     return {
       find: db.prepare<SqlValue[], Row>(`
         SELECT step_key AS stepKey, signal_name AS signalName, min(coalesce(due_at, limit_at), coalesce(limit_at, due_at)) AS until
-        ${waiting} ORDER BY due_at NULLS LAST LIMIT 1`),
+        ${waiting} ORDER BY due_at NULLS LAST, step_key LIMIT 1`),
       count: db.prepare<SqlValue[], { steps: number }>(
         `SELECT count(*) AS steps FROM (SELECT 1 ${waiting} LIMIT ${COUNTED_WAITS})`,
       ),

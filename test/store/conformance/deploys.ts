@@ -178,6 +178,16 @@ export function deploys({ open }: StoreUnderTest): void {
       ]);
     });
 
+    test('names the steps of a run by key, in whichever order they ran', async () => {
+      const store = await open();
+      await startRun(store, graphOf({ b: [], a: [], Z: ['b'], é: ['a'] }), { id: id(101) });
+      const claims = await claimAll(store);
+      for (const claim of claims.toSorted((x, y) => (x.stepKey < y.stepKey ? 1 : -1)))
+        await finish(store, claim, succeeded());
+      const [run] = (await store.readLiveFlow(flowId)).runs;
+      expect(Object.keys(run?.steps ?? {})).toEqual(['Z', 'a', 'b', 'é']);
+    });
+
     test('counts a step that waits for a signal as waiting, and no run that ended', async () => {
       const store = await open();
       await startRun(store, one, { id: id(101) });

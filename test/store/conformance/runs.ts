@@ -49,6 +49,25 @@ export function runs({ open }: StoreUnderTest): void {
       expect((await store.listRuns({ skip: 4, take: 2, includeTotal: true })).total).toBe(5);
     });
 
+    test('are listed from a run on that was removed since, with those of its millisecond', async () => {
+      const store = await open();
+      const ended: Partial<NewRun> = { status: 'Succeeded', completedAt: T0, steps: [] };
+      for (const n of [1, 2, 3, 4, 5, 6]) {
+        await store.accept({ run: aRun({ id: id(n), startedAt: n === 1 ? T0 - 1 : T0, ...(n === 4 ? ended : {}) }) });
+      }
+      const listedAfter = async (n: number) => {
+        const { items } = await store.listRuns({ ...page, before: { startedAt: n === 1 ? T0 - 1 : T0, id: id(n) } });
+        return items.map((run) => run.id);
+      };
+      const following = [3, 2, 1].map(id);
+      expect(await listedAfter(4)).toEqual(following);
+      while (!(await store.purgeRuns({ before: T0 + 1, maxRows: 9 })).isDone);
+      expect(await store.findRun(id(4))).toBeUndefined();
+      expect(await listedAfter(4)).toEqual(following);
+      expect(await listedAfter(1)).toEqual([]);
+      expect(await listedAfter(0)).toEqual([id(1)]);
+    });
+
     test('a run in a list is the run without its trigger', async () => {
       const store = await open();
       const run = aRun({ sourceRunId: id(3) });

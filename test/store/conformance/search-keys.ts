@@ -41,6 +41,17 @@ export function searchKeys({ open, seeded }: StoreUnderTest): void {
         await empty.accept({ run: { ...acceptanceOf(6).run, deliveryId: null, searchKeys: { order: 'by hand' } } });
       });
 
+      test('are shown by name, in whichever order they came', async () => {
+        const { searchKeys: ofDelivery } = (await store().findDelivery(id(2))) ?? {};
+        const { searchKeys: ofRun } = (await store().findRun(id(1001))) ?? {};
+        expect([ofDelivery, ofRun].map((shown) => Object.keys(shown ?? {}))).toEqual([
+          ['note', 'order'],
+          ['event', 'order'],
+        ]);
+        const { items } = await store().listRuns({ ...page, search: 'SO-10101' });
+        expect(items.map((item) => Object.keys(item.searchKeys ?? {}))).toEqual([['note', 'order']]);
+      });
+
       test('are shown with each of them and with their runs', async () => {
         for (const n of [1, 4]) expect((await store().findDelivery(id(n)))?.searchKeys).toEqual(keys);
         expect((await store().findRun(id(1001)))?.searchKeys).toEqual(keys);

@@ -125,6 +125,21 @@ export function standing({ open }: StoreUnderTest): void {
       ]);
     });
 
+    test('of steps that wait or failed at the same time the first by key is named', async () => {
+      const store = await open();
+      const graph = graphOf({ b: [], Z: [], a: [], é: [], A: [] });
+      await startRun(store, graph, { id: id(1) });
+      const named = async (dueBefore: number) =>
+        (await store.describeRuns({ running: [id(1)], ended: [], dueBefore })).waits.map(({ stepKey }) => stepKey);
+      expect(await named(T0)).toEqual(['A']);
+      const claims = await claimAll(store);
+      for (const claim of claims) await finish(store, claim, retryAt(T0 + minute));
+      expect(await named(T0)).toEqual(['A']);
+      for (const claim of await claimAll(store, T0 + minute)) await finish(store, claim, failed(), T0 + minute);
+      const { failures } = await store.describeRuns({ running: [], ended: [id(1)], dueBefore: T0 });
+      expect(failures.map(({ stepKey }) => stepKey)).toEqual(['A', 'Z', 'a', 'b', 'é']);
+    });
+
     test('deliveries that are held are listed, of all flows or of one', async () => {
       const store = await open();
       await store.deployFlow(deployOf(graphOf({ first: [] })));
