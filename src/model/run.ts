@@ -14,9 +14,9 @@ export const MAX_BYTES = {
 
 /**
  * What a step of a run in flight may wait for: a signal; the end of a delay; its next try; the next look of one that asks
- * again and again; or one of the slots in which steps run.
+ * again and again; its turn at the host that it calls; or one of the slots in which steps run.
  */
-export const WAIT_KINDS = ['signal', 'delay', 'retry', 'poll', 'slot'] as const;
+export const WAIT_KINDS = ['signal', 'delay', 'retry', 'poll', 'host', 'slot'] as const;
 export type WaitKind = (typeof WAIT_KINDS)[number];
 
 /** Names of signals, which fit in the path of the call that sends one. */
@@ -55,6 +55,7 @@ export interface RunTrigger {
 /** Each code that Sluice itself gives to a step's error. A handler may give codes of its own. */
 export const STEP_ERROR_CODES = [
   'cancelled',
+  'circuit_open',
   'egress_refused',
   'expression_failed',
   'failed_on_purpose',

@@ -4,6 +4,7 @@ import type { Change } from './contract/changes.ts';
 import type { DeliveryStore } from './contract/deliveries.ts';
 import type { DispatchStore } from './contract/dispatch.ts';
 import type { FlowStore } from './contract/flows.ts';
+import type { HostStore } from './contract/hosts.ts';
 import type { KeyStore } from './contract/keys.ts';
 import type { PayloadStore } from './contract/payloads.ts';
 import type { ReplicaStore } from './contract/replicas.ts';
@@ -15,6 +16,7 @@ export type * from './contract/changes.ts';
 export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
 export type * from './contract/flows.ts';
+export type * from './contract/hosts.ts';
 export type * from './contract/keys.ts';
 export type * from './contract/payloads.ts';
 export type * from './contract/replicas.ts';
@@ -37,6 +39,7 @@ export interface Store
     AlertStore,
     KeyStore,
     PayloadStore,
+    HostStore,
     ReplicaStore {
   /**
    * What other processes change, from the moment that a reader begins. Each reader gets all of it, in order; changes that

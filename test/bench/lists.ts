@@ -95,7 +95,7 @@ const spans = [
   `${span}&includeTotal=true`,
   ...Object.values(FLOWS).map((flowId) => `${span}&flowId=${flowId}&includeTotal=true`),
 ]);
-const waits = ['signal', 'delay', 'retry', 'poll', 'slot'].flatMap((kind) => [
+const waits = ['signal', 'delay', 'retry', 'poll', 'host', 'slot'].flatMap((kind) => [
   `waiting=${kind}&includeTotal=true`,
   `waiting=${kind}&flowId=${FLOWS.rare}`,
 ]);

@@ -351,6 +351,8 @@ describe('with many steps due', () => {
     ['claimOverdue', request, 500],
     ['recover', { owner: 'one', now: T0 }, 100],
     ['listReplicas', { now: T0 }, 100],
+    ['listHostWaits', { now: T0, most: 10_000 }, 100],
+    ['releaseHostWaits', { origin: 'https://a.example.com', now: T0, limit: 20, everyMs: 50 }, 100],
     ['measureBacklog', { now: T0 + DUE, most: 100 }, 1000],
   ])('%s reads few of them', async (name, given, most) => {
     const { done, prepared } = await plansOf(name, given);

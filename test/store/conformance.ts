@@ -13,6 +13,7 @@ import { figures } from './conformance/figures.ts';
 import { flows } from './conformance/flows.ts';
 import { holds } from './conformance/holds.ts';
 import { hostileStrings } from './conformance/hostile-strings.ts';
+import { hosts } from './conformance/hosts.ts';
 import { idempotency } from './conformance/idempotency.ts';
 import { keys } from './conformance/keys.ts';
 import { largeRuns } from './conformance/large-runs.ts';
@@ -59,6 +60,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     activity,
     alerts,
     payloads,
+    hosts,
     hostileStrings,
     replicas,
   ];

@@ -130,6 +130,7 @@ const questions: [OperationName, ...unknown[]][] = [
   ['countRuns'],
   ['countEndedRuns', T0],
   ['listSlotWaits', { now: T0, dueBefore: T0 }],
+  ['listHostWaits', { now: T0, most: 10_000 }],
   ...flows.flatMap((flow): [OperationName, unknown][] => [
     ['deliveryTimeseries', { flowId: undefined, ...flow, ...range }],
     ['runTimeseries', { flowId: undefined, ...flow, ...range }],

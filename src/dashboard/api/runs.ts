@@ -20,7 +20,11 @@ const waitSchema = z.object({
   for: z.enum(WAIT_KINDS),
   stepKey: z.string().describe('Of the steps that wait for it the one that goes on first.'),
   signalName: z.string().nullable(),
-  until: field.time().nullable().describe('When the step goes on, or gives up its signal; null if no time is set.'),
+  host: z.string().nullable().describe('Scheme, host and port that it waits to call.'),
+  until: field
+    .time()
+    .nullable()
+    .describe('When the step goes on, or gives up its signal; of a host, at the latest. Null if no time is set.'),
   steps: field.integer().describe('How many steps wait for it; at most 100 are counted.'),
 });
 
@@ -240,8 +244,8 @@ function byRun<Row extends { readonly runId: string }>(rows: readonly Row[]): Re
   return grouped;
 }
 
-function waitView({ kind, stepKey, signalName, until, steps }: RunWait): RunView['waitingFor'][number] {
-  return { for: kind, stepKey, signalName, until: isoTimeOrNull(until), steps };
+function waitView({ kind, stepKey, signalName, host, until, steps }: RunWait): RunView['waitingFor'][number] {
+  return { for: kind, stepKey, signalName, host, until: isoTimeOrNull(until), steps };
 }
 
 /** Of several steps that failed the one that the run failed by; of a run that was stopped one that failed before. */

@@ -59,6 +59,7 @@ const WAITS = {
   delay: ['busy', 'clock', 'Waiting'],
   retry: ['warn', 'replay', 'Waiting'],
   poll: ['busy', 'clock', 'Waiting'],
+  host: ['busy', 'pending', 'Waiting'],
   slot: ['busy', 'pending', 'Waiting'],
 } as const satisfies Record<Api['Run']['waitingFor'][number]['for'], LookRow>;
 

@@ -132,6 +132,8 @@ export interface RunWait {
   /** Of those that wait for it the step that goes on first. */
   readonly stepKey: string;
   readonly signalName: string | null;
+  /** Origin of the host whose turn it waits for. */
+  readonly host: string | null;
   /** When it goes on, or no longer waits for its signal; null if no time is set, as for a slot. */
   readonly until: number | null;
   /** How many wait for it; at most 100 are counted. */

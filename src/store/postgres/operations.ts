@@ -8,6 +8,7 @@ import { dispatchOperations } from './dispatch.ts';
 import { figureOperations } from './figures.ts';
 import { flowOperations } from './flows.ts';
 import { holdOperations } from './holds.ts';
+import { hostOperations } from './hosts.ts';
 import { keyOperations } from './keys.ts';
 import { learnedKeyOperations } from './learned-keys.ts';
 import type { Operations } from './operation.ts';
@@ -43,6 +44,7 @@ export const operations = {
   ...alertOperations,
   ...keyOperations,
   ...payloadOperations,
+  ...hostOperations,
 };
 
 /** Raises a number, because a transaction without a change would commit even on a full or read-only disk. */

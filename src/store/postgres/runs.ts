@@ -185,7 +185,10 @@ const stepColumns = `
 
 /** What a pending step waits for until it is due, in the words of its index; one that was not tried yet is at its start. */
 export const WAIT_KIND = `(CASE WHEN signal_name IS NOT NULL THEN 'signal' WHEN attempt_count = 0 THEN 'start' WHEN wait IS NULL THEN 'retry'
-  WHEN strpos(wait, '"lastPoll":') > 0 THEN 'poll' ELSE 'delay' END)`;
+  WHEN strpos(wait, '"hostTurn":"') > 0 THEN 'host' WHEN strpos(wait, '"lastPoll":') > 0 THEN 'poll' ELSE 'delay' END)`;
+
+/** The origin of the host that a step waits for, in the words of its index. */
+export const HOST_OF_STEP = `(split_part(split_part(wait, '"hostTurn":"', 2), '"', 1) COLLATE "C")`;
 
 /** Whether `a`, the row of a step, has to tell of its only attempt. */
 export const SAYS_ITS_ATTEMPT = `a.attempt_count = 1 AND a.status IN ('Succeeded', 'Failed') AND NOT EXISTS (

@@ -14,7 +14,7 @@ import type {
   ValueLimits,
 } from '../store.ts';
 import type { Answer, Given, Operations } from './operation.ts';
-import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT, WAIT_KIND } from './runs.ts';
+import { ATTEMPTS, HOST_OF_STEP, SAYS_ITS_ATTEMPT, SLOT_WAIT, WAIT_KIND } from './runs.ts';
 import type { Sql } from './sql.ts';
 import { uuidOf } from './uuids.ts';
 
@@ -49,22 +49,22 @@ async function describeRuns(
   { running, ended, dueBefore }: Given<'describeRuns'>,
 ): Promise<Answer<'describeRuns'>> {
   const isLater = `${WAIT_KIND} = kinds.kind AND (due_at IS NULL OR due_at > $2)`;
-  const isDue = `${WAIT_KIND} IN ('start', 'signal', 'delay', 'retry', 'poll') AND due_at <= $2`;
+  const isDue = `${WAIT_KIND} IN ('start', 'signal', 'delay', 'retry', 'poll', 'host') AND due_at <= $2`;
   const waits = (isKind: string, columns: string) => `
     SELECT step_key, ${columns}, (SELECT count(*) FROM (
         SELECT FROM sluice.steps WHERE status = 'Pending' AND run_id = runs.id AND ${isKind} LIMIT ${COUNTED_WAITS}
       ) AS counted) AS steps
     FROM sluice.steps WHERE status = 'Pending' AND run_id = runs.id AND ${isKind} ORDER BY due_at, step_key LIMIT 1`;
   const found = await sql.all<RunWait>(
-    `SELECT runs.id AS "runId", own.kind, own.step_key AS "stepKey", own.signal_name AS "signalName", own.until, own.steps
+    `SELECT runs.id AS "runId", own.kind, own.step_key AS "stepKey", own.signal_name AS "signalName", own.host, own.until, own.steps
     FROM unnest($1::uuid[]) WITH ORDINALITY AS runs (id, n)
     CROSS JOIN LATERAL (
-      SELECT kinds.kind, first.* FROM unnest(ARRAY['signal', 'delay', 'retry', 'poll']) AS kinds (kind)
-      CROSS JOIN LATERAL (${waits(isLater, 'signal_name, least(due_at, limit_at) AS until')}) AS first
+      SELECT kinds.kind, first.* FROM unnest(ARRAY['signal', 'delay', 'retry', 'poll', 'host']) AS kinds (kind)
+      CROSS JOIN LATERAL (${waits(isLater, `signal_name, CASE kinds.kind WHEN 'host' THEN ${HOST_OF_STEP} END AS host, least(due_at, limit_at) AS until`)}) AS first
       UNION ALL
-      SELECT 'slot', first.* FROM (${waits(isDue, 'NULL::text AS signal_name, NULL::bigint AS until')}) AS first
+      SELECT 'slot', first.* FROM (${waits(isDue, 'NULL::text AS signal_name, NULL::text AS host, NULL::bigint AS until')}) AS first
     ) AS own
-    ORDER BY runs.n, array_position(ARRAY['signal', 'delay', 'retry', 'poll', 'slot'], own.kind)`,
+    ORDER BY runs.n, array_position(ARRAY['signal', 'delay', 'retry', 'poll', 'host', 'slot'], own.kind)`,
     [running, dueBefore],
   );
   const failed = await sql.all<{ runId: string; stepKey: string; error: string | null }>(

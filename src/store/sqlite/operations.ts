@@ -11,6 +11,7 @@ import { dispatchOperations } from './dispatch.ts';
 import { figureOperations } from './figures.ts';
 import { flowOperations } from './flows.ts';
 import { holdOperations } from './holds.ts';
+import { hostOperations } from './hosts.ts';
 import { keyOperations } from './keys.ts';
 import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
 import { payloadOperations } from './payloads.ts';
@@ -131,6 +132,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   ...alertOperations,
   ...keyOperations,
   ...payloadOperations,
+  ...hostOperations,
 };
 
 /** The thread that runs a member: only the connection that writes a log in memory sees it. */

@@ -8,7 +8,7 @@ import { inOrder } from '../step-order.ts';
 import type { LoopProgress, RunWait, StepMoment, StepOutline, StepView, ValueLimits } from '../store.ts';
 import type { SqlValue } from './columns.ts';
 import type { Member } from './messages.ts';
-import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT, WAIT_KIND } from './runs.ts';
+import { ATTEMPTS, HOST_OF_STEP, SAYS_ITS_ATTEMPT, SLOT_WAIT, WAIT_KIND } from './runs.ts';
 
 export const stepOperations = {
   describeRuns: { thread: 'reader', prepare: prepareDescribeRuns },
@@ -46,12 +46,13 @@ interface WaitOfRun {
 }
 
 function prepareFindWait(db: Database): (of: WaitOfRun) => RunWait | undefined {
-  type Row = Pick<RunWait, 'stepKey' | 'signalName' | 'until'>;
+  type Row = Pick<RunWait, 'stepKey' | 'signalName' | 'host' | 'until'>;
   const prepare = (isKind: string) => {
     const waiting = `FROM steps WHERE status = 'Pending' AND run_id = ? AND ${isKind}`;
     return {
       find: db.prepare<SqlValue[], Row>(`
-        SELECT step_key AS stepKey, signal_name AS signalName, min(coalesce(due_at, limit_at), coalesce(limit_at, due_at)) AS until
+        SELECT step_key AS stepKey, signal_name AS signalName, CASE WHEN ${WAIT_KIND} = 'host' THEN ${HOST_OF_STEP} END AS host,
+          min(coalesce(due_at, limit_at), coalesce(limit_at, due_at)) AS until
         ${waiting} ORDER BY due_at NULLS LAST, step_key LIMIT 1`),
       count: db.prepare<SqlValue[], { steps: number }>(
         `SELECT count(*) AS steps FROM (SELECT 1 ${waiting} LIMIT ${COUNTED_WAITS})`,
@@ -59,13 +60,13 @@ function prepareFindWait(db: Database): (of: WaitOfRun) => RunWait | undefined {
     };
   };
   const later = prepare(`${WAIT_KIND} = ? AND (due_at IS NULL OR due_at > ?)`);
-  const due = prepare(`${WAIT_KIND} IN ('start', 'signal', 'delay', 'retry', 'poll') AND due_at <= ?`);
+  const due = prepare(`${WAIT_KIND} IN ('start', 'signal', 'delay', 'retry', 'poll', 'host') AND due_at <= ?`);
   return ({ runId, kind, dueBefore }) => {
     const { find, count } = kind === 'slot' ? due : later;
     const values = kind === 'slot' ? [runId, dueBefore] : [runId, kind, dueBefore];
     const row = find.get(...values);
     if (row === undefined) return undefined;
-    const own = kind === 'slot' ? { ...row, signalName: null, until: null } : row;
+    const own = kind === 'slot' ? { ...row, signalName: null, host: null, until: null } : row;
     return { runId, kind, ...own, steps: count.get(...values)?.steps ?? 1 };
   };
 }

@@ -49,7 +49,7 @@ export function standing({ open }: StoreUnderTest): void {
     test('what a run waits for is told by kind: the step that goes on first, until when, and how many there are', async () => {
       const store = await open();
       await waiting(store);
-      const run = { runId: id(1), signalName: null, steps: 1 };
+      const run = { runId: id(1), signalName: null, host: null, steps: 1 };
       expect(await describeRun(store)).toEqual([
         { ...run, kind: 'signal', stepKey: 'approve', signalName: 'go', until: T0 + 8 * minute, steps: 2 },
         { ...run, kind: 'delay', stepKey: 'cool', until: T0 + 2 * minute },
@@ -61,9 +61,17 @@ export function standing({ open }: StoreUnderTest): void {
     test('a step that is due waits for a slot, whatever it waited for until then', async () => {
       const store = await open();
       await waiting(store);
-      const slot = { kind: 'slot', signalName: null, until: null };
+      const slot = { kind: 'slot', signalName: null, host: null, until: null };
       expect((await describeRun(store, T0 + 2 * minute)).slice(1)).toEqual([
-        { runId: id(1), kind: 'retry', stepKey: 'charge', signalName: null, until: T0 + 3 * minute, steps: 1 },
+        {
+          runId: id(1),
+          kind: 'retry',
+          stepKey: 'charge',
+          signalName: null,
+          host: null,
+          until: T0 + 3 * minute,
+          steps: 1,
+        },
         { ...slot, runId: id(1), stepKey: 'ask', steps: 2 },
         { ...slot, runId: id(2), stepKey: 'first', steps: 1 },
       ]);
@@ -92,7 +100,7 @@ export function standing({ open }: StoreUnderTest): void {
         expect(total).toBe(items.length);
         return items.map((run) => run.id);
       };
-      for (const kind of WAIT_KINDS.filter((each) => each !== 'slot')) {
+      for (const kind of WAIT_KINDS.filter((each) => each !== 'slot' && each !== 'host')) {
         expect(await listed({ waiting: { kind, dueBefore: T0 - 1 } })).toEqual([id(1)]);
         expect(await listed({ flowId, status: 'Running', waiting: { kind, dueBefore: T0 - 1 } })).toEqual([id(1)]);
         expect(await listed({ flowId: 'other', waiting: { kind, dueBefore: T0 - 1 } })).toEqual([]);

@@ -63,12 +63,13 @@ export function RunWhy({ run: { waitingFor, failure } }: { run: Pick<Api['Run'],
 }
 
 export function WaitText({ wait }: { wait: Api['Run']['waitingFor'][number] }) {
-  const { stepKey, signalName, until, steps } = wait;
+  const { stepKey, signalName, host, until, steps } = wait;
   const { does, next } = WAITS[wait.for];
   return (
     <>
       <b>{stepKey}</b> {does}
       {signalName === null ? null : ` “${signalName}”`}
+      {host === null ? null : ` ${host}`}
       {until === null ? null : (
         <>
           {`, ${next} `}

@@ -6,6 +6,7 @@ import { standing } from './0005-standing.ts';
 import { alerts } from './0006-alerts.ts';
 import { keys } from './0007-keys.ts';
 import { payloads } from './0008-payloads.ts';
+import { hosts } from './0009-hosts.ts';
 
 /**
  * One step of the schema. Never changed once released: a database that has it will not run it again.
@@ -32,4 +33,5 @@ export const migrations: readonly Migration[] = [
   alerts,
   keys,
   payloads,
+  hosts,
 ];

@@ -16,6 +16,7 @@ import { standing } from './0015-standing.ts';
 import { alerts } from './0016-alerts.ts';
 import { keys } from './0017-keys.ts';
 import { payloads } from './0018-payloads.ts';
+import { hosts } from './0019-hosts.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -45,4 +46,5 @@ export const migrations: readonly Migration[] = [
   alerts,
   keys,
   payloads,
+  hosts,
 ];

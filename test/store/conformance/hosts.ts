@@ -1,0 +1,100 @@
+import { describe, expect, test } from 'vitest';
+import type { StepResult, Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import { claimAll, finish, graphOf, id, minute, startRun, succeeded, T0 } from '../samples.ts';
+
+const ONE = 'https://api.example.com';
+const OTHER = 'http://[::1]:8080';
+const far = T0 + 60 * minute;
+
+const waitFor = (origin: string, dueAt: number, more = {}): StepResult => ({
+  kind: 'waiting',
+  state: { ...more, hostTurn: origin, hostSince: T0 },
+  dueAt,
+  signalName: null,
+});
+
+const WAITS: Readonly<Record<string, StepResult>> = {
+  a: waitFor(ONE, far + 2),
+  b: waitFor(ONE, far + 1),
+  c: waitFor(ONE, far + 3, { startedAt: T0, polls: 1, lastPoll: { at: T0, why: 'not yet' } }),
+  d: waitFor(OTHER, far),
+  // A text that looks like it, in the state of another wait.
+  e: { kind: 'waiting', state: { note: '"hostTurn":"https://evil.example.com"' }, dueAt: far, signalName: null },
+};
+
+async function waiting(store: Store): Promise<void> {
+  await startRun(store, graphOf(Object.fromEntries(Object.keys(WAITS).map((key) => [key, []]))), { id: id(1) });
+  for (const claim of await claimAll(store)) await finish(store, claim, WAITS[claim.stepKey] ?? succeeded());
+}
+
+export function hosts({ open }: StoreUnderTest): void {
+  describe('hosts', () => {
+    test('steps that wait for the turn of a host are counted by host, up to a bound', async () => {
+      const store = await open();
+      await waiting(store);
+      expect(await store.listHostWaits({ now: T0, most: 2 })).toEqual([
+        { origin: OTHER, steps: 1, nextDueAt: far },
+        { origin: ONE, steps: 2, nextDueAt: far + 1 },
+      ]);
+    });
+
+    test('those of a host that are due next are released first, one after another, and no others', async () => {
+      const store = await open();
+      await waiting(store);
+      expect(await store.releaseHostWaits({ origin: ONE, now: T0 + minute, limit: 2, everyMs: 2.5 })).toBe(2);
+      const first = await claimAll(store, T0 + minute + 1);
+      expect(first.map(({ stepKey }) => stepKey)).toEqual(['b']);
+      const claims = [...first, ...(await claimAll(store, T0 + minute + 2))];
+      expect(claims.map(({ stepKey, attempt }) => [stepKey, attempt]).sort()).toEqual([
+        ['a', 1],
+        ['b', 1],
+      ]);
+      expect(claims[0]?.resumed?.state).toMatchObject({ hostTurn: ONE });
+      expect(await store.listHostWaits({ now: T0 + minute, most: 10 })).toMatchObject([
+        { origin: OTHER },
+        { origin: ONE, steps: 1 },
+      ]);
+      expect(await store.releaseHostWaits({ origin: 'https://x.example.com', now: T0, limit: 5, everyMs: 1 })).toBe(0);
+    });
+
+    test('a run says for which host it waits, also where a poll waits for it', async () => {
+      const store = await open();
+      await waiting(store);
+      const { waits } = await store.describeRuns({ running: [id(1)], ended: [], dueBefore: T0 });
+      expect(waits).toEqual([
+        { runId: id(1), kind: 'delay', stepKey: 'e', signalName: null, host: null, until: far, steps: 1 },
+        { runId: id(1), kind: 'host', stepKey: 'd', signalName: null, host: OTHER, until: far, steps: 4 },
+      ]);
+      const listed = await store.listRuns({ skip: 0, take: 5, waiting: { kind: 'host', dueBefore: T0 } });
+      expect(listed.items.map((run) => run.id)).toEqual([id(1)]);
+      const polling = await store.listRuns({ skip: 0, take: 5, waiting: { kind: 'poll', dueBefore: T0 } });
+      expect(polling.items).toEqual([]);
+    });
+
+    test('a cancelled run waits for no host', async () => {
+      const store = await open();
+      await waiting(store);
+      await store.cancelRun({ runId: id(1), reason: null, at: T0 + 1 });
+      expect(await store.listHostWaits({ now: T0, most: 10 })).toEqual([]);
+      expect(await store.releaseHostWaits({ origin: ONE, now: T0, limit: 9, everyMs: 1 })).toBe(0);
+    });
+
+    test('a circuit is replaced by who knows its version alone, and forgotten likewise', async () => {
+      const store = await open();
+      const change = { origin: ONE, circuit: { phase: 'open', probeAt: T0 } };
+      expect(await store.changeCircuit({ ...change, version: null, next: 7 })).toBe('changed');
+      expect(await store.changeCircuit({ ...change, version: null, next: 8 })).toBe('outdated');
+      expect(await store.changeCircuit({ ...change, version: 6, next: 8 })).toBe('outdated');
+      expect(await store.changeCircuit({ ...change, origin: OTHER, version: null, next: T0 })).toBe('changed');
+      expect(await store.changeCircuit({ ...change, version: 7, next: 8, circuit: { phase: 'x' } })).toBe('changed');
+      expect(await store.listCircuits()).toEqual([
+        { origin: OTHER, version: T0, circuit: change.circuit },
+        { origin: ONE, version: 8, circuit: { phase: 'x' } },
+      ]);
+      expect(await store.changeCircuit({ ...change, version: 7, next: 9, circuit: null })).toBe('outdated');
+      expect(await store.changeCircuit({ ...change, version: 8, next: 9, circuit: null })).toBe('changed');
+      expect((await store.listCircuits()).map(({ origin }) => origin)).toEqual([OTHER]);
+    });
+  });
+}
