@@ -115,7 +115,8 @@ const STEP_TYPES: Readonly<Record<string, string>> = {
   HttpRequest:
     'Calls a URL, and repeats the call if it polls. The output is `{ "status", "headers", "body" }`. Each request has an\n' +
     '`Idempotency-Key` header that stays the same for all attempts of the step. Public addresses only, unless\n' +
-    '`SLUICE_EGRESS_ALLOW` names others. A `Retry-After` of the other side is honoured.\n\n' +
+    '`SLUICE_EGRESS_ALLOW` names others. A `Retry-After` of the other side is honoured. A step may have to wait for its\n' +
+    'turn at the host, or until the host answers again: see [fan-out](operate.md#fan-out-without-drowning-the-receiver).\n\n' +
     'The receiver can tell who sent a request: `"signing": { "scheme": "StandardWebhooks", "key": "env:KEY" }` signs id, time and\n' +
     'body as [Standard Webhooks](https://www.standardwebhooks.com) says, the id being the same for all attempts;\n' +
     '`"signing": { "scheme": "Hmac", "key": "env:KEY", "header": "X-Signature", "prefix": "sha256=" }` puts an HMAC of the body into a\n' +

@@ -341,11 +341,12 @@ function runtimeOf(
     Pick<Parameters<typeof createKeyKeeper>[0], 'triggers'>,
 ): Runtime {
   const { settings } = parts;
-  const { handlers, rules } = parts.extensions;
+  const { handlers, rules, hosts } = parts.extensions;
   return createRuntime({
     ...parts,
     ...running,
     handlers,
+    hosts,
     runRetentionDays: settings.runRetentionDays,
     sweepers: [
       parts.logRetention,

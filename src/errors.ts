@@ -68,6 +68,7 @@ const REFUSALS = {
   proxy_not_allowed: 403,
   unknown_delivery: 404,
   unknown_flow: 404,
+  unknown_host: 404,
   unknown_revision: 404,
   unknown_run: 404,
   unknown_schedule: 404,

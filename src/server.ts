@@ -121,6 +121,7 @@ export function createServer(parts: ServerParts): FastifyInstance {
     logger,
     newId: parts.newId,
     version,
+    hosts: extensions.hosts,
     live: parts.live,
     triggers,
     deployment,

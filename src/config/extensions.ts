@@ -4,6 +4,7 @@ import { type AlertSender, createAlertSender, createSendAlertHandler } from '../
 import { createGuardedGet } from '../flows/handlers/guarded-get.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
+import { createHosts, type Hosts } from '../flows/hosts.ts';
 import { stepChecks } from '../flows/step-checks.ts';
 import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
 import { secretAllowance, secretReader } from '../manifest/read-secret.ts';
@@ -40,6 +41,8 @@ export interface Extensions {
 export interface PreparedExtensions {
   readonly handlers: HandlerTable;
   readonly gates: GatePreparer;
+  /** The hosts that HttpRequest calls. */
+  readonly hosts: Hosts;
   /** Tells the targets of `SLUICE_ALERTS`. */
   readonly sendAlert: AlertSender;
   /** By source: the folder is the operator's; a manifest sent over the API may reference only what it is allowed to. */
@@ -79,7 +82,9 @@ export function prepareExtensions({
     readSecret: secretReader({ env: environment, baseFolder: process.cwd() }),
     egressAllow: settings.egressAllow,
   });
-  const { handlers, schemes, chain, fetchFromPublisher } = register(settings, extensions, sendAlert);
+  // An alert says that a circuit is open, and has to get out while it is: its requests ask nobody.
+  const hosts = createHosts({ settings, clock, cluster });
+  const { handlers, schemes, chain, fetchFromPublisher } = register({ settings, hosts, sendAlert }, extensions);
   const sealsLearnedKeys = settings.storeKey !== undefined;
   // What deliveries name is fetched as a step would fetch it: from public addresses, and others only where they are opened.
   const get = fetchFromPublisher ?? createGuardedGet(settings);
@@ -103,6 +108,7 @@ export function prepareExtensions({
   return {
     handlers,
     gates,
+    hosts,
     sendAlert,
     rules: {
       folder: { ...common, source: 'folder', readSecret },
@@ -116,12 +122,15 @@ export function prepareExtensions({
 }
 
 /** Throws `SettingsError` for extensions that clash or make no sense: the config module has to be changed. */
-function register(settings: Settings, given: Extensions, sendAlert: AlertSender) {
+function register(
+  { settings, hosts, sendAlert }: { settings: Settings; hosts: Hosts; sendAlert: AlertSender },
+  given: Extensions,
+) {
   try {
     const extensions = withOwners(given);
     return {
       handlers: handlerTable([
-        ...builtInHandlers(settings),
+        ...builtInHandlers({ ...settings, hosts }),
         createSendAlertHandler(sendAlert),
         ...(extensions.handlers ?? []),
       ]),

@@ -23,6 +23,8 @@ const COMPARED: readonly SettingName[] = [
   'allowLegacySha1',
   'holdDeliveries',
   'egressAllow',
+  'outgoingHosts',
+  'circuitFailures',
   'manifestSecrets',
 ];
 

@@ -1,6 +1,7 @@
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import type { AlertSettings } from '../alerts/targets.ts';
+import { HOST_LIMIT_FORMS, hostEntryTexts } from '../flows/host-limits.ts';
 import { isSecretEntry } from '../manifest/read-secret.ts';
 import { ENFORCEMENT_MODES } from '../model/manifest.ts';
 import type { NamedToken } from './tokens.ts';
@@ -231,6 +232,18 @@ export const settingsSchema = z.strictObject({
     variable: 'SLUICE_EGRESS_ALLOW',
     accepts: 'addresses, CIDRs or host names, separated by commas',
     meaning: 'What steps may call in addition to public addresses.',
+  }),
+  outgoingHosts: option(hostEntryTexts.default([]), {
+    variable: 'SLUICE_OUTGOING_HOSTS',
+    accepts: HOST_LIMIT_FORMS,
+    meaning:
+      'How fast, and how many at once, steps may call a host, in all flows and replicas together. Steps that have to wait hold no slot.',
+  }),
+  circuitFailures: option(integer(0, 1000).default(10), {
+    variable: 'SLUICE_CIRCUIT_FAILURES',
+    accepts: 'an integer from 0 to 1000; 0 never stops calling a host',
+    meaning:
+      'After so many requests to a host in a row that got no connection, no answer in time or a 5xx, steps wait until it answers again. They lose no attempts.',
   }),
   manifestSecrets: option(list(isSecretEntry).optional(), {
     variable: 'SLUICE_MANIFEST_SECRETS',

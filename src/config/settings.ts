@@ -161,7 +161,10 @@ function describe(
   const setting = describeSettings().find((candidate) => candidate.name === name);
   if (setting === undefined) return [issue.message];
   const label = fromVariable.has(name) ? setting.variable : `${name} (config module)`;
-  return [`${label}: ${shownValue(name, given[name])} is not accepted; expected ${setting.accepts}`];
+  // What a part of a list is refused for; of other settings the whole value says it.
+  const isTold = name === 'outgoingHosts' && issue.code === 'custom' && !issue.message.includes('@');
+  const why = isTold ? `: ${issue.message}` : '';
+  return [`${label}: ${shownValue(name, given[name])} is not accepted; expected ${setting.accepts}${why}`];
 }
 
 /** What was given, for the error that refuses it, without any part that could be a credential. */

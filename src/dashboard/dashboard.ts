@@ -14,6 +14,7 @@ import { figureRoutes } from './api/figures.ts';
 import { flowControlRoutes } from './api/flow-control.ts';
 import { flowRoutes } from './api/flows.ts';
 import { handlerAndSchemeRoutes } from './api/handlers-and-schemes.ts';
+import { hostRoutes } from './api/hosts.ts';
 import { keyRoutes } from './api/keys.ts';
 import { pathRoutes } from './api/paths.ts';
 import { replicaRoutes } from './api/replicas.ts';
@@ -70,6 +71,7 @@ const apiRoutes = [
   keyRoutes,
   serviceRoutes,
   replicaRoutes,
+  hostRoutes,
   alertRoutes,
 ];
 

@@ -17,6 +17,7 @@ import type { Catalog } from '../flows/catalog.ts';
 import type { Engine, RunControl } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Heartbeat } from '../flows/heartbeat.ts';
+import type { Hosts } from '../flows/hosts.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
 import type { Clock } from '../model/clock.ts';
 import type { createReviewer } from '../review/reviewer.ts';
@@ -37,6 +38,8 @@ export interface DashboardServices {
   readonly engine: Pick<Engine, 'triggerFlow' | 'rerun'>;
   readonly control: RunControl;
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
+  /** The hosts that steps call. */
+  readonly hosts: Pick<Hosts, 'list' | 'closeCircuit'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
   readonly reviewer: ReturnType<typeof createReviewer>;
   readonly metrics: Pick<Metrics, 'registry' | 'ready' | 'clusterReplicas' | 'clusterDifferences' | 'webhookRejected'>;

@@ -40,6 +40,8 @@ export interface PreparedStep {
   readonly steps?: PreparedGraph | undefined;
   /** The most steps that its end may make due; of the last one in a loop those that begin the next iteration. */
   readonly followers: number;
+  /** A step of the same graph runs after it has failed. */
+  readonly isFailureHandled: boolean;
 }
 
 type PreparedGraph = Readonly<Record<string, PreparedStep>>;
@@ -86,13 +88,20 @@ function prepareGraph(graph: Graph, isLoop = false): PreparedGraph {
   const steps = Object.entries(graph);
   const first = steps.filter(([, { runAfter }]) => Object.keys(runAfter).length === 0).length;
   const prepare = ([stepKey, definition]: [string, StepDefinition]) => {
-    const after = steps.filter(([, { runAfter }]) => Object.hasOwn(runAfter, stepKey)).length;
-    return [stepKey, prepareStep(definition, Math.max(after, isLoop ? first : 0))];
+    const edges = steps.flatMap(([, { runAfter }]) => (Object.hasOwn(runAfter, stepKey) ? [runAfter[stepKey]] : []));
+    const isFailureHandled = edges.some((edge) => edge?.statuses.includes('Failed') === true);
+    return [
+      stepKey,
+      prepareStep(definition, { followers: Math.max(edges.length, isLoop ? first : 0), isFailureHandled }),
+    ];
   };
   return Object.fromEntries(steps.map(prepare));
 }
 
-function prepareStep(definition: StepDefinition, followers: number): PreparedStep {
+function prepareStep(
+  definition: StepDefinition,
+  own: Pick<PreparedStep, 'followers' | 'isFailureHandled'>,
+): PreparedStep {
   const { runAfter, inputs, forEach = null, steps } = definition;
   return {
     definition,
@@ -104,7 +113,7 @@ function prepareStep(definition: StepDefinition, followers: number): PreparedSte
     inputs: compiled(() => prepareInputs(inputs)),
     items: steps && compiled(() => prepareInputs({ forEach })),
     steps: steps && prepareGraph(steps, true),
-    followers,
+    ...own,
   };
 }
 

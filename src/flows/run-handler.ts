@@ -7,6 +7,7 @@ import type { StepDefinition } from '../model/manifest.ts';
 import { MAX_BYTES } from '../model/run.ts';
 import type { Claim } from '../store/store.ts';
 import { type HandlerResult, type StepContext, type StepHandler, startTimeLimit } from './handlers/handler.ts';
+import { hostWaitIn } from './handlers/http-turns.ts';
 import { problemOfJson } from './non-json.ts';
 import { StepFailure } from './step-failure.ts';
 import type { ReadRunInput, ResolvedInputs } from './step-inputs.ts';
@@ -14,6 +15,7 @@ import type { ReadRunInput, ResolvedInputs } from './step-inputs.ts';
 interface HandlerTask {
   readonly handler: StepHandler;
   readonly step: StepDefinition;
+  readonly isFailureHandled: boolean;
   readonly resolved: ResolvedInputs;
   readonly claim: Claim;
   readonly signal: AbortSignal;
@@ -31,11 +33,11 @@ const ABORTED = Symbol('aborted');
  * throws.
  */
 export async function runHandler(task: HandlerTask): Promise<HandlerResult | undefined> {
-  const { signal, step } = task;
+  const { signal } = task;
   const inputs = parseInputs(task.handler, task.resolved);
   if (signal.aborted) return undefined;
   const secondsLeft = timeLeft(task);
-  if (secondsLeft !== undefined && secondsLeft <= 0) return timedOut(step);
+  if (secondsLeft !== undefined && secondsLeft <= 0) return timedOut(task);
   const limit = secondsLeft === undefined ? undefined : startTimeLimit(secondsLeft, signal);
   try {
     const own = limit?.signal ?? signal;
@@ -44,7 +46,7 @@ export async function runHandler(task: HandlerTask): Promise<HandlerResult | und
     if (!isPromise(running)) return checked(running);
     const result = await Promise.race([running, whenAborted(own)]);
     if (result !== ABORTED) return checked(result);
-    return signal.aborted ? undefined : timedOut(step);
+    return signal.aborted ? undefined : timedOut(task);
   } finally {
     limit?.end();
   }
@@ -99,7 +101,7 @@ function isPromise(running: Promise<HandlerResult> | HandlerResult): running is 
 }
 
 function contextOf(
-  { claim, readRunInput, logger, clock }: HandlerTask,
+  { claim, readRunInput, logger, clock, isFailureHandled }: HandlerTask,
   inputs: unknown,
   signal: AbortSignal,
 ): StepContext {
@@ -118,6 +120,7 @@ function contextOf(
       return own;
     },
     now: () => clock.now(),
+    isFailureHandled,
     resumed: claim.resumed,
     signal,
   };
@@ -130,8 +133,9 @@ function thrown(error: unknown): HandlerResult {
   return { kind: 'failed', code: 'handler_error', message, retryable: true };
 }
 
-function timedOut({ timeoutSeconds }: StepDefinition): HandlerResult {
-  const message = `the step took longer than its ${timeoutSeconds} s`;
+function timedOut({ step, claim }: Pick<HandlerTask, 'step' | 'claim'>): HandlerResult {
+  const { why } = hostWaitIn(claim.resumed?.state) ?? {};
+  const message = `the step took longer than its ${step.timeoutSeconds} s${why === undefined ? '' : `; it waited because ${why}`}`;
   return { kind: 'failed', code: 'timeout', message, retryable: true };
 }
 

@@ -88,7 +88,15 @@ export function createRunStep(services: RunStepServices): RunStep {
       prepared = await prepare({ claim, step, readRunInput }, services);
       ended =
         step.items === undefined
-          ? await runHandler({ ...prepared, step: step.definition, claim, signal, readRunInput, ...services })
+          ? await runHandler({
+              ...prepared,
+              step: step.definition,
+              isFailureHandled: step.isFailureHandled,
+              claim,
+              signal,
+              readRunInput,
+              ...services,
+            })
           : startOfLoop(step.definition, prepared.resolved.value);
     } catch (error) {
       if (error instanceof StoreUnavailableError) throw error;

@@ -19,6 +19,7 @@ import {
 } from './engine.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { createHeartbeat, type Heartbeat } from './heartbeat.ts';
+import type { Hosts } from './hosts.ts';
 import { createIdSource } from './ids.ts';
 import { LEASE_MS } from './leases.ts';
 import { createReport } from './report.ts';
@@ -67,6 +68,8 @@ interface RuntimeServices {
   readonly version?: string | undefined;
   /** What has to be the same in all replicas; nothing where not given. */
   readonly fingerprint?: (() => Json) | undefined;
+  /** The hosts that steps call. */
+  readonly hosts?: Pick<Hosts, 'connect' | 'start' | 'stop'> | undefined;
   /** How many replicas live, after each heartbeat. */
   readonly onReplicas?: ((count: number) => void) | undefined;
 }
@@ -94,6 +97,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
     owner,
     isFit,
   });
+  services.hosts?.connect({ ...services, store, onReleased: () => dispatcher.nudge() });
   const engine = createEngine({ store, catalog, dispatcher, intake, clock, newId: () => newId(), report, refresh });
   const control = createRunControl({ store, catalog, handlers: services.handlers, dispatcher, clock, report });
   const scheduler = createScheduler({ ...services, store, engine, newId: () => newId(), report, refresh, isFit });
@@ -123,6 +127,8 @@ export function createRuntime(services: RuntimeServices): Runtime {
       await recoverSteps({ store, clock, logger, owner });
       // Before any step is claimed: what a process runs that nobody knows would be left to its leases.
       await heartbeat.start();
+      // Before a step asks: a circuit that was open stays open.
+      await services.hosts?.start();
       dispatcher.start();
       store.onDue({
         room: () => dispatcher.room(),
@@ -135,6 +141,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
     },
     async stop(graceMs) {
       await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), housekeeping.stop(), backlog.stop()]);
+      await services.hosts?.stop();
       // Steps that still run have to stay this process' own until then.
       await heartbeat.stop();
     },

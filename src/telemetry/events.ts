@@ -16,6 +16,8 @@ export const EVENTS = {
   StepSkipped: { eventId: 2003, level: 'info' },
   WhenEvaluationFailed: { eventId: 2005, level: 'warn' },
   DispatchEnqueued: { eventId: 3000, level: 'debug' },
+  CircuitOpened: { eventId: 3010, level: 'warn' },
+  CircuitClosed: { eventId: 3011, level: 'info' },
   WebhookSignatureRejected: { eventId: 4001, level: 'warn' },
   WebhookReplayRejected: { eventId: 4002, level: 'warn' },
   WebhookRateLimited: { eventId: 4003, level: 'warn' },

@@ -16,6 +16,11 @@ export interface Metrics {
   /** From the time a step fell due to its start. */
   readonly queueWaitMs: Histogram;
   readonly stepsInFlight: Gauge;
+  /** `host` is an origin, of the first 50 hosts, or `other`. */
+  readonly outgoingRequests: Counter<'host' | 'result'>;
+  readonly outgoingCircuitsOpen: Gauge<'host'>;
+  /** As of the last second. */
+  readonly outgoingWaitingSteps: Gauge<'host'>;
   readonly dueSteps: Gauge;
   /** Of those that only wait for a slot. */
   readonly oldestDueStepSeconds: Gauge;
@@ -42,6 +47,7 @@ export function createMetrics(): Metrics {
   return {
     registry,
     ...webhookMetrics(registers),
+    ...outgoingMetrics(registers),
     runsStarted: new Counter({
       name: 'sluice_runs_started_total',
       help: 'Runs started, by flow and trigger type.',
@@ -123,6 +129,29 @@ export function createMetrics(): Metrics {
       registers,
     }),
   };
+}
+
+function outgoingMetrics(registers: Registry[]) {
+  return {
+    outgoingRequests: new Counter({
+      name: 'sluice_outgoing_requests_total',
+      help: 'Requests of HttpRequest steps by host and result: answered, failed, refused (Retry-After) or none. 50 hosts, then other.',
+      labelNames: ['host', 'result'],
+      registers,
+    }),
+    outgoingCircuitsOpen: new Gauge({
+      name: 'sluice_outgoing_circuits_open',
+      help: '1 while the circuit of a host is open, else 0; of other hosts, how many are open.',
+      labelNames: ['host'],
+      registers,
+    }),
+    outgoingWaitingSteps: new Gauge({
+      name: 'sluice_outgoing_waiting_steps',
+      help: 'Steps that wait for their turn at a host, in all replicas; at most 10000 are counted of a host.',
+      labelNames: ['host'],
+      registers,
+    }),
+  } as const;
 }
 
 function webhookMetrics(registers: Registry[]) {

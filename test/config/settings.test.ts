@@ -48,6 +48,8 @@ describe('settings', () => {
     ['SLUICE_RATE_LIMIT_PER_IP', 'maybe', 'rate'],
     ['SLUICE_DATABASE_URL', 'mysql://x', 'database'],
     ['SLUICE_EGRESS_ALLOW', 'http://internal', 'egress'],
+    ['SLUICE_OUTGOING_HOSTS', 'a=10/s,b=10', 'outgoing'],
+    ['SLUICE_CIRCUIT_FAILURES', '-1', 'circuit'],
     ['SLUICE_DELIVERY_RETENTION_DAYS', '0', 'days'],
     ['SLUICE_LOG_LEVEL', 'loud', 'level'],
     ['SLUICE_DASHBOARD_AUTH', 'off', 'auth'],

@@ -43,6 +43,17 @@ export const examples: Record<string, readonly Example[]> = {
   metrics: [{ url: '/metrics', status: 200 }],
   listAttention: strict('/attention'),
   listReplicas: strict('/replicas'),
+  listHosts: strict('/hosts'),
+  closeCircuit: [
+    at('/hosts/https%3A%2F%2Fapi.example.com/close-circuit', 200, {
+      before: async ({ dashboard: { store } }) => {
+        const open = { phase: 'open', why: 'failed', since: 0, opens: 1, failures: 10, lastError: 'ECONNREFUSED' };
+        const circuit = { ...open, probeAt: 5000, probingUntil: null };
+        await store.changeCircuit({ origin: 'https://api.example.com', version: null, next: 1, circuit });
+      },
+    }),
+    at('/hosts/nobody/close-circuit', 404),
+  ],
   listAlertTargets: strict('/alerts'),
   listActivity: [...list('/activity'), at('/activity?actor=anyone&since=0', 200), at('/activity?until=noon', 400)],
   listKeys: [...strict('/keys'), at(`/keys?flowId=${ORDERS_ID}`, 200), at('/keys?flowId=x', 400)],

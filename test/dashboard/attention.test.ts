@@ -16,6 +16,7 @@ const calm: Situation = {
   ended: [],
   deliveries: [],
   slots,
+  hosts: [],
   replicas: [],
   keys: [],
   drifts: [],

@@ -118,6 +118,15 @@ describe('an attempt', () => {
     expect(aborted?.aborted).toBe(true);
   });
 
+  it('says what it waited for where its time is up while it waits for a host', async () => {
+    const why = 'the circuit of https://api.example.com has been open since noon';
+    const state = { hostTurn: 'https://api.example.com', barredSince: START, why };
+    const claim = { attemptStartedAt: START - 60_000, resumed: { state, signal: null } };
+    const { ran } = await tryStep({ handler: succeed, step: { timeoutSeconds: 60 }, claim });
+    const message = `the step took longer than its 60 s; it waited because ${why}`;
+    expect(ran?.result).toMatchObject({ kind: 'failed', error: { code: 'timeout', message } });
+  });
+
   it('is given no more than its whole time limit where the clock was set back while it waited', async () => {
     const timers = vi.spyOn(globalThis, 'setTimeout');
     const handler = handlerOf(async () => ({ kind: 'succeeded', output: null }));

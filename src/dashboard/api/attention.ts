@@ -12,6 +12,7 @@ import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { openCircuits } from './hosts.ts';
 import { rotationConcerns } from './keys.ts';
 import { driftItems, listDrifts, type TriggerDrifts } from './paths.ts';
 import { replicaItems, sharingReplicas } from './replicas.ts';
@@ -32,6 +33,7 @@ const ATTENTION_KINDS = [
   'deliveries_not_stored',
   'alerts_not_delivered',
   'failed_runs',
+  'circuit_open',
   'steps_waiting_for_slot',
   'schedule_overdue',
   'schedule_paused',
@@ -61,7 +63,7 @@ export const attentionSchema = z
   .meta({ id: 'Attention' });
 
 /** What the rules judge, read at one instant. */
-interface Situation {
+interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hosts'> {
   readonly now: number;
   readonly flows: readonly DeployedFlow[];
   readonly triggers: readonly PreparedTrigger[];
@@ -130,17 +132,18 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
   const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, schedules, waits, replicas, keys, drifts] = await Promise.all([
+  const [ended, deliveries, schedules, waits, hosts, replicas, keys, drifts] = await Promise.all([
     store.countEndedRuns(since),
     store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
     scheduler.list(),
     store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
+    services.hosts.list(),
     sharingReplicas(services),
     reportKeys({ ...services, triggers: triggers() }),
     listDrifts(services),
   ]);
   const slots = { ...waits, concurrency };
-  const known = { ended, deliveries, schedules, slots, replicas, keys, drifts };
+  const known = { ended, deliveries, schedules, slots, hosts, replicas, keys, drifts };
   return { now, flows: catalog.list(), triggers: triggers().list(), ...known };
 }
 
@@ -160,6 +163,7 @@ async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[
 export function attentionTo(situation: Situation): AttentionItem[] {
   const items: AttentionItem[] = [
     ...failedRuns(situation),
+    ...openCircuits(situation),
     ...slotWaits(situation),
     ...replicaItems(situation.replicas),
     ...schedules(situation),

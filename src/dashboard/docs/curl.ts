@@ -74,6 +74,7 @@ function withExamples(path: string, examples: PathExamples): string {
     .replace('/flows/{id}', `/flows/${examples.flowId}`)
     .replace('/runs/{id}', `/runs/${examples.runId}`)
     .replace('{deliveryId}', examples.deliveryId)
+    .replace('{origin}', encodeURIComponent('https://api.example.com'))
     .replace('{jobId}', encodeURIComponent(examples.jobId))
     .replace('{idOrSlug}', encodeURIComponent(examples.idOrSlug))
     .replace('{key}', encodeURIComponent(examples.stepKey))

@@ -8,6 +8,7 @@ import type { DeployAnswers } from '../api/deploys.ts';
 import type { FigureAnswers } from '../api/figures.ts';
 import type { drainSchema } from '../api/flow-control.ts';
 import type { FlowAnswers } from '../api/flows.ts';
+import type { hostSchema } from '../api/hosts.ts';
 import type { keySchema } from '../api/keys.ts';
 import type { pathSchema } from '../api/paths.ts';
 import type { replicaSchema } from '../api/replicas.ts';
@@ -40,6 +41,7 @@ export interface Api
   readonly Delivery: z.output<typeof deliverySchema>;
   readonly Drain: z.output<typeof drainSchema>;
   readonly Finding: z.output<typeof findingSchema>;
+  readonly Host: z.output<typeof hostSchema>;
   readonly Key: z.output<typeof keySchema>;
   readonly Path: z.output<typeof pathSchema>;
   readonly Replica: z.output<typeof replicaSchema>;

@@ -40,6 +40,12 @@ export const LOOKS = {
     failed: ['bad', 'cross', 'Failed'],
     unknown: ['quiet', 'pending', 'Not known'],
   } satisfies Record<Api['Intervention']['outcome'], LookRow>,
+  circuit: {
+    closed: ['good', 'check', 'Called'],
+    open: ['warn', 'stop', 'Not called'],
+    probing: ['warn', 'spinner', 'Trying'],
+    recovering: ['busy', 'clock', 'Slowly'],
+  } satisfies Record<Api['Host']['state'], LookRow>,
   finding: {
     safe: ['good', 'check', 'Safe'],
     caution: ['warn', 'warn', 'Caution'],
@@ -162,6 +168,7 @@ export const ICONS = {
     'M4.5 4a1.5 1.5 0 1 1-3 0 1.5 1.5 0 0 1 3 0zM14.5 4a1.5 1.5 0 1 1-3 0 1.5 1.5 0 0 1 3 0zM9.5 12a1.5 1.5 0 1 1-3 0 1.5 1.5 0 0 1 3 0zM4.5 4h7M3.6 5.4l3.5 5.3M12.4 5.4l-3.5 5.3',
   runs: 'M4.5 3l8 5-8 5z',
   schedules: 'M8 4.5V8l2.5 1.5M14 8A6 6 0 1 1 2 8a6 6 0 0 1 12 0z',
+  hosts: 'M2.5 3h11v4h-11zM2.5 9h11v4h-11zM5 5h.1M5 11h.1',
   activity: 'M10.5 5a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0zM3 14c.4-2.8 2.3-4.5 5-4.5s4.6 1.7 5 4.5',
   link: 'M6 4H3v9h9v-3M9 3h4v4M13 3L7.5 8.5',
   lock: 'M4 7.5h8v6H4zM5.5 7.5V5a2.5 2.5 0 0 1 5 0v2.5',

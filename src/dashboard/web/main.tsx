@@ -8,6 +8,7 @@ import { ReadinessPage } from './deliveries/readiness.tsx';
 import { DeployPage } from './flows/deploy-page.tsx';
 import { FlowPage } from './flows/flow-page.tsx';
 import { FlowsPage } from './flows/flows-page.tsx';
+import { HostsPage } from './hosts/hosts-page.tsx';
 import { Dialog, Overlays } from './kit/overlays.tsx';
 import { Empty, Page } from './kit/page.tsx';
 import { Icon } from './kit/pill.tsx';
@@ -28,6 +29,7 @@ const PLACES: readonly (readonly [text: string, href: string, icon: Look['icon']
   ['Flows', '/flows/flows', 'flows'],
   ['Runs', '/flows/runs', 'runs'],
   ['Schedules', '/flows/schedules', 'schedules'],
+  ['Hosts', '/flows/hosts', 'hosts'],
   ['Activity', '/flows/activity', 'activity'],
 ];
 
@@ -199,6 +201,7 @@ const routes: readonly Route[] = [
   { path: '/flows/runs', page: RunsPage, title: 'Runs', question: lists.runs.path },
   { path: '/flows/runs/:id', page: RunPage, title: 'Run' },
   { path: '/flows/schedules', page: SchedulesPage, title: 'Schedules' },
+  { path: '/flows/hosts', page: HostsPage, title: 'Hosts' },
   { path: '/flows/activity', page: ActivityPage, title: 'Activity', question: lists.activity.path },
 ];
 
@@ -211,6 +214,7 @@ const PLACE_KEYS: Readonly<Record<string, string>> = {
   f: '/flows/flows',
   r: '/flows/runs',
   s: '/flows/schedules',
+  h: '/flows/hosts',
   a: '/flows/activity',
 };
 
@@ -221,6 +225,7 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ['g f', 'Flows'],
   ['g r', 'Runs'],
   ['g s', 'Schedules'],
+  ['g h', 'Hosts'],
   ['g a', 'Activity'],
   ['j  k', 'Next, previous row'],
   ['Enter', 'Open the row'],

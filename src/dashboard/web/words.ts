@@ -134,6 +134,7 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   pauseSchedule: 'Pause a schedule',
   resumeSchedule: 'Resume a schedule',
   triggerSchedule: 'Start a schedule now',
+  closeCircuit: 'Call a host again',
   changeCron: 'Change when a schedule fires',
 };
 
@@ -163,6 +164,7 @@ const DETAILS: Readonly<Record<string, string>> = {
   since: 'From',
   until: 'To',
   waiting: 'Waiting for',
+  origin: 'Host',
 };
 
 /** What else an intervention names: `key` is the step. */

@@ -37,6 +37,8 @@ export interface StepContext<Inputs = unknown> {
   readonly logger: Logger;
   /** Wall clock, milliseconds since the Unix epoch. */
   readonly now: () => number;
+  /** A later step of the run runs if this one fails. */
+  readonly isFailureHandled: boolean;
   /**
    * Set where this attempt has waited: what it kept, and the signal that came, null where the time came instead. An attempt
    * gets each signal once; one that comes after a failed attempt gets the same signals again, as soon as it waits for them.
@@ -115,6 +117,14 @@ interface TimeLimit {
   end(): void;
 }
 
+/** Why a signal aborts whose time is up. */
+export class TimeUpError extends Error {
+  constructor() {
+    super('the time is up');
+    this.name = 'TimeUpError';
+  }
+}
+
 // AbortSignal.any over AbortSignal.timeout says the same, but may be collected as garbage before it fires
 // (github.com/nodejs/node/issues/57736, read 2026-11), and refuses fractions of a millisecond.
 export function startTimeLimit(seconds: number, outer: AbortSignal): TimeLimit {
@@ -123,7 +133,7 @@ export function startTimeLimit(seconds: number, outer: AbortSignal): TimeLimit {
   const abort = () => controller.abort(outer.reason);
   const timer = setTimeout(() => {
     isUp = true;
-    controller.abort(new Error('the time is up'));
+    controller.abort(new TimeUpError());
   }, seconds * 1000);
   if (outer.aborted) abort();
   else outer.addEventListener('abort', abort);

@@ -162,6 +162,26 @@ export const httpRequestInputs = z
       })
       .optional()
       .describe('Client certificate for mutual TLS: file:PATH or env:NAME each.'),
+    maxPerSecond: z
+      .number()
+      .positive()
+      .max(100_000)
+      .optional()
+      .describe(
+        'Requests a second to the host of the URL, if stricter than SLUICE_OUTGOING_HOSTS; a step that has to wait is Pending.',
+      ),
+    maxConcurrent: z
+      .int()
+      .min(1)
+      .max(10_000)
+      .optional()
+      .describe('Sends only while fewer requests to the host are under way, if stricter than SLUICE_OUTGOING_HOSTS.'),
+    whenCircuitOpen: z
+      .enum(['wait', 'fail'])
+      .optional()
+      .describe(
+        'While the host does not answer: wait until it does, or fail with circuit_open; fail by default if another step runs after this one failed.',
+      ),
     timeoutSeconds: z.number().positive().max(3600).default(30).describe('For the whole answer, redirects included.'),
   })
   .superRefine(

@@ -2,7 +2,7 @@ import { Budget } from '../../expressions/budget.ts';
 import { evaluateCondition } from '../../expressions/condition.ts';
 import type { ExpressionContext } from '../../expressions/context.ts';
 import { isEqual } from '../../expressions/values.ts';
-import type { Json } from '../../model/json.ts';
+import type { Json, JsonObject } from '../../model/json.ts';
 import type { HandlerResult } from './handler.ts';
 import type { HttpRequestInputs } from './http-inputs.ts';
 
@@ -42,6 +42,22 @@ export function judgePoll(
   const output = answer.kind !== 'waiting' && answer.output !== undefined ? { output: answer.output } : {};
   const message = `no such answer came in ${inputs.pollTimeoutSeconds} s and ${polls} requests${last}`;
   return { kind: 'failed', code: 'poll_timeout', message, retryable: true, ...output };
+}
+
+/** A poll that has to wait for its turn at the host: its time goes on. */
+export function waitInPoll(
+  wait: Extract<HandlerResult, { kind: 'waiting' }>,
+  inputs: HttpRequestInputs,
+  { state, now }: { state: Json | undefined; now: number },
+): HandlerResult {
+  const before = isState(state) ? state : { startedAt: now, polls: 0 };
+  const endsAt = before.startedAt + inputs.pollTimeoutSeconds * 1000;
+  const own = (wait.state ?? {}) as JsonObject;
+  if (now >= endsAt) {
+    const message = `no such answer came in ${inputs.pollTimeoutSeconds} s and ${before.polls} requests; ${own.why}`;
+    return { kind: 'failed', code: 'poll_timeout', message, retryable: true };
+  }
+  return { ...wait, until: Math.min(wait.until ?? endsAt, endsAt), state: { ...before, ...own } };
 }
 
 /** Of the answer that came, expected or not. */

@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache';
 import type { Agent } from 'undici';
 import { type Json, parseJson } from '../../model/json.ts';
 import type { RunTrigger, StepErrorCode } from '../../model/run.ts';
+import type { Hosts } from '../hosts.ts';
 import { createEgress, EgressRefusedError } from './egress.ts';
 import {
   defineHandler,
@@ -14,21 +15,25 @@ import {
   startTimeLimit,
 } from './handler.ts';
 import { type HttpRequestInputs, httpRequestInputs, problemOfUrl } from './http-inputs.ts';
-import { judgePoll } from './http-poll.ts';
+import { judgePoll, waitInPoll } from './http-poll.ts';
 import { BadKeyError, signatureHeaders } from './http-signing.ts';
+import { afterFailedProbe, askFirst, askNext, endOfAnswer, endOfError, NoTurnError, type Turn } from './http-turns.ts';
 
 interface HttpRequestSettings {
   /** CIDRs, addresses and host names that steps may call in addition to public addresses. */
   readonly egressAllow: readonly string[];
   /** Wall clock in milliseconds, to read a Retry-After that is a date. */
   readonly now?: () => number;
+  /** Says when each host may be asked; without it, always. */
+  readonly hosts?: Hosts | undefined;
 }
 
 const MAX_RESPONSE_BYTES = 1_048_576;
 const MAX_CERTIFICATES = 50;
+const TOO_LARGE = 'UND_ERR_RES_EXCEEDED_MAX_SIZE';
 
 /** Calls a URL; the output is `{ status, headers, body }`. Throws where `egressAllow` holds anything but addresses, CIDRs and host names. */
-export function createHttpRequestHandler({ egressAllow, now = Date.now }: HttpRequestSettings): StepHandler {
+export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }: HttpRequestSettings): StepHandler {
   const egress = createEgress(egressAllow);
   const openAgent = async (tls: HttpRequestInputs['tls']) => {
     if (tls !== undefined) checkCertificate(tls);
@@ -59,18 +64,34 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now }: HttpRe
   };
   const callOnce = async (context: StepContext<HttpRequestInputs>): Promise<HandlerResult> => {
     const { inputs } = context;
-    const limit = startTimeLimit(inputs.timeoutSeconds, context.signal);
     const isExpected = (status: number) =>
       inputs.expectedStatuses.some((range) => status >= range.from && status <= range.to);
     const unsigned = await requestOf(context);
+    const { url } = unsigned;
+    const about = { label: labelOf(inputs), seconds: inputs.timeoutSeconds };
+    const problem = refusalOf(egress, url);
+    if (problem !== undefined) return failureOf(problem, { ...about, isTimeUp: false });
+    const turn = hosts && (await askFirst(hosts, { context, url }));
+    if (turn !== undefined && turn.kind !== 'go') return turn;
+    const limit = startTimeLimit(inputs.timeoutSeconds, context.signal);
+    const endsAt = performance.now() + inputs.timeoutSeconds * 1000;
+    const next = hosts && ((to: URL) => askNext(hosts, { context, url: to, msLeft: endsAt - performance.now() }));
+    const isUp = () => limit.isUp;
     try {
       const request = signed(unsigned, { context, now: now() });
       const agent = await agentFor(inputs.tls);
-      const response = await exchange(request, { agent, egress, signal: limit.signal, isExpected });
-      return judged(response, { isExpected: isExpected(response.status), label: labelOf(inputs), now: now() });
+      const options = { agent, egress, signal: limit.signal, outer: context.signal, isUp, isExpected, now, ...about };
+      const response = await exchange(request, { ...options, turn, next });
+      const result = judged(response, { isExpected: isExpected(response.status), label: about.label, now: now() });
+      return result.kind === 'failed' && turn?.isProbe === true && response.status >= 500
+        ? afterFailedProbe(result, { context, url })
+        : result;
     } catch (error) {
-      return failureOf(error, { label: labelOf(inputs), limit, seconds: inputs.timeoutSeconds });
+      const failure = failureOf(error, { ...about, isTimeUp: limit.isUp });
+      return turn?.isProbe === true && failure.retryable ? afterFailedProbe(failure, { context, url }) : failure;
     } finally {
+      // Where no request took it, because its key is bad.
+      turn?.end({ kind: 'none' });
       limit.end();
     }
   };
@@ -82,7 +103,10 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now }: HttpRe
     run: async (context) => {
       const answer = await callOnce(context);
       if (!context.inputs.pollEnabled) return answer;
-      return judgePoll(answer, context.inputs, { state: context.resumed?.state, now: context.now() });
+      const poll = { state: context.resumed?.state, now: context.now() };
+      return answer.kind === 'waiting'
+        ? waitInPoll(answer, context.inputs, poll)
+        : judgePoll(answer, context.inputs, poll);
     },
   });
 }
@@ -164,23 +188,34 @@ function judged(
 
 function failureOf(
   error: unknown,
-  { label, limit, seconds }: { label: string; limit: ReturnType<typeof startTimeLimit>; seconds: number },
-): HandlerResult {
-  const failed = (code: StepErrorCode, message: string, retryable: boolean): HandlerResult => ({
-    kind: 'failed',
+  { label, isTimeUp, seconds }: { label: string; isTimeUp: boolean; seconds: number },
+): Extract<HandlerResult, { kind: 'failed' }> {
+  const failed = (code: StepErrorCode, message: string, retryable: boolean) => ({
+    kind: 'failed' as const,
     code,
     message: `${label}: ${message}`,
     retryable,
   });
-  if (limit.isUp) return failed('timeout', `no complete answer within ${seconds} s`, true);
+  if (error instanceof NoTurnError) return failed(error.code, error.message, true);
+  if (isTimeUp) return failed('timeout', `no complete answer within ${seconds} s`, true);
   if (error instanceof EgressRefusedError) return failed('egress_refused', error.message, false);
   if (error instanceof BadKeyError) return failed('invalid_input', error.message, false);
   if (error instanceof RedirectRefusedError) return failed('redirect_refused', error.message, false);
   const code = codeOf(error);
-  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') {
+  if (code === TOO_LARGE) {
     return failed('response_too_large', `the answer is larger than ${MAX_RESPONSE_BYTES} bytes`, false);
   }
   return failed('network_error', code, true);
+}
+
+function refusalOf(egress: ReturnType<typeof createEgress>, { hostname }: URL): unknown {
+  try {
+    // A socket asks for no name to be looked up where the host is an address.
+    egress.checkLiteral(hostname);
+    return undefined;
+  } catch (error) {
+    return error;
+  }
 }
 
 /** The code of a network fault; its message could hold the whole request. */
@@ -221,8 +256,18 @@ interface Exchange {
   readonly agent: Agent;
   readonly egress: ReturnType<typeof createEgress>;
   readonly signal: AbortSignal;
+  /** Of the step; the other one is up with the time of the request too. */
+  readonly outer: AbortSignal;
+  readonly isUp: () => boolean;
+  readonly seconds: number;
+  /** Wall clock in milliseconds. */
+  readonly now: () => number;
   /** A redirect that the step expects is an answer and not followed. */
   readonly isExpected: (status: number) => boolean;
+  /** For the first request; absent where no host is limited. */
+  readonly turn: Turn | undefined;
+  /** Asks for the turn of a further one; rejects with `NoTurnError`. */
+  readonly next: ((url: URL) => Promise<Turn>) | undefined;
 }
 
 const MAX_REDIRECTS = 5;
@@ -235,22 +280,50 @@ const HEADERS_FOR_ANY_ORIGIN: ReadonlySet<string> = new Set(
 /** Sends a request and follows redirects; the address of every hop is checked. Rejects with what went wrong. */
 async function exchange(request: HttpRequest, options: Exchange): Promise<HttpResponse> {
   let current = request;
+  let { turn } = options;
   for (let redirects = 0; ; redirects += 1) {
-    // A socket asks for no name to be looked up where the host is an address.
-    options.egress.checkLiteral(current.url.hostname);
-    const response = await send(current, options);
-    const location = response.headers.location;
-    if (options.isExpected(response.statusCode) || !REDIRECT_STATUSES.has(response.statusCode) || !location) {
-      return {
-        status: response.statusCode,
-        headers: joined(response.headers),
-        body: new Uint8Array(await response.body.arrayBuffer()),
-      };
-    }
-    await response.body.dump({ limit: 16_384, signal: options.signal });
+    const answer = await inTurn(turn, options, () => sendOnce(current, options));
+    if (!('location' in answer)) return answer;
     if (redirects === MAX_REDIRECTS) throw new RedirectRefusedError(`redirected more than ${MAX_REDIRECTS} times`);
-    current = redirected(current, response.statusCode, String(location));
+    current = redirected(current, answer.status, answer.location);
+    options.egress.checkLiteral(current.url.hostname);
+    turn = await options.next?.(current.url);
   }
+}
+
+interface Redirect {
+  readonly status: number;
+  readonly location: string;
+}
+
+/** Sends one request in its turn, and tells the host's circuit how it went: when the whole answer is there, or will not come. */
+async function inTurn<Answer extends Redirect | HttpResponse>(
+  turn: Turn | undefined,
+  { outer, isUp, isExpected, now, seconds }: Exchange,
+  sendOne: () => Promise<Answer>,
+): Promise<Answer> {
+  try {
+    const answer = await sendOne();
+    const { status } = answer;
+    const retryAfter = 'headers' in answer ? retryAfterMs(answer.headers['retry-after'], now()) : undefined;
+    turn?.end(endOfAnswer({ status, retryAfterMs: retryAfter, isExpected: isExpected(status), isProbe: turn.isProbe }));
+    return answer;
+  } catch (error) {
+    const code = codeOf(error);
+    const isAnswer = code === TOO_LARGE;
+    turn?.end(isAnswer ? { kind: 'answered' } : endOfError(code, { isTimeUp: isUp(), seconds, signal: outer }));
+    throw error;
+  }
+}
+
+async function sendOnce(request: HttpRequest, options: Exchange): Promise<Redirect | HttpResponse> {
+  const { statusCode: status, headers, body } = await send(request, options);
+  const { location } = headers;
+  if (options.isExpected(status) || !REDIRECT_STATUSES.has(status) || !location) {
+    return { status, headers: joined(headers), body: new Uint8Array(await body.arrayBuffer()) };
+  }
+  await body.dump({ limit: 16_384, signal: options.signal });
+  return { status, location: String(location) };
 }
 
 function send({ url, method, headers, body }: HttpRequest, { agent, signal }: Exchange) {

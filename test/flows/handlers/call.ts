@@ -16,6 +16,7 @@ export async function call(
     trigger: () => Promise.reject(new Error('no trigger was expected to be read')),
     logger: pino({ level: 'silent' }),
     now: () => 0,
+    isFailureHandled: false,
     resumed: null,
     signal: new AbortController().signal,
     ...context,

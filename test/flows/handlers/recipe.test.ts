@@ -20,6 +20,7 @@ const OTHERS = [
   'http-inputs.ts',
   'http-poll.ts',
   'http-signing.ts',
+  'http-turns.ts',
   'guarded-get.ts',
 ];
 

@@ -1,0 +1,121 @@
+import type { ComponentChild } from 'preact';
+import { useState } from 'preact/hooks';
+import { ask, messageOf } from '../api.ts';
+import type { Api } from '../api-types.ts';
+import { format } from '../format.ts';
+import { type Column, Table } from '../kit/list.tsx';
+import { toast } from '../kit/overlays.tsx';
+import { Empty, Loaded, Page, Panel, Total } from '../kit/page.tsx';
+import { Pill } from '../kit/pill.tsx';
+import { Time } from '../kit/time.tsx';
+import { LOOKS } from '../looks.ts';
+import { useResource } from '../resource.ts';
+
+type Host = Api['Host'];
+
+/** The hosts that steps call: who is not called now, who is called at a limited rate, and what waits. */
+export function HostsPage() {
+  const hosts = useResource<readonly Host[]>('/hosts', { refreshOn: ['step.completed', 'run.started'] });
+  return (
+    <Page title="Hosts" badges={hosts.data === undefined ? null : <Total count={hosts.data.length} />}>
+      <Loaded of={hosts} lines={6}>
+        {(list) =>
+          list.length === 0 ? (
+            <Panel title="Hosts that steps call">
+              <Empty icon="hosts" title="No step has called a host since the start">
+                <p>
+                  <code>SLUICE_OUTGOING_HOSTS</code> limits how fast each host is called.
+                </p>
+              </Empty>
+            </Panel>
+          ) : (
+            <>
+              {list
+                .filter(({ openSince }) => openSince !== null)
+                .map((host) => (
+                  <OpenCircuit key={host.origin} host={host} refresh={hosts.refresh} />
+                ))}
+              <Panel title="Hosts that steps call" isFlush>
+                <Table label="Hosts" columns={COLUMNS} rows={list} keyOf={({ origin }) => origin} />
+              </Panel>
+            </>
+          )
+        }
+      </Loaded>
+    </Page>
+  );
+}
+
+function OpenCircuit({ host, refresh }: { host: Host; refresh: () => void }) {
+  const { origin, why, nextTryAt, waitingSteps } = host;
+  const [isBusy, setBusy] = useState(false);
+  const close = async () => {
+    setBusy(true);
+    try {
+      const path = `/hosts/${encodeURIComponent(origin)}/close-circuit`;
+      const { message } = await ask<{ readonly message: string }>(path, { method: 'POST' });
+      toast('good', message);
+    } catch (error) {
+      toast('bad', messageOf(error));
+    }
+    setBusy(false);
+    refresh();
+  };
+  return (
+    <div class="notice warn">
+      <CircuitPill state={host.state} />
+      <span class="break">
+        {why}
+        {`. ${format.counted(waitingSteps, 'step')} ${waitingSteps === 1 ? 'waits' : 'wait'}; the next try `}
+        <Time at={nextTryAt} />
+      </span>
+      <button type="button" class="button" disabled={isBusy} onClick={() => void close()}>
+        Call it now
+      </button>
+    </div>
+  );
+}
+
+function CircuitPill({ state }: Pick<Host, 'state'>) {
+  const [tone, icon, text] = LOOKS.circuit[state];
+  return (
+    <Pill tone={tone} icon={icon}>
+      {text}
+    </Pill>
+  );
+}
+
+const COLUMNS: readonly Column<Host>[] = [
+  { name: 'Host', cell: ({ origin }) => origin },
+  {
+    name: 'State',
+    cell: ({ state }) => <CircuitPill state={state} />,
+  },
+  { name: 'Waiting', cell: ({ waitingSteps }) => waitingText(waitingSteps), align: 'end' },
+  { name: 'Requests', cell: ({ requestsPerSecond }) => `${Math.round(requestsPerSecond * 10) / 10}/s`, align: 'end' },
+  { name: 'Under way', cell: ({ requestsInFlight }) => format.count(requestsInFlight), align: 'end', isMinor: true },
+  { name: 'Limit', cell: limitText, isMinor: true },
+  {
+    name: 'Last error',
+    cell: ({ lastError }) =>
+      lastError === null ? (
+        ''
+      ) : (
+        <>
+          {lastError.error} <Time at={lastError.at} />
+        </>
+      ),
+    isMinor: true,
+  },
+];
+
+function waitingText(steps: number): ComponentChild {
+  const text = `${format.count(steps)}${steps >= 10_000 ? '+' : ''}`;
+  return steps === 0 ? text : <a href="/flows/runs?waiting=host">{text}</a>;
+}
+
+function limitText({ limitPerSecond, limitAtOnce }: Host): string {
+  const rate = limitPerSecond === null ? [] : [`${Math.round(limitPerSecond * 1000) / 1000}/s`];
+  const atOnce = limitAtOnce === null ? [] : [`${limitAtOnce} at once`];
+  return [...rate, ...atOnce].join(', ') || 'none';
+}

@@ -1,0 +1,176 @@
+import { z } from 'zod';
+import { HOUR_MS, MINUTE_MS } from '../model/clock.ts';
+
+/**
+ * Whether a host is asked.
+ *
+ * Closed: it is. Open: it is not, because it failed so many times in a row or asked to be left alone, until `probeAt`;
+ * then one request probes it. A probe that is answered closes the circuit, and the host is asked slowly at first; one that
+ * fails opens it for longer. All functions are pure; times are milliseconds since the Unix epoch.
+ */
+export type Circuit = ClosedCircuit | OpenCircuit;
+
+export interface ClosedCircuit {
+  readonly phase: 'closed';
+  /** In a row. */
+  readonly failures: number;
+  /** How often it has opened since it was last asked at full speed. */
+  readonly opens: number;
+  /** Since when the host is asked slowly; null at full speed. */
+  readonly rampSince: number | null;
+}
+
+export interface OpenCircuit extends z.output<typeof openCircuit> {}
+
+/** As it is stored. */
+export const openCircuit = z
+  .object({
+    phase: z.literal('open'),
+    /** `asked`: the host answered 429 or 503 with a Retry-After. */
+    why: z.enum(['failed', 'asked']),
+    since: z.number(),
+    opens: z.number(),
+    failures: z.number(),
+    lastError: z.string(),
+    probeAt: z.number(),
+    /** Until then the answer to a probe is waited for; null where none is under way. */
+    probingUntil: z.number().nullable(),
+  })
+  .readonly();
+
+export const CLOSED: ClosedCircuit = { phase: 'closed', failures: 0, opens: 0, rampSince: null };
+
+/** A restart of the receiver takes seconds: it is asked again after so long, twice as long after each probe that fails. */
+const FIRST_OPEN_MS = 5000;
+/** A receiver that is back waits no longer than that for the next probe. */
+const LONGEST_OPEN_MS = MINUTE_MS;
+/** What a host may ask for: it is asked once an hour, whatever it says. One bad answer must not stop all flows for days. */
+const LONGEST_ASKED_MS = HOUR_MS;
+/** While a host comes back, so many failures in a row open its circuit again. */
+const RAMP_FAILURES = 3;
+const RAMP_PER_SECOND = 2;
+/** From 2 a second, twice as many each second, the rate is at 2048 after so long: then there is no limit. */
+const RAMP_MS = 10_000;
+
+/** A request failed in a way that says the host is not well; `random` yields a number from 0 up to 1. */
+export function afterFailure(
+  circuit: Circuit,
+  { at, error, threshold, isProbe, random }: Failure & { readonly threshold: number; readonly random: () => number },
+): Circuit {
+  const settled = settledAt(circuit, at);
+  if (settled.phase === 'open') {
+    // What was sent before it opened says nothing new.
+    if (!isProbe) return settled;
+    const opens = settled.opens + 1;
+    const failures = settled.failures + 1;
+    return { ...settled, why: 'failed', opens, failures, lastError: error, ...opened(opens, at, random) };
+  }
+  const failures = settled.failures + 1;
+  const most = settled.rampSince === null ? threshold : Math.min(threshold, RAMP_FAILURES);
+  if (threshold === 0 || failures < most)
+    return { ...settled, failures, ...(settled.rampSince !== null && { rampSince: at }) };
+  const opens = settled.opens + 1;
+  return { phase: 'open', why: 'failed', since: at, opens, failures, lastError: error, ...opened(opens, at, random) };
+}
+
+interface Failure {
+  readonly at: number;
+  readonly error: string;
+  /** Whether the request was the probe of an open circuit. */
+  readonly isProbe: boolean;
+}
+
+/** Jitter, so that circuits that opened together are not probed together. */
+function opened(opens: number, at: number, random: () => number) {
+  const openMs = Math.min(FIRST_OPEN_MS * 2 ** Math.min(opens - 1, 10), LONGEST_OPEN_MS);
+  return { probeAt: Math.ceil(at + openMs * (0.9 + 0.2 * random())), probingUntil: null };
+}
+
+/** The host answered: whatever it said, it is there. */
+export function afterAnswer(circuit: Circuit, { at, isProbe }: Pick<Failure, 'at' | 'isProbe'>): Circuit {
+  const settled = settledAt(circuit, at);
+  if (settled.phase === 'closed') return settled.failures === 0 ? settled : { ...settled, failures: 0 };
+  return isProbe ? rampFrom(settled, at) : settled;
+}
+
+/** Closes an open circuit; the host is asked slowly at first. */
+export function rampFrom({ opens }: OpenCircuit, at: number): ClosedCircuit {
+  return { phase: 'closed', failures: 0, opens, rampSince: at };
+}
+
+/** The host answered that it is not to be asked for so long. It is no failure; of several such answers the longest counts. */
+export function afterRefusal(circuit: Circuit, { at, error, isProbe }: Failure, forMs: number): Circuit {
+  const probeAt = Math.ceil(at + Math.min(forMs, LONGEST_ASKED_MS));
+  if (circuit.phase === 'closed') {
+    const { opens } = circuit;
+    return {
+      phase: 'open',
+      why: 'asked',
+      since: at,
+      opens,
+      failures: 0,
+      lastError: error,
+      probeAt,
+      probingUntil: null,
+    };
+  }
+  const later = { ...circuit, probeAt: Math.max(probeAt, isProbe ? 0 : circuit.probeAt), lastError: error };
+  return isProbe ? { ...later, why: 'asked', probingUntil: null } : later;
+}
+
+/** Whether the next request may probe an open circuit. A probe that was never answered leaves its place after its time. */
+export function mayProbe({ probeAt, probingUntil }: OpenCircuit, at: number): boolean {
+  const isDue = (time: number) => time <= at || time > at + 2 * LONGEST_ASKED_MS;
+  // A time that is so far away was written before the clock was set back.
+  return isDue(probeAt) && (probingUntil === null || isDue(probingUntil));
+}
+
+export function beginProbe(circuit: OpenCircuit, at: number, forMs: number): OpenCircuit {
+  return { ...circuit, probingUntil: Math.ceil(at + Math.min(forMs, LONGEST_ASKED_MS)) };
+}
+
+/** The probe was not sent, or its answer was not waited for: the next request takes its place. */
+export function endProbe(circuit: Circuit): Circuit {
+  return circuit.phase === 'open' ? { ...circuit, probingUntil: null } : circuit;
+}
+
+/** Requests a second to a host that comes back; infinity where it is asked at full speed. */
+export function rampRate(circuit: Circuit, at: number): number {
+  if (circuit.phase === 'open' || circuit.rampSince === null) return Number.POSITIVE_INFINITY;
+  const sinceMs = at - circuit.rampSince;
+  return isBack(sinceMs) ? Number.POSITIVE_INFINITY : RAMP_PER_SECOND * 2 ** Math.floor(sinceMs / 1000);
+}
+
+/** A host that went through its slow start is as any other. */
+function settledAt(circuit: Circuit, at: number): Circuit {
+  if (circuit.phase === 'open' || circuit.rampSince === null || !isBack(at - circuit.rampSince)) return circuit;
+  return { ...circuit, opens: 0, rampSince: null };
+}
+
+/** A clock that was set back must not keep a host slow. */
+function isBack(sinceMs: number): boolean {
+  return sinceMs < 0 || sinceMs >= RAMP_MS;
+}
+
+/** What a person is told of it; `recovering`: the host is back and asked slowly. */
+export const CIRCUIT_STATES = ['closed', 'open', 'probing', 'recovering'] as const;
+export type CircuitState = (typeof CIRCUIT_STATES)[number];
+
+export function stateOf(circuit: Circuit, now: number): CircuitState {
+  if (circuit.phase === 'open') return (circuit.probingUntil ?? 0) > now ? 'probing' : 'open';
+  return Number.isFinite(rampRate(circuit, now)) ? 'recovering' : 'closed';
+}
+
+const FORGOTTEN_AFTER_MS = HOUR_MS;
+
+/** Nothing waits for it and nobody has asked for long: what it was says nothing of what it is. */
+export function isForgotten(circuit: OpenCircuit, now: number): boolean {
+  return mayProbe(circuit, now) && Math.abs(now - circuit.probeAt) > FORGOTTEN_AFTER_MS;
+}
+
+/** Why steps wait for a host, in words for the one who looks at one of them. */
+export function circuitText(origin: string, { why, failures, lastError, since }: OpenCircuit): string {
+  const at = new Date(since).toISOString().replace(/\.\d+Z$/, 'Z');
+  if (why === 'asked') return `the host ${origin} asked at ${at} not to be called for a while (${lastError})`;
+  return `the circuit of ${origin} has been open since ${at}: ${failures} requests in a row failed (${lastError})`;
+}

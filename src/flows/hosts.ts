@@ -1,0 +1,388 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Store } from '../store/store.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import {
+  afterAnswer,
+  afterFailure,
+  afterRefusal,
+  beginProbe,
+  type Circuit,
+  type CircuitState,
+  CLOSED,
+  circuitText,
+  endProbe,
+  isForgotten,
+  mayProbe,
+  rampFrom,
+  rampRate,
+  stateOf,
+} from './circuit.ts';
+import { type HostLimits, hostEntriesOf, rateText } from './host-limits.ts';
+import { MOST_COUNTED, recountWaits, releaseWaits, type Scene } from './host-releases.ts';
+import type { Asking } from './host-turns.ts';
+import { type Host, KnownHosts, MOST_HOSTS } from './known-hosts.ts';
+import { StoredCircuits } from './stored-circuits.ts';
+
+/** Asks for a turn at a host. */
+export interface TurnRequest {
+  /** As `originOf` has it. */
+  readonly origin: string;
+  /** The step's own limits, which count where they are stricter. */
+  readonly own: HostLimits;
+  /** The step has waited for this host. */
+  readonly hasWaited: boolean;
+  /** The turn is waited for here and now if it comes within so many milliseconds. */
+  readonly patienceMs?: number;
+  /** How long the answer may take. */
+  readonly answerMs: number;
+  readonly signal: AbortSignal;
+}
+
+export type HostTurn =
+  | { readonly kind: 'go'; readonly isProbe: boolean; readonly end: (end: RequestEnd) => void }
+  /** Not before the time named, in milliseconds since the Unix epoch, or until the host's steps are released. */
+  | {
+      readonly kind: 'wait';
+      readonly until: number;
+      readonly why: 'rate' | 'atOnce' | 'circuit';
+      readonly message: string;
+    };
+
+/** What a request said of its host. To be told once, whatever happens. */
+export type RequestEnd =
+  | { readonly kind: 'answered' }
+  /** No connection, no answer in time, or a 5xx; in words that hold no secret. */
+  | { readonly kind: 'failed'; readonly error: string }
+  /** A 429 or 503 that says when to ask again. */
+  | { readonly kind: 'refused'; readonly error: string; readonly forMs: number }
+  /** It was not sent, was given up here, or failed for a reason that is not the host's. */
+  | { readonly kind: 'none' };
+
+export interface HostState {
+  readonly origin: string;
+  readonly circuit: Circuit;
+  readonly state: CircuitState;
+  /** Why it is not called now, in words; null where it is. */
+  readonly why: string | null;
+  readonly limits: HostLimits;
+  readonly inFlight: number;
+  /** Over the last ten seconds. */
+  readonly requestsPerSecond: number;
+  /** As far as they are counted. */
+  readonly waitingSteps: number;
+  readonly lastError: { readonly at: number; readonly error: string } | null;
+}
+
+export interface HostSettings {
+  /** As `hostEntryTexts` has passed them. */
+  readonly outgoingHosts: readonly string[];
+  /** Failures in a row after which a host is not asked; 0 for never. */
+  readonly circuitFailures: number;
+}
+
+/** What the hosts are kept with once the service runs; without it they have their limits, and no steps that wait. */
+export interface HostConnections {
+  readonly store: Pick<Store, 'listCircuits' | 'changeCircuit' | 'listHostWaits' | 'releaseHostWaits' | 'replica'>;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'outgoingRequests' | 'outgoingCircuitsOpen' | 'outgoingWaitingSteps'>;
+  /** Steps were made due. */
+  readonly onReleased: () => void;
+}
+
+/** The hosts that steps call: how fast each may be asked, and whether it is asked at all. */
+export interface Hosts {
+  ask(request: TurnRequest): Promise<HostTurn>;
+  list(): Promise<HostState[]>;
+  /** Closes an open circuit by hand; yields whether there was one. */
+  closeCircuit(origin: string): Promise<boolean>;
+  connect(connections: HostConnections): void;
+  /** Takes over what is stored; from then on releases steps that wait. Rejects as the store does. */
+  start(): Promise<void>;
+  /** Releases steps that wait, as it does by itself every second while some do. Never rejects. */
+  look(): Promise<void>;
+  /** Resolves when nothing of it runs any more. */
+  stop(): Promise<void>;
+}
+
+interface HostServices {
+  readonly settings: HostSettings;
+  readonly clock: Clock;
+  /** How many replicas share the limits. */
+  readonly cluster?: { readonly replicas: number } | undefined;
+  /** A number from 0 up to 1. */
+  readonly random?: (() => number) | undefined;
+  /** Resolves after so many milliseconds, or when the signal aborts. */
+  readonly wait?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
+}
+
+/** How often it looks at the steps that wait; while none does, and while other replicas may open circuits. */
+const LOOK_MS = 1000;
+const IDLE_LOOK_MS = 60_000;
+const SHARED_LOOK_MS = 2000;
+/** A turn that comes so soon is waited for in the slot: to park the step costs two transactions. */
+const PATIENCE_MS = 100;
+/** Steps of one host that hold a slot while they wait for their turn. */
+const MOST_PATIENT = 4;
+/** A parked step is claimed this much before its turn, and waits for the rest in its slot: a claim takes milliseconds. */
+const CLAIM_MS = 10;
+/** Steps of an open circuit are released when the host is back; if nobody did, each asks by itself after so long or up to twice that. */
+const SELF_RELEASE_MS = 1_800_000;
+
+export function createHosts(services: HostServices): Hosts {
+  return new HostTable(services);
+}
+
+class HostTable implements Hosts {
+  readonly #services: HostServices;
+  readonly #random: () => number;
+  readonly #wait: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly #hosts: KnownHosts;
+  readonly #scene: Scene;
+  #connected: (HostConnections & { readonly circuits: StoredCircuits }) | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #timerAt = 0;
+  #looking: Promise<void> | undefined;
+  #isStarted = false;
+  #isStopped = false;
+
+  constructor(services: HostServices) {
+    this.#services = services;
+    this.#random = services.random ?? Math.random;
+    this.#wait = services.wait ?? pause;
+    this.#hosts = new KnownHosts(hostEntriesOf(services.settings.outgoingHosts), services.clock);
+    const asking = (host: Host) => this.#askingOf(host, { own: {}, hasWaited: true });
+    this.#scene = { hosts: this.#hosts, clock: services.clock, asking };
+  }
+
+  async ask(request: TurnRequest): Promise<HostTurn> {
+    const { origin, patienceMs = PATIENCE_MS, signal } = request;
+    const host = this.#hosts.at(origin);
+    const barred = this.#barred(host);
+    if (barred !== undefined) return barred;
+    const asking = this.#askingOf(host, request);
+    const wait = host.turns.look(asking);
+    if (wait === undefined) {
+      host.turns.take(asking);
+      return this.#go(host, request);
+    }
+    const mayStay = host.patient < MOST_PATIENT || patienceMs > PATIENCE_MS;
+    if (!wait.isExact || wait.ms > patienceMs || !mayStay) {
+      const waitMs = host.turns.queue(asking);
+      const limit = wait.why === 'rate' ? rateText(wait.limit) : `${wait.limit} requests at once`;
+      return this.#park(host, {
+        until: this.#services.clock.now() + Math.max(0, waitMs - CLAIM_MS),
+        why: wait.why,
+        message: `${origin} is asked no faster than ${limit}`,
+      });
+    }
+    host.turns.take(asking, asking.now + wait.ms);
+    host.patient += 1;
+    await this.#wait(wait.ms, signal).finally(() => {
+      host.patient -= 1;
+    });
+    return this.#go(host, request);
+  }
+
+  /** The turn is taken; while it was waited for, the circuit may have opened. */
+  async #go(host: Host, { answerMs, signal }: TurnRequest): Promise<HostTurn> {
+    const { clock } = this.#services;
+    const barred = this.#barred(host);
+    const isProbe = barred === undefined && host.circuit.phase === 'open';
+    try {
+      if (barred !== undefined || signal.aborted || (isProbe && !(await this.#beginProbe(host, answerMs)))) {
+        host.turns.leave();
+        return barred ?? this.#parkUntilAsked(host);
+      }
+    } catch (error) {
+      host.turns.leave();
+      throw error;
+    }
+    this.#hosts.countRequest(host);
+    const startedAt = clock.monotonic();
+    let isOver = false;
+    const end = (ended: RequestEnd) => {
+      if (isOver) return;
+      isOver = true;
+      this.#end(host, ended, { isProbe, tookMs: clock.monotonic() - startedAt });
+    };
+    return { kind: 'go', isProbe, end };
+  }
+
+  async #beginProbe(host: Host, answerMs: number): Promise<boolean> {
+    if (this.#connected !== undefined) return this.#connected.circuits.beginProbe(host, answerMs);
+    if (host.circuit.phase === 'open') host.circuit = beginProbe(host.circuit, this.#services.clock.now(), answerMs);
+    return true;
+  }
+
+  async list(): Promise<HostState[]> {
+    const now = this.#services.clock.now();
+    const waits = (await this.#connected?.store.listHostWaits({ now, most: MOST_COUNTED })) ?? [];
+    const steps = new Map(waits.map((wait) => [wait.origin, wait.steps]));
+    // Those of other replicas too.
+    for (const origin of steps.keys()) this.#hosts.at(origin);
+    return [...this.#hosts.all()].map((host): HostState => {
+      const { origin, circuit, limits, turns, lastError } = host;
+      const waitingSteps = steps.get(origin) ?? 0;
+      const requestsPerSecond = this.#hosts.recentRequests(host, 10) / 10;
+      const state = stateOf(circuit, now);
+      const why = circuit.phase === 'open' ? circuitText(origin, circuit) : null;
+      return {
+        origin,
+        circuit,
+        state,
+        why,
+        limits,
+        inFlight: turns.inFlight,
+        requestsPerSecond,
+        waitingSteps,
+        lastError,
+      };
+    });
+  }
+
+  async closeCircuit(origin: string): Promise<boolean> {
+    await this.#connected?.circuits.takeOverAll();
+    const host = this.#hosts.find(origin);
+    if (host?.circuit.phase !== 'open') return false;
+    this.#setCircuit(host, rampFrom(host.circuit, this.#services.clock.now()));
+    await host.saving;
+    this.#lookIn(0);
+    return true;
+  }
+
+  connect(connections: HostConnections): void {
+    const circuits = new StoredCircuits({ ...connections, clock: this.#services.clock, hosts: this.#hosts });
+    this.#connected = { ...connections, circuits };
+  }
+
+  async start(): Promise<void> {
+    await this.#connected?.circuits.takeOverAll();
+    if (this.#connected !== undefined) await recountWaits(this.#connected, this.#scene);
+    this.#isStarted = true;
+    this.#lookIn(LOOK_MS);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    await this.#looking;
+    await Promise.all([...this.#hosts.all()].map(({ saving }) => saving));
+  }
+
+  async #release(host: Host, store: HostConnections['store']): Promise<number> {
+    const { circuit, waiting } = host;
+    if (waiting > 0) return releaseWaits(host, store, this.#scene);
+    if (circuit.phase === 'open' && isForgotten(circuit, this.#services.clock.now())) this.#setCircuit(host, CLOSED);
+    return 0;
+  }
+
+  /** The wait for an open circuit; undefined where the host may be asked. */
+  #barred(host: Host): HostTurn | undefined {
+    const { circuit } = host;
+    if (circuit.phase === 'closed' || mayProbe(circuit, this.#services.clock.now())) return undefined;
+    return this.#parkUntilAsked(host);
+  }
+
+  #parkUntilAsked(host: Host): HostTurn {
+    const { circuit, origin } = host;
+    const message = circuit.phase === 'open' ? circuitText(origin, circuit) : `another request asks ${origin} first`;
+    const until = this.#services.clock.now() + SELF_RELEASE_MS * (1 + this.#random());
+    return this.#park(host, { until, why: 'circuit', message });
+  }
+
+  #park(host: Host, wait: Omit<Extract<HostTurn, { kind: 'wait' }>, 'kind'>): HostTurn {
+    host.waiting += 1;
+    host.parkedAt = this.#services.clock.monotonic();
+    this.#lookIn(LOOK_MS);
+    return { kind: 'wait', ...wait, until: Math.ceil(wait.until) };
+  }
+
+  #askingOf(host: Host, { own, hasWaited }: Pick<TurnRequest, 'own' | 'hasWaited'>): Asking {
+    const { clock, cluster } = this.#services;
+    const rampPerSecond = rampRate(host.circuit, clock.now());
+    return { now: clock.monotonic(), own, hasWaited, rampPerSecond, replicas: cluster?.replicas ?? 1 };
+  }
+
+  #end(host: Host, ended: RequestEnd, { isProbe, tookMs }: { isProbe: boolean; tookMs: number }): void {
+    const { clock, settings } = this.#services;
+    const at = clock.now();
+    host.turns.leave(ended.kind === 'none' ? undefined : tookMs);
+    this.#connected?.metrics.outgoingRequests.inc({ host: host.label, result: ended.kind });
+    if ('error' in ended) host.lastError = { at, error: ended.error };
+    const { circuit } = host;
+    // Another replica, or an operator, may have closed it meanwhile: then it counts as any request.
+    const about = { at, isProbe: isProbe && circuit.phase === 'open' };
+    if (ended.kind === 'none') {
+      if (about.isProbe) this.#setCircuit(host, endProbe(circuit));
+      return;
+    }
+    if (ended.kind === 'answered') {
+      this.#setCircuit(host, afterAnswer(circuit, about));
+      return;
+    }
+    const threshold = this.#mayOpen(circuit) ? settings.circuitFailures : 0;
+    const failure = { ...about, error: ended.error };
+    if (ended.kind === 'failed') {
+      this.#setCircuit(host, afterFailure(circuit, { ...failure, threshold, random: this.#random }));
+    } else if (threshold > 0) this.#setCircuit(host, afterRefusal(circuit, failure, ended.forMs));
+  }
+
+  /** As many circuits as hosts are kept: whoever chooses the hosts must fill neither the memory nor the store. */
+  #mayOpen(circuit: Circuit): boolean {
+    if (circuit.phase === 'open') return true;
+    let open = 0;
+    for (const host of this.#hosts.all()) open += Number(host.circuit.phase === 'open');
+    return open < MOST_HOSTS;
+  }
+
+  #setCircuit(host: Host, circuit: Circuit): void {
+    const before = host.circuit;
+    host.circuit = circuit;
+    if (circuit === before || (circuit.phase === 'closed' && before.phase === 'closed')) return;
+    this.#connected?.circuits.changed(host, before);
+    this.#lookIn(LOOK_MS);
+  }
+
+  /** Looks then at the latest. */
+  #lookIn(ms: number): void {
+    if (!this.#isStarted || this.#isStopped || this.#looking !== undefined) return;
+    const at = this.#services.clock.monotonic() + ms;
+    if (this.#timer !== undefined && this.#timerAt <= at) return;
+    clearTimeout(this.#timer);
+    this.#timerAt = at;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#looking = this.look().finally(() => {
+        this.#looking = undefined;
+        const isBusy = [...this.#hosts.all()].some((host) => this.#hosts.isBusy(host));
+        if (isBusy) this.#lookIn(LOOK_MS);
+        else this.#lookIn(this.#connected?.circuits.isShared === true ? SHARED_LOOK_MS : IDLE_LOOK_MS);
+      });
+    }, ms).unref();
+  }
+
+  async look(): Promise<void> {
+    const connected = this.#connected;
+    if (connected === undefined) return;
+    const { circuits, logger, onReleased } = connected;
+    try {
+      for (const host of this.#hosts.all()) if (host.saving === undefined) await circuits.save(host);
+      if (circuits.isShared) await circuits.takeOverAll();
+      await recountWaits(connected, this.#scene);
+      let released = 0;
+      for (const host of this.#hosts.all()) released += await this.#release(host, connected.store);
+      if (released > 0) onReleased();
+    } catch (error) {
+      logger[levelOfRetry(error, 'warn')](
+        { err: error },
+        'steps that wait for hosts could not be released; trying again',
+      );
+    }
+  }
+}
+
+/** Ends early where the signal aborts. */
+const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { signal }).catch(() => {});

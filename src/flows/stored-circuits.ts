@@ -1,0 +1,121 @@
+import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Store } from '../store/store.ts';
+import { logEvent } from '../telemetry/events.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { beginProbe, type Circuit, endProbe, openCircuit, rampFrom } from './circuit.ts';
+import type { Host, KnownHosts } from './known-hosts.ts';
+import { SOLE_OWNER } from './runtime-keys.ts';
+
+interface CircuitServices {
+  readonly store: Pick<Store, 'listCircuits' | 'changeCircuit' | 'replica'>;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'outgoingCircuitsOpen'>;
+  readonly clock: Clock;
+  readonly hosts: KnownHosts;
+}
+
+/**
+ * Keeps the circuits that are open in the store, so that a restart does not close them and every replica knows them. They
+ * change rarely; a request that passes writes nothing.
+ */
+export class StoredCircuits {
+  readonly #services: CircuitServices;
+
+  constructor(services: CircuitServices) {
+    this.#services = services;
+  }
+
+  /** Whether other processes change the circuits too. */
+  get isShared(): boolean {
+    return this.#services.store.replica !== SOLE_OWNER;
+  }
+
+  /** The circuit of a host has changed: says so, and stores it as soon as it can. */
+  changed(host: Host, before: Circuit): void {
+    this.#tell(host, before);
+    host.isUnsaved = true;
+    // The next look tries again.
+    host.saving ??= this.save(host)
+      .catch((error: unknown) => {
+        const { logger } = this.#services;
+        logger[levelOfRetry(error, 'warn')]({ err: error }, 'the state of a host could not be stored; trying again');
+      })
+      .finally(() => {
+        host.saving = undefined;
+      });
+  }
+
+  /** Stores the circuit as it is now, or takes over the one that another replica has stored. Rejects as the store does. */
+  async save(host: Host): Promise<void> {
+    const { store, clock } = this.#services;
+    while (host.isUnsaved) {
+      const { circuit, version, origin } = host;
+      host.isUnsaved = false;
+      const kept = circuit.phase === 'open' ? { ...circuit } : null;
+      if (kept === null && version === null) return;
+      const next = Math.max(clock.now(), (version ?? 0) + 1);
+      try {
+        const result = await store.changeCircuit({ origin, version, next, circuit: kept });
+        if (result === 'changed') host.version = kept === null ? null : next;
+        else await this.#takeOver([origin]);
+      } catch (error) {
+        host.isUnsaved = true;
+        throw error;
+      }
+    }
+  }
+
+  /** Of several replicas one probes a host: the one that changes the stored circuit. Rejects as the store does. */
+  async beginProbe(host: Host, answerMs: number): Promise<boolean> {
+    if (host.circuit.phase !== 'open') return true;
+    const probing = beginProbe(host.circuit, this.#services.clock.now(), answerMs);
+    host.circuit = probing;
+    if (!this.isShared) return true;
+    host.isUnsaved = true;
+    try {
+      await host.saving;
+      await this.save(host);
+    } catch (error) {
+      host.circuit = endProbe(host.circuit);
+      throw error;
+    }
+    return host.circuit === probing;
+  }
+
+  /** Takes over all circuits that are stored. Rejects as the store does. */
+  takeOverAll(): Promise<void> {
+    return this.#takeOver();
+  }
+
+  async #takeOver(only?: readonly string[]): Promise<void> {
+    const { store, hosts, clock } = this.#services;
+    const records = new Map((await store.listCircuits()).map((record) => [record.origin, record]));
+    const known = [...hosts.all()].map(({ origin }) => origin);
+    for (const origin of only ?? new Set([...known, ...records.keys()])) {
+      const record = records.get(origin);
+      const host = hosts.at(origin);
+      // What is stored meanwhile says whether this one was late.
+      if (only === undefined && (host.isUnsaved || host.saving !== undefined)) continue;
+      if ((record?.version ?? null) === host.version) continue;
+      const stored = record === undefined ? undefined : openCircuit.safeParse(record.circuit).data;
+      const before = host.circuit;
+      host.version = record?.version ?? null;
+      if (stored !== undefined) host.circuit = stored;
+      else if (before.phase === 'open') host.circuit = rampFrom(before, clock.now());
+      this.#tell(host, before);
+    }
+  }
+
+  #tell({ origin, circuit, label }: Host, before: Circuit): void {
+    const { logger, metrics, hosts } = this.#services;
+    if (circuit.phase === before.phase) return;
+    const open = [...hosts.all()].filter((host) => host.label === label && host.circuit.phase === 'open').length;
+    metrics.outgoingCircuitsOpen.set({ host: label }, open);
+    if (circuit.phase === 'open') {
+      const { why, failures, lastError, probeAt } = circuit;
+      logEvent(logger, 'CircuitOpened', { host: origin, why, failures, lastError, probeAt });
+    } else logEvent(logger, 'CircuitClosed', { host: origin });
+  }
+}

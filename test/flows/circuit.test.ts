@@ -1,0 +1,156 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  afterAnswer,
+  afterFailure,
+  afterRefusal,
+  beginProbe,
+  type Circuit,
+  CLOSED,
+  endProbe,
+  mayProbe,
+  openCircuit,
+  rampRate,
+} from '../../src/flows/circuit.ts';
+
+const T0 = Date.UTC(2026, 10, 22);
+const failing = { error: 'ECONNREFUSED', threshold: 3, isProbe: false, random: () => 0.5 };
+const failures = (count: number, from: Circuit = CLOSED, at = T0) =>
+  Array.from({ length: count }).reduce<Circuit>((circuit) => afterFailure(circuit, { ...failing, at }), from);
+
+function opened(circuit: Circuit = failures(3)): Extract<Circuit, { phase: 'open' }> {
+  if (circuit.phase !== 'open') throw new Error('it is closed');
+  return circuit;
+}
+
+describe('a circuit', () => {
+  it('opens after so many failures in a row, for five seconds, and says why', () => {
+    expect(failures(2)).toMatchObject({ phase: 'closed', failures: 2 });
+    expect(failures(3)).toMatchObject({ phase: 'open', since: T0, failures: 3, lastError: 'ECONNREFUSED' });
+    expect(opened().probeAt).toBe(T0 + 5000);
+  });
+
+  it('stays closed where answers come between, and where it is switched off', () => {
+    const answered = afterAnswer(failures(2), { at: T0, isProbe: false });
+    expect(failures(2, answered)).toMatchObject({ phase: 'closed' });
+    expect(afterFailure(failures(2), { ...failing, at: T0, threshold: 0 })).toMatchObject({ phase: 'closed' });
+  });
+
+  it('stays open for twice as long after each probe that fails, for a minute at most', () => {
+    let circuit: Circuit = opened();
+    const times: number[] = [];
+    for (let probes = 0; probes < 6; probes += 1) {
+      const at = opened(circuit).probeAt;
+      circuit = afterFailure(beginProbe(opened(circuit), at, 1000), { ...failing, at, isProbe: true });
+      times.push(opened(circuit).probeAt - at);
+    }
+    expect(times).toEqual([10_000, 20_000, 40_000, 60_000, 60_000, 60_000]);
+    expect(opened(circuit).since).toBe(T0);
+  });
+
+  it('is moved by nothing that was sent before it opened', () => {
+    const open = opened();
+    expect(afterFailure(open, { ...failing, at: T0 + 1 })).toBe(open);
+    expect(afterAnswer(open, { at: T0 + 1, isProbe: false })).toBe(open);
+  });
+
+  it('lets one request probe; another takes its place once its answer is overdue, or it was given up', () => {
+    const open = opened();
+    expect(mayProbe(open, open.probeAt - 1)).toBe(false);
+    expect(mayProbe(open, open.probeAt)).toBe(true);
+    const probing = beginProbe(open, open.probeAt, 30_000);
+    expect(mayProbe(probing, open.probeAt + 29_999)).toBe(false);
+    expect(mayProbe(probing, open.probeAt + 30_000)).toBe(true);
+    expect(mayProbe(opened(endProbe(probing)), open.probeAt)).toBe(true);
+  });
+
+  it('closes when the probe is answered; the host is asked slowly at first, and at full speed after ten seconds', () => {
+    const at = T0 + 5000;
+    const back = afterAnswer(beginProbe(opened(), at, 1000), { at, isProbe: true });
+    expect([0, 999, 1000, 5500, 9999, 10_000].map((ms) => rampRate(back, at + ms))).toEqual([
+      2,
+      2,
+      4,
+      64,
+      1024,
+      Number.POSITIVE_INFINITY,
+    ]);
+    expect(afterAnswer(back, { at: at + 10_000, isProbe: false })).toEqual(CLOSED);
+  });
+
+  it('opens sooner, and for longer, while the host comes back: one that flaps is not flooded each time', () => {
+    const at = T0 + 5000;
+    const back = afterAnswer(beginProbe(opened(), at, 1000), { at, isProbe: true });
+    const ten = { ...failing, threshold: 10, at: at + 100 };
+    const again = afterFailure(afterFailure(afterFailure(back, ten), ten), ten);
+    expect(opened(again).probeAt - at - 100).toBe(10_000);
+    expect(rampRate(afterFailure(back, { ...ten, at: at + 5000 }), at + 5000)).toBe(2);
+  });
+
+  it.each([
+    ['a minute', 60_000, 60_000],
+    ['ten years', 315_360_000_000, 3_600_000],
+  ])('of a host that asks for %s is open for that, an hour at most', (_what, forMs, openMs) => {
+    const asked = afterRefusal(failures(2), { at: T0, error: 'answered 429', isProbe: false }, forMs);
+    expect(asked).toMatchObject({ phase: 'open', why: 'asked', probeAt: T0 + openMs, failures: 0 });
+  });
+
+  it('of a host that asks several times is open for the longest', () => {
+    const answer = { at: T0, error: 'answered 429', isProbe: false };
+    const asked = afterRefusal(afterRefusal(CLOSED, answer, 60_000), answer, 1000);
+    expect(opened(asked).probeAt).toBe(T0 + 60_000);
+  });
+
+  it('is probed where its time was written before the clock was set back', () => {
+    expect(mayProbe(opened(), T0 - 30 * 86_400_000)).toBe(true);
+  });
+
+  it('is what it was after it was stored', () => {
+    const probing = beginProbe(opened(), T0, 1000.5);
+    expect(openCircuit.parse(JSON.parse(JSON.stringify(probing)))).toEqual(probing);
+  });
+
+  it('whatever happens, has at most one probe under way, opens only for a reason, and is probed within an hour', () => {
+    const event = fc.record({
+      kind: fc.constantFrom('fail', 'answer', 'refuse', 'none'),
+      afterMs: fc.integer({ min: 0, max: 90_000 }),
+      isProbe: fc.boolean(),
+      forMs: fc.integer({ min: 1, max: 1e12 }),
+      random: fc.double({ min: 0, max: 0.999, noNaN: true }),
+    });
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 60 }), fc.integer({ min: 1, max: 12 }), (events, threshold) => {
+        let circuit: Circuit = CLOSED;
+        let at = T0;
+        let inARow = 0;
+        let isProbing = false;
+        for (const { kind, afterMs, forMs, random, ...given } of events) {
+          at += afterMs;
+          const before: Circuit = circuit;
+          if (before.phase === 'open' && !isProbing && mayProbe(before, at)) {
+            circuit = beginProbe(before, at, 3_600_000);
+            isProbing = true;
+            expect(mayProbe(opened(circuit), at)).toBe(false);
+          }
+          const isProbe = given.isProbe && isProbing;
+          const about = { at, isProbe, error: 'x' };
+          if (kind === 'fail') circuit = afterFailure(circuit, { ...about, threshold, random: () => random });
+          else if (kind === 'answer') circuit = afterAnswer(circuit, about);
+          else if (kind === 'refuse') circuit = afterRefusal(circuit, about, forMs);
+          else if (isProbe) circuit = endProbe(circuit);
+          if (isProbe) isProbing = false;
+          inARow = kind === 'fail' ? inARow + 1 : kind === 'answer' ? 0 : inARow;
+          if (before.phase === 'closed' && circuit.phase === 'open') {
+            expect(kind === 'refuse' || inARow >= Math.min(threshold, 3)).toBe(true);
+          }
+          if (circuit.phase === 'open') {
+            expect(circuit.probeAt - at).toBeLessThanOrEqual(3_600_000);
+            expect(openCircuit.safeParse(circuit).success).toBe(true);
+            // Only a probe closes it.
+            if (!isProbe && before.phase === 'open') expect(circuit.phase).toBe('open');
+          } else if (before.phase === 'open') expect(isProbe && kind === 'answer').toBe(true);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,248 @@
+import type { RequestListener } from 'node:http';
+import { describe, expect, it } from 'vitest';
+import type { HandlerResult, StepContext } from '../../../src/flows/handlers/handler.ts';
+import { TimeUpError } from '../../../src/flows/handlers/handler.ts';
+import { createHttpRequestHandler } from '../../../src/flows/handlers/http-request.ts';
+import { createHosts } from '../../../src/flows/hosts.ts';
+import type { Json } from '../../../src/model/json.ts';
+import { call } from './call.ts';
+import { serve } from './loopback-server.ts';
+
+const T0 = Date.UTC(2026, 10, 22);
+const DAY_MS = 86_400_000;
+
+function setUp({ limits = [] as string[], failures = 2 } = {}) {
+  const time = { now: T0 };
+  const clock = { now: () => time.now, monotonic: () => time.now };
+  const settings = { outgoingHosts: limits, circuitFailures: failures };
+  const wait = async (ms: number) => {
+    time.now += ms;
+  };
+  const hosts = createHosts({ settings, clock, random: () => 0.5, wait });
+  const handler = createHttpRequestHandler({ egressAllow: ['127.0.0.0/8', 'localhost'], now: clock.now, hosts });
+  const send = (url: string, inputs: object = {}, context: Partial<StepContext> = {}) =>
+    call(handler, { url, ...inputs }, { now: clock.now, ...context });
+  const stateOf = async (origin: string) => (await hosts.list()).find((host) => host.origin === origin);
+  return { time, send, stateOf };
+}
+
+const resumedFrom = (result: HandlerResult) => {
+  if (result.kind !== 'waiting') throw new Error(`it does not wait: ${JSON.stringify(result)}`);
+  return { resumed: { state: result.state as Json, signal: null } };
+};
+const answering =
+  (status: number, headers: Record<string, string> = {}): RequestListener =>
+  (_request, response) =>
+    void response.writeHead(status, headers).end();
+
+describe('a step whose host is not well', () => {
+  it('waits once the host has failed so often, without a request', async () => {
+    const { origin, received } = await serve(answering(503));
+    const { send, stateOf } = setUp();
+    expect(await send(origin)).toMatchObject({ kind: 'failed', code: 'unexpected_status' });
+    expect(await send(origin)).toMatchObject({ kind: 'failed' });
+    const waits = await send(origin);
+    expect(waits).toMatchObject({ kind: 'waiting', state: { hostTurn: origin, barredSince: T0 } });
+    expect(received).toHaveLength(2);
+    expect(await stateOf(origin)).toMatchObject({ state: 'open', lastError: { error: 'answered 503' } });
+  });
+
+  it('loses no attempt by a probe that fails, and goes on where one is answered', async () => {
+    let status = 500;
+    const { origin, received } = await serve((_request, response) => void response.writeHead(status).end());
+    const { send, time } = setUp();
+    for (let count = 0; count < 2; count += 1) await send(origin);
+    const first = await send(origin);
+    time.now += 5000;
+    const probed = await send(origin, {}, resumedFrom(first));
+    expect(probed).toMatchObject({ kind: 'waiting', state: { why: expect.stringContaining('answered 500') } });
+    expect(received).toHaveLength(3);
+    status = 200;
+    time.now += 10_000;
+    expect(await send(origin, {}, resumedFrom(probed))).toMatchObject({ kind: 'succeeded' });
+  });
+
+  it('fails after a day, so that a host that is gone for good keeps no run in flight', async () => {
+    const { origin } = await serve(answering(500));
+    const { send, time } = setUp();
+    for (let count = 0; count < 2; count += 1) await send(origin);
+    const waits = await send(origin);
+    time.now += 5000;
+    const probed = await send(origin, {}, resumedFrom(waits));
+    time.now += DAY_MS;
+    expect(await send(origin, {}, resumedFrom(probed))).toMatchObject({ kind: 'failed', retryable: true });
+    expect(await send(origin, {}, resumedFrom(probed))).toMatchObject({ kind: 'failed', code: 'circuit_open' });
+  });
+
+  it.each([
+    ['it says so', { whenCircuitOpen: 'fail' }, {}],
+    ['another step runs after it has failed', {}, { isFailureHandled: true }],
+  ])('fails at once where %s, and names the circuit', async (_what, inputs, context) => {
+    const { origin } = await serve(answering(500));
+    const { send } = setUp();
+    for (let count = 0; count < 2; count += 1) await send(origin);
+    expect(await send(origin, inputs, context)).toMatchObject({
+      kind: 'failed',
+      code: 'circuit_open',
+      retryable: true,
+      message: expect.stringContaining(`the circuit of ${origin} has been open since`),
+    });
+    expect(await send(origin, { whenCircuitOpen: 'wait' }, context)).toMatchObject({ kind: 'waiting' });
+  });
+});
+
+describe('what counts as a failure of the host', () => {
+  const closed = { state: 'closed', circuit: { failures: 0 } };
+  const failed = { circuit: { failures: 1 } };
+
+  it.each([
+    [200, {}, closed],
+    [404, {}, closed],
+    [429, {}, closed],
+    [500, {}, failed],
+    [502, {}, failed],
+    [503, { expectedStatuses: 503 }, closed],
+  ])('%i with %j', async (status, inputs, host) => {
+    const { origin } = await serve(answering(status));
+    const { send, stateOf } = setUp();
+    await send(origin, inputs);
+    expect(await stateOf(origin)).toMatchObject(host);
+  });
+
+  it.each([
+    ['an answer that hangs', (() => {}) as RequestListener, 'no complete answer within 0.05 s'],
+    [
+      'a body that hangs',
+      ((_request, response) => void response.writeHead(200).write('x')) as RequestListener,
+      'no complete answer within 0.05 s',
+    ],
+    [
+      'a connection that is cut',
+      ((request) => void request.socket.resetAndDestroy()) as RequestListener,
+      expect.stringMatching(/ECONNRESET|UND_ERR_SOCKET/),
+    ],
+  ])('%s', async (_what, answer, error) => {
+    const { origin } = await serve(answer);
+    const { send, stateOf } = setUp();
+    await send(origin, { timeoutSeconds: 0.05 });
+    expect(await stateOf(origin)).toMatchObject({ ...failed, inFlight: 0, lastError: { error } });
+  });
+
+  it.each([
+    ['the time limit of the step', new TimeUpError(), failed],
+    ['a stop of the process', new Error('the process stops'), closed],
+  ])('of %s', async (_what, reason, host) => {
+    const controller = new AbortController();
+    const { origin } = await serve(() => controller.abort(reason));
+    const { send, stateOf } = setUp();
+    await send(origin, {}, { signal: controller.signal });
+    expect(await stateOf(origin)).toMatchObject({ ...host, inFlight: 0 });
+  });
+
+  it('neither a name that is unknown, nor an address that steps may not call', async () => {
+    const { send, stateOf } = setUp();
+    expect(await send('http://no-such-host.invalid/')).toMatchObject({ kind: 'failed' });
+    expect(await stateOf('http://no-such-host.invalid')).toMatchObject({ ...closed, inFlight: 0 });
+    expect(await send('http://10.0.0.1/')).toMatchObject({ kind: 'failed', code: 'egress_refused' });
+    expect(await stateOf('http://10.0.0.1')).toBeUndefined();
+  });
+
+  it('nor a key that cannot sign, which gives its turn back', async () => {
+    const { origin } = await serve(answering(200));
+    const { send, stateOf } = setUp();
+    const tls = { cert: 'no certificate', key: 'no key' };
+    expect(await send(origin, { tls })).toMatchObject({ kind: 'failed', code: 'invalid_input' });
+    expect(await stateOf(origin)).toMatchObject({ ...closed, inFlight: 0 });
+  });
+});
+
+describe('a host that asks for time', () => {
+  it.each([
+    [429, '120', 120_000],
+    [503, '120', 120_000],
+    [429, new Date(T0 + 60_000).toUTCString(), 60_000],
+    [429, '315360000', 3_600_000],
+  ])('with %i and Retry-After %s is called by no step before', async (status, value, ms) => {
+    const { origin, received } = await serve(answering(status, { 'retry-after': value }));
+    const { send, stateOf } = setUp();
+    await send(origin);
+    expect(await send(origin)).toMatchObject({ kind: 'waiting' });
+    expect(received).toHaveLength(1);
+    const host = await stateOf(origin);
+    expect(host?.circuit).toMatchObject({ phase: 'open', why: 'asked', probeAt: T0 + ms });
+  });
+
+  it.each(['-5', 'soon', '1e9', '', new Date(T0 - 60_000).toUTCString()])('for %j asks for nothing', async (value) => {
+    const { origin } = await serve(answering(429, { 'retry-after': value }));
+    const { send } = setUp();
+    await send(origin);
+    expect(await send(origin)).toMatchObject({ kind: 'failed' });
+  });
+});
+
+describe('a request that is redirected', () => {
+  it('takes its turn at each host', async () => {
+    const target = await serve(answering(200));
+    const { origin } = await serve(answering(302, { location: `${target.origin}/x` }));
+    const { send, time } = setUp({ limits: [`${new URL(target.origin).host}=1/s`] });
+    expect(await send(origin)).toMatchObject({ kind: 'succeeded' });
+    expect(await send(origin)).toMatchObject({ kind: 'succeeded' });
+    expect(time.now - T0).toBeGreaterThan(900);
+    expect(target.received).toHaveLength(2);
+  });
+
+  it('to a host that is not called fails, and may be tried again', async () => {
+    const target = await serve(answering(500));
+    const { origin } = await serve(answering(307, { location: target.origin }));
+    const { send, stateOf } = setUp();
+    for (let count = 0; count < 2; count += 1) await send(target.origin);
+    expect(await send(origin)).toMatchObject({ kind: 'failed', code: 'circuit_open', retryable: true });
+    expect(await stateOf(origin)).toMatchObject({ state: 'closed', inFlight: 0 });
+    expect(target.received).toHaveLength(2);
+  });
+});
+
+describe('a step with limits of its own', () => {
+  it('waits for its turn, however the URL spells the host', async () => {
+    const { origin } = await serve(answering(200));
+    const { port } = new URL(origin);
+    const { send, time } = setUp();
+    expect(await send(`http://127.0.0.1:${port}/`, { maxPerSecond: 1 })).toMatchObject({ kind: 'succeeded' });
+    const waits = await send(`http://2130706433:${port}/a`, { maxPerSecond: 1 });
+    expect(waits).toMatchObject({ kind: 'waiting', until: T0 + 965, state: { hostTurn: origin, barredSince: null } });
+    expect(await send(origin)).toMatchObject({ kind: 'succeeded' });
+    time.now += 965;
+    expect(await send(origin, { maxPerSecond: 1 }, resumedFrom(waits))).toMatchObject({ kind: 'succeeded' });
+  });
+
+  it.each([{ maxPerSecond: 0 }, { maxPerSecond: '5' }, { maxConcurrent: 0 }, { whenCircuitOpen: 'later' }])(
+    'refuses %j',
+    async (inputs) => {
+      const { send } = setUp();
+      await expect(send('http://127.0.0.1:1', inputs)).rejects.toThrow();
+    },
+  );
+});
+
+describe('a poll whose host is not called', () => {
+  it('keeps how far it has come, and ends when its time is up, with why it waited', async () => {
+    const { origin } = await serve(answering(500));
+    const { send, time } = setUp();
+    const inputs = { pollEnabled: true, pollIntervalSeconds: 1, pollTimeoutSeconds: 60 };
+    const first = await send(origin, inputs);
+    expect(first).toMatchObject({ state: { polls: 1 } });
+    time.now += 1000;
+    const second = await send(origin, inputs, resumedFrom(first));
+    expect(second).toMatchObject({ state: { polls: 2 } });
+    time.now += 1000;
+    const waits = await send(origin, inputs, resumedFrom(second));
+    expect(waits).toMatchObject({ until: T0 + 60_000, state: { polls: 2, startedAt: T0, hostTurn: origin } });
+    time.now = T0 + 60_000;
+    const probe = await send(origin, inputs, resumedFrom(waits));
+    expect(probe).toMatchObject({
+      kind: 'failed',
+      code: 'poll_timeout',
+      message: expect.stringMatching(/in 60 s and 2 requests; .*answered 500/),
+    });
+  });
+});
