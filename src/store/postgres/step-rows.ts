@@ -3,6 +3,7 @@ import type { StepStatus } from '../../model/manifest.ts';
 import type { Answers } from '../decisions/decision.ts';
 import type { RunReads, RunWrites } from '../decisions/rows.ts';
 import { toError, toJson } from '../json-columns.ts';
+import { HOST_OF_STEP } from './runs.ts';
 import type { Sql, Write } from './sql.ts';
 
 type Read = 'statesIn' | 'findStep' | 'findWait' | 'findAttemptStart';
@@ -162,7 +163,8 @@ export function planWrites(write: Write): Pick<RunWrites, PlanWrite> {
       write(
         `UPDATE sluice.steps SET status = CASE WHEN attempt_count = 0 THEN 'Skipped' ELSE 'Failed' END,
           skip_reason = CASE WHEN attempt_count = 0 THEN $2 END,
-          error = CASE WHEN attempt_count = 0 THEN NULL ELSE $3 END,
+          error = CASE WHEN attempt_count = 0 THEN NULL WHEN strpos(wait, '"hostTurn":"') > 0
+            THEN replace($3, '."', ' while the step waited for its turn at ' || ${HOST_OF_STEP} || '."') ELSE $3 END,
           due_at = NULL, limit_at = NULL, wait = NULL, signal_name = NULL, completed_at = $4
         WHERE run_id = $1 AND status IN ('Pending', 'Running')`,
         [runId, error.message, text, at],

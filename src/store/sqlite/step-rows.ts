@@ -5,6 +5,7 @@ import type { Answers } from '../decisions/decision.ts';
 import type { EndedAttempt, RunReads, RunWrites } from '../decisions/rows.ts';
 import { toError, toJson } from '../json-columns.ts';
 import type { BegunAttempt } from '../store.ts';
+import { HOST_OF_STEP } from './runs.ts';
 
 type Read = 'statesIn' | 'findStep' | 'findWait' | 'findAttemptStart';
 
@@ -152,7 +153,8 @@ export function preparePlanWrites(db: Database): Pick<RunWrites, PlanWrite> {
   const closeSteps = db.prepare(`
     UPDATE steps SET status = CASE WHEN attempt_count = 0 THEN 'Skipped' ELSE 'Failed' END,
       skip_reason = CASE WHEN attempt_count = 0 THEN ? END,
-      error = CASE WHEN attempt_count = 0 THEN NULL ELSE ? END,
+      error = CASE WHEN attempt_count = 0 THEN NULL WHEN instr(wait, '"hostTurn":"') > 0
+        THEN replace(?, '."', ' while the step waited for its turn at ' || ${HOST_OF_STEP} || '."') ELSE ? END,
       due_at = NULL, limit_at = NULL, wait = NULL, signal_name = NULL, completed_at = ?
     WHERE run_id = ? AND status IN ('Pending', 'Running')`);
   const closeAttempts = db.prepare(`
@@ -169,8 +171,9 @@ export function preparePlanWrites(db: Database): Pick<RunWrites, PlanWrite> {
     forgetSkipped: (runId, stepKey) => forget.run(runId, stepKey),
     wakeStep: ({ runId, stepKey }, at) => wake.run(at, runId, stepKey),
     closeSteps(runId, error, at) {
-      closeSteps.run(error.message, JSON.stringify(error), at, runId);
-      closeAttempts.run(JSON.stringify(error), at, runId);
+      const text = JSON.stringify(error);
+      closeSteps.run(error.message, text, text, at, runId);
+      closeAttempts.run(text, at, runId);
     },
   };
 }

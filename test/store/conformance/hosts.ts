@@ -72,10 +72,16 @@ export function hosts({ open }: StoreUnderTest): void {
       expect(polling.items).toEqual([]);
     });
 
-    test('a cancelled run waits for no host', async () => {
+    test('a cancelled run waits for no host; its step says for which it waited', async () => {
       const store = await open();
       await waiting(store);
       await store.cancelRun({ runId: id(1), reason: null, at: T0 + 1 });
+      const errors = Object.fromEntries(
+        (await store.listSteps(id(1)))?.map((step) => [step.stepKey, step.error]) ?? [],
+      );
+      const message = `The run was cancelled while the step waited for its turn at ${OTHER}.`;
+      expect(errors.d).toEqual({ code: 'cancelled', message, retryable: false });
+      expect(errors.e).toMatchObject({ message: 'The run was cancelled.' });
       expect(await store.listHostWaits({ now: T0, most: 10 })).toEqual([]);
       expect(await store.releaseHostWaits({ origin: ONE, now: T0, limit: 9, everyMs: 1 })).toBe(0);
     });
