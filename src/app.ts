@@ -236,7 +236,15 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const alerts = alertsOf(parts, { catalog, newId, live, links });
   const deployment = deploymentOf(parts, catalog, { onDeployed: () => follow(), onRefused: alerts.deployRefused });
   const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
-  const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, triggers: deployment.triggers });
+  const { triggers } = deployment;
+  const keyKeeper = createKeyKeeper({ ...parts, triggers });
+  const sweepers = [
+    parts.logRetention,
+    createActivityRetention(parts),
+    createPayloadWatch({ ...parts, triggers }),
+    keyKeeper,
+  ];
+  const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers });
   const { engine, scheduler } = runtime;
   links.announce = engine.announce;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
@@ -276,7 +284,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     engine,
     scheduler,
     warnings,
-    triggers: deployment.triggers,
+    triggers,
     reload: deployment.reloadAndLog,
     async listen() {
       // Before any step runs: a step that ends every process must not keep deliveries out.
@@ -285,7 +293,11 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       await alerts.prepare();
       await runtime.start();
       await holding.start();
-      follow = () => void syncSchedules(scheduler, logger);
+      follow = () => {
+        keyKeeper.note();
+        void syncSchedules(scheduler, logger);
+      };
+      keyKeeper.note();
       stops.push(followChanges({ ...parts, changes: store.changes, refresh, scheduler, live }));
       if (settings.watchManifests) stops.push(deployment.watch());
       alerts.start();
@@ -337,8 +349,7 @@ function alertsOf(
 
 function runtimeOf(
   parts: Parts,
-  running: Pick<Parameters<typeof createRuntime>[0], 'catalog' | 'metrics' | 'newId' | 'live' | 'refresh'> &
-    Pick<Parameters<typeof createKeyKeeper>[0], 'triggers'>,
+  running: Pick<Parameters<typeof createRuntime>[0], 'catalog' | 'metrics' | 'newId' | 'live' | 'refresh' | 'sweepers'>,
 ): Runtime {
   const { settings } = parts;
   const { handlers, rules, hosts } = parts.extensions;
@@ -348,12 +359,6 @@ function runtimeOf(
     handlers,
     hosts,
     runRetentionDays: settings.runRetentionDays,
-    sweepers: [
-      parts.logRetention,
-      createActivityRetention(parts),
-      createKeyKeeper({ ...parts, ...running }),
-      createPayloadWatch({ ...parts, ...running }),
-    ],
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,
     maxDueSteps: settings.maxBacklog,

@@ -252,31 +252,46 @@ interface KeeperServices {
 const KEPT_DAYS = 30;
 const ROWS_A_CHUNK = 100;
 
+interface KeyKeeper extends Sweeper {
+  /** Notes which keys there are, if they changed. */
+  note(): void;
+}
+
 /** Notes which keys there are, once they change and every hour, and forgets those that have been gone for long. */
-export function createKeyKeeper({ store, triggers, clock, logger }: KeeperServices): Sweeper {
+export function createKeyKeeper({ store, triggers, clock, logger }: KeeperServices): KeyKeeper {
   // The sweep of runs and nonces, by the same clock, says so in the log.
   const mayDelete = deletionGuard(clock, () => {});
+  const failure = 'the figures about keys could not be brought up to date';
   let noted = '';
-  let notedAt = Number.NEGATIVE_INFINITY;
-  return createSweeper({
+  let tidiedAt = Number.NEGATIVE_INFINITY;
+  const noteAgain = async (isDue: boolean) => {
+    const keys = notedKeys(triggers());
+    const text = JSON.stringify(keys);
+    if (!isDue && text === noted) return;
+    await store.noteKeys({ keys, at: clock.now() });
+    noted = text;
+  };
+  const noter = createSweeper({ sweep: () => noteAgain(false), failure, logger });
+  const sweeper = createSweeper({
     async sweep(inChunks) {
-      const keys = notedKeys(triggers());
-      const text = JSON.stringify(keys);
-      const isDue = clock.monotonic() - notedAt >= HOUR_MS;
-      if (!isDue && text === noted) return;
-      const now = clock.now();
-      await store.noteKeys({ keys, at: now });
-      if (isDue && mayDelete()) {
-        const request = { before: now - KEPT_DAYS * DAY_MS, now, limit: ROWS_A_CHUNK };
-        await inChunks(async () => (await store.tidyKeys(request)) >= ROWS_A_CHUNK);
-      }
-      if (isDue) notedAt = clock.monotonic();
-      noted = text;
+      const isDue = clock.monotonic() - tidiedAt >= HOUR_MS;
+      await noteAgain(isDue);
+      if (!isDue) return;
+      const request = { before: clock.now() - KEPT_DAYS * DAY_MS, limit: ROWS_A_CHUNK };
+      if (mayDelete()) await inChunks(async () => (await store.tidyKeys(request)) >= ROWS_A_CHUNK);
+      tidiedAt = clock.monotonic();
     },
-    failure: 'the figures about keys could not be brought up to date',
+    failure,
     logger,
     sweepsAtStart: true,
   });
+  return {
+    ...sweeper,
+    note: noter.sweep,
+    async stop() {
+      await Promise.all([noter.stop(), sweeper.stop()]);
+    },
+  };
 }
 
 /** A key that is both current and previous is the current one. */

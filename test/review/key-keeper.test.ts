@@ -15,24 +15,24 @@ const trigger = (current: string, previous: string) =>
   }) as unknown as ReturnType<TriggerTable['list']>[number];
 
 it('notes keys when they change and every hour, and then tidies up a few rows at a time', async () => {
+  const clock = new FakeClock();
   const asked: string[] = [];
   let left = 250;
   const store = {
     noteKeys: async ({ keys }: { keys: readonly { role: string; keyName: string }[] }) =>
       void asked.push(['note', ...keys.map(({ role, keyName }) => `${role} ${keyName}`)].join(' ')),
-    tidyKeys: async ({ before, now, limit }: { before: number; now: number; limit: number }) => {
-      asked.push(`tidy ${(now - before) / DAY}`);
+    tidyKeys: async ({ before, limit }: { before: number; limit: number }) => {
+      asked.push(`tidy ${(clock.now() - before) / DAY}`);
       const taken = Math.min(left, limit);
       left -= taken;
       return taken;
     },
   };
   let triggers = [trigger('a', 'b')];
-  const clock = new FakeClock();
   const logger = pino({ level: 'silent' });
   const keeper = createKeyKeeper({ store, triggers: () => ({ list: () => triggers }), clock, logger });
-  const sweep = async () => {
-    keeper.sweep();
+  const sweep = async (begin = keeper.sweep) => {
+    begin();
     for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
     return asked.splice(0);
   };
@@ -40,8 +40,11 @@ it('notes keys when they change and every hour, and then tidies up a few rows at
   expect(await sweep()).toEqual([]);
   clock.advance(HOUR - 1);
   triggers = [trigger('a', 'a')];
-  expect(await sweep()).toEqual(['note current a']);
+  expect(await sweep(keeper.note)).toEqual(['note current a']);
+  expect(await sweep(keeper.note)).toEqual([]);
+  triggers = [trigger('a', 'c')];
+  expect(await sweep()).toEqual(['note current a previous c']);
   clock.advance(1);
-  expect(await sweep()).toEqual(['note current a', 'tidy 30']);
+  expect(await sweep()).toEqual(['note current a previous c', 'tidy 30']);
   await keeper.stop();
 });

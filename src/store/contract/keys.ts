@@ -5,7 +5,7 @@
 export interface KeyStore {
   /**
    * Notes all keys that triggers have now. A key that has another role than before has it since `at`; one that is not
-   * among them has none any more, so that it starts again if it comes back.
+   * among them has none any more, so that it starts again if it comes back. A clock that was set back changes no time.
    */
   noteKeys(note: { keys: readonly NotedKey[]; at: number }): Promise<void>;
   /** Every key that was noted or that verified an accepted delivery, whether a trigger still has it or not. */
@@ -16,11 +16,10 @@ export interface KeyStore {
    */
   listKeyUsers(query: KeyUserQuery): Promise<KeyUser[]>;
   /**
-   * Adds counts of hours before `before` to those of earlier times, which have no hour any more; moves what a clock that
-   * was ahead counted in hours after `now` to `now`; forgets keys that were neither noted nor used since `before`. At most
-   * so many rows; yields how many there were.
+   * Adds counts of hours before `before` to those of earlier times, which have no hour any more, and forgets keys that
+   * were neither noted nor used since. At most so many rows; yields how many there were.
    */
-  tidyKeys(request: { before: number; now: number; limit: number }): Promise<number>;
+  tidyKeys(request: { before: number; limit: number }): Promise<number>;
 }
 
 export type KeyRole = 'current' | 'previous';

@@ -21,14 +21,12 @@ async function noteKeys(sql: Sql, { keys, at }: Given<'noteKeys'>): Promise<void
     key_name: keyName,
     role,
   }));
-  // A time after now was noted by a clock that was ahead.
   await sql.run(
     `INSERT INTO sluice.trigger_keys AS t (${KEY}, role, role_since, first_noted_at, noted_at)
     SELECT ${KEY}, role, $2, $2, $2
     FROM json_to_recordset($1) AS given (flow_id text, trigger_key text, key_name text, role text) ORDER BY ${KEY}
     ON CONFLICT (${KEY}) DO UPDATE SET noted_at = excluded.noted_at, role = excluded.role,
-      first_noted_at = least(t.first_noted_at, excluded.noted_at),
-      role_since = CASE WHEN t.role = excluded.role THEN least(t.role_since, excluded.noted_at) ELSE excluded.noted_at END`,
+      role_since = CASE WHEN t.role = excluded.role THEN t.role_since ELSE excluded.noted_at END`,
     [jsonRows(rows), at],
   );
   await sql.run('UPDATE sluice.trigger_keys SET role = NULL WHERE role IS NOT NULL AND noted_at <> $1', [at]);
@@ -74,23 +72,20 @@ async function listKeyUsers(sql: Sql, query: Given<'listKeyUsers'>): Promise<Key
   return rows.map(({ headers, ...user }) => ({ ...user, headers: JSON.parse(headers) }));
 }
 
-async function tidyKeys(sql: Sql, { before, now, limit }: Given<'tidyKeys'>): Promise<number> {
+async function tidyKeys(sql: Sql, { before, limit }: Given<'tidyKeys'>): Promise<number> {
   const moved = await sql.get<{ count: number }>(
     `WITH gone AS (
       DELETE FROM sluice.key_hours WHERE ctid = ANY (array(
-        SELECT ctid FROM sluice.key_hours WHERE hour > 0 AND hour < $1 OR hour > $2 + 1 ORDER BY ${KEY}, hour, slot LIMIT $4
-        FOR UPDATE
+        SELECT ctid FROM sluice.key_hours WHERE hour > 0 AND hour < $1 ORDER BY ${KEY}, hour, slot LIMIT $2 FOR UPDATE
       )) RETURNING *
     ), kept AS (
       INSERT INTO sluice.key_hours AS t (${KEY}, hour, slot, count, last_at, last_id)
-      SELECT ${KEY}, CASE WHEN hour < $1 THEN 0 ELSE $2::bigint END, $5, sum(count), max(CASE WHEN hour < $1 THEN last_at ELSE $3::bigint END),
-        (array_agg(last_id ORDER BY last_id DESC))[1]
-      FROM gone GROUP BY ${KEY}, CASE WHEN hour < $1 THEN 0 ELSE $2::bigint END
+      SELECT ${KEY}, 0, $3, sum(count), max(last_at), (array_agg(last_id ORDER BY last_id DESC))[1] FROM gone GROUP BY ${KEY}
       ON CONFLICT (${KEY}, hour, slot) DO UPDATE SET count = t.count + excluded.count,
         last_at = greatest(t.last_at, excluded.last_at), last_id = greatest(t.last_id, excluded.last_id)
     )
     SELECT count(*) AS count FROM gone`,
-    [hourOf(before), hourOf(now), now, limit, sql.slot],
+    [hourOf(before), limit, sql.slot],
   );
   const forgotten = await sql.run(
     `DELETE FROM sluice.trigger_keys t WHERE (${KEY}) IN (

@@ -55,12 +55,11 @@ function prepareCount(db: Database): (use: KeyUse) => void {
 }
 
 function prepareNote(db: Database): Member<'noteKeys'> {
-  // A time after now was noted by a clock that was ahead.
   const note = db.prepare<[NotedKey & { readonly at: number }]>(`
     INSERT INTO trigger_keys (flow_id, trigger_key, key_name, role, role_since, first_noted_at, noted_at)
     VALUES (@flowId, @triggerKey, @keyName, @role, @at, @at, @at)
-    ON CONFLICT DO UPDATE SET noted_at = excluded.noted_at, first_noted_at = min(first_noted_at, excluded.noted_at),
-      role_since = iif(role = excluded.role, min(role_since, excluded.noted_at), excluded.noted_at), role = excluded.role`);
+    ON CONFLICT DO UPDATE SET noted_at = excluded.noted_at,
+      role_since = iif(role = excluded.role, role_since, excluded.noted_at), role = excluded.role`);
   const drop = db.prepare<[number]>('UPDATE trigger_keys SET role = NULL WHERE role IS NOT NULL AND noted_at <> ?');
   return ({ keys, at }) => {
     for (const key of keys) note.run({ ...key, at });
@@ -118,12 +117,11 @@ function prepareListUsers(db: Database): Member<'listKeyUsers'> {
 }
 
 function prepareTidy(db: Database): Member<'tidyKeys'> {
-  type Row = KeyUse & { readonly isLate: 0 | 1 };
-  const take = db.prepare<[{ firstHour: number; lastHour: number; limit: number }], Row>(`
+  const take = db.prepare<[{ firstHour: number; limit: number }], KeyUse>(`
     DELETE FROM key_hours WHERE (flow_id, trigger_key, key_name, hour) IN (
-      SELECT flow_id, trigger_key, key_name, hour FROM key_hours WHERE hour > 0 AND hour < @firstHour OR hour > @lastHour LIMIT @limit
+      SELECT flow_id, trigger_key, key_name, hour FROM key_hours WHERE hour > 0 AND hour < @firstHour LIMIT @limit
     ) RETURNING flow_id AS flowId, trigger_key AS triggerKey, key_name AS keyName, hour, count, last_at AS lastAt,
-      last_id AS lastId, hour > @lastHour AS isLate`);
+      last_id AS lastId`);
   const forget = db.prepare<[{ before: number; limit: number }]>(`
     DELETE FROM trigger_keys WHERE (flow_id, trigger_key, key_name) IN (
       SELECT flow_id, trigger_key, key_name FROM trigger_keys t WHERE noted_at < @before AND NOT EXISTS (
@@ -140,11 +138,9 @@ function prepareTidy(db: Database): Member<'tidyKeys'> {
           AND t.key_name = h.key_name
       ) LIMIT @limit)`);
   const add = prepareCount(db);
-  return ({ before, now, limit }) => {
-    const rows = take.all({ firstHour: hourOf(before), lastHour: hourOf(now) + 1, limit });
-    for (const { isLate, ...row } of rows) {
-      add(isLate === 1 ? { ...row, hour: hourOf(now), lastAt: now } : { ...row, hour: 0 });
-    }
+  return ({ before, limit }) => {
+    const rows = take.all({ firstHour: hourOf(before), limit });
+    for (const row of rows) add({ ...row, hour: 0 });
     return rows.length + forget.run({ before, limit }).changes + forgetUses.run({ before, limit }).changes;
   };
 }
