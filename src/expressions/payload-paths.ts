@@ -79,16 +79,19 @@ class Reader {
       for (const asked of node.args[1]) this.#ask(this.#placeOf(asked, around));
     } else if (node.op === 'in') {
       const [key, owner] = node.args;
-      const place = this.read(owner, around);
+      const place = this.#placeOf(owner, around);
       const name = constantKey(key);
       if (place !== undefined && name !== undefined) this.#ask(below(place, name));
+      else this.read(owner, around);
       this.read(key, around);
     } else if (node.op === 'rcall' && BINDING_MACROS.has(node.args[0])) this.#readMacro(node, around);
     else for (const child of childrenOf(node)) this.read(child, around);
   }
 
+  /** `has(a.b)` and `"b" in a` fail where there is no `a`. */
   #ask(place: PathRead | undefined): void {
-    if (place !== undefined) this.reads.push(optional(place));
+    if (place === undefined) return;
+    this.reads.push({ path: place.path.slice(0, -1), use: place.use }, optional(place));
   }
 
   /** Yields the path of the list that it loops over. */

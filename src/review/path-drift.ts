@@ -17,10 +17,12 @@ const ALIKE = 0.99;
 /** So many have to differ where each of their runs fails for it, or another type stands there: one may be a test. */
 const SOME = 3;
 /**
- * So many, and no usual one among them, where it may be right: a path that is read under a condition is absent of other
- * kinds of deliveries, and null may mean that there is nothing. Deliveries of one kind, or about one thing, come together.
+ * So many over a day, and no usual one among them, where it may be right: a path that is read under a condition is absent
+ * of other kinds of deliveries, and null may mean that there is nothing. Deliveries of one kind come together, and some
+ * kinds at night.
  */
 const MANY = 20;
+const DAY_HOURS = 24;
 
 /**
  * Finds out whether the deliveries have no longer what they had. Late rather than wrong: of a path that varied before,
@@ -119,7 +121,8 @@ function differenceIn(spells: readonly Spell[], { usual, use, before }: Baseline
   const isComplete = countOf(rest, usual) === 0;
   if (isRecovering && (isComplete || end.total >= SOME)) return undefined;
   const isCertain = now !== 'null' && (now !== 'absent' || use === 'required');
-  if (row.count < (isCertain ? SOME : MANY) || (!isCertain && !isComplete)) return undefined;
+  if (row.count < (isCertain ? SOME : MANY)) return undefined;
+  if (!isCertain && (!isComplete || after.lastHour - after.firstHour < DAY_HOURS)) return undefined;
   if (row.count * 2 <= after.total) return undefined;
   return {
     was: usual,

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { StoreUnavailableError } from '../errors.ts';
 import { formatPath, type OpenPath } from '../expressions/json-path.ts';
 import { pathsRead, typeAt } from '../expressions/payload-paths.ts';
 import { compileKeys } from '../expressions/search-keys.ts';
@@ -94,11 +95,14 @@ export function createPayloadWatch(services: WatchServices): Sweeper {
   return createSweeper({
     sweep: async (inChunks) => {
       const queue = [...triggers().list()];
+      const failures: unknown[] = [];
       await inChunks(async () => {
         const next = queue.shift();
-        if (next !== undefined) await lookAt(next, services);
-        return queue.length > 0;
+        // What is wrong with one trigger must not keep the others from being looked at.
+        if (next !== undefined) await lookAt(next, services).catch((error: unknown) => failures.push(error));
+        return queue.length > 0 && !failures.some((error) => error instanceof StoreUnavailableError);
       });
+      if (failures.length > 0) throw failures[0];
       const hour = Math.floor(clock.now() / HOUR_MS);
       if (!mayDelete() || hour === purgedHour) return;
       const purge = { beforeHour: hour - KEPT_HOURS, maxRows: MOST_ROWS, limit: ROWS_A_CHUNK };

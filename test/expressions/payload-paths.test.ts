@@ -35,7 +35,14 @@ describe('what an expression reads', () => {
       'trigger.body.kind == "a" ? trigger.body.a : trigger.body.b',
       ['required trigger.body.kind', 'conditional trigger.body.a', 'conditional trigger.body.b'],
     ],
-    ['has(trigger.body.x) ? trigger.body.x.y : "none"', ['optional trigger.body.x', 'optional trigger.body.x.y']],
+    [
+      'has(trigger.body.o.x) ? trigger.body.o.x.y : "none"',
+      ['required trigger.body.o', 'optional trigger.body.o.x', 'optional trigger.body.o.x.y'],
+    ],
+    [
+      'has(trigger.body.o) && has(trigger.body.o.x)',
+      ['required trigger.body', 'optional trigger.body.o', 'optional trigger.body.o.x'],
+    ],
     ['"x" in trigger.body.o', ['required trigger.body.o', 'optional trigger.body.o.x']],
     ['loop.item.sku', ['required loop.item.sku']],
     ['steps.a.output.x', []],

@@ -124,6 +124,12 @@ async function fill(store: Store): Promise<void> {
   const schedule = { flowId, triggerKey: 'nightly', cron: '0 3 * * *', timeZone: 'Europe/Berlin', cronOverride: null };
   await store.changeSchedule({ ...schedule, isPaused: true, nextAt: null, lastAt: T0, revision: 0 });
   await store.learnKey({ flowId, triggerKey: 'tasks', scheme: 'Asana', secret: body, sealedWith: 'k1', learnedAt: T0 });
+  const path = { event: 'pä"sh', path: 'body["a b"].x', firstId: id(1) };
+  await store.commitPayloadWatch({
+    ...{ flowId, triggerKey: 'github', version: 0, lastId: id(23) },
+    drifts: [{ ...path, was: 'string', now: 'absent', firstAt: T0, before: 30, differing: 3 }],
+    counts: [{ ...path, hour: 5, type: 'absent', count: 3, lastId: id(2) }],
+  });
   const target = { type: 'run', id: id(103) } as const;
   const details = { stepKey: 'a' };
   const done = { at: T0, actor: 'oncall', clientIp: null, action: 'cancelRun', target, details, reason: null };
@@ -178,6 +184,9 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     deployed: await store.listDeployed(),
     schedules: await store.listSchedules(),
     keys: await store.listLearnedKeys(),
+    paths: await store.listPathCounts({ flowId, triggerKey: 'github' }),
+    watch: await store.readPayloadWatch({ flowId, triggerKey: 'github' }),
+    drifts: await store.listPathDrifts(),
     keyFigures: await store.listKeyFigures({ recentSince: T0 }),
     details: await Promise.all(runs.items.map((run) => ofRun(run.id))),
     found: await Promise.all(deliveries.items.map((each) => store.findDelivery(each.id))),

@@ -3,13 +3,14 @@ import { describe, expect, it } from 'vitest';
 import type { PathType, PathUse } from '../../src/model/payload.ts';
 import { findDrift, type PathRow } from '../../src/review/path-drift.ts';
 
-/** Rows as the store has them after so many deliveries; each type in a row with how often, `|` begins another hour. */
+/** Rows as the store has them after so many deliveries; each type in a row with how often, `|` begins another hour, `>` the next day. */
 function rowsOf(story: string, hoursApart = 1): PathRow[] {
   const rows = new Map<string, PathRow>();
   let n = 0;
   let hour = 1000;
   for (const word of story.split(' ')) {
     if (word === '|') hour += hoursApart;
+    if (word === '>') hour += 24;
     const [, count = '', type = ''] = /^(\d+)(\w+)$/.exec(word) ?? [];
     for (let each = 0; each < Number(count); each += 1) {
       n += 1;
@@ -55,12 +56,12 @@ describe('a path that deliveries had', () => {
     ],
     ['is missing from fewer than half', '40string | 3absent 4string 3absent 3string', 'required', undefined],
     ['is there again after most lacked it', '40string | 6absent 4string 6absent | 3string', 'required', undefined],
-    ['is missing where only some runs read it', '30string 19absent', 'conditional', undefined],
+    ['is missing where only some runs read it', '30string 19absent | 1absent', 'conditional', undefined],
     [
       'is missing from many of which some would read it',
-      '30string 20absent',
+      '30string | 20absent > 1absent',
       'conditional',
-      'string absent from 31, 30 before, 20 now',
+      'string absent from 31, 30 before, 21 now',
     ],
     ['is missing where the flow asks for it', '30string 50absent', 'optional', undefined],
     [
@@ -70,8 +71,9 @@ describe('a path that deliveries had', () => {
       'string number from 31, 30 before, 3 now',
     ],
     ['has another type', '30string 3number', 'required', 'string number from 31, 30 before, 3 now'],
-    ['is null a few times', '30string 19null', 'required', undefined],
-    ['is null many times', '30string 20null', 'required', 'string null from 31, 30 before, 20 now'],
+    ['is null a few times', '30string 18null > 1null', 'required', undefined],
+    ['is null many times on one day', '30string 50null | 50null', 'required', undefined],
+    ['is null many times', '30string 20null > 1null', 'required', 'string null from 31, 30 before, 21 now'],
     ['is null at times', '15string 1null 15string 1null | 30null', 'required', undefined],
     ['had several types', '15string 15number 30absent', 'required', undefined],
     ['never was there', '30absent 5string 5absent', 'required', undefined],
@@ -93,7 +95,7 @@ const use = fc.constantFrom<PathUse>('required', 'conditional', 'optional');
 const story = fc
   .array(
     fc.oneof(
-      fc.constant('|'),
+      fc.constantFrom('|', '>'),
       fc.tuple(fc.integer({ min: 1, max: 40 }), type).map((pair) => pair.join('')),
     ),
     { maxLength: 12 },

@@ -60,7 +60,7 @@ export const pathRoutes: ApiRoutes = (app, services) => {
     }),
     async ({ params: { id: flowId } }) => {
       if (catalog.find(flowId) === undefined) throw unknownId('flow', flowId);
-      const [counts, drifts] = await Promise.all([store.listPathCounts({ flowId }), listDrifts(services)]);
+      const [counts, drifts] = await Promise.all([store.sumPathCounts(flowId), listDrifts(services)]);
       const own = triggers()
         .list()
         .filter(({ trigger }) => trigger.flowId === flowId);

@@ -9,8 +9,10 @@ export interface PayloadStore {
    */
   sampleDeliveries(query: SampleQuery): Promise<DeliverySamples>;
   readPayloadWatch(trigger: TriggerName): Promise<PayloadWatch>;
-  /** Every path of a flow's triggers, by event, hour and type. */
-  listPathCounts(trigger: { flowId: string; triggerKey?: string | undefined }): Promise<PathCount[]>;
+  /** What is known of the paths of a trigger, by event, hour and type. */
+  listPathCounts(trigger: TriggerName): Promise<PathCount[]>;
+  /** The same of all triggers of a flow, all hours together: each count has the last of its hours. */
+  sumPathCounts(flowId: string): Promise<PathCount[]>;
   /**
    * Adds the counts and replaces what is known of the trigger, or does nothing of it: `outdated` if the version is
    * another, because another process did so first.

@@ -9,6 +9,7 @@ export const payloadOperations: Operations<
   | 'sampleDeliveries'
   | 'readPayloadWatch'
   | 'listPathCounts'
+  | 'sumPathCounts'
   | 'commitPayloadWatch'
   | 'listPathDrifts'
   | 'purgePathCounts'
@@ -16,6 +17,7 @@ export const payloadOperations: Operations<
   sampleDeliveries: { lane: 'read', run: sampleDeliveries },
   readPayloadWatch: { lane: 'read', run: readPayloadWatch },
   listPathCounts: { lane: 'read', run: listPathCounts },
+  sumPathCounts: { lane: 'read', run: sumPathCounts },
   commitPayloadWatch: { lane: 'write', run: commitPayloadWatch },
   listPathDrifts: { lane: 'read', run: listPathDrifts },
   purgePathCounts: { lane: 'write', run: purgePathCounts },
@@ -85,9 +87,21 @@ async function listPathCounts(
 ): Promise<Answer<'listPathCounts'>> {
   const rows = await sql.all<Omit<PathCount, 'event'> & { event: string }>(
     `SELECT trigger_key AS "triggerKey", event, path, hour, type, count, first_id AS "firstId", last_id AS "lastId"
-    FROM sluice.payload_paths WHERE flow_id = $1 AND ($2::text IS NULL OR trigger_key = $2)
-    ORDER BY trigger_key COLLATE "C", event COLLATE "C", path COLLATE "C", hour, type`,
-    [flowId, triggerKey ?? null],
+    FROM sluice.payload_paths WHERE flow_id = $1 AND trigger_key = $2
+    ORDER BY event COLLATE "C", path COLLATE "C", hour, type`,
+    [flowId, triggerKey],
+  );
+  return rows.map((row) => ({ ...row, event: readEvent(row.event) }));
+}
+
+async function sumPathCounts(sql: Sql, flowId: string): Promise<Answer<'sumPathCounts'>> {
+  const rows = await sql.all<Omit<PathCount, 'event'> & { event: string }>(
+    // PostgreSQL compares UUIDs, but has no least one of a group.
+    `SELECT trigger_key AS "triggerKey", event, path, max(hour) AS hour, type, sum(count) AS count,
+      min(first_id::text COLLATE "C") AS "firstId", max(last_id::text COLLATE "C") AS "lastId"
+    FROM sluice.payload_paths WHERE flow_id = $1 GROUP BY trigger_key, event, path, type
+    ORDER BY trigger_key COLLATE "C", event COLLATE "C", path COLLATE "C", type`,
+    [flowId],
   );
   return rows.map((row) => ({ ...row, event: readEvent(row.event) }));
 }

@@ -9,6 +9,7 @@ export const payloadOperations = {
   sampleDeliveries: { thread: 'reader', readsLog: true, prepare: prepareSample },
   readPayloadWatch: { thread: 'reader', prepare: prepareReadWatch },
   listPathCounts: { thread: 'reader', prepare: prepareListCounts },
+  sumPathCounts: { thread: 'reader', prepare: prepareSumCounts },
   commitPayloadWatch: { thread: 'writer', prepare: prepareCommit },
   listPathDrifts: { thread: 'reader', prepare: prepareListDrifts },
   purgePathCounts: { thread: 'writer', prepare: preparePurge },
@@ -73,10 +74,18 @@ function prepareReadWatch(db: Database): Member<'readPayloadWatch'> {
 function prepareListCounts(db: Database): Member<'listPathCounts'> {
   const list = db.prepare<SqlValue[], Omit<PathCount, 'event'> & { event: string }>(`
     SELECT trigger_key AS triggerKey, event, path, hour, type, count, first_id AS firstId, last_id AS lastId
-    FROM payload_paths WHERE flow_id = ? AND trigger_key = coalesce(?, trigger_key)
-    ORDER BY trigger_key, event, path, hour, type`);
+    FROM payload_paths WHERE flow_id = ? AND trigger_key = ? ORDER BY event, path, hour, type`);
   return ({ flowId, triggerKey }) =>
-    list.all(flowId, triggerKey ?? null).map((row) => ({ ...row, event: readEvent(row.event) }));
+    list.all(flowId, triggerKey).map((row) => ({ ...row, event: readEvent(row.event) }));
+}
+
+function prepareSumCounts(db: Database): Member<'sumPathCounts'> {
+  const sum = db.prepare<SqlValue[], Omit<PathCount, 'event'> & { event: string }>(`
+    SELECT trigger_key AS triggerKey, event, path, max(hour) AS hour, type, sum(count) AS count,
+      min(first_id) AS firstId, max(last_id) AS lastId
+    FROM payload_paths WHERE flow_id = ? GROUP BY trigger_key, event, path, type
+    ORDER BY trigger_key, event, path, type`);
+  return (flowId) => sum.all(flowId).map((row) => ({ ...row, event: readEvent(row.event) }));
 }
 
 function prepareCommit(db: Database): Member<'commitPayloadWatch'> {
