@@ -31,7 +31,7 @@ export interface RunStore extends StepStore {
   listSignals(runId: string): Promise<SignalRecord[]>;
   /**
    * What expressions and `forwardBody` read: what started the run, and those of the named steps that have ended, or all
-   * ended steps if none are named. Reads nothing if that is more than `maxBytes`; by default there is no limit.
+   * ended steps if none are named, by key. Reads nothing if that is more than `maxBytes`; by default there is no limit.
    */
   readRunInput(query: RunInputQuery): Promise<RunInput | LargeRunInput | undefined>;
   /** Kept runs by flow and status. */

@@ -249,7 +249,7 @@ async function readRunInput(
   const { bodyBytes, outputBytes, body } = run;
   if (body === null) return { kind: 'tooLarge', bodyBytes, outputBytes };
   const ended = await sql.all<EndedRow>(
-    `SELECT step_key AS "stepKey", status, output, error FROM sluice.steps WHERE ${isWanted}`,
+    `SELECT step_key AS "stepKey", status, output, error FROM sluice.steps WHERE ${isWanted} ORDER BY step_key`,
     values,
   );
   const steps = ended.map(

@@ -264,8 +264,8 @@ function prepareReadRunInput(db: Database): Member<'readRunInput'> {
   const named = `${all} AND step_key IN (SELECT value FROM json_each(?))`;
   const row = 'step_key AS stepKey, status, output, error';
   const size = 'coalesce(sum(octet_length(output)), 0) AS bytes';
-  const listEnded = db.prepare<[string], EndedRow>(`SELECT ${row} FROM steps WHERE ${all}`);
-  const listNamed = db.prepare<[string, string], EndedRow>(`SELECT ${row} FROM steps WHERE ${named}`);
+  const listEnded = db.prepare<[string], EndedRow>(`SELECT ${row} FROM steps WHERE ${all} ORDER BY step_key`);
+  const listNamed = db.prepare<[string, string], EndedRow>(`SELECT ${row} FROM steps WHERE ${named} ORDER BY step_key`);
   const measureEnded = db.prepare<[string], { bytes: number }>(`SELECT ${size} FROM steps WHERE ${all}`);
   const measureNamed = db.prepare<[string, string], { bytes: number }>(`SELECT ${size} FROM steps WHERE ${named}`);
   return ({ runId, stepKeys, maxBytes = Number.POSITIVE_INFINITY }) => {

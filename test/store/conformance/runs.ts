@@ -193,6 +193,19 @@ export function runs({ open }: StoreUnderTest): void {
       });
     });
 
+    test('the input of a run has its steps by key, in whichever order they ended', async () => {
+      const store = await open();
+      const runId = await startRun(store, graphOf({ b: [], a: [], Z: ['b'] }));
+      const claims = await claimAll(store);
+      for (const claim of claims.toSorted((one, other) => (one.stepKey < other.stepKey ? 1 : -1))) {
+        await finish(store, claim, succeeded());
+      }
+      for (const claim of await claimAll(store)) await finish(store, claim, succeeded());
+      expect(Object.keys((await readInput(store, runId)).steps)).toEqual(['Z', 'a', 'b']);
+      const named = await store.readRunInput({ runId, stepKeys: ['b', 'Z'] });
+      expect(Object.keys(named?.kind === undefined ? (named?.steps ?? {}) : {})).toEqual(['Z', 'b']);
+    });
+
     test('the input of a run is measured before it is read, and not read where it is too large', async () => {
       const store = await open();
       const runId = await startRun(store, graphOf({ a: [], b: [] }));
