@@ -282,7 +282,8 @@ describe('a clock that is set', () => {
       await store.ping();
       await store.ping();
     };
-    await service.deploy({ a: stepOf('Count') });
+    // With a limit the step is claimed, which writes its attempt before it runs.
+    await service.deploy({ a: stepOf('Count') }, { concurrency: 1 });
     service.clock.set(DAYS_MS);
     await service.runtime.start();
     const runId = await service.trigger();
@@ -374,7 +375,8 @@ describe('an outcome', () => {
           runs() === 1 ? Promise.reject(new StoreUnavailableError('no such revision')) : store.advance(outcome),
       }),
     });
-    await service.deploy({ a: stepOf('Count') });
+    // With a limit the step is claimed, which writes its attempt before it runs.
+    await service.deploy({ a: stepOf('Count') }, { concurrency: 1 });
     await service.runtime.start();
     const runId = await service.trigger();
     while (service.log.events('RunCompleted').length === 0) {
