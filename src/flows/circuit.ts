@@ -18,6 +18,8 @@ export interface ClosedCircuit {
   readonly opens: number;
   /** Since when the host is asked slowly; null at full speed. */
   readonly rampSince: number | null;
+  /** Requests a second at the beginning of that. */
+  readonly rampPerSecond: number;
 }
 
 export interface OpenCircuit extends z.output<typeof openCircuit> {}
@@ -32,13 +34,23 @@ export const openCircuit = z
     opens: z.number(),
     failures: z.number(),
     lastError: z.string(),
+    /** Requests a second once it closes; twice as many after each second. */
+    rampPerSecond: z.number().default(2),
     probeAt: z.number(),
     /** Until then the answer to a probe is waited for; null where none is under way. */
     probingUntil: z.number().nullable(),
   })
   .readonly();
 
-export const CLOSED: ClosedCircuit = { phase: 'closed', failures: 0, opens: 0, rampSince: null };
+const RAMP_PER_SECOND = 2;
+
+export const CLOSED: ClosedCircuit = {
+  phase: 'closed',
+  failures: 0,
+  opens: 0,
+  rampSince: null,
+  rampPerSecond: RAMP_PER_SECOND,
+};
 
 /** A restart of the receiver takes seconds: it is asked again after so long, twice as long after each probe that fails. */
 const FIRST_OPEN_MS = 5000;
@@ -48,7 +60,6 @@ const LONGEST_OPEN_MS = MINUTE_MS;
 const LONGEST_ASKED_MS = HOUR_MS;
 /** While a host comes back, so many failures in a row open its circuit again. */
 const RAMP_FAILURES = 3;
-const RAMP_PER_SECOND = 2;
 /** From 2 a second, twice as many each second, the rate is at 2048 after so long: then there is no limit. */
 const RAMP_MS = 10_000;
 
@@ -63,14 +74,16 @@ export function afterFailure(
     if (!isProbe) return settled;
     const opens = settled.opens + 1;
     const failures = settled.failures + 1;
-    return { ...settled, why: 'failed', opens, failures, lastError: error, ...opened(opens, at, random) };
+    const more = { lastError: error, rampPerSecond: RAMP_PER_SECOND, ...opened(opens, at, random) };
+    return { ...settled, why: 'failed', opens, failures, ...more };
   }
   const failures = settled.failures + 1;
   const most = settled.rampSince === null ? threshold : Math.min(threshold, RAMP_FAILURES);
   if (threshold === 0 || failures < most)
     return { ...settled, failures, ...(settled.rampSince !== null && { rampSince: at }) };
   const opens = settled.opens + 1;
-  return { phase: 'open', why: 'failed', since: at, opens, failures, lastError: error, ...opened(opens, at, random) };
+  const times = { since: at, ...opened(opens, at, random) };
+  return { phase: 'open', why: 'failed', opens, failures, lastError: error, rampPerSecond: RAMP_PER_SECOND, ...times };
 }
 
 interface Failure {
@@ -94,25 +107,24 @@ export function afterAnswer(circuit: Circuit, { at, isProbe }: Pick<Failure, 'at
 }
 
 /** Closes an open circuit; the host is asked slowly at first. */
-export function rampFrom({ opens }: OpenCircuit, at: number): ClosedCircuit {
-  return { phase: 'closed', failures: 0, opens, rampSince: at };
+export function rampFrom({ opens, rampPerSecond }: OpenCircuit, at: number): ClosedCircuit {
+  return { phase: 'closed', failures: 0, opens, rampSince: at, rampPerSecond };
 }
 
-/** The host answered that it is not to be asked for so long. It is no failure; of several such answers the longest counts. */
-export function afterRefusal(circuit: Circuit, { at, error, isProbe }: Failure, forMs: number): Circuit {
+/**
+ * The host answered that it is not to be asked for so long. It is no failure; of several such answers the longest counts.
+ * Afterwards it is asked half as often as it was: it could not take all of that, and more than a host that was down can.
+ */
+export function afterRefusal(
+  circuit: Circuit,
+  { at, error, isProbe, forMs, perSecond }: Failure & { readonly forMs: number; readonly perSecond: number },
+): Circuit {
   const probeAt = Math.ceil(at + Math.min(forMs, LONGEST_ASKED_MS));
   if (circuit.phase === 'closed') {
     const { opens } = circuit;
-    return {
-      phase: 'open',
-      why: 'asked',
-      since: at,
-      opens,
-      failures: 0,
-      lastError: error,
-      probeAt,
-      probingUntil: null,
-    };
+    const rampPerSecond = Math.max(RAMP_PER_SECOND, perSecond / 2);
+    const times = { since: at, probeAt, probingUntil: null };
+    return { phase: 'open', why: 'asked', opens, failures: 0, lastError: error, rampPerSecond, ...times };
   }
   const later = { ...circuit, probeAt: Math.max(probeAt, isProbe ? 0 : circuit.probeAt), lastError: error };
   return isProbe ? { ...later, why: 'asked', probingUntil: null } : later;
@@ -138,13 +150,13 @@ export function endProbe(circuit: Circuit): Circuit {
 export function rampRate(circuit: Circuit, at: number): number {
   if (circuit.phase === 'open' || circuit.rampSince === null) return Number.POSITIVE_INFINITY;
   const sinceMs = at - circuit.rampSince;
-  return isBack(sinceMs) ? Number.POSITIVE_INFINITY : RAMP_PER_SECOND * 2 ** Math.floor(sinceMs / 1000);
+  return isBack(sinceMs) ? Number.POSITIVE_INFINITY : circuit.rampPerSecond * 2 ** Math.floor(sinceMs / 1000);
 }
 
 /** A host that went through its slow start is as any other. */
 function settledAt(circuit: Circuit, at: number): Circuit {
   if (circuit.phase === 'open' || circuit.rampSince === null || !isBack(at - circuit.rampSince)) return circuit;
-  return { ...circuit, opens: 0, rampSince: null };
+  return { ...circuit, opens: 0, rampSince: null, rampPerSecond: RAMP_PER_SECOND };
 }
 
 /** A clock that was set back must not keep a host slow. */
@@ -166,6 +178,15 @@ const FORGOTTEN_AFTER_MS = HOUR_MS;
 /** Nothing waits for it and nobody has asked for long: what it was says nothing of what it is. */
 export function isForgotten(circuit: OpenCircuit, now: number): boolean {
   return mayProbe(circuit, now) && Math.abs(now - circuit.probeAt) > FORGOTTEN_AFTER_MS;
+}
+
+/** A receiver that limits its callers asks for a second now and then: only what lasts is worth a person's look. */
+const NOTABLE_MS = MINUTE_MS;
+
+/** Whether people are told that the host is not called. */
+export function isNotable(circuit: Circuit): boolean {
+  if (circuit.phase === 'closed') return false;
+  return circuit.why === 'failed' || circuit.probeAt - circuit.since >= NOTABLE_MS;
 }
 
 /** Why steps wait for a host, in words for the one who looks at one of them. */

@@ -260,6 +260,9 @@ class HostTable implements Hosts {
 
   async start(): Promise<void> {
     await this.#connected?.circuits.takeOverAll();
+    // What an earlier process stored is over where circuits are switched off now.
+    const isOff = this.#services.settings.circuitFailures === 0;
+    for (const host of this.#hosts.all()) if (isOff && host.circuit.phase === 'open') this.#setCircuit(host, CLOSED);
     if (this.#connected !== undefined) await recountWaits(this.#connected, this.#scene);
     this.#isStarted = true;
     this.#lookIn(LOOK_MS);
@@ -282,6 +285,7 @@ class HostTable implements Hosts {
   /** The wait for an open circuit; undefined where the host may be asked. */
   #barred(host: Host): HostTurn | undefined {
     const { circuit } = host;
+    if (this.#services.settings.circuitFailures === 0) return undefined;
     if (circuit.phase === 'closed' || mayProbe(circuit, this.#services.clock.now())) return undefined;
     return this.#parkUntilAsked(host);
   }
@@ -327,7 +331,10 @@ class HostTable implements Hosts {
     const failure = { ...about, error: ended.error };
     if (ended.kind === 'failed') {
       this.#setCircuit(host, afterFailure(circuit, { ...failure, threshold, random: this.#random }));
-    } else if (threshold > 0) this.#setCircuit(host, afterRefusal(circuit, failure, ended.forMs));
+    } else if (threshold > 0) {
+      const perSecond = this.#hosts.recentRequests(host, 1);
+      this.#setCircuit(host, afterRefusal(circuit, { ...failure, forMs: ended.forMs, perSecond }));
+    }
   }
 
   /** As many circuits as hosts are kept: whoever chooses the hosts must fill neither the memory nor the store. */

@@ -4,7 +4,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { beginProbe, type Circuit, endProbe, openCircuit, rampFrom } from './circuit.ts';
+import { beginProbe, type Circuit, endProbe, isNotable, openCircuit, rampFrom } from './circuit.ts';
 import type { Host, KnownHosts } from './known-hosts.ts';
 import { SOLE_OWNER } from './runtime-keys.ts';
 
@@ -113,6 +113,7 @@ export class StoredCircuits {
     if (circuit.phase === before.phase) return;
     const open = [...hosts.all()].filter((host) => host.label === label && host.circuit.phase === 'open').length;
     metrics.outgoingCircuitsOpen.set({ host: label }, open);
+    if (!isNotable(circuit) && !isNotable(before)) return;
     if (circuit.phase === 'open') {
       const { why, failures, lastError, probeAt } = circuit;
       logEvent(logger, 'CircuitOpened', { host: origin, why, failures, lastError, probeAt });

@@ -48,7 +48,7 @@ export const examples: Record<string, readonly Example[]> = {
     at('/hosts/https%3A%2F%2Fapi.example.com/close-circuit', 200, {
       before: async ({ dashboard: { store } }) => {
         const open = { phase: 'open', why: 'failed', since: 0, opens: 1, failures: 10, lastError: 'ECONNREFUSED' };
-        const circuit = { ...open, probeAt: 5000, probingUntil: null };
+        const circuit = { ...open, rampPerSecond: 2, probeAt: 5000, probingUntil: null };
         await store.changeCircuit({ origin: 'https://api.example.com', version: null, next: 1, circuit });
       },
     }),

@@ -6,6 +6,7 @@ import { NOW, startDashboard } from './fixture.ts';
 
 const open = {
   ...({ phase: 'open', why: 'failed', since: NOW, opens: 1, failures: 10, lastError: 'ECONNREFUSED' } as const),
+  rampPerSecond: 2,
   probeAt: NOW + 60_000,
   probingUntil: null,
 };
@@ -24,7 +25,10 @@ describe('hosts that are not called', () => {
     const hosts = [
       host('https://a.example.com', { waitingSteps: 214 }),
       host('https://b.example.com', { circuit: { ...open, probeAt: NOW - 1 } }),
-      host('https://c.example.com', { circuit: { ...open, probeAt: NOW - 1, why: 'asked' }, waitingSteps: 1 }),
+      host('https://c.example.com', {
+        circuit: { ...open, since: NOW - 60_001, probeAt: NOW - 1, why: 'asked' },
+        waitingSteps: 1,
+      }),
       host('https://d.example.com', { circuit: CLOSED, waitingSteps: 5 }),
     ];
     const item = { kind: 'circuit_open', severity: 'warning' };

@@ -8,6 +8,7 @@ import {
   type Circuit,
   CLOSED,
   endProbe,
+  isNotable,
   mayProbe,
   openCircuit,
   rampRate,
@@ -17,6 +18,8 @@ const T0 = Date.UTC(2026, 10, 22);
 const failing = { error: 'ECONNREFUSED', threshold: 3, isProbe: false, random: () => 0.5 };
 const failures = (count: number, from: Circuit = CLOSED, at = T0) =>
   Array.from({ length: count }).reduce<Circuit>((circuit) => afterFailure(circuit, { ...failing, at }), from);
+
+const refused = { at: T0, error: 'answered 429', isProbe: false, perSecond: 0 };
 
 function opened(circuit: Circuit = failures(3)): Extract<Circuit, { phase: 'open' }> {
   if (circuit.phase !== 'open') throw new Error('it is closed');
@@ -91,14 +94,28 @@ describe('a circuit', () => {
     ['a minute', 60_000, 60_000],
     ['ten years', 315_360_000_000, 3_600_000],
   ])('of a host that asks for %s is open for that, an hour at most', (_what, forMs, openMs) => {
-    const asked = afterRefusal(failures(2), { at: T0, error: 'answered 429', isProbe: false }, forMs);
+    const asked = afterRefusal(failures(2), { ...refused, forMs });
     expect(asked).toMatchObject({ phase: 'open', why: 'asked', probeAt: T0 + openMs, failures: 0 });
   });
 
   it('of a host that asks several times is open for the longest', () => {
-    const answer = { at: T0, error: 'answered 429', isProbe: false };
-    const asked = afterRefusal(afterRefusal(CLOSED, answer, 60_000), answer, 1000);
+    const asked = afterRefusal(afterRefusal(CLOSED, { ...refused, forMs: 60_000 }), { ...refused, forMs: 1000 });
     expect(opened(asked).probeAt).toBe(T0 + 60_000);
+  });
+
+  it('of a host that asked for time lets half as many through afterwards as there were', () => {
+    const asked = opened(afterRefusal(CLOSED, { ...refused, forMs: 1000, perSecond: 80 }));
+    const back = afterAnswer(beginProbe(asked, T0 + 1000, 1000), { at: T0 + 1000, isProbe: true });
+    expect([0, 1000].map((ms) => rampRate(back, T0 + 1000 + ms))).toEqual([40, 80]);
+  });
+
+  it.each([
+    ['that failed', opened(), true],
+    ['that asked for a second', opened(afterRefusal(CLOSED, { ...refused, forMs: 1000 })), false],
+    ['that asked for a minute', opened(afterRefusal(CLOSED, { ...refused, forMs: 60_000 })), true],
+    ['that is called', CLOSED, false],
+  ])('of a host %s is worth a look: %s', (_what, circuit, isWorth) => {
+    expect(isNotable(circuit)).toBe(isWorth);
   });
 
   it('is probed where its time was written before the clock was set back', () => {
@@ -136,7 +153,7 @@ describe('a circuit', () => {
           const about = { at, isProbe, error: 'x' };
           if (kind === 'fail') circuit = afterFailure(circuit, { ...about, threshold, random: () => random });
           else if (kind === 'answer') circuit = afterAnswer(circuit, about);
-          else if (kind === 'refuse') circuit = afterRefusal(circuit, about, forMs);
+          else if (kind === 'refuse') circuit = afterRefusal(circuit, { ...about, forMs, perSecond: 1 });
           else if (isProbe) circuit = endProbe(circuit);
           if (isProbe) isProbing = false;
           inARow = kind === 'fail' ? inARow + 1 : kind === 'answer' ? 0 : inARow;

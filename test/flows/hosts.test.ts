@@ -294,6 +294,18 @@ describe('the circuit of a host', () => {
     await send(hosts, { kind: 'refused', error: 'answered 429', forMs: 60_000 });
     expect(await ask(hosts)).toMatchObject({ kind: 'go' });
   });
+
+  it('that an earlier process stored is over where it is switched off now', async () => {
+    const store = sharedStore('sole');
+    const before = setUp({ store });
+    await open(before.hosts);
+    await before.hosts.stop();
+    const { hosts } = setUp({ store, failures: 0 });
+    await hosts.start();
+    await hosts.look();
+    expect(await ask(hosts)).toMatchObject({ kind: 'go', isProbe: false });
+    expect(store.circuits.size).toBe(0);
+  });
 });
 
 describe('many hosts', () => {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import { CIRCUIT_STATES } from '../../flows/circuit.ts';
+import { CIRCUIT_STATES, isNotable } from '../../flows/circuit.ts';
 import type { HostState } from '../../flows/hosts.ts';
 import { field, isoTime, outcomeSchema } from '../answer.ts';
 import { parameter } from '../input.ts';
@@ -90,7 +90,8 @@ function hostView({ origin, circuit, state, why, limits, lastError, ...host }: H
 export function openCircuits({ hosts, now }: { readonly hosts: readonly HostState[]; readonly now: number }) {
   const concern = { kind: 'circuit_open', severity: 'warning' } as const;
   return hosts.flatMap(({ origin, circuit, why, waitingSteps }) => {
-    if (circuit.phase !== 'open' || (waitingSteps === 0 && circuit.probeAt <= now)) return [];
+    if (circuit.phase !== 'open' || !isNotable(circuit)) return [];
+    if (waitingSteps === 0 && circuit.probeAt <= now) return [];
     const waits = waitingSteps === 1 ? '1 step waits' : `${waitingSteps} steps wait`;
     const next = circuit.probeAt > now ? `at ${isoTime(circuit.probeAt).replace(/\.\d+Z$/, 'Z')}` : 'now';
     const advice = circuit.why === 'failed' ? '; check whether it is up' : '';

@@ -150,7 +150,7 @@ export const WAITS = {
   delay: { label: 'The end of a delay', does: 'waits', next: 'goes on' },
   retry: { label: 'The next try', does: 'failed', next: 'tries again' },
   poll: { label: 'The next poll', does: 'waits', next: 'asks again' },
-  host: { label: 'The turn of a host', does: 'waits for its turn at', next: 'asks again at the latest' },
+  host: { label: 'The turn of a host', does: 'waits for its turn at', next: 'goes on at the latest' },
   slot: { label: 'A free slot', does: 'waits for a free slot', next: '' },
 } as const satisfies Record<Wait['for'], { readonly label: string; readonly does: string; readonly next: string }>;
 

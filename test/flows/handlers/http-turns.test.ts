@@ -120,11 +120,12 @@ describe('what counts as a failure of the host', () => {
       'a connection that is cut',
       ((request) => void request.socket.resetAndDestroy()) as RequestListener,
       expect.stringMatching(/ECONNRESET|UND_ERR_SOCKET/),
+      30,
     ],
-  ])('%s', async (_what, answer, error) => {
+  ])('%s', async (_what, answer, error, timeoutSeconds = 0.05) => {
     const { origin } = await serve(answer);
     const { send, stateOf } = setUp();
-    await send(origin, { timeoutSeconds: 0.05 });
+    await send(origin, { timeoutSeconds });
     expect(await stateOf(origin)).toMatchObject({ ...failed, inFlight: 0, lastError: { error } });
   });
 

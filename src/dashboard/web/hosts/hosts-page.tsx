@@ -6,7 +6,7 @@ import { format } from '../format.ts';
 import { type Column, Table } from '../kit/list.tsx';
 import { toast } from '../kit/overlays.tsx';
 import { Empty, Loaded, Page, Panel, Total } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
+import { Icon, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { LOOKS } from '../looks.ts';
 import { useResource } from '../resource.ts';
@@ -47,7 +47,7 @@ export function HostsPage() {
 }
 
 function OpenCircuit({ host, refresh }: { host: Host; refresh: () => void }) {
-  const { origin, why, nextTryAt, waitingSteps } = host;
+  const { origin, openSince, failuresInRow, lastError, nextTryAt, waitingSteps } = host;
   const [isBusy, setBusy] = useState(false);
   const close = async () => {
     setBusy(true);
@@ -63,9 +63,13 @@ function OpenCircuit({ host, refresh }: { host: Host; refresh: () => void }) {
   };
   return (
     <div class="notice warn">
-      <CircuitPill state={host.state} />
+      <Icon name="stop" />
       <span class="break">
-        {why}
+        <strong>{origin}</strong>
+        {' has not been called since '}
+        <Time at={openSince} />
+        {failuresInRow > 0 ? `: ${format.counted(failuresInRow, 'request')} in a row failed` : ': it asked for time'}
+        {lastError === null ? '' : ` (${lastError.error})`}
         {`. ${format.counted(waitingSteps, 'step')} ${waitingSteps === 1 ? 'waits' : 'wait'}; the next try `}
         <Time at={nextTryAt} />
       </span>
