@@ -128,7 +128,7 @@ interface Decision {
 }
 
 const GIVEN = `given AS MATERIALIZED (
-      SELECT * FROM json_to_recordset($1) AS given (
+      SELECT * FROM jsonb_to_recordset($1) AS given (
         n integer, flow_id text, trigger_key text, revision integer, run_id uuid, started_at bigint, key uuid,
         nonce uuid, nonce_name text, body_sha256 text, expires_at bigint
       )
@@ -199,7 +199,7 @@ async function decideRenamed(sql: Sql, renamed: readonly RenamedClaim[]): Promis
   const claims = renamed.map(({ claim }) => claim);
   const rows = await sql.all<Decision & { n: number }>(
     `WITH ${GIVEN}, former AS MATERIALIZED (
-      SELECT * FROM json_to_recordset($3) AS former (n integer, key uuid, nonce uuid, last_seq bigint, reused_at bigint)
+      SELECT * FROM jsonb_to_recordset($3) AS former (n integer, key uuid, nonce uuid, last_seq bigint, reused_at bigint)
     ), known AS MATERIALIZED (
       SELECT n FROM former JOIN sluice.idempotency_keys k USING (key)
       WHERE reused_at IS NULL OR k.created_at < reused_at

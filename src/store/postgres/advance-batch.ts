@@ -290,7 +290,7 @@ const GIVEN_ATTEMPT = 'a.run_id = given.run_id AND a.step_key = given.step_key A
 const KEPT_TRACE =
   'evaluation_trace = CASE WHEN given.is_traced THEN given.evaluation_trace ELSE s.evaluation_trace END';
 
-const endedRows = (rows: string) => `json_to_recordset(${rows}) AS given (
+const endedRows = (rows: string) => `jsonb_to_recordset(${rows}) AS given (
   run_id uuid, step_key text, status text, retry_at bigint, attempt integer, attempt_status text, due_at bigint,
   started_at bigint, completed_at bigint, input text, output text, error text, is_traced boolean, evaluation_trace text
 )`;
@@ -307,7 +307,7 @@ const endFirstSteps = (rows: string) => `
     started_at = given.started_at, input = given.input, output = given.output, error = given.error, ${KEPT_TRACE}
   FROM ${endedRows(rows)} WHERE ${GIVEN_STEP}`;
 
-const skippedRows = (rows: string) => `json_to_recordset(${rows}) AS given (
+const skippedRows = (rows: string) => `jsonb_to_recordset(${rows}) AS given (
   run_id uuid, step_key text, attempt integer, skip_reason text, completed_at bigint, is_traced boolean,
   evaluation_trace text
 )`;
@@ -344,7 +344,7 @@ const PARTS: Readonly<Record<Kind, readonly PartOfRows[]>> = {
     (rows) => `
       INSERT INTO sluice.steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token, lease_owner,
         started_at, skip_reason, completed_at)
-      SELECT * FROM json_to_recordset(${rows}) AS given (
+      SELECT * FROM jsonb_to_recordset(${rows}) AS given (
         run_id uuid, flow_id text, step_key text, step_type text, status text, due_at bigint, lease_token text,
         lease_owner text, started_at bigint, skip_reason text, completed_at bigint
       )`,
@@ -352,7 +352,7 @@ const PARTS: Readonly<Record<Kind, readonly PartOfRows[]>> = {
   runEnded: [
     (rows) => `
       UPDATE sluice.runs r SET status = given.status, completed_at = given.completed_at
-      FROM json_to_recordset(${rows}) AS given (run_id uuid, status text, completed_at bigint)
+      FROM jsonb_to_recordset(${rows}) AS given (run_id uuid, status text, completed_at bigint)
       WHERE r.id = given.run_id`,
   ],
 };

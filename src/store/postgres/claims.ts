@@ -173,17 +173,17 @@ class LeaseWrites {
         UPDATE sluice.steps s SET status = 'Running', lease_token = g.token, lease_owner = $1, due_at = g.due_at,
           attempt_count = g.attempt_count, interruptions = g.interruptions, lone_deaths = g.lone_deaths,
           signal_name = NULL, limit_at = NULL, started_at = coalesce(s.started_at, g.started_at)
-        FROM json_to_recordset($2) AS g (run_id uuid, step_key text, token text, due_at bigint, attempt_count integer,
+        FROM jsonb_to_recordset($2) AS g (run_id uuid, step_key text, token text, due_at bigint, attempt_count integer,
           interruptions integer, lone_deaths integer, started_at bigint)
         WHERE s.run_id = g.run_id AND s.step_key = g.step_key
       ), interrupted AS (
         UPDATE sluice.attempts a SET status = 'Failed', error = g.error, completed_at = g.completed_at
-        FROM json_to_recordset($3) AS g (run_id uuid, step_key text, attempt integer, error text, completed_at bigint)
+        FROM jsonb_to_recordset($3) AS g (run_id uuid, step_key text, attempt integer, error text, completed_at bigint)
         WHERE a.run_id = g.run_id AND a.step_key = g.step_key AND a.attempt = g.attempt
       )
       INSERT INTO sluice.attempts (run_id, step_key, attempt, status, due_at, started_at)
       SELECT run_id, step_key, attempt, 'Running', due_at, started_at
-      FROM json_to_recordset($4) AS g (run_id uuid, step_key text, attempt integer, due_at bigint, started_at bigint)`,
+      FROM jsonb_to_recordset($4) AS g (run_id uuid, step_key text, attempt integer, due_at bigint, started_at bigint)`,
       [owner, jsonRows(this.#leases), jsonRows(this.#interrupted), jsonRows(this.#attempts)],
     );
   }

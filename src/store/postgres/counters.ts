@@ -234,7 +234,7 @@ function addSums(
   return (bind) => `
     INSERT INTO sluice.${table} AS t (${names.join(', ')}, slot, count)
     SELECT ${names.join(', ')}, ${bind(slot)}, by
-    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (${SUMS[table]}, by bigint)
+    FROM jsonb_to_recordset(${bind(jsonRows(rows))}) AS given (${SUMS[table]}, by bigint)
     ON CONFLICT (${names.join(', ')}, slot) DO UPDATE SET count = t.count + excluded.count`;
 }
 
@@ -243,7 +243,7 @@ function addMinutes(rows: readonly MinuteCount[], slot: number): Part | undefine
   return (bind) => `
     INSERT INTO sluice.delivery_counts AS t (minute, reason, rejected, slot, count, first_id, last_id)
     SELECT minute, reason, rejected, ${bind(slot)}, count, first_id, last_id
-    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (
+    FROM jsonb_to_recordset(${bind(jsonRows(rows))}) AS given (
       minute bigint, reason text, rejected boolean, count bigint, first_id uuid, last_id uuid
     )
     ON CONFLICT (minute, reason, rejected, slot) DO UPDATE SET count = t.count + excluded.count,
@@ -257,7 +257,7 @@ function addHours(rows: readonly HourCount[], slot: number): Part | undefined {
   return (bind) => `
     INSERT INTO sluice.delivery_hours AS t (${key}, slot, ${counts})
     SELECT ${key}, ${bind(slot)}, ${counts}
-    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (
+    FROM jsonb_to_recordset(${bind(jsonRows(rows))}) AS given (
       hour bigint, flow_id text, trigger_key text, mode text, reason text, violations text, rejected boolean,
       redelivered boolean, count bigint, previous_key bigint, first_at bigint, first_id uuid, last_id uuid
     )
@@ -272,7 +272,7 @@ function addKeys(rows: readonly KeyCount[], slot: number): Part | undefined {
   return (bind) => `
     INSERT INTO sluice.key_hours AS t (${key}, slot, count, last_at, last_id)
     SELECT ${key}, ${bind(slot)}, count, last_at, last_id
-    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (
+    FROM jsonb_to_recordset(${bind(jsonRows(rows))}) AS given (
       flow_id text, trigger_key text, key_name text, hour bigint, count bigint, last_at bigint, last_id uuid
     )
     ON CONFLICT (${key}, slot) DO UPDATE SET count = t.count + excluded.count,
@@ -284,6 +284,6 @@ function addSizes(rows: readonly SizeCount[], slot: number): Part | undefined {
   return (bind) => `
     INSERT INTO sluice.kept_sizes AS t (kind, slot, rows, bytes)
     SELECT kind, ${bind(slot)}, given.rows, bytes
-    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (kind text, rows bigint, bytes bigint)
+    FROM jsonb_to_recordset(${bind(jsonRows(rows))}) AS given (kind text, rows bigint, bytes bigint)
     ON CONFLICT (kind, slot) DO UPDATE SET rows = t.rows + excluded.rows, bytes = t.bytes + excluded.bytes`;
 }

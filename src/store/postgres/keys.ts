@@ -24,7 +24,7 @@ async function noteKeys(sql: Sql, { keys, at }: Given<'noteKeys'>): Promise<void
   await sql.run(
     `INSERT INTO sluice.trigger_keys AS t (${KEY}, role, role_since, first_noted_at, noted_at)
     SELECT ${KEY}, role, $2, $2, $2
-    FROM json_to_recordset($1) AS given (flow_id text, trigger_key text, key_name text, role text) ORDER BY ${KEY}
+    FROM jsonb_to_recordset($1) AS given (flow_id text, trigger_key text, key_name text, role text) ORDER BY ${KEY}
     ON CONFLICT (${KEY}) DO UPDATE SET noted_at = excluded.noted_at, role = excluded.role,
       role_since = CASE WHEN t.role = excluded.role THEN t.role_since ELSE excluded.noted_at END`,
     [jsonRows(rows), at],

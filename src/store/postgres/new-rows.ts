@@ -130,7 +130,7 @@ const insertKeys =
     `
     INSERT INTO sluice.${owner}_keys (${owner}_id, name, folded, value)
     SELECT ${owner}_id, name, folded, value
-    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (${owner}_id uuid, name text, folded text, value text)`;
+    FROM jsonb_to_recordset(${bind(jsonRows(rows))}) AS given (${owner}_id uuid, name text, folded text, value text)`;
 
 const deliveryColumns = `id, flow_id, trigger_key, received_at, client_ip, mode, scheme, rejected, enforced, status_code,
   reason, violations, detail, body_bytes, processing_ms, run_id, used_previous_key, headers, story, request_url, body_key,
@@ -142,7 +142,7 @@ const insertDeliveries =
     `
     INSERT INTO sluice.deliveries (${deliveryColumns}, body)
     SELECT ${deliveryColumns}, ${bodyOfRow(bind(rows.bodies))}
-    FROM json_to_recordset(${bind(rows.json)}) AS given (
+    FROM jsonb_to_recordset(${bind(rows.json)}) AS given (
       id uuid, flow_id text, trigger_key text, received_at bigint, client_ip text, mode text, scheme text,
       rejected boolean, enforced boolean, status_code integer, reason text, violations text, detail text,
       body_bytes bigint, processing_ms double precision, run_id uuid, used_previous_key boolean, headers text,
@@ -182,7 +182,7 @@ const insertRuns =
     `
     INSERT INTO sluice.runs (${runColumns}, trigger_body)
     SELECT ${runColumns}, ${bodyOfRow(bind(rows.bodies))}
-    FROM json_to_recordset(${bind(rows.json)}) AS given (
+    FROM jsonb_to_recordset(${bind(rows.json)}) AS given (
       id uuid, flow_id text, flow_name text, flow_version text, revision integer, status text, trigger_key text,
       trigger_type text, delivery_id uuid, source_run_id uuid, started_at bigint, completed_at bigint,
       idempotency_key text, timeout_at bigint, traceparent text, trigger_content_type text, trigger_headers text,
@@ -213,7 +213,7 @@ const insertSteps =
     `
     INSERT INTO sluice.steps (${stepColumns})
     SELECT ${stepColumns}
-    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (
+    FROM jsonb_to_recordset(${bind(jsonRows(rows))}) AS given (
       run_id uuid, flow_id text, step_key text, step_type text, status text, due_at bigint, lease_token text,
       lease_owner text, started_at bigint
     )`;

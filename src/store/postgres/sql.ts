@@ -205,7 +205,7 @@ const UNSTORABLE = /\\u(0000|d[89a-f])/;
 /** A row as columns. */
 export type Row = Readonly<Record<string, string | number | boolean | null>>;
 
-/** Rows as one parameter, for `json_to_recordset`. */
+/** Rows as one parameter, for `jsonb_to_recordset`. */
 export function jsonRows(rows: readonly object[]): string {
   const text = JSON.stringify(rows);
   if (!UNSTORABLE.test(text)) return text;
