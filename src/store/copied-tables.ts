@@ -290,6 +290,9 @@ export const COPIED_TABLES = [
       last_id: 'id',
     },
   },
+  { name: 'host_circuits', key: ['origin'], columns: { origin: 'text', version: 'integer', circuit: 'text' } },
+  { name: 'alert_state', key: ['id'], columns: { id: 'integer', version: 'integer', state: 'text' } },
+  { name: 'failed_run_notices', key: ['seq'], columns: { seq: 'integer', run_id: 'id' } },
   {
     name: 'trigger_keys',
     key: ['flow_id', 'trigger_key', 'key_name'],

@@ -167,7 +167,7 @@ describe('a copy of a database', { timeout: 60_000 }, () => {
     const source = await openSqliteStore({ path });
     await source.setFlowEnabled({ flowId, isEnabled: false, at: T0 + 99 });
     await source.close();
-    await expect(copy(sqlite(path), await target.open())).rejects.toThrow(/^flows has 3 rows .* they differ/);
+    await expect(copy(sqlite(path), await target.open())).rejects.toThrow(/^flows has 4 rows .* they differ/);
     await expect(openPostgresStore(storeOptions(target.schema))).rejects.toThrow('an unfinished copy');
   });
 
@@ -200,20 +200,14 @@ describe('a copy of a database', { timeout: 60_000 }, () => {
     expect(await runSql('SELECT 1 FROM pg_namespace WHERE nspname = $1', [target.schema])).toEqual([]);
   });
 
-  /** What one of the databases has for itself: it follows from what is copied, or is about its processes or alerts. */
+  /** What one of the databases has for itself: it follows from what is copied, or is about its processes. */
   const own = {
     postgres: {
-      tables: [
-        ...['alert_state', 'failed_run_notices', 'changes', 'housekeeping', 'kept_sizes', 'pings', 'redeliveries'],
-        ...['replicas', 'schema_migrations'],
-      ],
+      tables: [...['changes', 'housekeeping', 'kept_sizes', 'pings', 'redeliveries', 'replicas', 'schema_migrations']],
       columns: ['held_deliveries.kept_bytes', 'nonces.key', 'nonces.name', 'steps.lease_owner'],
     },
     sqlite: {
-      tables: [
-        ...['alert_state', 'failed_run_notices', 'held_state', 'nonce_index', 'nonce_index_state', 'pings'],
-        ...['refused_state', 'schema_migrations'],
-      ],
+      tables: [...['held_state', 'nonce_index', 'nonce_index_state', 'pings', 'refused_state', 'schema_migrations']],
       columns: ['deliveries.facts', 'nonces.hash'],
     },
   };

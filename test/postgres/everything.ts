@@ -58,6 +58,14 @@ const renaming: Omit<PlannedDeploy, keyof ReturnType<typeof deployOf>> = {
 
 /** Leaves something in every table. */
 async function fill(store: Store): Promise<void> {
+  // From now on failed runs are noted.
+  await store.commitAlerts({ version: 0, state: { told: 'ü' }, taken: [], runs: [] });
+  await store.deployFlow(deployOf(graphOf({ broken: [] }), { id: 'failing', name: 'Failing' }));
+  const steps = [{ stepKey: 'broken', stepType: 'NoOp', dueAt: T0 }];
+  await store.accept({ run: aRun({ id: id(90), flowId: 'failing', startedAt: T0 - 2, steps }) });
+  await advanceAll(store);
+  const circuit = { openedAt: T0 };
+  await store.changeCircuit({ origin: 'https://example.com', version: null, next: 3, circuit });
   await startRun(store, graph, { id: id(1), startedAt: T0 - 1 });
   await store.cancelRun({ runId: id(1), reason: 'ended', at: T0 });
   await store.purgeRuns({ before: T0 + 1, maxRows: 1 });
@@ -187,6 +195,8 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     paths: await store.listPathCounts({ flowId, triggerKey: 'github' }),
     watch: await store.readPayloadWatch({ flowId, triggerKey: 'github' }),
     drifts: await store.listPathDrifts(),
+    circuits: await store.listCircuits(),
+    alerts: await store.readAlerts({ limit: 9 }),
     keyFigures: await store.listKeyFigures({ recentSince: T0 }),
     details: await Promise.all(runs.items.map((run) => ofRun(run.id))),
     found: await Promise.all(deliveries.items.map((each) => store.findDelivery(each.id))),

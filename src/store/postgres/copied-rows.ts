@@ -272,6 +272,7 @@ async function derive(query: Query): Promise<void> {
       SELECT last_seq FROM sluice.former_trigger_keys) AS numbers`,
     'signals.id': 'SELECT max(id) FROM sluice.signals',
     'held_deliveries.seq': 'SELECT max(seq) FROM sluice.held_deliveries',
+    'failed_run_notices.seq': 'SELECT max(seq) FROM sluice.failed_run_notices',
   };
   for (const [column, select] of Object.entries(greatest)) {
     const sequence = `sluice.${column.replace('.', '_')}_seq`;
