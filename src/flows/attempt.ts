@@ -5,7 +5,7 @@ import type { Clock } from '../model/clock.ts';
 import { STOP_ERRORS } from '../model/run.ts';
 import type { Advance, BirthLease, Claim, StartedRun, StepResult, Store } from '../store/store.ts';
 import { inSpan } from '../telemetry/tracing.ts';
-import { LEASE_MS, type Lease, stopOf } from './leases.ts';
+import { LEASE_MS, type Lease, pause, stopOf } from './leases.ts';
 import type { Report } from './report.ts';
 import type { RanStep, RunStep } from './run-step.ts';
 import { tokenOf } from './runtime-keys.ts';
@@ -215,17 +215,4 @@ function traced(claim: Claim, run: () => Promise<RanStep | undefined>): Promise<
 
 function errorCode(result: StepResult): string | undefined {
   return 'error' in result ? result.error.code : undefined;
-}
-
-/** Resolves after `ms`, or as soon as the signal aborts. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal.addEventListener('abort', end);
-  });
 }

@@ -54,8 +54,6 @@ interface DispatcherServices extends AttemptServices {
 
 /** While others wait, a slot passes from one step of a run to the next for so long: then it is the others' turn. */
 const TURN_MS = 100;
-/** A claim takes so many more steps than there are slots, if these are left quickly: it is one transaction for all of them. */
-const CLAIMED_AHEAD = 112;
 const DUE_AGAIN: Followed = { claims: [], nextDueAt: 0, limitAt: Number.POSITIVE_INFINITY };
 /** How soon to ask again whether this process is fit. */
 const FIT_LOOK_MS = 1000;
@@ -162,7 +160,10 @@ class StepDispatcher implements Dispatcher {
       this.#workSoon(claims, lease, this.#turnEnd());
       offer.withdraw();
     }
-    if (steps.length > (offer?.lease.limit ?? 0)) this.#wait(run.flowId);
+    if (steps.length <= (offer?.lease.limit ?? 0)) return;
+    // A step is due and has no slot yet.
+    if (this.#mayLease(run.flowId)) this.#isBehind = true;
+    this.nudge();
   }
 
   heldTokens(): readonly string[] {
@@ -205,8 +206,9 @@ class StepDispatcher implements Dispatcher {
     }
     // While none waits, a claim of the few that fell due leaves room for steps that are leased as they become due.
     const limit = this.#isBehind ? room : Math.ceil(room / 2);
-    const ahead = this.#isBehind ? Math.min(CLAIMED_AHEAD, this.#slots.roomSoon - room) : 0;
+    const ahead = this.#isBehind ? this.#slots.claimableAhead : 0;
     const asked = this.#slots.offer(limit + ahead);
+    this.#slots.keep(limit);
     this.#claiming = this.#claim({ limit, ahead, asked }).finally(() => {
       this.#claiming = undefined;
       this.#pump();
@@ -252,7 +254,9 @@ class StepDispatcher implements Dispatcher {
       this.#isBehind = nextDueAt !== null && nextDueAt <= now;
       this.#services.intake.claimed({ sentAt, taken: claims.length, oldestDueAt: nextDueAt });
       if (nextDueAt !== null) this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
-      for (const claim of claims) this.#work(claim, { leasedUntil });
+      for (const claim of claims) if (claim.isUnwritten !== true) this.#work(claim, { leasedUntil });
+      this.#slots.keep(0);
+      for (const claim of claims) if (claim.isUnwritten === true) this.#work(claim, { leasedUntil });
     } catch (error) {
       this.#failures += 1;
       const waitMs = backoffMs(CLAIM_BACKOFF, this.#failures, random);
@@ -261,6 +265,7 @@ class StepDispatcher implements Dispatcher {
       this.#endSleep();
       logger[levelOfRetry(error, 'error')]({ err: error, waitMs }, 'due steps could not be claimed; trying again');
     } finally {
+      this.#slots.keep(0);
       asked.withdraw();
     }
   }
@@ -300,12 +305,6 @@ class StepDispatcher implements Dispatcher {
     for (const claim of claims) this.#work(claim, { leasedUntil, turnEndsAt, after: this.#nextTurn });
   }
 
-  /** A step of this flow is due and has no slot yet. */
-  #wait(flowId: string): void {
-    if (this.#mayLease(flowId)) this.#isBehind = true;
-    this.nudge();
-  }
-
   #work(
     claim: Claim,
     {
@@ -335,9 +334,7 @@ class StepDispatcher implements Dispatcher {
       this.#slots.clearLine();
     }
     const attempting =
-      isUnwritten === true
-        ? this.#attemptInTurn(lease, { after, turn: place.turn, onRan })
-        : this.#attempt(lease, onRan);
+      isUnwritten === true ? this.#attemptInTurn(lease, { after, place, onRan }) : this.#attempt(lease, onRan);
     const working = attempting.then((followed) => {
       ran();
       if (followed === undefined) this.#leases.giveUp(lease);
@@ -358,16 +355,18 @@ class StepDispatcher implements Dispatcher {
   /** Attempts a step whose attempt is not written when it has its slot; where it gets none, the step is due again. */
   async #attemptInTurn(
     lease: Lease,
-    { after, turn, onRan }: { after: Promise<void> | undefined; turn: Place['turn']; onRan: OnRan },
+    { after, place, onRan }: { after: Promise<void> | undefined; place: Place; onRan: OnRan },
   ): Promise<Followed | undefined> {
-    if (turn === undefined) {
+    if (place.turn === undefined) {
       this.#beginnings.watch(lease.claim);
       await after;
     } else {
-      const [isTurn] = await Promise.all([turn, after]);
+      const [isTurn] = await Promise.all([place.turn, after]);
       const startedAt = this.#services.clock.now();
       // Much may have come in between: a process that hung, a step that runs alone, a limit for the flow, a stop.
       if (!isTurn || lease.leasedUntil <= startedAt || !this.#mayLease(lease.claim.flowId)) {
+        // The store may be away, and others can run meanwhile.
+        place.leave();
         return (await this.#leases.putBack(lease)) ? DUE_AGAIN : undefined;
       }
       const stop = stopOf(lease.signal) ?? lease.claim.stop;
@@ -388,6 +387,7 @@ class StepDispatcher implements Dispatcher {
     this.#isActive = false;
     this.#services.intake.stop();
     this.#slots.close();
+    this.#leases.endReturns();
     this.#endSleep();
     const grace = setTimeout(() => this.#leases.abort('the process stops'), graceMs);
     // What the claim under way yields is ours by lease, so that it runs too.

@@ -42,9 +42,12 @@ export interface Leases {
   tokens(): string[];
   /**
    * Returns the lease of a step that did not begin, in one call with others of this turn of the event loop: the step is due
-   * again, as it was. Yields false where the store fails, and the lease is to be given up.
+   * again, as it was. An outage of the store is waited out. Yields false where it fails for as long as a lease lasts, or
+   * until `endReturns`; then the lease is to be given up.
    */
   putBack(lease: Lease): Promise<boolean>;
+  /** No return that fails is tried again from now on. */
+  endReturns(): void;
   /** Extends all of them every few seconds from now on. */
   startRenewing(): void;
   /**
@@ -69,6 +72,7 @@ interface LeaseServices {
 }
 
 const RENEWAL_MS = LEASE_MS / 3;
+const RETURN_AGAIN_MS = 1000;
 
 export function createLeases({ store, clock, logger }: LeaseServices): Leases {
   const held = new Map<Lease, AbortController>();
@@ -79,6 +83,7 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
   let renewal: NodeJS.Timeout | undefined;
   let renewing: Promise<void> | undefined;
   const giveBackSoon = createReturns({ store, clock, logger });
+  const returnsEnd = new AbortController();
 
   const renew = async () => {
     const leasedUntil = clock.now() + LEASE_MS;
@@ -121,10 +126,18 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
       givenUp.add(lease);
     },
     async putBack(lease) {
-      const isReturned = await giveBackSoon(lease.claim.token);
-      if (!isReturned) unbegun.add(lease);
-      return isReturned;
+      const { signal } = returnsEnd;
+      const since = clock.monotonic();
+      while (!(await giveBackSoon(lease.claim))) {
+        if (!signal.aborted) await pause(RETURN_AGAIN_MS, signal);
+        if (signal.aborted || clock.monotonic() - since >= LEASE_MS) {
+          unbegun.add(lease);
+          return false;
+        }
+      }
+      return true;
     },
+    endReturns: () => returnsEnd.abort(),
     tokens: () => [...held.keys(), ...givenUp].map(({ claim }) => claim.token),
     startRenewing() {
       renewal ??= setInterval(renewAndLog, RENEWAL_MS).unref();
@@ -138,7 +151,8 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
       try {
         // So that the record says that they were interrupted.
         await store.beginAttempts({ attempts: begun.map(toBegunAttempt) });
-        await store.returnLeases({ tokens: claims.map(({ token }) => token), at: clock.now() });
+        const dueAt = claims.map((claim) => claim.dueAt);
+        await store.returnLeases({ tokens: claims.map(({ token }) => token), at: clock.now(), dueAt });
       } catch (error) {
         logger.warn(
           { err: error, steps: claims.length },
@@ -162,29 +176,43 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
 }
 
 /** Makes the function that returns leases of steps that did not begin: those of one turn of the event loop in one call. */
-function createReturns({ store, clock, logger }: LeaseServices): (token: string) => Promise<boolean> {
-  let tokens: string[] = [];
+function createReturns({ store, clock, logger }: LeaseServices): (claim: Claim) => Promise<boolean> {
+  let claims: Claim[] = [];
   let returning: Promise<boolean> | undefined;
 
   const returnAll = async () => {
-    const given = tokens;
-    tokens = [];
+    const given = claims;
+    claims = [];
     returning = undefined;
     try {
-      await store.returnLeases({ tokens: given, at: clock.now() });
+      const [tokens, dueAt] = [given.map(({ token }) => token), given.map((claim) => claim.dueAt)];
+      await store.returnLeases({ tokens, at: clock.now(), dueAt });
       return true;
     } catch (error) {
       logger[levelOfRetry(error, 'warn')](
         { err: error, steps: given.length },
-        'steps that got no slot could not be given back; they are due again when their leases have run out',
+        'steps that got no slot could not be given back; trying again',
       );
       return false;
     }
   };
 
-  return (token) => {
-    tokens.push(token);
+  return (claim) => {
+    claims.push(claim);
     returning ??= setImmediate().then(returnAll);
     return returning;
   };
+}
+
+/** Resolves after `ms`, or as soon as the signal aborts. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener('abort', end);
+  });
 }

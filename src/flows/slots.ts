@@ -25,6 +25,12 @@ const MOMENT_MS = 250;
 const MOMENTS_AHEAD = 4;
 /** At most so many more steps than there are slots: a process that hangs keeps them until its leases end. */
 const MOST_AHEAD = 1000;
+/**
+ * A claim takes ahead what leaves its slot in a fifth of a moment. What waits in line keeps the next claim back, and with
+ * it all that has to be claimed: limited flows, retries, steps that have waited.
+ */
+const CLAIMS_IN_MOMENT = 5;
+const MOST_CLAIMED_AHEAD = 112;
 
 /**
  * Counts what may run at once: steps that run or wait in line, and slots that are kept for steps to come.
@@ -44,6 +50,7 @@ export class Slots {
   #looking: NodeJS.Timeout | undefined;
   #isClosed = false;
   #running = 0;
+  #kept = 0;
   #offers = 0;
   #begun = 0;
   /** Slots that were left in this moment, and in the one before it. */
@@ -73,6 +80,12 @@ export class Slots {
     return Math.max(0, this.#all + Math.min(MOST_AHEAD, this.#leftBefore * MOMENTS_AHEAD) - this.taken);
   }
 
+  /** So many more steps than there are slots may be claimed: they have theirs soon. */
+  get claimableAhead(): number {
+    this.#turnMoment();
+    return Math.min(MOST_CLAIMED_AHEAD, Math.floor(this.#leftBefore / CLAIMS_IN_MOMENT));
+  }
+
   /** Takes a slot for a step that runs whether or not one is free. */
   take(flowId: string): Place {
     const seat = new Seat(this.#seatsOf(flowId));
@@ -82,12 +95,18 @@ export class Slots {
 
   /** Takes a slot, or a place in line. */
   join(flowId: string): Place {
-    if (this.#running < this.#all) return this.take(flowId);
+    if (this.#hasFree()) return this.take(flowId);
     const seat = new Seat(this.#seatsOf(flowId));
     seat.flow.line.add(seat);
     if (this.#isClosed) seat.leaveLine(false);
     else this.#looking ??= this.#lookLater();
     return this.#placeOf(seat, seat.turn);
+  }
+
+  /** Keeps so many free slots from who waits in line, for steps that are being claimed and that cannot wait; 0 ends this. */
+  keep(count: number): void {
+    this.#kept = count;
+    this.#fill();
   }
 
   /** Keeps slots for steps that a call is about to make due. */
@@ -122,7 +141,9 @@ export class Slots {
   #seatsOf(flowId: string): FlowSeats {
     const known = this.#flows.get(flowId);
     if (known !== undefined) return known;
-    const seats = { flowId, line: new Set<Seat>(), running: 0, lastTurn: 0 };
+    // Behind whoever waits already, else flows that come and go would keep those that stay waiting. Before whoever had the
+    // last slot.
+    const seats = { flowId, line: new Set<Seat>(), running: 0, lastTurn: this.#begun - 0.5 };
     this.#flows.set(flowId, seats);
     return seats;
   }
@@ -151,8 +172,19 @@ export class Slots {
       this.#left += 1;
     }
     if (flow.running === 0 && flow.line.size === 0) this.#flows.delete(flow.flowId);
-    const next = this.#running < this.#all ? this.#next() : undefined;
-    if (next !== undefined) this.#begin(next);
+    this.#fill();
+  }
+
+  #hasFree(): boolean {
+    return this.#running + this.#kept < this.#all;
+  }
+
+  #fill(): void {
+    while (this.#hasFree()) {
+      const next = this.#next();
+      if (next === undefined) return;
+      this.#begin(next);
+    }
   }
 
   #next(): Seat | undefined {

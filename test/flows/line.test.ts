@@ -206,13 +206,91 @@ describe('a step in line', () => {
     ]);
   });
 
-  it('is held, and runs out, where the store fails to take it back', async () => {
+  it('that is given back has been due since it was leased', async () => {
     const service = await openWithLine();
-    service.store.returnLeases = () => Promise.reject(new Error('the disk is full'));
+    service.clock.pass(200);
+    vi.advanceTimersByTime(MOMENT_MS);
+    await until(() => service.calls.includes('returnLeases'));
+    await service.store.ping();
+    service.clock.pass(1000);
+    await endMany(service, 4);
+    for (const runId of service.runs) await service.ended(runId);
+    const waits = (await service.states()).map((step) => step?.attempts[0]?.slotWaitMs ?? 0);
+    expect(waits.sort((one, other) => one - other)).toEqual([0, 0, 1200, 1200]);
+  });
+
+  it('is given back as soon as the store takes it, and keeps no slot meanwhile', async () => {
+    const service = await openWithLine();
+    const { returnLeases } = service.store;
+    let tries = 0;
+    service.store.returnLeases = () => {
+      tries += 1;
+      return Promise.reject(new Error('the disk is full'));
+    };
     vi.advanceTimersByTime(MOMENT_MS);
     await until(() => service.log.lines.some(({ msg }) => String(msg).includes('could not be given back')));
     expect((await service.states()).map((step) => step?.status)).toEqual(Array(4).fill('Running'));
+    for (const end of service.ends.splice(0)) end();
+    const other = await service.trigger();
+    await until(() => service.ends.length === 1);
+    expect(service.begun.at(-1)).toBe(other);
+    expect(tries).toBe(1);
+    service.store.returnLeases = returnLeases;
+    vi.advanceTimersByTime(1000);
+    await endMany(service, 3);
+    for (const runId of service.runs) expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+  });
+
+  it('is given up where the store fails to take it back for as long as a lease lasts', async () => {
+    const service = await openWithLine();
+    let tries = 0;
+    service.store.returnLeases = () => {
+      tries += 1;
+      return Promise.reject(new Error('the disk is full'));
+    };
+    vi.advanceTimersByTime(MOMENT_MS);
+    const said = () => service.log.lines.filter(({ msg }) => String(msg).includes('could not be given back')).length;
+    await until(() => said() === 1);
+    vi.advanceTimersByTime(1000);
+    await until(() => said() === 2);
+    service.clock.pass(30_000);
+    vi.advanceTimersByTime(1000);
+    await service.store.ping();
+    vi.advanceTimersByTime(1000);
+    await service.store.ping();
+    expect(tries).toBe(2);
     for (const end of service.ends) end();
+  });
+});
+
+describe('a claim under way', () => {
+  it('keeps its slots from steps that are leased as they become due', async () => {
+    const service = await openQuick();
+    await runFour(service);
+    await service.deploy({ only: stepOf('Own') }, { concurrency: 9 });
+    service.setQuick(false);
+    let answer = () => {};
+    const { claimDue } = service.store;
+    service.store.claimDue = async (request) => {
+      const batch = await claimDue(request);
+      if (batch.claims.length > 0) await new Promise<void>((resolve) => (answer = resolve));
+      return batch;
+    };
+    service.calls.length = 0;
+    const [limited] = await triggerMany(service, 1);
+    await until(() => service.calls.includes('claimDue'));
+    await service.store.ping();
+    await service.deploy({ only: stepOf('Own') });
+    const others = await triggerMany(service, 3);
+    await until(() => service.ends.length > 0);
+    await service.store.ping();
+    answer();
+    await until(() => service.begun.includes(limited ?? ''));
+    await service.store.ping();
+    expect(service.running()).toBe(2);
+    await endMany(service, 4);
+    for (const runId of [limited ?? '', ...others])
+      expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
   });
 });
 
@@ -252,6 +330,41 @@ describe('a slot that is left', () => {
       running = places.get(begun.at(-1) ?? '') ?? running;
     }
     expect(begun).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
+  });
+
+  it('goes to a flow that stays in line before those that come and go', async () => {
+    const { begun, join, settled } = open(1);
+    const places = new Map([['start', join('a', 'start')]]);
+    const come = (flowId: string, name: string) => places.set(name, join(flowId, name));
+    come('stays', 's1');
+    come('stays', 's2');
+    come('b', 'b1');
+    for (const [ended, flowId, next] of [
+      ['start', 'a', 'a1'],
+      ['s1', 'c', 'c1'],
+      ['b1', 'b', 'b2'],
+      ['a1', 'a', 'a2'],
+    ] as const) {
+      places.get(ended)?.leave();
+      await settled();
+      come(flowId, next);
+    }
+    expect(begun).toEqual(['s1', 'b1', 'a1', 's2']);
+  });
+
+  it('lets a claim take ahead what leaves in a fifth of a moment', async () => {
+    let passed = 0;
+    const slots = new Slots(
+      { concurrency: 4, clock: { now: () => START, monotonic: () => passed }, owner: 'me' },
+      () => {},
+    );
+    expect(slots.claimableAhead).toBe(0);
+    for (let n = 0; n < 50; n += 1) slots.join('a').leave();
+    passed += MOMENT_MS;
+    expect(slots.claimableAhead).toBe(10);
+    for (let n = 0; n < 1000; n += 1) slots.join('a').leave();
+    passed += MOMENT_MS;
+    expect(slots.claimableAhead).toBe(112);
   });
 
   it('goes to nobody who was sent away or has left', async () => {

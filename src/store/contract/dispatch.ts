@@ -30,9 +30,10 @@ export interface DispatchStore extends ControlStore {
   renewLeases(renewal: { tokens: readonly string[]; leasedUntil: number }): Promise<string[]>;
   /**
    * Makes the steps of leases that are still held due at `at`, for a process that stops in an orderly way: this counts
-   * neither as an interruption nor as a try.
+   * neither as an interruption nor as a try. A step that did not begin keeps its place among those that wait: it is due
+   * since `dueAt`, where that is given, one time for each token.
    */
-  returnLeases(returned: { tokens: readonly string[]; at: number }): Promise<void>;
+  returnLeases(returned: { tokens: readonly string[]; at: number; dueAt?: readonly number[] }): Promise<void>;
   /**
    * Ends an attempt, plans what follows with the pure planner, and makes it due, in one transaction. An outcome under a
    * lost lease changes nothing and yields undefined: the step now belongs to another holder. With `lease` the first

@@ -118,16 +118,17 @@ async function renewLeases(sql: Sql, { tokens, leasedUntil }: Given<'renewLeases
   return tokens.filter((_token, at) => !isRenewed.has(at));
 }
 
-async function returnLeases(sql: Sql, { tokens, at }: Given<'returnLeases'>): Promise<void> {
+async function returnLeases(sql: Sql, { tokens, at, dueAt = [] }: Given<'returnLeases'>): Promise<void> {
   // A step without a written attempt did not begin, and is as it was before its lease.
   await sql.run(
     `WITH held AS (${HELD})
-    UPDATE sluice.steps s SET lease_token = NULL, due_at = $4, attempt_base = attempt_base + (attempt_count > 0)::integer,
+    UPDATE sluice.steps s SET lease_token = NULL, attempt_base = attempt_base + (attempt_count > 0)::integer,
+      due_at = CASE WHEN attempt_count = 0 THEN least($4, ($5::bigint[])[held.n]) ELSE $4 END,
       status = CASE WHEN attempt_count = 0 THEN 'Pending' ELSE status END,
       lease_owner = CASE WHEN attempt_count > 0 THEN lease_owner END,
       started_at = CASE WHEN attempt_count = 0 THEN NULL ELSE started_at END
     FROM held WHERE s.run_id = held.run_id AND s.step_key = held.step_key`,
-    [...leasesOf(tokens), at],
+    [...leasesOf(tokens), at, dueAt],
   );
 }
 

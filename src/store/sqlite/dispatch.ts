@@ -93,14 +93,15 @@ function prepareRenewLeases(db: Database): Member<'renewLeases'> {
 function prepareReturnLeases(db: Database): Member<'returnLeases'> {
   // A step without a written attempt is as it was before its lease, and its next claim writes one.
   const giveBack = db.prepare(`
-    UPDATE steps SET lease_token = NULL, due_at = ?, attempt_base = attempt_base + (attempt_count > 0),
+    UPDATE steps SET lease_token = NULL, due_at = CASE WHEN attempt_count = 0 THEN ? ELSE ? END,
+      attempt_base = attempt_base + (attempt_count > 0),
       status = CASE WHEN attempt_count = 0 THEN 'Pending' ELSE status END,
       started_at = CASE WHEN attempt_count = 0 THEN NULL ELSE started_at END
     WHERE run_id = ? AND step_key = ? AND lease_token = ?`);
-  return ({ tokens, at }) => {
-    for (const token of tokens) {
+  return ({ tokens, at, dueAt = [] }) => {
+    for (const [n, token] of tokens.entries()) {
       const { runId, stepKey } = leasedStep(token);
-      giveBack.run(at, runId, stepKey, token);
+      giveBack.run(Math.min(at, dueAt[n] ?? at), at, runId, stepKey, token);
     }
   };
 }

@@ -276,6 +276,21 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await claimAll(store, T0 + 4)).toMatchObject([{ attempt: 1, attemptBase: 0, interruptions: 0 }]);
     });
 
+    test('keeps its place among those that wait where it was given back before it began, and no other does', async () => {
+      const store = await open();
+      await startLeased(store, graphOf({ a: [] }));
+      await store.accept({ run: aRun({ id: id(77), steps: [{ stepKey: 'a', stepType: 'NoOp', dueAt: T0 + 2 }] }) });
+      const tokens = [`${id(999)}/given/out`, begun.token];
+      await store.returnLeases({ tokens, at: T0 + 4, dueAt: [T0 + 3, T0 + 1] });
+      const claims = await claimAll(store, T0 + 4);
+      expect(claims.map((claim) => [claim.runId, claim.dueAt])).toEqual([
+        [runId, T0 + 1],
+        [id(77), T0 + 2],
+      ]);
+      await store.returnLeases({ tokens: claims.map(({ token }) => token), at: T0 + 9, dueAt: [T0 + 1, T0 + 2] });
+      expect((await claimAll(store, T0 + 9)).map(({ dueAt }) => dueAt)).toEqual([T0 + 9, T0 + 9]);
+    });
+
     test('keeps its lease for as long as it is renewed', async () => {
       const store = await open();
       await startLeased(store, graphOf({ a: [] }));
