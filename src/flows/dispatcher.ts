@@ -337,8 +337,8 @@ class StepDispatcher implements Dispatcher {
       isUnwritten === true ? this.#attemptInTurn(lease, { after, place, onRan }) : this.#attempt(lease, onRan);
     const working = attempting.then((followed) => {
       ran();
-      if (followed === undefined) this.#leases.giveUp(lease);
-      else this.#leases.release(lease);
+      if (followed !== undefined) this.#leases.release(lease);
+      else if (this.#leases.giveUp(lease)) this.#beginnings.watch(lease.claim);
       this.#working.delete(working);
       if (this.#alone?.lease === lease) this.#alone = undefined;
       if (this.#isHeldBack) this.#nextDueAt = 0;

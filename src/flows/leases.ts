@@ -36,8 +36,11 @@ export interface Lease {
 export interface Leases {
   hold(claim: Claim, leasedUntil: number): Lease;
   release(lease: Lease): void;
-  /** Releases an attempt whose outcome was given up: its lease is left to run out. */
-  giveUp(lease: Lease): void;
+  /**
+   * Releases an attempt whose outcome was given up: its lease is left to run out. Yields whether it had begun, so that the
+   * record has to say so.
+   */
+  giveUp(lease: Lease): boolean;
   /** Of all that are held, or were given up. */
   tokens(): string[];
   /**
@@ -124,6 +127,7 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
     giveUp(lease) {
       held.delete(lease);
       givenUp.add(lease);
+      return !unbegun.has(lease);
     },
     async putBack(lease) {
       const { signal } = returnsEnd;

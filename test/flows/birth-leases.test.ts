@@ -340,3 +340,30 @@ describe('while due steps wait', () => {
     expect(service.calls).toEqual(['accept', 'advance']);
   });
 });
+
+it('an attempt without a row whose outcome was given up is counted before the step is tried again', async () => {
+  const real = await openStore();
+  let runs = 0;
+  const run = () => {
+    runs += 1;
+    return DONE;
+  };
+  const handler = defineHandler({ type: 'Count', inputs: z.unknown(), run });
+  const advance: Store['advance'] = (...given) =>
+    runs === 1 ? Promise.reject(new StoreUnavailableError('no such revision')) : real.advance(...given);
+  const service = await openIdle([{ a: stepOf('Count') }], { own: [handler], store: { ...real, advance } });
+  const runId = await service.trigger();
+  // No timer has rung yet that would have had the row written.
+  await until(() => service.log.lines.some(({ msg }) => String(msg).includes('the store failed while a step runs')));
+  while (service.log.events('RunCompleted').length === 0) {
+    service.clock.pass(200);
+    vi.advanceTimersByTime(200);
+    await real.ping();
+    await real.ping();
+  }
+  const { attempts } = (await service.steps(runId)).a ?? {};
+  expect(attempts?.map(({ attempt, status }) => [attempt, status])).toEqual([
+    [1, 'Failed'],
+    [2, 'Succeeded'],
+  ]);
+});
