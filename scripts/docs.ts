@@ -132,6 +132,12 @@ const STEP_TYPES: Readonly<Record<string, string>> = {
   ForEach:
     'Runs the child `steps` once for each item of `forEach`, `concurrencyLimit` iterations at once. Children read `loop.item` and\n' +
     '`loop.index`. The output is an array with the output of the last steps of each iteration.',
+  RunFlow:
+    'Runs another flow. `body` is what that run reads as `trigger.body`, at most 1 MiB. The step waits for the end of the run without\n' +
+    'a slot; the output is `{ "runId", "status", "output" }`, where `output` is the output of its last step, or of each of its last\n' +
+    'steps by key. If the run fails, times out or is cancelled, the step fails and names it; each retry starts a new run. With\n' +
+    '`"wait": false` the output is `{ "runId" }`, and that run lives on its own. See\n' +
+    '[flows that run flows](changing-flows.md#flows-that-run-flows).',
 };
 
 const NO_INPUTS: Readonly<Record<string, string>> = {

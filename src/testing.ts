@@ -29,6 +29,11 @@ export interface RunFlowOptions {
   readonly trigger?: string;
   /** By step type: stubs and handlers of one's own, which go before the built-in ones. */
   readonly handlers?: Readonly<Record<string, Stub | StepHandler>>;
+  /**
+   * Manifests of the flows that its `RunFlow` steps run, and those in turn: they run for real. A step whose flow is not
+   * among them fails with `flow_not_pinned`; a stub of `RunFlow` among `handlers` runs none.
+   */
+  readonly flows?: readonly unknown[];
   /** Signals by name, sent when nothing else is left to do. */
   readonly signals?: Readonly<Record<string, Json>>;
   /** Values of `env:NAME` and `file:PATH` references, by the whole reference. */
@@ -41,6 +46,8 @@ export interface RunFlowOptions {
 export interface TestedRun extends RunDetail {
   /** By key; children of loops as `key.0.child`. */
   readonly steps: Readonly<Record<string, StepDetail>>;
+  /** The runs that its `RunFlow` steps started, oldest first. */
+  readonly subRuns: readonly TestedRun[];
 }
 
 /**
@@ -55,9 +62,10 @@ export interface TestedRun extends RunDetail {
 export async function runFlow(manifest: unknown, options: RunFlowOptions = {}): Promise<TestedRun> {
   const handlers = tableOf(options);
   const flow = parse(manifest, handlers, options);
+  const subFlows = (options.flows ?? []).map((each) => parse(each, handlers, options));
   const store = await openSqliteStore({ path: ':memory:' });
   try {
-    return await runIn(store, flow, { ...options, table: handlers });
+    return await runIn(store, flow, { ...options, table: handlers, subFlows });
   } finally {
     await store.close();
   }
@@ -106,13 +114,14 @@ function secretsOf({ secrets = {} }: RunFlowOptions) {
 async function runIn(
   store: Store,
   loaded: LoadedFlow,
-  options: RunFlowOptions & { table: HandlerTable },
+  options: RunFlowOptions & { table: HandlerTable; subFlows: readonly LoadedFlow[] },
 ): Promise<TestedRun> {
   let now = (options.startAt ?? new Date()).getTime();
   const clock = { now: () => now, monotonic: () => now };
   const logger = pino({ level: 'silent' });
   const report = createReport({ logger, metrics: createMetrics() });
   const catalog = createCatalog(store, clock);
+  for (const flow of options.subFlows) await catalog.deploy(flow);
   const deployed = await catalog.deploy(loaded);
   const engine = createEngine({
     store,
@@ -177,7 +186,16 @@ async function isOver(store: Store, runId: string): Promise<boolean> {
 }
 
 async function read(store: Store, runId: string): Promise<TestedRun> {
-  const [run, steps] = await Promise.all([store.findRun(runId), store.listSteps(runId)]);
+  const [run, steps, lineage] = await Promise.all([
+    store.findRun(runId),
+    store.listSteps(runId),
+    store.findLineage(runId),
+  ]);
   if (run === undefined) throw new Error('the run is not in the store');
-  return { ...run, steps: Object.fromEntries((steps ?? []).map((step) => [step.stepKey, step])) };
+  const started = lineage?.derived.filter(({ triggerType }) => triggerType === 'flow') ?? [];
+  return {
+    ...run,
+    steps: Object.fromEntries((steps ?? []).map((step) => [step.stepKey, step])),
+    subRuns: await Promise.all(started.map(({ id }) => read(store, id))),
+  };
 }

@@ -56,6 +56,115 @@ describe('runFlow', () => {
     });
   });
 
+  describe('of a flow that runs another', () => {
+    const INNER = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a11';
+    const flow = (id: string, steps: object, rest = {}) => ({ id, version: '1', steps, ...rest });
+    const outer = (step: object) => flow(INNER.replace('11', '10'), { go: { type: 'RunFlow', ...step } });
+    const go = { inputs: { flow: INNER, body: { n: `\${trigger.body.n}`, exact: '12345678901234567890' } } };
+
+    it('runs it with the body, and takes what its last step left as output', async () => {
+      const steps = {
+        cool: { type: 'Delay', inputs: { seconds: 3600 } },
+        add: { type: 'Transform', inputs: { value: `\${trigger.body.n + 1}` }, runAfter: { cool: ['Succeeded'] } },
+      };
+      const run = await runFlow(outer(go), { flows: [flow(INNER, steps)], body: { n: 7 }, startAt });
+      const [subRun] = run.subRuns;
+      expect(run).toMatchObject({
+        status: 'Succeeded',
+        completedAt: startAt.getTime() + 3_600_000,
+        steps: { go: { output: { runId: subRun?.id, status: 'Succeeded', output: 8 }, attemptCount: 1 } },
+        subRuns: [{ triggerType: 'flow', sourceRunId: run.id, steps: { add: { output: 8 } } }],
+      });
+    });
+
+    it('leaves the output of each of several last steps by its key, and none of a flow without steps', async () => {
+      const value = (given: unknown) => ({ type: 'Transform', inputs: { value: given } });
+      const two = await runFlow(outer(go), { flows: [flow(INNER, { a: value(1), b: value([2]) })], body: { n: 7 } });
+      expect(two.steps.go).toMatchObject({ output: { output: { a: 1, b: [2] } } });
+      const none = await runFlow(outer(go), { flows: [flow(INNER, {})], body: { n: 7 } });
+      expect(none.steps.go).toMatchObject({ output: { status: 'Succeeded', output: null } });
+    });
+
+    it('fails with the run and the step that failed there, and tries again with a new run', async () => {
+      const steps = { charge: { type: 'Fail', inputs: { message: 'No money.' } } };
+      const retry = { maxAttempts: 2, backoffSeconds: 1 };
+      const run = await runFlow(outer({ ...go, retry }), { flows: [flow(INNER, steps)], body: { n: 7 } });
+      const [first, second] = run.subRuns;
+      expect(run.subRuns).toHaveLength(2);
+      const message = (id: string | undefined) => `the run ${id} of the flow manifest failed at "charge": No money.`;
+      expect(run.steps.go).toMatchObject({
+        status: 'Failed',
+        error: { code: 'sub_run_failed', message: message(second?.id) },
+        output: { runId: second?.id, status: 'Failed' },
+        attempts: [{ error: { message: message(first?.id) } }, {}],
+      });
+    });
+
+    it('ends the run with the time limit of the step, and does not wait where it is told not to', async () => {
+      const steps = { wait: { type: 'WaitForSignal', inputs: { signalName: 'never' } } };
+      const late = await runFlow(outer({ ...go, timeoutSeconds: 60 }), {
+        flows: [flow(INNER, steps)],
+        body: { n: 7 },
+        startAt,
+      });
+      expect(late).toMatchObject({
+        status: 'Failed',
+        completedAt: startAt.getTime() + 60_000,
+        steps: { go: { error: { code: 'sub_run_timed_out', retryable: true } } },
+        subRuns: [{ status: 'TimedOut' }],
+      });
+      const own = await runFlow(outer({ inputs: { ...go.inputs, wait: false } }), {
+        flows: [flow(INNER, steps)],
+        body: { n: 7 },
+      });
+      expect(own).toMatchObject({ status: 'Succeeded', subRuns: [{ status: 'Running' }] });
+      expect(own.steps.go?.output).toEqual({ runId: own.subRuns[0]?.id });
+    });
+
+    it('runs one for each item of a loop', async () => {
+      const manifest = flow(INNER.replace('11', '10'), {
+        each: {
+          type: 'ForEach',
+          forEach: [1, 2, 3],
+          concurrencyLimit: 2,
+          steps: { go: { type: 'RunFlow', inputs: { flow: INNER, body: `\${loop.item}` } } },
+        },
+      });
+      const steps = { add: { type: 'Transform', inputs: { value: `\${trigger.body + 1}` } } };
+      const run = await runFlow(manifest, { flows: [flow(INNER, steps)] });
+      expect(run.steps.each?.output).toMatchObject([{ output: 2 }, { output: 3 }, { output: 4 }]);
+    });
+
+    it('fails plainly where it is not given, and takes a stub in its place', async () => {
+      const missing = await runFlow(outer(go), { body: { n: 7 } });
+      expect(missing.steps.go).toMatchObject({ error: { code: 'flow_not_pinned', retryable: false } });
+      const stub = ({ inputs }: { inputs: unknown }) => ({ asked: inputs }) as never;
+      const stubbed = await runFlow(outer(go), { body: { n: 7 }, handlers: { RunFlow: stub } });
+      expect(stubbed).toMatchObject({
+        status: 'Succeeded',
+        subRuns: [],
+        steps: { go: { output: { asked: { flow: INNER } } } },
+      });
+    });
+
+    it('refuses a body that is larger than an output, and an output that is', async () => {
+      const large = 'x'.repeat(1024 * 1024);
+      const body = await runFlow(outer({ inputs: { flow: INNER, body: `\${trigger.body}` } }), {
+        flows: [flow(INNER, {})],
+        body: large,
+      });
+      expect(body.steps.go).toMatchObject({ error: { code: 'input_too_large' } });
+      const value = (given: string) => ({ type: 'Transform', inputs: { value: given } });
+      const half = `\${trigger.body}`;
+      const output = await runFlow(outer({ inputs: { flow: INNER, body: half } }), {
+        flows: [flow(INNER, { a: value(half), b: value(half) })],
+        body: 'x'.repeat(600 * 1024),
+      });
+      expect(output.steps.go).toMatchObject({ error: { code: 'output_too_large', retryable: false } });
+      expect(output.subRuns).toMatchObject([{ status: 'Succeeded' }]);
+    });
+  });
+
   it('takes stubs in the place of handlers, and they may wait, fail or throw', async () => {
     let polls = 0;
     const run = await runFlow(await sample('export-poll.json'), {

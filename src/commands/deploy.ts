@@ -80,6 +80,8 @@ interface Drain {
   readonly done: boolean;
   readonly runsInFlight: number;
   readonly held: number;
+  readonly callersInFlight: number;
+  readonly callers: readonly { readonly id: string; readonly flowName: string }[];
   readonly runs: readonly {
     readonly id: string;
     readonly steps: Readonly<Record<string, { readonly status: string; readonly waiting: boolean }>>;
@@ -157,15 +159,23 @@ async function waitUntilDone(client: ServiceClient, path: string, first: Drain):
   }
 }
 
-function progress({ done, runsInFlight, runs }: Drain): string {
+function progress({ done, runsInFlight, runs, callersInFlight, callers }: Drain): string {
   if (done) return 'no run is in flight any more';
   const named = runs.slice(0, NAMED_RUNS).map(({ id, steps }) => {
     const open = Object.entries(steps).filter(([, { status }]) => status === 'Pending' || status === 'Running');
     const where = open.map(([key, { waiting }]) => `${waiting ? 'waits in' : 'is in'} ${key}`).join(', ');
     return `${id} ${where === '' ? 'is between steps' : where}`;
   });
-  const more = runsInFlight - named.length;
-  return `${runsInFlight} in flight: ${[...named, ...(more > 0 ? [`${more} more`] : [])].join('; ')}`;
+  const calling = callers.slice(0, NAMED_RUNS).map(({ id, flowName }) => `${id} of ${flowName}`);
+  const parts = [
+    ...(runsInFlight > 0 ? [`${runsInFlight} in flight: ${withMore(named, runsInFlight)}`] : []),
+    ...(callersInFlight > 0 ? [`${callersInFlight} may start it yet: ${withMore(calling, callersInFlight)}`] : []),
+  ];
+  return parts.join('; ');
+}
+
+function withMore(named: readonly string[], count: number): string {
+  return [...named, ...(count > named.length ? [`${count - named.length} more`] : [])].join('; ');
 }
 
 async function findFlow(client: ServiceClient, name: string): Promise<{ id: string; name: string }> {

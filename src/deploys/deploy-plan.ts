@@ -40,7 +40,8 @@ export function planDeploy(request: PlanRequest): DeployPlan {
   const findings = isUnchanged ? [] : [...objections, ...differences(request)];
   const has = (wanted: FindingClass) => findings.some((finding) => finding.class === wanted);
   const isAllowed = (wanted: Override) => allow.includes(wanted);
-  const isBusy = has('caution') && live.runsInFlight > 0;
+  const runsInFlight = live.runsInFlight + (live.callers?.runsInFlight ?? 0);
+  const isBusy = has('caution') && runsInFlight > 0;
   const rollbackTo = isUnchanged ? undefined : superseded?.revision;
   const refusals = [
     ...(superseded !== undefined && rollbackTo !== undefined && !isAllowed('rollback')
@@ -54,7 +55,7 @@ export function planDeploy(request: PlanRequest): DeployPlan {
     flowId: id,
     name,
     version,
-    runsInFlight: live.runsInFlight,
+    runsInFlight,
     findings,
     class: gravest(findings),
     rollbackTo,
@@ -106,16 +107,32 @@ function stepsWithoutHistory(snapshot: Json | undefined, { stepsWithHistory }: L
 const NAMED_RUNS = 5;
 
 /** How to go on where runs in flight are in the way. */
-export function busyRefusal(flowId: string, live: Pick<LiveFlow, 'runsInFlight' | 'runs'>): string {
-  const named = live.runs.slice(0, NAMED_RUNS).map(({ id }) => id);
-  const more = live.runsInFlight - named.length;
-  const runs = [...named, ...(more > 0 && named.length > 0 ? [`${more} more`] : [])].join(', ');
-  const count = live.runsInFlight === 1 ? '1 run is' : `${live.runsInFlight} runs are`;
+export function busyRefusal(
+  flowId: string,
+  { runsInFlight, runs, callers }: Pick<LiveFlow, 'runsInFlight' | 'runs' | 'callers'>,
+): string {
+  const calling = callers?.runsInFlight ?? 0;
+  const own = `${countedRuns(runsInFlight)} in flight${namesOf(runs, runsInFlight)}`;
+  const flows = [...new Set(callers?.runs.map(({ flowName }) => flowName))].join(', ');
+  const others = `${countedRuns(calling)} in flight of flows that run this one (${flows})${namesOf(callers?.runs ?? [], calling)}`;
+  const inTheWay = [...(runsInFlight > 0 || calling === 0 ? [own] : []), ...(calling > 0 ? [others] : [])].join(
+    ', and ',
+  );
   return (
-    `${count} in flight${runs === '' ? '' : ` (${runs})`} and the change has cautions. Drain the flow first: ` +
+    `${inTheWay} and the change has cautions. Drain the flow first: ` +
     `\`sluice drain ${flowId} --deploy FOLDER --resume\`, or POST /flows/api/flows/${flowId}/drain, wait until GET says ` +
     'that it is done, deploy, and DELETE the drain. Or allow cautions with `--allow caution`.'
   );
+}
+
+function countedRuns(count: number): string {
+  return count === 1 ? '1 run is' : `${count} runs are`;
+}
+
+function namesOf(runs: readonly { readonly id: string }[], count: number): string {
+  const named = runs.slice(0, NAMED_RUNS).map(({ id }) => id);
+  if (named.length === 0) return '';
+  return ` (${[...named, ...(count > named.length ? [`${count - named.length} more`] : [])].join(', ')})`;
 }
 
 function rollbackRefusal({ revision, newest }: { revision: number; newest: number }): string {

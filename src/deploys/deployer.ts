@@ -1,9 +1,11 @@
 import type { Logger } from 'pino';
+import { formatPath } from '../expressions/json-path.ts';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
+import { chainText, refusedChain, subFlowsIn } from '../manifest/sub-flows.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DeployOutcome, Finding, Override } from '../model/finding.ts';
-import type { ManifestSource } from '../model/manifest.ts';
+import { type ManifestSource, subFlowsOf } from '../model/manifest.ts';
 import { createTurns } from '../model/turns.ts';
 import type { Store } from '../store/store.ts';
 import { findReplaced, flowIdChanged } from './changes/index.ts';
@@ -262,7 +264,10 @@ interface DeployFolder {
    * Ignores the flow it replaces.
    */
   clashOf(flow: LoadedFlow, deploying: readonly LoadedFlow[], replacedId: string | undefined): string | undefined;
-  /** Why the flow that its failed runs start is missing once `deploying` are deployed; undefined where it is not. */
+  /**
+   * Why a flow that its runs start is missing once `deploying` are deployed, or starts this one in turn; undefined where
+   * all is well.
+   */
   lackOf(flow: LoadedFlow, deploying: readonly LoadedFlow[]): string | undefined;
 }
 
@@ -303,10 +308,18 @@ function folderOf(
       }
       return undefined;
     },
-    lackOf({ manifest: { onFailure } }, deploying) {
-      if (onFailure === undefined || deployed.some(({ id }) => id === onFailure)) return undefined;
-      if (deploying.some(({ manifest }) => manifest.id === onFailure)) return undefined;
-      return `Its onFailure names the flow ${onFailure}, which is not deployed; deploy that flow before or in the same deploy.`;
+    lackOf({ manifest: { id, onFailure, steps } }, deploying) {
+      const manifestOf = (flowId: string) =>
+        deploying.find(({ manifest }) => manifest.id === flowId)?.manifest ??
+        before.find(({ record }) => record.id === flowId)?.loaded.manifest;
+      const missing = (flowId: string | undefined) => flowId !== undefined && manifestOf(flowId) === undefined;
+      const lack = (what: string, flowId: string) =>
+        `${what} the flow ${flowId}, which is not deployed; deploy that flow before or in the same deploy.`;
+      if (onFailure !== undefined && missing(onFailure)) return lack('Its onFailure names', onFailure);
+      const lacking = subFlowsIn(steps).find(({ flowId }) => missing(flowId));
+      if (lacking !== undefined) return lack(`\`${formatPath(lacking.path)}\` names`, lacking.flowId);
+      const chain = refusedChain(id, (flowId) => subFlowsOf(manifestOf(flowId)?.steps ?? {}));
+      return chain && `It ${chainText(chain, (flowId) => manifestOf(flowId)?.name ?? flowId)}.`;
     },
   };
 }

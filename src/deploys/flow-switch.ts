@@ -1,5 +1,5 @@
 import type { Catalog } from '../flows/catalog.ts';
-import type { LiveFlow } from '../model/finding.ts';
+import type { Callers, LiveFlow } from '../model/finding.ts';
 import type { FlowRecord, Store } from '../store/store.ts';
 import type { Holding } from './holding.ts';
 
@@ -7,7 +7,10 @@ import type { Holding } from './holding.ts';
 export interface FlowSwitch {
   /** These yield undefined for an unknown flow; setting what is already set changes nothing. */
   setEnabled(flowId: string, isEnabled: boolean): Promise<FlowRecord | undefined>;
-  /** From now on the flow starts no runs, whatever triggers it; those in flight go on to their ends. */
+  /**
+   * From now on the flow starts no runs, whatever triggers it; those in flight go on to their ends, and so do those of other
+   * flows, which may still start this one.
+   */
   drain(flowId: string): Promise<DrainState | undefined>;
   /** The flow starts runs again, those of held deliveries first, unless it is disabled. */
   resume(flowId: string): Promise<DrainState | undefined>;
@@ -17,11 +20,13 @@ export interface FlowSwitch {
 interface DrainState {
   readonly flow: FlowRecord;
   readonly isDraining: boolean;
-  /** It is drained and no run is in flight any more. */
+  /** It is drained, and no run is in flight any more nor can one be started. */
   readonly isDone: boolean;
   readonly runsInFlight: number;
   /** The oldest first, with the steps they have reached. */
   readonly runs: LiveFlow['runs'];
+  /** Runs in flight of other flows that may start runs of this one: those that were when the drain began. */
+  readonly callers: Callers;
   /** Deliveries that are kept until it starts runs again. */
   readonly held: number;
 }
@@ -36,14 +41,15 @@ export function createFlowSwitch({ store, catalog, holding }: FlowSwitchServices
   const drainState = async (flowId: string): Promise<DrainState | undefined> => {
     const flow = catalog.find(flowId)?.record;
     if (flow === undefined) return undefined;
-    const { runsInFlight, runs } = await store.readLiveFlow(flowId);
+    const { runsInFlight, runs, callers = { runsInFlight: 0, runs: [] } } = await store.readLiveFlow(flowId);
     const isDraining = flow.drainingSince !== undefined;
     return {
       flow,
       isDraining,
-      isDone: isDraining && runsInFlight === 0,
+      isDone: isDraining && runsInFlight + callers.runsInFlight === 0,
       runsInFlight,
       runs,
+      callers,
       held: holding.count(flowId),
     };
   };

@@ -19,8 +19,8 @@ export interface Followed {
   readonly limitAt: number;
   /** Steps that it made due and that are leased already. */
   readonly claims: readonly Claim[];
-  /** The run that the failure of this one started. */
-  readonly failureRun?: StartedRun | undefined;
+  /** The runs that it started: by the failure of its own, or by a step that runs a flow. */
+  readonly startedRuns: readonly StartedRun[];
 }
 
 /** Called when a step has run and its outcome is about to be stored. Yields the lease for the steps that follow. */
@@ -83,10 +83,13 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
     return store.advance(outcome, next && { ...next, leasedUntil: clock.now() + LEASE_MS });
   });
   if (advance === undefined) throw new Error('its lease was lost');
-  report.stepEnded({ claim, result: ran.result, advance, durationMs });
+  const result = advance.subRun?.result ?? ran.result;
+  report.stepEnded({ claim, result, advance, durationMs });
   const claims = next === undefined ? [] : claimsOf(lease, advance, { next, startedAt: clock.now() });
-  const failureRun = advance.failure?.kind === 'started' ? advance.failure.run : undefined;
-  return { ...followedBy(ran.result, advance), claims, failureRun };
+  const failureRun = advance.failure?.kind === 'started' ? advance.failure.run : null;
+  const startedRuns = [failureRun, advance.subRun?.run ?? null].filter((run) => run !== null);
+  const { nextDueAt, limitAt } = followedBy(result, advance);
+  return { nextDueAt: advance.woken === undefined ? nextDueAt : 0, limitAt, claims, startedRuns };
 }
 
 /** The steps that were leased as they became due, as claims. */
@@ -141,7 +144,7 @@ type LeasedAtBirth = Omit<
   | 'dueAt'
 >;
 
-function followedBy(result: StepResult, advance: Advance): Omit<Followed, 'claims'> {
+function followedBy(result: StepResult, advance: Advance): Pick<Followed, 'nextDueAt' | 'limitAt'> {
   const never = Number.POSITIVE_INFINITY;
   if (result.kind === 'retry') return { nextDueAt: result.dueAt, limitAt: never };
   if (result.kind === 'waiting') {

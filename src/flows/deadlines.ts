@@ -1,13 +1,16 @@
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Claim, StoppedRun, Store } from '../store/store.ts';
+import type { Claim, RunStop, StoppedRun, Store } from '../store/store.ts';
 import { LEASE_MS } from './leases.ts';
 
 /** What this process was not told of is found at the latest after this time. */
 export const LONGEST_SLEEP_MS = 60_000;
 
-/** Enforces the time limits of runs and of waiting steps by a timer of its own, however many steps run. */
+/**
+ * Enforces the time limits of runs and of waiting steps by a timer of its own, however many steps run, and cancels the runs
+ * that steps of stopped runs waited for.
+ */
 export interface Deadlines {
   start(): void;
   /** Says that a time limit is up at this time. */
@@ -26,7 +29,7 @@ interface DeadlineServices {
   readonly owner: string;
   /** While it is not, nothing is overdue for this process: see `Heartbeat`. */
   readonly isFit: () => boolean;
-  onTimedOut(run: StoppedRun): void;
+  onStopped(run: StoppedRun, stop: RunStop): void;
   /** Waiting steps whose own time is up: they are only ended, so that they need no slot. */
   onClaims(claims: readonly Claim[], leasedUntil: number): void;
 }
@@ -52,7 +55,8 @@ export function createDeadlines(services: DeadlineServices): Deadlines {
       const leasedUntil = now + LEASE_MS;
       const overdue = await store.claimOverdue({ owner, now, leasedUntil, limit: OVERDUE_A_LOOK });
       nextAt = Math.min(nextAt, overdue.nextAt ?? Number.POSITIVE_INFINITY);
-      for (const run of overdue.timedOut) services.onTimedOut(run);
+      for (const run of overdue.timedOut) services.onStopped(run, 'timedOut');
+      for (const run of overdue.orphaned) services.onStopped(run, 'cancelled');
       services.onClaims(overdue.claims, leasedUntil);
     } catch (error) {
       nextAt = 0;

@@ -54,7 +54,7 @@ interface DispatcherServices extends AttemptServices {
 
 /** While others wait, a slot passes from one step of a run to the next for so long: then it is the others' turn. */
 const TURN_MS = 100;
-const DUE_AGAIN: Followed = { claims: [], nextDueAt: 0, limitAt: Number.POSITIVE_INFINITY };
+const DUE_AGAIN: Followed = { claims: [], startedRuns: [], nextDueAt: 0, limitAt: Number.POSITIVE_INFINITY };
 /** How soon to ask again whether this process is fit. */
 const FIT_LOOK_MS = 1000;
 const CLAIM_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
@@ -99,10 +99,11 @@ class StepDispatcher implements Dispatcher {
     this.#slots = new Slots(services, () => this.#pump());
     this.#deadlines = createDeadlines({
       ...services,
-      onTimedOut: (run) => {
-        this.#leases.stopRun(run.runId, 'timedOut');
-        services.report.runStopped(run, 'TimedOut');
+      onStopped: (run, stop) => {
+        this.#leases.stopRun(run.runId, stop);
+        services.report.runStopped(run, stop === 'timedOut' ? 'TimedOut' : 'Cancelled');
         if (run.failure?.kind === 'started') this.started(run.failure.run);
+        if (run.woken !== undefined) this.nudge();
       },
       onClaims: (claims, leasedUntil) => {
         for (const claim of claims) this.#work(claim, { leasedUntil });
@@ -288,7 +289,8 @@ class StepDispatcher implements Dispatcher {
 
   /** Keeps slots for the steps that follow one that has run: its own, and as many more as are free while none waits. */
   #passOn({ flowId, revision, stepKey }: Claim, result: StepResult, turnEndsAt: number): SlotOffer | undefined {
-    if (result.kind === 'retry' || result.kind === 'waiting' || !this.#mayLease(flowId)) return undefined;
+    const isAwaited = result.kind === 'runFlow' && result.isAwaited;
+    if (result.kind === 'retry' || result.kind === 'waiting' || isAwaited || !this.#mayLease(flowId)) return undefined;
     if (this.#isBehind && this.#services.clock.monotonic() >= turnEndsAt) return undefined;
     const flow = this.#services.catalog.find(flowId);
     const step = flow?.record.revision === revision ? flow.prepared.step(stepKey) : undefined;
@@ -376,8 +378,8 @@ class StepDispatcher implements Dispatcher {
     return this.#attempt(lease, onRan);
   }
 
-  #follow(flowId: string, { nextDueAt, limitAt, failureRun }: Followed): void {
-    if (failureRun !== undefined) this.started(failureRun);
+  #follow(flowId: string, { nextDueAt, limitAt, startedRuns }: Followed): void {
+    for (const run of startedRuns) this.started(run);
     if (nextDueAt === 0 && this.#mayLease(flowId)) this.#isBehind = true;
     this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
     this.#deadlines.expect(limitAt);

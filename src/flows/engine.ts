@@ -282,6 +282,8 @@ export function createRunControl({ store, catalog, handlers, dispatcher, clock, 
       if (result.kind !== 'accepted') return result;
       dispatcher.stopRun(runId, 'cancelled');
       report.runStopped(result.run, 'Cancelled');
+      // A step of another run may have waited for its end, and its own steps for those of others.
+      dispatcher.nudge(clock.now());
       return result;
     },
     async retryStep(runId, stepKey) {

@@ -1,11 +1,12 @@
-import type {
-  Edge,
-  Graph,
-  RunnableManifest,
-  RunStatus,
-  RunTriggerType,
-  StepDefinition,
-  StepStatus,
+import {
+  type Edge,
+  type Graph,
+  type RunnableManifest,
+  type RunStatus,
+  type RunTriggerType,
+  type StepDefinition,
+  type StepStatus,
+  subFlowsOf,
 } from '../model/manifest.ts';
 import type { RunTrigger } from '../model/run.ts';
 import type { SearchKeys } from '../model/search-keys.ts';
@@ -125,7 +126,7 @@ export function wire(graph: Graph): WiredGraph {
 interface RunRequest {
   /** UUID v7. */
   readonly runId: string;
-  /** The newest revision. */
+  /** The newest revision; of a run that a `RunFlow` step starts, the one that its run has pinned. */
   readonly flow: {
     readonly record: Pick<FlowRecord, 'id' | 'name' | 'version' | 'revision'>;
     readonly prepared: { readonly entry: Entry };
@@ -133,7 +134,7 @@ interface RunRequest {
   readonly triggerType: RunTriggerType;
   readonly trigger: RunTrigger;
   readonly deliveryId: string | null;
-  /** The run that this one repeats, or whose failure starts it. */
+  /** The run that this one repeats, or whose failure or step starts it. */
   readonly sourceRunId: string | null;
   readonly traceparent: string | null;
   /** Milliseconds since the Unix epoch. */
@@ -149,17 +150,21 @@ interface Entry {
   /** How the run ends at once where there are none. */
   readonly end: RunStatus | null;
   readonly timeoutSeconds: number | undefined;
+  /** Flows that its steps run; absent where they run none. */
+  readonly subFlows?: readonly string[] | undefined;
 }
 
 export function entryOf({ steps: graph, timeoutSeconds }: Pick<RunnableManifest, 'steps' | 'timeoutSeconds'>): Entry {
   const { start, end } = planNext(wire(graph), new Map());
-  return { steps: start.map((stepKey) => ({ stepKey, stepType: graph[stepKey]?.type ?? '' })), end, timeoutSeconds };
+  const steps = start.map((stepKey) => ({ stepKey, stepType: graph[stepKey]?.type ?? '' }));
+  const subFlows = subFlowsOf(graph);
+  return { steps, end, timeoutSeconds, ...(subFlows.length > 0 && { subFlows }) };
 }
 
-/** Plans a run of a flow's newest revision. Pure; a flow without steps yields a run that has ended. */
+/** Plans a run of a revision. Pure; a flow without steps yields a run that has ended. */
 export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): NewRun {
   const { record, prepared } = flow;
-  const { steps, end, timeoutSeconds } = prepared.entry;
+  const { steps, end, timeoutSeconds, subFlows } = prepared.entry;
   return {
     id: runId,
     flowId: record.id,
@@ -173,6 +178,7 @@ export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): Ne
     triggerKey: trigger.key,
     trigger,
     ...origin,
+    ...(subFlows !== undefined && { subFlows }),
     steps: steps.map((step) => ({ ...step, dueAt: at })),
   };
 }

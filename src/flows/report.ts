@@ -113,6 +113,7 @@ export function createReport({ logger, metrics, live }: ReportServices): Report 
       const ended = advance.endedRun;
       if (ended !== null) runEnded({ ...ended, id: runId, status: advance.runStatus }, ended.completedAt);
       failureStarted(runId, advance.failure);
+      if (advance.subRun?.run) runStarted(advance.subRun.run);
     },
   };
 }

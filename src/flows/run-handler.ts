@@ -63,7 +63,8 @@ function timeLeft({ step, claim, clock }: HandlerTask): number | undefined {
   return step.timeoutSeconds - Math.max(0, clock.now() - claim.attemptStartedAt) / 1000;
 }
 
-function parseInputs(handler: StepHandler, { value }: ResolvedInputs): unknown {
+/** What the handler's schema makes of the inputs; throws `StepFailure` where they do not fit. */
+export function parseInputs(handler: StepHandler, { value }: Pick<ResolvedInputs, 'value'>): unknown {
   const parsed = handler.inputs.safeParse(value);
   if (parsed.success) return parsed.data;
   // A schema that wants a number is given one; what takes any JSON keeps the number as it was sent.

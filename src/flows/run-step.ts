@@ -14,8 +14,9 @@ import type { Catalog } from './catalog.ts';
 import { inputOfLoop, type LoopStart, startOfLoop } from './handlers/for-each.ts';
 import type { HandlerResult, StepHandler } from './handlers/handler.ts';
 import type { HandlerTable } from './handlers/index.ts';
+import { type RunFlowInputs, runFlow } from './handlers/run-flow.ts';
 import type { PreparedStep } from './prepared-revision.ts';
-import { runHandler } from './run-handler.ts';
+import { parseInputs, runHandler } from './run-handler.ts';
 import { nextAttemptAt, StepFailure } from './step-failure.ts';
 import {
   createRunInputs,
@@ -24,6 +25,7 @@ import {
   type ResolvedInputs,
   resolveInputs,
 } from './step-inputs.ts';
+import { endOfSubRun, type SubRunStart, startOfSubRun, subRunOf, withPinnedInputs } from './sub-flows.ts';
 
 /** How one attempt ended, as it is recorded: secrets masked. */
 export interface RanStep {
@@ -41,7 +43,7 @@ export interface RanStep {
 export type RunStep = (claim: Claim, signal: AbortSignal, started?: () => void) => Promise<RanStep | undefined>;
 
 interface RunStepServices {
-  readonly store: Pick<Store, 'readRunInput'>;
+  readonly store: Pick<Store, 'readRunInput' | 'findRun' | 'outlineSteps'>;
   readonly catalog: Pick<Catalog, 'pinned' | 'inputsOf'>;
   readonly handlers: HandlerTable;
   /** Reads a secret for a step of a manifest that came from there. */
@@ -73,7 +75,7 @@ export function createRunStep(services: RunStepServices): RunStep {
     let step: PreparedStep | undefined;
     let condition: ConditionResult | undefined;
     let prepared: Prepared | undefined;
-    let ended: HandlerResult | LoopStart | undefined;
+    let ended: Ended | undefined;
     try {
       // Before anything of the step is read, which may be what takes the process down.
       refuseDeadly(claim);
@@ -86,18 +88,11 @@ export function createRunStep(services: RunStepServices): RunStep {
       if (claim.resumed === null) started?.();
       if (condition?.kind === 'failed') throw new StepFailure('when_failed', condition.message);
       prepared = await prepare({ claim, step, readRunInput }, services);
-      ended =
-        step.items === undefined
-          ? await runHandler({
-              ...prepared,
-              step: step.definition,
-              isFailureHandled: step.isFailureHandled,
-              claim,
-              signal,
-              readRunInput,
-              ...services,
-            })
-          : startOfLoop(step.definition, prepared.resolved.value);
+      const { definition, isFailureHandled } = step;
+      const task = { ...prepared, step: definition, isFailureHandled, claim, signal, readRunInput, ...services };
+      if (step.items !== undefined) ended = startOfLoop(definition, prepared.resolved.value);
+      else if (prepared.handler === runFlow) ended = await runSubFlow({ ...prepared, definition, claim }, services);
+      else ended = await runHandler(task);
     } catch (error) {
       if (error instanceof StoreUnavailableError) throw error;
       if (signal.aborted && error === signal.reason) return undefined;
@@ -119,6 +114,19 @@ export function createRunStep(services: RunStepServices): RunStep {
       input.release();
     }
   };
+}
+
+/** What a step came to, before it is masked and stored. */
+type Ended = HandlerResult | LoopStart | SubRunStart;
+
+/** A step that has waited goes on with the run that it started then, whatever its inputs say now. */
+async function runSubFlow(
+  { resolved, definition, claim }: Prepared & { readonly definition: StepDefinition; readonly claim: Claim },
+  services: RunStepServices,
+): Promise<HandlerResult | SubRunStart> {
+  const runId = subRunOf(claim);
+  if (runId === undefined) return startOfSubRun(parseInputs(runFlow, resolved) as RunFlowInputs);
+  return endOfSubRun(runId, { step: definition, claim, now: services.clock.now() }, services);
 }
 
 function refuseDeadly({ loneDeaths }: Claim): void {
@@ -199,7 +207,9 @@ async function prepare(
       : // No secret belongs to a loop itself.
         { inputs: step.items(), source: 'api' as const };
   const readAllowed = (reference: string) => readSecret(reference, source);
-  return { handler, resolved: await resolveInputs({ inputs, handler, readSecret: readAllowed, readRunInput, claim }) };
+  const resolved = await resolveInputs({ inputs, handler, readSecret: readAllowed, readRunInput, claim });
+  if (handler !== runFlow) return { handler, resolved };
+  return { handler, resolved: { ...resolved, value: withPinnedInputs(resolved.value, step.definition) } };
 }
 
 /** A message is for people; an error may hold a whole document. */
@@ -226,13 +236,15 @@ function triesOf({ attempt, attemptBase, interruptions }: Claim): number {
 }
 
 /** What a handler yielded, as it is stored: secrets masked, the next try or look with its time. */
-function toStepResult(ended: HandlerResult | LoopStart, context: ResultContext): StepResult {
+function toStepResult(ended: Ended, context: ResultContext): StepResult {
   const { mask } = context;
   switch (ended.kind) {
     case 'succeeded':
       return { kind: 'succeeded', output: mask(ended.output) };
     case 'loop':
       return ended;
+    case 'runFlow':
+      return { ...ended, ...limitOf(context), retryAt: retryAt(context) ?? null };
     case 'waiting':
       return waitOf(ended, context);
     case 'failed':
@@ -242,24 +254,34 @@ function toStepResult(ended: HandlerResult | LoopStart, context: ResultContext):
 
 function failureResult(
   { code, message, retryable, retryAfterMs, output }: Extract<HandlerResult, { kind: 'failed' }>,
-  { claim, step, mask, services: { clock, random } }: ResultContext,
+  context: ResultContext,
 ): StepResult {
+  const { mask } = context;
   // Masked before it is cut: of a secret that was cut in two neither part would be found.
   const error: StepError = { code, message: String(mask(message)).slice(0, MAX_MESSAGE_CHARACTERS), retryable };
   const kept = output === undefined ? {} : { output: mask(output) };
-  const failedTry = { attempt: triesOf(claim), at: clock.now(), retryAfterMs };
-  const dueAt = retryable ? nextAttemptAt(step?.retry, failedTry, random) : undefined;
+  const dueAt = retryable ? retryAt(context, retryAfterMs) : undefined;
   return dueAt === undefined ? { kind: 'failed', error, ...kept } : { kind: 'retry', error, ...kept, dueAt };
 }
 
-/** A step is looked at again no later than its time limit, which counts from the start of the attempt. */
+/** When a step that fails now is tried again by its policy; undefined where it is not. */
+function retryAt({ claim, step, services: { clock, random } }: ResultContext, retryAfterMs?: number) {
+  return nextAttemptAt(step?.retry, { attempt: triesOf(claim), at: clock.now(), retryAfterMs }, random);
+}
+
+/** When a step's own time is up, which counts from the start of the attempt. */
+function limitOf({ claim, step }: ResultContext): { readonly limitAt?: number } {
+  if (step?.timeoutSeconds === undefined) return {};
+  return { limitAt: Math.ceil(claim.attemptStartedAt + step.timeoutSeconds * 1000) };
+}
+
+/** A step is looked at again no later than its time limit. */
 function waitOf(
   { until, signalName, state = null }: Extract<HandlerResult, { kind: 'waiting' }>,
-  { claim, step, mask }: ResultContext,
+  context: ResultContext,
 ): StepResult {
-  const limit = step?.timeoutSeconds === undefined ? [] : [claim.attemptStartedAt + step.timeoutSeconds * 1000];
-  const times = until === undefined ? limit : [until, ...limit];
+  const limit = limitOf(context);
+  const times = [until, limit.limitAt].filter((time) => time !== undefined);
   const dueAt = times.length === 0 ? null : Math.ceil(Math.min(...times));
-  const waiting = { kind: 'waiting', state: mask(state), dueAt, signalName: signalName ?? null } as const;
-  return limit[0] === undefined ? waiting : { ...waiting, limitAt: Math.ceil(limit[0]) };
+  return { kind: 'waiting', state: context.mask(state), dueAt, signalName: signalName ?? null, ...limit };
 }

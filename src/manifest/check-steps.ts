@@ -5,7 +5,7 @@ import type { Reference } from '../expressions/context.ts';
 import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
 import { compileTemplate, hasPlaceholder, TemplateError } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import type { Graph, StepDefinition } from '../model/manifest.ts';
+import { type Graph, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../model/manifest.ts';
 import {
   didYouMean,
   errorAt,
@@ -139,8 +139,16 @@ function checkStepInputs(step: StepDefinition, path: JsonPath, { handlers, readS
   const inputs = mapStrings(step.inputs, (text, at) => values.get(formatPath(at)) ?? text);
   // In the place of a secret that cannot be read the schema judges the reference to it.
   const unread = new Set(problems.filter(({ severity }) => severity === 'error').map(({ path: at }) => at));
-  const misfits = checkWithSchema(inputs, inputsPath, handler.inputs);
+  const misfits = [...checkWithSchema(inputs, inputsPath, handler.inputs), ...checkPinned(step, inputsPath)];
   return [...problems, ...misfits.filter(({ path: at }) => !isWithin(at, unread))];
+}
+
+/** Which flow a step runs has to be known before it runs: runs pin it when they start, and cycles are refused. */
+function checkPinned({ type, inputs }: StepDefinition, path: JsonPath): Problem[] {
+  if (type !== RUN_FLOW) return [];
+  return PINNED_INPUTS.filter((key) => isRendered(inputs, [key])).map((key) =>
+    errorAt([...path, key], 'is an expression; only a constant is accepted, because each run pins it when it starts'),
+  );
 }
 
 function checkWithSchema(inputs: JsonObject, path: JsonPath, schema: z.ZodType): Problem[] {

@@ -1,11 +1,13 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseTree } from 'jsonc-parser';
-import { formatPath } from '../expressions/json-path.ts';
+import { formatPath, type JsonPath } from '../expressions/json-path.ts';
+import { subFlowsOf } from '../model/manifest.ts';
 import type { ManifestIssue } from './issues.ts';
 import { canonicalKeys, readJson } from './json-text.ts';
 import { type LoadedFlow, type ManifestRules, readManifest } from './parse.ts';
 import { NotAFileError, otherKindOf, readRegularFile } from './read-file.ts';
+import { chainText, refusedChain, subFlowsIn } from './sub-flows.ts';
 
 export { type LoadedFlow, type ManifestRules, parseManifest } from './parse.ts';
 
@@ -32,8 +34,8 @@ export async function loadManifests(
     }
   }
   const together = fitTogether(manifests);
-  const unknown = unknownFailureFlows(manifests);
-  return { flows: together.flows, issues: [...files.skipped, ...issues, ...together.issues, ...unknown] };
+  const wrong = flowsNamedWrongly(manifests);
+  return { flows: together.flows, issues: [...files.skipped, ...issues, ...together.issues, ...wrong] };
 }
 
 type ReadManifest = ReturnType<typeof readManifest>;
@@ -143,13 +145,28 @@ function clashesOf(claims: readonly Claim[], message: (other: Claim) => string):
   });
 }
 
-/** Flows of a folder may only name flows of the folder: a new database has no others. */
-function unknownFailureFlows(manifests: readonly ReadManifest[]): ManifestIssue[] {
-  const ids = new Set(manifests.map(({ flow }) => flow?.manifest.id));
+/** Flows of a folder may only name flows of the folder: a new database has no others. None may run itself, directly or not. */
+function flowsNamedWrongly(manifests: readonly ReadManifest[]): ManifestIssue[] {
+  const flows = new Map(manifests.map(({ flow }) => [flow?.manifest.id, flow]));
+  const subFlows = (flowId: string) => subFlowsOf(flows.get(flowId)?.manifest.steps ?? {});
+  const nameOf = (flowId: string) => flows.get(flowId)?.manifest.name ?? flowId;
   return manifests.flatMap(({ flow, spell }): ManifestIssue[] => {
-    const target = flow?.manifest.onFailure;
-    if (flow === undefined || target === undefined || ids.has(target)) return [];
-    const message = `is ${target}, which is not the id of a flow in this folder`;
-    return [{ severity: 'error', file: flow.file, path: spell('onFailure'), message }];
+    if (flow === undefined) return [];
+    const { id, onFailure, steps } = flow.manifest;
+    const issueAt = (path: JsonPath, message: string) => ({
+      severity: 'error' as const,
+      file: flow.file,
+      path: spell(formatPath(path)),
+      message,
+    });
+    const unknown = (flowId: string) => `is ${flowId}, which is not the id of a flow in this folder`;
+    const places = subFlowsIn(steps);
+    const chain = refusedChain(id, subFlows);
+    const closing = places.find(({ flowId }) => flowId === chain?.flowIds[1] && flowId !== id);
+    return [
+      ...(onFailure === undefined || flows.has(onFailure) ? [] : [issueAt(['onFailure'], unknown(onFailure))]),
+      ...places.filter(({ flowId }) => !flows.has(flowId)).map(({ flowId, path }) => issueAt(path, unknown(flowId))),
+      ...(chain === undefined || closing === undefined ? [] : [issueAt(closing.path, chainText(chain, nameOf))]),
+    ];
   });
 }

@@ -9,6 +9,7 @@ import { canonicalKeys, readJson } from './json-text.ts';
 import type { Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
 import { snapshotOf } from './secrets.ts';
+import { subFlowsIn } from './sub-flows.ts';
 import {
   checkGates,
   resolveTrigger,
@@ -124,6 +125,8 @@ function loadDraft(
   const bound = concurrency === undefined ? {} : { concurrency };
   const failure = onFailure === undefined ? {} : { onFailure };
   if (onFailure !== undefined && onFailure === id) problems.push(errorAt(['onFailure'], 'is this flow itself'));
+  const own = subFlowsIn(steps).filter(({ flowId }) => flowId === id);
+  problems.push(...own.map(({ path }) => errorAt(path, 'is this flow itself')));
   const manifest: Manifest = { id, name, version, ...deadline, ...bound, ...failure, triggers, steps };
   const { snapshot, hash } = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
   const named = header.name === undefined ? ({ isNamedByFile: true } as const) : {};

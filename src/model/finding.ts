@@ -53,6 +53,19 @@ export interface LiveFlow {
   readonly stepsWithHistory: readonly string[];
   /** When the newest such run was started, by step key: milliseconds since the epoch. */
   readonly lastRunOfStep: Readonly<Record<string, number>>;
+  /** Runs in flight of other flows that may start runs of this one, of the revision that they have pinned; absent if none. */
+  readonly callers?: Callers | undefined;
+}
+
+export interface Callers {
+  readonly runsInFlight: number;
+  /** The oldest of them first, at most a few hundred. */
+  readonly runs: readonly {
+    readonly id: string;
+    readonly flowId: string;
+    readonly flowName: string;
+    readonly startedAt: number;
+  }[];
 }
 
 export interface LiveRun {
@@ -76,6 +89,7 @@ export interface DeployOutcome {
   readonly class: FindingClass;
   /** The revision in force afterwards; null where the flow is not deployed. */
   readonly revision: number | null;
+  /** Of the flow, and of others that may start it. */
   readonly runsInFlight: number;
   readonly findings: readonly Finding[];
   /** Why it was refused and how to go on; null where it was not. */

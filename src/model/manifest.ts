@@ -17,8 +17,11 @@ export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 export const TRIGGER_TYPES = ['manual', 'cron', 'webhook'] as const;
 export type TriggerType = (typeof TRIGGER_TYPES)[number];
 
-/** What starts a run: a trigger of the flow's manifest, or the failure of a run of another flow that names this one. */
-export const RUN_TRIGGER_TYPES = [...TRIGGER_TYPES, 'failure'] as const;
+/**
+ * What starts a run: a trigger of the flow's manifest, the failure of a run of another flow that names this one, or a
+ * `RunFlow` step of one.
+ */
+export const RUN_TRIGGER_TYPES = [...TRIGGER_TYPES, 'failure', 'flow'] as const;
 export type RunTriggerType = (typeof RUN_TRIGGER_TYPES)[number];
 
 /** The form of a flow id, in any case. */
@@ -72,6 +75,28 @@ export interface StepDefinition {
   readonly concurrencyLimit?: number | undefined;
   /** Of a loop: the children, a graph of their own that is run for each item. */
   readonly steps?: Graph | undefined;
+}
+
+/** The type of the steps that run another flow. */
+export const RUN_FLOW = 'RunFlow';
+
+/** Inputs of theirs that a run takes from its own revision: which flows it runs is settled when it starts. */
+export const PINNED_INPUTS = ['flow', 'wait'] as const;
+
+/** So many flows may run each other in a chain, the first one counted. */
+export const MAX_FLOW_DEPTH = 8;
+
+/** Ids of the flows that the steps of a graph run, those of loops included; each once. Ids that are none are left out. */
+export function subFlowsOf(graph: Graph): string[] {
+  const found = Object.values(graph).flatMap(({ type, inputs, steps }) => [
+    ...(type === RUN_FLOW ? idIn(inputs) : []),
+    ...(steps === undefined ? [] : subFlowsOf(steps)),
+  ]);
+  return [...new Set(found)];
+}
+
+function idIn({ flow }: JsonObject): string[] {
+  return typeof flow === 'string' && GUID.test(flow) ? [flow.toLowerCase()] : [];
 }
 
 export interface Edge {

@@ -14,9 +14,10 @@ export const MAX_BYTES = {
 
 /**
  * What a step of a run in flight may wait for: a signal; the end of a delay; its next try; the next look of one that asks
- * again and again; its turn at the host that it calls; or one of the slots in which steps run.
+ * again and again; its turn at the host that it calls; the end of a run of another flow that it started; or one of the
+ * slots in which steps run.
  */
-export const WAIT_KINDS = ['signal', 'delay', 'retry', 'poll', 'host', 'slot'] as const;
+export const WAIT_KINDS = ['signal', 'delay', 'retry', 'poll', 'host', 'run', 'slot'] as const;
 export type WaitKind = (typeof WAIT_KINDS)[number];
 
 /** Names of signals, which fit in the path of the call that sends one. */
@@ -34,7 +35,10 @@ export interface Run {
   readonly triggerKey: string;
   readonly triggerType: RunTriggerType;
   readonly deliveryId: string | null;
-  /** The run that this one repeats; of a run that a failure started, the run that failed. */
+  /**
+   * The run that this one repeats; of a run that a failure started, the run that failed; of one that a `RunFlow` step
+   * started, the run of that step.
+   */
   readonly sourceRunId: string | null;
   readonly startedAt: number;
   readonly completedAt: number | null;
@@ -59,6 +63,9 @@ export const STEP_ERROR_CODES = [
   'egress_refused',
   'expression_failed',
   'failed_on_purpose',
+  'flow_closed',
+  'flow_not_pinned',
+  'flows_too_deep',
   'handler_error',
   'input_too_large',
   'internal_error',
@@ -76,6 +83,9 @@ export const STEP_ERROR_CODES = [
   'secret_not_kept',
   'secret_unavailable',
   'signal_timeout',
+  'sub_run_cancelled',
+  'sub_run_failed',
+  'sub_run_timed_out',
   'timeout',
   'unexpected_status',
   'unknown_handler',

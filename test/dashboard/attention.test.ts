@@ -47,12 +47,11 @@ const schedule = {
   jobId: 'job',
   flowName: 'orders',
 };
-const ALARM_ID = '7c9e6679-7425-40de-944b-e07fc1f90ae7';
 /** A flow as far as the rules read it. */
-function flowOf(name: string, { id = ORDERS_ID, isEnabled = true, onFailure = undefined as string | undefined } = {}) {
+function flowOf(name: string, { id = ORDERS_ID, isEnabled = true } = {}) {
   return {
     record: { id, name, isEnabled },
-    loaded: { manifest: { onFailure } },
+    loaded: { manifest: { steps: {} } },
   } as unknown as Situation['flows'][number];
 }
 const delivered = {
@@ -307,26 +306,6 @@ describe('what needs a look', () => {
           kind: 'deliveries_to_disabled_flow',
           message: '1 delivery to orders was refused because the flow is disabled (since 2026-11-20T12:00Z)',
         },
-      ],
-    ],
-    [
-      'failure flows that start no runs',
-      {
-        flows: [
-          flowOf('billing', { id: 'b', onFailure: ORDERS_ID }),
-          flowOf('shipping', { id: 's', onFailure: HOOK_ONLY_ID }),
-          flowOf('invoices', { id: 'i', onFailure: ALARM_ID }),
-          flowOf('orders', { id: ORDERS_ID, isEnabled: false }),
-          flowOf('alarm', { id: ALARM_ID }),
-        ],
-      },
-      [
-        {
-          kind: 'failure_flow_closed',
-          message: 'If a run of billing fails, nothing is started: its failure flow orders is disabled',
-          link: `/flows/flows/${ORDERS_ID}`,
-        },
-        { kind: 'failure_flow_closed', message: expect.stringContaining(`${HOOK_ONLY_ID} is not deployed`) },
       ],
     ],
     ['no refusals that are few', { deliveries: [{ ...delivered, count: 19, recent: 19 }] }, []],

@@ -36,7 +36,7 @@ const filters: [path: string, query: string, message: string][] = [
   [
     '/flows/api/runs',
     'waiting=tea',
-    'waiting: "tea" is not accepted; expected one of signal, delay, retry, poll, slot',
+    'waiting: "tea" is not accepted; expected one of signal, delay, retry, poll, host, run, slot',
   ],
   ['/flows/api/runs', 'flowId=x', 'flowId: "x" is not accepted'],
   ['/flows/api/runs', 'status=Done', 'status: "Done" is not accepted; expected one of Running, Succeeded, '],

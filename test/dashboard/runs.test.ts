@@ -294,7 +294,9 @@ describe('where a run stands', () => {
     const until = '2026-11-21T12:05:00.000Z';
     const error = { code: 'handler_error', message: 'Not now.', retryable: true };
     const retried = await runOf([{ kind: 'retry', error, dueAt: Date.parse(until) }]);
-    const waitingFor = [{ for: 'retry', stepKey: 'charge', signalName: null, host: null, until, steps: 1 }];
+    const waitingFor = [
+      { for: 'retry', stepKey: 'charge', signalName: null, host: null, runId: null, until, steps: 1 },
+    ];
     expect(await runAt('runs?waiting=RETRY')).toMatchObject([{ id: retried, waitingFor, failure: null }]);
     expect(await runAt(`runs/${retried}/outline`)).toMatchObject({ run: { waitingFor } });
     expect(await runAt('runs/active')).toMatchObject([{ waitingFor }]);
@@ -305,7 +307,9 @@ describe('where a run stands', () => {
     const due = await runOf([]);
     expect(await runAt('runs?waiting=slot')).toEqual([]);
     mended.clock.advance(1000);
-    const waitingFor = [{ for: 'slot', stepKey: 'charge', signalName: null, host: null, until: null, steps: 1 }];
+    const waitingFor = [
+      { for: 'slot', stepKey: 'charge', signalName: null, host: null, runId: null, until: null, steps: 1 },
+    ];
     expect(await runAt('runs?waiting=slot')).toMatchObject([{ id: due, waitingFor }]);
     const plan = await mended.app.inject({ method: 'POST', url: '/flows/api/runs/cancel', body: { waiting: 'slot' } });
     expect(plan.json()).toMatchObject({ ready: 1, sample: [{ id: due }] });

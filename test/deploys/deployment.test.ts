@@ -79,6 +79,21 @@ describe('a deploy over the API of a flow that names another for its failures', 
     expect(together).toMatchObject({ status: 200 });
     expect(app.catalog.find(orders.id)?.prepared.onFailure).toBe(alarm.id);
   });
+
+  it('a flow is deployed with the flows that it runs, or after them, and never so that it runs itself', async () => {
+    await write(githubManifest({ steps: quick }));
+    const app = await start();
+    const inner = { id: randomUUID(), name: 'Inner', version: '1', steps: quick };
+    const runs = (flow: string) => ({ go: { type: 'RunFlow', inputs: { flow } } });
+    const outer = { id: randomUUID(), name: 'Outer', version: '1', steps: runs(inner.id) };
+    const alone = await ask(app, 'PUT', `/flows/api/flows/${outer.id}`, outer);
+    expect(alone).toMatchObject({ status: 409, answer: { refusal: expect.stringContaining(inner.id) } });
+    expect(await ask(app, 'PUT', '/flows/api/flows', [outer, inner])).toMatchObject({ status: 200 });
+    const back = { ...inner, version: '2', steps: runs(outer.id) };
+    const cycle = await ask(app, 'PUT', `/flows/api/flows/${inner.id}`, back);
+    expect(cycle).toMatchObject({ status: 409, answer: { refusal: expect.stringContaining('Inner → Outer → Inner') } });
+    expect(app.catalog.find(inner.id)?.record.version).toBe('1');
+  });
 });
 
 describe('a start whose folder holds a change that is refused', () => {

@@ -10,6 +10,7 @@ import { fail, noOp, transform } from '../../dist/flows/handlers/fixed-outcomes.
 import { forEach } from '../../dist/flows/handlers/for-each.js';
 import { defineHandler } from '../../dist/flows/handlers/handler.js';
 import { logMessage } from '../../dist/flows/handlers/log-message.js';
+import { runFlow } from '../../dist/flows/handlers/run-flow.js';
 import { waitForSignal } from '../../dist/flows/handlers/wait-for-signal.js';
 import { createRuntime } from '../../dist/flows/runtime.js';
 import { snapshotOf } from '../../dist/manifest/secrets.js';
@@ -17,7 +18,7 @@ import { openSqliteStore } from '../../dist/store/sqlite/client.js';
 import { createMetrics } from '../../dist/telemetry/metrics.js';
 
 /** `killAt` counts the writes from 1 on; where it is 0, or beyond the last, every run ends and `report` says how. */
-const { file, journal, report, flow, runs, killAt, moment } = JSON.parse(process.argv[2]);
+const { file, journal, report, flow, inner, runs, killAt, moment } = JSON.parse(process.argv[2]);
 
 const WRITES = [
   'accept',
@@ -61,14 +62,16 @@ const flaky = defineHandler({
 });
 
 // One by one: the table of all would load an HTTP client, a quarter of the start.
-const handlers = [noOp, logMessage, delay, transform, fail, forEach, waitForSignal, flaky];
+const handlers = [noOp, logMessage, delay, transform, fail, forEach, runFlow, waitForSignal, flaky];
 
 const clock = { now: () => Date.now(), monotonic: () => performance.now() };
 const logger = pino({ level: 'silent' });
 const store = dyingAt(await openSqliteStore({ path: file }));
 const catalog = createCatalog(store, clock);
-const { snapshot, hash } = snapshotOf(flow, () => []);
-await catalog.deploy({ file: 'flow.json', manifest: flow, snapshot, hash, webhooks: [] });
+for (const manifest of [inner, flow]) {
+  const { snapshot, hash } = snapshotOf(manifest, () => []);
+  await catalog.deploy({ file: 'flow.json', manifest, snapshot, hash, webhooks: [] });
+}
 const runtime = createRuntime({
   store,
   catalog,
@@ -101,7 +104,10 @@ for (;;) {
 await runtime.stop(1000);
 const { items } = await store.listRuns({ skip: 0, take: 500 });
 const ended = await Promise.all(
-  items.map(async ({ id, status }) => ({ id, status, steps: await store.listSteps(id) })),
+  items.map(async ({ id, flowId, sourceRunId, status }) => ({
+    ...{ id, flowId, sourceRunId, status },
+    steps: await store.listSteps(id),
+  })),
 );
 await store.close();
 writeFileSync(report, JSON.stringify(ended));

@@ -23,6 +23,17 @@ const cel = (expression: string) => `\${${expression}}`;
 const after = (key: string, edge: object = {}) => ({ [key]: { statuses: ['Succeeded'], ...edge } });
 const retry = { maxAttempts: 3, backoffSeconds: 0.01, factor: 1, maxBackoffSeconds: 1, jitter: false };
 
+const inner = {
+  id: FLOW_ID.replace('10', '11'),
+  name: 'inner',
+  version: '1',
+  triggers: {},
+  steps: {
+    pause: { type: 'Delay', inputs: { seconds: 0.02 }, runAfter: {} },
+    double: { type: 'Transform', inputs: { value: cel('trigger.body * 2') }, runAfter: after('pause') },
+  },
+};
+
 const flow = {
   id: FLOW_ID,
   name: 'orders',
@@ -43,6 +54,8 @@ const flow = {
     },
     pause: { type: 'Delay', inputs: { seconds: 0.02 }, runAfter: after('each') },
     approve: { type: 'WaitForSignal', inputs: { signalName: 'go' }, runAfter: after('first') },
+    hand: { type: 'RunFlow', inputs: { flow: inner.id, body: 21 }, runAfter: after('first') },
+    fire: { type: 'RunFlow', inputs: { flow: inner.id, body: 1, wait: false }, runAfter: after('first') },
     never: {
       type: 'Fail',
       inputs: { message: 'no' },
@@ -51,13 +64,15 @@ const flow = {
     last: {
       type: 'LogMessage',
       inputs: { message: cel('steps.each.output') },
-      runAfter: { ...after('pause'), ...after('approve'), never: { statuses: ['Skipped'] } },
+      runAfter: { ...after('pause'), ...after('approve'), ...after('hand'), never: { statuses: ['Skipped'] } },
     },
   },
 };
 
 interface Ended {
   id: string;
+  flowId: string;
+  sourceRunId: string | null;
   status: RunStatus;
   steps: StepDetail[];
 }
@@ -70,7 +85,7 @@ interface Life {
 /** One process on the database of the folder; what it acknowledged before its end counts. */
 async function live(folder: string, point: { killAt: number; moment: string; runs: number }): Promise<Life> {
   const files = { file: join(folder, 'sluice.db'), journal: join(folder, 'journal'), report: join(folder, 'report') };
-  const child = spawn(process.execPath, [CHILD, JSON.stringify({ ...files, flow, ...point })]);
+  const child = spawn(process.execPath, [CHILD, JSON.stringify({ ...files, flow, inner, ...point })]);
   const output: Buffer[] = [];
   const errors: Buffer[] = [];
   child.stdout.on('data', (chunk: Buffer) => output.push(chunk));
@@ -87,7 +102,9 @@ async function check(folder: string, acknowledged: readonly string[], about: str
     runs.map(({ id }) => id),
     about,
   ).toEqual(expect.arrayContaining([...acknowledged]));
-  for (const { id, status, steps } of runs) {
+  for (const run of runs.filter(({ flowId }) => flowId === FLOW_ID))
+    expectSubRuns(run, runs, `${about}, run ${run.id}`);
+  for (const { id, status, steps } of runs.filter(({ flowId }) => flowId === FLOW_ID)) {
     const which = `${about}, run ${id}`;
     expect(status, which).toBe('Succeeded');
     expect(steps.map(({ stepKey }) => stepKey).sort(), which).toEqual(STEP_KEYS);
@@ -106,6 +123,23 @@ async function check(folder: string, acknowledged: readonly string[], about: str
       expect(called, `${which}, ${stepKey}`).toBeLessThanOrEqual(attempts.length + KILLS_A_DATABASE);
     }
   }
+}
+
+/** Each of the two steps that run the other flow started one run of it, however often it was interrupted. */
+function expectSubRuns({ id, steps }: Ended, runs: readonly Ended[], about: string): void {
+  const started = runs.filter(({ sourceRunId }) => sourceRunId === id);
+  const outputOf = (key: string) => steps.find(({ stepKey }) => stepKey === key)?.output as { runId?: string } | null;
+  const [hand, fire] = [outputOf('hand'), outputOf('fire')];
+  expect(
+    started.map((run) => run.id),
+    about,
+  ).toEqual(expect.arrayContaining([hand?.runId, fire?.runId]));
+  expect(started, about).toHaveLength(2);
+  expect(
+    started.map(({ status }) => status),
+    about,
+  ).toEqual(['Succeeded', 'Succeeded']);
+  expect(hand, about).toMatchObject({ status: 'Succeeded', output: 42 });
 }
 
 const LOOP_KEYS = [0, 1, 2].flatMap((index) => [`each.${index}.call`, `each.${index}.note`]);

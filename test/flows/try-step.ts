@@ -69,6 +69,8 @@ export async function tryStep({ handler, step, claim, runInput = RUN_INPUT, sign
         if (runInput instanceof Error) throw runInput;
         return runInput;
       },
+      findRun: async () => undefined,
+      outlineSteps: async () => [],
     },
     catalog,
     handlers: handlerTable([handler]),

@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { formatIssue } from '../../src/manifest/issues.ts';
 import { loadManifests } from '../../src/manifest/load.ts';
 import { FLOW_ID, goodManifest, rules } from './rules.ts';
@@ -19,11 +20,11 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true }));
 
-async function load(files: Record<string, unknown>) {
+async function load(files: Record<string, unknown>, handlers = rules.handlers) {
   for (const [name, content] of Object.entries(files)) {
     await writeFile(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content));
   }
-  const { flows, issues } = await loadManifests(folder, rules);
+  const { flows, issues } = await loadManifests(folder, { ...rules, handlers });
   const lines = issues.map((issue) => formatIssue(issue).replaceAll(`${folder}/`, ''));
   return { flows, lines, names: flows.map((flow) => flow.manifest.name) };
 }
@@ -45,6 +46,36 @@ describe('a folder', () => {
       'error alarm.json onFailure: is this flow itself',
       'error name.json onFailure: is not the id of a flow',
       `error typo.json onFailure: is ${FLOW_ID.replace('0', '1')}, which is not the id of a flow in this folder`,
+    ]);
+  });
+
+  it('has flows that run flows of its own, named by constants, and none that runs itself in the end', async () => {
+    const ids = ['1b4e28ba-2fa1-41d2-883f-0016d3cca421', '1b4e28ba-2fa1-41d2-883f-0016d3cca422', OTHER_ID];
+    const runs = (flow: string | undefined, more = {}) => ({ go: { type: 'RunFlow', inputs: { flow, ...more } } });
+    const loop = { each: { type: 'ForEach', forEach: [1], steps: runs(ids[2]) } };
+    const { lines } = await load(
+      {
+        'a.json': { id: ids[0], name: 'A', version: '1', steps: loop },
+        'b.json': { id: ids[2], name: 'B', version: '1', steps: runs(ids[0]?.toUpperCase()) },
+        'c.json': { id: FLOW_ID, version: '1', steps: runs(FLOW_ID) },
+        'd.json': { id: ids[1], version: '1', steps: runs('7c9e6679-7425-40de-944b-e07fc1f90ae8') },
+        'e.json': {
+          id: FLOW_ID.replace('0', '1'),
+          version: '1',
+          steps: runs(`\${trigger.body.flow}`, { wait: `\${true}`, body: `\${trigger.body}` }),
+        },
+      },
+      handlerTable(builtInHandlers({ egressAllow: [] })),
+    );
+    const constant = 'is an expression; only a constant is accepted, because each run pins it when it starts';
+    const closes = 'closes a cycle of flows that run each other:';
+    expect(lines).toEqual([
+      'error c.json steps.go.inputs.flow: is this flow itself',
+      `error e.json steps.go.inputs.flow: ${constant}`,
+      `error e.json steps.go.inputs.wait: ${constant}`,
+      `error a.json steps.each.steps.go.inputs.flow: ${closes} A → B → A`,
+      `error b.json steps.go.inputs.flow: ${closes} B → A → B`,
+      'error d.json steps.go.inputs.flow: is 7c9e6679-7425-40de-944b-e07fc1f90ae8, which is not the id of a flow in this folder',
     ]);
   });
 

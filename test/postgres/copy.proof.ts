@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import { COPIED_TABLES, type CopiedDatabase, type CopyEnd, SLICE_ROWS } from '../../src/store/copied-tables.ts';
+import { type CopiedDatabase, type CopyEnd, SLICE_ROWS } from '../../src/store/copied-database.ts';
+import { COPIED_TABLES } from '../../src/store/copied-tables.ts';
 import { copyDatabase } from '../../src/store/copy.ts';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { openCopiedPostgres } from '../../src/store/postgres/copied-rows.ts';

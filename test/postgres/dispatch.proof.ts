@@ -131,7 +131,7 @@ describe('two replicas that claim at once', () => {
     await seed(schema, { runs: 1 });
     await runSql(`UPDATE "${schema}".runs SET timeout_at = $1`, [T0]);
     await holding(`SELECT 1 FROM "${schema}".runs FOR UPDATE`, async () => {
-      expect(await one.claimOverdue(request)).toEqual({ timedOut: [], claims: [], nextAt: T0 + 20 });
+      expect(await one.claimOverdue(request)).toEqual({ timedOut: [], orphaned: [], claims: [], nextAt: T0 + 20 });
     });
     expect(await one.claimOverdue(request)).toMatchObject({ timedOut: [{ runId: id(1000) }], nextAt: null });
   });

@@ -56,6 +56,24 @@ const renaming: Omit<PlannedDeploy, keyof ReturnType<typeof deployOf>> = {
   triggers: { keys: ['github'], renamed: [{ from: 'old', to: 'github' }] },
 };
 
+const SUB_FLOW = '6f2b1c1e-2222-4222-8333-444455556666';
+
+/** Starts a run that runs another flow, of which there is a newer revision meanwhile, and cancels it. */
+async function startSubRun(store: Store): Promise<void> {
+  const subFlow = (graph: Graph) => deployOf(graph, { id: SUB_FLOW, name: 'Sub' });
+  await store.deployFlow(subFlow(graphOf({ work: [] })));
+  const steps = [{ stepKey: 'go', stepType: 'RunFlow', dueAt: T0 + 5 }];
+  await store.accept({
+    run: aRun({ id: id(150), flowId: 'parent', startedAt: T0 + 5, subFlows: [SUB_FLOW], steps }),
+  });
+  await store.deployFlow(subFlow(graphOf({ other: [] })));
+  const go = (await claimAll(store, T0 + 6)).find(({ runId }) => runId === id(150));
+  if (go === undefined) throw new Error('the step was not due');
+  const ask = { kind: 'runFlow', flowId: SUB_FLOW, body: { a: 1 }, isAwaited: true, retryAt: null } as const;
+  await finish(store, go, ask, T0 + 6);
+  await store.cancelRun({ runId: id(150), reason: null, at: T0 + 7 });
+}
+
 /** Leaves something in every table. */
 async function fill(store: Store): Promise<void> {
   // From now on failed runs are noted.
@@ -131,6 +149,7 @@ async function fill(store: Store): Promise<void> {
   await store.setFlowEnabled({ flowId: 'renamed', isEnabled: false, at: T0 + 5 });
   const schedule = { flowId, triggerKey: 'nightly', cron: '0 3 * * *', timeZone: 'Europe/Berlin', cronOverride: null };
   await store.changeSchedule({ ...schedule, isPaused: true, nextAt: null, lastAt: T0, revision: 0 });
+  await startSubRun(store);
   await store.learnKey({ flowId, triggerKey: 'tasks', scheme: 'Asana', secret: body, sealedWith: 'k1', learnedAt: T0 });
   const path = { event: 'pä"sh', path: 'body["a b"].x', firstId: id(1) };
   await store.commitPayloadWatch({

@@ -29,6 +29,8 @@ import { runs } from './conformance/runs.ts';
 import { schedules } from './conformance/schedules.ts';
 import { searchKeys } from './conformance/search-keys.ts';
 import { standing } from './conformance/standing.ts';
+import { stoppingSubRuns } from './conformance/stopping-sub-runs.ts';
+import { subRuns } from './conformance/sub-runs.ts';
 import { turns } from './conformance/turns.ts';
 import { waits } from './conformance/waits.ts';
 
@@ -53,6 +55,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     waits,
     control,
     failures,
+    subRuns,
+    stoppingSubRuns,
     schedules,
     figures,
     outline,

@@ -176,6 +176,7 @@ const released: readonly [version: number, sha256: string][] = [
   [17, 'cf675c6e5acbcc0fce20f1f688da40e4248220bd5d28da6d9706d2b43ec10658'],
   [18, 'b5fbbb2f5f5bab19ce7c5b84956198d88c4953f145a47543c3107ce81491c564'],
   [19, '090372784dd57d9015f38729a8e4e616b35b5acd3793d29fee1e3a1949b2fb13'],
+  [20, 'affbdd5db4e90d8cfe9c7394ac16ec895059d24d6e9ef3221b76475f9f1260a7'],
 ];
 
 test('every migration is frozen', () => {

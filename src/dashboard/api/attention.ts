@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ALERT_FLOW_ID } from '../../alerts/plan.ts';
 import { StoreUnavailableError } from '../../errors.ts';
-import { type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
+import type { DeployedFlow } from '../../flows/catalog.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
@@ -12,6 +12,7 @@ import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { closedFlows } from './closed-flows.ts';
 import { openCircuits } from './hosts.ts';
 import { rotationConcerns } from './keys.ts';
 import { driftItems, listDrifts, type TriggerDrifts } from './paths.ts';
@@ -41,6 +42,7 @@ const ATTENTION_KINDS = [
   'payload_drift',
   'deliveries_to_disabled_flow',
   'failure_flow_closed',
+  'sub_flow_closed',
   'trigger_not_enforced',
   'previous_key_in_use',
   'previous_key_unused',
@@ -170,7 +172,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...risingRefusals(situation),
     ...driftItems(situation.drifts),
     ...disabledFlows(situation),
-    ...closedFailureFlows(situation),
+    ...closedFlows(situation.flows),
     ...situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
     ...rotationConcerns(situation.keys),
   ];
@@ -321,18 +323,6 @@ function disabledFlows({ deliveries, flows, now }: Situation): AttentionItem[] {
     const message = `${refused} refused because the flow is disabled (since ${startOf(now, LOOK_BACK_HOURS)})`;
     const link = `/flows/deliveries?flowId=${record.id}&reason=flow_disabled`;
     return [{ kind: 'deliveries_to_disabled_flow', severity: 'warning', message, link }];
-  });
-}
-
-/** Told before a run fails, for then nothing would start. */
-function closedFailureFlows({ flows }: Situation): AttentionItem[] {
-  return flows.flatMap(({ record: { name }, loaded }): AttentionItem[] => {
-    const { onFailure } = loaded.manifest;
-    const target = flows.find(({ record }) => record.id === onFailure)?.record;
-    if (onFailure === undefined || (target !== undefined && startsRuns(target))) return [];
-    const state = target === undefined ? 'not deployed' : target.isEnabled ? 'draining' : 'disabled';
-    const message = `If a run of ${name} fails, nothing is started: its failure flow ${target?.name ?? onFailure} is ${state}`;
-    return [{ kind: 'failure_flow_closed', severity: 'warning', message, link: `/flows/flows/${onFailure}` }];
   });
 }
 

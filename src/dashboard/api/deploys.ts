@@ -23,7 +23,7 @@ const deployOutcomeSchema = z
       .integer()
       .nullable()
       .describe('The revision in force afterwards; null if the flow is not deployed.'),
-    runsInFlight: field.integer(),
+    runsInFlight: field.integer().describe('Of the flow, and of others that have pinned it and may start it.'),
     findings: z.array(findingSchema).describe('The most severe first.'),
     refusal: z.string().nullable().describe('Why it was refused, and what to do.'),
     rollbackTo: field

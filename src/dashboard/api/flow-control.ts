@@ -108,6 +108,12 @@ export const drainSchema = z
         }),
       )
       .describe('Runs in flight with the state of their steps, oldest first, at most 200.'),
+    callersInFlight: field
+      .integer()
+      .describe('Runs in flight of other flows that may start this one: those that were when the drain began.'),
+    callers: z
+      .array(z.object({ id: field.id(), flowId: field.id(), flowName: z.string(), startedAt: field.time() }))
+      .describe('Those runs, oldest first, at most 200.'),
     held: field.integer().describe('Deliveries whose runs start when the drain ends.'),
   })
   .meta({ id: 'Drain' });
@@ -155,6 +161,8 @@ function drainView(flowId: string, state: Awaited<ReturnType<FlowSwitch['drainSt
         Object.entries(steps).map(([key, { status, isWaiting }]) => [key, { status, waiting: isWaiting }]),
       ),
     })),
+    callersInFlight: state.callers.runsInFlight,
+    callers: state.callers.runs.map((run) => ({ ...run, startedAt: isoTime(run.startedAt) })),
     held: state.held,
   };
 }

@@ -25,8 +25,10 @@ const relativeSchema = z.object({
   completedAt: field.time().nullable(),
   flowName: z.string(),
   relation: z
-    .enum(['rerun', 'failure'])
-    .describe('rerun: the one repeats the other. failure: the failure of the one started the other.'),
+    .enum(['rerun', 'failure', 'subFlow'])
+    .describe(
+      'rerun: the one repeats the other. failure: the failure of the one started the other. subFlow: a step of the one did.',
+    ),
 });
 const lineageSchema = z.object({
   runId: field.id(),
@@ -170,7 +172,8 @@ const lineageRoute: ApiRoutes = (app, { store }) => {
     '/flows/api/runs/:id/lineage',
     route('runs', {
       operationId: 'getRunLineage',
-      summary: 'The run that this one repeats or whose failure started it, and the runs that follow from this one',
+      summary:
+        'The run that this one repeats, or whose failure or step started it, and the runs that follow from this one',
       params: ID_PARAMS,
       answer: lineageSchema,
       refusals: [404],
@@ -191,9 +194,10 @@ const lineageRoute: ApiRoutes = (app, { store }) => {
 
 type Relative = z.output<typeof relativeSchema>;
 
-/** A flow cannot be its own failure flow, so a failure leads to another flow, and a repetition to the same. */
+/** A flow can neither be its own failure flow nor run itself, so those lead to another flow, and a repetition to the same. */
 function relationOf(source: Run, derived: Run): Relative['relation'] {
-  return source.flowId === derived.flowId ? 'rerun' : 'failure';
+  if (source.flowId === derived.flowId) return 'rerun';
+  return derived.triggerType === 'flow' ? 'subFlow' : 'failure';
 }
 
 function relativeView(run: Run, relation: Relative['relation']): Relative {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { graphOfScope } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
-import { type Graph, STEP_STATUSES, type StepDefinition } from '../../model/manifest.ts';
+import { type Graph, RUN_FLOW, STEP_STATUSES, type StepDefinition } from '../../model/manifest.ts';
 import type { RunDetail, StepOutline } from '../../store/store.ts';
 import { field, isoTime, isoTimeOrNull } from '../answer.ts';
 import { ID_PARAMS, PAGING, parameter } from '../input.ts';
@@ -26,6 +26,7 @@ const stepOutlineSchema = z
       .object({ at: field.time(), status: field.integer().nullable(), why: z.string() })
       .nullable()
       .describe('The last answer that a polling step got, and why it polls again; status is null if no answer came.'),
+    subRunId: field.id().nullable().describe('The last run that a RunFlow step started.'),
     dueAt: field.time().nullable(),
     startedAt: field.time().nullable(),
     completedAt: field.time().nullable(),
@@ -44,7 +45,9 @@ const outlineSchema = z.object({
     .object({ flowId: field.id(), flowName: z.string() })
     .nullable()
     .describe('The flow that this run starts if it fails, by its own revision; the lineage has the run of it.'),
-  graph: field.json().describe('Steps by key: type, runAfter, and for a loop its concurrencyLimit and steps.'),
+  graph: field
+    .json()
+    .describe('Steps by key: type, runAfter, for a loop its concurrencyLimit and steps, and for RunFlow its flow.'),
   steps: z
     .array(stepOutlineSchema)
     .describe('Steps outside of loops, in manifest order, including those not reached yet.'),
@@ -100,8 +103,8 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
         run: await runView(run, services),
         control: controlView(run),
         // One that a failure started starts none in turn.
-        onFailure: run.triggerType === 'failure' ? null : failureFlow(onFailure, services),
-        graph: graphView(graph),
+        onFailure: run.triggerType === 'failure' || onFailure === null ? null : namedFlow(onFailure, services),
+        graph: graphView(graph, services),
         steps: outlinesOf({ run, graph, scope: '' }, steps),
         loops,
         children,
@@ -186,6 +189,7 @@ const NOT_REACHED = {
   error: null,
   signalName: null,
   lastPoll: null,
+  subRunId: null,
   dueAt: null,
   startedAt: null,
   attempts: [],
@@ -218,17 +222,20 @@ function lastPollView(noted: Json): z.output<typeof stepOutlineSchema>['lastPoll
   return { at: isoTime(at), status: isStatus ? status : null, why: why.slice(0, MAX_WHY_CHARACTERS) };
 }
 
-function failureFlow(flowId: string | null, { catalog }: DashboardServices) {
-  return flowId === null ? null : { flowId, flowName: catalog.find(flowId)?.record.name ?? flowId };
+function namedFlow(id: string, { catalog }: DashboardServices) {
+  const flowId = id.toLowerCase();
+  return { flowId, flowName: catalog.find(flowId)?.record.name ?? flowId };
 }
 
 /** Without inputs: those are the newest revision's when a step starts, and its record has them resolved. */
-function graphView(graph: Graph): Record<string, unknown> {
-  const viewOf = ({ type, runAfter, concurrencyLimit, steps }: StepDefinition) => ({
+function graphView(graph: Graph, services: DashboardServices): Record<string, unknown> {
+  const viewOf = ({ type, inputs, runAfter, concurrencyLimit, steps }: StepDefinition) => ({
     type,
     runAfter,
     concurrencyLimit,
-    ...(steps !== undefined && { steps: graphView(steps) }),
+    ...(steps !== undefined && { steps: graphView(steps, services) }),
+    // Its one input that is the pinned revision's.
+    ...(type === RUN_FLOW && typeof inputs.flow === 'string' && { flow: namedFlow(inputs.flow, services) }),
   });
   return Object.fromEntries(Object.entries(graph).map(([key, step]) => [key, viewOf(step)]));
 }

@@ -21,6 +21,7 @@ const waitSchema = z.object({
   stepKey: z.string().describe('Of the steps that wait for it the one that goes on first.'),
   signalName: z.string().nullable(),
   host: z.string().nullable().describe('Scheme, host and port that it waits to call.'),
+  runId: field.id().nullable().describe('The run of another flow that the step waits for.'),
   until: field
     .time()
     .nullable()
@@ -49,7 +50,9 @@ export const runSchema = z
     sourceRunId: field
       .id()
       .nullable()
-      .describe('The run that this one repeats; if triggerType is failure and the flow another, the run that failed.'),
+      .describe(
+        'The run that this one repeats; if the flow is another, the run whose failure (triggerType failure) or step (flow) started this one.',
+      ),
     startedAt: field.time(),
     completedAt: field.time().nullable(),
     waitingFor: z.array(waitSchema).describe('What a run in flight waits for, at most one of each kind.'),
@@ -244,8 +247,8 @@ function byRun<Row extends { readonly runId: string }>(rows: readonly Row[]): Re
   return grouped;
 }
 
-function waitView({ kind, stepKey, signalName, host, until, steps }: RunWait): RunView['waitingFor'][number] {
-  return { for: kind, stepKey, signalName, host, until: isoTimeOrNull(until), steps };
+function waitView({ kind, stepKey, signalName, host, subRunId, until, steps }: RunWait): RunView['waitingFor'][number] {
+  return { for: kind, stepKey, signalName, host, runId: subRunId, until: isoTimeOrNull(until), steps };
 }
 
 /** Of several steps that failed the one that the run failed by; of a run that was stopped one that failed before. */

@@ -151,6 +151,7 @@ export const WAITS = {
   retry: { label: 'The next try', does: 'failed', next: 'tries again' },
   poll: { label: 'The next poll', does: 'waits', next: 'asks again' },
   host: { label: 'The turn of a host', does: 'waits for its turn at', next: 'goes on at the latest' },
+  run: { label: 'A run of another flow', does: 'waits for the run', next: 'looks again' },
   slot: { label: 'A free slot', does: 'waits for a free slot', next: '' },
 } as const satisfies Record<Wait['for'], { readonly label: string; readonly does: string; readonly next: string }>;
 

@@ -1,13 +1,14 @@
 import { ExpressionError } from '../../expressions/compile.ts';
 import { compileCondition } from '../../expressions/condition.ts';
 import type { Reference } from '../../expressions/context.ts';
+import type { JsonPath } from '../../expressions/json-path.ts';
 import { compileTemplate, TemplateError } from '../../expressions/template.ts';
 import { upstreamsOf } from '../../manifest/check-steps.ts';
 import { differences, isSame } from '../../manifest/diff.ts';
 import { isReference } from '../../manifest/read-secret.ts';
 import type { Finding } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
-import type { StepDefinition } from '../../model/manifest.ts';
+import { PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../../model/manifest.ts';
 import { type ChangeRule, DRAIN, findingAt, type GraphChange, jsonOf, ownStep, type StepChange } from './change.ts';
 import { whereRunsAre } from './live-runs.ts';
 
@@ -187,6 +188,10 @@ const stepInputsChanged: ChangeRule = ({ graphs, live }) =>
 
 function findingsOf({ stepKey, path, before, after }: StepChange, live: string | undefined) {
   return differences(jsonOf(before.inputs), jsonOf(after.inputs)).map((difference) => {
+    const [input] = difference.at;
+    if (before.type === RUN_FLOW && after.type === RUN_FLOW && PINNED_INPUTS.some((key) => key === input)) {
+      return subFlowChanged({ stepKey, path, before, after }, { ...difference, live });
+    }
     const isSecret = isText(difference.before) || isText(difference.after);
     return findingAt([...path, 'inputs', ...difference.at], {
       rule: isSecret ? 'secret-reference-changed' : 'step-inputs-changed',
@@ -203,6 +208,30 @@ function findingsOf({ stepKey, path, before, after }: StepChange, live: string |
           : `Inputs are read when a step starts, and the type of \`${stepKey}\` changes with them: see there.`,
       live,
     });
+  });
+}
+
+/** What a step runs is pinned, and what it hands over is not: where both change, the two fit together in new runs alone. */
+function subFlowChanged(
+  { stepKey, path, before, after }: Pick<StepChange, 'stepKey' | 'path' | 'before' | 'after'>,
+  { at, live, ...values }: Pick<Finding, 'before' | 'after' | 'live'> & { readonly at: JsonPath },
+): Finding {
+  const isFlow = at[0] === 'flow';
+  const isMixed = isFlow && !isSame(jsonOf(before.inputs.body ?? null), jsonOf(after.inputs.body ?? null));
+  const pinned = 'Runs in flight have pinned which flows they run, and in which revisions: for them nothing changes';
+  return findingAt([...path, 'inputs', ...at], {
+    rule: 'sub-flow-changed',
+    class: isMixed ? 'caution' : 'safe',
+    before: values.before,
+    after: values.after,
+    message: isFlow
+      ? `\`${stepKey}\` runs a different flow.`
+      : `\`${stepKey}\` ${after.inputs.wait === false ? 'no longer waits' : 'waits'} for the run that it starts.`,
+    consequence: isMixed
+      ? `${pinned}, except that \`body\` is read from the newest revision: they hand the former flow what was written for the new one.`
+      : `${pinned}.`,
+    advice: isMixed ? `${DRAIN} Or leave this step as it is and run the other flow by a new step.` : undefined,
+    live,
   });
 }
 

@@ -4,13 +4,24 @@ import { forEach } from './for-each.ts';
 import type { StepHandler } from './handler.ts';
 import { createHttpRequestHandler } from './http-request.ts';
 import { logMessage } from './log-message.ts';
+import { runFlow } from './run-flow.ts';
 import { waitForSignal } from './wait-for-signal.ts';
 
 export type HandlerTable = ReadonlyMap<string, StepHandler>;
 
 /** The step types that every installation has. */
 export function builtInHandlers(settings: Parameters<typeof createHttpRequestHandler>[0]): readonly StepHandler[] {
-  return [noOp, logMessage, createHttpRequestHandler(settings), delay, transform, fail, waitForSignal, forEach];
+  return [
+    noOp,
+    logMessage,
+    createHttpRequestHandler(settings),
+    delay,
+    transform,
+    fail,
+    waitForSignal,
+    forEach,
+    runFlow,
+  ];
 }
 
 /** Handlers by the type they serve. Throws where two serve one type: which of them runs must never be a matter of order. */

@@ -22,8 +22,8 @@ export interface DispatchStore extends ControlStore {
    */
   claimSteps(request: StepsRequest): Promise<StepsBatch>;
   /**
-   * Tells the runs whose time is up to stop, and leases the waiting steps whose own time is up so that they can be
-   * ended, however many steps run.
+   * Tells the runs whose time is up to stop, and those that a step of a stopped run waited for; and leases the waiting
+   * steps whose own time is up so that they can be ended, however many steps run.
    */
   claimOverdue(request: ClaimRequest): Promise<OverdueBatch>;
   /** Extends leases that are still held; yields the tokens of those that are not. */
@@ -56,7 +56,8 @@ export interface DispatchStore extends ControlStore {
    * Makes the steps that an owner leased due now and counts the death of the process that ran them; a step that was
    * given back is due now too, whatever the clock showed then. A step without a written attempt counts neither as
    * interrupted nor as tried, and its next claim writes one. A lease of an earlier release, which names no owner, is
-   * freed with those of any. Yields how many were leased. Only for a caller that knows that no process of this owner
+   * freed with those of any. A step that waits for a run that has ended, because an earlier release ended it, is due now.
+   * Yields how many were leased. Only for a caller that knows that no process of this owner
    * runs steps.
    */
   recover(request: { owner: string; now: number }): Promise<number>;
@@ -143,6 +144,8 @@ interface ClaimBatch {
 interface OverdueBatch {
   /** Runs whose time is up: their steps that run are to be stopped; ended already where none did. */
   readonly timedOut: readonly StoppedRun[];
+  /** Runs that steps of stopped runs waited for: they are cancelled, as `timedOut` are timed out. */
+  readonly orphaned: readonly StoppedRun[];
   readonly claims: readonly Claim[];
   /** When the next time limit is up; null where there is none. */
   readonly nextAt: number | null;
@@ -227,7 +230,22 @@ export type StepResult =
   /** The step is a loop: its children run for each item, and their outputs become its own. */
   | { readonly kind: 'loop'; readonly items: readonly Json[]; readonly concurrency: number }
   /** The attempt failed and another is due. */
-  | { readonly kind: 'retry'; readonly error: StepError; readonly output?: Json; readonly dueAt: number };
+  | { readonly kind: 'retry'; readonly error: StepError; readonly output?: Json; readonly dueAt: number }
+  /**
+   * The step starts a run of another flow, of the revision that its own run has pinned, and waits for its end or succeeds
+   * at once. Both are one transaction. A step whose flow cannot be started fails.
+   */
+  | {
+      readonly kind: 'runFlow';
+      readonly flowId: string;
+      /** What the run is started with. */
+      readonly body: Json;
+      readonly isAwaited: boolean;
+      /** When the step's own time limit is up: the run that it waits for takes no longer, nor longer than the step's run. */
+      readonly limitAt?: number | undefined;
+      /** When to try again where the flow starts no runs now; null where the step fails with that. */
+      readonly retryAt: number | null;
+    };
 
 /** What an outcome led to. */
 export interface Advance {
@@ -243,6 +261,12 @@ export interface Advance {
   readonly loops: readonly EndedLoop[];
   /** Set when this outcome made a run fail or time out whose manifest names a flow for that. */
   readonly failure?: FailureStart | undefined;
+  /** What a step that runs a flow led to: the result that the outcome was taken for, and the run where one was started. */
+  readonly subRun?:
+    | { readonly result: Exclude<StepResult, { kind: 'runFlow' }>; readonly run: StartedRun | null }
+    | undefined;
+  /** Set when the end of this run made a step due: the one that waited for it. */
+  readonly woken?: StepAddress | undefined;
 }
 
 /**
@@ -295,7 +319,10 @@ interface SlotLimit {
 
 /** What operators and other systems do to a run. */
 interface ControlStore {
-  /** Ends the run at once if none of its steps runs, otherwise as soon as those have ended. No further step starts. */
+  /**
+   * Ends the run at once if none of its steps runs, otherwise as soon as those have ended. No further step starts. The
+   * next `claimOverdue` cancels the runs that its steps wait for.
+   */
   cancelRun(cancel: { runId: string; reason: string | null; at: number }): Promise<CancelResult>;
   /**
    * Makes a failed step due again; the loops around it and the run go on. Its attempts are kept. Skipped steps after it
@@ -321,6 +348,8 @@ export interface StoppedRun {
   readonly completedAt: number | null;
   /** Set when it ended as TimedOut and its manifest names a flow for that. */
   readonly failure?: FailureStart | undefined;
+  /** The step that waited for it, where it has ended; due now. */
+  readonly woken?: StepAddress | undefined;
 }
 
 type RetryResult =

@@ -16,7 +16,10 @@ export interface FlowStore extends ScheduleStore, LearnedKeyStore {
   listFlows(): Promise<FlowRecord[]>;
   findFlow(flowId: string): Promise<FlowRecord | undefined>;
   findRevision(flowId: string, revision: number): Promise<RevisionRecord | undefined>;
-  /** What a change of the flow affects: its runs in flight, and the steps that kept runs have. */
+  /**
+   * What a change of the flow affects: its runs in flight, those of other flows that have pinned it and may start it now,
+   * and the steps that kept runs have. A flow that is drained is started only by what was in flight when the drain began.
+   */
   readLiveFlow(flowId: string): Promise<LiveFlow>;
   /**
    * Stores each manifest as the newest revision of its flow, or none of them. The same transaction checks that what the
@@ -74,7 +77,7 @@ export interface PlannedDeploy extends FlowDeploy {
   readonly source: ManifestSource;
   /** The revision that the findings compare with; null where the flow was not deployed. */
   readonly basedOn: number | null;
-  /** The change has to wait until no run of the flow is in flight. */
+  /** The change has to wait until no run of the flow is in flight, nor one that may start it. */
   readonly needsIdle: boolean;
   /** Step keys that no kept run had a row of when the findings were made. */
   readonly withoutHistory: readonly string[];

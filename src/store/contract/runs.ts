@@ -23,8 +23,8 @@ export interface RunStore extends StepStore {
     dueBefore: number;
   }): Promise<RunDescriptions>;
   /**
-   * The run that this one repeats, or whose failure started it, and the newest 500 that repeat it or that its failure
-   * started, oldest first; undefined for an unknown run.
+   * The run that this one repeats, or whose failure or step started it, and the newest 500 that repeat it or that its
+   * failure or its steps started, oldest first; undefined for an unknown run.
    */
   findLineage(runId: string): Promise<Lineage | undefined>;
   /** Signals that were sent to a run, oldest first. */
@@ -43,7 +43,7 @@ export interface RunStore extends StepStore {
   /**
    * Removes one slice of the runs that ended before `before`, with everything of theirs but their deliveries: it
    * removes runs, or deletes at most `maxRows` rows of removed runs. Call it until it is done. A run in flight is never
-   * removed; a removed run disappears from every list at once.
+   * removed, nor one that a step of a run in flight waited for; a removed run disappears from every list at once.
    */
   purgeRuns(purge: { before: number; maxRows: number }): Promise<PurgedSlice>;
 }
@@ -58,7 +58,17 @@ export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
   /** W3C trace context of what started the run, so that its steps join the same trace. */
   readonly traceparent: string | null;
   readonly steps: readonly NewStep[];
+  /**
+   * Flows that its steps run. The transaction that stores the run pins them, and those that they run in turn, to their
+   * newest revisions; those that are not deployed are not pinned.
+   */
+  readonly subFlows?: readonly string[] | undefined;
+  /** Given instead by what has pinned them already. */
+  readonly pins?: Pins | undefined;
 }
+
+/** Revisions of other flows that a run and the runs that its steps start follow, by flow id. */
+export type Pins = Readonly<Record<string, number>>;
 
 /** A run that was started, without the bytes that started it. */
 export type StartedRun = Omit<NewRun, 'trigger'>;
@@ -134,6 +144,8 @@ export interface RunWait {
   readonly signalName: string | null;
   /** Origin of the host whose turn it waits for. */
   readonly host: string | null;
+  /** The run that its step waits for; null where it waits for none. */
+  readonly subRunId: string | null;
   /** When it goes on, or no longer waits for its signal; null if no time is set, as for a slot. */
   readonly until: number | null;
   /** How many wait for it; at most 100 are counted. */
@@ -309,6 +321,8 @@ export interface StepOutline
   readonly signalName: string | null;
   /** What a handler that asks again and again noted of its last look, under this name in its state; null otherwise. */
   readonly lastPoll: Json;
+  /** The last run that the step started; null where it started none. */
+  readonly subRunId: string | null;
   /** Oldest first. */
   readonly attempts: readonly (Pick<Attempt, 'attempt' | 'status' | 'slotWaitMs' | 'startedAt' | 'completedAt'> & {
     /** Code of its error, or null. */

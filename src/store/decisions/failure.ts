@@ -1,9 +1,10 @@
 import { planRun, unhandledFailures } from '../../flows/planner.ts';
 import type { RunStatus } from '../../model/manifest.ts';
 import { STOP_ERRORS, type StepError } from '../../model/run.ts';
-import type { FailureStart, FlowRecord } from '../store.ts';
+import type { FailureStart } from '../store.ts';
 import type { Decision } from './decision.ts';
 import type { RunRows } from './rows.ts';
+import { whyClosed, withPins } from './sub-runs.ts';
 
 interface Failure {
   readonly runId: string;
@@ -17,8 +18,8 @@ interface Failure {
  * Starts a run of the flow that the manifest of a failed run names, and yields what became of it; undefined where nothing
  * is to be started. The failed run's own revision says which flow, and that flow's newest revision is what starts.
  *
- * A run that was started like this starts none in turn, whatever its manifest names: flows that name each other end there.
- * A run that fails again after a retry starts no second one.
+ * A run that was started like this starts none in turn, whatever its manifest names, nor does one that it started by a
+ * step: flows that name each other end there. A run that fails again after a retry starts no second one.
  */
 export function* startFailureRun(
   rows: RunRows,
@@ -28,8 +29,9 @@ export function* startFailureRun(
   const { graph, onFailure: flowId } = yield* rows.revisionOf(ownId, revision);
   // Most flows name none: then nothing else is asked.
   if (flowId === null) return undefined;
-  const found = yield* rows.findFailed(runId);
+  const found = yield* rows.findOrigin(runId);
   if (found === undefined || found.triggerType === 'failure' || (yield* rows.hasFailureRun(runId))) return undefined;
+  if (found.triggerType === 'flow' && (yield* rows.findParent(runId))?.isOfFailure === true) return undefined;
   const { traceparent, ...run } = found;
   const record = yield* rows.findFlow(flowId);
   const why = whyClosed(record);
@@ -42,7 +44,7 @@ export function* startFailureRun(
     step: stepKey === undefined ? null : { key: stepKey, type: graph[stepKey]?.type ?? '' },
     error: step?.error ?? (status === 'TimedOut' ? STOP_ERRORS.timedOut : NO_ERROR),
   };
-  const { trigger, ...started } = planRun({
+  const planned = planRun({
     runId: yield* rows.newId(),
     flow: { record, prepared: yield* rows.revisionOf(flowId, record.revision) },
     triggerType: 'failure',
@@ -57,19 +59,13 @@ export function* startFailureRun(
     traceparent,
     at,
   });
+  const { trigger, ...started } = yield* withPins(rows, planned);
   rows.insertRun({ ...started, trigger });
   return { kind: 'started', run: started };
 }
 
 /** Of a failed step that has no error in its row. */
 const NO_ERROR: StepError = { code: 'internal_error', message: 'The step failed without an error.', retryable: false };
-
-/** Why a flow starts no runs now; undefined where it does. */
-export function whyClosed(flow: FlowRecord | undefined): 'unknown' | 'disabled' | 'draining' | undefined {
-  if (flow === undefined) return 'unknown';
-  if (!flow.isEnabled) return 'disabled';
-  return flow.drainingSince === undefined ? undefined : 'draining';
-}
 
 function isoTime(at: number): string {
   return new Date(at).toISOString();

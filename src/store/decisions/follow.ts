@@ -5,11 +5,11 @@ import type { RunStatus } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import type { Advance, BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { startFailureRun } from './failure.ts';
 import { chunksOf, loopEnd } from './loops.ts';
-import type { LoopRow, RunRows } from './rows.ts';
+import type { FoundRun, LoopRow, RunRows } from './rows.ts';
 import { waitStep } from './signal.ts';
-import { closeRun, stopOf } from './stop.ts';
+import { closeRun, followEnd, stopOf } from './stop.ts';
+import { startSubRun } from './sub-runs.ts';
 
 /**
  * Stores the outcome of an attempt, plans what follows, and makes it due; yields undefined and changes nothing where the
@@ -22,12 +22,13 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
   const { flowId, revision, startedAt, status } = held.run;
   const isRunning = status === 'Running';
   const stop = stopOf(held.run);
-  const outcome = isRunning && stop === null ? given : { ...given, result: finalResult(given.result, stop) };
+  const asked = isRunning && stop === null ? given.result : finalResult(given.result, stop);
+  const { result, subRun } = yield* settle(rows, given, { asked, parent: held.run });
+  const outcome = result === given.result ? given : { ...given, result };
   const results = { dispatched: [], leased: [], skipped: [], loops: [], begun: null, end: null };
   const progress: Progress = { rows, runId, flowId, revision, at, lease, ...results };
 
   if (outcome.evaluationTrace !== undefined) rows.keepTrace(outcome, outcome.evaluationTrace);
-  const { result } = outcome;
   if (result.kind === 'waiting' || result.kind === 'loop') {
     // The attempt goes on after this, so that its row is needed; else it is written with its end, or never.
     const attempt = held.attempt === 0 ? beginAttempt(rows, outcome) : held.attempt;
@@ -42,9 +43,21 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
 
   const { dispatched, leased, skipped, loops, end } = progress;
   const endedRun = end === null ? null : { flowId, startedAt, completedAt: at };
-  const failure = end === null ? undefined : yield* startFailureRun(rows, { runId, flowId, revision, status: end, at });
-  const advance = { runStatus: end ?? status, endedRun, dispatched, skipped, loops, ...(failure && { failure }) };
+  const followed = end === null ? undefined : yield* followEnd(rows, { ...held.run, runId, status: end, at });
+  const runStatus = end ?? status;
+  const advance = { runStatus, endedRun, dispatched, skipped, loops, ...followed, ...(subRun && { subRun }) };
   return leased.length === 0 ? advance : { ...advance, leased };
+}
+
+/** Starts the run of another flow that a step asks for: what became of that is the step's result. */
+function* settle(
+  rows: RunRows,
+  outcome: StepOutcome,
+  { asked, parent }: { readonly asked: StepResult; readonly parent: FoundRun },
+): Decision<Pick<Advance, 'subRun'> & { readonly result: NonNullable<Advance['subRun']>['result'] }> {
+  if (asked.kind !== 'runFlow') return { result: asked };
+  const subRun = yield* startSubRun(rows, outcome, { asked, parent });
+  return { result: subRun.result, subRun };
 }
 
 /**
@@ -52,7 +65,7 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
  */
 function finalResult(result: StepResult, stop: RunStop | null): StepResult {
   if (result.kind === 'retry') return { ...result, kind: 'failed' };
-  if (result.kind === 'waiting' || result.kind === 'loop')
+  if (result.kind === 'waiting' || result.kind === 'loop' || result.kind === 'runFlow')
     return { kind: 'failed', error: STOP_ERRORS[stop ?? 'cancelled'] };
   return result;
 }
@@ -66,7 +79,7 @@ function beginAttempt(rows: RunRows, { token, at, dueAt = at, startedAt = at }: 
 const NOTED_WAIT_MS = 100;
 
 interface Ended {
-  readonly result: Exclude<StepResult, { kind: 'waiting' | 'loop' }>;
+  readonly result: Exclude<StepResult, { kind: 'waiting' | 'loop' | 'runFlow' }>;
   /** Number of the written attempt; 0 where none is. */
   readonly written: number;
 }

@@ -2,10 +2,10 @@ import { entryOf, planRun } from '../../flows/planner.ts';
 import type { RunnableManifest } from '../../model/manifest.ts';
 import type { FlowRecord, NewRun, StartedRun, Store } from '../store.ts';
 import type { Asks, Decision } from './decision.ts';
-import { whyClosed } from './failure.ts';
+import { type PinRows, whyClosed, withPins } from './sub-runs.ts';
 
 /** The deliveries that a flow holds, in one transaction: as `RunRows`, where `findFlow` locks the flow's row. */
-export type HeldRows = Asks<HeldReads> & HeldWrites;
+export type HeldRows = Asks<HeldReads> & HeldWrites & PinRows;
 
 /** A held delivery: what its run will be planned from. */
 export interface HeldDelivery {
@@ -54,7 +54,7 @@ export function* releaseHeld(
     const newest = yield* newestOf(rows, flow);
     const seqs = firstOf(yield* rows.listSizes(flowId, limit));
     for (const held of yield* rows.listHeld(seqs)) {
-      const run = runOf(held, newest, at);
+      const run = yield* withPins(rows, runOf(held, newest, at));
       rows.insertRun(run, held.idempotencyKey);
       rows.removeHeld(held.seq);
       const { trigger, ...started } = run;

@@ -7,6 +7,9 @@ const KEPT_REVISIONS = 100;
 
 /** What of a revision the runs of it follow. */
 export interface RunnableRevision {
+  /** As its manifest has them. */
+  readonly name?: string | undefined;
+  readonly version?: string | undefined;
   readonly graph: WiredGraph;
   /** How every run of it begins. */
   readonly entry: ReturnType<typeof entryOf>;
@@ -25,8 +28,9 @@ export class RevisionCache {
   /** Keeps a revision's manifest, given as JSON text; throws where there is none. */
   keep(flowId: string, revision: number, snapshot: string | undefined): RunnableRevision {
     if (snapshot === undefined) throw new Error(`Revision ${revision} of the flow ${flowId} is not in the database.`);
-    const manifest = JSON.parse(snapshot) as RunnableManifest;
-    const kept = { graph: wire(manifest.steps), entry: entryOf(manifest), onFailure: manifest.onFailure ?? null };
+    const manifest = JSON.parse(snapshot) as RunnableManifest & Pick<RunnableRevision, 'name' | 'version'>;
+    const { name, version, onFailure = null } = manifest;
+    const kept = { name, version, graph: wire(manifest.steps), entry: entryOf(manifest), onFailure };
     this.#revisions.set(`${flowId}:${revision}`, kept);
     return kept;
   }

@@ -1,8 +1,17 @@
 import type { WiredGraph } from '../../flows/planner.ts';
 import type { Json } from '../../model/json.ts';
-import type { RunStatus, StepStatus } from '../../model/manifest.ts';
+import type { RunStatus, RunTriggerType, StepStatus } from '../../model/manifest.ts';
 import type { Run, StepError } from '../../model/run.ts';
-import type { BegunAttempt, Claim, FlowRecord, NewRun, ReceivedSignal, StepAddress, StoppedRun } from '../store.ts';
+import type {
+  BegunAttempt,
+  Claim,
+  FlowRecord,
+  NewRun,
+  Pins,
+  ReceivedSignal,
+  StepAddress,
+  StoppedRun,
+} from '../store.ts';
 import type { Asks } from './decision.ts';
 import type { RunnableRevision } from './revisions.ts';
 
@@ -12,8 +21,9 @@ import type { RunnableRevision } from './revisions.ts';
  *
  * Reads see what the transaction wrote before them, in the order of the calls. No other transaction changes the steps,
  * loops and signals of a run between the first read of a decision and the commit: a backend that runs transactions side
- * by side locks the run's row in `findHeld`, `findRun` and `listOverdueRuns`. Two decisions of one run never interleave;
- * those of different runs may share a transaction.
+ * by side locks the run's row in `findHeld`, `findRun`, `listOverdueRuns` and `takeOrphans`. Two decisions of one run
+ * never interleave; those of different runs may share a transaction. One write is about another run: `wakeWaiting`, which
+ * needs no lock, for it changes nothing that a decision asks for.
  */
 export type RunRows = Asks<RunReads> & RunWrites;
 
@@ -23,14 +33,12 @@ export interface StopTimes {
   readonly timedOutAt: number | null;
 }
 
-interface HeldRun extends StopTimes {
+export interface FoundRun extends StopTimes {
   readonly flowId: string;
   readonly revision: number;
   readonly status: RunStatus;
+  readonly triggerType: RunTriggerType;
   readonly startedAt: number;
-}
-
-export interface FoundRun extends HeldRun {
   readonly timeoutAt: number | null;
 }
 
@@ -38,7 +46,7 @@ export interface FoundRun extends HeldRun {
 export interface HeldStep {
   /** Number of the attempt that is written; 0 where the step was leased as it became due, and none is. */
   readonly attempt: number;
-  readonly run: HeldRun;
+  readonly run: FoundRun;
 }
 
 /** How far a loop has come. */
@@ -132,17 +140,38 @@ export interface RunReads {
 
   findAttemptStart(runId: string, stepKey: string, attempt: number): number | undefined;
 
-  /** A run that is about to end as failed. */
-  findFailed(runId: string): FailedRun | undefined;
+  /** What a run is and came from. */
+  findOrigin(runId: string): RunOrigin | undefined;
   /** Whether the failure of the run has started another already. */
   hasFailureRun(runId: string): boolean;
   /** A flow whose run is about to start; it stays as it is until the commit. */
   findFlow(flowId: string): FlowRecord | undefined;
   /** UUID v7. */
   newId(): string;
+
+  /** The newest revisions of those of the flows that are deployed, as of one moment. */
+  findNewest(flowIds: readonly string[]): Pins;
+  /** What a run has pinned when it started. */
+  findPins(runId: string): Pins;
+  /** The step that started a run; undefined where none did. */
+  findParent(runId: string): ParentStep | undefined;
+  /** Runs that `orphanSubRuns` noted, which are forgotten with this. May leave some that other transactions have. Writes. */
+  takeOrphans(limit: number): readonly (FoundRun & { readonly runId: string })[];
 }
 
-export interface FailedRun
+/** The step that started a run. */
+export interface ParentStep extends StepAddress {
+  /** It waits for the end of the run. */
+  readonly isAwaited: boolean;
+  /** Flows above that of the run, each run by the one above it. */
+  readonly depth: number;
+  /** When the first of the runs above it started. */
+  readonly rootStartedAt: number;
+  /** That one was started by a failure. */
+  readonly isOfFailure: boolean;
+}
+
+export interface RunOrigin
   extends Pick<
     Run,
     | 'flowId'
@@ -271,6 +300,14 @@ export interface RunWrites {
   reopenRun(runId: string): void;
 
   insertRun(run: NewRun): void;
+  /** Says which step started a run. */
+  insertParent(runId: string, parent: ParentStep): void;
+  /** Makes a step due if it waits for this run; else changes nothing. */
+  wakeWaiting(step: StepAddress, subRunId: string, at: number): void;
+  /** Notes the runs in flight that steps of this one wait for: nothing needs their ends any more. */
+  orphanSubRuns(runId: string): void;
+  /** Says that a run of the flow started with an older revision than its newest. */
+  markUnordered(flowId: string): void;
 
   insertSignal(signal: { runId: string; name: string; body: Json; at: number; stepKey: string | null }): void;
   /** Makes a step that waits for a signal due; its own time limit is gone. */

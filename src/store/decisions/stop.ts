@@ -1,9 +1,10 @@
 import type { RunStatus } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
-import type { RunStop, StoppedRun, Store } from '../store.ts';
+import type { Advance, RunStop, StoppedRun, Store } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { startFailureRun } from './failure.ts';
-import type { RunRows, StopTimes } from './rows.ts';
+import type { FoundRun, RunRows, StopTimes } from './rows.ts';
+import { wakeParent } from './sub-runs.ts';
 
 /** Why a run has to end; the earlier reason counts. */
 export function stopOf({ cancelRequestedAt, timedOutAt }: StopTimes): RunStop | null {
@@ -32,6 +33,18 @@ export function* closeRun(rows: RunRows, { runId, stop, at }: Stopped): Decision
   return status;
 }
 
+type EndedRun = Pick<FoundRun, 'flowId' | 'revision' | 'status' | 'triggerType'> & {
+  readonly runId: string;
+  readonly at: number;
+};
+
+/** What the end of a run leads to in others: the run that its failure starts, and the step that waited for it. */
+export function* followEnd(rows: RunRows, ended: EndedRun): Decision<Pick<Advance, 'failure' | 'woken'>> {
+  const failure = yield* startFailureRun(rows, ended);
+  const woken = yield* wakeParent(rows, ended);
+  return { ...(failure && { failure }), ...(woken && { woken }) };
+}
+
 type Cancel = Parameters<Store['cancelRun']>[0];
 
 export function* cancelRun(
@@ -40,11 +53,25 @@ export function* cancelRun(
 ): Decision<Awaited<ReturnType<Store['cancelRun']>>> {
   const run = yield* rows.findRun(runId);
   if (run === undefined) return { kind: 'unknown' };
-  const { flowId, status, startedAt } = run;
-  if (status !== 'Running') return { kind: 'ended', status };
+  if (run.status !== 'Running') return { kind: 'ended', status: run.status };
+  return { kind: 'accepted', run: yield* cancel(rows, run, { runId, reason, at }) };
+}
+
+function* cancel(
+  rows: RunRows,
+  { flowId, revision, startedAt, triggerType }: Omit<FoundRun, 'status' | 'timeoutAt' | keyof StopTimes>,
+  { runId, reason, at }: Cancel,
+): Decision<StoppedRun> {
   rows.markCancelled(runId, reason, at);
+  rows.orphanSubRuns(runId);
   const end = yield* closeRun(rows, { runId, stop: 'cancelled', at });
-  return { kind: 'accepted', run: { runId, flowId, startedAt, completedAt: end === null ? null : at } };
+  const run = { runId, flowId, startedAt };
+  if (end === null) return { ...run, completedAt: null };
+  return {
+    ...run,
+    completedAt: at,
+    ...(yield* followEnd(rows, { runId, flowId, revision, triggerType, status: end, at })),
+  };
 }
 
 /** Tells the runs whose time is up to stop; at most `limit` a call. */
@@ -55,10 +82,25 @@ export function* timeOutRuns(
   const stopped: StoppedRun[] = [];
   for (const run of yield* rows.listOverdueRuns(now, limit)) {
     rows.markTimedOut(run.runId, now);
+    rows.orphanSubRuns(run.runId);
     const end = yield* closeRun(rows, { runId: run.runId, stop: 'timedOut', at: now });
     const ended = end === null ? undefined : yield* rows.findRun(run.runId);
-    const failure = ended && (yield* startFailureRun(rows, { ...ended, runId: run.runId, at: now }));
-    stopped.push({ ...run, completedAt: end === null ? null : now, ...(failure && { failure }) });
+    const followed = ended && (yield* followEnd(rows, { ...ended, runId: run.runId, at: now }));
+    stopped.push({ ...run, completedAt: end === null ? null : now, ...followed });
+  }
+  return stopped;
+}
+
+/** Cancels runs that steps of stopped runs waited for; at most `limit` a call. */
+export function* cancelOrphans(
+  rows: RunRows,
+  { now, limit }: { readonly now: number; readonly limit: number },
+): Decision<StoppedRun[]> {
+  const stopped: StoppedRun[] = [];
+  for (const { runId, ...run } of yield* rows.takeOrphans(limit)) {
+    if (run.status !== 'Running' || stopOf(run) !== null) continue;
+    const reason = `The run ${(yield* rows.findParent(runId))?.runId ?? ''}, which waited for this one, was stopped.`;
+    stopped.push(yield* cancel(rows, run, { runId, reason, at: now }));
   }
   return stopped;
 }

@@ -1,9 +1,10 @@
 import { digestOf } from '../digest.ts';
-import type { Acceptance, AcceptResult, BirthLease } from '../store.ts';
+import type { Acceptance, AcceptResult, BirthLease, Pins } from '../store.ts';
 import { arrivalOf, claimedTexts, type FormerKey, listFormerKeys, lockTexts, nonceName } from './acceptance.ts';
 import { LOCK_OF_FLOW } from './flows.ts';
 import { NewRows } from './new-rows.ts';
 import { jsonRows, type Sql } from './sql.ts';
+import { pinsFor } from './sub-runs.ts';
 
 export interface AcceptCall {
   readonly acceptance: Acceptance;
@@ -28,6 +29,12 @@ export async function acceptAll(
   for (const [n, decision] of await decideRenamed(sql, renamed)) decided.set(n, decision);
   const rows = new NewRows();
   const unused: string[] = [];
+  // By their lists of flows: runs of one revision have the same.
+  const pins = new Map<readonly string[], Pins>();
+  for (const { acceptance } of calls) {
+    const { subFlows } = acceptance.run;
+    if (subFlows !== undefined && !pins.has(subFlows)) pins.set(subFlows, await pinsFor(sql, subFlows));
+  }
   const results = calls.map((call, n): AcceptResult | undefined => {
     const claim = wanted.get(n);
     if (claim === undefined) return undefined;
@@ -35,7 +42,7 @@ export async function acceptAll(
     if (decision === undefined) return { kind: 'outdated' };
     if (!decision.hasNonce && decision.hasKey && claim.key !== null) unused.push(claim.key);
     if (!decision.hasNonce || !decision.hasKey) return undefined;
-    keep(rows, call);
+    keep(rows, call, pins);
     return { kind: 'accepted', runId: call.acceptance.run.id, isReplay: false };
   });
   if (unused.length > 0) sql.later('DELETE FROM sluice.idempotency_keys WHERE key = ANY($1)', [unused]);
@@ -43,13 +50,13 @@ export async function acceptAll(
   return results;
 }
 
-function keep(rows: NewRows, { acceptance, lease }: AcceptCall): void {
+function keep(rows: NewRows, { acceptance, lease }: AcceptCall, pins: ReadonlyMap<readonly string[], Pins>): void {
   const { delivery, run, idempotencyKey, verifiedBy } = acceptance;
   if (delivery !== undefined) {
     rows.addDelivery({ ...delivery, runId: run.id, searchKeys: undefined }, null);
     if (verifiedBy !== undefined) rows.counters.keyUsed(delivery, run, verifiedBy);
   }
-  rows.addRun(run, { idempotencyKey, lease });
+  rows.addRun(run.subFlows === undefined ? run : { ...run, pins: pins.get(run.subFlows) }, { idempotencyKey, lease });
 }
 
 /** What an acceptance asks for, as columns. */

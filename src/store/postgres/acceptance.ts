@@ -1,5 +1,5 @@
 import type { DeliveryRecord, GateResult } from '../../model/delivery.ts';
-import { whyClosed } from '../decisions/failure.ts';
+import { whyClosed } from '../decisions/sub-runs.ts';
 import { digestOf } from '../digest.ts';
 import type { Acceptance, AcceptResult, BirthLease, NewRun, NonceClaim } from '../store.ts';
 import { claimRedelivery, claimRow } from './deliveries.ts';
@@ -7,6 +7,7 @@ import { shareFlow } from './flows.ts';
 import { NewRows } from './new-rows.ts';
 import type { Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
+import { pinned } from './sub-runs.ts';
 
 export const acceptanceOperations: Operations<'accept' | 'findAcceptedNonce'> = {
   accept: { lane: 'accept', run: accept },
@@ -18,7 +19,7 @@ export async function accept(sql: Sql, acceptance: Acceptance, lease?: BirthLeas
   const rows = new NewRows();
   const result = await claim(sql, acceptance, rows);
   if (result.kind === 'accepted') {
-    rows.addRun(acceptance.run, { idempotencyKey: acceptance.idempotencyKey, lease });
+    rows.addRun(await pinned(sql, acceptance.run), { idempotencyKey: acceptance.idempotencyKey, lease });
   }
   rows.write(sql);
   return result;

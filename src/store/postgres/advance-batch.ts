@@ -27,9 +27,9 @@ const MOST_STEPS = 100;
 /** What one batch writes; what comes after it is advanced alone. */
 const MOST_CHARACTERS = 4_000_000;
 
-/** Whether an outcome may share a transaction with others: it is of no loop, and begins neither one nor a wait. */
+/** Whether an outcome may share a transaction with others: it is of no loop, and begins none, no wait and no other run. */
 export function isPlain({ runId, stepKey, result }: StepOutcome): boolean {
-  if (result.kind === 'waiting' || result.kind === 'loop') return false;
+  if (result.kind === 'waiting' || result.kind === 'loop' || result.kind === 'runFlow') return false;
   return uuidOf(runId) !== null && parseRuntimeKey(stepKey).iteration === null;
 }
 
@@ -74,7 +74,7 @@ type KnownRuns = ReadonlyMap<string, KnownRun>;
 
 // Locked as everywhere: runs before steps, each in the order of their keys.
 const LOCK_RUNS = `
-  SELECT id, status, flow_id AS "flowId", revision, started_at AS "startedAt", timeout_at AS "timeoutAt",
+  SELECT id, status, flow_id AS "flowId", revision, trigger_type AS "triggerType", started_at AS "startedAt", timeout_at AS "timeoutAt",
     cancel_requested_at AS "cancelRequestedAt", timed_out_at AS "timedOutAt"
   FROM sluice.runs WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE`;
 
@@ -152,10 +152,14 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     hasSignal: unknown,
     findWaiting: unknown,
     findAttemptStart: unknown,
-    findFailed: unknown,
+    findOrigin: unknown,
     hasFailureRun: unknown,
     findFlow: unknown,
     newId: unknown,
+    findNewest: unknown,
+    findPins: unknown,
+    findParent: unknown,
+    takeOrphans: unknown,
   };
 }
 
@@ -275,6 +279,10 @@ class Writes {
     forgetSkipped: this.#isMore,
     reopenRun: this.#isMore,
     insertRun: this.#isMore,
+    insertParent: this.#isMore,
+    wakeWaiting: this.#isMore,
+    orphanSubRuns: this.#isMore,
+    markUnordered: this.#isMore,
     insertSignal: this.#isMore,
     wakeStep: this.#isMore,
     interruptAttempt: this.#isMore,

@@ -2,8 +2,6 @@ import pg from 'pg';
 import { ownerOf } from '../../flows/runtime-keys.ts';
 import {
   bytesOfRow,
-  COPIED_TABLES,
-  COUNTS,
   type ColumnType,
   type CopiedDatabase,
   type CopiedRow,
@@ -13,7 +11,8 @@ import {
   type CopyProgress,
   SLICE_BYTES,
   SLICE_ROWS,
-} from '../copied-tables.ts';
+} from '../copied-database.ts';
+import { COPIED_TABLES, COUNTS } from '../copied-tables.ts';
 import { digestOf } from '../digest.ts';
 import { COPY_MARK, migrate } from './migrate.ts';
 import { ROW_BYTES } from './new-rows.ts';
@@ -273,6 +272,7 @@ async function derive(query: Query): Promise<void> {
     'signals.id': 'SELECT max(id) FROM sluice.signals',
     'held_deliveries.seq': 'SELECT max(seq) FROM sluice.held_deliveries',
     'failed_run_notices.seq': 'SELECT max(seq) FROM sluice.failed_run_notices',
+    'orphaned_runs.seq': 'SELECT max(seq) FROM sluice.orphaned_runs',
   };
   for (const [column, select] of Object.entries(greatest)) {
     const sequence = `sluice.${column.replace('.', '_')}_seq`;

@@ -1,6 +1,6 @@
 import { isSame } from '../../manifest/diff.ts';
 import { isGuarded, isIdle, isMarkedRetired } from '../../manifest/retired.ts';
-import type { LiveFlow, LiveRun } from '../../model/finding.ts';
+import type { Callers, LiveFlow, LiveRun } from '../../model/finding.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { Graph } from '../../model/manifest.ts';
 import type { DeployedRevision, DeployResult, FlowRecord, PlannedDeploy, RevisionSummary } from '../store.ts';
@@ -56,7 +56,8 @@ async function objectionTo(
   if ((deployed?.revision ?? null) !== basedOn) return { kind: 'outdated', flowId };
   const lastRuns = await lastRunsOf(sql, flowId, new Set(withoutHistory));
   if (lastRuns.size > 0) return { kind: 'outdated', flowId };
-  const runsInFlight = needsIdle ? await countInFlight(sql, flowId) : 0;
+  const callers = needsIdle ? await findCallers(sql, flowId) : undefined;
+  const runsInFlight = needsIdle ? (await countInFlight(sql, flowId)) + (callers?.runsInFlight ?? 0) : 0;
   return runsInFlight > 0 ? { kind: 'busy', flowId, runsInFlight } : undefined;
 }
 
@@ -210,7 +211,9 @@ async function listDeployed(sql: Sql): Promise<DeployedRevision[]> {
  */
 async function readLiveFlow(sql: Sql, flowId: string): Promise<LiveFlow> {
   const lastRuns = await lastRunsOf(sql, flowId);
+  const callers = await findCallers(sql, flowId);
   return {
+    ...(callers && { callers }),
     runsInFlight: await countInFlight(sql, flowId),
     runs: await listInFlight(sql, flowId),
     stepsWithHistory: [...lastRuns.keys()],
@@ -224,6 +227,25 @@ async function countInFlight(sql: Sql, flowId: string): Promise<number> {
     [flowId],
   );
   return row?.count ?? 0;
+}
+
+/** Undefined where there are none. */
+async function findCallers(sql: Sql, flowId: string): Promise<Callers | undefined> {
+  // Most flows are pinned by none: then the runs in flight are not read.
+  const pinned = await sql.get('SELECT FROM sluice.run_pins WHERE flow_id = $1 LIMIT 1', [flowId]);
+  if (pinned === undefined) return undefined;
+  const rows = await sql.all<Callers['runs'][number] & { runsInFlight: number }>(
+    `SELECT r.id, r.flow_id AS "flowId", r.flow_name AS "flowName", r.started_at AS "startedAt",
+      count(*) OVER () AS "runsInFlight"
+    FROM sluice.runs r JOIN sluice.run_pins p ON p.run_id = r.id AND p.flow_id = $1
+    LEFT JOIN sluice.sub_runs s ON s.run_id = r.id
+    WHERE r.status = 'Running' AND coalesce(s.root_started_at, r.started_at) <
+      coalesce((SELECT draining_since FROM sluice.flows WHERE id = $1), ${Number.MAX_SAFE_INTEGER})
+    ORDER BY r.started_at, r.id LIMIT ${NAMED_RUNS}`,
+    [flowId],
+  );
+  const [first] = rows;
+  return first && { runsInFlight: first.runsInFlight, runs: rows.map(({ runsInFlight, ...run }) => run) };
 }
 
 async function listInFlight(sql: Sql, flowId: string): Promise<LiveRun[]> {

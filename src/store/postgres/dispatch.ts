@@ -5,6 +5,7 @@ import type { LostLeases, StepAddress } from '../store.ts';
 import { DUE_STEP, LOCKED, leaseSteps } from './claims.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
+import { wakeForgotten } from './sub-runs.ts';
 import {
   ASK_AGAIN_MS,
   claimDue,
@@ -189,6 +190,7 @@ export async function recover(sql: Sql, { owner, now }: Given<'recover'>): Promi
     WHERE s.run_id = returned.run_id AND s.step_key = returned.step_key`,
     [now],
   );
+  await wakeForgotten(sql, now);
   if (held.length === 0) return 0;
   // Where no attempt is written it is unknown whether the step had begun, and nothing is counted. Of several steps it is
   // unknown which one took the process down, so none is blamed.

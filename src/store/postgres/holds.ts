@@ -7,6 +7,7 @@ import { lockFlows } from './flows.ts';
 import { NewRows, ROW_BYTES } from './new-rows.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
+import { type PinReads, pinReads } from './sub-runs.ts';
 
 export const holdOperations: Operations<'holdDelivery' | 'releaseHeld' | 'countHeld'> = {
   holdDelivery: { lane: 'write', run: holdDelivery },
@@ -90,7 +91,8 @@ async function releaseHeldRuns(sql: Sql, release: Given<'releaseHeld'>): Promise
 
 /** `flush` deletes what the decision has removed so far. */
 function heldReads(sql: Sql, flush: () => Promise<void>) {
-  return asking<HeldReads>({
+  return asking<HeldReads & PinReads>({
+    ...pinReads(sql),
     findFlow: async (flowId) => (await lockFlows(sql, [flowId])).get(flowId),
     async findSnapshot(flowId, revision) {
       const row = await sql.get<{ snapshot: string }>(

@@ -16,6 +16,7 @@ export class NewRows {
   readonly #deliveries = new Rows();
   readonly #runs = new Rows();
   readonly #steps: Row[] = [];
+  readonly #pins: Row[] = [];
   readonly #keys = { delivery: [] as Row[], run: [] as Row[] };
 
   /** The body is null where the run has it, or a held delivery, or where none was read. */
@@ -28,6 +29,7 @@ export class NewRows {
     this.counters.deliveryAdded(delivery, keptBytes);
   }
 
+  /** With the revisions that it pins: see `pinned`. */
   addRun(
     run: NewRun,
     { idempotencyKey, lease }: { idempotencyKey?: string | undefined; lease?: BirthLease | undefined },
@@ -35,6 +37,9 @@ export class NewRows {
     this.#runs.add(runRow(run, idempotencyKey), run.trigger.body);
     this.#steps.push(...stepRows(run, lease));
     this.addKeys('run', run.id, run.searchKeys);
+    for (const [flowId, revision] of Object.entries(run.pins ?? {})) {
+      this.#pins.push({ run_id: run.id, flow_id: flowId, revision });
+    }
     this.counters.runAdded(run);
   }
 
@@ -50,6 +55,7 @@ export class NewRows {
       ...(this.#deliveries.isEmpty ? [] : [insertDeliveries(this.#deliveries)]),
       ...(this.#runs.isEmpty ? [] : [insertRuns(this.#runs)]),
       ...(this.#steps.length === 0 ? [] : [insertSteps(this.#steps)]),
+      ...(this.#pins.length === 0 ? [] : [insertPins(this.#pins)]),
       ...(this.#keys.delivery.length === 0 ? [] : [insertKeys('delivery', this.#keys.delivery)]),
       ...(this.#keys.run.length === 0 ? [] : [insertKeys('run', this.#keys.run)]),
       ...this.counters.takeParts(sql.slot),
@@ -217,3 +223,11 @@ const insertSteps =
       run_id uuid, flow_id text, step_key text, step_type text, status text, due_at bigint, lease_token text,
       lease_owner text, started_at bigint
     )`;
+
+const insertPins =
+  (rows: readonly Row[]): Part =>
+  (bind) =>
+    `
+    INSERT INTO sluice.run_pins (run_id, flow_id, revision)
+    SELECT run_id, flow_id, revision
+    FROM json_to_recordset(${bind(jsonRows(rows))}) AS given (run_id uuid, flow_id text, revision integer)`;

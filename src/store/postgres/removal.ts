@@ -25,6 +25,7 @@ const TABLES = [
   { name: 'loop_items', key: 'run_id, step_key, first_index', bytes: 'octet_length(items)' },
   { name: 'loops', key: 'run_id, step_key', bytes: '0' },
   { name: 'run_keys', key: 'run_id, name', bytes: '0' },
+  { name: 'run_pins', key: 'run_id, flow_id', bytes: '0' },
 ] as const;
 
 /**
@@ -85,8 +86,10 @@ async function emptyTable(
 async function removeRuns(sql: Sql, before: number, maxRows: number): Promise<Answer<'purgeRuns'>> {
   // One that is tried again at this moment is not old.
   const old = await sql.all<{ id: string; flowId: string; status: RunStatus; bytes: number }>(
-    `SELECT id, flow_id AS "flowId", status, octet_length(trigger_body) AS bytes FROM sluice.runs
-    WHERE started_at < $1 AND completed_at < $1 AND status <> 'Running'
+    `SELECT id, flow_id AS "flowId", status, octet_length(trigger_body) AS bytes FROM sluice.runs AS r
+    WHERE started_at < $1 AND completed_at < $1 AND status <> 'Running' AND NOT EXISTS (
+      SELECT FROM sluice.sub_runs s JOIN sluice.runs p ON p.id = s.parent_run_id AND p.status = 'Running'
+      WHERE s.run_id = r.id AND s.is_awaited)
     ORDER BY started_at LIMIT $2 FOR UPDATE SKIP LOCKED`,
     // Each is three rows.
     [before, Math.max(1, Math.floor(maxRows / 3))],
@@ -111,6 +114,7 @@ async function removeRuns(sql: Sql, before: number, maxRows: number): Promise<An
     );
     await sql.run(
       `WITH keys AS (DELETE FROM sluice.idempotency_keys WHERE run_id = ANY($1)),
+      subs AS (DELETE FROM sluice.sub_runs WHERE run_id = ANY($1)),
       runs AS (DELETE FROM sluice.runs WHERE id = ANY($1))
       INSERT INTO sluice.removed_runs (run_id) SELECT unnest($1::uuid[]) ON CONFLICT DO NOTHING`,
       [runIds],

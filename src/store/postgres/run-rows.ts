@@ -1,7 +1,7 @@
 import { createIdSource } from '../../flows/ids.ts';
 import type { RunStatus } from '../../model/manifest.ts';
 import { type Answers, asking, type Decision, decide } from '../decisions/decision.ts';
-import type { FailedRun, FoundRun, RunReads, RunRows, RunWrites } from '../decisions/rows.ts';
+import type { FoundRun, RunOrigin, RunReads, RunRows, RunWrites } from '../decisions/rows.ts';
 import type { StoppedRun } from '../store.ts';
 import { Counters, type TalliedRun } from './counters.ts';
 import { shareFlow } from './flows.ts';
@@ -11,6 +11,7 @@ import { revisionOf } from './revisions.ts';
 import { signalReads, signalWrites } from './signal-rows.ts';
 import type { Sql, Write } from './sql.ts';
 import { leaseWrites, outcomeWrites, planWrites, stepReads } from './step-rows.ts';
+import { subRunReads, subRunWrites } from './sub-runs.ts';
 import { uuidOf } from './uuids.ts';
 
 /** Runs a decision in this transaction, over rows that no other transaction changes before the commit. */
@@ -53,6 +54,7 @@ function rowsOf(sql: Sql, runs: Runs): RunRows {
     ...loopReads(sql),
     ...signalReads(sql),
     ...failureReads(sql),
+    ...subRunReads(sql, (runId, run) => runs.add(runId, { ...run, completedAt: null })),
   } satisfies Answers<RunReads>;
   const writes = {
     ...runWrites(write, runs),
@@ -61,6 +63,7 @@ function rowsOf(sql: Sql, runs: Runs): RunRows {
     ...loopWrites(write),
     ...signalWrites(write),
     ...leaseWrites(write),
+    ...subRunWrites(write),
     insertRun(run) {
       const added = new NewRows();
       added.addRun(run, {});
@@ -78,7 +81,7 @@ interface RunRow extends FoundRun {
 
 // Whoever changes the steps of a run locks its row first, and then those steps: in this order nobody blocks another.
 const LOCK_RUN = `
-  SELECT status, flow_id AS "flowId", revision, started_at AS "startedAt", completed_at AS "completedAt",
+  SELECT status, flow_id AS "flowId", revision, trigger_type AS "triggerType", started_at AS "startedAt", completed_at AS "completedAt",
     timeout_at AS "timeoutAt", cancel_requested_at AS "cancelRequestedAt", timed_out_at AS "timedOutAt"
   FROM sluice.runs WHERE id = $1 FOR UPDATE`;
 
@@ -104,8 +107,7 @@ function runReads(sql: Sql, runs: Runs): Pick<Answers<RunReads>, RunRead> {
         ),
       ]);
       if (run === undefined || step === undefined) return undefined;
-      const { timeoutAt: _timeoutAt, ...held } = run;
-      return { attempt: step.attempt, run: held };
+      return { attempt: step.attempt, run };
     },
     findRun: (runId) => lockRun(uuidOf(runId)),
     graphOf: async (flowId, revision) => (await revisionOf(sql, flowId, revision)).graph,
@@ -132,10 +134,10 @@ function runReads(sql: Sql, runs: Runs): Pick<Answers<RunReads>, RunRead> {
 }
 
 /** The flow stays as it is until the transaction ends, as in an acceptance. */
-function failureReads(sql: Sql): Pick<Answers<RunReads>, 'findFailed' | 'hasFailureRun' | 'findFlow' | 'newId'> {
+function failureReads(sql: Sql): Pick<Answers<RunReads>, 'findOrigin' | 'hasFailureRun' | 'findFlow' | 'newId'> {
   return {
-    findFailed: (runId) =>
-      sql.get<FailedRun>(
+    findOrigin: (runId) =>
+      sql.get<RunOrigin>(
         `SELECT flow_id AS "flowId", flow_name AS "flowName", flow_version AS "flowVersion", revision,
           trigger_key AS "triggerKey", trigger_type AS "triggerType", delivery_id AS "deliveryId",
           source_run_id AS "sourceRunId", started_at AS "startedAt", traceparent

@@ -66,14 +66,19 @@ const runListing = {
 
 /** Ids grow, so of runs started in the same millisecond the one with the greatest id is the newest. */
 const byTime = ['started_at', 'id'];
-/** Runs start with the newest revision, so this is the order of time too. */
+/** Runs start with the newest revision, so this is the order of time too; not where a step started one that was pinned. */
 const byRevision = ['revision', ...byTime];
+
+async function isUnordered(sql: Sql, flowId: string): Promise<boolean> {
+  return (await sql.get('SELECT FROM sluice.unordered_flows WHERE flow_id = $1', [flowId])) !== undefined;
+}
 
 async function listRuns(sql: Sql, query: Given<'listRuns'>): Promise<Answer<'listRuns'>> {
   const { flowId, status, search = '', before, since, until, searchKeys } = query;
   const isTimed = since !== undefined || until !== undefined;
   // In a span of time, PostgreSQL's statistics say what is read fewer rows for.
-  const isOfFlow = flowId !== undefined && (status === undefined || status === 'Succeeded') && !isTimed;
+  const isFlows = flowId !== undefined && (status === undefined || status === 'Succeeded') && !isTimed;
+  const isOfFlow = isFlows && !(await isUnordered(sql, flowId));
   const isCounted =
     search === '' && before === undefined && !isTimed && searchKeys === undefined && query.waiting === undefined;
   return readPage<RunRow, Run>(
@@ -185,7 +190,8 @@ const stepColumns = `
 
 /** What a pending step waits for until it is due, in the words of its index; one that was not tried yet is at its start. */
 export const WAIT_KIND = `(CASE WHEN signal_name IS NOT NULL THEN 'signal' WHEN attempt_count = 0 THEN 'start' WHEN wait IS NULL THEN 'retry'
-  WHEN strpos(wait, '"hostTurn":"') > 0 THEN 'host' WHEN strpos(wait, '"lastPoll":') > 0 THEN 'poll' ELSE 'delay' END)`;
+  WHEN strpos(wait, '"hostTurn":"') > 0 THEN 'host' WHEN strpos(wait, '"lastPoll":') > 0 THEN 'poll'
+  WHEN strpos(wait, '"subRun":') > 0 THEN 'run' ELSE 'delay' END)`;
 
 /** The origin of the host that a step waits for, in the words of its index. */
 export const HOST_OF_STEP = `(split_part(split_part(wait, '"hostTurn":"', 2), '"', 1) COLLATE "C")`;

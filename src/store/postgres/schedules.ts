@@ -3,6 +3,7 @@ import { mayStart } from './acceptance.ts';
 import { NewRows } from './new-rows.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
+import { pinned } from './sub-runs.ts';
 
 export const scheduleOperations: Operations<'listSchedules' | 'changeSchedule' | 'fireSchedule'> = {
   listSchedules: { lane: 'read', run: listSchedules },
@@ -51,7 +52,7 @@ async function fireSchedule(sql: Sql, tick: Given<'fireSchedule'>): Promise<Answ
   if (moved === 0) return 'passed';
   if (run !== null) {
     const rows = new NewRows();
-    rows.addRun(run, {});
+    rows.addRun(await pinned(sql, run), {});
     rows.write(sql);
   }
   return 'fired';

@@ -49,22 +49,23 @@ async function describeRuns(
   { running, ended, dueBefore }: Given<'describeRuns'>,
 ): Promise<Answer<'describeRuns'>> {
   const isLater = `${WAIT_KIND} = kinds.kind AND (due_at IS NULL OR due_at > $2)`;
-  const isDue = `${WAIT_KIND} IN ('start', 'signal', 'delay', 'retry', 'poll', 'host') AND due_at <= $2`;
+  const isDue = `${WAIT_KIND} IN ('start', 'signal', 'delay', 'retry', 'poll', 'host', 'run') AND due_at <= $2`;
   const waits = (isKind: string, columns: string) => `
     SELECT step_key, ${columns}, (SELECT count(*) FROM (
         SELECT FROM sluice.steps WHERE status = 'Pending' AND run_id = runs.id AND ${isKind} LIMIT ${COUNTED_WAITS}
       ) AS counted) AS steps
     FROM sluice.steps WHERE status = 'Pending' AND run_id = runs.id AND ${isKind} ORDER BY due_at, step_key LIMIT 1`;
-  const found = await sql.all<RunWait>(
-    `SELECT runs.id AS "runId", own.kind, own.step_key AS "stepKey", own.signal_name AS "signalName", own.host, own.until, own.steps
+  const found = await sql.all<Omit<RunWait, 'subRunId'> & { wait: string | null }>(
+    `SELECT runs.id AS "runId", own.kind, own.step_key AS "stepKey", own.signal_name AS "signalName", own.host, own.until,
+      own.steps, own.wait
     FROM unnest($1::uuid[]) WITH ORDINALITY AS runs (id, n)
     CROSS JOIN LATERAL (
-      SELECT kinds.kind, first.* FROM unnest(ARRAY['signal', 'delay', 'retry', 'poll', 'host']) AS kinds (kind)
-      CROSS JOIN LATERAL (${waits(isLater, `signal_name, CASE kinds.kind WHEN 'host' THEN ${HOST_OF_STEP} END AS host, least(due_at, limit_at) AS until`)}) AS first
+      SELECT kinds.kind, first.* FROM unnest(ARRAY['signal', 'delay', 'retry', 'poll', 'host', 'run']) AS kinds (kind)
+      CROSS JOIN LATERAL (${waits(isLater, `signal_name, CASE kinds.kind WHEN 'host' THEN ${HOST_OF_STEP} END AS host, least(due_at, limit_at) AS until, ${WAIT_OF_RUN}`)}) AS first
       UNION ALL
-      SELECT 'slot', first.* FROM (${waits(isDue, 'NULL::text AS signal_name, NULL::text AS host, NULL::bigint AS until')}) AS first
+      SELECT 'slot', first.* FROM (${waits(isDue, 'NULL::text AS signal_name, NULL::text AS host, NULL::bigint AS until, NULL::text AS wait')}) AS first
     ) AS own
-    ORDER BY runs.n, array_position(ARRAY['signal', 'delay', 'retry', 'poll', 'host', 'slot'], own.kind)`,
+    ORDER BY runs.n, array_position(ARRAY['signal', 'delay', 'retry', 'poll', 'host', 'run', 'slot'], own.kind)`,
     [running, dueBefore],
   );
   const failed = await sql.all<{ runId: string; stepKey: string; error: string | null }>(
@@ -77,8 +78,13 @@ async function describeRuns(
     ORDER BY runs.n, failed.completed_at, failed.step_key`,
     [ended],
   );
-  return { waits: found, failures: failed.map((row) => ({ ...row, error: toError(row.error) })) };
+  const subRunIdOf = (wait: string | null) => (wait === null ? null : (stateIn(wait).subRun ?? null));
+  const waited = found.map(({ wait, ...row }) => ({ ...row, subRunId: subRunIdOf(wait) }));
+  return { waits: waited, failures: failed.map((row) => ({ ...row, error: toError(row.error) })) };
 }
+
+/** Only of steps that wait for a run: what others keep may be large. */
+const WAIT_OF_RUN = `CASE WHEN ${WAIT_KIND} = 'run' THEN wait END AS wait`;
 
 type OutlineAttempt = StepOutline['attempts'][number];
 type OutlineRow = Omit<StepOutline, 'error' | 'attempts' | 'lastPoll'> & {
@@ -95,8 +101,10 @@ async function outlineSteps(sql: Sql, runId: string, stepKeys: readonly string[]
   const values = [uuidOf(runId), stepKeys];
   const steps = await sql.all<OutlineRow>(
     `SELECT step_key AS "stepKey", step_type AS "stepType", status, error, skip_reason AS "skipReason", due_at AS "dueAt",
-      started_at AS "startedAt", completed_at AS "completedAt", signal_name AS "signalName", wait
-    FROM sluice.steps WHERE run_id = $1 AND step_key = ANY($2) ORDER BY step_key`,
+      started_at AS "startedAt", completed_at AS "completedAt", signal_name AS "signalName", wait,
+      (SELECT c.run_id FROM sluice.sub_runs c WHERE c.parent_run_id = own.run_id AND c.step_key = own.step_key
+        ORDER BY c.run_id DESC LIMIT 1) AS "subRunId"
+    FROM sluice.steps AS own WHERE run_id = $1 AND step_key = ANY($2) ORDER BY step_key`,
     values,
   );
   const attempts = await sql.all<OutlineAttemptRow>(
@@ -112,14 +120,19 @@ async function outlineSteps(sql: Sql, runId: string, stepKeys: readonly string[]
   return steps.map(({ wait, ...row }) => ({
     ...row,
     error: toError(row.error),
-    lastPoll: wait === null ? null : lastPollOf(wait),
+    lastPoll: wait === null ? null : (stateIn(wait).lastPoll ?? null),
     attempts: attemptsOf.get(row.stepKey) ?? [],
   }));
 }
 
-function lastPollOf(wait: string): StepOutline['lastPoll'] {
-  const { state } = parseJson(wait) as { readonly state?: { readonly lastPoll?: StepOutline['lastPoll'] } | null };
-  return state?.lastPoll ?? null;
+interface KnownState {
+  readonly lastPoll?: StepOutline['lastPoll'];
+  readonly subRun?: string;
+}
+
+/** What a step that waits has kept. */
+function stateIn(wait: string): KnownState {
+  return (parseJson(wait) as { readonly state?: KnownState | null }).state ?? {};
 }
 
 async function listMoments(sql: Sql, { runId, limit }: Given<'listMoments'>): Promise<StepMoments> {

@@ -2,6 +2,8 @@ import type { Database } from 'better-sqlite3';
 import { tokenOf } from '../../flows/runtime-keys.ts';
 import type { RunStatus } from '../../model/manifest.ts';
 import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
+import { decideNow } from '../decisions/decision.ts';
+import { withPins } from '../decisions/sub-runs.ts';
 import type { Acceptance, AcceptResult, BirthLease, NewRun, NonceClaim } from '../store.ts';
 import { rememberInBatch } from './batch.ts';
 import type { SqlValue } from './columns.ts';
@@ -17,6 +19,7 @@ import { prepareRunTallies } from './figures.ts';
 import { prepareCountKey } from './keys.ts';
 import type { Member, StoreOptions } from './messages.ts';
 import { hashOfNonce, type NonceIndex } from './nonce-index.ts';
+import { prepareInsertPins, preparePinRows } from './sub-runs.ts';
 
 export const acceptanceOperations = {
   accept: { thread: 'writer', prepare: prepareAccept },
@@ -45,6 +48,8 @@ export interface RunValues {
   readonly rest: readonly SqlValue[];
   readonly steps: readonly StepValues[];
   readonly keys: readonly SearchKeyRow[];
+  /** Flows that its steps run, and the revisions of those that are pinned already; neither where it runs none. */
+  readonly flows?: Pick<NewRun, 'subFlows' | 'pins'> | undefined;
 }
 
 /** Step key, step type, status, due time, token of its lease and start of each entry step. */
@@ -91,6 +96,7 @@ export function runValues(run: NewRun, lease?: BirthLease): RunValues {
         : [stepKey, stepType, 'Running', lease.leasedUntil, tokenOf(run.id, stepKey, lease.holder), dueAt],
     ),
     keys: searchKeyRows(run.searchKeys),
+    ...(run.subFlows && { flows: { subFlows: run.subFlows, pins: run.pins } }),
   };
 }
 
@@ -98,14 +104,14 @@ type PackedAcceptance = ReturnType<typeof packAcceptance>;
 
 /** The same as nested lists, to cross threads. */
 export function packAcceptance({ delivery, nonce, receivedAt, idempotencyKey, verifiedBy, run }: AcceptanceValues) {
-  const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys } = run;
+  const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys, flows } = run;
   return [
     delivery && packDelivery(delivery),
     nonce && ([nonce.value, nonce.bodySha256, nonce.expiresAt, nonce.isEnforced] as const),
     receivedAt,
     idempotencyKey,
     verifiedBy,
-    [id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys] as const,
+    [id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys, flows] as const,
   ] as const;
 }
 
@@ -117,14 +123,14 @@ function unpackAcceptance([
   verifiedBy,
   run,
 ]: PackedAcceptance): AcceptanceValues {
-  const [id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys] = run;
+  const [id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys, flows] = run;
   return {
     delivery: delivery && unpackDelivery(delivery),
     nonce: nonce && { value: nonce[0], bodySha256: nonce[1], expiresAt: nonce[2], isEnforced: nonce[3] },
     receivedAt,
     idempotencyKey,
     verifiedBy,
-    run: { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys },
+    run: { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys, flows },
   };
 }
 
@@ -242,12 +248,16 @@ export function prepareInsertRun(db: Database): KeepRun {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
   const insertKeys = prepareInsertKeys(db, 'run');
   const tallies = prepareRunTallies(db);
+  const pinRows = preparePinRows(db);
+  const insertPins = prepareInsertPins(db);
   return (run, idempotencyKey, body) => {
-    const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys } = run;
+    const { id, flowId, revision, triggerKey, startedAt, status, completedAt, rest, steps, keys, flows } = run;
     insertRun.run(id, flowId, triggerKey, startedAt, status, completedAt, revision, rest, idempotencyKey, body);
     tallies.added(run);
     for (const step of steps) insertStep.run(id, flowId, step);
     insertKeys(id, keys);
+    const { pins } = flows === undefined ? {} : decideNow(withPins(pinRows, flows));
+    if (pins !== undefined) insertPins(id, pins);
   };
 }
 

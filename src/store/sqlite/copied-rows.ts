@@ -12,7 +12,7 @@ import {
   NO_ID,
   SLICE_BYTES,
   SLICE_ROWS,
-} from '../copied-tables.ts';
+} from '../copied-database.ts';
 import { COPY_MARK, openWriter } from './connection.ts';
 import { hashOfNonce } from './nonce-index.ts';
 

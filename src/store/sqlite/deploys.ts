@@ -1,13 +1,14 @@
 import type { Database } from 'better-sqlite3';
 import { isSame } from '../../manifest/diff.ts';
 import { isGuarded, isIdle, isMarkedRetired } from '../../manifest/retired.ts';
-import type { LiveRun } from '../../model/finding.ts';
+import type { Callers, LiveRun } from '../../model/finding.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { DeployResult, FlowRecord, PlannedDeploy, RevisionSummary } from '../store.ts';
 import { prepareKeepFormerKeys } from './acceptance.ts';
 import type { SqlValue } from './columns.ts';
-import { flowOperations, prepareFindFlow, prepareRevisionOf } from './flows.ts';
+import { flowOperations, prepareFindFlow } from './flows.ts';
 import type { Member } from './messages.ts';
+import { prepareRevisionOf } from './revisions.ts';
 
 export const deployOperations = {
   readLiveFlow: { thread: 'reader', prepare: prepareReadLiveFlow },
@@ -27,6 +28,7 @@ function prepareApplyDeploys(db: Database): Member<'applyDeploys'> {
     'SELECT hash FROM revisions WHERE flow_id = ? AND revision = ?',
   );
   const countInFlight = prepareCountInFlight(db);
+  const findCallers = prepareFindCallers(db);
   const hasHistory = prepareHasHistory(db);
   const deployFlow = flowOperations.deployFlow.prepare(db);
   const adopt = db.prepare('UPDATE revisions SET source = ? WHERE flow_id = ? AND revision = ? AND source IS NULL');
@@ -42,7 +44,7 @@ function prepareApplyDeploys(db: Database): Member<'applyDeploys'> {
     if (deployedSame(deploy) !== undefined) return undefined;
     if ((find(flowId)?.revision ?? null) !== basedOn) return { kind: 'outdated', flowId };
     if (withoutHistory.some((stepKey) => hasHistory(flowId, stepKey))) return { kind: 'outdated', flowId };
-    const runsInFlight = needsIdle ? countInFlight(flowId) : 0;
+    const runsInFlight = needsIdle ? countInFlight(flowId) + (findCallers(flowId)?.runsInFlight ?? 0) : 0;
     return runsInFlight > 0 ? { kind: 'busy', flowId, runsInFlight } : undefined;
   };
   const apply = (planned: PlannedDeploy): FlowRecord => {
@@ -149,9 +151,12 @@ function prepareReadLiveFlow(db: Database): Member<'readLiveFlow'> {
   const runsInFlight = prepareCountInFlight(db);
   const listInFlight = prepareListInFlight(db);
   const lastRuns = prepareLastRuns(db);
+  const findCallers = prepareFindCallers(db);
   return (flowId) => {
     const lastRunOfStep = lastRuns(flowId);
+    const callers = findCallers(flowId);
     return {
+      ...(callers && { callers }),
       runsInFlight: runsInFlight(flowId),
       runs: listInFlight(flowId),
       stepsWithHistory: Object.keys(lastRunOfStep),
@@ -166,6 +171,25 @@ function prepareCountInFlight(db: Database): (flowId: string) => number {
     "SELECT count(*) AS count FROM runs INDEXED BY runs_by_status WHERE status = 'Running' AND status <> 'Succeeded' AND flow_id = ?",
   );
   return (flowId) => count.get(flowId)?.count ?? 0;
+}
+
+/** Undefined where there are none. */
+function prepareFindCallers(db: Database): (flowId: string) => Callers | undefined {
+  // Most flows are pinned by none: then the runs in flight are not read.
+  const isPinned = db.prepare('SELECT 1 FROM run_pins WHERE flow_id = ? LIMIT 1');
+  const calling = `
+    FROM runs r INDEXED BY runs_by_status CROSS JOIN run_pins p ON p.run_id = r.id AND p.flow_id = :flowId
+    LEFT JOIN sub_runs s ON s.run_id = r.id
+    WHERE r.status = 'Running' AND r.status <> 'Succeeded' AND coalesce(s.root_started_at, r.started_at) <
+      coalesce((SELECT draining_since FROM flows WHERE id = :flowId), ${Number.MAX_SAFE_INTEGER})`;
+  const count = db.prepare<[{ flowId: string }], { count: number }>(`SELECT count(*) AS count ${calling}`);
+  const list = db.prepare<[{ flowId: string }], Callers['runs'][number]>(`
+    SELECT r.id, r.flow_id AS flowId, r.flow_name AS flowName, r.started_at AS startedAt ${calling}
+    ORDER BY r.started_at LIMIT ${namedRuns}`);
+  return (flowId) => {
+    const runsInFlight = isPinned.get(flowId) === undefined ? 0 : (count.get({ flowId })?.count ?? 0);
+    return runsInFlight === 0 ? undefined : { runsInFlight, runs: list.all({ flowId }) };
+  };
 }
 
 function prepareListInFlight(db: Database): (flowId: string) => LiveRun[] {

@@ -3,10 +3,11 @@ import type { Database } from 'better-sqlite3';
 import { holderOf, leasedStep, ownerOf } from '../../flows/runtime-keys.ts';
 import { chooseNamed, claim, type DueStep, type NamedStep } from '../decisions/claim.ts';
 import { decideNow } from '../decisions/decision.ts';
-import { timeOutRuns } from '../decisions/stop.ts';
+import { cancelOrphans, timeOutRuns } from '../decisions/stop.ts';
 import type { Claim, ClaimRequest } from '../store.ts';
 import type { Member } from './messages.ts';
 import { runRowsOf } from './run-rows.ts';
+import { prepareWakeForgotten } from './sub-runs.ts';
 import { DUE_ROWS, prepareRoom, prepareTurns } from './turns.ts';
 
 export const dispatchOperations = {
@@ -62,16 +63,19 @@ function prepareClaimOverdue(db: Database): Member<'claimOverdue'> {
   const listOverdue = db.prepare<[number, number], DueStep>(
     `${DUE_ROWS} WHERE limit_at <= ? AND s.status = 'Pending' ORDER BY limit_at LIMIT ?`,
   );
-  const findNext = db.prepare<[], { nextAt: number | null }>(`
+  const findNext = db.prepare<[number], { nextAt: number | null }>(`
     SELECT min(at) AS nextAt FROM (
+      SELECT ? AS at WHERE EXISTS (SELECT 1 FROM orphaned_runs)
+      UNION ALL
       SELECT min(timeout_at) AS at FROM runs
       WHERE status = 'Running' AND timeout_at IS NOT NULL AND timed_out_at IS NULL
       UNION ALL SELECT min(limit_at) FROM steps WHERE limit_at IS NOT NULL)`);
   const lease = prepareLease(db);
   return (request) => {
     const timedOut = decideNow(timeOutRuns(rows, request));
+    const orphaned = decideNow(cancelOrphans(rows, request));
     const claims = listOverdue.all(request.now, request.limit).map((row) => lease(row, request));
-    return { timedOut, claims, nextAt: findNext.get()?.nextAt ?? null };
+    return { timedOut, orphaned, claims, nextAt: findNext.get(request.now)?.nextAt ?? null };
   };
 }
 
@@ -133,8 +137,10 @@ function prepareRecover(db: Database): Member<'recover'> {
     UPDATE steps SET due_at = ? WHERE rowid IN (
       SELECT rowid FROM steps WHERE ${givenBack} AND deaths < 2
       UNION ALL SELECT rowid FROM steps WHERE ${givenBack} AND deaths >= 2)`);
+  const wakeForgotten = prepareWakeForgotten(db);
   return ({ owner, now }) => {
     makeDue.run(now, now, now);
+    wakeForgotten(now);
     const steps = listHeld.all().filter(({ token }) => (ownerOf(token) ?? owner) === owner);
     for (const { row, attemptCount } of steps) {
       if (attemptCount === 0) release.run(now, row);

@@ -1,5 +1,4 @@
 import type { Database } from 'better-sqlite3';
-import { RevisionCache, type RunnableRevision } from '../decisions/revisions.ts';
 import type { FlowRecord, LearnedKey, RevisionRecord, ScheduleRecord } from '../store.ts';
 import { prepareInsertRun, prepareMayStart, type RunValues } from './acceptance.ts';
 import type { Member } from './messages.ts';
@@ -85,15 +84,6 @@ function prepareFindRevision(db: Database): Member<'findRevision'> {
 
 function toFlow({ isEnabled, drainingSince, ...row }: FlowRow): FlowRecord {
   return { ...row, isEnabled: isEnabled === 1, ...(drainingSince === null ? {} : { drainingSince }) };
-}
-
-export function prepareRevisionOf(db: Database): (flowId: string, revision: number) => RunnableRevision {
-  const find = db.prepare<[string, number], { snapshot: string }>(
-    'SELECT snapshot FROM revisions WHERE flow_id = ? AND revision = ?',
-  );
-  const revisions = new RevisionCache();
-  return (flowId, revision) =>
-    revisions.find(flowId, revision) ?? revisions.keep(flowId, revision, find.get(flowId, revision)?.snapshot);
 }
 
 interface ScheduleRow extends Omit<ScheduleRecord, 'isPaused'> {

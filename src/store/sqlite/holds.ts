@@ -6,6 +6,7 @@ import { type AcceptanceValues, prepareClaim, prepareInsertRun, runValues, type 
 import { prepareInsertKeys, ROW_BYTES } from './deliveries.ts';
 import { prepareFindFlow } from './flows.ts';
 import type { Member } from './messages.ts';
+import { preparePinRows } from './sub-runs.ts';
 
 export const holdOperations = {
   holdDelivery: { thread: 'writer', prepare: prepareHoldDelivery },
@@ -101,6 +102,7 @@ function prepareHeldRows(db: Database): HeldRows {
   });
   return {
     ...reads,
+    ...preparePinRows(db),
     insertRun: (run, idempotencyKey) => insertRun(runValues(run), idempotencyKey, run.trigger.body),
     removeHeld: (seq) => remove.run(seq),
   };

@@ -32,6 +32,7 @@ const TABLES = [
   { name: 'loop_items', key: 'step_key, first_index', bytes: 'octet_length(items)' },
   { name: 'loops', key: 'step_key', bytes: '0' },
   { name: 'run_keys', key: 'name', bytes: '0' },
+  { name: 'run_pins', key: 'flow_id', bytes: '0' },
 ] as const;
 
 /**
@@ -70,7 +71,10 @@ function preparePurgeRuns(db: Database): Member<'purgeRuns'> {
 function prepareRemoveRuns(db: Database): (before: number, maxRows: number) => ReturnType<Member<'purgeRuns'>> {
   const list = db.prepare<[number, number, number], { id: string; bytes: number }>(`
     SELECT id, octet_length(trigger_body) AS bytes FROM runs
-    WHERE started_at < ? AND completed_at < ? AND status <> 'Running' ORDER BY started_at LIMIT ?`);
+    WHERE started_at < ? AND completed_at < ? AND status <> 'Running' AND NOT EXISTS (
+      SELECT 1 FROM sub_runs s CROSS JOIN runs p ON p.id = s.parent_run_id AND p.status = 'Running'
+      WHERE s.run_id = runs.id AND s.is_awaited = 1)
+    ORDER BY started_at LIMIT ?`);
   const steps = [
     // The record of its delivery may be kept for longer, and has no keys of its own so far.
     `INSERT OR IGNORE INTO delivery_keys (delivery_id, name, folded, value)
@@ -78,6 +82,7 @@ function prepareRemoveRuns(db: Database): (before: number, maxRows: number) => R
       CROSS JOIN run_keys k ON k.run_id = r.id CROSS JOIN deliveries d ON d.id = r.delivery_id WHERE r.id = ?`,
     `DELETE FROM idempotency_keys WHERE (flow_id, trigger_key, key, run_id) IN (
       SELECT flow_id, trigger_key, idempotency_key, id FROM runs WHERE id = ?)`,
+    'DELETE FROM sub_runs WHERE run_id = ?',
     'INSERT OR IGNORE INTO removed_runs (run_id) VALUES (?)',
     'DELETE FROM runs WHERE id = ?',
   ].map((sql) => db.prepare<[string]>(sql));

@@ -1,14 +1,16 @@
 import type { Database } from 'better-sqlite3';
 import { createIdSource } from '../../flows/ids.ts';
 import { type Answers, asking } from '../decisions/decision.ts';
-import type { FailedRun, FoundRun, HeldStep, RunReads, RunRows, RunWrites } from '../decisions/rows.ts';
+import type { FoundRun, RunOrigin, RunReads, RunRows, RunWrites } from '../decisions/rows.ts';
 import { fromJson, toJson } from '../json-columns.ts';
 import type { StoppedRun } from '../store.ts';
 import { prepareInsertRun, runValues } from './acceptance.ts';
 import { prepareRunTallies } from './figures.ts';
-import { prepareFindFlow, prepareRevisionOf } from './flows.ts';
+import { prepareFindFlow } from './flows.ts';
 import { prepareLoopReads, prepareLoopWrites } from './loop-rows.ts';
+import { prepareRevisionOf } from './revisions.ts';
 import { prepareLeaseWrites, prepareOutcomeWrites, preparePlanWrites, prepareStepReads } from './step-rows.ts';
+import { prepareSubRunReads, prepareSubRunWrites } from './sub-runs.ts';
 
 const ofDatabases = new WeakMap<Database, RunRows>();
 
@@ -22,6 +24,7 @@ export function runRowsOf(db: Database): RunRows {
     ...prepareLoopReads(db),
     ...prepareSignalReads(db),
     ...prepareFailureReads(db),
+    ...prepareSubRunReads(db),
   } satisfies Answers<RunReads>;
   const writes = {
     ...prepareRunWrites(db),
@@ -29,6 +32,7 @@ export function runRowsOf(db: Database): RunRows {
     ...preparePlanWrites(db),
     ...prepareLoopWrites(db),
     ...prepareLeaseWrites(db),
+    ...prepareSubRunWrites(db),
   } satisfies RunWrites;
   const rows = { ...asking<RunReads>(reads), ...writes };
   ofDatabases.set(db, rows);
@@ -42,12 +46,8 @@ function prepareRunReads(db: Database): Pick<Answers<RunReads>, RunRead> {
   const findAttempt = db.prepare<[string, string, string], { attempt: number }>(
     'SELECT attempt_count AS attempt FROM steps WHERE run_id = ? AND step_key = ? AND lease_token = ?',
   );
-  const findRunOfStep = db.prepare<[string], HeldStep['run']>(`
-    SELECT status, flow_id AS flowId, revision, started_at AS startedAt,
-      cancel_requested_at AS cancelRequestedAt, timed_out_at AS timedOutAt
-    FROM runs WHERE id = ?`);
   const findRun = db.prepare<[string], FoundRun>(`
-    SELECT status, flow_id AS flowId, revision, started_at AS startedAt, timeout_at AS timeoutAt,
+    SELECT status, flow_id AS flowId, revision, trigger_type AS triggerType, started_at AS startedAt, timeout_at AS timeoutAt,
       cancel_requested_at AS cancelRequestedAt, timed_out_at AS timedOutAt
     FROM runs WHERE id = ?`);
   const findLeased = db.prepare('SELECT 1 FROM steps WHERE run_id = ? AND lease_token IS NOT NULL LIMIT 1');
@@ -59,7 +59,7 @@ function prepareRunReads(db: Database): Pick<Answers<RunReads>, RunRead> {
   return {
     findHeld({ runId, stepKey, token }) {
       const attempt = findAttempt.get(runId, stepKey, token)?.attempt;
-      const run = attempt === undefined ? undefined : findRunOfStep.get(runId);
+      const run = attempt === undefined ? undefined : findRun.get(runId);
       return attempt === undefined || run === undefined ? undefined : { attempt, run };
     },
     findRun: (runId) => findRun.get(runId),
@@ -72,15 +72,15 @@ function prepareRunReads(db: Database): Pick<Answers<RunReads>, RunRead> {
 
 function prepareFailureReads(
   db: Database,
-): Pick<Answers<RunReads>, 'findFailed' | 'hasFailureRun' | 'findFlow' | 'newId'> {
-  const find = db.prepare<[string], FailedRun>(`
+): Pick<Answers<RunReads>, 'findOrigin' | 'hasFailureRun' | 'findFlow' | 'newId'> {
+  const find = db.prepare<[string], RunOrigin>(`
     SELECT flow_id AS flowId, flow_name AS flowName, flow_version AS flowVersion, revision, trigger_key AS triggerKey,
       trigger_type AS triggerType, delivery_id AS deliveryId, source_run_id AS sourceRunId, started_at AS startedAt,
       traceparent
     FROM runs WHERE id = ?`);
   const findStarted = db.prepare("SELECT 1 FROM runs WHERE source_run_id = ? AND trigger_type = 'failure' LIMIT 1");
   return {
-    findFailed: (runId) => find.get(runId),
+    findOrigin: (runId) => find.get(runId),
     hasFailureRun: (runId) => findStarted.get(runId) !== undefined,
     findFlow: prepareFindFlow(db),
     newId: createIdSource(),

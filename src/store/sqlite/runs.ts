@@ -57,8 +57,11 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
       toItem: toRun,
     });
   const byTime = preparedFor('started_at');
-  // Runs start with the newest revision, so this is the order of time too.
+  // Runs start with the newest revision, so this is the order of time too; not where a step started one that was pinned.
   const byRevision = preparedFor('revision');
+  const isUnordered = db.prepare('SELECT 1 FROM unordered_flows WHERE flow_id = ?');
+  // A plus keeps SQLite from the index of the starts: the runs of one flow are sorted.
+  const sorted = preparedFor('+started_at');
   const countKept = db.prepare<SqlValue[], { total: number }>(`
     SELECT coalesce(sum(count), 0) AS total FROM run_totals
     WHERE flow_id = coalesce(?, flow_id) AND status = coalesce(?, status)`);
@@ -68,11 +71,13 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
     const kept = () => countKept.get(flowId ?? null, status ?? null)?.total ?? 0;
     const isTimed = query.since !== undefined || query.until !== undefined;
     const isOfFlow = flowId !== undefined && (status === undefined || status === 'Succeeded');
-    const order = isOfFlow && !(isTimed && kept() > FEW_RUNS) ? 'revision' : 'started_at';
+    const hasOrder = isOfFlow && isUnordered.get(flowId) === undefined;
+    const isFoundByFlow = isOfFlow && ((hasOrder && !isTimed) || kept() <= FEW_RUNS);
+    const order = !isFoundByFlow ? 'started_at' : hasOrder ? 'revision' : '+started_at';
     // A plus keeps SQLite, which has no statistics, from the index of the other order.
-    const [ofFlow, inTime] = order === 'revision' ? ['flow_id', '+started_at'] : ['+flow_id', 'started_at'];
+    const [ofFlow, inTime] = isFoundByFlow ? ['flow_id', '+started_at'] : ['+flow_id', 'started_at'];
     const condition = searchIn({ ...searchable, order: `${order} DESC, rowid DESC` }, query, [
-      filter.equals(isTimed && isOfFlow ? ofFlow : 'flow_id', flowId),
+      filter.equals(isOfFlow ? ofFlow : 'flow_id', flowId),
       filter.equals('status', status),
       filter.within(isOfFlow ? inTime : 'started_at', query),
       // Says in the index's own words that the index of all other statuses has the answer.
@@ -86,7 +91,7 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
       !isTimed &&
       query.searchKeys === undefined &&
       query.waiting === undefined;
-    const pages = order === 'revision' ? byRevision : byTime;
+    const pages = { revision: byRevision, started_at: byTime, '+started_at': sorted }[order];
     return pages({ query, condition, known: isCounted ? kept() : undefined });
   };
 }
@@ -206,7 +211,8 @@ const stepColumns = `
 
 /** What a pending step waits for until it is due, in the words of its index; one that was not tried yet is at its start. */
 export const WAIT_KIND = `CASE WHEN signal_name IS NOT NULL THEN 'signal' WHEN attempt_count = 0 THEN 'start' WHEN wait IS NULL THEN 'retry'
-  WHEN instr(wait, '"hostTurn":"') > 0 THEN 'host' WHEN instr(wait, '"lastPoll":') > 0 THEN 'poll' ELSE 'delay' END`;
+  WHEN instr(wait, '"hostTurn":"') > 0 THEN 'host' WHEN instr(wait, '"lastPoll":') > 0 THEN 'poll'
+  WHEN instr(wait, '"subRun":') > 0 THEN 'run' ELSE 'delay' END`;
 
 /** The origin of the host that a step waits for, in the words of its index. */
 export const HOST_OF_STEP = `substr(wait, instr(wait, '"hostTurn":"') + 12, instr(substr(wait, instr(wait, '"hostTurn":"') + 12), '"') - 1)`;

@@ -46,12 +46,13 @@ interface WaitOfRun {
 }
 
 function prepareFindWait(db: Database): (of: WaitOfRun) => RunWait | undefined {
-  type Row = Pick<RunWait, 'stepKey' | 'signalName' | 'host' | 'until'>;
+  type Row = Pick<RunWait, 'stepKey' | 'signalName' | 'host' | 'subRunId' | 'until'>;
   const prepare = (isKind: string) => {
     const waiting = `FROM steps WHERE status = 'Pending' AND run_id = ? AND ${isKind}`;
     return {
       find: db.prepare<SqlValue[], Row>(`
         SELECT step_key AS stepKey, signal_name AS signalName, CASE WHEN ${WAIT_KIND} = 'host' THEN ${HOST_OF_STEP} END AS host,
+          wait ->> '$.state.subRun' AS subRunId,
           min(coalesce(due_at, limit_at), coalesce(limit_at, due_at)) AS until
         ${waiting} ORDER BY due_at NULLS LAST, step_key LIMIT 1`),
       count: db.prepare<SqlValue[], { steps: number }>(
@@ -60,13 +61,13 @@ function prepareFindWait(db: Database): (of: WaitOfRun) => RunWait | undefined {
     };
   };
   const later = prepare(`${WAIT_KIND} = ? AND (due_at IS NULL OR due_at > ?)`);
-  const due = prepare(`${WAIT_KIND} IN ('start', 'signal', 'delay', 'retry', 'poll', 'host') AND due_at <= ?`);
+  const due = prepare(`${WAIT_KIND} IN ('start', 'signal', 'delay', 'retry', 'poll', 'host', 'run') AND due_at <= ?`);
   return ({ runId, kind, dueBefore }) => {
     const { find, count } = kind === 'slot' ? due : later;
     const values = kind === 'slot' ? [runId, dueBefore] : [runId, kind, dueBefore];
     const row = find.get(...values);
     if (row === undefined) return undefined;
-    const own = kind === 'slot' ? { ...row, signalName: null, host: null, until: null } : row;
+    const own = kind === 'slot' ? { ...row, signalName: null, host: null, subRunId: null, until: null } : row;
     return { runId, kind, ...own, steps: count.get(...values)?.steps ?? 1 };
   };
 }
@@ -81,7 +82,8 @@ function prepareOutlineSteps(db: Database): Member<'outlineSteps'> {
   const named = 'run_id = ? AND step_key IN (SELECT value FROM json_each(?)) ORDER BY step_key';
   const listSteps = db.prepare<[string, string], OutlineRow>(`
     SELECT step_key AS stepKey, step_type AS stepType, status, error, skip_reason AS skipReason, due_at AS dueAt,
-      started_at AS startedAt, completed_at AS completedAt, signal_name AS signalName, wait -> '$.state.lastPoll' AS lastPoll
+      started_at AS startedAt, completed_at AS completedAt, signal_name AS signalName, wait -> '$.state.lastPoll' AS lastPoll,
+      (SELECT max(run_id) FROM sub_runs WHERE parent_run_id = steps.run_id AND step_key = steps.step_key) AS subRunId
     FROM steps WHERE ${named}`);
   const listAttempts = db.prepare<[string, string], OutlineAttempt & { readonly stepKey: string }>(`
     SELECT step_key AS stepKey, attempt, status, ${SLOT_WAIT}, started_at AS startedAt, completed_at AS completedAt,

@@ -8,7 +8,10 @@ import { FLOW_ID, rules as plainRules } from '../../manifest/rules.ts';
 export { FLOW_ID };
 
 const anything = { inputs: z.record(z.string(), z.unknown()), secretInputs: ['headers.*'] };
-const handlers = new Map([...plainRules.handlers, ...['Loud', 'ForEach'].map((type) => [type, anything] as const)]);
+const handlers = new Map([
+  ...plainRules.handlers,
+  ...['Loud', 'ForEach', 'RunFlow'].map((type) => [type, anything] as const),
+]);
 const rules = { ...plainRules, handlers };
 
 export const NOW = Date.parse('2026-03-01T12:00:00Z');

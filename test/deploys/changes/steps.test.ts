@@ -237,6 +237,24 @@ describe('the gravest class', () => {
   });
 });
 
+describe('a step that runs a flow', () => {
+  const inputs = { flow: '0f8fad5b-d9cb-469f-a165-70867728950f', body: 1 };
+  const running = (change: object) => flow({ go: { type: 'RunFlow', inputs: { ...inputs, ...change } } });
+  const other = '0f8fad5b-d9cb-469f-a165-708677289510';
+
+  it.each([
+    [{ flow: other }, ['sub-flow-changed safe steps.go.inputs.flow']],
+    [{ wait: false }, ['sub-flow-changed safe steps.go.inputs.wait']],
+    [{ body: 2 }, ['step-inputs-changed safe steps.go.inputs.body']],
+    [
+      { flow: other, body: 2 },
+      ['step-inputs-changed safe steps.go.inputs.body', 'sub-flow-changed caution steps.go.inputs.flow'],
+    ],
+  ])('%j', (change, expected) => {
+    expect(verdicts(compare(running({}), running(change), QUIET)).sort()).toEqual(expected);
+  });
+});
+
 describe('labels and limits of a flow', () => {
   it.each([
     [{ version: '2' }, 'version-changed safe version'],

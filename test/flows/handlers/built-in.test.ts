@@ -22,6 +22,7 @@ describe('the handler table', () => {
       'Fail',
       'WaitForSignal',
       'ForEach',
+      'RunFlow',
     ]);
   });
 

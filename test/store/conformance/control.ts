@@ -207,7 +207,7 @@ export function control({ open }: StoreUnderTest): void {
       const store = await open();
       const runId = await startRun(store, graphOf({ a: [] }), { timeoutAt: T0 + 100 });
       const early = await store.claimOverdue({ owner: 'me', now: T0 + 99, leasedUntil: T0 + minute, limit: 9 });
-      expect(early).toEqual({ timedOut: [], claims: [], nextAt: T0 + 100 });
+      expect(early).toEqual({ timedOut: [], orphaned: [], claims: [], nextAt: T0 + 100 });
       const late = await store.claimOverdue({ owner: 'me', now: T0 + 100, leasedUntil: T0 + minute, limit: 9 });
       expect(late).toMatchObject({ timedOut: [{ runId, completedAt: T0 + 100 }], claims: [], nextAt: null });
       expect(await store.findRun(runId)).toMatchObject({ status: 'TimedOut', timedOutAt: T0 + 100 });

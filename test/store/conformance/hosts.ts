@@ -20,7 +20,12 @@ const WAITS: Readonly<Record<string, StepResult>> = {
   c: waitFor(ONE, far + 3, { startedAt: T0, polls: 1, lastPoll: { at: T0, why: 'not yet' } }),
   d: waitFor(OTHER, far),
   // A text that looks like it, in the state of another wait.
-  e: { kind: 'waiting', state: { note: '"hostTurn":"https://evil.example.com"' }, dueAt: far, signalName: null },
+  e: {
+    kind: 'waiting',
+    state: { note: '"hostTurn":"https://evil.example.com"' },
+    dueAt: far,
+    signalName: null,
+  },
 };
 
 async function waiting(store: Store): Promise<void> {
@@ -63,8 +68,26 @@ export function hosts({ open }: StoreUnderTest): void {
       await waiting(store);
       const { waits } = await store.describeRuns({ running: [id(1)], ended: [], dueBefore: T0 });
       expect(waits).toEqual([
-        { runId: id(1), kind: 'delay', stepKey: 'e', signalName: null, host: null, until: far, steps: 1 },
-        { runId: id(1), kind: 'host', stepKey: 'd', signalName: null, host: OTHER, until: far, steps: 4 },
+        {
+          runId: id(1),
+          kind: 'delay',
+          stepKey: 'e',
+          signalName: null,
+          host: null,
+          subRunId: null,
+          until: far,
+          steps: 1,
+        },
+        {
+          runId: id(1),
+          kind: 'host',
+          stepKey: 'd',
+          signalName: null,
+          host: OTHER,
+          subRunId: null,
+          until: far,
+          steps: 4,
+        },
       ]);
       const listed = await store.listRuns({ skip: 0, take: 5, waiting: { kind: 'host', dueBefore: T0 } });
       expect(listed.items.map((run) => run.id)).toEqual([id(1)]);

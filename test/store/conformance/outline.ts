@@ -46,6 +46,7 @@ export function outline({ open }: StoreUnderTest): void {
           skipReason: null,
           signalName: null,
           lastPoll: null,
+          subRunId: null,
           dueAt: null,
           startedAt: T0 + 1,
           completedAt: T0 + 3,

@@ -32,6 +32,7 @@ const WAITS: Readonly<Record<string, StepResult>> = {
   cool: wait({ dueAt: T0 + 2 * minute, state: { text: '"lastPoll":1' } }),
   charge: retryAt(T0 + 3 * minute),
   ask: wait({ dueAt: T0 + minute, state: { polls: 1, lastPoll: { at: T0, why: 'not yet' } } }),
+  hand: wait({ state: { subRun: id(9) } }),
 };
 
 /** A run in which each step waits for something else, and a later one whose only step has no slot. */
@@ -49,29 +50,24 @@ export function standing({ open }: StoreUnderTest): void {
     test('what a run waits for is told by kind: the step that goes on first, until when, and how many there are', async () => {
       const store = await open();
       await waiting(store);
-      const run = { runId: id(1), signalName: null, host: null, steps: 1 };
+      const run = { runId: id(1), signalName: null, host: null, subRunId: null, steps: 1 };
       expect(await describeRun(store)).toEqual([
         { ...run, kind: 'signal', stepKey: 'approve', signalName: 'go', until: T0 + 8 * minute, steps: 2 },
         { ...run, kind: 'delay', stepKey: 'cool', until: T0 + 2 * minute },
         { ...run, kind: 'retry', stepKey: 'charge', until: T0 + 3 * minute },
         { ...run, kind: 'poll', stepKey: 'ask', until: T0 + minute },
+        { ...run, kind: 'run', stepKey: 'hand', subRunId: id(9), until: null },
       ]);
     });
 
     test('a step that is due waits for a slot, whatever it waited for until then', async () => {
       const store = await open();
       await waiting(store);
-      const slot = { kind: 'slot', signalName: null, host: null, until: null };
+      const run = { signalName: null, host: null, subRunId: null, until: null };
+      const slot = { ...run, kind: 'slot' };
       expect((await describeRun(store, T0 + 2 * minute)).slice(1)).toEqual([
-        {
-          runId: id(1),
-          kind: 'retry',
-          stepKey: 'charge',
-          signalName: null,
-          host: null,
-          until: T0 + 3 * minute,
-          steps: 1,
-        },
+        { ...run, runId: id(1), kind: 'retry', stepKey: 'charge', until: T0 + 3 * minute, steps: 1 },
+        { ...run, runId: id(1), kind: 'run', stepKey: 'hand', subRunId: id(9), steps: 1 },
         { ...slot, runId: id(1), stepKey: 'ask', steps: 2 },
         { ...slot, runId: id(2), stepKey: 'first', steps: 1 },
       ]);
@@ -81,11 +77,13 @@ export function standing({ open }: StoreUnderTest): void {
       const store = await open();
       await waiting(store);
       const claims = await claimAll(store, T0 + 20 * minute);
-      expect((await describeRun(store, T0 + 20 * minute)).map(({ stepKey }) => stepKey)).toEqual(['approveToo']);
+      const stepKeys = ['approveToo', 'hand'];
+      expect((await describeRun(store, T0 + 20 * minute)).map(({ stepKey }) => stepKey)).toEqual(stepKeys);
       await store.deliverSignal({ runId: id(1), name: 'stop', body: null, at: T0 + 20 * minute });
       for (const claim of claims) await finish(store, claim, succeeded(), T0 + 20 * minute);
       expect((await describeRun(store, T0)).map(({ kind, stepKey }) => [kind, stepKey])).toEqual([
         ['delay', 'approveToo'],
+        ['run', 'hand'],
       ]);
       await store.cancelRun({ runId: id(1), reason: null, at: T0 + 21 * minute });
       expect(await describeRun(store, T0 + 30 * minute)).toEqual([]);

@@ -58,6 +58,7 @@ export function aMemoryRun(entry: readonly string[]): MemoryRun {
       flowId: 'flow',
       revision: 1,
       status: 'Running',
+      triggerType: 'webhook',
       startedAt: 0,
       timeoutAt: null,
       cancelRequestedAt: null,
@@ -90,7 +91,11 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     findRun: () => ({ ...run }),
     graphOf: () => wired,
     revisionOf: () => ({ graph: wired, entry: entryOf({ steps: graph }), onFailure: null }),
-    findFailed: () => undefined,
+    findOrigin: () => undefined,
+    findNewest: () => ({}),
+    findPins: () => ({}),
+    findParent: () => undefined,
+    takeOrphans: () => [],
     hasFailureRun: () => false,
     findFlow: () => undefined,
     newId: () => 'new',
@@ -150,6 +155,10 @@ export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): 
   return {
     keepTrace() {},
     insertRun() {},
+    insertParent() {},
+    wakeWaiting() {},
+    orphanSubRuns() {},
+    markUnordered() {},
     beginAttempt({ token }) {
       const { stepKey } = leasedStep(token);
       if (steps.get(stepKey)?.attempt !== 0) return;

@@ -63,12 +63,16 @@ export function DrainPanel({ flow, refresh }: { flow: Api['Flow']; refresh: () =
   );
 }
 
-function DrainState({ state: { done, runsInFlight, held, since, runs } }: { state: Api['Drain'] }) {
+function DrainState({
+  state: { done, runsInFlight, held, since, runs, callersInFlight, callers },
+}: {
+  state: Api['Drain'];
+}) {
   return (
     <>
       <p class="verdict">
         <Pill tone={done ? 'good' : 'busy'} icon={done ? 'check' : 'spinner'}>
-          {done ? 'Drained: ready to deploy' : `${format.counted(runsInFlight, 'run')} in flight`}
+          {done ? 'Drained: ready to deploy' : `${format.counted(runsInFlight + callersInFlight, 'run')} in flight`}
         </Pill>
         <span>
           Started <Time at={since} />
@@ -85,6 +89,19 @@ function DrainState({ state: { done, runsInFlight, held, since, runs } }: { stat
             { name: 'Current step', cell: ({ steps }) => currentSteps(steps) },
           ]}
           rows={runs}
+          keyOf={({ id }) => id}
+          hrefOf={({ id }) => `/flows/runs/${id}`}
+        />
+      )}
+      {callers.length === 0 ? null : <h3>Runs of other flows that may start this one</h3>}
+      {callers.length === 0 ? null : (
+        <Table
+          label="Runs of other flows that may start this one"
+          columns={[
+            { name: 'Started', cell: ({ startedAt }) => <Time at={startedAt} withClock /> },
+            { name: 'Flow', cell: ({ flowName }) => flowName },
+          ]}
+          rows={callers}
           keyOf={({ id }) => id}
           hrefOf={({ id }) => `/flows/runs/${id}`}
         />

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import type { Api } from '../api-types.ts';
+import { format } from '../format.ts';
 import { deliveryLook, ICONS, LOOKS, type Look, runLook } from '../looks.ts';
 import { WAITS, words } from '../words.ts';
 import { Time } from './time.tsx';
@@ -63,13 +64,21 @@ export function RunWhy({ run: { waitingFor, failure } }: { run: Pick<Api['Run'],
 }
 
 export function WaitText({ wait }: { wait: Api['Run']['waitingFor'][number] }) {
-  const { stepKey, signalName, host, until, steps } = wait;
+  const { stepKey, signalName, host, runId, until, steps } = wait;
   const { does, next } = WAITS[wait.for];
   return (
     <>
       <b>{stepKey}</b> {does}
       {signalName === null ? null : ` “${signalName}”`}
       {host === null ? null : ` ${host}`}
+      {runId === null ? null : (
+        <>
+          {' '}
+          <a href={`/flows/runs/${runId}`}>
+            <code>{format.shortId(runId)}</code>
+          </a>
+        </>
+      )}
       {until === null ? null : (
         <>
           {`, ${next} `}

@@ -121,15 +121,16 @@ function RunFacts({ outline: { run, control, onFailure } }: { outline: Api['RunO
         </Fact>
       )}
       {run.sourceRunId === null ? null : (
-        <Fact name={lineage.data?.source?.relation === 'failure' ? 'Started by the failure of' : 'Re-run of'}>
+        <Fact name={SOURCES[lineage.data?.source?.relation ?? 'rerun']}>
           <a href={`/flows/runs/${run.sourceRunId}`}>
             <code>{format.shortId(run.sourceRunId)}</code>
           </a>{' '}
-          {lineage.data?.source?.relation === 'failure' ? lineage.data.source.flowName : null}
+          {lineage.data?.source?.flowName === run.flowName ? null : lineage.data?.source?.flowName}
         </Fact>
       )}
       <Relatives name="Run again as" runs={derived.filter(({ relation }) => relation === 'rerun')} />
       <Relatives name="Its failure started" runs={started} />
+      <Relatives name="Its steps started" runs={derived.filter(({ relation }) => relation === 'subFlow')} />
       {onFailure !== null && hasFailed && lineage.data !== undefined && started.length === 0 ? (
         <Fact name="Its failure started">
           nothing: <a href={`/flows/flows/${onFailure.flowId}`}>{onFailure.flowName}</a> was disabled or draining
@@ -139,15 +140,26 @@ function RunFacts({ outline: { run, control, onFailure } }: { outline: Api['RunO
   );
 }
 
+const SOURCES = {
+  rerun: 'Re-run of',
+  failure: 'Started by the failure of',
+  subFlow: 'Started by a step of',
+} as const satisfies Record<Api['Lineage']['derived'][number]['relation'], string>;
+
+const SHOWN_RELATIVES = 5;
+
 function Relatives({ name, runs }: { name: string; runs: Api['Lineage']['derived'] }) {
   if (runs.length === 0) return null;
   return (
     <Fact name={name}>
-      {runs.slice(-5).map(({ id, status }) => (
-        <a key={id} class="relative" href={`/flows/runs/${id}`} title={id}>
+      {runs.slice(-SHOWN_RELATIVES).map(({ id, status, flowName }) => (
+        <a key={id} class="relative" href={`/flows/runs/${id}`} title={`${flowName} ${id}`}>
           <code>{format.shortId(id)}</code> {status}
         </a>
       ))}
+      {runs.length <= SHOWN_RELATIVES ? null : (
+        <span class="muted">{`and ${runs.length - SHOWN_RELATIVES} before${runs.length === 500 ? ' or more' : ''}`}</span>
+      )}
     </Fact>
   );
 }

@@ -40,7 +40,9 @@ const columnsOf = (runs: readonly Api['Run'][]): readonly Column<Api['Run']>[] =
     cell: ({ triggerKey, triggerType, sourceRunId }) => (
       <>
         {triggerKey}{' '}
-        <span class="muted">{sourceRunId === null || triggerType === 'failure' ? triggerType : 're-run'}</span>
+        <span class="muted">
+          {sourceRunId === null || triggerType === 'failure' || triggerType === 'flow' ? triggerType : 're-run'}
+        </span>
       </>
     ),
   },

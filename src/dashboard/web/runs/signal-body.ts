@@ -26,6 +26,7 @@ const SIGNAL_FREE: ReadonlySet<string> = new Set([
   'Transform',
   'Fail',
   'ForEach',
+  'RunFlow',
 ]);
 
 /** Whether a run of the graph could do anything with a signal. */

@@ -52,7 +52,12 @@ export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProp
         <Loaded of={step} lines={6}>
           {(loaded) => (
             <StepContent
-              step={{ ...loaded, signalName: own?.signalName ?? null, lastPoll: own?.lastPoll ?? null }}
+              step={{
+                ...loaded,
+                signalName: own?.signalName ?? null,
+                lastPoll: own?.lastPoll ?? null,
+                subRunId: own?.subRunId ?? null,
+              }}
               siblings={siblings}
               outline={outline}
               onSelect={onSelect}
@@ -66,7 +71,7 @@ export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProp
 }
 
 interface StepContentProps extends Omit<StepPanelProps, 'stepKey'> {
-  readonly step: Api['Step'] & Pick<Api['StepOutline'], 'signalName' | 'lastPoll'>;
+  readonly step: Api['Step'] & Pick<Api['StepOutline'], 'signalName' | 'lastPoll' | 'subRunId'>;
   readonly siblings: readonly Api['StepOutline'][];
 }
 
@@ -86,6 +91,14 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
         </Pill>
         <StateDetail state={state} />
         {step.lastPoll === null ? null : <span class="break">{lastPollText(step.lastPoll)}</span>}
+        {step.subRunId === null ? null : (
+          <span>
+            {step.status === 'Pending' ? 'for the run ' : 'ran '}
+            <a href={`/flows/runs/${step.subRunId}`}>
+              <code>{format.shortId(step.subRunId)}</code>
+            </a>
+          </span>
+        )}
         {state.kind === 'signal' && run.status === 'Running' ? (
           <SignalButton outline={outline} stepKey={step.stepKey} refresh={refresh} name={state.name} />
         ) : null}
@@ -161,7 +174,7 @@ function StateDetail({ state }: { state: ReturnType<typeof stepState> }) {
         </span>
       );
     case 'wait':
-      return (
+      return state.until === null ? null : (
         <span>
           checks again <Time at={state.until} />
         </span>

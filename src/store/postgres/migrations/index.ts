@@ -7,6 +7,7 @@ import { alerts } from './0006-alerts.ts';
 import { keys } from './0007-keys.ts';
 import { payloads } from './0008-payloads.ts';
 import { hosts } from './0009-hosts.ts';
+import { subRuns } from './0010-sub-runs.ts';
 
 /**
  * One step of the schema. Never changed once released: a database that has it will not run it again.
@@ -34,4 +35,5 @@ export const migrations: readonly Migration[] = [
   keys,
   payloads,
   hosts,
+  subRuns,
 ];

@@ -17,6 +17,7 @@ import { alerts } from './0016-alerts.ts';
 import { keys } from './0017-keys.ts';
 import { payloads } from './0018-payloads.ts';
 import { hosts } from './0019-hosts.ts';
+import { subRuns } from './0020-sub-runs.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -47,4 +48,5 @@ export const migrations: readonly Migration[] = [
   keys,
   payloads,
   hosts,
+  subRuns,
 ];

@@ -1,0 +1,31 @@
+import { z } from 'zod';
+import { GUID, RUN_FLOW } from '../../model/manifest.ts';
+import { StepFailure } from '../step-failure.ts';
+import { anyJson, defineHandler, noSignals, type StepHandler } from './handler.ts';
+
+const inputs = z.strictObject({
+  flow: z
+    .string()
+    .regex(GUID, 'expected the id of a flow')
+    .describe('Id of the flow to run; no expression, so that it is known which flows run which.'),
+  body: anyJson.optional().describe('What the run of it reads as trigger.body; null where not given.'),
+  wait: z
+    .boolean()
+    .default(true)
+    .describe('Whether the step waits for the end of that run, and fails if it fails; no expression either.'),
+});
+
+export type RunFlowInputs = z.output<typeof inputs>;
+
+/**
+ * Runs another flow; the output has the id of its run and, if the step waits, how that ended and what its last steps left.
+ * The store starts the run together with the outcome of the step, so that there is nothing here to call.
+ */
+export const runFlow: StepHandler = defineHandler({
+  type: RUN_FLOW,
+  inputs,
+  waitsFor: noSignals,
+  run: () => {
+    throw new StepFailure('internal_error', 'a RunFlow step is run by the store');
+  },
+});

@@ -1,0 +1,118 @@
+import { MINUTE_MS } from '../model/clock.ts';
+import type { Json, JsonObject } from '../model/json.ts';
+import { PINNED_INPUTS, type StepDefinition } from '../model/manifest.ts';
+import { MAX_BYTES, type StepErrorCode } from '../model/run.ts';
+import type { Claim, RunDetail, Store } from '../store/store.ts';
+import type { Catalog } from './catalog.ts';
+import type { HandlerResult } from './handlers/handler.ts';
+import type { RunFlowInputs } from './handlers/run-flow.ts';
+import { problemOfJson } from './non-json.ts';
+import { unhandledFailures, wire } from './planner.ts';
+import { StepFailure } from './step-failure.ts';
+
+/** What a `RunFlow` step asks the store to start. */
+export interface SubRunStart {
+  readonly kind: 'runFlow';
+  readonly flowId: string;
+  readonly body: Json;
+  readonly isAwaited: boolean;
+}
+
+/** Throws `StepFailure` if the body is too large. */
+export function startOfSubRun({ flow, body = null, wait }: RunFlowInputs): SubRunStart {
+  const problem = problemOfJson(body, 'body', MAX_BYTES.output);
+  if (problem !== undefined) throw new StepFailure('input_too_large', `inputs.body: ${problem.message}`);
+  return { kind: 'runFlow', flowId: flow.toLowerCase(), body, isAwaited: wait };
+}
+
+/** Inputs of a `RunFlow` step: which flow it runs is pinned, what it hands over comes from the newest revision. */
+export function withPinnedInputs(newest: Json, { inputs }: Pick<StepDefinition, 'inputs'>): JsonObject {
+  const given = Object.entries(newest as JsonObject).filter(([key]) => !isPinned(key));
+  const pinned = Object.entries(inputs).filter(([key]) => isPinned(key));
+  return Object.fromEntries([...given, ...pinned]);
+}
+
+function isPinned(key: string): boolean {
+  return (PINNED_INPUTS as readonly string[]).includes(key);
+}
+
+/** The run that a claimed step has waited for; undefined where it has not started one. */
+export function subRunOf({ resumed }: Pick<Claim, 'resumed'>): string | undefined {
+  const { state } = resumed ?? {};
+  const subRun: unknown = typeof state === 'object' && state !== null ? Reflect.get(state, 'subRun') : undefined;
+  return typeof subRun === 'string' ? subRun : undefined;
+}
+
+interface SubRunServices {
+  readonly store: Pick<Store, 'findRun' | 'outlineSteps' | 'readRunInput'>;
+  readonly catalog: Pick<Catalog, 'pinned'>;
+}
+
+/** How soon to look again at a run that had ended and was opened again by hand before its end was seen. */
+const LOOK_AGAIN_MS = MINUTE_MS;
+
+/** What the end of a run means for the step that waited for it. Rejects as the store does. */
+export async function endOfSubRun(
+  runId: string,
+  { step: { timeoutSeconds }, claim, now }: { step: StepDefinition; claim: Claim; now: number },
+  services: SubRunServices,
+): Promise<HandlerResult> {
+  const run = await services.store.findRun(runId);
+  if (run === undefined) return failed('sub_run_failed', `the run ${runId} is no longer kept`);
+  if (run.status === 'Running') {
+    if (timeoutSeconds === undefined || now < claim.attemptStartedAt + timeoutSeconds * 1000) {
+      return { kind: 'waiting', until: now + LOOK_AGAIN_MS, state: { subRun: runId } };
+    }
+    return failed('timeout', `the step took longer than its ${timeoutSeconds} s`);
+  }
+  const about = `the run ${runId} of the flow ${run.flowName}`;
+  const output = { runId, status: run.status };
+  switch (run.status) {
+    case 'Failed':
+      return { ...failed('sub_run_failed', `${about} failed${await causeOf(run, services)}`), output };
+    case 'TimedOut':
+      return { ...failed('sub_run_timed_out', `${about} reached its time limit`), output };
+    case 'Cancelled': {
+      const reason = run.cancelReason === null ? '' : `: ${run.cancelReason}`;
+      // Somebody wanted it to end: another one would undo that.
+      return { ...failed('sub_run_cancelled', `${about} was cancelled${reason}`), retryable: false, output };
+    }
+    default:
+      return { kind: 'succeeded', output: { ...output, output: await outputOf(run, services) } };
+  }
+}
+
+function failed(code: StepErrorCode, message: string): Extract<HandlerResult, { kind: 'failed' }> {
+  return { kind: 'failed', code, message, retryable: true };
+}
+
+/** The step that made a run fail, and why. */
+async function causeOf({ id, flowId, revision }: RunDetail, { store, catalog }: SubRunServices): Promise<string> {
+  const { graph } = await catalog.pinned(flowId, revision);
+  const steps = await store.outlineSteps(id, Object.keys(graph));
+  const [key] = unhandledFailures(wire(graph), new Map(steps.map(({ stepKey, status }) => [stepKey, status])));
+  const error = steps.find(({ stepKey }) => stepKey === key)?.error;
+  return key === undefined ? '' : ` at "${key}": ${error?.message ?? 'no reason is kept'}`;
+}
+
+/** The output of its last step, or of its last steps by key where it has several, as of an iteration of a loop. */
+async function outputOf({ id, flowId, revision }: RunDetail, { store, catalog }: SubRunServices): Promise<Json> {
+  const { graph } = await catalog.pinned(flowId, revision);
+  const last = Object.entries(wire(graph)).flatMap(([key, { downstream }]) => (downstream.length === 0 ? [key] : []));
+  if (last.length === 0) return null;
+  // Its body is at most as large as an output.
+  const left = await store.readRunInput({ runId: id, stepKeys: last, maxBytes: 2 * MAX_BYTES.output });
+  const outputs = left === undefined || left.kind !== undefined ? undefined : left.steps;
+  const [only] = last;
+  const output =
+    last.length === 1 && only !== undefined
+      ? (outputs?.[only]?.output ?? null)
+      : Object.fromEntries(last.map((key) => [key, outputs?.[key]?.output ?? null]));
+  const isTooLarge = outputs === undefined || problemOfJson(output, 'output', MAX_BYTES.output) !== undefined;
+  if (!isTooLarge) return output;
+  throw new StepFailure(
+    'output_too_large',
+    `what the last steps of the run ${id} left is larger than ${MAX_BYTES.output} bytes of JSON; ` +
+      'end that flow with a step whose output is smaller, such as a Transform',
+  );
+}

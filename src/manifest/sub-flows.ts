@@ -1,0 +1,56 @@
+import type { JsonPath } from '../expressions/json-path.ts';
+import { type Graph, MAX_FLOW_DEPTH, subFlowsOf } from '../model/manifest.ts';
+
+/** A flow that a step runs, and where the manifest says so. */
+interface SubFlow {
+  readonly flowId: string;
+  readonly path: JsonPath;
+}
+
+/** The flows that steps of a graph run, those of loops included, in manifest order. */
+export function subFlowsIn(graph: Graph, path: JsonPath = ['steps']): SubFlow[] {
+  return Object.entries(graph).flatMap(([stepKey, step]) => {
+    const at = [...path, stepKey];
+    const own = subFlowsOf({ [stepKey]: { ...step, steps: undefined } });
+    return [
+      ...own.map((flowId) => ({ flowId, path: [...at, 'inputs', 'flow'] })),
+      ...subFlowsIn(step.steps ?? {}, [...at, 'steps']),
+    ];
+  });
+}
+
+/** Flows that run each other in a way that is refused. */
+interface Chain {
+  readonly kind: 'cycle' | 'tooDeep';
+  /** Ids from the flow that was asked about on; a cycle ends with it again. */
+  readonly flowIds: readonly string[];
+}
+
+/**
+ * A chain of flows, each run by the one before, that comes back to the first or that is longer than may be; undefined
+ * where there is neither. A cycle of more flows than may be counts as too deep.
+ */
+export function refusedChain(flowId: string, subFlows: (flowId: string) => readonly string[]): Chain | undefined {
+  // Layer by layer: of the ways that lead to a flow in so many steps any one will do.
+  let layer = new Map([[flowId, [flowId]]]);
+  for (let depth = 1; layer.size > 0; depth += 1) {
+    const next = new Map<string, string[]>();
+    for (const [id, way] of layer) {
+      for (const subFlow of subFlows(id)) {
+        if (subFlow === flowId) return { kind: 'cycle', flowIds: [...way, flowId] };
+        if (!next.has(subFlow)) next.set(subFlow, [...way, subFlow]);
+      }
+    }
+    const [deepest] = next.values();
+    if (depth === MAX_FLOW_DEPTH && deepest !== undefined) return { kind: 'tooDeep', flowIds: deepest };
+    layer = next;
+  }
+  return undefined;
+}
+
+/** What is wrong with a chain, in words. */
+export function chainText({ kind, flowIds }: Chain, nameOf: (flowId: string) => string): string {
+  const names = flowIds.map(nameOf).join(' → ');
+  if (kind === 'cycle') return `closes a cycle of flows that run each other: ${names}`;
+  return `makes a chain of more than ${MAX_FLOW_DEPTH} flows that run each other: ${names}`;
+}

@@ -1,0 +1,132 @@
+import { planRun } from '../../flows/planner.ts';
+import { MAX_FLOW_DEPTH } from '../../model/manifest.ts';
+import type { StepErrorCode } from '../../model/run.ts';
+import type { Advance, FlowRecord, NewRun, Pins, StepAddress, StepOutcome, StepResult } from '../store.ts';
+import type { Decision } from './decision.ts';
+import type { FoundRun, RunRows } from './rows.ts';
+
+// A sub-run is a run that a `RunFlow` step of another run, its parent, has started. A parent's transaction locks none of
+// its sub-runs, and the end of a sub-run only wakes one step of its parent, so that neither waits for the other: what the
+// stop of a parent means for its sub-runs is noted, and done in a transaction of its own.
+
+/** The rows that flows are pinned by. */
+export type PinRows = Pick<RunRows, 'findNewest' | 'revisionOf'>;
+
+/**
+ * The revisions of these flows, and of all that they run in turn: the newest, or those that `pinned` has. A flow that is
+ * in neither is left out.
+ */
+export function* pinsOf(rows: PinRows, subFlows: readonly string[], pinned?: Pins): Decision<Pins> {
+  const pins: Record<string, number> = {};
+  for (let wanted = subFlows; wanted.length > 0; ) {
+    const found = pinned === undefined ? yield* rows.findNewest(wanted) : pickOf(pinned, wanted);
+    const next = new Set<string>();
+    for (const [flowId, revision] of Object.entries(found)) {
+      pins[flowId] = revision;
+      for (const subFlow of (yield* rows.revisionOf(flowId, revision)).entry.subFlows ?? []) next.add(subFlow);
+    }
+    wanted = [...next].filter((flowId) => !Object.hasOwn(pins, flowId));
+  }
+  return pins;
+}
+
+function pickOf(pins: Pins, flowIds: readonly string[]): Pins {
+  return Object.fromEntries(Object.entries(pins).filter(([flowId]) => flowIds.includes(flowId)));
+}
+
+/** A run with the revisions that it needs; it has them already where it runs no flow. */
+export function* withPins<Run extends Pick<NewRun, 'subFlows' | 'pins'>>(rows: PinRows, run: Run): Decision<Run> {
+  if (run.subFlows === undefined || run.pins !== undefined) return run;
+  return { ...run, pins: yield* pinsOf(rows, run.subFlows) };
+}
+
+/** Why a flow starts no runs now; undefined where it does. */
+export function whyClosed(flow: FlowRecord | undefined): 'unknown' | 'disabled' | 'draining' | undefined {
+  if (flow === undefined) return 'unknown';
+  if (!flow.isEnabled) return 'disabled';
+  return flow.drainingSince === undefined ? undefined : 'draining';
+}
+
+type Asked = Extract<StepResult, { kind: 'runFlow' }>;
+type Started = NonNullable<Advance['subRun']>;
+
+/** Starts the sub-run that a step asks for, of the revision that the step's run has pinned. */
+export function* startSubRun(
+  rows: RunRows,
+  { runId, stepKey, at }: StepOutcome,
+  { asked, parent }: { readonly asked: Asked; readonly parent: FoundRun },
+): Decision<Started> {
+  const { flowId, isAwaited } = asked;
+  const pins = yield* rows.findPins(runId);
+  const revision = pins[flowId];
+  if (revision === undefined) {
+    const message = `the flow ${flowId} was not deployed when this run started, and a run starts no flow that came later`;
+    return refused('flow_not_pinned', `${message}; repeat the run`, null);
+  }
+  const above = parent.triggerType === 'flow' ? yield* rows.findParent(runId) : undefined;
+  const depth = (above?.depth ?? 0) + 1;
+  if (depth >= MAX_FLOW_DEPTH) {
+    return refused('flows_too_deep', `${depth} flows already run each other; at most ${MAX_FLOW_DEPTH} may`, null);
+  }
+  const record = yield* rows.findFlow(flowId);
+  const rootStartedAt = above?.rootStartedAt ?? parent.startedAt;
+  // A drain lets what is in flight end, and this run is a part of one that was.
+  const isDrainedLater = record?.drainingSince !== undefined && rootStartedAt < record.drainingSince;
+  const why = isDrainedLater && record.isEnabled ? undefined : whyClosed(record);
+  if (record === undefined || why !== undefined) {
+    const message = `the flow ${record?.name ?? flowId} is ${why} and starts no runs`;
+    return refused('flow_closed', message, asked.retryAt);
+  }
+  const prepared = yield* rows.revisionOf(flowId, revision);
+  const { name = record.name, version = record.version } = prepared;
+  const origin = yield* rows.findOrigin(runId);
+  const planned = planRun({
+    runId: yield* rows.newId(),
+    flow: { record: { id: flowId, name, version, revision }, prepared },
+    triggerType: 'flow',
+    trigger: {
+      key: 'runFlow',
+      contentType: 'application/json',
+      headers: {},
+      body: Buffer.from(JSON.stringify(asked.body)),
+    },
+    deliveryId: null,
+    sourceRunId: runId,
+    traceparent: origin?.traceparent ?? null,
+    at,
+  });
+  const limits = isAwaited ? [planned.timeoutAt, parent.timeoutAt, asked.limitAt ?? null] : [planned.timeoutAt];
+  const times = limits.filter((time) => time !== null);
+  const timeoutAt = planned.completedAt === null && times.length > 0 ? Math.min(...times) : null;
+  const isOfFailure = origin?.triggerType === 'failure' || above?.isOfFailure === true;
+  const { trigger, ...run } = {
+    ...planned,
+    timeoutAt,
+    ...(planned.subFlows && { pins: yield* pinsOf(rows, planned.subFlows, pins) }),
+  };
+  rows.insertRun({ ...run, trigger });
+  if (revision !== record.revision) rows.markUnordered(flowId);
+  rows.insertParent(run.id, { runId, stepKey, isAwaited, depth, rootStartedAt, isOfFailure });
+  if (!isAwaited) return { result: { kind: 'succeeded', output: { runId: run.id } }, run };
+  // One without steps has ended: nothing would wake the step.
+  const dueAt = run.completedAt === null ? null : at;
+  return { result: { kind: 'waiting', state: { subRun: run.id }, dueAt, signalName: null }, run };
+}
+
+function refused(code: StepErrorCode, message: string, retryAt: number | null): Started {
+  const error = { code, message, retryable: retryAt !== null };
+  return { result: retryAt === null ? { kind: 'failed', error } : { kind: 'retry', error, dueAt: retryAt }, run: null };
+}
+
+/** Makes the step due that waits for a run which has ended, if one does; yields its address. */
+export function* wakeParent(
+  rows: RunRows,
+  { runId, triggerType, at }: Pick<FoundRun, 'triggerType'> & { readonly runId: string; readonly at: number },
+): Decision<StepAddress | undefined> {
+  // Most runs are no sub-runs: then nothing is asked.
+  const parent = triggerType === 'flow' ? yield* rows.findParent(runId) : undefined;
+  if (parent?.isAwaited !== true) return undefined;
+  const step = { runId: parent.runId, stepKey: parent.stepKey };
+  rows.wakeWaiting(step, runId, at);
+  return step;
+}

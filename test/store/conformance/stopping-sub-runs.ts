@@ -1,0 +1,96 @@
+import { describe, expect, test } from 'vitest';
+import type { Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import { claimAll, finish, graphOf, minute, succeeded, T0 } from '../samples.ts';
+import {
+  asking,
+  CHILD,
+  claimOne,
+  deploy,
+  end,
+  GRANDCHILD,
+  PARENT,
+  running,
+  start,
+  startBoth,
+  statusOf,
+} from '../sub-run-samples.ts';
+
+const overdue = (store: Store, now: number) =>
+  store.claimOverdue({ owner: 'me', now, leasedUntil: now + minute, limit: 9 });
+
+export function stoppingSubRuns({ open }: StoreUnderTest): void {
+  describe('stops of runs that steps start, or that start them', () => {
+    test('a run that is waited for ends with the deadline of its step, of its parent or its own, whichever is first', async () => {
+      for (const [ownSeconds, parentAt, stepAt, first] of [
+        [9, T0 + 8000, T0 + 7000, T0 + 7000],
+        [9, T0 + 6000, T0 + 7000, T0 + 6000],
+        [5, T0 + 6000, undefined, T0 + 5000],
+        [undefined, null, undefined, null],
+      ] as const) {
+        const store = await open();
+        await deploy(store, CHILD, ownSeconds === undefined ? {} : { timeoutSeconds: ownSeconds });
+        await start(store, await deploy(store, PARENT, { steps: running(CHILD) }), { timeoutAt: parentAt });
+        const { subRun } = await end(store, asking(CHILD, { limitAt: stepAt }));
+        expect(subRun?.run?.timeoutAt).toBe(first);
+      }
+    });
+
+    test('a run that times out makes the step due that waits for it', async () => {
+      const store = await open();
+      const { parent, child } = await startBoth(store, { ask: asking(CHILD, { limitAt: T0 + 5 }) });
+      const { timedOut } = await overdue(store, T0 + 5);
+      expect(timedOut).toMatchObject([{ runId: child, completedAt: T0 + 5, woken: { runId: parent, stepKey: 'go' } }]);
+      expect(await claimOne(store, T0 + 5)).toMatchObject({ runId: parent, stop: null });
+    });
+
+    test('a parent that is cancelled or times out takes the runs that it waits for along, however deep', async () => {
+      for (const stop of ['Cancelled', 'TimedOut'] as const) {
+        const store = await open();
+        await deploy(store, GRANDCHILD);
+        await deploy(store, CHILD, { steps: running(GRANDCHILD) });
+        const flow = await deploy(store, PARENT, { steps: running(CHILD) });
+        const parent = await start(store, flow);
+        const child = (await end(store, asking())).subRun?.run?.id ?? '';
+        const grandchild = (await end(store, asking(GRANDCHILD))).subRun?.run?.id ?? '';
+        if (stop === 'Cancelled') await store.cancelRun({ runId: parent, reason: 'no', at: T0 + 1 });
+        else await store.cancelRun({ runId: child, reason: 'no', at: T0 + 1 });
+        const stopped: string[] = [];
+        for (let at = T0 + 1; ; at += 1) {
+          const { orphaned, nextAt } = await overdue(store, at);
+          stopped.push(...orphaned.map(({ runId }) => runId));
+          if (nextAt === null) break;
+        }
+        expect(stopped).toEqual(stop === 'Cancelled' ? [child, grandchild] : [grandchild]);
+        expect(await statusOf(store, grandchild)).toBe('Cancelled');
+        expect((await store.findRun(grandchild))?.cancelReason).toContain(child);
+        if (stop === 'Cancelled') expect(await claimAll(store, T0 + 9)).toEqual([]);
+        else expect(await claimOne(store, T0 + 9)).toMatchObject({ runId: parent, stop: null });
+      }
+    });
+
+    test('a run that nobody waits for is not cancelled with its parent', async () => {
+      const store = await open();
+      await deploy(store, CHILD);
+      const steps = { ...running(CHILD), ...graphOf({ other: [] }) };
+      const parent = await start(store, await deploy(store, PARENT, { steps }));
+      const claims = await claimAll(store);
+      const go = claims.find(({ stepKey }) => stepKey === 'go');
+      if (go === undefined) throw new Error('the step was not due');
+      const child = (await finish(store, go, asking(CHILD, { isAwaited: false })))?.subRun?.run?.id ?? '';
+      await store.cancelRun({ runId: parent, reason: null, at: T0 + 1 });
+      expect((await overdue(store, T0 + 1)).orphaned).toEqual([]);
+      expect(await statusOf(store, child)).toBe('Running');
+    });
+
+    test('a run that has ended when its parent is cancelled is left alone', async () => {
+      const store = await open();
+      const { parent, child } = await startBoth(store);
+      const work = await claimOne(store);
+      await store.cancelRun({ runId: parent, reason: null, at: T0 + 1 });
+      expect(await finish(store, work, succeeded(), T0 + 1)).toMatchObject({ runStatus: 'Succeeded' });
+      expect(await overdue(store, T0 + 1)).toMatchObject({ orphaned: [], nextAt: null });
+      expect([await statusOf(store, parent), await statusOf(store, child)]).toEqual(['Cancelled', 'Succeeded']);
+    });
+  });
+}
