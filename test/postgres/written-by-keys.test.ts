@@ -26,10 +26,24 @@ function noting(sql: Sql, texts: Set<string>): Sql {
   return { ...sql, all: noted(sql.all) as Sql['all'], get: noted(sql.get) as Sql['get'], later: noted(sql.later) };
 }
 
-test.each([
+const KINDS = [
   ['of its own', false],
   ['through a pooler', true],
-])(
+] as const;
+
+test.each(KINDS)('what writes is never compiled on a connection %s', async (_name, isPooled) => {
+  const schema = newSchema();
+  await (await openStore({ schema })).close();
+  const connections = createConnections({ ...storeOptions(schema), replica: 'test', isPooled });
+  onTestFinished(() => connections.close());
+  for (const lane of ['accept', 'write'] as const) {
+    expect(await connections.transact(lane, (sql) => sql.get("SELECT current_setting('jit') AS jit"))).toEqual({
+      jit: 'off',
+    });
+  }
+});
+
+test.each(KINDS)(
   'what accepts, claims and advances is planned to read no table as a whole on a connection %s, though the tables are small',
   async (_name, isPooled) => {
     const [server] = await runSql("SELECT current_setting('server_version_num')::integer AS version");

@@ -34,8 +34,10 @@ const idleMsOf = (lane: Lane) => (lane === 'read' ? READ_IDLE_MS : IDLE_MS);
 /**
  * Every write finds its rows by their keys. A statement keeps the plan of its first calls, and while a table has a few
  * rows PostgreSQL plans to read all of them: with thousands of rows a minute later, that took longer than the write.
+ * A table that can only be read as a whole seems immensely dear then to PostgreSQL before 18, which compiles what is dear:
+ * half a second for a few rows.
  */
-const BY_KEYS = ['seqscan', 'hashjoin', 'mergejoin'].map((way) => `enable_${way} = off`);
+const BY_KEYS = ['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit'].map((way) => `${way} = off`);
 
 const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
