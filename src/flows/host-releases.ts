@@ -30,7 +30,7 @@ export async function recountWaits({ store, metrics }: Counting, { hosts, clock,
   const byLabel = new Map<string, number>();
   for (const host of hosts.all()) {
     host.waiting = steps.get(host.origin) ?? 0;
-    host.turns.recount(asking(host), host.waiting);
+    host.turns.recount(asking(host), host.waiting, host.waiting >= MOST_COUNTED);
     byLabel.set(host.label, (byLabel.get(host.label) ?? 0) + host.waiting);
     if (host.waiting === 0) host.credit = host.released = 0;
   }

@@ -126,8 +126,8 @@ export class HostTurns {
     return this.#rulesFor(asking).reduce((least, { intervalMs }) => Math.min(least, 1000 / intervalMs), most);
   }
 
-  /** Takes over how many wait in truth: some were cancelled, or wait since before a restart. */
-  recount(asking: Asking, waiting: number): void {
+  /** Takes over how many wait in truth, or at least: some were cancelled, or wait since before a restart. */
+  recount(asking: Asking, waiting: number, isMore: boolean): void {
     const rules = new Map(this.#rulesFor(asking).map((rule) => [rule.key, rule]));
     for (const key of new Set([...this.#lines.keys(), ...(waiting > 0 ? rules.keys() : [])])) {
       const line = this.#line(key);
@@ -135,7 +135,10 @@ export class HostTurns {
       // Those that came too late are released with the others.
       line.lateAt = Number.NEGATIVE_INFINITY;
       if (waiting === 0) line.tailAt = Number.NEGATIVE_INFINITY;
-      else if (rule !== undefined && key !== 'ramp') line.tailAt = asking.now + waiting * rule.intervalMs;
+      else if (rule !== undefined && key !== 'ramp') {
+        const tailAt = asking.now + waiting * rule.intervalMs;
+        line.tailAt = isMore ? Math.max(line.tailAt, tailAt) : tailAt;
+      }
     }
   }
 

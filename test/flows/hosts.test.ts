@@ -155,6 +155,21 @@ describe('the rate of a host', () => {
     expect(await ask(hosts, { hasWaited: true })).toMatchObject({ kind: 'wait' });
   });
 
+  it('tells who comes after a restart a turn behind all that wait, even where not all were counted', async () => {
+    const store = sharedStore('sole');
+    const { hosts, time } = setUp({ limits: ['*=20/s'], store });
+    store.waits.set(ORIGIN, 100);
+    await hosts.start();
+    expect(untilOf(await send(hosts, ANSWERED))).toBe(5040);
+    store.waits.set(ORIGIN, 10_000);
+    await hosts.look();
+    expect(untilOf(await send(hosts, ANSWERED))).toBe(500_040);
+    time.now += 1000;
+    await hosts.look();
+    expect(untilOf(await send(hosts, ANSWERED))).toBe(501_040);
+    expect(await send(hosts, ANSWERED, { hasWaited: true })).toMatchObject({ kind: 'go' });
+  });
+
   it('releases steps that wait while turns are unused, as many as may go in a second', async () => {
     const store = sharedStore('sole');
     const { hosts, time } = setUp({ limits: ['*=20/s'], store });

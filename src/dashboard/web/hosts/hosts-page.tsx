@@ -66,9 +66,9 @@ function OpenCircuit({ host, refresh }: { host: Host; refresh: () => void }) {
       <Icon name="stop" />
       <span class="break">
         <strong>{origin}</strong>
-        {' has not been called since '}
+        {failuresInRow > 0 ? ' stopped answering ' : ' asked for time '}
         <Time at={openSince} />
-        {failuresInRow > 0 ? `: ${format.counted(failuresInRow, 'request')} in a row failed` : ': it asked for time'}
+        {failuresInRow > 0 ? `: ${format.counted(failuresInRow, 'request')} in a row failed` : ''}
         {lastError === null ? '' : ` (${lastError.error})`}
         {`. ${format.counted(waitingSteps, 'step')} ${waitingSteps === 1 ? 'waits' : 'wait'}; the next try `}
         <Time at={nextTryAt} />
