@@ -27,9 +27,11 @@ const MOMENTS_AHEAD = 4;
 const MOST_AHEAD = 1000;
 /**
  * A claim takes ahead what leaves its slot in a fifth of a moment. What waits in line keeps the next claim back, and with
- * it all that has to be claimed: limited flows, retries, steps that have waited.
+ * it all that has to be claimed: limited flows, retries, steps that have waited. Where many slots ran dry before the claim,
+ * claims are slow, and it takes what leaves in a third: in less time than tells the intake that steps are slow.
  */
 const CLAIMS_IN_MOMENT = 5;
+const SLOW_CLAIMS_IN_MOMENT = 3;
 const MOST_CLAIMED_AHEAD = 112;
 
 /**
@@ -83,7 +85,8 @@ export class Slots {
   /** So many more steps than there are slots may be claimed: they have theirs soon. */
   get claimableAhead(): number {
     this.#turnMoment();
-    return Math.min(MOST_CLAIMED_AHEAD, Math.floor(this.#leftBefore / CLAIMS_IN_MOMENT));
+    const claims = this.room > this.#all / 4 ? SLOW_CLAIMS_IN_MOMENT : CLAIMS_IN_MOMENT;
+    return Math.min(MOST_CLAIMED_AHEAD, Math.floor(this.#leftBefore / claims));
   }
 
   /** Takes a slot for a step that runs whether or not one is free. */
