@@ -97,7 +97,9 @@ export function* cancelOrphans(
   { now, limit }: { readonly now: number; readonly limit: number },
 ): Decision<StoppedRun[]> {
   const stopped: StoppedRun[] = [];
-  for (const { runId, ...run } of yield* rows.takeOrphans(limit)) {
+  // A parent that was told to stop twice has noted them twice.
+  const orphans = new Map((yield* rows.takeOrphans(limit)).map((run) => [run.runId, run]));
+  for (const [runId, run] of orphans) {
     if (run.status !== 'Running' || stopOf(run) !== null) continue;
     const reason = `The run ${(yield* rows.findParent(runId))?.runId ?? ''}, which waited for this one, was stopped.`;
     stopped.push(yield* cancel(rows, run, { runId, reason, at: now }));

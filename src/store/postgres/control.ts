@@ -32,7 +32,7 @@ async function claimOverdue(sql: Sql, request: Given<'claimOverdue'>): Promise<A
       (SELECT min(timeout_at) FROM sluice.runs
         WHERE status = 'Running' AND timeout_at IS NOT NULL AND timed_out_at IS NULL),
       (SELECT min(limit_at) FROM sluice.steps WHERE limit_at IS NOT NULL),
-      (SELECT $1::bigint WHERE EXISTS (SELECT FROM sluice.orphaned_runs))
+      (SELECT $1::bigint WHERE EXISTS (SELECT FROM sluice.orphaned_runs o JOIN sluice.runs r ON r.id = o.run_id))
     ) AS "nextAt"`,
     [now],
   );

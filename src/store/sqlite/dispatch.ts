@@ -65,7 +65,7 @@ function prepareClaimOverdue(db: Database): Member<'claimOverdue'> {
   );
   const findNext = db.prepare<[number], { nextAt: number | null }>(`
     SELECT min(at) AS nextAt FROM (
-      SELECT ? AS at WHERE EXISTS (SELECT 1 FROM orphaned_runs)
+      SELECT ? AS at WHERE EXISTS (SELECT 1 FROM orphaned_runs o CROSS JOIN runs r ON r.id = o.run_id)
       UNION ALL
       SELECT min(timeout_at) AS at FROM runs
       WHERE status = 'Running' AND timeout_at IS NOT NULL AND timed_out_at IS NULL

@@ -69,6 +69,25 @@ export function stoppingSubRuns({ open }: StoreUnderTest): void {
       }
     });
 
+    test('a parent that is told to stop twice cancels the runs that it waits for once', async () => {
+      const store = await open();
+      await deploy(store, CHILD);
+      const steps = { ...running(CHILD), ...graphOf({ other: [] }) };
+      const parent = await start(store, await deploy(store, PARENT, { steps }));
+      for (const claim of await claimAll(store)) {
+        if (claim.stepKey === 'go') await finish(store, claim, asking());
+      }
+      for (const at of [T0 + 1, T0 + 2]) await store.cancelRun({ runId: parent, reason: null, at });
+      expect((await overdue(store, T0 + 2)).orphaned).toHaveLength(1);
+      expect(await store.countRuns()).toEqual(
+        expect.arrayContaining([
+          { flowId: PARENT, status: 'Running', count: 1 },
+          { flowId: CHILD, status: 'Cancelled', count: 1 },
+        ]),
+      );
+      expect(await store.listRuns({ status: 'Running', skip: 0, take: 9 })).toMatchObject({ items: [{ id: parent }] });
+    });
+
     test('a run that nobody waits for is not cancelled with its parent', async () => {
       const store = await open();
       await deploy(store, CHILD);
