@@ -164,13 +164,17 @@ function isBack(sinceMs: number): boolean {
   return sinceMs < 0 || sinceMs >= RAMP_MS;
 }
 
-/** What a person is told of it; `recovering`: the host is back and asked slowly. */
-export const CIRCUIT_STATES = ['closed', 'open', 'probing', 'recovering'] as const;
+/**
+ * What a person is told of it. `recovering`: the host is back and asked slowly; `failing`: it is asked, and the last request
+ * failed, for whatever reason.
+ */
+export const CIRCUIT_STATES = ['closed', 'open', 'probing', 'recovering', 'failing'] as const;
 export type CircuitState = (typeof CIRCUIT_STATES)[number];
 
-export function stateOf(circuit: Circuit, now: number): CircuitState {
+export function stateOf(circuit: Circuit, { now, isFailing }: { now: number; isFailing: boolean }): CircuitState {
   if (circuit.phase === 'open') return (circuit.probingUntil ?? 0) > now ? 'probing' : 'open';
-  return Number.isFinite(rampRate(circuit, now)) ? 'recovering' : 'closed';
+  if (Number.isFinite(rampRate(circuit, now))) return 'recovering';
+  return isFailing ? 'failing' : 'closed';
 }
 
 const FORGOTTEN_AFTER_MS = HOUR_MS;

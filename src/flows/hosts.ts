@@ -58,8 +58,8 @@ export type RequestEnd =
   | { readonly kind: 'failed'; readonly error: string }
   /** A 429 or 503 that says when to ask again. */
   | { readonly kind: 'refused'; readonly error: string; readonly forMs: number }
-  /** It was not sent, was given up here, or failed for a reason that is not the host's. */
-  | { readonly kind: 'none' };
+  /** It was not sent, was given up here, or failed for a reason that is not the host's: then in words too. */
+  | { readonly kind: 'none'; readonly error?: string };
 
 export interface HostState {
   readonly origin: string;
@@ -224,10 +224,10 @@ class HostTable implements Hosts {
     // Those of other replicas too.
     for (const origin of steps.keys()) this.#hosts.at(origin);
     return [...this.#hosts.all()].map((host): HostState => {
-      const { origin, circuit, limits, turns, lastError } = host;
+      const { origin, circuit, limits, turns, lastError, isFailing } = host;
       const waitingSteps = steps.get(origin) ?? 0;
       const requestsPerSecond = this.#hosts.recentRequests(host, 10) / 10;
-      const state = stateOf(circuit, now);
+      const state = stateOf(circuit, { now, isFailing });
       const why = circuit.phase === 'open' ? circuitText(origin, circuit) : null;
       return {
         origin,
@@ -315,7 +315,9 @@ class HostTable implements Hosts {
     const at = clock.now();
     host.turns.leave(ended.kind === 'none' ? undefined : tookMs);
     this.#connected?.metrics.outgoingRequests.inc({ host: host.label, result: ended.kind });
-    if ('error' in ended) host.lastError = { at, error: ended.error };
+    if ('error' in ended && ended.error !== undefined) host.lastError = { at, error: ended.error };
+    if (ended.kind === 'answered') host.isFailing = false;
+    else if ('error' in ended) host.isFailing = true;
     const { circuit } = host;
     // Another replica, or an operator, may have closed it meanwhile: then it counts as any request.
     const about = { at, isProbe: isProbe && circuit.phase === 'open' };

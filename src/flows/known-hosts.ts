@@ -28,6 +28,8 @@ export interface Host {
   credit: number;
   released: number;
   lastError: { readonly at: number; readonly error: string } | null;
+  /** No request has been answered since that error. */
+  isFailing: boolean;
 }
 
 /** Hosts may come from deliveries; those that nothing is known of are forgotten first. */
@@ -79,6 +81,7 @@ export class KnownHosts {
       credit: 0,
       released: 0,
       lastError: null,
+      isFailing: false,
     };
     this.#byOrigin.set(origin, host);
     return host;

@@ -46,10 +46,11 @@ describe('hosts that are not called', () => {
     ]);
   });
 
-  it('come first in the list, then those that steps wait for', async () => {
+  it('come first in the list, then those that fail and those that steps wait for', async () => {
     const list = async () => [
       host('https://a.example.com', { circuit: CLOSED, state: 'closed', why: null }),
       host('https://b.example.com', { circuit: CLOSED, state: 'closed', why: null, waitingSteps: 3 }),
+      host('https://d.example.com', { circuit: CLOSED, state: 'failing', why: null }),
       host('https://c.example.com', { limits: { perSecond: 2.5, atOnce: 4 } }),
     ];
     const { app, close } = await startDashboard({ hosts: { list, closeCircuit: async () => true } });
@@ -64,6 +65,7 @@ describe('hosts that are not called', () => {
         limitPerSecond: 2.5,
         limitAtOnce: 4,
       },
+      { origin: 'https://d.example.com', state: 'failing', openSince: null },
       { origin: 'https://b.example.com', state: 'closed', openSince: null, nextTryAt: null, limitPerSecond: null },
       { origin: 'https://a.example.com' },
     ]);

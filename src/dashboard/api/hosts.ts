@@ -12,7 +12,9 @@ export const hostSchema = z
     origin: z.string().describe('Scheme, host and port.'),
     state: z
       .enum(CIRCUIT_STATES)
-      .describe('open: steps wait; probing: one request tries it; recovering: it is back and called slowly.'),
+      .describe(
+        'open: steps wait; probing: one request tries it; recovering: it is back and called slowly; failing: it is called, and the last call failed.',
+      ),
     openSince: field.time().nullable(),
     why: z.string().nullable().describe('Why it is open, in words.'),
     nextTryAt: field
@@ -35,12 +37,17 @@ export const hostRoutes: ApiRoutes = (app, { hosts }) => {
     '/flows/api/hosts',
     route('service', {
       operationId: 'listHosts',
-      summary: 'The hosts that steps call, those that are not called now first: limits, waiting steps, circuits',
+      summary:
+        'The hosts that steps call, those that are not called now first, then those that fail: limits, waiting steps, circuits',
       answer: z.array(hostSchema),
     }),
     async () => {
       const views = (await hosts.list()).map(hostView);
-      const rank = ({ state, waitingSteps }: HostView) => (state === 'closed' ? (waitingSteps > 0 ? 1 : 2) : 0);
+      const rank = ({ state, waitingSteps }: HostView) => {
+        if (state === 'failing') return 1;
+        if (state !== 'closed') return 0;
+        return waitingSteps > 0 ? 2 : 3;
+      };
       return views.sort(
         (a, b) => rank(a) - rank(b) || b.waitingSteps - a.waitingSteps || (a.origin < b.origin ? -1 : 1),
       );

@@ -45,6 +45,7 @@ export const LOOKS = {
     open: ['warn', 'stop', 'Not called'],
     probing: ['warn', 'spinner', 'Trying'],
     recovering: ['busy', 'clock', 'Slowly'],
+    failing: ['warn', 'warn', 'Failing'],
   } satisfies Record<Api['Host']['state'], LookRow>,
   finding: {
     safe: ['good', 'check', 'Safe'],

@@ -125,9 +125,9 @@ export function endOfAnswer(answer: {
   return isExpected ? { kind: 'none' } : { kind: 'failed', error };
 }
 
-// Names that cannot be resolved, and what this machine lacks.
+// Names that cannot be resolved, addresses that are refused, and what this machine lacks.
 const OWN_FAULTS =
-  /^(?:ENOTFOUND|ENODATA|EAI_|E[MN]FILE$|ENOBUFS|ENOMEM|EADDRNOTAVAIL|ERR_INVALID|UND_ERR_(?:INVALID|NOT_SUPPORTED|ABORTED))/;
+  /^(?:EgressRefusedError$|ENOTFOUND|ENODATA|EAI_|E[MN]FILE$|ENOBUFS|ENOMEM|EADDRNOTAVAIL|ERR_INVALID|UND_ERR_(?:INVALID|NOT_SUPPORTED|ABORTED))/;
 
 /** What it says of a host that a request to it failed without an answer. */
 export function endOfError(
@@ -141,5 +141,6 @@ export function endOfError(
       ? { kind: 'failed', error: 'no complete answer within the time of a step' }
       : { kind: 'none' };
   }
-  return OWN_FAULTS.test(code) ? { kind: 'none' } : { kind: 'failed', error: code };
+  const error = code === 'EgressRefusedError' ? 'egress_refused' : code;
+  return { kind: OWN_FAULTS.test(code) ? 'none' : 'failed', error };
 }

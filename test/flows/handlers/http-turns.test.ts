@@ -11,7 +11,9 @@ import { serve } from './loopback-server.ts';
 const T0 = Date.UTC(2026, 10, 22);
 const DAY_MS = 86_400_000;
 
-function setUp({ limits = [] as string[], failures = 2 } = {}) {
+const LOOPBACK = ['127.0.0.0/8', 'localhost'];
+
+function setUp({ limits = [] as string[], failures = 2, egressAllow = LOOPBACK } = {}) {
   const time = { now: T0 };
   const clock = { now: () => time.now, monotonic: () => time.now };
   const settings = { outgoingHosts: limits, circuitFailures: failures };
@@ -19,7 +21,7 @@ function setUp({ limits = [] as string[], failures = 2 } = {}) {
     time.now += ms;
   };
   const hosts = createHosts({ settings, clock, random: () => 0.5, wait });
-  const handler = createHttpRequestHandler({ egressAllow: ['127.0.0.0/8', 'localhost'], now: clock.now, hosts });
+  const handler = createHttpRequestHandler({ egressAllow, now: clock.now, hosts });
   const send = (url: string, inputs: object = {}, context: Partial<StepContext> = {}) =>
     call(handler, { url, ...inputs }, { now: clock.now, ...context });
   const stateOf = async (origin: string) => (await hosts.list()).find((host) => host.origin === origin);
@@ -140,12 +142,28 @@ describe('what counts as a failure of the host', () => {
     expect(await stateOf(origin)).toMatchObject({ ...host, inFlight: 0 });
   });
 
-  it('neither a name that is unknown, nor an address that steps may not call', async () => {
-    const { send, stateOf } = setUp();
+  it('neither a name that is unknown, nor an address that steps may not call; but the host is seen to fail', async () => {
+    const { send, stateOf } = setUp({ egressAllow: [] });
+    const unharmed = { circuit: { failures: 0 }, inFlight: 0, state: 'failing' };
     expect(await send('http://no-such-host.invalid/')).toMatchObject({ kind: 'failed' });
-    expect(await stateOf('http://no-such-host.invalid')).toMatchObject({ ...closed, inFlight: 0 });
+    const unknown = { at: T0, error: expect.stringMatching(/ENOTFOUND|EAI_AGAIN/) };
+    expect(await stateOf('http://no-such-host.invalid')).toMatchObject({ ...unharmed, lastError: unknown });
+    expect(await send('http://localhost:1/')).toMatchObject({ kind: 'failed', code: 'egress_refused' });
+    const refused = { at: T0, error: 'egress_refused' };
+    expect(await stateOf('http://localhost:1')).toMatchObject({ ...unharmed, lastError: refused });
     expect(await send('http://10.0.0.1/')).toMatchObject({ kind: 'failed', code: 'egress_refused' });
     expect(await stateOf('http://10.0.0.1')).toBeUndefined();
+  });
+
+  it('is seen until the host answers again', async () => {
+    let status = 500;
+    const { origin } = await serve((_request, response) => void response.writeHead(status).end());
+    const { send, stateOf } = setUp();
+    await send(origin);
+    expect(await stateOf(origin)).toMatchObject({ state: 'failing', lastError: { error: 'answered 500' } });
+    status = 404;
+    await send(origin);
+    expect(await stateOf(origin)).toMatchObject({ state: 'closed', lastError: { error: 'answered 500' } });
   });
 
   it('nor a key that cannot sign, which gives its turn back', async () => {
