@@ -17,7 +17,9 @@ export const HOST_LIMIT_FORMS =
   'HOST=LIMIT, separated by commas: HOST is *, a host name or address, HOST:PORT or https://HOST; LIMIT is 10/s, 600/m, 10/s:4 (4 at once), :4 or unlimited';
 
 const SECONDS = { s: 1, m: 60, h: 3600 } as const;
-const MOST_PER_SECOND = 100_000;
+export const MOST_PER_SECOND = 100_000;
+/** About one a day. The turns of a million steps that wait must still be times that a date can hold. */
+export const LEAST_PER_SECOND = 0.00001;
 const MOST_AT_ONCE = 10_000;
 
 /** Entries such as `api.example.com=10/s:4`; a mistake is an issue that names the entry. */
@@ -56,8 +58,8 @@ function parseLimits(text: string): HostLimits | string {
   const [, amount, unit, atOnceText] = /^(?:(\d+(?:\.\d+)?)\/([smh]))?(?::(\d{1,9}))?$/.exec(text) ?? [];
   if (amount === undefined && atOnceText === undefined) return `${JSON.stringify(text)} is not a limit`;
   const perSecond = amount === undefined ? undefined : Number(amount) / SECONDS[unit as keyof typeof SECONDS];
-  if (perSecond !== undefined && !(perSecond > 0 && perSecond <= MOST_PER_SECOND)) {
-    return `the rate must be above 0 and at most ${MOST_PER_SECOND}/s`;
+  if (perSecond !== undefined && !(perSecond >= LEAST_PER_SECOND && perSecond <= MOST_PER_SECOND)) {
+    return `the rate must be from ${LEAST_PER_SECOND}/s to ${MOST_PER_SECOND}/s`;
   }
   const atOnce = atOnceText === undefined ? undefined : Number(atOnceText);
   if (atOnce !== undefined && !(atOnce >= 1 && atOnce <= MOST_AT_ONCE)) {

@@ -3,6 +3,7 @@ import { type CompiledExpression, ExpressionError } from '../../expressions/comp
 import { compileCondition } from '../../expressions/condition.ts';
 import { HEADER_NAME } from '../../model/delivery.ts';
 import { isExactNumber } from '../../model/json.ts';
+import { LEAST_PER_SECOND, MOST_PER_SECOND } from '../host-limits.ts';
 import { anyJson } from './handler.ts';
 import { signingInputs } from './http-signing.ts';
 
@@ -164,8 +165,8 @@ export const httpRequestInputs = z
       .describe('Client certificate for mutual TLS: file:PATH or env:NAME each.'),
     maxPerSecond: z
       .number()
-      .positive()
-      .max(100_000)
+      .min(LEAST_PER_SECOND)
+      .max(MOST_PER_SECOND)
       .optional()
       .describe(
         'Requests a second to the host of the URL, if stricter than SLUICE_OUTGOING_HOSTS; a step that has to wait is Pending.',

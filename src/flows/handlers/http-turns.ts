@@ -127,7 +127,7 @@ export function endOfAnswer(answer: {
 
 // Names that cannot be resolved, addresses that are refused, and what this machine lacks.
 const OWN_FAULTS =
-  /^(?:EgressRefusedError$|ENOTFOUND|ENODATA|EAI_|E[MN]FILE$|ENOBUFS|ENOMEM|EADDRNOTAVAIL|ERR_INVALID|UND_ERR_(?:INVALID|NOT_SUPPORTED|ABORTED))/;
+  /^(?:EgressRefusedError$|ENOTFOUND|ENODATA|EAI_|EINVAL$|E[MN]FILE$|ENOBUFS|ENOMEM|EADDRNOTAVAIL|ERR_INVALID|UND_ERR_(?:INVALID|NOT_SUPPORTED|ABORTED))/;
 
 /** What it says of a host that a request to it failed without an answer. */
 export function endOfError(

@@ -234,13 +234,16 @@ describe('a step with limits of its own', () => {
     expect(await send(origin, { maxPerSecond: 1 }, resumedFrom(waits))).toMatchObject({ kind: 'succeeded' });
   });
 
-  it.each([{ maxPerSecond: 0 }, { maxPerSecond: '5' }, { maxConcurrent: 0 }, { whenCircuitOpen: 'later' }])(
-    'refuses %j',
-    async (inputs) => {
-      const { send } = setUp();
-      await expect(send('http://127.0.0.1:1', inputs)).rejects.toThrow();
-    },
-  );
+  it.each([
+    { maxPerSecond: 0 },
+    { maxPerSecond: 1e-6 },
+    { maxPerSecond: '5' },
+    { maxConcurrent: 0 },
+    { whenCircuitOpen: 'later' },
+  ])('refuses %j', async (inputs) => {
+    const { send } = setUp();
+    await expect(send('http://127.0.0.1:1', inputs)).rejects.toThrow();
+  });
 });
 
 describe('a poll whose host is not called', () => {
