@@ -46,7 +46,7 @@ export interface RunFlowOptions {
 export interface TestedRun extends RunDetail {
   /** By key; children of loops as `key.0.child`. */
   readonly steps: Readonly<Record<string, StepDetail>>;
-  /** The runs that its `RunFlow` steps started, oldest first. */
+  /** The runs that its `RunFlow` steps started, oldest first; of more than 500 the newest. */
   readonly subRuns: readonly TestedRun[];
 }
 

@@ -168,7 +168,7 @@ describe('a copy of a database', { timeout: 60_000 }, () => {
     const source = await openSqliteStore({ path });
     await source.setFlowEnabled({ flowId, isEnabled: false, at: T0 + 99 });
     await source.close();
-    await expect(copy(sqlite(path), await target.open())).rejects.toThrow(/^flows has 4 rows .* they differ/);
+    await expect(copy(sqlite(path), await target.open())).rejects.toThrow(/^flows has \d+ rows .* they differ/);
     await expect(openPostgresStore(storeOptions(target.schema))).rejects.toThrow('an unfinished copy');
   });
 

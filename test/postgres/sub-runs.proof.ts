@@ -60,6 +60,12 @@ describe('two replicas', () => {
       await Promise.all(cancelled.map((id, n) => (n % 2 === 0 ? two : one).runtime.control.cancel(id, 'any')));
     }
     const runs = await allEnded(one.store);
+    // Counters know as many as there are: lists by status rely on them.
+    const counted = (await one.store.countRuns()).filter(({ count }) => count !== 0);
+    expect(counted.reduce((sum, { count }) => sum + count, 0)).toBe(runs.length);
+    for (const { flowId, status, count } of counted) {
+      expect(runs.filter((each) => each.flowId === flowId && each.status === status)).toHaveLength(count);
+    }
     const byId = new Map(runs.map((each) => [each.id, each]));
     expect(new Set(runs.map(({ status }) => status))).toEqual(new Set(['Succeeded', 'Failed', 'Cancelled']));
     for (const { id, sourceRunId, status, flowId } of runs) {
