@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { Advance, Store } from '../../../src/store/store.ts';
+import type { Advance, NewRun, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { claimAll, failed, finish, graphOf, id, minute, readInput, retryAt, succeeded, T0 } from '../samples.ts';
+import { aRun, claimAll, failed, finish, graphOf, id, minute, readInput, retryAt, succeeded, T0 } from '../samples.ts';
 import {
   asking,
   CHILD,
@@ -154,6 +154,50 @@ export function subRuns({ open }: StoreUnderTest): void {
       if (claim === undefined) throw new Error('the later run was not due');
       expect((await finish(store, claim, asking()))?.subRun?.run).toMatchObject({ revision: 2 });
       expect(await statusOf(store, parent)).toBe('Running');
+    });
+
+    test.each([
+      [
+        'by time',
+        async (store: Store, run: NewRun) => {
+          const { flowId, triggerKey } = run;
+          const schedule = {
+            flowId,
+            triggerKey,
+            cron: '* * * * *',
+            timeZone: 'UTC',
+            cronOverride: null,
+            isPaused: false,
+          };
+          await store.changeSchedule({ ...schedule, nextAt: T0, lastAt: null, revision: 0 });
+          await store.fireSchedule({ flowId, triggerKey, dueAt: T0, nextAt: null, run, at: T0 });
+        },
+      ],
+      [
+        'by a delivery that was held',
+        async (store: Store, run: NewRun) => {
+          const { flowId } = run;
+          await store.setFlowDraining({ flowId, isDraining: true, at: T0 });
+          await store.holdDelivery({ run });
+          await store.setFlowDraining({ flowId, isDraining: false, at: T0 });
+          await store.releaseHeld({ flowId, limit: 9, at: T0 });
+        },
+      ],
+      [
+        'by a failure',
+        async (store: Store, run: NewRun) => {
+          await start(store, await deploy(store, GRANDCHILD, { onFailure: run.flowId }), { id: id(200) });
+          await end(store, failed());
+        },
+      ],
+    ])('a run that is started %s pins flows too', async (_how, begin) => {
+      const store = await open();
+      await deploy(store, CHILD);
+      const { record } = await deploy(store, PARENT, { steps: running(CHILD) });
+      const steps = [{ stepKey: 'go', stepType: 'RunFlow', dueAt: T0 }];
+      await begin(store, aRun({ flowId: PARENT, revision: record.revision, subFlows: [CHILD], steps }));
+      await deploy(store, CHILD, { version: '2', steps: graphOf({ other: [] }) });
+      expect((await end(store, asking())).subRun?.run).toMatchObject({ flowId: CHILD, revision: 1 });
     });
 
     test('a flow that came after the run started is not run', async () => {
