@@ -162,10 +162,13 @@ function describe(
   if (setting === undefined) return [issue.message];
   const label = fromVariable.has(name) ? setting.variable : `${name} (config module)`;
   // What a part of a list is refused for; of other settings the whole value says it.
-  const isTold = name === 'outgoingHosts' && issue.code === 'custom' && !issue.message.includes('@');
+  const isTold = name === 'outgoingHosts' && issue.code === 'custom' && !MAY_HOLD_CREDENTIAL.test(issue.message);
   const why = isTold ? `: ${issue.message}` : '';
   return [`${label}: ${shownValue(name, given[name])} is not accepted; expected ${setting.accepts}${why}`];
 }
+
+// User information, a query, a fragment, or behind a scheme what is no port.
+const MAY_HOLD_CREDENTIAL = /[@?#]|\/\/[^":=]*:(?!\d{1,5}[="])/;
 
 /** What was given, for the error that refuses it, without any part that could be a credential. */
 function shownValue(name: string, value: unknown): string {

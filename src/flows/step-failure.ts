@@ -29,10 +29,12 @@ interface FailedTry {
 
 // A server that asks for a year would keep a run in flight for a year; a day outlasts any announced maintenance.
 const MAX_RETRY_AFTER_MS = DAY_MS;
+// A manifest may name any number: the time of the next try must be one that a date can hold.
+const MAX_BACKOFF_SECONDS = 365 * 86_400;
 
 /**
  * When to try again; undefined where no try is left. The wait is `backoffSeconds * factor^(attempt - 1)`, at most
- * `maxBackoffSeconds`; with jitter, evenly anywhere between nothing and that, so that steps that failed together do
+ * `maxBackoffSeconds` and a year; with jitter, evenly anywhere between nothing and that, so that steps that failed together do
  * not come back together. `random` yields a number from 0 up to 1.
  */
 export function nextAttemptAt(policy: RetryPolicy | undefined, failed: FailedTry, random: () => number) {
@@ -47,6 +49,6 @@ export function nextAttemptAt(policy: RetryPolicy | undefined, failed: FailedTry
 export function backoffMs(backoff: Backoff, attempt: number, random: () => number): number {
   // Zero times an overflown power would be no number.
   const grown = backoff.backoffSeconds === 0 ? 0 : backoff.backoffSeconds * backoff.factor ** (attempt - 1);
-  const seconds = Math.min(grown, backoff.maxBackoffSeconds);
+  const seconds = Math.min(grown, backoff.maxBackoffSeconds, MAX_BACKOFF_SECONDS);
   return Math.round(seconds * 1000 * (backoff.jitter ? random() : 1));
 }

@@ -123,10 +123,14 @@ describe('settings', () => {
     ['SLUICE_PUBLIC_URL', 'https://hooks.example.com/?hunter2', 'https://hooks.example.com/?***'],
     ['SLUICE_PUBLIC_URL', 'hooks.example.com:3000#hunter2', 'hooks.example.com:3000#***'],
     ['SLUICE_EGRESS_ALLOW', 'https://u:hunter2@internal', 'https://***@internal'],
+    ['SLUICE_OUTGOING_HOSTS', 'https://a/?token=hunter2', 'https://a/?token=***'],
+    ['SLUICE_OUTGOING_HOSTS', 'https://a:hunter2/', 'https://a:***/'],
+    ['SLUICE_OUTGOING_HOSTS', 'https://a:hunter2=1/s', 'https://a:***/s'],
     ['SLUICE_TRUSTED_PROXIES', 'fe80::1/129', 'fe80::1/129'],
   ])('refuse %s=%s without a credential that may be in it', (variable, value, shown) => {
     expect(linesOf({ [variable]: value })).toEqual([expect.stringMatching(/ is not accepted; expected /)]);
     expect(linesOf({ [variable]: value })[0]).toContain(`${variable}: ${JSON.stringify(shown)} `);
+    expect(linesOf({ [variable]: value }).join()).not.toContain('hunter2');
     const { name } = describeSettings().find((setting) => setting.variable === variable) ?? { name: '' };
     expect(linesOf({}, { [name]: [value, { nested: value }] }).join()).not.toContain('hunter2');
   });

@@ -19,6 +19,7 @@ const rows: [string, Partial<RetryPolicy>, { attempt: number; retryAfterMs?: num
   ['waits for no more than a day', {}, { attempt: 1, retryAfterMs: 10 * DAY_MS }, DAY_MS],
   ['tries at once without a back-off', { backoffSeconds: 0 }, { attempt: 1 }, 0],
   ['survives a power that overflows', { maxAttempts: 5000, factor: 10 }, { attempt: 4000 }, 20_000],
+  ['waits for no more than a year', { backoffSeconds: 1e300, maxBackoffSeconds: 1e300 }, { attempt: 1 }, 365 * DAY_MS],
   ['survives no back-off with a power that overflows', { maxAttempts: 5000, backoffSeconds: 0 }, { attempt: 4000 }, 0],
 ];
 
