@@ -5,7 +5,8 @@
 export interface KeyStore {
   /**
    * Notes all keys that triggers have now. A key that has another role than before has it since `at`; one that is not
-   * among them has none any more, so that it starts again if it comes back. A clock that was set back changes no time.
+   * among them has none any more, so that it starts again if it comes back. A previous key
+   * that nobody noted for more than a day starts again too: no process was there that it could have been used with. A clock that was set back changes no time.
    */
   noteKeys(note: { keys: readonly NotedKey[]; at: number }): Promise<void>;
   /** Every key that was noted or that verified an accepted delivery, whether a trigger still has it or not. */

@@ -1,4 +1,4 @@
-import { HOUR_MS } from '../../model/clock.ts';
+import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { KeyFigures, KeyUser } from '../store.ts';
 import type { Given, Operations } from './operation.ts';
 import { jsonRows, type Sql } from './sql.ts';
@@ -26,7 +26,8 @@ async function noteKeys(sql: Sql, { keys, at }: Given<'noteKeys'>): Promise<void
     SELECT ${KEY}, role, $2, $2, $2
     FROM jsonb_to_recordset($1) AS given (flow_id text, trigger_key text, key_name text, role text) ORDER BY ${KEY}
     ON CONFLICT (${KEY}) DO UPDATE SET noted_at = excluded.noted_at, role = excluded.role,
-      role_since = CASE WHEN t.role = excluded.role THEN t.role_since ELSE excluded.noted_at END`,
+      role_since = CASE WHEN t.role = excluded.role AND (t.role = 'current' OR t.noted_at >= excluded.noted_at - ${DAY_MS})
+        THEN t.role_since ELSE excluded.noted_at END`,
     [jsonRows(rows), at],
   );
   await sql.run('UPDATE sluice.trigger_keys SET role = NULL WHERE role IS NOT NULL AND noted_at <> $1', [at]);

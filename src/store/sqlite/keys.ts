@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import { HOUR_MS } from '../../model/clock.ts';
+import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { KeyFigures, NotedKey } from '../store.ts';
 import { prepareCounter } from './batch.ts';
 import type { SqlValue } from './columns.ts';
@@ -59,7 +59,9 @@ function prepareNote(db: Database): Member<'noteKeys'> {
     INSERT INTO trigger_keys (flow_id, trigger_key, key_name, role, role_since, first_noted_at, noted_at)
     VALUES (@flowId, @triggerKey, @keyName, @role, @at, @at, @at)
     ON CONFLICT DO UPDATE SET noted_at = excluded.noted_at,
-      role_since = iif(role = excluded.role, role_since, excluded.noted_at), role = excluded.role`);
+      role_since = iif(role = excluded.role AND (role = 'current' OR noted_at >= excluded.noted_at - ${DAY_MS}),
+        role_since, excluded.noted_at),
+      role = excluded.role`);
   const drop = db.prepare<[number]>('UPDATE trigger_keys SET role = NULL WHERE role IS NOT NULL AND noted_at <> ?');
   return ({ keys, at }) => {
     for (const key of keys) note.run({ ...key, at });

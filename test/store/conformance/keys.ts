@@ -92,6 +92,17 @@ export function keys({ open }: StoreUnderTest): void {
       expect(await figuresOf(store, current)).toMatchObject({ role: 'current', roleSince: T0 });
     });
 
+    test('start again as previous ones when nobody noted them for more than a day, for nobody could use them', async () => {
+      const store = await open();
+      const keys = [noted(current, 'current'), noted(previous, 'previous')];
+      await store.noteKeys({ keys, at: T0 });
+      await store.noteKeys({ keys, at: T0 + day });
+      expect(await figuresOf(store, previous)).toMatchObject({ role: 'previous', roleSince: T0 });
+      await store.noteKeys({ keys, at: T0 + 9 * day });
+      expect(await figuresOf(store, previous)).toMatchObject({ role: 'previous', roleSince: T0 + 9 * day });
+      expect(await figuresOf(store, current)).toMatchObject({ role: 'current', roleSince: T0 });
+    });
+
     test('keep their times where the clock was set back, for a key is idle since then at the earliest', async () => {
       const store = await open();
       await store.noteKeys({ keys: [noted(previous, 'previous')], at: T0 });
