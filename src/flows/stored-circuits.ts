@@ -102,8 +102,11 @@ export class StoredCircuits {
       const stored = record === undefined ? undefined : openCircuit.safeParse(record.circuit).data;
       const before = host.circuit;
       host.version = record?.version ?? null;
-      if (stored !== undefined) host.circuit = stored;
-      else if (before.phase === 'open') host.circuit = rampFrom(before, clock.now());
+      if (stored !== undefined) {
+        host.circuit = stored;
+        // What another process met; it stored no other time.
+        host.lastError ??= { at: stored.since, error: stored.lastError };
+      } else if (before.phase === 'open') host.circuit = rampFrom(before, clock.now());
       this.#tell(host, before);
     }
   }

@@ -250,6 +250,7 @@ describe('the circuit of a host', () => {
     const { hosts } = setUp({ store });
     await hosts.start();
     expect(await ask(hosts)).toMatchObject({ kind: 'wait', why: 'circuit' });
+    expect((await hosts.list())[0]).toMatchObject({ lastError: { at: T0, error: 'ECONNREFUSED' } });
   });
 
   it('holds in all replicas, of which one probes', async () => {

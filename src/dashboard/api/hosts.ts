@@ -22,7 +22,10 @@ export const hostSchema = z
       .nullable()
       .describe('When the next request is sent, if steps wait; null if it is not open.'),
     failuresInRow: field.integer(),
-    lastError: z.object({ at: field.time(), error: z.string() }).nullable().describe('As this process met it.'),
+    lastError: z
+      .object({ at: field.time(), error: z.string() })
+      .nullable()
+      .describe('As this process met it, or else as the stored circuit has it, at the time when it opened.'),
     limitPerSecond: z.number().nullable(),
     limitAtOnce: field.integer().nullable(),
     requestsPerSecond: z.number().describe('Of this process, over the last ten seconds.'),
