@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { mapStrings } from '../expressions/json-path.ts';
 import type { Json } from '../model/json.ts';
+import { type Search, searchFor } from './spellings.ts';
 
 /** Shown in place of a secret's value. */
 export const MASK = '***';
@@ -83,7 +84,7 @@ const PLAIN_WORD = /^[A-Z]?[a-z]*([-_][A-Z]?[a-z]+)*$/;
  * cookie, user and password of Basic, path, segments and query values of a URL), as plain text, percent-encoded or
  * escaped for JSON or HTML in any mix, in base64 or base64url at any alignment, and in hex. A secret, and a query value
  * whose name says that it is one, needs 4 characters; any other part 8, or 16 where it looks like a plain word. The time
- * it takes is linear in the text.
+ * it takes is linear in the text, see `searchFor`.
  */
 export function maskerOf(secrets: readonly string[]): Masker {
   const key = JSON.stringify(secrets);
@@ -97,24 +98,19 @@ export function maskerOf(secrets: readonly string[]): Masker {
 function compile(secrets: readonly string[]): Masker {
   const texts = [...new Set(secrets.flatMap(textsOf))];
   if (texts.length === 0) return (value) => value;
-  const spellings = texts.flatMap((text) => [spelled(text), hexOf(text), ...base64Of(text)]);
-  // The longest first: of those that start at one place, the alternation takes the first that fits.
-  const pattern = [...new Set(spellings)].sort((one, other) => other.length - one.length).join('|');
-  const search = new RegExp(pattern, 'g');
+  const search = searchFor(texts);
   const mask = (text: string) => maskText(text, search);
   return (value) => mapStrings(value, mask, mask);
 }
 
 /** Occurrences that overlap are masked as one, so that no rest of either stays. */
-function maskText(text: string, search: RegExp): string {
+function maskText(text: string, search: Search): string {
   let masked = '';
   let end = 0;
-  search.lastIndex = 0;
-  for (let found = search.exec(text); found !== null; found = search.exec(text)) {
-    if (found.index >= end) masked += text.slice(end, found.index) + MASK;
-    end = Math.max(end, search.lastIndex);
-    search.lastIndex = found.index + 1;
-  }
+  search(text, (from, to) => {
+    if (from >= end) masked += text.slice(end, from) + MASK;
+    end = Math.max(end, to);
+  });
   return end === 0 ? text : masked + text.slice(end);
 }
 
@@ -155,75 +151,4 @@ function pairsOf(secret: string): string[] {
     // What ends in "=" is base64, and no pair.
     return at < 1 || /^=*$/.test(pair.slice(at)) ? [] : [pair.slice(at + 1).replace(/^"(.*)"$/, '$1')];
   });
-}
-
-const NAMED_ENTITIES: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
-const JSON_LETTERS: Readonly<Record<string, string>> = { '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't' };
-
-/** A pattern for a text in which each character may be escaped or not: a server escapes what it likes. */
-function spelled(text: string): string {
-  return (text.match(/\\+|[\s\S]/gu) ?? []).map(spelledPiece).join('');
-}
-
-// Every repetition has a bound, so that no text takes more than linear time; twice encoded is found, deeper is not.
-function spelledPiece(piece: string): string {
-  const [char = ''] = piece;
-  if (char === '\\') {
-    const { length } = piece;
-    return `(?:\\\\{${length},${length * 4}}|(?:%(?:25){0,2}5[cC]|&#0{0,2}92;|&#[xX]0{0,2}5[cC];){${length}})`;
-  }
-  const units = [...Array(piece.length).keys()].map((at) => `\\\\{1,3}u${anyCaseHex(piece.charCodeAt(at), 4)}`);
-  const bytes = [...Buffer.from(piece)].map((byte) => `%(?:25){0,2}${anyCaseHex(byte, 2)}`);
-  const spellings = [escapeRegExp(piece), bytes.join(''), units.join('')];
-  if (piece === ' ') spellings.push('\\+');
-  if (/["'/]/.test(piece)) spellings.push(`\\\\{1,3}${piece}`);
-  const letter = JSON_LETTERS[piece];
-  if (letter !== undefined) spellings.push(`\\\\{1,3}${letter}`);
-  if (/^[!-/:-@[-`{-~]$/.test(piece)) spellings.push(...entitiesOf(piece));
-  return `(?:${spellings.join('|')})`;
-}
-
-function entitiesOf(char: string): string[] {
-  const code = char.charCodeAt(0);
-  const name = NAMED_ENTITIES[char];
-  return [`&#0{0,2}${code};`, `&#[xX]0{0,2}${anyCaseHex(code, 2)};`, ...(name === undefined ? [] : [`&${name};`])];
-}
-
-function hexOf(text: string): string {
-  return [...Buffer.from(text)].map((byte) => anyCaseHex(byte, 2)).join('');
-}
-
-function anyCaseHex(value: number, digits: number): string {
-  const hex = value.toString(16).padStart(digits, '0');
-  return hex.replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
-}
-
-/**
- * The text wherever it is in what was encoded: behind bytes that fill up a group of three, or one or two more. The
- * digits that only the text decides are searched for; those at its ends that hold bits of its neighbours too go with
- * them where they are behind.
- */
-function base64Of(text: string): string[] {
-  const bytes = Buffer.from(text);
-  return [0, 1, 2].map((offset) => {
-    const digits = Buffer.concat([Buffer.alloc(offset), bytes])
-      .toString('base64')
-      .replace(/=+$/, '');
-    const isShared = (offset + bytes.length) % 3 !== 0;
-    const own = digits.slice(offset === 0 ? 0 : offset + 1, isShared ? -1 : undefined);
-    const pattern = [...own].map(spelledDigit).join('');
-    return isShared ? `${pattern}(?:${BASE64_DIGIT}(?:=|%(?:25){0,2}3[dD]|\\\\u003[dD]){0,2})?` : pattern;
-  });
-}
-
-const BASE64_DIGIT = '(?:[A-Za-z0-9+/_-]|%(?:25){0,2}2[bBfF])';
-
-function spelledDigit(digit: string): string {
-  if (digit === '+') return '(?:[+-]|%(?:25){0,2}2[bB]|\\\\{1,3}u002[bB])';
-  if (digit === '/') return '(?:[/_]|%(?:25){0,2}2[fF]|\\\\{1,3}/|\\\\{1,3}u002[fF])';
-  return digit;
-}
-
-function escapeRegExp(text: string): string {
-  return text.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&');
 }
