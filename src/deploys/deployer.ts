@@ -289,6 +289,15 @@ function folderOf(
   // Of one manifest alone it cannot be told which others are gone, but a disabled flow may be there to be replaced.
   const gone = before.filter(({ record }) => !ids.has(record.id) && (isWholeFolder || !record.isEnabled));
   const goneIds = new Set(gone.map(({ record }) => record.id));
+  /** A chain that is too long because the flow now runs one that it did not run: of a flow above it, which may not change. */
+  const lengthenedChain = (flowId: string, subFlows: (flowId: string) => readonly string[]) => {
+    const former = before.find(({ record }) => record.id === flowId)?.loaded.manifest.steps;
+    // Nothing runs a flow that was not deployed.
+    if (former === undefined || isSubset(subFlows(flowId), subFlowsOf(former))) return undefined;
+    return before
+      .map(({ record }) => refusedChain(record.id, subFlows))
+      .find((chain) => chain?.flowIds.includes(flowId) === true);
+  };
   const othersOf = (flow: LoadedFlow) => catalog.list().filter(({ record }) => record.id !== flow.manifest.id);
   return {
     replacedBy(flow) {
@@ -318,10 +327,15 @@ function folderOf(
       if (onFailure !== undefined && missing(onFailure)) return lack('Its onFailure names', onFailure);
       const lacking = subFlowsIn(steps).find(({ flowId }) => missing(flowId));
       if (lacking !== undefined) return lack(`\`${formatPath(lacking.path)}\` names`, lacking.flowId);
-      const chain = refusedChain(id, (flowId) => subFlowsOf(manifestOf(flowId)?.steps ?? {}));
+      const subFlows = (flowId: string) => subFlowsOf(manifestOf(flowId)?.steps ?? {});
+      const chain = refusedChain(id, subFlows) ?? lengthenedChain(id, subFlows);
       return chain && `It ${chainText(chain, (flowId) => manifestOf(flowId)?.name ?? flowId)}.`;
     },
   };
+}
+
+function isSubset(some: readonly string[], all: readonly string[]): boolean {
+  return some.every((each) => all.includes(each));
 }
 
 function identityOf({ manifest: { id, name }, webhooks }: LoadedFlow) {

@@ -94,6 +94,30 @@ describe('a deploy over the API of a flow that names another for its failures', 
     expect(cycle).toMatchObject({ status: 409, answer: { refusal: expect.stringContaining('Inner → Outer → Inner') } });
     expect(app.catalog.find(inner.id)?.record.version).toBe('1');
   });
+
+  it('a flow may not run another where a flow far above it would then stand on too long a chain', async () => {
+    await write(githubManifest({ steps: quick }));
+    const app = await start();
+    const ids = Array.from({ length: 9 }, () => randomUUID());
+    const flowAt = (n: number, next = ids[n + 1]) => ({
+      id: ids[n],
+      name: `Flow ${n}`,
+      version: '1',
+      steps: next === undefined ? quick : { go: { type: 'RunFlow', inputs: { flow: next } } },
+    });
+    const last = { ...flowAt(7), steps: quick };
+    const first = Array.from({ length: 7 }, (_, n) => flowAt(n));
+    expect(await ask(app, 'PUT', '/flows/api/flows', [...first, last, flowAt(8)])).toMatchObject({ status: 200 });
+    const longer = { ...flowAt(7), version: '2' };
+    const refusal = expect.stringContaining('Flow 0 → Flow 1 → Flow 2');
+    const refused = { status: 409, answer: { refusal } };
+    expect(await ask(app, 'PUT', `/flows/api/flows/${ids[7]}`, longer)).toMatchObject(refused);
+    // What makes room is deployed together with it, and a change that makes no chain longer is not judged by this.
+    const shorter = { ...flowAt(0), version: '2', steps: quick };
+    expect(await ask(app, 'PUT', '/flows/api/flows?allow=caution', [longer, shorter])).toMatchObject({ status: 200 });
+    const renamed = { ...longer, version: '3', name: 'Last but one' };
+    expect(await ask(app, 'PUT', `/flows/api/flows/${ids[7]}`, renamed)).toMatchObject({ status: 200 });
+  });
 });
 
 describe('a start whose folder holds a change that is refused', () => {
