@@ -149,7 +149,7 @@ export interface RunReads {
   /** UUID v7. */
   newId(): string;
 
-  /** The newest revisions of those of the flows that are deployed, as of one moment. */
+  /** The newest revisions of those of the flows that are deployed and not drained, as of one moment. */
   findNewest(flowIds: readonly string[]): Pins;
   /** What a run has pinned when it started. */
   findPins(runId: string): Pins;

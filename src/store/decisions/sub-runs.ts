@@ -14,7 +14,7 @@ export type PinRows = Pick<RunRows, 'findNewest' | 'revisionOf'>;
 
 /**
  * The revisions of these flows, and of all that they run in turn: the newest, or those that `pinned` has. A flow that is
- * in neither is left out.
+ * in neither is left out, and so is one that is drained: it may be replaced before it starts runs again.
  */
 export function* pinsOf(rows: PinRows, subFlows: readonly string[], pinned?: Pins): Decision<Pins> {
   const pins: Record<string, number> = {};
@@ -58,11 +58,6 @@ export function* startSubRun(
 ): Decision<Started> {
   const { flowId, isAwaited } = asked;
   const pins = yield* rows.findPins(runId);
-  const revision = pins[flowId];
-  if (revision === undefined) {
-    const message = `the flow ${flowId} was not deployed when this run started, and a run starts no flow that came later`;
-    return refused('flow_not_pinned', `${message}; repeat the run`, null);
-  }
   const above = parent.triggerType === 'flow' ? yield* rows.findParent(runId) : undefined;
   const depth = (above?.depth ?? 0) + 1;
   if (depth >= MAX_FLOW_DEPTH) {
@@ -70,13 +65,20 @@ export function* startSubRun(
   }
   const record = yield* rows.findFlow(flowId);
   const rootStartedAt = above?.rootStartedAt ?? parent.startedAt;
-  // A drain lets what is in flight end, and this run is a part of one that was.
-  const isDrainedLater = record?.drainingSince !== undefined && rootStartedAt < record.drainingSince;
-  const why = isDrainedLater && record.isEnabled ? undefined : whyClosed(record);
-  if (record === undefined || why !== undefined) {
-    const message = `the flow ${record?.name ?? flowId} is ${why} and starts no runs`;
-    return refused('flow_closed', message, asked.retryAt);
+  const pinned = pins[flowId];
+  // One that was there and is not pinned was drained then: what the drain was for may have replaced it since.
+  if (record === undefined || (pinned === undefined && record.createdAt >= rootStartedAt)) {
+    const message = `the flow ${flowId} was not deployed when this run started, and a run starts no flow that came later`;
+    return refused('flow_not_pinned', `${message}; repeat the run`, null);
   }
+  const { drainingSince } = record;
+  // A drain lets what is in flight end, and this run is a part of one that was.
+  const isDrainedLater = pinned !== undefined && drainingSince !== undefined && rootStartedAt < drainingSince;
+  const why = isDrainedLater && record.isEnabled ? undefined : whyClosed(record);
+  if (why !== undefined) {
+    return refused('flow_closed', `the flow ${record.name} is ${why} and starts no runs`, asked.retryAt);
+  }
+  const revision = pinned ?? record.revision;
   const prepared = yield* rows.revisionOf(flowId, revision);
   const { name = record.name, version = record.version } = prepared;
   const origin = yield* rows.findOrigin(runId);
@@ -102,7 +104,7 @@ export function* startSubRun(
   const { trigger, ...run } = {
     ...planned,
     timeoutAt,
-    ...(planned.subFlows && { pins: yield* pinsOf(rows, planned.subFlows, pins) }),
+    ...(planned.subFlows && { pins: yield* pinsOf(rows, planned.subFlows, pinned === undefined ? undefined : pins) }),
   };
   rows.insertRun({ ...run, trigger });
   if (revision !== record.revision) rows.markUnordered(flowId);

@@ -12,9 +12,10 @@ export function pinReads(sql: Sql): Answers<PinReads> {
     // Not locked: what is deployed meanwhile may or may not be pinned, as for a run that is accepted a moment earlier.
     findNewest: async (flowIds) =>
       pinsIn(
-        await sql.all<{ id: string; revision: number }>('SELECT id, revision FROM sluice.flows WHERE id = ANY($1)', [
-          flowIds,
-        ]),
+        await sql.all<{ id: string; revision: number }>(
+          'SELECT id, revision FROM sluice.flows WHERE id = ANY($1) AND draining_since IS NULL',
+          [flowIds],
+        ),
       ),
     revisionOf: (flowId, revision) => revisionOf(sql, flowId, revision),
   };

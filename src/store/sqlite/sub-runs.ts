@@ -7,7 +7,7 @@ import { prepareRevisionOf } from './revisions.ts';
 
 export function prepareFindNewest(db: Database): (flowIds: readonly string[]) => Pins {
   const find = db.prepare<[string], { id: string; revision: number }>(
-    'SELECT id, revision FROM flows WHERE id IN (SELECT value FROM json_each(?))',
+    'SELECT id, revision FROM flows WHERE id IN (SELECT value FROM json_each(?)) AND draining_since IS NULL',
   );
   return (flowIds) => pinsIn(find.all(JSON.stringify(flowIds)));
 }

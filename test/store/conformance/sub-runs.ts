@@ -276,6 +276,38 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect(await store.applyDeploys([change])).toMatchObject({ kind: 'applied' });
     });
 
+    test('a run that starts while a flow is drained runs what is deployed when the drain has ended, all of one time', async () => {
+      const store = await open();
+      await deploy(store, GRANDCHILD);
+      await deploy(store, CHILD, { steps: running(GRANDCHILD) });
+      const flow = await deploy(store, PARENT, { steps: running(CHILD) });
+      const drain = (isDraining: boolean) => store.setFlowDraining({ flowId: CHILD, isDraining, at: T0 + 1 });
+      await drain(true);
+      await start(store, flow, { startedAt: T0 + 2 });
+      await end(store, asking(CHILD, { retryAt: T0 + 9 }), T0 + 3);
+      // Nothing was in flight that could start it, so that it was changed.
+      expect((await store.readLiveFlow(CHILD)).callers).toBeUndefined();
+      await deploy(store, CHILD, { version: '2', steps: running(GRANDCHILD) });
+      await drain(false);
+      expect((await end(store, asking(), T0 + 9)).subRun?.run).toMatchObject({ revision: 2 });
+      await deploy(store, GRANDCHILD, { version: '2' });
+      expect((await end(store, asking(GRANDCHILD), T0 + 9)).subRun?.run).toMatchObject({ revision: 1 });
+    });
+
+    test('a run that starts while a flow is drained does not start it in a later drain', async () => {
+      const store = await open();
+      await deploy(store, CHILD);
+      const flow = await deploy(store, PARENT, { steps: running(CHILD) });
+      const drain = (isDraining: boolean, at: number) => store.setFlowDraining({ flowId: CHILD, isDraining, at });
+      await drain(true, T0 + 1);
+      await start(store, flow, { startedAt: T0 + 2 });
+      await drain(false, T0 + 3);
+      await drain(true, T0 + 4);
+      expect(await end(store, asking(), T0 + 5)).toMatchObject({
+        subRun: { run: null, result: { error: { code: 'flow_closed' } } },
+      });
+    });
+
     test('a step that waits for a run which an earlier release ended is looked at again after a start', async () => {
       const store = await open();
       const { parent, child } = await startBoth(store);
