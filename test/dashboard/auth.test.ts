@@ -130,7 +130,7 @@ describe('credentials', () => {
     ['POST', `/flows/api/runs/${ORDERS_ID}/signals/{name}`],
     ['GET', '/flows/api/replicas'],
     ['GET', '/flows/api/hosts'],
-    ['POST', '/flows/api/hosts/{origin}/close-circuit'],
+    ['POST', '/flows/api/hosts/https%3A%2F%2Fa.example.com/close-circuit'],
     ['GET', '/flows/api/alerts'],
     ['GET', '/flows/api/manifest-schema'],
     ['GET', '/flows/api/schedules'],
