@@ -238,12 +238,8 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
   const { triggers } = deployment;
   const keyKeeper = createKeyKeeper({ ...parts, triggers });
-  const sweepers = [
-    parts.logRetention,
-    createActivityRetention(parts),
-    createPayloadWatch({ ...parts, triggers }),
-    keyKeeper,
-  ];
+  const payloadWatch = createPayloadWatch({ ...parts, triggers });
+  const sweepers = [parts.logRetention, createActivityRetention(parts), payloadWatch, keyKeeper];
   const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers });
   const { engine, scheduler } = runtime;
   links.announce = engine.announce;

@@ -307,14 +307,8 @@ class StepDispatcher implements Dispatcher {
     for (const claim of claims) this.#work(claim, { leasedUntil, turnEndsAt, after: this.#nextTurn });
   }
 
-  #work(
-    claim: Claim,
-    {
-      leasedUntil,
-      turnEndsAt = this.#turnEnd(),
-      after,
-    }: { leasedUntil: number; turnEndsAt?: number; after?: Promise<void> },
-  ): void {
+  #work(claim: Claim, start: { leasedUntil: number; turnEndsAt?: number; after?: Promise<void> }): void {
+    const { leasedUntil, turnEndsAt = this.#turnEnd(), after } = start;
     const lease = this.#leases.hold(claim, leasedUntil);
     let offer: SlotOffer | undefined;
     const { flowId, isUnwritten } = claim;
