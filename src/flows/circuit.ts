@@ -6,7 +6,8 @@ import { HOUR_MS, MINUTE_MS } from '../model/clock.ts';
  *
  * Closed: it is. Open: it is not, because it failed so many times in a row or asked to be left alone, until `probeAt`;
  * then one request probes it. A probe that is answered closes the circuit, and the host is asked slowly at first; one that
- * fails opens it for longer. All functions are pure; times are milliseconds since the Unix epoch.
+ * fails opens it for longer. Until the host has answered a few requests more, it is on probation: few failures open the
+ * circuit again, and for longer than before. All functions are pure; times are milliseconds since the Unix epoch.
  */
 export type Circuit = ClosedCircuit | OpenCircuit;
 
@@ -14,8 +15,10 @@ export interface ClosedCircuit {
   readonly phase: 'closed';
   /** In a row. */
   readonly failures: number;
-  /** How often it has opened since it was last asked at full speed. */
+  /** How often it has opened, or a probe failed, since the host was last well. */
   readonly opens: number;
+  /** Since it closed, while the host is asked slowly. */
+  readonly answers: number;
   /** Since when the host is asked slowly; null at full speed. */
   readonly rampSince: number | null;
   /** Requests a second at the beginning of that. */
@@ -39,6 +42,8 @@ export const openCircuit = z
     probeAt: z.number(),
     /** Until then the answer to a probe is waited for; null where none is under way. */
     probingUntil: z.number().nullable(),
+    /** Until then only the step whose probe failed may probe; null where it does not come again. */
+    heldUntil: z.number().nullable().default(null),
   })
   .readonly();
 
@@ -48,6 +53,7 @@ export const CLOSED: ClosedCircuit = {
   phase: 'closed',
   failures: 0,
   opens: 0,
+  answers: 0,
   rampSince: null,
   rampPerSecond: RAMP_PER_SECOND,
 };
@@ -58,15 +64,50 @@ const FIRST_OPEN_MS = 5000;
 const LONGEST_OPEN_MS = MINUTE_MS;
 /** What a host may ask for: it is asked once an hour, whatever it says. One bad answer must not stop all flows for days. */
 const LONGEST_ASKED_MS = HOUR_MS;
-/** While a host comes back, so many failures in a row open its circuit again. */
-const RAMP_FAILURES = 3;
+/** Answers, the one to the probe among them, that end the probation; failures in a row that open the circuit again meanwhile. */
+const PROBATION = 5;
+/**
+ * A step makes so many probes in a row before another step takes its place. A host that refuses the first calls of every
+ * step would be down for ever if each probe came from another one, and a request that breaks the host if all came from one.
+ */
+export const MOST_PROBES = 3;
+/** The step whose probe failed is released within a second or two of the time of the next; it may have been cancelled. */
+const HELD_MS = 10_000;
 /** From 2 a second, twice as many each second, the rate is at 2048 after so long: then there is no limit. */
 const RAMP_MS = 10_000;
+
+/** What a request said of its host. To be told once, whatever happens. */
+export type RequestEnd =
+  | { readonly kind: 'answered' }
+  /** No connection, no answer in time, or a 5xx; in words that hold no secret. */
+  | { readonly kind: 'failed'; readonly error: string }
+  /** A 429 or 503 that says when to ask again. */
+  | { readonly kind: 'refused'; readonly error: string; readonly forMs: number }
+  /** It was not sent, was given up here, or failed for a reason that is not the host's: then in words too. */
+  | { readonly kind: 'none'; readonly error?: string };
+
+interface Requested extends Omit<HostFailure, 'error'> {
+  /** Requests in the last second. */
+  readonly perSecond: number;
+}
+
+/** A request is over; with a `threshold` of 0 it opens no circuit. */
+export function afterRequest(circuit: Circuit, ended: RequestEnd, about: Requested): Circuit {
+  if (ended.kind === 'answered') return afterAnswer(circuit, about);
+  if (ended.kind === 'refused') {
+    return about.threshold === 0 ? circuit : afterRefusal(circuit, { ...about, ...ended });
+  }
+  if (ended.kind === 'failed') return afterFailure(circuit, { ...about, error: ended.error });
+  if (!about.isProbe) return circuit;
+  // Whatever the probe failed for, the host is not back, and need not be asked again at once.
+  if (ended.error !== undefined) return afterFailure(circuit, { ...about, error: ended.error });
+  return endProbe(circuit);
+}
 
 /** A request failed in a way that says the host is not well; `random` yields a number from 0 up to 1. */
 export function afterFailure(
   circuit: Circuit,
-  { at, error, threshold, isProbe, random }: Failure & { readonly threshold: number; readonly random: () => number },
+  { at, error, threshold, isProbe, willRepeat = false, random }: HostFailure,
 ): Circuit {
   const settled = settledAt(circuit, at);
   if (settled.phase === 'open') {
@@ -74,16 +115,26 @@ export function afterFailure(
     if (!isProbe) return settled;
     const opens = settled.opens + 1;
     const failures = settled.failures + 1;
-    const more = { lastError: error, rampPerSecond: RAMP_PER_SECOND, ...opened(opens, at, random) };
+    const times = opened(opens, at, random);
+    const heldUntil = willRepeat ? times.probeAt + HELD_MS : null;
+    const more = { lastError: error, rampPerSecond: RAMP_PER_SECOND, ...times, heldUntil };
     return { ...settled, why: 'failed', opens, failures, ...more };
   }
   const failures = settled.failures + 1;
-  const most = settled.rampSince === null ? threshold : Math.min(threshold, RAMP_FAILURES);
-  if (threshold === 0 || failures < most)
-    return { ...settled, failures, ...(settled.rampSince !== null && { rampSince: at }) };
+  const isOnProbation = settled.rampSince !== null && settled.answers < PROBATION;
+  const most = isOnProbation ? Math.min(threshold, PROBATION) : threshold;
+  if (threshold === 0 || failures < most) return { ...settled, failures, rampSince: setBack(settled, at) };
   const opens = settled.opens + 1;
   const times = { since: at, ...opened(opens, at, random) };
   return { phase: 'open', why: 'failed', opens, failures, lastError: error, rampPerSecond: RAMP_PER_SECOND, ...times };
+}
+
+/**
+ * Failures in a row halve the rate of a host that comes back: it may be more than the host can take. A single one does
+ * not: a host that fails at times, as it always did, must get its full speed back.
+ */
+function setBack({ rampSince, failures }: ClosedCircuit, at: number): number | null {
+  return rampSince === null || failures === 0 ? rampSince : Math.min(at, rampSince + 1000);
 }
 
 interface Failure {
@@ -93,22 +144,31 @@ interface Failure {
   readonly isProbe: boolean;
 }
 
+interface HostFailure extends Failure {
+  readonly threshold: number;
+  /** The step whose probe failed will make the next one too. */
+  readonly willRepeat?: boolean;
+  readonly random: () => number;
+}
+
 /** Jitter, so that circuits that opened together are not probed together. */
 function opened(opens: number, at: number, random: () => number) {
   const openMs = Math.min(FIRST_OPEN_MS * 2 ** Math.min(opens - 1, 10), LONGEST_OPEN_MS);
-  return { probeAt: Math.ceil(at + openMs * (0.9 + 0.2 * random())), probingUntil: null };
+  return { probeAt: Math.ceil(at + openMs * (0.9 + 0.2 * random())), probingUntil: null, heldUntil: null };
 }
 
 /** The host answered: whatever it said, it is there. */
 export function afterAnswer(circuit: Circuit, { at, isProbe }: Pick<Failure, 'at' | 'isProbe'>): Circuit {
   const settled = settledAt(circuit, at);
-  if (settled.phase === 'closed') return settled.failures === 0 ? settled : { ...settled, failures: 0 };
-  return isProbe ? rampFrom(settled, at) : settled;
+  if (settled.phase === 'open') return isProbe ? { ...rampFrom(settled, at), answers: 1 } : settled;
+  if (settled.rampSince === null) return settled.failures === 0 ? settled : { ...settled, failures: 0 };
+  const answers = settled.answers + 1;
+  return { ...settled, failures: 0, answers, opens: answers < PROBATION ? settled.opens : 0 };
 }
 
 /** Closes an open circuit; the host is asked slowly at first. */
 export function rampFrom({ opens, rampPerSecond }: OpenCircuit, at: number): ClosedCircuit {
-  return { phase: 'closed', failures: 0, opens, rampSince: at, rampPerSecond };
+  return { phase: 'closed', failures: 0, opens, answers: 0, rampSince: at, rampPerSecond };
 }
 
 /**
@@ -123,18 +183,21 @@ export function afterRefusal(
   if (circuit.phase === 'closed') {
     const { opens } = circuit;
     const rampPerSecond = Math.max(RAMP_PER_SECOND, perSecond / 2);
-    const times = { since: at, probeAt, probingUntil: null };
+    const times = { since: at, probeAt, probingUntil: null, heldUntil: null };
     return { phase: 'open', why: 'asked', opens, failures: 0, lastError: error, rampPerSecond, ...times };
   }
   const later = { ...circuit, probeAt: Math.max(probeAt, isProbe ? 0 : circuit.probeAt), lastError: error };
-  return isProbe ? { ...later, why: 'asked', probingUntil: null } : later;
+  return isProbe ? { ...later, why: 'asked', probingUntil: null, heldUntil: null } : later;
 }
 
-/** Whether the next request may probe an open circuit. A probe that was never answered leaves its place after its time. */
-export function mayProbe({ probeAt, probingUntil }: OpenCircuit, at: number): boolean {
-  const isDue = (time: number) => time <= at || time > at + 2 * LONGEST_ASKED_MS;
+/**
+ * Whether the next request may probe an open circuit; `isRepeat` says that the step's last request was a probe that failed.
+ * A probe that was never answered leaves its place after its time.
+ */
+export function mayProbe({ probeAt, probingUntil, heldUntil }: OpenCircuit, at: number, isRepeat = false): boolean {
   // A time that is so far away was written before the clock was set back.
-  return isDue(probeAt) && (probingUntil === null || isDue(probingUntil));
+  const isDue = (time: number | null) => time === null || time <= at || time > at + 2 * LONGEST_ASKED_MS;
+  return isDue(probeAt) && isDue(probingUntil) && (isRepeat || isDue(heldUntil));
 }
 
 export function beginProbe(circuit: OpenCircuit, at: number, forMs: number): OpenCircuit {
@@ -156,7 +219,7 @@ export function rampRate(circuit: Circuit, at: number): number {
 /** A host that went through its slow start is as any other. */
 function settledAt(circuit: Circuit, at: number): Circuit {
   if (circuit.phase === 'open' || circuit.rampSince === null || !isBack(at - circuit.rampSince)) return circuit;
-  return { ...circuit, opens: 0, rampSince: null, rampPerSecond: RAMP_PER_SECOND };
+  return { ...CLOSED, failures: circuit.failures };
 }
 
 /** A clock that was set back must not keep a host slow. */

@@ -49,7 +49,8 @@ export async function releaseWaits(
   const { origin, circuit } = host;
   const now = clock.now();
   if (circuit.phase === 'open') {
-    return mayProbe(circuit, now) ? store.releaseHostWaits({ origin, now, limit: 1, everyMs: 0 }) : 0;
+    // The step whose probe failed, if it is to probe again, is the one that is due next.
+    return mayProbe(circuit, now, true) ? store.releaseHostWaits({ origin, now, limit: 1, everyMs: 0 }) : 0;
   }
   const capacity = host.turns.capacity(asking(host), MOST_RELEASED);
   const cameByThemselves = Math.max(0, hosts.recentRequests(host, 1) - host.released);

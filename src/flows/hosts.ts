@@ -5,17 +5,16 @@ import type { Clock } from '../model/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import {
-  afterAnswer,
-  afterFailure,
-  afterRefusal,
+  afterRequest,
   beginProbe,
   type Circuit,
   type CircuitState,
   CLOSED,
   circuitText,
-  endProbe,
   isForgotten,
+  MOST_PROBES,
   mayProbe,
+  type RequestEnd,
   rampFrom,
   rampRate,
   stateOf,
@@ -34,6 +33,8 @@ export interface TurnRequest {
   readonly own: HostLimits;
   /** The step has waited for this host. */
   readonly hasWaited: boolean;
+  /** Probes of the host in a row that the step has made in vain; absent where it would not make another one. */
+  readonly probes?: number | undefined;
   /** The turn is waited for here and now if it comes within so many milliseconds. */
   readonly patienceMs?: number;
   /** How long the answer may take. */
@@ -50,16 +51,6 @@ export type HostTurn =
       readonly why: 'rate' | 'atOnce' | 'circuit';
       readonly message: string;
     };
-
-/** What a request said of its host. To be told once, whatever happens. */
-export type RequestEnd =
-  | { readonly kind: 'answered' }
-  /** No connection, no answer in time, or a 5xx; in words that hold no secret. */
-  | { readonly kind: 'failed'; readonly error: string }
-  /** A 429 or 503 that says when to ask again. */
-  | { readonly kind: 'refused'; readonly error: string; readonly forMs: number }
-  /** It was not sent, was given up here, or failed for a reason that is not the host's: then in words too. */
-  | { readonly kind: 'none'; readonly error?: string };
 
 export interface HostState {
   readonly origin: string;
@@ -107,6 +98,13 @@ export interface Hosts {
   stop(): Promise<void>;
 }
 
+/** A request that went. */
+interface Sent {
+  readonly isProbe: boolean;
+  readonly willRepeat: boolean;
+  readonly tookMs: number;
+}
+
 interface HostServices {
   readonly settings: HostSettings;
   readonly clock: Clock;
@@ -130,6 +128,8 @@ const MOST_PATIENT = 4;
 const CLAIM_MS = 10;
 /** Steps of an open circuit are released when the host is back; if nobody did, each asks by itself after so long or up to twice that. */
 const SELF_RELEASE_MS = 1_800_000;
+/** The one that is to probe again is released when it is time; if nobody did, it asks by itself so much later. */
+const REPEAT_MS = 5000;
 
 export function createHosts(services: HostServices): Hosts {
   return new HostTable(services);
@@ -160,7 +160,7 @@ class HostTable implements Hosts {
   async ask(request: TurnRequest): Promise<HostTurn> {
     const { origin, patienceMs = PATIENCE_MS, signal } = request;
     const host = this.#hosts.at(origin);
-    const barred = this.#barred(host);
+    const barred = this.#barred(host, request);
     if (barred !== undefined) return barred;
     const asking = this.#askingOf(host, request);
     const wait = host.turns.look(asking);
@@ -187,14 +187,15 @@ class HostTable implements Hosts {
   }
 
   /** The turn is taken; while it was waited for, the circuit may have opened. */
-  async #go(host: Host, { answerMs, signal }: TurnRequest): Promise<HostTurn> {
+  async #go(host: Host, request: TurnRequest): Promise<HostTurn> {
     const { clock } = this.#services;
-    const barred = this.#barred(host);
+    const { answerMs, signal, probes } = request;
+    const barred = this.#barred(host, request);
     const isProbe = barred === undefined && host.circuit.phase === 'open';
     try {
       if (barred !== undefined || signal.aborted || (isProbe && !(await this.#beginProbe(host, answerMs)))) {
         host.turns.leave();
-        return barred ?? this.#parkUntilAsked(host);
+        return barred ?? this.#parkUntilAsked(host, request);
       }
     } catch (error) {
       host.turns.leave();
@@ -206,7 +207,8 @@ class HostTable implements Hosts {
     const end = (ended: RequestEnd) => {
       if (isOver) return;
       isOver = true;
-      this.#end(host, ended, { isProbe, tookMs: clock.monotonic() - startedAt });
+      const willRepeat = probes !== undefined && probes + 1 < MOST_PROBES;
+      this.#end(host, ended, { isProbe, willRepeat, tookMs: clock.monotonic() - startedAt });
     };
     return { kind: 'go', isProbe, end };
   }
@@ -248,7 +250,8 @@ class HostTable implements Hosts {
     const host = this.#hosts.find(origin);
     if (host?.circuit.phase !== 'open') return false;
     this.#setCircuit(host, rampFrom(host.circuit, this.#services.clock.now()));
-    await host.saving;
+    // Where the store is away, the next look stores it.
+    await Promise.allSettled([host.saving]);
     this.#lookIn(0);
     return true;
   }
@@ -272,7 +275,7 @@ class HostTable implements Hosts {
     this.#isStopped = true;
     clearTimeout(this.#timer);
     await this.#looking;
-    await Promise.all([...this.#hosts.all()].map(({ saving }) => saving));
+    await Promise.allSettled([...this.#hosts.all()].map(({ saving }) => saving));
   }
 
   async #release(host: Host, store: HostConnections['store']): Promise<number> {
@@ -283,17 +286,21 @@ class HostTable implements Hosts {
   }
 
   /** The wait for an open circuit; undefined where the host may be asked. */
-  #barred(host: Host): HostTurn | undefined {
+  #barred(host: Host, { probes = 0 }: TurnRequest): HostTurn | undefined {
     const { circuit } = host;
     if (this.#services.settings.circuitFailures === 0) return undefined;
-    if (circuit.phase === 'closed' || mayProbe(circuit, this.#services.clock.now())) return undefined;
-    return this.#parkUntilAsked(host);
+    if (circuit.phase === 'closed' || mayProbe(circuit, this.#services.clock.now(), probes > 0)) return undefined;
+    return this.#parkUntilAsked(host, { probes });
   }
 
-  #parkUntilAsked(host: Host): HostTurn {
+  #parkUntilAsked(host: Host, { probes = 0 }: Pick<TurnRequest, 'probes'>): HostTurn {
     const { circuit, origin } = host;
-    const message = circuit.phase === 'open' ? circuitText(origin, circuit) : `another request asks ${origin} first`;
-    const until = this.#services.clock.now() + SELF_RELEASE_MS * (1 + this.#random());
+    const now = this.#services.clock.now();
+    const isOpen = circuit.phase === 'open';
+    const message = isOpen ? circuitText(origin, circuit) : `another request asks ${origin} first`;
+    // One that is to probe again stays before the others.
+    const isNext = isOpen && probes > 0;
+    const until = isNext ? Math.max(now, circuit.probeAt) + REPEAT_MS : now + SELF_RELEASE_MS * (1 + this.#random());
     return this.#park(host, { until, why: 'circuit', message });
   }
 
@@ -310,7 +317,7 @@ class HostTable implements Hosts {
     return { now: clock.monotonic(), own, hasWaited, rampPerSecond, replicas: cluster?.replicas ?? 1 };
   }
 
-  #end(host: Host, ended: RequestEnd, { isProbe, tookMs }: { isProbe: boolean; tookMs: number }): void {
+  #end(host: Host, ended: RequestEnd, { isProbe, willRepeat, tookMs }: Sent): void {
     const { clock, settings } = this.#services;
     const at = clock.now();
     host.turns.leave(ended.kind === 'none' ? undefined : tookMs);
@@ -320,23 +327,11 @@ class HostTable implements Hosts {
     else if ('error' in ended) host.isFailing = true;
     const { circuit } = host;
     // Another replica, or an operator, may have closed it meanwhile: then it counts as any request.
-    const about = { at, isProbe: isProbe && circuit.phase === 'open' };
-    if (ended.kind === 'none') {
-      if (about.isProbe) this.#setCircuit(host, endProbe(circuit));
-      return;
-    }
-    if (ended.kind === 'answered') {
-      this.#setCircuit(host, afterAnswer(circuit, about));
-      return;
-    }
+    const about = { at, isProbe: isProbe && circuit.phase === 'open', willRepeat };
     const threshold = this.#mayOpen(circuit) ? settings.circuitFailures : 0;
-    const failure = { ...about, error: ended.error };
-    if (ended.kind === 'failed') {
-      this.#setCircuit(host, afterFailure(circuit, { ...failure, threshold, random: this.#random }));
-    } else if (threshold > 0) {
-      const perSecond = this.#hosts.recentRequests(host, 1);
-      this.#setCircuit(host, afterRefusal(circuit, { ...failure, forMs: ended.forMs, perSecond }));
-    }
+    const perSecond = this.#hosts.recentRequests(host, 1);
+    const circuitAfter = afterRequest(circuit, ended, { ...about, threshold, perSecond, random: this.#random });
+    this.#setCircuit(host, circuitAfter);
   }
 
   /** As many circuits as hosts are kept: whoever chooses the hosts must fill neither the memory nor the store. */
@@ -378,7 +373,7 @@ class HostTable implements Hosts {
     if (connected === undefined) return;
     const { circuits, logger, onReleased } = connected;
     try {
-      for (const host of this.#hosts.all()) if (host.saving === undefined) await circuits.save(host);
+      for (const host of this.#hosts.all()) await circuits.save(host);
       if (circuits.isShared) await circuits.takeOverAll();
       await recountWaits(connected, this.#scene);
       let released = 0;

@@ -16,6 +16,8 @@ export interface Host {
   /** The stored circuit is another. */
   isUnsaved: boolean;
   saving: Promise<void> | undefined;
+  /** How often the stored circuit, which another process changed, replaced this one. */
+  takeOvers: number;
   /** Steps that wait in the store, as of the last count and since. */
   waiting: number;
   /** When a step was sent to wait, by the clock that is never set: it may not be stored yet. */
@@ -74,6 +76,7 @@ export class KnownHosts {
       version: null,
       isUnsaved: false,
       saving: undefined,
+      takeOvers: 0,
       waiting: 0,
       parkedAt: Number.NEGATIVE_INFINITY,
       patient: 0,

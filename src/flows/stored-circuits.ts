@@ -37,24 +37,32 @@ export class StoredCircuits {
     this.#tell(host, before);
     host.isUnsaved = true;
     // The next look tries again.
-    host.saving ??= this.save(host)
-      .catch((error: unknown) => {
-        const { logger } = this.#services;
-        logger[levelOfRetry(error, 'warn')]({ err: error }, 'the state of a host could not be stored; trying again');
-      })
-      .finally(() => {
-        host.saving = undefined;
-      });
+    this.save(host).catch((error: unknown) => {
+      const { logger } = this.#services;
+      logger[levelOfRetry(error, 'warn')]({ err: error }, 'the state of a host could not be stored; trying again');
+    });
   }
 
-  /** Stores the circuit as it is now, or takes over the one that another replica has stored. Rejects as the store does. */
+  /**
+   * Stores the circuit as it is now, or takes over the one that another replica has stored. One change after another: a second
+   * one that overtook the first would look like that of another replica. Rejects as the store does.
+   */
   async save(host: Host): Promise<void> {
+    while (host.isUnsaved) {
+      host.saving ??= this.#saveAll(host).finally(() => {
+        host.saving = undefined;
+      });
+      await host.saving;
+    }
+  }
+
+  async #saveAll(host: Host): Promise<void> {
     const { store, clock } = this.#services;
     while (host.isUnsaved) {
       const { circuit, version, origin } = host;
       host.isUnsaved = false;
       const kept = circuit.phase === 'open' ? { ...circuit } : null;
-      if (kept === null && version === null) return;
+      if (kept === null && version === null) continue;
       const next = Math.max(clock.now(), (version ?? 0) + 1);
       try {
         const result = await store.changeCircuit({ origin, version, next, circuit: kept });
@@ -70,18 +78,19 @@ export class StoredCircuits {
   /** Of several replicas one probes a host: the one that changes the stored circuit. Rejects as the store does. */
   async beginProbe(host: Host, answerMs: number): Promise<boolean> {
     if (host.circuit.phase !== 'open') return true;
-    const probing = beginProbe(host.circuit, this.#services.clock.now(), answerMs);
-    host.circuit = probing;
+    const { probingUntil } = beginProbe(host.circuit, this.#services.clock.now(), answerMs);
+    host.circuit = { ...host.circuit, probingUntil };
     if (!this.isShared) return true;
+    const { takeOvers } = host;
     host.isUnsaved = true;
     try {
-      await host.saving;
       await this.save(host);
     } catch (error) {
       host.circuit = endProbe(host.circuit);
       throw error;
     }
-    return host.circuit === probing;
+    // An older request may have changed it meanwhile, and left the probe to this one.
+    return host.takeOvers === takeOvers && host.circuit.phase === 'open' && host.circuit.probingUntil === probingUntil;
   }
 
   /** Takes over all circuits that are stored. Rejects as the store does. */
@@ -101,6 +110,7 @@ export class StoredCircuits {
       if ((record?.version ?? null) === host.version) continue;
       const stored = record === undefined ? undefined : openCircuit.safeParse(record.circuit).data;
       const before = host.circuit;
+      host.takeOvers += 1;
       host.version = record?.version ?? null;
       if (stored !== undefined) {
         host.circuit = stored;

@@ -9,6 +9,7 @@ const open = {
   rampPerSecond: 2,
   probeAt: NOW + 60_000,
   probingUntil: null,
+  heldUntil: null,
 };
 const figures = { inFlight: 0, requestsPerSecond: 0, waitingSteps: 0, lastError: null, limits: {} };
 const host = (origin: string, own: Partial<HostState> = {}): HostState => ({

@@ -4,6 +4,7 @@ import {
   afterAnswer,
   afterFailure,
   afterRefusal,
+  afterRequest,
   beginProbe,
   type Circuit,
   CLOSED,
@@ -81,13 +82,65 @@ describe('a circuit', () => {
     expect(afterAnswer(back, { at: at + 10_000, isProbe: false })).toEqual(CLOSED);
   });
 
-  it('opens sooner, and for longer, while the host comes back: one that flaps is not flooded each time', () => {
+  describe('that closed on probation', () => {
     const at = T0 + 5000;
     const back = afterAnswer(beginProbe(opened(), at, 1000), { at, isProbe: true });
     const ten = { ...failing, threshold: 10, at: at + 100 };
-    const again = afterFailure(afterFailure(afterFailure(back, ten), ten), ten);
-    expect(opened(again).probeAt - at - 100).toBe(10_000);
-    expect(rampRate(afterFailure(back, { ...ten, at: at + 5000 }), at + 5000)).toBe(2);
+    const failed = (count: number, from: Circuit) =>
+      Array.from({ length: count }).reduce<Circuit>((circuit) => afterFailure(circuit, ten), from);
+    const answered = (count: number, from: Circuit) =>
+      Array.from({ length: count }).reduce<Circuit>(
+        (circuit) => afterAnswer(circuit, { at: at + 100, isProbe: false }),
+        from,
+      );
+
+    it('opens after five failures in a row, and for longer than before', () => {
+      expect(failed(4, back)).toMatchObject({ phase: 'closed' });
+      expect(opened(failed(5, answered(3, back))).probeAt - ten.at).toBe(10_000);
+    });
+
+    it('is as any other after five answers, whatever failed between: it opens after all failures, for five seconds', () => {
+      const well = answered(2, failed(4, answered(2, failed(4, back))));
+      expect(failed(9, well)).toMatchObject({ phase: 'closed' });
+      expect(opened(failed(10, well)).probeAt - ten.at).toBe(5000);
+    });
+
+    it('lets half as many requests pass after each further failure in a row, and after a single one as many as before', () => {
+      const later = { ...ten, at: at + 5500 };
+      const once = afterFailure(back, later);
+      expect(rampRate(once, later.at)).toBe(64);
+      const twice = afterFailure(once, later);
+      expect(rampRate(twice, later.at)).toBe(32);
+      expect(rampRate(afterFailure(twice, later), later.at)).toBe(16);
+      expect(rampRate(failed(4, back), ten.at)).toBe(2);
+    });
+  });
+
+  it('that a step will probe again is left to it for ten seconds', () => {
+    const probing = beginProbe(opened(), T0 + 5000, 1000);
+    const failed = { ...failing, at: T0 + 5000, isProbe: true };
+    const held = opened(afterFailure(probing, { ...failed, willRepeat: true }));
+    const isFreeAt = (at: number, isRepeat?: boolean) => mayProbe(held, at, isRepeat);
+    expect([isFreeAt(held.probeAt - 1, true), isFreeAt(held.probeAt, true)]).toEqual([false, true]);
+    expect([isFreeAt(held.probeAt + 9999), isFreeAt(held.probeAt + 10_000)]).toEqual([false, true]);
+    const free = opened(afterFailure(beginProbe(held, held.probeAt, 1000), { ...failed, at: held.probeAt }));
+    expect(mayProbe(free, free.probeAt)).toBe(true);
+  });
+
+  it('that was stored by an earlier release is held for no step', () => {
+    const { heldUntil: _new, ...stored } = opened();
+    expect(openCircuit.parse(stored)).toEqual(opened());
+  });
+
+  it.each([
+    ['it was not sent', { kind: 'none' }, T0 + 5000],
+    ['its name was not found', { kind: 'none', error: 'ENOTFOUND' }, T0 + 15_000],
+    ['the address was refused here', { kind: 'none', error: 'egress_refused' }, T0 + 15_000],
+  ] as const)('is probed again at once only where the probe said nothing: %s', (_what, ended, probeAt) => {
+    const probing = beginProbe(opened(), T0 + 5000, 1000);
+    const about = { ...failing, at: T0 + 5000, isProbe: true, perSecond: 0 };
+    expect(afterRequest(probing, ended, about)).toMatchObject({ phase: 'open', probeAt, probingUntil: null });
+    expect(afterRequest(failures(2), ended, { ...about, isProbe: false })).toEqual(failures(2));
   });
 
   it.each([
@@ -132,6 +185,7 @@ describe('a circuit', () => {
       kind: fc.constantFrom('fail', 'answer', 'refuse', 'none'),
       afterMs: fc.integer({ min: 0, max: 90_000 }),
       isProbe: fc.boolean(),
+      willRepeat: fc.boolean(),
       forMs: fc.integer({ min: 1, max: 1e12 }),
       random: fc.double({ min: 0, max: 0.999, noNaN: true }),
     });
@@ -150,18 +204,19 @@ describe('a circuit', () => {
             expect(mayProbe(opened(circuit), at)).toBe(false);
           }
           const isProbe = given.isProbe && isProbing;
-          const about = { at, isProbe, error: 'x' };
-          if (kind === 'fail') circuit = afterFailure(circuit, { ...about, threshold, random: () => random });
-          else if (kind === 'answer') circuit = afterAnswer(circuit, about);
-          else if (kind === 'refuse') circuit = afterRefusal(circuit, { ...about, forMs, perSecond: 1 });
-          else if (isProbe) circuit = endProbe(circuit);
+          const about = { ...given, at, isProbe, threshold, perSecond: 1, random: () => random };
+          if (kind === 'fail') circuit = afterRequest(circuit, { kind: 'failed', error: 'x' }, about);
+          else if (kind === 'refuse') circuit = afterRequest(circuit, { kind: 'refused', error: 'x', forMs }, about);
+          else if (kind === 'answer') circuit = afterRequest(circuit, { kind: 'answered' }, about);
+          else circuit = afterRequest(circuit, { kind: 'none', ...(given.willRepeat && { error: 'x' }) }, about);
           if (isProbe) isProbing = false;
           inARow = kind === 'fail' ? inARow + 1 : kind === 'answer' ? 0 : inARow;
           if (before.phase === 'closed' && circuit.phase === 'open') {
-            expect(kind === 'refuse' || inARow >= Math.min(threshold, 3)).toBe(true);
+            expect(kind === 'refuse' || inARow >= Math.min(threshold, 5)).toBe(true);
           }
           if (circuit.phase === 'open') {
             expect(circuit.probeAt - at).toBeLessThanOrEqual(3_600_000);
+            if (!isProbing) expect(mayProbe(circuit, circuit.probeAt + 10_000)).toBe(true);
             expect(openCircuit.safeParse(circuit).success).toBe(true);
             // Only a probe closes it.
             if (!isProbe && before.phase === 'open') expect(circuit.phase).toBe('open');

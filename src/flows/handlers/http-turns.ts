@@ -1,7 +1,8 @@
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Json } from '../../model/json.ts';
+import { MOST_PROBES, type RequestEnd } from '../circuit.ts';
 import { originOf } from '../host-limits.ts';
-import type { Hosts, HostTurn, RequestEnd } from '../hosts.ts';
+import type { Hosts, HostTurn } from '../hosts.ts';
 import { type HandlerResult, type StepContext, TimeUpError } from './handler.ts';
 import type { HttpRequestInputs } from './http-inputs.ts';
 
@@ -11,17 +12,20 @@ export interface HostWaitState {
   readonly hostTurn: string;
   /** Since when the circuit of the host has kept this attempt waiting; null while it waits for its limits. */
   readonly barredSince: number | null;
+  /** Probes of the open circuit in a row that it has made in vain. */
+  readonly probes: number;
   /** What it waits for, in words that follow "because". */
   readonly why: string;
 }
 
 export function hostWaitIn(state: Json | undefined): HostWaitState | undefined {
   if (typeof state !== 'object' || state === null) return undefined;
-  const { hostTurn, barredSince, why } = state as { readonly [key: string]: unknown };
+  const { hostTurn, barredSince, probes, why } = state as { readonly [key: string]: unknown };
   if (typeof hostTurn !== 'string') return undefined;
   return {
     hostTurn,
     barredSince: typeof barredSince === 'number' ? barredSince : null,
+    probes: typeof probes === 'number' ? probes : 0,
     why: typeof why === 'string' ? why : '',
   };
 }
@@ -40,7 +44,10 @@ export async function askFirst(
   const { now } = context;
   const origin = originOf(url);
   const waited = hostWaitIn(context.resumed?.state);
-  const turn = await hosts.ask({ ...requestFor(context, url), hasWaited: waited?.hostTurn === origin });
+  const hasWaited = waited?.hostTurn === origin;
+  const probes = hasWaited ? waited.probes : 0;
+  const mayRepeat = failsWhenOpen(context) ? {} : { probes };
+  const turn = await hosts.ask({ ...requestFor(context, url), hasWaited, ...mayRepeat });
   if (turn.kind === 'go') return turn;
   const isBarred = turn.why === 'circuit';
   const barredSince = isBarred ? (waited?.barredSince ?? now()) : null;
@@ -48,27 +55,37 @@ export async function askFirst(
     return { kind: 'failed', code: 'circuit_open', message: `not sent: ${turn.message}`, retryable: true };
   }
   const latest = barredSince === null ? turn.until : barredSince + LONGEST_BARRED_MS + 1;
-  const state: HostWaitState = { hostTurn: origin, barredSince, why: turn.message };
+  const state: HostWaitState = { hostTurn: origin, barredSince, probes, why: turn.message };
   return { kind: 'waiting', until: Math.min(turn.until, latest), state: { ...state } };
 }
 
+/** Sooner than most steps of the host, and later than the next probe can be: it is released for that. */
+const BEFORE_OTHERS_MS = 75_000;
 /** Later than any other step of the host: those are released before it. */
 const BEHIND_OTHERS_MS = 2 * HOUR_MS;
 
 /**
- * What a failed probe of an open circuit leads to: it costs the step no attempt. The step waits on, behind the others, so that
- * one whose request is the reason of the failure cannot be the only one that is ever tried.
+ * What a failed probe of an open circuit leads to: it costs the step no attempt. The step makes the next probes too, and then
+ * waits on behind the others: see `MOST_PROBES`.
  */
 export function afterFailedProbe(
   failure: Extract<HandlerResult, { kind: 'failed' }>,
   { context, url }: { readonly context: StepContext<HttpRequestInputs>; readonly url: URL },
 ): HandlerResult {
   const now = context.now();
-  const barredSince = hostWaitIn(context.resumed?.state)?.barredSince ?? now;
-  if (failsWhenOpen(context) || now - barredSince > LONGEST_BARRED_MS) return failure;
-  const until = Math.min(now + BEHIND_OTHERS_MS, barredSince + LONGEST_BARRED_MS + 1);
   const hostTurn = originOf(url);
-  const state: HostWaitState = { hostTurn, barredSince, why: `${hostTurn} was tried again: ${failure.message}` };
+  const waited = hostWaitIn(context.resumed?.state);
+  const barredSince = waited?.barredSince ?? now;
+  if (failsWhenOpen(context) || now - barredSince > LONGEST_BARRED_MS) return failure;
+  const probes = ((waited?.hostTurn === hostTurn ? waited.probes : 0) + 1) % MOST_PROBES;
+  const waitMs = probes > 0 ? BEFORE_OTHERS_MS : BEHIND_OTHERS_MS;
+  const until = Math.min(now + waitMs, barredSince + LONGEST_BARRED_MS + 1);
+  const state: HostWaitState = {
+    hostTurn,
+    barredSince,
+    probes,
+    why: `${hostTurn} was tried again: ${failure.message}`,
+  };
   return { kind: 'waiting', until, state: { ...state } };
 }
 

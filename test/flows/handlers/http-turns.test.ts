@@ -32,6 +32,7 @@ const resumedFrom = (result: HandlerResult) => {
   if (result.kind !== 'waiting') throw new Error(`it does not wait: ${JSON.stringify(result)}`);
   return { resumed: { state: result.state as Json, signal: null } };
 };
+const untilOf = (result: HandlerResult) => (result.kind === 'waiting' ? (result.until ?? 0) : 0);
 const answering =
   (status: number, headers: Record<string, string> = {}): RequestListener =>
   (_request, response) =>
@@ -62,6 +63,52 @@ describe('a step whose host is not well', () => {
     status = 200;
     time.now += 10_000;
     expect(await send(origin, {}, resumedFrom(probed))).toMatchObject({ kind: 'succeeded' });
+  });
+
+  it('probes until its call is taken where the host refuses the first calls of each step', async () => {
+    const calls = new Map<string, number>();
+    const { origin } = await serve((request, response) => {
+      const key = String(request.headers['idempotency-key']);
+      calls.set(key, (calls.get(key) ?? 0) + 1);
+      response.writeHead((calls.get(key) ?? 0) > 2 ? 200 : 500).end();
+    });
+    const { send, time } = setUp();
+    for (let count = 0; count < 2; count += 1) await send(origin, {}, { idempotencyKey: `opens ${count}` });
+    const steps = ['a', 'b', 'c'].map((idempotencyKey) => ({ idempotencyKey }));
+    let waiting = await Promise.all(steps.map(async (step) => ({ ...step, result: await send(origin, {}, step) })));
+    let done: string | undefined;
+    for (let probes = 0; probes < 3 && done === undefined; probes += 1) {
+      time.now += 70_000;
+      // As they are due: the one that waits least is released first.
+      waiting = waiting.sort((a, b) => untilOf(a.result) - untilOf(b.result));
+      for (const step of waiting) {
+        const { idempotencyKey } = step;
+        step.result = await send(origin, {}, { idempotencyKey, ...resumedFrom(step.result) });
+        if (step.result.kind === 'succeeded') done = idempotencyKey;
+        if (step.result.kind !== 'waiting') break;
+      }
+    }
+    expect(done).toBe('a');
+    expect(Object.fromEntries(calls)).toMatchObject({ a: 3 });
+  });
+
+  it('lets others probe after three of its own in vain', async () => {
+    const { origin } = await serve((request, response) => {
+      response.writeHead(request.headers['idempotency-key'] === 'good' ? 200 : 500).end();
+    });
+    const { send, time } = setUp();
+    for (let count = 0; count < 2; count += 1) await send(origin);
+    let bad = await send(origin);
+    const good = await send(origin, {}, { idempotencyKey: 'good' });
+    for (let probes = 0; probes < 3; probes += 1) {
+      time.now += 70_000;
+      bad = await send(origin, {}, resumedFrom(bad));
+    }
+    expect(untilOf(bad)).toBeGreaterThan(untilOf(good));
+    time.now += 70_000;
+    expect(await send(origin, {}, { idempotencyKey: 'good', ...resumedFrom(good) })).toMatchObject({
+      kind: 'succeeded',
+    });
   });
 
   it('fails after a day, so that a host that is gone for good keeps no run in flight', async () => {
