@@ -15,6 +15,8 @@ export interface Asking {
   readonly now: number;
   /** The step's own limits; they only count where they are stricter than those of the host. */
   readonly own: HostLimits;
+  /** Names the step, the same in all runs: its own limits hold for all of them. */
+  readonly step: string;
   /** It has waited for its turn: it goes before all that come now. */
   readonly hasWaited: boolean;
   /** Requests a second that the host may have while it comes back. */
@@ -142,18 +144,24 @@ export class HostTurns {
     }
   }
 
-  #rulesFor({ own, rampPerSecond, replicas }: Asking): Rule[] {
+  /** One line for each limit of the host, and for each step one of its own: its limits may differ from run to run. */
+  #rulesFor({ own, step, rampPerSecond, replicas }: Asking): Rule[] {
     const rules: Rule[] = [];
-    const addRate = (perSecond: number, key = `${perSecond}/s`) =>
+    const addRate = (key: string, perSecond: number) =>
       rules.push({ key, why: 'rate', limit: perSecond, intervalMs: (1000 * replicas) / perSecond, share: 0 });
-    const { perSecond = Number.POSITIVE_INFINITY, atOnce = Number.POSITIVE_INFINITY } = this.#limits;
-    if (Number.isFinite(perSecond)) addRate(perSecond);
-    if (own.perSecond !== undefined && own.perSecond < perSecond) addRate(own.perSecond);
-    if (Number.isFinite(rampPerSecond)) addRate(rampPerSecond, 'ramp');
-    for (const limit of new Set([atOnce, Math.min(atOnce, own.atOnce ?? atOnce)])) {
-      if (!Number.isFinite(limit)) continue;
+    const addAtOnce = (key: string, limit: number) => {
       const share = Math.max(1, Math.floor(limit / replicas));
-      rules.push({ key: `${limit} at once`, why: 'atOnce', limit, intervalMs: this.#latencyMs / share, share });
+      rules.push({ key, why: 'atOnce', limit, intervalMs: this.#latencyMs / share, share });
+    };
+    const { perSecond, atOnce } = this.#limits;
+    if (perSecond !== undefined) addRate('rate', perSecond);
+    if (own.perSecond !== undefined && own.perSecond < (perSecond ?? Number.POSITIVE_INFINITY)) {
+      addRate(`rate of ${step}`, own.perSecond);
+    }
+    if (Number.isFinite(rampPerSecond)) addRate('ramp', rampPerSecond);
+    if (atOnce !== undefined) addAtOnce('at once', atOnce);
+    if (own.atOnce !== undefined && own.atOnce < (atOnce ?? Number.POSITIVE_INFINITY)) {
+      addAtOnce(`at once of ${step}`, own.atOnce);
     }
     return rules;
   }
@@ -172,7 +180,7 @@ export class HostTurns {
     return line;
   }
 
-  /** Steps may name any rate. A line that nothing waits in is as good as none. */
+  /** Hosts may have many steps. A line that nothing waits in is as good as none. */
   #forgetIdle(now: number): void {
     if (this.#lines.size <= MOST_LINES) return;
     for (const [key, { freeAt, tailAt, lateAt }] of this.#lines) {

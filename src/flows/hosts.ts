@@ -31,6 +31,8 @@ export interface TurnRequest {
   readonly origin: string;
   /** The step's own limits, which count where they are stricter. */
   readonly own: HostLimits;
+  /** Names the step, the same in all runs. */
+  readonly step: string;
   /** The step has waited for this host. */
   readonly hasWaited: boolean;
   /** Probes of the host in a row that the step has made in vain; absent where it would not make another one. */
@@ -153,7 +155,7 @@ class HostTable implements Hosts {
     this.#random = services.random ?? Math.random;
     this.#wait = services.wait ?? pause;
     this.#hosts = new KnownHosts(hostEntriesOf(services.settings.outgoingHosts), services.clock);
-    const asking = (host: Host) => this.#askingOf(host, { own: {}, hasWaited: true });
+    const asking = (host: Host) => this.#askingOf(host, { own: {}, step: '', hasWaited: true });
     this.#scene = { hosts: this.#hosts, clock: services.clock, asking };
   }
 
@@ -311,10 +313,10 @@ class HostTable implements Hosts {
     return { kind: 'wait', ...wait, until: Math.ceil(wait.until) };
   }
 
-  #askingOf(host: Host, { own, hasWaited }: Pick<TurnRequest, 'own' | 'hasWaited'>): Asking {
+  #askingOf(host: Host, { own, step, hasWaited }: Pick<TurnRequest, 'own' | 'step' | 'hasWaited'>): Asking {
     const { clock, cluster } = this.#services;
     const rampPerSecond = rampRate(host.circuit, clock.now());
-    return { now: clock.monotonic(), own, hasWaited, rampPerSecond, replicas: cluster?.replicas ?? 1 };
+    return { now: clock.monotonic(), own, step, hasWaited, rampPerSecond, replicas: cluster?.replicas ?? 1 };
   }
 
   #end(host: Host, ended: RequestEnd, { isProbe, willRepeat, tookMs }: Sent): void {

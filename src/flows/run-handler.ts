@@ -110,6 +110,7 @@ function contextOf(
   let own: Logger | undefined;
   return {
     inputs,
+    flowId,
     runId,
     stepKey,
     attempt,

@@ -68,7 +68,7 @@ export function setUp({ limits = [], failures = 3, replicas = 1, store }: Given 
 
 const signal = new AbortController().signal;
 export const ask = (hosts: Hosts, more: Partial<Parameters<Hosts['ask']>[0]> = {}) =>
-  hosts.ask({ origin: ORIGIN, own: {}, hasWaited: false, answerMs: 1000, signal, ...more });
+  hosts.ask({ origin: ORIGIN, own: {}, step: 'push', hasWaited: false, answerMs: 1000, signal, ...more });
 
 export async function send(hosts: Hosts, end: RequestEnd, more = {}): Promise<HostTurn> {
   const turn = await ask(hosts, more);

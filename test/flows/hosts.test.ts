@@ -48,6 +48,22 @@ describe('the rate of a host', () => {
     expect(untilOf(await send(hosts, ANSWERED, { own }))).toBe(until);
   });
 
+  it('of a step is one, whatever rates an expression gives it: each request keeps the next one waiting as its own says', async () => {
+    const { hosts, time } = setUp();
+    const rates = Array.from({ length: 50 }, (_, index) => 2 + index / 100);
+    const turns = [];
+    for (const perSecond of rates) turns.push(untilOf(await send(hosts, ANSWERED, { own: { perSecond } })));
+    expect(turns.filter((turn) => turn === 'go')).toHaveLength(1);
+    expect(turns.at(-1)).toBeGreaterThan(20_000);
+    expect(await send(hosts, ANSWERED, { own: { perSecond: 2 }, step: 'other' })).toMatchObject({ kind: 'go' });
+    expect(await send(hosts, ANSWERED, { own: {}, step: 'other' })).toMatchObject({ kind: 'go' });
+    time.now += 500;
+    expect(await send(hosts, ANSWERED, { own: { perSecond: 1 }, hasWaited: true })).toMatchObject({ kind: 'go' });
+    time.now += 900;
+    const next = await send(hosts, ANSWERED, { own: { perSecond: 100 }, hasWaited: true, patienceMs: 0 });
+    expect(next).toMatchObject({ kind: 'wait', why: 'rate' });
+  });
+
   it('counts hosts apart, and a host without a limit not at all', async () => {
     const { hosts } = setUp({ limits: ['*=1/s', 'free.example.com=unlimited'] });
     for (const origin of [ORIGIN, 'https://b.example.com', 'https://free.example.com', 'https://free.example.com']) {

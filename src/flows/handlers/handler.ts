@@ -26,6 +26,7 @@ export interface StepHandler {
 export interface StepContext<Inputs = unknown> {
   /** What the schema made of the resolved inputs; what it passes through as it is, is frozen. */
   readonly inputs: Inputs;
+  readonly flowId: string;
   readonly runId: string;
   readonly stepKey: string;
   /** From 1. */

@@ -169,7 +169,7 @@ export const httpRequestInputs = z
       .max(MOST_PER_SECOND)
       .optional()
       .describe(
-        'Requests a second to the host of the URL, if stricter than SLUICE_OUTGOING_HOSTS; a step that has to wait is Pending.',
+        'Requests a second of this step, in all runs, to the host of the URL, if stricter than SLUICE_OUTGOING_HOSTS; a step that has to wait is Pending.',
       ),
     maxConcurrent: z
       .int()

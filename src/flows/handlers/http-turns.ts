@@ -116,9 +116,11 @@ export async function askNext(
   return turn;
 }
 
-function requestFor({ inputs, signal }: StepContext<HttpRequestInputs>, url: URL) {
+function requestFor({ inputs, signal, flowId, stepKey }: StepContext<HttpRequestInputs>, url: URL) {
   return {
     origin: originOf(url),
+    // The iterations of a loop are the same step.
+    step: `${flowId} ${stepKey.replace(/\.\d+(?=\.)/g, '')}`,
     own: { perSecond: inputs.maxPerSecond, atOnce: inputs.maxConcurrent },
     answerMs: inputs.timeoutSeconds * 1000,
     signal,

@@ -9,6 +9,7 @@ export async function call(
 ): Promise<HandlerResult> {
   return handler.run({
     inputs: handler.inputs.parse(inputs),
+    flowId: 'flow',
     runId: 'run',
     stepKey: 'step',
     attempt: 1,

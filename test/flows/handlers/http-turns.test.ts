@@ -281,6 +281,16 @@ describe('a step with limits of its own', () => {
     expect(await send(origin, { maxPerSecond: 1 }, resumedFrom(waits))).toMatchObject({ kind: 'succeeded' });
   });
 
+  it('is one step in all iterations of a loop, and another in another flow', async () => {
+    const { origin } = await serve(answering(200));
+    const { send } = setUp();
+    const of = (stepKey: string, flowId = 'flow') => send(origin, { maxPerSecond: 1 }, { stepKey, flowId });
+    expect(await of('lines.0.push')).toMatchObject({ kind: 'succeeded' });
+    expect(await of('lines.1.push')).toMatchObject({ kind: 'waiting' });
+    expect(await of('lines.0.pull')).toMatchObject({ kind: 'succeeded' });
+    expect(await of('lines.0.push', 'other')).toMatchObject({ kind: 'succeeded' });
+  });
+
   it.each([
     { maxPerSecond: 0 },
     { maxPerSecond: 1e-6 },
