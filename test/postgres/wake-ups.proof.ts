@@ -170,7 +170,8 @@ describe('wake-ups', () => {
     await second.woken;
   });
 
-  test('go on after what they are answered with was away, and end nothing meanwhile', async () => {
+  // The second answer is that another one is to be woken, which fails by then: the job is to be tried again.
+  test.each([true, false])('go on after what they are answered with was away, and end nothing: %s', async (answer) => {
     const { schema, makeDue, listJobs } = await twoStores();
     const name = workerSchemaOf(schema);
     const lines: string[] = [];
@@ -178,9 +179,10 @@ describe('wake-ups', () => {
     onTestFinished(() => three.close());
     let isLost = true;
     const other = wakeableOf(async () => {
-      if (isLost) await runSql(`ALTER SCHEMA "${name}" RENAME TO "${name}_away"`);
+      if (!isLost) return true;
+      await runSql(`ALTER SCHEMA "${name}" RENAME TO "${name}_away"`);
       isLost = false;
-      return true;
+      return answer;
     });
     three.onDue(other);
     await makeDue();
