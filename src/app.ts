@@ -5,7 +5,7 @@ import pino, { type Logger } from 'pino';
 import { type AlertWatch, createAlertWatch, noAlerts } from './alerts/watch.ts';
 import { databaseTarget, isPostgres } from './config/database.ts';
 import { type Extensions, type PreparedExtensions, prepareExtensions } from './config/extensions.ts';
-import { createFingerprint } from './config/fingerprint.ts';
+import { createFingerprint, haveStepType } from './config/fingerprint.ts';
 import { type Environment, readSettings, settingsWarnings } from './config/settings.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { thisMachineOr, watchConnections } from './connections.ts';
@@ -347,7 +347,7 @@ function runtimeOf(
   parts: Parts,
   running: Pick<Parameters<typeof createRuntime>[0], 'catalog' | 'metrics' | 'newId' | 'live' | 'refresh' | 'sweepers'>,
 ): Runtime {
-  const { settings } = parts;
+  const { settings, store, clock } = parts;
   const { handlers, rules, hosts } = parts.extensions;
   return createRuntime({
     ...parts,
@@ -363,6 +363,8 @@ function runtimeOf(
     fingerprint: isPostgres(settings.databaseUrl)
       ? createFingerprint({ ...parts, catalog: running.catalog })
       : undefined,
+    isServedElsewhere: async (stepType) =>
+      haveStepType(await store.listReplicas({ now: clock.now() }), { stepType, besides: store.replica }),
     onReplicas: (count) => {
       parts.cluster.replicas = count;
     },

@@ -72,7 +72,7 @@ export function createFingerprint({ settings, extensions, catalog, sealer }: Fin
     storeKey: sealer?.keyId ?? null,
     settings: settingDigests(settings),
     extensions: [
-      ...[...handlers.keys()].map((type) => `step type ${type}`),
+      ...[...handlers.keys()].map((type) => STEP_TYPE + type),
       ...gates.chain.map(({ name }) => `gate ${name}`),
       ...describeSchemes(gates.settings.schemes).map(({ name }) => `scheme ${name}`),
     ].sort(),
@@ -88,6 +88,19 @@ export function createFingerprint({ settings, extensions, catalog, sealer }: Fin
     }
     return { ...fixed, secrets: Object.fromEntries(secrets) };
   };
+}
+
+const STEP_TYPE = 'step type ';
+
+/** Whether a replica besides the one named has told that it has a step type. */
+export function haveStepType(
+  replicas: readonly { readonly name: string; readonly fingerprint: Json }[],
+  { stepType, besides }: { readonly stepType: string; readonly besides: string },
+): boolean {
+  return replicas.some(({ name, fingerprint }) => {
+    const { data } = fingerprintSchema.safeParse(fingerprint);
+    return name !== besides && data?.extensions.includes(STEP_TYPE + stepType) === true;
+  });
 }
 
 function settingDigests(settings: Settings): Record<string, string> {

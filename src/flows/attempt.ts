@@ -27,7 +27,9 @@ export interface Followed {
 export type OnRan = (result: StepResult) => BirthLease | undefined;
 
 export interface AttemptServices {
-  readonly store: Pick<Store, 'advance' | 'ping'>;
+  readonly store: Pick<Store, 'advance' | 'ping' | 'returnLeases'>;
+  /** The step types of this process, and whether another one has a type. */
+  readonly types?: { has(stepType: string): boolean; isElsewhere(stepType: string): Promise<boolean> } | undefined;
   readonly runStep: RunStep;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -35,6 +37,9 @@ export interface AttemptServices {
   /** A number from 0 up to 1. */
   readonly random: () => number;
 }
+
+/** A step whose handler only others have is due for them again after this. */
+const ELSEWHERE_MS = 5000;
 
 const STORE_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
 
@@ -64,6 +69,7 @@ export function createAttempt(
 async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices): Promise<Followed | undefined> {
   const { store, clock, report } = services;
   const { claim } = lease;
+  if (claim.stop === null && (await leftToOthers(lease, services))) return NOTHING_FOLLOWS;
   const startedAt = clock.monotonic();
   let isStarted = false;
   // An outage of the store may take a step to its start more than once.
@@ -90,6 +96,20 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
   const startedRuns = [failureRun, advance.subRun?.run ?? null].filter((run) => run !== null);
   const { nextDueAt, limitAt } = followedBy(result, advance);
   return { nextDueAt: advance.woken === undefined ? nextDueAt : 0, limitAt, claims, startedRuns };
+}
+
+const NEVER = Number.POSITIVE_INFINITY;
+// The step is left to whoever is woken when it falls due.
+const NOTHING_FOLLOWS: Followed = { nextDueAt: NEVER, limitAt: NEVER, claims: [], startedRuns: [] };
+
+/** Gives back a step whose handler other processes have and this one lacks, such as one of an earlier release. */
+async function leftToOthers(lease: Lease, services: AttemptServices): Promise<boolean> {
+  const { store, clock, types } = services;
+  const { token, stepType } = lease.claim;
+  if (types === undefined || types.has(stepType)) return false;
+  if (!(await withStore(lease, services, () => types.isElsewhere(stepType)))) return false;
+  await withStore(lease, services, () => store.returnLeases({ tokens: [token], at: clock.now() + ELSEWHERE_MS }));
+  return true;
 }
 
 /** The steps that were leased as they became due, as claims. */

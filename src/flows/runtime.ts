@@ -68,6 +68,8 @@ interface RuntimeServices {
   readonly version?: string | undefined;
   /** What has to be the same in all replicas; nothing where not given. */
   readonly fingerprint?: (() => Json) | undefined;
+  /** Whether another process has the handler of a step type; none has where not given. */
+  readonly isServedElsewhere?: ((stepType: string) => Promise<boolean>) | undefined;
   /** The hosts that steps call. */
   readonly hosts?: Pick<Hosts, 'connect' | 'start' | 'stop'> | undefined;
   /** How many replicas live, after each heartbeat. */
@@ -96,6 +98,10 @@ export function createRuntime(services: RuntimeServices): Runtime {
     random,
     owner,
     isFit,
+    types: {
+      has: (stepType) => services.handlers.has(stepType),
+      isElsewhere: services.isServedElsewhere ?? (async () => false),
+    },
   });
   services.hosts?.connect({ ...services, store, onReleased: () => dispatcher.nudge() });
   const engine = createEngine({ store, catalog, dispatcher, intake, clock, newId: () => newId(), report, refresh });

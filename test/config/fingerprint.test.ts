@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { z } from 'zod';
 import { prepareExtensions } from '../../src/config/extensions.ts';
-import { createFingerprint, differencesOf } from '../../src/config/fingerprint.ts';
+import { createFingerprint, differencesOf, haveStepType } from '../../src/config/fingerprint.ts';
 import { readSettings } from '../../src/config/settings.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
@@ -112,4 +112,14 @@ it('tells equal secrets under different names apart, so that no reader learns th
 
 it('tells no digest of a secret without a store key: a reader of the database could guess it', () => {
   expect(replica('one').fingerprint.secrets).toEqual({ 'env:PUSH_KEY': 'readable', 'env:CALL_KEY': 'readable' });
+});
+
+it('says whether another replica has a step type', () => {
+  const [plain, charging] = [replica('one'), replica('two', { handlers: [charge] })];
+  const unheard = { name: 'three', fingerprint: null };
+  const has = (stepType: string, besides: string) => haveStepType([unheard, plain, charging], { stepType, besides });
+  expect(has('Charge', 'one')).toBe(true);
+  expect(has('Charge', 'two')).toBe(false);
+  expect(has('HttpRequest', 'two')).toBe(true);
+  expect(has('Refund', 'one')).toBe(false);
 });

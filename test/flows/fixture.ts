@@ -93,7 +93,9 @@ export interface FlowService {
 }
 
 export interface FlowServiceOptions
-  extends Partial<Pick<Parameters<typeof createRuntime>[0], 'store' | 'readSecret' | 'concurrency' | 'random'>> {
+  extends Partial<
+    Pick<Parameters<typeof createRuntime>[0], 'store' | 'readSecret' | 'concurrency' | 'random' | 'isServedElsewhere'>
+  > {
   /** Handlers beside the built-in ones. */
   readonly own?: readonly StepHandler[];
   readonly egressAllow?: readonly string[];

@@ -77,6 +77,41 @@ describe('two replicas that run steps', () => {
     expect((await one.ended(runId)).status).toBe('Succeeded');
   });
 
+  test('a step of a type that another replica alone has is left to that one, and is no try of this one', async () => {
+    const { stores } = await openReplicas(['one', 'two']);
+    const [first, second] = stores.map(inTestTime) as [Store, Store];
+    const isServedElsewhere = async (stepType: string) => stepType === 'New';
+    const type = defineHandler({
+      type: 'New',
+      inputs: z.unknown(),
+      run: () => ({ kind: 'succeeded', output: 'new' }),
+    });
+    const one = await openFlowService({ store: first, isServedElsewhere });
+    const two = await openFlowService({ store: second, own: [type] });
+    const graph = { a: stepOf('NoOp'), b: stepOf('New', { runAfter: { a: { statuses: ['Succeeded'] } } }) };
+    for (const each of [one, two]) await each.deploy(graph);
+    await one.runtime.start();
+    const runIds = await Promise.all([one.trigger(), one.trigger()]);
+    const left = () => first.measureBacklog({ now: START + 5000, most: 9 });
+    while ((await left()).dueSteps < runIds.length) await one.store.ping();
+    expect((await first.measureBacklog({ now: START + 4999, most: 9 })).dueSteps).toBe(0);
+    two.clock.pass(5000);
+    await two.runtime.start();
+    for (const runId of runIds) {
+      expect((await two.ended(runId)).status).toBe('Succeeded');
+      expect((await two.steps(runId)).b).toMatchObject({ output: 'new', attemptCount: 1 });
+    }
+  });
+
+  test('a step of a type that no replica has fails', async () => {
+    const { one } = await twoRuntimes({ isServedElsewhere: async () => false });
+    await one.deploy({ a: stepOf('New') });
+    await one.runtime.start();
+    const runId = await one.trigger();
+    expect((await one.ended(runId)).status).toBe('Failed');
+    expect((await one.steps(runId)).a?.error).toMatchObject({ code: 'unknown_handler' });
+  });
+
   test('a step of a replica that died is taken up, and what the dead one still says of it counts for nothing', async () => {
     const hanging: (() => void)[] = [];
     const own = (output: string, hangs: boolean) =>
