@@ -168,7 +168,8 @@ function openStoreOf(
       ...target,
       ...bounds,
       sealer,
-      applicationName: 'sluice',
+      // PostgreSQL keeps 63 bytes, the purpose after it included.
+      applicationName: `sluice/${target.replica.slice(0, 48)}`,
       onFatal,
       // At debug: what an outage leads to is said once, below.
       onEngineLine: (line) => logger.debug({ engine: 'graphile-worker' }, line),
