@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import { Command } from 'commander';
 import pino from 'pino';
 import { type DatabaseTarget, databaseTarget, isPostgres, transportMistakes } from '../config/database.ts';
+import { processEnvironment } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { createDeployer, type Deployer } from '../deploys/deployer.ts';
 import { type Catalog, createCatalog } from '../flows/catalog.ts';
@@ -233,7 +234,7 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
 function databaseOf(against: string | undefined, settings: Settings): DatabaseTarget {
   if (against === undefined) return databaseTarget(settings, process.cwd());
   if (isPostgres(against) && URL.canParse(against)) {
-    const [mistake] = transportMistakes('--against', against);
+    const [mistake] = transportMistakes('--against', against, processEnvironment());
     if (mistake !== undefined) throw new CommandError(mistake);
     return databaseTarget({ ...settings, databaseUrl: against, databaseDirectUrl: against }, '');
   }

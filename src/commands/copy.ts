@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { transportMistakes } from '../config/database.ts';
+import { processEnvironment } from '../config/settings.ts';
 import type { CopyReport } from '../store/copy.ts';
 import { CommandError, reporting } from './context.ts';
 
@@ -56,7 +57,7 @@ function targetOf(text: string): string {
   const [, path] = /^sqlite:(.+)$/.exec(text) ?? [];
   if (path !== undefined && path !== ':memory:') return `sqlite:${resolve(path)}`;
   if (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text)) {
-    const [mistake] = transportMistakes('the database', text);
+    const [mistake] = transportMistakes('the database', text, processEnvironment());
     if (mistake !== undefined) throw new CommandError(mistake);
     return text;
   }

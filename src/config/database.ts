@@ -22,6 +22,8 @@ export type DatabaseTarget =
       readonly replica: string;
     };
 
+type Variables = Readonly<Record<string, string | undefined>>;
+
 /** Relative paths start at the folder. */
 export function databaseTarget(settings: Settings, folder: string): DatabaseTarget {
   const { databaseUrl: url, databaseDirectUrl: directUrl = url } = settings;
@@ -44,7 +46,7 @@ export function isPostgres(url: string): boolean {
 }
 
 /** One line for each way in which the settings of the database contradict each other or protect nothing. */
-export function databaseContradictions(settings: Settings): string[] {
+export function databaseContradictions(settings: Settings, environment: Variables): string[] {
   const { databaseUrl, databaseDirectUrl } = settings;
   if (!isPostgres(databaseUrl)) {
     if (databaseDirectUrl === undefined) return [];
@@ -53,8 +55,10 @@ export function databaseContradictions(settings: Settings): string[] {
     ];
   }
   const lines = [
-    ...transportMistakes('SLUICE_DATABASE_URL', databaseUrl),
-    ...(databaseDirectUrl === undefined ? [] : transportMistakes('SLUICE_DATABASE_DIRECT_URL', databaseDirectUrl)),
+    ...transportMistakes('SLUICE_DATABASE_URL', databaseUrl, environment),
+    ...(databaseDirectUrl === undefined
+      ? []
+      : transportMistakes('SLUICE_DATABASE_DIRECT_URL', databaseDirectUrl, environment)),
   ];
   if (settings.deliveryStore === 'memory') {
     lines.push(
@@ -67,16 +71,23 @@ export function databaseContradictions(settings: Settings): string[] {
 /** What a connection is protected by; `sslmode` as in PostgreSQL's manual, section 34.19. */
 const ENCRYPTED = ['verify-full', 'verify-ca', 'require'];
 
-/** One line where a connection to the URL would be open to those between; `variable` says whose URL it is. */
-export function transportMistakes(variable: string, text: string): string[] {
+/**
+ * One line where a connection to the URL would be open to those between; `variable` says whose URL it is. The environment
+ * is that of the process, which the driver reads too.
+ */
+export function transportMistakes(variable: string, text: string, environment: Variables): string[] {
   const { hostname, searchParams } = new URL(text);
-  const mode = searchParams.get('sslmode');
-  if (mode !== null && mode !== 'disable' && !ENCRYPTED.includes(mode)) {
+  // As the driver reads it: the last of several.
+  const last = (name: string) => searchParams.getAll(name).at(-1);
+  const mode = last('sslmode');
+  // With `uselibpqcompat` weaker modes are what they are in PostgreSQL's own library: proof of nothing.
+  const proven = last('uselibpqcompat') === 'true' ? ['verify-full'] : ENCRYPTED;
+  if (mode !== undefined && mode !== 'disable' && !proven.includes(mode)) {
     return [
       `${variable}: sslmode=${/^[a-z-]{1,20}$/.test(mode) ? mode : '…'} does not say who answers; expected verify-full with sslrootcert=FILE, or disable on purpose`,
     ];
   }
-  if (mode !== null || isThisMachine(searchParams.get('host') ?? hostname)) return [];
+  if (mode !== undefined || isThisMachine(last('host') || hostname || (environment.PGHOST ?? ''))) return [];
   return [
     `${variable}: leads to another machine without TLS, so that anyone between can read and change everything; add sslmode=verify-full and sslrootcert=FILE, or sslmode=disable on purpose`,
   ];

@@ -73,7 +73,7 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
   ];
   const parsed = settingsSchema.safeParse(given);
   if (!parsed.success) lines.push(...parsed.error.issues.flatMap((issue) => describe(issue, given, fromVariable)));
-  else lines.push(...contradictions(parsed.data));
+  else lines.push(...contradictions(parsed.data, environment));
   if (lines.length > 0 || !parsed.success) throw new SettingsError([...new Set(lines)]);
   return parsed.data;
 }
@@ -190,7 +190,7 @@ function withoutCredentials(name: string, text: string): string {
   return scheme + maskUrl(rest.replace(/:(?!\d{1,5}(?:[/?#]|$))[^/?#]+/, `:${MASK}`));
 }
 
-function contradictions(settings: Settings): string[] {
+function contradictions(settings: Settings, environment: Environment): string[] {
   const lines: string[] = [];
   if (settings.replayToleranceSeconds > settings.nonceTtlSeconds) {
     lines.push(
@@ -220,7 +220,7 @@ function contradictions(settings: Settings): string[] {
       'SLUICE_EVIDENCE_KEY: is not an Ed25519 private key as PEM; openssl genpkey -algorithm ed25519 makes one',
     );
   }
-  return [...lines, ...databaseContradictions(settings)];
+  return [...lines, ...databaseContradictions(settings, environment)];
 }
 
 function isEd25519(pem: string): boolean {

@@ -76,6 +76,25 @@ describe('a PostgreSQL on another machine', () => {
     expect(linesOf({ SLUICE_DATABASE_URL: 'postgres:///sluice?host=/run/postgresql' })).toEqual([]);
     expect(linesOf({ SLUICE_DATABASE_URL: 'postgres://[::1]/sluice' })).toEqual([]);
     expect(linesOf({ SLUICE_DATABASE_URL: 'postgres://[2001:db8::1]/sluice' })).toHaveLength(1);
+    // Of what is given twice it takes the last.
+    expect(linesOf({ SLUICE_DATABASE_URL: 'postgres:///sluice?host=/run/postgresql&host=db.example' })).toHaveLength(1);
+    expect(linesOf({ SLUICE_DATABASE_URL: remote('?sslmode=verify-full&sslmode=no-verify') })).toHaveLength(1);
+  });
+
+  test('is judged by the host of the environment where the address has none', () => {
+    const judged = (SLUICE_DATABASE_URL: string, PGHOST: string) => linesOf({ SLUICE_DATABASE_URL, PGHOST });
+    expect(judged('postgres:///sluice', 'db.example')).toEqual([expect.stringContaining('without TLS')]);
+    expect(judged('postgres://localhost/sluice', 'db.example')).toEqual([]);
+    expect(judged('postgres:///sluice', '/run/postgresql')).toEqual([]);
+  });
+
+  test('is not used with a mode that the query makes prove nothing', () => {
+    const compatible = (mode: string) =>
+      linesOf({ SLUICE_DATABASE_URL: remote(`?uselibpqcompat=true&sslmode=${mode}`) });
+    expect(compatible('require')).toEqual([expect.stringContaining('sslmode=require does not say who answers')]);
+    expect(compatible('verify-ca')).toHaveLength(1);
+    expect(compatible('verify-full')).toEqual([]);
+    expect(compatible('disable')).toEqual([]);
   });
 
   test('is judged on the way around the pooler too', () => {
