@@ -194,6 +194,22 @@ describe('a copy of a database', { timeout: 60_000 }, () => {
     expect(() => sqlite(path)).toThrow('it is in use by another process');
   });
 
+  test('is not made into one that has rows in any table, however few', async () => {
+    const { path } = await filled(newPath());
+    const target = newTarget();
+    const replica = await openPostgresStore(storeOptions(target.schema));
+    const used = newPath();
+    const service = await openSqliteStore({ path: used });
+    for (const store of [replica, service]) {
+      await store.changeCircuit({ origin: 'https://example.com', version: null, next: 1, circuit: { openedAt: T0 } });
+      await store.close();
+    }
+    await expect(copy(sqlite(path), await target.open())).rejects.toThrow('is not empty');
+    await expect(copy(sqlite(path), sqlite(used))).rejects.toThrow('is not empty');
+    // Nothing was begun, so that a service may go on with it.
+    await (await openPostgresStore(storeOptions(target.schema))).close();
+  });
+
   test('is not made of a database that is not there', async () => {
     expect(() => openCopiedSqlite(newPath(), { isSource: true })).toThrow('there is no such file');
     const target = newTarget();

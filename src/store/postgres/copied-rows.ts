@@ -68,9 +68,8 @@ async function openNamed(options: CopiedSchema & { readonly name: string }): Pro
     read: (table, skip) => readSlices(query, table, skip),
     findProgress: () => findProgress(query),
     async isEmpty() {
-      const kinds = ['flows', 'runs', 'nonces', 'deliveries', 'held_deliveries'];
       const [found] = await query(
-        kinds.map((table) => `(SELECT 1 AS found FROM sluice.${table} LIMIT 1)`).join(' UNION ALL '),
+        COPIED_TABLES.map(({ name }) => `(SELECT 1 AS found FROM sluice.${name} LIMIT 1)`).join(' UNION ALL '),
       );
       return found === undefined;
     },

@@ -13,6 +13,7 @@ import {
   SLICE_BYTES,
   SLICE_ROWS,
 } from '../copied-database.ts';
+import { COPIED_TABLES } from '../copied-tables.ts';
 import { COPY_MARK, openWriter } from './connection.ts';
 import { hashOfNonce } from './nonce-index.ts';
 
@@ -27,12 +28,7 @@ export function openCopiedSqlite(path: string, { isSource }: CopyEnd): CopiedDat
       return findProgress(db);
     },
     async isEmpty() {
-      return (
-        db
-          .prepare(`SELECT 1 FROM (${anyRow('flows')} UNION ALL ${anyRow('runs')} UNION ALL ${anyRow('nonces')}
-        UNION ALL ${anyRow('deliveries')} UNION ALL ${anyRow('held_deliveries')})`)
-          .get() === undefined
-      );
+      return COPIED_TABLES.every(({ name }) => db.prepare(`SELECT 1 FROM ${name} LIMIT 1`).get() === undefined);
     },
     async begin(source) {
       db.exec(`CREATE TABLE ${COPY_MARK} (name TEXT PRIMARY KEY, source TEXT, rows INTEGER)`);
@@ -54,8 +50,6 @@ export function openCopiedSqlite(path: string, { isSource }: CopyEnd): CopiedDat
     },
   };
 }
-
-const anyRow = (table: string) => `SELECT * FROM (SELECT 1 FROM ${table} LIMIT 1)`;
 
 function findProgress(db: Database): CopyProgress | undefined {
   const isCopy = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(COPY_MARK);
