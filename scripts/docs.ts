@@ -80,6 +80,7 @@ const WEBHOOK_GROUPS: readonly (readonly [string, RegExp])[] = [
   ['Replay', /^webhook(ReplayTolerance|NonceHeader|RequireTimestamp|Timestamp)/],
   ['Rate limit', /^webhookRateLimit/],
   ['Addresses', /^webhookIp/],
+  ['Body schema', /^webhookBodySchema$/],
   ['Scheme `Custom`', /./],
 ];
 
@@ -113,30 +114,30 @@ const STEP_TYPES: Readonly<Record<string, string>> = {
   NoOp: 'Does nothing. The output is `null`.',
   LogMessage: 'Writes one line to the log. The output is the message.',
   HttpRequest:
-    'Calls a URL, and repeats the call if it polls. The output is `{ "status", "headers", "body" }`. Each request has an\n' +
-    '`Idempotency-Key` header that stays the same for all attempts of the step. Public addresses only, unless\n' +
-    '`SLUICE_EGRESS_ALLOW` names others. A `Retry-After` of the other side is honoured. A step may have to wait for its\n' +
-    'turn at the host, or until the host answers again: see [fan-out](operate.md#fan-out-without-drowning-the-receiver).\n\n' +
-    'The receiver can tell who sent a request: `"signing": { "scheme": "StandardWebhooks", "key": "env:KEY" }` signs id, time and\n' +
-    'body as [Standard Webhooks](https://www.standardwebhooks.com) says, the id being the same for all attempts;\n' +
+    'Calls a URL, and repeats the request if polling is enabled. The output is `{ "status", "headers", "body" }`. Each request has an\n' +
+    '`Idempotency-Key` header that stays the same for all attempts of the step. It may call only public\n' +
+    'addresses, unless `SLUICE_EGRESS_ALLOW` names others. It honours `Retry-After`. A step may have to wait for a rate limit of the\n' +
+    'host, or until the host answers again: see [fan-out](operate.md#fan-out-without-drowning-the-receiver).\n\n' +
+    '`signing` lets the receiver verify who sent a request. `"signing": { "scheme": "StandardWebhooks", "key": "env:KEY" }` signs id, time\n' +
+    'and body according to [Standard Webhooks](https://www.standardwebhooks.com); the id is the same for all attempts.\n' +
     '`"signing": { "scheme": "Hmac", "key": "env:KEY", "header": "X-Signature", "prefix": "sha256=" }` puts an HMAC of the body into a\n' +
     'header (`algorithm` sha256, sha384 or sha512, `encoding` hex or base64).\n' +
-    '`"tls": { "cert": "file:client.pem", "key": "file:client.key" }` shows a client certificate; `ca` names whom to trust instead of\n' +
-    'the public authorities.',
+    '`"tls": { "cert": "file:client.pem", "key": "file:client.key" }` presents a client certificate; `ca` replaces the public\n' +
+    'certificate authorities.',
   Delay: 'Waits, also across restarts. Give `seconds` or `until`, not both. The output is `null`.',
   Transform: 'The output is `value`.',
-  Fail: 'Fails the step with the code `failed_on_purpose`. It is never tried again.',
+  Fail: 'Fails the step with the code `failed_on_purpose`. The step is never retried.',
   WaitForSignal: 'Waits for `POST /flows/api/runs/{id}/signals/{name}`. The output is the JSON body of that request.',
   SendAlert:
-    'Tells a target of `SLUICE_ALERTS`: see [alerts](alerts.md). The output is `{ "status", "answer" }` of what the target answered.',
+    'Sends an alert to a target of `SLUICE_ALERTS`: see [alerts](alerts.md). The output is the answer of the target: `{ "status", "answer" }`.',
   ForEach:
     'Runs the child `steps` once for each item of `forEach`, `concurrencyLimit` iterations at once. Children read `loop.item` and\n' +
     '`loop.index`. The output is an array with the output of the last steps of each iteration.',
   RunFlow:
-    'Runs another flow. `body` is what that run reads as `trigger.body`, at most 1 MiB. The step waits for the end of the run without\n' +
-    'a slot; the output is `{ "runId", "status", "output" }`, where `output` is the output of its last step, or of each of its last\n' +
-    'steps by key. If the run fails, times out or is cancelled, the step fails and names it; each retry starts a new run. With\n' +
-    '`"wait": false` the output is `{ "runId" }`, and that run lives on its own. See\n' +
+    'Runs another flow. That run reads `body`, at most 1 MiB, as `trigger.body`. The step waits for the run to end and holds no slot\n' +
+    'while it waits. Its output is `{ "runId", "status", "output" }`, where `output` is the output of the last step, or of each of the\n' +
+    'last steps by key. If the run fails, times out or is cancelled, the step fails and names the run; each retry starts a new run.\n' +
+    'With `"wait": false` the output is `{ "runId" }`, and the step does not wait for the run. See\n' +
     '[flows that run flows](changing-flows.md#flows-that-run-flows).',
 };
 
@@ -157,12 +158,12 @@ function manifestReference(): string {
 ${GENERATED}
 
 A manifest is one JSON file in the manifests folder and describes one flow. \`npx sluice check\` prints every mistake with its path.
-\`"$schema": "./manifest.schema.json"\` lets an editor complete the fields and the inputs of each step type. With step types or
-schemes of your own, write your own one: \`npx sluice schema -o manifests/manifest.schema.json\`. Structural keys
+\`"$schema": "./manifest.schema.json"\` lets an editor complete the fields and the inputs of each step type. If you have
+your own step types or schemes, write your own schema: \`npx sluice schema -o manifests/manifest.schema.json\`. Structural keys
 (\`id\`, \`RunAfter\`, …) may be written in any case. Trigger keys, step keys and the keys inside \`inputs\` must be exact.
 
-[Publishers](publishers/README.md) has a complete manifest for each publisher, [expressions](expressions.md) what \`\${…}\` and \`when\`
-can do, and [changing flows](changing-flows.md) what a deploy does with a changed manifest.
+[Publishers](publishers/README.md) has a complete manifest for each publisher. [Expressions](expressions.md) explains \`\${…}\` and \`when\`,
+and [changing flows](changing-flows.md) what a deploy does with a changed manifest.
 
 ## The file
 
@@ -170,8 +171,8 @@ ${fieldTable(schema)}
 
 ## Triggers
 
-A trigger has a \`type\` (\`manual\`, \`cron\` or \`webhook\`) and \`inputs\`. A \`manual\` trigger may have any inputs; it is started by
-\`POST /flows/api/flows/{id}/trigger\`, as every flow can be.
+A trigger has a \`type\` (\`manual\`, \`cron\` or \`webhook\`) and \`inputs\`. A \`manual\` trigger may have any inputs;
+\`POST /flows/api/flows/{id}/trigger\` starts it. Every flow can be started this way.
 
 ### cron
 
@@ -179,7 +180,7 @@ ${fieldTable(inputsOf('cron'))}
 
 ### webhook
 
-Publishers call \`POST /flows/api/webhook/{webhookSlug}\`. A field that is missing here has the value of the
+Publishers call \`POST /flows/api/webhook/{webhookSlug}\`. A missing field takes its value from the
 [setting](settings.md) of the same name, if there is one. [Secure it](secure.md) explains what the gates do.
 
 ${webhookTables(inputsOf('webhook'))}
@@ -190,7 +191,7 @@ ${fieldTable(inputsOf('webhook').properties?.webhookResponse ?? {})}
 
 ### Search keys
 
-\`searchKeys\` of a \`webhook\` or \`manual\` trigger says what its deliveries and runs are found by:
+\`searchKeys\` of a \`webhook\` or \`manual\` trigger names values by which you can find its deliveries and runs:
 
 \`\`\`json
 {
@@ -201,21 +202,21 @@ ${fieldTable(inputsOf('webhook').properties?.webhookResponse ?? {})}
 \`\`\`
 
 Each is a name (a letter, then letters, digits, "_" and "-") and an [expression](expressions.md) over \`body\` and \`headers\`; at most 8.
-Its value is a text, a number or a boolean. 200 characters of it are kept; "…" marks a longer one. The lists of deliveries and runs
-show the values. A search finds a value or its beginning, however old, in deliveries that were refused too;
-\`?searchKeys=order:SO-1010\` finds the whole value of one key.
+Its value is a string, a number or a boolean; values over 200 characters are cut off, and end with "…". The lists of deliveries and runs
+show the values. A search finds a value or its beginning at any age, also in refused deliveries; \`?searchKeys=order:SO-1010\` finds the
+whole value of one key.
 
-A trigger with a signature scheme has \`event\` (what the publisher calls the kind of event) and \`id\` (its id of the event or
-delivery) without being asked, where the publisher sends them. Name keys of your own to replace them, or \`"searchKeys": {}\` for none.
-If other deliveries of a trigger come in several kinds, name what tells them apart \`event\`: [what flows read](operate.md#what-flows-read)
-is then compared within each kind.
+A trigger with a signature scheme has the keys \`event\` (the publisher's event type) and \`id\` (its id of the event or delivery) by
+default, if the publisher sends them. Your own keys replace them; \`"searchKeys": {}\` removes them. If a trigger gets several kinds of
+deliveries, use \`event\` for the value that distinguishes them: Sluice then checks [what flows read](operate.md#what-flows-read)
+separately for each kind.
 
-- Values are stored and shown in plain text, even with \`SLUICE_STORE_KEY\`. A header that holds a credential or a signature is
-  refused when the manifest loads; a field of the body that looks like one gets a warning.
-- A key that fails for one delivery has no value, and the delivery's story says why. It never refuses a delivery. All keys of a
-  delivery together may take 10 000 steps (0.4 ms). A body over 64 KiB is read only if it is JSON that was parsed anyway, and none
-  that an IP list or a rate limit refuses.
-- A deploy changes the keys of later deliveries. Runs and deliveries keep the values that they have; a re-run has those of its source.
+- Values are stored and shown in plain text, even with \`SLUICE_STORE_KEY\`. A key that reads a header with a credential or a signature is
+  refused when the manifest loads; a body field that looks like a credential gets a warning.
+- A key that fails for a delivery has no value there, and the delivery's story says why. It never causes a refusal. All keys of a
+  delivery together may take 10 000 evaluation steps (0.4 ms). A body over 64 KiB is read only if it is JSON that was parsed anyway.
+  Bodies that an IP list or a rate limit refuses are never read.
+- A deploy changes the keys of later deliveries only. Runs and deliveries keep their values; a re-run has the values of its source.
 
 ## Steps
 
@@ -227,10 +228,10 @@ An array of statuses, such as \`["Succeeded"]\`, or an object:
 
 ${fieldTable(edges?.anyOf?.[1] ?? {})}
 
-A step runs when all steps in its \`runAfter\` have ended with a listed status. If one ended otherwise, the step is skipped. So it is if
-\`when\` is \`false\`. A \`when\` that cannot be evaluated fails the step.
+A step runs when all steps in its \`runAfter\` have ended with a listed status. The step is skipped if one of them ended with another
+status, or if \`when\` is \`false\`. A \`when\` that cannot be evaluated fails the step.
 
-Every wait (for a time, a retry, a signal or a poll) is a row with a due time and survives a restart.
+Every wait (for a time, a retry, a signal or a poll) is a database row with a due time, so it survives a restart.
 
 ### retry
 
@@ -247,12 +248,14 @@ ${[...builtInHandlers({ egressAllow: [] }), sendAlert].map(handlerSection).join(
 /** The settings by what they are about: title, variables. */
 const SETTING_GROUPS: readonly (readonly [string, RegExp])[] = [
   ['Listener and database', /_(HOST|PORT|DATABASE_URL|STORE_KEY|EVIDENCE_KEY|SHUTDOWN_GRACE_SECONDS)$/],
+  ['PostgreSQL and replicas', /_(DATABASE_.*|REPLICA_NAME|DRAIN_SECONDS)$/],
   ['Dashboard', /_(DASHBOARD_.*|TOKENS)$/],
   ['Gates', /_(ENFORCEMENT_MODE|MAX_BODY_BYTES|REPLAY_.*|NONCE_.*|RATE_LIMIT_.*|ALLOW_LEGACY_SHA1|STRICT_MANIFESTS)$/],
-  ['Addresses and proxies', /_(FORWARDED_HEADER_DEPTH|TRUSTED_PROXIES|PUBLIC_URL|EGRESS_ALLOW)$/],
+  ['Addresses and proxies', /_(FORWARDED_HEADER_DEPTH|TRUSTED_PROXIES|PUBLIC_URL)$/],
+  ['Outgoing requests', /_(EGRESS_ALLOW|OUTGOING_HOSTS|CIRCUIT_FAILURES)$/],
   ['Manifests and deploys', /_(MANIFESTS|MANIFESTS_WIN|WATCH_MANIFESTS|MANIFEST_SECRETS|REFUSED_DEPLOYS)$/],
   ['What is kept', /_(HOLD|HELD|REFUSED|DELIVERY|RUN)_/],
-  ['Steps, log and traces', /./],
+  ['Steps, alerts, log and traces', /./],
 ];
 
 function settingsReference(): string {
@@ -272,15 +275,15 @@ function settingsReference(): string {
 
 ${GENERATED}
 
-Settings are environment variables. A [config module](extending.md) may set the same options by name; the environment wins. A wrong value or a
-misspelt variable stops the start with one line for each. \`npx sluice serve --help\` prints this list.
+Settings are environment variables. A [config module](extending.md) may set the same options by name; the environment wins. The service does
+not start with a wrong value or a misspelt variable; it prints one line for each. \`npx sluice serve --help\` prints this list.
 
-A file \`.env\` in the working directory is read first, by the service and by every command, with Node's own reader: a variable that is
-set already wins over the file. \`--env-file FILE\` names another file. \`npx sluice serve\` takes \`--host\`, \`--port\`, \`--manifests\` and
+The service and every command first read a file \`.env\` in the working directory, as Node's \`--env-file\` does: a variable that is
+already set wins over the file. \`--env-file FILE\` names another file. \`npx sluice serve\` takes \`--host\`, \`--port\`, \`--manifests\` and
 \`--database\`, which win over both.
 
-\`SLUICE_CONFIG\` is the path of the config module; without it \`sluice.config.ts\`, \`.js\` or \`.mjs\` in the working directory is read
-if there is one. The standard \`OTEL_*\` variables configure [traces](operate.md#traces). Passwords, tokens and \`SLUICE_STORE_KEY\` may be
+\`SLUICE_CONFIG\` is the path of the config module; without it, Sluice reads \`sluice.config.ts\`, \`.js\` or \`.mjs\` in the working
+directory, if there is one. The standard \`OTEL_*\` variables configure [traces](operate.md#traces). Passwords, tokens and \`SLUICE_STORE_KEY\` may be
 \`env:NAME\` or \`file:PATH\`.
 
 ${sections.join('\n\n')}

@@ -195,9 +195,9 @@ const inputs = z.strictObject({
   link: z
     .url({ protocol: /^https?$/ })
     .nullish()
-    .describe('Where to look.'),
+    .describe('URL to open for details.'),
   lines: z.array(line).max(100).default([]).describe('More lines.'),
-  more: z.int().min(0).default(0).describe('How many further ones have no line.'),
+  more: z.int().min(0).default(0).describe('How many further events are not listed.'),
 });
 
 /** The step type that tells a target; its secrets are read at each attempt, and no input holds one. */

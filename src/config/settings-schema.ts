@@ -74,7 +74,7 @@ export const settingsSchema = z.strictObject({
     variable: 'SLUICE_HOST',
     accepts: 'a host name or an address to listen on',
     meaning:
-      'Address that the service listens on. `HOST` is read if this is not set. Any address but loopback needs credentials for the dashboard.',
+      'Address that the service listens on. `HOST` is read if this is not set. Addresses other than loopback need dashboard credentials.',
   }),
   port: option(integer(0, 65_535).default(3000), {
     variable: 'SLUICE_PORT',
@@ -90,9 +90,9 @@ export const settingsSchema = z.strictObject({
     {
       variable: 'SLUICE_DATABASE_URL',
       accepts:
-        'sqlite:PATH, sqlite::memory: or postgres://USER:PASSWORD@HOST:PORT/DATABASE; or env:NAME or file:PATH with that',
+        'sqlite:PATH, sqlite::memory: or postgres://USER:PASSWORD@HOST:PORT/DATABASE; or env:NAME or file:PATH that holds one of these',
       meaning:
-        'Database: a file, or a PostgreSQL (14 or newer) that several replicas share. `sqlite::memory:` keeps everything in memory, and a stop loses it. A PostgreSQL on another machine needs `sslmode=verify-full`, or `sslmode=disable` on purpose.',
+        'Database: a SQLite file, or a PostgreSQL database (14 or newer) that several replicas can share. `sqlite::memory:` keeps everything in memory and loses it when the service stops. PostgreSQL on another machine needs `sslmode=verify-full`, or an explicit `sslmode=disable`.',
     },
   ),
   databaseDirectUrl: option(
@@ -103,9 +103,9 @@ export const settingsSchema = z.strictObject({
       .optional(),
     {
       variable: 'SLUICE_DATABASE_DIRECT_URL',
-      accepts: 'postgres://USER:PASSWORD@HOST:PORT/DATABASE; or env:NAME or file:PATH with that',
+      accepts: 'postgres://USER:PASSWORD@HOST:PORT/DATABASE; or env:NAME or file:PATH that holds it',
       meaning:
-        'The same PostgreSQL without a pooler such as PgBouncer between, which `SLUICE_DATABASE_URL` leads through. Migrations and notifications need it.',
+        'Direct address of the same PostgreSQL database, for use when `SLUICE_DATABASE_URL` goes through a pooler such as PgBouncer. Migrations and notifications need it.',
     },
   ),
   databaseSchema: option(
@@ -116,14 +116,14 @@ export const settingsSchema = z.strictObject({
     {
       variable: 'SLUICE_DATABASE_SCHEMA',
       accepts: 'a name of at most 63 lower-case letters, digits and underscores',
-      meaning: 'Schema of the PostgreSQL database that holds the tables.',
+      meaning: 'PostgreSQL schema that holds the tables.',
     },
   ),
   databasePrepare: option(flag().default(true), {
     variable: 'SLUICE_DATABASE_PREPARE',
     accepts: 'true or false',
     meaning:
-      'Whether statements to PostgreSQL are prepared by name. Set it to `false` for PgBouncer before 1.21 in transaction mode.',
+      'Whether Sluice uses named prepared statements with PostgreSQL. Set it to `false` for PgBouncer before 1.21 in transaction mode.',
   }),
   replicaName: option(
     z
@@ -134,7 +134,7 @@ export const settingsSchema = z.strictObject({
       variable: 'SLUICE_REPLICA_NAME',
       accepts: 'at most 100 letters, digits and - _ . :',
       meaning:
-        'Names this process among those that share a PostgreSQL. No two that run may have the same; one that starts again under its name takes up its own steps at once. By default host name and process id.',
+        'Name of this process among the replicas on one PostgreSQL database. Running replicas must have different names. A replica that restarts under the same name takes up its own steps at once. The default is host name and process id.',
     },
   ),
   manifests: option(z.string().min(1).default('manifests'), {
@@ -174,7 +174,7 @@ export const settingsSchema = z.strictObject({
     variable: 'SLUICE_REPLAY_TOLERANCE_SECONDS',
     accepts: 'an integer of seconds, 0 for no check',
     meaning:
-      'How far a signed timestamp may be from the clock. `webhookReplayToleranceSeconds` sets it for one trigger.',
+      'How far the timestamp of a delivery may differ from the clock. `webhookReplayToleranceSeconds` sets it for one trigger.',
   }),
   nonceTtlSeconds: option(integer(1, SECONDS_A_YEAR).default(86_400), {
     variable: 'SLUICE_NONCE_TTL_SECONDS',
@@ -194,7 +194,7 @@ export const settingsSchema = z.strictObject({
   rateLimitPerIp: option(flag().optional(), {
     variable: 'SLUICE_RATE_LIMIT_PER_IP',
     accepts: 'true or false',
-    meaning: 'Whether each client address has a limit of its own.',
+    meaning: 'Whether each client address has its own limit.',
   }),
   allowLegacySha1: option(flag().default(false), {
     variable: 'SLUICE_ALLOW_LEGACY_SHA1',
@@ -210,17 +210,17 @@ export const settingsSchema = z.strictObject({
     variable: 'SLUICE_REFUSED_DEPLOYS',
     accepts: 'serve or fail',
     meaning:
-      'What a start does if a changed manifest is refused: `serve` starts with the deployed revision, `fail` does not start.',
+      'What happens at start if a changed manifest is refused: `serve` starts with the deployed revision, `fail` does not start.',
   }),
   manifestsWin: option(flag().default(false), {
     variable: 'SLUICE_MANIFESTS_WIN',
     accepts: 'true or false',
-    meaning: 'Whether a start deploys a manifest from the folder even if it equals an earlier revision of its flow.',
+    meaning: 'Whether a manifest in the folder is deployed at start even if it equals an earlier revision of its flow.',
   }),
   watchManifests: option(flag().default(false), {
     variable: 'SLUICE_WATCH_MANIFESTS',
     accepts: 'true or false',
-    meaning: 'Whether changes in the folder of manifests are deployed at once.',
+    meaning: 'Whether changes in the manifests folder are deployed at once.',
   }),
   holdDeliveries: option(flag().default(false), {
     variable: 'SLUICE_HOLD_DELIVERIES',
@@ -237,39 +237,39 @@ export const settingsSchema = z.strictObject({
     variable: 'SLUICE_OUTGOING_HOSTS',
     accepts: HOST_LIMIT_FORMS,
     meaning:
-      'How fast, and how many at once, steps may call a host, in all flows and replicas together. Steps that have to wait hold no slot.',
+      'Limits the rate and the number of concurrent requests of steps to a host, across all flows and replicas. Steps that have to wait hold no slot.',
   }),
   circuitFailures: option(integer(0, 1000).default(10), {
     variable: 'SLUICE_CIRCUIT_FAILURES',
     accepts: 'an integer from 0 to 1000; 0 never stops calling a host',
     meaning:
-      'After so many requests to a host in a row that got no connection, no answer in time or a 5xx, steps wait until it answers again. They lose no attempts.',
+      'Number of consecutive requests to a host without a connection, without a timely answer or with a 5xx, after which steps wait until the host answers again. Waiting uses no attempts.',
   }),
   manifestSecrets: option(list(isSecretEntry).optional(), {
     variable: 'SLUICE_MANIFEST_SECRETS',
     accepts: 'env:NAME, with * and ? for any characters, and file:FOLDER, separated by commas',
     meaning:
-      'Secrets that manifests deployed over the API may refer to. If it is not set: `env:SECRET_*` and what the manifests in the folder use.',
+      'Secrets that manifests deployed over the API may refer to. If not set: `env:SECRET_*` and what the manifests in the folder use.',
   }),
   storeKey: option(secret().optional(), {
     variable: 'SLUICE_STORE_KEY',
     accepts: 'a key of any length, env:NAME or file:PATH',
-    meaning: 'Encrypts the stored bodies of refused deliveries, and the keys that publishers hand over.',
+    meaning: 'Encrypts the stored bodies of refused deliveries, and keys learned from publishers.',
   }),
   evidenceKey: option(secret().optional(), {
     variable: 'SLUICE_EVIDENCE_KEY',
     accepts: 'an Ed25519 private key as PEM, env:NAME or file:PATH',
-    meaning: 'Signs the evidence of a delivery.',
+    meaning: 'Signs the evidence file of a delivery.',
   }),
   deliveryStore: option(oneOf(['database', 'memory']).default('database'), {
     variable: 'SLUICE_DELIVERY_STORE',
     accepts: 'database or memory',
-    meaning: 'Where the delivery log is kept. `memory` keeps the newest entries only, until the process ends.',
+    meaning: 'Where the delivery log is kept. `memory` keeps only the newest entries, until the process ends.',
   }),
   deliveryRingSize: option(integer(1, 100_000).default(1000), {
     variable: 'SLUICE_DELIVERY_RING_SIZE',
     accepts: 'an integer from 1 to 100000',
-    meaning: 'Entries that a delivery log in memory keeps.',
+    meaning: 'How many entries the delivery log keeps in memory.',
   }),
   deliveryRetentionDays: option(DAYS.default(30), {
     variable: 'SLUICE_DELIVERY_RETENTION_DAYS',
@@ -279,22 +279,23 @@ export const settingsSchema = z.strictObject({
   refusedDeliveryRows: option(integer(1, 100_000_000).default(100_000), {
     variable: 'SLUICE_REFUSED_DELIVERY_ROWS',
     accepts: 'an integer from 1',
-    meaning: 'How many records of refused deliveries are kept. The oldest go first.',
+    meaning: 'How many records of refused deliveries are kept. The oldest are deleted first.',
   }),
   refusedDeliveryBytes: option(integer(1, 1_099_511_627_776).default(268_435_456), {
     variable: 'SLUICE_REFUSED_DELIVERY_BYTES',
     accepts: 'an integer from 1, in bytes',
-    meaning: 'How much of refused deliveries is kept, counting everything that is stored of them. The oldest go first.',
+    meaning:
+      'How many bytes of refused deliveries are kept, counting everything that is stored. The oldest are deleted first.',
   }),
   heldDeliveryRows: option(integer(1, 100_000_000).default(100_000), {
     variable: 'SLUICE_HELD_DELIVERY_ROWS',
     accepts: 'an integer from 1',
-    meaning: 'How many deliveries are held for disabled or drained flows. More get 503.',
+    meaning: 'How many deliveries are held for disabled or drained flows. Further deliveries get 503.',
   }),
   heldDeliveryBytes: option(integer(1, 1_099_511_627_776).default(268_435_456), {
     variable: 'SLUICE_HELD_DELIVERY_BYTES',
     accepts: 'an integer from 1, in bytes',
-    meaning: 'How much is held for disabled or drained flows. More gets 503.',
+    meaning: 'How many bytes are held for disabled or drained flows. Further deliveries get 503.',
   }),
   stepConcurrency: option(integer(1, 10_000).default(64), {
     variable: 'SLUICE_STEP_CONCURRENCY',
@@ -304,8 +305,7 @@ export const settingsSchema = z.strictObject({
   maxBacklog: option(integer(1, 100_000_000).default(1_000_000), {
     variable: 'SLUICE_MAX_BACKLOG',
     accepts: 'an integer from 1',
-    meaning:
-      'How many steps may be due and wait. While there are more, deliveries get 503, so that publishers try again.',
+    meaning: 'How many due steps may wait. While there are more, deliveries get 503, so that publishers retry.',
   }),
   runRetentionDays: option(DAYS.default(30), {
     variable: 'SLUICE_RUN_RETENTION_DAYS',
@@ -331,14 +331,13 @@ export const settingsSchema = z.strictObject({
   tokens: option(z.custom<readonly NamedToken[]>().default([]), {
     variable: 'SLUICE_TOKENS',
     accepts: 'the path of a JSON file with named tokens: [{ "name", "token", "scopes" }]',
-    meaning: 'Tokens of persons and programs, and what each may do: `read`, `operate`, `deploy`.',
+    meaning: 'Tokens of people and programs, with the scopes of each: `read`, `operate`, `deploy`.',
   }),
   // Read and checked before the schema sees it: see alerts/targets.ts.
   alerts: option(z.custom<AlertSettings>().optional(), {
     variable: 'SLUICE_ALERTS',
     accepts: 'the path of a JSON file with targets: { "targets": { NAME: { "type", … } } }',
-    meaning:
-      'Who is told of failed runs, refused deploys and what else needs a person: Slack, Teams, Discord, a URL or mail.',
+    meaning: 'Where to report failed runs, refused deploys and other problems: Slack, Teams, Discord, a URL or mail.',
   }),
   dashboardAuth: option(oneOf(['none']).optional(), {
     variable: 'SLUICE_DASHBOARD_AUTH',
@@ -348,24 +347,24 @@ export const settingsSchema = z.strictObject({
   logLevel: option(oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'), {
     variable: 'SLUICE_LOG_LEVEL',
     accepts: 'trace, debug, info, warn, error, fatal or silent',
-    meaning: 'Least important log lines that are written.',
+    meaning: 'Lowest level of log lines that are written.',
   }),
   traceparent: option(oneOf(['continue', 'link']).default('continue'), {
     variable: 'SLUICE_TRACEPARENT',
     accepts: 'continue or link',
     meaning:
-      'What happens to the trace that a sender names: `continue` adds spans to it, `link` starts a new trace that links to it.',
+      'How to treat the trace of a sender: `continue` adds spans to it, `link` starts a new trace that links to it.',
   }),
   drainSeconds: option(integer(0, 3600).default(5), {
     variable: 'SLUICE_DRAIN_SECONDS',
     accepts: 'an integer from 0 to 3600',
     meaning:
-      'How long a replica on PostgreSQL goes on accepting after `GET /health/ready` says that it stops, so that a load balancer sends its requests elsewhere first. A service on SQLite does not wait.',
+      'How long a stopping replica on PostgreSQL keeps accepting after `GET /health/ready` answers 503, so that the load balancer can stop sending requests to it. A service on SQLite does not wait.',
   }),
   shutdownGraceSeconds: option(integer(0, 3600).default(10), {
     variable: 'SLUICE_SHUTDOWN_GRACE_SECONDS',
     accepts: 'an integer of seconds from 0 to 3600',
-    meaning: 'How long running steps may go on after a stop was requested.',
+    meaning: 'How long running steps may continue after a stop was requested.',
   }),
 });
 

@@ -79,9 +79,9 @@ const edgeSchema = z.union([
 const retrySchema = z.strictObject({
   maxAttempts: z.int().min(1).default(1).describe('Number of attempts, including the first.'),
   backoffSeconds: z.number().min(0).default(1).describe('Delay before the second attempt.'),
-  factor: z.number().min(1).default(2).describe('Each further delay is longer by this factor.'),
+  factor: z.number().min(1).default(2).describe('Factor by which each further delay grows.'),
   maxBackoffSeconds: z.number().min(0).default(300).describe('Longest delay.'),
-  jitter: z.boolean().default(true).describe('Varies each delay at random, so that retries do not arrive together.'),
+  jitter: z.boolean().default(true).describe('Varies each delay randomly, so that retries do not arrive together.'),
 }) satisfies z.ZodType<RetryPolicy>;
 
 export const STEP_KEY = /^[A-Za-z0-9_-]{1,64}$/;
@@ -99,8 +99,8 @@ const stepSchema = z
       .record(z.string(), edgeSchema)
       .default({})
       .describe('Steps that must end first, with the statuses they must end with.'),
-    retry: retrySchema.optional().describe('When and how often a failed attempt is repeated.'),
-    timeoutSeconds: timeoutSeconds.optional().describe('Time limit of one attempt, including the time it waits.'),
+    retry: retrySchema.optional().describe('When and how often a failed attempt is retried.'),
+    timeoutSeconds: timeoutSeconds.optional().describe('Time limit of one attempt, including waiting time.'),
     concurrency: concurrency
       .optional()
       .describe(
@@ -127,20 +127,20 @@ const stepSchema = z
 const headerSchema = z.strictObject({
   $schema: z.string().optional().describe('JSON Schema for editors, such as ./manifest.schema.json.'),
   id: guid.describe('GUID; never changes once deployed.'),
-  name: z.string().min(1).optional().describe('Name for people; the name of the file by default.'),
-  version: z.string().min(1).describe('Label for people.'),
+  name: z.string().min(1).optional().describe('Display name; the file name by default.'),
+  version: z.string().min(1).describe('Version label.'),
   timeoutSeconds: timeoutSeconds.optional().describe('Time limit of a run; a run that takes longer ends as TimedOut.'),
-  concurrency: concurrency.optional().describe('How many steps of this flow run at once, in all of its runs.'),
+  concurrency: concurrency.optional().describe('How many steps of this flow run at once, across all its runs.'),
   onFailure: flowId
     .optional()
-    .describe('Id of the flow that is started when a run fails or times out; its body is { run, step, error }.'),
+    .describe('Id of the flow to start when a run fails or times out; its body is { run, step, error }.'),
 });
 
 const searchKeysSchema = z
   .record(z.string(), z.string({ error: 'is not an expression; a text is accepted' }))
   .describe(
-    'What runs and deliveries are found by: a name and a CEL expression over body and headers, such as "body.order.name" or ' +
-      '"headers.x-github-event". At most 8. Webhooks of a scheme that says so have event and id as well, unless this is empty.',
+    'Values for finding runs and deliveries, by name: CEL expressions over body and headers, such as "body.order.name" or ' +
+      '"headers.x-github-event". At most 8. Webhooks of many schemes also have event and id, unless this is empty.',
   );
 
 /** The loader parses a file part by part, so that a mistake in one part hides none in another. */

@@ -59,9 +59,9 @@ const fields = {
   webhookHmacKey: z
     .string()
     .describe(
-      'Current HMAC key; or the public key, the token, or the name that the publisher signs, where the scheme has one: env:NAME, file:PATH, or plain text.',
+      'Current HMAC key, or the public key, token or name that the scheme needs instead: env:NAME, file:PATH, or plain text.',
     ),
-  webhookHmacKeyPrevious: z.string().describe('Previous HMAC key, accepted too while a key is rotated.'),
+  webhookHmacKeyPrevious: z.string().describe('Previous HMAC key, also accepted while a key is rotated.'),
   webhookSecret: z.string().describe('Legacy name of webhookHmacKey.'),
   webhookSecretPrevious: z.string().describe('Legacy name of webhookHmacKeyPrevious.'),
   webhookLearnKey: z
@@ -70,7 +70,7 @@ const fields = {
   webhookSignatureScheme: text.describe('Name of a signature scheme, any case; `sluice schemes` lists them.'),
   webhookAllowSha1: z
     .boolean()
-    .describe('Allows a scheme that signs with SHA-1 for this trigger alone; false by default.'),
+    .describe('Allows a scheme that signs with SHA-1, for this trigger only; false by default.'),
 
   webhookVerifyToken: z
     .string()
@@ -83,11 +83,11 @@ const fields = {
   webhookSignatureEncoding: anyCase(SIGNATURE_CHOICES.encodings).describe(
     'Custom scheme: encoding of the digest; hexLower by default.',
   ),
-  webhookSignaturePrefix: z.string().describe('Custom scheme: text in front of the digest.'),
+  webhookSignaturePrefix: z.string().describe('Custom scheme: text before the digest.'),
   webhookSignatureMultiValueDelimiter: text.describe('Custom scheme: separator of the segments of the header.'),
   webhookSignatureKeyValueSeparator: text.describe('Custom scheme: separator inside a segment; "=" by default.'),
   webhookSignatureValueKey: text.describe('Custom scheme: key of the segment that holds the signature.'),
-  webhookHeaderValuePrefix: z.string().describe('Custom scheme: text in front of the whole header line.'),
+  webhookHeaderValuePrefix: z.string().describe('Custom scheme: text before the whole header value.'),
   webhookAcceptMultipleSignatures: z
     .boolean()
     .describe('Custom scheme: whether any of several matching segments may hold the signature.'),
@@ -106,21 +106,21 @@ const fields = {
   webhookReplayToleranceSeconds: z
     .int()
     .min(0)
-    .describe('How far the signed timestamp may be from the clock, in seconds; 0 turns the check off.'),
+    .describe('How far the timestamp may differ from the clock, in seconds; 0 turns the check off.'),
   webhookNonceHeader: header.describe(
-    'Header with the delivery’s id; without it a hash of what is signed identifies the delivery.',
+    'Header with the delivery’s id; without it, a hash of the signed content identifies the delivery.',
   ),
   webhookRateLimitPermitsPerSecond: z.number().positive().describe('Deliveries a second.'),
   webhookRateLimitBurstSize: z
     .number()
     .min(1)
     .describe('Deliveries that may arrive at once; the rate rounded up by default.'),
-  webhookRateLimitPerIp: z.boolean().describe('Whether each client address has a limit of its own.'),
+  webhookRateLimitPerIp: z.boolean().describe('Whether each client address has its own limit.'),
   webhookRateLimitUnverifiedPermitsPerSecond: z
     .number()
     .positive()
     .describe(
-      'Deliveries a second of each client address (of IPv6, each /64) that reach the signature check. The other limit then counts verified deliveries alone.',
+      'Deliveries per second from each client address (each /64 for IPv6) that reach the signature check. The other limit then counts only verified deliveries.',
     ),
   webhookRateLimitUnverifiedBurstSize: z
     .number()
@@ -138,20 +138,20 @@ const fields = {
         error: 'is not a JSON Schema: an object, or file:PATH of one',
       },
     )
-    .describe('JSON Schema (2020-12, or draft 07) of the body: the object itself, or file:PATH of it.'),
+    .describe('JSON Schema (2020-12 or draft 07) of the body: the schema itself, or file:PATH.'),
   webhookEnforcementMode: anyCase(ENFORCEMENT_MODES).describe(
-    'Mode of this trigger alone, instead of SLUICE_ENFORCEMENT_MODE.',
+    'Mode of this trigger only, instead of SLUICE_ENFORCEMENT_MODE.',
   ),
   webhookPublicUrl: publicUrl.describe(
     'URL that the publisher calls, for schemes that sign it; env:NAME or file:PATH if it contains a password or a token.',
   ),
   webhookDuplicateResponse: anyCase(['conflict', 'acknowledge']).describe(
-    'Answer to a delivery that was accepted before: 409, or 200 with the first run; conflict by default.',
+    'Answer to a delivery that was already accepted: conflict (409) or acknowledge (200 with the first run); conflict by default.',
   ),
   webhookHoldDeliveries: z
     .boolean()
-    .describe('Whether deliveries are kept while the flow is disabled or drained, and start their runs later.'),
-  webhookResponse: response.describe('Answer to an accepted delivery, instead of the one of the scheme.'),
+    .describe('Whether deliveries to a disabled or drained flow are kept and start their runs later.'),
+  webhookResponse: response.describe('Answer to an accepted delivery, instead of the default answer of the scheme.'),
 };
 
 export const webhookInputsSchema = z.strictObject(fields).partial();

@@ -8,7 +8,7 @@ const inputs = z
       .datetime({ offset: true, error: 'expected a time such as 2026-03-01T12:00:00Z' })
       .transform((text) => Date.parse(text))
       .optional()
-      .describe('ISO 8601 with an offset; a time in the past waits for nothing.'),
+      .describe('ISO 8601 with an offset; a time in the past does not wait.'),
   })
   .refine(({ seconds, until }) => (seconds === undefined) !== (until === undefined), {
     error: 'expected either seconds or until',

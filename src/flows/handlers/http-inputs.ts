@@ -152,17 +152,17 @@ export const httpRequestInputs = z
     forwardHeaders: z
       .array(z.string().transform((name) => name.toLowerCase()))
       .default([])
-      .describe('Headers of the delivery to send on; redacted ones are not sent.'),
+      .describe('Headers of the delivery to forward; redacted ones are not sent.'),
     ...pollInputs,
-    signing: signingInputs.optional().describe('Signs the request, so that its receiver can tell who sent it.'),
+    signing: signingInputs.optional().describe('Signs the request, so that the receiver can verify who sent it.'),
     tls: z
       .strictObject({
         cert: z.string().describe('Certificate chain as PEM.'),
         key: z.string().describe('Private key as PEM.'),
-        ca: z.string().optional().describe('Certificates as PEM to trust instead of the public ones.'),
+        ca: z.string().optional().describe('CA certificates as PEM, trusted instead of the public ones.'),
       })
       .optional()
-      .describe('Client certificate for mutual TLS: file:PATH or env:NAME each.'),
+      .describe('Client certificate for mutual TLS; each value is file:PATH or env:NAME.'),
     maxPerSecond: z
       .number()
       .min(LEAST_PER_SECOND)
@@ -176,14 +176,19 @@ export const httpRequestInputs = z
       .min(1)
       .max(10_000)
       .optional()
-      .describe('Sends only while fewer requests to the host are under way, if stricter than SLUICE_OUTGOING_HOSTS.'),
+      .describe('Requests to the host that may be in flight at once, if stricter than SLUICE_OUTGOING_HOSTS.'),
     whenCircuitOpen: z
       .enum(['wait', 'fail'])
       .optional()
       .describe(
         'While the host does not answer: wait until it does, or fail with circuit_open; fail by default if another step runs after this one failed.',
       ),
-    timeoutSeconds: z.number().positive().max(3600).default(30).describe('For the whole answer, redirects included.'),
+    timeoutSeconds: z
+      .number()
+      .positive()
+      .max(3600)
+      .default(30)
+      .describe('Time limit for the whole answer, redirects included.'),
   })
   .superRefine(
     (inputs, context) => {

@@ -8,12 +8,12 @@ const ENCODINGS = ['hex', 'base64'] as const;
 /** How the receiver of a request can tell who sent it. The key may be a secret, so it is judged when the step runs. */
 export const signingInputs = z.discriminatedUnion('scheme', [
   z.strictObject({
-    scheme: z.literal('StandardWebhooks').describe('As standardwebhooks.com says: id, timestamp and body are signed.'),
+    scheme: z.literal('StandardWebhooks').describe('Signs id, timestamp and body according to standardwebhooks.com.'),
     key: z.string().describe('whsec_ and the Base64 of 24 to 64 bytes; env:NAME or file:PATH.'),
   }),
   z.strictObject({
     scheme: z.literal('Hmac').describe('An HMAC of the body in a header.'),
-    key: z.string().describe('Of any length; env:NAME or file:PATH.'),
+    key: z.string().describe('Key of any length; env:NAME or file:PATH.'),
     header: z
       .string()
       .regex(HEADER_NAME, { error: 'is not a header name' })
@@ -28,7 +28,7 @@ export const signingInputs = z.discriminatedUnion('scheme', [
       .string()
       .regex(/^[\x20-\x7e]*$/, { error: 'expected visible ASCII' })
       .default('sha256=')
-      .describe('Text in front of the signature; "sha256=" by default.'),
+      .describe('Text before the signature; "sha256=" by default.'),
   }),
 ]);
 

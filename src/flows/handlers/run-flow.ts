@@ -7,12 +7,12 @@ const inputs = z.strictObject({
   flow: z
     .string()
     .regex(GUID, 'expected the id of a flow')
-    .describe('Id of the flow to run; no expression, so that it is known which flows run which.'),
-  body: anyJson.optional().describe('What the run of it reads as trigger.body; null where not given.'),
+    .describe('Id of the flow to run; not an expression, so that Sluice can find cycles at load.'),
+  body: anyJson.optional().describe('The trigger.body of the started run; null by default.'),
   wait: z
     .boolean()
     .default(true)
-    .describe('Whether the step waits for the end of that run, and fails if it fails; no expression either.'),
+    .describe('Whether the step waits for that run to end, and fails if the run fails; not an expression.'),
 });
 
 export type RunFlowInputs = z.output<typeof inputs>;

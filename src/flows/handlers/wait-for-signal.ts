@@ -15,7 +15,7 @@ export const waitForSignal = defineHandler({
       .positive()
       .max(MAX_WAIT_SECONDS)
       .optional()
-      .describe('After this time the step fails with signal_timeout; without it the step waits for ever.'),
+      .describe('After this time the step fails with signal_timeout; without it the step waits forever.'),
   }),
   waitsFor: ({ signalName }) => (typeof signalName === 'string' ? [signalName] : undefined),
   run: ({ inputs: { signalName, timeoutSeconds }, resumed, now }) => {
