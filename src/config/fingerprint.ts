@@ -40,6 +40,12 @@ const fingerprintSchema = z.object({
 });
 type Fingerprint = z.output<typeof fingerprintSchema>;
 
+/** What a replica told; of another release, in another form. */
+interface ToldFingerprint {
+  readonly name: string;
+  readonly fingerprint: Json;
+}
+
 interface FingerprintServices {
   readonly settings: Settings;
   readonly extensions: PreparedExtensions;
@@ -94,13 +100,10 @@ const STEP_TYPE = 'step type ';
 
 /** Whether a replica besides the one named has told that it has a step type. */
 export function haveStepType(
-  replicas: readonly { readonly name: string; readonly fingerprint: Json }[],
+  replicas: readonly ToldFingerprint[],
   { stepType, besides }: { readonly stepType: string; readonly besides: string },
 ): boolean {
-  return replicas.some(({ name, fingerprint }) => {
-    const { data } = fingerprintSchema.safeParse(fingerprint);
-    return name !== besides && data?.extensions.includes(STEP_TYPE + stepType) === true;
-  });
+  return toldBy(replicas).some(({ name, extensions }) => name !== besides && extensions.includes(STEP_TYPE + stepType));
 }
 
 function settingDigests(settings: Settings): Record<string, string> {
@@ -126,13 +129,8 @@ export interface Difference {
  * What the replicas differ in, by name. Only what both know is compared: one may have deployed a moment earlier, or be of
  * another release. One that has told nothing yet differs in nothing.
  */
-export function differencesOf(
-  replicas: readonly { readonly name: string; readonly fingerprint: Json }[],
-): readonly Difference[] {
-  const told = replicas.flatMap(({ name, fingerprint }) => {
-    const { data } = fingerprintSchema.safeParse(fingerprint);
-    return data === undefined ? [] : [{ name, ...data }];
-  });
+export function differencesOf(replicas: readonly ToldFingerprint[]): readonly Difference[] {
+  const told = toldBy(replicas);
   const keys = differing(told, ({ storeKey }) => ({ SLUICE_STORE_KEY: storeKey ?? '' }));
   // Digests under different keys say nothing of the secrets.
   const secrets = keys.length > 0 ? [] : differing(told, ({ secrets }) => readable(secrets));
@@ -141,6 +139,26 @@ export function differencesOf(
 }
 
 type Told = Fingerprint & { readonly name: string };
+
+function toldBy(replicas: readonly ToldFingerprint[]): Told[] {
+  return replicas.flatMap(({ name, fingerprint }) => {
+    const { data } = fingerprintSchema.safeParse(fingerprint);
+    return data === undefined ? [] : [{ name, ...data }];
+  });
+}
+
+/**
+ * References that a replica cannot read and another one can. None where no other replica can read all of what it can read
+ * and those: then no other one could stand in for it.
+ */
+export function unreadableIn(own: string, replicas: readonly ToldFingerprint[]): readonly string[] {
+  const told = toldBy(replicas);
+  const known = new Set(told.flatMap(({ secrets }) => Object.keys(readable(secrets))));
+  const lackedBy = ({ secrets }: Told) => [...known].filter((reference) => secrets[reference] === null);
+  const self = told.find(({ name }) => name === own);
+  const isReplaceable = told.some((each) => each !== self && lackedBy(each).length === 0);
+  return self !== undefined && isReplaceable ? lackedBy(self) : [];
+}
 
 function readable(secrets: Fingerprint['secrets']): Record<string, string> {
   return Object.fromEntries(Object.entries(secrets).filter((entry): entry is [string, string] => entry[1] !== null));

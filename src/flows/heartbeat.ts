@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
-import type { LostLeases, Store } from '../store/store.ts';
+import type { BeatAnswer, LostLeases, Store } from '../store/store.ts';
 
 /** Says every few seconds that this process lives, and learns of the others that have the same store. */
 export interface Heartbeat {
@@ -27,6 +27,8 @@ interface HeartbeatState {
   readonly clockOffsetMs: number;
   /** Why this release no longer fits the store, which a newer one has changed. */
   readonly misfit?: string | undefined;
+  /** What all replicas told of themselves. */
+  readonly told?: BeatAnswer['told'];
 }
 
 interface HeartbeatServices {
@@ -95,7 +97,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     const { beatAt = sentAt } = state;
     if (hasFailed || sentAt - beatAt >= DEAD_AFTER_MS) steadySince = sentAt;
     const lost = services.lost?.();
-    const { at, replicas, died, misfit } = await store.beat({
+    const { at, replicas, died, misfit, told } = await store.beat({
       version,
       startedAt,
       clockOffsetMs: clockOffsetMs(),
@@ -108,7 +110,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     const wasFit = state.beatAt === undefined || isFit();
     compareClocks({ sentAt, tookMs: clock.monotonic() - sentAt, at });
     sayFit({ logger, misfit, before: state.misfit });
-    state = { beatAt: clock.monotonic(), replicas, misfit };
+    state = { beatAt: clock.monotonic(), replicas, misfit, told };
     onReplicas?.(replicas);
     for (const { name: replica, steps } of died) {
       logger.warn({ replica, steps }, 'a replica died; its running steps are taken up again');

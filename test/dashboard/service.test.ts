@@ -38,6 +38,10 @@ describe('health', () => {
 
 describe('a replica that shares its database', () => {
   const beating = { beatAt: 0, replicas: 3, clockOffsetMs: 0 };
+  const telling = (name: string, secrets: Record<string, string | null>) => {
+    return { name, fingerprint: { storeKey: null, secrets, settings: {}, extensions: [] } };
+  };
+  const ownName = () => dashboard.store.replica;
 
   it.each([
     ['has not had its first heartbeat', { beatAt: undefined }, 0, 'heartbeat_overdue'],
@@ -55,6 +59,34 @@ describe('a replica that shares its database', () => {
     const metrics = (await replica.app.inject('/metrics')).body;
     expect(metrics).toContain(`sluice_ready ${reason === undefined ? 1 : 0}\n`);
     expect(metrics).toContain('sluice_cluster_replicas 3\n');
+    await replica.close();
+  });
+
+  it.each([
+    ['a secret that no other reads either', [{ X: null }, { X: null }], undefined],
+    [
+      'a secret that another one reads',
+      [
+        { X: null, Y: '1' },
+        { X: 'readable', Y: '1' },
+      ],
+      'secrets_unreadable',
+    ],
+    ['a secret of a flow that others do not have yet', [{ X: null }, {}], undefined],
+    // To take out both would keep every delivery out.
+    [
+      'one secret, while the other lacks another one',
+      [
+        { X: null, Y: '1' },
+        { X: '1', Y: null },
+      ],
+      undefined,
+    ],
+  ])('that cannot read %s is ready unless another one could stand in', async (_, [own = {}, others = {}], reason) => {
+    const told = [telling(ownName(), own), telling('other', others)];
+    const replica = await startDashboard({ heartbeat: { state: () => ({ ...beating, told }) } });
+    const response = await replica.app.inject('/health/ready');
+    expect([response.statusCode, response.json().reason]).toEqual([reason === undefined ? 200 : 503, reason]);
     await replica.close();
   });
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
@@ -8,12 +8,13 @@ import { buildApp } from '../../src/app.ts';
 import { githubManifest } from '../e2e/service.ts';
 import { dropSchema } from './schemas.ts';
 
-/** Services on one new schema, named one, two and so on, each with its own secret. */
-async function services(secrets: readonly string[]) {
+/** Services on one new schema, named one, two and so on, each with its own secret; one without has no manifest either. */
+async function services(secrets: readonly (string | undefined)[]) {
   const databaseUrl = inject('postgresUrl');
   const databaseSchema = `list_${randomUUID().replaceAll('-', '')}`;
   const folder = await mkdtemp(join(tmpdir(), 'sluice-replica-list-'));
   const manifest = githubManifest({ inputs: { webhookHmacKey: 'env:PUSH_KEY' } });
+  await mkdir(join(folder, 'none'));
   await writeFile(join(folder, 'push.json'), JSON.stringify(manifest));
   onTestFinished(async () => {
     await rm(folder, { recursive: true });
@@ -21,10 +22,11 @@ async function services(secrets: readonly string[]) {
   });
   const apps = [];
   for (const [index, PUSH_KEY] of secrets.entries()) {
-    const shared = { databaseUrl, databaseSchema, manifests: folder, storeKey: 'the store key of all of them' };
+    const manifests = PUSH_KEY === undefined ? join(folder, 'none') : folder;
+    const shared = { databaseUrl, databaseSchema, manifests, storeKey: 'the store key of all of them' };
     const app = await buildApp({
       settings: { ...shared, replicaName: `replica-${index + 1}`, host: '127.0.0.1', port: 0, drainSeconds: 0 },
-      environment: { PUSH_KEY },
+      environment: PUSH_KEY === undefined ? {} : { PUSH_KEY },
       logger: pino({ level: 'silent' }),
     });
     onTestFinished(() => app.close());
@@ -54,4 +56,15 @@ test('replicas are listed by each of them, are ready, and name the secret that i
     for (const { body } of [attention, metrics]) expect(body).not.toContain('canary');
   }
   expect((await apps[1]?.inject('/metrics'))?.body).toContain('sluice_cluster_replicas 2\n');
+});
+
+test('one that cannot read what another one deployed is not ready, and says why', async () => {
+  const [one, two] = await services(['canary', undefined]);
+  expect((await one?.inject('/health/ready'))?.statusCode).toBe(200);
+  const answer = await two?.inject('/health/ready');
+  expect(answer?.statusCode).toBe(503);
+  expect(answer?.json()).toMatchObject({
+    reason: 'secrets_unreadable',
+    message: expect.stringContaining('cannot read env:PUSH_KEY'),
+  });
 });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { differencesOf } from '../../config/fingerprint.ts';
+import { differencesOf, unreadableIn } from '../../config/fingerprint.ts';
 import { CLOCK_UNFIT_MS } from '../../flows/heartbeat.ts';
 import type { Replica } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
@@ -62,15 +62,20 @@ const BEAT_OVERDUE_MS = 10_000;
 /** Clocks that are kept by NTP differ by far less. */
 const CLOCK_DOUBTFUL_MS = 2000;
 
+/** Why a replica should get no requests. */
+export interface Unfit {
+  readonly reason: 'heartbeat_overdue' | 'schema_outgrown' | 'clock_offset' | 'secrets_unreadable';
+  readonly message: string;
+}
+
 /** Why a process that shares its store should get no requests; undefined where it should, and where it shares none. */
 export function unfitReplica({
   heartbeat,
+  store,
   clock,
-}: Pick<DashboardServices, 'heartbeat' | 'clock'>):
-  | { readonly reason: 'heartbeat_overdue' | 'schema_outgrown' | 'clock_offset'; readonly message: string }
-  | undefined {
+}: Pick<DashboardServices, 'heartbeat' | 'store' | 'clock'>): Unfit | undefined {
   if (heartbeat === undefined) return undefined;
-  const { beatAt, clockOffsetMs, misfit } = heartbeat.state();
+  const { beatAt, clockOffsetMs, misfit, told = [] } = heartbeat.state();
   if (beatAt === undefined || clock.monotonic() - beatAt > BEAT_OVERDUE_MS) {
     const message = `The database has not answered a heartbeat of this replica in the last ${BEAT_OVERDUE_MS / 1000} s`;
     return { reason: 'heartbeat_overdue', message };
@@ -78,9 +83,14 @@ export function unfitReplica({
   if (misfit !== undefined) {
     return { reason: 'schema_outgrown', message: `A newer release has changed the database: ${misfit}` };
   }
-  if (Math.abs(clockOffsetMs) <= CLOCK_UNFIT_MS) return undefined;
-  const message = `The clock of this replica is ${clockDistance(clockOffsetMs)} the clock of the database; at most ${CLOCK_UNFIT_MS / 1000} s are allowed`;
-  return { reason: 'clock_offset', message };
+  if (Math.abs(clockOffsetMs) > CLOCK_UNFIT_MS) {
+    const message = `The clock of this replica is ${clockDistance(clockOffsetMs)} the clock of the database; at most ${CLOCK_UNFIT_MS / 1000} s are allowed`;
+    return { reason: 'clock_offset', message };
+  }
+  const unreadable = unreadableIn(store.replica, told);
+  if (unreadable.length === 0) return undefined;
+  const message = `This replica cannot read ${unreadable.join(', ')}, and another one can; what needs it is refused or fails here`;
+  return { reason: 'secrets_unreadable', message };
 }
 
 /** Such as `2.4 s ahead of`. */

@@ -49,6 +49,8 @@ export interface BeatAnswer {
   /** How many replicas live, this one included. */
   readonly replicas: number;
   readonly died: readonly DeadReplica[];
+  /** What the replicas that live told of themselves, this one included; absent where one process has the store. */
+  readonly told?: readonly Pick<Replica, 'name' | 'fingerprint'>[] | undefined;
   /** Why this release no longer fits the schema, which a newer one has changed; undefined as long as it does. */
   readonly misfit?: string | undefined;
 }

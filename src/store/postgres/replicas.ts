@@ -101,11 +101,12 @@ async function beat(
   const died: { name: string; steps: number }[] = [];
   for (const { name } of dead) died.push({ name, steps: await recover(sql, { owner: name, now }) });
   if (died.length > 0) await freeJobs(sql);
-  const living = await sql.get<{ count: number; version: number; compatibleFrom: number }>(
-    `SELECT (SELECT count(*) FROM sluice.replicas) AS count, version, compatible_from AS "compatibleFrom"
-    FROM sluice.schema_migrations ORDER BY version DESC LIMIT 1`,
+  const newest = await sql.get<{ version: number; compatibleFrom: number }>(
+    `SELECT version, compatible_from AS "compatibleFrom" FROM sluice.schema_migrations ORDER BY version DESC LIMIT 1`,
   );
-  return { at: own?.at ?? now, replicas: living?.count ?? 1, died, misfit: misfitOf(living) };
+  const living = await sql.all<{ name: string; fingerprint: string }>('SELECT name, fingerprint FROM sluice.replicas');
+  const told = living.map(({ name, fingerprint }) => ({ name, fingerprint: parseJson(fingerprint) as Json }));
+  return { at: own?.at ?? now, replicas: living.length, died, told, misfit: misfitOf(newest) };
 }
 
 async function joinAgain(sql: Sql): Promise<void> {
