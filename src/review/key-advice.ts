@@ -4,6 +4,9 @@ import type { KeyFigures } from '../store/store.ts';
 /** A previous key that no delivery has needed for so long may go: publishers try again for three days or less. */
 export const UNUSED_DAYS = 7;
 
+/** Keys are noted every hour. One that was not for so long was unused because no process ran, or the clock was set ahead. */
+const NOTED_WITHIN_MS = DAY_MS;
+
 /** What is known of the keys of one trigger that has a previous key. */
 export interface KeyPairFigures {
   readonly now: number;
@@ -39,19 +42,20 @@ export type KeyAdvice =
 /**
  * Says whether the previous key of a trigger may go. It may where it verified nothing for seven days, counted from its last
  * use or from when it became the previous one, whichever is later, and the current key verified something meanwhile:
- * silence alone is no proof. Times of the future, from a clock that was ahead, count as use.
+ * silence alone is no proof. Nor does it go by a time in which it was not noted. Times of the future, from a clock that was ahead, count as use.
  */
 export function adviseOn({ now, isSame, current, previous, others }: KeyPairFigures): KeyAdvice {
   if (isSame) return { kind: 'same_key' };
   // What was noted under another role, or not at all, says nothing yet: the next sweep notes it.
   if (previous?.role !== 'previous' || previous.roleSince === null) return { kind: 'wait', unusedSince: null };
-  const { roleSince } = previous;
+  const { roleSince, notedAt } = previous;
   const lastAt = previous.lastAt !== null && previous.lastAt > roleSince ? previous.lastAt : null;
   const unusedSince = lastAt ?? roleSince;
   if (lastAt !== null && now - lastAt < UNUSED_DAYS * DAY_MS) {
     const hasSwitched = current?.lastAt != null && current.lastAt >= (current.roleSince ?? roleSince);
     return { kind: hasSwitched ? 'in_use' : 'not_switched', lastAt };
   }
+  if (notedAt === null || now - notedAt > NOTED_WITHIN_MS) return { kind: 'wait', unusedSince: null };
   const isReplaced = current?.lastAt != null && current.lastAt > unusedSince && previous.othersSince > 0;
   if (now - unusedSince < UNUSED_DAYS * DAY_MS || !isReplaced) return { kind: 'wait', unusedSince };
   const otherAt = Math.max(...others.map((other) => other.lastAt ?? 0));

@@ -271,7 +271,17 @@ export function createKeyKeeper({ store, triggers, clock, logger }: KeeperServic
     await store.noteKeys({ keys, at: clock.now() });
     noted = text;
   };
-  const noter = createSweeper({ sweep: () => noteAgain(false), failure, logger });
+  let isAsked = false;
+  const noter = createSweeper({
+    async sweep() {
+      while (isAsked) {
+        isAsked = false;
+        await noteAgain(false);
+      }
+    },
+    failure,
+    logger,
+  });
   const sweeper = createSweeper({
     async sweep(inChunks) {
       const isDue = clock.monotonic() - tidiedAt >= HOUR_MS;
@@ -287,7 +297,11 @@ export function createKeyKeeper({ store, triggers, clock, logger }: KeeperServic
   });
   return {
     ...sweeper,
-    note: noter.sweep,
+    note() {
+      // What changes while it notes is noted after that.
+      isAsked = true;
+      noter.sweep();
+    },
     async stop() {
       await Promise.all([noter.stop(), sweeper.stop()]);
     },

@@ -8,7 +8,16 @@ const NOW = Date.UTC(2026, 10, 20);
 const ago = (days: number) => NOW - days * DAY;
 
 const figures = (keyName: string, change: Partial<KeyFigures>): KeyFigures => ({
-  ...{ flowId: 'flow', triggerKey: 'shop', keyName, role: null, roleSince: null, firstNotedAt: null, count: 0 },
+  ...{
+    flowId: 'flow',
+    triggerKey: 'shop',
+    keyName,
+    role: null,
+    roleSince: null,
+    firstNotedAt: null,
+    notedAt: NOW,
+    count: 0,
+  },
   ...{ recent: 0, lastAt: null, lastId: null, othersSince: 0 },
   ...change,
 });
@@ -57,6 +66,12 @@ describe('the advice on a previous key', () => {
     ],
     ['is to wait where it is not known at all', { previous: undefined }, { kind: 'wait', unusedSince: null }],
     [
+      'is to wait where the clock was set ahead by more than a day since it was noted',
+      { now: NOW + 7 * DAY, previous: previous({ roleSince: ago(1), lastAt: null }) },
+      { kind: 'wait', unusedSince: null },
+    ],
+    ['goes by what was noted in the last day', { now: NOW + DAY }, { kind: 'may_go' }],
+    [
       'counts a use before the rotation for nothing',
       { previous: previous({ roleSince: ago(1) }) },
       { kind: 'wait', unusedSince: ago(1) },
@@ -100,6 +115,7 @@ describe('the advice on a previous key', () => {
         for (const { lastAt } of given.others) expect(lastAt ?? 0).toBeLessThanOrEqual(since);
         // And it may still go later, as long as nothing happens.
         expect(adviseOn({ ...judged, now: NOW + DAY }).kind).toBe('may_go');
+        expect(adviseOn({ ...judged, now: NOW + DAY + 1 }).kind).toBe('wait');
       }),
     );
   });

@@ -48,3 +48,33 @@ it('notes keys when they change and every hour, and then tidies up a few rows at
   expect(await sweep()).toEqual(['note current a previous c', 'tidy 30']);
   await keeper.stop();
 });
+
+it('notes keys that change while others are being noted', async () => {
+  const noted: string[] = [];
+  let finish = () => {};
+  const store = {
+    noteKeys: async ({ keys }: { keys: readonly { keyName: string }[] }) => {
+      noted.push(keys.map(({ keyName }) => keyName).join(' '));
+      await new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+    },
+    tidyKeys: async () => 0,
+  };
+  let triggers = [trigger('a', 'b')];
+  const logger = pino({ level: 'silent' });
+  const keeper = createKeyKeeper({
+    store,
+    triggers: () => ({ list: () => triggers }),
+    clock: new FakeClock(),
+    logger,
+  });
+  keeper.note();
+  triggers = [trigger('c', 'a')];
+  keeper.note();
+  finish();
+  for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+  finish();
+  await keeper.stop();
+  expect(noted).toEqual(['a b', 'c a']);
+});

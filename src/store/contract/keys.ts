@@ -40,6 +40,8 @@ export interface KeyFigures extends KeyName {
   readonly role: KeyRole | null;
   readonly roleSince: number | null;
   readonly firstNotedAt: number | null;
+  /** When it was last noted, under whatever role. */
+  readonly notedAt: number | null;
   /** Accepted deliveries that it verified. Neither redeliveries nor replays count. */
   readonly count: number;
   /** Those of them since `recentSince`, from the beginning of that hour. */

@@ -43,7 +43,7 @@ async function listKeyFigures(sql: Sql, { flowId, recentSince }: Given<'listKeyF
       FROM sluice.key_hours WHERE $2::text IS NULL OR flow_id = $2 GROUP BY ${KEY}
     )
     SELECT k.flow_id AS "flowId", k.trigger_key AS "triggerKey", k.key_name AS "keyName", role, role_since AS "roleSince",
-      first_noted_at AS "firstNotedAt", coalesce(u.count, 0) AS count, coalesce(u.recent, 0) AS recent,
+      first_noted_at AS "firstNotedAt", noted_at AS "notedAt", coalesce(u.count, 0) AS count, coalesce(u.recent, 0) AS recent,
       u.last_at AS "lastAt", u.last_id AS "lastId",
       CASE WHEN role = 'previous' THEN (
         SELECT coalesce(sum(o.count), 0) FROM sluice.key_hours o

@@ -80,7 +80,7 @@ function prepareList(db: Database): Member<'listKeyFigures'> {
         SELECT flow_id, trigger_key, key_name FROM trigger_keys ${flow} UNION SELECT flow_id, trigger_key, key_name FROM used
       )
       SELECT k.flow_id AS flowId, k.trigger_key AS triggerKey, k.key_name AS keyName, t.role, t.role_since AS roleSince,
-        t.first_noted_at AS firstNotedAt, coalesce(u.count, 0) AS count, coalesce(u.recent, 0) AS recent,
+        t.first_noted_at AS firstNotedAt, t.noted_at AS notedAt, coalesce(u.count, 0) AS count, coalesce(u.recent, 0) AS recent,
         u.last_at AS lastAt, u.last_id AS lastId,
         iif(t.role = 'previous', coalesce((
           SELECT sum(o.count) FROM key_hours o

@@ -25,7 +25,7 @@ export function keys({ open }: StoreUnderTest): void {
       expect(await store.listKeyFigures({ recentSince: T0 })).toEqual([]);
       await store.accept(verified(1, current, { at: T0 - hour }));
       await Promise.all([2, 3, 4].map((n) => store.accept(verified(n, n === 4 ? previous : current, { at: T0 + n }))));
-      const none = { role: null, roleSince: null, firstNotedAt: null, othersSince: 0 };
+      const none = { role: null, roleSince: null, firstNotedAt: null, notedAt: null, othersSince: 0 };
       const github = { flowId, triggerKey: 'github', ...none };
       expect(await store.listKeyFigures({ recentSince: T0 })).toEqual([
         { ...github, keyName: current, count: 3, recent: 2, lastAt: T0 + 3, lastId: id(3) },
@@ -68,7 +68,7 @@ export function keys({ open }: StoreUnderTest): void {
       await store.noteKeys(change);
       await store.noteKeys({ ...change, at: T0 + 2 * day });
       expect(await figuresOf(store, previous)).toMatchObject({
-        ...{ role: 'previous', roleSince: T0 + day, firstNotedAt: T0, count: 1, othersSince: 0 },
+        ...{ role: 'previous', roleSince: T0 + day, firstNotedAt: T0, notedAt: T0 + 2 * day, count: 1, othersSince: 0 },
       });
       await store.accept(verified(2, current, { at: T0 + day + 1 }));
       await store.accept(verified(3, previous, { at: T0 + 3 * day }));
