@@ -102,6 +102,9 @@ class FlowDeployer implements Deployer {
         if (result.kind !== 'applied') {
           const tried = (tries.get(result.flowId) ?? 0) + 1;
           tries.set(result.flowId, tried);
+          // What another process deployed is not in force here yet.
+          const others = result.kind === 'outdated' ? (result.cycle ?? []) : [];
+          for (const flowId of others) await refreshFlow(flowId, this.#services);
           if (tried === TRIES) stuck.set(result.flowId, result.kind === 'busy' ? result.runsInFlight : 0);
           continue;
         }

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AppOptions, SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { DeploysRefusedError } from '../../src/errors.ts';
+import type { JsonObject } from '../../src/model/json.ts';
 import { buildApp } from '../database.ts';
 import { createWorkspace, eventually, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
 
@@ -93,6 +94,29 @@ describe('a deploy over the API of a flow that names another for its failures', 
     const cycle = await ask(app, 'PUT', `/flows/api/flows/${inner.id}`, back);
     expect(cycle).toMatchObject({ status: 409, answer: { refusal: expect.stringContaining('Inner → Outer → Inner') } });
     expect(app.catalog.find(inner.id)?.record.version).toBe('1');
+  });
+
+  it('a flow is not deployed so that it runs itself by a flow that another process has deployed at once', async () => {
+    await write(githubManifest({ steps: quick }));
+    const app = await start();
+    const [one, two] = ['One', 'Two'].map((name) => ({ id: randomUUID(), name, version: '1', steps: quick }));
+    if (one === undefined || two === undefined) throw new Error('two flows were expected');
+    expect(await ask(app, 'PUT', '/flows/api/flows', [one, two])).toMatchObject({ status: 200 });
+    const runs = ({ id }: typeof two) => ({ version: '2', steps: { go: { type: 'RunFlow', inputs: { flow: id } } } });
+    const [half, other] = [
+      { ...one, ...runs(two) },
+      { ...two, ...runs(one) },
+    ];
+    // As the other process: this one is not told.
+    const stored = (await app.store.findRevision(one.id, 1))?.snapshot as { steps: { first: JsonObject } };
+    const plan = { basedOn: 1, needsIdle: false, withoutHistory: [], findings: [], overrides: [] };
+    const steps = { go: { ...stored.steps.first, ...half.steps.go } };
+    const deploy = { ...plan, ...half, snapshot: { ...stored, steps }, hash: 'half', at: Date.now() };
+    const triggers = { keys: [], renamed: [] };
+    expect(await app.store.applyDeploys([{ ...deploy, triggers, source: 'api' }])).toMatchObject({ kind: 'applied' });
+    const answer = { refusal: expect.stringContaining('Two → One → Two') };
+    expect(await ask(app, 'PUT', `/flows/api/flows/${two.id}`, other)).toMatchObject({ status: 409, answer });
+    expect(app.catalog.find(one.id)?.record.version).toBe('2');
   });
 
   it('a flow may not run another where a flow far above it would then stand on too long a chain', async () => {

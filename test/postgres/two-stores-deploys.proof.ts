@@ -3,6 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import type { PlannedDeploy, ScheduleRecord } from '../../src/store/store.ts';
 import { aRun, deployOf, graphOf, id, T0 } from '../store/samples.ts';
+import { running } from '../store/sub-run-samples.ts';
 import { newSchema, openEmpty, openStore, runSql } from './schemas.ts';
 
 const ROUNDS = 50;
@@ -90,6 +91,20 @@ describe('of two processes on one database', () => {
       const same = { ...deployOf(three), id: `${flowId} of both` };
       const flows = await Promise.all([left.deployFlow(same), right.deployFlow(same)]);
       expect(flows.map(({ revision }) => revision)).toEqual([1, 1]);
+    });
+  });
+
+  it('one deploys its half of a cycle of flows that run each other', async () => {
+    await inEachRound(async () => {
+      const ids = [randomUUID(), randomUUID(), randomUUID()] as const;
+      await left.applyDeploys(ids.map((flowId) => planned(flowId, one)));
+      const runs = (from: number, to: number) => planned(ids[from] ?? '', running(ids[to] ?? ''), { basedOn: 1 });
+      const results = await Promise.all([
+        left.applyDeploys([runs(0, 1)]),
+        right.applyDeploys([runs(1, 2)]),
+        left.applyDeploys([runs(2, 0)]),
+      ]);
+      expect(kinds(results)).toEqual(['applied', 'applied', 'outdated']);
     });
   });
 

@@ -23,7 +23,8 @@ export interface FlowStore extends ScheduleStore, LearnedKeyStore {
   readLiveFlow(flowId: string): Promise<LiveFlow>;
   /**
    * Stores each manifest as the newest revision of its flow, or none of them. The same transaction checks that what the
-   * plans relied on still holds. At most one manifest for each flow.
+   * plans relied on still holds, and that no flow comes to run itself, whatever others deploy at once. At most one manifest
+   * for each flow.
    */
   applyDeploys(deploys: readonly PlannedDeploy[]): Promise<DeployResult>;
   /**
@@ -95,8 +96,11 @@ export type DeployResult =
   /** The flows in the order of their manifests; unchanged where the newest revision already has the manifest. */
   | { readonly kind: 'applied'; readonly flows: readonly FlowRecord[] }
   | { readonly kind: 'busy'; readonly flowId: string; readonly runsInFlight: number }
-  /** The findings of this flow rest on an older state: make them again. */
-  | { readonly kind: 'outdated'; readonly flowId: string };
+  /**
+   * The findings of this flow rest on an older state: make them again. `cycle` has the ids of flows that run each other if
+   * all is applied, from this one on: a plan may not have known their newest revisions.
+   */
+  | { readonly kind: 'outdated'; readonly flowId: string; readonly cycle?: readonly string[] };
 
 interface SupersededRevision {
   readonly revision: number;

@@ -1,9 +1,18 @@
 import { planRun } from '../../flows/planner.ts';
-import { MAX_FLOW_DEPTH } from '../../model/manifest.ts';
+import { MAX_FLOW_DEPTH, type RunnableManifest, subFlowsOf } from '../../model/manifest.ts';
 import type { StepErrorCode } from '../../model/run.ts';
-import type { Advance, FlowRecord, NewRun, Pins, StepAddress, StepOutcome, StepResult } from '../store.ts';
+import type {
+  Advance,
+  FlowRecord,
+  NewRun,
+  Pins,
+  PlannedDeploy,
+  StepAddress,
+  StepOutcome,
+  StepResult,
+} from '../store.ts';
 import type { Decision } from './decision.ts';
-import type { FoundRun, RunRows } from './rows.ts';
+import type { FoundRun, RunReads, RunRows } from './rows.ts';
 
 // A sub-run is a run that a `RunFlow` step of another run, its parent, has started. A parent's transaction locks none of
 // its sub-runs, and the end of a sub-run only wakes one step of its parent, so that neither waits for the other: what the
@@ -38,6 +47,38 @@ function pickOf(pins: Pins, flowIds: readonly string[]): Pins {
 export function* withPins<Run extends Pick<NewRun, 'subFlows' | 'pins'>>(rows: PinRows, run: Run): Decision<Run> {
   if (run.subFlows === undefined || run.pins !== undefined) return run;
   return { ...run, pins: yield* pinsOf(rows, run.subFlows) };
+}
+
+/** What tells which flows run which. */
+export type SubFlowReads = Pick<RunReads, 'findFlow' | 'revisionOf'>;
+
+/** The flows that each deploy is to run, by the id of its flow. */
+export function subFlowsOfDeploys(
+  deploys: readonly Pick<PlannedDeploy, 'id' | 'snapshot'>[],
+): ReadonlyMap<string, readonly string[]> {
+  return new Map(deploys.map(({ id, snapshot }) => [id, subFlowsOf((snapshot as unknown as RunnableManifest).steps)]));
+}
+
+/**
+ * The way from one of these flows back to itself, by flows that run each other, once what they are to run is deployed with
+ * what is deployed already. Nobody else may deploy flows that run others meanwhile.
+ */
+export function* cycleOf(
+  rows: Pick<RunRows, keyof SubFlowReads>,
+  deploys: ReadonlyMap<string, readonly string[]>,
+): Decision<readonly [string, ...string[]] | undefined> {
+  for (const flowId of deploys.keys()) {
+    const ways = new Map<string, readonly [string, ...string[]]>([[flowId, [flowId]]]);
+    for (const [id, way] of ways) {
+      const flow = deploys.has(id) ? undefined : yield* rows.findFlow(id);
+      const stored = flow && (yield* rows.revisionOf(id, flow.revision)).entry.subFlows;
+      for (const next of deploys.get(id) ?? stored ?? []) {
+        if (next === flowId) return way;
+        if (!ways.has(next)) ways.set(next, [...way, next]);
+      }
+    }
+  }
+  return undefined;
 }
 
 /** Why a flow starts no runs now; undefined where it does. */

@@ -3,6 +3,8 @@ import { isGuarded, isIdle, isMarkedRetired } from '../../manifest/retired.ts';
 import type { Callers, LiveFlow, LiveRun } from '../../model/finding.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { Graph } from '../../model/manifest.ts';
+import { asking, decide } from '../decisions/decision.ts';
+import { cycleOf, type SubFlowReads, subFlowsOfDeploys } from '../decisions/sub-runs.ts';
 import type { DeployedRevision, DeployResult, FlowRecord, PlannedDeploy, RevisionSummary } from '../store.ts';
 import { findFlow, findRevision, hasHash, insertRevision, listFlows, lockFlows } from './flows.ts';
 import type { Answer, Given, Operations } from './operation.ts';
@@ -41,10 +43,24 @@ async function applyDeploys(sql: Sql, deploys: readonly PlannedDeploy[]): Promis
     if (objection !== undefined) return objection;
     plans.push({ deploy, same });
   }
+  const changed = plans.flatMap(({ deploy, same }) => (same === undefined ? [deploy] : []));
+  const cycle = await cycleThrough(sql, subFlowsOfDeploys(changed));
+  if (cycle !== undefined) return { kind: 'outdated', flowId: cycle[0], cycle };
   const applied = [];
   for (const { deploy, same } of plans) applied.push(same ?? (await apply(sql, deploy)));
   for (const [at, flow] of applied.entries()) await adopt(sql, flow, deploys[at]?.source);
   return { kind: 'applied', flows: applied };
+}
+
+/** Of two halves of a cycle that are deployed at once, the second sees the first: both run flows, so one waits here. */
+async function cycleThrough(sql: Sql, deploys: ReadonlyMap<string, readonly string[]>) {
+  if ([...deploys.values()].every((subFlows) => subFlows.length === 0)) return undefined;
+  await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice flows that run others', sluice_lock_scope))");
+  const rows = asking<SubFlowReads>({
+    findFlow: (flowId) => findFlow(sql, flowId),
+    revisionOf: (flowId, revision) => revisionOf(sql, flowId, revision),
+  });
+  return decide(cycleOf(rows, deploys));
 }
 
 /** Why a deploy of another manifest than the newest cannot be applied, under the lock of its flow. */

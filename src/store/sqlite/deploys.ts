@@ -3,6 +3,8 @@ import { isSame } from '../../manifest/diff.ts';
 import { isGuarded, isIdle, isMarkedRetired } from '../../manifest/retired.ts';
 import type { Callers, LiveRun } from '../../model/finding.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
+import { asking, decideNow } from '../decisions/decision.ts';
+import { cycleOf, type SubFlowReads, subFlowsOfDeploys } from '../decisions/sub-runs.ts';
 import type { DeployResult, FlowRecord, PlannedDeploy, RevisionSummary } from '../store.ts';
 import { prepareKeepFormerKeys } from './acceptance.ts';
 import type { SqlValue } from './columns.ts';
@@ -34,6 +36,7 @@ function prepareApplyDeploys(db: Database): Member<'applyDeploys'> {
   const adopt = db.prepare('UPDATE revisions SET source = ? WHERE flow_id = ? AND revision = ? AND source IS NULL');
   const annotate = db.prepare('UPDATE revisions SET findings = ?, overrides = ? WHERE flow_id = ? AND revision = ?');
   const keepFormerKeys = prepareKeepFormerKeys(db);
+  const rows = asking<SubFlowReads>({ findFlow: find, revisionOf: prepareRevisionOf(db) });
 
   const deployedSame = ({ id, hash }: PlannedDeploy): FlowRecord | undefined => {
     const deployed = find(id);
@@ -64,6 +67,9 @@ function prepareApplyDeploys(db: Database): Member<'applyDeploys'> {
       const objection = objectionTo(deploy);
       if (objection !== undefined) return objection;
     }
+    const changed = deploys.filter((deploy) => deployedSame(deploy) === undefined);
+    const cycle = decideNow(cycleOf(rows, subFlowsOfDeploys(changed)));
+    if (cycle !== undefined) return { kind: 'outdated', flowId: cycle[0], cycle };
     return { kind: 'applied', flows: deploys.map(apply) };
   };
 }

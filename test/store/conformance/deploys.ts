@@ -19,6 +19,7 @@ import {
   succeeded,
   T0,
 } from '../samples.ts';
+import { CHILD, GRANDCHILD, PARENT, running } from '../sub-run-samples.ts';
 
 const one = graphOf({ a: [] });
 const two = graphOf({ a: [], b: ['a'] });
@@ -39,6 +40,27 @@ const applyOne = (store: Store, deploy: PlannedDeploy) => store.applyDeploys([de
 
 export function deploys({ open }: StoreUnderTest): void {
   describe('a planned deploy', () => {
+    test('is outdated where a flow would come to run itself, by flows that are deployed or deployed with it', async () => {
+      const store = await open();
+      const flow = (id: string, runs: string | null, basedOn: number | null) => {
+        const inLoop = (steps: typeof one) => ({
+          each: { type: 'ForEach', inputs: { items: [] }, runAfter: {}, steps },
+        });
+        return planned(runs === null ? one : inLoop(running(runs)), { id, basedOn });
+      };
+      const first = [flow(PARENT, CHILD, null), flow(CHILD, GRANDCHILD, null), flow(GRANDCHILD, null, null)];
+      expect(await store.applyDeploys(first)).toMatchObject({ kind: 'applied' });
+      const cycle = [GRANDCHILD, PARENT, CHILD];
+      const closing = flow(GRANDCHILD, PARENT, 1);
+      expect(await applyOne(store, closing)).toEqual({ kind: 'outdated', flowId: GRANDCHILD, cycle });
+      await store.setFlowDraining({ flowId: CHILD, isDraining: true, at: T0 });
+      expect(await applyOne(store, closing)).toMatchObject({ cycle });
+      expect(await applyOne(store, flow(GRANDCHILD, GRANDCHILD, 1))).toMatchObject({ cycle: [GRANDCHILD] });
+      expect(await store.applyDeploys([closing, flow(CHILD, null, 1)])).toMatchObject({ kind: 'applied' });
+      expect(await applyOne(store, flow(CHILD, GRANDCHILD, 2))).toMatchObject({ kind: 'outdated', flowId: CHILD });
+      expect(await applyOne(store, flow(CHILD, null, 2))).toMatchObject({ kind: 'applied' });
+    });
+
     test('is a revision with its findings, its overrides and where it came from', async () => {
       const store = await open();
       const finding: Finding = { rule: 'r', class: 'caution', path: 'steps.a', message: 'm', consequence: 'c' };
