@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { PINNED_INPUTS, RUN_FLOW } from '../model/manifest.ts';
 import { type JsonSchema, manifestJsonSchema } from './schema.ts';
 
 /** What manifests may name in an installation. */
@@ -56,7 +57,7 @@ const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
 
 function stepOfType(type: string, inputs: z.ZodType, fields: Readonly<Record<string, JsonSchema>>): JsonSchema {
   if (type === LOOP) return { required: ['forEach', 'steps'], properties: { inputs: { maxProperties: 0 } } };
-  const schema = inputsSchema(inputs);
+  const schema = inputsSchema(inputs, type === RUN_FLOW ? PINNED_INPUTS : []);
   const isNeeded = Array.isArray(schema.required) && schema.required.length > 0;
   return {
     properties: {
@@ -67,11 +68,19 @@ function stepOfType(type: string, inputs: z.ZodType, fields: Readonly<Record<str
   };
 }
 
-/** What a handler's schema says of its inputs as they are written, with placeholders for values that are not text. */
-function inputsSchema(inputs: z.ZodType): JsonSchema {
+/**
+ * What a handler's schema says of its inputs as they are written, with placeholders for values that are not text. The
+ * `constant` ones take no expression.
+ */
+function inputsSchema(inputs: z.ZodType, constant: readonly string[]): JsonSchema {
   const { $schema, ...schema } = z.toJSONSchema(inputs, { io: 'input', unrepresentable: 'any' });
   // References lead to places of its own, which are not there in the whole; a handler's recursive inputs stay open.
-  return JSON.stringify(schema).includes('"$ref"') ? {} : withPlaceholdersInside(schema);
+  if (JSON.stringify(schema).includes('"$ref"')) return {};
+  if (constant.length === 0) return withPlaceholdersInside(schema);
+  const fields = schema.properties ?? {};
+  const kept = Object.fromEntries(constant.map((key) => [key, fields[key]]));
+  const inside = withPlaceholdersInside(schema);
+  return { ...inside, properties: { ...(inside.properties as JsonSchema), ...kept } };
 }
 
 const PLACEHOLDER = { type: 'string', pattern: '\\$\\{', description: 'An expression.' };

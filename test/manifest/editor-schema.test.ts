@@ -99,6 +99,16 @@ describe('the schema for editors', () => {
     );
   });
 
+  it('takes no expression where a run pins what it is when it starts', () => {
+    const flow = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
+    const marked = (inputs: object) => marks(withStep({ type: 'RunFlow', inputs }));
+    expect(marked({ flow, wait: false, body: `\${trigger.body}` })).toEqual([]);
+    expect(marked({ flow: `\${trigger.body.flow}`, wait: `\${true}` })).toEqual([
+      '/steps/it/inputs/flow',
+      '/steps/it/inputs/wait',
+    ]);
+  });
+
   it('knows the step types and schemes of the config module, with descriptions and defaults', () => {
     const greet = defineHandler({
       type: 'Greet',
