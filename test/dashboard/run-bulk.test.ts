@@ -96,7 +96,7 @@ describe('a plan for many runs', () => {
     [{ plan: false }, 'body.token: is missing; ask for a plan first and send its token'],
     [{ plan: false, token: 'x' }, 'body.token: is not the token of a plan to cancel runs'],
     [{ plan: false, token: 'e30.AAAA' }, 'body.token: is not the token of a plan to cancel runs'],
-    [{ plan: false, token: forged({ search: 'x'.repeat(301) }) }, 'body.token: is not the token'],
+    [{ plan: false, token: forged({ search: 'x'.repeat(1_101) }) }, 'body.token: is not the token'],
     [{ plan: false, token: forged({ search: '\u0000' }) }, 'body.token: is not the token'],
     [{ plan: false, token: forged({ flowId: 7 }) }, 'body.token: is not the token'],
     [{ status: 'Lost' }, 'body.status: "Lost" is not accepted'],
@@ -138,6 +138,13 @@ describe('carried out', () => {
     });
     expect(await Promise.all([first, second, later].map(statusOf))).toEqual(['Succeeded', 'Running', 'Running']);
     expect((await ask('GET', `/runs/${second}/control`)).answer).toMatchObject({ cancelReason: 'ordered twice' });
+  });
+
+  it('it is kept with its filter as it was asked for, however long', async () => {
+    await startRuns(1);
+    const searchKeys = `order:${'😀'.repeat(300)}`;
+    const { token } = await post('/runs/cancel', { searchKeys });
+    expect(await carryOut('cancel', token)).toMatchObject({ details: { searchKeys, planned: '0' } });
   });
 
   it('it is one intervention and one event', async () => {

@@ -174,7 +174,7 @@ const tokenSchema = z.strictObject({
   at: z.int().nonnegative(),
   // Kept in the activity, so no larger than what a plan writes here.
   filter: z
-    .record(z.string().max(20), z.string().max(300))
+    .record(z.string().max(20), z.string().max(1_100))
     .refine((filter) => Object.keys(filter).length <= Object.keys(RUN_FILTER).length && isStorableValue(filter)),
 });
 
@@ -184,13 +184,19 @@ interface Planned extends z.output<typeof tokenSchema> {
 
 /** All of the plan, so that any replica can carry it out, whatever matches the filter by then. */
 function tokenOf({ runIds, filter, ...plan }: Omit<Planned, 'filter'> & { readonly filter: object }): string {
-  const given = Object.entries(filter).flatMap(([name, value]) => {
-    // Times are the only numbers.
-    return value === undefined ? [] : [[name, typeof value === 'number' ? isoTime(value) : String(value)]];
-  });
+  const given = Object.entries(filter).flatMap(([name, value]) => (value === undefined ? [] : [[name, textOf(value)]]));
   const head = JSON.stringify({ ...plan, filter: Object.fromEntries(given) });
   const ids = Buffer.from(runIds.join('').replaceAll('-', ''), 'hex');
   return `${Buffer.from(head).toString('base64url')}.${ids.toString('base64url')}`;
+}
+
+/** As it was asked for: times are the only numbers, search keys the only objects. */
+function textOf(value: unknown): string {
+  if (typeof value === 'number') return isoTime(value);
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .map((key) => key.join(':'))
+    .join();
 }
 
 /** Whoever may send one may do this to any run, so it is checked for its form and not for its origin. */
