@@ -161,6 +161,11 @@ describe('the delivery log', () => {
     expect(page).toEqual({ items: [expect.objectContaining({ reason: 'unknown_flow' })], total: 4, skip: 3, take: 5 });
   });
 
+  it('counts in the order of the reasons, whatever the store has them in', async () => {
+    const { counts } = (await log.app.inject('/flows/api/webhooks/stats')).json();
+    expect(Object.keys(counts)).toEqual(['unknown_flow', 'rate_limited']);
+  });
+
   it.each([
     ['', { windowHours: 24, counts: { unknown_flow: 1, rate_limited: 1 }, accepted: 1, rejected: 2, total: 3 }],
     ['?hours=1', { windowHours: 1, counts: { unknown_flow: 1 }, accepted: 0, rejected: 1, total: 1 }],

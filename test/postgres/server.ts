@@ -73,7 +73,8 @@ export async function startPostgres(flags: readonly string[] = []): Promise<OwnP
     persistent: false,
     // PostgreSQL refuses to run as root.
     createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ['--encoding=UTF8', '--locale=C', '--no-sync'],
+    // It sorts text as people do, which most servers do by default and SQLite does not.
+    initdbFlags: ['--encoding=UTF8', '--locale=C', '--locale-provider=icu', '--icu-locale=en-US', '--no-sync'],
     postgresFlags: [
       ...['fsync=off', 'max_connections=300', 'shared_buffers=64MB', 'unix_socket_directories='].flatMap((flag) => [
         '-c',

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import { REASON_CODES } from '../../model/delivery.ts';
 import type { BucketRange, RunBucket, RunCount, TimeSpan } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
 import { parameter, SPAN } from '../input.ts';
@@ -152,8 +153,13 @@ const deliveryStatsRoute: ApiRoutes = (app, { store, clock }) => {
       answer: deliveryStatsSchema,
     }),
     async ({ query }) => {
-      const stats = await store.deliveryStats(clock.now() - query.hours * HOUR_MS);
-      return { ...stats, windowHours: query.hours };
+      const { counts, ...stats } = await store.deliveryStats(clock.now() - query.hours * HOUR_MS);
+      const inOrder = REASON_CODES.filter((reason) => counts[reason] !== undefined);
+      return {
+        ...stats,
+        counts: Object.fromEntries(inOrder.map((reason) => [reason, counts[reason]])),
+        windowHours: query.hours,
+      };
     },
   );
 };

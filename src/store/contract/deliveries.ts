@@ -97,7 +97,7 @@ interface DeliveryLogStore {
    * count; deliveries whose records are deleted do.
    */
   summariseDeliveries(query: { since: number; flowId?: string | undefined }): Promise<DeliveryGroup[]>;
-  /** Deliveries received since then, by flow, trigger and reason. Counts outlive the records. */
+  /** Deliveries received since then, by flow, trigger and reason, in the order of these. Counts outlive the records. */
   countDeliveries(query: { since: number; recentSince: number }): Promise<DeliveryCount[]>;
   /** Deliveries by buckets, oldest first; an empty bucket is absent. Counts outlive the records. */
   deliveryTimeseries(range: BucketRange): Promise<DeliveryBucket[]>;

@@ -9,7 +9,10 @@ export interface KeyStore {
    * that nobody noted for more than a day starts again too: no process was there that it could have been used with. A clock that was set back changes no time.
    */
   noteKeys(note: { keys: readonly NotedKey[]; at: number }): Promise<void>;
-  /** Every key that was noted or that verified an accepted delivery, whether a trigger still has it or not. */
+  /**
+   * Every key that was noted or that verified an accepted delivery, whether a trigger still has it or not; in the order of
+   * flow, trigger and name.
+   */
   listKeyFigures(query: { flowId?: string | undefined; recentSince: number }): Promise<KeyFigures[]>;
   /**
    * The newest accepted deliveries that only the previous key of a trigger verified, from `upTo` back. It looks at 1000

@@ -262,7 +262,7 @@ interface StepStore {
   listMoments(query: { runId: string; limit: number }): Promise<StepMoments>;
   /** Loops of a run that have begun, in the order of their keys. */
   listLoops(runId: string): Promise<LoopProgress[]>;
-  /** Counts the rows of loops' children by path and status; reads all of them. */
+  /** Counts the rows of loops' children by path and status, in the order of both; reads all of them. */
   countChildren(runId: string): Promise<ChildCount[]>;
   /** Iterations of a loop, ascending, in which a step has the status; at most `limit` of them. */
   findIterations(query: { runId: string; loopKey: string; status: StepStatus; limit: number }): Promise<number[]>;

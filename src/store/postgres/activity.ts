@@ -25,10 +25,13 @@ async function beginIntervention(sql: Sql, intervention: NewIntervention): Promi
 }
 
 async function noteIntervention(sql: Sql, { id, details }: Given<'noteIntervention'>): Promise<void> {
-  await sql.run('UPDATE sluice.interventions SET details = (details::jsonb || $1::jsonb)::text WHERE id = $2', [
-    JSON.stringify(details),
+  const kept = await sql.get<{ details: string }>('SELECT details FROM sluice.interventions WHERE id = $1 FOR UPDATE', [
     uuidOf(id),
   ]);
+  if (kept === undefined) return;
+  // Joined here: jsonb has an order of its own for the names.
+  const joined = { ...JSON.parse(kept.details), ...details };
+  await sql.run('UPDATE sluice.interventions SET details = $1 WHERE id = $2', [JSON.stringify(joined), uuidOf(id)]);
 }
 
 async function endIntervention(sql: Sql, { id, statusCode }: Given<'endIntervention'>): Promise<void> {

@@ -58,7 +58,8 @@ async function countDeliveries(sql: Sql, { since, recentSince }: Given<'countDel
     `SELECT nullif(flow_id, '') AS "flowId", nullif(trigger_key, '') AS "triggerKey", nullif(reason, '') AS reason,
       rejected, sum(count) AS count, coalesce(sum(count) FILTER (WHERE hour >= $1), 0) AS recent,
       sum(previous_key) AS "usedPreviousKey"
-    FROM sluice.delivery_hours WHERE hour >= $2 GROUP BY flow_id, trigger_key, delivery_hours.reason, rejected`,
+    FROM sluice.delivery_hours WHERE hour >= $2 GROUP BY flow_id, trigger_key, delivery_hours.reason, rejected
+    ORDER BY delivery_hours.flow_id, delivery_hours.trigger_key, delivery_hours.reason COLLATE "C", rejected`,
     [hourOf(recentSince), hourOf(since)],
   );
 }

@@ -52,7 +52,7 @@ async function listKeyFigures(sql: Sql, { flowId, recentSince }: Given<'listKeyF
       ) ELSE 0 END AS "othersSince"
     FROM (SELECT ${KEY} FROM noted UNION SELECT ${KEY} FROM used) k
       LEFT JOIN noted t USING (${KEY}) LEFT JOIN used u USING (${KEY})
-    ORDER BY k.flow_id, k.trigger_key, k.key_name`,
+    ORDER BY k.flow_id COLLATE "C", k.trigger_key COLLATE "C", k.key_name COLLATE "C"`,
     [hourOf(recentSince), flowId ?? null],
   );
 }

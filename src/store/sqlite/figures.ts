@@ -168,7 +168,8 @@ function prepareCountDeliveries(db: Database): Member<'countDeliveries'> {
   const count = db.prepare<SqlValue[], Omit<DeliveryCount, 'rejected'> & { rejected: number }>(`
     SELECT nullif(flow_id, '') AS flowId, nullif(trigger_key, '') AS triggerKey, nullif(reason, '') AS reason, rejected,
       sum(count) AS count, sum(iif(hour >= ?, count, 0)) AS recent, sum(previous_key) AS usedPreviousKey
-    FROM delivery_hours WHERE hour >= ? GROUP BY flow_id, trigger_key, reason, rejected`);
+    FROM delivery_hours WHERE hour >= ? GROUP BY flow_id, trigger_key, delivery_hours.reason, rejected
+    ORDER BY flow_id, trigger_key, delivery_hours.reason, rejected`);
   return ({ since, recentSince }) =>
     count.all(hourOf(recentSince), hourOf(since)).map((row) => ({ ...row, rejected: row.rejected === 1 }));
 }

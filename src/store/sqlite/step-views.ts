@@ -149,7 +149,8 @@ function prepareCountChildren(db: Database): Member<'countChildren'> {
       if (known === undefined) counts.set(`${path} ${status}`, { path, status, count: 1 });
       else known.count += 1;
     }
-    return [...counts.values()];
+    // By path and status, which hold no character below the space between them.
+    return [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, count]) => count);
   };
 }
 

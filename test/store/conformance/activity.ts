@@ -36,6 +36,9 @@ export function activity({ open }: StoreUnderTest): void {
       expect((await store.listInterventions({ ...all, id: id(1) })).items).toEqual([
         { ...cancelled(1), details: { planned: '7', 'a "b"': 'c', done: '5', failed: '0' }, statusCode: null },
       ]);
+      const [noted] = (await store.listInterventions({ ...all, id: id(1) })).items;
+      // The page shows them in this order.
+      expect(Object.keys(noted?.details ?? {})).toEqual(['planned', 'a "b"', 'done', 'failed']);
       expect((await store.listInterventions({ ...all, id: id(2) })).items).toMatchObject([
         { details: { planned: '7' } },
       ]);

@@ -50,6 +50,19 @@ export function figures({ open }: StoreUnderTest): void {
       });
     });
 
+    test('count deliveries in the order of flow, trigger and reason', async () => {
+      const store = await open();
+      const reasons = ['timestamp_skew', 'ip_denied', 'rate_limited'] as const;
+      const keys = ['b', 'B', 'a-b', 'ab'];
+      const all = keys.flatMap((triggerKey) => reasons.map((reason) => ({ triggerKey, reason })));
+      for (const [n, named] of all.entries()) {
+        await store.recordDelivery(aDelivery({ id: id(n), receivedAt: T0, rejected: true, ...named }));
+      }
+      const counts = await store.countDeliveries({ since: T0, recentSince: T0 });
+      const order = ['B', 'a-b', 'ab', 'b'].flatMap((key) => [...reasons].sort().map((reason) => [key, reason]));
+      expect(counts.map(({ triggerKey, reason }) => [triggerKey, reason])).toEqual(order);
+    });
+
     test('yield deliveries by the hour or day, of all flows or of one', async () => {
       const store = await open();
       const midnight = T0 - 12 * hour;

@@ -35,6 +35,16 @@ export function keys({ open }: StoreUnderTest): void {
       expect(await store.listKeyFigures({ recentSince: T0, flowId })).toHaveLength(2);
     });
 
+    test('are listed by flow, trigger and name, sorted as bytes are', async () => {
+      const store = await open();
+      const names = ['a-b', 'aC', 'ab', 'é', 'B'];
+      const all = names.flatMap((triggerKey) => names.map((name) => noted(name, 'current', triggerKey)));
+      await store.noteKeys({ keys: all, at: T0 });
+      const listed = (await store.listKeyFigures({ recentSince: T0 })).map((each) => [each.triggerKey, each.keyName]);
+      const sorted = ['B', 'a-b', 'aC', 'ab', 'é'];
+      expect(listed).toEqual(sorted.flatMap((triggerKey) => sorted.map((name) => [triggerKey, name])));
+    });
+
     test('count neither a replay, nor a redelivery, nor what started no run and had no key', async () => {
       const store = await open();
       const nonce = aNonce({ isEnforced: false });

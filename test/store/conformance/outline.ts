@@ -120,6 +120,8 @@ export function outline({ open }: StoreUnderTest): void {
       expect(loops).toEqual([expect.objectContaining({ stepKey: 'each', total: 4, ended: 1, failed: 1 })]);
       expect(children).toContainEqual({ path: 'each.a', status: 'Failed', count: 1 });
       expect(children).toContainEqual({ path: 'each.b', status: 'Skipped', count: 1 });
+      const order = children.map(({ path, status }) => `${path} ${status}`);
+      expect(order).toEqual(order.toSorted());
     });
 
     test('tells what happened to its steps, and of a long one the newest', async () => {
