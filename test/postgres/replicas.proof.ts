@@ -2,8 +2,10 @@ import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { LEASE_MS } from '../../src/flows/leases.ts';
+import { workerSchemaOf } from '../../src/store/postgres/sql.ts';
 import { eventually, type Service } from '../e2e/service.ts';
 import { createCluster, type Replica } from './cluster.ts';
+import { runSql } from './schemas.ts';
 import { type OwnPostgres, startPostgres } from './server.ts';
 import { killInTurn, TORTURE_SECONDS, torture } from './torture.ts';
 
@@ -74,6 +76,16 @@ test('a database that hangs, for moments and for longer than a replica may be si
       server.resume();
       await wait(7000);
       for (const { service } of replicas) expect(service?.output()).not.toContain('a replica died');
+    },
+  });
+});
+
+test('wake-ups that are all deleted again and again lose nothing and double nothing', async () => {
+  await torture({
+    url: server.url,
+    seconds: TORTURE_SECONDS,
+    async hurt({ schema }) {
+      await runSql(`DELETE FROM "${workerSchemaOf(schema)}"._private_jobs`, [], server.url);
     },
   });
 });
