@@ -174,7 +174,7 @@ function openStoreOf(
       // At debug: what an outage leads to is said once, below.
       onEngineLine: (line) => logger.debug({ engine: 'graphile-worker' }, line),
       onAway: (error) =>
-        logger.error({ err: error }, 'the database is away; deliveries are answered 503 until it is back'),
+        logger.error({ err: error }, 'the database is unavailable; deliveries get 503 until it is back'),
       onBack: (awayMs) => logger.warn({ awayMs: Math.round(awayMs) }, 'the database is back'),
     });
   }
@@ -184,7 +184,7 @@ function openStoreOf(
     sealer,
     ...(onFatal === undefined ? {} : { onFatal }),
     // The process goes on: while it runs, an operator can still rescue the lost file.
-    onLost: (error) => logger.fatal({ err: error }, 'the database file is gone; every delivery is answered 503'),
+    onLost: (error) => logger.fatal({ err: error }, 'the database file is gone; every delivery gets 503'),
   });
 }
 

@@ -10,9 +10,10 @@ interface Place {
 const LISTEN_CURES: Readonly<Record<string, (host: string, port: number) => string>> = {
   EADDRINUSE: (_, port) => `another program listens on port ${port}; stop it, or set SLUICE_PORT to a free port`,
   EADDRNOTAVAIL: (host) =>
-    `this machine has no address ${host}; set SLUICE_HOST to one that it has, or 0.0.0.0 for all`,
-  EAFNOSUPPORT: (host) => `this machine cannot use addresses like ${host}; set SLUICE_HOST to one of another kind`,
-  EACCES: (_, port) => `this account may not use port ${port}; set SLUICE_PORT to 1024 or more, with a proxy in front`,
+    `this machine does not have the address ${host}; set SLUICE_HOST to one that it has, or 0.0.0.0 for all`,
+  EAFNOSUPPORT: (host) => `this machine cannot use addresses like ${host}; set SLUICE_HOST to another kind of address`,
+  EACCES: (_, port) =>
+    `this account may not use port ${port}; set SLUICE_PORT to 1024 or more, and put a proxy in front`,
   ENOTFOUND: (host) => `the host name ${host} has no address; set SLUICE_HOST to an address of this machine`,
   EAI_AGAIN: (host) => `the address of ${host} cannot be looked up now; set SLUICE_HOST to an address of this machine`,
 };

@@ -63,7 +63,7 @@ async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions):
   const settings = readSettings(environment, options);
   const { logger, flush } = createLogger(settings);
   strays.onOwned = (owner, error) =>
-    logger.error({ err: error, owner }, `${owner} did not catch an error; the process goes on`);
+    logger.error({ err: error, owner }, `${owner} did not catch an error; the process continues`);
   const stopTracing = await startTracing(tracingSettings(environment), logger);
   // Before the folder is read: otherwise the signal would end the process, or a change made meanwhile would be missed.
   let isReloadWanted = false;
@@ -113,7 +113,7 @@ async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions):
     process.exit(1);
   };
   // Last: who reads that the service listens may stop it at once.
-  if (envFile !== undefined) process.stdout.write(`Variables were read from ${envFile}\n`);
+  if (envFile !== undefined) process.stdout.write(`Read variables from ${envFile}\n`);
   process.stdout.write(`${greeting(app, { address, publicUrl: settings.publicUrl }).join('\n')}\n`);
 }
 
@@ -200,7 +200,7 @@ function greeting(
   const places = [`Sluice listens on ${address}`, `The page is at ${address}/flows`];
   const webhooks = triggers.list().map((webhook) => webhookLine(webhook, { triggers, baseUrl: publicUrl ?? address }));
   const more = webhooks.length - MAX_LISTED;
-  const list = [...webhooks.slice(0, MAX_LISTED), ...(more > 0 ? [`  and ${more} more: the page lists them`] : [])];
+  const list = [...webhooks.slice(0, MAX_LISTED), ...(more > 0 ? [`  and ${more} more, listed on the page`] : [])];
   const lines = [
     ...places,
     ...app.warnings,

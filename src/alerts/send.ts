@@ -102,7 +102,7 @@ async function post({ url, headers, body }: Post, attempt: Attempt, http: StepHa
   const output = { status: status ?? null, answer: shown.slice(0, ANSWER_CHARACTERS) };
   if (result.kind === 'failed') return status === undefined ? result : { ...result, output };
   if (status !== undefined && status >= 300) {
-    const message = `POST ${new URL(url).host} answered ${status}: a redirect, which is not followed; correct the URL`;
+    const message = `POST ${new URL(url).host} answered ${status}, a redirect, which is not followed; correct the URL`;
     return { kind: 'failed', code: 'redirect_refused', message, retryable: false, output };
   }
   return { kind: 'succeeded', output };

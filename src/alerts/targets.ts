@@ -41,7 +41,7 @@ const targetSchema = z.discriminatedUnion(
       to: z.array(z.email('is not an address')).min(1).max(50),
     }),
   ],
-  'is none of slack, teams, discord, json, smtp',
+  'is not one of slack, teams, discord, json, smtp',
 );
 
 const fileSchema = z.strictObject({
@@ -132,13 +132,14 @@ function problemOf(target: AlertTarget): string | undefined {
     if ((target.user === undefined) !== (target.password === undefined))
       return 'user: set user and password, or neither';
     if (target.password !== undefined && target.security === 'none') {
-      return 'security: none would send the password in plain text; starttls and tls do not';
+      return 'security: none would send the password in plain text; use starttls or tls';
     }
     return undefined;
   }
   const url = URL.canParse(target.url) ? new URL(target.url) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) return 'url: is not an http(s) URL';
-  if (url.username !== '' || url.password !== '') return 'url: has a user name or password, which is not sent';
+  if (url.username !== '' || url.password !== '')
+    return 'url: contains a user name or password, which would not be sent';
   if (target.type === 'json' && !/^(whsec_)?[A-Za-z0-9+/]{32,}={0,2}$/.test(target.secret)) {
     return 'secret: is not a Standard Webhooks secret: whsec_ and the base64 of 24 to 64 random bytes';
   }

@@ -157,7 +157,7 @@ class Watch {
     try {
       await this.#inTurn(() => this.#look({ happened, lasting: undefined }));
     } catch (error) {
-      this.#services.logger.error({ err: error }, 'nobody can be told of a refused deploy');
+      this.#services.logger.error({ err: error }, 'a refused deploy could not be reported');
     }
   }
 
@@ -193,7 +193,7 @@ class Watch {
       } catch (error) {
         this.#services.logger[levelOfRetry(error, 'warn')](
           { err: error },
-          'alerts could not be looked at; trying again',
+          'alerts could not be processed; trying again',
         );
       }
     });
@@ -209,7 +209,7 @@ class Watch {
   }): Promise<void> {
     let isMore = true;
     for (let tries = 0, own = happened; isMore; own = tries === 0 ? [] : own) {
-      if (tries === TRIES) throw new Error('the state of the alerts changed each time that it was about to be stored');
+      if (tries === TRIES) throw new Error('the state of the alerts kept changing before it could be stored');
       const result = await this.#lookOnce(own, lasting);
       tries = result === 'outdated' ? tries + 1 : 0;
       isMore = result !== 'done' && !this.#stopping.signal.aborted;
@@ -262,7 +262,7 @@ class Watch {
       return { text: `Sluice: ${first.text}`, link: `${base}${first.link ?? '/flows'}`, lines: [], more };
     }
     return {
-      text: `Sluice: ${lines.length + more} things need a look`,
+      text: `Sluice: ${lines.length + more} problems need attention`,
       link: `${base}/flows`,
       lines: lines.map(({ text, link }) => ({ text, link: link === null ? null : `${base}${link}` })),
       more,
@@ -370,9 +370,9 @@ function failureThings(failures: readonly FailedRunNotice[]): Thing[] {
 }
 
 function whyFailed({ status, stepKey, error }: FailedRunNotice): string {
-  if (status === 'TimedOut') return 'because its time was up';
-  if (stepKey === null) return 'without a step that says why';
-  return `at ${stepKey}: ${shortened(error?.message ?? 'no error was kept')}`;
+  if (status === 'TimedOut') return 'because it reached its time limit';
+  if (stepKey === null) return 'without an error of a step';
+  return `at ${stepKey}: ${shortened(error?.message ?? 'no error was stored')}`;
 }
 
 const MOST_CHARACTERS = 300;

@@ -5,10 +5,10 @@ import { CommandError, openContext, reporting } from './context.ts';
 /** What concerns those who are told of failures. */
 export function alertCommand(): Command {
   return new Command('alert')
-    .description('Try the targets that SLUICE_ALERTS names')
+    .description('Test the alert targets of SLUICE_ALERTS')
     .addCommand(
       new Command('test')
-        .description('Send a test to each target, or to one, and print what came back')
+        .description('Send a test message to each target, or to one, and print the answer')
         .argument('[name]', 'name of a target; default: all')
         .action(reporting(test)),
     );
@@ -22,7 +22,7 @@ async function test(name: string | undefined): Promise<void> {
     const names = settings.alerts?.targets.map((target) => target.name).join(', ') ?? '';
     throw new CommandError(
       settings.alerts === undefined
-        ? 'SLUICE_ALERTS is not set: nobody is told of failures'
+        ? 'SLUICE_ALERTS is not set: failures are not reported'
         : `SLUICE_ALERTS has no such target; it has ${names === '' ? 'none' : names}`,
     );
   }
@@ -31,7 +31,7 @@ async function test(name: string | undefined): Promise<void> {
       const result = await extensions.sendAlert({
         target: target.name,
         message: {
-          text: `Sluice: a test of the target ${target.name}`,
+          text: `Sluice: test message for the target ${target.name}`,
           link: settings.alerts?.pageUrl,
           lines: [],
           more: 0,

@@ -51,19 +51,19 @@ interface CheckOptions {
 
 export function checkCommand(): Command {
   const command = new Command('check')
-    .description('Check a folder of manifests as a start would, and show what deploying it would do')
-    .argument('[folder]', 'the folder; default: the one of the settings')
+    .description('Check a folder of manifests as the service does at start, and show what a deploy would do')
+    .argument('[folder]', 'the folder; default: the manifests folder of the settings')
     .option(
       '--against <target>',
       'URL of a service, sqlite:PATH or postgres://…; default: the database of the settings',
     )
     .option('--json', 'print issues and outcomes as JSON')
-    .addOption(allowOption('count cautions, or breaking changes, as allowed'));
+    .addOption(allowOption('treat cautions or breaking changes as allowed'));
   return withCredentials(command)
     .addHelpText(
       'after',
-      '\nThe exit code is 0 where all is safe, 1 where there is a caution, 2 where something breaks, cannot be loaded or ' +
-        'cannot be asked.',
+      '\nThe exit code is 0 if all changes are safe, 1 if there is a caution, and 2 if a change is breaking, a manifest does ' +
+        'not load or the service does not answer.',
     )
     .action(reporting(check));
 }
@@ -86,7 +86,7 @@ function asJson({ flows, issues, outcomes, notInFolder, against }: Checked): str
 function asText(checked: Checked, errors: number, allow: readonly Override[]): string {
   const { issues, flows, outcomes, notInFolder, against } = checked;
   const summary = `${flows} flows can be deployed, ${errors} errors, ${issues.length - errors} warnings`;
-  const gone = notInFolder.map(({ id, name }) => `deployed, and not in the folder: ${name} (${id}); it stays as it is`);
+  const gone = notInFolder.map(({ id, name }) => `deployed but not in the folder: ${name} (${id}); it stays deployed`);
   const plan = outcomes.length === 0 ? [] : [renderOutcomes(outcomes, allow).trimEnd()];
   return `${[[...issues.map(formatIssue), `${summary}; compared with ${against}`].join('\n'), ...gone, ...plan].join('\n\n')}\n`;
 }
@@ -151,7 +151,7 @@ export async function readFolder(folder: string): Promise<{ manifests: SentManif
     const other = manifests.find((each) => each.id === id && each.file !== file);
     return other === undefined
       ? []
-      : [{ severity: 'error', file, path: 'id', message: `is the id of ${other.file} too` }];
+      : [{ severity: 'error', file, path: 'id', message: `is also the id of ${other.file}` }];
   });
   return { manifests, issues: [...issues, ...clashes] };
 }
@@ -166,7 +166,7 @@ async function readText(file: string): Promise<string> {
 
 /** The id in lower case, and the name where there is one; or what is wrong with the id. */
 function identify(manifest: unknown): { id: string; name?: string } | string {
-  if (!isObject(manifest) || typeof manifest.id !== 'string') return `is missing, or not a text; ${freshId()}`;
+  if (!isObject(manifest) || typeof manifest.id !== 'string') return `is missing or not a string; ${freshId()}`;
   if (!/^[0-9a-f-]{36}$/i.test(manifest.id)) return `is not a GUID; ${freshId()}`;
   const name = typeof manifest.name === 'string' ? { name: manifest.name } : {};
   return { id: manifest.id.toLowerCase(), ...name };
@@ -187,9 +187,7 @@ export async function putManifests(
     const warnings = issuesOf({ issues: body.unseenPaths ?? [] }, manifests);
     return { outcomes: body.outcomes as DeployOutcome[], warnings };
   }
-  throw new CommandError(
-    'The service did not answer with outcomes of a deploy; is it a Sluice service of this release?',
-  );
+  throw new CommandError('The answer is not the result of a deploy; is it a Sluice service of this release?');
 }
 
 interface PutOptions {

@@ -13,16 +13,16 @@ interface CopyOptions {
 
 export function copyCommand(): Command {
   return new Command('copy')
-    .description('Copy everything that is stored from one database to an empty one, from SQLite to PostgreSQL or back')
+    .description('Copy a whole database to an empty one, from SQLite to PostgreSQL or back')
     .requiredOption('--from <database>', 'sqlite:PATH or postgres://…')
-    .requiredOption('--to <database>', 'the same; it is created where it does not exist')
+    .requiredOption('--to <database>', 'the same; created if it does not exist')
     .option('--schema <name>', 'schema in PostgreSQL', 'sluice')
     .addHelpText(
       'after',
-      '\nStop every service on both databases first. An interrupted copy goes on where it was when the same command is ' +
-        'run again. In the end all rows of both are compared, and until then no service opens the copy. The original ' +
-        'stays as it is: do not start a service on it again, because what one accepts the other does not know. ' +
-        'A password for PostgreSQL may be in PGPASSWORD. The exit code is 0 where the copy is the same, else 2.',
+      '\nStop every service on both databases first. Run the same command again to resume an interrupted copy. At the end ' +
+        'it compares all rows of both databases; until then no service can open the copy. The original does not change. ' +
+        'Do not start a service on it again: the two databases would not know what the other accepted. ' +
+        'A password for PostgreSQL may be in PGPASSWORD. The exit code is 0 if the copy is complete, otherwise 2.',
     )
     .action(reporting(copy));
 }

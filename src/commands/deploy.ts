@@ -20,17 +20,16 @@ interface DeployCommandOptions extends ServiceOptions {
 export function deployCommand(): Command {
   const command = new Command('deploy')
     .description('Deploy a folder of manifests to a running service: all flows at once, except those that are refused')
-    .argument('[folder]', 'the folder; default: the one of the settings')
+    .argument('[folder]', 'the folder; default: the manifests folder of the settings')
     .addOption(allowOption('deploy what would be refused'))
     .option('--dry-run', 'show what would happen; change nothing')
     .option('--json', 'print the outcomes as JSON');
   return withService(command)
     .addHelpText(
       'after',
-      '\nThe exit code is 0 where everything is deployed, 1 where a flow is refused for its runs in flight, 2 where a ' +
-        'change would break something, a manifest equals an earlier revision or is invalid, or the service cannot be ' +
-        'asked. Where one manifest is ' +
-        'invalid nothing is deployed.',
+      '\nThe exit code is 0 if everything was deployed, 1 if a flow was refused because of its runs in flight, and 2 if a ' +
+        'change would break something, a manifest equals an earlier revision or is invalid, or the service did not ' +
+        'answer. If one manifest is invalid, nothing is deployed.',
     )
     .action(reporting(deploy));
 }
@@ -93,7 +92,7 @@ const NAMED_RUNS = 3;
 
 export function drainCommand(): Command {
   const command = new Command('drain')
-    .description('Drain a flow: its runs end, and no trigger starts another run until it is resumed')
+    .description('Drain a flow: its runs finish, and no trigger starts another run until you resume it')
     .argument('<flow>', 'id or name of the flow')
     .option('--wait', 'wait until no run is in flight')
     .option('--deploy <folder>', 'wait, then deploy this folder of manifests')
@@ -101,8 +100,8 @@ export function drainCommand(): Command {
   return withService(command)
     .addHelpText(
       'after',
-      '\nProgress goes to standard error. An interrupt ends the command, not the drain: call it again, or with --resume ' +
-        'alone to end the drain. Where the deploy is refused the flow stays drained. Exit codes are those of `sluice deploy`.',
+      '\nPrints progress to standard error. Ctrl-C ends the command but not the drain: run it again, or run it with only ' +
+        '--resume to end the drain. If the deploy is refused, the flow stays drained. Exit codes are those of `sluice deploy`.',
     )
     .action(reporting(drain));
 }
@@ -160,7 +159,7 @@ async function waitUntilDone(client: ServiceClient, path: string, first: Drain):
 }
 
 function progress({ done, runsInFlight, runs, callersInFlight, callers }: Drain): string {
-  if (done) return 'no run is in flight any more';
+  if (done) return 'no run is in flight';
   const named = runs.slice(0, NAMED_RUNS).map(({ id, steps }) => {
     const open = Object.entries(steps).filter(([, { status }]) => status === 'Pending' || status === 'Running');
     const where = open.map(([key, { waiting }]) => `${waiting ? 'waits in' : 'is in'} ${key}`).join(', ');
@@ -169,7 +168,7 @@ function progress({ done, runsInFlight, runs, callersInFlight, callers }: Drain)
   const calling = callers.slice(0, NAMED_RUNS).map(({ id, flowName }) => `${id} of ${flowName}`);
   const parts = [
     ...(runsInFlight > 0 ? [`${runsInFlight} in flight: ${withMore(named, runsInFlight)}`] : []),
-    ...(callersInFlight > 0 ? [`${callersInFlight} may start it yet: ${withMore(calling, callersInFlight)}`] : []),
+    ...(callersInFlight > 0 ? [`${callersInFlight} may still start it: ${withMore(calling, callersInFlight)}`] : []),
   ];
   return parts.join('; ');
 }

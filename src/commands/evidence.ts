@@ -18,7 +18,7 @@ interface VerifyOptions {
 
 export function evidenceCommand(): Command {
   const command = new Command('evidence')
-    .description('Fetch a delivery and what became of it as one signed file, or verify such a file')
+    .description('Fetch a delivery and its run as one signed file, or verify such a file')
     .argument('<deliveryId>', 'id of the delivery')
     .option('-o, --output <file>', 'where to write it; default: evidence-ID.json')
     .addCommand(verifyCommand());
@@ -39,10 +39,10 @@ async function fetchEvidence(deliveryId: string, { to, output, ...credentials }:
 
 function verifyCommand(): Command {
   return new Command('verify')
-    .description('Check that a file of evidence was signed by a key and not altered since; needs no service')
+    .description('Check that an evidence file was signed by a key and not altered since; needs no service')
     .argument('<file>', 'the file')
-    .requiredOption('--key <file>', 'the public key of the service as PEM, from whoever runs it')
-    .option('--extract <folder>', 'write the parts to files in this folder too')
+    .requiredOption('--key <file>', 'the public key of the service as PEM, from its operator')
+    .option('--extract <folder>', 'also write the parts to files in this folder')
     .addHelpText('after', '\nExits with 0 if the file is proven, with 1 if not, with 2 if it could not be read.')
     .action(reporting(verify));
 }

@@ -14,17 +14,15 @@ interface InferOptions extends Credentials {
 /** `sluice schema infer`. */
 export function inferCommand(): Command {
   const command = new Command('infer')
-    .description(
-      'Propose a webhookBodySchema: what the accepted deliveries of a webhook that are stored have in common',
-    )
+    .description('Propose a webhookBodySchema from the stored accepted deliveries of a webhook')
     .argument('<slugOrId>', 'slug of a trigger, or GUID of a flow')
-    .option('--count <number>', 'read so many deliveries at most, the newest', positive, 100)
+    .option('--count <number>', 'read at most this many of the newest deliveries', positive, 100)
     .configureHelp({ showGlobalOptions: true });
   return withService(command)
     .addHelpText(
       'after',
-      '\nIt says which fields there are, which were always there, and of which types. Look it over before you use it: ' +
-        'a field that is rare may be missing from it, and one that was always there so far may be optional.',
+      '\nThe schema lists the fields, their types, and which were always present. Review it before you use it: a rare field ' +
+        'may be missing, and a field that was always present so far may be optional.',
     )
     .action(reporting(infer));
 }
@@ -42,11 +40,11 @@ async function infer(slugOrId: string, _: unknown, command: Command): Promise<vo
     );
   }
   const { bodies, unread } = await storedBodies(client, webhook, count);
-  if (bodies.length === 0) throw new CommandError(`No accepted delivery of "${slugOrId}" is stored that can be read`);
+  if (bodies.length === 0) throw new CommandError(`No stored accepted delivery of "${slugOrId}" can be read`);
   const text = `${JSON.stringify(schemaOf(bodies), null, 2)}\n`;
   if (output === undefined) process.stdout.write(text);
   else await writeFile(output, text);
-  const left = unread === 0 ? '' : `; ${unread} could not be read as a value`;
+  const left = unread === 0 ? '' : `; ${unread} could not be parsed`;
   process.stderr.write(`from ${bodies.length} deliveries${left}\n`);
 }
 

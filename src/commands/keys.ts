@@ -17,11 +17,11 @@ interface KeysOptions extends Credentials {
 
 export function keysCommand(): Command {
   const command = new Command('keys')
-    .description('List the keys of webhooks: when each verified a delivery last, how often, and which may go')
+    .description('List the keys of webhooks: when each last verified a delivery, how often, and which can be removed')
     .option('--flow <slugOrId>', 'only the webhook with this slug, or those of the flow with this GUID')
-    .option('--json', 'print what the API answers');
+    .option('--json', 'print the answer of the API');
   return withService(command)
-    .addHelpText('after', '\nWithout --to, and where no service answers, it reads the database of the settings.')
+    .addHelpText('after', '\nWithout --to, and if no service answers, it reads the database of the settings.')
     .action(reporting(keys));
 }
 
@@ -36,7 +36,8 @@ async function listKeys(options: KeysOptions, settings: Settings): Promise<reado
   try {
     const client = createServiceClient(to ?? serviceUrl(settings), options, settings);
     const { body } = await client.ask({ method: 'GET', path: '/flows/api/keys' });
-    if (!Array.isArray(body)) throw new CommandError('The service did not answer with a list of keys; is it older?');
+    if (!Array.isArray(body))
+      throw new CommandError('The answer is not a list of keys; is the service older than this release?');
     if (flow === undefined) return body as KeyView[];
     const webhooks = await findWebhooks(client, flow);
     return (body as KeyView[]).filter(({ flowId, triggerKey }) =>

@@ -14,12 +14,12 @@ export function listenCommand(): Command {
   const command = new Command('listen')
     .description('Show deliveries and their verdicts as they arrive at a running service')
     .argument('[slugOrId]', 'slug of a trigger, or GUID of a flow; default: all webhooks')
-    .option('--count <number>', 'end after so many deliveries', positive)
+    .option('--count <number>', 'end after this many deliveries', positive)
     .option('--json', 'print each delivery as one line of JSON, as the API shows it');
   return withService(command)
     .addHelpText(
       'after',
-      '\nIt connects again if the service restarts. Deliveries that arrive meanwhile are not shown.',
+      '\nIt reconnects if the service restarts. Deliveries that arrive while it is disconnected are not shown.',
     )
     .action(reporting(listen));
 }
@@ -33,7 +33,7 @@ async function listen(slugOrId: string | undefined, options: ListenOptions): Pro
   const watched = await findWebhooks(client, slugOrId);
   let left = options.count ?? Number.POSITIVE_INFINITY;
   let stream = await client.open(STREAM);
-  tell(`Listening to ${slugOrId ?? 'all webhooks'} at ${url}; Ctrl-C ends`);
+  tell(`Listening to ${slugOrId ?? 'all webhooks'} at ${url}; press Ctrl-C to stop`);
   for (;;) {
     try {
       for await (const event of deliveriesIn(stream)) {
@@ -43,9 +43,9 @@ async function listen(slugOrId: string | undefined, options: ListenOptions): Pro
         left -= 1;
         if (left === 0) return;
       }
-      tell('the service ended the stream; connecting again');
+      tell('the service ended the stream; reconnecting');
     } catch (error) {
-      tell(`${error instanceof Error ? error.message : String(error)}; connecting again`);
+      tell(`${error instanceof Error ? error.message : String(error)}; reconnecting`);
     }
     stream = await reopen(client);
     tell('connected again');

@@ -6,11 +6,11 @@ import { CommandError, readCommandSettings, reporting } from './context.ts';
 export function migrateCommand(): Command {
   return new Command('migrate')
     .description('Bring the schema of the PostgreSQL database up to date')
-    .option('--grant <role>', 'give this role what a service needs, and no right to change the schema')
+    .option('--grant <role>', 'grant this role what a service needs, but no right to change the schema')
     .addHelpText(
       'after',
-      '\nThe database is the one of SLUICE_DATABASE_DIRECT_URL, else of SLUICE_DATABASE_URL. A service migrates when it\n' +
-        'starts, if its role may. Where it may not, run this as the owner of the schema before a new release starts.',
+      '\nUses the database of SLUICE_DATABASE_DIRECT_URL, or else of SLUICE_DATABASE_URL. A service migrates when it starts,\n' +
+        'if its role may. If it may not, run this as the owner of the schema before you start a new release.',
     )
     .action(reporting(runMigrate));
 }

@@ -26,14 +26,19 @@ interface NewOptions {
 
 export function newCommand(): Command {
   return new Command('new')
-    .description('Write a manifest for a webhook of a publisher, and say what to enter there; on a terminal it asks')
-    .option('--publisher <name>', 'who sends: GitHub, Stripe, Slack, … or Generic for a sender of your own')
-    .option('--slug <slug>', 'last part of the URL; default: after the publisher')
-    .option('--key <reference>', 'where the key is: env:NAME or file:PATH; default: a variable after the publisher')
+    .description(
+      'Write a manifest for a publisher’s webhook, and print what to enter at the publisher; asks on a terminal',
+    )
+    .option('--publisher <name>', 'the publisher: GitHub, Stripe, Slack, … or Generic for your own sender')
+    .option('--slug <slug>', 'last part of the URL; default: named after the publisher')
+    .option(
+      '--key <reference>',
+      'where the key is: env:NAME or file:PATH; default: a variable named after the publisher',
+    )
     .option('--mode <mode>', `${ENFORCEMENT_MODES.join(', ')}; default: Enforce`)
-    .option('--name <name>', 'name of the flow; default: after the publisher')
-    .option('--manifests <folder>', 'the folder to write to; default: the one of the settings')
-    .addHelpText('after', '\nNo file is ever overwritten. Exits with 2 if nothing was written.')
+    .option('--name <name>', 'name of the flow; default: named after the publisher')
+    .option('--manifests <folder>', 'the folder to write to; default: the manifests folder of the settings')
+    .addHelpText('after', '\nNever overwrites a file. Exits with 2 if nothing was written.')
     .action(reporting(writeNew));
 }
 
@@ -144,7 +149,7 @@ export async function gatherAnswers(options: NewOptions, { publishers, flows, as
     proposal: 'Enforce',
     read: (text) =>
       ENFORCEMENT_MODES.find((each) => each.toLowerCase() === text.toLowerCase()) ??
-      new Mistake(`the mode "${text}" is none of ${ENFORCEMENT_MODES.join(', ')}`),
+      new Mistake(`the mode "${text}" is not one of ${ENFORCEMENT_MODES.join(', ')}`),
   });
   const { name } = publisher.manifest;
   const isUsual = slug === publisher.inputs.webhookSlug;
@@ -190,8 +195,8 @@ function publisherNamed(text: string, publishers: readonly Publisher[]): Publish
   const found = publishers.find(({ names }) => names.some((name) => plain(name) === plain(text)));
   if (found !== undefined) return found;
   const names = publishers.map((publisher) => publisher.names[0] ?? '');
-  const nearest = didYouMean(text, names) || `; known are ${names.join(', ')}.`;
-  const others = 'For a sender of your own take Generic; for other signatures read docs/publishers/custom.md.';
+  const nearest = didYouMean(text, names) || `; the publishers are ${names.join(', ')}.`;
+  const others = 'For your own sender use Generic; for other signatures read docs/publishers/custom.md.';
   return new Mistake(`There is no publisher "${text}"${nearest} ${others}`);
 }
 
@@ -240,7 +245,7 @@ async function writeOnce(file: string, manifest: NewManifest): Promise<void> {
     await writeFile(file, `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx' });
   } catch (error) {
     if (!(error instanceof Error && 'code' in error)) throw error;
-    const why = error.code === 'EEXIST' ? 'is there already and stays as it is; choose another --slug' : error.message;
+    const why = error.code === 'EEXIST' ? 'already exists and is not changed; choose another --slug' : error.message;
     throw new CommandError(`${file} ${why}`);
   }
 }
@@ -261,7 +266,7 @@ function instructions({ file, manifest, answers, settings }: Written): string[] 
   const { publisher, slug, mode } = answers;
   const url = urlOf(slug, settings.publicUrl);
   const scheme = publisher.inputs.webhookSignatureScheme;
-  const host = 'YOUR-HOST is the public address of the service; set SLUICE_PUBLIC_URL, and it is known here';
+  const host = 'YOUR-HOST is the public address of the service; set SLUICE_PUBLIC_URL to see the full URL here';
   const signsUrl = publisher.inputs.webhookPublicUrl !== undefined && settings.publicUrl === undefined;
   return [
     `Wrote ${file}: flow "${manifest.name}" with the id ${manifest.id}, signed as ${scheme}, ${mode}.`,

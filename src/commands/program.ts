@@ -44,7 +44,7 @@ export function commandLine(): Command {
     .version(version)
     .option(
       '--env-file <file>',
-      'file with variables, for every command; those that are set already win; default: .env, if there is one',
+      'file with variables, for every command; variables that are already set win; default: .env, if it exists',
     )
     .addCommand(serveCommand())
     .addCommand(checkCommand())

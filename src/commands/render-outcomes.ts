@@ -144,8 +144,8 @@ function paragraph(label: string, text: string, indent: string): string[] {
 
 const MEANINGS = {
   0: 'can be deployed at any time',
-  1: 'a deploy applies the cautions of a flow while no run of it is in flight, else refuses',
-  2: 'a deploy refuses what breaks, and what does not fit',
+  1: 'a deploy applies cautions only while no run of the flow is in flight; otherwise it refuses them',
+  2: 'a deploy refuses breaking changes and conflicts',
 } as const;
 
 function summaryOf(outcomes: readonly DeployOutcome[], allow: readonly Override[]): string {

@@ -18,18 +18,18 @@ interface ReplayOptions extends Credentials {
 export function replayCommand(): Command {
   const command = new Command('replay')
     .description(
-      'Send a stored delivery again, byte for byte, to a service on this machine, for example; the source is only read',
+      'Send a stored delivery again, byte for byte, for example to a service on this machine; only reads the source',
     )
     .argument('<deliveryId>', 'id of the delivery at the source')
     .option('--from <url>', 'the service that received it; default: host and port of the settings')
-    .option('--to <url>', `${TO}; with a path, any address that takes a POST`)
-    .option('--dry-run', 'print the request, send nothing');
+    .option('--to <url>', `${TO}; with a path, any URL that accepts a POST`)
+    .option('--dry-run', 'print the request without sending it');
   return withCredentials(command)
     .addHelpText(
       'after',
-      '\nThe credentials are for the source. A replayed delivery is as old as it is: the receiver refuses it if it has a ' +
-        'tolerance for timestamps, or accepted it before, or has another key or URL. Exits with 0 if the answer is a ' +
-        '2xx, with 1 if not, with 2 if nothing could be sent.',
+      '\nThe credentials are for the source. The delivery keeps its original timestamp and signature: the receiver refuses it ' +
+        'if its tolerance has passed, if it already accepted it, or if it has another key or URL. Exits with 0 if the ' +
+        'answer is a 2xx, with 1 if not, with 2 if nothing could be sent.',
     )
     .action(reporting(replay));
 }
@@ -45,7 +45,7 @@ async function replay(deliveryId: string, options: ReplayOptions): Promise<void>
   tell(
     `received ${delivery.receivedAt}, answered ${delivery.statusCode}${delivery.reason === null ? '' : ` ${delivery.reason}`}`,
   );
-  if (left.length > 0) tell(`not sent, because the source keeps no value: ${left.join(', ')}`);
+  if (left.length > 0) tell(`not sent, because the source does not store the values: ${left.join(', ')}`);
   if (options.dryRun) {
     const lines = Object.entries(headers).map(([name, value]) => printable(`${name}: ${value}`));
     process.stdout.write(
@@ -64,14 +64,14 @@ async function replay(deliveryId: string, options: ReplayOptions): Promise<void>
 /** Why a delivery that its source took may be refused elsewhere, by the reason of the answer. */
 const WHY: Readonly<Record<string, string>> = {
   timestamp_skew:
-    'The publisher signed its time, which is too long ago now: raise webhookReplayToleranceSeconds of the receiving trigger, or set it to 0.',
-  nonce_replayed: 'The receiving service accepted this delivery before, and takes each once.',
+    'The signed timestamp is too old by now: raise webhookReplayToleranceSeconds of the receiving trigger, or set it to 0.',
+  nonce_replayed: 'The receiving service already accepted this delivery, and accepts each only once.',
   signature_mismatch:
-    'The receiving trigger needs the key of the source. If the scheme signs the URL, it needs the webhookPublicUrl of the source too.',
-  signature_missing: 'The source keeps no header of this name, or the receiving trigger has another scheme.',
+    'The receiving trigger needs the key of the source. If the scheme signs the URL, it also needs the webhookPublicUrl of the source.',
+  signature_missing: 'The source does not store this header, or the receiving trigger has another scheme.',
   key_not_configured: 'The receiving trigger has no key; it needs the one of the source.',
   ip_not_allowed:
-    'It comes from this machine now, not from the publisher: take the address list out of the receiving trigger.',
+    'The request now comes from this machine, not from the publisher: remove the address list from the receiving trigger.',
   unknown_flow: 'The receiving service has no webhook of this name: deploy the manifest there, or give --to a path.',
 };
 
@@ -110,7 +110,8 @@ async function targetOf({ flowId, triggerKey, requestUrl }: StoredDelivery, to: 
   if (url.pathname === '/') {
     const triggers = (await listFlows(client)).find(({ id }) => id === flowId)?.triggers ?? [];
     const name = triggers.find(({ key }) => key === triggerKey)?.slug ?? flowId;
-    if (name === null) throw new CommandError('The delivery came for no webhook that exists; give --to a path');
+    if (name === null)
+      throw new CommandError('The delivery was sent to a webhook that does not exist; give --to a path');
     url.pathname = `/flows/api/webhook/${encodeURIComponent(name)}`;
   }
   // Schemes that sign the URL sign its query too.

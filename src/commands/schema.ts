@@ -9,8 +9,10 @@ import { inferCommand } from './infer-schema.ts';
 
 export function schemaCommand(): Command {
   return new Command('schema')
-    .description('Print the JSON Schema of manifests for editors: step types and schemes of the config module included')
-    .option('-o, --output <file>', 'write it to a file instead')
+    .description(
+      'Print the JSON Schema of manifests for editors, including step types and schemes of the config module',
+    )
+    .option('-o, --output <file>', 'write it to this file instead')
     .addCommand(inferCommand())
     .action(
       reporting(async ({ output }: { output?: string }) => {

@@ -32,16 +32,16 @@ export function sendCommand(): Command {
     .description('Sign a delivery as the publisher would and send it to a webhook trigger of the manifests')
     .argument('<slugOrId>', 'slug of a trigger, or GUID of a flow for its first webhook trigger')
     .option('--to <url>', TO)
-    .option('--manifests <folder>', 'the folder of manifests; default: the one of the settings')
+    .option('--manifests <folder>', 'the folder of manifests; default: the manifests folder of the settings')
     .option('--body <file>', 'file to send instead of the sample; - for standard input')
     .option('--content-type <type>', 'content type of the body')
     .option('--header <header>', 'another header, as "Name: value"; may be given several times', append, [])
     .option('--id <id>', 'delivery id; if the trigger names a nonce header, sending the same id twice repeats a nonce')
-    .option('--age <seconds>', 'sign with a timestamp so many seconds ago; negative for the future', '0')
+    .option('--age <seconds>', 'sign with a timestamp this many seconds in the past; negative for the future', '0')
     .option('--key <key>', 'sign with this key instead of the trigger’s: env:NAME, file:PATH, or plain text')
     .option('--wrong-key', 'sign with a random key, so that verification fails')
-    .option('--repeat <times>', 'send the same delivery so many times, one after the other', '1')
-    .option('--dry-run', 'print the request, send nothing')
+    .option('--repeat <times>', 'send the same delivery this many times, one after the other', '1')
+    .option('--dry-run', 'print the request without sending it')
     .addHelpText('after', '\nExits with 0 if every answer is a 2xx, with 1 if not, with 2 if nothing could be sent.')
     .action(reporting(send));
 }
@@ -79,10 +79,10 @@ const ANY_SAMPLE = jsonSample({ message: 'hello from sluice send' });
 async function signedRequest(context: CommandContext, trigger: WebhookTrigger, options: SendOptions): Promise<Request> {
   const scheme = resolveScheme(context.extensions.gates.settings.schemes, trigger.inputs, trigger.keys);
   if (scheme?.kind === 'verifier') {
-    throw new CommandError(`The scheme "${scheme.verifier.name}" is code that verifies; only its publisher can sign`);
+    throw new CommandError(`The scheme "${scheme.verifier.name}" is a verifier in code; only its publisher can sign`);
   }
   if (scheme?.spec.certificate !== undefined) {
-    throw new CommandError(`${scheme.spec.name} signs with a certificate of its own; only the publisher can sign`);
+    throw new CommandError(`${scheme.spec.name} signs with its own certificate; only the publisher can sign`);
   }
   const sample = scheme?.spec.sample ?? ANY_SAMPLE;
   const body = options.body === undefined ? Buffer.from(sample.body) : await readBody(options.body);
@@ -205,7 +205,7 @@ function signingKey(
   if (options.key !== undefined) return givenKey(options.key);
   if (signsWithPrivateKey(spec)) {
     throw new CommandError(
-      `${spec.name} signs with a private key, and the trigger has the public one: make a pair of your own, and give its private key with --key`,
+      `${spec.name} signs with a private key, and the trigger has only the public one: create your own key pair, and give its private key with --key`,
     );
   }
   const key = keys.current ?? keys.previous;

@@ -31,7 +31,7 @@ export function createServiceClient(base: string, given: Credentials, settings: 
     throw new CommandError(`"${maskUrl(base)}": expected an absolute URL such as http://127.0.0.1:3000`);
   }
   if (new URL(base).username !== '' || new URL(base).password !== '') {
-    throw new CommandError(`"${maskUrl(base)}": give the credentials by --token or --user, not in the URL`);
+    throw new CommandError(`"${maskUrl(base)}": give the credentials with --token or --user, not in the URL`);
   }
   const authorization = authorizationOf(given, settings);
   const root = base.replace(/\/+$/, '');
@@ -78,8 +78,7 @@ export async function listFlows(client: ServiceClient): Promise<ServedFlow[]> {
   for (let skip = 0; ; skip += FLOWS_A_PAGE) {
     const path = `/flows/api/flows?skip=${skip}&take=${FLOWS_A_PAGE}`;
     const { body } = await client.ask({ method: 'GET', path });
-    if (!Array.isArray(body))
-      throw new CommandError('The service did not answer with a list of flows; is it a Sluice service?');
+    if (!Array.isArray(body)) throw new CommandError('The answer is not a list of flows; is it a Sluice service?');
     const page = body as ServedFlow[];
     flows.push(...page);
     if (page.length < FLOWS_A_PAGE) return flows;
@@ -116,7 +115,7 @@ function authorizationOf({ token, user }: Credentials, settings: Settings): stri
   const fromSettings = dashboardUser === undefined ? undefined : `${dashboardUser}:${dashboardPassword ?? ''}`;
   const basic = user ?? fromSettings;
   if (basic === undefined) return undefined;
-  if (!basic.includes(':')) throw new CommandError('--user: expected a name and a password with a colon between');
+  if (!basic.includes(':')) throw new CommandError('--user: expected a name and a password, separated by a colon');
   return `Basic ${Buffer.from(basic).toString('base64')}`;
 }
 

@@ -50,9 +50,7 @@ export function databaseContradictions(settings: Settings, environment: Variable
   const { databaseUrl, databaseDirectUrl } = settings;
   if (!isPostgres(databaseUrl)) {
     if (databaseDirectUrl === undefined) return [];
-    return [
-      'SLUICE_DATABASE_DIRECT_URL: leads around a pooler of PostgreSQL, and SLUICE_DATABASE_URL is not postgres://',
-    ];
+    return ['SLUICE_DATABASE_DIRECT_URL: bypasses a pooler of PostgreSQL, but SLUICE_DATABASE_URL is not postgres://'];
   }
   const lines = [
     ...transportMistakes('SLUICE_DATABASE_URL', databaseUrl, environment),
@@ -62,7 +60,7 @@ export function databaseContradictions(settings: Settings, environment: Variable
   ];
   if (settings.deliveryStore === 'memory') {
     lines.push(
-      'SLUICE_DELIVERY_STORE: memory keeps the delivery log in one process; with postgres:// it must be database, which all replicas see',
+      'SLUICE_DELIVERY_STORE: memory keeps the delivery log in one process; with postgres:// it must be database, which all replicas share',
     );
   }
   return lines;
@@ -84,12 +82,12 @@ export function transportMistakes(variable: string, text: string, environment: V
   const proven = last('uselibpqcompat') === 'true' ? ['verify-full'] : ENCRYPTED;
   if (mode !== undefined && mode !== 'disable' && !proven.includes(mode)) {
     return [
-      `${variable}: sslmode=${/^[a-z-]{1,20}$/.test(mode) ? mode : '…'} does not say who answers; expected verify-full with sslrootcert=FILE, or disable on purpose`,
+      `${variable}: sslmode=${/^[a-z-]{1,20}$/.test(mode) ? mode : '…'} does not verify the server; expected verify-full with sslrootcert=FILE, or disable on purpose`,
     ];
   }
   if (mode !== undefined || isThisMachine(last('host') || hostname || (environment.PGHOST ?? ''))) return [];
   return [
-    `${variable}: leads to another machine without TLS, so that anyone between can read and change everything; add sslmode=verify-full and sslrootcert=FILE, or sslmode=disable on purpose`,
+    `${variable}: leads to another machine without TLS, so anyone on the network path can read and change everything; add sslmode=verify-full and sslrootcert=FILE, or sslmode=disable on purpose`,
   ];
 }
 

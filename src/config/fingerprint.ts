@@ -175,7 +175,7 @@ function differing(told: readonly Told[], valuesOf: (each: Told) => Readonly<Rec
   return [...groups].flatMap(([what, byValue]) => {
     if (byValue.size < 2) return [];
     const names = [...byValue.values()].map((group) => group.join(', ')).join(' / ');
-    return [{ what, message: `${what} is not the same in all replicas: ${names}` }];
+    return [{ what, message: `${what} differs between replicas: ${names}` }];
   });
 }
 

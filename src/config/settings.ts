@@ -18,7 +18,7 @@ export class SettingsError extends Error {
   /** One line per wrong setting. */
   readonly lines: readonly string[];
   constructor(lines: readonly string[], options?: ErrorOptions) {
-    super(`The settings do not work:\n${lines.map((line) => `  ${line}`).join('\n')}`, options);
+    super(`The settings are not valid:\n${lines.map((line) => `  ${line}`).join('\n')}`, options);
     this.name = 'SettingsError';
     this.lines = lines;
   }
@@ -242,7 +242,7 @@ export function settingsWarnings(settings: Settings): string[] {
   if (depth > 0 && trustedProxies.length === 0) {
     lines.push(
       `warning SLUICE_FORWARDED_HEADER_DEPTH=${depth} takes the entry before the last ${depth} of X-Forwarded-For as the client address, ` +
-        `which is right behind ${depth + 1} proxies of your own: a client that passes through fewer of them writes that ` +
+        `which is correct behind ${depth + 1} proxies of your own: a client that passes through fewer of them writes that ` +
         'entry itself and so chooses its address; set SLUICE_TRUSTED_PROXIES too',
     );
   }
@@ -263,7 +263,7 @@ export function settingsWarnings(settings: Settings): string[] {
   if (familiesCovered(settings.egressAllow).length > 0) {
     tell(
       'egressAllow',
-      'includes every public address, which allows private ones too: steps can reach your own network',
+      'includes every public address, which also allows private ones: steps can reach your own network',
     );
   }
   if (allowsEverything(settings.manifestSecrets ?? [])) {

@@ -253,7 +253,7 @@ function logOutcome(outcome: DeployOutcome, logger: Logger) {
     class: gravest,
     findings: findings.map(({ rule, path }) => `${rule} ${path}`),
   };
-  if (action === 'refused') logger.warn({ ...about, refusal }, 'a deploy was refused; the flow stays as it was');
+  if (action === 'refused') logger.warn({ ...about, refusal }, 'a deploy was refused; the flow is unchanged');
   else if (warning !== undefined) logger.warn(about, warning);
   else if (action !== 'unchanged') logger.info({ ...about, action }, 'a flow was deployed');
 }

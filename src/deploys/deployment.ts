@@ -122,7 +122,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
     try {
       logReload(await reload(), logger);
     } catch (error) {
-      logger.error({ err: error }, 'the manifests could not be reloaded; deployed flows stay as they are');
+      logger.error({ err: error }, 'the manifests could not be reloaded; deployed flows are unchanged');
     }
   };
   return {
@@ -144,7 +144,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
       const { manifest, lost } = storedManifest(snapshot, rules.api, deployed?.loaded);
       const file = `${manifest.name}.json`;
       const message =
-        'was written out in the manifest and is not kept, nor is it in the manifest in force; deploy the manifest with it, ' +
+        'was in plain text in the manifest and is not stored, nor is it in the deployed manifest; deploy the manifest with it, ' +
         'or name it by env:NAME or file:PATH';
       const issues = lost.map((path) => ({ severity: 'error' as const, file, path: formatPath(path), message }));
       return lost.length > 0 ? { flow: undefined, issues } : parseManifest(JSON.stringify(manifest), file, rules.api);
@@ -241,7 +241,7 @@ function conflictAnnouncer(logger: Logger): (triggers: TriggerTable) => void {
 function logReload({ isValid, issues, outcomes, warnings }: Reload, logger: Logger): void {
   const lines = issues.map(formatIssue);
   if (!isValid) {
-    logger.error({ issues: lines }, 'the manifests cannot be loaded; deployed flows stay as they are');
+    logger.error({ issues: lines }, 'the manifests cannot be loaded; deployed flows are unchanged');
     return;
   }
   const counts = Object.fromEntries(
@@ -263,7 +263,7 @@ function watchFolder(folder: string, onChange: () => void, logger: Logger): () =
     timer = setTimeout(onChange, QUIET_MS).unref();
   });
   watcher.on('error', (error) => {
-    logger.error({ err: error, folder }, 'the folder of manifests is no longer watched; changes need a reload');
+    logger.error({ err: error, folder }, 'Sluice no longer watches the folder of manifests; changes need a reload');
   });
   return () => {
     clearTimeout(timer);

@@ -80,7 +80,7 @@ export async function refreshFlow(flowId: string, services: StoredServices): Pro
   catalog.put({ record, loaded: stored.flow });
   onDeployed();
   const about = { flowId, name: record.name, revision: record.revision };
-  logger.info(about, 'a revision that another process deployed is in force');
+  logger.info(about, 'switched to a revision that another process deployed');
   for (const problem of stored.problems) logger.warn(about, problem);
 }
 

@@ -195,7 +195,7 @@ function reasonOf(source: string, error: EvaluationError): string {
   const fixed = REASONS_WITHOUT_DATA[error.code];
   if (fixed !== undefined) return fixed;
   const node = error.node;
-  if (error.code === 'unknown_variable') return 'loop is known inside a loop only';
+  if (error.code === 'unknown_variable') return 'loop exists only inside a loop';
   if (error.code === 'no_such_overload') return `${error.summary}${conversionHint(source, error.summary, node)}`;
   if (error.code !== 'no_such_key' || node === undefined) return error.summary;
   return `there is no ${source.slice(node.start, node.end)}`;

@@ -107,7 +107,7 @@ export function toText(value: Json, expression: string): string | undefined {
   if (typeof value === 'boolean' || Number.isSafeInteger(value)) return String(value);
   if (isExactNumber(value)) return toSearchValue(value.rawJSON);
   if (typeof value === 'number' && !Number.isInteger(value)) return String(value);
-  const reason = typeof value === 'number' ? 'its digits were not kept' : `gives ${kindOf(value)}; ${ACCEPTED}`;
+  const reason = typeof value === 'number' ? 'its digits were lost' : `gives ${kindOf(value)}; ${ACCEPTED}`;
   throw new ExpressionError({ expression, reason });
 }
 

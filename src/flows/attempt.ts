@@ -58,7 +58,10 @@ export function createAttempt(
       return await runAndStore(lease, onRan, services);
     } catch (error) {
       const { runId, stepKey } = lease.claim;
-      logger.error({ err: error, runId, stepKey }, 'the outcome of a step was given up; the step will run again');
+      logger.error(
+        { err: error, runId, stepKey },
+        'the outcome of a step could not be stored; the step will run again',
+      );
       return undefined;
     } finally {
       report.stepLeft();

@@ -41,8 +41,9 @@ export function createBacklog({ store, intake, clock, logger, metrics, maxDueSte
     metrics.oldestDueStepSeconds.set(Math.max(0, now - (backlog.oldestDueAt ?? now)) / 1000);
     const isFull = dueSteps > maxDueSteps;
     intake.setFull(isFull);
-    if (isFull && !wasFull) logger.error({ maxDueSteps }, 'too many steps are due; deliveries are answered 503');
-    if (wasFull && !isFull) logger.info({ dueSteps }, 'the backlog of due steps is smaller; deliveries are accepted');
+    if (isFull && !wasFull) logger.error({ maxDueSteps }, 'too many steps are due; deliveries get 503');
+    if (wasFull && !isFull)
+      logger.info({ dueSteps }, 'the backlog of due steps is below the limit again; deliveries are accepted');
   };
   const look = async () => {
     const startedAt = clock.monotonic();

@@ -149,10 +149,7 @@ export function createBulk(services: BulkServices): Bulk {
       // One after the other and run by run, so that deliveries share their commits with one of these at most.
       const result = last.then(() => carryOut(planned, onProgress));
       last = result.catch((error: unknown) => {
-        logger.error(
-          { err: error, planId: planned.planId },
-          'a plan for many runs could not be carried out to its end',
-        );
+        logger.error({ err: error, planId: planned.planId }, 'a bulk action on runs could not be completed');
       });
       return result;
     },

@@ -50,7 +50,7 @@ export function followChanges(services: FollowerServices): () => Promise<void> {
       } catch (error) {
         logger[levelOfRetry(error, 'warn')](
           { err: error, ...change },
-          'what another process changed could not be read; trying again',
+          'changes of another process could not be read; trying again',
         );
         failed.set(name, change);
         retry ??= setTimeout(tryAgain, RETRY_MS).unref();
@@ -85,7 +85,7 @@ export function followChanges(services: FollowerServices): () => Promise<void> {
       work();
     }
   };
-  read().catch((error: unknown) => logger.error({ err: error }, 'changes of other processes are no longer followed'));
+  read().catch((error: unknown) => logger.error({ err: error }, 'stopped following changes of other processes'));
 
   return async () => {
     isStopped = true;

@@ -259,6 +259,6 @@ export function isNotable(circuit: Circuit): boolean {
 /** Why steps wait for a host, in words for the one who looks at one of them. */
 export function circuitText(origin: string, { why, failures, lastError, since }: OpenCircuit): string {
   const at = new Date(since).toISOString().replace(/\.\d+Z$/, 'Z');
-  if (why === 'asked') return `the host ${origin} asked at ${at} not to be called for a while (${lastError})`;
+  if (why === 'asked') return `the host ${origin} asked at ${at} for a pause (${lastError})`;
   return `the circuit of ${origin} has been open since ${at}: ${failures} requests in a row failed (${lastError})`;
 }

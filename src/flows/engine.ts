@@ -211,7 +211,7 @@ export function createEngine(services: EngineServices): Engine {
       if (result !== undefined) return result;
       await refresh(request.flowId);
     }
-    throw new StoreUnavailableError(`the flow ${request.flowId} changed each time that a run of it was about to start`);
+    throw new StoreUnavailableError(`the flow ${request.flowId} kept changing while a run was about to start`);
   };
 
   return {

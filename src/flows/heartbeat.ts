@@ -86,8 +86,8 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     const isRight = isClockFit();
     const offset = { clockOffsetMs: Math.round(clockOffsetMs()) };
     if (wasClockFit && !isRight)
-      logger.error(offset, 'the clock is not that of the database; taking no steps until it is');
-    if (isRight && !wasClockFit) logger.info(offset, 'the clock is that of the database again; taking steps');
+      logger.error(offset, 'the clock differs from that of the database; taking no steps until it is corrected');
+    if (isRight && !wasClockFit) logger.info(offset, 'the clock agrees with that of the database again; taking steps');
     wasClockFit = isRight;
   }
 
@@ -113,7 +113,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     state = { beatAt: clock.monotonic(), replicas, misfit, told };
     onReplicas?.(replicas);
     for (const { name: replica, steps } of died) {
-      logger.warn({ replica, steps }, 'a replica died; its running steps are taken up again');
+      logger.warn({ replica, steps }, 'a replica died; resuming its running steps');
     }
     // After a sleep of the machine the timers of whoever waits to be fit ring late.
     const isFitAgain = !wasFit && isFit();
@@ -130,7 +130,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
         hasFailed = true;
         logger[levelOfRetry(error, 'warn')](
           { err: error },
-          'the store was not told that this process lives; trying again',
+          'the heartbeat of this process could not be stored; trying again',
         );
         next(RETRY_MS);
       },
@@ -164,11 +164,11 @@ function sayFit({
 }): void {
   if (misfit === before) return;
   if (misfit === undefined) {
-    logger.info('this release fits its database again; taking steps');
+    logger.info('this release works with its database again; taking steps');
     return;
   }
   logger.error(
     { reason: misfit },
-    'this release no longer fits its database; it takes no steps and gets no requests until it is replaced',
+    'this release no longer works with its database; it takes no steps and is not ready until it is replaced',
   );
 }

@@ -177,7 +177,7 @@ class HostTable implements Hosts {
       return this.#park(host, {
         until: this.#services.clock.now() + Math.max(0, waitMs - CLAIM_MS),
         why: wait.why,
-        message: `${origin} is asked no faster than ${limit}`,
+        message: `${origin} is limited to ${limit}`,
       });
     }
     host.turns.take(asking, asking.now + wait.ms);
@@ -299,7 +299,7 @@ class HostTable implements Hosts {
     const { circuit, origin } = host;
     const now = this.#services.clock.now();
     const isOpen = circuit.phase === 'open';
-    const message = isOpen ? circuitText(origin, circuit) : `another request asks ${origin} first`;
+    const message = isOpen ? circuitText(origin, circuit) : `another request tries ${origin} first`;
     // One that is to probe again stays before the others.
     const isNext = isOpen && probes > 0;
     const until = isNext ? Math.max(now, circuit.probeAt) + REPEAT_MS : now + SELF_RELEASE_MS * (1 + this.#random());

@@ -160,7 +160,7 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
       } catch (error) {
         logger.warn(
           { err: error, steps: claims.length },
-          'unfinished steps could not be given back; they count as interrupted',
+          'unfinished steps could not be released; they count as interrupted',
         );
       }
     },
@@ -195,7 +195,7 @@ function createReturns({ store, clock, logger }: LeaseServices): (claim: Claim) 
     } catch (error) {
       logger[levelOfRetry(error, 'warn')](
         { err: error, steps: given.length },
-        'steps that got no slot could not be given back; trying again',
+        'steps that got no slot could not be released; trying again',
       );
       return false;
     }

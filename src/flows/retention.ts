@@ -98,7 +98,7 @@ export function createHousekeeping(services: HousekeepingServices): Housekeeping
   const beginUnless = (everyMs: number) => {
     beginning ??= begin(everyMs)
       .catch((error: unknown) =>
-        logger[levelOfRetry(error, 'warn')]({ err: error }, 'what is old could not be removed; trying again'),
+        logger[levelOfRetry(error, 'warn')]({ err: error }, 'old data could not be removed; trying again'),
       )
       .finally(() => {
         beginning = undefined;
@@ -141,7 +141,7 @@ const RUN_ROWS_A_CHUNK = 200;
 /** Deletes expired nonces and old runs. */
 export function createRetention({ store, clock, logger, runRetentionDays }: RetentionServices): Sweeper {
   const mayDelete = deletionGuard(clock, (aheadMs) => {
-    logger.warn({ aheadMs }, 'the clock was set ahead: for a day nothing is deleted for its age');
+    logger.warn({ aheadMs }, 'the clock was set ahead: for a day, nothing is deleted because of its age');
   });
   const sweep = async (inChunks: InChunks) => {
     if (!mayDelete()) return;

@@ -154,7 +154,7 @@ function checked(result: HandlerResult): HandlerResult {
   if (given?.kind === 'failed') return checkedFailure(result as Extract<HandlerResult, { kind: 'failed' }>);
   if (given?.kind === 'waiting') return checkedWait(result as Extract<HandlerResult, { kind: 'waiting' }>);
   if (given?.kind !== 'succeeded') {
-    throw new StepFailure('handler_error', 'the handler yielded neither a success, a failure nor a wait');
+    throw new StepFailure('handler_error', 'the handler returned neither a success nor a failure nor a wait');
   }
   const problem = problemOfOutput(given.output);
   if (problem !== undefined) throw problem;
@@ -176,7 +176,7 @@ function checkedWait(wait: Extract<HandlerResult, { kind: 'waiting' }>): Handler
 function checkedFailure({ output, ...given }: Extract<HandlerResult, { kind: 'failed' }>): HandlerResult {
   const problem = output === undefined ? undefined : problemOfOutput(output);
   const message =
-    problem === undefined ? given.message : `${given.message} (its output is not kept: ${problem.message})`;
+    problem === undefined ? given.message : `${given.message} (its output is not stored: ${problem.message})`;
   const failure = { ...given, code: String(given.code), message: String(message), retryable: given.retryable === true };
   return problem === undefined && output !== undefined ? { ...failure, output } : failure;
 }

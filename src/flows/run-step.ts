@@ -133,7 +133,7 @@ function refuseDeadly({ loneDeaths }: Claim): void {
   if (loneDeaths < MAX_LONE_DEATHS) return;
   throw new StepFailure(
     'interrupted_too_often',
-    `the process died ${loneDeaths} times while it ran this step and no other; it is not tried again`,
+    `the process died ${loneDeaths} times while it ran only this step; it is not retried`,
   );
 }
 
@@ -198,7 +198,7 @@ async function prepare(
   if (handler === undefined) {
     throw new StepFailure(
       'unknown_handler',
-      `no handler serves the step type "${stepType}"; there are ${[...handlers.keys()].join(', ')}`,
+      `no handler has the step type "${stepType}"; known types are ${[...handlers.keys()].join(', ')}`,
     );
   }
   const { inputs, source } =

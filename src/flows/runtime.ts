@@ -210,6 +210,6 @@ async function recoverSteps(services: {
   owner: string;
 }): Promise<number> {
   const steps = await services.store.recover({ owner: services.owner, now: services.clock.now() });
-  if (steps > 0) services.logger.info({ steps }, 'steps that the last process left running are taken up again');
+  if (steps > 0) services.logger.info({ steps }, 'resuming steps that the previous process left running');
   return steps;
 }

@@ -255,7 +255,7 @@ class CronScheduler implements Scheduler {
     }
     if (result === 'passed') return nextAt;
     if (!isEnabled) report.triggerDisabled(flowId, triggerKey);
-    else if (isSkipped) logger.info({ flowId, triggerKey, dueAt }, 'a tick was missed and is passed over');
+    else if (isSkipped) logger.info({ flowId, triggerKey, dueAt }, 'a missed tick was skipped');
     if (run !== null) {
       metrics.scheduleLagMs.observe(at - dueAt);
       engine.announce(run);
@@ -315,7 +315,7 @@ class CronScheduler implements Scheduler {
 /** Another process changed a schedule since it was read. */
 class ScheduleMovedError extends Error {
   constructor(jobId: string) {
-    super(`the schedule ${jobId} keeps being changed by another process`);
+    super(`another process keeps changing the schedule ${jobId}`);
     this.name = 'ScheduleMovedError';
   }
 }

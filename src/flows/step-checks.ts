@@ -9,7 +9,7 @@ export function stepChecks(settings: { readonly egressAllow: readonly string[] }
   const egress = createEgress(settings.egressAllow);
   return ({ manifest: { steps } }) => {
     const path = ['steps'];
-    if (Object.keys(steps).length === 0) return [warningAt(path, 'is empty: a run of this flow does nothing')];
+    if (Object.keys(steps).length === 0) return [warningAt(path, 'is empty: runs of this flow do nothing')];
     return requestsIn(steps, path).flatMap(({ step, at }) => checkTarget(step, [...at, 'inputs', 'url'], egress));
   };
 }

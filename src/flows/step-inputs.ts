@@ -52,7 +52,7 @@ export async function resolveInputs({
     // A stored revision keeps references to secrets and no secret that was written out.
     throw new StepFailure(
       'secret_not_kept',
-      `${formatPath(['inputs', ...lost.path])} was written out in a manifest that is no longer loaded, and is not kept; ` +
+      `${formatPath(['inputs', ...lost.path])} was in plain text in a manifest that is no longer loaded, and is not stored; ` +
         'load the manifest again, or name the secret by env:NAME or file:PATH',
     );
   }

@@ -58,7 +58,7 @@ export async function endOfSubRun(
   services: SubRunServices,
 ): Promise<HandlerResult> {
   const run = await services.store.findRun(runId);
-  if (run === undefined) return failed('sub_run_failed', `the run ${runId} is no longer kept`);
+  if (run === undefined) return failed('sub_run_failed', `the run ${runId} is no longer stored`);
   if (run.status === 'Running') {
     if (timeoutSeconds === undefined || now < claim.attemptStartedAt + timeoutSeconds * 1000) {
       return { kind: 'waiting', until: now + LOOK_AGAIN_MS, state: { subRun: runId } };
@@ -92,7 +92,7 @@ async function causeOf({ id, flowId, revision }: RunDetail, { store, catalog }: 
   const steps = await store.outlineSteps(id, Object.keys(graph));
   const [key] = unhandledFailures(wire(graph), new Map(steps.map(({ stepKey, status }) => [stepKey, status])));
   const error = steps.find(({ stepKey }) => stepKey === key)?.error;
-  return key === undefined ? '' : ` at "${key}": ${error?.message ?? 'no reason is kept'}`;
+  return key === undefined ? '' : ` at "${key}": ${error?.message ?? 'no reason was stored'}`;
 }
 
 /** The output of its last step, or of its last steps by key where it has several, as of an iteration of a loop. */
@@ -112,7 +112,7 @@ async function outputOf({ id, flowId, revision }: RunDetail, { store, catalog }:
   if (!isTooLarge) return output;
   throw new StepFailure(
     'output_too_large',
-    `what the last steps of the run ${id} left is larger than ${MAX_BYTES.output} bytes of JSON; ` +
+    `the output of the last steps of the run ${id} is larger than ${MAX_BYTES.output} bytes of JSON; ` +
       'end that flow with a step whose output is smaller, such as a Transform',
   );
 }

@@ -39,7 +39,7 @@ export function compileBodySchema(schema: JsonObject): BodySchema | { readonly e
     return judge;
   } catch (error) {
     return {
-      error: `is not a JSON Schema that can be used: ${cut(error instanceof Error ? error.message : 'unknown')}`,
+      error: `is not a usable JSON Schema: ${cut(error instanceof Error ? error.message : 'unknown')}`,
     };
   }
 }

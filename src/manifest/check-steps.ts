@@ -94,7 +94,7 @@ function checkLoopFields(step: StepDefinition, path: JsonPath): Problem[] {
   }
   if (step.concurrency !== undefined) {
     const message =
-      'is not accepted on a loop; concurrencyLimit bounds its iterations, and concurrency its child steps';
+      'is not accepted on a loop; concurrencyLimit limits its iterations, and concurrency its child steps';
     problems.push(errorAt([...path, 'concurrency'], message));
   }
   if (Object.keys(step.steps ?? {}).length === 0) {
@@ -108,7 +108,7 @@ function hiddenKeys({ stepKeys, path, outer }: KnownSteps): Problem[] {
   return stepKeys
     .filter((key) => outer.some(({ known }) => hasStep(known, key)))
     .map((key) =>
-      warningAt([...path, key], `hides the step "${key}" outside the loop: steps.${key} means the child in here`),
+      warningAt([...path, key], `hides the step "${key}" outside the loop: steps.${key} here means the child`),
     );
 }
 
@@ -213,7 +213,7 @@ function checkExpressions(stepKey: string, step: StepDefinition, known: KnownSte
 const MUSTACHE = /(?<!\$)\{\{([^{}]*)\}\}/;
 
 function mustacheMessage(found: string, inner: string): string {
-  return `holds ${found}, which stays as it is; an expression is written \${${inner}}`;
+  return `contains ${found}, which stays as it is; an expression is written \${${inner}}`;
 }
 
 /** What does not compile, and what the rest reads. */
@@ -237,7 +237,7 @@ function checkReference(
   { stepKey, at, known }: { stepKey: string; at: JsonPath; known: KnownSteps },
 ): Problem[] {
   if (root === 'loop') {
-    return known.outer.length > 0 ? [] : [errorAt(at, 'reads loop, which is known inside a loop only')];
+    return known.outer.length > 0 ? [] : [errorAt(at, 'reads loop, which exists only inside a loop')];
   }
   const name = path[1];
   if (root !== 'steps' || name === undefined) return [];

@@ -147,7 +147,7 @@ function knownInputs(inputs: unknown, path: JsonPath, problems: Problem[]): unkn
     if (/^webhook/i.test(key)) {
       problems.push(errorAt([...path, key], `is not known${didYouMean(key, WEBHOOK_FIELDS.all)}`));
     } else {
-      problems.push(gateWarningAt([...path, key], `is not read${didYouMean(`webhook${key}`, WEBHOOK_FIELDS.all)}`));
+      problems.push(gateWarningAt([...path, key], `is ignored${didYouMean(`webhook${key}`, WEBHOOK_FIELDS.all)}`));
     }
     return false;
   });

@@ -34,7 +34,7 @@ export function gateWarningAt(path: JsonPath, message: string): Problem {
 }
 
 export function plainTextSecret(path: JsonPath): Problem {
-  return warningAt(path, 'holds a secret in plain text; env:NAME or file:PATH keeps it out of the manifest');
+  return warningAt(path, 'contains a secret in plain text; env:NAME or file:PATH keeps it out of the manifest');
 }
 
 export function formatIssue(issue: ManifestIssue): string {
@@ -139,7 +139,7 @@ function describe(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_value': {
       const values = issue.values.map(String).join(', ');
       if (typeof issue.input !== 'string') return `${given}; one of ${values} is accepted`;
-      return `is none of ${values}${didYouMean(issue.input, issue.values.map(String).filter(isSafeToSuggest))}`;
+      return `is not one of ${values}${didYouMean(issue.input, issue.values.map(String).filter(isSafeToSuggest))}`;
     }
     case 'too_small':
       return describeBound(issue, issue.inclusive === false ? 'more than' : 'at least', issue.minimum);

@@ -67,13 +67,13 @@ function inspect(text: string) {
         onLiteralValue: (...[value, offset, length, line, , pathOfValue]) => {
           const digits = text.slice(offset, offset + length);
           if (typeof value !== 'number' || Number.isSafeInteger(value) || !/^-?\d+$/.test(digits)) return;
-          const message = `line ${line + 1}: ${digits} is larger than a number is exact; write it as "${digits}"`;
+          const message = `line ${line + 1}: ${digits} cannot be represented exactly; write it as "${digits}"`;
           ambiguities.push(errorAt(pathOfValue(), message));
         },
         onObjectProperty: (...[key, , , line, , pathOfObject]) => {
           const keys = keysOfOpenObjects.at(-1);
           if (keys?.has(key))
-            ambiguities.push(errorAt([...pathOfObject(), key], `is given twice, again in line ${line + 1}`));
+            ambiguities.push(errorAt([...pathOfObject(), key], `is given twice, again on line ${line + 1}`));
           keys?.add(key);
         },
       },
@@ -148,7 +148,7 @@ export function canonicalKeys(manifest: unknown): CanonicalManifest {
       if (name === undefined) {
         problems.push(errorAt(spelled, 'keys' in form ? unknownKey(key, form.keys) : 'is not accepted as a key'));
       } else if (before !== undefined) {
-        problems.push(errorAt(spelled, `is given twice: "${before}" and "${key}" are one key`));
+        problems.push(errorAt(spelled, `is given twice: "${before}" and "${key}" are the same key`));
       } else {
         first.set(name, key);
         const canonical = [...place.canonical, name];

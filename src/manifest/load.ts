@@ -123,7 +123,7 @@ function sharedIds(manifests: readonly ReadManifest[]): ManifestIssue[] {
       ? []
       : [{ value: flow.manifest.id, file: flow.file, path: spell('id') }],
   );
-  return clashesOf(claims, (other) => `is the id of ${other.file} too`);
+  return clashesOf(claims, (other) => `is also the id of ${other.file}`);
 }
 
 function sharedSlugs(manifests: readonly ReadManifest[]): ManifestIssue[] {
@@ -134,7 +134,7 @@ function sharedSlugs(manifests: readonly ReadManifest[]): ManifestIssue[] {
       return webhookSlug === undefined ? [] : [{ value: webhookSlug.toLowerCase(), file: flow.file, path }];
     });
   });
-  return clashesOf(claims, (other) => `is the slug of ${other.file} ${other.path} too`);
+  return clashesOf(claims, (other) => `is also the slug of ${other.file} ${other.path}`);
 }
 
 function clashesOf(claims: readonly Claim[], message: (other: Claim) => string): ManifestIssue[] {

@@ -20,7 +20,7 @@ export function secretReader(options: {
 }): SecretReader {
   return (reference) => {
     const { kind, place } = parseReference(reference);
-    if (place === '') return { error: 'names no secret; env:NAME and file:PATH do' };
+    if (place === '') return { error: 'does not name a secret; use env:NAME or file:PATH' };
     return kind === 'env' ? readVariable(place, options.env) : readFile(place, options.baseFolder);
   };
 }
@@ -144,7 +144,7 @@ function globOf(name: string): RegExp {
 function refusalOf(reference: string, isDefault: boolean): string {
   const what = `${reference} may not be referenced by a manifest that was deployed over the API`;
   return isDefault
-    ? `${what}; put the manifest into the folder of the service, or set SLUICE_MANIFEST_SECRETS to a list that holds ${reference} (it takes the place of the default, which is SECRET_* and what the manifests of the folder use), and restart`
+    ? `${what}; put the manifest into the folder of the service, or set SLUICE_MANIFEST_SECRETS to a list that contains ${reference} (it replaces the default, which is SECRET_* and what the manifests in the folder use), and restart`
     : `${what}; add ${reference} to SLUICE_MANIFEST_SECRETS, and restart`;
 }
 

@@ -16,7 +16,10 @@ export function checkSearchKeys(triggers: Readonly<Record<string, Trigger>>): Pr
       const field = fields.find((each) => CREDENTIAL_NAME.test(each));
       if (field === undefined) return [];
       return [
-        warningAt(at(name), `reads "${field}", which looks like a secret: the values are stored and shown as they are`),
+        warningAt(
+          at(name),
+          `reads "${field}", which looks like a secret: the values are stored and shown in plain text`,
+        ),
       ];
     });
     return [...mistakes.map(({ name, message }) => errorAt(at(name), message)), ...secrets];

@@ -40,7 +40,7 @@ export function storedFlow(
     const inputs = secretsFrom(trigger.inputs, same?.type === 'webhook' ? same.inputs : {}, (field) =>
       report(
         `triggers.${key}.inputs.${field}`,
-        'was written out and is not kept: deliveries cannot be verified with it',
+        'was in plain text and is not stored: deliveries cannot be verified with it',
       ),
     );
     return [key, { ...trigger, inputs }];

@@ -246,15 +246,15 @@ function resolveSecrets(
     const secret = resolveSecret(text, readSecret);
     if ('error' in secret) problems.push(errorAt(fieldPath, secret.error));
     else values.set(field, secret.value);
-    if (text === MASK) problems.push(errorAt(fieldPath, 'is the mask that is shown in place of a secret, not a key'));
-    else if (text === '') problems.push(warningAt(fieldPath, `is empty and so counts as no ${nounOf(field)}`));
+    if (text === MASK) problems.push(errorAt(fieldPath, 'is the mask shown in place of a secret, not a key'));
+    else if (text === '') problems.push(warningAt(fieldPath, `is empty, which counts as no ${nounOf(field)}`));
     else if (!isReference(text)) problems.push(plainTextSecret(fieldPath));
   }
   let hasConflictingKeys = false;
   for (const [field, legacy] of KEY_NAMES) {
     if (inputs[field] === undefined || inputs[legacy] === undefined) continue;
     hasConflictingKeys = true;
-    problems.push(warningAt([...path, legacy], `is not read: "${field}" is set too, and wins`));
+    problems.push(warningAt([...path, legacy], `is ignored: "${field}" is also set and takes precedence`));
   }
   const keyOf = (field: SecretField, legacy: SecretField) =>
     (inputs[field] === undefined ? values.get(legacy) : values.get(field)) || undefined;
@@ -277,18 +277,16 @@ function resolvePublicUrl(
     const url = resolveSecret(text, readSecret);
     if ('error' in url) return { inputs, problems: [errorAt(at, url.error)] };
     if (isHttpUrl(url.value)) return { inputs: { ...inputs, webhookPublicUrl: url.value }, problems: [] };
-    return { inputs, problems: [errorAt(at, 'refers to something that is not an absolute http or https URL')] };
+    return { inputs, problems: [errorAt(at, 'refers to a value that is not an absolute http or https URL')] };
   }
   if (isMasked(text))
     return {
       inputs,
-      problems: [
-        errorAt(at, 'holds the mask that is shown in place of a secret: signatures over the URL do not verify'),
-      ],
+      problems: [errorAt(at, 'contains the mask shown in place of a secret: signatures over the URL do not verify')],
     };
   if (maskUrl(text) === text) return { inputs, problems: [] };
   const why =
-    'holds user information, a query or a fragment in plain text, which is masked where the manifest is stored and ' +
+    'contains user information, a query or a fragment in plain text, which is masked where the manifest is stored and ' +
     'shown; env:NAME or file:PATH keeps it out of the manifest and lets a stored revision work without the file';
   return { inputs, problems: [warningAt(at, why)] };
 }
@@ -317,7 +315,7 @@ export function checkGates(inputs: WebhookInputs, path: JsonPath): Problem[] {
   const keyField = KEY_FIELDS.find((field) => inputs[field] !== undefined);
   if (scheme === undefined && keyField !== undefined) {
     const reason = 'webhookSignatureScheme is not set: the signature gate is not configured';
-    problems.push(gateWarningAt(at(keyField), `no signature is checked with it, because ${reason}`));
+    problems.push(gateWarningAt(at(keyField), `does not check signatures, because ${reason}`));
   }
   const ipField = IP_FIELDS.find((field) => inputs[field] !== undefined);
   if (ipField !== undefined && OTHER_GATE_FIELDS.every((field) => !inputs[field])) {

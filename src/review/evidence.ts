@@ -88,7 +88,7 @@ export type EvidenceVerdict =
  */
 export function verifyEvidence(text: string, publicKey: KeyObject): EvidenceVerdict {
   const bundle = parsed(text, evidenceSchema);
-  if (bundle === undefined) return refuted(`it is not a bundle of the format ${FORMAT}`);
+  if (bundle === undefined) return refuted(`it is not evidence of the format ${FORMAT}`);
   if (bundle.signature === null)
     return refuted('it is not signed: the service that made it has no SLUICE_EVIDENCE_KEY');
   const signature = fromBase64(bundle.signature);
@@ -96,7 +96,7 @@ export function verifyEvidence(text: string, publicKey: KeyObject): EvidenceVerd
     return refuted(`the signature is not one of the key ${keyName(publicKey)} over the statement`);
   }
   const statement = parsed(bundle.statement, statementSchema);
-  if (statement === undefined) return refuted('the statement is signed, but not of a form that is known here');
+  if (statement === undefined) return refuted('the statement is signed, but its format is not known here');
   const parts = bundle.parts.map(({ name, mediaType, encoding, content }) => ({
     ...{ name, mediaType },
     content: encoding === 'base64' ? fromBase64(content) : Buffer.from(content),
@@ -104,7 +104,7 @@ export function verifyEvidence(text: string, publicKey: KeyObject): EvidenceVerd
   const names = parts.map(({ name }) => name);
   const stated = statement.parts.map(({ name }) => name);
   if (names.join('\n') !== stated.join('\n') || new Set(names).size < names.length) {
-    return refuted(`it holds the parts ${names.join(', ')}, and the statement names ${stated.join(', ')}`);
+    return refuted(`it contains the parts ${names.join(', ')}, but the statement lists ${stated.join(', ')}`);
   }
   const proven: EvidencePart[] = [];
   for (const [at, { name, mediaType, bytes, sha256: expected }] of statement.parts.entries()) {
@@ -116,7 +116,7 @@ export function verifyEvidence(text: string, publicKey: KeyObject): EvidenceVerd
       content.byteLength !== bytes ||
       sha256(content) !== expected
     ) {
-      return refuted(`the part ${name} was altered: its hash is not the one of the statement`);
+      return refuted(`the part ${name} was altered: its hash differs from the one in the statement`);
     }
     proven.push({ name, mediaType, content });
   }

@@ -261,7 +261,7 @@ interface KeyKeeper extends Sweeper {
 export function createKeyKeeper({ store, triggers, clock, logger }: KeeperServices): KeyKeeper {
   // The sweep of runs and nonces, by the same clock, says so in the log.
   const mayDelete = deletionGuard(clock, () => {});
-  const failure = 'the figures about keys could not be brought up to date';
+  const failure = 'the statistics about keys could not be updated';
   let noted = '';
   let tidiedAt = Number.NEGATIVE_INFINITY;
   const noteAgain = async (isDue: boolean) => {

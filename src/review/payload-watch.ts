@@ -109,7 +109,7 @@ export function createPayloadWatch(services: WatchServices): Sweeper {
       await inChunks(async () => (await store.purgePathCounts(purge)) === ROWS_A_CHUNK);
       purgedHour = hour;
     },
-    failure: 'what deliveries hold could not be looked at; trying again',
+    failure: 'deliveries could not be sampled; trying again',
     logger,
     // What came while no process looked is there to be looked at.
     sweepsAtStart: true,

@@ -57,7 +57,7 @@ export async function reviewDelivery(record: DeliveryRecord, services: ReviewSer
   if (trigger === undefined)
     return {
       gateResults,
-      hints: ['No trigger has this address now. Check the last part of the URL, or deploy the flow.'],
+      hints: ['No trigger has this URL now. Check the last part of the URL, or deploy the flow.'],
       signature: null,
     };
   const restored = restore(record, trigger);
@@ -69,7 +69,7 @@ export async function reviewDelivery(record: DeliveryRecord, services: ReviewSer
 }
 
 const REPETITION =
-  'Every gate let it pass. Its bytes were not kept again, because they equal those of a delivery that was accepted before.';
+  'It passed every gate. Its bytes were not stored again, because they equal those of a delivery that was already accepted.';
 
 const hintOf = (problem: string) => `The delivery ${problem}.`;
 
@@ -253,7 +253,7 @@ function fingerprintsOf({ namedKey }: PreparedTrigger): JsonObject {
   const shown = (role: KeyRole) => {
     const key = namedKey(role);
     if (key === undefined) return null;
-    return fingerprintOf(key) ?? (key.isSent ? 'a token, of which nothing is shown' : 'too short to show');
+    return fingerprintOf(key) ?? (key.isSent ? 'a token, which is not shown' : 'too short to show');
   };
   return { current: shown('current'), previous: shown('previous') };
 }
@@ -280,7 +280,7 @@ function generalHints({ violations, evidence }: Judgement, { clientIp }: Deliver
 
 function skewHint(skewMs = 0): string {
   const distance = `${Math.abs(skewMs) / 1000} s ${skewMs > 0 ? 'behind' : 'ahead of'} this clock`;
-  const late = skewMs > 0 ? 'the delivery came late, or ' : '';
+  const late = skewMs > 0 ? 'the delivery arrived late, or ' : '';
   return `The signature is valid, but its timestamp is ${distance}: ${late}the clock of the sender or of this host is off. Check the clocks, or raise webhookReplayToleranceSeconds.`;
 }
 
@@ -322,12 +322,12 @@ export function triggerOf(record: DeliveryRecord, triggers: TriggerTable): Prepa
 export function restore(record: DeliveryRecord, trigger: PreparedTrigger): Restored {
   const { body, bodyBytes, requestUrl, bodyKey } = record;
   if (body === null) {
-    const gone = record.runId === null ? 'none of its bytes were kept' : 'its bytes were deleted with its run';
+    const gone = record.runId === null ? 'none of its bytes were stored' : 'its bytes were deleted with its run';
     const why = bodyKey === undefined ? gone : 'its body is sealed with another key';
     return { problem: `cannot be judged again: ${why}` };
   }
   if (body.byteLength !== bodyBytes || requestUrl === undefined) {
-    return { problem: 'cannot be judged again: not all of it was kept' };
+    return { problem: 'cannot be judged again: it was not stored completely' };
   }
   const url = unmaskedUrl(requestUrl, trigger);
   const delivery: Delivery = {
@@ -347,11 +347,11 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger): Resto
   const nonceHeader = trigger.trigger.inputs.webhookNonceHeader?.trim().toLowerCase();
   if (nonceHeader !== undefined && missing.includes(nonceHeader)) {
     // The mask in place of the value would be one nonce for all deliveries, known for none or for every one of them.
-    return { problem: `cannot be judged again: its nonce stood in ${nonceHeader}, and credentials are never kept` };
+    return { problem: `cannot be judged again: its nonce was in ${nonceHeader}, and credentials are never stored` };
   }
   if (missing.length === 0) return { delivery, unjudgeable: null };
   const named = missing.join(', ');
-  return { delivery, unjudgeable: `cannot be judged again by what stood in ${named}: credentials are never kept` };
+  return { delivery, unjudgeable: `cannot be judged again by the contents of ${named}: credentials are never stored` };
 }
 
 function isNotKept(value: string | undefined): boolean {

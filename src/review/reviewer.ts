@@ -123,8 +123,8 @@ function verdict(
 ): Pick<Readiness, 'safeToEnforce' | 'reason'> {
   if (gates.length === 0) return no('no gate is configured: there is nothing to enforce');
   if (lacksKey) return no(`the scheme has ${missingKey(keySlot)}: Enforce would refuse everything`);
-  if (mode === 'Enforce') return { safeToEnforce: true, reason: 'it is enforced already' };
-  if (total === 0) return no('no delivery arrived in this time, so nothing is known');
+  if (mode === 'Enforce') return { safeToEnforce: true, reason: 'it is already enforced' };
+  if (total === 0) return no('no delivery arrived in this time, so there is no data');
   if (refused > 0) return no(`Enforce would have refused ${refused} of ${total} deliveries`);
   return { safeToEnforce: true, reason: `Enforce would have refused none of ${total} deliveries` };
 }
@@ -197,7 +197,7 @@ async function redeliver(
     if (redelivery !== undefined) return redelivery;
     if (record.flowId !== null) await services.refresh(record.flowId);
   }
-  throw new StoreUnavailableError(`the flow of the delivery ${record.id} changed each time that it was judged again`);
+  throw new StoreUnavailableError(`the flow of the delivery ${record.id} kept changing while it was judged again`);
 }
 
 /** Undefined where a deploy came in between. */
@@ -214,7 +214,7 @@ async function judgeAndAccept(
   }
   if (record.statusCode < 400) return resultOf('not possible', { message: 'the delivery was not refused' });
   const known = await services.store.findRedelivery(record.id);
-  if (known !== undefined) return resultOf('accepted before', { message: 'it was redelivered before', ...known });
+  if (known !== undefined) return resultOf('accepted before', { message: 'it was already redelivered', ...known });
   const trigger = triggerOf(record, services.triggers());
   if (trigger === undefined) return resultOf('refused', { reason: 'unknown_flow' });
   const restored = restore(record, trigger);
@@ -243,7 +243,7 @@ async function judgeAndAccept(
   if (isMalformedJson(delivery.body, delivery.headers['content-type'])) {
     return resultOf('refused', { reason: 'invalid_json' });
   }
-  if (options.isPlan) return resultOf('would be accepted', { reason: refusal, message: 'every gate lets it pass' });
+  if (options.isPlan) return resultOf('would be accepted', { reason: refusal, message: 'it passes every gate' });
   return accept(record, { current, delivery, isForced: isOverruled }, services);
 }
 
@@ -277,7 +277,7 @@ async function accept(
   if (result.kind === 'replayed') return resultOf('refused', { reason: 'nonce_replayed', runId: result.runId });
   const kept = await services.store.findRedelivery(record.id);
   if (result.kind === 'duplicate') {
-    return resultOf('accepted before', { message: 'a run of it was started before', runId: result.runId, ...kept });
+    return resultOf('accepted before', { message: 'a run was already started for it', runId: result.runId, ...kept });
   }
   const { flowId, triggerKey } = trigger.trigger;
   logEvent(services.logger, 'WebhookDeliveryAccepted', {

@@ -35,7 +35,7 @@ export async function copyDatabase(
   onProgress: (report: CopyReport) => void,
 ): Promise<number> {
   if ((await from.findProgress()) !== undefined) {
-    throw new CopyError(`${from.name} is an unfinished copy itself`);
+    throw new CopyError(`${from.name} is itself an unfinished copy`);
   }
   const begun = await to.findProgress();
   if (begun === undefined) {
@@ -71,7 +71,7 @@ async function compare(
     const [source, copy] = [await digestRows(from, table), await digestRows(to, table)];
     if (source.rows !== copy.rows || source.digest !== copy.digest) {
       throw new CopyError(
-        `${table.name} has ${source.rows} rows in ${from.name} and ${copy.rows} in the copy, or they differ: the source changed meanwhile; begin again with an empty database`,
+        `${table.name} has ${source.rows} rows in ${from.name} and ${copy.rows} in the copy, or they differ: the source changed during the copy; start again with an empty database`,
       );
     }
     total += copy.rows;

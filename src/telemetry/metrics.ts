@@ -82,13 +82,13 @@ export function createMetrics(): Metrics {
     }),
     queueWaitMs: new Histogram({
       name: 'sluice_queue_wait_ms',
-      help: 'Milliseconds from the time a step fell due to its start.',
+      help: 'Milliseconds from the time a step became due to its start.',
       buckets: LATENCY_MS_BUCKETS,
       registers,
     }),
     scheduleLagMs: new Histogram({
       name: 'sluice_schedule_lag_ms',
-      help: 'Milliseconds from the time a cron trigger fell due to the start of its run.',
+      help: 'Milliseconds from the time a cron trigger became due to the start of its run.',
       buckets: DURATION_MS_BUCKETS,
       registers,
     }),
@@ -100,32 +100,32 @@ export function createMetrics(): Metrics {
     }),
     dueSteps: new Gauge({
       name: 'sluice_due_steps',
-      help: 'Steps that are due and wait for their turn; not counted beyond the limit of the backlog.',
+      help: 'Due steps that wait for their turn; not counted beyond the limit of the backlog.',
       registers,
     }),
     oldestDueStepSeconds: new Gauge({
       name: 'sluice_oldest_due_step_seconds',
-      help: 'Seconds since the oldest due step fell due that no limit in a manifest holds back; 0 where none waits.',
+      help: 'Age in seconds of the oldest due step that no limit in a manifest holds back; 0 if none waits.',
       registers,
     }),
     ready: new Gauge({
       name: 'sluice_ready',
-      help: '1 where /health/ready answers 200, else 0.',
+      help: '1 while /health/ready answers 200, else 0.',
       registers,
     }),
     clusterReplicas: new Gauge({
       name: 'sluice_cluster_replicas',
-      help: 'Replicas that live, as the last heartbeat of this one found them; 1 on SQLite.',
+      help: 'Live replicas, as of the last heartbeat of this one; 1 on SQLite.',
       registers,
     }),
     clusterDifferences: new Gauge({
       name: 'sluice_cluster_differences',
-      help: 'Secrets, settings and extensions that are not the same in all replicas; the attention list names them.',
+      help: 'Secrets, settings and extensions that differ between replicas; the attention list names them.',
       registers,
     }),
     stepsInFlight: new Gauge({
       name: 'sluice_steps_in_flight',
-      help: 'Steps that run now.',
+      help: 'Running steps.',
       registers,
     }),
   };
@@ -147,7 +147,7 @@ function outgoingMetrics(registers: Registry[]) {
     }),
     outgoingWaitingSteps: new Gauge({
       name: 'sluice_outgoing_waiting_steps',
-      help: 'Steps that wait for their turn at a host, in all replicas; at most 10000 are counted of a host.',
+      help: 'Steps that wait for their turn at a host, in all replicas; at most 10000 are counted for each host.',
       labelNames: ['host'],
       registers,
     }),
@@ -176,7 +176,7 @@ function webhookMetrics(registers: Registry[]) {
     }),
     webhookProcessingMs: new Histogram({
       name: 'webhook_processing_ms',
-      help: 'Milliseconds from a delivery being read to its answer, by flow and result.',
+      help: 'Milliseconds from reading a delivery to answering it, by flow and result.',
       labelNames: ['flow', 'result'],
       buckets: LATENCY_MS_BUCKETS,
       registers,

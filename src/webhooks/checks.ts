@@ -87,7 +87,7 @@ export function enforcementSummary(triggers: readonly PreparedTrigger[]): string
 function learnedSummary(triggers: readonly PreparedTrigger[]): string[] {
   const learned = triggers.filter(({ keySlot }) => keySlot?.isInUse === true && stateOf(keySlot) === 'learned');
   const named = learned.map(({ trigger, schemeName }) => `${trigger.flowName}/${trigger.triggerKey} (${schemeName})`);
-  return named.length === 0 ? [] : [`Keys that were learnt in a handshake: ${named.join(', ')}`];
+  return named.length === 0 ? [] : [`Keys learned in a handshake: ${named.join(', ')}`];
 }
 
 /**
@@ -154,7 +154,7 @@ function checkCoverage({ trigger, scheme, settings }: FitTrigger, reports: Trigg
   const { name, payload } = scheme.spec;
   const unsigned = LESS_THAN_THE_BODY[payload.strategy];
   if (unsigned === undefined || namesNonce(trigger.inputs, settings)) return;
-  const message = `${name} does not sign the ${unsigned}: without webhookReplayToleranceSeconds one captured signature passes with any ${unsigned}, for ever`;
+  const message = `${name} does not sign the ${unsigned}: without webhookReplayToleranceSeconds one captured signature passes with any ${unsigned}, forever`;
   reports.weakness('webhookSignatureScheme', message);
 }
 
@@ -172,7 +172,7 @@ function checkToken({ spec, previousSpec }: ResolvedSpec, { warning }: TriggerRe
     spec.keyForm === undefined ? '' : `; a key that begins with ${spec.keyForm.prefix} makes ${spec.name} sign`;
   warning(
     'webhookSignatureScheme',
-    `${spec.name} signs nothing and sends a token: whoever captures one delivery can send anything${better}`,
+    `${spec.name} signs nothing and sends a token: anyone who captures one delivery can send anything${better}`,
   );
 }
 
@@ -194,7 +194,7 @@ function checkReplay(
     if (hasTimestamp(scheme, inputs)) return;
     const advice =
       idHeader === undefined
-        ? 'name the header in which every delivery brings an id of its own, or set webhookReplayToleranceSeconds to 0'
+        ? 'name the header that carries a unique id for every delivery, or set webhookReplayToleranceSeconds to 0'
         : `name ${idHeader}`;
     const message = `is missing: there is a tolerance but no ${spec === undefined ? '' : 'signed '}timestamp, so a second delivery with the same body counts as a replay for ${settings.nonceTtlSeconds} s; ${advice}`;
     warning('webhookNonceHeader', message);
@@ -211,7 +211,7 @@ function checkReplay(
   const suffix = idHeader === undefined ? '' : `, or webhookNonceHeader to ${idHeader}`;
   warning(
     'webhookReplayToleranceSeconds',
-    `is 0 and no webhookNonceHeader is named: a captured delivery of ${name} starts a run each time it is sent again; set it, to 300 for example${suffix}`,
+    `is 0 and no webhookNonceHeader is named: a captured delivery of ${name} starts a run each time it is sent again; set it, for example to 300${suffix}`,
   );
 }
 
@@ -239,7 +239,7 @@ function checkDelimiter({ payload: { delimiter }, timestamp }: SignatureSpec, { 
   if (delimiter === undefined || /[^0-9]/.test(delimiter) || hasFixedForm(timestamp)) return;
   warning(
     'webhookSignedPayloadDelimiter',
-    'does not tell where the timestamp ends: deliveries whose body begins with a digit are refused',
+    'does not define where the timestamp ends: deliveries whose body begins with a digit are refused',
   );
 }
 
@@ -274,8 +274,8 @@ function checkLearning(
     return;
   }
   if (keyField !== undefined) {
-    const why = inputs[keyField] === '' ? 'is there and empty, so that no key counts' : 'is set too, and wins';
-    reports.warning('webhookLearnKey', `is not read: ${keyField} ${why}`);
+    const why = inputs[keyField] === '' ? 'is set but empty, so there is no key' : 'is also set and takes precedence';
+    reports.warning('webhookLearnKey', `is ignored: ${keyField} ${why}`);
     return;
   }
   if (settings.sealsLearnedKeys === true) return;
@@ -291,11 +291,11 @@ function checkVerifyToken(
 ): void {
   const handshake = scheme?.handshakes?.find(({ needsVerifyToken }) => needsVerifyToken === true);
   if (handshake !== undefined && verifyToken === undefined) {
-    const message = `is missing: ${scheme?.name} repeats it in its handshake ${handshake.name}, which is refused without it`;
+    const message = `is missing: ${scheme?.name} sends it in its handshake ${handshake.name}, which is refused without it`;
     reports.warning('webhookVerifyToken', message);
   }
   if (handshake === undefined && inputs.webhookVerifyToken !== undefined) {
-    reports.warning('webhookVerifyToken', 'is not read: no handshake of the scheme asks for it');
+    reports.warning('webhookVerifyToken', 'is ignored: no handshake of the scheme uses it');
   }
 }
 
@@ -307,11 +307,11 @@ function checkSha1(
 ): void {
   if (!usesSha1(spec)) {
     if (inputs.webhookAllowSha1 === true && spec.algorithmField === undefined)
-      warning('webhookAllowSha1', `is not read: ${spec.name} does not use SHA-1`);
+      warning('webhookAllowSha1', `is ignored: ${spec.name} does not use SHA-1`);
     return;
   }
   if (allowsSha1(inputs, settings)) return;
-  const message = `${spec.name} signs with SHA-1, which is switched off: no delivery can be verified without "webhookAllowSha1": true, or SLUICE_ALLOW_LEGACY_SHA1=true for all triggers`;
+  const message = `${spec.name} signs with SHA-1, which is turned off: no delivery can be verified without "webhookAllowSha1": true, or SLUICE_ALLOW_LEGACY_SHA1=true for all triggers`;
   warning('webhookSignatureScheme', message);
 }
 
@@ -324,7 +324,7 @@ function checkTimestampHeader(inputs: WebhookInputs, spec: SignatureSpec, { weak
   }
   const isSigned =
     spec.timestamp.in === 'header' && spec.headers.some(({ timestamp }) => isSameName(timestamp, header));
-  if (!isSigned) warning('webhookTimestampHeader', `is not read: ${spec.name} signs a timestamp of its own`);
+  if (!isSigned) warning('webhookTimestampHeader', `is ignored: ${spec.name} signs its own timestamp`);
 }
 
 /** A timestamp that no signature covers proves nothing, so it is not read; a tolerance then has nothing to measure. */
@@ -338,8 +338,8 @@ function checkTimestampKey(
   const why =
     timestamp === undefined
       ? `strategy ${payload.strategy} does not sign the timestamp, so anyone could change it`
-      : `${spec.name} signs a timestamp of its own`;
-  reports.warning('webhookTimestampValueKey', `is not read: ${why}`);
+      : `${spec.name} signs its own timestamp`;
+  reports.warning('webhookTimestampValueKey', `is ignored: ${why}`);
 }
 
 function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: TriggerReports): void {

@@ -90,7 +90,7 @@ async function shakeHands(
   }
   if (offer !== undefined) {
     const { flowId, triggerKey } = reception.trigger.trigger;
-    services.logger.info({ flowId, triggerKey, handshake: name }, 'a publisher handed over the key of a trigger');
+    services.logger.info({ flowId, triggerKey, handshake: name }, 'a publisher sent the key of a trigger');
   }
   const { evidence, gateResults } = judgement;
   const greeted = { ...reception, judgement: { ...CLEAN, detail: `handshake ${name}`, evidence, gateResults } };
@@ -101,7 +101,7 @@ async function shakeHands(
 
 /** Calls what completes a handshake. What is refused for a fault that may pass, the publisher may send again. */
 async function visit(url: string | undefined, call: PreparedTrigger['visit']): Promise<HandshakeRefusal | undefined> {
-  if (url === undefined) return refusal('signature_malformed', 'its URL is not one of the publisher');
+  if (url === undefined) return refusal('signature_malformed', 'its URL is not the publisher’s');
   try {
     if (call === undefined) throw new Error('no URL can be called here');
     await answerInTime(() => call(url));
@@ -151,19 +151,19 @@ export async function takeKey(
   const { trigger } = reception;
   if (key === undefined) return refusal('signature_malformed', 'what it brings does not have the form of a key');
   const objection = await objectionOf(reception);
-  if (objection !== undefined) return refusal(objection, 'another gate does not let it pass');
+  if (objection !== undefined) return refusal(objection, 'another gate refuses it');
   const configured = trigger.trigger.keys.current;
   if (configured !== undefined) {
     return isSameSecret(key, configured)
       ? undefined
-      : refusal('signature_mismatch', 'its key is not the configured one');
+      : refusal('signature_mismatch', 'its key is not the configured key');
   }
   if (trigger.keySlot?.isInUse !== true) {
     return refusal('key_not_configured', whyNotLearnt(trigger.trigger.inputs));
   }
   return (await trigger.keySlot.learn(key))
     ? undefined
-    : refusal('signature_mismatch', 'its key is not the one that was learnt before');
+    : refusal('signature_mismatch', 'its key is not the one that was learned before');
 }
 
 /** What a gate other than the signature's has against it. Under Enforce those behind that one were not asked yet. */
@@ -181,7 +181,7 @@ async function objectionOf({
 
 function whyNotLearnt({ webhookLearnKey }: WebhookInputs): string {
   return webhookLearnKey === true
-    ? 'the key of the trigger is configured as empty: none is learnt'
+    ? 'the key of the trigger is configured as empty: none is learned'
     : 'the trigger has no key, and learns none without "webhookLearnKey": true';
 }
 

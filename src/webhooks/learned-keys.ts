@@ -48,9 +48,9 @@ export function stateOf(slot: KeySlot): LearnedKeyState {
 export function missingKey(slot: KeySlot | undefined): string {
   if (slot === undefined) return 'no key';
   if (!slot.isInUse) {
-    return stateOf(slot) === 'none' ? 'no key' : 'no key: the learnt one counts only with "webhookLearnKey": true';
+    return stateOf(slot) === 'none' ? 'no key' : 'no key: a learned key is used only with "webhookLearnKey": true';
   }
-  return slot.isUnreadable() ? 'a learned key that another SLUICE_STORE_KEY sealed' : 'no key learnt yet';
+  return slot.isUnreadable() ? 'a learned key that another SLUICE_STORE_KEY sealed' : 'no key learned yet';
 }
 
 type KeyStore = Pick<Store, 'listLearnedKeys' | 'learnKey' | 'forgetKey'>;

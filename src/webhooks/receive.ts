@@ -80,7 +80,7 @@ export function receiver(services: ReceiverServices): Receiver {
           return notStored(judged, error, services);
         }
       }
-      const detail = 'the flow changed each time that a run of it was about to start';
+      const detail = 'the flow kept changing while a run was about to start';
       const arrived = { delivery, trigger: judged?.trigger, span, judgement: { ...CLEAN, detail }, startedAt };
       return refuse(arrived, 'store_unavailable', services);
     },

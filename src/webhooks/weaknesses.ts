@@ -67,7 +67,7 @@ function secretWeakness(
     return { field, message: 'repeats one byte, which anyone can guess', isOpen: true };
   }
   if (text.trim() === text) return undefined;
-  const message = 'begins or ends with white space, which is part of the key; usually that is a mistake';
+  const message = 'begins or ends with white space, which is part of the key; this is usually a mistake';
   return { field, message, isOpen: false };
 }
 
@@ -107,7 +107,7 @@ function listWeaknesses(inputs: WebhookInputs): Weakness[] {
   const found: Weakness[] = [];
   const allows = familiesCovered(allowed).map((family) => `IPv${family}`);
   if (allows.length > 0) {
-    const message = `holds every public ${allows.join(' and ')} address: it lets all of them pass`;
+    const message = `holds every public ${allows.join(' and ')} address: it accepts all of them`;
     found.push({ field: 'webhookIpAllowList', message, isOpen: true });
   }
   const denies = familiesCovered(webhookIpDenyList ?? []).map((family) => `IPv${family}`);

@@ -10,7 +10,7 @@ import { secretReader } from '../../src/manifest/read-secret.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const message: AlertMessage = {
-  text: 'Sluice: 14 things need a look',
+  text: 'Sluice: 14 problems need attention',
   link: 'https://ops.example.com/flows',
   lines: [
     { text: 'A run of A & B failed at book: <!channel> *no* @everyone', link: 'https://ops.example.com/flows/runs/1' },
@@ -70,7 +70,7 @@ describe('a message to a chat', () => {
     expect(await send({ type: 'slack', url })).toEqual({ kind: 'succeeded', output: { status: 200, answer: 'ok' } });
     expect(JSON.parse(received[0]?.body ?? '')).toEqual({
       text: [
-        'Sluice: 14 things need a look <https://ops.example.com/flows|open>',
+        'Sluice: 14 problems need attention <https://ops.example.com/flows|open>',
         '• A run of A &amp; B failed at book: &lt;!channel&gt; *no* @everyone <https://ops.example.com/flows/runs/1|open>',
         '• The disk is full',
         '… and 12 more',
@@ -99,7 +99,7 @@ describe('a message to a chat', () => {
         content: {
           type: 'AdaptiveCard',
           body: [
-            { text: 'Sluice: 14 things need a look' },
+            { text: 'Sluice: 14 problems need attention' },
             {},
             { text: '- The disk is full' },
             { text: '… and 12 more' },
@@ -232,7 +232,7 @@ describe('a mail', () => {
     await send({ ...target, security: 'none' });
     expect(mails).toMatchObject(Array(2).fill({ from: 'sluice@example.com', to: ['a@example.com', 'b@example.com'] }));
     for (const { text } of mails) {
-      expect(text).toContain('Subject: Sluice: 14 things need a look');
+      expect(text).toContain('Subject: Sluice: 14 problems need attention');
       expect(text).toContain('Message-ID: <run.send@sluice>');
       expect(text.replaceAll('=\r\n', '')).toContain('12 more');
     }

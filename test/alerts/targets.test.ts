@@ -43,14 +43,14 @@ describe('a file of alerts', () => {
     [
       'an unknown type',
       { a: { type: 'slak', url: 'env:SLACK' } },
-      ['targets.a.type is none of slack, teams, discord, json, smtp'],
+      ['targets.a.type is not one of slack, teams, discord, json, smtp'],
     ],
     ['an unknown field', { a: { type: 'slack', url: 'env:SLACK', event: [] } }, ['targets.a.event is not known here']],
     ['no events', { a: { type: 'slack', url: 'env:SLACK', events: [] } }, ['targets.a.events is empty']],
     [
       'an unknown event',
       { a: { type: 'slack', url: 'env:SLACK', events: ['run.fail'] } },
-      ['targets.a.events.0 is none of run.failed, attention, deploy.refused, not_ready; did you mean "run.failed"?'],
+      ['targets.a.events.0 is not one of run.failed, attention, deploy.refused, not_ready; did you mean "run.failed"?'],
     ],
     [
       'a variable that is not set',
@@ -61,7 +61,7 @@ describe('a file of alerts', () => {
     [
       'credentials in a URL',
       { a: { type: 'slack', url: 'https://u:canary@x.example' } },
-      ['targets.a.url: has a user name or password, which is not sent'],
+      ['targets.a.url: contains a user name or password, which would not be sent'],
     ],
     [
       'a secret of another form',
@@ -76,7 +76,7 @@ describe('a file of alerts', () => {
     [
       'a password in plain text',
       { a: { ...mail, user: 'me', password: 'canary', security: 'none' } },
-      ['targets.a.security: none would send the password in plain text; starttls and tls do not'],
+      ['targets.a.security: none would send the password in plain text; use starttls or tls'],
     ],
     ['no addressee', { a: { ...mail, to: [] } }, ['targets.a.to is empty']],
     ['a name with blanks', { 'a b': { type: 'slack', url: 'env:SLACK' } }, [expect.stringContaining('targets.a b')]],

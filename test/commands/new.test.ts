@@ -93,7 +93,7 @@ describe('sluice new', () => {
   it('never overwrites a file', async () => {
     await writeFile(join(folder, 'github.json'), 'mine');
     expect(await run('--publisher', 'GitHub')).toBe(2);
-    expect(printed).toContain('is there already and stays as it is');
+    expect(printed).toContain('already exists and is not changed');
     expect(await readFile(join(folder, 'github.json'), 'utf8')).toBe('mine');
   });
 
@@ -101,7 +101,7 @@ describe('sluice new', () => {
     ['a publisher that there is not', ['--publisher', 'strpe'], 'did you mean "Stripe"?'],
     ['no publisher', [], '--publisher is missing'],
     ['a key in plain text', ['--publisher', 'stripe', '--key', 'whsec_abc'], 'expected env:NAME or file:PATH'],
-    ['a mode that there is not', ['--publisher', 'stripe', '--mode', 'on'], 'is none of Off, Audit, Enforce'],
+    ['a mode that there is not', ['--publisher', 'stripe', '--mode', 'on'], 'is not one of Off, Audit, Enforce'],
     ['a slug that no URL can have', ['--publisher', 'stripe', '--slug', '../stripe'], 'is not a slug'],
     [
       'a slug whose file would not be read',

@@ -42,7 +42,7 @@ describe('the text of a plan', () => {
       refusal: [
         'The change breaks what is stored. Follow the recipe of each finding, or allow it.',
         '- a step is gone',
-        'Keep `approve`, and have it do nothing:',
+        'Keep `approve`, but make it do nothing:',
         '  1. Take it.',
       ].join('\n'),
     }),
@@ -97,14 +97,14 @@ describe('the exit code', () => {
 const EXPECTED = [
   `Orders (${FLOW_ID}), version 1 -> 2, revision 2: BREAKING, refused\n====`,
   '  Refused: The change breaks what is stored. Follow the recipe of each finding, or allow it.\n  2 runs are in flight.\n\n  BREAKING\n  - steps.approve (step-removed)\n',
-  '    The step `approve` was removed, and kept runs have records of it.\n    {"type":"NoOp","inputs":{},"runAfter":',
+  '    The step `approve` was removed, and stored runs have records of it.\n    {"type":"NoOp","inputs":{},"runAfter":',
   ' -> (none)\n    Consequence: The manifest would no longer explain',
   '    In flight:   1 run waits in `approve`, 1 has not reached it (1 is in `fetch`)\n    Advice:      Keep the step',
-  '    Recipe:      Keep `approve`, and have it do nothing\n      1. Put `approve` back',
+  '    Recipe:      Keep `approve`, but make it do nothing\n      1. Put `approve` back',
   'not before 2026-03-31T12:00:00.000Z.\n      Merge into the manifest:\n      {\n        "steps": {\n          "approve": {',
   '                "when": "false"\n',
   '  CAUTION\n  - steps.pay.runAfter (run-after-changed)\n',
   '  SAFE\n  - version (version-changed)\n    The version changed.\n    "1" -> "2"\n',
   `Reports (${FLOW_ID}), version 1, revision 2: unchanged\n\n`,
-  '2 flows: 1 breaking, 1 unchanged. Exit code 2: a deploy refuses what breaks, and what does not fit.\n',
+  '2 flows: 1 breaking, 1 unchanged. Exit code 2: a deploy refuses breaking changes and conflicts.\n',
 ];

@@ -67,7 +67,7 @@ describe('a PostgreSQL on another machine', () => {
 
   test.each(['prefer', 'allow', 'no-verify', 'verify_full', ''])('is not used with sslmode=%s', (mode) => {
     expect(linesOf({ SLUICE_DATABASE_URL: remote(`?sslmode=${mode}`) })).toEqual([
-      `SLUICE_DATABASE_URL: sslmode=${mode === 'verify_full' || mode === '' ? '…' : mode} does not say who answers; expected verify-full with sslrootcert=FILE, or disable on purpose`,
+      `SLUICE_DATABASE_URL: sslmode=${mode === 'verify_full' || mode === '' ? '…' : mode} does not verify the server; expected verify-full with sslrootcert=FILE, or disable on purpose`,
     ]);
   });
 
@@ -91,7 +91,7 @@ describe('a PostgreSQL on another machine', () => {
   test('is not used with a mode that the query makes prove nothing', () => {
     const compatible = (mode: string) =>
       linesOf({ SLUICE_DATABASE_URL: remote(`?uselibpqcompat=true&sslmode=${mode}`) });
-    expect(compatible('require')).toEqual([expect.stringContaining('sslmode=require does not say who answers')]);
+    expect(compatible('require')).toEqual([expect.stringContaining('sslmode=require does not verify the server')]);
     expect(compatible('verify-ca')).toHaveLength(1);
     expect(compatible('verify-full')).toEqual([]);
     expect(compatible('disable')).toEqual([]);
@@ -120,6 +120,6 @@ describe('settings that a PostgreSQL contradicts', () => {
 
   test('a way around a pooler of a file', () => {
     const lines = linesOf({ SLUICE_DATABASE_DIRECT_URL: local });
-    expect(lines).toEqual([expect.stringMatching(/^SLUICE_DATABASE_DIRECT_URL: leads around a pooler/)]);
+    expect(lines).toEqual([expect.stringMatching(/^SLUICE_DATABASE_DIRECT_URL: bypasses a pooler/)]);
   });
 });

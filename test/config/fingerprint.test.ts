@@ -60,7 +60,7 @@ it.each<[rule: string, one: Given, two: Given, messages: string[]]>([
     'a secret with another value',
     { key: 'one' },
     { key: 'one', environment: { CALL_KEY: 'canary-rotated' } },
-    ['env:CALL_KEY is not the same in all replicas: one / two'],
+    ['env:CALL_KEY differs between replicas: one / two'],
   ],
   ['a secret with another value, without a store key', {}, { environment: { CALL_KEY: 'canary-rotated' } }, []],
   ['a secret that only one can read', {}, { environment: { CALL_KEY: '' } }, ['env:CALL_KEY cannot be read by two']],
@@ -68,14 +68,14 @@ it.each<[rule: string, one: Given, two: Given, messages: string[]]>([
     'a store key of its own, so that no secret can be compared',
     { key: 'one' },
     { key: 'another', environment: { CALL_KEY: 'canary-rotated' } },
-    ['SLUICE_STORE_KEY is not the same in all replicas: one / two'],
+    ['SLUICE_STORE_KEY differs between replicas: one / two'],
   ],
-  ['a store key that one lacks', { key: 'one' }, {}, ['SLUICE_STORE_KEY is not the same in all replicas: one / two']],
+  ['a store key that one lacks', { key: 'one' }, {}, ['SLUICE_STORE_KEY differs between replicas: one / two']],
   [
     'another setting that gates read',
     { settings: proxies },
     {},
-    ['SLUICE_TRUSTED_PROXIES is not the same in all replicas: one / two'],
+    ['SLUICE_TRUSTED_PROXIES differs between replicas: one / two'],
   ],
   ['another setting that gates do not read', { settings: { stepConcurrency: 3 } }, {}, []],
   [
@@ -94,7 +94,7 @@ it.each<[rule: string, one: Given, two: Given, messages: string[]]>([
 it('names those that agree together', () => {
   const replicas = [replica('a', { settings: proxies }), replica('b'), replica('c', { settings: proxies })];
   expect(differencesOf(replicas)).toEqual([
-    { what: 'SLUICE_TRUSTED_PROXIES', message: 'SLUICE_TRUSTED_PROXIES is not the same in all replicas: a, c / b' },
+    { what: 'SLUICE_TRUSTED_PROXIES', message: 'SLUICE_TRUSTED_PROXIES differs between replicas: a, c / b' },
   ]);
 });
 

@@ -245,7 +245,7 @@ describe('a start warns', () => {
   it('of a depth without the proxies that vouch for it, and of nothing else', () => {
     expect(warnings({ SLUICE_FORWARDED_HEADER_DEPTH: '1' })).toEqual([
       expect.stringMatching(
-        /^warning SLUICE_FORWARDED_HEADER_DEPTH=1 .*right behind 2 proxies.*set SLUICE_TRUSTED_PROXIES too$/,
+        /^warning SLUICE_FORWARDED_HEADER_DEPTH=1 .*correct behind 2 proxies.*set SLUICE_TRUSTED_PROXIES too$/,
       ),
     ]);
     expect(warnings({ SLUICE_FORWARDED_HEADER_DEPTH: '1', SLUICE_TRUSTED_PROXIES: '10.0.0.0/8' })).toEqual([]);

@@ -47,7 +47,7 @@ describe('a file of tokens', () => {
     ['no list', { tokens: [] }, 'the list is an object; an array is accepted'],
     ['no JSON', '[', 'is not JSON'],
     ['a token without scopes', [{ ...ONCALL, scopes: [] }], '0.scopes is empty'],
-    ['an unknown scope', [{ ...ONCALL, scopes: ['reed'] }], '0.scopes.0 is none of read, operate, deploy; did you'],
+    ['an unknown scope', [{ ...ONCALL, scopes: ['reed'] }], '0.scopes.0 is not one of read, operate, deploy; did you'],
     ['a misspelt field', [{ ...ONCALL, scope: 'read' }], '0.scope is not known here'],
     ['a name with spaces', [{ ...ONCALL, name: 'on call' }], '0.name is not a name of 1 to 64'],
     ['a short token', [{ ...ONCALL, token: 'hunter2' }], 'the token of oncall has fewer than 16 bytes'],

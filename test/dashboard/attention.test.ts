@@ -90,7 +90,8 @@ describe('what needs a look', () => {
         {
           kind: 'replica_clock',
           severity: 'warning',
-          message: 'The clock of the replica two is 2.5 s ahead of the clock of the database; keep both with NTP',
+          message:
+            'The clock of the replica two is 2.5 s ahead of the clock of the database; synchronise both with NTP',
           link: '/flows/api/replicas',
         },
         { kind: 'replica_clock', message: expect.stringContaining('three is 2.0 s behind the clock') },
@@ -108,7 +109,7 @@ describe('what needs a look', () => {
         {
           kind: 'replicas_differ',
           severity: 'warning',
-          message: 'SLUICE_PUBLIC_URL is not the same in all replicas: one / two',
+          message: 'SLUICE_PUBLIC_URL differs between replicas: one / two',
           link: '/flows/api/replicas',
         },
       ],
@@ -152,7 +153,7 @@ describe('what needs a look', () => {
         {
           ...waiting,
           severity: 'warning',
-          message: `1 step of ${ORDERS_ID} has waited for a slot for over 10 s (the oldest for 42 s): only 57 of 64 slots are taken, so that more slots would not help; check the log and the load of CPU and disk`,
+          message: `1 step of ${ORDERS_ID} has waited for a slot for over 10 s (the oldest for 42 s): only 57 of 64 slots are taken, so more slots would not help; check the log and the load of CPU and disk`,
         },
       ],
     ],
@@ -163,7 +164,7 @@ describe('what needs a look', () => {
         {
           ...waiting,
           severity: 'warning',
-          message: `40 steps of ${ORDERS_ID} have waited for a slot for over 10 s (the oldest for 42 s): the step a of the run r runs alone, because it ran when the process died`,
+          message: `40 steps of ${ORDERS_ID} have waited for a slot for over 10 s (the oldest for 42 s): the step a of the run r runs alone, because it was running when the process died`,
         },
       ],
     ],

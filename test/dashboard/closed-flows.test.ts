@@ -29,7 +29,7 @@ it('names failure flows that start no runs', () => {
     {
       kind: 'failure_flow_closed',
       severity: 'warning',
-      message: 'If a run of a fails, nothing is started: its failure flow off is disabled',
+      message: 'If a run of a fails, nothing starts: its failure flow off is disabled',
       link: `/flows/flows/${DISABLED}`,
     },
   ]);
@@ -43,9 +43,9 @@ it('names flows that steps run and that are disabled or gone, and not those that
     {
       kind: 'sub_flow_closed',
       severity: 'warning',
-      message: 'Runs of a fail where they run off: it is disabled',
+      message: 'Runs of a fail at steps that run off: that flow is disabled',
       link: `/flows/flows/${DISABLED}`,
     },
-    expect.objectContaining({ message: `Runs of a fail where they run ${GONE}: it is not deployed` }),
+    expect.objectContaining({ message: `Runs of a fail at steps that run ${GONE}: that flow is not deployed` }),
   ]);
 });

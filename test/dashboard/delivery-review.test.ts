@@ -84,7 +84,7 @@ describe('the story of a delivery', () => {
     await dashboard.app.inject({ ...orderDelivery('{}'), body: 'x'.repeat(1_048_577) });
     const { story, hints } = await get(`/flows/api/webhooks/${(await newest()).id}`);
     expect(outcomes(story)).toContain('bodyCap: failed');
-    expect(hints).toEqual(['The delivery cannot be judged again: none of its bytes were kept.']);
+    expect(hints).toEqual(['The delivery cannot be judged again: none of its bytes were stored.']);
   });
 });
 
@@ -252,7 +252,7 @@ describe('readiness', () => {
       clean: 1,
       refused: 1,
       safeToEnforce: true,
-      reason: 'it is enforced already',
+      reason: 'it is already enforced',
     });
     expect(shop.gates[2]).toEqual({
       gate: 'signature',
@@ -322,6 +322,6 @@ it('shows the beginning of the SHA-256 of a key, and nothing of a key that could
   expect(await shownFor('long')).toBe(createHash('sha256').update(long).digest('hex').slice(0, 8));
   expect(await shownFor('short')).toBe('too short to show');
   expect(await shownFor('hex')).toBe('too short to show');
-  expect(await shownFor('rotated', 'previous')).toBe('a token, of which nothing is shown');
+  expect(await shownFor('rotated', 'previous')).toBe('a token, which is not shown');
   await keys.close();
 });

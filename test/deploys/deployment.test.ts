@@ -168,7 +168,7 @@ describe('a start whose folder holds a change that is refused', () => {
     await startWithRunInFlight();
     await write(changed({ first: { type: 'NoOp' } }, { webhookHmacKey: undefined, webhookSecret: GITHUB_SECRET }));
     const app = await start();
-    expect(app.warnings.join('\n')).toContain('webhookHmacKey: was written out and is not kept');
+    expect(app.warnings.join('\n')).toContain('webhookHmacKey: was in plain text and is not stored');
     expect(await deliver(app)).toMatchObject({ status: 401, answer: { reason: 'key_not_configured' } });
   });
 

@@ -89,7 +89,7 @@ describe('webhookBodySchema', () => {
     await writeFile(join(broken, 'broken.json'), text);
     const { code, stdout, stderr } = await runCli(workspace, ['check', 'broken']);
     expect(code).not.toBe(0);
-    expect(`${stdout}${stderr}`).toMatch(/webhookBodySchema.*is not a JSON Schema that can be used/s);
+    expect(`${stdout}${stderr}`).toMatch(/webhookBodySchema.*is not a usable JSON Schema/s);
   });
 
   it('lets nothing pass where the schema of a stored revision can no longer be read', () => {

@@ -147,7 +147,7 @@ describe('sluice check', () => {
     await folder.writeManifest('orders.json', orders({ steps: { a: noOp(), b: noOp('a') } }));
     const after = await runCli(folder, ['check']);
     expect(after).toMatchObject({ code: 1, stderr: '' });
-    expect(after.stdout).toContain('no kept run did anything in it');
+    expect(after.stdout).toContain('no stored run did anything in it');
     await folder.remove();
   });
 

@@ -54,11 +54,11 @@ describe('a bundle of evidence', () => {
   const bundle = (): { statement: string; signature: string | null; parts: object[] } =>
     JSON.parse(sealEvidence(SUBJECT, parts, privateKey));
   it.each([
-    ['a part less', { ...bundle(), parts: bundle().parts.slice(1) }, 'it holds the parts body'],
-    ['a part twice', { ...bundle(), parts: [...bundle().parts, ...bundle().parts] }, 'it holds the parts'],
+    ['a part less', { ...bundle(), parts: bundle().parts.slice(1) }, 'it contains the parts body'],
+    ['a part twice', { ...bundle(), parts: [...bundle().parts, ...bundle().parts] }, 'it contains the parts'],
     ['no signature', { ...bundle(), signature: null }, 'it is not signed'],
-    ['another format', { ...bundle(), format: 'sluice-evidence-v9' }, 'it is not a bundle'],
-    ['no JSON', undefined, 'it is not a bundle'],
+    ['another format', { ...bundle(), format: 'sluice-evidence-v9' }, 'it is not evidence'],
+    ['no JSON', undefined, 'it is not evidence'],
   ])('says why one with %s proves nothing', (_, altered, why) => {
     const verdict = verifyEvidence(altered === undefined ? 'text' : JSON.stringify(altered), publicKey);
     expect(verdict).toEqual({ isProven: false, why: expect.stringContaining(why) });

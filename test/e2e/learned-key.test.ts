@@ -37,7 +37,7 @@ it('has stored a learned key when the answer leaves: it outlives a process that 
   expect([answer.status, answer.headers.get('x-hook-secret')]).toEqual([200, secret]);
 
   const service = await startService(workspace, SETTINGS);
-  expect(service.output()).toContain('Keys that were learnt in a handshake: asana/tasks (Asana)');
+  expect(service.output()).toContain('Keys learned in a handshake: asana/tasks (Asana)');
   expect(await deliver(service.url, secret)).toBe(200);
   expect(await deliver(service.url, 'another secret')).toBe(401);
   await service.stop('SIGTERM');

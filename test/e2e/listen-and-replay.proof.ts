@@ -132,7 +132,7 @@ describe('sluice replay', () => {
     const { id } = await newest();
     const replayed = await runCli(workspace, ['replay', id, '--from', service.url, '--to', url], { env });
     expect(replayed).toMatchObject({ code: 0, stdout: '202 taken\n' });
-    expect(replayed.stderr).toMatch(/not sent, because the source keeps no value: .*cookie/);
+    expect(replayed.stderr).toMatch(/not sent, because the source does not store the values: .*cookie/);
     expect(got).toHaveLength(1);
     expect(got[0]?.url).toBe('/flows/api/webhook/push');
     expect(got[0]?.body.toString()).toBe(body);
@@ -151,7 +151,7 @@ describe('sluice replay', () => {
       { env },
     );
     expect(stdout).toMatch(/^409 .*nonce_replayed/);
-    expect(stderr).toContain('accepted this delivery before');
+    expect(stderr).toContain('already accepted this delivery');
     expect(code).toBe(1);
   });
 

@@ -133,7 +133,7 @@ describe('what fails when it is evaluated', () => {
     ['steps.later.output', 'there is no steps.later'],
     ['trigger.body[trigger.body.name]', 'there is no trigger.body[trigger.body.name]'],
     ['trigger.body.numbers[5]', 'index out of bounds'],
-    ['loop.item', 'loop is known inside a loop only'],
+    ['loop.item', 'loop exists only inside a loop'],
     ['1 / (1 - 1)', 'division by zero'],
     ['trigger.body.n / 0', 'Infinity, which JSON cannot hold'],
     ['trigger.body.n && true', "got 'double'"],

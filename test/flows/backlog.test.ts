@@ -41,8 +41,8 @@ it('refuses while more steps are due than may be, and no longer', async () => {
     expect(intake.setFull).toHaveBeenLastCalledWith(isRefused);
   }
   expect(lines.map(({ msg }) => msg)).toEqual([
-    'too many steps are due; deliveries are answered 503',
-    'the backlog of due steps is smaller; deliveries are accepted',
+    'too many steps are due; deliveries get 503',
+    'the backlog of due steps is below the limit again; deliveries are accepted',
   ]);
   await backlog.stop();
 });

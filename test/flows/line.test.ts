@@ -228,7 +228,7 @@ describe('a step in line', () => {
       return Promise.reject(new Error('the disk is full'));
     };
     vi.advanceTimersByTime(MOMENT_MS);
-    await until(() => service.log.lines.some(({ msg }) => String(msg).includes('could not be given back')));
+    await until(() => service.log.lines.some(({ msg }) => String(msg).includes('could not be released')));
     expect((await service.states()).map((step) => step?.status)).toEqual(Array(4).fill('Running'));
     for (const end of service.ends.splice(0)) end();
     const other = await service.trigger();
@@ -249,7 +249,7 @@ describe('a step in line', () => {
       return Promise.reject(new Error('the disk is full'));
     };
     vi.advanceTimersByTime(MOMENT_MS);
-    const said = () => service.log.lines.filter(({ msg }) => String(msg).includes('could not be given back')).length;
+    const said = () => service.log.lines.filter(({ msg }) => String(msg).includes('could not be released')).length;
     await until(() => said() === 1);
     vi.advanceTimersByTime(1000);
     await until(() => said() === 2);

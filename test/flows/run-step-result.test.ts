@@ -48,7 +48,7 @@ describe('the result', () => {
       kind: 'failed',
       error: {
         code: 'down',
-        message: 'is down (its output is not kept: output is a function, which JSON cannot hold)',
+        message: 'is down (its output is not stored: output is a function, which JSON cannot hold)',
         retryable: true,
       },
     });

@@ -54,14 +54,14 @@ describe('a request whose target egress will refuse', () => {
 });
 
 it('tells of a flow without steps', () => {
-  expect(warningsAbout({})).toEqual(['warning flow.json steps: is empty: a run of this flow does nothing']);
+  expect(warningsAbout({})).toEqual(['warning flow.json steps: is empty: runs of this flow do nothing']);
 });
 
 it('tells of a placeholder of another template language', () => {
   const log = { log: { type: 'LogMessage', inputs: { message: 'order {{ body.name }}' } } };
   expect(warningsAbout(log)).toEqual([
     expect.stringContaining(
-      'steps.log.inputs.message: holds {{ body.name }}, which stays as it is; an expression is written',
+      'steps.log.inputs.message: contains {{ body.name }}, which stays as it is; an expression is written',
     ),
   ]);
 });

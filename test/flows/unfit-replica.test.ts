@@ -113,7 +113,7 @@ describe('a replica whose database a newer release has changed', () => {
     database.misfit = undefined;
     await pass(5000);
     for (const runId of [running, waiting]) expect((await ended(runId)).status).toBe('TimedOut');
-    expect(log.lines.some(({ msg }) => String(msg).includes('fits its database again'))).toBe(true);
+    expect(log.lines.some(({ msg }) => String(msg).includes('works with its database again'))).toBe(true);
     await pass(1000);
     await until(() => called.includes('fireSchedule'));
   });

@@ -81,7 +81,7 @@ describe('a start that cannot have what its settings name says in one line what 
 it.each([
   ['EACCES', 'set SLUICE_PORT to 1024 or more'],
   ['ENOTFOUND', 'set SLUICE_HOST to an address of this machine'],
-  ['EAFNOSUPPORT', 'set SLUICE_HOST to one of another kind'],
+  ['EAFNOSUPPORT', 'set SLUICE_HOST to another kind of address'],
 ])('an error %s of listen is told as what to do', (code, cure) => {
   const error = Object.assign(new Error('as Node says it'), { code });
   const told = ListenError.from(error, { host: 'example', port: 80 });

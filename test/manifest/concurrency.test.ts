@@ -53,7 +53,7 @@ describe('a concurrency in a manifest', () => {
   it('is refused on a loop, which takes no slot while its children run', () => {
     expect(parse(loop({}, { concurrency: 2 })).issues).toEqual([
       expect.stringContaining(
-        'steps.each.concurrency: is not accepted on a loop; concurrencyLimit bounds its iterations',
+        'steps.each.concurrency: is not accepted on a loop; concurrencyLimit limits its iterations',
       ),
     ]);
   });

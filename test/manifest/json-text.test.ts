@@ -33,7 +33,7 @@ test.each([
   ['__proto__', '{"__proto__": 1, "__proto__": 2}', '__proto__', 1],
 ])('reports %s given twice', (_rule, text, path, line) => {
   expect(readJson(text).problems).toEqual([
-    { severity: 'error', path, message: `is given twice, again in line ${line}` },
+    { severity: 'error', path, message: `is given twice, again on line ${line}` },
   ]);
 });
 
@@ -42,7 +42,7 @@ test.each(['9007199254740993', '-12345678901234567890'])('reports that a double 
     {
       severity: 'error',
       path: 'a[2]',
-      message: `line 2: ${digits} is larger than a number is exact; write it as "${digits}"`,
+      message: `line 2: ${digits} cannot be represented exactly; write it as "${digits}"`,
     },
   ]);
 });

@@ -150,8 +150,8 @@ describe('two manifests', () => {
     expect(names).toEqual(['c']);
     expect(lines).toEqual([
       'error b.json steps.a.type: is missing; a string is accepted',
-      'error a.json Id: is the id of b.json too',
-      'error b.json id: is the id of a.json too',
+      'error a.json Id: is also the id of b.json',
+      'error b.json id: is also the id of a.json',
     ]);
   });
 
@@ -162,8 +162,8 @@ describe('two manifests', () => {
     });
     expect(names).toEqual([]);
     expect(lines).toEqual([
-      'error a.json triggers.one.inputs.webhookSlug: is the slug of b.json Triggers.two.inputs.webhookSlug too',
-      'error b.json Triggers.two.inputs.webhookSlug: is the slug of a.json triggers.one.inputs.webhookSlug too',
+      'error a.json triggers.one.inputs.webhookSlug: is also the slug of b.json Triggers.two.inputs.webhookSlug',
+      'error b.json Triggers.two.inputs.webhookSlug: is also the slug of a.json triggers.one.inputs.webhookSlug',
     ]);
   });
 
@@ -173,8 +173,8 @@ describe('two manifests', () => {
     });
     expect(names).toEqual([]);
     expect(lines).toEqual([
-      'error a.json triggers.one.inputs.webhookSlug: is the slug of a.json triggers.two.inputs.webhookSlug too',
-      'error a.json triggers.two.inputs.webhookSlug: is the slug of a.json triggers.one.inputs.webhookSlug too',
+      'error a.json triggers.one.inputs.webhookSlug: is also the slug of a.json triggers.two.inputs.webhookSlug',
+      'error a.json triggers.two.inputs.webhookSlug: is also the slug of a.json triggers.one.inputs.webhookSlug',
     ]);
   });
 });

@@ -21,11 +21,11 @@ describe('refuses', () => {
     ['a version that is a number', put('version', 1), 'version: is a number; a string is accepted'],
     ['an empty name', put('name', ''), 'name: is empty'],
     ['an unknown key', put('Trigger', {}), 'Trigger: is not known here; did you mean "triggers"?'],
-    ['a key in two spellings', put('Id', FLOW_ID), 'Id: is given twice: "id" and "Id" are one key'],
+    ['a key in two spellings', put('Id', FLOW_ID), 'Id: is given twice: "id" and "Id" are the same key'],
     ['triggers that are a list', put('triggers', []), 'triggers: is an array; an object is accepted'],
     ['steps that are null', put('steps', null), 'steps: is null; an object is accepted'],
     ['a trigger that is text', addTrigger('t', 'manual'), 'triggers.t: is a string; an object is accepted'],
-    ['an unknown trigger', addTrigger('t', { type: 'hook' }), 'triggers.t.type: is none of manual, cron, webhook'],
+    ['an unknown trigger', addTrigger('t', { type: 'hook' }), 'triggers.t.type: is not one of manual, cron, webhook'],
     ['a trigger without a type', addTrigger('t', {}), 'triggers.t.type: is missing'],
     ['inputs of null', addTrigger('t', { type: 'manual', inputs: null }), 'triggers.t.inputs: is null; an object is'],
     ['inputs that are a list', addTrigger('t', { type: 'webhook', inputs: [] }), 'triggers.t.inputs: is an array'],
@@ -71,7 +71,7 @@ describe('refuses', () => {
     [
       'an unknown onMissed',
       cron({ cronExpression: '0 2 * * *', onMissed: 'fire' }),
-      'onMissed: is none of fireOnce, skip',
+      'onMissed: is not one of fireOnce, skip',
     ],
   ])('%s', (_rule, edit, issue) => {
     expect(issuesAfter(edit)).toEqual([expect.stringMatching(/^error flow\.json \S+: is /)]);

@@ -95,7 +95,7 @@ describe('a manifest that came in over the API', () => {
     expect(errorOf('env:PATH')).toBe(errorOf('env:NO_SUCH_NAME'));
     expect(errorOf('file:../outside/key')).toBe(errorOf('file:../outside/none'));
     expect(errorOf('file:../outside/key/key')).toBe(errorOf('file:../outside/none'));
-    expect(errorOf('env:PATH')).toContain('set SLUICE_MANIFEST_SECRETS to a list that holds');
+    expect(errorOf('env:PATH')).toContain('set SLUICE_MANIFEST_SECRETS to a list that contains');
   });
 
   it('may reference what the folder uses now, not what it used before', () => {

@@ -30,7 +30,7 @@ describe('refuses', () => {
       'a key in two spellings',
       'first',
       { Type: 'NoOp' },
-      'steps.first.Type: is given twice: "type" and "Type" are one key',
+      'steps.first.Type: is given twice: "type" and "Type" are the same key',
     ],
     ['a key with a dot', 'a.b', { type: 'NoOp' }, 'steps["a.b"]: is not a step key'],
     ['a key of 65 characters', 'a'.repeat(65), { type: 'NoOp' }, `steps.${'a'.repeat(65)}: is not a step key`],
@@ -66,7 +66,7 @@ describe('refuses', () => {
       'an unknown status',
       'second',
       edge(['Succeded']),
-      'first[0]: is none of Succeeded, Failed, Skipped; did you mean "Succeeded"?',
+      'first[0]: is not one of Succeeded, Failed, Skipped; did you mean "Succeeded"?',
     ],
     ['a status that never ends', 'second', edge(['Failed', 'running']), 'first[1]: is running: a step that runs after'],
     [
@@ -138,7 +138,7 @@ describe('refuses', () => {
       'a loop outside of a loop',
       'first',
       { inputs: { a: '${loop.item}' } },
-      'steps.first.inputs.a: reads loop, which is known',
+      'steps.first.inputs.a: reads loop, which exists',
     ],
     [
       'a misspelt input',
@@ -232,7 +232,7 @@ describe('warns of', () => {
       'a credential in plain text',
       'third',
       { inputs: { url, headers: { 'X-Api-Key': 'plain' } } },
-      'inputs.headers.X-Api-Key: holds a secret',
+      'inputs.headers.X-Api-Key: contains a secret',
     ],
     [
       'a step that may not have ended',
@@ -256,7 +256,7 @@ describe('warns of', () => {
       'a placeholder of another template language',
       'second',
       { inputs: { message: 'order {{ trigger.body.id }}' } },
-      'inputs.message: holds {{ trigger.body.id }}, which stays as it is; an expression is written ${trigger.body.id}',
+      'inputs.message: contains {{ trigger.body.id }}, which stays as it is; an expression is written ${trigger.body.id}',
     ],
   ])('%s, read strictly too', (_rule, key, part, issue) => {
     for (const given of [rules, strictRules]) {

@@ -87,7 +87,7 @@ describe('a stored revision', () => {
     (other) => {
       const restored = restore(withUrl('https://u:hunter2@a.example/in?token=hunter3'), other);
       expect(urlOf(restored)).toBe('https://***@a.example/in?token=***');
-      expect(restored.problems).toEqual([expect.stringContaining('webhookPublicUrl: holds the mask')]);
+      expect(restored.problems).toEqual([expect.stringContaining('webhookPublicUrl: contains the mask')]);
     },
   );
 

@@ -34,13 +34,13 @@ describe('refuses', () => {
       'an unknown mode',
       'webhookEnforcementMode',
       'Enforced',
-      'is none of Off, Audit, Enforce; did you mean "Enforce"?',
+      'is not one of Off, Audit, Enforce; did you mean "Enforce"?',
     ],
     ['a mode that is a switch', 'webhookEnforcementMode', true, 'is a boolean; one of Off, Audit, Enforce is accepted'],
-    ['an unknown algorithm', 'webhookSignatureAlgorithm', 'md5', 'is none of sha1, sha256, sha384, sha512'],
-    ['an unknown encoding', 'webhookSignatureEncoding', 'hex', 'is none of hexLower, hexUpper, base64, base64Url'],
-    ['an unknown strategy', 'webhookSignedPayloadStrategy', 'Body', 'is none of RawBody, TimestampDotBody'],
-    ['an unknown answer to duplicates', 'webhookDuplicateResponse', 'ignore', 'is none of conflict, acknowledge'],
+    ['an unknown algorithm', 'webhookSignatureAlgorithm', 'md5', 'is not one of sha1, sha256, sha384, sha512'],
+    ['an unknown encoding', 'webhookSignatureEncoding', 'hex', 'is not one of hexLower, hexUpper, base64, base64Url'],
+    ['an unknown strategy', 'webhookSignedPayloadStrategy', 'Body', 'is not one of RawBody, TimestampDotBody'],
+    ['an unknown answer to duplicates', 'webhookDuplicateResponse', 'ignore', 'is not one of conflict, acknowledge'],
     ['a header name with a colon', 'webhookNonceHeader', 'X-Id:', 'is not a header name'],
     ['an empty scheme', 'webhookSignatureScheme', '', 'is empty'],
     ['an empty delimiter', 'webhookSignatureMultiValueDelimiter', '', 'is empty'],
@@ -49,8 +49,8 @@ describe('refuses', () => {
     ['an empty list of addresses', 'webhookIpAllowList', [], 'is empty'],
     ['a list that is a number', 'webhookIpAllowList', 10, 'is a number; an array or a string is accepted'],
     ['a relative public URL', 'webhookPublicUrl', '/flows', 'is not an absolute http or https URL'],
-    ['a masked public URL', 'webhookPublicUrl', 'https://***@a.example/in', 'holds the mask'],
-    ['a reference to no URL', 'webhookPublicUrl', 'env:GITHUB_KEY', 'refers to something that is not an absolute http'],
+    ['a masked public URL', 'webhookPublicUrl', 'https://***@a.example/in', 'contains the mask'],
+    ['a reference to no URL', 'webhookPublicUrl', 'env:GITHUB_KEY', 'refers to a value that is not an absolute http'],
     ['a public URL that is not set', 'webhookPublicUrl', 'env:NO_KEY', 'variable NO_KEY is not set'],
     ['a public URL of another scheme', 'webhookPublicUrl', 'ftp://example.com', 'is not an absolute http or https URL'],
     ['a response that is text', 'webhookResponse', 'ok', 'is a string; an object is accepted'],
@@ -59,7 +59,7 @@ describe('refuses', () => {
     ['a variable of the prototype', 'webhookHmacKey', 'env:constructor', 'variable constructor is not set'],
     ['a reference in capitals', 'webhookHmacKey', 'ENV:NO_KEY', 'the environment variable NO_KEY is not set'],
     ['a file that is not there', 'webhookHmacKey', 'file:a/key', 'the file a/key cannot be read: ENOENT'],
-    ['a reference to nothing', 'webhookHmacKey', 'file:', 'names no secret'],
+    ['a reference to nothing', 'webhookHmacKey', 'file:', 'does not name a secret'],
   ])('%s', (_rule, field, value, message) => {
     expect(issuesWith({ [field]: value })).toEqual([expect.stringContaining(`error ${PATH}.${field}: `)]);
     expect(issuesWith({ [field]: value })).toEqual([expect.stringContaining(message)]);
@@ -67,7 +67,7 @@ describe('refuses', () => {
 
   test.each(['On', 'Offf', 'Audits', 'Log'])('the mode %s without a hint that would weaken the gate', (mode) => {
     const [issue] = issuesWith({ webhookEnforcementMode: mode });
-    expect(issue).toMatch(/is none of Off, Audit, Enforce$/);
+    expect(issue).toMatch(/is not one of Off, Audit, Enforce$/);
   });
 
   test.each<[string, string, Json, string]>([
@@ -100,12 +100,12 @@ it('never tells the value of a secret field', () => {
 
 describe('warns of', () => {
   test.each<[string, Record<string, Json>, string]>([
-    ['a key in plain text', { webhookHmacKey: 'plain' }, 'webhookHmacKey: holds a secret in plain text'],
-    ['a key that is empty', { webhookHmacKey: '' }, 'webhookHmacKey: is empty and so counts as no key'],
+    ['a key in plain text', { webhookHmacKey: 'plain' }, 'webhookHmacKey: contains a secret in plain text'],
+    ['a key that is empty', { webhookHmacKey: '' }, 'webhookHmacKey: is empty, which counts as no key'],
     [
       'two names of a key',
       { webhookSecret: 'env:GITHUB_KEY_OLD' },
-      'webhookSecret: is not read: "webhookHmacKey" is set',
+      'webhookSecret: is ignored: "webhookHmacKey" is also set',
     ],
   ])('%s', (_rule, changes, issue) => {
     for (const given of [rules, strictRules]) {
@@ -117,12 +117,12 @@ describe('warns of', () => {
 describe('warns of what weakens a gate, and refuses it where manifests are read strictly:', () => {
   const none = { webhookSignatureScheme: undefined, webhookHmacKey: undefined };
   test.each<[string, Record<string, Json | undefined>, string]>([
-    ['an input that is not read', { hmacKey: 'x' }, 'hmacKey: is not read; did you mean "webhookHmacKey"?'],
-    ['an own input', { note: 'x' }, 'note: is not read'],
+    ['an input that is not read', { hmacKey: 'x' }, 'hmacKey: is ignored; did you mean "webhookHmacKey"?'],
+    ['an own input', { note: 'x' }, 'note: is ignored'],
     [
       'a key without a scheme',
       { webhookSignatureScheme: undefined },
-      'webhookHmacKey: no signature is checked with it, because webhookSignatureScheme is not set',
+      'webhookHmacKey: does not check signatures, because webhookSignatureScheme is not set',
     ],
     ['allowed addresses alone', { ...none, webhookIpAllowList: '10.0.0.0/8' }, 'webhookIpAllowList: is the only gate'],
     ['denied addresses alone', { ...none, webhookIpDenyList: ['10.0.0.1'] }, 'webhookIpDenyList: is the only gate'],

@@ -63,7 +63,7 @@ describe.each([
     await publishers.stop();
     const tellsOfIt = (line: string) => /database|trying again/.test(line);
     expect(logOf(replica).filter(tellsOfIt)).toEqual([
-      'the database is away; deliveries are answered 503 until it is back',
+      'the database is unavailable; deliveries get 503 until it is back',
       'the database is back',
     ]);
   });

@@ -48,7 +48,7 @@ test('replicas are listed by each of them, are ready, and name the secret that i
     expect(attention.json()).toContainEqual({
       kind: 'replicas_differ',
       severity: 'warning',
-      message: 'env:PUSH_KEY is not the same in all replicas: replica-1 / replica-2',
+      message: 'env:PUSH_KEY differs between replicas: replica-1 / replica-2',
       link: '/flows/api/replicas',
     });
     const metrics = await app.inject('/metrics');

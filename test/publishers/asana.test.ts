@@ -117,7 +117,7 @@ describe.each(MODES)('without webhookLearnKey, under %s', (mode) => {
     await before.close();
 
     const gateway = await open({ asana: shut }, { folder, flowId, settings });
-    expect(gateway.summary.join()).toContain('no key: the learnt one counts only with "webhookLearnKey": true');
+    expect(gateway.summary.join()).toContain('no key: a learned key is used only with "webhookLearnKey": true');
     await deliver(gateway, 'asana', { key: FIRST });
     expect((await gateway.latestDelivery()).reason).toBe('key_not_configured');
     expect(outcome(await shake(gateway, 'asana', FIRST))).toBe('401 key_not_configured');
@@ -139,7 +139,7 @@ it('opens to no stranger where the configured key is removed, and says what remo
     expect.objectContaining({
       path: 'triggers.asana.inputs.webhookHmacKey',
       class: 'caution',
-      consequence: expect.stringContaining('Nothing can be verified, and no key is learnt'),
+      consequence: expect.stringContaining('Nothing can be verified, and no key is learned'),
     }),
   );
   expect(outcome(await shake(gateway, 'asana', SECOND))).toBe('401 key_not_configured');
@@ -149,7 +149,7 @@ it('opens to no stranger where the configured key is removed, and says what remo
 it('refuses events for want of a key until the handshake has come', async () => {
   const gateway = await open({ asana: ASANA });
   expect(outcome(await deliver(gateway, 'asana', { key: FIRST }))).toBe('401 key_not_configured');
-  expect(gateway.summary.join()).toContain('publishers/asana: no key learnt yet');
+  expect(gateway.summary.join()).toContain('publishers/asana: no key learned yet');
 });
 
 it('believes one of many secrets that are offered at once, and tells that one alone', async () => {
@@ -173,7 +173,9 @@ describe('a configured key', () => {
 
   it('is what counts where the trigger learns its key too, and a warning says so', async () => {
     const gateway = await open({ asana: { ...ASANA, webhookHmacKey: FIRST, webhookLearnKey: true } });
-    expect(gateway.warnings.join()).toContain('webhookLearnKey: is not read: webhookHmacKey is set too, and wins');
+    expect(gateway.warnings.join()).toContain(
+      'webhookLearnKey: is ignored: webhookHmacKey is also set and takes precedence',
+    );
     expect(outcome(await shake(gateway, 'asana', SECOND))).toBe('401 signature_mismatch');
     expect(outcome(await deliver(gateway, 'asana', { key: FIRST }))).toBe('200');
   });
@@ -290,7 +292,7 @@ describe('over a restart', () => {
     const gateway = await startGateway({ folder, flowId, triggers: { asana: ASANA }, settings });
     expect(gateway.summary).toEqual([
       'All webhook triggers are enforced (1)',
-      'Keys that were learnt in a handshake: publishers/asana (Asana)',
+      'Keys learned in a handshake: publishers/asana (Asana)',
     ]);
     expect(outcome(await deliver(gateway, 'asana', { key: FIRST }))).toBe('200');
     expect(outcome(await shake(gateway, 'asana', SECOND))).toBe('401 signature_mismatch');

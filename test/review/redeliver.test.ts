@@ -150,7 +150,7 @@ it('a signature that stood in Authorization was never kept, and the answer says 
   } as unknown as ReturnType<typeof signed>);
   const id = await newestId(wrong);
   const right = await deploy({ ...teams, ...LISTED });
-  const why = 'cannot be judged again by what stood in authorization: credentials are never kept';
+  const why = 'cannot be judged again by the contents of authorization: credentials are never stored';
   expect((await get(right, `/flows/api/webhooks/${id}`)).hints).toEqual([`The delivery ${why}.`]);
   expect(await redeliver(right, id)).toMatchObject({ outcome: 'refused', message: why });
   expect(await redeliver(right, id, { force: true })).toMatchObject({ outcome: 'accepted' });

@@ -132,18 +132,22 @@ describe('webhookChecks', () => {
     [
       'webhookTimestampHeader',
       { ...KEY, webhookSignatureScheme: 'Stripe', webhookTimestampHeader: 'X-Timestamp' },
-      'signs a timestamp of its own',
+      'signs its own timestamp',
     ],
     ['webhookLearnKey', { webhookSignatureScheme: 'Asana', webhookLearnKey: true }, 'SLUICE_STORE_KEY seals it'],
     ['webhookHmacKey', { webhookSignatureScheme: 'Asana' }, 'every delivery and handshake is refused'],
     ['webhookHmacKey', { webhookSignatureScheme: 'Asana', webhookLearnKey: false }, 'every delivery and handshake'],
-    ['webhookLearnKey', { ...KEY, webhookSignatureScheme: 'Asana', webhookLearnKey: true }, 'is set too, and wins'],
+    [
+      'webhookLearnKey',
+      { ...KEY, webhookSignatureScheme: 'Asana', webhookLearnKey: true },
+      'is also set and takes precedence',
+    ],
     [
       'webhookLearnKey',
       { webhookSecret: '', webhookSignatureScheme: 'Asana', webhookLearnKey: true },
-      'webhookSecret is there and empty',
+      'webhookSecret is set but empty',
     ],
-    ['webhookAllowSha1', { ...KEY, webhookSignatureScheme: 'GitHub', webhookAllowSha1: true }, 'is not read'],
+    ['webhookAllowSha1', { ...KEY, webhookSignatureScheme: 'GitHub', webhookAllowSha1: true }, 'is ignored'],
     ['webhookTimestampValueKey', { ...CUSTOM, webhookTimestampValueKey: 't' }, 'strategy RawBody does not sign'],
     [
       'webhookTimestampValueKey',
@@ -158,20 +162,20 @@ describe('webhookChecks', () => {
     [
       'webhookTimestampValueKey',
       { ...KEY, webhookSignatureScheme: 'GitHub', webhookTimestampValueKey: 't' },
-      'is not read: strategy RawBody does not sign the timestamp, so anyone could change it',
+      'is ignored: strategy RawBody does not sign the timestamp, so anyone could change it',
     ],
     [
       'webhookTimestampValueKey',
       { ...KEY, webhookSignatureScheme: 'Slack', webhookTimestampValueKey: 't' },
-      'Slack signs a timestamp of its own',
+      'Slack signs its own timestamp',
     ],
     ['webhookVerifyToken', { ...KEY, webhookSignatureScheme: 'Meta' }, 'which is refused without it'],
     [
       'webhookVerifyToken',
       { ...KEY, webhookSignatureScheme: 'GitHub', webhookVerifyToken: 'a token of our own' },
-      'is not read',
+      'is ignored',
     ],
-    ['webhookSignatureScheme', { ...KEY, webhookSignatureScheme: 'Twilio' }, 'SHA-1, which is switched off'],
+    ['webhookSignatureScheme', { ...KEY, webhookSignatureScheme: 'Twilio' }, 'SHA-1, which is turned off'],
     [
       'webhookSignatureScheme',
       {
@@ -180,7 +184,7 @@ describe('webhookChecks', () => {
         webhookSignatureHeader: 'X-Sig',
         webhookSignatureAlgorithm: 'sha1',
       },
-      'SHA-1, which is switched off',
+      'SHA-1, which is turned off',
     ],
   ] as [string, WebhookInputs, string][])(
     'warn of a %s that does not do what it seems to: %o',
@@ -237,7 +241,7 @@ describe('webhookChecks', () => {
     it.each([
       [scheme('GitHub'), 'webhookNonceHeader to X-GitHub-Delivery'],
       [scheme('StandardWebhooks'), 'webhookNonceHeader to webhook-id'],
-      [scheme('Stripe'), 'to 300 for example'],
+      [scheme('Stripe'), 'for example to 300'],
       [scheme('Own'), 'a captured delivery of Own starts a run each time'],
     ] as [WebhookInputs, string][])('say that nothing tells a replay of %o under Enforce', (inputs, message) => {
       const verifier = { name: 'Own', verify: () => ({ outcome: 'verified' as const }) };

@@ -199,6 +199,6 @@ it('a repetition that was acknowledged says whose bytes it had', async () => {
   expect(repeats).toEqual({ deliveryId: first.id, runId: first.runId });
   expect({ reason, statusCode }).toEqual({ reason: 'nonce_replayed', statusCode: 200 });
   expect(hints).toEqual([
-    'Every gate let it pass. Its bytes were not kept again, because they equal those of a delivery that was accepted before.',
+    'It passed every gate. Its bytes were not stored again, because they equal those of a delivery that was already accepted.',
   ]);
 });

@@ -121,7 +121,7 @@ describe('a scheme', () => {
       const hook = { webhookSignatureScheme: scheme, webhookHmacKey: KEY, webhookPublicUrl };
       const gateway = await open({ hook }, { allowLegacySha1: false });
       expect(gateway.warnings).toContainEqual(
-        expect.stringContaining(`${scheme} signs with SHA-1, which is switched off`),
+        expect.stringContaining(`${scheme} signs with SHA-1, which is turned off`),
       );
       const headers = {
         'x-hub-signature': `sha1=${'0'.repeat(40)}`,

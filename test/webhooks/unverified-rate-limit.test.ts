@@ -94,10 +94,10 @@ describe('two rate limits', () => {
   });
 
   it.each([
-    [{ webhookRateLimitUnverifiedPermitsPerSecond: 2 }, 'needs a webhookSignatureScheme'],
+    [{ webhookRateLimitUnverifiedPermitsPerSecond: 2 }, 'needs a known webhookSignatureScheme'],
     [
       { webhookRateLimitUnverifiedPermitsPerSecond: 2, webhookSignatureScheme: 'Nobody', webhookHmacKey: KEY },
-      'needs a webhookSignatureScheme',
+      'needs a known webhookSignatureScheme',
     ],
     [{ ...SIGNED, webhookRateLimitUnverifiedBurstSize: 2 }, 'limits nothing without'],
     [{ ...SIGNED, webhookRateLimitUnverifiedPermitsPerSecond: Number.POSITIVE_INFINITY }, 'must be a number above 0'],

@@ -11,16 +11,16 @@ export const interventionSchema = z
   .object({
     id: field.id(),
     at: field.time(),
-    actor: z.string().describe('The name of a token or user; anyone where the dashboard has no credentials.'),
+    actor: z.string().describe('The name of a token or user; anyone if the dashboard has no credentials.'),
     clientIp: z.string().nullable(),
     action: z.string().describe('The operation, by its id in this document.'),
     target: z
       .object({ type: z.enum(['flow', 'run', 'delivery', 'schedule']), id: z.string() })
       .nullable()
       .describe('Null for the whole service.'),
-    details: z.record(z.string(), z.string()).describe('What else was asked, such as the step; how far it has got.'),
-    reason: z.string().nullable().describe('From the header x-sluice-reason, or the body where it has one.'),
-    outcome: z.enum(OUTCOMES).describe('Unknown while it is under way, and if the process died on the way.'),
+    details: z.record(z.string(), z.string()).describe('Further details, such as the step or the progress.'),
+    reason: z.string().nullable().describe('From the header x-sluice-reason, or from the body if it has one.'),
+    outcome: z.enum(OUTCOMES).describe('Unknown while it is in progress, and if the process died before the answer.'),
     statusCode: field.integer().nullable(),
   })
   .meta({ id: 'Intervention' });

@@ -13,12 +13,12 @@ export const alertTargetSchema = z
     events: z.array(z.enum(ALERT_EVENTS)),
     flows: z.array(z.string()).nullable().describe('Ids or names; null for all.'),
     intervalSeconds: z.number(),
-    waiting: field.integer().describe('Things that the next message will tell.'),
+    waiting: field.integer().describe('Events that the next message will report.'),
     lastMessage: z
       .object({
         at: field.time(),
         runId: field.id(),
-        status: z.enum(RUN_STATUSES).nullable().describe('Of the run that sends it; null where that was removed.'),
+        status: z.enum(RUN_STATUSES).nullable().describe('The run that sends it; null if that run was removed.'),
       })
       .nullable(),
   })
@@ -30,7 +30,7 @@ export const alertRoutes: ApiRoutes = (app, { alerts, store }) => {
     '/flows/api/alerts',
     route('service', {
       operationId: 'listAlertTargets',
-      summary: 'Who is told of failures, and what became of the last message to each; empty where nobody is',
+      summary: 'The targets of alerts, with the result of the last message to each; empty if there are none',
       answer: z.array(alertTargetSchema),
     }),
     async () => {

@@ -125,7 +125,7 @@ async function askStore(services: DashboardServices): Promise<AttentionItem[]> {
     return attentionTo(situation);
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
-    const message = 'The store is not writable. Deliveries are answered 503 until it is; the log says why';
+    const message = 'The store is not writable. Deliveries get 503 until it is; the log says why';
     return [{ kind: 'store_unavailable', severity: 'error', message, link: '/health/ready' }];
   }
 }
@@ -157,7 +157,7 @@ async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[
     0,
   );
   if (count === 0) return [];
-  const message = `${count} deliveries were answered 503 since this process started because the store was unavailable`;
+  const message = `${count} deliveries got 503 since this process started because the store was unavailable`;
   return [{ kind: 'deliveries_not_stored', severity: 'error', message, link: '/metrics' }];
 }
 
@@ -214,11 +214,11 @@ function stepsWait(waits: readonly SlotWait[], flow: string): string {
 
 function whyNoSlot({ running, concurrency, alone }: Situation['slots']): string {
   if (alone !== null) {
-    return `the step ${alone.stepKey} of the run ${alone.runId} runs alone, because it ran when the process died`;
+    return `the step ${alone.stepKey} of the run ${alone.runId} runs alone, because it was running when the process died`;
   }
   const taken = `${running} of ${concurrency} slots are taken`;
   if (running >= concurrency * TAKEN_SHARE) return `${taken}; raise SLUICE_STEP_CONCURRENCY`;
-  return `only ${taken}, so that more slots would not help; check the log and the load of CPU and disk`;
+  return `only ${taken}, so more slots would not help; check the log and the load of CPU and disk`;
 }
 
 function lasting(ms: number): string {
@@ -275,9 +275,9 @@ function schedules({ schedules: all, now }: Situation): AttentionItem[] {
 /** What so many deliveries did, whether they were refused for it or let in. */
 const WHAT_HAPPENED = {
   body_too_large: 'were larger than the limit',
-  unknown_flow: 'were sent to an address that no webhook has',
+  unknown_flow: 'were sent to a URL that no webhook has',
   flow_disabled: 'were refused because the flow is disabled or draining',
-  invalid_json: 'say that they are JSON and are not',
+  invalid_json: 'claim to be JSON but are not',
   ip_not_allowed: 'came from an address that is not on the allow list',
   ip_denied: 'came from an address on the deny list',
   unverified_rate_limited: 'exceeded the rate limit of their address',
@@ -286,14 +286,14 @@ const WHAT_HAPPENED = {
   signature_malformed: 'had a signature that does not have the format of the scheme',
   signature_mismatch: 'had a signature that does not match',
   key_not_configured: 'could not be verified because their trigger has no key',
-  sha1_not_allowed: 'could not be verified because SHA-1 is switched off',
+  sha1_not_allowed: 'could not be verified because SHA-1 is turned off',
   verifier_error: 'could not be checked because a verifier or gate failed',
   timestamp_missing: 'had no timestamp',
   timestamp_malformed: 'had a timestamp that cannot be read',
   timestamp_skew: 'had a timestamp that is too old or too far in the future',
-  body_schema: 'had a body that does not fit the schema',
-  nonce_replayed: 'repeated one that was accepted before',
-  store_unavailable: 'could not be stored and were answered 503',
+  body_schema: 'had a body that does not match the schema',
+  nonce_replayed: 'repeated one that was already accepted',
+  store_unavailable: 'could not be stored and got 503',
 } as const satisfies Record<Reason, string>;
 
 function risingRefusals({ deliveries, now }: Situation): AttentionItem[] {

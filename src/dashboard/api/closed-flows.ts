@@ -14,7 +14,7 @@ function closedFailureFlows(flows: Flows) {
     const target = flows.find(({ record }) => record.id === onFailure)?.record;
     if (onFailure === undefined || (target !== undefined && startsRuns(target))) return [];
     const state = target === undefined ? 'not deployed' : target.isEnabled ? 'draining' : 'disabled';
-    const message = `If a run of ${name} fails, nothing is started: its failure flow ${target?.name ?? onFailure} is ${state}`;
+    const message = `If a run of ${name} fails, nothing starts: its failure flow ${target?.name ?? onFailure} is ${state}`;
     return [{ kind: 'failure_flow_closed' as const, ...warningAbout(onFailure, message) }];
   });
 }
@@ -26,7 +26,7 @@ function closedSubFlows(flows: Flows) {
       const target = flows.find(({ record }) => record.id === flowId)?.record;
       if (target?.isEnabled === true) return [];
       const state = target === undefined ? 'not deployed' : 'disabled';
-      const message = `Runs of ${name} fail where they run ${target?.name ?? flowId}: it is ${state}`;
+      const message = `Runs of ${name} fail at steps that run ${target?.name ?? flowId}: that flow is ${state}`;
       return [{ kind: 'sub_flow_closed' as const, ...warningAbout(flowId, message) }];
     }),
   );

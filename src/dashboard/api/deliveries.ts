@@ -33,20 +33,16 @@ export const deliverySchema = z
     body: z.string().nullable().describe('At most 64 KiB; null if none was read.'),
     bodyEncoding: z.enum(['utf8', 'base64']).nullable(),
     bodyTruncated: z.boolean(),
-    headers: z.record(z.string(), z.string()).describe('Values of headers that may hold a credential redacted.'),
+    headers: z.record(z.string(), z.string()).describe('Header values that may contain a credential are redacted.'),
     processingMs: z.number(),
     runId: field.id().nullable(),
     usedPreviousKey: z.boolean(),
-    held: z
-      .boolean()
-      .describe('Accepted; its run starts once the flow starts runs again, and does not exist until then.'),
-    searchKeys: z
-      .record(z.string(), z.string())
-      .describe('What it is found by, by name; empty if its trigger has no search keys.'),
+    held: z.boolean().describe('Accepted, but its run does not exist until the flow starts runs again.'),
+    searchKeys: z.record(z.string(), z.string()).describe('Its search keys, by name; empty if its trigger has none.'),
     requestUrl: z
       .string()
       .nullable()
-      .describe('What the publisher called, the values of its query masked; null if every gate let the delivery pass.'),
+      .describe('The URL that the publisher called, with query values masked; null if the delivery passed every gate.'),
   })
   .meta({ id: 'Delivery' });
 
@@ -62,10 +58,10 @@ const recentQuery = z
     acceptedOnly: parameter.flag().meta({ description: 'All others. false by default.' }),
     heldOnly: parameter
       .flag()
-      .meta({ description: 'Held until the flow starts runs, at most the newest 10 000 of those. false by default.' }),
+      .meta({ description: 'Held until the flow starts runs; only the newest 10 000 of those. false by default.' }),
     search: parameter.freeText(200).meta({
       description:
-        'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 that the other filters leave; a search key or its beginning, or 8 and more characters of the beginning of an id, however old.',
+        'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 entries that match the other filters; or, at any age, a search key or its beginning, or at least the first 8 characters of an id.',
     }),
     searchKeys: parameter.searchKeys(),
     ...SPAN,
@@ -79,7 +75,7 @@ export const deliveryRoutes: ApiRoutes = (app, { store }) => {
     '/flows/api/webhooks/recent',
     route('deliveries', {
       operationId: 'listDeliveries',
-      summary: 'Deliveries that were kept, newest first',
+      summary: 'Stored deliveries, newest first',
       query: recentQuery,
       answer: listOf(deliverySchema),
     }),

@@ -19,17 +19,17 @@ const gateResultSchema = z.object({
   reason: reasonSchema.nullable(),
   detail: z.string().nullable(),
   facts: z.record(z.string(), field.json()),
-  configured: z.record(z.string(), field.json()).nullable().describe('Fields of the trigger in force.'),
+  configured: z.record(z.string(), field.json()).nullable().describe('Fields of the deployed trigger.'),
 });
 
 const advice = {
   story: z.array(gateResultSchema).describe('The result of each gate, in pipeline order.'),
-  hints: z.array(z.string()).describe('Advice, judged by the stored bytes and the trigger in force.'),
+  hints: z.array(z.string()).describe('Advice, from the stored bytes and the deployed trigger.'),
   signature: z
     .record(z.string(), field.json())
     .nullable()
     .describe(
-      'What the trigger in force signs and compares; of each key the first 8 hex digits of its SHA-256, of one under 16 bytes nothing.',
+      'What the deployed trigger signs and compares, with the first 8 hex digits of the SHA-256 of each key; keys under 16 bytes are not shown.',
     ),
 };
 
@@ -42,11 +42,13 @@ const deliveryDetailSchema = deliverySchema
     redelivery: z
       .object({ possible: z.boolean(), message: z.string() })
       .nullable()
-      .describe('Whether a redelivery can accept it, by force if need be; null if the delivery was not refused.'),
+      .describe('Whether a redelivery can accept it, perhaps only with force; null if the delivery was not refused.'),
     repeats: z
       .object({ runId: field.id(), deliveryId: field.id().nullable() })
       .nullable()
-      .describe('The first delivery with the same nonce; null if this is not a repetition, or its record is deleted.'),
+      .describe(
+        'The first delivery with the same nonce; null if this is not a duplicate, or if that record was deleted.',
+      ),
   })
   .meta({ id: 'DeliveryDetail' });
 
@@ -55,7 +57,7 @@ const dryRunSchema = z
     flowId: field.id(),
     triggerKey: z.string(),
     mode: modeSchema,
-    statusCode: field.integer().describe('The status that would be answered.'),
+    statusCode: field.integer().describe('The status code of the answer.'),
     reason: reasonSchema.nullable(),
     violations: z.array(reasonSchema),
     ...advice,
@@ -161,7 +163,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     }),
     async ({ params }, reply) => {
       const { body } = await findDelivery(params.deliveryId, services);
-      if (body === null) throw new HttpError(404, `No body of the delivery ${params.deliveryId} is kept`);
+      if (body === null) throw new HttpError(404, `No body of the delivery ${params.deliveryId} is stored`);
       // Never as the type that its sender gave it: a browser must not show it as a page.
       return reply.type('application/octet-stream').send(Buffer.from(body) as never);
     },
@@ -189,7 +191,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     route('deliveries', {
       operationId: 'dryRunDelivery',
       access: { scope: 'read' },
-      summary: 'Judges this request as a delivery without creating a run or using up a nonce',
+      summary: 'Judges this request as a delivery, without creating a run or using a nonce',
       description:
         'If the dashboard has credentials, the Authorization header is the login and not part of the delivery.',
       params: z.object({ idOrSlug: z.string().min(1).max(256) }),
@@ -221,7 +223,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/:deliveryId/redeliver',
     route('deliveries', {
       operationId: 'redeliverDelivery',
-      summary: 'Judges a refused delivery again, as of the time it came, and accepts it if it passes',
+      summary: 'Judges a refused delivery again, as of the time it arrived, and accepts it if it passes',
       params: z.object({ deliveryId: parameter.guid() }),
       body: documentedBody(oneBody, { force: true }),
       answer: redeliverySchema,
@@ -239,7 +241,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
     route('deliveries', {
       operationId: 'redeliverDeliveries',
       access: { isPlan: (request) => parseJsonBody(request, manyBody).plan },
-      summary: 'Plans or makes the redelivery of many deliveries',
+      summary: 'Plans or carries out the redelivery of many deliveries',
       description:
         'With `plan` true, the default, nothing changes. At most `limit` deliveries are taken: the newest that match, oldest first.',
       body: documentedBody(manyBody, { reason: 'signature_mismatch', since: '2026-03-01T12:00:00Z', plan: true }),

@@ -22,8 +22,8 @@ const deployOutcomeSchema = z
     revision: field
       .integer()
       .nullable()
-      .describe('The revision in force afterwards; null if the flow is not deployed.'),
-    runsInFlight: field.integer().describe('Of the flow, and of others that have pinned it and may start it.'),
+      .describe('The deployed revision afterwards; null if the flow is not deployed.'),
+    runsInFlight: field.integer().describe('Runs of the flow, and of others that have pinned it and may start it.'),
     findings: z.array(findingSchema).describe('The most severe first.'),
     refusal: z.string().nullable().describe('Why it was refused, and what to do.'),
     rollbackTo: field
@@ -65,7 +65,7 @@ const deployedTogetherSchema = reloadSchema
     unseenPaths: z
       .array(issueSchema)
       .optional()
-      .describe('Of a dry run: what the flows read of deliveries and the newest stored ones did not have.'),
+      .describe('For a dry run: paths that the flows read but that the newest stored deliveries did not have.'),
   })
   .meta({ id: 'DeployedTogether' });
 
@@ -95,12 +95,12 @@ const query = z.strictObject({
         'caution, breaking, rollback, or several separated by commas: what is deployed instead of refused. caution and ' +
         'breaking are classes of findings; rollback is a manifest that equals an earlier revision.',
     }),
-  dryRun: parameter.flag().meta({ description: 'Only says what would happen; false by default.' }),
+  dryRun: parameter.flag().meta({ description: 'Only reports what would happen; false by default.' }),
 });
 
 /** The fields that tell a manifest from other JSON. */
 const manifestShape = z.looseObject({
-  id: field.id().describe('The id in the address.'),
+  id: field.id().describe('The id in the URL.'),
   name: z.string().optional(),
   version: z.string(),
   triggers: z.record(z.string(), z.unknown()).optional(),
@@ -149,7 +149,7 @@ export const deployRoutes: ApiRoutes = (app, services) => {
       const { flow, issues } = services.deployment.parse(text, name);
       if (flow === undefined) return refuse(reply, issues);
       if (flow.manifest.id !== flowId) {
-        const message = `is ${flow.manifest.id}, and the address says ${flowId}`;
+        const message = `is ${flow.manifest.id}, but the URL has ${flowId}`;
         return refuse(reply, [{ severity: 'error', file: `${name}.json`, path: 'id', message }]);
       }
       const { allow, dryRun: isPlan } = request.query;
@@ -171,8 +171,8 @@ const restoreRoute: ApiRoutes = (app, services) => {
       access: DEPLOY,
       summary: 'Deploys the manifest of an earlier revision as a new one, or refuses it as a deploy would',
       description:
-        'rollback is always allowed here. Secrets that were written out are not kept: they are taken from the same place of ' +
-        `the manifest in force; if one is not found there, nothing is deployed. ${SHAPES} The newest revision is answered 409 ` +
+        'rollback is always allowed here. Plain-text secrets are not stored: they are taken from the same place in ' +
+        `the deployed manifest; if one is not found there, nothing is deployed. ${SHAPES} The newest revision gets 409 ` +
         'with an error.',
       params: z.object({ id: parameter.guid(), revision: parameter.positiveNumber() }),
       query,
@@ -209,7 +209,7 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment, store }) => {
         query: query.extend({
           wholeFolder: parameter.flag().meta({
             description:
-              'The body has all flows there should be: a deployed flow without a manifest may be the old id of a new one.',
+              'The body contains all flows: a deployed flow without a manifest may be the old id of a new one.',
           }),
         }),
         body: documentedBody(z.array(manifestShape), [EXAMPLE_MANIFEST]),

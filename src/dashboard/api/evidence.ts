@@ -22,9 +22,9 @@ export const evidenceRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/:deliveryId/evidence',
     route('deliveries', {
       operationId: 'getEvidence',
-      summary: 'A delivery and what became of it as one file, signed if SLUICE_EVIDENCE_KEY is set',
+      summary: 'A delivery and its run as one file, signed if SLUICE_EVIDENCE_KEY is set',
       description:
-        'The bytes and headers as kept, the result of each gate, the revision of the manifest, the run with its steps, and who intervened. `sluice evidence verify` checks it with the public key alone.',
+        'The stored bytes and headers, the result of each gate, the revision of the manifest, the run with its steps, and who intervened. `sluice evidence verify` checks it with only the public key.',
       params: z.object({ deliveryId: parameter.guid() }),
       answer: evidenceSchema,
       refusals: [404],

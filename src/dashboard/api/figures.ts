@@ -119,7 +119,7 @@ const runTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
     route('runs', {
       operationId: 'runTimeseries',
       summary: 'Runs by the minute, hour or day in which they started, including empty buckets',
-      description: 'Hours and days also count runs that are deleted since; minutes count those that are kept.',
+      description: 'Hours and days also count runs that were deleted since; minutes count only stored runs.',
       query: z.strictObject({
         ...BUCKETED,
         days: parameter.wholeNumber({ min: 1, max: 365, fallback: 30 }),

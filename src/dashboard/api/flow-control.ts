@@ -110,7 +110,7 @@ export const drainSchema = z
       .describe('Runs in flight with the state of their steps, oldest first, at most 200.'),
     callersInFlight: field
       .integer()
-      .describe('Runs in flight of other flows that may start this one: those that were when the drain began.'),
+      .describe('Runs of other flows that may start this one and were in flight when the drain began.'),
     callers: z
       .array(z.object({ id: field.id(), flowId: field.id(), flowName: z.string(), startedAt: field.time() }))
       .describe('Those runs, oldest first, at most 200.'),
@@ -125,7 +125,7 @@ const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
 
   app.post(
     '/flows/api/flows/:id/drain',
-    options('drainFlow', 'Stops every trigger of a flow; its runs in flight continue to their ends'),
+    options('drainFlow', 'Stops every trigger of a flow; its runs in flight finish'),
     async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.drain(flowId)),
   );
   app.get(
@@ -173,7 +173,7 @@ const learnedKeyRoute: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id/triggers/:triggerKey/learned-key',
     route('flows', {
       operationId: 'forgetLearnedKey',
-      summary: 'Forgets the key that a trigger learnt; the sender of the next handshake sets the new one',
+      summary: 'Forgets the key that a trigger learned; the sender of the next handshake sets the new one',
       params: z.object({ id: parameter.guid(), triggerKey: z.string().describe('Key of a webhook trigger.') }),
       answer: outcomeSchema,
       refusals: [404],
@@ -189,7 +189,7 @@ const learnedKeyRoute: ApiRoutes = (app, services) => {
       }
       const success = (await found.keySlot?.forget()) ?? false;
       if (success) log.warn({ flowId, triggerKey }, 'a learned key was forgotten');
-      return { success, message: success ? 'The key is forgotten' : 'No key was learnt' };
+      return { success, message: success ? 'The key is forgotten' : 'No key was learned' };
     },
   );
 };

@@ -25,7 +25,7 @@ const triggerSchema = z.object({
     .nullable()
     .optional()
     .describe(
-      'What an attacker can do with a captured delivery, judged by what is signed; null if a verifier in code decides.',
+      'What an attacker can do with a captured delivery, based on what is signed; null if a verifier in code decides.',
     ),
   captured: z.string().nullable().optional().describe('The grade in words.'),
   mode: z.enum(ENFORCEMENT_MODES).optional().describe('The mode in force.'),
@@ -38,7 +38,7 @@ const triggerSchema = z.object({
   learnedKey: z
     .enum(['none', 'learned', 'unreadable'])
     .optional()
-    .describe('Whether the publisher has handed over its key; only for triggers that learn their key.'),
+    .describe('Whether the publisher has sent its key; only for triggers that learn their key.'),
   sendCommand: z
     .string()
     .nullable()
@@ -71,7 +71,7 @@ const flowSchema = z
     drainingSince: field
       .time()
       .nullable()
-      .describe('When the flow stopped starting runs so that it can be changed; null if it is not being drained.'),
+      .describe('When the drain of the flow began; null if it is not being drained.'),
     held: field.integer().describe('Accepted deliveries whose runs start once the flow is enabled or resumed.'),
     triggers: z
       .array(triggerSchema)
@@ -99,7 +99,7 @@ export const flowRoutes: ApiRoutes = (app, services) => {
     route('flows', {
       operationId: 'listFlows',
       summary: 'Deployed flows, newest first',
-      description: '`since` and `until` are about `updatedAt`.',
+      description: '`since` and `until` apply to `updatedAt`.',
       query: z.strictObject({ ...SPAN, ...PAGING }).refine(...IN_ORDER),
       answer: listOf(flowSchema),
     }),

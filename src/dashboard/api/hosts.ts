@@ -13,7 +13,7 @@ export const hostSchema = z
     state: z
       .enum(CIRCUIT_STATES)
       .describe(
-        'open: steps wait; probing: one request tries it; recovering: it is back and called slowly; failing: it is called, and the last call failed.',
+        'open: steps wait; probing: one request tries the host; recovering: it is back and called slowly; failing: it is called, but the last call failed.',
       ),
     openSince: field.time().nullable(),
     why: z.string().nullable().describe('Why it is open, in words.'),
@@ -25,10 +25,10 @@ export const hostSchema = z
     lastError: z
       .object({ at: field.time(), error: z.string() })
       .nullable()
-      .describe('As this process met it, or else as the stored circuit has it, at the time when it opened.'),
+      .describe('The last error that this process got, or else the error that opened the stored circuit.'),
     limitPerSecond: z.number().nullable(),
     limitAtOnce: field.integer().nullable(),
-    requestsPerSecond: z.number().describe('Of this process, over the last ten seconds.'),
+    requestsPerSecond: z.number().describe('From this process, over the last ten seconds.'),
     requestsInFlight: field.integer().describe('Of this process.'),
     waitingSteps: field.integer().describe('In all processes; at most 10000 are counted.'),
   })
@@ -41,7 +41,7 @@ export const hostRoutes: ApiRoutes = (app, { hosts }) => {
     route('service', {
       operationId: 'listHosts',
       summary:
-        'The hosts that steps call, those that are not called now first, then those that fail: limits, waiting steps, circuits',
+        'The hosts that steps call, with limits, waiting steps and circuits: open circuits first, then failing hosts',
       answer: z.array(hostSchema),
     }),
     async () => {
@@ -61,7 +61,8 @@ export const hostRoutes: ApiRoutes = (app, { hosts }) => {
     '/flows/api/hosts/:origin/close-circuit',
     route('service', {
       operationId: 'closeCircuit',
-      summary: 'Calls a host again whose circuit is open, slowly at first; it opens again if the host fails',
+      summary:
+        'Closes the open circuit of a host: it is called again, slowly at first; the circuit opens again if the host fails',
       params: z.object({ origin: parameter.requiredText(200, 'an origin such as https://api.example.com') }),
       answer: outcomeSchema,
       refusals: [404],

@@ -12,23 +12,23 @@ export const keySchema = z
     triggerKey: z.string(),
     role: z
       .enum(['current', 'previous', 'former'])
-      .describe('former: keys that verified deliveries, and that this process does not have (any more), together.'),
+      .describe('former: all keys together that verified deliveries but that this process does not have.'),
     fingerprint: z
       .string()
       .nullable()
       .describe(
         'First 8 hex digits of the SHA-256 of the key; null for a token, a key under 16 bytes or a former one.',
       ),
-    reference: z.string().nullable().describe('As in the manifest; null for a key that was learnt or written out.'),
+    reference: z.string().nullable().describe('As in the manifest; null for a learned or plain-text key.'),
     since: field.time().nullable().describe('When it was first seen in this role.'),
     lastVerifiedAt: field.time().nullable(),
-    count: field.integer().describe('Accepted deliveries that it verified; no redeliveries, no replays.'),
-    last24Hours: field.integer().describe('Those of the last 24 hours, from a whole hour.'),
+    count: field.integer().describe('Accepted deliveries that it verified, without redeliveries and replays.'),
+    last24Hours: field.integer().describe('Those of the last 24 hours, rounded up to a whole hour.'),
     advice: z
       .enum(['in_use', 'not_switched', 'same_key', 'wait', 'keys_differ', 'may_go'])
       .nullable()
-      .describe('Whether a previous key may go.'),
-    message: z.string().nullable().describe('The same in words.'),
+      .describe('Whether a previous key can be removed.'),
+    message: z.string().nullable().describe('The same as text.'),
     users: z
       .array(z.object({ clientIp: z.string(), userAgent: z.string().nullable(), lastAt: field.time() }))
       .describe('Who sent the last deliveries that needed a previous key; empty if none did for seven days.'),
@@ -41,7 +41,7 @@ export const keyRoutes: ApiRoutes = (app, services) => {
     '/flows/api/keys',
     route('flows', {
       operationId: 'listKeys',
-      summary: 'The keys of webhooks: when each verified a delivery last, how often, and which may go',
+      summary: 'The keys of webhooks: when each last verified a delivery, how often, and which can be removed',
       query: z.strictObject({ flowId: parameter.optionalGuid() }),
       answer: z.array(keySchema),
     }),

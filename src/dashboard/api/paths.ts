@@ -16,7 +16,9 @@ export const pathSchema = z
     event: z
       .string()
       .nullable()
-      .describe('The search key `event` of the deliveries; null if they have none, or if the path tells the event.'),
+      .describe(
+        'The search key `event` of the deliveries; null if they have none, or if the path itself contains the event.',
+      ),
     path: z.string().describe('Such as `body.items[].sku` or `headers.x-github-event`.'),
     use: z
       .enum(PATH_USES)
@@ -24,8 +26,8 @@ export const pathSchema = z
         'required: a run fails without it; conditional: only some runs read it; optional: `has()` asks for it.',
       ),
     readAt: z.string().describe('The first place in the manifest that reads it.'),
-    looked: field.integer().describe('Deliveries that were looked at, in the last 14 days.'),
-    seen: field.integer().describe('Those of them that had the path.'),
+    looked: field.integer().describe('Sampled deliveries of the last 14 days.'),
+    seen: field.integer().describe('Sampled deliveries that had the path.'),
     types: z.array(z.object({ type, count: field.integer() })).describe('The most frequent first.'),
     lastSeenAt: field.time().nullable(),
     drift: z
@@ -33,9 +35,9 @@ export const pathSchema = z
         was: type,
         now: type,
         since: field.time(),
-        firstDeliveryId: field.id().describe('The first delivery that is known to differ.'),
-        before: field.integer().describe('Deliveries before that were as usual.'),
-        differing: field.integer().describe('Deliveries since then that differ, of those that were looked at.'),
+        firstDeliveryId: field.id().describe('The first sampled delivery that differs.'),
+        before: field.integer().describe('Sampled deliveries before that one.'),
+        differing: field.integer().describe('Sampled deliveries since then that differ.'),
       })
       .nullable()
       .describe('What changed; null if nothing did.'),
@@ -53,7 +55,7 @@ export const pathRoutes: ApiRoutes = (app, services) => {
       operationId: 'listPaths',
       summary: 'The paths of its deliveries that a flow reads, and how many deliveries had them',
       description:
-        'Samples of accepted deliveries are looked at once a minute: up to 50 of each trigger. Their values are not kept.',
+        'Sluice samples accepted deliveries once a minute, up to 50 of each trigger. It does not store their values.',
       params: ID_PARAMS,
       answer: z.array(pathSchema),
       refusals: [404],
@@ -144,7 +146,7 @@ export function driftItems(all: readonly TriggerDrifts[]) {
     const change = now === 'absent' ? `is missing from ${differing}` : `is ${CALLED[now]} in ${differing}`;
     const since = `since ${isoTime(firstAt).slice(0, 16)}Z`;
     const where = `${event === null ? '' : `event ${event}; `}the first is ${firstId}`;
-    const more = others.length === 0 ? '' : `; ${others.length} more of its paths changed too`;
+    const more = others.length === 0 ? '' : `; ${others.length} more of its paths also changed`;
     const name = `${trigger.flowName}/${trigger.triggerKey}`;
     const key = encodeURIComponent(trigger.triggerKey);
     return [

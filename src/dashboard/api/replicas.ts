@@ -9,12 +9,12 @@ import type { ApiRoutes, DashboardServices } from '../services.ts';
 export const replicaSchema = z
   .object({
     name: z.string(),
-    version: z.string().describe('Of Sluice; empty until its first heartbeat.'),
+    version: z.string().describe('Version of Sluice; empty until the first heartbeat.'),
     startedAt: field.time(),
     seenAt: field.time().describe('Its last heartbeat, by the clock of the database.'),
     clockOffsetMs: field.integer().describe('How far its clock is ahead of the clock of the database.'),
     stepsRunning: field.integer(),
-    self: z.boolean().describe('The one that answers.'),
+    self: z.boolean().describe('Whether this replica answered the request.'),
   })
   .meta({ id: 'Replica' });
 
@@ -81,7 +81,7 @@ export function unfitReplica({
     return { reason: 'heartbeat_overdue', message };
   }
   if (misfit !== undefined) {
-    return { reason: 'schema_outgrown', message: `A newer release has changed the database: ${misfit}` };
+    return { reason: 'schema_outgrown', message: `A newer release has migrated the database: ${misfit}` };
   }
   if (Math.abs(clockOffsetMs) > CLOCK_UNFIT_MS) {
     const message = `The clock of this replica is ${clockDistance(clockOffsetMs)} the clock of the database; at most ${CLOCK_UNFIT_MS / 1000} s are allowed`;
@@ -106,7 +106,7 @@ export function replicaItems(replicas: readonly Replica[]) {
     ...doubtful.map(({ name, clockOffsetMs }) => ({
       ...item,
       kind: 'replica_clock' as const,
-      message: `The clock of the replica ${name} is ${clockDistance(clockOffsetMs)} the clock of the database; keep both with NTP`,
+      message: `The clock of the replica ${name} is ${clockDistance(clockOffsetMs)} the clock of the database; synchronise both with NTP`,
     })),
     ...differencesOf(replicas).map(({ message }) => ({ ...item, kind: 'replicas_differ' as const, message })),
   ];

@@ -46,8 +46,8 @@ const revisionSchema = z
       .nullable()
       .describe('Where the manifest came from; null if an early release deployed it.'),
     findings: z.array(findingSchema).describe('Differences from the previous revision.'),
-    overrides: z.array(z.enum(OVERRIDES)).describe('What would have been refused and was allowed.'),
-    runs: field.integer().describe('Kept runs that follow it; 10000 means that many or more.'),
+    overrides: z.array(z.enum(OVERRIDES)).describe('What was allowed although it would have been refused.'),
+    runs: field.integer().describe('Stored runs of this revision; 10000 means 10000 or more.'),
     runsInFlight: field.integer(),
   })
   .meta({ id: 'Revision' });

@@ -24,10 +24,14 @@ const MAX_REASON_CHARACTERS = 500;
 const body = z
   .strictObject({
     ...RUN_FILTER,
-    limit: z.int().min(1).max(MAX_RUNS).default(1_000).describe('Runs that are looked at: the newest that match.'),
+    limit: z.int().min(1).max(MAX_RUNS).default(1_000).describe('How many runs to consider: the newest that match.'),
     plan: z.boolean().default(true),
-    token: z.string().max(400_000).optional().describe('Of the plan that is to be carried out; no filter with it.'),
-    reason: z.string().max(MAX_REASON_CHARACTERS).optional().describe('Why it is done; kept in the activity.'),
+    token: z
+      .string()
+      .max(400_000)
+      .optional()
+      .describe('The token of the plan to carry out; cannot be combined with a filter.'),
+    reason: z.string().max(MAX_REASON_CHARACTERS).optional().describe('The reason; stored in the activity.'),
   })
   .refine(...IN_ORDER);
 
@@ -44,11 +48,11 @@ const planSchema = z
     plannedAt: field.time(),
     total: field
       .integer()
-      .describe('Runs that match, including those beyond the limit; with a search or a span of time at most 10 000.'),
-    looked: field.integer().describe('Those that were looked at: the newest that match.'),
-    ready: field.integer().describe('Those that it would be done to.'),
+      .describe('Runs that match, including those beyond the limit; with a search or a time span at most 10 000.'),
+    looked: field.integer().describe('Runs that were considered: the newest that match.'),
+    ready: field.integer().describe('Runs that the action applies to.'),
     leftOut: z.array(leftOutSchema),
-    sample: z.array(runSchema).describe(`The first ${MAX_SAMPLE} that it would be done to, oldest first.`),
+    sample: z.array(runSchema).describe(`The first ${MAX_SAMPLE} runs that the action applies to, oldest first.`),
     token: z.string().describe('Carries out this plan, and nothing else, with `plan` false.'),
   })
   .meta({ id: 'RunPlan' });
@@ -56,7 +60,7 @@ const planSchema = z
 const startedSchema = z
   .object({
     plan: z.literal(false),
-    interventionId: field.id().describe('Where the activity says how far it has got: planned, done and left out.'),
+    interventionId: field.id().describe('The activity entry that shows the progress: planned, done and left out.'),
     planned: field.integer(),
   })
   .meta({ id: 'StartedRunPlan' });
@@ -69,9 +73,12 @@ export interface RunBulkAnswers {
 }
 
 const OPERATIONS: Readonly<Record<BulkAction, { readonly operationId: string; readonly summary: string }>> = {
-  cancel: { operationId: 'cancelRuns', summary: 'Plans to cancel many runs, or does it' },
-  retry: { operationId: 'retryRuns', summary: 'Plans to retry the steps that made many runs fail, or does it' },
-  rerun: { operationId: 'rerunRuns', summary: 'Plans to start many runs again, or does it' },
+  cancel: { operationId: 'cancelRuns', summary: 'Plans to cancel many runs, or carries out the plan' },
+  retry: {
+    operationId: 'retryRuns',
+    summary: 'Plans to retry the steps that made many runs fail, or carries out the plan',
+  },
+  rerun: { operationId: 'rerunRuns', summary: 'Plans to start many runs again, or carries out the plan' },
 };
 
 /** Commands to many runs: each is planned first, and exactly its plan can be carried out. */
@@ -99,7 +106,7 @@ function addRoute(app: Parameters<ApiRoutes>[0], services: BulkServices): void {
         endsLater: true,
       },
       description:
-        'With `plan` true, the default, nothing changes: the answer has a `token`. `{"plan": false, "token": …}` does what was planned, in the background; a run that has changed meanwhile is left out. It may be sent again if the process stopped on the way: what was done is not done twice.',
+        'With `plan` true, the default, nothing changes: the answer has a `token`. `{"plan": false, "token": …}` carries out the plan in the background; a run that has changed since is left out. Send it again if the process stopped before the end: no run is changed twice.',
       body: documentedBody(body, { flowId: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10', limit: 500, plan: true }),
       answer: z.union([planSchema, startedSchema]),
     }),
@@ -156,7 +163,7 @@ async function carryOut(
     );
     await store.endIntervention({ id, statusCode: isDone ? 200 : 503 });
   } catch (error) {
-    logger.warn({ err: error, interventionId: id }, 'the end of an intervention could not be kept');
+    logger.warn({ err: error, interventionId: id }, 'the end of an intervention could not be stored');
   }
 }
 
@@ -203,7 +210,8 @@ function textOf(value: unknown): string {
 function readToken({ token, ...given }: z.output<typeof body>, action: BulkAction): Planned {
   if (token === undefined) throw new HttpError(400, 'body.token: is missing; ask for a plan first and send its token');
   const filtered = Object.keys(RUN_FILTER).find((name) => given[name as keyof typeof RUN_FILTER] !== undefined);
-  if (filtered !== undefined) throw new HttpError(400, `body.${filtered}: the token has the filter; leave this out`);
+  if (filtered !== undefined)
+    throw new HttpError(400, `body.${filtered}: the token already contains the filter; leave this out`);
   const [head = '', ids = ''] = token.split('.');
   const bytes = Buffer.from(ids, 'base64url');
   const parsed = tokenSchema.safeParse(jsonOf(Buffer.from(head, 'base64url').toString()));

@@ -27,7 +27,7 @@ const relativeSchema = z.object({
   relation: z
     .enum(['rerun', 'failure', 'subFlow'])
     .describe(
-      'rerun: the one repeats the other. failure: the failure of the one started the other. subFlow: a step of the one did.',
+      'rerun: one run repeats the other. failure: the failure of one started the other. subFlow: a step of one started the other.',
     ),
 });
 const lineageSchema = z.object({
@@ -61,7 +61,7 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
       query: z
         .strictObject({
           take: parameter.wholeNumber({ min: 1, max: MAX_EVENTS, fallback: MAX_EVENTS }).meta({
-            description: `How many of the newest events; ${MAX_EVENTS} by default. The sequence of the first says how many came before.`,
+            description: `How many of the newest events to return; ${MAX_EVENTS} by default. The sequence of the first one shows how many came before.`,
           }),
           ...SPAN,
         })

@@ -44,7 +44,9 @@ const outlineSchema = z.object({
   onFailure: z
     .object({ flowId: field.id(), flowName: z.string() })
     .nullable()
-    .describe('The flow that this run starts if it fails, by its own revision; the lineage has the run of it.'),
+    .describe(
+      'The flow that this run starts if it fails, according to its own revision; the lineage has the started run.',
+    ),
   graph: field
     .json()
     .describe('Steps by key: type, runAfter, for a loop its concurrencyLimit and steps, and for RunFlow its flow.'),
@@ -61,7 +63,7 @@ const outlineSchema = z.object({
         failed: field.integer(),
       }),
     )
-    .describe('Loops that have begun, with their iterations.'),
+    .describe('Loops that have started, with their iterations.'),
   children: z
     .array(z.object({ path: z.string(), status: stepSchema.shape.status, count: field.integer() }))
     .describe('Children of loops by their path in the graph, all iterations together.'),
@@ -69,7 +71,7 @@ const outlineSchema = z.object({
 
 const iterationsSchema = z.object({
   items: z.array(z.object({ index: field.integer(), steps: z.array(stepOutlineSchema) })),
-  total: field.integer().describe('Iterations that have begun, or that match.'),
+  total: field.integer().describe('Iterations that have started, or that match.'),
   skip: field.integer(),
   take: field.integer(),
 });
@@ -87,7 +89,7 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
     '/flows/api/runs/:id/outline',
     route('runs', {
       operationId: 'outlineRun',
-      summary: 'The graph that a run follows and how far it is, without inputs and outputs',
+      summary: 'The graph of a run and its progress, without inputs and outputs',
       params: ID_PARAMS,
       answer: outlineSchema,
       refusals: [404],

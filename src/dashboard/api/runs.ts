@@ -18,22 +18,24 @@ const MAX_MESSAGE_CHARACTERS = 300;
 
 const waitSchema = z.object({
   for: z.enum(WAIT_KINDS),
-  stepKey: z.string().describe('Of the steps that wait for it the one that goes on first.'),
+  stepKey: z.string().describe('The step that continues first, of those that wait for it.'),
   signalName: z.string().nullable(),
   host: z.string().nullable().describe('Scheme, host and port that it waits to call.'),
   runId: field.id().nullable().describe('The run of another flow that the step waits for.'),
   until: field
     .time()
     .nullable()
-    .describe('When the step goes on, or gives up its signal; of a host, at the latest. Null if no time is set.'),
-  steps: field.integer().describe('How many steps wait for it; at most 100 are counted.'),
+    .describe(
+      'When the step continues, or stops waiting for its signal; for a host, the latest time. Null if no time is set.',
+    ),
+  steps: field.integer().describe('How many steps wait for it; counts up to 100.'),
 });
 
 const failureSchema = z.object({
   stepKey: z.string(),
   code: z.string(),
   message: z.string().describe(`At most ${MAX_MESSAGE_CHARACTERS} characters.`),
-  handled: z.boolean().describe('A later step handled it, so that the run succeeded.'),
+  handled: z.boolean().describe('A later step handled it, so the run succeeded.'),
 });
 
 export const runSchema = z
@@ -51,15 +53,13 @@ export const runSchema = z
       .id()
       .nullable()
       .describe(
-        'The run that this one repeats; if the flow is another, the run whose failure (triggerType failure) or step (flow) started this one.',
+        'The run that this one repeats; if its flow is different, the run whose failure (triggerType failure) or step (flow) started this one.',
       ),
     startedAt: field.time(),
     completedAt: field.time().nullable(),
     waitingFor: z.array(waitSchema).describe('What a run in flight waits for, at most one of each kind.'),
     failure: failureSchema.nullable().describe('The failed step of a run that ended, if any.'),
-    searchKeys: z
-      .record(z.string(), z.string())
-      .describe('What it is found by, by name; empty if its trigger has no search keys.'),
+    searchKeys: z.record(z.string(), z.string()).describe('Its search keys, by name; empty if its trigger has none.'),
   })
   .meta({ id: 'Run' });
 
@@ -67,7 +67,9 @@ export const triggerSchema = z.object({
   triggerBody: field
     .json()
     .describe('What expressions read as trigger.body: JSON, form fields, text, or { base64 } for other bytes.'),
-  triggerHeaders: z.record(z.string(), z.string()).describe('Values of headers that may hold a credential redacted.'),
+  triggerHeaders: z
+    .record(z.string(), z.string())
+    .describe('Header values that may contain a credential are redacted.'),
 });
 
 const runDetailSchema = runSchema
@@ -94,10 +96,10 @@ export const RUN_FILTER = {
   status: parameter.oneOf(RUN_STATUSES),
   search: parameter.freeText(200).meta({
     description:
-      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 that the other filters leave; a search key or its beginning, or 8 and more characters of the beginning of an id, however old.',
+      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 entries that match the other filters; or, at any age, a search key or its beginning, or at least the first 8 characters of an id.',
   }),
   waiting: parameter.oneOf(WAIT_KINDS).meta({
-    description: 'Only runs in flight that wait for this, at most the 10 000 newest of them.',
+    description: 'Only runs in flight that wait for this; at most the newest 10 000.',
   }),
   searchKeys: parameter.searchKeys(),
   ...SPAN,
@@ -125,7 +127,7 @@ export const runRoutes: ApiRoutes = (app, services) => {
     '/flows/api/runs',
     route('runs', {
       operationId: 'listRuns',
-      summary: 'Runs by their start, newest first',
+      summary: 'Runs by start time, newest first',
       query: listQuery,
       answer: listOf(runSchema),
     }),

@@ -22,7 +22,7 @@ export const scheduleSchema = z
     nextExecution: field.time().nullable(),
     lastExecution: field.time().nullable(),
     paused: z.boolean().describe('Also while the flow is drained.'),
-    manifestCron: z.string().describe('The expression of the manifest; setting it undoes an operator’s change.'),
+    manifestCron: z.string().describe('The expression of the manifest; setting it reverts an operator’s change.'),
     changed: z.boolean().describe('An operator’s expression is in force.'),
     flowIsEnabled: z.boolean().describe('A disabled flow starts no runs at its ticks.'),
   })
@@ -41,7 +41,7 @@ export const scheduleRoutes: ApiRoutes = (app, services) => {
     route('schedules', {
       operationId: 'listSchedules',
       summary: 'Cron triggers of the deployed flows',
-      description: '`since` and `until` are about `lastExecution`.',
+      description: '`since` and `until` apply to `lastExecution`.',
       query: z.strictObject({ ...SPAN, ...PAGING }).refine(...IN_ORDER),
       answer: listOf(scheduleSchema),
     }),
@@ -73,7 +73,9 @@ function pauseRoute(
     `/flows/api/schedules/:jobId/${verb}`,
     route('schedules', {
       operationId: `${verb}Schedule`,
-      summary: isPaused ? 'Stops a cron trigger from firing' : 'Lets a cron trigger fire again, from its next time on',
+      summary: isPaused
+        ? 'Stops a cron trigger from firing'
+        : 'Lets a cron trigger fire again, starting with its next time',
       params,
       answer: outcomeSchema,
       refusals: [404],
@@ -109,7 +111,8 @@ const cronRoute: ApiRoutes = (app, { scheduler }) => {
     '/flows/api/schedules/:jobId/cron',
     route('schedules', {
       operationId: 'changeCron',
-      summary: 'Changes at once when a cron trigger fires; setting the expression of the manifest undoes the change',
+      summary:
+        'Changes the cron expression of a trigger, effective at once; setting the expression of the manifest reverts the change',
       params,
       body: documentedBody(cronBody, { cronExpression: '0 2 * * *' }),
       answer: outcomeSchema,

@@ -31,7 +31,7 @@ export const healthRoutes: ApiRoutes = (app, services) => {
         tags: ['service'],
         operationId: 'ready',
         summary:
-          'The store is writable, the process is not stopping, and a replica has its heartbeat, a schema that it knows, the right time and the secrets',
+          'The store is writable, the process is not stopping, and a replica has a current heartbeat, a compatible schema, a correct clock and the secrets',
         security: [],
         response: { 200: z.object({ status: z.literal('ready') }), 503: errorSchema },
       },

@@ -46,7 +46,7 @@ export const REASONS = {
   },
   ip_denied: { label: 'Address on the deny list', meaning: 'The client’s address is on the deny list.' },
   unverified_rate_limited: {
-    label: 'Rate limit of its address exceeded',
+    label: 'Rate limit per address exceeded',
     meaning: 'Too many deliveries arrived from one address in a short time.',
   },
   rate_limited: { label: 'Rate limit exceeded', meaning: 'Too many deliveries arrived in a short time.' },
@@ -60,13 +60,16 @@ export const REASONS = {
     meaning: 'The signature was made with another key or over other content.',
   },
   key_not_configured: { label: 'No key configured', meaning: 'The trigger has no key to verify with.' },
-  sha1_not_allowed: { label: 'SHA-1 not allowed', meaning: 'The scheme needs SHA-1, which is switched off.' },
+  sha1_not_allowed: { label: 'SHA-1 not allowed', meaning: 'The scheme needs SHA-1, which is turned off.' },
   verifier_error: { label: 'Check failed', meaning: 'The code of a verifier or gate failed.' },
   timestamp_missing: { label: 'Timestamp missing', meaning: 'The delivery lacks the required timestamp.' },
   timestamp_malformed: { label: 'Timestamp malformed', meaning: 'The timestamp cannot be read.' },
   timestamp_skew: { label: 'Timestamp out of range', meaning: 'The timestamp is too old, or too far in the future.' },
   nonce_replayed: { label: 'Repeated delivery', meaning: 'The same delivery was accepted before.' },
-  body_schema: { label: 'Body does not fit the schema', meaning: 'The body does not have the form of the schema.' },
+  body_schema: {
+    label: 'Body does not match the schema',
+    meaning: 'The body does not match the JSON Schema of the trigger.',
+  },
   store_unavailable: { label: 'Not stored', meaning: 'The delivery could not be stored.' },
 } as const satisfies Record<Reason, ReasonWords>;
 
@@ -147,11 +150,11 @@ type Wait = Api['Run']['waitingFor'][number];
 /** What a run may wait for: in a filter, and after the name of a step, before the time if there is one. */
 export const WAITS = {
   signal: { label: 'A signal', does: 'waits for the signal', next: 'gives up' },
-  delay: { label: 'The end of a delay', does: 'waits', next: 'goes on' },
-  retry: { label: 'The next try', does: 'failed', next: 'tries again' },
-  poll: { label: 'The next poll', does: 'waits', next: 'asks again' },
-  host: { label: 'The turn of a host', does: 'waits for its turn at', next: 'goes on at the latest' },
-  run: { label: 'A run of another flow', does: 'waits for the run', next: 'looks again' },
+  delay: { label: 'The end of a delay', does: 'waits', next: 'continues' },
+  retry: { label: 'The next retry', does: 'failed', next: 'retries' },
+  poll: { label: 'The next poll', does: 'waits', next: 'polls again' },
+  host: { label: 'A turn at a host', does: 'waits for its turn at', next: 'continues at the latest' },
+  run: { label: 'A run of another flow', does: 'waits for the run', next: 'checks again' },
   slot: { label: 'A free slot', does: 'waits for a free slot', next: '' },
 } as const satisfies Record<Wait['for'], { readonly label: string; readonly does: string; readonly next: string }>;
 
@@ -176,7 +179,7 @@ function detail(name: string): string {
 const PATH_USES = {
   required: 'by every run',
   conditional: 'by some runs',
-  optional: 'if it is there',
+  optional: 'if present',
 } as const satisfies Record<Api['Path']['use'], string>;
 
 /** Who needs a path of a delivery. */
@@ -201,7 +204,7 @@ const LAYOUTS = {
   UrlPlusSortedForm: 'the URL and the sorted form fields',
   UrlPlusBody: 'the URL and the body',
   TimestampPlusToken: 'the timestamp and a token',
-  Custom: 'what code of this installation builds',
+  Custom: 'what your own code builds',
 } as const satisfies Record<Api['Layout'], string>;
 
 const layout = (value: unknown) => ownOf<string>(LAYOUTS, plain(value)) ?? plain(value);
@@ -220,7 +223,7 @@ const FACTS: Readonly<Record<string, Wording>> = {
   scheme: ['Scheme'],
   isVerified: ['Signature', (value) => (value === true ? 'valid' : 'not valid')],
   usedPreviousKey: ['Key', (value) => (value === true ? 'the previous one' : null)],
-  signedBytesSha256: ['SHA-256 of what was signed'],
+  signedBytesSha256: ['SHA-256 of the signed bytes'],
   signedTimestamp: ['Signed timestamp'],
   replaySkewMs: ['Difference from this clock', skew],
   timestamp: ['Timestamp'],
@@ -273,9 +276,9 @@ const SIGNATURE: Readonly<Record<string, Wording>> = {
   encoding: ['Encoding', encoding],
   headers: ['Header'],
   candidates: ['Signatures found'],
-  problem: ['Why it cannot be built'],
+  problem: ['Why the signed bytes cannot be built'],
   length: ['Length', size],
-  sha256: ['SHA-256 of what is signed'],
+  sha256: ['SHA-256 of the signed bytes'],
   current: ['Current key'],
   previous: ['Previous key'],
 };
@@ -304,7 +307,7 @@ function size(value: unknown): string {
 }
 
 function seconds(value: unknown): string {
-  if (value === 0) return 'none: the time is not checked';
+  if (value === 0) return 'none: the age is not checked';
   return typeof value === 'number' ? format.duration(value * 1000) : plain(value);
 }
 

@@ -23,9 +23,9 @@ export function flowIdChanged(input: {
     after: next.id,
     message: `The manifest has the id ${next.id}; "${replaced.name}"${reason}, is deployed as ${replaced.id}.`,
     consequence:
-      'The id joins everything that is stored: runs, idempotency keys, accepted nonces and the state of schedules stay ' +
-      'with the old id, so the new flow starts without history, takes a repeated delivery for a new one, and knows no ' +
-      'paused schedule. Runs in flight go on under the old id.',
+      'Everything that is stored belongs to the id: runs, idempotency keys, accepted nonces and the state of schedules stay ' +
+      'with the old id. So the new flow starts without history, accepts a repeated delivery as new, and knows no ' +
+      'paused schedules. Runs in flight continue under the old id.',
     advice: 'Keep the id; or make a clean break on purpose, as the recipe says.',
     live: live.runsInFlight === 0 ? undefined : `${count(live.runsInFlight)} of the old id in flight`,
     recipe: flowIdRecipe(replaced, next),
@@ -75,7 +75,7 @@ export function findReplaced(input: {
 }
 
 const LABELS = [
-  ['version', 'The version is a label: it is stored with the runs that start from now on, and decides nothing.'],
+  ['version', 'The version is only a label: it is stored with the runs that start from now on.'],
   ['name', 'Runs and logs show the new name from now on; runs that were started keep the old one.'],
 ] as const;
 
@@ -107,7 +107,7 @@ const flowTimeoutChanged: ChangeRule = ({ before, after }) => {
 
 const failureFlowChanged: ChangeRule = ({ before, after }) => {
   if (before.onFailure === after.onFailure) return [];
-  const what = after.onFailure === undefined ? 'A failed run starts no other from now on.' : undefined;
+  const what = after.onFailure === undefined ? 'From now on, a failed run starts no other run.' : undefined;
   return [
     findingAt(['onFailure'], {
       rule: 'failure-flow-changed',
@@ -117,7 +117,7 @@ const failureFlowChanged: ChangeRule = ({ before, after }) => {
       message:
         what ??
         `A failed run starts ${before.onFailure === undefined ? 'a run of another flow' : 'a run of a different flow'}.`,
-      consequence: 'This applies to runs that start from now on: runs in flight keep what their own revision says.',
+      consequence: 'This applies to runs that start from now on: runs in flight follow their own revision.',
     }),
   ];
 };

@@ -30,7 +30,7 @@ const gatesChanged: ChangeRule = (change) =>
       const judge = FIELD_RULES[field];
       const verdict: FieldVerdict = judge?.(before, after) ?? {
         effect: 'other',
-        consequence: 'Other deliveries may pass from the deploy on.',
+        consequence: 'After the deploy, different deliveries may pass.',
       };
       const { effect, consequence } = verdict;
       return findingAt(['triggers', key, 'inputs', field], {
@@ -39,9 +39,9 @@ const gatesChanged: ChangeRule = (change) =>
         before: jsonOf(before[field]),
         after: jsonOf(after[field]),
         message: `${field} of \`${key}\` ${verbOf(before[field], after[field])}.`,
-        consequence: `${consequence} Runs in flight are not touched.`,
+        consequence: `${consequence} Runs in flight are not affected.`,
         ...(effect === 'weaker' || effect === 'other'
-          ? { advice: 'Make sure that this is meant: it says who may start runs.' }
+          ? { advice: 'Check that this is intended: it decides who may start runs.' }
           : {}),
       });
     }),
@@ -76,16 +76,16 @@ const verdict = (effect: FieldVerdict['effect'], consequence: string): FieldVerd
 const otherSignature: FieldRule = () =>
   verdict('other', 'Signatures are read differently: deliveries that passed may be refused, and others may pass.');
 
-const answer: FieldRule = () => verdict('same', 'Only what is answered changes, not who gets in.');
+const answer: FieldRule = () => verdict('same', 'Only the answer changes, not who gets in.');
 
 function scheme({ webhookSignatureScheme: before }: WebhookInputs, { webhookSignatureScheme: after }: WebhookInputs) {
   if (after === undefined)
     return verdict('weaker', 'Signatures are no longer checked: anyone who knows the URL can start runs.');
   if (before === undefined) return verdict('stronger', 'Deliveries without a valid signature fail the gate.');
   if (before.trim().toLowerCase() === after.trim().toLowerCase()) {
-    return verdict('same', 'It is the same scheme: names are read in any case.');
+    return verdict('same', 'It is the same scheme: names are case-insensitive.');
   }
-  return verdict('other', 'Deliveries that are signed by the old scheme fail the gate, those of the new one pass.');
+  return verdict('other', 'Deliveries signed with the old scheme fail the gate; those signed with the new one pass.');
 }
 
 /** The first key that comes wins for good, so that a way in is open until then. */
@@ -94,32 +94,32 @@ function learnKey(before: WebhookInputs, after: WebhookInputs): FieldVerdict {
   if (learnsKey(after)) {
     return verdict(
       'weaker',
-      'The trigger believes the key that was learnt before, if there is one, else the first one that a handshake brings, from any sender.',
+      'The trigger uses the key that it learned earlier, if there is one, or else the first one that a handshake sends, from any sender.',
     );
   }
   return (after.webhookHmacKey ?? after.webhookSecret)
-    ? verdict('stronger', 'The configured key counts, not a learnt one.')
+    ? verdict('stronger', 'The configured key is used, not a learned one.')
     : verdict(
         'other',
-        'No key is learnt, and a learnt one no longer counts: every delivery fails the signature gate, which Enforce refuses and Off and Audit let pass.',
+        'No key is learned, and a learned one is no longer used: every delivery fails the signature gate. Enforce refuses them; Off and Audit accept them.',
       );
 }
 
 function allowSha1({ webhookAllowSha1: before }: WebhookInputs, { webhookAllowSha1: after }: WebhookInputs) {
-  if ((before ?? false) === (after ?? false)) return verdict('same', 'False is the default.');
+  if ((before ?? false) === (after ?? false)) return verdict('same', 'false is the default.');
   return after === true
-    ? verdict('weaker', 'Signatures made with SHA-1 pass, even where the service has SHA-1 switched off.')
-    : verdict('stronger', 'Signatures made with SHA-1 pass only where the service has SHA-1 switched on.');
+    ? verdict('weaker', 'Signatures made with SHA-1 pass, even if SHA-1 is turned off for the service.')
+    : verdict('stronger', 'Signatures made with SHA-1 pass only if SHA-1 is turned on for the service.');
 }
 
 function mode({ webhookEnforcementMode: before }: WebhookInputs, { webhookEnforcementMode: after }: WebhookInputs) {
   if (after === undefined)
-    return verdict('weaker', 'The mode of the service applies, Off where it sets none: it may refuse less.');
+    return verdict('weaker', 'The mode of the service applies (Off by default): it may refuse less.');
   if (after === 'Enforce') return verdict('stronger', 'Deliveries that fail a gate are refused.');
   const meaning =
-    after === 'Off' ? 'Violations are recorded and let in.' : 'Violations are logged, recorded and let in.';
+    after === 'Off' ? 'Violations are recorded and accepted.' : 'Violations are logged, recorded and accepted.';
   if (before === undefined)
-    return verdict('weaker', `${meaning} The mode of the service, which applied so far, may be stricter.`);
+    return verdict('weaker', `${meaning} The mode of the service, which applied before, may be stricter.`);
   return verdict(ENFORCEMENT_MODES.indexOf(after) < ENFORCEMENT_MODES.indexOf(before) ? 'weaker' : 'stronger', meaning);
 }
 
@@ -127,51 +127,52 @@ function tolerance(
   { webhookReplayToleranceSeconds: before }: WebhookInputs,
   { webhookReplayToleranceSeconds: after }: WebhookInputs,
 ) {
-  if (after === undefined) return verdict('weaker', 'The tolerance of the service applies, none where it sets none.');
+  if (after === undefined) return verdict('weaker', 'The tolerance of the service applies, if it sets one.');
   if (after === 0) return verdict('weaker', 'The age of a delivery is no longer checked.');
   if (before === undefined) {
     return verdict(
       'stronger',
-      'Deliveries that are older fail the gate. It takes the place of the tolerance of the service, where that sets one.',
+      'Older deliveries fail the gate. It replaces the tolerance of the service, if that sets one.',
     );
   }
-  if (before === 0 || after < before) return verdict('stronger', 'Deliveries that are older fail the gate.');
+  if (before === 0 || after < before) return verdict('stronger', 'Older deliveries fail the gate.');
   return verdict(
     'weaker',
-    'Older deliveries pass; one that was accepted long ago, and whose nonce has been forgotten since, could be replayed.',
+    'Older deliveries pass; one that was accepted long ago, and whose nonce has since expired, could be replayed.',
   );
 }
 
 function nonceHeader({ webhookNonceHeader: before }: WebhookInputs, { webhookNonceHeader: after }: WebhookInputs) {
-  if (before?.toLowerCase() === after?.toLowerCase()) return verdict('same', 'Header names are read in any case.');
+  if (before?.toLowerCase() === after?.toLowerCase()) return verdict('same', 'Header names are case-insensitive.');
   if (before === undefined)
-    return verdict('stronger', 'Deliveries are told apart by this header; a repeated one is a replay.');
+    return verdict('stronger', 'This header identifies deliveries; a repeated value is a replay.');
   return verdict(
     'weaker',
     after === undefined
-      ? 'Deliveries are told apart by a hash where a tolerance is set, else not at all: replays may pass.'
+      ? 'A hash identifies deliveries if a tolerance is set; otherwise nothing does, and replays may pass.'
       : 'A delivery that was accepted under its old nonce now has a different one: it could be replayed once.',
   );
 }
 
 function requireTimestamp(_: WebhookInputs, { webhookRequireTimestamp: after }: WebhookInputs) {
   if (after === true) return verdict('stronger', 'Deliveries without a timestamp fail the gate.');
-  return verdict('weaker', 'Deliveries without a timestamp pass where the scheme does not sign one.');
+  return verdict('weaker', 'Deliveries without a timestamp pass if the scheme does not sign one.');
 }
 
 /** A limit of deliveries: more is weaker; without one the service's applies. */
 function limit(field: 'webhookRateLimitPermitsPerSecond' | 'webhookRateLimitBurstSize'): FieldRule {
   return ({ [field]: before }, { [field]: after }) => {
-    if (after === undefined) return verdict('weaker', 'What the service sets applies; without one there is no limit.');
+    if (after === undefined)
+      return verdict('weaker', 'The limit of the service applies; without one there is no limit.');
     if (before === undefined) {
       return verdict(
         'stronger',
-        'Deliveries beyond it fail the gate. It takes the place of what the service sets, where it sets one.',
+        'Deliveries beyond it fail the gate. It replaces the limit of the service, if that sets one.',
       );
     }
     return after > before
       ? verdict('weaker', 'More deliveries pass.')
-      : verdict('stronger', 'Fewer deliveries pass, and the count starts afresh.');
+      : verdict('stronger', 'Fewer deliveries pass, and the count restarts.');
   };
 }
 
@@ -189,22 +190,22 @@ function unverifiedLimit(before: WebhookInputs, after: WebhookInputs) {
   if (rateBefore === undefined) {
     return verdict(
       'other',
-      'Each address has a limit before the signature; that of the trigger counts verified deliveries.',
+      'Each address has a limit before the signature check; the limit of the trigger counts only verified deliveries.',
     );
   }
   const isMore =
     rateAfter > rateBefore || (burstAfter ?? Math.ceil(rateAfter)) > (burstBefore ?? Math.ceil(rateBefore));
   return isMore
-    ? verdict('weaker', 'More deliveries of each address reach the signature check.')
-    : verdict('stronger', 'Fewer deliveries of each address reach the signature check.');
+    ? verdict('weaker', 'More deliveries from each address reach the signature check.')
+    : verdict('stronger', 'Fewer deliveries from each address reach the signature check.');
 }
 
 function perIp(_: WebhookInputs, { webhookRateLimitPerIp: after }: WebhookInputs) {
   return after === true
-    ? verdict('weaker', 'Each address has a limit of its own: all of them together may deliver without one.')
+    ? verdict('weaker', 'Each address has its own limit: there is no limit for all of them together.')
     : verdict(
         after === false ? 'stronger' : 'other',
-        'One limit for all addresses, unless the service says otherwise.',
+        'One limit applies to all addresses, unless the service sets otherwise.',
       );
 }
 
@@ -225,9 +226,9 @@ function versions(
 }
 
 function bodySchema({ webhookBodySchema: before }: WebhookInputs, { webhookBodySchema: after }: WebhookInputs) {
-  if (after === undefined) return verdict('weaker', 'Bodies of any form pass.');
-  if (before === undefined) return verdict('stronger', 'Bodies that do not fit the schema fail the gate.');
-  return verdict('other', 'Bodies that fitted the old schema may be refused, and others may pass.');
+  if (after === undefined) return verdict('weaker', 'Bodies of any structure pass.');
+  if (before === undefined) return verdict('stronger', 'Bodies that do not match the schema fail the gate.');
+  return verdict('other', 'Bodies that matched the old schema may be refused, and others may pass.');
 }
 
 function publicUrl(): FieldVerdict {
@@ -306,7 +307,7 @@ function denyFindings({ key, before, after }: WebhookPair): Finding[] {
       after: jsonOf(after.webhookIpDenyList),
       ...(freed.length > 0
         ? weakened(key, `These are no longer refused: ${freed.join(', ')}.`)
-        : strengthened(key, 'No address that was refused is let in.')),
+        : strengthened(key, 'No address that was refused before may deliver now.')),
     }),
   ];
 }
@@ -315,9 +316,9 @@ function weakened(key: string, consequence: string): Omit<Finding, 'path'> {
   return {
     rule: 'gate-weakened',
     class: 'caution',
-    message: `The address gate of \`${key}\` lets more in.`,
-    consequence: `${consequence} Entries are compared as written, so a range inside another one counts as new. Runs in flight are not touched.`,
-    advice: 'Make sure that this is meant: it says who may start runs.',
+    message: `The address gate of \`${key}\` accepts more addresses.`,
+    consequence: `${consequence} Entries are compared as written, so a range inside another one counts as new. Runs in flight are not affected.`,
+    advice: 'Check that this is intended: it decides who may start runs.',
   };
 }
 
@@ -325,8 +326,8 @@ function strengthened(key: string, consequence: string): Omit<Finding, 'path'> {
   return {
     rule: 'gate-strengthened',
     class: 'safe',
-    message: `The address gate of \`${key}\` lets in no address that it refused before.`,
-    consequence: `${consequence} Runs in flight are not touched.`,
+    message: `The address gate of \`${key}\` accepts no address that it refused before.`,
+    consequence: `${consequence} Runs in flight are not affected.`,
   };
 }
 

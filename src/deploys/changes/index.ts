@@ -83,7 +83,7 @@ function otherChanges(change: Change, known: readonly Finding[]): Finding[] {
         before: difference.before,
         after: difference.after,
         message: `This part of the manifest was ${difference.kind}.`,
-        consequence: 'No rule knows it to be harmless, so it counts as a caution.',
+        consequence: 'No rule says that this is harmless, so it counts as a caution.',
         advice: DRAIN,
       }),
     ];

@@ -57,8 +57,8 @@ function reference({ key, before, after }: WebhookPair, field: SecretField): Jud
     class: 'safe',
     message: `${field} of \`${key}\` ${verb}; its value is never shown.`,
     consequence:
-      'Deliveries are judged with the new key from the deploy on. One that was signed with a key that is gone is no longer ' +
-      'verified; during a rotation webhookHmacKeyPrevious holds the old one. Runs in flight are not touched.',
+      'After the deploy, deliveries are verified with the new key. One that was signed with a removed key is no longer ' +
+      'verified; during a rotation webhookHmacKeyPrevious holds the old one. Runs in flight are not affected.',
   };
 }
 
@@ -67,14 +67,14 @@ function stronger(key: string, field: SecretField): Judgement {
     rule: 'gate-strengthened',
     class: 'safe',
     message: `\`${key}\` no longer has ${field}.`,
-    consequence: 'Deliveries that are signed with the rotated-out key are no longer verified.',
+    consequence: 'Deliveries signed with the previous key are no longer verified.',
   };
 }
 
 function secondKey(key: string, field: SecretField): Judgement {
   return weaker({
-    message: `\`${key}\` takes a previous key that was not its key before.`,
-    consequence: 'Anyone who holds that key can deliver too. Runs in flight are not touched.',
+    message: `\`${key}\` accepts a previous key that was not its key before.`,
+    consequence: 'Anyone who holds that key can deliver too. Runs in flight are not affected.',
     advice: `Move the reference of the current key to ${field}, or leave ${field} out.`,
   });
 }
@@ -83,19 +83,19 @@ function leftToPublisher(key: string, field: SecretField): Judgement {
   return weaker({
     message: `\`${key}\` no longer has ${field}, and learns its key.`,
     consequence:
-      'The trigger believes the key that was learnt before, if there is one, else the first one that a handshake brings; ' +
-      'its sender can deliver from then on, even a stranger.',
-    advice: 'Keep a key configured, or make the webhook at the publisher right after the deploy.',
+      'The trigger uses the key that it learned earlier, if there is one, or else the first one that a handshake sends; ' +
+      'the sender of that handshake can deliver from then on, even a stranger.',
+    advice: 'Keep a key configured, or create the webhook at the publisher right after the deploy.',
   });
 }
 
 function lostKey(key: string, field: SecretField): Judgement {
   return weaker({
-    message: `\`${key}\` no longer has ${field}, nor any other key.`,
+    message: `\`${key}\` no longer has ${field}, and has no other key.`,
     consequence:
-      'Nothing can be verified, and no key is learnt: with a scheme every delivery fails the signature gate, which Enforce ' +
-      'refuses and Off and Audit let pass; without a scheme there is no signature gate.',
-    advice: 'Name a key by env:NAME or file:PATH.',
+      'Nothing can be verified, and no key is learned. With a scheme, every delivery fails the signature gate, which Enforce ' +
+      'refuses and Off and Audit accept; without a scheme there is no signature gate.',
+    advice: 'Set a key with env:NAME or file:PATH.',
   });
 }
 

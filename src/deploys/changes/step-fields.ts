@@ -29,10 +29,10 @@ function changed({ stepKey, path, before, after }: StepChange, live: string | un
     after: jsonOf(after.runAfter),
     message: `\`${stepKey}\` now runs after different steps or statuses.`,
     consequence:
-      `Runs in flight are pinned to the revision that they started from: \`${stepKey}\` starts in them as it was wired ` +
-      'there, due steps included, and nothing of them changes. Runs that start after the deploy follow the new wiring, ' +
-      'so that for a while runs differ.',
-    advice: `${DRAIN} Where it does not matter that runs in flight follow the old wiring, allow the caution.`,
+      `Runs in flight are pinned to the revision that they started with: in them, \`${stepKey}\` keeps its old wiring, ` +
+      'due steps included, and nothing changes. Runs that start after the deploy follow the new wiring, ' +
+      'so runs differ for a while.',
+    advice: `${DRAIN} If runs in flight may follow the old wiring, allow the caution.`,
     live,
   });
 }
@@ -50,7 +50,7 @@ function reordered({ stepKey, path, renamed, after }: StepChange): Finding[] {
       before: jsonOf(renamed.runAfter),
       after: jsonOf(after.runAfter),
       message: `The statuses that \`${stepKey}\` waits for are in a different order.`,
-      consequence: 'Any of them satisfies the edge, so the order means nothing.',
+      consequence: 'Any of them satisfies the edge, so the order does not matter.',
     }),
   ];
 }
@@ -75,9 +75,9 @@ const whenChanged: ChangeRule = ({ graphs, live }) =>
             after: when,
             message: `The condition of \`${stepKey}\` on \`${upstream}\` was ${verb}.`,
             consequence:
-              'Runs in flight are pinned to the revision that they started from: they judge the condition as it was there, ' +
-              'and nothing of them changes. Runs of one flow diverge by the time at which they were started.',
-            advice: `Prefer a new step that holds the condition. ${DRAIN} Where runs may diverge, allow the caution.`,
+              'Runs in flight are pinned to the revision that they started with: they evaluate the condition of that revision, ' +
+              'and nothing changes for them. Runs of this flow behave differently depending on when they started.',
+            advice: `Prefer a new step with the condition. ${DRAIN} If runs may differ, allow the caution.`,
             live: whereRunsAre(live, [recordKey]),
           }),
         ];
@@ -97,7 +97,7 @@ const typeChanged: ChangeRule = ({ graphs, live }) =>
           before: step.before.type,
           after: step.after.type,
           message: `The type of \`${step.stepKey}\` changed.`,
-          consequence: `${inFlight(step)} Re-runs of kept runs use ${step.after.type}.`,
+          consequence: `${inFlight(step)} Re-runs of stored runs use ${step.after.type}.`,
           advice: `${DRAIN} Or leave this step as it is and give the new type to a new step.`,
           live: whereRunsAre(live, [step.recordKey]),
         }),
@@ -106,25 +106,25 @@ const typeChanged: ChangeRule = ({ graphs, live }) =>
 
 function inFlight({ stepKey, before, after }: StepChange): string {
   const pinned = `Runs in flight are pinned to their revision, so \`${stepKey}\` stays a step of the type ${before.type} in them`;
-  if (before.steps !== undefined) return `${pinned}: the loop runs its children as it did.`;
+  if (before.steps !== undefined) return `${pinned}: the loop runs its children as before.`;
   if (isSame(jsonOf(before.inputs), jsonOf(after.inputs))) {
-    return `${pinned}; inputs are read from the newest revision, and are the same there, so nothing of them changes.`;
+    return `${pinned}; inputs are read from the newest revision and are the same there, so nothing changes.`;
   }
   return (
-    `${pinned}, but inputs are read from the newest revision when a step starts, goes on or is tried again: ` +
+    `${pinned}, but inputs are read from the newest revision when a step starts, continues or is retried: ` +
     `${before.type} gets inputs that were written for ${after.type}. Such a run may fail at \`${stepKey}\`, or do something unintended.`
   );
 }
 
 /** Fields of a step that a run takes from its own revision, so that changing them reaches no run in flight. */
 const PINNED_FIELDS = [
-  ['retry', 'retry-changed', 'is tried again as that revision says.'],
+  ['retry', 'retry-changed', 'is retried as that revision says.'],
   ['timeoutSeconds', 'step-timeout-changed', 'has the time limit of that revision.'],
   [
     'forEach',
     'for-each-changed',
-    'goes over the items that it goes over there. Inputs of its children are read from the newest revision and have to suit ' +
-      'those items too.',
+    'loops over the items of that revision. Inputs of its children are read from the newest revision and must also fit ' +
+      'those items.',
   ],
   ['concurrencyLimit', 'concurrency-changed', 'runs as many iterations at once as that revision says.'],
 ] as const;
@@ -173,7 +173,7 @@ const stepSlotsChanged: ChangeRule = ({ before, after, graphs }) => {
         before: place.before,
         after: place.after,
         message: `concurrency of ${place.of} changed.`,
-        consequence: 'It holds for runs in flight too, from the next step that starts; steps that run go on.',
+        consequence: 'It also applies to runs in flight, from the next step that starts; running steps continue.',
       }),
     );
 };
@@ -199,12 +199,12 @@ function findingsOf({ stepKey, path, before, after }: StepChange, live: string |
       before: difference.before,
       after: difference.after,
       message: isSecret
-        ? `\`${stepKey}\` takes a secret from elsewhere; its value is never shown.`
+        ? `\`${stepKey}\` reads a secret from another place; its value is never shown.`
         : `Inputs of \`${stepKey}\` were ${difference.kind}.`,
       consequence:
         before.type === after.type
-          ? `Inputs are read when a step starts: runs in flight that start \`${stepKey}\` after the deploy, try it again, or ` +
-            'go on with it after a wait, use the new ones, and so do retries of kept runs.'
+          ? `Inputs are read when a step starts: runs in flight that start \`${stepKey}\` after the deploy, retry it, or ` +
+            'continue it after a wait, use the new ones, and so do retries of stored runs.'
           : `Inputs are read when a step starts, and the type of \`${stepKey}\` changes with them: see there.`,
       live,
     });
@@ -218,7 +218,7 @@ function subFlowChanged(
 ): Finding {
   const isFlow = at[0] === 'flow';
   const isMixed = isFlow && !isSame(jsonOf(before.inputs.body ?? null), jsonOf(after.inputs.body ?? null));
-  const pinned = 'Runs in flight have pinned which flows they run, and in which revisions: for them nothing changes';
+  const pinned = 'Runs in flight have pinned which flows they run, and in which revisions: nothing changes for them';
   return findingAt([...path, 'inputs', ...at], {
     rule: 'sub-flow-changed',
     class: isMixed ? 'caution' : 'safe',
@@ -228,9 +228,9 @@ function subFlowChanged(
       ? `\`${stepKey}\` runs a different flow.`
       : `\`${stepKey}\` ${after.inputs.wait === false ? 'no longer waits' : 'waits'} for the run that it starts.`,
     consequence: isMixed
-      ? `${pinned}, except that \`body\` is read from the newest revision: they hand the former flow what was written for the new one.`
+      ? `${pinned}, except that \`body\` is read from the newest revision: they pass the body written for the new flow to the old one.`
       : `${pinned}.`,
-    advice: isMixed ? `${DRAIN} Or leave this step as it is and run the other flow by a new step.` : undefined,
+    advice: isMixed ? `${DRAIN} Or leave this step as it is and run the other flow with a new step.` : undefined,
     live,
   });
 }

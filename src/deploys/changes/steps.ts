@@ -36,9 +36,9 @@ function judgeAdded({ live }: Change, graph: GraphChange, key: string): Finding 
       class: 'caution',
       message: `The new step \`${key}\` was inserted into an existing path: ${names} ${waiting.length === 1 ? 'waits' : 'wait'} for it.`,
       consequence:
-        `Runs in flight are pinned to the revision that they started from: they go on without \`${key}\`, and nothing ` +
-        'else of them changes. Runs that start after the deploy have it, so that for a while runs differ.',
-      advice: `${DRAIN} Where it does not matter that runs in flight miss the step, allow the caution.`,
+        `Runs in flight are pinned to the revision that they started with: they continue without \`${key}\`, and nothing ` +
+        'else changes for them. Runs that start after the deploy have it, so runs differ for a while.',
+      advice: `${DRAIN} If runs in flight may miss the step, allow the caution.`,
       live: whereRunsAre(live, loopKey === null ? waiting.map((each) => oldKeyOf(graph, each)) : [loopKey]),
     });
   }
@@ -47,9 +47,9 @@ function judgeAdded({ live }: Change, graph: GraphChange, key: string): Finding 
       ...found,
       rule: 'step-key-reused',
       class: 'caution',
-      message: `The new step \`${key}\` has the key of an earlier step that kept runs have records of.`,
+      message: `The new step \`${key}\` has the key of an earlier step of which stored runs have records.`,
       consequence:
-        'Records of two steps then share one key. A run in flight whose own revision has the earlier step keeps its ' +
+        'Records of two different steps then share one key. A run in flight whose own revision has the earlier step keeps its ' +
         'type and wiring, and takes the inputs of the new one if it starts it.',
       advice: `Give the step a key that was not used before. ${DRAIN}`,
       live: whereRunsAre(live, [key]),
@@ -106,14 +106,14 @@ function judgeRemoved(change: Change, graph: GraphChange, key: string): Finding 
   const recordKey = graph.loopKey ?? key;
   const found = { before: jsonOf(graph.before[key]), live: whereRunsAre(live, [recordKey]) };
   const pinned =
-    `Runs in flight are pinned to their revision: they still run \`${key}\`, with the inputs that it had there, but for ` +
-    'secrets that were written out in the manifest: those are not kept, and a step that needs one fails.';
+    `Runs in flight are pinned to their revision: they still run \`${key}\`, with its inputs from there, except ` +
+    'plain-text secrets of the manifest: those are not stored, and a step that needs one fails.';
   if (!live.stepsWithHistory.includes(recordKey)) {
     return findingAt([...graph.path, key], {
       ...found,
       rule: 'step-removed',
       class: 'caution',
-      message: `The step \`${key}\` was removed; no kept run did anything in it.`,
+      message: `The step \`${key}\` was removed; no stored run did anything in it.`,
       consequence: `${lossOf(graph, key)} ${pinned} They would leave records under a key that no manifest explains.`,
       advice: DRAIN,
     });
@@ -125,12 +125,12 @@ function judgeRemoved(change: Change, graph: GraphChange, key: string): Finding 
     class: 'breaking',
     message:
       graph.loopKey === null
-        ? `The step \`${key}\` was removed, and kept runs have records of it.`
-        : `The step \`${key}\` of the loop \`${graph.loopKey}\` was removed, and kept runs have records of that loop.`,
+        ? `The step \`${key}\` was removed, and stored runs have records of it.`
+        : `The step \`${key}\` of the loop \`${graph.loopKey}\` was removed, and stored runs have records of that loop.`,
     consequence:
       `The manifest would no longer explain the records under \`${key}\`, a re-run of such a run would leave the step out, ` +
-      `and a later step of the same key would mix with them. ${pinned}`,
-    advice: 'Keep the step and have it do nothing, as the recipe says, until retention has let its last run go.',
+      `and records of a later step with the same key would mix with them. ${pinned}`,
+    advice: 'Keep the step but make it do nothing, as the recipe describes, until retention has deleted its last run.',
     recipe,
   });
 }
@@ -157,12 +157,12 @@ function judgeRenamed(change: Change, graph: GraphChange, names: { oldKey: strin
     message: `The step \`${oldKey}\` was renamed to \`${newKey}\` and is otherwise the same.`,
     live: whereRunsAre(live, [recordKey]),
   };
-  const pinned = `Runs in flight are pinned to their revision: they go on with \`${oldKey}\`, with the inputs that it had there.`;
+  const pinned = `Runs in flight are pinned to their revision: they continue with \`${oldKey}\` and its inputs from there.`;
   if (!live.stepsWithHistory.includes(recordKey)) {
     return findingAt([...graph.path, oldKey], {
       ...found,
       class: 'caution',
-      consequence: `No kept run has a record of \`${oldKey}\`, so no history is lost. ${pinned} They would leave records under it.`,
+      consequence: `No stored run has a record of \`${oldKey}\`, so no history is lost. ${pinned} They would leave records under it.`,
       advice: DRAIN,
     });
   }
@@ -170,10 +170,10 @@ function judgeRenamed(change: Change, graph: GraphChange, names: { oldKey: strin
     ...found,
     class: 'breaking',
     consequence:
-      `The key is a part of the stored runs: their records stay under \`${oldKey}\`, which no manifest would explain. ` +
+      `The key is part of the stored runs: their records stay under \`${oldKey}\`, which no manifest would explain. ` +
       `A retry or re-run finds nothing under the new key. ${pinned}`,
     advice:
-      'Keep the old key next to the new one, guarded, as the recipe says, until retention has let its last run go.',
+      'Keep the old key next to the new one, disabled, as the recipe describes, until retention has deleted its last run.',
     recipe: removedStepRecipe(change, graph, names),
   });
 }
@@ -204,7 +204,7 @@ function removedStepRecipe(
   ];
   return {
     title:
-      newKey === undefined ? `Keep \`${oldKey}\`, and have it do nothing` : `Keep \`${oldKey}\` next to \`${newKey}\``,
+      newKey === undefined ? `Keep \`${oldKey}\`, but make it do nothing` : `Keep \`${oldKey}\` next to \`${newKey}\``,
     steps,
     patch: patchAt(graph.path, jsonOf(kept)),
     ...(removableFrom === undefined ? {} : { removableFrom }),
@@ -227,7 +227,7 @@ function loopOutput({ before, loopKey }: GraphChange, oldKey: string): string[] 
 }
 
 function whenToRemove({ loopKey }: GraphChange, oldKey: string, removableFrom: string | undefined): string {
-  if (removableFrom === undefined) return `Remove \`${oldKey}\` when no kept run has a record of it.`;
+  if (removableFrom === undefined) return `Remove \`${oldKey}\` when no stored run has a record of it.`;
   const when = `Remove \`${oldKey}\` when the runs that ran it have expired, not before ${removableFrom}`;
   // History is known by top-level step: the loop around has some as long as it runs at all.
   return loopKey === null
@@ -332,7 +332,7 @@ function secretsToRestore(kept: Graph): string[] {
   const keys = Object.keys(kept).filter((key) => hasMask(kept[key]?.inputs ?? null));
   if (keys.length === 0) return [];
   const names = keys.map((key) => `\`${key}\``).join(', ');
-  return [`Inputs of ${names} hold a secret that is not kept, shown as "${MASK}": name it by env:NAME or file:PATH.`];
+  return [`Inputs of ${names} contain a secret that is not stored, shown as "${MASK}": use env:NAME or file:PATH.`];
 }
 
 function patchAt(path: GraphChange['path'], value: Json): Json {

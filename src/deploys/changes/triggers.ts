@@ -29,7 +29,7 @@ function removed(change: Change, key: string, trigger: Trigger): Finding {
     class: 'caution',
     before: jsonOf(trigger),
     message: `The ${trigger.type} trigger \`${key}\` was removed.`,
-    consequence: `${lossOf(change, trigger)} Runs that it started go on, and can be re-run.`,
+    consequence: `${lossOf(change, trigger)} Runs that it started continue, and can be re-run.`,
     advice: ADVICE[trigger.type],
     live: startedBy(change, key),
   });
@@ -47,17 +47,17 @@ function lossOf({ after }: Change, trigger: Trigger): string {
       const slug = trigger.inputs.webhookSlug;
       const hasOther = Object.values(after.triggers).some(({ type }) => type === 'webhook');
       const byId = hasOther
-        ? 'What is delivered to the id of the flow goes to the first webhook trigger that is left.'
-        : 'What is delivered to the id of the flow gets a 404 too.';
+        ? 'Deliveries to the id of the flow go to the first remaining webhook trigger.'
+        : 'Deliveries to the id of the flow get a 404 too.';
       return (
         `${slug === undefined ? 'It has no slug.' : `Publishers that deliver to ${slug} get a 404.`} ${byId} Its nonces and ` +
-        'idempotency keys match nothing any more: under another trigger a repeated delivery counts as new.'
+        'idempotency keys no longer match: at another trigger a repeated delivery counts as new.'
       );
     }
     case 'cron':
-      return 'It no longer fires; whether it was paused, and a change of its schedule, are kept under its key.';
+      return 'It no longer fires. Its paused state and changes to its schedule are kept under its key.';
     case 'manual':
-      return 'The flow can still be started by hand; idempotency keys that were sent with this trigger match nothing.';
+      return 'The flow can still be started by hand; idempotency keys sent with this trigger no longer match.';
   }
 }
 
@@ -77,20 +77,20 @@ function renamed(change: Change, trigger: Trigger, { key, newKey }: { key: strin
 
 const RENAMED = {
   webhook:
-    'Accepted nonces and idempotency keys go with it: a delivery that was accepted under the old key is a replay under the ' +
-    'new one. Records keep the old key. Runs in flight go on.',
+    'Accepted nonces and idempotency keys move with it: a delivery that was accepted under the old key is a replay under the ' +
+    'new one. Records keep the old key. Runs in flight continue.',
   cron:
     'The state of a schedule is kept by the key of the trigger: under the new one it is not paused, and a schedule that was ' +
-    'changed on the dashboard is what the manifest says again. Runs in flight go on.',
+    'changed on the dashboard reverts to the manifest. Runs in flight continue.',
   manual:
-    'Idempotency keys go with it: one that was used under the old key starts no run under the new one. Runs in flight go on.',
+    'Idempotency keys move with it: one that was used under the old key starts no run under the new one. Runs in flight continue.',
 } as const;
 
 function learnsAgain(trigger: Trigger | undefined): string {
   if (trigger?.type !== 'webhook' || !learnsKey(trigger.inputs)) return '';
   return (
-    ' The learnt key is kept by the key of the trigger too: under the new one deliveries are not verified by it, and no ' +
-    'handshake brings another. Rename the trigger back, or forget its learnt key and make the webhook again.'
+    ' The learned key belongs to the key of the trigger too: under the new key it does not verify deliveries, and no ' +
+    'handshake sets another one. Rename the trigger back, or forget its learned key and create the webhook again.'
   );
 }
 
@@ -150,8 +150,8 @@ const triggerTypeChanged: ChangeRule = (change) =>
         before: jsonOf(before),
         after: jsonOf(after),
         message: `The trigger \`${key}\` was a ${before.type} trigger and is a ${after.type} trigger.`,
-        consequence: `${LOST[before.type]} Runs in flight go on; their records name a trigger that is now of another type.`,
-        advice: `Give the new trigger a key of its own. ${DRAIN}`,
+        consequence: `${LOST[before.type]} Runs in flight continue; their records name a trigger that now has another type.`,
+        advice: `Give the new trigger its own key. ${DRAIN}`,
       }),
     );
 
@@ -169,8 +169,8 @@ const firstWebhookChanged: ChangeRule = (change) => {
       after,
       message: `The first webhook trigger is \`${after}\` and was \`${before}\`.`,
       consequence:
-        `Deliveries to the id of the flow go to \`${after}\`: its gates judge them, and its keys. Deliveries to a slug go ` +
-        'where they went, and runs in flight are not touched.',
+        `Deliveries to the id of the flow go to \`${after}\` and its gates. Deliveries to a slug go ` +
+        'where they went before, and runs in flight are not affected.',
       advice: 'Keep the order of webhook triggers, or have publishers call the slug.',
     }),
   ];
@@ -192,11 +192,11 @@ const slugChanged: ChangeRule = (change) =>
         after,
         message: `The slug of \`${key}\` ${before === undefined ? 'is new' : after === undefined ? 'was removed' : 'changed'}.`,
         consequence: isSameRoute
-          ? 'Every URL that worked goes on working: slugs are matched in any case.'
-          : `Publishers that deliver to ${before} get a 404 from the deploy on. Runs in flight are not touched.`,
+          ? 'Every URL keeps working: slugs are case-insensitive.'
+          : `After the deploy, publishers that deliver to ${before} get a 404. Runs in flight are not affected.`,
         ...(isSameRoute
           ? {}
-          : { advice: 'Add a second webhook trigger with the new slug, and move publishers over first.' }),
+          : { advice: 'Add a second webhook trigger with the new slug, and move publishers to it first.' }),
       }),
     ];
   });
@@ -229,8 +229,8 @@ const searchKeysChanged: ChangeRule = (change) =>
         after: jsonOf(other),
         message: `The search keys of \`${key}\` changed.`,
         consequence:
-          'Deliveries that arrive from the deploy on are found by the new keys. Earlier ones, and runs in flight, keep ' +
-          'the values that they have.',
+          'Deliveries that arrive after the deploy have the new keys. Earlier ones, and runs in flight, keep ' +
+          'their values.',
       }),
     ];
   });
@@ -254,9 +254,9 @@ const cronChanged: ChangeRule = (change) =>
         message: `${name} of \`${key}\` changed.`,
         consequence:
           field === 'onMissed'
-            ? 'It is read when a tick was missed. Runs in flight are not touched.'
+            ? 'It applies when a tick was missed. Runs in flight are not affected.'
             : 'The next tick is recalculated within a minute of the deploy, when schedules are synchronised; ' +
-              'runs in flight are not touched. A paused trigger stays paused, and a schedule that was changed on the dashboard ' +
+              'runs in flight are not affected. A paused trigger stays paused, and a schedule that was changed on the dashboard ' +
               'keeps that change.',
         ...(field === 'onMissed'
           ? {}

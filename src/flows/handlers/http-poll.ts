@@ -40,7 +40,7 @@ export function judgePoll(
   }
   const last = answer.kind === 'failed' ? `; the last: ${answer.message}` : verdict === 'done' ? '' : `; ${verdict}`;
   const output = answer.kind !== 'waiting' && answer.output !== undefined ? { output: answer.output } : {};
-  const message = `no such answer came in ${inputs.pollTimeoutSeconds} s and ${polls} requests${last}`;
+  const message = `no such answer within ${inputs.pollTimeoutSeconds} s and ${polls} requests${last}`;
   return { kind: 'failed', code: 'poll_timeout', message, retryable: true, ...output };
 }
 
@@ -54,7 +54,7 @@ export function waitInPoll(
   const endsAt = before.startedAt + inputs.pollTimeoutSeconds * 1000;
   const own = (wait.state ?? {}) as JsonObject;
   if (now >= endsAt) {
-    const message = `no such answer came in ${inputs.pollTimeoutSeconds} s and ${before.polls} requests; ${own.why}`;
+    const message = `no such answer within ${inputs.pollTimeoutSeconds} s and ${before.polls} requests; ${own.why}`;
     return { kind: 'failed', code: 'poll_timeout', message, retryable: true };
   }
   return { ...wait, until: Math.min(wait.until ?? endsAt, endsAt), state: { ...before, ...own } };

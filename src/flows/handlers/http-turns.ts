@@ -99,7 +99,7 @@ export class NoTurnError extends Error {
   readonly code: 'circuit_open' | 'timeout';
   constructor({ why, message }: Extract<HostTurn, { kind: 'wait' }>) {
     super(
-      why === 'circuit' ? `redirected, and not sent: ${message}` : `redirected, and its turn did not come: ${message}`,
+      why === 'circuit' ? `redirected, but not sent: ${message}` : `redirected, but its turn did not come: ${message}`,
     );
     this.name = 'NoTurnError';
     this.code = why === 'circuit' ? 'circuit_open' : 'timeout';

@@ -29,7 +29,7 @@ export function handlerTable(handlers: readonly StepHandler[]): HandlerTable {
   const table = new Map<string, StepHandler>();
   for (const handler of handlers) {
     if (table.has(handler.type))
-      throw new Error(`Two handlers serve the step type "${handler.type}"; rename one of them.`);
+      throw new Error(`Two handlers have the step type "${handler.type}"; rename one of them.`);
     table.set(handler.type, handler);
   }
   return table;

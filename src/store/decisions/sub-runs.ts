@@ -109,7 +109,7 @@ export function* startSubRun(
   const pinned = pins[flowId];
   // One that was there and is not pinned was drained then: what the drain was for may have replaced it since.
   if (record === undefined || (pinned === undefined && record.createdAt >= rootStartedAt)) {
-    const message = `the flow ${flowId} was not deployed when this run started, and a run starts no flow that came later`;
+    const message = `the flow ${flowId} was not deployed when this run started, and a run cannot start flows that were deployed later`;
     return refused('flow_not_pinned', `${message}; repeat the run`, null);
   }
   const { drainingSince } = record;

@@ -113,7 +113,7 @@ async function keepServicesOut(query: Query, schema: string): Promise<void> {
   );
   if (alive.length === 0) return;
   const names = alive.map(({ name }) => name).join(', ');
-  throw new Error(`it is in use by ${names}; stop it, and wait 15 seconds where it was killed`);
+  throw new Error(`it is in use by ${names}; stop it, and wait 15 seconds if it was killed`);
 }
 
 async function findProgress(query: Query): Promise<CopyProgress | undefined> {

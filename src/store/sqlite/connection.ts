@@ -341,5 +341,5 @@ export class FileWatch {
 }
 
 function lossOf(path: string, what: string): Error {
-  return new Error(`${basename(path)} ${what}: nothing is stored any more (${path})`);
+  return new Error(`${basename(path)} ${what}: nothing can be stored (${path})`);
 }

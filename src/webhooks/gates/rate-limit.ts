@@ -190,7 +190,7 @@ function judge(
     }));
     return { verdict: { passed: true, evidence: { facts } }, account: charged };
   }
-  const shared = replicas > 1 ? `; each of ${replicas} replicas lets its share of that pass` : '';
+  const shared = replicas > 1 ? `; each of ${replicas} replicas accepts its share of that` : '';
   const detail = `more than ${limit.permitsPerSecond} a second with bursts of ${limit.burstSize}${shared}`;
   return { verdict: { passed: false, reason, detail, evidence: { retryAfterMs, facts } }, account };
 }
@@ -234,7 +234,7 @@ function unverifiedLimitOf(inputs: WebhookInputs, { schemes }: SignatureSettings
   }
   // The trigger's own limit would count nothing.
   if (resolveScheme(schemes, inputs) === undefined) {
-    const message = 'needs a webhookSignatureScheme that is known: without one no delivery is ever verified';
+    const message = 'needs a known webhookSignatureScheme: without one no delivery is ever verified';
     throw new GateConfigurationError('webhookRateLimitUnverifiedPermitsPerSecond', message);
   }
   return readLimit({ permitsPerSecond, burstSize }, 'webhookRateLimitUnverified');
@@ -250,7 +250,7 @@ function readLimit(
   }
   const burst = burstSize ?? Math.max(1, Math.ceil(permitsPerSecond));
   if (!(burst >= 1 && Number.isFinite(burst))) {
-    throw new GateConfigurationError(`${field}BurstSize`, 'must be a number from 1: less lets nothing pass');
+    throw new GateConfigurationError(`${field}BurstSize`, 'must be at least 1: a smaller value lets nothing pass');
   }
   return { permitsPerSecond, burstSize: burst };
 }

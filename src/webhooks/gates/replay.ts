@@ -58,7 +58,7 @@ function ruleOf(inputs: WebhookInputs, settings: GateSettings): ReplayRule {
   }
   if (toleranceSeconds > settings.nonceTtlSeconds) {
     const kept = `SLUICE_NONCE_TTL_SECONDS=${settings.nonceTtlSeconds}`;
-    const problem = `is ${toleranceSeconds}, and nonces are kept for ${settings.nonceTtlSeconds} s: a delivery would pass again`;
+    const problem = `is ${toleranceSeconds}, but nonces are kept for ${settings.nonceTtlSeconds} s: a delivery would pass again`;
     throw new GateConfigurationError('webhookReplayToleranceSeconds', `${problem}; lower it, or raise ${kept} first`);
   }
   const nonceHeader = headerName(inputs.webhookNonceHeader, 'webhookNonceHeader');
@@ -115,7 +115,7 @@ function timestampFailure(
     return { passed: false, reason: 'timestamp_missing', detail: 'the delivery has no timestamp' };
   }
   if (skewMs === undefined) {
-    return { passed: false, reason: 'timestamp_malformed', detail: 'the timestamp does not have the form of one' };
+    return { passed: false, reason: 'timestamp_malformed', detail: 'the timestamp is malformed' };
   }
   if (rule.toleranceMs === 0 || Math.abs(skewMs) <= rule.toleranceMs) return undefined;
   const distance = `${Math.abs(skewMs) / 1000} s ${skewMs > 0 ? 'behind' : 'ahead of'} this clock`;

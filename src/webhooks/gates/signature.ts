@@ -50,7 +50,7 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
     }
     const { spec, previousSpec } = scheme;
     if (usesSha1(spec) && !allowsSha1(trigger.inputs, settings)) {
-      return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is switched off`);
+      return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is turned off`);
     }
     const options = {
       readUrl,
@@ -141,7 +141,11 @@ function learningGate(
   trigger: WebhookTrigger,
   options: SpecGateOptions & Pick<SignatureSettings, 'learnedKeys'>,
 ): Gate {
-  const unlearned = refusingGate(spec, 'key_not_configured', `no key is known yet: ${spec.name} hands it over itself`);
+  const unlearned = refusingGate(
+    spec,
+    'key_not_configured',
+    `no key is known yet: ${spec.name} sends it in a handshake`,
+  );
   return {
     name: signatureGate.name,
     check(delivery, evidence) {
@@ -190,7 +194,7 @@ function certificateGate(
       const evidence = evidenceOf(spec.name, prepared.timestamp);
       const certificateUrl = certificateUrlOf(spec, delivery);
       if (certificateUrl === undefined) {
-        return failed('signature_malformed', `it names no certificate of ${spec.name}`, evidence);
+        return failed('signature_malformed', `it does not name a certificate of ${spec.name}`, evidence);
       }
       try {
         if (certificates === undefined) throw new Error('no certificate can be fetched here');
@@ -292,7 +296,7 @@ function answerOf({ name }: SignatureVerifier, result: VerificationResult): Verd
     }
     default:
       // Plain JavaScript may return anything, `true` for one: no known outcome, no access.
-      return failed('verifier_error', `verifier "${name}" gave no known outcome`, evidenceOf(name));
+      return failed('verifier_error', `verifier "${name}" returned no known outcome`, evidenceOf(name));
   }
 }
 
@@ -306,7 +310,7 @@ function timestampProblem(
   if (Number.isFinite(timestamp.ms)) return undefined;
   return {
     reason: 'timestamp_malformed',
-    detail: 'the signed timestamp does not have the form that the scheme gives it',
+    detail: 'the signed timestamp does not have the format of the scheme',
   };
 }
 

@@ -45,7 +45,7 @@ export const UNPUBLISHED: readonly UnpublishedAddresses[] = [
   },
   {
     name: 'shopify',
-    because: 'Shopify publishes no addresses: it has no fixed ones that webhooks come from',
+    because: 'Shopify publishes no addresses, because its webhooks have no fixed ones',
     instead: 'verify the signature: webhookSignatureScheme Shopify',
     source: 'https://shopify.dev/docs/apps/build/webhooks/verify-deliveries',
     checkedOn: '2026-11-21',
@@ -63,7 +63,7 @@ export const UNPUBLISHED: readonly UnpublishedAddresses[] = [
     name: 'mailgun',
     because: 'Mailgun publishes no addresses that webhooks come from',
     instead:
-      'verify the signature: webhookSignatureScheme Mailgun; a TLS proxy in front can check the client certificate that Mailgun presents too',
+      'verify the signature: webhookSignatureScheme Mailgun; a TLS proxy in front can also check the client certificate that Mailgun presents',
     source: 'https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks',
     checkedOn: '2026-11-21',
   },
@@ -288,7 +288,10 @@ export function findPreset(name: string, field: string): AddressPreset {
     maxDistance: Math.floor(wanted.length / 3),
   });
   const guess = nearest === undefined ? '.' : `; did you mean "${nearest}"?`;
-  throw new GateConfigurationError(field, `"${name}" is not an address preset${guess} Known are ${names.join(', ')}`);
+  throw new GateConfigurationError(
+    field,
+    `"${name}" is not an address preset${guess} Known presets are ${names.join(', ')}`,
+  );
 }
 
 /** What an operator should hear about a preset when a manifest loads; undefined where all is well. */

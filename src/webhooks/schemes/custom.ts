@@ -102,7 +102,7 @@ function withoutSegments(inputs: WebhookInputs): undefined {
   if (field === undefined) return undefined;
   throw new GateConfigurationError(
     field,
-    'needs webhookSignatureMultiValueDelimiter, which says what separates the segments of the header',
+    'needs webhookSignatureMultiValueDelimiter, which defines what separates the segments of the header',
   );
 }
 
@@ -123,7 +123,7 @@ function valueKeysOf(inputs: WebhookInputs): readonly string[] {
   }
   const keys = new Set([...(valueKey === undefined ? [] : [valueKey]), ...(accepted ?? [])]);
   if (inputs.webhookTimestampValueKey !== undefined && keys.has(inputs.webhookTimestampValueKey)) {
-    throw new GateConfigurationError('webhookTimestampValueKey', 'is the key of a signature too');
+    throw new GateConfigurationError('webhookTimestampValueKey', 'is also the key of a signature');
   }
   return [...keys];
 }
@@ -133,10 +133,10 @@ function payloadOf(inputs: WebhookInputs, builders: PayloadBuilders): PayloadLay
   const delimiter = inputs.webhookSignedPayloadDelimiter;
   const version = inputs.webhookSignedPayloadVersion;
   if (delimiter !== undefined && !DELIMITED_STRATEGIES.includes(strategy)) {
-    throw new GateConfigurationError('webhookSignedPayloadDelimiter', `has no meaning with strategy ${strategy}`);
+    throw new GateConfigurationError('webhookSignedPayloadDelimiter', `has no effect with strategy ${strategy}`);
   }
   if (version !== undefined && strategy !== 'ColonDelimited') {
-    throw new GateConfigurationError('webhookSignedPayloadVersion', `has no meaning with strategy ${strategy}`);
+    throw new GateConfigurationError('webhookSignedPayloadVersion', `has no effect with strategy ${strategy}`);
   }
   if (version === undefined && strategy === 'ColonDelimited') {
     throw new GateConfigurationError(
@@ -152,7 +152,7 @@ function builderOf(inputs: WebhookInputs, strategy: SignedPayloadStrategy, build
   const customName = inputs.webhookCustomStrategyName;
   if (strategy !== 'Custom') {
     if (customName === undefined) return {};
-    throw new GateConfigurationError('webhookCustomStrategyName', `has no meaning with strategy ${strategy}`);
+    throw new GateConfigurationError('webhookCustomStrategyName', `has no effect with strategy ${strategy}`);
   }
   if (customName === undefined || customName === '') {
     throw new GateConfigurationError('webhookCustomStrategyName', 'is required with strategy Custom');
@@ -180,7 +180,7 @@ function timestampOf(
   if (isSigned && valueKey !== undefined && inputs.webhookTimestampHeader !== undefined) {
     throw new GateConfigurationError(
       'webhookTimestampValueKey',
-      'and webhookTimestampHeader name two places; one can be true',
+      'and webhookTimestampHeader name two places; only one can be used',
     );
   }
   if (valueKey !== undefined && multiValue !== undefined && isSigned) {

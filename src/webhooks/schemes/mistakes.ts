@@ -70,7 +70,7 @@ function rightAsItIs(question: SignatureQuestion): string[] {
 }
 
 const asItIs = (which: string) =>
-  `The signature itself matches the ${which} key: something else is wrong, or the trigger was corrected after the delivery came.`;
+  `The signature itself matches the ${which} key: something else is wrong, or the trigger was corrected after the delivery arrived.`;
 
 function wrongKey({ keys, ...question }: SignatureQuestion): string[] {
   return [
@@ -94,7 +94,7 @@ function wrongUrl(question: SignatureQuestion): string[] {
     .filter(([, publicUrl]) => verifies({ ...question, publicUrl }))
     .map(
       ([how]) =>
-        `The signature matches if the URL ${how}: the publisher calls another URL than the one known here. Set webhookPublicUrl or SLUICE_PUBLIC_URL to what was entered at the publisher.`,
+        `The signature matches if the URL ${how}: the publisher calls a different URL than the one configured here. Set webhookPublicUrl or SLUICE_PUBLIC_URL to the URL entered at the publisher.`,
     );
 }
 
@@ -117,7 +117,7 @@ function wrongForm(question: SignatureQuestion): string[] {
     .filter(([, form]) => verifies({ ...question, spec: form }))
     .map(
       ([how]) =>
-        `The signature matches ${how}: the publisher signs in another form than the trigger expects. Change the scheme of the trigger, or the form at the publisher.`,
+        `The signature matches ${how}: the publisher signs in a different format than the trigger expects. Change the scheme of the trigger, or the format at the publisher.`,
     );
 }
 
@@ -126,7 +126,7 @@ function otherScheme(question: SignatureQuestion): string[] {
     .filter((spec) => verifies({ ...question, spec }))
     .map(
       ({ name }) =>
-        `The signature matches under the scheme ${name}: the trigger names another one. Set webhookSignatureScheme to "${name}".`,
+        `The signature matches the scheme ${name}, but the trigger names another one. Set webhookSignatureScheme to "${name}".`,
     );
 }
 
@@ -160,7 +160,7 @@ type Variant<Value> = readonly [how: string, value: Value];
 
 /** Behind what would match: who does it, and what to do. */
 const onItsWay = (what: string) =>
-  `: something between the publisher and Sluice ${what}. Let it pass the body on unchanged.`;
+  `: something between the publisher and Sluice ${what}. It must forward the body unchanged.`;
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /** What the body may have been before something on its way changed it. */
@@ -201,10 +201,7 @@ function reserialised(body: Buffer): Variant<Buffer>[] {
     ['as compact JSON with characters beyond ASCII escaped', escaped(JSON.stringify(json))],
     ['as spaced JSON with characters beyond ASCII escaped', escaped(spaced(json))],
   ];
-  return texts.map(([how, text]) => [
-    `the body ${how}${onItsWay('reads the JSON and writes it again')}`,
-    Buffer.from(text),
-  ]);
+  return texts.map(([how, text]) => [`the body ${how}${onItsWay('re-serialises the JSON')}`, Buffer.from(text)]);
 }
 
 /** As Python writes JSON. */
@@ -229,7 +226,7 @@ function escaped(text: string): string {
 }
 
 const OTHER_KEY_FORM =
-  'the publisher reads it in another form than the scheme does. Check that the trigger names the scheme of this publisher.';
+  'the publisher reads it in a different format than the scheme does. Check that the trigger names the scheme of this publisher.';
 
 /** How else the text of a key may have been meant. */
 function keyVariants(spec: SignatureSpec, text: string | undefined): Variant<SchemeKey>[] {
@@ -240,7 +237,7 @@ function keyVariants(spec: SignatureSpec, text: string | undefined): Variant<Sch
     [`as plain text: ${OTHER_KEY_FORM}`, Buffer.from(text)],
     ['without the spaces or line end around it. Remove them where the key is stored.', Buffer.from(bare)],
     [
-      'with a line end behind it: it was entered so at the publisher. Enter it there again without one.',
+      'with a line end after it: it was entered this way at the publisher. Enter it there again without the line end.',
       Buffer.from(`${text}\n`),
     ],
     ['without its prefix "whsec_". Configure it without the prefix.', Buffer.from(withoutPrefix)],

@@ -271,14 +271,14 @@ function checkTimestamp({ headers, multiValue, payload, timestamp }: SignatureSp
   }
   if (!isCertain({ payload, timestamp })) {
     throw new TypeError(
-      `${place}: nothing tells where the timestamp begins or ends; give payload.delimiter, or unit rfc3339, or a length`,
+      `${place}: nothing defines where the timestamp begins or ends; give payload.delimiter, or unit rfc3339, or a length`,
     );
   }
   if (timestamp?.in === 'header' && headers.some((family) => family.timestamp === undefined)) {
     throw new TypeError(`${place}: the timestamp is in a header that headers do not name`);
   }
   if (timestamp?.in === 'signature' && multiValue === undefined) {
-    throw new TypeError(`${place}: the timestamp is in the signature header, which multiValue does not take apart`);
+    throw new TypeError(`${place}: the timestamp is in the signature header, which multiValue does not split`);
   }
 }
 

@@ -64,7 +64,8 @@ export function checksumLine(given: {
     return { reason: 'timestamp_missing', detail: 'the timestamp, which is signed, is absent' };
   if (deliveryId === undefined) return malformed('the delivery id, which is signed, is absent');
   const parts = [deliveryId, timestamp, name ?? ''];
-  if (parts.some((part) => part.includes('|'))) return malformed('a signed part holds "|", which separates the parts');
+  if (parts.some((part) => part.includes('|')))
+    return malformed('a signed part contains "|", which separates the parts');
   return { bytes: Buffer.from([...parts, crc32(delivery.body)].join('|'), 'latin1') };
 }
 

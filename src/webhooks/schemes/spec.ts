@@ -294,7 +294,7 @@ export const CAPTURED: Readonly<Record<Grade, string>> = {
   C: 'Body and id are signed: a captured delivery passes again once its nonce is no longer kept.',
   D: 'Only the body is signed: a captured delivery passes again under another id or, without a nonce header, once its nonce is no longer kept.',
   E: 'Not all of the body is signed, or none of it: the first to send a captured signature chooses the rest. It passes once, because its nonce is kept; without a signed timestamp it passes again after the nonce has expired.',
-  F: 'Nothing is signed: without a token anyone can send anything, and with one everyone who captured a delivery.',
+  F: 'Nothing is signed: without a token anyone can send anything; with a token, anyone who captured a delivery can.',
 };
 
 export function coverageOf(spec: SignatureSpec): Coverage {

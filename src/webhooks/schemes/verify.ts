@@ -69,7 +69,7 @@ export function prepareVerification(
     return { isVerified: false, reason, detail: signature.detail, timestamp };
   }
   if (spec.algorithm === 'rsaSha1' && request.allowsSha1 !== true) {
-    const detail = `${spec.name} signed with SHA-1, which is switched off`;
+    const detail = `${spec.name} signed with SHA-1, which is turned off`;
     return { isVerified: false, reason: 'sha1_not_allowed', detail, timestamp };
   }
   const candidates = signature.texts.map((text) => decodeCandidate(spec, text)).filter((it) => it !== undefined);

@@ -112,7 +112,7 @@ describe('a failed step', () => {
   });
 
   it('whose error does not pass by itself is told to be mended first', () => {
-    expect(retryAdvice({ retryable: false }, 'Failed', undefined)).toContain('Remove the cause first');
+    expect(retryAdvice({ retryable: false }, 'Failed', undefined)).toContain('unless you fix the cause first');
     expect(retryAdvice({ retryable: true }, 'Failed', undefined)).toContain('may succeed');
   });
 });

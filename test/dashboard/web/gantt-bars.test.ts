@@ -164,17 +164,17 @@ describe('a bar says what the step did in it', () => {
         attempts: [{ ...attempt(1, 'Failed', 0, 6), errorCode: 'interrupted' }, attempt(2, 'Running', 6, null)],
       },
       [
-        'Attempt 1 was interrupted when the process stopped; the step was taken up again once its lease had run out: 6.0 s',
+        'Attempt 1 was interrupted when the process stopped; the step was resumed when its lease expired: 6.0 s',
         'Attempt 2 is running: 4.0 s',
       ],
     ],
-    ['a delay', { stepType: 'Delay', attempts: [attempt(1, 'Pending', 0, null)] }, ['Waits for its time: 10 s']],
+    ['a delay', { stepType: 'Delay', attempts: [attempt(1, 'Pending', 0, null)] }, ['Waits for its due time: 10 s']],
     [
       'a signal that came',
       { stepType: 'WaitForSignal', status: 'Succeeded', attempts: [attempt(1, 'Succeeded', 0, 4)] },
       ['Waited for its signal: 4.0 s'],
     ],
-    ['a poll', { attempts: [attempt(1, 'Pending', 0, null)] }, ['Waits to ask again: 10 s']],
+    ['a poll', { attempts: [attempt(1, 'Pending', 0, null)] }, ['Waits to poll again: 10 s']],
     ['a step that is due', { dueAt: at(5) }, ['Waits for a slot: 5.0 s']],
   ])('%s', (_, given, expected) => {
     expect(texts(given)).toEqual(expected);

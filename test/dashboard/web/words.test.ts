@@ -82,7 +82,7 @@ describe('what a trigger sets', () => {
       ['Allow list: 10.0.0.1, 10.0.0.2', 'Timestamp required: yes'],
     ],
     [{ webhookReplayToleranceSeconds: 300 }, ['Tolerance: 5 min']],
-    [{ webhookReplayToleranceSeconds: 0 }, ['Tolerance: none: the time is not checked']],
+    [{ webhookReplayToleranceSeconds: 0 }, ['Tolerance: none: the age is not checked']],
     [{ webhookSignedPayloadStrategy: 'UrlPlusBody' }, ['What is signed: the URL and the body']],
     [{ webhookSignatureEncoding: 'hexLower' }, ['Encoding: hex']],
   ])('%j reads in words', (configured, expected) => {
@@ -107,7 +107,7 @@ it('says what a signature is made over and which keys it is compared with', () =
     'Header: x-hub-signature-256',
     'Signatures found: 1',
     'Length: 11 B',
-    'SHA-256 of what is signed: ab',
+    'SHA-256 of the signed bytes: ab',
     'Current key: 0a1b2c3d',
     'Previous key: none',
   ]);

@@ -69,7 +69,7 @@ describe('what a finding says comes true', () => {
       { first: noOp(), old: step('LogMessage', { message: 'x' }, 'first') },
       { first: noOp(), new: step('LogMessage', { message: 'x' }, 'first') },
     );
-    expect(said('step-renamed')).toContain('they go on with `old`');
+    expect(said('step-renamed')).toContain('they continue with `old`');
     expect(ran).toMatchObject({ steps: { old: 'Succeeded LogMessage' }, inputs: { old: { message: 'x' } } });
     expect(ran.steps).not.toHaveProperty('new');
   });
@@ -79,7 +79,7 @@ describe('what a finding says comes true', () => {
       { first: noOp(), each: loop([1, 2], 'old ${loop.item}') },
       { first: noOp(), each: loop([7, 8, 9], 'new ${loop.item}') },
     );
-    expect(said('for-each-changed')).toContain('goes over the items that it goes over there');
+    expect(said('for-each-changed')).toContain('loops over the items of that revision');
     expect(ran.inputs).toMatchObject({ 'each.0.say': { message: 'new 1' }, 'each.1.say': { message: 'new 2' } });
     expect(ran.steps).not.toHaveProperty('each.2.say');
   });

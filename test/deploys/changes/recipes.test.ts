@@ -76,7 +76,7 @@ describe('the patch of a recipe', () => {
   it('has no secret that was written out, and says where one has to be put back', () => {
     const [finding] = compare(flow({ one: noOp(), two: call('one') }), flow({ one: noOp() }), ran);
     expect(JSON.stringify(finding)).not.toContain('literal');
-    expect(finding?.recipe?.steps.join(' ')).toContain('hold a secret that is not kept');
+    expect(finding?.recipe?.steps.join(' ')).toContain('contain a secret that is not stored');
   });
 });
 

@@ -264,12 +264,12 @@ describe('the class of an edit of a webhook field', () => {
   });
 
   it.each([
-    ['the key is removed', {}, 'webhookHmacKey', 'Nothing can be verified, and no key is learnt'],
+    ['the key is removed', {}, 'webhookHmacKey', 'Nothing can be verified, and no key is learned'],
     [
       'the key is removed and the trigger learns it',
       { webhookLearnKey: true },
       'webhookHmacKey',
-      'its sender can deliver from then on, even a stranger',
+      'the sender of that handshake can deliver from then on, even a stranger',
     ],
     ['the trigger learns its key', { webhookLearnKey: true }, 'webhookLearnKey', 'from any sender'],
   ])('tells what follows where %s', (_, after, field, consequence) => {
@@ -282,10 +282,10 @@ describe('the class of an edit of a webhook field', () => {
     expect(found).toMatchObject({ class: 'caution', consequence: expect.stringContaining(consequence) });
   });
 
-  it('tells that a learnt key stays behind where its trigger is renamed', () => {
+  it('tells that a learned key stays behind if its trigger is renamed', () => {
     const learns = { webhookSlug: 'in', webhookSignatureScheme: 'Asana', webhookLearnKey: true };
     const [finding] = judge({ in: hook(learns) }, { other: hook(learns) });
-    expect(finding).toMatchObject({ rule: 'trigger-renamed', consequence: expect.stringContaining('The learnt key') });
+    expect(finding).toMatchObject({ rule: 'trigger-renamed', consequence: expect.stringContaining('The learned key') });
   });
 
   it('takes a rotation of keys for safe', () => {

@@ -73,7 +73,7 @@ describe('a poll', () => {
       kind: 'failed',
       code: 'poll_timeout',
       retryable: true,
-      message: 'no such answer came in 25 s and 3 requests; the condition was false',
+      message: 'no such answer within 25 s and 3 requests; the condition was false',
       output: { body: { done: false } },
     });
   });

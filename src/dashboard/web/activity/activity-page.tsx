@@ -58,7 +58,7 @@ function NoActivity({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) return <NoMatch what="actions" path="/flows/activity" />;
   return (
     <Empty icon="activity" title="No one has changed anything yet">
-      <p>Every deploy, disable, cancel, retry and the like is listed here, with who did it and why.</p>
+      <p>This page lists every deploy, disable, cancel, retry and similar action, with who did it and why.</p>
     </Empty>
   );
 }
@@ -133,7 +133,7 @@ function TargetCell({ target, details, names }: TargetProps) {
 function ResultCell({ outcome, statusCode }: Intervention) {
   const [tone, icon, text] = LOOKS.intervention[outcome];
   const title =
-    statusCode === null ? 'It is under way, or the process died before the answer' : `Answered ${statusCode}`;
+    statusCode === null ? 'It is in progress, or the process died before it answered' : `Answered ${statusCode}`;
   return (
     <Pill tone={tone} icon={icon} title={title}>
       {text}

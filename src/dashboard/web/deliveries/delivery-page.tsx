@@ -95,7 +95,7 @@ function Relatives({ delivery: { redeliveredAs, redeliveredFrom, repeats } }: { 
           <span>
             This repeats{' '}
             {repeats.deliveryId === null ? (
-              'a delivery whose record is deleted'
+              'a delivery whose record was deleted'
             ) : (
               <a href={`/flows/deliveries/${repeats.deliveryId}`}>{format.shortId(repeats.deliveryId)}</a>
             )}
@@ -240,7 +240,7 @@ function NoBody({ runId, bytes: count }: { runId: string | null; bytes: number }
       </p>
     );
   }
-  return <p class="muted">{count === 0 ? 'The delivery had no body.' : 'The body was not kept.'}</p>;
+  return <p class="muted">{count === 0 ? 'The delivery had no body.' : 'The body was not stored.'}</p>;
 }
 
 function Raw({ text }: { text: string }) {

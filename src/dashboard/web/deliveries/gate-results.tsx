@@ -105,7 +105,7 @@ function SignaturePanel({ signature }: { signature: Readonly<Record<string, unkn
     <Panel title="Signature and keys" aside="by the current trigger">
       <Rows rows={words.signatureOf(signature)} />
       <p class="muted fine">
-        Of each key you see the first 8 digits of its SHA-256. To compare it with the key at the publisher, run{' '}
+        For each key you see the first 8 digits of its SHA-256. To compare it with the key at the publisher, run{' '}
         <code>printf %s "$KEY" | sha256sum</code>.
       </p>
     </Panel>

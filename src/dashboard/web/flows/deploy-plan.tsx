@@ -72,7 +72,7 @@ function allowances({ plan, verb, mayRollBack }: Pick<PlanProps, 'plan' | 'verb'
   const { findings, runsInFlight, rollbackTo } = plan;
   const has = (name: string) => findings.some((finding) => finding.class === name);
   const found: { readonly name: Allowance; readonly text: string }[] = [];
-  if (has('breaking')) found.push({ name: 'breaking', text: `${verb} it even though it breaks what is stored` });
+  if (has('breaking')) found.push({ name: 'breaking', text: `${verb} it even though it breaks stored history` });
   if (has('caution') && runsInFlight > 0) {
     const runs = format.counted(runsInFlight, 'run is', 'runs are');
     found.push({ name: 'caution', text: `${verb} it while ${runs} in flight, without a drain` });

@@ -52,8 +52,8 @@ export function KeysPanel({ flowId }: { flowId: string }) {
 
 const ROLE_LOOKS: Readonly<Record<Api['Key']['role'], readonly [Look['tone'], Look['icon'], string]>> = {
   current: ['good', 'check', 'Deliveries are verified with it'],
-  previous: ['warn', 'clock', 'It is accepted too, until it is removed from the manifest'],
-  former: ['quiet', 'off', 'Keys that verified deliveries, and that this process does not have (any more)'],
+  previous: ['warn', 'clock', 'Also accepted until it is removed from the manifest'],
+  former: ['quiet', 'off', 'Keys that verified deliveries but that this process does not have'],
 };
 
 function RolePill({ role }: { role: Api['Key']['role'] }) {

@@ -22,7 +22,7 @@ export function HostsPage() {
         {(list) =>
           list.length === 0 ? (
             <Panel title="Hosts that steps call">
-              <Empty icon="hosts" title="No step has called a host since the start">
+              <Empty icon="hosts" title="No step has called a host since the service started">
                 <p>
                   <code>SLUICE_OUTGOING_HOSTS</code> limits how fast each host is called.
                 </p>
@@ -68,7 +68,7 @@ function OpenCircuit({ host, refresh }: { host: Host; refresh: () => void }) {
         <strong>{origin}</strong>
         {failuresInRow > 0 ? ' stopped answering ' : ' asked for time '}
         <Time at={openSince} />
-        {failuresInRow > 0 ? `: ${format.counted(failuresInRow, 'request')} in a row failed` : ''}
+        {failuresInRow > 0 ? `: ${format.counted(failuresInRow, 'consecutive request')} failed` : ''}
         {lastError === null ? '' : ` (${lastError.error})`}
         {`. ${format.counted(waitingSteps, 'step')} ${waitingSteps === 1 ? 'waits' : 'wait'}; the next try `}
         <Time at={nextTryAt} />

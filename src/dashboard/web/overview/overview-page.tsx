@@ -130,7 +130,7 @@ const EVENT_WORDS: Readonly<Record<Api['AlertTarget']['events'][number], string>
   'run.failed': 'failed runs',
   attention: 'what needs attention',
   'deploy.refused': 'refused deploys',
-  not_ready: 'a process that is not ready',
+  not_ready: 'a service that is not ready',
 };
 
 /** Answers whether anybody is told. */
@@ -141,7 +141,7 @@ function AlertsPanel() {
       <Loaded of={targets}>
         {(list) =>
           list.length === 0 ? (
-            <Empty icon="info" title="No one is told of failures">
+            <Empty icon="info" title="Failures are not reported">
               <p>
                 Name a file with targets in <code>SLUICE_ALERTS</code>: Slack, Teams, Discord, a URL or mail.
               </p>

@@ -40,7 +40,7 @@ const WORDS: Readonly<Record<Action, ActionWords>> = {
     icon: 'replay',
     button: 'Retry all…',
     title: 'Retry failed runs',
-    meaning: 'The steps that made each run fail are tried again, with the inputs of the newest revision.',
+    meaning: 'The steps that made each run fail are retried, with the inputs of the newest revision.',
     verb: (count) => `Retry ${count}`,
     done: 'retried',
     statuses: ['', 'Failed'],
@@ -50,7 +50,7 @@ const WORDS: Readonly<Record<Action, ActionWords>> = {
     button: 'Run all again…',
     title: 'Run again',
     meaning:
-      'Each run that has ended starts once more, with the newest revision and the same input. Steps that send or charge do so again.',
+      'Each run that has ended starts again, with the newest revision and the same input. Steps that send or charge do so again.',
     verb: (count) => `Start ${count} again`,
     done: 'started again',
     statuses: ['', 'Succeeded', 'Failed', 'TimedOut', 'Cancelled', 'Skipped'],
@@ -190,7 +190,7 @@ function Plan({ plan: { total, looked, ready, leftOut, sample }, action }: { pla
         ))}
       </ul>
       {total > looked ? (
-        <p>{`${format.count(total)} runs match. This is for the newest ${format.count(looked)}; do it again for the others.`}</p>
+        <p>{`${format.count(total)} runs match. This applies to the newest ${format.count(looked)}; repeat it for the others.`}</p>
       ) : null}
       {sample.length === 0 ? null : (
         <section class="sample">
@@ -241,7 +241,7 @@ function Progress({ action, started: { interventionId, planned }, goOn, isSendin
       {error === undefined ? null : <Failure error={error} />}
       {isStuck ? (
         <p class="plan-line">
-          <span>It did not get to the end. You can go on: what was done is not done twice.</span>
+          <span>It did not finish. You can continue it: no run is changed twice.</span>
           <button type="button" class="button" disabled={isSending} onClick={goOn}>
             Go on
           </button>

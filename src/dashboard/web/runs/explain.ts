@@ -45,7 +45,7 @@ export function retryAdvice(
 ): string {
   if (!canRetry(...asked)) return 'The step cannot be retried. Run the whole run again instead.';
   if (retryable) return 'The cause may have passed: a retry may succeed.';
-  return 'Without a change a retry fails again. Remove the cause first; a retry takes the inputs of the newest revision.';
+  return 'A retry fails again unless you fix the cause first. A retry uses the inputs of the newest revision.';
 }
 
 /** What a step that asks again and again was told last, and why that was not enough. */

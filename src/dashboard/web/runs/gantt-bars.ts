@@ -69,12 +69,12 @@ export function barText({ does, from, to, attempt, status, isOpen }: Bar): strin
 const DOES = {
   works: ['Attempt %', 'Attempt % is running'],
   wasInterrupted: [
-    'Attempt % was interrupted when the process stopped; the step was taken up again once its lease had run out',
-    'Attempt % was interrupted when the process stopped; the step waits until its lease has run out',
+    'Attempt % was interrupted when the process stopped; the step was resumed when its lease expired',
+    'Attempt % was interrupted when the process stopped; the step waits until its lease expires',
   ],
-  delays: ['Waited for its time', 'Waits for its time'],
+  delays: ['Waited for its due time', 'Waits for its due time'],
   awaitsSignal: ['Waited for its signal', 'Waits for its signal'],
-  asksAgain: ['Waited to ask again', 'Waits to ask again'],
+  asksAgain: ['Waited to poll again', 'Waits to poll again'],
   retries: ['Waited before attempt %', 'Waits before attempt %'],
   awaitsSlot: ['Waited for a slot', 'Waits for a slot'],
 } as const satisfies Record<Bar['does'], readonly [over: string, open: string]>;

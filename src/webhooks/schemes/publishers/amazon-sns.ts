@@ -16,7 +16,7 @@ const SIGNED: Readonly<Record<string, readonly string[]>> = {
 function signedOf(body: JsonObject): readonly SignedField[] | string {
   const type = typeof body.Type === 'string' ? body.Type : '';
   const names = Object.hasOwn(SIGNED, type) ? SIGNED[type] : undefined;
-  if (names === undefined) return 'Type is none of the types that are known';
+  if (names === undefined) return 'Type is not a known type';
   return names
     .filter((name) => name !== 'Subject' || (body.Subject !== undefined && body.Subject !== null))
     .map((name) => ({ name, value: body[name], isFree: name === 'Message' }));
