@@ -90,6 +90,28 @@ test('wake-ups that are all deleted again and again lose nothing and double noth
   });
 });
 
+test('a replica that stops is not ready first, and accepts until a balancer has had the time to see it', async () => {
+  const cluster = await createCluster(server.url, { size: 2, env: { SLUICE_DRAIN_SECONDS: '60' } });
+  await Promise.all(cluster.replicas.map((replica) => replica.start()));
+  const publishers = cluster.publish();
+  const [stopping] = cluster.replicas as [Replica];
+  const { child, url } = stopping.service as Service;
+  child.kill('SIGTERM');
+  const ready = await eventually(
+    () => fetch(`${url}/health/ready`),
+    ({ status }) => status === 503,
+  );
+  expect(await ready.json()).toMatchObject({ reason: 'stopping' });
+  const { length } = publishers.taken;
+  await eventually(
+    async () => publishers.taken.length,
+    (taken) => taken > length + 40,
+  );
+  // They send to both in turn.
+  expect(publishers.refused).toBe(0);
+  await publishers.stop();
+});
+
 test('a replica that hung, and whose name another one has by now, ends when it wakes; two that live do not share one', async () => {
   const cluster = await createCluster(server.url, { size: 3, names: ['one', 'two', 'two'] });
   const [one, hung, successor] = cluster.replicas as [Replica, Replica, Replica];
