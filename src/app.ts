@@ -286,7 +286,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     async listen() {
       // Before any step runs: a step that ends every process must not keep deliveries out.
       const url = await listen(fastify, settings);
-      // Before any step runs: the failures of those that the last process left are told too.
+      // Before any step runs, so that failures of steps left by the last process are reported too.
       await alerts.prepare();
       await runtime.start();
       await holding.start();

@@ -36,7 +36,7 @@ export class ManifestsError extends Error {
   }
 }
 
-/** Ends a start whose changed manifests were refused, where the settings ask for that. */
+/** Stops a start whose changed manifests were refused, if the settings say so. */
 export class DeploysRefusedError extends Error {
   constructor(lines: readonly string[]) {
     super(`The manifests cannot be deployed:\n${lines.map((line) => `  ${line}`).join('\n')}`);

@@ -191,7 +191,7 @@ function die(error: Error, logger: Logger, flush: () => void): void {
 /** More are only counted: the page lists all. */
 const MAX_LISTED = 20;
 
-/** What a start tells: where it is, what is wrong, each webhook, and how to try one. */
+/** What the service prints at start: its addresses, warnings, each webhook, and how to try one. */
 function greeting(
   app: SluiceApp,
   { address, publicUrl }: { address: string; publicUrl: string | undefined },

@@ -74,7 +74,7 @@ interface WatchServices {
   /** Where people reach the page, without a slash at its end. */
   readonly pageUrl: string;
   readonly concerns: () => Promise<readonly Concern[]>;
-  /** Why this process should get no requests; undefined where it should. Rejects where the store is away. */
+  /** Why this process should get no requests; undefined if it should. Rejects if the store is unavailable. */
   readonly unready: () => Promise<{ readonly reason: string; readonly message: string } | undefined>;
   /** Names this process. */
   readonly replica: string;
@@ -89,7 +89,7 @@ const LOOK_EVERY_MS = 5000;
 const LOOK_SOON_MS = 250;
 /** Failed runs that one look takes; more are taken at once by the next. */
 const RUNS_A_LOOK = 1000;
-/** A shorter outage is told to nobody. */
+/** A shorter outage is not reported. */
 const UNREADY_AFTER_MS = 15_000;
 /** A process that becomes unready again and again is told of once in this time. */
 const UNREADY_AGAIN_MS = 600_000;
@@ -106,7 +106,7 @@ export function createAlertWatch(services: WatchServices): AlertWatch {
   };
 }
 
-/** Where nobody is to be told: what was kept for that is forgotten. */
+/** For when there are no targets: discards what was stored for alerts. */
 export function noAlerts(store: Pick<Store, 'forgetAlerts'>): AlertWatch {
   return { prepare: () => store.forgetAlerts(), start() {}, deployRefused: async () => {}, stop: async () => {} };
 }
@@ -314,7 +314,7 @@ class Watch {
   }
 }
 
-/** What is a note needs nobody now; failed runs are told one by one, and a store that is away is told directly. */
+/** Notes need no immediate action; failed runs are reported separately, and an unavailable store directly. */
 function isTold({ kind, severity }: Concern): boolean {
   return severity !== 'info' && kind !== 'failed_runs' && kind !== 'store_unavailable';
 }

@@ -104,7 +104,7 @@ interface Answers {
   readonly name: string;
 }
 
-/** Asks a person; undefined where there is none. An empty answer takes what is proposed. */
+/** Asks a person; undefined if there is no terminal. An empty answer accepts the proposal. */
 type Ask = ((question: string) => Promise<string>) | undefined;
 
 interface Known {
@@ -172,7 +172,7 @@ interface Question<Answer> {
   readonly read: (text: string) => Answer | Mistake;
 }
 
-/** Asks until the answer is one; a mistake in an option, or where nobody can be asked, ends the command. */
+/** Asks until the answer is valid. A mistake in an option, or a question without a terminal, ends the command. */
 async function settle<Answer>(
   given: string | undefined,
   { ask, intro, question, proposal, read }: Question<Answer>,
@@ -200,7 +200,7 @@ function publisherNamed(text: string, publishers: readonly Publisher[]): Publish
   return new Mistake(`There is no publisher "${text}"${nearest} ${others}`);
 }
 
-/** Hands over a function that asks on the terminal; none where nobody sits at one. */
+/** Passes on a function that asks on the terminal; undefined if there is no terminal. */
 async function withQuestions<Result>(use: (ask: Ask) => Promise<Result>): Promise<Result> {
   if (!process.stdin.isTTY || !process.stdout.isTTY) return use(undefined);
   const terminal = createInterface({ input: process.stdin, output: process.stdout });

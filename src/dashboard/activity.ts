@@ -26,7 +26,7 @@ const INTERVENTION = 'intervention';
 export interface RouteAccess {
   /** By default `read` for methods that read and `operate` for all others. */
   readonly scope?: Scope | undefined;
-  /** Whether a request only asks what would happen: then it is no intervention. */
+  /** Whether a request is only a plan or dry run, which is not an intervention. */
   readonly isPlan?: ((request: FastifyRequest) => boolean) | undefined;
   /** Why somebody did it, where a field of the body says so; else a header does. */
   readonly reasonOf?: ((request: FastifyRequest) => string | null) | undefined;

@@ -45,7 +45,7 @@ export interface DashboardServices {
   readonly metrics: Pick<Metrics, 'registry' | 'ready' | 'clusterReplicas' | 'clusterDifferences' | 'webhookRejected'>;
   /** Undefined where this process has the store for itself. */
   readonly heartbeat: Pick<Heartbeat, 'state'> | undefined;
-  /** Who is told of what; undefined where nobody is. */
+  /** The alert targets; undefined if there are none. */
   readonly alerts: AlertSettings | undefined;
   readonly clock: Clock;
   readonly newId: () => string;

@@ -6,7 +6,7 @@ import type { Actor } from './activity.ts';
 
 export type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;
 
-/** Every token there is, with who it stands for; the one of the settings may do everything. */
+/** Every token with the person or program it belongs to; the token of the settings has all scopes. */
 export function tokensOf({ token, tokens = [] }: Credentials): readonly NamedToken[] {
   return [...(token === undefined ? [] : [{ name: 'token', scopes: SCOPES, token }]), ...tokens];
 }

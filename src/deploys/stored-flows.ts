@@ -22,8 +22,8 @@ export interface StoredProblem {
 }
 
 /**
- * Puts in force what is deployed: the manifest given where it is the same, else the stored revision, so that a flow whose
- * change is refused, or whose manifest is gone, goes on. Yields a line for each problem.
+ * Activates the deployed revisions: the given manifest if it is the same, or else the stored revision, so that a flow
+ * whose change is refused or whose manifest is gone keeps working. Yields a line for each problem.
  */
 export async function restoreFlows(flows: readonly LoadedFlow[], services: StoredServices): Promise<StoredProblem[]> {
   const { store, catalog, rules } = services;

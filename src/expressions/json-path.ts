@@ -4,7 +4,7 @@ export type JsonPath = readonly (string | number)[];
 
 const PLAIN_KEY = /^[\w$-]+$/;
 
-/** A path that goes on in every item of a list where it has null: `body.items[].sku`. */
+/** A path; null in it stands for every item of a list: `body.items[].sku`. */
 export type OpenPath = readonly (string | number | null)[];
 
 /** `steps.notify.inputs.headers["x y"][0]`: keys that need no quotes are dotted, list positions stand in brackets. */

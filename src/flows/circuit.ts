@@ -2,12 +2,13 @@ import { z } from 'zod';
 import { HOUR_MS, MINUTE_MS } from '../model/clock.ts';
 
 /**
- * Whether a host is asked.
+ * Whether a host is called.
  *
- * Closed: it is. Open: it is not, because it failed so many times in a row or asked to be left alone, until `probeAt`;
- * then one request probes it. A probe that is answered closes the circuit, and the host is asked slowly at first; one that
- * fails opens it for longer. Until the host has answered a few requests more, it is on probation: few failures open the
- * circuit again, and for longer than before. All functions are pure; times are milliseconds since the Unix epoch.
+ * Closed: it is called. Open: it is not called until `probeAt`, because of too many consecutive failures or because it
+ * asked for a pause; then one request probes it. An answered probe closes the circuit, and the host is called slowly at
+ * first; a failed probe opens it for longer. Until the host has answered a few requests more, it is on probation: few
+ * failures open the circuit again, and for longer than before. All functions are pure; times are milliseconds since the
+ * Unix epoch.
  */
 export type Circuit = ClosedCircuit | OpenCircuit;
 
@@ -62,7 +63,10 @@ export const CLOSED: ClosedCircuit = {
 const FIRST_OPEN_MS = 5000;
 /** A receiver that is back waits no longer than that for the next probe. */
 const LONGEST_OPEN_MS = MINUTE_MS;
-/** What a host may ask for: it is asked once an hour, whatever it says. One bad answer must not stop all flows for days. */
+/**
+ * Longest pause that a host may ask for: it is tried once an hour in any case. One bad answer must not stop all flows
+ * for days.
+ */
 const LONGEST_ASKED_MS = HOUR_MS;
 /** Answers, the one to the probe among them, that end the probation; failures in a row that open the circuit again meanwhile. */
 const PROBATION = 5;
@@ -172,8 +176,9 @@ export function rampFrom({ opens, rampPerSecond }: OpenCircuit, at: number): Clo
 }
 
 /**
- * The host answered that it is not to be asked for so long. It is no failure; of several such answers the longest counts.
- * Afterwards it is asked half as often as it was: it could not take all of that, and more than a host that was down can.
+ * The host asked for a pause of this length, which is not a failure; of several such answers the longest counts.
+ * Afterwards it is called at half the previous rate: it could not handle the full rate, but it can handle more than a
+ * host that was down.
  */
 export function afterRefusal(
   circuit: Circuit,
@@ -209,7 +214,7 @@ export function endProbe(circuit: Circuit): Circuit {
   return circuit.phase === 'open' ? { ...circuit, probingUntil: null } : circuit;
 }
 
-/** Requests a second to a host that comes back; infinity where it is asked at full speed. */
+/** Requests a second to a host that is recovering; infinity if it is called at full speed. */
 export function rampRate(circuit: Circuit, at: number): number {
   if (circuit.phase === 'open' || circuit.rampSince === null) return Number.POSITIVE_INFINITY;
   const sinceMs = at - circuit.rampSince;
@@ -228,8 +233,8 @@ function isBack(sinceMs: number): boolean {
 }
 
 /**
- * What a person is told of it. `recovering`: the host is back and asked slowly; `failing`: it is asked, and the last request
- * failed, for whatever reason.
+ * The state as shown to people. `recovering`: the host is back and called slowly; `failing`: it is called, but the last
+ * request failed, for any reason.
  */
 export const CIRCUIT_STATES = ['closed', 'open', 'probing', 'recovering', 'failing'] as const;
 export type CircuitState = (typeof CIRCUIT_STATES)[number];
@@ -242,7 +247,9 @@ export function stateOf(circuit: Circuit, { now, isFailing }: { now: number; isF
 
 const FORGOTTEN_AFTER_MS = HOUR_MS;
 
-/** Nothing waits for it and nobody has asked for long: what it was says nothing of what it is. */
+/**
+ * Nothing waits for the host and nothing has called it for long, so its old state says nothing about its current one.
+ */
 export function isForgotten(circuit: OpenCircuit, now: number): boolean {
   return mayProbe(circuit, now) && Math.abs(now - circuit.probeAt) > FORGOTTEN_AFTER_MS;
 }

@@ -9,7 +9,7 @@ import type { Host, KnownHosts } from './known-hosts.ts';
 export interface Scene {
   readonly hosts: KnownHosts;
   readonly clock: Clock;
-  /** How a step asks that has waited and has no limits of its own. */
+  /** The request of a step that has waited and has no limits of its own. */
   readonly asking: (host: Host) => Asking;
 }
 
@@ -38,8 +38,8 @@ export async function recountWaits({ store, metrics }: Counting, { hosts, clock,
 }
 
 /**
- * Makes steps due that wait for a host, one after another over the next second: as many as it may be asked for, without those
- * that come by themselves because their turn was promised. Of an open circuit it is the one that probes it. Yields how many.
+ * Makes steps due that wait for a host, spread over the next second: as many as the host may get, minus those that
+ * already have a turn. For an open circuit, it is the one step that probes it. Yields their number.
  */
 export async function releaseWaits(
   host: Host,

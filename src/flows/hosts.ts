@@ -85,7 +85,7 @@ export interface HostConnections {
   readonly onReleased: () => void;
 }
 
-/** The hosts that steps call: how fast each may be asked, and whether it is asked at all. */
+/** The hosts that steps call: how fast each may be called, and whether it is called at all. */
 export interface Hosts {
   ask(request: TurnRequest): Promise<HostTurn>;
   list(): Promise<HostState[]>;
@@ -128,9 +128,14 @@ const PATIENCE_MS = 100;
 const MOST_PATIENT = 4;
 /** A parked step is claimed this much before its turn, and waits for the rest in its slot: a claim takes milliseconds. */
 const CLAIM_MS = 10;
-/** Steps of an open circuit are released when the host is back; if nobody did, each asks by itself after so long or up to twice that. */
+/**
+ * Steps that wait for an open circuit are released when the host is back. If that does not happen, each calls by itself
+ * after this time or up to twice as long.
+ */
 const SELF_RELEASE_MS = 1_800_000;
-/** The one that is to probe again is released when it is time; if nobody did, it asks by itself so much later. */
+/**
+ * The step that probes next is released when it is time; if that did not happen, it calls by itself this much later.
+ */
 const REPEAT_MS = 5000;
 
 export function createHosts(services: HostServices): Hosts {
@@ -287,7 +292,7 @@ class HostTable implements Hosts {
     return 0;
   }
 
-  /** The wait for an open circuit; undefined where the host may be asked. */
+  /** The wait for an open circuit; undefined if the host may be called. */
   #barred(host: Host, { probes = 0 }: TurnRequest): HostTurn | undefined {
     const { circuit } = host;
     if (this.#services.settings.circuitFailures === 0) return undefined;

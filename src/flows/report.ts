@@ -120,7 +120,7 @@ export function createReport({ logger, metrics, live }: ReportServices): Report 
 
 type FailedResult = Extract<StepResult, { error: unknown }>;
 
-/** Undefined where the attempt goes on: it waits, or its children run. */
+/** Undefined while the attempt continues: it waits, or its children run. */
 function statusOf(result: StepResult): StepStatus | undefined {
   if (result.kind === 'succeeded') return 'Succeeded';
   if (result.kind === 'skipped') return 'Skipped';

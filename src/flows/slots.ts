@@ -13,7 +13,10 @@ export interface SlotOffer {
 
 /** A slot, or a place in the line for one. */
 export interface Place {
-  /** Resolves when a slot is there, or with false where the step should not wait for it; undefined where it is there. */
+  /**
+   * Resolves with true when a slot is free, or with false if the step should not wait for it; undefined if one is free
+   * now.
+   */
   readonly turn: Promise<boolean> | undefined;
   /** May be called more than once. */
   leave(): void;
@@ -144,8 +147,8 @@ export class Slots {
   #seatsOf(flowId: string): FlowSeats {
     const known = this.#flows.get(flowId);
     if (known !== undefined) return known;
-    // Behind whoever waits already, else flows that come and go would keep those that stay waiting. Before whoever had the
-    // last slot.
+    // Behind flows that already wait, because otherwise flows that come and go would starve them; ahead of the flow
+    // that had the last slot.
     const seats = { flowId, line: new Set<Seat>(), running: 0, lastTurn: this.#begun - 0.5 };
     this.#flows.set(flowId, seats);
     return seats;

@@ -92,7 +92,7 @@ export interface DeployOutcome {
   /** Of the flow, and of others that may start it. */
   readonly runsInFlight: number;
   readonly findings: readonly Finding[];
-  /** Why it was refused and how to go on; null where it was not. */
+  /** Why it was refused and what to do; null if it was not refused. */
   readonly refusal: string | null;
   /** The earlier revision that has this manifest; absent where the newest has it, or none. */
   readonly rollbackTo?: number | undefined;

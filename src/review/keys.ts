@@ -151,7 +151,7 @@ function reportsOf(prepared: PreparedTrigger, told: Told): KeyReport[] {
   const configured = (['current', 'previous'] as const).flatMap((role): KeyReport[] => {
     const key = prepared.namedKey(role);
     if (key === undefined) return [];
-    // Of one that is both, what it verified belongs to the current one.
+    // If one key is both current and previous, its uses count for the current one.
     const figures = role === 'previous' && told.advice?.kind === 'same_key' ? undefined : told[role];
     const report = {
       ...of(role, figures),
@@ -248,7 +248,7 @@ interface KeeperServices {
   readonly logger: Logger;
 }
 
-/** Counts by the hour are kept for so long, and so is what is known of a key that is gone. */
+/** How long hourly counts, and records of removed keys, are kept. */
 const KEPT_DAYS = 30;
 const ROWS_A_CHUNK = 100;
 
@@ -257,7 +257,7 @@ interface KeyKeeper extends Sweeper {
   note(): void;
 }
 
-/** Notes which keys there are, once they change and every hour, and forgets those that have been gone for long. */
+/** Records which keys are configured, after each change and every hour, and forgets keys that were removed long ago. */
 export function createKeyKeeper({ store, triggers, clock, logger }: KeeperServices): KeyKeeper {
   // The sweep of runs and nonces, by the same clock, says so in the log.
   const mayDelete = deletionGuard(clock, () => {});

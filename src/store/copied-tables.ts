@@ -345,7 +345,7 @@ export const COPIED_TABLES = [
 
 export type CopiedTableName = (typeof COPIED_TABLES)[number]['name'];
 
-/** Tables of which each writer of PostgreSQL has rows of its own. */
+/** Tables in which each writer of PostgreSQL has its own rows. */
 export const COUNTS: ReadonlySet<string> = new Set([
   'delivery_counts',
   'delivery_hours',

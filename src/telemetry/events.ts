@@ -63,7 +63,7 @@ export interface LiveEvents {
   subscribe(listener: (event: LiveEvent) => void): () => void;
 }
 
-/** Who is told what happens here beside the listeners. */
+/** Also receives the events, in addition to the listeners. */
 interface LiveEventsOptions {
   /** Something happened in a run here. */
   readonly onRun?: (runId: string) => void;

@@ -107,7 +107,7 @@ function sharedKeySummary(triggers: readonly PreparedTrigger[]): string[] {
   return [`Webhook triggers that share a key: ${shared.join('; ')}; ${consequence}`];
 }
 
-/** Empty where the trigger refuses what it cannot verify. */
+/** Empty if the trigger refuses deliveries that it cannot verify. */
 function whyNotEnforced({ trigger, mode, schemeName, lacksKey, keySlot }: PreparedTrigger): string[] {
   const named = trigger.inputs.webhookSignatureScheme;
   const why: string[] = [];

@@ -17,7 +17,7 @@ const CREDENTIAL =
   /auth|cookie|token|secret|passw|passphrase|pwd|credential|api-?key|(^|-)key$|jwt|assertion|session|saml|bearer|(^|-)(pin|otp|pass|sid)(-|$)/;
 const NO_CREDENTIAL = /idempotency|^x-event-key$/;
 
-/** Headers that tell where a delivery came from and what it is, and hold no credential. */
+/** Headers that describe the origin and kind of a delivery and contain no credential. */
 const SHOWN = anyOf([
   /^(accept|accept-.*|cache-control|connection|content-.*|date|expect|host|keep-alive|origin|transfer-encoding|user-agent)$/,
   /^(forwarded|via|x-forwarded-.*|x-real-ip|cf-connecting-ip|true-client-ip|cf-ray)$/,

@@ -132,7 +132,7 @@ export interface Reception {
   readonly span: Span | undefined;
   /** Monotonic milliseconds. */
   readonly startedAt: number;
-  /** Set where a person delivers again what was refused: what its record says instead. */
+  /** Set for a redelivery by a person: what the record says instead. */
   readonly redelivery?: Pick<DeliveryRecord, 'receivedAt' | 'redeliveredFrom' | 'detail'> | undefined;
   /** The body as far as it was looked at; absent where no one has. */
   readonly body?: ArrivingBody | undefined;

@@ -38,7 +38,10 @@ export function askEarly(path: string): void {
   early.set(path, answer);
 }
 
-/** Asks the API for a path, shows what is known meanwhile, and asks again when something happened. Null asks nothing. */
+/**
+ * Loads a path of the API, shows the cached value until the answer arrives, and reloads after events. A null path loads
+ * nothing.
+ */
 export function useResource<Answer>(path: string | null, options: Options = {}): Resource<Answer> {
   const { refreshOn = [], keepPrevious = false } = options;
   const [result, setResult] = useState<{ path: string | null; data: unknown; error: unknown; isLoading: boolean }>({

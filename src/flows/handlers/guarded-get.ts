@@ -8,7 +8,7 @@ export type GuardedGet = (url: string) => Promise<string>;
 const MAX_BYTES = 65_536;
 const TIME_LIMIT_MS = 3000;
 
-/** Something other than what was asked for was answered. */
+/** The answer is not the requested resource. */
 class GetError extends Error {
   readonly code: string;
   constructor(code: string) {

@@ -41,13 +41,14 @@ export interface StepContext<Inputs = unknown> {
   /** A later step of the run runs if this one fails. */
   readonly isFailureHandled: boolean;
   /**
-   * Set where this attempt has waited: what it kept, and the signal that came, null where the time came instead. An attempt
-   * gets each signal once; one that comes after a failed attempt gets the same signals again, as soon as it waits for them.
+   * Set if this attempt has waited: its stored state, and the signal that arrived, or null if the time came first. An
+   * attempt gets each signal once; one that comes after a failed attempt gets the same signals again, as soon as it
+   * waits for them.
    */
   readonly resumed: { readonly state: Json; readonly signal: { readonly body: Json } | null } | null;
   /**
-   * Aborts when the step's time is up or the process stops waiting for it. A handler that goes on regardless is no
-   * longer listened to, and another attempt may run at the same time.
+   * Aborts at the time limit of the step, or when the process stops waiting for it. If a handler continues regardless,
+   * its result is ignored, and another attempt may run at the same time.
    */
   readonly signal: AbortSignal;
 }
@@ -60,7 +61,7 @@ export type HandlerResult =
       readonly code: string;
       readonly message: string;
       readonly retryable: boolean;
-      /** Earliest time of the next attempt, milliseconds from now, where the other side asked for one. */
+      /** Earliest time of the next attempt, in milliseconds from now, if the other side asked for a delay. */
       readonly retryAfterMs?: number;
       readonly output?: Json;
     }

@@ -11,7 +11,10 @@ interface PollState {
   readonly polls: number;
 }
 
-/** Kept with the state of a poll for whoever asks what it waits for: what the last answer was, and why it was not the one. */
+/**
+ * Stored with the state of a poll, to show what it waits for: the last answer, and why it did not satisfy the
+ * condition.
+ */
 interface LastPoll {
   readonly at: number;
   /** Null where no answer came. */

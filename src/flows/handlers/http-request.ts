@@ -210,7 +210,7 @@ function failureOf(
 
 function refusalOf(egress: ReturnType<typeof createEgress>, { hostname }: URL): unknown {
   try {
-    // A socket asks for no name to be looked up where the host is an address.
+    // A socket performs no DNS look-up if the host is an address.
     egress.checkLiteral(hostname);
     return undefined;
   } catch (error) {
@@ -377,7 +377,9 @@ function decodeBody(bytes: Uint8Array, contentType: string | undefined): Json {
   }
 }
 
-/** Milliseconds from `now` that a Retry-After asks to wait, in seconds or as a date; undefined where it says neither. */
+/**
+ * Milliseconds from `now` to wait according to Retry-After, given in seconds or as a date; undefined if it is neither.
+ */
 function retryAfterMs(header: string | undefined, now: number): number | undefined {
   if (header === undefined) return undefined;
   const text = header.trim();

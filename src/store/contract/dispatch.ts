@@ -6,12 +6,12 @@ import type { StartedRun } from './runs.ts';
 /** The queue: a due step is claimed under a lease, tried, and advanced. */
 export interface DispatchStore extends ControlStore {
   /**
-   * Leases steps that are due and marks them Running. Flows take turns: the next step is one of the flow that runs the
-   * fewest, and among equals of the one whose turn was the longest ago; of one flow the oldest. A flow, or a type of
-   * step in it, that runs as many as its `concurrency` has no turn. A lease that has run out is due again, so the next
-   * caller takes up the step of a dead process. A step that ran in two processes when they died is claimed before all
-   * others and alone; of several such steps the one begun last goes first, so that a step that never ends cannot shield
-   * another.
+   * Leases steps that are due and marks them Running. Flows take turns: the next step belongs to the flow that runs the
+   * fewest steps, and among equals to the one whose last turn is longest ago; within a flow, the oldest step is next. A
+   * flow, or a step type in it, that already runs `concurrency` steps gets no turn. A step whose lease has expired is
+   * due again, so the next caller resumes the step of a dead process. A step that ran in two processes when they died
+   * is claimed before all others and alone; of several such steps the one begun last goes first, so that a step that
+   * never ends cannot shield another.
    */
   claimDue(request: ClaimRequest): Promise<ClaimBatch>;
   /**
@@ -177,7 +177,7 @@ export interface Claim {
   readonly attemptBase: number;
   /** When the attempt began: before `startedAt` where the step has waited. */
   readonly attemptStartedAt: number;
-  /** Set where the attempt began earlier and has waited: what it kept, and the signal that came. */
+  /** Set if the attempt began earlier and has waited: its stored state, and the signal that arrived. */
   readonly resumed: { readonly state: Json; readonly signal: ReceivedSignal | null } | null;
   /** The item of a loop that this child runs for. */
   readonly loop: { readonly item: Json; readonly index: number } | null;
@@ -243,7 +243,7 @@ export type StepResult =
       readonly isAwaited: boolean;
       /** When the step's own time limit is up: the run that it waits for takes no longer, nor longer than the step's run. */
       readonly limitAt?: number | undefined;
-      /** When to try again where the flow starts no runs now; null where the step fails with that. */
+      /** When to try again if the flow starts no runs now; null if the step fails because of that. */
       readonly retryAt: number | null;
     };
 

@@ -59,8 +59,8 @@ export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
   readonly traceparent: string | null;
   readonly steps: readonly NewStep[];
   /**
-   * Flows that its steps run. The transaction that stores the run pins them, and those that they run in turn, to their
-   * newest revisions; those that are not deployed are not pinned.
+   * Flows that its steps run. The transaction that stores the run pins them, and the flows that those run, to their
+   * newest revisions. Flows that are not deployed are not pinned.
    */
   readonly subFlows?: readonly string[] | undefined;
   /** Given instead by what has pinned them already. */
@@ -139,7 +139,7 @@ interface RunDescriptions {
 export interface RunWait {
   readonly runId: string;
   readonly kind: WaitKind;
-  /** Of those that wait for it the step that goes on first. */
+  /** The step that continues first, of those that wait for it. */
   readonly stepKey: string;
   readonly signalName: string | null;
   /** Origin of the host whose turn it waits for. */

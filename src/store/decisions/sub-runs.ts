@@ -22,8 +22,9 @@ import type { FoundRun, RunReads, RunRows } from './rows.ts';
 export type PinRows = Pick<RunRows, 'findNewest' | 'revisionOf'>;
 
 /**
- * The revisions of these flows, and of all that they run in turn: the newest, or those that `pinned` has. A flow that is
- * in neither is left out, and so is one that is drained: it may be replaced before it starts runs again.
+ * The revisions of these flows and of all flows that they run, directly or indirectly: those in `pinned`, or else the
+ * newest. Leaves out flows that are not deployed, and flows that are being drained, because they may be replaced before
+ * they start runs again.
  */
 export function* pinsOf(rows: PinRows, subFlows: readonly string[], pinned?: Pins): Decision<Pins> {
   const pins: Record<string, number> = {};
@@ -113,7 +114,7 @@ export function* startSubRun(
     return refused('flow_not_pinned', `${message}; repeat the run`, null);
   }
   const { drainingSince } = record;
-  // A drain lets what is in flight end, and this run is a part of one that was.
+  // A drain lets runs in flight end, and this run is part of one.
   const isDrainedLater = pinned !== undefined && drainingSince !== undefined && rootStartedAt < drainingSince;
   const why = isDrainedLater && record.isEnabled ? undefined : whyClosed(record);
   if (why !== undefined) {
@@ -166,7 +167,7 @@ export function* wakeParent(
   rows: RunRows,
   { runId, triggerType, at }: Pick<FoundRun, 'triggerType'> & { readonly runId: string; readonly at: number },
 ): Decision<StepAddress | undefined> {
-  // Most runs are no sub-runs: then nothing is asked.
+  // Most runs are not sub-runs; for them nothing is read.
   const parent = triggerType === 'flow' ? yield* rows.findParent(runId) : undefined;
   if (parent?.isAwaited !== true) return undefined;
   const step = { runId: parent.runId, stepKey: parent.stepKey };

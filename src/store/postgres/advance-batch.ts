@@ -34,8 +34,8 @@ export function isPlain({ runId, stepKey, result }: StepOutcome): boolean {
 }
 
 /**
- * Stores plain outcomes: two round trips, whatever their number. Reads ahead what such an outcome asks and decides one
- * after the other; undefined for one that asks or writes more than that, of which nothing is stored.
+ * Stores plain outcomes in two round trips, whatever their number. Reads in advance what plain outcomes ask, then
+ * decides them one by one. Yields undefined, and stores nothing, for an outcome that asks or writes more.
  */
 export async function advanceAll(
   sql: Sql,

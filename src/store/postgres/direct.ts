@@ -21,14 +21,14 @@ export interface Direct {
   end(): Promise<void>;
 }
 
-/** Makes a connection that is not open yet. Losing it is no error by itself: what it is used for fails. */
+/** Makes a connection that is not open yet. Losing it is not an error by itself; the operations that use it fail. */
 export function directClient({ url, applicationName, answerMs }: DirectOptions): Direct {
   const socket = new Socket();
   const client = new pg.Client({
     connectionString: url,
     application_name: applicationName,
     connectionTimeoutMillis: ANSWER_MS,
-    // A machine that is gone is noticed while nothing is asked, too.
+    // Detects a dead server even while no statement runs.
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     stream: () => socket,

@@ -163,7 +163,7 @@ function readAhead(path: string): () => void {
     try {
       if (!parts.next().done) return void setImmediate(next);
     } catch {
-      // Nothing depends on it: whoever needs what cannot be read is told then.
+      // Nothing depends on it: a later call that needs unreadable data reports the error.
     }
     stop();
   };

@@ -36,8 +36,8 @@ export function gateChain(operatorGates: readonly GatePlugin<SignatureSettings>[
 }
 
 /**
- * The chain in the order in which it judges one trigger's deliveries. Where unverified deliveries have a limit of their own,
- * the trigger's limit comes behind the signature, so that only what is verified spends its permits.
+ * The chain in the order in which it judges the deliveries of one trigger. If unverified deliveries have their own
+ * limit, the trigger's limit comes after the signature, so that only verified deliveries use its permits.
  */
 function orderOf(chain: GateChain, { inputs }: WebhookTrigger): GateChain {
   if (!limitsUnverified(inputs)) return chain;
@@ -59,7 +59,7 @@ export function gateNames(chain: GateChain, trigger: WebhookTrigger): string[] {
 /** What a trigger asks for, ready to judge its deliveries. */
 export interface TriggerGates {
   readonly scheme: ResolvedScheme | undefined;
-  /** In the order of the chain; complete only where there are no mistakes. */
+  /** In the order of the chain; complete only if there are no mistakes. */
   readonly gates: readonly Gate[];
   /** Fields that make no sense, the first mistake of each gate. */
   readonly mistakes: readonly GateConfigurationError[];
@@ -69,7 +69,7 @@ export interface TriggerGates {
 export interface GatePreparer {
   readonly chain: GateChain;
   readonly settings: SignatureSettings;
-  /** A trigger never changes; one with another field or key is another object, and gets gates of its own. */
+  /** A trigger never changes: one with another field or key is another object, and gets its own gates. */
   prepare(trigger: WebhookTrigger): TriggerGates;
 }
 

@@ -17,7 +17,7 @@ export interface SchemeDescription {
   readonly name: string;
   readonly aliases: readonly string[];
   readonly kind: 'builtIn' | 'spec' | 'verifier' | 'custom';
-  /** Signature headers, the one that is sent today first; empty where the body carries the signature. */
+  /** Signature headers, the current one first; empty if the body carries the signature. */
   readonly headers: readonly string[];
   readonly algorithm: string | null;
   readonly encoding: string | null;

@@ -249,7 +249,7 @@ export function learnsKey(
   );
 }
 
-/** The keys that verify now: what is configured, or else, where the trigger learns its key, what was learnt by then. */
+/** The keys that verify now: the configured keys, or else, if the trigger learns its key, the key learned so far. */
 export function keysInForce(
   { flowId, triggerKey, inputs, keys }: WebhookTrigger,
   scheme: Scheme,

@@ -42,7 +42,7 @@ export type ResolvedScheme =
   | {
       readonly kind: 'spec';
       readonly spec: SignatureSpec;
-      /** The form of the previous key, where it is another one. */
+      /** The form of the previous key, if it differs. */
       readonly previousSpec?: SignatureSpec | undefined;
     };
 

@@ -194,7 +194,7 @@ export interface PayloadLayout {
 export interface SignedFields {
   /** `a:b:c`, or a line for each name and each value. */
   readonly joined: 'colons' | 'lines';
-  /** The members in order; a text that says what is wrong where the body is not what the publisher sends. */
+  /** The members in order, or a text that says why the body is not what the publisher sends. */
   list(body: JsonObject): readonly SignedField[] | string;
   /** The member that has to be what the trigger's key names. */
   readonly named?: string | undefined;
@@ -203,7 +203,7 @@ export interface SignedFields {
 export interface SignedField {
   readonly name: string;
   readonly value: Json | undefined;
-  /** The only one that may hold what separates the others: where it ends is certain because of them. */
+  /** The only part that may contain the delimiter of the others: their positions determine where it ends. */
   readonly isFree?: boolean | undefined;
 }
 
@@ -257,8 +257,8 @@ export type VerificationResult =
 export interface SignatureVerifier extends Conversation {
   readonly name: string;
   /**
-   * Names of the headers that it reads, so that the records of deliveries keep them and a delivery can be judged again.
-   * Without them, what it is told of an old delivery lacks every header that may hold a credential.
+   * Names of the headers that it reads, so that delivery records keep them and a delivery can be judged again. Without
+   * this, an old delivery lacks every header that may contain a credential.
    */
   readonly headers?: readonly string[] | undefined;
   verify(request: VerificationRequest): VerificationResult | Promise<VerificationResult>;

@@ -109,7 +109,7 @@ function RunCount({ number, isBad = false }: { number: number; isBad?: boolean }
   return <span class={tone}>{format.count(number)}</span>;
 }
 
-/** The share of runs that succeeded of those that succeeded or failed; null where there were none. */
+/** The share of successful runs among those that succeeded or failed; null if there were none. */
 function successRate({ succeeded, failed }: Pick<Api['Flow']['runs'], 'succeeded' | 'failed'>): number | null {
   return succeeded + failed === 0 ? null : succeeded / (succeeded + failed);
 }

@@ -167,7 +167,7 @@ export function Pager({ total, skip, take }: { total: number; skip: number; take
   );
 }
 
-/** A list of which the filters leave nothing; `path` is where it is whole. */
+/** Shown if no entry matches the filters; `path` is the unfiltered list. */
 export function NoMatch({ what, path }: { what: string; path: string }) {
   return (
     <Empty icon="search" title={`No ${what} match`}>

@@ -22,7 +22,7 @@ export function windowOf(value: string | null): (typeof WINDOWS)[number] {
   return WINDOWS.find((choice) => choice.value === value) ?? DAY_CHOICE;
 }
 
-/** What to ask the API for; `days` only where it takes them. */
+/** Query parameters for the API; `days` only where the operation takes them. */
 export function askedOf({ bucket, back }: ChartWindow, takesDays: boolean): Record<string, string | number> {
   if ('since' in back) return { bucket, ...back };
   if (bucket === 'minute') return { bucket, minutes: back.hours * 60 };
