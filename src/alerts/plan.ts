@@ -83,11 +83,12 @@ const MOST_THINGS = 2000;
 const REMIND_MS = 86_400_000;
 
 /**
- * Says who is told what now, and what to remember. Pure, so that a replica whose plan another one overtook plans again.
+ * Decides which alerts to send now, and what to remember. Pure, so that a replica can plan again if another one was
+ * faster.
  *
- * The same thing is told once within `repeatMs`, and what happens meanwhile is counted and told after that. A target gets
- * a message at its interval at most: what comes meanwhile is gathered into its next one, ten lines and a number. So the
- * number of messages is bounded by time, whatever happens.
+ * The same problem is reported once within `repeatMs`; further occurrences are counted and reported afterwards. A
+ * target gets at most one message per interval: later alerts are collected into its next message, ten lines and a
+ * number. So time limits the number of messages, whatever happens.
  */
 export function planAlerts({ state, happened, lasting, targets, repeatMs, now, newId }: Situation): Planned {
   const news: Thing[] = [];

@@ -164,7 +164,7 @@ async function readText(file: string): Promise<string> {
   }
 }
 
-/** The id in lower case, and the name where there is one; or what is wrong with the id. */
+/** The id in lower case, and the name if there is one; or an error about the id. */
 function identify(manifest: unknown): { id: string; name?: string } | string {
   if (!isObject(manifest) || typeof manifest.id !== 'string') return `is missing or not a string; ${freshId()}`;
   if (!/^[0-9a-f-]{36}$/i.test(manifest.id)) return `is not a GUID; ${freshId()}`;

@@ -4,8 +4,9 @@ import { SettingsError } from './settings.ts';
 const ENV_FILE = '.env';
 
 /**
- * Reads variables from a file, as Node's own `--env-file` does: those that are set already win. Without a name the file
- * `.env` of the working directory is read if there is one. Yields the name of what was read. Throws `SettingsError`.
+ * Reads variables from a file, as Node's `--env-file` does: variables that are already set take precedence. Without a
+ * name, reads `.env` in the working directory if it exists. Yields the name of the file that was read. Throws
+ * `SettingsError`.
  */
 export function readEnvFile(named?: string): string | undefined {
   // What is there by chance under this name, such as a folder of Python, is none.

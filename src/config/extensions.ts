@@ -82,7 +82,7 @@ export function prepareExtensions({
     readSecret: secretReader({ env: environment, baseFolder: process.cwd() }),
     egressAllow: settings.egressAllow,
   });
-  // An alert says that a circuit is open, and has to get out while it is: its requests ask nobody.
+  // An alert may report an open circuit and must be sent while it is open, so its requests ignore circuits.
   const hosts = createHosts({ settings, clock, cluster });
   const { handlers, schemes, chain, fetchFromPublisher } = register({ settings, hosts, sendAlert }, extensions);
   const sealsLearnedKeys = settings.storeKey !== undefined;

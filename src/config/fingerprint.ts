@@ -31,7 +31,7 @@ const COMPARED: readonly SettingName[] = [
 const fingerprintSchema = z.object({
   /** Tells the store key from others; null without one. */
   storeKey: z.string().nullable(),
-  /** By reference: a digest under the store key, `readable` where there is none, null where it cannot be read. */
+  /** By reference: a digest under the store key, `readable` without a store key, null if the secret cannot be read. */
   secrets: z.record(z.string(), z.string().nullable()),
   /** Digests by the name of the variable. */
   settings: z.record(z.string(), z.string()),

@@ -36,8 +36,8 @@ export interface Deployment {
   /** Reads one manifest that did not come from the folder; `name` is the flow's where the manifest gives none. */
   parse(text: string, name: string): ParsedFlow;
   /**
-   * Reads a stored revision as one that comes over the API again. A secret that was written out is not kept: it is taken
-   * from the manifest in force, and one that is not found there is an error.
+   * Reads a stored revision as if it were sent over the API again. Plain-text secrets are not stored: they are taken
+   * from the deployed manifest, and a secret that is not there is an error.
    */
   parseRevision(revision: Pick<RevisionRecord, 'flowId' | 'snapshot'>): ParsedFlow;
   /** Reads several that came in one JSON array; a flow that has no name keeps the one that it is deployed with. */
@@ -69,8 +69,8 @@ interface Reload {
   readonly issues: readonly ManifestIssue[];
   readonly outcomes: readonly DeployOutcome[];
   /**
-   * A line for each manifest that is older than what is deployed, for each deployed flow without a manifest, and for each
-   * secret that one may no longer reference.
+   * A line for each manifest older than the deployed revision, for each deployed flow without a manifest, and for each
+   * secret that a flow may no longer reference.
    */
   readonly warnings: readonly string[];
 }

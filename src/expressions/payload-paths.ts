@@ -20,10 +20,10 @@ const ROOTS = new Set(['trigger', 'loop', 'body', 'headers']);
 
 /**
  * Finds the paths that an expression reads, those in the items of lists included: `body.items[].sku` of
- * `body.items.all(i, i.sku != "")`. An index that is worked out means every item.
+ * `body.items.all(i, i.sku != "")`. A computed index means every item.
  *
- * What stands behind `?`, `&&`, `||`, `all` or `exists` is read for some values only, so it is conditional. A path that
- * `has()` or `in` asks for is optional, and so is all below it in this expression.
+ * Paths behind `?`, `&&`, `||`, `all` or `exists` are read for some values only, so they are conditional. A path tested
+ * with `has()` or `in` is optional, and so are all paths below it in this expression.
  */
 export function pathsRead({ ast, source }: Pick<CompiledExpression, 'ast' | 'source'>): PathsRead {
   const reader = new Reader(source);

@@ -36,8 +36,8 @@ export function parseBody(
 const MAX_KEYED_BYTES = 64 * 1024;
 
 /**
- * The body of a delivery that is on its way: what is found out about it is found out once, whoever asks. The check whether
- * it is JSON parses it, and search keys are read from that.
+ * The body of a delivery in progress; each fact about it is computed once. The JSON check parses it, and search keys
+ * read the parsed value.
  */
 export class ArrivingBody {
   readonly #bytes: Uint8Array;

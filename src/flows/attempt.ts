@@ -186,9 +186,9 @@ function stopped({ claim, signal }: Lease): RanStep {
 }
 
 /**
- * Calls until the store answers. An outage is waited out for as long as the lease is ours, unless the store is gone for
- * good; where it works again and refuses this call alone, for longer than a lease lasts, no try will help. Rejects when it
- * gives up.
+ * Calls until the store answers. Waits out an outage for as long as this process holds the lease, unless the store is
+ * gone for good. If the store works again but refuses this call for longer than a lease lasts, retrying does not help.
+ * Rejects when it gives up.
  */
 async function withStore<T>(lease: Lease, services: AttemptServices, call: () => Promise<T>): Promise<T> {
   const { store, clock, logger, random } = services;

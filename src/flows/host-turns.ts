@@ -57,11 +57,11 @@ const LATENCY_WEIGHT = 0.2;
 const MOST_LINES = 16;
 
 /**
- * Who of those that call one host goes next. Requests go at a steady rate and not in bursts: a receiver that counts in any
+ * Decides which step calls a host next. Requests go at a steady rate and not in bursts: a receiver that counts in any
  * window sees no more than it was promised, but for one.
  *
- * One that has to wait is told its turn, behind all others that wait, so that each comes back once and none comes early. A
- * limit on requests at once has no such times; there the time that the host takes to answer stands for them.
+ * One that has to wait is told its turn, behind all others that wait, so that each comes back once and none comes
+ * early. A limit on requests at once has no such times; there the time that the host takes to answer stands for them.
  */
 export class HostTurns {
   readonly #limits: HostLimits;
@@ -166,7 +166,7 @@ export class HostTurns {
     return rules;
   }
 
-  /** When it may go at the soonest: one that has waited goes before all others, and those that come later wait behind them. */
+  /** The earliest time for the request: a step that has waited goes before all others, and later ones queue behind. */
   #turnOf({ key, why, intervalMs, share }: Rule, { now, hasWaited }: Asking): number {
     const { freeAt, tailAt } = this.#lines.get(key) ?? NO_LINE;
     const behind = !hasWaited && tailAt > now ? tailAt + intervalMs : now;

@@ -26,8 +26,8 @@ export interface PreparedRevision {
 }
 
 /**
- * A step with its expressions compiled. A stored revision of an earlier release may hold an expression that no longer
- * compiles: asking for that one throws, and every other step goes on.
+ * A step with its expressions compiled. A stored revision of an earlier release may contain an expression that no
+ * longer compiles: reading that one throws, and all other steps still work.
  */
 export interface PreparedStep {
   readonly definition: StepDefinition;

@@ -28,9 +28,8 @@ interface HandlerTask {
 const ABORTED = Symbol('aborted');
 
 /**
- * Parses the inputs and runs the handler under the step's time limit. Yields undefined where the signal aborts first.
- * A handler that goes on after its signal aborted is no longer listened to. Throws `StepFailure`, and what the store
- * throws.
+ * Parses the inputs and runs the handler under the step's time limit. Yields undefined if the signal aborts first. If a
+ * handler continues after its signal aborted, its result is ignored. Throws `StepFailure`, and errors of the store.
  */
 export async function runHandler(task: HandlerTask): Promise<HandlerResult | undefined> {
   const { signal } = task;

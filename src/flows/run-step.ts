@@ -36,9 +36,9 @@ export interface RanStep {
 }
 
 /**
- * Evaluates the conditions of a claimed step, then tries it once. Yields undefined where the signal aborts first; rejects
- * with `StoreUnavailableError` where the store cannot be read, which is not the fault of the step. Whatever else happens is
- * the step's result. `started` is called unless a condition skips the step.
+ * Evaluates the conditions of a claimed step, then tries it once. Yields undefined if the signal aborts first; rejects
+ * with `StoreUnavailableError` if the store cannot be read, which is not the step's fault. Anything else is the step's
+ * result. `started` is called unless a condition skips the step.
  */
 export type RunStep = (claim: Claim, signal: AbortSignal, started?: () => void) => Promise<RanStep | undefined>;
 

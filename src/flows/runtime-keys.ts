@@ -40,8 +40,8 @@ export function scopeOfIteration({ loopKey, index }: Iteration): string {
 export const SOLE_OWNER = 'sole';
 
 /**
- * Names the leases that an owner gives itself in one call. A token ends with it, so that the owner of a lease is known
- * without a column of its own. Throws where the owner's name would make that ambiguous.
+ * Names the leases that an owner takes in one call. Each token ends with the owner's name, so that no separate column
+ * is needed. Throws if the name would make this ambiguous.
  */
 export function holderOf(owner: string, call: string): string {
   if (/^$|[/~]/.test(owner)) throw new Error(`An owner of leases cannot be named ${JSON.stringify(owner)}`);

@@ -44,8 +44,8 @@ export class StoredCircuits {
   }
 
   /**
-   * Stores the circuit as it is now, or takes over the one that another replica has stored. One change after another: a second
-   * one that overtook the first would look like that of another replica. Rejects as the store does.
+   * Stores the current circuit, or adopts the one that another replica has stored. Changes are stored one after
+   * another: if one overtook another, it would look like a change by another replica. Rejects as the store does.
    */
   async save(host: Host): Promise<void> {
     while (host.isUnsaved) {

@@ -12,8 +12,8 @@ interface Difference {
 }
 
 /**
- * Where two manifests differ, from the outermost place that one of them lacks. The order of an object's keys is no
- * difference; arrays of one length are compared entry by entry, others as a whole.
+ * The differences between two manifests, each at the outermost place that one of them lacks. Key order does not matter;
+ * arrays of equal length are compared entry by entry, others as a whole.
  */
 export function diffSnapshots(before: Json, after: Json): readonly Difference[] {
   return differences(before, after).map(({ at, ...difference }) => ({ path: formatPath(at), ...difference }));

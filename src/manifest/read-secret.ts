@@ -120,7 +120,7 @@ function readEntry(entry: string): { readonly name: string } | { readonly place:
   return /[/\\]/.test(entry) ? { place: entry } : { name: entry };
 }
 
-/** Whether an entry of the list can be read; one that allows nothing would be taken for one that allows something. */
+/** Whether an entry of the list is valid. An invalid entry would allow nothing but look as if it did. */
 export function isSecretEntry(entry: string): boolean {
   const read = readEntry(entry);
   return 'place' in read ? read.place !== '' : /^[\w*?.()-]+$/.test(read.name);

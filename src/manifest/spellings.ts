@@ -379,7 +379,7 @@ const ESCAPES = [AMPERSAND, PERCENT, BACKSLASH];
 
 function plainCharsOf({ symbol }: Tree): number[] {
   if (symbol < 0) return ESCAPES;
-  // A character of two units begins with one that is no ASCII either, and so does half of one.
+  // A surrogate pair also begins with a non-ASCII unit, and so does half of a pair.
   return symbol === 0x20 ? [symbol, PLUS] : [symbol];
 }
 

@@ -21,10 +21,10 @@ interface StoredRevision {
 type StoredRules = Pick<ManifestRules, 'readSecret' | 'checks' | 'strict' | 'handlers'>;
 
 /**
- * A revision as it was stored, ready to serve again. Secrets that were written out are not stored: a trigger's are taken
- * from the same field of the manifest given, a step's only where the step is the same in both, for a secret must not
- * travel to an address that it was not written for. A key that is not found counts as missing, so that the trigger refuses what
- * it cannot verify, and no legacy key steps in for it. `problems` has a line for each.
+ * A stored revision, ready to use again. Plain-text secrets are not stored: a trigger's secret is taken from the same
+ * field of the given manifest, a step's only if the step is the same in both, because a secret must not be sent to an
+ * address that it was not written for. A key that is not found counts as missing, so the trigger refuses what it cannot
+ * verify, and no legacy key replaces it. `problems` has a line for each.
  */
 export function storedFlow(
   { name, snapshot, hash, source }: StoredRevision,

@@ -27,8 +27,8 @@ interface Chain {
 }
 
 /**
- * A chain of flows, each run by the one before, that comes back to the first or that is longer than may be; undefined
- * where there is neither. A cycle of more flows than may be counts as too deep.
+ * A chain of flows, each run by the previous one, that returns to the first or exceeds the depth limit; undefined if
+ * there is none. A cycle longer than the limit counts as too deep.
  */
 export function refusedChain(flowId: string, subFlows: (flowId: string) => readonly string[]): Chain | undefined {
   // Layer by layer: of the ways that lead to a flow in so many steps any one will do.

@@ -175,7 +175,7 @@ export interface WebhookTrigger {
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
   /** Resolved; an empty or missing one is undefined. */
   readonly verifyToken?: string | undefined;
-  /** Compiled; with an error where it cannot be used, and then no body fits it. Absent where the trigger names none. */
+  /** Compiled, or with an error if it cannot be used, in which case no body matches. Absent if the trigger has none. */
   readonly bodySchema?: BodySchema | { readonly error: string } | undefined;
   /** A legacy key field and its present name are both set; the present one won. */
   readonly hasConflictingKeys: boolean;

@@ -31,9 +31,9 @@ export function parseJson(text: string): Json {
 }
 
 /**
- * What `JSON.parse` made of the text, with its numbers exact. Next to nothing where the text has no such number; else the
- * text is read once more, by hand: the reviver of `JSON.parse` is told each number's text too, and takes a second over a
- * mebibyte where this takes a tenth of one at most.
+ * What `JSON.parse` made of the text, with its numbers exact. Costs almost nothing if the text has no such number;
+ * otherwise a hand-written parser reads the text again. The reviver of `JSON.parse` also gets the text of each number,
+ * but takes a second for a mebibyte; this takes at most a tenth of that.
  */
 export function keepExactNumbers(value: Json, text: string): Json {
   return MAY_BE_EXACT.test(text) ? new ExactReader(text).read() : value;

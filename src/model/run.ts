@@ -13,9 +13,8 @@ export const MAX_BYTES = {
 } as const;
 
 /**
- * What a step of a run in flight may wait for: a signal; the end of a delay; its next try; the next look of one that asks
- * again and again; its turn at the host that it calls; the end of a run of another flow that it started; or one of the
- * slots in which steps run.
+ * What a step of a run in flight may wait for: a signal, the end of a delay, its next attempt, its next poll, its turn
+ * at the host that it calls, the end of a sub-run, or a free slot.
  */
 export const WAIT_KINDS = ['signal', 'delay', 'retry', 'poll', 'host', 'run', 'slot'] as const;
 export type WaitKind = (typeof WAIT_KINDS)[number];

@@ -40,9 +40,10 @@ export type KeyAdvice =
     };
 
 /**
- * Says whether the previous key of a trigger may go. It may where it verified nothing for seven days, counted from its last
- * use or from when it became the previous one, whichever is later, and the current key verified something meanwhile:
- * silence alone is no proof. Nor does it go by a time in which it was not noted. Times of the future, from a clock that was ahead, count as use.
+ * Says whether the previous key of a trigger can be removed. It can if it verified nothing for seven days, counted from
+ * its last use or from when it became the previous one, whichever is later, and if the current key verified something
+ * in that time: silence alone proves nothing. Periods in which the key was not recorded do not count. Future times,
+ * from a clock that was ahead, count as use.
  */
 export function adviseOn({ now, isSame, current, previous, others }: KeyPairFigures): KeyAdvice {
   if (isSame) return { kind: 'same_key' };

@@ -15,8 +15,8 @@ const MOST = 100;
 const MOST_BYTES = 4 * 1024 * 1024;
 
 /**
- * Warns of paths that a flow reads and that none of the newest stored deliveries to it had. Of a path that only some runs
- * read, only where it looks like a slip: another one that is there is written almost like it.
+ * Warns of paths that a flow reads but that none of its newest stored deliveries had. For a path that only some runs
+ * read, it warns only if it looks like a typo: a similar path exists.
  */
 export async function warnOfUnseenPaths(
   loaded: LoadedFlow,

@@ -7,8 +7,8 @@ interface PostgresDatabase {
 }
 
 /**
- * Reads a database as it is now, whether or not a service is running on it. Refuses one that another release wrote.
- * Throws an error that says what is wrong.
+ * Reads a database in its current state, whether or not a service is using it. Refuses a database written by another
+ * release. Throws a descriptive error.
  */
 export async function inspectStore(
   database: { readonly kind: 'sqlite'; readonly path: string } | PostgresDatabase,

@@ -7,7 +7,7 @@ export interface BodySealer {
   /** Equal for equal texts; reveals nothing of them without the key, however short they are. */
   digest(text: string): string;
   seal(body: Uint8Array, deliveryId: string): Buffer;
-  /** Undefined where the bytes are not what was sealed. Of a body that was cut, opens the chunks that are whole. */
+  /** Undefined if the bytes are not those that were sealed. Opens the complete chunks of a truncated body. */
   open(sealed: Uint8Array, about: { readonly deliveryId: string; readonly bodyBytes: number }): Buffer | undefined;
 }
 

@@ -12,8 +12,8 @@ const LEVELS: Readonly<Record<number, { readonly name: string; readonly color: n
 const NOT_LISTED: ReadonlySet<string> = new Set(['level', 'time', 'pid', 'hostname', 'msg', 'err', 'eventName']);
 
 /**
- * A line of pino's log for a person at a terminal: time of day, level, message, then the fields as `name=value`, and the
- * stack of an error in lines of its own. What is no such line stays as it is, but for control characters.
+ * A line of pino's log for a person at a terminal: time of day, level, message, then the fields as `name=value`, and
+ * the stack of an error on separate lines. Other lines are unchanged, except for control characters.
  */
 export function readableLine(line: string, { hasColors }: { readonly hasColors: boolean }): string {
   const paint = (color: number, text: string) => (hasColors ? `\u001b[${color}m${text}\u001b[0m` : text);

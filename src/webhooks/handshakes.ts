@@ -138,11 +138,11 @@ function handshakeLog(clock: Clock): HandshakeServices['isWorthKeeping'] {
 }
 
 /**
- * Makes the key that a handshake brings the trigger's own, and says why where it does not. Resolves when the key is
- * durable; rejects where it cannot be stored.
+ * Stores the key that a handshake sends as the key of the trigger, or says why not. Resolves when the key is durable;
+ * rejects if it cannot be stored.
  *
- * The sender of the first handshake decides what the trigger will believe, and for good. So every other gate has to let it
- * pass, whatever the mode, and no later one can change the key.
+ * The sender of the first handshake decides the key of the trigger for good. So the handshake must pass every other
+ * gate, in every mode, and no later handshake can change the key.
  */
 export async function takeKey(
   key: string | undefined,
@@ -166,7 +166,7 @@ export async function takeKey(
     : refusal('signature_mismatch', 'its key is not the one that was learned before');
 }
 
-/** What a gate other than the signature's has against it. Under Enforce those behind that one were not asked yet. */
+/** The failure of a gate other than the signature gate. Under Enforce, the gates after that one have not run yet. */
 async function objectionOf({
   delivery,
   trigger,

@@ -104,9 +104,9 @@ export class BodyError extends Error {
 }
 
 /**
- * Reads a body once, to its exact bytes. It counts as it arrives, not as it was announced: a sender that announces much
- * and sends nothing holds nothing. Rejects with `BodyError`: 413 over the cap, 503 where no memory is left for it, 408
- * where it stopped arriving, 400 where the sender hung up.
+ * Reads a body once, as exact bytes. Bytes count as they arrive, not as announced: a sender that announces much and
+ * sends nothing uses nothing. Rejects with `BodyError`: 413 over the cap, 503 if no memory is left, 408 if the body
+ * stopped arriving, 400 if the sender hung up.
  */
 export function readBody(stream: Readable, contentLength: string | undefined, limits: BodyLimits): Promise<Buffer> {
   const { maxBytes, allowance } = limits;
@@ -249,7 +249,7 @@ export function clientAddressReader({
   };
 }
 
-/** The entry in front of the last `depth`; undefined where there is none, where it is not an address, and for depth 0. */
+/** The entry before the last `depth` entries; undefined if there is none, if it is not an address, and for depth 0. */
 function entryAt(depth: number, chain: readonly string[]): string | undefined {
   return depth === 0 ? undefined : readEntry(chain[chain.length - 1 - depth]);
 }

@@ -17,8 +17,8 @@ export interface PreparedKeys {
   /** Where the type of an event is taken from; undefined where deliveries have none. */
   readonly event: CompiledExpression | PublisherValue | undefined;
   /**
-   * Adds the others to the values, and never throws. Says which have none, and why; undefined where all that the manifest
-   * names have one. Absent where there are no others.
+   * Adds the other keys to the values, and never throws. Says which keys have no value, and why; undefined if all keys
+   * of the manifest have one. Absent if there are no other keys.
    */
   readonly readOthers?: (
     headers: Delivery['headers'],
@@ -57,8 +57,8 @@ export function searchKeyProblems(
 }
 
 /**
- * The keys of a trigger: those that its manifest names, and those that its scheme's publisher has unless the manifest names
- * others of the same name, or none at all. Undefined where there are none, so that such a trigger pays nothing.
+ * The keys of a trigger: those of its manifest, and those of its scheme unless the manifest overrides or disables them.
+ * Undefined if there are none, so that such a trigger costs nothing.
  */
 export function prepareSearchKeys(
   { searchKeys }: Pick<WebhookTrigger, 'searchKeys'>,

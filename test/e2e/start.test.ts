@@ -120,7 +120,7 @@ describe('variables in .env', () => {
       env: { SLUICE_LOG_LEVEL: 'warn' },
     });
     expect(drained).toMatchObject({ code: 0, stderr: expect.stringContaining('push starts runs again') });
-    expect(await stop()).toContain('Variables were read from .env');
+    expect(await stop()).toContain('Read variables from .env');
   });
 
   it('are read by a start without the command line too', async () => {

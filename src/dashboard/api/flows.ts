@@ -250,7 +250,10 @@ function runCountsView(flowId: string, { kept, ended, since }: RunCounts): z.out
   };
 }
 
-/** Reads the prepared trigger that answers deliveries, so that the view shows what is done, not what was meant. */
+/**
+ * Reads the prepared trigger that answers deliveries, so that the view shows what the service does, not what the
+ * manifest intended.
+ */
 function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers, unsignable }: FlowViewContext) {
   const isThis = ({ trigger }: PreparedTrigger) => trigger.flowId === flowId && trigger.triggerKey === triggerKey;
   const prepared = triggers.list().find(isThis);

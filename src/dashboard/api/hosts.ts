@@ -95,8 +95,8 @@ function hostView({ origin, circuit, state, why, limits, lastError, ...host }: H
 }
 
 /**
- * What an operator is told of hosts that are not called. One that nothing waits for is told until its first try: its failures
- * were those of steps.
+ * What operators are told about hosts with open circuits. A host that nothing waits for is reported until its first
+ * try, because its failures were failures of steps.
  */
 export function openCircuits({ hosts, now }: { readonly hosts: readonly HostState[]; readonly now: number }) {
   const concern = { kind: 'circuit_open', severity: 'warning' } as const;

@@ -68,7 +68,10 @@ export interface Unfit {
   readonly message: string;
 }
 
-/** Why a process that shares its store should get no requests; undefined where it should, and where it shares none. */
+/**
+ * Why a process that shares its store should get no requests; undefined if it should, or if it does not share its
+ * store.
+ */
 export function unfitReplica({
   heartbeat,
   store,

@@ -253,7 +253,7 @@ function waitView({ kind, stepKey, signalName, host, subRunId, until, steps }: R
   return { for: kind, stepKey, signalName, host, runId: subRunId, until: isoTimeOrNull(until), steps };
 }
 
-/** Of several steps that failed the one that the run failed by; of a run that was stopped one that failed before. */
+/** Of several failed steps, the one that made the run fail; for a stopped run, one that failed before the stop. */
 async function failureView(
   run: Run,
   failures: readonly RunFailure[],

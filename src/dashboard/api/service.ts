@@ -44,7 +44,7 @@ export const healthRoutes: ApiRoutes = (app, services) => {
   );
 };
 
-/** Why the process should get no requests; undefined where it should. Rejects where the store is not writable. */
+/** Why the process should get no requests; undefined if it should. Rejects if the store is not writable. */
 export async function unreadiness(services: DashboardServices) {
   if (services.isLeaving()) return { reason: 'stopping', message: 'The process is stopping' };
   await services.store.ping();

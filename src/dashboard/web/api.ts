@@ -27,7 +27,7 @@ interface Question {
   readonly rawBody?: BodyInit;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
-  /** A 409 that is no error but what was refused, such as a deploy with its findings, is an answer too. */
+  /** A 409 with a result, such as a refused deploy with its findings, is an answer and not an error. */
   readonly answersRefusal?: boolean;
 }
 

@@ -35,7 +35,7 @@ export interface StepChange {
   readonly stepKey: string;
   readonly path: JsonPath;
   readonly before: StepDefinition;
-  /** Its edges and conditions with the new names of renamed steps: what is left to differ is a change of its own. */
+  /** Its edges and conditions with renamed steps replaced, so that remaining differences are separate changes. */
   readonly renamed: StepDefinition;
   readonly after: StepDefinition;
   /** The step whose record tells where a run is: the outermost loop around, or the step itself. */

@@ -181,9 +181,9 @@ function judgeRenamed(change: Change, graph: GraphChange, names: { oldKey: strin
 export const stepRules: readonly ChangeRule[] = [stepRemoved, stepRenamed, stepAdded];
 
 /**
- * Keeps the key of a step that is gone or renamed, so that runs end as they would without it: a step with upstream is
- * guarded by conditions that are false; an entry step, and one whose skipping would make runs count as skipped, does
- * nothing. What it ran after is kept too where that is gone as well.
+ * Keeps the key of a removed or renamed step, so that runs end as they would without it. A step with upstream steps
+ * gets conditions that are false. An entry step, or a step whose skipping would end runs as Skipped, does nothing
+ * instead. Also keeps the steps that it ran after, if those were removed too.
  */
 function removedStepRecipe(
   { live, retentionDays }: Pick<Change, 'live' | 'retentionDays'>,
@@ -294,7 +294,10 @@ function retire(step: StepDefinition, repeated: string | undefined): StepDefinit
   return { ...step, runAfter };
 }
 
-/** Placeholders go: the step now runs where it did not, and one that cannot be rendered would fail the run. */
+/**
+ * Removes placeholders: the step now runs where it did not before, and a placeholder that cannot be resolved would fail
+ * the run.
+ */
 function idleInputs(step: StepDefinition): JsonObject {
   let isRendered = false;
   mapStrings(step.inputs, (text) => {

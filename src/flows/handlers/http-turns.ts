@@ -36,7 +36,7 @@ export function hostWaitIn(state: Json | undefined): HostWaitState | undefined {
  */
 const LONGEST_BARRED_MS = DAY_MS;
 
-/** The turn that a step asks for before its first request; what it yields else ends this call of the handler. */
+/** The turn that a step needs before its first request; any other result ends this call of the handler. */
 export async function askFirst(
   hosts: Hosts,
   { context, url }: { readonly context: StepContext<HttpRequestInputs>; readonly url: URL },

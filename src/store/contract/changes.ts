@@ -1,8 +1,8 @@
 /**
- * What another process changed in the store.
+ * Changes that another process made in the store.
  *
- * A change says where to look again and nothing of what is there: it may come late, twice, or for what this process
- * itself did. A reader that asks the store for each is right whatever it missed before.
+ * A change says what to read again, not the new value: it may arrive late, twice, or for a change by this process
+ * itself. A reader that reads the store after each change is correct even if it missed earlier ones.
  */
 export type Change =
   /** A flow was deployed, enabled, disabled, drained, or opened again, or deliveries of it are held. */

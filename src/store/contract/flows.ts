@@ -82,7 +82,7 @@ export interface PlannedDeploy extends FlowDeploy {
   readonly needsIdle: boolean;
   /** Step keys that no kept run had a row of when the findings were made. */
   readonly withoutHistory: readonly string[];
-  /** All triggers of the manifest, and those that replace another: what was accepted under `from` counts for `to`. */
+  /** All triggers of the manifest, and renamed ones: deliveries accepted under `from` count for `to`. */
   readonly triggers: {
     readonly keys: readonly string[];
     readonly renamed: readonly { readonly from: string; readonly to: string }[];

@@ -4,9 +4,10 @@
  */
 export interface KeyStore {
   /**
-   * Notes all keys that triggers have now. A key that has another role than before has it since `at`; one that is not
-   * among them has none any more, so that it starts again if it comes back. A previous key
-   * that nobody noted for more than a day starts again too: no process was there that it could have been used with. A clock that was set back changes no time.
+   * Records all keys that triggers have now. A key whose role changed has its new role since `at`; a key that is
+   * missing loses its role, so that it starts again if it comes back. A previous key that was not recorded for more
+   * than a day also starts again, because no process ran that could have used it. A clock that was set back changes no
+   * times.
    */
   noteKeys(note: { keys: readonly NotedKey[]; at: number }): Promise<void>;
   /**

@@ -14,8 +14,8 @@ export interface PayloadStore {
   /** The same of all triggers of a flow, all hours together: each count has the last of its hours. */
   sumPathCounts(flowId: string): Promise<PathCount[]>;
   /**
-   * Adds the counts and replaces what is known of the trigger, or does nothing of it: `outdated` if the version is
-   * another, because another process did so first.
+   * Adds the counts and replaces the state of the trigger, or does neither: `outdated` if the version changed because
+   * another process was first.
    */
   commitPayloadWatch(commit: PayloadCommit): Promise<'committed' | 'outdated'>;
   /** Triggers that have drifts. */

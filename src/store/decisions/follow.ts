@@ -12,8 +12,8 @@ import { closeRun, followEnd, stopOf } from './stop.ts';
 import { startSubRun } from './sub-runs.ts';
 
 /**
- * Stores the outcome of an attempt, plans what follows, and makes it due; yields undefined and changes nothing where the
- * lease is lost. A plain step asks three questions: its lease, the graph, which is usually known, and the states.
+ * Stores the outcome of an attempt, plans what follows, and makes it due; yields undefined and changes nothing if the
+ * lease is lost. A plain step needs three reads: its lease, the graph, which is usually cached, and the states.
  */
 export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease): Decision<Advance | undefined> {
   const held = yield* rows.findHeld(given);

@@ -76,8 +76,8 @@ function firstOf(sizes: readonly { readonly seq: number; readonly bytes: number 
 }
 
 /**
- * Whether a delivery that was planned for a revision is held: `open` where the flow starts runs, `outdated` where a
- * deploy came in between.
+ * Whether a delivery planned for a revision is held: `open` if the flow starts runs, `outdated` if a deploy came in
+ * between.
  */
 export function* holdOf(
   rows: HeldRows,

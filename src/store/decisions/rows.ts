@@ -16,14 +16,14 @@ import type { Asks } from './decision.ts';
 import type { RunnableRevision } from './revisions.ts';
 
 /**
- * The rows of runs in one transaction. A backend provides the answers to `RunReads` and the writes, and nothing else
- * is asked of it: what they lead to is decided in this folder.
+ * The rows of runs in one transaction. A backend only provides the answers to `RunReads` and the writes; the decisions
+ * are made in this folder.
  *
- * Reads see what the transaction wrote before them, in the order of the calls. No other transaction changes the steps,
- * loops and signals of a run between the first read of a decision and the commit: a backend that runs transactions side
- * by side locks the run's row in `findHeld`, `findRun`, `listOverdueRuns` and `takeOrphans`. Two decisions of one run
- * never interleave; those of different runs may share a transaction. One write is about another run: `wakeWaiting`, which
- * needs no lock, for it changes nothing that a decision asks for.
+ * Reads see the earlier writes of the transaction, in call order. No other transaction changes the steps, loops and
+ * signals of a run between the first read of a decision and the commit: a backend that runs transactions side by side
+ * locks the run's row in `findHeld`, `findRun`, `listOverdueRuns` and `takeOrphans`. Two decisions of one run never
+ * interleave; those of different runs may share a transaction. One write changes another run: `wakeWaiting`. It needs
+ * no lock, because it changes nothing that a decision reads.
  */
 export type RunRows = Asks<RunReads> & RunWrites;
 

@@ -122,11 +122,10 @@ export function roomOf(
 const REMEMBERED_FLOWS = 10_000;
 
 /**
- * Whose turn it is.
+ * Decides which flow is next.
  *
- * The flow that runs the fewest steps is next, so that one with a thousand slow steps leaves a new flow its share as
- * soon as one of them ends; among equals it is the one whose turn was the longest ago, so that the order holds for a
- * single slot too.
+ * It is the flow that runs the fewest steps, so that a new flow gets its share as soon as one step of a busy flow ends.
+ * Among equals, it is the one whose last turn is longest ago, so that flows take turns even with a single slot.
  */
 export class Turns {
   // Also remembers a turn that is rolled back: that costs the flow no more than its place among equals.

@@ -29,8 +29,8 @@ export interface PostgresStoreOptions extends Omit<ConnectionOptions, 'replica'>
 }
 
 /**
- * Opens the store on a PostgreSQL database, which several replicas may share. Migrates its schema first. Rejects with
- * an error that says what is wrong where the database cannot be reached or has a schema that this release does not know.
+ * Opens the store on a PostgreSQL database, which several replicas may share. Migrates its schema first. Rejects with a
+ * descriptive error if the database cannot be reached or has a schema that this release does not know.
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<OpenedStore> {
   const { url, directUrl = url, schema, applicationName, replica = randomUUID() } = options;
@@ -99,7 +99,7 @@ type OpenedStore = Pick<
 >;
 
 function membersOf(connections: Connections): Pick<Store, keyof typeof operations> {
-  // The table of operations types what is called and what is run: here both are only passed on.
+  // The table of operations has the types of calls and results; this code only passes them through.
   const table: Readonly<Record<string, { lane: Lane; run: (sql: Sql, ...args: never[]) => Promise<unknown> }>> =
     operations;
   const members = Object.fromEntries(

@@ -54,10 +54,7 @@ export interface Connections {
   tracked<Value>(call: () => Promise<Value>): Promise<Value>;
   /** Reads one state of the database, however many statements that takes. */
   read<Value>(work: (sql: Sql) => Promise<Value>): Promise<Value>;
-  /**
-   * Refuses what is called from now on and resolves when what was called before has ended, and after it a last
-   * transaction, whether or not that succeeds.
-   */
+  /** Refuses new calls. Resolves when earlier calls have ended, followed by a last transaction, even if that fails. */
   close(last?: (sql: Sql) => Promise<void>): Promise<void>;
 }
 

@@ -26,7 +26,10 @@ interface CopiedSchema extends CopyEnd {
 /** Statements on one connection, which name tables as elsewhere in this folder. */
 type Query = <Row = Record<string, unknown>>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
 
-/** Opens a schema, and makes one to copy to where there is none. Throws an error that names it where a service uses it. */
+/**
+ * Opens a schema, or creates the target if it does not exist. Throws an error that names the service if one is using
+ * it.
+ */
 export async function openCopiedPostgres({ url, schema, isSource }: CopiedSchema): Promise<CopiedDatabase> {
   const name = `postgres:${addressOf(url)}/${schema}`;
   try {

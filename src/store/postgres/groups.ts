@@ -19,11 +19,11 @@ interface Waiting<Call, Answer> {
 }
 
 /**
- * Makes the function that answers calls in groups: those that come while transactions are under way share the next one.
- * So a group is as large as the load makes it, and without load no call waits.
+ * Makes the function that answers calls in groups: calls that arrive while transactions are in progress share the next
+ * one. So the size of a group follows the load, and without load no call waits.
  *
- * No call is answered before its commit, and none fails for another: if a batch fails for what is in it, each of its
- * calls runs again alone.
+ * No call is answered before its commit, and none fails because of another: if the contents of a batch make it fail,
+ * each of its calls runs again alone.
  */
 export function grouped<Call, Answer>({
   width,

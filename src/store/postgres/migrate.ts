@@ -150,7 +150,7 @@ async function hasTable(query: Query, schema: string, table: string): Promise<bo
 }
 
 async function createSchema(query: Query, schema: string): Promise<void> {
-  // Creating one that exists asks for a right that an owner of the schema alone may not have.
+  // Creating a schema that exists requires a right that an owner of only the schema may lack.
   const { rows } = await query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema]);
   if (rows.length === 0) await query(`CREATE SCHEMA ${pg.escapeIdentifier(schema)}`);
   await query(`CREATE TABLE sluice.schema_migrations (

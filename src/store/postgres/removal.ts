@@ -249,7 +249,7 @@ function exceeds({ rows, bytes }: Size, { maxRows, maxBytes }: Sql['bounds']['lo
 async function purgeNonces(sql: Sql, { now, limit }: Given<'purgeNonces'>): Promise<number> {
   // One that an acceptance takes over at this moment is new again; waiting for it could end in a deadlock.
   return sql.run(
-    // Chosen once: as a subquery a plan may choose anew for each row, and then more go than were asked for.
+    // Selected once: a query plan may evaluate a subquery again for each row, and then delete more rows than intended.
     `WITH expired AS MATERIALIZED (
       SELECT key FROM sluice.nonces WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
     )

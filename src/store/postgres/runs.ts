@@ -66,7 +66,10 @@ const runListing = {
 
 /** Ids grow, so of runs started in the same millisecond the one with the greatest id is the newest. */
 const byTime = ['started_at', 'id'];
-/** Runs start with the newest revision, so this is the order of time too; not where a step started one that was pinned. */
+/**
+ * Runs start with the newest revision, so this is also chronological order, except where a step started a run with a
+ * pinned revision.
+ */
 const byRevision = ['revision', ...byTime];
 
 async function isUnordered(sql: Sql, flowId: string): Promise<boolean> {

@@ -20,8 +20,8 @@ export interface Sql {
   /** Yields how many rows the statement changed. */
   run(text: string, values?: readonly SqlValue[]): Promise<number>;
   /**
-   * Sends a statement without waiting for it. The transaction is committed only if it succeeds; what is sent later sees
-   * what it wrote.
+   * Sends a statement without waiting for it. The transaction commits only if the statement succeeds; later statements
+   * see its writes.
    */
   later(text: string, values?: readonly SqlValue[]): void;
   /** The writer that counts under this number: see the columns named `slot`. */
@@ -121,8 +121,8 @@ export class Statements {
 }
 
 /**
- * What `sluice_lock_scope` stands for in a statement: the seed of the hashes that advisory locks are known by. Those
- * belong to a whole database, and services with schemas of their own in it must not wait for each other.
+ * The value of `sluice_lock_scope` in a statement: the seed for the hashes of advisory locks. Advisory locks belong to
+ * a whole database, and services with different schemas in it must not wait for each other.
  */
 function lockScopeOf(schema: string): string {
   const digest = createHash('sha256').update(schema).digest();

@@ -22,7 +22,7 @@ import type { Sql } from './sql.ts';
 /** The steps that the index of due steps holds: all but those that must run alone. */
 const ORDINARY = 'due_at IS NOT NULL AND deaths < 2';
 
-/** How soon to ask again for what another replica has locked: by then it has committed, or failed. */
+/** How soon to retry rows that another replica has locked: by then it has committed or failed. */
 export const ASK_AGAIN_MS = 20;
 
 const makeTurns = () => new Turns();
@@ -59,8 +59,8 @@ export async function claimDue(sql: Sql, request: Given<'claimDue'>): Promise<An
   }
 }
 
-// The one begun last goes first: it was alone for the shortest time before the process died. In any other order, one
-// that never ends could always begin first, and the one after it would never run alone.
+// The step that began last goes first: it ran alone for the shortest time before the process died. In any other order,
+// a step that never ends could always start first, and the others would never run alone.
 function lockSuspect(sql: Sql, now: number): Promise<DueStep[]> {
   return sql.all(
     `SELECT ${DUE_STEP} FROM sluice.steps s JOIN sluice.runs r ON r.id = s.run_id AND r.status = 'Running'

@@ -63,8 +63,9 @@ interface WakeUpOptions {
 }
 
 /**
- * Takes wake-ups for this process while it has room, one at a time: a claim takes all that is due. The rows are the truth,
- * so a wake-up may be lost or doubled; where it is lost, the next look at what is due finds the step.
+ * Takes wake-ups for this process while it has free slots, one at a time, because a claim takes everything that is due.
+ * The rows are authoritative, so a wake-up may be lost or duplicated; if it is lost, the next poll for due steps finds
+ * the step.
  */
 export class WakeUps {
   readonly #options: WakeUpOptions;

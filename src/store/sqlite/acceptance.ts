@@ -48,7 +48,7 @@ export interface RunValues {
   readonly rest: readonly SqlValue[];
   readonly steps: readonly StepValues[];
   readonly keys: readonly SearchKeyRow[];
-  /** Flows that its steps run, and the revisions of those that are pinned already; neither where it runs none. */
+  /** Flows that its steps run, and the revisions of those already pinned; both absent if it runs no flows. */
   readonly flows?: Pick<NewRun, 'subFlows' | 'pins'> | undefined;
 }
 

@@ -207,8 +207,8 @@ interface LookUp<Value> {
 }
 
 /**
- * Makes a look-up that reads each answer once in a batch, for tables that hardly ever change: an acceptance asks what
- * the one before it asked. Only this connection writes, and a trigger forgets the answers when it writes to the table.
+ * Makes a look-up that reads each value once per batch, for tables that rarely change, because consecutive acceptances
+ * read the same rows. Only this connection writes, and a trigger clears the cache when it writes to the table.
  */
 export function rememberInBatch<Value>(db: Database, { table, find }: LookUp<Value>): (...key: string[]) => Value {
   const counters = batchCountersOf(db);

@@ -202,7 +202,7 @@ function checkSchema(db: Database, migrations: readonly Migration[]): void {
   );
 }
 
-/** Brings the schema up to the newest migration, each in a transaction of its own; what is applied already stays. */
+/** Migrates the schema to the newest version, each migration in its own transaction; applied migrations stay. */
 export function migrate(db: Database, migrations: readonly Migration[]): void {
   const applied = appliedVersions(db);
   for (const migration of migrations.filter(({ version }) => !applied.has(version))) apply(db, migration);

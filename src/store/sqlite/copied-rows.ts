@@ -17,7 +17,7 @@ import { COPIED_TABLES } from '../copied-tables.ts';
 import { COPY_MARK, openWriter } from './connection.ts';
 import { hashOfNonce } from './nonce-index.ts';
 
-/** Opens a database, and creates one to copy to where there is none. Throws where a service uses it. */
+/** Opens a database, or creates the target if it does not exist. Throws if a service is using it. */
 export function openCopiedSqlite(path: string, { isSource }: CopyEnd): CopiedDatabase {
   if (isSource && !existsSync(path)) throw new Error(`the database ${path} cannot be opened: there is no such file`);
   const { db, close } = openWriter(path, { isCopied: true });

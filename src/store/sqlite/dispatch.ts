@@ -22,8 +22,8 @@ export const dispatchOperations = {
 
 function prepareClaimDue(db: Database): Member<'claimDue'> {
   const suspect = 's.due_at IS NOT NULL AND s.deaths >= 2';
-  // The one begun last goes first: it was alone for the shortest time before the process died. In any other order, one
-  // that never ends could always begin first, and the one after it would never run alone.
+  // The step that began last goes first: it ran alone for the shortest time before the process died. In any other
+  // order, a step that never ends could always start first, and the others would never run alone.
   const findSuspect = db.prepare<[number], DueStep>(`
     ${DUE_ROWS} LEFT JOIN attempts a ON a.run_id = s.run_id AND a.step_key = s.step_key AND a.attempt = s.attempt_count
     WHERE ${suspect} AND s.due_at <= ? ORDER BY a.started_at DESC, s.due_at, s.run_id, s.step_key LIMIT 1`);

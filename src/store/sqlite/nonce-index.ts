@@ -20,8 +20,8 @@ interface Round {
 }
 
 /**
- * A round clears out what was purged once it is this part of what is alive, because it reads the whole index for that: with
- * ten million nonces 150 entries for each one that it adds.
+ * A round removes purged entries once they reach this fraction of the live ones, because removing reads the whole
+ * index: with ten million nonces, 150 entries for each one that it adds.
  */
 const CLEARED_PART = 1 / 4;
 

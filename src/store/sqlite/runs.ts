@@ -57,7 +57,8 @@ function prepareListRuns(db: Database): Member<'listRuns'> {
       toItem: toRun,
     });
   const byTime = preparedFor('started_at');
-  // Runs start with the newest revision, so this is the order of time too; not where a step started one that was pinned.
+  // Runs start with the newest revision, so this is also chronological order, except where a step started a run with a
+  // pinned revision.
   const byRevision = preparedFor('revision');
   const isUnordered = db.prepare('SELECT 1 FROM unordered_flows WHERE flow_id = ?');
   // A plus keeps SQLite from the index of the starts: the runs of one flow are sorted.

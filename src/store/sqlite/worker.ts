@@ -278,11 +278,11 @@ interface LogWatch {
 }
 
 /**
- * Keeps the write-ahead log short without making a commit wait for it.
+ * Keeps the write-ahead log short without making commits wait.
  *
- * Another thread copies the log into the database file while commits go on. The log can start over only when all of it
- * is copied, which never happens while commits go on. So once it is long, the writer copies the little that is missing
- * itself, between two transactions.
+ * Another thread copies the log into the database file while commits continue. The log can restart only when all of it
+ * is copied, which never happens during a steady stream of commits. So once the log is long, the writer copies the
+ * small rest itself, between two transactions.
  */
 function watchLog(db: Database, askForCheckpoint: () => void): LogWatch {
   const measure = db.prepare<[], LogState>('PRAGMA wal_checkpoint(NOOP)');

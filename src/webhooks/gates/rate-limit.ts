@@ -91,9 +91,9 @@ export function limitsUnverified({ webhookRateLimitUnverifiedPermitsPerSecond: r
 }
 
 /**
- * Makes the gate that lets so many deliveries of each client address reach the dear checks, of IPv6 each /64. Before any
- * signature is computed nobody knows who sent a delivery, so a flood of forgeries draws on the buckets of its own addresses
- * and leaves those of the publisher alone. The limit is not shared out among replicas, as no limit of an address is.
+ * Makes the gate that limits how many deliveries from each client address (each /64 for IPv6) reach the expensive
+ * checks. Before the signature check, the sender is unknown, so a flood of forgeries uses the accounts of its own
+ * addresses and not those of the publisher. The limit is not divided among replicas, like all limits per address.
  */
 export function unverifiedRateLimitGate() {
   const accounts = byAddressOnly();
@@ -115,17 +115,17 @@ export function unverifiedRateLimitGate() {
 
 /**
  * Makes the gate that lets a flow's deliveries pass at a steady rate. The key is the flow, or the flow and the client's
- * address, of IPv6 its /64. Where unverified deliveries have a limit of their own it stands behind the signature gate
- * and counts verified ones alone: a forgery spends none of the publisher's permits, in any mode.
+ * address (the /64 for IPv6). If unverified deliveries have their own limit, this gate comes after the signature gate
+ * and counts only verified deliveries: a forgery uses none of the publisher's permits, in any mode.
  *
- * The webhook triggers of a flow draw on one account: what passes through one of them counts for all, and each delivery
- * must find a permit under the limit of its own trigger. So a trigger never lets more pass than its limit says, however
- * its siblings are set. Accounts belong to the plugin, not to the gates that it prepares: a deploy does not refill them.
- * Preparing a gate changes nothing; the limits of all triggers are taken over when they come into force.
+ * The webhook triggers of a flow share one account: a delivery to one of them counts for all, and each delivery needs a
+ * permit under the limit of its own trigger. So a trigger never accepts more than its limit, whatever the limits of the
+ * others. Accounts belong to the plugin, not to the gates that it prepares: a deploy does not refill them. Preparing a
+ * gate changes nothing; the limits of all triggers are taken over when they come into force.
  *
- * Of several replicas each has accounts of its own, so that no delivery waits for another process before its signature is
- * checked. Each lets its share of a flow's limit pass: together they let pass what one would. The limit of an address
- * is not shared out, because a balancer often sends an address to one replica.
+ * Each of several replicas has its own accounts, so that no delivery waits for another process before its signature is
+ * checked. Each accepts its share of a flow's limit; together they accept what one would. Limits per address are not
+ * divided, because a load balancer often sends an address to one replica.
  */
 export function rateLimitGate() {
   const byFlow = accountsOf(new Map());

@@ -138,8 +138,8 @@ function nonceOf(
 }
 
 /**
- * What the named header says, and where the scheme has that header in several families, what it says in the one that
- * verified: with the header of another family, which nothing vouches for, a captured delivery would get any nonce.
+ * The value of the named header. If the scheme has this header in several families, the value from the family that
+ * verified: the header of another family is not verified, so a captured delivery could use it to get any nonce.
  */
 function sentNonce(delivery: Delivery, evidence: Evidence, { nonceHeader }: ReplayRule): string | undefined {
   if (nonceHeader === undefined) return undefined;
@@ -159,9 +159,9 @@ function digestOf({ body }: Delivery, evidence: Evidence, timestamp: FoundTimest
 }
 
 /**
- * A nonce is kept for its whole time to live, counted from the delivery's timestamp where that is later than its arrival.
- * No tolerance may be longer than that time, so a timestamp can pass no tolerance that is set later, however much it is
- * raised, once its nonce is gone. A timestamp that is ahead by more still was let in by a mode that enforces nothing; it keeps no row for ever.
+ * A nonce is kept for its whole time to live, counted from the delivery's timestamp if that is later than its arrival.
+ * No tolerance may be longer than that, so once a nonce is gone, its timestamp cannot pass any tolerance set later.
+ * Only a mode that does not enforce accepts a timestamp that is even further ahead; its row is not kept forever.
  */
 function expiryOf(receivedAt: number, timestamp: FoundTimestamp | undefined, { nonceTtlMs }: ReplayRule): number {
   if (timestamp === undefined || !Number.isFinite(timestamp.ms)) return receivedAt + nonceTtlMs;

@@ -26,8 +26,8 @@ interface Known {
 
 // A publisher has one certificate, and two while it is renewed; AWS has some for each region.
 const MAX_CERTIFICATES = 100;
-// Whoever forges deliveries can name any URL of the right form. Those that lead nowhere are remembered apart, so that they
-// do not push out what is needed, and few are asked for at once.
+// Anyone who forges deliveries can name any URL of the right form. URLs that fail are cached separately, so that they
+// do not evict needed certificates, and only a few are fetched at the same time.
 const MAX_FAILURES = 1000;
 const FAILURE_MS = 60_000;
 const MAX_FETCHES = 4;

@@ -133,9 +133,9 @@ export function hasFixedForm(source: TimestampSource | undefined): boolean {
 }
 
 /**
- * Nothing separates URL and body. Where the request chooses the end of the URL, that must not be able to go on in
- * the body, nor the body to begin in it. Whether there is such an end at all cannot be told from a body that begins with a
- * question mark: both readings are taken, and the one nonce that they have lets the first of them pass.
+ * Nothing separates URL and body. If the request chooses the end of the URL, it must not be possible to move characters
+ * between the URL and the body. A body that begins with a question mark could also be a query, so both readings are
+ * accepted; they share one nonce, so only the first delivery passes.
  */
 function urlPlusBody(layout: PayloadLayout, input: PayloadInput): SignedPayload {
   const { sentQuery = '', delivery } = input;
@@ -163,8 +163,8 @@ function bodyPlusUrl(layout: PayloadLayout, input: PayloadInput): SignedPayload 
 }
 
 /**
- * A form is signed field by field behind the URL. Any other body is covered by its hash in the URL's query alone, so that
- * without the hash nothing would bind it; and where there is a hash the body must be what was hashed, whatever its type.
+ * A form is signed field by field after the URL. Any other body is covered only by its hash in the URL's query, so
+ * without the hash nothing would protect it. If there is a hash, the body must match it, whatever its type.
  */
 function urlPlusSortedForm(layout: PayloadLayout, input: PayloadInput): SignedPayload {
   const { body, headers } = input.delivery;

@@ -132,7 +132,7 @@ describe('rateLimitGate', () => {
     const gate = prepare(ONE_A_SECOND, { settings: sampleSettings({ clock, cluster }) });
     expect(await countPasses(gate, 3)).toBe(1);
     expect(await gate.check(sampleDelivery(), {})).toMatchObject({
-      detail: 'more than 1 a second with bursts of 2; each of 4 replicas lets its share of that pass',
+      detail: 'more than 1 a second with bursts of 2; each of 4 replicas accepts its share of that',
       evidence: { retryAfterMs: 4000, facts: { rateLimit: { permitsPerSecond: 0.25, burstSize: 1 } } },
     });
     cluster.replicas = 1;

@@ -110,9 +110,9 @@ describe('presets', () => {
   it.each([
     ['githib', 'did you mean "github"?'],
     ['strype', 'did you mean "stripe"?'],
-    ['acme', '"acme" is not an address preset. Known are stripe'],
-    ['', 'Known are stripe'],
-    ['__proto__', 'Known are stripe'],
+    ['acme', '"acme" is not an address preset. Known presets are stripe'],
+    ['', 'Known presets are stripe'],
+    ['__proto__', 'Known presets are stripe'],
   ])('refuse the unknown name "%s" and say: %s', (name, hint) => {
     const find = () => findPreset(name, FIELD);
     expect(find).toThrow(GateConfigurationError);

@@ -79,7 +79,7 @@ describe('findMistakes', () => {
     [
       'a publisher’s key with a line end',
       { signedKey: 'k\n', key: 'k' },
-      'The signature matches with the key with a line end behind it: ',
+      'The signature matches with the key with a line end after it: ',
     ],
     [
       'a previous key that is hex',
@@ -141,7 +141,7 @@ describe('findMistakes', () => {
       },
       'The signature matches if its prefix is "sha256=": ',
     ],
-    ['another publisher', { signer: gitHub, verifier: standard }, 'The signature matches under the scheme GitHub: '],
+    ['another publisher', { signer: gitHub, verifier: standard }, 'The signature matches the scheme GitHub, but '],
   ])('knows %s', (_mistake, given, hint) => {
     expect(hintsOf(given)).toContainEqual(expect.stringContaining(hint));
   });

@@ -65,12 +65,12 @@ describe('an operator’s verifier', () => {
       },
       'verifier "Mine" failed: Error',
     ],
-    ['returns true', () => true as unknown as VerificationResult, 'verifier "Mine" gave no known outcome'],
+    ['returns true', () => true as unknown as VerificationResult, 'verifier "Mine" returned no known outcome'],
     ['returns nothing', () => undefined as unknown as VerificationResult, 'verifier "Mine" failed: TypeError'],
     [
       'returns another outcome',
       () => ({ outcome: 'ok' }) as unknown as VerificationResult,
-      'verifier "Mine" gave no known outcome',
+      'verifier "Mine" returned no known outcome',
     ],
   ])('that %s lets nothing pass and leaks nothing', async (_, verify, detail) => {
     const verdict = await judgeWith(verify, { key: 'hidden' });

@@ -74,7 +74,7 @@ function child({ properties = {}, additionalProperties, items }: Schema, key: st
   return typeof found === 'object' ? [found] : [];
 }
 
-/** A schema and those that it is made of, without those that are for another type of trigger or step. */
+/** A schema and its parts, without parts for other types of triggers or steps. */
 function parts(schema: Schema, type: string | undefined, root: Schema): Schema[] {
   const whole = schema.$ref === undefined ? schema : { ...schema, ...resolve(schema.$ref, root) };
   const { allOf = [], anyOf = [], oneOf = [] } = whole;

@@ -265,7 +265,7 @@ const ICONS: Readonly<Record<Api['Attention']['severity'], readonly [Look['icon'
   info: ['info', 'Note'],
 };
 
-/** A place of the page opens here; what is not one, such as the metrics, in a tab of its own. */
+/** Links within the page open here; others, such as the metrics, open in a new tab. */
 function AttentionList({ items }: { items: readonly Api['Attention'][] }) {
   if (items.length === 0) {
     return (

@@ -369,7 +369,7 @@ interface StepValueProps {
   readonly whole: string;
 }
 
-/** A value of a step; of one that is too large to show its beginning, and where the whole of it is. */
+/** A value of a step. If it is too large, shows its beginning and a link to the whole value. */
 function StepValue({ value, isCut, label, whole }: StepValueProps) {
   const cut = isCut ? cutOf(value) : undefined;
   if (cut === undefined) return <JsonView value={value} label={label} />;
