@@ -1,4 +1,5 @@
 import { createServer, type Socket } from 'node:net';
+import pg from 'pg';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
@@ -31,6 +32,27 @@ describe('connections', () => {
     await new Promise((resolve) => server.close(resolve));
     const url = `postgres://nobody@127.0.0.1:${port}/none`;
     await expect(openPostgresStore({ ...storeOptions('x'), url })).rejects.toThrow(/ECONNREFUSED/);
+  });
+
+  test('a database that could not store every text stops the start, and nothing is made in it', async () => {
+    const name = `latin_${newSchema()}`.slice(0, 60);
+    await runSql(`CREATE DATABASE "${name}" ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`);
+    const url = new URL(inject('postgresUrl'));
+    url.pathname = name;
+    const ask = async (text: string) => {
+      const client = new pg.Client({ connectionString: url.href });
+      await client.connect();
+      const { rows } = await client.query(text);
+      await client.end();
+      return rows;
+    };
+    onTestFinished(async () => {
+      await runSql(`DROP DATABASE "${name}" WITH (FORCE)`);
+    });
+    await expect(openPostgresStore({ ...storeOptions('texts'), url: url.href })).rejects.toThrow(
+      "the database stores text as LATIN1; make one with ENCODING 'UTF8'",
+    );
+    expect(await ask("SELECT FROM pg_namespace WHERE nspname IN ('texts', 'texts_worker')")).toEqual([]);
   });
 
   test('numbers, truth and bytes come back as they were given', async () => {

@@ -31,6 +31,7 @@ export async function migrate(options: MigrateOptions): Promise<string[]> {
   return inTransaction({ url, schema }, async (query) => {
     await query("SELECT pg_advisory_xact_lock(hashtextextended('sluice migrates ' || $1, 0))", [schema]);
     const done = await appliedMigrations(query, schema);
+    await checkServer(query);
     if (mustExist && done.length === 0) throw new Error(`it has no schema ${schema} of Sluice`);
     checkFits(done, wanted);
     if (!isCopied && (await hasTable(query, schema, COPY_MARK))) {
@@ -147,6 +148,24 @@ async function hasTable(query: Query, schema: string, table: string): Promise<bo
     table,
   ]);
   return rows[0]?.found === true;
+}
+
+/** Since PostgreSQL 14; a server that is older lacks what the schema and its statements use. */
+const OLDEST_SERVER = 140_000;
+
+/** Throws where the database could not store every delivery, or not sort and find texts as SQLite does. */
+async function checkServer(query: Query): Promise<void> {
+  const { rows } = await query(
+    `SELECT current_setting('server_version_num')::integer AS version, current_setting('server_version') AS release,
+      current_setting('server_encoding') AS encoding,
+      EXISTS (SELECT FROM pg_collation WHERE collname = 'und-x-icu') AS "hasIcu"`,
+  );
+  const { version, release, encoding, hasIcu } = rows[0] ?? {};
+  if (version < OLDEST_SERVER) throw new Error(`the server is PostgreSQL ${release}; 14 or newer is needed`);
+  if (encoding !== 'UTF8') {
+    throw new Error(`the database stores text as ${encoding}; make one with ENCODING 'UTF8'`);
+  }
+  if (hasIcu !== true) throw new Error('the server was built without ICU, by which text is sorted and searched');
 }
 
 async function createSchema(query: Query, schema: string): Promise<void> {
