@@ -16,7 +16,7 @@ export interface ClosedCircuit {
   readonly phase: 'closed';
   /** In a row. */
   readonly failures: number;
-  /** How often it has opened, or a probe failed, since the host was last well. */
+  /** How often it has opened, or the probes of a step failed, since the host was last well. */
   readonly opens: number;
   /** Since it closed, while the host is asked slowly. */
   readonly answers: number;
@@ -59,7 +59,7 @@ export const CLOSED: ClosedCircuit = {
   rampPerSecond: RAMP_PER_SECOND,
 };
 
-/** A restart of the receiver takes seconds: it is asked again after so long, twice as long after each probe that fails. */
+/** A restart of the receiver takes seconds: it is asked again after so long, twice as long after each step whose probes fail. */
 const FIRST_OPEN_MS = 5000;
 /** A receiver that is back waits no longer than that for the next probe. */
 const LONGEST_OPEN_MS = MINUTE_MS;
@@ -117,9 +117,10 @@ export function afterFailure(
   if (settled.phase === 'open') {
     // What was sent before it opened says nothing new.
     if (!isProbe) return settled;
-    const opens = settled.opens + 1;
+    // The probes of one step are one try.
+    const opens = willRepeat ? settled.opens : settled.opens + 1;
     const failures = settled.failures + 1;
-    const times = opened(opens, at, random);
+    const times = opened(willRepeat ? 1 : opens, at, random);
     const heldUntil = willRepeat ? times.probeAt + HELD_MS : null;
     const more = { lastError: error, rampPerSecond: RAMP_PER_SECOND, ...times, heldUntil };
     return { ...settled, why: 'failed', opens, failures, ...more };

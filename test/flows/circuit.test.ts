@@ -116,14 +116,16 @@ describe('a circuit', () => {
     });
   });
 
-  it('that a step will probe again is left to it for ten seconds', () => {
+  it('that a step will probe again is due after five seconds, and left to it for ten', () => {
     const probing = beginProbe(opened(), T0 + 5000, 1000);
     const failed = { ...failing, at: T0 + 5000, isProbe: true };
     const held = opened(afterFailure(probing, { ...failed, willRepeat: true }));
     const isFreeAt = (at: number, isRepeat?: boolean) => mayProbe(held, at, isRepeat);
+    expect(held.probeAt).toBe(T0 + 10_000);
     expect([isFreeAt(held.probeAt - 1, true), isFreeAt(held.probeAt, true)]).toEqual([false, true]);
     expect([isFreeAt(held.probeAt + 9999), isFreeAt(held.probeAt + 10_000)]).toEqual([false, true]);
     const free = opened(afterFailure(beginProbe(held, held.probeAt, 1000), { ...failed, at: held.probeAt }));
+    expect(free.probeAt).toBe(held.probeAt + 10_000);
     expect(mayProbe(free, free.probeAt)).toBe(true);
   });
 

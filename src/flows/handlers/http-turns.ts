@@ -59,8 +59,8 @@ export async function askFirst(
   return { kind: 'waiting', until: Math.min(turn.until, latest), state: { ...state } };
 }
 
-/** Sooner than most steps of the host, and later than the next probe can be: it is released for that. */
-const BEFORE_OTHERS_MS = 75_000;
+/** Sooner than most steps of the host, and later than its next probe is due: it is released for that. */
+const BEFORE_OTHERS_MS = 10_000;
 /** Later than any other step of the host: those are released before it. */
 const BEHIND_OTHERS_MS = 2 * HOUR_MS;
 
