@@ -58,7 +58,7 @@ describeInBrowser('the deploy form', () => {
     const page = await open(`/flows/flows/${ORDERS_ID}/deploy`, { failures: [409] });
     await editorOf(page).waitFor();
     await write(page, JSON.stringify({ ...ORDERS, version: '3', steps: { other: { type: 'NoOp' } } }, null, 2));
-    await page.getByRole('checkbox', { name: 'Deploy it even though it breaks what is stored' }).check();
+    await page.getByRole('checkbox', { name: 'Deploy it even though it breaks stored history' }).check();
     await deployButton(page).click();
     await page.getByText('Orders is deployed as revision 3.').waitFor();
   });

@@ -45,7 +45,7 @@ describeInBrowser('the hosts and the keys', () => {
     const row = page.getByRole('region', { name: 'Hosts', exact: true }).getByRole('row', { name: origin });
     await row.getByText('answered 503').waitFor();
     await row.getByRole('link', { name: '1', exact: true }).waitFor();
-    await page.getByText(`${origin} asked for time`).waitFor();
+    await page.getByText(`${origin} asked for a pause`).waitFor();
     await expectNoHindrance(page);
     receiver.isWell = true;
     await page.getByRole('button', { name: 'Call it now' }).click();

@@ -89,7 +89,7 @@ describe.each(['database', 'service'] as const)('sluice check against the %s of 
       1,
       'steps.c.type (type-changed)',
     ],
-    ['no step', { steps: { a: noOp(), b: noOp('a') } }, 2, 'Keep `c`, and have it do nothing'],
+    ['no step', { steps: { a: noOp(), b: noOp('a') } }, 2, 'Keep `c`, but make it do nothing'],
     ['another id', { id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a19' }, 2, 'id (flow-id-changed)'],
     ['what cannot be loaded', { steps: { a: { type: 'Nope' } } }, 2, 'steps.a.type: is not a known step type'],
   ])('says what comes of %s', async (_, change, code, text) => {

@@ -156,7 +156,7 @@ describe('a start with extensions that cannot work ends with one line each', () 
     ],
     [
       "handlers: [defineHandler({ type: 'NoOp', inputs: z.unknown(), run: () => {} })]",
-      'Two handlers serve the step type "NoOp"',
+      'Two handlers have the step type "NoOp"',
     ],
     ["gates: [{ name: 'signature', prepare() {} }]", 'two gates have the name "signature"'],
   ])('%s', async (config, ...messages) => {

@@ -66,7 +66,7 @@ function OpenCircuit({ host, refresh }: { host: Host; refresh: () => void }) {
       <Icon name="stop" />
       <span class="break">
         <strong>{origin}</strong>
-        {failuresInRow > 0 ? ' stopped answering ' : ' asked for time '}
+        {failuresInRow > 0 ? ' stopped answering ' : ' asked for a pause '}
         <Time at={openSince} />
         {failuresInRow > 0 ? `: ${format.counted(failuresInRow, 'consecutive request')} failed` : ''}
         {lastError === null ? '' : ` (${lastError.error})`}
@@ -97,7 +97,7 @@ const COLUMNS: readonly Column<Host>[] = [
   },
   { name: 'Waiting', cell: ({ waitingSteps }) => waitingText(waitingSteps), align: 'end' },
   { name: 'Requests', cell: ({ requestsPerSecond }) => `${Math.round(requestsPerSecond * 10) / 10}/s`, align: 'end' },
-  { name: 'Under way', cell: ({ requestsInFlight }) => format.count(requestsInFlight), align: 'end', isMinor: true },
+  { name: 'In flight', cell: ({ requestsInFlight }) => format.count(requestsInFlight), align: 'end', isMinor: true },
   { name: 'Limit', cell: limitText, isMinor: true },
   {
     name: 'Last error',
