@@ -1,6 +1,6 @@
 import type { Json } from '../model/json.ts';
 
-/** What a target is told at once. */
+/** The content of one message to a target. */
 export interface AlertMessage {
   /** One line that says it all, or how much there is. */
   readonly text: string;

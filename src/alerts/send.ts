@@ -30,7 +30,7 @@ export interface AlertAttempt extends Pick<StepContext, 'idempotencyKey' | 'now'
   readonly message: AlertMessage;
 }
 
-/** Tells a target once. Never rejects; what it yields holds no secret. */
+/** Sends one message to a target. Never rejects; the result contains no secret. */
 export type AlertSender = (attempt: AlertAttempt) => Promise<HandlerResult>;
 
 const TIMEOUT_SECONDS = 30;
@@ -85,7 +85,7 @@ function requestTo(target: Posted, { message, idempotencyKey, now }: Attempt): P
 
 const ANSWER_CHARACTERS = 200;
 
-/** A redirect is a mistake in the file: followed, a POST becomes a GET that tells nobody. */
+/** A redirect is a mistake in the file: if followed, the POST would become a GET that delivers nothing. */
 async function post({ url, headers, body }: Post, attempt: Attempt, http: StepHandler): Promise<HandlerResult> {
   const inputs = httpRequestInputs.parse({
     url,

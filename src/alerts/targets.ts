@@ -72,8 +72,8 @@ export interface AlertSettings {
 type Read = { readonly alerts: AlertSettings } | { readonly lines: readonly string[] };
 
 /**
- * What a setting gives: the path of a JSON file, or its content. Else a line for each mistake; none quotes a secret. All
- * references have to be readable, but are kept as they are: each attempt to send reads them again.
+ * Parses the setting: the path of a JSON file, or its content. Yields a line for each mistake, without secrets. All
+ * references must be readable, but are kept as references: each attempt to send reads them again.
  */
 export function readAlerts(given: unknown, readSecret: SecretReader): Read {
   if (typeof given !== 'string') return checkAlerts(given, readSecret);

@@ -29,7 +29,7 @@ import {
 import { exitCodeOf, renderOutcomes } from './render-outcomes.ts';
 import { createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
 
-/** What a folder of manifests would do to what is deployed. */
+/** The effect of a folder of manifests on the deployed flows. */
 interface Checked {
   readonly issues: readonly ManifestIssue[];
   /** Manifests without an error. */
@@ -172,7 +172,7 @@ function identify(manifest: unknown): { id: string; name?: string } | string {
   return { id: manifest.id.toLowerCase(), ...name };
 }
 
-/** Deploys manifests together, or asks what that would do. */
+/** Deploys manifests together, or asks for a dry run. */
 export async function putManifests(
   client: ServiceClient,
   manifests: readonly SentManifest[],
@@ -208,7 +208,7 @@ function issuesOf(body: unknown, manifests: readonly SentManifest[]): ManifestIs
   }));
 }
 
-/** Shows what a start on the database would do. Only reads it, whether or not a service is running on it. */
+/** Shows what a start with this database would do. Only reads the database, whether or not a service is using it. */
 async function checkAgainstDatabase(folder: string | undefined, options: CheckOptions): Promise<Checked> {
   const context = await openContext(folder);
   const { flows, issues } = context;

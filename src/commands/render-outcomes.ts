@@ -13,14 +13,14 @@ const COLUMNS = 110;
 const SHORT = 90;
 
 /**
- * What a reviewer of changed manifests wants to read: flow by flow, the gravest findings first. Plain ASCII but for what
- * the manifests hold themselves. `allow` names the classes that count as allowed in the last line.
+ * A report for reviewers of changed manifests: flow by flow, the most severe findings first. Plain ASCII except for
+ * text from the manifests. `allow` lists the classes that count as allowed in the last line.
  */
 export function renderOutcomes(outcomes: readonly DeployOutcome[], allow: readonly Override[] = []): string {
   return `${[...outcomes.map(renderFlow), summaryOf(outcomes, allow)].join('\n\n')}\n`;
 }
 
-/** The same of a deploy that was done: its last line tells what came of it. */
+/** The same for a completed deploy: the last line reports the result. */
 export function renderDeployed(outcomes: readonly DeployOutcome[]): string {
   const parts = (['created', 'updated', 'unchanged', 'refused'] as const).flatMap((action) => {
     const number = outcomes.filter((outcome) => outcome.action === action).length;

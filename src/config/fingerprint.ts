@@ -55,11 +55,11 @@ interface FingerprintServices {
 }
 
 /**
- * Makes what a replica tells the others about itself, so that they notice what is not the same in all of them.
+ * Makes the fingerprint of a replica, by which the others notice differences.
  *
- * Whoever reads the database reads this too. A digest of a secret would let them guess it, so there is one under the store
- * key alone, which the database does not have. Without that key, replicas only say which secrets they can read: a random
- * value kept in the database would protect nothing from a reader of the database.
+ * Anyone who can read the database can read this too. A plain digest of a secret would allow guessing, so secrets get a
+ * digest only under the store key, which is not in the database. Without that key, replicas only report which secrets
+ * they can read: a random key stored in the database would not protect against its readers.
  */
 export function createFingerprint({ settings, extensions, catalog, sealer }: FingerprintServices): () => Fingerprint {
   const { handlers, gates, rules } = extensions;

@@ -3,7 +3,7 @@ import { parseWith } from '../manifest/issues.ts';
 import { resolveSecret, type SecretReader } from '../manifest/read-secret.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
 
-/** What a token may do: read the dashboard, act on what is there, and change the manifests. */
+/** What a token may do: read the dashboard, act on runs and deliveries, and change manifests. */
 export const SCOPES = ['read', 'operate', 'deploy'] as const;
 export type Scope = (typeof SCOPES)[number];
 

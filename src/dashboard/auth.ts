@@ -85,8 +85,8 @@ export function tooManyLogins(reply: FastifyReply): HttpError {
 }
 
 /**
- * Compares a claim with the credentials in a time that tells nothing: digests of equal length, all of them compared
- * each time. What is not configured is compared with random bytes, which no request can match. Yields who it is.
+ * Compares a claim with the credentials in constant time: digests of equal length, all compared each time. Credentials
+ * that are not configured are random bytes, which no request can match. Yields the actor.
  */
 function credentialCheck(credentials: Credentials): (claim: Claim) => Actor | undefined {
   const { basic } = credentials;

@@ -23,8 +23,8 @@ type OpenApiDocument = OpenAPIV3_1.Document;
 export type Tag = keyof typeof TAGS;
 
 /**
- * The OpenAPI document of routes. It is made on a server of its own that never listens, so that the service need not load
- * this module to start: it and what it needs take 40 ms of CPU.
+ * The OpenAPI document of routes. It is made on a separate server that never listens, so that the service need not load
+ * this module at start: the module and its dependencies take 40 ms of CPU.
  */
 export async function describeRoutes(routes: readonly RouteOptions[], version: string): Promise<OpenApiDocument> {
   const app = Fastify({ exposeHeadRoutes: false });

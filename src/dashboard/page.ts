@@ -24,7 +24,7 @@ export const pageRoutes: ApiRoutes = (app) => {
       .header('content-security-policy', shell.csp)
       .send(shell.html(themeOf(request), sessionOf(request)));
   };
-  // Who may see the page is asked for the login here already: to anyone else this address is like any other.
+  // A client that may see the page is sent to the login here; for any other client this URL looks like any other.
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/flows', 302));
   for (const url of ['/flows', '/flows/*']) app.get(url, { schema: { hide: true } }, sendShell);
 

@@ -5,7 +5,7 @@ import type { ManifestSource } from '../model/manifest.ts';
 import type { FlowRecord, PlannedDeploy, RevisionRecord } from '../store/store.ts';
 import { compareRevisions, findRenamedTriggers, gravest } from './changes/index.ts';
 
-/** What a deploy of one flow would do, and what to ask of the store to have it done. */
+/** The effect of deploying one flow, and the store operations that carry it out. */
 interface DeployPlan {
   readonly outcome: DeployOutcome;
   /** Absent where the deploy is refused. */

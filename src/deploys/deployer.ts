@@ -65,7 +65,7 @@ interface Planned extends ReturnType<typeof planDeploy> {
   readonly replaced: ReplacedFlow | undefined;
 }
 
-/** What is in the way may change while it is judged; after so many tries an operator has to decide. */
+/** Obstacles may change while they are judged; after this many tries an operator has to decide. */
 const TRIES = 5;
 
 export function createDeployer(services: DeployerServices): Deployer {

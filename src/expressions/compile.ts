@@ -162,7 +162,7 @@ function compileError(source: string, error: unknown, reads: Reader): Expression
 
 const CONVERTIBLE: ReadonlySet<string> = new Set(['int', 'uint', 'double', 'bool']);
 
-/** CEL converts nothing by itself: where a text meets a number, this says which conversion helps; else nothing. */
+/** CEL has no implicit conversions: for an operation on a string and a number, this suggests a conversion. */
 function conversionHint(source: string, summary: string, node: unknown): string {
   const [, left = '', operator = '', right = ''] = /^no such overload: (\S+) (\S+) (\S+)$/.exec(summary) ?? [];
   const types = [left, right].map((type) => type.replace(/^dyn<(.*)>$/, '$1'));

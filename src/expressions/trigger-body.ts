@@ -6,11 +6,10 @@ import { ConversionError, MAX_DEPTH } from './values.ts';
 export type ParsedBody = { readonly value: Json } | { readonly error: string };
 
 /**
- * Reads a trigger's body as a value. A content type that says JSON binds the sender to it; under any other, or none, the
- * body is JSON where it parses, else the fields of a form, else text, else `{ base64 }`. An empty body is null. A body that
- * is too much to read as a value, nested too deeply or a form of too many fields, is an error only to
- * the expressions that read it: it is kept and forwarded as it came. Numbers that a double would change are kept exact
- * unless they are only looked at.
+ * Reads a trigger's body as a value. If the content type says JSON, the body must be JSON. With any other content type,
+ * or none, the body is JSON if it parses, otherwise form fields, otherwise text, otherwise `{ base64 }`. An empty body
+ * is null. A body that exceeds the limits of nesting or form fields is an error only for expressions that read it; it
+ * is stored and forwarded unchanged. Numbers that a double would change are kept exact unless they are only inspected.
  */
 export function parseBody(
   body: Uint8Array,

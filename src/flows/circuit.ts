@@ -59,7 +59,10 @@ export const CLOSED: ClosedCircuit = {
   rampPerSecond: RAMP_PER_SECOND,
 };
 
-/** A restart of the receiver takes seconds: it is asked again after so long, twice as long after each step whose probes fail. */
+/**
+ * A restart of the receiver takes seconds: it is tried again after this time, and after twice as long with each step whose
+ * probes fail.
+ */
 const FIRST_OPEN_MS = 5000;
 /** A receiver that is back waits no longer than that for the next probe. */
 const LONGEST_OPEN_MS = MINUTE_MS;
@@ -77,7 +80,7 @@ const PROBATION = 5;
 export const MOST_PROBES = 3;
 /** The step whose probe failed is released within a second or two of the time of the next; it may have been cancelled. */
 const HELD_MS = 10_000;
-/** From 2 a second, twice as many each second, the rate is at 2048 after so long: then there is no limit. */
+/** From 2 a second, doubling each second, the rate reaches 2048 after this time; then there is no limit. */
 const RAMP_MS = 10_000;
 
 /** What a request said of its host. To be told once, whatever happens. */

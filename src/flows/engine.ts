@@ -69,7 +69,7 @@ export interface Intake {
   refuseDelivery(): void;
   /** Says whether more steps are due than may be. */
   setFull(isFull: boolean): void;
-  /** Tells what a claim took and left. */
+  /** Reports what a claim took and left. */
   claimed(claim: AnsweredClaim): void;
   /** Nothing waits from now on. */
   stop(): void;

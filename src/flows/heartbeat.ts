@@ -50,7 +50,10 @@ interface HeartbeatServices {
 const BEAT_MS = 5000;
 /** After the store failed. */
 const RETRY_MS = 1000;
-/** Who was not seen for so long is dead; and who could beat for so long, as all others could, may judge them. */
+/**
+ * A replica that was not seen for this long is dead. Only a replica whose own heartbeats succeeded for this long may
+ * judge others.
+ */
 const DEAD_AFTER_MS = 15_000;
 
 /** The offset of the clocks is known to half of it. */

@@ -57,11 +57,11 @@ const LATENCY_WEIGHT = 0.2;
 const MOST_LINES = 16;
 
 /**
- * Decides which step calls a host next. Requests go at a steady rate and not in bursts: a receiver that counts in any
- * window sees no more than it was promised, but for one.
+ * Decides which step calls a host next. Requests are evenly spaced, without bursts: in any time window, a receiver sees
+ * at most one request more than the limit.
  *
- * One that has to wait is told its turn, behind all others that wait, so that each comes back once and none comes
- * early. A limit on requests at once has no such times; there the time that the host takes to answer stands for them.
+ * A step that has to wait gets a time behind all others that wait, so that each step returns once and none returns
+ * early. A limit on concurrent requests has no such times; it uses the time that the host takes to answer instead.
  */
 export class HostTurns {
   readonly #limits: HostLimits;

@@ -121,7 +121,7 @@ function compiledOf<Value>(compile: () => Value): Value | undefined {
   }
 }
 
-/** What each item of a loop stands for, where its list is a path and nothing else. */
+/** The path of a loop's items, if its list is just a path. */
 function itemOf(items: ReturnType<NonNullable<PreparedStep['items']>> | undefined, outer: PathRead | undefined) {
   const [only, ...others] = items?.template.expressions ?? [];
   const written = items?.written.forEach;

@@ -122,7 +122,7 @@ function prepareInputs(written: JsonObject): PreparedInputs {
   return { written, template, constant: template.isConstant ? freezeJson(template.render(NO_CONTEXT)) : undefined };
 }
 
-/** Compiles now; what that throws is thrown to each that asks. */
+/** Compiles now; an error is thrown to each caller. */
 function compiled<Result>(compile: () => Result): () => Result {
   try {
     const result = compile();

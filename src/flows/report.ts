@@ -5,7 +5,7 @@ import type { Advance, Claim, EndedLoop, FailureStart, StartedRun, StepResult, S
 import { type LiveEvent, type LiveEvents, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-/** Tells the log and the metrics what happened to runs and steps: each event is emitted here and nowhere else. */
+/** Reports events of runs and steps to the log and the metrics. Each event is emitted only here. */
 export interface Report {
   runStarted(run: StartedRun): void;
   /** A run was told to stop; it ended with that where nothing of it ran. */

@@ -82,7 +82,7 @@ interface HousekeepingServices {
 
 /** Two minutes may ring a little less than a minute apart, and in two processes at once. */
 const SOONEST_MS = 30_000;
-/** Where so long nobody was told that a minute is over, each process that notices begins by itself. */
+/** If no process was chosen for this long, each process that notices starts by itself. */
 const LATEST_MS = 5 * MINUTE_MS;
 
 /** A process that has its store for itself counts the minutes itself. */

@@ -52,8 +52,8 @@ export async function runHandler(task: HandlerTask): Promise<HandlerResult | und
 }
 
 /**
- * Seconds that the attempt still has, what it has waited taken off; undefined where the step has no limit. A signal ended
- * the wait in time, however late the step gets its turn: what is done with it has the whole limit for itself.
+ * Seconds that the attempt has left, minus the time it waited; undefined if the step has no limit. A signal ended the
+ * wait in time, however late the step gets its turn, so processing the signal gets the whole limit.
  */
 function timeLeft({ step, claim, clock }: HandlerTask): number | undefined {
   if (step.timeoutSeconds === undefined) return undefined;

@@ -54,7 +54,7 @@ interface RuntimeServices {
   readonly newId?: (() => string) | undefined;
   /** Runs that ended before are deleted; they are kept for ever where not given. */
   readonly runRetentionDays?: number | undefined;
-  /** What else removes what is old. */
+  /** Further tasks that remove old data. */
   readonly sweepers?: readonly Sweeper[] | undefined;
   /** Steps that run at once; 64 where not given. */
   readonly concurrency?: number | undefined;
@@ -131,7 +131,8 @@ export function createRuntime(services: RuntimeServices): Runtime {
     scheduler,
     async start() {
       await recoverSteps({ store, clock, logger, owner });
-      // Before any step is claimed: what a process runs that nobody knows would be left to its leases.
+      // Before any step is claimed: steps of a process that the others do not know would stay leased until their leases
+      // expire.
       await heartbeat.start();
       // Before a step asks: a circuit that was open stays open.
       await services.hosts?.start();

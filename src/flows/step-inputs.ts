@@ -157,7 +157,7 @@ interface AttemptInput {
 
 /** So much is read at once and without asking: next to every step reads less. */
 const SMALL_BYTES = 1024 * 1024;
-/** What is larger than small waits until so much is left of what all steps together may hold. */
+/** Larger values wait until enough of the memory shared by all steps is free. */
 const SHARED_BYTES = 32 * 1024 * 1024;
 
 /** Makes what attempts read with. Dozens run at once: each may hold a whole loop's output, but not all of them together. */
@@ -183,7 +183,7 @@ export function createRunInputs({
         if (found === undefined) throw new Error(`the run ${runId} is not in the store`);
         if (found.kind === undefined) return found;
         maxBytes = bytesOf(found);
-        // An attempt gives back what it holds before it waits for more; else all would wait for each other.
+        // An attempt releases what it holds before it waits for more; otherwise attempts could deadlock.
         release();
         held = await shared.take(maxBytes, signal);
       }

@@ -105,7 +105,7 @@ export class StoredCircuits {
     for (const origin of only ?? new Set([...known, ...records.keys()])) {
       const record = records.get(origin);
       const host = hosts.at(origin);
-      // What is stored meanwhile says whether this one was late.
+      // The currently stored version shows whether this one was late.
       if (only === undefined && (host.isUnsaved || host.saving !== undefined)) continue;
       if ((record?.version ?? null) === host.version) continue;
       const stored = record === undefined ? undefined : openCircuit.safeParse(record.circuit).data;

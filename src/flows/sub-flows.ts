@@ -10,7 +10,7 @@ import { problemOfJson } from './non-json.ts';
 import { unhandledFailures, wire } from './planner.ts';
 import { StepFailure } from './step-failure.ts';
 
-/** What a `RunFlow` step asks the store to start. */
+/** The run that a `RunFlow` step asks the store to start. */
 export interface SubRunStart {
   readonly kind: 'runFlow';
   readonly flowId: string;

@@ -102,7 +102,7 @@ export function unknownKey(key: string, known: readonly string[]): string {
   return `is not known here${didYouMean(key, known) || accepted}`;
 }
 
-/** What a schema says about a value, in words that name the value's kind and what is accepted, never the value. */
+/** A schema error in words that name the kind of the value and what is accepted, but never the value. */
 interface SchemaProblem {
   readonly path: JsonPath;
   readonly message: string;

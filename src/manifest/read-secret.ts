@@ -67,7 +67,8 @@ function codeOf(error: unknown): string {
 /** Which secrets of the process a manifest may reference that did not come from the folder of manifests. */
 interface SecretAllowance {
   /**
-   * Reads what is allowed. What is not is refused before it is looked at, in the same words whether it exists or not.
+   * Reads allowed references only. Others are refused before they are read, with the same message whether they exist or
+   * not.
    */
   readonly readSecret: SecretReader;
   /** By default, what the manifests of the folder reference is allowed: the references given take the former ones' place. */

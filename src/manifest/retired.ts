@@ -11,7 +11,7 @@ export function isGuarded({ runAfter }: StepDefinition): boolean {
  */
 export function isIdle(graph: Graph, stepKey: string): boolean {
   const seen = new Set([stepKey]);
-  // A set is walked to its end, what is added meanwhile included.
+  // Iterating over a set includes entries added during the iteration.
   for (const key of seen) {
     const step = Object.hasOwn(graph, key) ? graph[key] : undefined;
     if (step?.type !== 'NoOp') return false;

@@ -7,8 +7,8 @@ export const PATH_TYPES = ['absent', 'null', 'boolean', 'number', 'string', 'arr
 export type PathType = (typeof PATH_TYPES)[number];
 
 /**
- * What it means to a flow that a path is absent. `required`: each run that gets there fails. `conditional`: only some
- * runs read it. `optional`: the flow asks whether it is there.
+ * What a missing path means to a flow. `required`: each run that reads it fails. `conditional`: only some runs read it.
+ * `optional`: the flow tests whether it exists.
  */
 export const PATH_USES = ['required', 'conditional', 'optional'] as const;
 export type PathUse = (typeof PATH_USES)[number];

@@ -34,7 +34,7 @@ export function toSearchValue(text: string): string | undefined {
   return `${line.slice(0, MAX_SEARCH_VALUE)}${isCut ? CUT : ''}`.replace(/\p{Cs}/gu, '\ufffd');
 }
 
-/** What a search compares: the beginning of the value in lower case, whether or not the value was cut. */
+/** The text that a search compares: the beginning of the value in lower case, whether or not the value was cut off. */
 export function foldSearchValue(text: string): string {
   const value = toSearchValue(text) ?? '';
   return (value.length > MAX_SEARCH_VALUE ? value.slice(0, MAX_SEARCH_VALUE) : value).toLowerCase();

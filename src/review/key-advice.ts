@@ -47,7 +47,7 @@ export type KeyAdvice =
  */
 export function adviseOn({ now, isSame, current, previous, others }: KeyPairFigures): KeyAdvice {
   if (isSame) return { kind: 'same_key' };
-  // What was noted under another role, or not at all, says nothing yet: the next sweep notes it.
+  // A key recorded under another role, or not at all, gives no advice yet; the next sweep records it.
   if (previous?.role !== 'previous' || previous.roleSince === null) return { kind: 'wait', unusedSince: null };
   const { roleSince, notedAt } = previous;
   const lastAt = previous.lastAt !== null && previous.lastAt > roleSince ? previous.lastAt : null;

@@ -58,7 +58,9 @@ interface ReportServices {
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** Senders are asked for in so many triggers: with more of them in rotation, one by one is what an operator looks at. */
+/**
+ * Senders are looked up for at most this many triggers; with more keys in rotation, operators look at them one by one.
+ */
 const ASKED_TRIGGERS = 20;
 const ASKED_DELIVERIES = 100;
 

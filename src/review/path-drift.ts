@@ -7,14 +7,16 @@ export type PathRow = Pick<PathCount, 'hour' | 'type' | 'count' | 'firstId' | 'l
 /** A drift, and the last delivery before it that was as usual. */
 export type FoundDrift = Omit<PathDrift, 'event' | 'path' | 'firstAt'> & { readonly lastUsualId: string };
 
-/** So many deliveries before tell what is usual. */
+/** This many earlier deliveries establish what is usual. */
 const ENOUGH = 20;
 /** Of a trigger that gets few, fewer do, if they came over a week. */
 const ENOUGH_IN_A_WEEK = 5;
 const WEEK_HOURS = 7 * 24;
 /** Of them, so many were alike: an exception in a hundred does not make a path optional. */
 const ALIKE = 0.99;
-/** So many have to differ where each of their runs fails for it, or another type stands there: one may be a test. */
+/**
+ * This many must differ if each of their runs fails because of it, or if the type changed: a single one may be a test.
+ */
 const SOME = 3;
 /**
  * So many over a day, and no usual one among them, where it may be right: a path that is read under a condition is absent
@@ -25,9 +27,9 @@ const MANY = 20;
 const DAY_HOURS = 24;
 
 /**
- * Finds out whether the deliveries have no longer what they had. Late rather than wrong: of a path that varied before,
- * or of which little is known, nothing is said. It is over with the first usual delivery after a complete break, and with
- * three after a partial one.
+ * Finds out whether deliveries no longer have what they had. Reports late rather than wrongly: it says nothing about a
+ * path that varied before or has few samples. The drift ends with the first usual delivery after a complete break, and
+ * with three after a partial one.
  */
 export function findDrift(rows: readonly PathRow[], use: PathUse): FoundDrift | undefined {
   // Next to every path, in next to every minute.

@@ -203,7 +203,7 @@ function pick(inputs: WebhookInputs, fields: readonly ConfiguredField[]): JsonOb
   return Object.fromEntries(set);
 }
 
-/** What a person is told in addition to the verdicts. */
+/** What a person sees in addition to the verdicts. */
 interface Advice {
   /** Sentences, each of which says what would help. */
   readonly hints: readonly string[];

@@ -23,7 +23,7 @@ import {
   triggerOf,
 } from './review.ts';
 
-/** What a person can ask about deliveries, and do with refused ones. */
+/** Queries about deliveries, and actions on refused ones. */
 export function createReviewer(services: ReviewServices & DeliveryReading) {
   return {
     review: (record: DeliveryRecord) => reviewDelivery(record, services),

@@ -1,4 +1,4 @@
-/** What a column holds, whatever the database makes of it. */
+/** The type of a column, independent of the database. */
 export type ColumnType = 'text' | 'id' | 'integer' | 'real' | 'boolean' | 'bytes';
 
 export type CopiedValue = string | number | boolean | Uint8Array | null;

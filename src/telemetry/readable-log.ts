@@ -53,7 +53,7 @@ function errorLines(error: unknown): string[] {
   return String(stack ?? message ?? JSON.stringify(error)).split('\n');
 }
 
-/** Escapes what a terminal would obey: a sender chooses some of what is logged. */
+/** Escapes terminal control sequences, because senders control some of the logged text. */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
     const code = character.codePointAt(0) ?? 0;

@@ -71,7 +71,7 @@ export function ownSampler(root: tracing.Sampler): tracing.Sampler {
   };
 }
 
-// What a stranger writes into them would go with each of our spans; the trace is told by other headers.
+// A stranger's values in them would be attached to each of our spans; other headers carry the trace.
 const DROPPED_HEADERS: ReadonlySet<string> = new Set(['tracestate', 'baggage']);
 const TRACE_HEADERS: TextMapGetter<Readonly<Record<string, unknown>>> = {
   keys: (headers) => Object.keys(headers).filter((name) => !DROPPED_HEADERS.has(name)),

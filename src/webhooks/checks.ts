@@ -91,8 +91,8 @@ function learnedSummary(triggers: readonly PreparedTrigger[]): string[] {
 }
 
 /**
- * Nonces belong to one trigger: what was captured at one passes once more at another that has the same key. A scheme
- * that signs the URL tells the two apart.
+ * Nonces belong to one trigger: a delivery captured at one passes once at another with the same key, unless the scheme
+ * signs the URL.
  */
 function sharedKeySummary(triggers: readonly PreparedTrigger[]): string[] {
   const groups = new Map<string, string[]>();

@@ -35,7 +35,7 @@ export function isHandshake(delivery: Delivery, trigger: PreparedTrigger): boole
   return findHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, {})) !== undefined;
 }
 
-/** Yields the answer to a delivery that is a publisher's test of the endpoint, after its gates were asked; else undefined. */
+/** Yields the answer to a publisher's test of the endpoint, after its gates ran; undefined for other deliveries. */
 export function handshakeAnswers(
   services: OutcomeServices,
 ): (reception: TriggeredReception) => Promise<WebhookAnswer | undefined> {
@@ -46,7 +46,10 @@ export function handshakeAnswers(
   };
 }
 
-/** What is asked of deliveries alone: not every publisher signs its handshake, and none has the form of a delivery. */
+/**
+ * Requirements for deliveries only: not every publisher signs its handshake, and no handshake has the form of a
+ * delivery.
+ */
 function isOfDelivery(reason: Reason): boolean {
   return isUnverified(reason) || reason === 'body_schema';
 }

@@ -80,7 +80,7 @@ export function createLearnedKeys(clock: Clock): ProcessKeys {
       const before = new Map(keys);
       const stored = new Map((await openStore().listLearnedKeys()).map((key) => [nameOf(key), key]));
       for (const [name, { flowId: owner }] of [...before, ...stored]) {
-        // What this process learned or forgot meanwhile is newer than what was read.
+        // Keys that this process learned or forgot in the meantime are newer than those it read.
         if (owner !== flowId || keys.get(name) !== before.get(name)) continue;
         const key = stored.get(name);
         if (key === undefined) keys.delete(name);

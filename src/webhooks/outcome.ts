@@ -203,8 +203,8 @@ interface Answered extends Pick<DeliveryRecord, 'statusCode' | 'runId'> {
 }
 
 /**
- * What is kept of a delivery: all that it takes to judge it again, but for a body that a run holds. Its reason is the first
- * failure in pipeline order, whatever the answer was given for.
+ * The record of a delivery: everything needed to judge it again, except a body that its run holds. Its reason is the
+ * first failure in pipeline order, even if the answer had another cause.
  */
 export function recordOf(
   { delivery, trigger, judgement, startedAt, body }: Omit<Reception, 'span'>,

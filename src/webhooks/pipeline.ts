@@ -6,7 +6,10 @@ import { failureOf } from './gates/operator-gate.ts';
 
 /** What all gates of a trigger said about one delivery, and what was found behind them. */
 export interface Judgement {
-  /** Why the delivery is refused: of the gates only under Enforce, for what is found behind them in every mode. Else null. */
+  /**
+   * Why the delivery is refused: because of a gate only under Enforce, because of later checks in every mode. Otherwise
+   * null.
+   */
   readonly refusal: Reason | null;
   /** The first failure in pipeline order, the one that Enforce would answer with; null when clean. */
   readonly reason: Reason | null;
@@ -43,8 +46,9 @@ export function refusedFor(judgement: Judgement, reason: Reason): Judgement {
  * Runs a trigger's gates in order and says what Enforce would answer.
  *
  * The mode is known here and nowhere else: a gate only says whether the delivery passes. Enforce stops at the first
- * failure, so that later gates spend nothing on a refused delivery; Off and Audit go on, so that an operator sees
- * every gate's opinion before switching. A gate that throws has failed: never a pass, and never an answer without a record.
+ * failure, so that later gates spend nothing on a refused delivery; Off and Audit continue, so that an operator sees
+ * every gate's verdict before switching. A gate that throws has failed: never a pass, and never an answer without a
+ * record.
  */
 export async function runGates(gates: readonly Gate[], delivery: Delivery, mode: EnforcementMode): Promise<Judgement> {
   const isEnforced = mode === 'Enforce';
@@ -202,8 +206,8 @@ function stage(gate: string, reason: Reason | undefined, facts: JsonObject): Gat
 }
 
 /**
- * What the gate alone found, by name: what else it hands to later gates is not for a reader, and when the sender may come
- * again is told to traces alone.
+ * The facts that this gate found, by name. Other evidence for later gates is not shown, and the time to retry only goes
+ * into traces.
  */
 function factsOf(gate: string, evidence: Evidence): JsonObject {
   const told: Record<string, Json> = {};

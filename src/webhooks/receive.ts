@@ -55,7 +55,7 @@ export function receiver(services: ReceiverServices): Receiver {
     async delivery(delivery, idOrSlug, span) {
       const startedAt = services.clock.monotonic();
       let judged: TriggeredReception | undefined;
-      // The gates may think for seconds: what a deploy changed meanwhile counts, so nothing is decided by a trigger of before.
+      // The gates may take seconds. A deploy in that time counts, so the old trigger decides nothing.
       for (let left = START_TRIES; left > 0; left -= 1) {
         const triggers = services.triggers();
         const trigger = triggers.find(idOrSlug);

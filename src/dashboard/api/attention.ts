@@ -95,7 +95,7 @@ const LONG_SLOT_WAIT_MS = 10_000;
 /** Between two steps a slot is free for a moment; with fewer taken than this more slots would not help. */
 const TAKEN_SHARE = 0.9;
 
-/** At least so many refusals in the recent hours, and so many times the usual number, need a look. */
+/** At least this many refusals in the recent hours, and this many times the usual number, need attention. */
 const RISING_COUNT = 20;
 
 const RISING_FACTOR = 5;
@@ -272,7 +272,7 @@ function schedules({ schedules: all, now }: Situation): AttentionItem[] {
   });
 }
 
-/** What so many deliveries did, whether they were refused for it or let in. */
+/** What happened to these deliveries, refused or not, in words. */
 const WHAT_HAPPENED = {
   body_too_large: 'were larger than the limit',
   unknown_flow: 'were sent to a URL that no webhook has',
@@ -346,7 +346,7 @@ function triggerItems(prepared: PreparedTrigger, { now }: Situation): AttentionI
   ];
 }
 
-/** What is wrong with a trigger that does not refuse what it cannot verify; undefined where nothing is. */
+/** The problem of a trigger that does not refuse unverified deliveries; undefined if there is none. */
 function whyOpen({ trigger, mode, schemeName, lacksKey, keySlot }: PreparedTrigger): string | undefined {
   const named = trigger.inputs.webhookSignatureScheme;
   const unsigned = named === undefined ? 'it checks no signature' : `its scheme "${named}" is unknown`;

@@ -162,7 +162,7 @@ export const deployRoutes: ApiRoutes = (app, services) => {
   );
 };
 
-/** Going back to an earlier revision. Whoever asks for it by its number does so on purpose. */
+/** Goes back to an earlier revision. Naming its number shows that this is intended. */
 const restoreRoute: ApiRoutes = (app, services) => {
   app.post(
     '/flows/api/flows/:id/revisions/:revision/restore',

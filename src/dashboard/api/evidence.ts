@@ -14,7 +14,7 @@ import { findGraph, MAX_STEPS, stepPage } from './steps.ts';
 
 const MAX_INTERVENTIONS = 500;
 
-/** What a third party needs to see that a delivery came as it is kept, and what became of it. */
+/** What a third party needs to verify that a delivery arrived as stored, and what followed. */
 export const evidenceRoutes: ApiRoutes = (app, services) => {
   const { store, clock, version, evidenceKey } = services;
 

@@ -59,7 +59,7 @@ const triggerRoute: ApiRoutes = (app, services) => {
   );
 };
 
-/** The trigger that was asked for, else the first manual one; without one the key is `manual`. */
+/** The requested trigger, or else the first manual one; without one the key is `manual`. */
 function triggerKeyOf({ loaded }: DeployedFlow, asked: string | undefined): string {
   const triggers = Object.entries(loaded.manifest.triggers);
   if (asked === undefined) return triggers.find(([, trigger]) => trigger.type === 'manual')?.[0] ?? 'manual';

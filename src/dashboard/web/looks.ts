@@ -81,7 +81,7 @@ type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'mode' | 'statusCode' |
 
 const HELD = 'Accepted; its run starts once the flow is enabled or resumed';
 
-/** What became of a delivery. One that a gate refused and that was let in anyway is neither good nor bad. */
+/** The result of a delivery. One that failed a gate but was accepted anyway is neither good nor bad. */
 export function deliveryLook({
   rejected,
   mode,

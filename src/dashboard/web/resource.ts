@@ -19,7 +19,7 @@ interface Options {
   readonly keepPrevious?: boolean;
 }
 
-/** Bursts of events ask once in so long. */
+/** Bursts of events cause one reload in this time. */
 const REFRESH_MS = 750;
 const MAX_CACHED = 100;
 const cache = new Map<string, unknown>();
@@ -28,8 +28,8 @@ const cache = new Map<string, unknown>();
 const early = new Map<string, Promise<unknown>>();
 
 /**
- * Asks now what the first page will ask for once it is drawn: over a slow network the rows arrive earlier, because the
- * question goes out first and over a connection that is open already.
+ * Requests in advance what the first page will need: over a slow network the rows arrive earlier, because the request
+ * goes out first, over a connection that is already open.
  */
 export function askEarly(path: string): void {
   const answer = ask(path);

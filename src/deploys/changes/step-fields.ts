@@ -211,7 +211,10 @@ function findingsOf({ stepKey, path, before, after }: StepChange, live: string |
   });
 }
 
-/** What a step runs is pinned, and what it hands over is not: where both change, the two fit together in new runs alone. */
+/**
+ * The flow that a step runs is pinned, but the body that it passes is not: if both change, they fit together only in
+ * new runs.
+ */
 function subFlowChanged(
   { stepKey, path, before, after }: Pick<StepChange, 'stepKey' | 'path' | 'before' | 'after'>,
   { at, live, ...values }: Pick<Finding, 'before' | 'after' | 'live'> & { readonly at: JsonPath },

@@ -23,8 +23,8 @@ interface LastPoll {
 }
 
 /**
- * Judges one answer of a poll: done, or to be asked again later, or failed for good. What may pass, such as an outage of
- * the other side, does not end a poll; its time does.
+ * Judges one answer of a poll: done, poll again later, or failed for good. A temporary problem, such as an outage of
+ * the other side, does not end a poll; only its time limit does.
  */
 export function judgePoll(
   answer: HandlerResult,

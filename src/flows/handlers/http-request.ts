@@ -364,7 +364,7 @@ function joined(headers: Readonly<Record<string, string | string[] | undefined>>
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value].flat().join(', ')]));
 }
 
-/** JSON where the content type says so and it parses, else text, else base64; null for no bytes. */
+/** JSON if the content type says so and the body parses, otherwise text, otherwise base64; null for an empty body. */
 function decodeBody(bytes: Uint8Array, contentType: string | undefined): Json {
   if (bytes.length === 0) return null;
   const text = decodeText(bytes, contentType);
@@ -377,9 +377,7 @@ function decodeBody(bytes: Uint8Array, contentType: string | undefined): Json {
   }
 }
 
-/**
- * Milliseconds from `now` to wait according to Retry-After, given in seconds or as a date; undefined if it is neither.
- */
+/** Milliseconds from `now` to wait for, by a Retry-After in seconds or as a date; undefined if it is neither. */
 function retryAfterMs(header: string | undefined, now: number): number | undefined {
   if (header === undefined) return undefined;
   const text = header.trim();

@@ -31,8 +31,8 @@ export function hostWaitIn(state: Json | undefined): HostWaitState | undefined {
 }
 
 /**
- * An attempt waits at most so long for a host that does not answer; a host that is gone for good must not keep runs in flight
- * for ever. A day outlasts any announced maintenance, as with a Retry-After of a step.
+ * Longest wait of an attempt for a host that does not answer: a host that is permanently gone must not keep runs in
+ * flight forever. A day outlasts any announced maintenance, as with a Retry-After of a step.
  */
 const LONGEST_BARRED_MS = DAY_MS;
 
@@ -140,7 +140,7 @@ export function endOfAnswer(answer: {
   const error = `answered ${status}`;
   if ((status === 429 || status === 503) && retryAfterMs > 0) return { kind: 'refused', error, forMs: retryAfterMs };
   if (status < 500 || (isExpected && isProbe)) return { kind: 'answered' };
-  // What one step expects is no failure, and no sign that others get what they want.
+  // An error status that one step expects is not a failure of the host, but also no proof that other requests succeed.
   return isExpected ? { kind: 'none' } : { kind: 'failed', error };
 }
 

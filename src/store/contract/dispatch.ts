@@ -15,10 +15,10 @@ export interface DispatchStore extends ControlStore {
    */
   claimDue(request: ClaimRequest): Promise<ClaimBatch>;
   /**
-   * Leases these steps alone, as far as they are due and free or their lease is over, under the rules of `claimDue` but
-   * for turns: the caller's order of work decides those. Of suspects among them one is leased, and nothing with it; one
-   * that is not among them holds nothing back. Each step that was not leased and is still to be tried is named with when
-   * to ask again; a step that has ended, waits without a time, or is unknown is named nowhere.
+   * Leases only these steps, if they are due and free or their lease has expired, under the rules of `claimDue` except
+   * for turns, which the caller decides. If there are suspects among them, one suspect is leased and nothing else; a
+   * suspect that is not among them does not hold them back. The result lists each step that was not leased but is still
+   * to be tried, with the time to ask again; it omits steps that have ended, wait without a time, or are unknown.
    */
   claimSteps(request: StepsRequest): Promise<StepsBatch>;
   /**
@@ -73,7 +73,7 @@ export interface DispatchStore extends ControlStore {
 export interface Wakeable {
   /** Resolves when it could take a step; it need not ever. */
   room(): Promise<void>;
-  /** Claims what is due. Resolves with whether that was all: if not, the store tells another process. */
+  /** Claims due steps. Resolves with whether those were all; if not, the store wakes another process. */
   wake(): Promise<boolean>;
   /** A minute is over: of all processes one is told, as far as they can be told anything. */
   everyMinute(): void;

@@ -17,8 +17,8 @@ export interface FlowStore extends ScheduleStore, LearnedKeyStore {
   findFlow(flowId: string): Promise<FlowRecord | undefined>;
   findRevision(flowId: string, revision: number): Promise<RevisionRecord | undefined>;
   /**
-   * What a change of the flow affects: its runs in flight, those of other flows that have pinned it and may start it now,
-   * and the steps that kept runs have. A flow that is drained is started only by what was in flight when the drain began.
+   * What a change of the flow affects: its runs in flight, runs of other flows that have pinned it and may start it
+   * now, and the steps of stored runs. A drained flow is started only by runs that were in flight when the drain began.
    */
   readLiveFlow(flowId: string): Promise<LiveFlow>;
   /**

@@ -319,7 +319,7 @@ export interface StepOutline
   > {
   /** The signal that it waits for, or null. */
   readonly signalName: string | null;
-  /** What a handler that asks again and again noted of its last look, under this name in its state; null otherwise. */
+  /** What a polling handler recorded of its last poll, under this name in its state; null for other handlers. */
   readonly lastPoll: Json;
   /** The last run that the step started; null where it started none. */
   readonly subRunId: string | null;

@@ -27,7 +27,7 @@ export function* startFailureRun(
 ): Decision<FailureStart | undefined> {
   if (status !== 'Failed' && status !== 'TimedOut') return undefined;
   const { graph, onFailure: flowId } = yield* rows.revisionOf(ownId, revision);
-  // Most flows name none: then nothing else is asked.
+  // Most flows name none; then nothing else is read.
   if (flowId === null) return undefined;
   const found = yield* rows.findOrigin(runId);
   if (found === undefined || found.triggerType === 'failure' || (yield* rows.hasFailureRun(runId))) return undefined;

@@ -30,7 +30,8 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
 
   if (outcome.evaluationTrace !== undefined) rows.keepTrace(outcome, outcome.evaluationTrace);
   if (result.kind === 'waiting' || result.kind === 'loop') {
-    // The attempt goes on after this, so that its row is needed; else it is written with its end, or never.
+    // The attempt continues after this, so it needs a row; otherwise the row is written when the attempt ends, or
+    // never.
     const attempt = held.attempt === 0 ? beginAttempt(rows, outcome) : held.attempt;
     if (result.kind === 'waiting') yield* waitStep(rows, outcome, { ...result, attempt });
     else yield* startLoop(progress, outcome, result);
@@ -49,7 +50,7 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
   return leased.length === 0 ? advance : { ...advance, leased };
 }
 
-/** Starts the run of another flow that a step asks for: what became of that is the step's result. */
+/** Starts the sub-run that a step asks for; whether it started becomes the step's result. */
 function* settle(
   rows: RunRows,
   outcome: StepOutcome,

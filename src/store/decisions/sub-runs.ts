@@ -61,8 +61,8 @@ export function subFlowsOfDeploys(
 }
 
 /**
- * The way from one of these flows back to itself, by flows that run each other, once what they are to run is deployed with
- * what is deployed already. Nobody else may deploy flows that run others meanwhile.
+ * The cycle of flows that would exist if these flows were deployed together with those already deployed. No other
+ * process may deploy flows that run flows at the same time.
  */
 export function* cycleOf(
   rows: Pick<RunRows, keyof SubFlowReads>,

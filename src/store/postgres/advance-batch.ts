@@ -90,7 +90,7 @@ const LIST_STATES = `
     SELECT step_key, status FROM sluice.steps WHERE run_id = given.run_id ORDER BY step_key LIMIT ${MOST_STEPS + 1}
   ) s`;
 
-/** Locks what the outcomes may change and reads what they may ask. */
+/** Locks the rows that the outcomes may change and reads those that they may need. */
 async function readAhead(sql: Sql, calls: readonly AdvanceCall[]): Promise<KnownRuns> {
   const outcomes = calls.map(({ outcome }) => outcome);
   const runIds = [...new Set(outcomes.map(({ runId }) => runId))].sort();

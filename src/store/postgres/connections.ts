@@ -173,7 +173,7 @@ function createPools({ url, applicationName, isPooled, ...listener }: Connection
   const outage = new Outage({
     ...listener,
     probe: () => probe(url, applicationName),
-    // What was connected to a machine that is gone would hang once more, each connection for itself.
+    // Each connection to a dead server would otherwise hang again separately.
     forget() {
       const former = pools;
       pools = openAll();

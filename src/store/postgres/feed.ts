@@ -90,8 +90,8 @@ interface FeedOptions {
 }
 
 /**
- * Tells readers what was changed since the store was opened. Its connection, which only a process that lives has, also
- * holds the lock of this process' name.
+ * Reports changes since the store was opened. Its connection, which only a living process has, also holds the lock on
+ * the name of this process.
  */
 export class Feed implements AsyncIterable<Change> {
   readonly #options: FeedOptions;
@@ -265,7 +265,7 @@ export class Feed implements AsyncIterable<Change> {
     if (!this.#isConnected) return;
     const values = [channelOf(this.#options.schema), JSON.stringify(notice)];
     this.#direct?.client.query('SELECT pg_notify($1, $2)', values).catch(() => {
-      // The connection is lost: what others did meanwhile is asked for.
+      // The connection was lost: reads what others changed in the meantime.
     });
   }
 

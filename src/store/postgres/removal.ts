@@ -58,7 +58,7 @@ interface Slice {
   readonly left: { readonly rows: number; readonly bytes: number };
 }
 
-/** Deletes rows of runs, so many and the first of them that reaches so many bytes. */
+/** Deletes rows of runs up to a number of rows, ending with the first row that reaches the number of bytes. */
 async function emptyTable(
   sql: Sql,
   { name, key, bytes }: (typeof TABLES)[number],

@@ -140,7 +140,7 @@ async function hasJobs(sql: Sql): Promise<boolean> {
   return row?.isThere === true;
 }
 
-/** A step that is due for so long was missed by those who could have run it, or nobody could. */
+/** A step that has been due for this long was missed by the replicas, or none could run it. */
 const OVERDUE_MS = 30_000;
 
 async function wakeForOverdue(sql: Sql, now: number): Promise<void> {
@@ -155,7 +155,10 @@ async function wakeForOverdue(sql: Sql, now: number): Promise<void> {
   );
 }
 
-/** Nobody keeps a wake-up for so long; and who is dead has locked none since its last beat, which was before that. */
+/**
+ * No live replica holds a wake-up for this long, and a dead replica has locked none since its last heartbeat, which was
+ * earlier.
+ */
 const LOCKED_SECONDS = 10;
 
 /**

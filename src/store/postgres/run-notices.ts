@@ -13,7 +13,10 @@ const MOST_RUN_IDS = 180;
 const WATCH_EVERY_MS = 5000;
 const WATCHED_MS = 12_000;
 
-/** Tells other processes which runs went on here, while one of them watches. What is lost is seen when a page asks again. */
+/**
+ * Notifies other processes of runs that changed here, while one of them has a page open. A lost notice becomes visible
+ * when the page reloads.
+ */
 export class RunNotices {
   readonly #by = randomUUID();
   readonly #send: (notice: RunNotice) => void;
@@ -26,7 +29,7 @@ export class RunNotices {
     this.#send = send;
   }
 
-  /** Yields the runs that a notice tells of; none where it tells of none, or comes from here. */
+  /** Yields the runs in a notice; none if it contains none or was sent by this process. */
   heard(notice: RunNotice): readonly string[] | undefined {
     if (notice.by === this.#by) return undefined;
     if (notice.kind === 'runs') return notice.runIds;

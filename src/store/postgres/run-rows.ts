@@ -79,7 +79,8 @@ interface RunRow extends FoundRun {
   readonly completedAt: number | null;
 }
 
-// Whoever changes the steps of a run locks its row first, and then those steps: in this order nobody blocks another.
+// A transaction that changes steps of a run first locks the row of the run, and then the steps: this order prevents
+// deadlocks.
 const LOCK_RUN = `
   SELECT status, flow_id AS "flowId", revision, trigger_type AS "triggerType", started_at AS "startedAt", completed_at AS "completedAt",
     timeout_at AS "timeoutAt", cancel_requested_at AS "cancelRequestedAt", timed_out_at AS "timedOutAt"

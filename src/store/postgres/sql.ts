@@ -183,7 +183,7 @@ export function sqlOf(client: pg.PoolClient, { statements, later, ...given }: Sq
     },
     later(text, values = []) {
       const answer = query(text, values);
-      // Asked about at the end of the transaction; until then nobody waits for it.
+      // Checked at the end of the transaction; nothing waits for it before.
       answer.catch(() => {});
       later.push(answer);
     },

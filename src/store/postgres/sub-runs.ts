@@ -9,7 +9,7 @@ export type PinReads = Pick<RunReads, 'findNewest' | 'revisionOf'>;
 
 export function pinReads(sql: Sql): Answers<PinReads> {
   return {
-    // Not locked: what is deployed meanwhile may or may not be pinned, as for a run that is accepted a moment earlier.
+    // Not locked: a concurrent deploy may or may not be pinned, as for a run that is accepted a moment earlier.
     findNewest: async (flowIds) =>
       pinsIn(
         await sql.all<{ id: string; revision: number }>(

@@ -1,6 +1,6 @@
 const FORM = '00000000-0000-0000-0000-000000000000';
 const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
-/** What a shorter beginning would find is no longer few. */
+/** A shorter prefix would match too many rows. */
 const SHORTEST = 8;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

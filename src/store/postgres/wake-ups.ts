@@ -7,7 +7,7 @@ import pg from 'pg';
 import type { Wakeable } from '../store.ts';
 import { workerSchemaOf } from './sql.ts';
 
-/** While somebody waits for it, what it does fails or does not; it has nothing else to say. */
+/** While a caller waits, success and failure go to the caller; there is nothing else to report. */
 export const QUIET = new Logger(() => () => {});
 
 /** Takes what graphile-worker prints on its own, past any logger that it is given. */
@@ -46,7 +46,10 @@ const EVERY_MINUTE = {
   // Minutes that nobody had time for are one.
   options: { jobKey: MINUTE_TASK, maxAttempts: 1 },
 };
-/** Notices are sent for what is due now; what falls due later, and what a lost notice was about, is looked for this often. */
+/**
+ * Notifications are sent for steps that are due now. Polling at this interval finds steps that become due later, and
+ * those of lost notifications.
+ */
 const POLL_MS = 500;
 const ANSWER_MS = 5000;
 const BACKOFF_MS = { first: 200, most: 10_000 };
@@ -130,7 +133,7 @@ export class WakeUps {
             // However often it is told, one job is enough to wake one other process.
             if (!isAll) await addJob(TASK, { v: 1 }, { jobKey: `more:${job.locked_by}` });
           },
-          // What it begins goes on by itself: it may take long, and must keep no step from being woken.
+          // The work that it starts continues in the background: it may take long and must not delay wake-ups of steps.
           [MINUTE_TASK]: () => printed.exit(() => wakeable.everyMinute()),
         },
         parsedCronItems: parseCronItems([EVERY_MINUTE]),

@@ -315,7 +315,7 @@ export class FileWatch {
     });
   }
 
-  /** Why nothing may be written or acknowledged. A loss is final: what was written meanwhile is in the lost file. */
+  /** Why nothing may be written or acknowledged. A loss is final: later writes went to the lost file. */
   check(): Error | undefined {
     try {
       this.#loss ??= this.#findLoss();

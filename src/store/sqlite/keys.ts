@@ -98,7 +98,7 @@ function prepareList(db: Database): Member<'listKeyFigures'> {
   };
 }
 
-/** So many deliveries of a flow are looked at: their short columns, but for those that are found. */
+/** At most this many deliveries of a flow are read: only their short columns, except for matches. */
 const LOOKED_AT = 1000;
 
 function prepareListUsers(db: Database): Member<'listKeyUsers'> {

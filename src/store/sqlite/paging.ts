@@ -61,7 +61,7 @@ export interface Searchable {
   /** Selects the keys of rows that an id, between two bounds, leads to by an index: these are found however old. */
   readonly byId: readonly string[];
   readonly byKey: readonly KeyTable[];
-  /** Put before conditions on the key: has its rows looked up, where SQLite would else look at all in their order. */
+  /** A prefix for conditions on the key: makes SQLite look up the rows instead of scanning all in order. */
   readonly lookUp: 'NOT INDEXED ' | '';
 }
 

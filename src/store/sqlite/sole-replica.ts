@@ -30,7 +30,7 @@ export function soleReplica({
     },
     runChanged() {},
     watchRuns() {},
-    // Nobody else makes steps due.
+    // No other process makes steps due.
     onDue() {},
     async beat(beat) {
       last = beat;

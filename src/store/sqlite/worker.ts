@@ -178,7 +178,7 @@ function readAhead(path: string): () => void {
 interface CallQueueOptions {
   readonly runs: ReturnType<typeof prepareRuns>;
   readonly runBatch: (jobs: readonly Job[]) => Settled[];
-  /** A batch ends after so many calls, or with the call that brings its bodies to so many bytes. */
+  /** A batch ends after this many calls, or with the call that brings its bodies to this many bytes. */
   readonly maxCalls: number;
   readonly maxBytes: number;
 }

@@ -56,7 +56,7 @@ export function gateNames(chain: GateChain, trigger: WebhookTrigger): string[] {
   return names.filter(isOffered);
 }
 
-/** What a trigger asks for, ready to judge its deliveries. */
+/** The configured gates of a trigger, ready to judge its deliveries. */
 export interface TriggerGates {
   readonly scheme: ResolvedScheme | undefined;
   /** In the order of the chain; complete only if there are no mistakes. */

@@ -65,8 +65,8 @@ class AnswerTimeoutError extends Error {
 }
 
 /**
- * Asks code of the operator's and rejects with `AnswerTimeoutError` when its time is up; the signal aborts then. What it
- * says later is ignored. Code that never lets go of the thread cannot be interrupted.
+ * Calls the operator's code and rejects with `AnswerTimeoutError` at the time limit, when the signal also aborts. A
+ * later answer is ignored. Code that blocks the thread cannot be interrupted.
  */
 export async function answerInTime<Result>(
   ask: (signal: AbortSignal) => Result | Promise<Result>,

@@ -88,10 +88,7 @@ export function certificateUrlOf({ certificate }: SignatureSpec, { headers, body
   return text !== undefined && isOfPublisher(certificate, text) ? text : undefined;
 }
 
-/**
- * Whether the URL is one of the publisher's, to the last character: what a lenient reader makes of another spelling could be
- * another host.
- */
+/** Whether the URL is exactly one of the publisher's: a lenient parser could read another spelling as another host. */
 function isOfPublisher({ host, path }: CertificateSource, text: string): boolean {
   if (!URL.canParse(text)) return false;
   const url = new URL(text);

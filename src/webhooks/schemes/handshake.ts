@@ -27,7 +27,7 @@ export interface Handshake {
   visits?(request: HandshakeRequest): string | undefined;
   /** Asked first: why this one is not answered, where the verdict of the signature gate does not say it. */
   refuse?(request: HandshakeRequest): HandshakeRefusal | undefined;
-  /** Asked only for what it recognises; yields undefined where that must not be answered. */
+  /** Called only for requests that it recognises; yields undefined if a request must not be answered. */
   answer(request: HandshakeRequest): HandshakeAnswer | undefined;
 }
 
@@ -112,7 +112,7 @@ function recognises(handshake: Handshake, request: HandshakeRequest): boolean {
   }
 }
 
-// What is echoed to anyone who asks must not be anything that a browser could run.
+// An echo to arbitrary senders must not contain anything that a browser could execute.
 const CHALLENGE = /^[A-Za-z0-9._~+/=-]{1,256}$/;
 
 /** The challenge as plain text and as nothing else; undefined where it is not a challenge. */

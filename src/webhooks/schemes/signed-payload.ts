@@ -29,7 +29,8 @@ interface PayloadInput {
 
 const DIGIT = /^[0-9]$/;
 
-// RFC 3986, section 3.4: what a query may be made of. JSON begins with none of these, but for a bare number or word.
+// RFC 3986, section 3.4: the characters allowed in a query. JSON begins with none of these, except a bare number or
+// word.
 const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*$/;
 
 /** Name of the query parameter that binds a body that is not a form to the signed URL. */
@@ -321,7 +322,7 @@ interface CalledUrl {
   readonly sentQuery: string;
 }
 
-/** The URL that a publisher called, from what is configured or else from what the request tells. */
+/** The URL that a publisher called, from the configuration or else from the request. */
 export function calledUrl({
   configuredUrl,
   baseUrl,

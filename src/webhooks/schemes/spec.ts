@@ -227,7 +227,7 @@ export type TimestampSource = {
   | { readonly in: 'body'; readonly field: BodyField }
 );
 
-/** What a verifier is asked with. Keys are the trigger's, configured or learnt; either may be absent. */
+/** The input of a verifier. Keys are the trigger's, configured or learned; either may be absent. */
 export interface VerificationRequest {
   readonly delivery: Delivery;
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
@@ -306,7 +306,7 @@ export function coverageOf(spec: SignatureSpec): Coverage {
   };
 }
 
-/** Null where an operator's code builds what is signed: only the code knows what that covers. */
+/** Null if an operator's code builds the signed bytes: only the code knows what they cover. */
 export function gradeOf(spec: SignatureSpec): Grade | null {
   if (spec.payload.strategy === 'Custom') return null;
   const { body, timestamp, id } = coverageOf(spec);

@@ -82,7 +82,7 @@ function WhoCell({ actor }: Intervention) {
   );
 }
 
-/** What was done, what else the request named, and why. */
+/** The action, further details of the request, and the reason. */
 function ActionCell({ action, details, reason }: Intervention) {
   return (
     <>

@@ -56,7 +56,7 @@ export function DeliveryPage({ params }: { params: { readonly id?: string } }) {
   );
 }
 
-/** Only of a body that is there whole, as text: what is judged must be what came. */
+/** Only for a body that is stored completely as text: the dry run must use exactly what arrived. */
 function DryRun({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   const { flowId, triggerKey, headers, body, bodyEncoding, bodyTruncated } = delivery;
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);

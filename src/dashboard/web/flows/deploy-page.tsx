@@ -201,7 +201,7 @@ interface Check {
 const TYPING_MS = 500;
 const NO_ISSUES: readonly PlacedIssue[] = [];
 
-/** Asks what a deploy would do, a moment after the last key. */
+/** Requests a dry run, a moment after the last key press. */
 function useCheck(text: string, allowed: Allowed): Check {
   const [check, setCheck] = useState<Check>({ plan: undefined, issues: NO_ISSUES, error: undefined, isChecking: true });
   useEffect(() => {

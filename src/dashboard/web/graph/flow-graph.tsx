@@ -246,7 +246,7 @@ interface EdgesProps {
 
 const STATES: readonly EdgeState[] = ['ahead', 'taken', 'skipped'];
 
-/** The lines between the steps. What they mean is told with each step, for those who do not see them. */
+/** The lines between the steps. The label of each step describes them for people who cannot see them. */
 function EdgeLines({ layout, statuses, id }: EdgesProps & { id: string }) {
   return (
     <svg class="graph-edges" width={layout.width} height={layout.height} aria-hidden="true" focusable="false">

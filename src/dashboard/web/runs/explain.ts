@@ -48,7 +48,7 @@ export function retryAdvice(
   return 'A retry fails again unless you fix the cause first. A retry uses the inputs of the newest revision.';
 }
 
-/** What a step that asks again and again was told last, and why that was not enough. */
+/** The last answer to a polling step, and why it was not accepted. */
 export function lastPollText({ status, why }: NonNullable<Api['StepOutline']['lastPoll']>): string {
   if (status === null) return `The last request got no answer: ${why}.`;
   return why.includes(`answered ${status}`) ? `Last time, ${why}.` : `The last answer was ${status}, and ${why}.`;
@@ -96,7 +96,7 @@ interface TraceEntry {
   readonly error: string | null;
 }
 
-/** What a step's record keeps of its conditions; anything else is left out. */
+/** The part of a step's record about its conditions; other parts are ignored. */
 export function entriesOf(trace: unknown): TraceEntry[] {
   if (!Array.isArray(trace)) return [];
   return trace.flatMap((entry: unknown): TraceEntry[] => {

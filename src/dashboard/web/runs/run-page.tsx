@@ -182,7 +182,7 @@ interface NoticesProps {
   readonly onSelect: (stepKey: string) => void;
 }
 
-/** What a run waits for or broke on, and what to do about it, before anything else. */
+/** Shown first: what a run waits for or why it failed, and what to do about it. */
 function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
   const { run, control, steps, loops } = outline;
   const waiting = run.status === 'Running' ? steps.filter(({ signalName }) => signalName !== null) : [];

@@ -274,7 +274,7 @@ interface ConditionListProps {
   readonly isBare?: boolean;
 }
 
-/** Conditions as they were evaluated: what each says, what it read, and what came of it. */
+/** Conditions as they were evaluated: expression, values read, and result. */
 function ConditionList({ entries, isBare = false }: ConditionListProps) {
   if (entries.length === 0) return null;
   return (

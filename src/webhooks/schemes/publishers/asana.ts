@@ -26,7 +26,7 @@ function secretIn({ headers }: HandshakeRequest): string | undefined {
   return SECRET.test(secret) ? secret : undefined;
 }
 
-/** Each webhook has a key of its own, which only its handshake tells. Every eight hours a delivery without events comes. */
+/** Each webhook has its own key, sent only in its handshake. Every eight hours a delivery without events arrives. */
 export const asana: SignatureSpec = {
   name: 'Asana',
   headers: [{ signature: 'X-Hook-Signature' }],
