@@ -25,12 +25,14 @@ async function twoReplicas() {
   return { schema, one, two };
 }
 
+const channelOf = (schema: string) =>
+  `sluice_changes_${createHash('sha256').update(schema).digest('hex').slice(0, 32)}`;
+
 /** Ends the connections that listen for changes of the schema, so that they are made again. */
 async function endListeners(schema: string): Promise<void> {
-  const channel = createHash('sha256').update(schema).digest('hex').slice(0, 32);
   for (let ended = 0; ended === 0; ) {
     const rows = await runSql('SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query = $1', [
-      `LISTEN "sluice_changes_${channel}"`,
+      `LISTEN "${channelOf(schema)}"`,
     ]);
     ended = rows.length;
   }
@@ -48,6 +50,30 @@ describe('what other replicas change', () => {
     for (const reader of readers) await until(reader, flowChanged);
     await one.setFlowDraining({ flowId, isDraining: true, at: T0 });
     for (const reader of readers) await until(reader, flowChanged);
+  });
+
+  test('is told by a notice with the commit, which every reader hears', async () => {
+    const { schema, one, two } = await twoReplicas();
+    const reader = two.changes[Symbol.asyncIterator]();
+    await one.deployFlow(deployOf(graphOf({ a: [] })));
+    await until(reader, flowChanged);
+    // No row says so, and no look at them would find it.
+    await runSql('SELECT pg_notify($1, $2)', [channelOf(schema), JSON.stringify({ kind: 'flow', flowId: 'noticed' })]);
+    await until(reader, { kind: 'flow', flowId: 'noticed' });
+    const client = new pg.Client({ connectionString: inject('postgresUrl') });
+    const payloads: unknown[] = [];
+    const heard = new Promise<void>((resolve) => {
+      client.on('notification', ({ payload }) => {
+        payloads.push(JSON.parse(payload ?? ''));
+        resolve();
+      });
+    });
+    await client.connect();
+    await client.query(`LISTEN "${channelOf(schema)}"`);
+    await one.learnKey(key);
+    await heard;
+    await client.end();
+    expect(payloads).toEqual([keyLearned]);
   });
 
   test('before the reader listened, but after the store was opened, is not missed', async () => {
