@@ -32,6 +32,30 @@ describeInBrowser('the overview', () => {
     expect(new URL(page.url()).search).toBe('?window=7d');
   });
 
+  it('lists the replicas where there are several, and none where there is one', async () => {
+    const page = await open('/flows');
+    await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+    expect(await page.getByRole('region', { name: 'Replicas' }).count()).toBe(0);
+    const at = new Date().toISOString();
+    const one = {
+      name: 'one',
+      version: '1.2.3',
+      startedAt: at,
+      seenAt: at,
+      clockOffsetMs: 0,
+      stepsRunning: 7,
+      self: true,
+    };
+    const json = [one, { ...one, name: 'two', version: '1.2.4', stepsRunning: 0, self: false }];
+    await page.route('**/flows/api/replicas', (route) => route.fulfill({ json }));
+    await page.reload();
+    const rows = page.getByRole('region', { name: 'Replicas' }).getByRole('row');
+    await rows.filter({ hasText: /one \(this one\).*1\.2\.3.*7.*now/ }).waitFor();
+    await rows.filter({ hasText: /two.*1\.2\.4.*0.*now/ }).waitFor();
+    expect(await rows.count()).toBe(3);
+    await expectNoHindrance(page);
+  });
+
   it('has no accessibility violation', async () => {
     const page = await open('/flows');
     await page.getByRole('img', { name: /^Deliveries/ }).waitFor();
