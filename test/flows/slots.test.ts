@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { defineHandler, type HandlerResult } from '../../src/flows/handlers/handler.ts';
-import { openFlowService, stepOf, until } from './fixture.ts';
+import { Slots } from '../../src/flows/slots.ts';
+import { openFlowService, START, stepOf, until } from './fixture.ts';
 
 // The store's thread needs no timers, so these stand still while it works.
 beforeEach(() => {
@@ -94,5 +95,96 @@ describe('a concurrency in the manifest', () => {
     await until(() => ends.length === 2);
     ends[1]?.();
     expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+  });
+});
+
+const MOMENT_MS = 250;
+
+describe('a slot that is left', () => {
+  const clock = { now: () => START, monotonic: () => 0 };
+  const open = (concurrency: number) => {
+    const slots = new Slots({ concurrency, clock, owner: 'me' }, () => {});
+    const begun: string[] = [];
+    const join = (flowId: string, name: string) => {
+      const place = slots.join(flowId);
+      void place.turn?.then((isTurn) => begun.push(isTurn ? name : `${name} is sent away`));
+      return place;
+    };
+    return { slots, begun, join, settled: () => new Promise(setImmediate) };
+  };
+
+  it('goes to the flow that runs the fewest steps, whoever came first', async () => {
+    const { begun, join, settled } = open(2);
+    const running = [join('busy', ''), join('busy', '')];
+    for (const name of ['a', 'b', 'c']) join('busy', name);
+    join('other', 'x');
+    running[0]?.leave();
+    await settled();
+    expect(begun).toEqual(['x']);
+    running[1]?.leave();
+    await settled();
+    expect(begun).toEqual(['x', 'a']);
+  });
+
+  it('goes among equals to the flow whose last slot is the longest ago, and in it to the step that came first', async () => {
+    const { slots, begun, join, settled } = open(1);
+    let running = slots.take('none');
+    const places = new Map(['a1', 'a2', 'a3', 'b1', 'b2', 'c1'].map((name) => [name, join(name.charAt(0), name)]));
+    for (let n = 0; n < places.size; n += 1) {
+      running.leave();
+      await settled();
+      running = places.get(begun.at(-1) ?? '') ?? running;
+    }
+    expect(begun).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
+  });
+
+  it('goes to a flow that stays in line before those that come and go', async () => {
+    const { begun, join, settled } = open(1);
+    const places = new Map([['start', join('a', 'start')]]);
+    const come = (flowId: string, name: string) => places.set(name, join(flowId, name));
+    come('stays', 's1');
+    come('stays', 's2');
+    come('b', 'b1');
+    for (const [ended, flowId, next] of [
+      ['start', 'a', 'a1'],
+      ['s1', 'c', 'c1'],
+      ['b1', 'b', 'b2'],
+      ['a1', 'a', 'a2'],
+    ] as const) {
+      places.get(ended)?.leave();
+      await settled();
+      come(flowId, next);
+    }
+    expect(begun).toEqual(['s1', 'b1', 'a1', 's2']);
+  });
+
+  it('lets a claim take ahead what leaves in a fifth of a moment, and in a third where many slots are free', async () => {
+    let passed = 0;
+    const slots = new Slots(
+      { concurrency: 4, clock: { now: () => START, monotonic: () => passed }, owner: 'me' },
+      () => {},
+    );
+    expect(slots.claimableAhead).toBe(0);
+    for (let n = 0; n < 50; n += 1) slots.join('a').leave();
+    passed += MOMENT_MS;
+    expect(slots.claimableAhead).toBe(16);
+    const running = [slots.take('a'), slots.take('a'), slots.take('a')];
+    expect(slots.claimableAhead).toBe(10);
+    for (const each of running) each.leave();
+    for (let n = 0; n < 1000; n += 1) slots.join('a').leave();
+    passed += MOMENT_MS;
+    expect(slots.claimableAhead).toBe(112);
+  });
+
+  it('goes to nobody who was sent away or has left', async () => {
+    const { slots, begun, join, settled } = open(1);
+    const running = join('a', '');
+    join('a', 'left').leave();
+    join('a', 'sent');
+    slots.clearLine();
+    join('a', 'last');
+    running.leave();
+    await settled();
+    expect(begun).toEqual(['left is sent away', 'sent is sent away', 'last']);
   });
 });
