@@ -60,6 +60,8 @@ class Awaited implements Ask<unknown> {
   readonly #promise: Promise<unknown>;
 
   constructor(promise: Promise<unknown>) {
+    // Of several that are asked together, those behind one that fails are not waited for any more.
+    promise.catch(() => {});
     this.#promise = promise;
   }
 

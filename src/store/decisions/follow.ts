@@ -132,10 +132,10 @@ function* graphIn({ rows, flowId, revision }: Progress, scope: string): Decision
 }
 
 /** Plans what follows in a scope whose steps changed, and in the scopes around it where this one ends. */
-function* planScope(progress: Progress, scope: string): Decision<void> {
+function* planScope(progress: Progress, scope: string, asked?: ReturnType<RunRows['statesIn']>): Decision<void> {
   const { rows, runId, at } = progress;
   const graph = yield* graphIn(progress, scope);
-  const plan = planNext(graph, yield* rows.statesIn(runId, scope, graph));
+  const plan = planNext(graph, yield* asked ?? rows.statesIn(runId, scope, graph));
   const typeOf = (stepKey: string) => graph[stepKey]?.type;
   for (const localKey of plan.start) {
     yield* startStep(progress, { stepKey: `${scope}${localKey}`, stepType: typeOf(localKey) ?? '' });
@@ -202,12 +202,17 @@ function* goOn(progress: Progress, loopKey: string): Decision<void> {
   const { rows, runId } = progress;
   const found = yield* rows.findLoop(runId, loopKey);
   if (found === undefined) throw new Error(`The loop ${loopKey} of the run ${runId} is not in the database.`);
-  let loop = found;
-  while (loop.failed === 0 && loop.started < loop.total && loop.started - loop.ended < loop.concurrency) {
+  const { failed, total, started, ended, concurrency } = found;
+  const count = failed > 0 ? 0 : Math.max(0, Math.min(total - started, concurrency - (started - ended)));
+  const scopes = Array.from({ length: count }, (_, n) => scopeOfIteration({ loopKey, index: started + n }));
+  const graph = yield* graphIn(progress, scopeOfIteration({ loopKey, index: 0 }));
+  // Asked together: one after the other, a thousand iterations would be a thousand round trips.
+  const asked = scopes.map((scope) => rows.statesIn(runId, scope, graph));
+  for (const [n, scope] of scopes.entries()) {
     rows.startIteration(runId, loopKey);
-    yield* planScope(progress, scopeOfIteration({ loopKey, index: loop.started }));
-    loop = { ...loop, started: loop.started + 1 };
+    yield* planScope(progress, scope, asked[n]);
   }
+  const loop = { ...found, started: started + count };
   if (loop.ended === loop.started) yield* endLoop(progress, loopKey, loop);
 }
 
