@@ -92,6 +92,29 @@ describe('a group', () => {
     expect(alone).toEqual([2]);
   });
 
+  test('does not wait for a call that runs alone', async () => {
+    let end = () => {};
+    const started: string[] = [];
+    const call = grouped<number, string>({
+      width: 1,
+      runAll: async (calls) => calls.map((n) => (n < 0 ? undefined : `answer ${n}`)),
+      async runAlone(n) {
+        started.push(`alone ${n}`);
+        await new Promise<void>((resolve) => (end = resolve));
+        return `alone ${n}`;
+      },
+    });
+    const alone = [call(-1), call(-2)];
+    expect(await call(3)).toBe('answer 3');
+    expect(await call(4)).toBe('answer 4');
+    expect(started).toEqual(['alone -1']);
+    end();
+    expect(await alone[0]).toBe('alone -1');
+    await turn();
+    end();
+    expect(await alone[1]).toBe('alone -2');
+  });
+
   test.each(['23505', '22P05', '40P01', '54000'])(
     'runs each alone where the transaction failed with %s',
     async (code) => {

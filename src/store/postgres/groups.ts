@@ -33,9 +33,14 @@ export function grouped<Call, Answer>({
   let waiting: Waiting<Call, Answer>[] = [];
   let running = 0;
   let isAwaited = false;
+  /** Of calls that run alone, one after the other, as many at once as groups. */
+  const lines = Array.from({ length: width }, () => Promise.resolve());
+  let line = 0;
 
-  async function settleAlone({ call, resolve, reject }: Waiting<Call, Answer>): Promise<void> {
-    await runAlone(call).then(resolve, reject);
+  /** Next to the groups: where it takes long, they do not wait for it. */
+  function settleAlone({ call, resolve, reject }: Waiting<Call, Answer>): void {
+    line = (line + 1) % width;
+    lines[line] = (lines[line] ?? Promise.resolve()).then(() => runAlone(call)).then(resolve, reject);
   }
 
   async function runBatch(batch: readonly Waiting<Call, Answer>[]): Promise<void> {
@@ -44,7 +49,7 @@ export function grouped<Call, Answer>({
       answers = await runAll(batch.map(({ call }) => call));
     } catch (error) {
       if (batch.length > 1 && isOfOneCall(error)) {
-        for (const one of batch) await settleAlone(one);
+        for (const one of batch) settleAlone(one);
         return;
       }
       for (const { reject } of batch) reject(error);
@@ -55,7 +60,7 @@ export function grouped<Call, Answer>({
       if (answer !== undefined) resolve(answer);
       return answer === undefined;
     });
-    for (const one of left) await settleAlone(one);
+    for (const one of left) settleAlone(one);
   }
 
   async function work(): Promise<void> {
