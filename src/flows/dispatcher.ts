@@ -39,9 +39,9 @@ interface DispatcherServices extends AttemptServices {
     'claimDue' | 'claimOverdue' | 'renewLeases' | 'returnLeases' | 'advance' | 'beginAttempts' | 'ping'
   >;
   readonly catalog: Pick<Catalog, 'find'>;
-  /** Is told of each claim, so that runs are stored no faster than their steps can be taken. */
+  /** Is told of each claim, so that runs are stored no faster than their steps can be taken: see `Intake`. */
   readonly intake: {
-    claimed(claim: { sentAt: number; taken: number; oldestDueAt: number | null }): void;
+    claimed(claim: { sentAt: number; taken: number; oldestDueAt: number | null }): boolean;
     stop(): void;
   };
   /** Steps that run at once. */
@@ -75,8 +75,10 @@ class StepDispatcher implements Dispatcher {
   #alone: { readonly lease: Lease; readonly until: number } | undefined;
   /** Whether due steps wait for a running one of their own flow to end. */
   #isHeldBack = false;
-  /** Whether due steps wait for a slot, as far as is known: then no step gets one before its turn. */
+  /** Whether due steps wait for a slot, as far as is known: then no step gets one before its turn, unless slots are quick. */
   #isBehind = true;
+  /** Whether one of them had waited for so long at the last claim that none goes before it. */
+  #isLate = false;
   #isActive = false;
   /** Are told when a notice of due steps would find room; while none would, due steps are claimed without one. */
   #onRoom: (() => void)[] = [];
@@ -141,10 +143,11 @@ class StepDispatcher implements Dispatcher {
   }
 
   offer({ flowId, steps }: Pick<NewRun, 'flowId' | 'steps'>): SlotOffer | undefined {
-    if (this.#isBehind) return undefined;
-    // While a claim is due, slots that are left are for the steps that it takes.
+    const { isQuick } = this.#slots;
+    if (this.#isLate || (this.#isBehind && !isQuick)) return undefined;
+    // While a claim is due, slots that are left are for the steps that it takes. Where slots are quick, it gets its own.
     const isClaimDue = this.#nextDueAt <= this.#services.clock.now();
-    const count = Math.min(steps.length, isClaimDue ? this.#slots.room : this.#slots.roomSoon);
+    const count = Math.min(steps.length, isClaimDue && !isQuick ? this.#slots.room : this.#slots.roomSoon);
     return count > 0 && this.#mayLease(flowId) ? this.#slots.offer(count) : undefined;
   }
 
@@ -193,8 +196,6 @@ class StepDispatcher implements Dispatcher {
   #pump(): void {
     this.#tellOfRoom();
     if (!this.#isActive || this.#claiming !== undefined) return;
-    const { room } = this.#slots;
-    if (room <= 0) return;
     const { clock, isFit } = this.#services;
     if (!isFit()) {
       this.#sleepUntil(clock.now() + FIT_LOOK_MS);
@@ -205,6 +206,8 @@ class StepDispatcher implements Dispatcher {
       this.#sleepUntil(claimAt);
       return;
     }
+    const room = this.#slots.makeRoom();
+    if (room <= 0) return;
     // While none waits, a claim of the few that fell due leaves room for steps that are leased as they become due.
     const limit = this.#isBehind ? room : Math.ceil(room / 2);
     const ahead = this.#isBehind ? this.#slots.claimableAhead : 0;
@@ -253,7 +256,7 @@ class StepDispatcher implements Dispatcher {
       this.#failures = 0;
       this.#isHeldBack = isHeldBack;
       this.#isBehind = nextDueAt !== null && nextDueAt <= now;
-      this.#services.intake.claimed({ sentAt, taken: claims.length, oldestDueAt: nextDueAt });
+      this.#isLate = this.#services.intake.claimed({ sentAt, taken: claims.length, oldestDueAt: nextDueAt });
       if (nextDueAt !== null) this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
       for (const claim of claims) if (claim.isUnwritten !== true) this.#work(claim, { leasedUntil });
       this.#slots.keep(0);

@@ -69,8 +69,8 @@ export interface Intake {
   refuseDelivery(): void;
   /** Says whether more steps are due than may be. */
   setFull(isFull: boolean): void;
-  /** Reports what a claim took and left. */
-  claimed(claim: AnsweredClaim): void;
+  /** Reports what a claim took and left. Yields whether it left a step that has been due for so long that no new run may overtake it. */
+  claimed(claim: AnsweredClaim): boolean;
   /** Nothing waits from now on. */
   stop(): void;
 }
@@ -123,9 +123,11 @@ export function createIntake(clock: Clock): Intake {
     claimed({ sentAt, taken, oldestDueAt }) {
       const isQuick = sentAt - answeredAt < QUICK_MS;
       answeredAt = clock.monotonic();
-      isLate = isQuick && oldestDueAt !== null && clock.now() - oldestDueAt >= LATE_MS;
+      const hasLate = oldestDueAt !== null && clock.now() - oldestDueAt >= LATE_MS;
+      isLate = isQuick && hasLate;
       if (isLate) release(Math.max(1, Math.floor(taken / 2)));
       else end();
+      return hasLate;
     },
     stop: end,
   };

@@ -28,14 +28,10 @@ const MOMENT_MS = 250;
 const MOMENTS_AHEAD = 4;
 /** At most so many more steps than there are slots: a process that hangs keeps them until its leases end. */
 const MOST_AHEAD = 1000;
-/**
- * A claim takes ahead what leaves its slot in a fifth of a moment. What waits in line keeps the next claim back, and with
- * it all that has to be claimed: limited flows, retries, steps that have waited. Where many slots ran dry before the claim,
- * claims are slow, and it takes what leaves in a third: in less time than tells the intake that steps are slow.
- */
-const CLAIMS_IN_MOMENT = 5;
-const SLOW_CLAIMS_IN_MOMENT = 3;
+/** A claim takes ahead what would leave its slot in a moment, and this at most: it should not keep others waiting for its commit. */
 const MOST_CLAIMED_AHEAD = 112;
+/** What a claim that is due keeps from the line. What it takes ahead is more: it is not for want of slots that it is slow. */
+const KEPT_SHARE = 4;
 
 /**
  * Counts what may run at once: steps that run or wait in line, and slots that are kept for steps to come.
@@ -85,11 +81,26 @@ export class Slots {
     return Math.max(0, this.#all + Math.min(MOST_AHEAD, this.#leftBefore * MOMENTS_AHEAD) - this.taken);
   }
 
+  /** Whether each slot was left in the moment before this one, on average. */
+  get isQuick(): boolean {
+    this.#turnMoment();
+    return this.#leftBefore >= this.#all;
+  }
+
+  /**
+   * Slots that are free for a claim that is due. Where steps are quick, the line and steps to come may have taken all of
+   * them for as long as deliveries pour in: then a quarter is kept for the claim as they are left.
+   */
+  makeRoom(): number {
+    const { room, isQuick } = this;
+    if (room > 0) return room;
+    this.keep(isQuick ? Math.ceil(this.#all / KEPT_SHARE) : 0);
+    return Math.max(0, Math.min(this.#kept, this.#all - this.#running));
+  }
+
   /** So many more steps than there are slots may be claimed: they have theirs soon. */
   get claimableAhead(): number {
-    this.#turnMoment();
-    const claims = this.room > this.#all / 4 ? SLOW_CLAIMS_IN_MOMENT : CLAIMS_IN_MOMENT;
-    return Math.min(MOST_CLAIMED_AHEAD, Math.floor(this.#leftBefore / claims));
+    return this.isQuick ? Math.min(MOST_CLAIMED_AHEAD, this.#leftBefore) : 0;
   }
 
   /** Takes a slot for a step that runs whether or not one is free. */

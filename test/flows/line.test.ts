@@ -112,6 +112,72 @@ describe('while slots are left quickly', () => {
   });
 });
 
+describe('while slots are left quickly and a claim is due', () => {
+  /** A claim is held until `answer` is called; before, the oldest step that one left has waited for `leftMs`, where given. */
+  async function openWithClaim({ leftMs }: { leftMs: number | undefined }) {
+    const service = await openQuick();
+    await runFour(service);
+    const { claimDue, accept } = service.store;
+    let answer: (() => void) | undefined;
+    let isLeft = leftMs !== undefined;
+    service.store.claimDue = async (request) => {
+      const batch = await claimDue(request);
+      if (isLeft) {
+        isLeft = false;
+        return { ...batch, nextDueAt: request.now - (leftMs ?? 0) };
+      }
+      if (answer === undefined) await new Promise<void>((resolve) => (answer = resolve));
+      return batch;
+    };
+    // A run that is not leased as it becomes due: its flow is limited until it is stored.
+    await service.deploy({ only: stepOf('Own') }, { concurrency: 9 });
+    service.store.accept = async (acceptance, lease) => {
+      service.store.accept = accept;
+      const result = await accept(acceptance, lease);
+      await service.deploy({ only: stepOf('Own') });
+      return result;
+    };
+    service.calls.length = 0;
+    const claimed = await service.trigger();
+    await until(() => answer !== undefined);
+    return { ...service, claimed, answer: () => answer?.() };
+  }
+
+  it.each([undefined, 249])('a new run needs none', async (leftMs) => {
+    const service = await openWithClaim({ leftMs });
+    const leased = await service.trigger();
+    expect(await service.steps(leased)).toMatchObject({ only: { status: 'Running' } });
+    service.answer();
+    for (const runId of [service.claimed, leased])
+      expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+  });
+
+  it('a new run goes before none that has been due for long', async () => {
+    const service = await openWithClaim({ leftMs: 250 });
+    const late = await service.trigger();
+    expect(await service.steps(late)).toMatchObject({ only: { status: 'Pending' } });
+    service.answer();
+    expect(await service.ended(late)).toMatchObject({ status: 'Succeeded' });
+  });
+
+  it('the claim gets a slot, though more steps are in line than will be left in a second', async () => {
+    const service = await openQuick();
+    await runFour(service);
+    service.calls.length = 0;
+    service.setQuick(false);
+    const runs = await triggerMany(service, 2 + 4 * 4 + 1);
+    await until(() => service.ends.length === 2);
+    expect(service.calls).toEqual([]);
+    service.ends.shift()?.();
+    await until(() => service.calls.includes('claimDue'));
+    service.setQuick(true);
+    for (const end of service.ends) end();
+    for (const runId of runs) expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    // Those of a run that was claimed stand behind those that were leased before.
+    expect(service.begun.slice(4).at(-1)).toBe(runs.at(-1));
+  });
+});
+
 describe('a step in line', () => {
   async function openWithLine() {
     const service = await openQuick();
