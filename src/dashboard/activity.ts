@@ -93,7 +93,7 @@ export function recordActivity(app: FastifyInstance, services: ActivityServices)
       await store.endIntervention({ id, statusCode });
     } catch (error) {
       // It happened, so its answer has to get out; the list goes on to show that its end is not known.
-      logger.warn({ err: error, interventionId: id }, 'the end of an intervention could not be kept');
+      logger.warn({ err: error, interventionId: id }, 'the end of an intervention could not be stored');
     }
     return payload;
   });

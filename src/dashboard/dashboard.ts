@@ -241,7 +241,7 @@ function refuseForeignHost(request: FastifyRequest, services: GuardServices): vo
   throw new HttpError(
     'host_not_allowed',
     `The dashboard has no credentials and answers only to localhost, 127.0.0.1 or [::1], not to the host ${shown(host)}; ` +
-      `to use it under another name ${HOW_TO_OPEN}`,
+      `to use it under another name, ${HOW_TO_OPEN}`,
   );
 }
 
@@ -250,7 +250,7 @@ function refuseForwarded(request: FastifyRequest): void {
   if (sign === undefined) return;
   throw new HttpError(
     'proxy_not_allowed',
-    `The dashboard has no credentials and this request came through a proxy (${sign}); to use it behind one ${HOW_TO_OPEN}`,
+    `The dashboard has no credentials and this request came through a proxy (${sign}); to use it behind one, ${HOW_TO_OPEN}`,
   );
 }
 

@@ -100,7 +100,7 @@ const searchKeys = () =>
     return { [name]: value };
   }).meta({
     examples: ['order:SO-1010'],
-    description: 'A search key and its whole value, in any case. The newest 3000 that have it are looked at.',
+    description: 'A search key and its whole value, in any case. Searches the newest 3000 entries that have it.',
   });
 
 const MAX_KEY = 1000;
@@ -137,7 +137,7 @@ const optionalTime = () =>
 
 /** The span of time that a list is about: `since` is in it, `until` is not. */
 export const SPAN = {
-  since: optionalTime().meta({ description: 'From this time on; ISO 8601, or milliseconds since 1970.' }),
+  since: optionalTime().meta({ description: 'At or after this time; ISO 8601, or milliseconds since 1970.' }),
   until: optionalTime().meta({ description: 'Before this time; ISO 8601, or milliseconds since 1970.' }),
 };
 
@@ -197,7 +197,7 @@ function describe(issue: z.core.$ZodIssue, names: readonly string[]): string[] {
   if (issue.code !== 'unrecognized_keys') return [`${issue.path.join('.')}: ${issue.message}`];
   return issue.keys.map(cut).map((key) => {
     if (names.length === 0) return `${key}: there is no such query parameter; this operation takes none`;
-    return `${key}: there is no such query parameter${didYouMean(key, names) || '.'} Known are ${names.join(', ')}`;
+    return `${key}: there is no such query parameter${didYouMean(key, names) || '.'} Known parameters are ${names.join(', ')}`;
   });
 }
 

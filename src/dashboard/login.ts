@@ -30,7 +30,7 @@ export function loginRoutes(app: FastifyInstance, { authentication, sessions, ha
     const claim = { ...NO_CLAIM, user: form.get('user') ?? '', password: form.get('password') ?? '' };
     const actor = await authentication.attempt(request, { ...claim, token: form.get('token')?.trim() ?? '' });
     if (actor === 'too many') throw tooManyLogins(reply);
-    if (actor === 'wrong') return show(reply.code(401), next, 'That is not right; try again.');
+    if (actor === 'wrong') return show(reply.code(401), next, 'These credentials are not correct; try again.');
     const cookie = `${COOKIE}=${sessions.begin(actor)}; Max-Age=${LIFETIME_SECONDS}${attributes}`;
     return reply.header('set-cookie', cookie).redirect(next, 303);
   });

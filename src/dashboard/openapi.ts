@@ -122,7 +122,7 @@ const receiveEndpoint = {
       description:
         'Needs no credentials: the gates of the trigger decide. The body is read byte for byte, whatever its content type. ' +
         'Gates refuse only under Enforce; 400, 403 for a disabled flow, 404, 405, 413 and 503 are the same in every mode. ' +
-        'GET and HEAD are answered if the scheme of the trigger has a handshake that uses them, else with 405.',
+        'GET and HEAD are answered if the scheme of the trigger has a handshake that uses them, otherwise with 405.',
       security: [],
       parameters: [
         {

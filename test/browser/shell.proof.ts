@@ -72,7 +72,7 @@ describeInBrowser('the login page', () => {
     await expectNoHindrance(page);
     await page.getByLabel('Token').fill('another-token-of-somebody');
     await page.keyboard.press('Enter');
-    await page.getByRole('alert').getByText('That is not right; try again.').waitFor();
+    await page.getByRole('alert').getByText('These credentials are not correct; try again.').waitFor();
     await page.getByLabel('Token').fill('the-token-of-operators');
     await page.getByRole('button', { name: 'Log in' }).click();
     await page.getByRole('heading', { level: 1, name: 'Runs' }).waitFor();

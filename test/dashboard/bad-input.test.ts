@@ -41,7 +41,11 @@ const filters: [path: string, query: string, message: string][] = [
   ['/flows/api/runs', 'flowId=x', 'flowId: "x" is not accepted'],
   ['/flows/api/runs', 'status=Done', 'status: "Done" is not accepted; expected one of Running, Succeeded, '],
   ['/flows/api/runs', 'skip=-1&take=0', 'skip: "-1" is not accepted; expected a whole number from 0; take: "0"'],
-  ['/flows/api/runs/active', `flowId=${ORDERS_ID}`, 'flowId: there is no such query parameter. Known are since, until'],
+  [
+    '/flows/api/runs/active',
+    `flowId=${ORDERS_ID}`,
+    'flowId: there is no such query parameter. Known parameters are since, until',
+  ],
   [
     '/flows/api/runs/active',
     'since=later',

@@ -146,7 +146,7 @@ describe('of two processes with one name', () => {
       },
     );
     while (answer === undefined) await one.beat(beat);
-    expect(answer).toBe('another running process is called one; give each replica a SLUICE_REPLICA_NAME of its own');
+    expect(answer).toBe('another running process is called one; give each replica its own SLUICE_REPLICA_NAME');
     expect(await one.beat(beat)).toMatchObject({ replicas: 1, died: [] });
     await one.close();
   });

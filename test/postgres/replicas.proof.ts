@@ -116,7 +116,7 @@ test('a replica that hung, and whose name another one has by now, ends when it w
   const cluster = await createCluster(server.url, { size: 3, names: ['one', 'two', 'two'] });
   const [one, hung, successor] = cluster.replicas as [Replica, Replica, Replica];
   await Promise.all([one.start(), hung.start()]);
-  await expect(successor.start()).rejects.toThrow('give each replica a SLUICE_REPLICA_NAME of its own');
+  await expect(successor.start()).rejects.toThrow('give each replica its own SLUICE_REPLICA_NAME');
   const { child, output } = hung.service as Service;
   const ended = once(child, 'exit');
   child.kill('SIGSTOP');

@@ -69,7 +69,7 @@ export async function leave(sql: Sql): Promise<void> {
 /** Two processes under one name would take each other's steps for those that they left behind themselves. */
 export class NameTakenError extends StoreUnavailableError {
   constructor(replica: string) {
-    const message = `another running process is called ${replica}; give each replica a SLUICE_REPLICA_NAME of its own`;
+    const message = `another running process is called ${replica}; give each replica its own SLUICE_REPLICA_NAME`;
     super(message, { isForGood: true });
     this.name = 'NameTakenError';
   }

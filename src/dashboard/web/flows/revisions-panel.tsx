@@ -33,7 +33,7 @@ export function RevisionsPanel({ flowId, inForce, refresh }: PanelProps) {
       <Loaded of={revisions}>
         {({ items, total }) =>
           items.length === 0 ? (
-            <Empty icon="flows" title="No revisions are kept" />
+            <Empty icon="flows" title="No revisions are stored" />
           ) : (
             <>
               <ol class="revisions">

@@ -134,7 +134,7 @@ function BulkDialog({ action, filter, onClose }: DialogProps) {
               <p>{meaning}</p>
               <Plan plan={plan.data} action={action} />
               <label class="field">
-                Reason, kept in the activity
+                Reason, stored in the activity log
                 <input
                   maxLength={MAX_REASON}
                   value={reason}
@@ -230,7 +230,7 @@ function Progress({ action, started: { interventionId, planned }, goOn, isSendin
   const handled = Number(done) + Number.parseInt(leftOut, 10);
   const outcome = intervention?.outcome ?? 'unknown';
   const isStuck = outcome === 'failed' || (outcome === 'unknown' && silentPolls > SILENT_POLLS);
-  const words = { done: 'Done', failed: 'Stopped', refused: 'Stopped', unknown: 'Under way' } as const;
+  const words = { done: 'Done', failed: 'Stopped', refused: 'Stopped', unknown: 'In progress' } as const;
   return (
     <>
       <label class="progress">

@@ -75,7 +75,7 @@ function CancelDialog({ runId, onClose, onDone }: { runId: string; onClose: () =
         <div class="dialog-body">
           <p>Running steps are told to stop, and waiting steps do not start. You cannot undo this.</p>
           <label class="field">
-            Reason, kept with the run
+            Reason, stored with the run
             <input maxLength={MAX_REASON} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
           </label>
         </div>
