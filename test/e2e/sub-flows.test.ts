@@ -111,7 +111,11 @@ it('a deploy changes neither which flow a run in flight runs nor in which revisi
     async () => (await getJson<ShownRun[]>(at(`runs?flowId=${CHARGE}&status=Running`)))[0] ?? { id: '' },
     (run) => run.id !== '',
   );
-  expect(await getJson(at(`runs/${id}`))).toMatchObject({ revision: 1, waitingFor: [{ for: 'signal' }] });
+  const shown = await eventually(
+    () => getJson<ShownRun>(at(`runs/${id}`)),
+    ({ waitingFor }) => waitingFor.length > 0,
+  );
+  expect(shown).toMatchObject({ revision: 1, waitingFor: [{ for: 'signal' }] });
   await post(`runs/${id}/signals/go`);
   expect(await ended(parent)).toMatchObject({ status: 'Succeeded' });
 });
