@@ -113,6 +113,8 @@ function createCounts({ store, metrics }: Pick<HoldingServices, 'store' | 'metri
   const changes = new Map<string, Changes>();
 
   const set = (flowId: string, count: number) => {
+    // Otherwise the metrics would name a flow as soon as somebody looked whether it holds any.
+    if (count === 0 && !counts.has(flowId)) return;
     counts.set(flowId, count);
     metrics.deliveriesHeld.set({ flow: flowId }, count);
   };

@@ -96,6 +96,19 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
     expect((await deliver(app, 'n-2')).answer).not.toHaveProperty('held');
   });
 
+  it('the metrics name it from the first delivery that is held on', async () => {
+    const app = await start();
+    const metrics = async () => (await app.fastify.inject('/metrics')).body;
+    await act(app, how);
+    await act(app, again);
+    expect(await metrics()).not.toContain('sluice_deliveries_held{');
+    await act(app, how);
+    await deliver(app, 'n-1');
+    await act(app, again);
+    await released(app, 1);
+    await eventually(metrics, (text) => text.includes(`sluice_deliveries_held{flow="${FLOW_ID}"} 0`));
+  });
+
   it('gates judge as usual, and nonces count', async () => {
     const app = await start();
     await act(app, how);
