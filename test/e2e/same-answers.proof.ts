@@ -1,0 +1,168 @@
+import { expect, inject, it, onTestFinished } from 'vitest';
+import { newSchema } from '../postgres/schemas.ts';
+import { COMMANDS, cancelAll } from './same-answers-commands.ts';
+import { MAX_BODY_BYTES } from './same-answers-deliveries.ts';
+import { type Chance, chanceOf, FLOWS, manifests, SECRETS, startReceiver } from './same-answers-flows.ts';
+import { openPair, type Pair } from './same-answers-pair.ts';
+import { askAnything, type Known } from './same-answers-questions.ts';
+import { createWorkspace, type Service, startService } from './service.ts';
+
+/** Another seed tells other stories; it is printed, and so is the story that fails. */
+const SEED = Number(process.env.SLUICE_MODEL_SEED ?? 20_261_122);
+const STORIES = Number(process.env.SLUICE_MODEL_STORIES ?? 1_000);
+
+it('answers every request the same on SQLite and on PostgreSQL, through random stories', async () => {
+  console.info(`seed ${SEED}, ${STORIES} stories (SLUICE_MODEL_SEED, SLUICE_MODEL_STORIES)`);
+  const { start, restart, others } = await prepare();
+  const pair = openPair(await start());
+  // One after the other: what is deployed within a millisecond has no order.
+  for (const manifest of others) {
+    await nextMillisecond();
+    const path = `/flows/api/flows/${(manifest as { id: string }).id}`;
+    const { status, text } = await pair.tell({ method: 'PUT', path, body: JSON.stringify(manifest) });
+    expect(status, text).toBe(200);
+  }
+  const chance = chanceOf(SEED);
+  const known: Known = {
+    runs: [],
+    deliveries: [],
+    interventions: [],
+    loops: [],
+    steps: [],
+    starts: [],
+    arrivals: [],
+    pauses: [],
+    used: [],
+  };
+  let number = 0;
+  try {
+    for (; number < STORIES; number += 1) {
+      pair.story.length = 0;
+      if (number % 100 === 99) await cancelAll(pair);
+      if (number % 400 === 399) await restart(pair, chance.pick(['SIGTERM', 'SIGKILL']));
+      await tell(pair, chance, known);
+    }
+    await look(pair);
+  } catch (error) {
+    throw new Error(`story ${number} of seed ${SEED}:\n${pair.story.join('\n')}\n${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+});
+
+/** Yields what starts both services on their stores. */
+async function prepare(): Promise<{
+  start(): Promise<[Service, Service]>;
+  restart(pair: Pair, signal: NodeJS.Signals): Promise<void>;
+  others: readonly object[];
+}> {
+  const workspace = await createWorkspace();
+  const receiver = await startReceiver();
+  const running: Service[] = [];
+  const schema = newSchema();
+  onTestFinished(async () => {
+    await Promise.all(running.map((service) => service.stop('SIGKILL')));
+    await receiver.close();
+    await workspace.remove();
+  });
+  const [first = {}, ...others] = manifests(receiver.url);
+  await workspace.writeManifest('hooks.json', first);
+  const env = {
+    SLUICE_ENFORCEMENT_MODE: 'Enforce',
+    SLUICE_MAX_BODY_BYTES: String(MAX_BODY_BYTES),
+    SLUICE_FORWARDED_HEADER_DEPTH: '0',
+    SLUICE_TRUSTED_PROXIES: '127.0.0.1',
+    SLUICE_EGRESS_ALLOW: '127.0.0.1',
+    SLUICE_CIRCUIT_FAILURES: '0',
+    SLUICE_HELD_DELIVERY_ROWS: '6',
+    SLUICE_STORE_KEY: 'env:SECRET_OF_CALLS',
+    SLUICE_LOG_LEVEL: 'info',
+    SLUICE_REPLICA_NAME: 'one',
+    SLUICE_DRAIN_SECONDS: '0',
+    ...SECRETS,
+  };
+  const restart = async (pair: Pair, signal: NodeJS.Signals) => {
+    await look(pair);
+    pair.story.push(`both services stop by ${signal} and start again`);
+    await Promise.all(running.map((service) => service.stop(signal)));
+    pair.replace(await start());
+  };
+  const start = async (): Promise<[Service, Service]> => {
+    const services = await Promise.all([
+      startService(workspace, env),
+      startService(workspace, { ...env, SLUICE_DATABASE_URL: inject('postgresUrl'), SLUICE_DATABASE_SCHEMA: schema }),
+    ]);
+    running.splice(0, running.length, ...services);
+    return services;
+  };
+  return { start, restart, others };
+}
+
+/** One command, what follows from it, and some questions. */
+async function tell(pair: Pair, chance: Chance, known: Known): Promise<void> {
+  await passMinute();
+  known.pauses.push(new Date(await nextMillisecond()).toISOString());
+  await commandOf(chance)(pair, chance, known);
+  await settle(pair);
+  await learn(pair, 'runs?take=10', known.runs, { place: 'startedAt', times: known.starts });
+  await learn(pair, 'webhooks/recent?take=3', known.deliveries, { place: 'receivedAt', times: known.arrivals });
+  if (chance.once(4)) await learn(pair, 'activity?take=1', known.interventions);
+  for (let question = chance.below(6); question > 0; question -= 1) await askAnything(pair, chance, known);
+}
+
+/** Learns what the command made, and when, if it is alone: of several in a millisecond no two services agree. */
+async function learn(
+  pair: Pair,
+  list: string,
+  ids: string[],
+  when?: { readonly place: string; readonly times: string[] },
+): Promise<void> {
+  const { json } = await pair.ask({ method: 'GET', path: `/flows/api/${list}` });
+  const found = (json as { id: string }[]).map(({ id }) => id).filter((id) => !ids.includes(id));
+  ids.push(...found.toReversed());
+  if (when === undefined || found.length !== 1) return;
+  const time = pair.keep('time', (answer) => (answer as Record<string, unknown>[])[0]?.[when.place]);
+  if (time !== undefined) when.times.push(time);
+}
+
+function commandOf(chance: Chance) {
+  const total = COMMANDS.reduce((sum, [share]) => sum + share, 0);
+  let place = (chance.below(1_000_000) / 1_000_000) * total;
+  for (const [share, command] of COMMANDS) {
+    place -= share;
+    if (place < 0) return command;
+  }
+  throw new Error('the shares have a gap');
+}
+
+/** Compares what the services count and log. */
+async function look(pair: Pair): Promise<void> {
+  await pair.ask({ method: 'GET', path: '/metrics' });
+  pair.compareLogs();
+}
+
+/** Waits until nothing goes on by itself: every run in flight waits for something, and not for its end. */
+async function settle(pair: Pair): Promise<void> {
+  await pair.until({ method: 'GET', path: '/flows/api/runs/active' }, (json) =>
+    (json as RunState[]).every(
+      ({ flowId, waitingFor }) => flowId !== FLOWS.brief && waitingFor.some((wait) => wait.for !== 'slot'),
+    ),
+  );
+}
+
+interface RunState {
+  readonly flowId: string;
+  readonly waitingFor: readonly { readonly for: string }[];
+}
+
+/** Figures are counted by the minute: nothing happens while one service may still be in the minute before. */
+async function passMinute(): Promise<void> {
+  while (Date.now() % 60_000 > 59_500) await new Promise((later) => setTimeout(later, 10));
+}
+
+/** What the last story did is over, whatever clock it was measured by. */
+async function nextMillisecond(): Promise<number> {
+  const now = Date.now();
+  while (Date.now() === now) await new Promise((later) => setImmediate(later));
+  return Date.now();
+}
