@@ -109,7 +109,7 @@ describe.each(['database', 'service'] as const)('sluice check against the %s of 
     const { code, stdout } = await check([changed], target);
     expect(stdout).toContain('1 run has not reached `next` (1 waits in `ask`)');
     expect(stdout).toContain('Refused: 1 run is in flight');
-    expect(stdout).toContain(`deployed, and not in the folder: reports (${OTHER_ID})`);
+    expect(stdout).toContain(`deployed but not in the folder: reports (${OTHER_ID})`);
     expect(code).toBe(1);
   });
 
